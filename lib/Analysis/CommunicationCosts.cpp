@@ -92,8 +92,8 @@ static std::pair<double, double> getStepsAndPart(CollectiveKind kind,
 }
 
 namespace {
-/// What collectives of a link took, for the alpha and the beta that fit best in
-/// the sense of least squares.
+/// Times of a link's collectives, and their least-squares fit of alpha and
+/// beta.
 struct LinkFit {
   /// Of all of them: products of the alphas, the betas and the seconds that
   /// each takes.

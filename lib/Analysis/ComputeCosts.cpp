@@ -186,9 +186,9 @@ double ComputeCosts::getBytesPerSecond(double reuseBytes) const {
                                  : interpolate(profile.streams, reuseBytes);
 }
 
-/// A processor's core waits for what it reads, and likewise for lines that it
-/// writes to; changed lines go back to memory at the same time. The loop that
-/// was timed so fetches two of the three bytes that it reads and writes.
+/// A processor's core waits for the lines it reads, and likewise for those it
+/// writes; changed lines go back to memory at the same time. So the timed loop
+/// fetches two of the three bytes it reads and writes.
 double ComputeCosts::getFetchSeconds(double bytes, double reuseBytes) const {
   constexpr double kFetched = 2.0 / 3;
   return bytes / (kFetched * getBytesPerSecond(reuseBytes));
@@ -224,9 +224,9 @@ double ComputeCosts::getTrafficSeconds(exec::LaunchOp launch,
   return seconds + getTrafficSeconds(byRows);
 }
 
-/// Products were timed with operands in a cache. For others, what was measured
-/// of a byte that no cache has, or as much of it as the memory where it lies is
-/// slower than the nearest cache.
+/// Products were timed with operands in a cache. A byte of other operands costs
+/// its measured time outside of caches, or the excess of its memory's time over
+/// the nearest cache's.
 double ComputeCosts::getColdSeconds(ArrayRef<OperandTraffic> traffic) const {
   if (profile.coldSecondsPerByte == 0 || profile.streams.empty())
     return 0;

@@ -25,9 +25,9 @@ static double getShare(const ComputeProfile &entry, int64_t ranks) {
   return entry.cores > 0 ? double(ranks * entry.threads) / entry.cores : 1.0;
 }
 
-/// The entry for what ranks do of which so many share a machine: they get as
-/// many threads as were measured and there are cores for, beside as many others
-/// as come nearest.
+/// The entry for the work of so many ranks on one machine: they get as many
+/// threads as were measured and there are cores for, beside as many others as
+/// come nearest.
 static ComputeProfile chooseProfile(ArrayRef<ComputeProfile> entries,
                                     int64_t ranks) {
   if (entries.empty())

@@ -21,8 +21,8 @@ using namespace mlir;
 using namespace mlir::optimus;
 
 namespace {
-/// What a scalar division, or a function of the mathematics library, takes in
-/// operations that wait for each other.
+/// The cost of a scalar division, and of a function of the mathematics library,
+/// in dependent operations.
 constexpr double kDivisionInOps = 4, kFunctionInOps = 20;
 /// What kernels do, with integers, to widen bf16 and to round to it.
 constexpr double kWideningInOps = 2, kRoundingInOps = 8;
@@ -65,7 +65,7 @@ private:
 };
 } // namespace
 
-/// What an operation that is no division computes of an element, in operations.
+/// The operations of a computation on one element, divisions excepted.
 static double getOpsOfElement(Operation *op) {
   auto isNarrow = [](Value value) {
     return getElementTypeOrSelf(value).isBF16();

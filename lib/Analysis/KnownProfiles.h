@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The files of Profiles/, which are part of the compiler so that it needs none
-// of them. docs/machine-profiles.md says where their figures come from.
+// The files of Profiles/ as part of the compiler, so that it needs none of
+// them. docs/machine-profiles.md says where their figures come from.
 //
 //===----------------------------------------------------------------------===//
 

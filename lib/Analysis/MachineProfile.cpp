@@ -27,8 +27,7 @@ static constexpr StringLiteral kObjectExpected = "expected an object";
 static constexpr StringLiteral kMoreExpected = "expected more than 0";
 
 /// Calls `readEntry` with each member of an array and its path. A json::Path
-/// refers to the one that it goes on from, so none may outlive that one: each
-/// is a variable.
+/// refers to its parent, so none may outlive its parent: each is a variable.
 static bool readArray(
     const json::Object &object, StringRef key, json::Path path,
     StringLiteral expected,
@@ -345,8 +344,8 @@ static bool readProfile(const json::Value &value, MachineProfile &profile,
     }
     profile.axesShareLink = *isShared;
   }
-  // GPUs talk over NCCL and processors over threads; a profile that has none
-  // of that is for its first back-end.
+  // GPUs talk over NCCL and processors over threads; a profile without either
+  // is for its first back-end.
   StringRef usual = profile.gpu ? "nccl" : "local";
   bool hasUsual = llvm::any_of(profile.collectives, [&](const auto &entry) {
     return entry.backend == usual;
@@ -365,7 +364,7 @@ llvm::Expected<MachineProfile> MachineProfile::parse(StringRef text,
                                    "; optimus-run bench --gemm and --comm "
                                    "write one");
   };
-  // LLVM's parser calls itself for what lies in what.
+  // LLVM's parser recurses on nested values.
   if (optimus_support::Status nesting =
           optimus_support::checkNesting(text, name.str());
       !nesting.ok())

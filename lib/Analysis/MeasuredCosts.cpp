@@ -23,8 +23,8 @@ using optimus_support::invalidArgument;
 using optimus_support::StatusOr;
 
 /// What a command does, whatever it does it to: the end of each key. Tables and
-/// accesses differ in what a root writes of a collective, and in how many
-/// rows of which length attention touches.
+/// accesses differ in the root's writes of a collective, and in the number and
+/// length of attention's rows.
 static std::string getWorkKey(StringRef kind, StringRef kernel, int64_t bytes,
                               int64_t written) {
   if (exec::symbolizeCollectiveKind(kind))
@@ -136,7 +136,7 @@ MeasuredCosts::getSeconds(exec::CommandOpInterface command) const {
     return seconds;
   if (auto seconds = lookup(whole + work))
     return seconds;
-  // What is recomputed does what the forward did.
+  // A recomputed command does the same work as the forward's.
   if (auto seconds = lookup(path + work))
     return seconds;
   return lookup(work);

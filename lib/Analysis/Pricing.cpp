@@ -28,7 +28,7 @@ llvm::Error Pricing::load(StringRef machineProfile, StringRef profile) {
 }
 
 FailureOr<CostModel> Pricing::getCosts(func::FuncOp function) const {
-  // Functions that did not run say nothing that the others do not.
+  // A function that did not run adds nothing to the others' times.
   if (measured && measured->hasRun(function.getSymName()) &&
       failed(measured->verify(function)))
     return failure();

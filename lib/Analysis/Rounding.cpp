@@ -75,8 +75,7 @@ double mlir::optimus::countRoundings(OpResult result) {
 }
 
 namespace {
-/// A result, what it is made from, and the value by whose search it was found
-/// last.
+/// A result, its sources, and the last value whose search found it.
 struct Rounded {
   double roundings = 0;
   SmallVector<unsigned, 4> from;

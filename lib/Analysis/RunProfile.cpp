@@ -335,8 +335,8 @@ ProfileReader::byLink(llvm::ArrayRef<TimedCommand> transfers) const {
   return result;
 }
 
-/// What each took of the time in which they were under way: those that are at
-/// the same time have equal shares of it.
+/// The time of each, out of the time with any under way: transfers at the same
+/// time have equal shares of it.
 static std::vector<int64_t> shareTime(llvm::ArrayRef<TimedCommand> transfers) {
   std::vector<int64_t> moments;
   for (const TimedCommand &timed : transfers)

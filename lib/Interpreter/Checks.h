@@ -15,8 +15,8 @@
 
 namespace mlir::optimus {
 
-/// Checks that ranks hold the same bits of `value` where its type says that
-/// they hold the same part. Errors go to `op`, which computed or takes it.
+/// Checks that ranks with the same part of `value`, by its type, hold the same
+/// bits. Errors go to `op`, which computed or takes it.
 LogicalResult checkReplicas(Operation *op, StringRef name, Value value,
                             const Ranks &ranks);
 

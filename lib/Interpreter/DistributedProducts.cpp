@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 //
 // A distributed product is executed by its meaning: the whole, padded operands
-// are multiplied and each rank gets its part. That the panels of the
-// stationary form would give the same follows from where the three tensors are
-// sharded, which the operation's verifier checks.
+// are multiplied and each rank gets its part. The panels of the stationary form
+// would give the same: this follows from the shardings of the three tensors,
+// checked by the operation's verifier.
 //
 //===----------------------------------------------------------------------===//
 

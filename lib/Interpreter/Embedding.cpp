@@ -16,8 +16,8 @@ using namespace mlir::optimus;
 
 namespace {
 
-/// The local row of a table, whose whole has `total` rows, that a token names;
-/// -1 where another rank has it. Fails for no row at all.
+/// The local row of a token in a table of `total` rows in all; -1 where another
+/// rank has it. Fails for no row at all.
 FailureOr<int64_t> findRow(Frame &frame, double token, Extent rows,
                            int64_t total) {
   if (token < 0 || token >= total)

@@ -32,10 +32,10 @@ public:
     double value, tolerance;
   };
 
-  /// d(loss)/d(element). Of D(s) = (f(x+s) − f(x−s)) / 2s at s = h and 2h, the
-  /// truncation errors are h²f‴/6 and 4 times that, so (D(2h) − D(h)) / 3 is
-  /// that of D(h); twice it is allowed. Rounding adds |f|·n·2^-53 / h, with n
-  /// roundings, most of them in sums whose errors partly cancel: n = 64.
+  /// d(loss)/d(element). For D(s) = (f(x+s) − f(x−s)) / 2s at s = h and 2h, the
+  /// truncation errors are h²f‴/6 and 4 times this, so (D(2h) − D(h)) / 3 is
+  /// the error of D(h); twice it is allowed. Rounding adds |f|·n·2^-53 / h,
+  /// with n roundings, most of them in sums whose errors partly cancel: n = 64.
   FailureOr<Estimate> estimate(unsigned argument, int64_t element) {
     double x = arguments[argument][element];
     // The step at which truncation and rounding are of one size.

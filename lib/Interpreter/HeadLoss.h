@@ -13,8 +13,8 @@
 
 namespace mlir::optimus {
 
-/// What one of the ranks that share a vocabulary brings: the same tokens'
-/// hidden states, whole rows of them, and its own rows of the table.
+/// The contribution of one of the ranks of a sharded vocabulary: the same
+/// tokens' hidden states, whole rows of them, and its own rows of the table.
 struct HeadPart {
   Tensor h;     ///< [tokens…, hidden]
   Tensor table; ///< [rows, hidden]

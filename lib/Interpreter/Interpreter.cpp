@@ -65,7 +65,7 @@ std::string mlir::optimus::getResultName(func::FuncOp function,
   return buffer ? buffer.getName() : "result" + std::to_string(result);
 }
 
-/// Checks that an argument or result is a tensor that ranks can hold parts of.
+/// Checks that an argument or result is a tensor with parts on ranks.
 static LogicalResult checkType(func::FuncOp function, StringRef what,
                                unsigned number, Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);

@@ -8,8 +8,8 @@
 //
 // Draws are made for groups of 64 elements that begin at a multiple of 64 of
 // the whole tensor: the four words of 16 blocks, one block a lane. A row that
-// begins or ends within a group shares the group with its neighbours, which
-// may be other ranks', and takes its own elements one by one.
+// begins or ends within a group shares the group with its neighbours, on other
+// ranks perhaps, and takes its own elements one by one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -48,7 +48,7 @@ public:
   }
 
   /// The words of the blocks of lanes `lane` and on, as many as `type` has,
-  /// after block `first`; that, an i64, is a multiple of 16, so that lanes
+  /// after block `first`; `first`, an i64, is a multiple of 16, so that lanes
   /// carry nothing into the high word.
   std::array<Value, 4> draw(Value first, Value lane, Type type) {
     Type words = k.withElement(type, k.i32());
@@ -190,7 +190,7 @@ void Dropout::build(KernelBuilder &k) const {
       Value inside = k.both(
           arith::CmpIOp::create(b, arith::CmpIPredicate::sge, group, begin),
           arith::CmpIOp::create(b, arith::CmpIPredicate::sle, groupEnd, end));
-      // Which lanes are kept, and the elements of the group that they are.
+      // The kept lanes, and their elements of the group.
       auto forWords = [&](function_ref<void(Value, Value, Type)> body) {
         k.lanes(kGroupBlocks, [&](Value lane, Type type) {
           std::array<Value, 4> words = philox.draw(block, lane, type);

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// An operation that computes element by element needs what stands here, and
-// nothing else: its kernel and its lowering follow.
+// An elementwise operation needs the code of this file only: its kernel and its
+// lowering follow.
 //
 //===----------------------------------------------------------------------===//
 

@@ -83,7 +83,8 @@ bool Grouped::isValid(MLIRContext *context) const {
       auto [entry, isNew] = known.try_emplace(
           isShared(name) ? name : getOwnName(name, number), operand);
       const KernelOperand &first = entry->second;
-      // Nobody writes what all read, and what is in place may be that.
+      // No kernel writes an operand shared by all, and an in-place operand may
+      // be the first.
       bool mayBeOne = isNew || operand.access == KernelAccess::Read ||
                       llvm::is_contained(operand.places, first.name);
       if (first.extent != operand.extent ||

@@ -110,8 +110,8 @@ std::string KernelDescription::getName() const {
     return isa<FloatType>(operand.elementType) &&
            operand.elementType.getIntOrFloatBitWidth() < 32;
   };
-  // The type that all operands have, or those that are not what they are
-  // elsewhere.
+  // The common type of all operands, or else the types that differ from the
+  // usual ones.
   std::string types;
   if (llvm::any_of(operands, isNarrow)) {
     Type first = operands.front().elementType;

@@ -33,7 +33,7 @@ KernelTraffic &KernelTraffic::operator+=(const KernelTraffic &other) {
 }
 
 namespace {
-/// Writes a body whose loops say how often all that is in them is done. It is
+/// Writes a body whose loops count the repetitions of everything in them. It is
 /// counted, and never run.
 class CountingSchedule final : public KernelSchedule, RowGroups {
 public:

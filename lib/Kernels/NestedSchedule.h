@@ -13,9 +13,9 @@
 
 namespace mlir::optimus {
 
-/// What a kernel makes of a schedule whose loop over iterations another has
-/// written: its row is given, and everything in it is as it would be in a
-/// kernel of its own. Subclasses say what the elements of an iteration are.
+/// A schedule for a kernel inside of another schedule's loop over iterations:
+/// its row is given, and everything in it is as it would be in a kernel of its
+/// own. Subclasses say what the elements of an iteration are.
 class NestedSchedule : public KernelSchedule {
 public:
   NestedSchedule(const KernelSchedule &base, Value row)

@@ -17,9 +17,9 @@ namespace mlir::optimus::kernels {
 /// Whether a stage is a sum of columns.
 bool sumsColumns(const KernelDescription &description);
 
-/// Describes the kernel that stages over the same rows make: the operands and
-/// scalars that they name, each once, and a name that begins with `stem`. What
-/// a sum of columns writes has a part for each `together` rows.
+/// Describes the kernel that stages over the same rows make: their named
+/// operands and scalars, each once, and a name that begins with `stem`. What a
+/// sum of columns writes has a part for each `together` rows.
 void describeStages(KernelDescription &description, StringRef stem,
                     ArrayRef<RowStage> stages, int64_t together = 1);
 

@@ -24,7 +24,7 @@ using namespace mlir;
 using namespace mlir::optimus;
 namespace json = llvm::json;
 
-/// The number of the format, of which docs/manifest.md says what each one is.
+/// The number of the format; docs/manifest.md describes each one.
 static constexpr int64_t kFormat = 2;
 
 /// Whatever the user's flags say of printed IR.

@@ -37,8 +37,7 @@ public:
   /// argument's buffer.
   FailureOr<llvm::json::Object> describe(func::FuncOp function,
                                          unsigned argument);
-  /// The classes of dimensions that are sharded or padded, of all tensors that
-  /// were described.
+  /// The classes of sharded or padded dimensions, of all tensors described.
   llvm::json::Array getDimensions();
 
 private:
@@ -71,7 +70,7 @@ public:
   std::string getIdentity() const;
 
 private:
-  /// A buffer, and the argument that says of what it is first.
+  /// A buffer, and the first argument bound to it.
   struct Entry {
     BufferAttr buffer;
     func::FuncOp function;

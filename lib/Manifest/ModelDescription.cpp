@@ -30,23 +30,23 @@ public:
 private:
   LogicalResult checkAttribute();
   LogicalResult check(func::FuncOp function);
-  /// That the parts that the ranks have of a tensor cover it.
+  /// Checks that the ranks' parts cover a tensor.
   LogicalResult checkParts(func::FuncOp function, unsigned number,
                            RankedTensorType type);
   LogicalResult checkParam(func::FuncOp function, unsigned number,
                            StringRef name, RankedTensorType type);
   LogicalResult checkInput(func::FuncOp function, unsigned number,
                            StringRef name, RankedTensorType type);
-  /// That the parameter that a buffer belongs to is there.
+  /// Checks that the parameter of a buffer is there.
   LogicalResult checkOwner(func::FuncOp function, const Twine &where,
                            BufferAttr buffer,
                            const llvm::StringMap<unsigned> &params);
-  /// That all functions say the same of a buffer and, where it is known, of the
-  /// type of what is in it.
+  /// Checks that all functions agree on a buffer and on the type of its
+  /// contents, where known.
   LogicalResult checkAgreement(func::FuncOp function, const Twine &where,
                                BufferAttr buffer, RankedTensorType type);
-  /// That a function of tensors that the library will export says what each of
-  /// them is.
+  /// Checks that a function of tensors to be exported has a binding for each of
+  /// them.
   LogicalResult checkBound(func::FuncOp function);
   LogicalResult checkTable(Operation *op);
 

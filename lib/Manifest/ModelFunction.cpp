@@ -1,4 +1,4 @@
-//===- ModelFunction.cpp - What decides what a model computes -------------===//
+//===- ModelFunction.cpp - The facts and the hash of a model --------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -29,8 +29,9 @@ static constexpr StringLiteral kLoss = "loss";
 
 namespace {
 
-/// Hashes what computes the results of a function: values by what makes them,
-/// so that neither names nor the order of independent operations matter.
+/// Hashes what computes the results of a function: a value by its operation and
+/// operands, so that neither names nor the order of independent operations
+/// matter.
 class FunctionHasher {
 public:
   explicit FunctionHasher(func::FuncOp function) : function(function) {}

@@ -37,7 +37,8 @@ private:
   /// A conflict that the lower bound of a component shows.
   Conflict findBeyondBound(const Component &component);
 
-  /// Leaves members out that do not fit together as far as that goes.
+  /// Drops members while the others still do not fit together, as far as nodes
+  /// allow.
   Conflict reduce(std::vector<size_t> members);
 
   /// Whether the members fit.

@@ -150,7 +150,7 @@ void EjectionSearch::collectNeighbours(int32_t index) {
   });
 }
 
-/// What lies between two offsets that only rise.
+/// The costs of the buffers between two offsets; both only rise.
 class EjectionSearch::GapCosts {
 public:
   GapCosts(const std::vector<Neighbour> &around,

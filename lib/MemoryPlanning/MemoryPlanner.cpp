@@ -55,8 +55,8 @@ public:
 
   /// Brings the arena down to at most `goal`, or as near as the allowance of
   /// nodes goes. Rounds of bisection, each with twice the nodes for one size:
-  /// most of what can be gained is gained cheaply, and a size that is out of
-  /// reach does not spend what would have met the next one.
+  /// most of the gain is cheap, and an unreachable size does not spend the
+  /// nodes of the next one.
   void bringDownTo(int64_t goal, int64_t allowance) {
     int64_t end = nodesLeft - std::min(nodesLeft, allowance);
     for (int64_t share = kFirstShare; goesOn(end); share = twice(share)) {
@@ -218,7 +218,7 @@ Plan optimus_planning::plan(std::span<const LiveRange> ranges,
   auto isMet = [&] {
     return options.capacity && search.arena() <= *options.capacity;
   };
-  /// What the bytes that could be saved are worth, of a limit.
+  /// The part of a limit in proportion to the bytes that could be saved.
   auto worth = [&](int64_t limit) {
     if (options.bytesPerNode == 0)
       return limit;

@@ -1,4 +1,4 @@
-//===- Neighbours.h - Who is alive with whom --------------------*- C++ -*-===//
+//===- Neighbours.h - Buffers alive at the same time ------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

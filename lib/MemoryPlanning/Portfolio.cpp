@@ -197,7 +197,7 @@ private:
           {{offset, offset + buffer.size}, buffer.first, buffer.last, &buffer});
   }
 
-  /// The place that what is placed leaves a buffer.
+  /// The offset left for a buffer by the placed ones.
   int64_t findOffset(int32_t index, Fit fit) {
     const Buffer &buffer = component.buffers[index];
     GapFinder finder(buffer, fit);
@@ -236,8 +236,8 @@ private:
 
 /// What each repair is allowed in one round and the next.
 constexpr int64_t kRepairWork[] = {300'000, 2'000'000};
-/// Looks that take as long as a node of the search, and those that cost too
-/// little to be weighed against bytes: some hundredths of a second.
+/// Looks in the time of a node of the search, and a number of looks too cheap
+/// to be weighed against bytes: some hundredths of a second.
 constexpr int64_t kLooksPerNode = 1000;
 constexpr int64_t kLeastLooks = 10'000'000;
 

@@ -6,9 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The planner's own form of its input: only the buffers that take space, their
-// times replaced by sections, the stretches of time in which the set of live
-// buffers does not change.
+// The planner's own form of its input: only the buffers that take space, with
+// sections for times: stretches of time with the same set of live buffers.
 //
 //===----------------------------------------------------------------------===//
 

@@ -29,8 +29,8 @@ enum class RankingKey {
 
 struct Strategy {
   std::array<RankingKey, 3> keys;
-  /// Whether the parts that a search falls into are ranked anew, by the load
-  /// that is left in them.
+  /// Whether the parts of a split search are ranked anew, by their remaining
+  /// load.
   bool renewsLoads;
 };
 

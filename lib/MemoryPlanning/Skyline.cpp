@@ -18,7 +18,7 @@
 //    that was passed over is blocked: in this order it can only come back once
 //    something else has been put under it.
 //  * No buffer is placed at an offset at or above the end that some other
-//    remaining buffer would have if it came now: all that follow would lie as
+//    remaining buffer would have if it came now: all later ones would lie as
 //    high, so that one could be moved down.
 //  * When no remaining buffer crosses a boundary of sections, both sides are
 //    searched apart: they share no byte at any time. Each may be ranked anew,
@@ -42,8 +42,8 @@ using namespace optimus_planning;
 
 namespace {
 
-/// Offsets and sizes are counted in units, in 32 bits where they fit, which
-/// halves the memory that the loops over sections touch.
+/// Offsets and sizes are counted in units, in 32 bits where they fit. This
+/// halves the memory touched by the loops over sections.
 template <typename Unit>
 class Skyline {
 public:
@@ -75,8 +75,7 @@ private:
     Unit end;
   };
 
-  /// Places `remaining`, which hang together in time and may fit for all that
-  /// mayFit() knows.
+  /// Places `remaining`, connected in time and not refused by mayFit().
   SearchResult solve(const std::vector<int32_t> &remaining, Last lastPlaced);
 
   /// Solves `rest`, which may have fallen apart in time.

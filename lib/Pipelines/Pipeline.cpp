@@ -26,7 +26,7 @@ using optimus_support::okStatus;
 using optimus_support::Status;
 
 namespace {
-/// The flags of optimus-compile that decide what the phases do.
+/// The flags of optimus-compile with influence on the phases.
 struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<std::string> mesh{*this, "mesh",
                            llvm::cl::desc("The mesh, as row:2,col:2 (default: "

@@ -30,8 +30,8 @@ namespace mlir::optimus {
 using namespace mlir;
 using namespace mlir::optimus;
 
-/// Whether what is `begin` bytes behind the begin of a buffer is at a multiple
-/// of `bytes`, if that of every tensor is.
+/// Whether the place `begin` bytes into a buffer is aligned to `bytes`, if
+/// every tensor is.
 static bool isAligned(Value buffer, int64_t begin, int64_t bytes) {
   if (auto slot = buffer.getDefiningOp<exec::ArenaSlotOp>())
     begin += slot.getOffset();
@@ -45,8 +45,8 @@ static bool isAligned(Value buffer, int64_t begin, int64_t bytes) {
          });
 }
 
-/// Holds what a launch does to its buffers against what its kernel does, and
-/// where they begin against what it takes tensors to begin at multiples of.
+/// Compares a launch's accesses to its buffers with its kernel's, and their
+/// offsets with the alignment assumed for tensors.
 static LogicalResult checkBuffers(exec::LaunchOp launch,
                                   const KernelDescription &description,
                                   int64_t tensorAlignment) {

@@ -46,11 +46,11 @@ private:
   void writeOne(KernelDeclarations &kernels) override;
 
   bool fits(const KernelLaunch &link) const;
-  /// The bytes that a launch reads of rows that launches before it touch;
+  /// The bytes a launch reads of rows touched by the launches before it;
   /// nothing where it may not follow.
   std::optional<int64_t> countPassedOn(const KernelLaunch &link) const;
 
-  /// The partial sums of what a sum writes, which take its place.
+  /// The partial sums behind the result of a sum, and in its place.
   struct Partial {
     Value partial, result;
   };

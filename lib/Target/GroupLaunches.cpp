@@ -45,8 +45,8 @@ private:
   bool join(const KernelLaunch &piece) override;
   void writeOne(KernelDeclarations &kernels) override;
 
-  /// The buffers and the kernels that it has with another launch. Of buffers,
-  /// those that all read count once, each other that a member has by itself.
+  /// The buffers and the kernels that it has with another launch. A buffer read
+  /// by all counts once, each member's own buffer by itself.
   int64_t getNumBuffers(LaunchOp another) const;
   size_t getNumKernels(LaunchOp another) const;
   /// Whether all members have a buffer at a position.
@@ -62,8 +62,8 @@ private:
 };
 } // namespace
 
-/// For each operand of a launch that is in place of another, that; for others
-/// the operand itself.
+/// For each in-place operand of a launch, the operand in whose place it is; for
+/// others the operand itself.
 static SmallVector<int64_t> getPattern(LaunchOp launch) {
   SmallVector<int64_t> pattern;
   for (auto [position, buffer] : llvm::enumerate(launch.getBuffers())) {
@@ -107,8 +107,8 @@ static bool isUsedBeyond(Value buffer, Operation *end, bool before) {
   });
 }
 
-/// The bytes that a launch has in use for longer when it is moved to `end`, as
-/// the first that touches them or as the last.
+/// The bytes in use for longer if a launch moves to `end`, either as their
+/// first user or as their last.
 static int64_t getHeldBytes(LaunchOp launch, Operation *end, bool before) {
   exec::CommandRegions regions =
       exec::getRegions(cast<CommandOpInterface>(*launch));
@@ -124,8 +124,8 @@ static int64_t getHeldBytes(LaunchOp launch, Operation *end, bool before) {
   return bytes;
 }
 
-/// Moves what makes a value before `place`, and what that needs. It is no
-/// command.
+/// Moves the definition of a value before `place`, and its operands'
+/// definitions. None of these is a command.
 static void moveDefinitions(Value value, Operation *place) {
   Operation *definition = value.getDefiningOp();
   if (!definition || definition->isBeforeInBlock(place))

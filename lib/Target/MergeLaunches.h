@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The driver of passes that merge launches. A pass lists the launches that may
-// become one, in order, and says which of them fit together; the driver takes
-// in one after the other as long as they fit:
+// The driver of passes that merge launches. A pass lists the candidate
+// launches, in order, and decides whether launches fit together; the driver
+// takes in one after the other as long as they fit:
 //
 //   a, b, c, d    where c does not fit {a, b}    ->    {a, b}, {c, d}
 //

@@ -126,7 +126,7 @@ LogicalResult mlir::optimus::applyMlirFlags(PassManager &passes,
   if (failed(applyPassManagerCLOptions(passes)) ||
       failed(enableReproducer(passes)))
     return failure();
-  // Last, so that it does not count what other instrumentations take.
+  // Last, so that it does not count the time of other instrumentations.
   passes.enableTiming(timing);
   return success();
 }

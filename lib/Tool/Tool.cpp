@@ -69,7 +69,7 @@ std::string mlir::optimus::describeVersion(StringRef tool) {
 //===----------------------------------------------------------------------===//
 
 [[noreturn]] static void endFatally(int code) {
-  // Nothing is flushed: that may be what failed.
+  // Nothing is flushed: a flush may have been the failure.
   optimus_support::removeTemporaries();
   _exit(code);
 }
@@ -101,8 +101,8 @@ static void endByLLVM(void *, const char *reason, bool isInternal) {
 namespace {
 /// Puts back, after LLVM has set its handlers, what somebody else sends: the
 /// signals that the caller ignores stay ignored, and others end the process.
-/// LLVM takes some of them for crashes, and prints a stack, which may wait for
-/// ever for a lock of what was interrupted.
+/// LLVM takes some of them for crashes, and prints a stack; the printing may
+/// wait for ever for a lock of the interrupted code.
 class CallersSignals {
 public:
   CallersSignals() {

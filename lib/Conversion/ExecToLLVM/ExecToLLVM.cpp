@@ -33,7 +33,7 @@ static FailureOr<DeviceKernels> getDeviceKernels(ModuleOp module,
     if (!function->hasAttr(exec::ExecDialect::kKernel))
       continue;
     StringRef name = function.getSymName();
-    // Who calls kernels does not depend on what they do.
+    // The calls of kernels do not depend on their bodies.
     if (!target.getDeviceKernel(name, {IterationSpace::Items, 1, 1}))
       return DeviceKernels();
     FailureOr<DeclaredKernel> kernel = readKernel(function);
@@ -45,8 +45,8 @@ static FailureOr<DeviceKernels> getDeviceKernels(ModuleOp module,
   return kernels;
 }
 
-/// Replaces kernels, whose code another object of the library has, and what
-/// they read.
+/// Declares the kernels, whose code is in another object of the library, and
+/// erases their tables.
 static void declareWrappers(ModuleOp module) {
   for (Operation &op : llvm::make_early_inc_range(*module.getBody())) {
     OpBuilder b(&op);

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Tensors of a program have bounds of their own (Sizes.h). Padding for a mesh
-// can exceed them, and so can what a rank holds and what all ranks move
-// together. This is the last place where that is a mistake of whoever chose
+// can exceed them, and so can the tensors of a rank and the total moved by all
+// ranks. This is the last place where that is a mistake of whoever chose
 // program and mesh; later passes count on it.
 //
 //===----------------------------------------------------------------------===//
@@ -27,8 +27,8 @@ namespace mlir::optimus {
 LogicalResult checkPadding(func::FuncOp function,
                            const DimensionClasses &classes);
 
-/// Checks what a partitioned function holds and moves in all, with room for
-/// what later passes add: values computed again, tensors that move whole.
+/// Checks the totals held and moved by a partitioned function, with room for
+/// additions by later passes: values computed again, tensors that move whole.
 LogicalResult checkTotals(func::FuncOp function, MeshOp mesh);
 
 } // namespace mlir::optimus

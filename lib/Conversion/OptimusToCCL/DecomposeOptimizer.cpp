@@ -19,9 +19,8 @@ static LogicalResult decompose(ReshardOp op, Partitioner &p) {
   return success();
 }
 
-// Tensors sharded alike are summed together, and sums that have come to lack
-// the same axes as well, so that at most three scalars are reduced on a 2D
-// mesh.
+// Tensors sharded alike are summed together, and so are sums over the same
+// missing axes, so that at most three scalars are reduced on a 2D mesh.
 static LogicalResult decompose(GlobalNormOp op, Partitioner &p) {
   auto getKey = [&](ArrayRef<StringRef> axes) {
     Axes sorted(axes);

@@ -192,7 +192,7 @@ Value LocalValues::getTransient(Value whole, ShardingAttr layout,
   return transient.local;
 }
 
-/// That of what goes on with the result of an operation.
+/// The location of an operation that goes on with the result of another.
 static Location getMakerLoc(Value result, StringRef part) {
   Location maker = result.getLoc();
   return withResult(withPart(maker, part),
@@ -200,8 +200,7 @@ static Location getMakerLoc(Value result, StringRef part) {
                         cast<OpResult>(result).getResultNumber());
 }
 
-/// A sum belongs to what made its partial sums, other steps to what asks for
-/// them.
+/// A sum belongs to the maker of its partial sums, other steps to their user.
 static Location getStepLoc(LayoutStep::Kind kind, Value local, Location user) {
   constexpr StringLiteral parts[] = {"all_reduce", "reduce_scatter",
                                      "all_gather", "slice"};

@@ -141,7 +141,7 @@ LogicalResult Partitioner::addPartialSums(SumOpInterface op) {
   SmallVector<Value> operands;
   for (Value operand : op->getOperands())
     operands.push_back(get(operand, layout));
-  // Terms that are rounded after they are reduced are added after that.
+  // Terms rounded after their reduction are added after it.
   if (llvm::any_of(operands, [&](Value operand) {
         return getElementTypeOrSelf(operand) !=
                getElementTypeOrSelf(op->getResult(0));

@@ -102,8 +102,8 @@ private:
         succeeded(checkTypes(function.getResultTypes(), "result")));
   }
 
-  /// Keeps for the manifest what a flat buffer does not show: which tensor is
-  /// in it, and what the function does to it.
+  /// Keeps for the manifest what a flat buffer does not show: its tensor, and
+  /// how the function accesses it.
   static void describe(NamedAttrList &attributes, Type type, StringRef access) {
     using exec::ExecDialect;
     if (!attributes.get(OptimusDialect::kParam) &&

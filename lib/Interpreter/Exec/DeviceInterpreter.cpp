@@ -77,7 +77,7 @@ static StringRef getAccess(func::FuncOp function, unsigned argument) {
   return access ? access.getValue() : StringRef();
 }
 
-/// The tensor that an argument's buffer holds, null where nothing says that.
+/// The tensor in an argument's buffer, null if unknown.
 static RankedTensorType getTensorType(func::FuncOp function,
                                       unsigned argument) {
   auto type =

@@ -19,8 +19,8 @@
 
 namespace mlir::exec {
 
-/// Two bytes of memory: what is known of who touched them. Every element type
-/// has a multiple of that.
+/// Two bytes of memory: their known writer and readers. Every element type has
+/// a multiple of that.
 struct Cell {
   static constexpr int32_t kNobody = -1, kCaller = -2;
   int32_t writer = kNobody; ///< a command
@@ -110,7 +110,7 @@ private:
 
   void noteRead(const Operand &operand, int64_t element);
   void noteWrite(const Operand &operand, int64_t element);
-  /// Tells of what the command at hand does wrong, and nothing after that.
+  /// Reports a mistake of the command at hand, and none after it.
   void tell(const Operand &operand, StringRef verb, int64_t element,
             const Twine &what, int32_t other = Cell::kNobody);
 

@@ -26,8 +26,8 @@ HappensBefore::HappensBefore(func::FuncOp function)
     auto [last, isFirst] = lastOf.try_emplace(getQueue(number), number);
     if (!isFirst) {
       bool isCompute = getQueue(number) == kComputeQueue;
-      // What is waited for only begins in order, unless it is on the queue of
-      // those that are done in order too.
+      // An awaited command only begins in order, unless its queue runs commands
+      // one after the other.
       if (command.getWaitingCommand() && !isCompute)
         joinBegin(number, last->second);
       else

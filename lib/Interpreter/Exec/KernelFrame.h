@@ -21,7 +21,7 @@ struct Number {
 /// The lanes of a vector; a scalar has one.
 using Numbers = SmallVector<Number, 16>;
 
-/// What a kernel that one rank executes has computed so far.
+/// The values of a kernel computed so far on one rank.
 class KernelFrame {
 public:
   const Numbers &get(Value value) const;

@@ -27,7 +27,7 @@ using KernelModel = InterpretableKernelOpInterface::ExternalModel<Model, Op>;
 // Control
 //===----------------------------------------------------------------------===//
 
-/// What a block that has run yields.
+/// The results of a block after its run.
 std::vector<Numbers> getYielded(Block &block, const KernelFrame &frame) {
   std::vector<Numbers> yielded;
   for (Value value : block.getTerminator()->getOperands())

@@ -260,8 +260,8 @@ StatusOr<std::string> LibraryWriter::compile(ModuleOp module,
   return writeObject(code, name);
 }
 
-/// Moves the kernels, what only the library itself sees, to a module of their
-/// own, with the tables that they read.
+/// Moves the kernels, internal to the library, to a module of their own, with
+/// the tables they read.
 static OwningOpRef<ModuleOp> takeKernels(ModuleOp module) {
   SmallVector<Operation *> taken;
   llvm::StringSet<> tables;
@@ -319,7 +319,7 @@ Status LibraryWriter::write(ModuleOp module, const CpuTarget &target,
   OPTRT_ASSIGN_OR_RETURN(std::string memory, writeObject(functions, "memory"));
   // What the runtime asks of a library: no other library, none of a compiler's
   // start files, and no symbol that is somewhere else. By its ID a profiler
-  // finds the file of what the runtime has loaded, which is a copy.
+  // finds the file of a library loaded as a copy by the runtime.
   auto library =
       link({kernels, table, memory},
            {"-nostdlib", "-z", "defs",

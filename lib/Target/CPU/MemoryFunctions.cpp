@@ -16,7 +16,7 @@ using namespace mlir::optimus;
 using optimus_support::internal;
 using optimus_support::StatusOr;
 
-/// Words of eight bytes, which are vectorised, then the bytes that remain.
+/// Words of eight bytes, which are vectorised, then the remaining bytes.
 /// `no-builtins` keeps LLVM from recognising them as calls of themselves.
 static constexpr StringLiteral kFunctions = R"ir(
 define hidden ptr @memset(ptr returned %to, i32 %value, i64 %bytes) #0 {

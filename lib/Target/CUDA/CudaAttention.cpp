@@ -8,7 +8,7 @@
 //
 // A warp has 16 rows of queries, or of keys, for which it keeps sums in
 // registers; the block goes through what they meet, 32 rows at a time. Rows
-// that do not exist are computed from those that do, and not stored.
+// beyond the end are computed from existing ones, and not stored.
 //
 //===----------------------------------------------------------------------===//
 

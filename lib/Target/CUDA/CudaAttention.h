@@ -16,8 +16,8 @@ namespace mlir::optimus {
 /// The rows of a group that a block does together: its iteration.
 inline constexpr int64_t kGroupRows = 64;
 
-/// Writes a kernel of attention whose blocks do 64 rows of a head at a time,
-/// and hold what these meet in shared memory, 32 rows at a time.
+/// Writes a kernel of attention whose blocks do 64 rows of a head at a time and
+/// hold the rows these meet in shared memory, 32 at a time.
 void writeTiledAttention(KernelBuilder &k,
                          const kernels::AttentionExtents &extents,
                          kernels::AttentionPart part);

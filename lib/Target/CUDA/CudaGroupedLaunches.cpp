@@ -176,7 +176,7 @@ public:
     return arith::ConstantIndexOp::create(b, value);
   }
 
-  /// The buffer of that number, which begins at a multiple of so many bytes.
+  /// The buffer of this number, aligned to so many bytes.
   Value read(Value number, MemRefType type, int64_t alignment) {
     MLIRContext *context = b.getContext();
     auto generic = LLVM::LLVMPointerType::get(context);

@@ -29,11 +29,11 @@ static constexpr int64_t kRowLanes = 4;
 static constexpr int64_t kMostOfWarp = 4096;
 /// The most columns that a block sums: in f32 they are a sector of memory.
 static constexpr int64_t kColumns = 8;
-/// Who does the rows of a group that a block does together.
+/// The threads for the rows of a group, done together by a block.
 static constexpr int64_t kGroupThreads =
     kGroupRows / CudaTiles::kWarpRows * kWarpThreads;
-/// Pieces of a row that a thread does without a loop, so that they can stay in
-/// registers: so many elements of all operands together.
+/// The elements a thread takes of a row without a loop, so that they can stay
+/// in registers: so many elements of all operands together.
 static constexpr int64_t kHeldElements = 96;
 
 /// The greatest power of two that divides n and is at most `most`.

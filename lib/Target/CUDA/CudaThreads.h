@@ -22,7 +22,7 @@ namespace mlir::optimus {
 inline constexpr int64_t kWarpThreads = 32;
 /// The number of the memory that the threads of a block share.
 inline constexpr int64_t kSharedMemory = 3;
-/// That of small tables which all threads of a warp read at one place.
+/// Small tables, read at one place by all threads of a warp.
 inline constexpr int64_t kConstantMemory = 4;
 
 /// What a thread loads at a time where it can.

@@ -218,7 +218,8 @@ CudaTiles::Sums CudaTiles::multiplyByCores(const Own &own,
   return sums;
 }
 
-// What a lane has of 16 columns of weights is what tensor cores take of it.
+// A lane's elements of 16 columns of weights are those that tensor cores take
+// from it.
 CudaTiles::Sums CudaTiles::accumulateByCores(Sums sums, const Sums &weights,
                                              const Shared &others) {
   Value begin = k.addIndex(k.mulIndex(getMember(), k.index(2 * others.stride)),

@@ -39,7 +39,7 @@ public:
   Sums getZeros(int64_t cols) {
     return Sums(cols / 2, k.constant(0, k.f32()).value);
   }
-  /// Goes through `sums`: which of the lane's two rows, and which column.
+  /// Goes through `sums`: the row, one of the lane's two, and the column.
   void forEach(Sums &sums, function_ref<Num(Num, int64_t, Value)> body);
 
   /// The number of the lane's first row in the block; the second is 8 more.

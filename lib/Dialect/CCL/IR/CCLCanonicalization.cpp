@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One program serves all ranks, so what is removed here is removed on all of
-// them at once, and collectives that stay keep their order.
+// One program serves all ranks: an operation removed here is removed on all of
+// them at once, and the other collectives keep their order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +18,7 @@
 using namespace mlir;
 using namespace mlir::ccl;
 
-// Each rank gives the part that it cut from what all of them hold.
+// Each rank gives its part of a tensor known to all of them.
 OpFoldResult AllGatherOp::fold(FoldAdaptor) {
   auto slice = getInput().getDefiningOp<SliceOp>();
   if (!slice || slice.getAxis() != getAxis() || slice.getDim() != getDim() ||

@@ -29,8 +29,8 @@ static SmallVector<StringRef> dropSingle(SmallVector<StringRef> axes,
   return axes;
 }
 
-/// Checks that a result holds partial sums over the axes that shard targets,
-/// and over no others.
+/// Checks that a result holds partial sums over exactly the axes that shard
+/// targets.
 static LogicalResult expectPartialSum(Operation *op, StringRef label,
                                       StringRef name, Value value,
                                       Value targets) {

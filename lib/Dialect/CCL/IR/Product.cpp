@@ -29,7 +29,7 @@ struct DimGroup {
 using ProductGroups = std::array<std::array<DimGroup, 3>, 3>;
 } // namespace
 
-/// The group that a tensor lacks, which is streamed where the tensor stays:
+/// The group without dimensions in a tensor, streamed where the tensor stays:
 /// A[M,K] lacks N, and so on.
 static constexpr int streamedOf[3] = {2, 0, 1};
 
@@ -191,7 +191,7 @@ double MatmulOp::countRoundings(unsigned result) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Checks a product whose ranks agree, on a mesh that has its axes.
+/// Checks a product on a mesh with its axes, after its ranks agree.
 class ProductVerifier {
 public:
   ProductVerifier(MatmulOp op, MeshOp mesh, const ProductSharding &sharding,

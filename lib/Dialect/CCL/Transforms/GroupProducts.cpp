@@ -152,8 +152,8 @@ void ProductTerm::findMovingOperands() {
   }
 }
 
-/// The last operation that makes what `ops` use, and the first that uses what
-/// they make; null where there is none.
+/// The last producer of an operand of `ops`, and the first user of a result of
+/// theirs; null where there is none.
 static std::pair<Operation *, Operation *>
 getBounds(ArrayRef<Operation *> ops) {
   Operation *lastDef = nullptr, *firstUse = nullptr;
@@ -175,8 +175,8 @@ static bool canStandTogether(ArrayRef<Operation *> ops) {
   return !lastDef || !firstUse || lastDef->isBeforeInBlock(firstUse);
 }
 
-/// Takes the first term and all that share movement with it, or with one that
-/// does, and can stand together with them.
+/// Takes the first term and, transitively, all terms that share movement with
+/// it and can stand together with it.
 SmallVector<Operation *>
 GroupProductsPass::takeGroup(std::vector<ProductTerm> &terms) {
   SmallVector<ProductTerm> taken = {terms.front()};

@@ -59,7 +59,7 @@ static std::string describe(StringRef what, unsigned number,
 }
 
 namespace {
-/// The first place where what is computed is not what should be.
+/// The first difference between the expected and the computed value.
 struct Difference {
   enum Kind {
     /// `op` computes `found`.
@@ -248,8 +248,8 @@ void Proof::compareSums(const Term *expected, const Term *found,
   SmallVector<const Term *> missing = getAddends(expected),
                             besides = getAddends(found);
   dropCommon(missing, besides);
-  // Those from one place of the model belong together, then those that look
-  // alike, and then what is left.
+  // Terms from one place of the model pair up first, then those that look
+  // alike, and then the rest.
   auto isFromSamePlace = [this](const Term *term, const Term *other) {
     Operation *maker = whole.getMaker(term),
               *otherMaker = shards.getMaker(other);

@@ -26,7 +26,7 @@ using optimus::MeshOp;
 using optimus::OptimusDialect;
 
 namespace {
-/// One of the tensors that move, and what its movement costs.
+/// A moving tensor, and the cost of its movement.
 struct Mover {
   int tensor;
   int64_t dim;

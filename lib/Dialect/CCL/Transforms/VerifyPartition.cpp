@@ -59,13 +59,13 @@ private:
   LogicalResult checkFactor(int64_t factor, Type type, int64_t dim,
                             Twine where);
   LogicalResult checkResult(unsigned number, Value result);
-  /// What this operand is in the sum that a result is.
+  /// The place of this operand in the sum of a result.
   Contribution getContribution(OpOperand &operand) {
     auto sum = dyn_cast<SumOpInterface>(op);
     return sum ? sum.getContribution(operand) : Contribution::Factor;
   }
 
-  /// The axes that shard some factor of an operand which a result lacks. What
+  /// The axes that shard a factor of an operand missing in a result. What
   /// stands alone is not added up.
   AxisSet getLostAxes(ArrayRef<int64_t> operandFactors,
                       ArrayRef<int64_t> resultFactors) {
@@ -237,7 +237,7 @@ private:
         [](func::FuncOp function) { return !function.isExternal(); });
   }
 
-  /// All of them, so that each one that fails is named.
+  /// All of them, so that every failure is named.
   LogicalResult checkEach(ArrayRef<func::FuncOp> functions,
                           function_ref<LogicalResult(func::FuncOp)> check) {
     std::atomic<bool> allHold = true;

@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What passes leave for the manifest, a module apart from what it describes.
-// Nothing of it is an operation's own, so nothing else would check it.
+// Attributes left by passes for the manifest, a module apart from the functions
+// they describe. Nothing of it is an operation's own, so nothing else would
+// check it.
 //
 //===----------------------------------------------------------------------===//
 

@@ -38,7 +38,7 @@ SmallVector<Access> GemmOp::getAccesses() {
   return accesses;
 }
 
-/// That a buffer, of which packing uses `elements`, has room for a matrix.
+/// Verifies that a buffer with `elements` for packing has room for a matrix.
 static LogicalResult verifyPacked(Operation *op, StringRef name, Value buffer,
                                   CheckedSize all, int64_t elements) {
   if (all.isAtMost(elements) && elements <= getExtent(buffer))
@@ -281,8 +281,8 @@ LogicalResult CopyOp::verify() {
   return success();
 }
 
-/// Checks the extents that both commands have, and that each buffer named has
-/// as many elements as its operand needs.
+/// Checks the extents common to both commands, and the number of elements of
+/// each named buffer against its operand.
 template <typename Op>
 static LogicalResult
 verifyAttention(Op op, ArrayRef<std::pair<StringRef, Value>> queries,

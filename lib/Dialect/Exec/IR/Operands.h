@@ -34,8 +34,8 @@ LogicalResult verifyMatrix(Operation *op, StringRef name, Value buffer,
                            int64_t rows, optimus_support::CheckedSize cols,
                            int64_t ld, StringRef ldName);
 
-/// Checks that the module's mesh has some axes, which are distinct; their
-/// sizes' product.
+/// Checks that the module's mesh has some axes, all distinct; their sizes'
+/// product.
 FailureOr<int64_t> verifyAxes(Operation *op, ArrayRef<Attribute> axes);
 
 } // namespace mlir::exec

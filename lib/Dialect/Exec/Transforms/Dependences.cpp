@@ -22,7 +22,7 @@ struct Record {
 };
 
 /// The records of a base. An arena has thousands, of which an access touches a
-/// few, so the stretches that they lie in stand closely together.
+/// few, so their stretches stand closely together.
 class Records {
 public:
   Record &add(Record record) {
@@ -30,8 +30,8 @@ public:
     return records.emplace_back(std::move(record));
   }
 
-  /// Visits the records that lie where the region does, and erases those for
-  /// which `visit` returns true.
+  /// Visits the records near the region, and erases those for which `visit`
+  /// returns true.
   void visitNear(const MemoryRegion &region,
                  llvm::function_ref<bool(Record &)> visit) {
     const int64_t begin = region.begin, end = region.getEnd();

@@ -60,8 +60,8 @@ private:
 
   int64_t numSlots, bound;
   llvm::DenseMap<Value, Range> ranges;
-  /// A segment tree: the largest sum below each node, without what is added to
-  /// the nodes above, and what was added to all of a node.
+  /// A segment tree: the largest sum below each node without the additions
+  /// above, and the additions to all of a node.
   std::vector<int64_t> largest, added;
 };
 

@@ -15,8 +15,8 @@
 using namespace mlir;
 using namespace mlir::exec;
 
-/// Nodes that may move together, buffers at the peak that are tried, and visits
-/// of nodes that a search may cost: about a second.
+/// The most nodes moved together, the most buffers tried at the peak, and the
+/// most visits of nodes by a search: about a second.
 static constexpr size_t kMostMoved = 64, kMostTried = 48;
 static constexpr int64_t kMostVisits = 100'000'000;
 
@@ -48,7 +48,7 @@ private:
   Quality measure(ArrayRef<unsigned> candidate);
   /// The buffers alive where most are, the largest first.
   std::vector<unsigned> listAtPeak(int64_t peakPosition) const;
-  /// What must move behind the peak so that a buffer is not there yet, or
+  /// The nodes to move behind the peak so that a buffer is not there yet, or
   /// before it so that it is gone; nothing where that cannot be.
   std::vector<unsigned> collectLater(unsigned buffer, int64_t peak) const;
   std::vector<unsigned> collectEarlier(unsigned buffer, int64_t peak) const;
@@ -124,7 +124,7 @@ std::vector<unsigned> OrderSearch::collectLater(unsigned buffer,
       moved.push_back(node);
     }
   };
-  // All that touch it, and all that needs those.
+  // All nodes that touch it, and their users.
   for (unsigned node : touching[buffer])
     add(node);
   for (size_t i = 0; i < moved.size() && moved.size() <= kMostMoved; ++i)

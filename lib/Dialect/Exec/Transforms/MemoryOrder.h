@@ -8,8 +8,8 @@
 //
 // Reorders commands so that fewer bytes are alive at the fullest time. Finding
 // the best order is NP-hard (register sufficiency), so this is a local search:
-// around the peak it puts off what makes buffers that lie there, or brings
-// forward what uses them last. docs/scheduling.md describes it. It knows no IR.
+// around the peak it delays the producers of live buffers, or advances their
+// last users. docs/scheduling.md describes it. It knows no IR.
 //
 //===----------------------------------------------------------------------===//
 

@@ -160,8 +160,8 @@ double OverlapScheduler::getQueue(unsigned task) const {
 }
 
 bool OverlapScheduler::isTooEarly(unsigned task) const {
-  // Memory is worth more than a start at which, after the next command too,
-  // there will be twice the time that its axis needs until then.
+  // Too early: even after the next command there will be twice the time needed
+  // by its axis until then. Then memory is worth more than the start.
   unsigned next = std::min(at + 1, numGaps() - 1);
   return getTime(getDeadline(task)) - getTime(next) >
          2 * getQueue(task) + kMargin;

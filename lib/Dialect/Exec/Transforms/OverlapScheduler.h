@@ -8,8 +8,9 @@
 //
 // A list scheduler on predicted times. Computation keeps its order. Time passes
 // from one command that computes to the next; before each, every mesh axis that
-// would fall idle while it and one more collective run is given the collective
-// that is needed first, of those whose data is there. docs/scheduling.md describes the rules.
+// would fall idle during it and one more collective gets a collective: of those
+// with their data, the one needed first. docs/scheduling.md describes the
+// rules.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,11 +36,11 @@ struct OverlapTask {
   unsigned gap;
   /// From where on what it reads is there, as far as computation goes.
   unsigned release = 0;
-  /// The first command that computes with its result, or writes what it reads.
+  /// The first command that computes with its result, or overwrites its source.
   unsigned firstUse;
   /// The buffers it touches, once each.
   SmallVector<Value> bases;
-  /// Collectives that must have ended before it starts, and that start after.
+  /// Collectives to end before its start, and collectives to start after it.
   SmallVector<unsigned, 2> before, after;
 
   // Where it is in the end.
@@ -124,7 +125,7 @@ private:
   std::vector<double> elapsed;
   /// Communication of the axis before each task, in program order.
   std::vector<double> queued;
-  /// What must start and what must end at each gap.
+  /// The starts and ends at each gap.
   std::vector<SmallVector<unsigned, 2>> startsAt, waitsAt;
   std::vector<SmallVector<unsigned, 2>> releasesAt;
   std::vector<SmallVector<OverlapEvent>> events;

@@ -27,7 +27,7 @@ using optimus_planning::Plan;
 /// Bytes by category at the time when most are alive.
 static std::map<std::string, int64_t>
 getPeakByCategory(ArrayRef<AllocOp> allocations, ArrayRef<LiveRange> ranges) {
-  // From each time on at which that changes: how many bytes are alive.
+  // From each time of change on: how many bytes are alive.
   std::map<int64_t, int64_t> alive;
   for (const LiveRange &range : ranges) {
     int64_t bytes = optimus_planning::paddedSize(range);

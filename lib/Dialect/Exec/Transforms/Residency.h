@@ -20,8 +20,8 @@ namespace mlir::exec {
 /// Commands [first, last], by position, between which a buffer is in use.
 struct ResidentInterval {
   int64_t first, last;
-  /// Whether it needs what was in the buffer before, and whether it changes
-  /// that.
+  /// Whether it needs the buffer's former contents, and whether it changes
+  /// them.
   bool reads, writes;
 };
 

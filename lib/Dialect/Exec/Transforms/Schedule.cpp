@@ -97,8 +97,8 @@ public:
   }
 
 private:
-  /// Collectives that nothing is computed behind, of these how many for want of
-  /// workspace, and the most bytes that are alive at once.
+  /// Collectives without computation to overlap with, of these how many for
+  /// want of workspace, and the most bytes alive at once.
   struct Outcome {
     unsigned notOverlapped = 0, bounded = 0;
     int64_t peakBytes = 0;
@@ -119,7 +119,7 @@ private:
     return overlap(scheduled, workspace);
   }
 
-  /// All commands so that few bytes are alive, then what overlaps without more.
+  /// All commands for few live bytes, then overlap without more bytes.
   Outcome orderForMemory(func::FuncOp function, const optimus::CostModel &costs,
                          int64_t before, const ExtraWorkspace &workspace) {
     ScheduledFunction scheduled(function, costs, before);
@@ -190,7 +190,7 @@ private:
          b.getNamedAttr("of_ms", b.getF64FloatAttr(allSeconds * 1e3))});
   }
 
-  /// Says what became of a function in which `before` bytes were alive.
+  /// Annotates a function with the outcome; `before` bytes were alive in it.
   void annotate(func::FuncOp function, const optimus::CostModel &costs,
                 int64_t before, const Outcome &outcome) {
     auto [notOverlapped, bounded, peakBytes] = outcome;

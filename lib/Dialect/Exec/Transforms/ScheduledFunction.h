@@ -36,8 +36,8 @@ public:
   /// The most bytes that are alive at once, in the order as it is.
   int64_t getPeakBytes();
 
-  /// Collectives that end before anything is computed, and those of them that
-  /// memory kept from a better place.
+  /// Collectives that end before any computation, and how many of them lack
+  /// memory for a better place.
   std::pair<unsigned, unsigned> countNotOverlapped() const;
 
 private:

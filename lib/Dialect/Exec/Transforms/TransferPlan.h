@@ -6,11 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A program computes on a time line; what it needs of another memory is fetched
-// meanwhile, and what it leaves there is stored, each direction one copy after
-// the other. A fetch begins as late as it can to be done in time, and never
-// before there is room in the window; a store begins at once, and keeps its
-// memory while the window has room.
+// A program computes on a time line; fetches from another memory, and stores to
+// it, run meanwhile, each direction one copy after the other. A fetch begins as
+// late as it can to be done in time, and never before there is room in the
+// window; a store begins at once, and keeps its memory while the window has
+// room.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,13 +27,13 @@
 namespace mlir::exec {
 
 struct Fetch {
-  /// The command that first uses what is fetched.
+  /// The first command that uses the fetched buffer.
   int64_t use;
   int64_t bytes;
   double seconds;
   /// Where it may begin at the earliest, before a command.
   int64_t earliest = 0;
-  /// The store that writes what it reads, if one does.
+  /// The store that writes its source, if any.
   std::optional<size_t> store = {};
 
   /// Before which command it begins.
@@ -41,7 +41,7 @@ struct Fetch {
 };
 
 struct Store {
-  /// The command that last uses what is stored.
+  /// The last command that uses the stored buffer.
   int64_t use;
   int64_t bytes;
   double seconds;

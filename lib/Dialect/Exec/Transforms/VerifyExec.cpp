@@ -179,7 +179,7 @@ private:
     return success();
   }
 
-  /// V6: the arena that the runtime will give is the one that is used.
+  /// V6: the arena given by the runtime is the one used.
   static LogicalResult verifyOneArena(func::FuncOp function) {
     auto bytes = function->getAttrOfType<IntegerAttr>(ExecDialect::kArenaBytes);
     if (!bytes)

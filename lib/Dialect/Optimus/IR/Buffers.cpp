@@ -16,7 +16,7 @@ std::string BufferAttr::getName() const {
   return of ? (getRole() + ":" + of.getValue()).str() : getRole().str();
 }
 
-/// C3 and C4: a reset that the lifetime allows, to a value that is known.
+/// C3 and C4: a reset allowed by the lifetime, to a known value.
 static LogicalResult verifyReset(function_ref<InFlightDiagnostic()> emitError,
                                  Lifetime lifetime, InitAttr init,
                                  Reset reset) {

@@ -155,8 +155,8 @@ LogicalResult AttentionGradOp::verify() {
   return expectShape(*this, "C3", "lse", getLse(), shape.getLseShape());
 }
 
-// Heads of queries that are sharded within their group give partial sums of the
-// gradients of the keys and values that they share.
+// Heads of queries sharded within their group give partial sums of the
+// gradients of their shared keys and values.
 static constexpr std::pair<char, FactorKind> kinds[] = {
     {'s', FactorKind::Whole},
     {'t', FactorKind::Whole},

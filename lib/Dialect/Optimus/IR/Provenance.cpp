@@ -63,8 +63,8 @@ static Origin getOrigin(Location loc) {
   return fused.empty() ? Origin() : getOrigin(fused.front());
 }
 
-/// `loc` with a changed origin; of a location that was fused from several, all
-/// of them, or the first alone, which says what is computed.
+/// `loc` with a changed origin; of a fused location, all of its parts, or the
+/// first alone, which is the result's.
 static Location changeOrigin(Location loc, bool all,
                              function_ref<void(Origin &)> change) {
   MLIRContext *context = loc.getContext();
@@ -191,7 +191,7 @@ public:
   void name(Operation &op) {
     StringRef path = getPath(op.getLoc());
     Origin origin = getOrigin(op.getLoc());
-    // What has no path is known by what it is.
+    // A value without a path is known by its kind.
     bool isKnown = !path.empty() || origin.part;
     if (isKnown && take(path, origin, op.getNumResults()))
       return;

@@ -29,7 +29,7 @@ inline std::string toString(ArrayRef<int64_t> shape) {
   return text;
 }
 
-/// Checks that `name` has the shape that the constraint `label` asks for.
+/// Checks that `name` has the shape required by the constraint `label`.
 inline LogicalResult expectShape(Operation *op, StringRef label, StringRef name,
                                  Value value, ArrayRef<int64_t> expected) {
   if (shapeOf(value) == expected)
@@ -43,8 +43,8 @@ inline Type elementTypeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getElementType();
 }
 
-/// Checks that `name`, where it is there, has the element type that the
-/// constraint `label` asks for or, where `orF32`, f32.
+/// Checks that `name`, if present, has the element type required by the
+/// constraint `label` or, where `orF32`, f32.
 inline LogicalResult expectElements(Operation *op, StringRef label,
                                     StringRef name, Value value, Type expected,
                                     bool orF32 = false) {

@@ -25,8 +25,8 @@ using namespace mlir::optimus;
 
 namespace {
 
-/// Builds `@train_step`, whose body begins with that of `@grad`, or `@update`,
-/// which is given what that computes.
+/// Builds `@train_step`, whose body begins with `@grad`'s, or `@update`, whose
+/// arguments are the results of `@grad`.
 class UpdateBuilder {
 public:
   UpdateBuilder(LossFunction loss, func::FuncOp grad, StepBuffers buffers,
@@ -56,7 +56,7 @@ private:
   /// Weight decay is for matrices and embeddings. Their shape is that of the
   /// checkpoint: a vector may be cut into several dimensions in the program.
   bool decays(int64_t index);
-  /// The role of what the optimizer keeps of parameter `index`, which may lie
+  /// The role of the optimizer's state for parameter `index`, which may lie
   /// otherwise than the parameter; null where that has none.
   StringAttr getStateRole(int64_t index);
   /// The location of what updates parameter `index`.

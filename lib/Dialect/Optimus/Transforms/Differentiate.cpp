@@ -45,7 +45,7 @@ private:
   llvm::DenseSet<Value> active;
 };
 
-/// Marks what is built as the backward of what it is built for.
+/// Marks new operations as the backward of the differentiated one.
 struct MarkBackward : OpBuilder::Listener {
   void notifyOperationInserted(Operation *op,
                                OpBuilder::InsertPoint previous) override {
@@ -149,7 +149,7 @@ private:
     return success();
   }
 
-  /// Erases the operations that were replaced and gradients that lead nowhere.
+  /// Erases replaced operations and unused gradients.
   void eraseDead(Block &block) {
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
       if (isOpTriviallyDead(&op)) {

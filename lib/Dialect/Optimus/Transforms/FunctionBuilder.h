@@ -79,8 +79,8 @@ public:
   /// Clones the body of `@grad`; returns loss_sum, real_count and gradients.
   SmallVector<Value> cloneGrad(ArrayRef<BlockArgument> params,
                                ArrayRef<BlockArgument> inputs);
-  /// A result in a buffer of its own or, without one, in that of the argument
-  /// that donates to it.
+  /// A result in a buffer of its own or, without one, in the buffer of the
+  /// argument that donates to it.
   void addResult(Value value, BufferAttr buffer = {}) {
     results.push_back(value);
     NamedAttrList attrs;

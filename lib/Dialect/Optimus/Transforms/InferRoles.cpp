@@ -78,7 +78,7 @@ private:
   func::FuncOp function;
   DimensionGroups groups;
   llvm::DenseMap<int64_t, DimensionClass> classes;
-  /// What is made of parameters alone, and the first one that it is made of.
+  /// Values made of parameters alone, each with the first of its parameters.
   llvm::DenseMap<Value, Value> ofParameters;
   SmallVector<Linear> linears;
   llvm::DenseMap<Value, Role> positions;
@@ -166,7 +166,8 @@ void RoleInference::nameInner() {
     return dimension == DimensionClass::Heads;
   };
   for (const Linear &linear : linears) {
-    // Beside heads are what they hold, and those that share keys.
+    // Dimensions beside heads are a head's channels, or the queries that share
+    // keys.
     bool isOfHeads = leads(linear, LinearSide::In, isHeads);
     for (auto [dim, side] : llvm::enumerate(linear.sides)) {
       int64_t group = groups.find(linear.weight, dim);
@@ -190,8 +191,8 @@ bool RoleInference::leads(const Linear &linear, LinearSide side,
 }
 
 Role RoleInference::place(const Linear &linear) {
-  // A linear from inner to inner ends its pair: what it makes is the residual
-  // stream of what follows.
+  // A linear from inner to inner ends its pair: its result is the residual
+  // stream of the next ones.
   if (leads(linear, LinearSide::In, isInner))
     for (auto [dim, side] : llvm::enumerate(linear.sides)) {
       DimensionClass &known = classes[groups.find(linear.weight, dim)];

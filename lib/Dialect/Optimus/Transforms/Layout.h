@@ -34,8 +34,8 @@ public:
   /// Every layout that the user chose was some value's.
   LogicalResult checkChosen();
 
-  /// What follows of a value's role, or of `path` where that has none; null
-  /// where nothing does. `op` is where errors are.
+  /// The layout by a value's role, or by `path` if it has none; null where
+  /// nothing does. `op` is where errors are.
   FailureOr<ShardingAttr> lookup(Operation *op, StringRef role, StringRef path,
                                  RankedTensorType type);
 
@@ -52,8 +52,8 @@ private:
   /// `sharding` with the data axis sharding a dimension that it divides as it
   /// is, if there is one.
   ShardingAttr cutState(ShardingAttr sharding, RankedTensorType type);
-  /// `sharding` of a sum over tokens, of which the ranks that differ in tokens
-  /// alone hold partial sums.
+  /// `sharding` of a sum over tokens: the ranks that differ in tokens alone
+  /// hold partial sums.
   ShardingAttr addUp(ShardingAttr sharding);
 
   /// Whether an axis shards anything.

@@ -28,8 +28,8 @@ struct LossFunction {
 
   bool hasRandom() const { return numInputs == std::ssize(kInputs); }
 
-  /// The module's `@loss`. Where there is none or it has not this form, emits
-  /// an error that says what was expected.
+  /// The module's `@loss`. If it is missing or has another form, emits an error
+  /// with the expected one.
   static FailureOr<LossFunction> find(ModuleOp module);
 
   /// The name that parameter `index` has in a checkpoint.

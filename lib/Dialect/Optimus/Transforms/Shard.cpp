@@ -65,8 +65,8 @@ private:
   void annotate(func::FuncOp function, const ShardingPropagation &known);
   LogicalResult shardResults(func::FuncOp function);
 
-  /// An annotation of the user's, which must fit the value and the mesh,
-  /// without the axes of one rank, which shard nothing.
+  /// An annotation by the user, without the axes of one rank, since these shard
+  /// nothing. It must fit the value and the mesh.
   FailureOr<ShardingAttr> readAnnotation(Operation *op, ShardingAttr sharding,
                                          Type type);
   /// How a value lies, if `given` or its role or path say it.
@@ -134,8 +134,8 @@ LogicalResult ShardPass::checkAxes() {
   return success();
 }
 
-/// Whether the program says already what values are to a strategy, as one does
-/// that was differentiated, or has no parameters of which that would follow.
+/// Whether the values of the program have their roles already, as after
+/// differentiation, or no parameters to infer roles from.
 static bool hasRoles(func::FuncOp function) {
   bool hasParameter = false;
   for (BlockArgument argument : function.getArguments()) {
@@ -275,8 +275,8 @@ void ShardPass::annotate(func::FuncOp function,
 }
 
 LogicalResult ShardPass::shardResults(func::FuncOp function) {
-  // What is in a buffer lies where that did, and what else belongs to a
-  // parameter where the parameter does.
+  // A value in a buffer has the buffer's sharding, and another one of a
+  // parameter the parameter's.
   llvm::StringMap<ShardingAttr> params, buffers;
   for (BlockArgument argument : function.getArguments())
     if (BufferAttr buffer =
