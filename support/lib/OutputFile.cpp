@@ -222,7 +222,7 @@ StatusOr<OutputFile> OutputFile::open(const std::string &path,
   file.target = destination.path;
   removeStaleTemporaries(file.target);
   mode_t mode = options.executable ? 0777 : 0666;
-  // Another process that looks for what was left may take a new file for such,
+  // Another process that looks for stale files may take a new file for one,
   // until it is locked.
   for (bool isOurs = false; !isOurs;) {
     timespec now;
@@ -239,7 +239,7 @@ StatusOr<OutputFile> OutputFile::open(const std::string &path,
   }
   int handle = file.beside.descriptor();
   if (destination.exists) {
-    // Whose it was and who could read it stay as they are, where we may say so.
+    // Its owner and permissions stay as they are, as far as we may set them.
     mode_t old = destination.info.st_mode & 0777;
     if (options.executable)
       old |= (old & 0444) >> 2;

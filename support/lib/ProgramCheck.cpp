@@ -254,8 +254,8 @@ private:
     return okStatus();
   }
 
-  /// That what a product reads as packed is what the last PackMatrix to that
-  /// address wrote.
+  /// Checks that every packed operand of a product is the result of the last
+  /// PackMatrix to its address.
   Status checkPacked() {
     std::map<uint32_t, const PackMatrixT *> packed;
     for (uint32_t number = 0; number != function.commands.size(); ++number) {

@@ -265,8 +265,8 @@ private:
                : MemorySpace::Device;
   }
 
-  /// That what is written may be, and that only copies reach what is not the
-  /// device's memory.
+  /// Checks that written memory is writable, and that only copies reach memory
+  /// other than the device's.
   Status checkWrites() const {
     for (const Touch &touch : touchesOf(function, command, mesh)) {
       const Region &region = touch.region;
@@ -346,7 +346,7 @@ private:
     return checkTypes();
   }
 
-  /// That operands which are combined are of one type.
+  /// Checks that combined operands have one type.
   Status checkTypes() const {
     switch (command.action.type) {
     case Action::Gemm:
@@ -401,7 +401,7 @@ private:
                         "; expected f32"));
   }
 
-  /// That a tensor can travel as, and be summed in, what the collective says.
+  /// Checks that a tensor can travel, and be summed, in the collective's types.
   static Status checkWire(const CollectiveT &collective, ElementType type) {
     const ElementType wire = collective.wire, sum = collective.accumulation;
     if (collective.encoding == Encoding::ScaledInt8

@@ -88,7 +88,7 @@ static KernelT signatureOf(const FunctionT &function, const CommandT &command,
   return kernel;
 }
 
-/// What one collective shows of the kernel that reduces for it.
+/// The signature of a reducing kernel, as far as one collective shows it.
 static KernelT signatureOf(const CollectiveT &collective,
                            const CommandT &command, const Mesh &mesh) {
   int64_t members = 1;

@@ -79,7 +79,7 @@ std::optional<uint32_t> LiveBuffers::findOverlap(uint32_t number) const {
            buffer.offset < each.offset + each.bytes;
   };
   auto [first, last] = alive.equal_range({buffer.arena, buffer.offset});
-  // Those before it are apart, so that its neighbours are all that it may meet.
+  // The buffers before it are apart, so it can overlap its neighbours only.
   for (auto entry = first; entry != last; ++entry)
     if (overlaps(entry->second))
       return entry->second;
@@ -120,7 +120,7 @@ private:
     return okStatus();
   }
 
-  /// That what a command touches is there at a later one, too.
+  /// Checks that the memory of a command is still there at a later one.
   Status checkTouches(uint32_t command, uint32_t when) {
     for (const Touch &touch :
          touchesOf(function, *function.commands[command], mesh)) {

@@ -1,4 +1,4 @@
-//===- ProgramOrder.cpp - That what touches the same memory is ordered ----===//
+//===- ProgramOrder.cpp - Order between accesses to the same memory -------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Every command has a clock: for each queue, how many of its commands are known
-// to be done when it begins. A command's clock joins that of the one before it
-// on its queue and those of the commands that it comes after. Two accesses of
-// the same bytes are in order when the later one's clock has the end of the
+// to be done when it begins. A command's clock joins the clock of its
+// predecessor on the queue and those of the commands in its edges. Two accesses
+// of the same bytes are in order when the later one's clock has the end of the
 // earlier one: the command itself or, of a collective, its wait.
 //
 // Bytes of a base are cut at every place where some access begins or ends, and
@@ -206,7 +206,7 @@ private:
            clockOf(number)[function.commands[earlier]->queue] > earlier;
   }
 
-  /// What starts together cannot wait for what starts with it.
+  /// A member of a group cannot wait for another member of it.
   Status checkTogether(uint32_t number) {
     const uint32_t group = groupOf(*function.commands[number]);
     if (group != 0 && beforeOnQueue != kNone &&

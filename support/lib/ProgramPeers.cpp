@@ -39,7 +39,7 @@ struct Route {
 };
 using Messages = std::map<Route, std::vector<Message>>;
 
-/// Of all ranks: what they send and what they receive, in order.
+/// Of all ranks: the sent and the received tensors, in order.
 struct Exchange {
   Messages sent, received;
 

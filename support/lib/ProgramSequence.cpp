@@ -40,7 +40,7 @@ public:
     for (size_t i = 0; i != sequence.calls.size(); ++i) {
       const CallT &call = *sequence.calls[i];
       const FunctionT &function = *findFunction(table, call.function);
-      // What is true of a second call in a row is true of all that follow.
+      // The second call in a row stands for all later ones.
       for (int time = 0; time != (call.times == 1 ? 1 : 2); ++time)
         OPTRT_RETURN_IF_ERROR(step(function).withContext(
             concat("call ", i, " of ", call.function)));

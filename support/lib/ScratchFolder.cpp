@@ -33,7 +33,7 @@ static int lockFolder(const fs::path &path) {
   return descriptor;
 }
 
-/// Removes what processes left that were killed.
+/// Removes the leftovers of killed processes.
 static void removeStale(const fs::path &parent, const std::string &prefix) {
   std::error_code ignored;
   for (fs::directory_iterator entry(parent, ignored), end; entry != end;

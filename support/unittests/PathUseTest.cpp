@@ -64,7 +64,7 @@ TEST_F(PathUseTest, NothingIsWrittenIntoAWholeFolder) {
   PathUse load{"--load", at("old"), true}, save{"--save", at("new"), true};
   // Going on with a checkpoint replaces it.
   EXPECT_EQ(check({load}, {{"--save", at("old"), true}}), "");
-  // That there is none to go on with is said by who reads it.
+  // The loader reports a missing checkpoint.
   EXPECT_EQ(check({{"--load", at("new"), true}}, {save}), "");
   EXPECT_NE(
       check({load}, {{"--log-json", at("old/log")}}).find("lies in --load"),

@@ -106,7 +106,7 @@ TEST_F(ProgramKernelsTest, OperandsAreAsMany) {
   refuse("gives embed 1 buffers and 1 scalars; it takes 2 and 2");
 }
 
-/// Kernels of which nothing is said take what all of their launches give.
+/// A kernel without a signature takes the operands common to its launches.
 TEST_F(ProgramKernelsTest, LaunchesTellWhatTheyTake) {
   f.launch("gelu", {.extent = 4}, {read(rows), update(f.at(rows, 32, 8))},
            {f.integer({.constant = 3})});
@@ -128,7 +128,7 @@ TEST_F(ProgramKernelsTest, LaunchesTellWhatTheyTake) {
   EXPECT_THAT(check(all).message(), HasSubstr("the kernel needs one of 64"));
 }
 
-/// A kernel that reduces takes what every rank gives, and what has the results.
+/// A kernel that reduces takes every rank's source, and the destination.
 TEST_F(ProgramKernelsTest, ReductionsFitTheirKernels) {
   auto reduce = [&](CollectiveKind kind, uint32_t kernel, View src, View dst) {
     CollectiveT one;

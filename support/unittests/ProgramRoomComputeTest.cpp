@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-// What docs/programs.md says that there is room for: each is written, and is
-// refused where it is wrong.
+// The features with room in docs/programs.md: each is written, and is refused
+// where it is wrong.
 //
 //===----------------------------------------------------------------------===//
 

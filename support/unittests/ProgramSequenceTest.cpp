@@ -19,8 +19,8 @@ class ProgramSequenceTest : public ProgramTest {
 protected:
   ProgramSequenceTest() : ProgramTest(Mesh({{"row", 2}, {"col", 2}})) {}
 
-  /// A function that may wait for what an earlier call has started and may
-  /// start what a later one waits for: numbers, 0 for none.
+  /// A function that may wait for a start of an earlier call, and may start
+  /// something for a later one: numbers, 0 for none.
   void function(const std::string &name, uint32_t waitsFor, uint32_t starts) {
     FunctionWriter f = programs.function(name);
     f.from(name + ".gather", name + ".py:7");

@@ -22,7 +22,7 @@ protected:
   explicit ProgramTest(Mesh mesh = Mesh({{"row", 2}, {"col", 3}}))
       : programs(std::move(mesh)) {}
 
-  /// That check() refuses what was written.
+  /// Checks that check() refuses the written table.
   void refuse(const std::string &message) {
     Status status = check(programs.finish());
     EXPECT_EQ(status.code(), StatusCode::InvalidArgument);

@@ -124,8 +124,7 @@ inline CheckedSize attentionScratchBytes(int64_t seq, int64_t headDim,
          int64_t(sizeof(float));
 }
 
-/// Bounds what a device holds to run commands, each for itself, whose sizes
-/// fit.
+/// Bounds a device's scratch for commands with valid sizes, each by itself.
 class ScratchBound {
 public:
   void product(const ProductShape &shape, bool hasNarrowFactors,

@@ -8,9 +8,8 @@
 //
 // The rule of docs/dropout.md. Element e of the whole tensor draws 32 bits at
 // (seed, stream, step): word (e div 16) mod 4 of Philox block
-// 16·(e div 64) + e mod 16. So 64 elements that begin at a multiple of 64 are
-// the four words of 16 blocks in the order in which vectors of 16 lanes make
-// them.
+// 16·(e div 64) + e mod 16. So the four words of 16 blocks, in the order of
+// vectors of 16 lanes, are the 64 elements from a multiple of 64 on.
 //
 //===----------------------------------------------------------------------===//
 

@@ -21,7 +21,7 @@ struct LibraryPlaces {
   const char *what;     ///< "NCCL"
   const char *variable; ///< of the environment: names the only file to try
   std::vector<std::string> files; ///< in this order
-  const char *remedy; ///< what to do where there is none that will do
+  const char *remedy; ///< the advice for a missing library
 };
 
 /// A library that is opened when it is needed, for as long as the process
@@ -31,8 +31,8 @@ public:
   /// Unavailable, with what was tried and the remedy, where no file opens.
   static StatusOr<DynamicLibrary> open(LibraryPlaces places);
 
-  /// Sets `function` to what the library has by that name; Unavailable where it
-  /// has nothing.
+  /// Sets `function` to the library's symbol of this name; Unavailable where it
+  /// has none.
   template <typename Function>
   Status find(const char *name, Function *&function) const {
     OPTRT_ASSIGN_OR_RETURN(void *found, find(name));

@@ -18,10 +18,10 @@
 
 namespace optimus_support {
 
-/// A claim on something that one process at a time may change, held by a small
-/// file that says who holds it. The file is removed with the claim. One that a
-/// killed process left is taken over: the system has released its lock, or,
-/// where the file system has no locks, the process that it names is gone.
+/// A claim on something for one process at a time, held by a small file that
+/// names its holder. The file is removed with the claim. One that a killed
+/// process left is taken over: the system has released its lock, or, where the
+/// file system has no locks, the process that it names is gone.
 class FileLock {
 public:
   FileLock() = default;

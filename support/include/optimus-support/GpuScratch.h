@@ -17,7 +17,7 @@ namespace optimus_support {
 /// for cuBLASLt on Hopper.
 inline constexpr int64_t kGpuWorkspaceBytes = int64_t(32) << 20;
 
-/// The latest generation of GPUs, that of sm_90, whose deterministic gradient
+/// The latest generation of GPUs (that of sm_90) whose deterministic gradient
 /// cuDNN finds by itself. On later ones an engine has to be named for it.
 inline constexpr int kLatestDeterministicGpu = 9;
 
@@ -27,11 +27,12 @@ struct CudnnAttentionShape {
   bool isGradient, isDeterministic;
 };
 
-/// Bytes that cuDNN 9.16 to 9.26 and we take for it at most, which a program
-/// reserves. Plans take next to nothing but for the gradient: where heads of
-/// queries share keys, the gradients of keys and values for each of them; and
-/// where it is deterministic, the gradients of all scores. Of ours are the sums
-/// of dout times out and, otherwise, those of the queries' gradient in f32.
+/// The most bytes taken by cuDNN 9.16 to 9.26 and by us for attention, reserved
+/// by a program. Plans take next to nothing but for the gradient: where heads
+/// of queries share keys, the gradients of keys and values for each of them;
+/// and where it is deterministic, the gradients of all scores. Of ours are the
+/// sums of dout times out and, otherwise, those of the queries' gradient in
+/// f32.
 inline int64_t cudnnWorkspaceBytes(const CudnnAttentionShape &d) {
   constexpr int64_t next = int64_t(1) << 20, tile = 128, bf16 = 2, f32 = 4;
   if (!d.isGradient)

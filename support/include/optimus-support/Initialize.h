@@ -34,8 +34,7 @@ void initializeShard(const Initializer &init, uint64_t seed,
                      const ShardLayout &layout, const Mesh &mesh, int64_t rank,
                      float *local);
 
-/// Fills `piece` with those elements of that shard which begin at the local
-/// offset `begin`.
+/// Fills `piece` with the shard's elements from the local offset `begin` on.
 void initializePiece(const Initializer &init, uint64_t seed,
                      const ShardLayout &layout, const Mesh &mesh, int64_t rank,
                      int64_t begin, std::span<float> piece);

@@ -15,10 +15,10 @@
 
 namespace optimus_support {
 
-/// The known name that the fewest slips of the finger lead to: letters that
-/// are missing, superfluous, wrong, or swapped with the next, or that begins
-/// with it. Of flags, what follows their dashes counts. Empty where all are
-/// further away than a third of the name's letters.
+/// The known name that the fewest slips of the finger lead to: letters missing,
+/// superfluous, wrong, or swapped with the next, or letters missing at its end.
+/// Of flags, what follows their dashes counts. Empty where all are further away
+/// than a third of the name's letters.
 std::string nearestName(std::string_view name,
                         const std::vector<std::string> &known);
 

@@ -17,9 +17,9 @@
 namespace optimus_support {
 
 /// InvalidArgument, with name and line, if brackets of a JSON or MLIR text lie
-/// more than `most` deep in each other: recursive parsers, and all who walk
-/// over what they make, would run out of stack. What stands in strings and
-/// comments does not count.
+/// more than `most` deep in each other: recursive parsers, and walks over their
+/// results, would run out of stack. What stands in strings and comments does
+/// not count.
 Status checkNesting(std::string_view text, const std::string &name,
                     int most = 256);
 

@@ -20,9 +20,9 @@
 
 namespace optimus_support {
 
-/// Says on standard error how many bytes were asked for, what the process has
-/// and what limits it, removes temporary files and ends the process with exit
-/// code 1. Allocates nothing. 0 bytes: it is not known how many.
+/// Prints to standard error the bytes asked for, the process's memory and its
+/// limit, removes temporary files and ends the process with exit code 1.
+/// Allocates nothing. 0 bytes: it is not known how many.
 [[noreturn]] void exitOutOfMemory(size_t bytes);
 
 } // namespace optimus_support

@@ -55,8 +55,8 @@ public:
   static StatusOr<OutputFile> open(const std::string &path,
                                    OutputFileOptions options = {});
 
-  /// Of a regular file: the one beside it that is being written, for a library
-  /// that opens files by itself.
+  /// Of a regular file: the temporary one beside it, for a library that opens
+  /// files by itself.
   const std::string &temporaryPath() const { return temporary.path(); }
 
   Status append(std::string_view bytes);
@@ -97,7 +97,7 @@ struct GrowingOutput {
 StatusOr<GrowingOutput> openToGrow(const std::string &path);
 
 /// Removes those siblings of `target` called hiddenSibling(target, "tmp-…")
-/// that are regular files and whose writers are gone.
+/// that are regular files without a living writer.
 void removeStaleTemporaries(const std::string &target);
 
 } // namespace optimus_support

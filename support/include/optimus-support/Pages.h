@@ -13,9 +13,8 @@
 
 namespace optimus_support {
 
-/// What reads and writes past the cache of the system must be multiples of, on
-/// all disks that there are: so begins what is copied to a file and from it, in
-/// memory and there.
+/// The alignment of reads and writes past the cache of the system, enough for
+/// every disk: of their sizes, and of their places in memory and in the file.
 inline constexpr int64_t kPageBytes = 4096;
 
 /// The bytes of the pages that `bytes` take.

@@ -16,7 +16,7 @@
 
 namespace optimus_support {
 
-/// A file or folder that the user has named, and what for.
+/// A file or folder named by the user, and its purpose.
 struct PathUse {
   std::string what; ///< for messages: "--data", "the program"
   std::string path; ///< "-": a standard stream; empty: not given

@@ -18,9 +18,9 @@ namespace optimus_support {
 /// The first thing in every main(), after other libraries have set their signal
 /// handlers:
 ///
-///   * A standard stream that the caller has closed stays so for whoever reads
-///     or writes it, but no file that is opened later gets its number, or what
-///     is printed would end up in a checkpoint.
+///   * A standard stream closed by the caller stays closed for its readers and
+///     writers. No file opened later gets its number: a message would end up in
+///     a checkpoint.
 ///   * A limit on file sizes (ulimit -f) is an error of the write that passes
 ///     it, rather than the end of the process.
 ///   * Temporary files disappear when a signal ends the process.

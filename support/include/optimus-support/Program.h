@@ -50,8 +50,8 @@ std::string pack(ProgramsT &programs);
 
 /// Reads and checks bytes that come from anywhere.
 ///
-/// Errors: InvalidArgument that says what is wrong with which command, or that
-/// the bytes were written by another version.
+/// Errors: InvalidArgument with the command and its mistake, or for bytes
+/// written by another version.
 StatusOr<ProgramsT> unpack(std::span<const char> bytes);
 
 /// All that unpack() checks but the encoding. Costs about the number of
@@ -73,7 +73,7 @@ const FunctionT *findFunction(const ProgramTableT &table,
 std::string printable(std::string text);
 /// "gemm", "launch", ..., as in `inspect` and in errors.
 std::string_view actionName(Action action);
-/// The number that neighbours on a queue share which start together, or 0.
+/// The number of the group of neighbours on a queue that start together, or 0.
 uint32_t groupOf(const CommandT &command);
 /// A kernel's name for a launch, a collective's kind, else actionName().
 std::string describeAction(const TargetT &target, const CommandT &command);
@@ -86,23 +86,23 @@ std::string describe(const TargetT &target, const ProgramTableT &table,
 struct CollectiveStart {
   std::string
       name; ///< for people: "h.3.mlp.up (all_reduce, gpt2.py:151), command 12"
-  /// What all must say alike that take part: "all_reduce of 1x4096 f32".
+  /// The text that all members must have alike: "all_reduce of 1x4096 f32".
   std::string what;
 };
-/// By the mesh axes that they move on, in the order in which they start.
+/// By their mesh axes, in the order of their starts.
 using CollectiveOrder =
     std::map<std::vector<uint32_t>, std::vector<CollectiveStart>>;
 CollectiveOrder orderOfCollectives(const TargetT &target,
                                    const ProgramTableT &table,
                                    const FunctionT &function);
 
-/// Two ranks that take part in the same collectives, and what each starts.
+/// Two ranks of the same collectives, and the starts of each.
 struct Starts {
   int64_t rank;
   std::span<const CollectiveStart> list;
 };
-/// What a message says of the first collective in which the two differ; success
-/// where they are alike. `axes` are named.
+/// An error message about the first collective with a difference between the
+/// two; success where they are alike. `axes` are named.
 Status compareStarts(const std::string &function, const std::string &axes,
                      const Starts &one, const Starts &other);
 /// "row", "row+col".
@@ -117,8 +117,8 @@ SequenceT &addSequence(ProgramsT &programs, std::string name,
 /// The sequence called `name`, or null.
 const SequenceT *findSequence(const ProgramsT &programs, std::string_view name);
 
-/// Arithmetic that a call of the command takes; 0 for what only moves data, and
-/// for kernels, whose work the table does not know.
+/// Arithmetic that a call of the command takes; 0 for commands that only move
+/// data, and for kernels, whose work the table does not know.
 double countFlops(const CommandT &command);
 /// Bytes of the regions that a command reads and writes.
 int64_t countBytes(const CommandT &command);

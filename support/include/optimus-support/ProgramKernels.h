@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A table names kernels, which are code, and says what each takes. A launch must
-// fit what the table says, and that must be what the code was written for: the
-// library has a hash of it beside the code. So nothing in a table lets a kernel
-// touch what its launch does not say.
+// A table names kernels, which are code, and has the signature of each. A
+// launch must fit the signature in the table, and the signature must be the one
+// the code was written for: the library has a hash of it beside the code. So
+// nothing in a table lets a kernel touch what its launch does not say.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,12 +20,12 @@
 
 namespace optimus_support::program {
 
-/// Says of each kernel of which nothing is said what it takes: what its launches
-/// have in common. To be asked of tables whose writer knows that each launch is
-/// right, before anybody changes them.
+/// Derives the signature of each kernel without one: what its launches have in
+/// common. For tables whose writer knows each launch to be right, before any
+/// change to them.
 void describeKernels(TargetT &target, const Mesh &mesh);
 
-/// What a library says of the code that was written for such launches.
+/// The hash in a library for code written for such launches.
 uint64_t signatureHash(const KernelT &kernel);
 
 /// "embed(6 i32 read, 24 f32 update; f32, i64 0 to 5) of 6 iterations".

@@ -34,7 +34,7 @@ public:
   /// The buffer in which bytes [begin, end) of an arena lie now.
   std::optional<uint32_t> find(uint32_t arena, int64_t begin,
                                int64_t end) const;
-  /// One that overlaps this buffer, where those that began before it are apart.
+  /// A buffer that overlaps this one, if the earlier ones are apart.
   std::optional<uint32_t> findOverlap(uint32_t buffer) const;
 
 private:

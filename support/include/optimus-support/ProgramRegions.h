@@ -36,8 +36,8 @@ int64_t evaluate(const IntegerT &integer,
 const PlaceT &placeOf(const FunctionT &function, uint32_t address,
                       std::span<const int64_t> coordinates);
 
-/// Where an address lies: bytes [first, last] of a base are those at which
-/// what it points to may begin, on some rank.
+/// Where an address lies: the bytes [first, last] of a base at which an operand
+/// may begin, on some rank.
 struct Span {
   Base base;
   uint32_t index;

@@ -14,8 +14,8 @@
 
 namespace optimus_support::program {
 
-/// What a processor's device holds at most as scratch to run a function, which
-/// was checked.
+/// The most scratch of a processor's device for a run of a function, which was
+/// checked.
 DeviceScratch scratchOf(const FunctionT &function);
 /// The same of the device that a target is for.
 DeviceScratch scratchOf(const TargetT &target, const FunctionT &function);

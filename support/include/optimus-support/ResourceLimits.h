@@ -50,8 +50,8 @@ struct ResourceLimits {
 };
 
 /// The whole cores that a quota is worth, one at least. A half counts as one:
-/// threads that pause for a quarter of each period do more than those that are
-/// one fewer.
+/// threads that pause for a quarter of each period do more than one thread
+/// fewer.
 int wholeCores(const CpuQuota &quota);
 
 /// Reads /proc and the cgroups mounted there, below a folder in place of /.

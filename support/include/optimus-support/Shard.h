@@ -52,9 +52,9 @@ struct ShardLayout {
   /// Whether some rank's shard has padding.
   bool hasPadding(const Mesh &mesh) const;
 
-  /// Whether `rank` is, among the ranks that hold the same shard, the one with
-  /// index 0 on every axis that replicates. The canonical owners' shards make
-  /// up the whole tensor exactly once.
+  /// Whether `rank` has index 0 on every axis that replicates, among the ranks
+  /// with the same shard. The canonical owners' shards make up the whole tensor
+  /// exactly once.
   bool isCanonicalOwner(const Mesh &mesh, int64_t rank) const;
 
   /// Calls fn(const ShardRun &) for the runs of `rank`, with ascending global

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A size that a file states may be any 64-bit number, and so may what follows
+// A size stated by a file may be any 64-bit number, and so may sizes derived
 // from it. Whoever reads such numbers computes with CheckedSize and compares
 // with a bound; what has passed may be computed with as it is.
 //

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Every function of the runtime and of support that can fail returns a Status or
-// a StatusOr; none throws. A message is one sentence or two: what was expected, what was
-// found, where, and what to do.
+// a StatusOr; none throws. A message is one sentence or two: the expected and
+// the found value, the place, and the remedy.
 //
 //===----------------------------------------------------------------------===//
 

@@ -14,8 +14,8 @@
 
 namespace optimus_support {
 
-/// A file, or a folder that will be empty by then, which is removed when this
-/// is destroyed, and also when a signal ends the process (once
+/// A file, or a folder that will be empty by then, removed when this is
+/// destroyed, and also when a signal ends the process (once
 /// removeTemporariesOnSignals() was called). It need not exist. What a SIGKILL
 /// leaves is for the next process to find: see hiddenSibling().
 class TemporaryPath {
@@ -43,8 +43,8 @@ private:
   int slot = -1; ///< in the table that signal handlers read
 };
 
-/// Removes what is temporary now, for a process that ends without destroying
-/// its objects. May be called in a signal handler.
+/// Removes the temporary files of the moment, for a process that ends without
+/// destroying its objects. May be called in a signal handler.
 void removeTemporaries();
 
 /// Removes what is temporary before a signal ends the process; the signal then

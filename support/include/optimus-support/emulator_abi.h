@@ -43,7 +43,7 @@ void optimus_emulated_barrier(int32_t barrier);
 /// The threads of the warp that have a bit in `mask` have come here.
 void optimus_emulated_warp_barrier(int32_t mask);
 
-/// What the thread of the warp gives whose number differs in `bits`.
+/// The value of the thread of the warp whose number differs in `bits`.
 int32_t optimus_emulated_shuffle(int32_t mask, int32_t value, int32_t bits,
                                  int32_t clamp);
 float optimus_emulated_shuffle_float(int32_t mask, float value, int32_t bits,
@@ -75,9 +75,9 @@ OPTEMU_FIELD(optimus_emulated_kernel, run, 8);
 OPTEMU_FIELD(optimus_emulated_kernel, num_parameters, 16);
 OPTEMU_FIELD(optimus_emulated_kernel, block_threads, 20);
 
-/// What kernels touch beside the buffers that they are given: tables, which are
-/// only read, and what the threads of a block share. That is there once, since
-/// blocks run one after the other.
+/// The memory of kernels beside their buffers: tables, which are only read, and
+/// memory shared by the threads of a block. That is there once, since blocks
+/// run one after the other.
 typedef struct optimus_emulated_global {
   const char *name;
   void *begin;

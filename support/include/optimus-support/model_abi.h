@@ -30,7 +30,7 @@ extern "C" {
 #endif
 
 /// What compilers of both sides must agree about. Every field is named, so that
-/// one which is moved or added is noticed here.
+/// a moved or added one is noticed here.
 #define OPTRT_SIZE(type, bytes)                                                \
   OPTRT_ASSERT(sizeof(type) == (bytes), "the size of " #type " is " #bytes)
 #define OPTRT_FIELD(type, field, offset)                                       \
@@ -39,8 +39,8 @@ extern "C" {
 
 #define OPTRT_ABI_VERSION 8
 
-/// The sections of a library that hold its manifest and its programs, so that
-/// they can be read without running anything.
+/// The sections of a library for its manifest and its programs: readable
+/// without running anything.
 #define OPTIMUS_MANIFEST_SECTION ".optimus.manifest"
 #define OPTIMUS_PROGRAMS_SECTION ".optimus.programs"
 
@@ -60,8 +60,8 @@ typedef void (*optrt_kernel)(int64_t begin, int64_t end, void *const *args);
 typedef struct optimus_kernel {
   const char *name;
   optrt_kernel run; ///< null for GPUs
-  /// What the code was written for: signatureHash() in ProgramKernels.h of what
-  /// tables must say that the kernel takes.
+  /// What the code was written for: signatureHash() in ProgramKernels.h of the
+  /// signature that tables must have for the kernel.
   uint64_t signature;
   const char *device_name; ///< the images' function; null for processors
   /// Threads of a block, and the iterations that a block does at a time; 0 for

@@ -129,7 +129,7 @@ public:
   View at(View base, const Sum &offset, int64_t elements);
   /// `mine` on ranks whose index on `axis` is `coordinate`, elsewhere `other`.
   View choose(uint32_t axis, int64_t coordinate, View mine, View other);
-  /// Lists a view of an arena, which no rank decides about, as a buffer that is
+  /// Lists a view of an arena (one alike on all ranks) as a buffer that is
   /// alive from command `first` to `last`.
   BufferT &buffer(View view, uint32_t first, uint32_t last,
                   const std::string &category = "");
