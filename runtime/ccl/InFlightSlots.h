@@ -17,14 +17,14 @@
 
 namespace optrt {
 
-/// What a communicator has started and not waited for, which stays where it is.
-/// An InFlight has a member `used`, true from its start to its wait, and the
-/// command's `id`; its buffers serve the next one.
+/// The collectives of a communicator between start and wait, each at a fixed
+/// place. An InFlight has a member `used`, true from its start to its wait, and
+/// the command's `id`; its buffers serve the next one.
 template <typename InFlight>
 class InFlightSlots {
 public:
-  /// The first that is not used, so that few buffers grow large; null where as
-  /// many are as may be.
+  /// The first unused one, so that few buffers grow large; null where as many
+  /// are as may be.
   InFlight *findFree() {
     for (std::unique_ptr<InFlight> &one : slots)
       if (!one->used)

@@ -157,7 +157,7 @@ class Finder {
 public:
   explicit Finder(const Variables &variables) : variables(variables) {}
 
-  /// What a launcher that is known says; nothing if it is not this one.
+  /// The answer of a known launcher; nothing if it is not this one.
   std::optional<Launcher> look(const KnownLauncher &known) const {
     for (const char *mark : known.marks)
       if (mark && !variables(mark))

@@ -96,7 +96,7 @@ private:
     return result;
   }
 
-  /// A member that has not started what this rank waits for, or -1.
+  /// A member without the start that this rank waits for, or -1.
   int missing(int rank) const {
     const ActivitySnapshot &at = ranks[rank].activity;
     for (int member : members(rank, at.waitingAxis))
@@ -105,7 +105,7 @@ private:
     return -1;
   }
 
-  /// What a rank that is no more did, and who waits for it.
+  /// The last command of a dead rank, and a rank that waits for it.
   std::string lastWord(int rank) const {
     const ActivitySnapshot &at = ranks[rank].activity;
     std::string text = "; it had begun no command";

@@ -43,14 +43,14 @@ struct RankReport {
 
 struct Stall {
   int rank; ///< the culprit
-  /// Names the rank, what it did last, and a collective that waits for it.
+  /// Names the rank, its last command, and a collective that waits for it.
   std::string message;
 };
 
 /// The rank that died, or was silent for longer than `timeoutSeconds`, or has
-/// not started a collective that another has waited for as long, or has not
-/// come to where all meet. Where that one waits itself for another, the last of
-/// them. Commands are called by `names`.
+/// let another wait as long for a collective's start, or has not come to a
+/// meeting of all. Where that one waits itself for another, the last of them.
+/// Commands are called by `names`.
 std::optional<Stall> findStall(std::span<const RankReport> ranks,
                                const optimus_support::Mesh &mesh,
                                const CommandNames &names,

@@ -64,7 +64,7 @@ struct Checkpoint::Impl {
   Status addTensors(const ListedFile &listed);
   Status checkIndex(const InputFile &file) const;
 
-  /// Null if there is none of that name in that file.
+  /// Null if the file has none of this name.
   const TensorInfo *find(CheckpointFile file, const std::string &name) const;
   StatusOr<const StoredTensor *> locate(const std::string &name) const;
   std::string describeDifference(std::span<const TensorInfo> params) const;
@@ -253,7 +253,7 @@ Checkpoint::Impl::describeDifference(std::span<const TensorInfo> params) const {
   return "";
 }
 
-/// The model hash that earlier versions wrote, which knew no function.
+/// The model hash written by earlier versions, which knew no function.
 static std::string hashOfEarlierVersions(const ExpectedModel &expected) {
   std::string identity;
   for (const TensorInfo &param : expected.params) {

@@ -318,8 +318,8 @@ Status StagingFolder::place(bool useExchange) {
     return parent.sync();
   }
 
-  // Whose it was and who could read it stay as they are, where we may say so.
-  // File systems that know no permissions give all folders the same.
+  // Its owner and permissions stay as they are, as far as we may set them. File
+  // systems that know no permissions give all folders the same.
   struct stat made;
   if (lock >= 0 && fstat(lock, &made) == 0) {
     [[maybe_unused]] int owned = fchown(lock, info.st_uid, info.st_gid);

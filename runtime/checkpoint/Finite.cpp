@@ -13,7 +13,7 @@
 #include <cstdint>
 
 /// All bits of the exponent set: infinity or NaN. In integers, so that no
-/// compiler flag changes what it means.
+/// compiler flag changes its meaning.
 static bool isNotFinite(float element) {
   return (std::bit_cast<uint32_t>(element) & 0x7f800000) == 0x7f800000;
 }

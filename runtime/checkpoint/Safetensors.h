@@ -7,8 +7,9 @@
 //===----------------------------------------------------------------------===//
 //
 // A file is eight bytes N, little-endian; a JSON header of N bytes that maps
-// names to dtype, shape and data_offsets in the bytes that follow; the bytes of
-// the tensors, without gaps. Only F32 is written and accepted here.
+// names to dtype, shape and data_offsets, counted in the bytes behind the
+// header; the bytes of the tensors, without gaps. Only F32 is written and
+// accepted here.
 //
 //===----------------------------------------------------------------------===//
 

@@ -16,7 +16,7 @@ using namespace optimus_support;
 
 // In elements. A window is small enough to stay in a core's cache between the
 // read and the copy. A gap takes about as long to read from memory as a call
-// takes; what a disk reads for one run goes further than that.
+// takes; a disk reads further than that for one run.
 static constexpr int64_t kWindow = (256 << 10) / sizeof(float);
 static constexpr int64_t kGap = (16 << 10) / sizeof(float);
 

@@ -21,9 +21,9 @@ namespace optrt {
 
 /// Reads `piece`, from the local offset `begin` of the shard of `rank` on, of
 /// the F32 tensor that begins at byte `offset` of a file; padding is zeroed.
-/// Long runs go from the file to where they lie in the shard. Short ones that
-/// lie close together are read at once, with what is between them, into a
-/// buffer of 256 KiB: all the memory that it takes.
+/// Long runs go from the file to where they lie in the shard. Short ones close
+/// together are read at once, with the gaps between them, into a buffer of
+/// 256 KiB: all the memory that it takes.
 Status readShard(const optimus_support::InputFile &file, size_t offset,
                  const optimus_support::ShardLayout &layout,
                  const optimus_support::Mesh &mesh, int64_t rank, int64_t begin,

@@ -100,8 +100,8 @@ Status BoundProgram::evaluate(const Evaluation &evaluation) const {
   return okStatus();
 }
 
-/// What tools call a command by: its path alone, so that they add up what has
-/// one in forward and backward.
+/// What tools call a command by: its path alone, so that they add up a path's
+/// forward and backward.
 const char *BoundProgram::rangeOf(uint32_t command) const {
   const CommandT &named = *described->commands[command];
   return named.path == kNone ? actionName(named.action.type).data()

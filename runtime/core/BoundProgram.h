@@ -33,8 +33,8 @@ public:
   /// placement there are no arenas, and the device is done with a command when
   /// it was put on a queue.
   ///
-  /// Where collectives are `queued` on a GPU, there are some that others have
-  /// not, and some that start together.
+  /// With `queued`, collectives are put on a GPU's queues: kinds that the other
+  /// back-ends lack are allowed, and so are groups that start together.
   ///
   /// Errors: Unavailable where a command is not for a processor.
   static StatusOr<BoundProgram>
@@ -64,7 +64,7 @@ public:
   /// executed.
   std::vector<ProductCall> products() const;
   /// Visits collectives in the order of the commands: `start` with the number
-  /// under which one is started, `wait` with the number that is waited for.
+  /// of a started one, `wait` with the number of an awaited one.
   void visitCollectives(
       const std::function<void(uint32_t number,
                                const optrt_collective_desc &desc)> &start,
@@ -137,8 +137,8 @@ private:
   std::unique_ptr<DynamicPlacement> dynamic; ///< null with planned placement
   bool hasRun = false;
   std::optional<uint32_t> recording; ///< of all commands
-  /// Of the latest run: how many commands were put on queues, and by queue the
-  /// number up to which the host knows that they are done.
+  /// Of the latest run: the number of commands put on queues, and by queue the
+  /// number up to which the host knows them to be done.
   uint32_t numSubmitted = 0;
   std::vector<uint32_t> done;
   std::vector<Bound> commands;
@@ -146,7 +146,7 @@ private:
   std::vector<Evaluation> evaluations;
   /// The commands on other queues that each one comes after.
   std::vector<uint32_t> awaited;
-  /// Of commands that are awaited, in the call that is under way.
+  /// Events of awaited commands, in the current call.
   std::vector<Event> events;
   std::vector<optrt_gemm_desc> gemms;
   std::vector<optrt_pack_desc> packs;

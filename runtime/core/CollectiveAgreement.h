@@ -17,13 +17,13 @@
 
 namespace optrt {
 
-/// Checks that the ranks of all processes which exchange tensors start the same
-/// collectives in the same order in these functions, which every process has:
-/// each has opened a library of its own. Processes send digests, and lists only
-/// where these differ. Collective.
+/// Checks that the ranks of all processes start common collectives in the same
+/// order in these functions, which every process has: each has opened a library
+/// of its own. Processes send digests, and lists only where these differ.
+/// Collective.
 ///
-/// Errors, the same in every process: InvalidArgument that names the first
-/// collective in which two ranks differ.
+/// Errors, the same in every process: InvalidArgument with the first collective
+/// in which two ranks differ.
 Status agreeOnCollectives(ControlPlane &control,
                           const optimus_support::program::TargetT &target,
                           const optimus_support::Mesh &mesh,

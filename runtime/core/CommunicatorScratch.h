@@ -18,9 +18,9 @@
 
 namespace optrt {
 
-/// The buffers that a rank's communicators keep for programs that run one after
-/// the other. A collective takes a slot as it does there, and a slot's buffers
-/// are as large as the largest collective in it needs.
+/// The buffers of a rank's communicators for programs that run one after the
+/// other. A collective takes a slot as it does there, and a slot's buffers are
+/// as large as the largest collective in it needs.
 class CommunicatorScratch {
 public:
   explicit CommunicatorScratch(const std::vector<Communicator *> &communicators)

@@ -84,7 +84,7 @@ Status ElfFile::check() {
                                  segmentHeaders[i].p_offset,
                                  segmentHeaders[i].p_filesz));
   // The loader does not need the sections, but they lie behind the segments:
-  // that they are there says that the file's end is.
+  // where they are complete, so is the file.
   OPTRT_RETURN_IF_ERROR(readTable("section", header.e_shoff, header.e_shnum,
                                   header.e_shentsize, sectionHeaders));
   for (std::size_t i = 0; i != sectionHeaders.size(); ++i)

@@ -18,9 +18,9 @@
 namespace optrt {
 
 /// The number of a GPU for each rank of this process, of those that it sees
-/// (Device::gpus()): a rank's place among the ranks that see the same ones, so
-/// that a host's share them out and one that was given a GPU of its own takes
-/// that. Collective; the outcome is the same in every process.
+/// (Device::gpus()): a rank's place among the ranks that see the same GPUs. So
+/// the ranks of a host share its GPUs out, and a rank with a GPU of its own
+/// takes it. Collective; the outcome is the same in every process.
 ///
 /// Errors: InvalidArgument where there are more such ranks than GPUs.
 StatusOr<std::vector<int>> chooseGpus(ControlPlane &control,

@@ -16,10 +16,11 @@
 
 namespace optrt {
 
-/// Those of `features` (LLVM's names) without which compiled code fails on a
-/// processor whose /proc/cpuinfo is `cpuInfo`. Names that do not concern
-/// instructions a compiler emits by itself, such as tuning flags, never count
-/// as missing; nor does anything on a processor that is neither x86 nor ARM.
+/// Those of `features` (LLVM's names) missing on a processor whose
+/// /proc/cpuinfo is `cpuInfo`, where compiled code would fail. Names that do
+/// not concern instructions a compiler emits by itself, such as tuning flags,
+/// never count as missing; nor does anything on a processor that is neither x86
+/// nor ARM.
 std::vector<std::string> missingFeatures(std::span<const std::string> features,
                                          std::string_view cpuInfo);
 

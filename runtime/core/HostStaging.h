@@ -42,7 +42,7 @@ public:
   StatusOr<const Staged *> begin(Queue queue, CommandId id,
                                  const optrt_collective_desc &desc,
                                  Member member, const void *src, void *dst);
-  /// Puts the copy of what it wrote on the queue that waited for it.
+  /// Puts the copy of its result on the queue of the wait.
   Status finish(Queue queue, CommandId id);
   /// The queues are empty.
   void restart();

@@ -17,7 +17,7 @@
 using namespace optrt;
 using namespace optimus_support;
 
-/// The format that is read, of which docs/manifest.md says what each one is.
+/// The format read here; docs/manifest.md describes each one.
 static constexpr int64_t kFormat = 2;
 
 std::string_view optrt::toString(Lifetime lifetime) {

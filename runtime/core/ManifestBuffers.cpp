@@ -17,7 +17,7 @@ using namespace optrt;
 using optimus_support::Initializer;
 using optimus_support::InitKind;
 
-/// A number that is finite as the f32 that it becomes.
+/// A number whose f32 is finite.
 static double readFloat(const JsonCursor &cursor, double least,
                         const char *expected) {
   double number = cursor.number();

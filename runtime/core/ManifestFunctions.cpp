@@ -44,7 +44,7 @@ static std::vector<Arg> readArgs(const JsonCursor &cursor,
   return args;
 }
 
-/// What callers of the functions that they know by name go on with.
+/// Checks the outputs needed by callers of the well-known functions.
 static void checkOutputs(const JsonCursor &cursor, const Manifest &manifest,
                          const Function &function) {
   static constexpr struct {

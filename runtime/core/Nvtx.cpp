@@ -22,7 +22,7 @@ constexpr std::size_t kNumModules = std::size(kNumFunctions);
 constexpr std::size_t kMostFunctions =
     *std::max_element(std::begin(kNumFunctions), std::end(kNumFunctions));
 
-/// What a tool's library fills in, and where it finds that.
+/// The functions filled in by a tool's library, and where it finds them.
 struct Functions {
   Functions() {
     for (std::size_t module = 0; module != kNumModules; ++module)

@@ -14,8 +14,8 @@
 
 namespace optrt {
 
-/// A device or a communication back-end. Each is a shared object of its own,
-/// so that a program starts on a machine that lacks what others of them need.
+/// A device or a communication back-end. Each is a shared object of its own, so
+/// that a program starts on a machine without the others' libraries.
 struct Plugin {
   const char *what;     ///< for messages: "the MPI back-end"
   const char *file;     ///< in `../lib` beside the executable

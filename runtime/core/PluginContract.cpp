@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// All that a plugin and a program that opens it must see alike. It is only
-// preprocessed: its text, without comments, makes the stamp (PluginStamp.h).
+// Everything to be seen alike by a plugin and the program that opens it. It is
+// only preprocessed: its text, without comments, makes the stamp
+// (PluginStamp.h).
 //
 //===----------------------------------------------------------------------===//
 

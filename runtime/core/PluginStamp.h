@@ -12,8 +12,8 @@
 /// A hash of PluginContract.cpp as the compiler sees it, which the build
 /// computes: whatever header of it changes, the stamp changes. A plugin and a
 /// program each have their own; where the two differ, neither knows the other's
-/// classes. A function, since data of that name in a plugin whose symbols are
-/// global would stand for that of all that are opened after it.
+/// classes. A function, not data: a plugin's global symbol of this name would
+/// stand for those of all plugins opened after it.
 extern "C" __attribute__((visibility("default"))) const char *
 optimus_plugin_stamp();
 

@@ -1,4 +1,4 @@
-//===- ProgramAgreement.cpp - That tables do what the manifest says -------===//
+//===- ProgramAgreement.cpp - Tables against the manifest -----------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -74,8 +74,8 @@ Status checkSpaces(const Manifest &manifest, const ProgramTableT &table) {
   return okStatus();
 }
 
-/// That what calls of a sequence bind is there and as large, and that a call is
-/// passed nothing twice of which it writes one.
+/// Checks that the buffers bound by the calls of a sequence exist with the same
+/// sizes, and that no call gets a written buffer twice.
 Status checkSequence(const Manifest &manifest, const ProgramTableT &table,
                      const SequenceT &sequence) {
   const std::vector<MemorySpace> spaces = spacesOf(manifest, table);

@@ -1,5 +1,4 @@
-//===- ProgramAgreement.h - That tables do what the manifest says *- C++
-//-*-===//
+//===- ProgramAgreement.h - Tables against the manifest ---------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -23,12 +22,11 @@ std::vector<MemorySpace>
 spacesOf(const Manifest &manifest,
          const optimus_support::program::ProgramTableT &table);
 
-/// Checks that tables which are valid by themselves go with a manifest: the
-/// same mesh and functions, and of each the same arguments, of the same sizes,
-/// and the same arena and number of commands; that all have a buffer in the
-/// same memory space; and that sequences bind buffers that there are. What the
-/// runtime allocates by the manifest then holds what commands touch by the
-/// tables.
+/// Checks that tables, valid by themselves, go with a manifest: the same mesh
+/// and functions, and of each the same arguments, of the same sizes, and the
+/// same arena and number of commands; that all have a buffer in the same memory
+/// space; and that sequences bind existing buffers. Then the runtime's
+/// allocations, by the manifest, hold the commands' accesses, by the tables.
 Status checkAgreement(const Manifest &manifest,
                       const optimus_support::program::ProgramsT &programs,
                       const optimus_support::program::TargetT &target);

@@ -71,7 +71,7 @@ private:
     list.push_back(std::move(element));
     return list.back();
   }
-  /// As descriptors have it; of an operand that is not there, that of f32.
+  /// As descriptors have it; of an absent operand, the type is f32.
   static int32_t typeOf(const CommandT &command, size_t operand);
   void addPointers(const CommandT &command, size_t count);
   void addPointer(uint32_t address);

@@ -59,7 +59,7 @@ void Rank::beginCall(std::span<const PlannedCollective> newPlanned) {
 
 Status Rank::endCall() {
   Status status = device->synchronize();
-  // What queues say of a collective that failed is a consequence.
+  // The queues' errors about a failed collective are consequences.
   if (Status communicated = queued ? queued->endCall() : okStatus();
       !communicated.ok())
     return communicated;
@@ -99,7 +99,7 @@ void Rank::noteQueuedTimes() {
 
 std::vector<CommunicationTime> Rank::communicationTimes() const {
   const int all = mesh.numAxes();
-  // In ticks, so that what is all exposed is equal to the last bit.
+  // In ticks, so that a fully exposed time is equal to the last bit.
   std::vector<Clock::duration> inFlight(all + 1), waited = exposed;
   waited.push_back(
       std::accumulate(exposed.begin(), exposed.end(), Clock::duration()));
@@ -249,7 +249,7 @@ Status Rank::attentionGrad(Site site, const optrt_attention_desc &desc,
 
 Status Rank::finish(Site site) {
   Status status = device->call(site.queue, [] { return okStatus(); });
-  // What a queue says of a collective that failed is a consequence.
+  // The queue's error about a failed collective is a consequence.
   if (queued)
     OPTRT_RETURN_IF_ERROR(queued->check());
   return report(site.number, "command", std::move(status));

@@ -55,7 +55,7 @@ public:
                                       std::span<const MemorySpace> spaces = {},
                                       const std::string &scratchFolder = "");
 
-  /// What a function is passed for a buffer that is held.
+  /// The address passed to functions for a held buffer.
   void *argument(int64_t buffer) const { return addresses[buffer]; }
 
   /// Sets a buffer to its initial value, which it has.
@@ -73,11 +73,11 @@ public:
   /// rank has; what lies beyond the sequence becomes `padding`.
   Status setRows(int64_t buffer, const int32_t *rows, int32_t padding);
 
-  /// Reads what this rank has of a buffer that is saved.
+  /// Reads this rank's part of a saved buffer.
   Status load(int64_t buffer, const Checkpoint &checkpoint);
   /// `count` elements of the shard of an f32 buffer from `begin` on: where they
   /// lie or, where host code cannot read that, in the window, which is read
-  /// again when they are not in it. Cheap where offsets ascend.
+  /// again for elements outside of it. Cheap where offsets ascend.
   StatusOr<const float *> elements(int64_t buffer, int64_t begin, int64_t count,
                                    ShardWindow &window) const;
 

@@ -18,9 +18,9 @@
 namespace optrt {
 
 /// A copy of a file in memory, sealed: nobody can write to it or cut it short,
-/// this process included. Code is checked and loaded from one, so that what
-/// runs is what was checked, also where somebody copies another file over the
-/// original meanwhile: a mapped file that becomes shorter is a bus error.
+/// this process included. Code is checked and loaded from one copy, so that the
+/// checked code runs, also where somebody copies another file over the original
+/// meanwhile: a mapped file that becomes shorter is a bus error.
 class SealedCopy {
 public:
   SealedCopy() = default;

@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Ranks that differ only on mesh axes which do not shard a buffer hold the same
-// shard of it. Of [{row}, {}] on row:2,col:2, ranks 0 and 1 are one group of
-// copies, and ranks 2 and 3 another.
+// Ranks hold the same shard of a buffer if they differ only on mesh axes that
+// do not shard it. Of [{row}, {}] on row:2,col:2, ranks 0 and 1 are one group
+// of copies, and ranks 2 and 3 another.
 //
 //===----------------------------------------------------------------------===//
 
@@ -76,7 +76,7 @@ std::string compareCopies(const std::vector<int> &holders, std::size_t number,
     else
       others.insert(others.end(), ranks.begin(), ranks.end());
   }
-  // Where as many say this as that, nobody knows who is right.
+  // With equal numbers for and against, the right copy is unknown.
   if (numLargest > 1)
     return concat("copies differ, hashes are: ", groups);
   std::sort(others.begin(), others.end());

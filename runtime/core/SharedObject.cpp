@@ -44,7 +44,7 @@ constexpr uint64_t kTables[] = {
     DT_PLTGOT,  DT_PLTRELSZ, DT_PLTREL,   DT_JMPREL, DT_RELA,    DT_RELASZ,
     DT_RELAENT, DT_SONAME,   DT_SYMBOLIC, DT_FLAGS,  DT_FLAGS_1, DT_RELACOUNT};
 
-/// What the others are called that somebody may meet.
+/// The names of other tags one may meet.
 std::string nameOfTag(uint64_t tag) {
   switch (tag) {
   case DT_INIT:
@@ -130,8 +130,8 @@ Status SharedObject::check() {
   return checkRelocations(valueOf(DT_JMPREL), valueOf(DT_PLTRELSZ));
 }
 
-/// The loader maps whole pages in the order of the headers, so that where two
-/// segments share one, what is checked of the first need not be what is there.
+/// The loader maps whole pages in the order of the headers. If two segments
+/// share a page, the first one's checked content need not be there.
 Status SharedObject::checkSegments() const {
   const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   uint64_t end = 0;

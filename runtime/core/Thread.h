@@ -19,8 +19,8 @@
 
 namespace optrt {
 
-/// Starts a thread that runs `body`, which must not throw. Every thread of ours
-/// is started here.
+/// Starts a thread for `body`, which must not throw. Every thread of ours is
+/// started here.
 ///
 /// Errors: Unavailable when the system gives none, with the limits that stand;
 /// `what` says which one was asked for: "thread 40 of the 64 that are ranks".

@@ -48,7 +48,7 @@ public:
   /// What is known so far.
   DataIdentity identity() const;
   /// Hashes all tokens on a thread that runs only where a core is idle, unless
-  /// that is done. Called once.
+  /// they are hashed already. Called once.
   Status hashInBackground();
 
 private:

@@ -38,10 +38,10 @@ struct TokenFormat {
 /// Finds out how `file` holds its tokens: FILE.txt one a byte, FILE.bin as u16
 /// where nobody says otherwise. `stated` is the user's word for a .bin.
 ///
-/// Errors: InvalidArgument for another ending, for what is not a whole number
-/// of tokens, for a file of another format (by its name), for statements that
-/// disagree, for a width that cannot hold `vocabulary`, and for 32-bit tokens
-/// that nobody has called so.
+/// Errors: InvalidArgument for another ending, for a fraction of a token, for a
+/// file of another format (by its name), for statements that disagree, for a
+/// width too narrow for `vocabulary`, and for 32-bit tokens not stated to be
+/// such.
 StatusOr<TokenFormat> findTokenFormat(const optimus_support::InputFile &file,
                                       int64_t vocabulary,
                                       std::optional<TokenType> stated);

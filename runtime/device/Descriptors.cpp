@@ -35,8 +35,8 @@ std::string optrt::describe(const optrt_attention_desc &d) {
 
 namespace {
 
-/// That a matrix, whose sizes are not negative, lies as it is told, and ends
-/// where its end can be computed.
+/// Checks that a matrix, whose sizes are not negative, has the described
+/// layout, and that its end can be computed.
 template <typename Desc>
 Status checkMatrix(const Desc &d, const char *name, int64_t rows, int64_t cols,
                    int64_t ld) {

@@ -26,7 +26,7 @@ StatusOr<Database> Database::open(const std::string &path) {
                            : unavailable("no memory for a database");
   // What is rolled back is few pages, since rows are added at the end. Of a
   // file that is still a temporary one nothing is lost by a crash. Nobody else
-  // writes to it, so that not every step need look for that.
+  // writes to it, so no step need look for changes.
   OPTRT_RETURN_IF_ERROR(database.execute("PRAGMA locking_mode = EXCLUSIVE;"
                                          "PRAGMA journal_mode = MEMORY;"
                                          "PRAGMA synchronous = OFF;"

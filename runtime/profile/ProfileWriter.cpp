@@ -168,7 +168,7 @@ Status ProfileWriter::finish(const std::string &ending) {
   for (Insertion *insertion : {&calls, &spans, &allocations})
     *insertion = Insertion();
   {
-    // In the place of what was there, so that the file need not grow.
+    // In the place of the former row, so that the file need not grow.
     OPTRT_ASSIGN_OR_RETURN(Insertion entry,
                            Insertion::prepare(database, "trace", 2, /*rows=*/2,
                                               /*replaces=*/true));

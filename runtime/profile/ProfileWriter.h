@@ -32,7 +32,7 @@ public:
   Status write(const CallRecord &record);
   /// Makes the step last.
   Status endStep();
-  /// Removes what was written of a step that has not ended.
+  /// Removes the records of a step that has not ended.
   Status dropStep();
 
   /// Notes how the run ended, and closes the file.

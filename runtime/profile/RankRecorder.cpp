@@ -16,7 +16,7 @@ bool RankRecorder::beginCall(std::size_t call) {
   const int64_t now = step.load(std::memory_order_acquire);
   if (now == 0)
     return false;
-  // That of a call that failed is used again.
+  // The record of a failed call is used again.
   if (!record)
     record = queue.take();
   record->rank = rank;

@@ -20,8 +20,8 @@
 namespace optrt {
 
 /// Hands records from ranks to the thread that writes them, and back to be
-/// filled again. At most `bytes` wait, or one record: who puts another one
-/// waits, too, so that memory stays bounded however long a run takes.
+/// filled again. At most `bytes` wait, or one record: the producer of another
+/// one waits, too, so that memory stays bounded however long a run takes.
 class RecordQueue {
 public:
   using Record = std::unique_ptr<CallRecord>;

@@ -18,7 +18,7 @@ namespace optrt {
 namespace {
 
 /// Elements of a block that one chunk covers: a few microseconds of work, so
-/// that threads share what is left evenly.
+/// that threads share the rest evenly.
 constexpr int64_t kChunkElements = 8 * kReductionBlock;
 
 /// Elements written up to which one thread performs a collective alone: about

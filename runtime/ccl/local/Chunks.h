@@ -9,8 +9,8 @@
 // A collective between buffers of one process is cut into chunks that any
 // thread may perform, in any order and at the same time: each element of a
 // destination is written by one chunk, which reads it from all members in rank
-// order. So the bits do not depend on who does what, and in-place operation
-// needs no extra buffer.
+// order. So the bits do not depend on the threads' shares, and in-place
+// operation needs no extra buffer.
 //
 //===----------------------------------------------------------------------===//
 

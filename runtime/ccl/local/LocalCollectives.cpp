@@ -16,7 +16,7 @@
 namespace optrt {
 namespace {
 
-/// A collective that a rank made ready and that nobody waited for then.
+/// A collective made ready by a rank while nobody waited for it.
 struct Ready {
   std::shared_ptr<LocalGroup> group;
   uint64_t sequence;

@@ -75,7 +75,7 @@ Status LocalGroup::post(uint64_t sequence, int index, const Posting &posting,
     for (int64_t chunk = 0; chunk != chunks; ++chunk)
       runChunk(slot.postings, chunk);
     markComplete(slot);
-    // After completion, so that those who wait wake once.
+    // After completion, so that its waiters wake once.
     slot.ready.increment();
     return okStatus();
   }
@@ -127,8 +127,8 @@ LocalGroup::Clock::time_point LocalGroup::completedAt(uint64_t sequence,
   Slot &slot = slotOf(sequence);
   Clock::time_point at{
       Clock::duration(slot.completeTicks.load(std::memory_order_relaxed))};
-  // A later use of the slot may have been completed since: then all that is
-  // known is that this one was before.
+  // A later use of the slot may have been completed since: then this one is
+  // known to be earlier, and no more.
   return slot.complete.hasReached(useOf(sequence) + 2) ? now
                                                        : std::min(at, now);
 }

@@ -40,7 +40,7 @@ Status SharedGpu::meet(Meeting &meeting, int index,
     return isAborted || ((index == 0 ? areThere() : isOver()) &&
                          (!areTurns || turn == kNobody));
   });
-  // What the first met comes before what it led to.
+  // A failure met by the first comes before its consequences.
   if (isOver() && !meeting.outcome.ok())
     return meeting.outcome;
   if (isAborted)

@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Ranks that share a GPU put a collective on their queues together: all members
-// come to a meeting, where the first does what there is to do on the devices of
-// all, whose threads wait meanwhile. What is put on queues is ordered by events
-// alone, so nobody waits for the GPU.
+// come to a meeting, where the first does the work on the devices of all, while
+// their threads wait. What is put on queues is ordered by events alone, so
+// nobody waits for the GPU.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,7 +39,7 @@ struct Meeting {
   Status outcome;      ///< of the latest
 };
 
-/// What the ranks of this process share that share a GPU.
+/// The state shared by the ranks of this process on one GPU.
 class SharedGpu {
 public:
   explicit SharedGpu(int numRanks);

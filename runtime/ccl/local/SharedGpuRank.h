@@ -30,7 +30,7 @@ public:
       : name(std::move(name)), meeting(std::move(ranks)),
         postings(meeting.ranks.size()), gpu(gpu), control(control) {}
 
-  /// What a member brings to collectives that start together.
+  /// A member's part in collectives that start together.
   struct Posting {
     Device *device;
     Queue queue;

@@ -24,8 +24,8 @@ inline void relaxProcessor() {
 #endif
 }
 
-/// A counter that threads wait on. It wraps around; bit 0 says that the job
-/// was aborted, so that setting it wakes every waiter.
+/// A counter that threads wait on. It wraps around; bit 0 is set when the job
+/// is aborted, so that setting it wakes every waiter.
 class WaitableCounter {
 public:
   /// Adds one and wakes the waiters.

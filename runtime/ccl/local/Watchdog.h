@@ -16,7 +16,7 @@
 
 namespace optrt {
 
-/// A thread that looks at what the ranks of this process are doing.
+/// A thread that watches the ranks of this process.
 class Watchdog {
 public:
   /// `onStall` is called once, on the watchdog's thread, and must end the

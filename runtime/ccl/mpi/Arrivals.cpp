@@ -18,13 +18,13 @@ namespace optrt {
 
 using std::chrono::microseconds;
 
-/// The first sleep; and the longest one that an arrival will end, so that a
+/// The first sleep; and the longest one to be ended by an arrival, so that a
 /// missed one costs no more.
 static constexpr microseconds kShortest(20), kLongestPolled(1000);
 
-/// Looks after which there is nothing left of what woke a thread. What MPI
-/// reads for one operation may complete another that was looked at before, and
-/// the library's own collectives go on one round a look.
+/// The looks until an arrival that woke a thread is used up. MPI's reads for
+/// one operation may complete another, looked at earlier, and the library's own
+/// collectives go on one round a look.
 static constexpr int kLooksToSettle = 3;
 
 Arrivals::Arrivals(bool polls) {

@@ -9,12 +9,13 @@
 // MPI has no call that sleeps until a request is complete: its waits look all
 // the time, and so do those who test. Where it moves data over sockets it asks
 // the kernel about them through an epoll descriptor, and that can be polled
-// like any other: it is readable when one of the sockets is. A rank that waits
-// then sleeps until data is there and leaves its core to those who compute.
+// like any other: it is readable when one of the sockets is. So a waiting rank
+// sleeps until data is there and leaves its core to the computing ones.
 //
-// Which of the process' epoll descriptors is MPI's is not known, and there may
-// be none (network cards that are not asked through the kernel). So a sleep has
-// a time limit, and gets a long one only where data was seen to end it.
+// The process may have several epoll descriptors, none of them marked as MPI's,
+// or no descriptor at all (network cards not asked through the kernel). So a
+// sleep has a time limit, and gets a long one only where data was seen to end
+// it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,7 +39,7 @@ public:
   /// before that.
   bool sleep(std::chrono::microseconds limit) const;
 
-  /// Whether what was completed last had woken who slept for it.
+  /// Whether the last completion had woken its sleeper.
   bool isReliable() const { return reliable.load(std::memory_order_relaxed); }
   void setReliable(bool value) {
     reliable.store(value, std::memory_order_relaxed);

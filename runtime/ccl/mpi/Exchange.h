@@ -9,7 +9,7 @@
 // Every rank of a communicator sends a part to every other, in one round and
 // without anybody in between: an element passes one link out and one in, which
 // is the least, and nobody waits for a third rank. The parts go in segments, so
-// that what has arrived is worked on while the rest is under way.
+// that an arrived one is worked on while the rest is under way.
 //
 //===----------------------------------------------------------------------===//
 
@@ -52,7 +52,7 @@ public:
     int size = 1, index = 0, tag = 0;
     ElementUnit unit;
     int64_t segmentLength = 1; ///< elements of all segments but the last
-    /// Elements of what goes to a peer, and of what comes from it.
+    /// Elements to a peer, and from it.
     std::function<int64_t(int peer)> sends, receives;
     /// Where elements [begin, begin + length) of what goes to `peer` are: in
     /// memory that stays as it is while the exchange lasts, or packed into
@@ -61,9 +61,9 @@ public:
                                     std::byte *slot)>
         outgoing;
     /// Where what comes from `peer` is received from `begin` on. Without it,
-    /// that is a place which the next segments take.
+    /// the next segments take the same place.
     std::function<std::byte *(int peer, int64_t begin)> place;
-    /// What is done with a segment that is at `data`.
+    /// Called for a segment at `data`.
     std::function<void(int peer, int64_t begin, int64_t length,
                        const std::byte *data)>
         arrived;

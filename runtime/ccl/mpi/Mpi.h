@@ -17,8 +17,8 @@
 
 namespace optrt {
 
-/// "rank 2: MPI_Isend failed: MPI_ERR_RANK: invalid rank". Who calls adds which
-/// command it was.
+/// "rank 2: MPI_Isend failed: MPI_ERR_RANK: invalid rank". The caller adds the
+/// command.
 inline Status mpiError(const char *call, int code) {
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0, initialized = 0, rank = -1;

@@ -183,8 +183,8 @@ Status Operation::beginChainReduce() {
     arriving.count = count();
     arriving.segmentLength = length;
     arriving.place = placesInRing(packed, room.packed, length);
-    // What arrives contains this rank's part, so that was read before and may
-    // be overwritten in place.
+    // The arriving data contains this rank's part, which was read before, so
+    // its place may be overwritten.
     arriving.process = [this](int64_t begin, int64_t some, std::byte *data) {
       unpack(dst, desc.dst_ld, data, begin, some);
       return true;
@@ -251,8 +251,8 @@ Status Operation::beginReduction() {
   packed.reserve(bytes(room.packed));
   slotLength = isOneRound() ? count() : mine.length;
   received.reserve(bytes(room.received));
-  // In one round, what this rank adds is also what all others get; in place, it
-  // may not be read from `src` once the result is there.
+  // In one round, this rank's part of the sum also goes to all others; in
+  // place, it may not be read from `src` once the result is there.
   std::byte *own = slotOf(index);
   pack(own, src + bytes(mine.offset), desc.src_ld, mine.begin, slotLength);
   Exchange::Plan plan = exchangePlan();

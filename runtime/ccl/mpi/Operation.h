@@ -11,14 +11,14 @@
 //
 //  broadcast       small, or among ranks of one host: MPI's; large: along the
 //                  chain root, root + 1, ...
-//  reduce          small: everything to the root; middle, and all that is
-//                  narrow: each rank reduces a part, the root gathers; large:
+//  reduce          small: everything to the root; middle, and all narrow
+//                  types: each rank reduces a part, the root gathers; large:
 //                  along the chain 0, 1, ..., n - 1, each rank adding its own,
 //                  and from there to the root
 //  all_reduce      small: everything to everybody; else each rank reduces a
 //                  part and hands it to all, both at the rate of a link
 //  all_gather      every rank sends its own to all others
-//  reduce_scatter  every rank sends each other what that one reduces
+//  reduce_scatter  every rank sends each other rank the part reduced there
 //
 //===----------------------------------------------------------------------===//
 

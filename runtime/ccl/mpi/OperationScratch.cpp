@@ -16,7 +16,7 @@
 using namespace optrt;
 
 /// Elements of a segment: short enough that the chain fills soon, long enough
-/// that messages are few.
+/// for few messages.
 static int64_t segmentLength(int64_t count) {
   return std::clamp<int64_t>(count / 64, 1 << 13, 1 << 16);
 }

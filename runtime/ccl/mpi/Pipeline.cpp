@@ -51,7 +51,7 @@ Status Pipeline::receive(bool &moved) {
                           &receives[posted % kWindow]);
       if (processed == posted)
         return okStatus();
-      // One that has arrived stays a null request, which tests as complete.
+      // An arrived one stays a null request, which tests as complete.
       int arrived = 0;
       OPTIMUS_MPI_CHECK(MPI_Test, &receives[processed % kWindow], &arrived,
                         MPI_STATUS_IGNORE);

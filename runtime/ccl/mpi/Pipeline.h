@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A large tensor goes along a chain of ranks in segments: while a rank hands
-// one on, it receives the next, so that the whole takes about the time that
-// one link needs for the tensor, however long the chain.
+// A large tensor goes along a chain of ranks in segments: a rank hands one on
+// while it receives the next. So the whole takes about the time of one link for
+// the tensor, however long the chain.
 //
 //===----------------------------------------------------------------------===//
 
@@ -64,8 +64,8 @@ private:
 
   Plan plan;
   int64_t numSegments = 0;
-  // Each counts segments: receives that were posted, segments worked on, sends
-  // that were posted, sends that are complete.
+  // Each counts segments: posted receives, processed segments, posted sends,
+  // complete sends.
   int64_t posted = 0, processed = 0, started = 0, sent = 0;
   std::array<MPI_Request, kWindow> receives, sends;
 };

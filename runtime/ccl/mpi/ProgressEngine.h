@@ -28,7 +28,7 @@
 
 namespace optrt {
 
-/// An operation that is in flight, and what became of it.
+/// An operation in flight, and its outcome.
 struct InFlight {
   Operation operation;
   CommandId id;

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The types and functions of nccl.h that the back-end uses, so that it is built
+// The types and functions of nccl.h used by the back-end, so that it is built
 // where there is no NCCL. NcclApiTest.cpp holds them against the header where
 // that is there.
 //

@@ -85,8 +85,8 @@ private:
     return okStatus();
   }
 
-  /// Adds the group with the number `number`, whose first member is `first`,
-  /// to the ranks of this process that are in it.
+  /// Adds the group `number`, with `first` as its first member, to its ranks in
+  /// this process.
   void addMembers(const optimus_support::Mesh &mesh, std::span<const Axes> axes,
                   std::size_t number, int first, NcclGroup group) {
     for (std::size_t i = 0; i != groups.size(); ++i) {

@@ -25,9 +25,8 @@ struct Membership {
   int size, index;
 };
 
-/// One rank's NCCL communicator. No call of NCCL blocks: what takes long goes
-/// on by itself and is asked about, so that another thread can end it at any
-/// time.
+/// One rank's NCCL communicator. No call of NCCL blocks: a long one goes on by
+/// itself and is polled, so that another thread can end it at any time.
 class NcclCommunicator final : public QueuedCommunicator {
 public:
   /// `timeoutSeconds` is how long the other members may take to join, or NCCL

@@ -24,7 +24,7 @@ public:
 
   const NcclApi &api() const { return functions; }
 
-  /// Fine for success; else what NCCL says went wrong in a call for a
+  /// Fine for success; else NCCL's message about a failed call for a
   /// communicator, which may be null: Internal where we called it wrongly, and
   /// Unavailable else.
   Status check(Result result, const char *call, Comm comm) const;

@@ -17,7 +17,7 @@
 
 namespace optrt::nccl {
 
-/// A rank's place in a group, and what people call that.
+/// A rank's place in a group, and the group's name for people.
 struct NcclGroup {
   Membership membership;
   std::string name;    ///< "mesh axis row"

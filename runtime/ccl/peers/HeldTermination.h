@@ -26,8 +26,8 @@ public:
   /// From now on it does what it did before.
   ~HeldTermination();
 
-  /// To be called again and again: lets a signal that was noted do what it did
-  /// before, unless a rank was found to be to blame meanwhile.
+  /// To be called again and again: lets a noted signal have its former effect,
+  /// unless a rank was found to be to blame meanwhile.
   void letPass();
 
   /// From now on it ends the process at once.

@@ -18,7 +18,7 @@
 namespace optrt {
 
 /// The key that follows from a job's secret. Ranks never send it: they send
-/// hashes of what they say that are keyed with it (BLAKE2b, as a MAC).
+/// keyed hashes of their messages (BLAKE2b, as a MAC).
 class JobKey {
 public:
   /// Of a secret of any length; the empty one is everybody's.
@@ -27,8 +27,8 @@ public:
   /// How long a hash is, in hexadecimal digits.
   static constexpr std::size_t kDigits = 64;
 
-  /// The hash of a list of texts. The first says what it stands for, so that no
-  /// hash can be used as another.
+  /// The hash of a list of texts. The first names the purpose, so that no hash
+  /// can be used for another.
   std::string sign(std::initializer_list<std::string_view> parts) const;
   /// Whether this is their hash; takes as long for every wrong one.
   bool verify(std::string_view hash,

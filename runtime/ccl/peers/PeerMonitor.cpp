@@ -40,8 +40,8 @@ static_assert(std::is_trivially_copyable_v<RankNews>);
 /// Until neighbours have heard that this rank leaves.
 constexpr std::chrono::milliseconds kTimeToPart(1000);
 
-/// How long a rank that could end waits for those that are not ready. Where one
-/// has died, mpirun (4.1) kills all others two seconds later.
+/// How long a rank that is ready to end waits for the others. Where one has
+/// died, mpirun (4.1) kills all others two seconds later.
 constexpr std::chrono::milliseconds kTimeToEnd(1000);
 
 constexpr double kLongestInterval = 0.5;
@@ -94,7 +94,7 @@ PeerMonitor::~PeerMonitor() {
 }
 
 void PeerMonitor::endAll(int exitCode) {
-  // The rank that speaks is the one that needs no more words.
+  // The rank itself is the culprit, so it needs no more words.
   if (announceEnd({options.rank, options.rank, exitCode,
                    concat("rank ", options.rank, " ended the job")}))
     getReady(exitCode);
@@ -128,9 +128,9 @@ void PeerMonitor::send(Neighbour &to) {
   }
 }
 
-/// A connection that is closed while something lies unread is reset, and what
-/// was said last and is not on its way yet is lost. So all is read, and nothing
-/// said, until the others have closed theirs.
+/// The system resets a connection closed with unread data, and the last words
+/// are lost if they are not on their way yet. So all is read, and nothing said,
+/// until the others have closed theirs.
 void PeerMonitor::partFromAll() {
   const Clock::time_point latest = Clock::now() + kTimeToPart;
   bool isAlone = false;
@@ -165,8 +165,8 @@ void PeerMonitor::beat() {
   ++own.version;
 }
 
-/// Tells each neighbour what it does not know. One that does not read gets
-/// nothing more until it does, and then what is known by then.
+/// Tells each neighbour what it does not know. A neighbour that does not read
+/// gets nothing more until it does, and then all the news so far.
 void PeerMonitor::tellNews() {
   std::lock_guard lock(sending);
   for (Neighbour &to : neighbours) {
@@ -197,7 +197,7 @@ void PeerMonitor::receiveFrom(Neighbour &from) {
     if (got <= 0) {
       if (got == 0)
         break;
-      // What it said last may be that it leaves, or who died.
+      // Its last words may be a farewell, or news of a death.
       std::lock_guard lock(sending);
       from.socket.close();
       break;

@@ -7,10 +7,10 @@
 //===----------------------------------------------------------------------===//
 //
 // A side channel of the ranks' own: every process has plain TCP connections to
-// few others (overlayPeers) and a thread that says on them, again and again,
-// what its rank and those that it has heard of are doing. A closed connection
-// is a dead process, silence a stopped one, and what ranks say tells who it is
-// that the others wait for. Whoever finds out tells all, and all end together.
+// few others (overlayPeers) and a thread that reports on them, again and again,
+// the activity of its rank and of the ranks it has heard of. A closed
+// connection is a dead process, silence a stopped one, and the reports show the
+// rank all others wait for. Whoever finds out tells all, and all end together.
 //
 //===----------------------------------------------------------------------===//
 

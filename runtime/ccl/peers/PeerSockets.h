@@ -25,9 +25,9 @@ namespace optrt {
 using PeerSockets = std::vector<Socket>;
 
 /// The ranks 1, 2, 4, ... before and after a rank, in a ring, in order: at most
-/// 2 log2(size). Whoever says something to all of them, and hands on what they
-/// say, reaches everybody in at most log2(size) steps, and few that are dead or
-/// stopped keep nobody from the others.
+/// 2 log2(size). News sent to all of them, and handed on by them, reaches
+/// everybody in at most log2(size) steps, and few dead or stopped ranks keep
+/// nobody from the others.
 std::vector<int> overlayPeers(int rank, int size);
 
 /// On what terms a process listens for its peers; alike in all of them, but for
@@ -66,9 +66,9 @@ public:
   static Socket reach(const JobKey &key, int rank, Line line,
                       const std::string &address);
 
-  /// Waits for the next one that reaches this listener, and who it is. A closed
-  /// one after the deadline. Strangers are sent away, and so is whoever repeats
-  /// what a peer has said.
+  /// Waits for the next peer at this listener; returns its rank and connection.
+  /// A closed one after the deadline. Strangers are sent away, and so is
+  /// whoever repeats what a peer has said.
   std::pair<int, Socket> acceptPeer(int size, Deadline deadline);
 
 private:
@@ -81,7 +81,7 @@ private:
   std::set<std::string> said; ///< by those who were accepted
 };
 
-/// Connects this process, which runs one rank, to that rank's overlayPeers().
+/// Connects this process, of one rank, to that rank's overlayPeers().
 /// Collective.
 ///
 /// Errors: Unavailable, of this process alone when a peer cannot be reached.

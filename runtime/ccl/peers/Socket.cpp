@@ -57,7 +57,7 @@ StatusOr<Socket> listenOn(int port, const std::string &address) {
   if (!address.empty() &&
       inet_pton(AF_INET, address.c_str(), &any.sin_addr) != 1)
     return invalidArgument(concat("`", address, "` is no IPv4 address"));
-  // What a job that just ended has left does not count.
+  // A port left by a job that just ended does not count.
   int on = 1;
   if (listener.isOpen())
     setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));

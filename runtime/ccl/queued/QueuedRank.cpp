@@ -53,7 +53,7 @@ void QueuedRank::leave() {
     return;
   for (const std::unique_ptr<Group> &group : groups)
     group->communicator->abort();
-  // What is on queues writes the words, which go with this.
+  // Work on queues writes the words, and the words go with this.
   (void)device.synchronize();
 }
 
@@ -118,7 +118,7 @@ Status QueuedRank::enqueue(Queue queue,
   if (status.ok() || !device.adviceOnLateFailure().empty())
     return status;
   std::lock_guard lock(mutex);
-  // What a library finds wrong, it finds in what the GPU does by now.
+  // A library's finding is about the GPU's work of the moment.
   const Progress at = read(group);
   const bool isUnderWay =
       status.code() != StatusCode::Internal && at.done < at.begun;

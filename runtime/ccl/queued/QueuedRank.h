@@ -30,8 +30,7 @@ namespace optrt {
 std::string axesName(const optimus_support::Mesh &mesh,
                      const Collectives::Axes &axes);
 
-/// Internal for anything but one stretch of memory, which is all that `who`
-/// moves.
+/// Internal for anything but one stretch of memory, the only form `who` moves.
 Status checkOneStretch(std::string_view who, const optrt_collective_desc &desc);
 
 /// One rank's end of a group, as a back-end has it.
@@ -120,7 +119,7 @@ protected:
   const int rank;
   Device &device;
   std::vector<std::unique_ptr<Group>> groups;
-  std::mutex mutex; ///< of what follows and of what groups have of a call
+  std::mutex mutex; ///< of all below, and of the groups' state of a call
   uint32_t function = 0;
   Status failure;
 

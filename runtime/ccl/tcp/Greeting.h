@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A guest that connects to rank 0 sends a random number, gets another, and says
-// who it is with a hash of both numbers and its words, keyed with the job's
-// key. Rank 0 answers with a hash of its own. What was overheard is of no use:
-// the next greeting has other numbers. No sockets in here: bytes in, bytes out.
+// A guest of rank 0 sends a random number, gets another, and introduces itself
+// with a hash of both numbers and its words, keyed with the job's key. Rank 0
+// answers with a hash of its own. What was overheard is of no use: the next
+// greeting has other numbers. No sockets in here: bytes in, bytes out.
 //
 //===----------------------------------------------------------------------===//
 
@@ -106,8 +106,8 @@ public:
   std::string hello() const;
   /// The second one, given the text of rank 0's first; nothing for a stranger.
   std::optional<std::string> introduce(std::string_view challenge);
-  /// What rank 0 says to that, given its text; nothing for a stranger, who does
-  /// not know the secret either.
+  /// Rank 0's reply to the introduction, by its text; nothing for a stranger,
+  /// who does not know the secret either.
   std::optional<Reply> understandReply(std::string_view text) const;
   /// What rank 0 sealed.
   std::optional<std::string> open(std::string_view text) const;

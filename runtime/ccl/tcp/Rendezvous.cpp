@@ -23,7 +23,7 @@ namespace optrt {
 namespace {
 using namespace std::chrono_literals;
 
-/// For a connection that is there to say who it is, and for rank 0 to answer.
+/// For a connection to introduce itself, and for rank 0 to answer.
 constexpr double kAnswerSeconds = 5;
 
 constexpr const char *kSecretAdvice =
@@ -243,7 +243,7 @@ private:
   Socket listener;
   std::vector<Guest> pending;
   std::vector<Guest> guests; ///< by rank
-  /// Who came with another secret, by the rank that it said.
+  /// The guests with another secret, by the rank they claimed.
   std::map<int, std::string> mistaken;
   std::optional<Deadline> lastMistaken; ///< until others may come
   std::vector<Card> cards;

@@ -18,8 +18,8 @@ namespace optrt {
 
 /// Processes that know each other's addresses. Each has connections to few
 /// others (overlayPeers), twice: to agree, which takes log2(size) rounds, and
-/// to watch who lives. Floats for the root go straight to it, over a connection
-/// that is made when a rank first sends some.
+/// to watch the living. Floats for the root go straight to it, over a
+/// connection that is made when a rank first sends some.
 ///
 /// Errors: as createTcpWorld().
 StatusOr<std::unique_ptr<ControlPlane>>

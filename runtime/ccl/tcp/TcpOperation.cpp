@@ -177,7 +177,7 @@ void TcpOperation::handOn() {
   const Part mine = partOf(index);
   const bool isBroadcast = desc.kind == OPTRT_BROADCAST;
   const bool isRoot = index == desc.root;
-  // All that was sent has arrived, so that a source in place may be written.
+  // All sent data has arrived, so that a source in place may be written.
   const std::byte *own = reduced.data();
   if (isBroadcast)
     own =

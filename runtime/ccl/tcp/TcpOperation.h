@@ -13,7 +13,7 @@
 //  broadcast       small: the root sends all to everybody; else it sends each
 //                  member a part, and each hands its part to the others
 //  all_gather      each sends its block to all others
-//  reduce_scatter  each sends each other what that one reduces
+//  reduce_scatter  each sends each other member the part reduced there
 //  all_reduce      small: everything to everybody; else each reduces a part,
 //                  and hands it to all others
 //  reduce          the same, to the root only
@@ -65,7 +65,7 @@ public:
   bool receivesFrom(int member) const { return !streams[member].in.empty(); }
 
 private:
-  /// What precedes all that a member sends in an exchange.
+  /// The first bytes from a member in an exchange.
   struct Header {
     uint64_t sequence = 0, exchange = 0;
     StartedCollective started;

@@ -77,7 +77,7 @@ TEST_F(ArrivalsTest, IsReliableWhereDataEndedTheSleepBefore) {
   backoff.pause();
   backoff.moved();
   EXPECT_TRUE(arrivals.isReliable());
-  // What is completed after a sleep that time ended came by another way.
+  // Data seen after a sleep ended by time came by another way.
   read();
   for (int i = 0; i != 10; ++i)
     backoff.pause();

@@ -90,7 +90,7 @@ TEST(AwakeTime, DeadlinesOfASuspendedProcessAreLater) {
             0);
 }
 
-/// What becomes of a rank that another waits for, and of its process.
+/// The fate of an awaited rank, and of its process.
 int watchSuspended(std::chrono::milliseconds limit) {
   RankActivity waiting, other;
   waiting.started[0] = 1;

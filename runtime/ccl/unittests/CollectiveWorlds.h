@@ -6,8 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The back-end that this process was started for, and the meshes that have as
-// many ranks.
+// The back-end of this process, and the meshes with as many ranks.
 //
 //===----------------------------------------------------------------------===//
 

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // One suite for all back-ends. Run as it is, it tests thread ranks; under
-// mpirun, the MPI back-end, and as ranks that OPTIMUS_RANK tells apart, the TCP
-// back-end, with the meshes that have as many ranks.
+// mpirun, the MPI back-end; as ranks told apart by OPTIMUS_RANK, the TCP
+// back-end, with the meshes of as many ranks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -61,8 +61,8 @@ protected:
     computeContents();
   }
 
-  /// What every rank begins with, and what reductions make of it, computed
-  /// once: it takes longer than to move it.
+  /// The initial contents of every rank, and their reductions, computed once:
+  /// it takes longer than to move it.
   void computeContents() {
     const Kind &kind = std::get<2>(GetParam());
     const Shape &shape = std::get<3>(GetParam());
@@ -328,15 +328,15 @@ describe(const testing::TestParamInfo<std::tuple<Backend, Mesh, Kind, Shape>>
          std::to_string(shape.inner);
 }
 
-/// The kinds that move f32, or those that move narrower elements.
+/// The kinds for f32, or those for narrower elements.
 std::vector<Kind> only(bool f32, std::vector<Kind> kinds) {
   std::erase_if(
       kinds, [&](const Kind &kind) { return (kind.type == OPTRT_F32) != f32; });
   return kinds;
 }
 
-// Which ranks a group has does not depend on what it moves: f32 meets every
-// mesh, narrower elements the largest.
+// The ranks of a group do not depend on the element type: f32 meets every mesh,
+// narrower elements the largest.
 INSTANTIATE_TEST_SUITE_P(Conformance, CollectivesTest,
                          testing::Combine(testing::ValuesIn(backends()),
                                           testing::ValuesIn(meshesOfThisJob()),

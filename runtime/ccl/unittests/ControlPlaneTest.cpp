@@ -19,7 +19,7 @@ using testing::HasSubstr;
 
 namespace {
 
-/// Rank 0 of some processes, of which the others say what the test says.
+/// Rank 0 of some processes; the others' words are the test's.
 class ScriptedControl final : public ControlPlane {
 public:
   Status layOut(const Mesh &mesh) override {

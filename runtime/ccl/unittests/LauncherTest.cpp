@@ -96,7 +96,7 @@ TEST(Launcher, NobodyIsFoundWhereNobodyIs) {
             {"SLURM_STEP_NUM_TASKS", "1"},
             {"SLURM_NTASKS", "4"},
             {"SLURM_PROCID", "0"}},
-           // Half of what is needed, and nonsense that is not for us.
+           // Half of the variables needed, and nonsense of others.
            {{"WORLD_SIZE", "2"}},
            {{"WORLD_SIZE", "earth"}, {"RANK", "0"}}}) {
     StatusOr<Launcher> launcher = find(environment);

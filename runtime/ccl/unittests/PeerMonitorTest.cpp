@@ -121,8 +121,8 @@ TEST_F(PeerMonitorTest, WhoIsChosenSpeaks) {
 TEST_F(PeerMonitorTest, WhoLeavesHearsTheOthersToTheEnd) {
   watch();
   std::thread leaves([&] { monitor.reset(); });
-  // It says that it leaves, and no more. A connection that it closed now, with
-  // something unread, might be reset before that was on its way.
+  // It says that it leaves, and no more. A connection closed now, with
+  // something unread, might be reset before its words were on their way.
   std::string said;
   char buffer[4096];
   ssize_t got;

@@ -50,7 +50,7 @@ protected:
             concat("address of ", number)};
   }
 
-  /// What becomes of processes that meet, each on a thread.
+  /// The outcome of a meeting of processes, each on a thread.
   static std::vector<Outcome> run(const std::vector<TcpJob> &jobs) {
     std::vector<Outcome> outcomes(jobs.size());
     std::vector<std::thread> threads;
@@ -77,8 +77,8 @@ protected:
     }
   }
 
-  // One that is free now, and that nobody else takes by itself: other tests of
-  // this moment begin elsewhere.
+  // A port that is free now, and not taken by chance: other tests of this
+  // moment begin elsewhere.
   const int port = [] {
     int number = 61440 + getpid() % 500;
     while (!listenOn(number).ok())
@@ -187,8 +187,8 @@ TEST_F(RendezvousTest, WhoHasAnotherSecretKeepsNobodyFromMeeting) {
 TEST_F(RendezvousTest, StrangersKeepNobodyFromMeeting) {
   std::vector<Outcome> outcomes;
   std::thread job01([&] { outcomes = run({job(0, 2)}); });
-  // One that speaks another language, one that says nothing, one that promises
-  // more than there is, and one that ends in the middle.
+  // Strangers: one speaks another language, one says nothing, one promises more
+  // than there is, and one ends in the middle.
   std::vector<Socket> strangers;
   for (const char *text : {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "",
                            "OPTIMUS\nffffffff", "OPTIMUS\n000"}) {

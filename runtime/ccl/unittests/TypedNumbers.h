@@ -69,9 +69,9 @@ private:
   std::vector<std::byte> bytes;
 };
 
-/// A number that depends on who holds it where. The magnitudes differ by up to
-/// 2^20, so that a sum in any other order rounds differently. f16 has them as
-/// well, but not sums of the largest; so all are smaller there.
+/// A number that depends on its holder and its place. The magnitudes differ by
+/// up to 2^20, so that a sum in any other order rounds differently. f16 has
+/// them as well, but not sums of the largest; so all are smaller there.
 inline float element(int rank, int64_t row, int64_t column) {
   uint32_t h = uint32_t(rank) * 73856093u ^ uint32_t(row) * 19349663u ^
                uint32_t(column) * 83492791u;

@@ -85,7 +85,7 @@ protected:
         {{"heads", {"6", "--heads"}}, {"mask", {"\"causal\"", ""}}}};
     return {function, "adamw", {{"batch", {"16", ""}}}};
   }
-  /// What that library expects.
+  /// The expectations of that library.
   static ExpectedModel expected() {
     return {"60303ae22b998861", params(), moments(), record()};
   }

@@ -37,8 +37,8 @@ protected:
 };
 } // namespace
 
-// Runs of a few bytes and of a megabyte, gaps that are read through and that
-// are not, windows that end within a row.
+// Runs of a few bytes and of a megabyte, gaps read through or not, windows that
+// end within a row.
 TEST_F(ShardFile, ShardsAreThoseOfTheWholeTensor) {
   struct Tensor {
     std::vector<int64_t> shape;

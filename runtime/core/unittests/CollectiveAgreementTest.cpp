@@ -22,7 +22,7 @@ using testing::HasSubstr;
 
 namespace {
 
-/// What processes that are threads of a test exchange.
+/// The messages between processes, here threads of a test.
 struct Exchange {
   explicit Exchange(int size) : texts(size), barrier(size) {}
   std::vector<std::string> texts;

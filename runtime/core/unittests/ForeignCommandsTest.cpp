@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 namespace {
 
-/// A command that no processor runs, and what it is called then.
+/// A command not for processors, and its name in the error.
 struct Foreign {
   const char *name;
   const char *message;

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 namespace {
 
-/// One process of a job, which knows what the others say.
+/// One process of a job, with the others' words known.
 class OneProcess final : public ControlPlane {
 public:
   /// `ranks` of each process, and which this is.

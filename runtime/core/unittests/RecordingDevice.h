@@ -26,7 +26,7 @@ public:
 
   /// "gemm 2x3x4 on 0", "norm [0, 8) on 0", "await 1 on 2".
   std::vector<std::string> calls;
-  /// What calls that begin so end with; all others are fine.
+  /// The outcome of calls that begin so; all others are fine.
   std::string failsAt;
   Status failure = optrt::invalidArgument("broken");
   std::vector<std::string> queues{"compute"};
@@ -35,7 +35,7 @@ public:
   bool records = false;
   /// Where the other ranks of a collective are not there.
   bool skipsHostCode = false;
-  /// Of a device that tells late what goes wrong.
+  /// For a device with late failures.
   std::string advice;
   /// What its clock says, one look after the other; without any, the host's.
   std::deque<int64_t> clock;

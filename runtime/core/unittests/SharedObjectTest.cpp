@@ -34,9 +34,9 @@ constexpr uint32_t kRelative = R_AARCH64_RELATIVE, kJump = R_AARCH64_JUMP_SLOT,
                    kThread = R_AARCH64_TLS_TPREL;
 #endif
 
-/// A library that is written here: a segment that is read, with the headers and
-/// the loader's tables, and one that is written to, with the dynamic section.
-/// As it is it keeps every promise; each test breaks one.
+/// A library written here: a segment for reading, with the headers and the
+/// loader's tables, and one for writing, with the dynamic section. As it is it
+/// keeps every promise; each test breaks one.
 class SharedObjectTest : public testing::Test {
 protected:
   static uint64_t page() { return uint64_t(sysconf(_SC_PAGESIZE)); }
@@ -298,8 +298,8 @@ TEST_F(SharedObjectTest, RefusesADynamicSectionWithoutEnd) {
   expect("it has no dynamic section");
 }
 
-// Whatever the loader's tables say, nothing outside the file is read, which
-// AddressSanitizer watches, and what is refused is said.
+// Whatever the loader's tables say, nothing outside the file is read, as
+// AddressSanitizer watches, and every refusal has a message.
 TEST_F(SharedObjectTest, SurvivesEveryWrongByte) {
   relocate(kRelative);
   relocate(kJump, addSymbol(STT_FUNC, 1));

@@ -421,7 +421,7 @@ TEST_F(DatasetTest, RefusesAWidthThatIsWrongOrContradicted) {
     write("narrow.bin.json", note);
     refuse("narrow.bin", 500, std::nullopt, {part});
   }
-  // Headers that are not what they say.
+  // Headers with false contents.
   write("cut.bin", llmcHeader(20240520, 1, 6) + words({1, 2, 3, 4, 5}, 2));
   refuse("cut.bin", 500, std::nullopt, {"1036", "but the file has 1034"});
   write("new.bin", llmcHeader(20240801, 8, 1) + words({1}, 4));

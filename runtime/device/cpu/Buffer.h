@@ -18,7 +18,7 @@
 
 namespace optrt {
 
-/// Memory aligned to cache lines, that grows and forgets what it held then,
+/// Memory aligned to cache lines. It grows, and forgets its contents then,
 /// until it is sealed.
 class Buffer {
 public:

@@ -19,7 +19,7 @@
 
 namespace optrt {
 
-/// A thread that does what it is given, in order, beside the one that gives it.
+/// A thread that runs tasks in order, beside the thread that hands them over.
 /// After a failure it does nothing more until drain() has told of it.
 class CopyQueue {
 public:

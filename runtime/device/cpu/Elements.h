@@ -28,7 +28,7 @@ inline uint16_t *asBF16(void *address) {
   return static_cast<uint16_t *>(address);
 }
 
-/// A type that descriptors name and that this device computes with.
+/// A type named by descriptors and supported by this device.
 inline StatusOr<optimus_support::ElementType> typeOf(const char *what,
                                                      int32_t type) {
   using optimus_support::ElementType;

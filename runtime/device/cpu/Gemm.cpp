@@ -50,7 +50,7 @@ struct Plan {
   /// What the pass after the product still has to do.
   bool passBias = false, passEpilogue = false;
 
-  /// Makes `a` of what is given, which is transposed.
+  /// Makes `a` from the given matrix by a transposition.
   std::optional<dnnl::reorder> transpose;
   MemoryDesc given;
   dnnl::matmul matmul;
@@ -79,7 +79,7 @@ Status failureOf(const Desc &d, const std::string &what, int status) {
       concat(describe(d), ": ", what, " failed with status ", status));
 }
 
-/// What a descriptor asks of oneDNN, which throws where it fails.
+/// Runs a descriptor's computation in oneDNN, which throws where it fails.
 template <typename Desc, typename Body>
 Status attempt(const Desc &d, const Body &body) {
   try {
@@ -371,7 +371,7 @@ Status GemmEngine::Impl::prepare(const Workload &workload) {
     OPTRT_RETURN_IF_ERROR(attempt(d, [&]() -> Status {
       OPTRT_RETURN_IF_ERROR(checkRoomForCode());
       OPTRT_ASSIGN_OR_RETURN(MemoryDesc scratch, packing.prepare(d));
-      // It need be no more than that of a product that reads the result.
+      // It need be no more than the scratch of a product that reads the result.
       return reserve(scratch, {1, d.cols, d.rows});
     }));
   oneDnn.scratchpad.seal(true);

@@ -76,8 +76,8 @@ void NarrowProducts::widen(const uint16_t *from, int64_t fromLd, int64_t rows,
   });
 }
 
-/// What is left of a product once A and B are multiplied. A C of f32 holds that
-/// already, and all that it had before.
+/// What is left of a product once A and B are multiplied. A C of f32 holds the
+/// product already, added to its former contents if asked for.
 void NarrowProducts::finish(const optrt_gemm_desc &d, float *product,
                             int64_t productLd, NarrowMatrix c,
                             NarrowMatrix bias, NarrowMatrix extra) const {

@@ -9,8 +9,8 @@
 //
 // Products of bf16 by others that leave f32: results are narrowed from memory
 // of bounded size, into which factors are widened where the processor
-// multiplies only f32. That is exact but for the sums in f32 and the one
-// rounding of what is stored; with wide factors it is slower than f32.
+// multiplies only f32. The arithmetic is exact but for the sums in f32 and the
+// one rounding of the stored result; with wide factors it is slower than f32.
 //
 //===----------------------------------------------------------------------===//
 

@@ -43,8 +43,8 @@ std::string describeOneDnn();
 std::string refusedOfOneDnn();
 
 /// A processor's engine, in a library that leaves standard output alone and
-/// computes in f32 what is f32, whatever the environment says. What goes wrong
-/// is an exception.
+/// keeps f32 in f32, whatever the environment says. What goes wrong is an
+/// exception.
 dnnl::engine createEngine();
 
 /// What one device calls oneDNN with.

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Where oneDNN has a blocked layout for this processor it multiplies faster
-// from that one; elsewhere a packed operand is the matrix, row by row. Which of
-// the two, and which blocks, follows from the operand's size and the processor.
+// from that one; elsewhere a packed operand is the matrix, row by row. The
+// choice, and the blocks, follow from the operand's size and the processor.
 //
 //===----------------------------------------------------------------------===//
 

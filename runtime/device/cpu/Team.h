@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// OpenMP keeps a team for each thread that opens parallel regions, so ranks
-// that are threads of one process each have their own, and oneDNN, called
-// from the same thread, shares it.
+// OpenMP keeps a team for each thread that opens parallel regions. So ranks
+// that are threads of one process each have their own, and oneDNN, called from
+// the same thread, shares it.
 //
 // oneDNN's sgemm divides C by omp_get_max_threads() before it opens a region,
 // and each thread computes the part of its number. A region of fewer threads

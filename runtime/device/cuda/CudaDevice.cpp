@@ -162,7 +162,7 @@ Status CudaDevice::synchronize() {
       status = std::move(one);
   if (status.ok())
     status = measureTimes();
-  // What follows is often a consequence of what was kept.
+  // A later failure is often a consequence of the first one.
   if (Status failure = std::exchange(firstFailure, okStatus()); !failure.ok())
     status = std::move(failure);
   timestamps.clear();
@@ -216,7 +216,7 @@ StatusOr<uint32_t> CudaDevice::endRecording() {
   return finishRecording(status.ok() ? joined : status);
 }
 
-/// What was captured of the first stream, as a graph that can be launched.
+/// The capture of the first stream, as a launchable graph.
 Status CudaDevice::instantiate(GraphExec &exec) {
   Graph graph = nullptr;
   OPTRT_CUDA(driver, streamEndCapture, streams[0], &graph);

@@ -46,9 +46,9 @@ public:
   Status await(Queue queue, Event event) override;
   Status synchronize() override;
   std::string adviceOnLateFailure() const override;
-  /// Waits until the queue gets there, and works on the caller's thread: what
-  /// waits for another rank must not hold up the driver, which may have one
-  /// thread for all host code of a process.
+  /// Waits until the queue gets there, and works on the caller's thread: a wait
+  /// for another rank must not hold up the driver, which may have one thread
+  /// for all host code of a process.
   Status call(Queue queue, std::function<Status()> work) override;
 
   void *nativeQueue(Queue queue) override;
@@ -128,8 +128,8 @@ private:
     int64_t bytesIn = 0, bytesOut = 0;
     std::deque<CommandTimes> times;
   };
-  /// A graph, or null where another device has it; the events that each replay
-  /// records, and what it copies.
+  /// A graph, or null where another device has it; the events recorded by each
+  /// replay, and its copies.
   struct Recording {
     GraphExec graph = nullptr;
     std::vector<Timestamp> timestamps;
@@ -157,7 +157,7 @@ private:
   void share();
   void leave();
   /// Where each command is waited for: ranks that share a GPU take turns, so
-  /// that each sees what its own command met, and wait when it is put.
+  /// that each sees the errors of its own command, and wait when it is put.
   std::unique_lock<std::mutex> takeTurn() const;
   Status settle(Queue queue);
   /// What the GPU ended with, if anything did; no call succeeds after that.
@@ -165,8 +165,8 @@ private:
   /// Keeps what a function without a status has to say.
   void keep(Status status);
   bool isOnHost(const void *address) const;
-  /// That there was not enough of the GPU's memory for `what`: what is planned,
-  /// what is free, who holds the rest, and what to do.
+  /// That there was not enough of the GPU's memory for `what`: planned bytes,
+  /// free bytes, the holders of the rest, and the remedy.
   Status outOfMemory(const std::string &what) const;
   Status prepareAttention(const Workload &workload);
   Status runAttention(Queue queue, const optrt_attention_desc &desc,

@@ -48,7 +48,8 @@ Status CudaDevice::post(Queue queue, uint32_t *word, uint32_t number) {
 // Ranks that share a GPU
 //===----------------------------------------------------------------------===//
 
-// A context is that of all devices of a GPU, and so is what streams wait for.
+// All devices of a GPU have one context, so streams can wait for each other's
+// events.
 Status CudaDevice::follow(Queue queue, Device &other, Queue otherQueue) {
   OPTRT_RETURN_IF_ERROR(enter());
   return join(streamOf(queue),

@@ -170,7 +170,7 @@ DnnGraph AttentionWriter::writeGradient() && {
 }
 } // namespace
 
-/// What tensors in memory are, in the order in which graphs are told of them.
+/// The tensors in memory, in the order of a graph's description.
 static std::vector<void *> pointersOf(const optrt_attention_desc &d,
                                       bool isGradient,
                                       const AttentionOperands &operands,

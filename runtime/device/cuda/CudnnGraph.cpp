@@ -325,7 +325,8 @@ StatusOr<DnnOwned> DnnGraph::plan(DnnObject graph,
     OPTRT_ASSIGN_OR_RETURN(properties, cudnn.make(kDnnDeviceProperties, text));
   }
   const DnnObject device = properties.get();
-  // The first that becomes a plan is the one that is expected to be fastest.
+  // The fastest by expectation comes first, and the first that becomes a plan
+  // is taken.
   Status refused = unavailable("cuDNN has no engine for it");
   for (DnnHeuristic heuristic : {kDnnModeA, kDnnFallback}) {
     StatusOr<std::vector<DnnOwned>> found =

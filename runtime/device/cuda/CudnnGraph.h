@@ -75,8 +75,8 @@ struct DnnExecutable {
   DnnOwned plan;
   std::vector<DnnOwned> graph; ///< what the plan was made of
   int64_t workspaceBytes = 0;
-  /// The numbers of tensors: those in memory first, in the order in which the
-  /// graph was told of them, then those that are given by value.
+  /// The numbers of tensors: those in memory first, in the order of the graph's
+  /// description, then those given by value.
   std::vector<int64_t> ids;
   std::vector<float> values;
 };

@@ -25,9 +25,9 @@ public:
 
   const DriverApi &api() const { return functions; }
 
-  /// Fine for success; else what the driver says went wrong in a call, which
-  /// has the driver's name: Unavailable where memory ran out or the GPU itself
-  /// is broken, Internal else.
+  /// Fine for success; else the driver's message about a failed call, named as
+  /// the driver does: Unavailable where memory ran out or the GPU itself is
+  /// broken, Internal else.
   Status check(Result result, const char *call) const;
   /// "CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected)".
   std::string describe(Result result) const;

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The types and functions of cuda.h that the device uses, so that it is built
+// The types and functions of cuda.h used by the device, so that it is built
 // where there is no toolkit. ApiTest.cpp holds them against the header where
 // that is there.
 //

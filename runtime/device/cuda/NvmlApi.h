@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 //
-// The types and functions of nvml.h, of driver 510 and later, that tell who
-// holds a GPU's memory. The toolkit's headers are not always there.
+// The types and functions of nvml.h, of driver 510 and later, for finding the
+// holders of a GPU's memory. The toolkit's headers are not always there.
 //
 //===----------------------------------------------------------------------===//
 

@@ -9,8 +9,8 @@
 // cuBLASLt knows matrices by columns. A row-major matrix is, by columns, its
 // transpose, so C = A B is computed as C^T = B^T A^T: operands are swapped and
 // nothing moves. Its epilogue adds a bias; a matrix is added as its C, with
-// beta 1. It multiplies with no matrix, so that what a program multiplies a
-// product with is a launch of its own.
+// beta 1. No epilogue multiplies by a matrix, so such a product of a program is
+// a launch of its own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -67,8 +67,8 @@ public:
   /// has to be found out. InvalidArgument where what it says is no algorithm.
   StatusOr<bool> adopt(const ProductCall &product, const TunedProducts &tuned);
   /// Runs a product by every algorithm that cuBLASLt names, keeps the fastest,
-  /// and adds it to `tuned`. `time` runs it by what run() uses, and says how
-  /// many seconds that took.
+  /// and adds it to `tuned`. `time` runs it with run()'s resources, and returns
+  /// the seconds.
   Status tryAll(const ProductCall &product, TunedProducts &tuned,
                 const std::function<StatusOr<double>()> &time);
 

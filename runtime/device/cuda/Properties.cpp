@@ -12,7 +12,7 @@
 
 namespace optrt::cuda {
 
-// The driver's names have no character that JSON escapes, but who knows.
+// The driver's names have no character that JSON escapes; this is for safety.
 static std::string quote(std::string text) {
   std::erase_if(text, [](unsigned char c) {
     return c == '"' || c == '\\' || c < ' ' || c >= 0x7f;

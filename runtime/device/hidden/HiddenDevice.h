@@ -9,11 +9,11 @@
 //
 // For tests: a device that behaves as an accelerator may, with the processor's
 // own kernels. What it allocates no host code can touch: an address is a place
-// in pages without access, and the memory lies elsewhere, between such pages,
-// so that kernels cannot touch what follows it either. Addresses are looked up
-// when a command's turn comes, and never given out twice. What is put on a
-// queue happens late, queues taking turns at random in an order that events
-// permit. Whatever a program or the runtime leaves to luck goes wrong here.
+// in pages without access. The memory lies elsewhere, between such pages, so
+// that kernels cannot touch the bytes behind it either. Addresses are looked up
+// when a command's turn comes, and never given out twice. Work on a queue
+// happens late, queues taking turns at random in an order allowed by events.
+// Whatever a program or the runtime leaves to luck goes wrong here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,8 +32,8 @@
 
 namespace optrt {
 
-/// A bit of what a rank holds, which is another after so many calls of
-/// synchronize(), as where memory fails.
+/// A bit of a rank's memory that flips after so many calls of synchronize(), as
+/// where memory fails.
 struct FlippedBit {
   uint64_t synchronizations = 0; ///< 0: none is
   int64_t byte = 0;
@@ -126,7 +126,7 @@ private:
   std::vector<bool> reached;
   uint64_t firstEvent = 0;
   HiddenMemory memory;
-  /// What `kernels` keeps of it, where that is no memory of the device's.
+  /// Copies kept by `kernels`, in memory that is not the device's.
   std::map<const void *, DeviceMemory> kept;
   Status firstFailure;
   const FlippedBit flipped;

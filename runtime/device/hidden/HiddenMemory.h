@@ -17,9 +17,9 @@
 
 namespace optrt {
 
-/// Memory as a device has it: an address is a place in pages without access,
-/// and what lies there is elsewhere, visible, between such pages too, so that
-/// nobody touches what follows it. No address is given out twice.
+/// Memory as a device has it: an address is a place in pages without access;
+/// its bytes are elsewhere, visible, between such pages too, so that nobody
+/// touches the bytes behind them. No address is given out twice.
 class HiddenMemory {
 public:
   HiddenMemory() = default;
@@ -27,8 +27,8 @@ public:
   HiddenMemory(const HiddenMemory &) = delete;
   HiddenMemory &operator=(const HiddenMemory &) = delete;
 
-  /// Zeroed bytes, which begin at a multiple of the largest power of two that
-  /// divides their number, up to a page. Null where the system has none.
+  /// Zeroed bytes, aligned to the largest power of two that divides their
+  /// number, up to a page. Null where the system has none.
   void *allocate(int64_t bytes);
   /// An address for memory that is somebody else's. Null where the system has
   /// none.

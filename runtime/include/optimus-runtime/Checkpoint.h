@@ -43,8 +43,8 @@
 
 namespace optrt {
 
-/// The largest data position: far beyond what anybody can read, and small
-/// enough that nothing overflows.
+/// The largest data position: far beyond the reach of reading, and small enough
+/// to never overflow.
 inline constexpr int64_t kMostDataPosition = int64_t(1) << 44;
 
 /// The data that a run reads, and how it counts its position there.
@@ -102,14 +102,13 @@ struct CheckpointWriterOptions {
 /// the file and into its checksum.
 ///
 /// Until commit, everything lies in a hidden folder beside the destination; a
-/// writer that is destroyed earlier removes it, and one that is killed leaves
-/// it to the next writer to the same destination. One writer a destination at a
-/// time.
+/// writer destroyed earlier removes it, and a killed one leaves it to the next
+/// writer to the same destination. One writer a destination at a time.
 class CheckpointWriter {
 public:
   /// Prepares to write to folder `dir`, making parents as needed. Refuses, with
-  /// InvalidArgument, a destination that is a file, or that is a folder with
-  /// anything in it that is not a checkpoint's (it would be deleted).
+  /// InvalidArgument, a destination that is a file, or a folder with anything
+  /// in it besides a checkpoint's files (it would be deleted).
   static StatusOr<std::unique_ptr<CheckpointWriter>>
   create(const std::string &dir, CheckpointWriterOptions options = {});
   ~CheckpointWriter();
@@ -197,8 +196,8 @@ public:
   Status checkParameters(const ExpectedModel &expected) const;
   /// Checks that besides it has the state of this model's optimizer.
   Status checkModel(const ExpectedModel &expected) const;
-  /// For people: what could not be compared, and what differs that changes no
-  /// function. May be empty.
+  /// For people: the parts that could not be compared, and the differences
+  /// without influence on the function. May be empty.
   std::vector<std::string> notesOn(const ExpectedModel &expected) const;
 
   /// Reads `piece`, from the local offset `begin` on, of the shard of `rank` of

@@ -28,12 +28,12 @@ namespace optrt {
 class Device;
 class QueuedCollectives;
 
-/// One rank's end of the ranks that differ only on some mesh axes. Created
-/// once, used by one thread, in the order of the queue that its commands are on
-/// (Device::call). All members start the same collectives in the same order;
-/// each waits for them in any order. The back-end checks what it can and names
-/// the commands where members differ; otherwise who calls it says of which
-/// command a failure is.
+/// One rank's end of the ranks that differ only on some mesh axes, as an
+/// MPI_Comm or an ncclComm_t. Created once, used by one thread, in the order of
+/// the queue that its commands are on (Device::call). All members start the
+/// same collectives in the same order; each waits for them in any order. The
+/// back-end checks what it can and names the commands where members differ;
+/// otherwise its caller names the command of a failure.
 ///
 /// Between start and wait the source must not be written and the destination
 /// must not be touched. At most kMaxInFlight collectives may be started and
@@ -53,13 +53,14 @@ public:
   virtual int size() const = 0;
   virtual int index() const = 0;
 
-  /// Starts the collective `id`. The descriptor is copied, the buffers are
-  /// borrowed until the wait returns.
+  /// Starts the collective `id`, as MPI_Iallreduce and its like. The descriptor
+  /// is copied, the buffers are borrowed until the wait returns.
   virtual Status start(CommandId id, const optrt_collective_desc &desc,
                        const void *src, void *dst) = 0;
 
-  /// Waits for the collective that was started under `id`: its destination is
-  /// complete and its source may be reused. Fails when another rank failed.
+  /// Waits for the collective that was started under `id`, as MPI_Wait: its
+  /// destination is complete and its source may be reused. Fails when another
+  /// rank failed.
   virtual Status wait(CommandId id) = 0;
 
   /// The rank goes on to something else: whatever it has started on any of its
@@ -88,7 +89,7 @@ protected:
 std::string_view collectiveName(int32_t kind);
 
 /// The communicators of a process's ranks. A back-end may be joined with the
-/// control plane of another, from which it learns who the ranks are.
+/// control plane of another, which knows the ranks.
 class Collectives {
 public:
   /// Mesh axes, slowest first. The ranks that differ only on these make up a
@@ -100,9 +101,10 @@ public:
   /// As on the command line: "local", "nccl".
   virtual std::string_view name() const = 0;
 
-  /// Makes a communicator for each of `axes` and each rank of this process;
-  /// those of an earlier call are gone. The ranks are laid out on the mesh.
-  /// Collective; a failure may be that of this process alone.
+  /// Makes a communicator for each of `axes` and each rank of this process, as
+  /// MPI_Comm_split and ncclCommSplit; those of an earlier call are gone. The
+  /// ranks are laid out on the mesh. Collective; a failure may be that of this
+  /// process alone.
   virtual Status createGroups(ControlPlane &control,
                               const optimus_support::Mesh &mesh,
                               std::span<const Axes> axes) = 0;
@@ -132,8 +134,8 @@ public:
   virtual std::string overlapNotice() const { return ""; }
 
   /// Makes every rank of this process that waits, now or later, leave its wait
-  /// with an error, where the back-end can. Called by a rank that cannot go on,
-  /// from any thread.
+  /// with an error, where the back-end can, as ncclCommAbort. Called by a rank
+  /// that cannot go on, from any thread.
   virtual void abort() = 0;
 };
 

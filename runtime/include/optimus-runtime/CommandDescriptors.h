@@ -59,8 +59,8 @@ struct optrt_launch_desc {
   const char *name;
   int64_t extent; ///< iterations [0, extent)
   int64_t grain;  ///< least number of iterations worth a task
-  /// What `args` has: addresses of buffers, which are the device's, then those
-  /// of scalars, which are the host's.
+  /// What `args` has: addresses of buffers, in the device's memory, then those
+  /// of scalars, in the host's.
   int32_t num_buffers, num_scalars;
 };
 

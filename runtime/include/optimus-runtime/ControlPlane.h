@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The control plane of a job tells each process which ranks it runs, lets all
-// agree before they go on, moves small things between them, and notices ranks
-// that die or stall. Tensors of a step go another way (Collectives.h).
+// The control plane of a job hands ranks to each process, lets all agree before
+// they go on, moves small things between them, and notices ranks that die or
+// stall. Tensors of a step go another way (Collectives.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -84,9 +84,9 @@ struct Setting {
   std::string name, value;
 };
 
-/// One process's end of it. Everything is called by the main thread, and what
-/// is collective by that of every process at the same point; no rank of the
-/// process runs meanwhile.
+/// One process's end of it, as a PMIx client or torch.distributed's store.
+/// Everything is called by the main thread, collective functions by every
+/// process's at the same point; no rank of the process runs meanwhile.
 class ControlPlane {
 public:
   virtual ~ControlPlane() = default;

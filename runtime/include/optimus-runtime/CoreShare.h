@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Processes of a job may share cores: all those of a machine, those that a
-// launcher bound several of them to, or the time that a cgroup allows them
+// Processes of a job may share cores: all those of a machine, those with
+// several processes bound to them, or the time allowed by a cgroup to all
 // together. Each says what it may use, and a rank gets its part.
 //
 //===----------------------------------------------------------------------===//

@@ -59,9 +59,9 @@ public:
     return okStatus();
   }
 
-  /// On large pages, touched by the calling thread: so that its pages are near
-  /// that thread, and because the first touch of a page costs more than the
-  /// rest of a step's work on it.
+  /// On large pages, touched by the calling thread, so that they are near it.
+  /// Besides, the first touch of a page costs more than the rest of a step's
+  /// work on it.
   StatusOr<DeviceMemory> allocate(int64_t bytes, const char *purpose) override;
   /// The host's memory is a processor's own.
   StatusOr<DeviceMemory> allocateOnHost(int64_t bytes,
@@ -101,10 +101,10 @@ public:
 
   DeviceEnvironment environment() const override;
   std::string slowPrecision(int32_t type) const override;
-  /// oneDNN's scratchpad and attention's, of which each thread has a share that
-  /// is at most what optimus-support/DeviceScratch.h says. Before prepare() it
-  /// grows as calls need it. Not counted are the few panels that oneDNN's sgemm
-  /// allocates in a call and gives back.
+  /// The scratchpads of oneDNN and of attention, each thread's share at most as
+  /// in optimus-support/DeviceScratch.h. Before prepare() it grows as calls
+  /// need it. Not counted are the few panels that oneDNN's sgemm allocates in a
+  /// call and gives back.
   size_t scratchBytes() const override;
 
 protected:

@@ -30,14 +30,14 @@
 
 namespace optrt {
 
-/// A queue of a device: what is put on it begins in order and is done in order.
-/// Number 0 is there from the start, for computation.
+/// A queue of a device, as a cudaStream_t: what is put on it begins in order
+/// and is done in order. Number 0 is there from the start, for computation.
 struct Queue {
   uint32_t number = 0;
 };
 inline constexpr Queue kCompute{};
 
-/// A place on a queue, until the next synchronize().
+/// A place on a queue, until the next synchronize(), as a cudaEvent_t.
 struct Event {
   uint64_t number = 0;
 };
@@ -63,7 +63,7 @@ struct Transfers {
   int64_t waited = 0;
 };
 
-/// What addresses that a device allocates are a multiple of.
+/// The alignment of a device's allocations.
 inline constexpr int64_t kBufferAlignment = 64;
 /// Of up to optimus_support::kMaxBytes.
 inline int64_t alignedSize(int64_t bytes) {
@@ -162,9 +162,9 @@ private:
 /// f32, and what else a device computes with.
 ///
 /// Everything that names a queue is put on it and happens in its order, at the
-/// latest when synchronize() returns: until then operands are borrowed, what is
-/// written is undefined, and host memory that is read or written must stay. A
-/// processor's device is done when a call returns, so that nobody waits.
+/// latest when synchronize() returns: until then operands are borrowed, results
+/// are undefined, and host memory read or written must stay. A processor's
+/// device is done when a call returns, so that nobody waits.
 ///
 /// Calls on one device come from one thread at a time; different devices may
 /// run at the same time in one process.
@@ -176,8 +176,8 @@ class Device : public Recorder {
 public:
   /// What a GPU says of itself, as an object of JSON; empty of a processor.
   virtual std::string properties() const { return {}; }
-  /// What tells the GPUs that this process sees from all others in the world,
-  /// by their numbers; empty of a processor.
+  /// The identities of the GPUs visible to this process, by their numbers,
+  /// distinct in the whole world; empty of a processor.
   virtual StatusOr<std::vector<std::string>> gpus() const {
     return std::vector<std::string>();
   }
@@ -200,12 +200,12 @@ public:
   /// Returns when all queues are empty, with the first failure of what was on
   /// them.
   virtual Status synchronize() = 0;
-  /// Where a failure may be that of anything that was put on a queue since the
-  /// host waited last, and not of the call that told it: what lets the device
-  /// tell at once. Empty where calls tell of themselves.
+  /// Advice for a failure that may be of any work put on a queue since the host
+  /// waited last, not of the call that returned it: how to make the device
+  /// report at once. Empty where calls tell of themselves.
   virtual std::string adviceOnLateFailure() const { return {}; }
-  /// Runs host code in a queue's order: what moves tensors of devices whose
-  /// memory it can address.
+  /// Runs host code in a queue's order: moving tensors of devices with memory
+  /// it can address.
   virtual Status call(Queue queue, std::function<Status()> work) = 0;
 
   /// The driver's name of a queue, for a library that puts work there itself: a
@@ -233,23 +233,23 @@ public:
   Status replay(uint32_t recording) override {
     return internal("this device does not record");
   }
-  /// Gives all recordings back, for which a library waits that has put
-  /// something into one.
+  /// Gives all recordings back. A library with work in a recording waits for
+  /// this.
   virtual void discardRecordings() {}
 
   //===--------------------------------------------------------------------===//
   // Several devices of one GPU, in one process
   //===--------------------------------------------------------------------===//
 
-  /// What is put on `queue` from now on comes after all that is on a queue of
-  /// another one. Here and below, nothing else is called on either meanwhile,
-  /// and the thread may be that of the other.
+  /// Later work on `queue` comes after all present work on a queue of another
+  /// device. Here and below, nothing else is called on either meanwhile, and
+  /// the thread may be that of the other.
   virtual Status follow(Queue queue, Device &other, Queue otherQueue) {
     return internal("this device shares no GPU");
   }
-  /// What is put on its queues from now on is a part of what `first` records,
-  /// until leaveRecording(). That gives it a number here, whose replay(), with
-  /// that of the whole on `first`, lets timestamps be read.
+  /// Later work on its queues is a part of the recording of `first`, until
+  /// leaveRecording(). leaveRecording() returns a number here; its replay(),
+  /// after the whole's on `first`, lets timestamps be read.
   virtual Status joinRecording(Device &first) {
     return internal("this device shares no GPU");
   }
@@ -330,9 +330,9 @@ public:
                : okStatus();
   }
 
-  /// Makes what these commands need besides their operands, code and scratch,
-  /// so that nothing is made while they run. Once this was called, a command
-  /// that needs more scratch than all workloads together fails with Internal.
+  /// Makes the code and scratch of these commands, everything but operands, so
+  /// that nothing is made while they run. Once this was called, a command that
+  /// needs more scratch than all workloads together fails with Internal.
   virtual Status prepare(const Workload &workload) = 0;
 
   /// What tuned products are good for: the GPU and the libraries underneath.
@@ -340,9 +340,9 @@ public:
     return invalidArgument("products are tuned (--tune) on GPUs; leave it out, "
                            "or compile the model with --target cuda");
   }
-  /// Does these products as `tuned` says from now on. Where it says nothing, or
-  /// what this device cannot do, every algorithm that the device knows is timed
-  /// and the fastest added to it. After prepare(), and before operands hold
+  /// Does these products as `tuned` says from now on. For a product without an
+  /// entry, or with one unknown to this device, every algorithm is timed and
+  /// the fastest added to it. After prepare(), and before operands hold
   /// anything: afterwards they are zero. Nothing is allocated.
   virtual Status tune(std::span<const ProductCall> products,
                       TunedProducts &tuned) {
@@ -358,8 +358,7 @@ public:
 
   /// C = op(A) op(B) with the descriptor's bias, accumulation and epilogue.
   /// `bias` and `extra` are read only where the descriptor asks for them.
-  /// C overlaps no operand, except that the matrix that the epilogue adds may
-  /// be C itself.
+  /// C overlaps no operand, except that the epilogue's addend may be C itself.
   virtual Status gemm(Queue queue, const optrt_gemm_desc &desc, const void *a,
                       const void *b, void *c, const void *bias,
                       const void *extra) = 0;
@@ -400,7 +399,7 @@ public:
     return internal("this device does not know what of its memory is free");
   }
 
-  /// Bytes of scratch that the device holds now, besides what was allocated.
+  /// The bytes of scratch of the device now, besides allocations.
   virtual size_t scratchBytes() const = 0;
 
 protected:

@@ -59,8 +59,8 @@ struct Launcher {
   /// left over from what is around a job.
   bool isCertain = false;
 
-  /// What its variables say that cannot be, as that this is rank 2 of 2; empty
-  /// if they make sense. Then they may be left over, which the user must say.
+  /// A contradiction in its variables, as this being rank 2 of 2; empty if they
+  /// make sense. Then they may be left over, which the user must say.
   std::string nonsense;
 
   /// Whether it started no other process than this one.
@@ -85,7 +85,7 @@ StatusOr<Launcher> findLauncher();
 /// What moves tensors: "local", "mpi" or "tcp". `asked` is what the user wants
 /// of these, or empty.
 ///
-/// Errors: InvalidArgument, by name and with what to do instead, for what
+/// Errors: InvalidArgument, by name and with the remedy, for combinations that
 /// cannot work.
 StatusOr<std::string> chooseBackend(const Launcher &launcher,
                                     const std::string &asked);

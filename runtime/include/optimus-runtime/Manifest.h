@@ -38,7 +38,7 @@ using optimus_support::ElementType;
 using optimus_support::Mesh;
 using optimus_support::ShardLayout;
 
-/// A class of dimensions that some axis shards or that is padded.
+/// A class of dimensions, sharded by some axis or padded.
 struct Dimension {
   std::string name;
   int64_t size = 0;
@@ -87,8 +87,8 @@ struct SavedTensor {
 /// Memory of the model that functions are passed.
 struct Buffer {
   std::string name;
-  /// What it is to people, and to who looks for it: "parameter", "exp_avg",
-  /// "tokens", "lr", "loss_sum".
+  /// Its meaning, for people and for lookups: "parameter", "exp_avg", "tokens",
+  /// "lr", "loss_sum".
   std::string role;
   ElementType type = ElementType::F32;
   ShardLayout layout; ///< of no dimensions: a scalar
@@ -130,8 +130,8 @@ struct AxisTraffic {
   int64_t messages = 0; ///< collectives that one rank starts
 };
 
-/// What the compiler predicted of one call, and what overlapping communication
-/// with computation costs.
+/// The compiler's prediction for one call, and the cost of overlapping
+/// communication with computation.
 struct Schedule {
   double stepMs = 0;
   double commMs = 0;    ///< all collectives, one after the other
@@ -180,7 +180,7 @@ struct Manifest {
   std::string optimizer;
   /// Nothing where the compiler did not see the whole program.
   std::optional<ModelFunction> function;
-  /// What its operations say that does not decide what they compute.
+  /// Facts stated by its operations without influence on the function.
   ModelFacts incidental;
   /// Of what activations and factors of products are.
   ElementType precision = ElementType::F32;

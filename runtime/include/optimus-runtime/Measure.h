@@ -39,9 +39,9 @@ inline Status fillWithNumbers(Device &device, void *to, int64_t bytes) {
   return okStatus();
 }
 
-/// The median of what a device says that a command on the queue for computation
-/// takes, in seconds, of so many calls after a first one, which may find things
-/// out. The queues are empty afterwards.
+/// The median time of a command on the queue for computation, in seconds by the
+/// device, over so many calls after a first one, which may find things out. The
+/// queues are empty afterwards.
 inline StatusOr<double> medianSeconds(Device &device, int calls,
                                       const std::function<Status()> &command) {
   std::vector<CommandTimes> times(static_cast<std::size_t>(calls));

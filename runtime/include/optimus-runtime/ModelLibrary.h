@@ -28,8 +28,8 @@ class SealedCopy;
 using KernelTable = std::map<std::string, const optimus_kernel *, std::less<>>;
 
 /// A model library that was opened and checked. A copy of the file is checked
-/// and loaded, so that nobody can change what runs. Kernels are code that
-/// nobody checks: a library that is to be run is trusted like a program.
+/// and loaded, so that nobody can change the running code. Kernels are code
+/// that nobody checks: a library that is to be run is trusted like a program.
 /// Loading it runs nothing of it, and its manifest and its tables are not
 /// trusted: they launch kernels only as these say that they were written for.
 class ModelLibrary {
@@ -48,9 +48,9 @@ public:
   static StatusOr<std::unique_ptr<ModelLibrary>> open(const std::string &path,
                                                       Use use = Use::Run);
 
-  /// A model that is in this process already, as one that is linked in, and
-  /// outlives the result; `name` stands for its path. Fails as open() does of
-  /// its manifest, its tables and the processor.
+  /// A model in this process already, as a linked one, that outlives the
+  /// result; `name` stands for its path. Fails as open() does of its manifest,
+  /// its tables and the processor.
   static StatusOr<std::unique_ptr<ModelLibrary>>
   wrap(const optimus_model &model, const std::string &name);
 

@@ -36,13 +36,13 @@ struct ModelFact {
 /// By name: "heads".
 using ModelFacts = std::map<std::string, ModelFact>;
 
-/// What decides what a model computes.
+/// The identity of a model's function.
 struct ModelFunction {
   /// What is of different versions cannot be compared.
   int64_t version = 0;
   /// Of all that computes the loss: 16 hexadecimal digits.
   std::string hash;
-  /// What of that has a name.
+  /// Its named facts.
   ModelFacts facts;
 
   bool operator==(const ModelFunction &) const = default;

@@ -30,7 +30,7 @@ struct QueuedCollective {
   const optrt_collective_desc *desc;
   const void *src;
   void *dst;
-  /// What reduces it on the device, where the program has that.
+  /// The kernel that reduces it on the device, where the program has one.
   const optimus_kernel *kernel = nullptr;
 };
 
@@ -49,15 +49,14 @@ public:
                          std::span<const PlannedCollective> planned) = 0;
 
   /// Puts the next of these on a queue: one, or several of a mesh axis that
-  /// start together, so that none waits for another. Operands lie in the
-  /// device's memory, without gaps between rows; a matrix that is gathered,
-  /// scattered or both has one row. Errors name the rank and the command, but
-  /// for those that a device tells late.
+  /// start together, without waits among them. Operands lie in the device's
+  /// memory, without gaps between rows; a matrix that is gathered, scattered or
+  /// both has one row. Errors name the rank and the command, but for those that
+  /// a device tells late.
   virtual Status enqueue(Queue queue,
                          std::span<const QueuedCollective> together) = 0;
 
-  /// What has failed so far of what was put on queues, with the name of the
-  /// command.
+  /// The first failure so far of work on queues, with the name of the command.
   virtual Status check() = 0;
 
   /// When the queues are empty, or have failed: the first failure of what was

@@ -86,8 +86,8 @@ public:
 /// The execution state of one rank, and what it does for each kind of command.
 /// Belongs to the rank's thread.
 ///
-/// A command that fails says so with the name that the program has for it. A
-/// table is ours: what is wrong in it is Internal.
+/// The error of a failed command has its name in the program. A table is ours:
+/// what is wrong in it is Internal.
 class Rank {
 public:
   /// `mesh` and the world, which is laid out on it, must outlive the rank.
@@ -146,7 +146,7 @@ public:
     Communicator::Clock::time_point begin;
   };
   std::vector<StartedCollective> startedCollectives;
-  /// What those watch who watch this rank.
+  /// This rank's activity, read by its watchers.
   RankActivity &activity;
 
   /// When something was in flight, and the time exposed on each axis, since
@@ -175,8 +175,8 @@ public:
   /// Each command is waited for before the next one is put on a queue, and none
   /// is recorded.
   bool isEager = false;
-  /// Null where nobody listens: begins a range for each program that runs, and
-  /// for each command that is put on a queue.
+  /// Null where nobody listens: begins a range for each running program, and
+  /// for each command put on a queue.
   const Nvtx *ranges = nullptr;
 
 private:
@@ -210,7 +210,8 @@ private:
 
   /// Null where collectives move the device's own memory.
   std::unique_ptr<HostStaging> staging;
-  /// What the call that is under way starts on queues, and when each ran.
+  /// The collectives started on queues by the current call, and the times of
+  /// each.
   std::span<const PlannedCollective> planned;
   std::map<CommandId, QueuedTimes> queuedTimes;
 };

@@ -26,7 +26,7 @@ namespace optrt {
 class RankTeam {
 public:
   /// `onFailure` is called once, by the first rank that fails, before its
-  /// failure is reported: it must wake ranks that wait for that one.
+  /// failure is reported: it must wake the ranks that wait for the failed one.
   /// Unavailable when the system does not give so many threads.
   static StatusOr<std::unique_ptr<RankTeam>>
   create(int numRanks, std::function<void()> onFailure);
@@ -43,8 +43,8 @@ public:
   Status submit(Body start, Body finish);
 
   /// Waits until all ranks have finished. Returns the failure that came first:
-  /// those that follow from it say only that another rank failed. What a body
-  /// throws is a failure too. Internal where nothing was submitted.
+  /// its consequences say only that another rank failed. What a body throws is
+  /// a failure too. Internal where nothing was submitted.
   Status collect();
 
   /// Submits body(0) ... body(numRanks - 1) and collects.

@@ -15,9 +15,9 @@
 
 namespace optrt {
 
-/// Records what is put on queues, to do it again with one call. Addresses and
-/// scalars are recorded as they are; host code and synchronize() have no place
-/// in between.
+/// Records what is put on queues, to do it again with one call, as a CUDA graph
+/// captured from streams. Addresses and scalars are recorded as they are; host
+/// code and synchronize() have no place in between.
 class Recorder {
 public:
   virtual ~Recorder() = default;
@@ -29,8 +29,8 @@ public:
   virtual StatusOr<uint32_t> endRecording() = 0;
   /// Ends a recording of which something failed.
   virtual void abandonRecording() { (void)endRecording(); }
-  /// Does what was recorded, behind all that is on the queue for computation
-  /// and before what is put there next.
+  /// Runs the recorded work, behind all work on the queue for computation and
+  /// before any later work there.
   virtual Status replay(uint32_t recording) = 0;
 };
 

@@ -56,10 +56,11 @@ struct SessionOptions {
   /// Each command is waited for before the next one is put on a queue, and none
   /// is recorded. A processor works so anyway.
   bool eager = false;
-  /// Whether communicationTimeOfLastRun() will be asked: GPUs that communicate
-  /// by themselves note times then, which costs three events a collective.
+  /// Whether communicationTimeOfLastRun() will be asked: GPUs with collectives
+  /// on their queues note times then, at a cost of three events a collective.
   bool timesCommunication = false;
-  /// What is run is named for a tool that listens by NVTX, if one does.
+  /// Programs and commands are named for a tool that listens by NVTX, if one
+  /// does.
   bool nvtx = false;
   /// How devices compute; the same in all processes.
   DeviceOptions computing;
@@ -179,10 +180,10 @@ public:
 };
 
 /// A model in the memory of this process's ranks. A call is submitted and then
-/// collected; one at a time. Between the two the ranks have the session: all
-/// that would touch their memory fails with Internal, and the main thread may
-/// only read() the batch of a later call and do what needs neither ranks nor
-/// other processes.
+/// collected; one at a time. Between the two the ranks have the session: every
+/// call on their memory fails with Internal, and the main thread may only
+/// read() the batch of a later call and do work without ranks and other
+/// processes.
 class Session {
 public:
   /// A function and the manifest's buffers that it is passed.
@@ -208,8 +209,8 @@ public:
   const ModelLibrary &model() const { return library; }
   /// What may be called; observers know calls by their places here.
   const std::vector<Callable> &calls() const { return callables; }
-  /// The buffers that each rank holds, in the order in which they lie in its
-  /// memory, each at a multiple of kBufferAlignment.
+  /// The buffers held by each rank, in the order of its memory, each at a
+  /// multiple of kBufferAlignment.
   const std::vector<int64_t> &heldBuffers() const { return held; }
   int threadsPerRank() const { return threads; }
   /// A sentence when the ranks that share this process's cores have more
@@ -231,10 +232,9 @@ public:
   /// mesh. Returns how many parameters this process's ranks have changed
   /// something of.
   StatusOr<int64_t> perturb(uint64_t seed, int precision);
-  /// Takes what is saved of the buffers that it holds from a checkpoint that
-  /// was checked with checkModel(), and sets the others to their initial
-  /// values. Each rank reads what its own shards consist of, in pieces, and
-  /// holds nothing else.
+  /// Takes saved buffers, where held, from a checkpoint that passed
+  /// checkModel(), and sets the others to their initial values. Each rank reads
+  /// what its own shards consist of, in pieces, and holds nothing else.
   Status load(const Checkpoint &checkpoint);
   /// Takes the parameters alone, of a checkpoint that was checked with
   /// checkParameters().
@@ -278,9 +278,9 @@ public:
 
   /// Hands a function to all ranks, on the inputs that are there, and returns:
   /// thread ranks run it meanwhile; a single rank has put it on its device's
-  /// queues, which on a processor means that it has run. InvalidArgument where
-  /// an input is not there, Internal while a call is under way; then nothing
-  /// has changed and there is nothing to collect.
+  /// queues, so on a processor it has run. InvalidArgument where an input is
+  /// not there, Internal while a call is under way; then nothing has changed
+  /// and there is nothing to collect.
   Status submit(std::string_view function);
   /// Waits for what was submitted, and returns its outputs or why a rank
   /// failed.
@@ -305,12 +305,11 @@ public:
   /// Collective.
   Status checkTraffic(std::string_view function);
 
-  /// Compares what outlives a step on ranks that hold the same shards, by
-  /// hashes. Collective.
+  /// Compares the state between steps on ranks with the same shards, by hashes.
+  /// Collective.
   ///
-  /// Errors, the same in every process: Unavailable that names the first buffer
-  /// of which ranks hold different copies, the ranks that hold another than
-  /// most, and their hosts.
+  /// Errors, the same in every process: Unavailable with the first buffer whose
+  /// copies differ, the ranks in the minority, and their hosts.
   Status compareReplicas();
 
   /// How long the last run communicated, of the rank with the most exposed
@@ -350,7 +349,7 @@ private:
   /// What will be called by these options.
   Status chooseCalls(const SessionOptions &options);
   std::size_t addCallable(Callable callable);
-  /// Decides what ranks hold for what is called.
+  /// Chooses the buffers held by ranks for the functions to be called.
   void chooseBuffers(Placement placement);
   Status tune(Tuning &tuning);
   Status tuneOwn(TunedProducts &tuned);
@@ -369,9 +368,9 @@ private:
   /// rows, as their first one and their number.
   template <typename Visit>
   Status forEachPartOfBatch(Visit visit) const;
-  /// A buffer that is held and that the host fills, or nothing.
+  /// A held buffer filled by the host, or nothing.
   std::optional<int64_t> findHostFilled(std::string_view name);
-  /// That what a function reads from outside is there.
+  /// Checks that a function's inputs from outside are there.
   Status checkFilled(const Callable &callable) const;
   StatusOr<StepOutputs> outputs() const;
 

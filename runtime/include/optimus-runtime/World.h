@@ -46,8 +46,9 @@ struct TcpJob {
   MeetingPoint meetingPoint; ///< of no meaning for a job of one rank
   /// Whether all ranks are known to run on this host.
   bool isOneHost = false;
-  /// What only ranks of this job know, of any length; empty: they know each
-  /// other by the job's name alone, which is for jobs that stay on this host.
+  /// A secret shared by the ranks of this job, of any length. If it is empty,
+  /// they know each other by the job's name alone, enough for jobs within this
+  /// host.
   std::string secret;
   /// The IPv4 address of this host at which this process listens; empty: the
   /// loopback device's where the job stays on this host, else all.

@@ -8,12 +8,11 @@
 //
 // For tests: what the back-end opens in place of NCCL, on the fake driver of
 // runtime/device/cuda/fake. A collective is two pieces of work on a stream: the
-// first leaves what a member sends, the second begins when all have done so,
-// holds what they started against each other and reduces in rank order, as
-// `local` does. A group is two pieces, too; alone, a send waits for its receive
-// as NCCL's may. So members may be threads or processes, and collectives may be
-// captured. Where members differ, NCCL would hang or compute nonsense; here it
-// is told.
+// first leaves a member's data; the second begins when all have done so,
+// compares their starts and reduces in rank order, as `local` does. A group is
+// two pieces, too; alone, a send waits for its receive as NCCL's may. So
+// members may be threads or processes, and collectives may be captured. Where
+// members differ, NCCL would hang or compute nonsense; here it is told.
 //
 //   OPTIMUS_FAKE_NCCL_ABSENT=G   GPU G joins no communicator
 //   OPTIMUS_FAKE_NCCL_HANG=G:N   GPU G never ends the Nth collective of a
@@ -168,7 +167,7 @@ Result ncclCommInitRankConfig(Comm *handle, int size, UniqueId id, int rank,
   return kInProgress;
 }
 
-/// That of one which joins is known when all do.
+/// The state of a joining member is known when all have joined.
 static Result stateOfJoining(CommOpaque &comm) {
   if (!comm.mailbox.hasAll("join", comm.size))
     return kInProgress;
@@ -223,7 +222,7 @@ static Result giveBack(Comm handle, bool isAborted) {
   // What did not end in order leaves a trace, for tests to see.
   if (isAborted)
     return kSuccess;
-  // Until all are gone somebody may look who joined and who leaves.
+  // Until all are gone, a member may look up who has joined and left.
   comm->mailbox.put("gone", comm->index, "");
   if (comm->mailbox.hasAll("gone", comm->size))
     comm->mailbox.close();

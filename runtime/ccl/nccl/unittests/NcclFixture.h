@@ -86,7 +86,7 @@ struct TestRank {
     return bytes;
   }
   /// Puts some on the axis's queue, to start together, before what is computed
-  /// next. Where that fails, what is under way ends before this returns: the
+  /// next. Where it fails, everything under way ends before this returns: the
   /// caller gives back the memory that it uses.
   Status put(std::span<const QueuedCollective> together) {
     Status status = order(together);
@@ -156,8 +156,8 @@ protected:
     optimus_fake_gpu_reset(0);
   }
 
-  /// Does the same on all ranks, at the same time, and returns what the first
-  /// of this process that failed said.
+  /// Runs `body` on all ranks at the same time, and returns the first failure
+  /// among those of this process.
   Status run(const std::function<Status(TestRank &)> &body,
              double timeoutSeconds = 60) {
     World world{createLocalControl(), createNcclCollectives()};

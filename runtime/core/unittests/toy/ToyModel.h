@@ -44,7 +44,7 @@ enum class Fault {
   Truncated,  ///< has half of its programs
   Arena,      ///< its tables have a larger arena than its manifest
   Kernel,     ///< its tables name a kernel that there is no code for
-  Signature,  ///< its tables say that a kernel takes what it was not written for
+  Signature,  ///< its tables state another signature than the kernel's
   Race,       ///< a collective may begin before its data is there
   Order,      ///< starts two collectives the other way round
 };

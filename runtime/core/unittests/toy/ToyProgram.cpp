@@ -215,8 +215,8 @@ void Writer::gradStep() {
   backward(shardGrad, biasGrad);
 }
 
-/// What kernels take whose launches differ in size, or ask for as much as a
-/// scalar says. See ToyKernels.c.
+/// The signatures of kernels with launches of different sizes, or with sizes
+/// given by a scalar. See ToyKernels.c.
 void describeKernels(ProgramWriter &programs) {
   constexpr auto R = Access::Read, W = Access::Write, U = Access::Update;
   programs.kernel("one_hot",

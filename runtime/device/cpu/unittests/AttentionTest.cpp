@@ -216,8 +216,8 @@ TEST(Attention, FarScoresHaveTheGradientOfTheirSoftmax) {
       }
 }
 
-/// Scores of all sizes: each row of P sums to 1, so dV sums to what dout does,
-/// within the rounding of a sum of s^2 terms that are at most |dout|.
+/// Scores of all sizes: each row of P sums to 1, so the sum of dV equals the
+/// sum of dout, within the rounding of s^2 terms of at most |dout|.
 TEST(Attention, ProbabilitiesSumToOneAtEveryScale) {
   const AttentionKernels *sets[3];
   int count;

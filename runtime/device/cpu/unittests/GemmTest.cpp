@@ -34,8 +34,8 @@ std::vector<float> randomValues(size_t count, std::mt19937 &random) {
   return values;
 }
 
-/// Vectors that end with the last element the descriptor reaches, so that a
-/// sanitizer sees every access beyond.
+/// Vectors that end with the descriptor's last element, so that a sanitizer
+/// sees every access beyond.
 Operands operandsFor(const optrt_gemm_desc &d, std::mt19937 &random) {
   auto reach = [](int64_t rows, int64_t cols, int64_t ld) {
     return (rows - 1) * ld + cols;
@@ -280,7 +280,8 @@ TEST(Gemm, PackedMatricesAreMemory) {
   EXPECT_LT(device.scratchBytes(), bytes + d.n * d.k * sizeof(float));
 }
 
-/// What has the room of a matrix takes it, or says what is missing.
+/// A buffer with room for a matrix takes it; else the error names the room
+/// missing.
 TEST(Gemm, PackingKeepsToItsRoom) {
   std::mt19937 random(17);
   CpuDevice device(1);

@@ -242,8 +242,8 @@ TEST_F(NarrowTest, TheDeviceTakesTypesThatItKnows) {
           "2, found 1");
 }
 
-/// What attention in f32 makes of the widened operands, sequence by sequence
-/// and with heads that share keys.
+/// Attention in f32 of the widened operands, sequence by sequence and with
+/// heads that share keys.
 TEST_F(NarrowTest, AttentionIsThatOfWidenedOperands) {
   optrt_attention_desc d = {};
   d.batch = 3;

@@ -75,7 +75,7 @@ TEST(Team, FewerThreadsThanAskedAreRefused) {
   EXPECT_GE(Team::most(), maxThreads);
 }
 
-/// A product whose C the library divides among the threads that it expects.
+/// A product whose C the library divides among the threads it expects.
 TEST(Team, ProductsAreWholeWhereOpenMPWouldShrinkIt) {
   onThread([] {
     omp_set_dynamic(true);

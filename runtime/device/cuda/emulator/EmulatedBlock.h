@@ -44,7 +44,7 @@ public:
               size_t alignment);
   void waitForBlock();
   void waitForWarp(uint32_t mask);
-  /// What the thread gives whose number in the warp differs in these bits.
+  /// The value of the thread whose number in the warp differs in these bits.
   uint32_t exchange(uint32_t mask, uint32_t value, uint32_t bits,
                     uint32_t clamp);
   /// The thread's part of a product of the whole warp: see emulator_abi.h.

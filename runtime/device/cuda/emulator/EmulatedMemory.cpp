@@ -69,7 +69,7 @@ static uint32_t getLane(const ThreadClock &clock) {
   return 1u << (clock.thread % kWarp);
 }
 
-/// Whether what a thread did comes before what another does now.
+/// Whether an access by one thread comes before another's of now.
 static bool isBefore(const ThreadClock &then, const ThreadClock &now) {
   if (then.block != now.block)
     return false;

@@ -35,7 +35,7 @@ public:
                      size_t alignment, const ThreadClock &clock) override;
 
 private:
-  /// Who read two bytes, but for those that came before all of these.
+  /// The readers of two bytes, except those before all of these.
   struct Readers {
     ThreadClock last{.block = -1};
     /// Of the last one's warp, a bit each.
@@ -45,7 +45,7 @@ private:
     bool areBefore(const ThreadClock &now) const;
     void add(const ThreadClock &reader);
   };
-  /// Who wrote two bytes last, and who read them since.
+  /// The last writer of two bytes, and their readers since.
   struct Touch {
     ThreadClock writer{.block = -1};
     Readers readers;

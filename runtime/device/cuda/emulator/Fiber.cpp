@@ -53,7 +53,7 @@ void Fiber::switchTo(Fiber &next) {
 #ifdef __x86_64__
 
 // swapcontext() would keep the mask of signals, too: a call of the system for
-// every switch, which took as long as all that the kernels compute.
+// every switch, which took as long as all computation of the kernels.
 extern "C" [[gnu::visibility("hidden")]] void optimus_switch_stack(void **from,
                                                                    void *to);
 

@@ -18,11 +18,11 @@
 
 namespace optrt::emulator {
 
-/// Code that another fiber of the same system thread goes on with, and that
-/// gives it back. A barrier of a block is as many switches as it has threads.
+/// Code to switch to and back from, on the same system thread. A barrier of a
+/// block is as many switches as it has threads.
 class Fiber {
 public:
-  /// The code that is running, on the stack that it has.
+  /// The running code, on its present stack.
   Fiber() = default;
   /// Begins with `body`, which must not return, on a stack of its own.
   explicit Fiber(void (*body)());

@@ -188,7 +188,7 @@ FakeOperation operationOf(const Object &object) {
   }
 }
 
-/// What tests take for a plan's workspace in place of what it needs.
+/// The workspace of a plan as tests set it, in place of the real need.
 int64_t workspaceOf(const FakeGraph &graph) {
   const char *said = std::getenv("OPTIMUS_FAKE_CUDNN_WORKSPACE");
   return said ? std::atoll(said) : graph.workspaceBytes();

@@ -24,8 +24,8 @@ static int64_t numberFrom(const char *variable, int64_t otherwise) {
   return text ? std::strtoll(text, nullptr, 10) : otherwise;
 }
 
-/// As the driver does: those of the machine that CUDA_VISIBLE_DEVICES lists, up
-/// to the first that is none.
+/// As the driver does: the machine's GPUs listed in CUDA_VISIBLE_DEVICES, up to
+/// the first invalid one.
 static std::vector<int> visibleGpus() {
   const int64_t count = numberFrom("OPTIMUS_FAKE_GPU_COUNT", 1);
   std::vector<int> visible;

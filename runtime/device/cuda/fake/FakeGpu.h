@@ -6,13 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// For tests: what stands behind libfake_cuda.so, which a device opens in place
+// For tests: the implementation of libfake_cuda.so, opened by a device in place
 // of CUDA's driver. Device memory cannot be touched by host code and begins
-// with NaN. What is put on a stream happens late, streams taking turns at
-// random in an order that events permit; RaceCheck.h finds what no order holds
-// apart. Kernels are "emulated" images, thread by thread, each access held
-// against what is allocated. What a real GPU would leave to luck ends with an
-// error that says what was wrong.
+// with NaN. Work on a stream happens late, streams taking turns at random in an
+// order allowed by events; RaceCheck.h finds what no order holds apart. Kernels
+// are "emulated" images, thread by thread, each access held against what is
+// allocated. Where a real GPU leaves the result to luck, this one ends with an
+// error about the mistake.
 //
 //===----------------------------------------------------------------------===//
 
@@ -100,10 +100,10 @@ struct StreamOpaque {
   int number = 0; ///< in the order of creation
   int gpu = 0;
   size_t lane = 0;
-  fake::Clock clock; ///< what has happened behind all that was put here
+  fake::Clock clock; ///< the events before the end of all work put here
   std::deque<Task> tasks;
   std::shared_ptr<Capture> capture;
-  /// The nodes that what comes next in the capture follows.
+  /// The predecessors of the next node in the capture.
   std::set<size_t> frontier;
 };
 struct EventOpaque {
@@ -192,13 +192,13 @@ public:
   Result drain(Stream stream);
   /// Ends with an error, now and ever after.
   Result fail(Result result, std::string what);
-  /// Refuses a call, which says what was wrong with it.
+  /// Refuses a call, with its mistake.
   Result refuse(Result result, std::string what);
   /// What a call may not do while something is captured: the capture is void.
   Result checkCapture(const char *what);
 
-  /// Where the device's memory is, or host memory that is no device's, which
-  /// the operation that runs touches; null after fail().
+  /// The place of a rows' address for the running operation, in the device's
+  /// memory or in host memory that is no device's; null after fail().
   void *touch(const Rows &rows, const char *what);
   /// Where a kernel finds what is at an address; null after fail().
   void *resolve(Address address, const char *what);
@@ -216,10 +216,9 @@ private:
   void readFault();
   /// Runs one node, whichever may begin; whether that was the last.
   bool runNode(GraphRun &run);
-  /// Does what an operation has to do, and holds what it touched against all
-  /// others.
+  /// Does an operation's work, and checks its accesses against all others.
   Result perform(const OperationRef &operation, const Work &work);
-  /// Refuses what lies on another GPU than the one that works.
+  /// Refuses memory on another GPU than the working one.
   Result checkPlace(const void *address, const char *what);
   Result capture(Stream stream, Work work);
 
@@ -239,11 +238,11 @@ optimus_fake_gpu_put(optrt::cuda::Stream stream, std::string name,
                      std::function<bool()> isReady = nullptr);
 __attribute__((visibility("default"))) void *
 optimus_fake_gpu_touch(const optrt::cuda::fake::Rows &rows, const char *what);
-/// Counts a product, in whose turn its thread is, and lets the time pass that
-/// $OPTIMUS_FAKE_GPU_PRODUCT_MS has for its algorithm: "30,10,50,10".
+/// Counts a product, on its thread's turn, and lets pass the time for its
+/// algorithm in $OPTIMUS_FAKE_GPU_PRODUCT_MS: "30,10,50,10".
 __attribute__((visibility("default"))) void
 optimus_fake_gpu_multiplied(uint32_t algorithm);
-/// Ends what runs, and all that comes, with an error.
+/// Ends running and future work with an error.
 __attribute__((visibility("default"))) optrt::cuda::Result
 optimus_fake_gpu_fail(std::string what);
 /// Takes bytes of a GPU's memory as a library does for itself, or, where they

@@ -71,7 +71,7 @@ Result cuStreamEndCapture(Stream stream, Graph *graph) {
   return kSuccess;
 }
 
-/// A node goes on with the lane of one that comes before it, if that is free.
+/// A node goes on with the lane of a predecessor, if it is free.
 static std::vector<size_t> lanesOf(const GraphOpaque &graph, RaceCheck &races) {
   std::vector<size_t> lanes;
   std::vector<bool> isTaken(graph.nodes.size());

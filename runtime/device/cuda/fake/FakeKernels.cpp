@@ -139,7 +139,7 @@ Result cuModuleGetFunction(Function *function, Module module,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Holds accesses against what is allocated and what the module has.
+/// Checks accesses against the allocations and the module's memory.
 class AllocatedMemory final : public emulator::AccessCheck {
 public:
   explicit AllocatedMemory(Gpu &gpu) : gpu(gpu) {}

@@ -18,8 +18,8 @@ namespace optrt::cuda::fake {
 
 static struct sigaction before;
 
-// Faults are the own thread's and come from code that holds no lock of the
-// GPU's, so what is read here stands still where a test has one rank.
+// Faults are the own thread's and come from code without a lock of the GPU's,
+// so the data read here stands still in tests with one rank.
 static void tell(int, siginfo_t *fault, void *) {
   const Gpu &gpu = Gpu::get();
   if (gpu.memory.isHidden(fault->si_addr)) {

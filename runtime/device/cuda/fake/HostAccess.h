@@ -12,7 +12,7 @@
 namespace optrt::cuda::fake {
 
 /// From now on, host code that touches the fake GPU's memory ends the process
-/// with SIGSEGV as it did, and with a message that says what it touched.
+/// with SIGSEGV as before, and with a message about the address.
 void tellOfHostAccesses();
 
 } // namespace optrt::cuda::fake

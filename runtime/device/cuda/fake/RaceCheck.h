@@ -9,11 +9,11 @@
 // Two operations may touch a byte, one of them writing, only if one happens
 // before the other: by the order of a stream, an event, an edge of a graph, or
 // because the host waited for the first and then put the second on a stream.
-// Vector clocks know this whatever turns the streams took, so that an event
-// that is missing is found in every run.
+// Vector clocks know this whatever turns the streams took, so a missing event
+// is found in every run.
 //
 // Operations are numbered within lanes: a stream is one, and so is each chain
-// of a graph's nodes. The cost is that of the bytes that are touched: a bit for
+// of a graph's nodes. The cost is proportional to the bytes touched: a bit for
 // each while an operation runs, then a segment for each stretch with one
 // history. All is forgotten when the host has waited for everything.
 //
@@ -47,7 +47,7 @@ private:
   std::vector<uint32_t> counts;
 };
 
-/// What is put on a stream, or a node of a graph that is.
+/// Work on a stream, or a node of a graph there.
 struct Operation {
   std::string name; ///< "add on stream 1"
   size_t lane = 0;
@@ -88,8 +88,8 @@ private:
 class RaceCheck {
 public:
   size_t addLane() { return numLanes++; }
-  /// The next operation of a lane, behind all that `before` has seen and all
-  /// that the host waited for.
+  /// The next operation of a lane, behind everything seen by `before` and
+  /// everything the host waited for.
   Operation next(std::string name, size_t lane, const Clock &before);
 
   /// An operation ran: empty, or what it does at the same time as another one.
@@ -100,7 +100,7 @@ public:
   bool hasWaitedFor(const Clock &seen) const { return host.includes(seen); }
   /// Memory is given back: empty, or who may still use it.
   std::string release(const void *begin, size_t bytes);
-  /// What was touched is before all that comes.
+  /// All accesses so far are before all later ones.
   void forgetAccesses() { segments.clear(); }
   void reset() { *this = RaceCheck(); }
 
@@ -109,7 +109,7 @@ private:
   struct Segment {
     uintptr_t end;
     OperationRef writer; ///< the last one; null for none
-    /// Who read since, but for those that come before another one of these.
+    /// The readers since, except those before another one of these.
     std::vector<OperationRef> readers;
   };
   using Segments = std::map<uintptr_t, Segment>; ///< by begin

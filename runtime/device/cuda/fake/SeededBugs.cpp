@@ -8,8 +8,8 @@
 //
 // libseeded_bugs.so stands between a device and the fake driver and cuBLASLt.
 // Calls go through as they are, but for those of the one bug that
-// $OPTIMUS_SEEDED_BUG names: what the fake GPU sees is then what a device with
-// that bug would do. Without the variable it changes nothing.
+// $OPTIMUS_SEEDED_BUG names: the fake GPU then sees the calls of a device with
+// that bug. Without the variable it changes nothing.
 //
 //===----------------------------------------------------------------------===//
 

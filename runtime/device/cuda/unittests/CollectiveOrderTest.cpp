@@ -29,7 +29,7 @@ protected:
     });
   }
 
-  /// What becomes of a rank that starts these, and waits for them.
+  /// The outcome for a rank that starts these, and waits for them.
   Status run(int number, std::array<uint32_t, 2> commands) {
     OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> own,
                            CudaDevice::create());

@@ -24,7 +24,7 @@ constexpr int64_t kSeq = 4, kHeads = 2, kSize = 8, kWidth = kHeads * kSize;
 constexpr int64_t kKeys = kWidth, kValues = kKeys + kSize,
                   kToken = kValues + kSize;
 
-/// Queries of zeros, which attend alike to all that they see.
+/// Queries of zeros, which attend alike to all their keys.
 class CudnnAttentionTest : public FakeGpuTest {
 protected:
   CudnnAttentionTest() {

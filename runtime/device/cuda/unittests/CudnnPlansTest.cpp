@@ -7,10 +7,9 @@
 //===----------------------------------------------------------------------===//
 //
 // cuDNN makes plans, kernels and all, for a GPU that is described to it and
-// need not be there. It opens libcuda.so.1 for that, which
-// python/tests/test_cudnn.py has PlanningDriver.c for. Nothing is executed.
-// Where cuDNN, which OPTIMUS_CUDNN_LIBRARY names, or NVRTC is missing, tests
-// are skipped.
+// need not be there. It opens libcuda.so.1 for that; python/tests/test_cudnn.py
+// puts PlanningDriver.c in its place. Nothing is executed. Where cuDNN, which
+// OPTIMUS_CUDNN_LIBRARY names, or NVRTC is missing, tests are skipped.
 //
 //===----------------------------------------------------------------------===//
 

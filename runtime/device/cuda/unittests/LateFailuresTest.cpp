@@ -14,8 +14,8 @@ using testing::HasSubstr;
 
 namespace {
 
-/// A GPU on which an operation fails, by its number behind the two that clear
-/// what is allocated.
+/// A GPU with one failing operation, numbered behind the two that clear the
+/// allocations.
 class LateFailuresTest : public FakeGpuTest {
 protected:
   ~LateFailuresTest() override {

@@ -12,8 +12,8 @@
 #include <csignal>
 #include <gtest/gtest.h>
 
-/// What it does to a process, and what is said of it. Sanitizers report the
-/// signal, and exit with a code of theirs.
+/// Its effect on a process, and the report on it. Sanitizers report the signal,
+/// and exit with a code of theirs.
 #if defined(__SANITIZE_ADDRESS__)
 inline const testing::ExitedWithCode endedByFault(1);
 inline constexpr char kFaultReport[] = "AddressSanitizer: SEGV";

@@ -1,4 +1,4 @@
-//===- HiddenDeviceTest.cpp - What a device that hides its memory finds ---===//
+//===- HiddenDeviceTest.cpp - The findings of a device with hidden memory -===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-// A table that is right, bent in the ways in which schedulers and planners of
-// memory go wrong. The check refuses each one; the device that hides its memory
-// shows of those that do not crash that they matter.
+// A valid table, bent as schedulers and planners of memory go wrong. The check
+// refuses each one; for those without a crash, the device with hidden memory
+// shows the damage.
 //
 //===----------------------------------------------------------------------===//
 
