@@ -1,4 +1,4 @@
-//===- data.cpp - What it costs to know that ranks read the same ----------===//
+//===- data.cpp - The cost of comparing the ranks' reads ------------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

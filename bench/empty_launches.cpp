@@ -1,4 +1,4 @@
-//===- empty_launches.cpp - What a command costs that does nothing --------===//
+//===- empty_launches.cpp - The cost of a command without work ------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Walks a table of 10,000 launches of a kernel that returns at once, on one
-// rank with the processor's device, and prints the nanoseconds that each takes.
+// rank with the processor's device, and prints the nanoseconds per launch.
 //
 //===----------------------------------------------------------------------===//
 

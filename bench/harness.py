@@ -51,7 +51,7 @@ def run(command, check=True, **arguments):
 
 
 def processor_seconds(work):
-    """What the programs that some work runs took of all processors."""
+    """The processor time of a piece of work, its children included."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     work()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -136,8 +136,8 @@ def needs(*programs):
 
 # ------------------------------------------------------------------------ layouts
 
-# Small models whose dimensions meshes divide or pad, and what compiles them on
-# all.
+# Small models with dimensions divided or padded by meshes, and the flags for all of
+# them.
 SMALL = "--layers 2 --hidden 24 --heads 6 --seq 16 --batch 6"
 SMALL_MODELS = {
     "gpt2": f"gpt2 {SMALL} --dropout 0.1",
@@ -355,7 +355,7 @@ def one_of(known):
 
 @contextlib.contextmanager
 def scratch_folder(path=None):
-    """A folder that goes away, or one that stays."""
+    """A folder: a temporary one, or a permanent one at `path`."""
     with tempfile.TemporaryDirectory(prefix="optimus-bench-") as name:
         folder = pathlib.Path(path or name)
         folder.mkdir(parents=True, exist_ok=True)

@@ -5,14 +5,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Hosts that are Linux network namespaces, joined by a bridge, with links that
-have a rate; and OpenMPI across them.
+"""Hosts as Linux network namespaces, joined by a bridge, with links of a given rate;
+and OpenMPI across them.
 
-Each host's network interface is one end of a veth pair whose other end is a
-port of a bridge, in a namespace of its own that plays the switch. `tc … tbf`
-limits both ends, so a link is full duplex: a host sends at most at its rate and
-receives at most at it, whoever it talks to. Nothing appears in the machine's
-own network. Needs root, and `ip` and `tc` of iproute2.
+Each host's network interface is one end of a veth pair. The other end is a port of a
+bridge, in a namespace of its own for the switch. `tc … tbf` limits both ends, so a link
+is full duplex: a host sends at most at its rate and receives at most at it, whoever it
+talks to. Nothing appears in the machine's own network. Needs root, and `ip` and `tc` of
+iproute2.
 """
 
 import json

@@ -5,8 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Ranks that a benchmark starts without a launcher, which meet over TCP, and a
-launcher of them, and ranks whose end is written down:
+"""Ranks started by a benchmark without a launcher, which meet over TCP; a launcher of
+them; and ranks with a record of their end:
 
     ranks.py --start-ranks SIZE COMMAND...
     ranks.py --rank-in FOLDER COMMAND...
@@ -22,7 +22,7 @@ import time
 
 
 def free_port():
-    """A port that nobody has, and that Linux gives to nobody by itself."""
+    """A free port that Linux gives to nobody by itself."""
     for port in range(61440 + os.getpid() % 2048, 65536):
         with socket.socket() as free:
             try:
@@ -98,9 +98,9 @@ def is_stopped(wrapper):
 
 
 def be_launcher(size, command):
-    """Starts ranks that meet over TCP, kills those that are stopped when all
-    others have ended, or all when that takes too long, and ends with the worst
-    of their codes."""
+    """Starts ranks that meet over TCP. It kills stopped ranks when all others have
+    ended, or all ranks after too long a time, and ends with the worst of their
+    codes."""
     ranks = start_ranks(size, command, start_new_session=True)
     left = lambda: [rank for rank in ranks if rank.poll() is None]
     wait_for(lambda: any(rank.poll() for rank in ranks) or not left(), float("inf"))

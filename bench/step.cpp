@@ -75,7 +75,7 @@ void must(const Status &status) {
 // The clocks
 //===----------------------------------------------------------------------===//
 
-/// What one rank spent, by what was done.
+/// The time of one rank, by kind of work.
 struct Spent {
   double ms = 0;
   double gflop = 0;

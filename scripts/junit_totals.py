@@ -9,10 +9,10 @@
 
     junit_totals.py NAME=STATUS:REPORT.xml ...
 
-STATUS is the exit status of the suite's command. Prints what failed, what was
-skipped and why, and last a line "N passed, N failed[, N skipped]"; exits with 1
-if anything failed. A suite that has no report, reports no test, or failed
-without reporting a failed test counts as one failure.
+STATUS is the exit status of the suite's command. Prints failed tests, skipped tests
+with reasons, and last a line "N passed, N failed[, N skipped]"; exits with 1 if
+anything failed. A suite that has no report, reports no test, or failed without
+reporting a failed test counts as one failure.
 """
 
 import re
@@ -36,7 +36,7 @@ def _reason(case, skipped) -> str:
 
 def _was_prevented(case, skipped) -> bool:
     """ctest reports a test it could not start, for want of its program, as
-    skipped; one that skipped itself has a message that begins with SKIP_."""
+    skipped; a test skipped by itself has a message that begins with SKIP_."""
     return case.get("status") == "notrun" and not (
         skipped.get("message") or ""
     ).startswith("SKIP_")

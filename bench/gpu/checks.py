@@ -94,7 +94,7 @@ def training_log(session, library, *flags):
 
 
 def training(library):
-    """Steps that are recorded and steps that are not, beside the processor's."""
+    """Recorded steps and steps without recording, beside the processor's."""
 
     def run(session):
         expected = training_log(session, session.library(library.reference))
@@ -276,8 +276,8 @@ def kernels(library):
 
 
 def memory(library):
-    """What was planned, what the run says that it holds, and what the GPU lacks
-    while it runs: its context and code, too."""
+    """The planned bytes, the bytes reported by the run, and the GPU's loss meanwhile:
+    its context and code, too."""
 
     def run(session):
         driver = Driver()

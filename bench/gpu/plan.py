@@ -69,8 +69,8 @@ TINY_TIMED = {
 }
 
 
-# The model whose largest batch is found, multiples of what are looked at, and the
-# memory of the fake GPU, which has 32 MiB for the workspace of products.
+# The model for the largest batch, the batch's unit, and the memory of the fake GPU,
+# which has 32 MiB for the workspace of products.
 LARGEST, LARGEST_UNIT = "gpt2-124m", 4
 TINY_GPU_BYTES = 33 << 20
 

@@ -5,9 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Results of checks in results.json and, for people, results.md. Both are
-rewritten whole after every check, so that what was found stays, however a job
-ends."""
+"""Results of checks in results.json and, for people, results.md. Both are rewritten
+whole after every check, so that the findings stay, however a job ends."""
 
 import json
 import os

@@ -36,7 +36,7 @@ CUBLASLT = "OPTIMUS_CUBLASLT_LIBRARY"
 CUDNN = "OPTIMUS_CUDNN_LIBRARY"
 NCCL = "OPTIMUS_NCCL_LIBRARY"
 
-# What optimus-run opens, newest first, and what a fake pack has in its place.
+# The libraries opened by optimus-run, newest first, and their stand-ins in a fake pack.
 OPENED = {
     CUBLASLT: (("libcublasLt.so.13", "libcublasLt.so.12"), "libfake_cublaslt.so"),
     CUDNN: (("libcudnn.so.9",), "libfake_cudnn.so"),
@@ -132,7 +132,7 @@ class Session:
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            # So that all that a command starts can be ended.
+            # So that a command's children can be ended, too.
             start_new_session=True,
         ) as process:
             try:

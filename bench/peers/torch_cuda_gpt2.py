@@ -7,8 +7,8 @@
 #
 # ===-----------------------------------------------------------------------===#
 """Times training steps of the model of torch_gpt2.py on a GPU, in bf16 by autocast:
-torch.compile, fused AdamW, TF32 where f32 is left, and each attention that PyTorch
-has, of which the fastest counts. The last line of standard output is a JSON object:
+torch.compile, fused AdamW, TF32 where f32 is left, and each of PyTorch's attentions,
+the fastest of which counts. The last line of standard output is a JSON object:
 
     {"torch": "2.11.0", "best": {"batch": 16, "ms": 91.2, "attention": "cudnn", …}, "all": […]}
 
@@ -101,7 +101,7 @@ def measure(torch, options):
         torch.cuda.reset_peak_memory_stats()
         try:
             ms = statistics.median(timed_steps(torch, options, attention))
-        # What cuDNN does not take, and memory that does not suffice.
+        # Problems refused by cuDNN, and a lack of memory.
         except RuntimeError as error:
             found.append({"attention": attention, "failed": str(error).splitlines()[0]})
             continue

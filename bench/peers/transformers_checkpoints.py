@@ -7,9 +7,8 @@
 #
 # ===-----------------------------------------------------------------------===#
 """Loads a checkpoint of each family into the class of Transformers that has its
-names, strictly: no tensor is missing, unexpected or of another shape. The models
-that predict the next token must then have our loss, which the order of elements,
-too, decides.
+names, strictly: no tensor is missing, unexpected or of another shape. The models for
+the next token must then have our loss, which depends on the order of elements, too.
 
     "$(bench/peers/setup)" bench/peers/transformers_checkpoints.py --build build
 

@@ -12,11 +12,11 @@ recomputation, in f32 and bf16, each twice.
     bench/run arenas
     bench/run arenas --only "bert-large | 2×2" --write bench/results/arenas.md
 
-Prints a row for each: buffers and arena of the function with the largest one,
-by how much that is above the bytes that are alive at once, the same of whichever
-function is furthest above, and seconds of placing all of them. Exits with 1
-where an arena is above --within times its bound, or where the second compilation
-gives another program. Nothing is allocated: 40 GB of a rank are numbers here.
+Prints a row for each: buffers and arena of the function with the largest one, its
+excess over the bytes alive at once, the same of the function with the largest excess,
+and seconds of placing all of them. Exits with 1 where an arena is above --within times
+its bound, or where the second compilation gives another program. Nothing is allocated:
+40 GB of a rank are numbers here.
 """
 
 import itertools

@@ -5,10 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""What `--memory-budget` makes of a GPT-2 for shares of what keeping everything
-takes, beside the policies `none`, `attention` and `layer`: what the compiler
-recomputes and offloads, and predicted and measured, what a rank holds and the time
-of a step.
+"""A GPT-2 under `--memory-budget`, for shares of the memory with everything kept,
+beside the policies `none`, `attention` and `layer`: values recomputed and offloaded by
+the compiler, and, predicted and measured, the memory of a rank and the time of a step.
 
     bench/run budget
     bench/run budget --layers 12 --hidden 768 --heads 12 --seq 256 --batch 4 --vocab 50304
@@ -16,9 +15,9 @@ of a step.
 
 The machine and the folder of the scratch file are measured first. Programs are
 timed in turn, a few steps of each a round, and ratios are those to `none` in the
-same round. What is held is the most that a process had in anonymous pages, without
-what one of a model of a few kilobytes has. It fails where a policy fits a budget
-and is predicted to be faster than what was chosen for it.
+same round. The memory held is the most of a process in anonymous pages, less that of a
+model of a few kilobytes. It fails where a policy fits a budget and is predicted to be
+faster than what was chosen for it.
 
     bench/run budget --peer "$(bench/peers/setup)"
 
@@ -81,8 +80,8 @@ class Bench:
             self.beside_peer = self.measure_peer(sizes=TINY)[1]
 
     def compile(self, name, *flags):
-        """What was chosen, its library and the seconds that it took; None where
-        nothing fits. And all rows of the table."""
+        """The choice, its library and its seconds; None where nothing fits. And all
+        rows of the table."""
         library = self.folder / f"{name}.so"
         begin = time.monotonic()
         result = self.tools.compile(self.program, library, *flags, "--report",

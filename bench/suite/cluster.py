@@ -20,9 +20,9 @@ B bytes a second the proportion is e*F/(h*B). F of the hosts is our serial step'
 rate in this sitting, divided by their number; e is 4 here and 2 there, where
 half of the peak rate is taken for F and 8192 for h.
 
-Everything is compiled for the cluster that it runs on: --machine-profile names the
-link's rate, half of what a broadcast of 4 KiB takes among all hosts with fast links,
-and what a host computes, its share of the serial step's rate.
+Everything is compiled for the cluster that it runs on: --machine-profile has the link's
+rate, half the time of a broadcast of 4 KiB among all hosts with fast links, and a
+host's rate of computing, its share of the serial step's.
 
 A round runs every strategy once at every rate, by turns; ratios are taken in
 each round and their median counts. All strategies must print the same loss. A
@@ -320,7 +320,7 @@ def report_overlap(links, found):
 
 
 def time_collectives(options, tools, cluster):
-    """4 MiB in link times: what a link at its rate takes for that many bytes."""
+    """4 MiB in link times: the time of a link at its rate for that many bytes."""
     size, bits = 4 << 20, 400e6
     cluster.shape(bits)
     rows = [[name, f"{1e3 * seconds:.0f}", f"{seconds * bits / 8 / size:.2f}"]

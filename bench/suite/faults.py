@@ -10,9 +10,9 @@ again and again, each time another rank at another moment:
 
     bench/run faults
     bench/run faults --rounds 10 --seed 7 --timeout 2
-    bench/run faults --backend tcp     # ranks that nobody but this program starts
+    bench/run faults --backend tcp     # ranks started by this program alone
     bench/run faults --ranks 64 --rounds 4 --patience 2
-    bench/run faults --patience 4      # on a machine that does much else
+    bench/run faults --patience 4      # on a busy machine
 
 Each time the message must name the rank, every other rank must exit with 1,
 and the job must be over within the timeout and --slack seconds. Then two ranks,

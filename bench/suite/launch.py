@@ -5,8 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Times jobs whose ranks meet, connect and watch each other, and end, beside a
-program that calls MPI_Init and MPI_Finalize and nothing else:
+"""Times jobs whose ranks meet, connect, watch each other and end, beside a program with
+only MPI_Init and MPI_Finalize:
 
     bench/run launch
     bench/run launch --ranks 16 --rounds 5

@@ -7,9 +7,9 @@
 # ===-----------------------------------------------------------------------===#
 """The loop closed: a GPT-2, a BERT and a Llama train a few steps with --profile,
 are planned again by what was measured (`optimus-compile --profile`), and run
-again. For memory budgets between the least that a rank needs and what it needs
-without recomputation, the step planned without a profile and the one planned
-with it are timed in turn, a round each, and the ratios of a round count.
+again. For memory budgets between the least of a rank and its memory without
+recomputation, the step planned without a profile and the one planned with it are timed
+in turn, a round each, and the ratios of a round count.
 
     bench/run loop
     bench/run loop --rounds 15 --write bench/results/loop.md
@@ -71,7 +71,7 @@ class Model:
 
 
 class Budgets(Model):
-    """What it is compiled to within budgets, and how long that takes."""
+    """Its programs within budgets, and their times."""
 
     HEADER = [
         "model", "budget, MiB", "a rank without, MiB", "with a profile, MiB",
@@ -150,7 +150,7 @@ def compared(times):
 
 
 class Links(Model):
-    """What it is compiled to for hosts of a cluster, and how long that takes."""
+    """Its programs for hosts of a cluster, and their times."""
 
     HEADER = [
         "model", "predicted without, ms", "with a profile, ms", "measured commands",

@@ -6,19 +6,19 @@
 #
 # ===-----------------------------------------------------------------------===#
 """The memory of a rank under each strategy: at the peak of a step on 1, 4, 9 and
-16 ranks, predicted and measured; and the largest batch that fits a budget on 16
-and 64 ranks, which is compiled and not run.
+16 ranks, predicted and measured; and the largest batch within a budget on 16 and 64
+ranks, compiled and not run.
 
     bench/run memory
     bench/run memory --write bench/results/memory.md
 
 The peak is what the compiler plans for train_step: its arena, parameters,
 moments and inputs. The small model is trained for some steps besides, each rank a
-process, and the bench fails unless the runtime allocated exactly that, and unless
-what a process held, in anonymous pages, is what the runtime reports: the plan,
-the scratch of its thread and the buffers of its collectives. What every process
-holds, code and libraries, is taken off by a run of a model of a few kilobytes.
-Memory does not depend on the load of the machine.
+process. The bench fails unless the runtime allocated exactly that, and unless the
+anonymous pages of a process equal the runtime's report: the plan, the scratch of its
+thread and the buffers of its collectives. What every process holds, code and libraries,
+is taken off by a run of a model of a few kilobytes. Memory does not depend on the load
+of the machine.
 """
 
 import json
@@ -32,7 +32,7 @@ SIZES = dict(layers=4, hidden=576, heads=48, seq=128, batch=12)
 NUMBERS = SIZES
 STRATEGIES = {"serial": 0, "megatron": 1, "megatron-sp": 1, "summa-paper": 2, "summa": 2}
 LINE = 64
-# What a process may hold besides what is reported: a share, or so many bytes.
+# A process's allowance beyond the report: a share, or so many bytes.
 SHARE, BYTES_BESIDES = 0.02, 16e6
 TINY = dict(layers=1, hidden=8, heads=4, seq=4, batch=4, vocab=16)
 BYTES = {"f32": 4, "i32": 4, "i8": 1}
@@ -86,8 +86,8 @@ class Compiler:
         )
 
     def _bench(self, sizes, strategy, ranks):
-        """What the runtime reports of memory, and what a process held; None for
-        an unknown strategy."""
+        """The runtime's report of memory, and a process's anonymous pages; None for an
+        unknown strategy."""
         if not self._compile(self._library, sizes, strategy, ranks):
             return None
         command = [self._tools.path("run"), "bench", self._library, "--json"]

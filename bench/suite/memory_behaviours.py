@@ -6,8 +6,8 @@
 #
 # ===-----------------------------------------------------------------------===#
 """The findings of «Pinpointing the Memory Behaviors of DNN Training» on our runs:
-whether steps are alike, how long blocks live and lie idle, what fills memory at the
-peak, and what swaps could hide.
+whether steps are alike, how long blocks live and lie idle, the contents of the peak,
+and the savings possible by swaps.
 
     bench/run memory-behaviours
     bench/run memory-behaviours --write docs/memory-behaviours.md
@@ -15,8 +15,8 @@ peak, and what swaps could hide.
 GPT-2 and a plain MLP of several depths and batches are compiled and trained for some
 steps, on one rank of one thread; buffers come from the C library's allocator, as they
 do in frameworks that plan nothing (`--placement=dynamic`), and each run is profiled.
-Beside what that allocator uses stands the arena that the compiler planned. Needs
-numpy, as optimus-report does.
+Beside that allocator's use stands the arena planned by the compiler. Needs numpy, as
+optimus-report does.
 """
 
 import sys

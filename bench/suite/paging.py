@@ -5,18 +5,18 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""A GPT-2 trained in memory and through a scratch file, in turn: the same losses,
-how fast, what was copied and what share of that was hidden; the second run under
-a limit of half of its training state.
+"""A GPT-2 trained in memory and through a scratch file, in turn: the same losses, the
+speed, the bytes copied and their hidden share; the second run under a limit of half of
+its training state.
 
     bench/run paging
     bench/run paging --layers 12 --hidden 768 --batch 16 --scratch /var/tmp
 
-The limit is on a process's private memory that can be written (RLIMIT_DATA), as
-ulimit -d sets it, which counts what is reserved and not only what is touched; the
-run in memory must fail under it. Fails where losses differ in a bit, where the limit
-is not kept, or where the speed is below 70 % though the bytes of a step, at the
-bandwidth of the scratch file, take less than the 30 % that leaves.
+The limit is on a process's private writable memory (RLIMIT_DATA), as ulimit -d sets it.
+It counts reserved memory, not only touched pages; the run in memory must fail under it.
+Fails where losses differ in a bit, where the limit is not kept, or where the speed is
+below 70 % though the bytes of a step, at the bandwidth of the scratch file, take less
+than the 30 % that leaves.
 """
 
 import math

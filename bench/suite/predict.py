@@ -5,9 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Compiles models with `--machine-profile`, trains them with `--profile`, and
-compares what each kind of command and each step takes with what `--report`
-predicts of it.
+"""Compiles models with `--machine-profile`, trains them with `--profile`, and compares
+the time of each kind of command and of each step with the prediction of `--report`.
 
     bench/run predict
     bench/run predict --folder /tmp/predict --rounds 1
@@ -16,13 +15,13 @@ predicts of it.
 In a round the machine is measured first, then a few steps of each model: a
 moment in which it is slow counts for both. Predictions come from the median of
 each figure of all rounds' profiles. Of a model's steps in a round the fastest
-counts, and of those the median: Linux takes 50 ms of each second from threads
-that have precedence and never sleep, which is a tenth of a step, or none of it.
-With --folder measurements stay, and the next call adds its rounds to them.
+counts, and of those the median: Linux takes 50 ms of each second from threads with
+precedence and without sleep, a tenth of a step or none of it. With --folder
+measurements stay, and the next call adds its rounds to them.
 
-Models are split in two: those that the cost model's formulas were made with,
-and those that nobody looked at. It fails where the median error of the latter
-is beyond --median or one of them beyond --most.
+Models are split in two: those used for the formulas of the cost model, and those kept
+unseen. It fails where the median error of the latter is beyond --median or one of them
+beyond --most.
 """
 
 import contextlib

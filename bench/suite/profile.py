@@ -10,11 +10,11 @@
     bench/run profile
     bench/run profile --rounds 40 --only mesh
 
-A round is one run, of which one half of the steps is recorded: the second half
-in every other round, so that a machine which becomes slower counts for neither.
-Its ratio is that of the two halves' median steps. Printed is the median over
-rounds with an interval that covers the true one with a probability of 95 %, and
-what a command costs. Exits with 1 where the interval lies above --within.
+A round is one run, of which one half of the steps is recorded: the second half in every
+other round, so that a slowing machine counts for neither. Its ratio is that of the two
+halves' median steps. Printed are the median over rounds, an interval with 95 %
+probability for the true one, and the cost of a command. Exits with 1 where the interval
+lies above --within.
 
 How long a step takes depends on what else the machine does; what processors
 spend on recording hardly does. So each round has two more runs, of which one

@@ -5,9 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Compiles models that are one layer apart for each strategy and mesh, takes the
-bytes that the compiler counts for that layer, forward and with the gradients,
-and holds them against the formulas.
+"""Compiles models one layer apart for each strategy and mesh, takes the compiler's
+bytes for that layer, forward and with the gradients, and compares them with the
+formulas.
 
     bench/run volume                            # prints the tables
     bench/run volume --write docs/volume.md     # renews those of the page
@@ -56,8 +56,8 @@ class Case:
         self.strategy, self.ratio = strategy, ratio
         self.ranks = mesh[0] * mesh[1]
         self.mesh = (1, self.ranks) if strategy in FORWARD_1D else mesh
-        # Nothing needs padding: a head a rank, a hidden size that all shard, and
-        # sequences that as many ranks shard.
+        # Nothing needs padding: a head a rank, a hidden size sharded by all, and
+        # sequences sharded by as many ranks.
         self.heads = self.ranks
         multiple = max(2, mesh[0]) * self.ranks
         self.hidden = -(-options.least_hidden // multiple) * multiple

@@ -28,8 +28,8 @@ if(OPTIMUS_FUZZERS)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
-# optimus_precompile(NAME HEADERS... [LINK LIB...]): headers that many targets
-# include, parsed once for those that optimus_use_headers(TARGET NAME) names.
+# optimus_precompile(NAME HEADERS... [LINK LIB...]): common headers, parsed once
+# for the targets that optimus_use_headers(TARGET NAME) names.
 function(optimus_precompile name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   add_library(${name} STATIC ${PROJECT_SOURCE_DIR}/cmake/PrecompiledHeaders.cpp)
@@ -47,7 +47,7 @@ function(optimus_use_headers target name)
   target_compile_options(${target} PRIVATE -fPIC)
 endfunction()
 
-# What takes longest to parse of what the runtime and its tests include.
+# The slowest headers to parse of the runtime and its tests.
 find_package(nlohmann_json REQUIRED)
 set(headers <chrono> <filesystem> <fstream> <functional> <map> <mutex>
   <nlohmann/json.hpp> <optional> <set> <sstream> <thread>)
@@ -75,8 +75,8 @@ function(optimus_add_library name)
   optimus_use_headers(${name} OptimusHeaders)
 endfunction()
 
-# A part of the runtime that optimus-run opens on demand, if its stamp is that
-# of optimus-run.
+# A part of the runtime opened on demand by optimus-run, if their stamps are
+# equal.
 #   optimus_add_plugin(NAME SOURCES... [LINK LIB...])
 function(optimus_add_plugin name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})

@@ -29,8 +29,8 @@ target_compile_definitions(OptimusMLIRFlags INTERFACE ${LLVM_DEFINITIONS_LIST})
 target_compile_options(OptimusMLIRFlags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>)
 
 # MLIR's headers are most of what the compilation of a source takes: they are
-# parsed once for all libraries, tools and tests of the compiler. With these too,
-# what g++ writes would be above a gigabyte, which takes seconds to read.
+# parsed once for all libraries, tools and tests of the compiler. With these
+# too, g++'s file would be above a gigabyte, which takes seconds to read.
 set(headers_of_clang)
 if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
   set(headers_of_clang
@@ -58,7 +58,7 @@ optimus_precompile(OptimusMLIRHeaders
   ${headers_of_clang}
   LINK OptimusMLIRFlags OptimusSupport)
 
-# optimus_use_mlir(TARGET): what everything that includes MLIR's headers needs.
+# optimus_use_mlir(TARGET): the settings of every target with MLIR's headers.
 function(optimus_use_mlir target)
   # Type ids of MLIR's traits are one symbol in the process: hidden, ours would
   # differ from libMLIR's and trait queries would answer no.

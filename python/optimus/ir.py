@@ -50,8 +50,8 @@ class LossFunction:
         with model.scope("h.0"), model.scope("mlp"):
             y = model.gelu("gelu", y)     # h.0.mlp.gelu
 
-    That is the path of what is computed there, by which the compiler's and the
-    runtime's messages call it, with the line of the builder that asked for it.
+    That is the path of the computation, used in messages of the compiler and the
+    runtime together with the line of the builder's call.
     """
 
     def __init__(self, model: Dict[str, Attribute]):

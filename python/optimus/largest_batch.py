@@ -6,8 +6,8 @@
 #
 # ===-----------------------------------------------------------------------===#
 """`python3 -m optimus.largest_batch MODEL … -- FLAG…` finds the largest batch of a
-model that fits, before anything runs: optimus-compile plans one batch after the
-other, with the flags after --, and says what a rank needs and what there is.
+model that fits, before anything runs: optimus-compile plans one batch after the other,
+with the flags after --, and reports the needs of a rank and the memory there is.
 
 Exit codes: 0 done, 1 nothing fits, or the arguments or the output are wrong, 2 a
 fault of ours.
@@ -157,8 +157,8 @@ class Planner:
 
 
 def find_drop(tried: List[Trial]) -> Optional[Tuple[Trial, Trial]]:
-    """A batch and a larger one that needs less with the same plan, against what
-    `largest` takes for granted."""
+    """A batch and a larger one with smaller needs under the same plan, against the
+    assumption of `largest`."""
     plans: Dict[Any, Trial] = {}
     keys = ("mesh", "strategy", "recompute", "offload")
     planned = [trial for trial in tried if trial.report]
@@ -172,7 +172,7 @@ def find_drop(tried: List[Trial]) -> Optional[Tuple[Trial, Trial]]:
 
 
 def find(planner: Planner, unit: int) -> Dict[str, Any]:
-    """Prints what is tried and the answer, and returns what --json has. Raises
+    """Prints each trial and the answer, and returns the object of --json. Raises
     Failure where nothing fits."""
     batch = largest(lambda batch: planner.try_batch(batch).fits, unit)
     tried = list(planner.tried)
@@ -209,8 +209,8 @@ def find(planner: Planner, unit: int) -> Dict[str, Any]:
 
 
 def _explain(least: Trial, within: Optional[Trial]) -> str:
-    """Why not even the smallest batch fits, and what to do: `within` the budget that
-    the limit is, the compiler recomputes, or says what else would help."""
+    """Why not even the smallest batch fits, and what to do: with the limit as a budget,
+    the compiler recomputes (`within`), or names other ways out."""
     text = "not even a batch of %d fits: a rank needs %d bytes, %s has %d; %s"
     if not within:
         out = "give more memory, or flags that need less"

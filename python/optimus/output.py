@@ -68,7 +68,7 @@ def say(message: str) -> None:
 
 
 def fail(program: str, message: str) -> int:
-    """Says what is wrong with what the user gave; returns the exit code."""
+    """Reports a mistake in the user's input; returns the exit code."""
     say("%s: error: %s" % (program, message))
     return 1
 
@@ -81,8 +81,8 @@ def fault(program: str) -> int:
 
 
 def open_missing_streams() -> None:
-    """First thing in a program: a standard stream that the caller has closed stays
-    so for whoever uses it, but no file that is opened later gets its number."""
+    """First thing in a program: a standard stream closed by the caller stays closed for
+    its users, and no file opened later gets its number."""
     for stream in (0, STANDARD_OUTPUT, STANDARD_ERROR):
         try:
             os.fstat(stream)
@@ -178,7 +178,7 @@ def _replace(target: str, data: bytes) -> None:
 
 
 def _take_after(target: str, descriptor: int) -> None:
-    """Whose the file was and who could read it stays as it is, where we may."""
+    """Keeps the file's owner and permissions, as far as allowed."""
     try:
         old = os.stat(target)
     except FileNotFoundError:

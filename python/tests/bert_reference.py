@@ -52,8 +52,8 @@ class Bert:
         return loss, count, self._backward(tokens, tape)
 
     def seen(self, tokens: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Which keys of each sequence are no padding, [b, s]: padding is what
-        ended the sequence before tokens of it, which have targets, were hidden."""
+        """Which keys of each sequence are no padding, [b, s]: padding ended the
+        sequence before tokens of it, those with targets, were hidden."""
         length = tokens.shape[1]
         real = (tokens != self.pad) | (targets >= 0)
         last = [max(np.flatnonzero(row), default=0) for row in real]

@@ -5,8 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Opens a page in headless Chromium, does something to it there, and gives what that
-says. Takes pictures, too:
+"""Opens a page in headless Chromium, acts on it there, and returns the page's answer.
+Takes pictures, too:
 
     PYTHONPATH=python/tests /usr/bin/python3 -m chromium PAGE.html PICTURE.png [HEIGHT]
 """

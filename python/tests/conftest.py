@@ -17,8 +17,8 @@ from selection import TURNS, out_of_turn, turn_of_commit
 from session import Session
 from tools import REPOSITORY, Tools, prose
 
-# Of many short tests. What is short comes last, so that all workers of
-# pytest-xdist end together.
+# Of many short tests. The short ones come last, so that all workers of pytest-xdist end
+# together.
 SHORT = ["test_docs", "test_lint", "test_partition"]
 
 NEEDED = ["optimus-compile", "optimus-interpret", "optimus-opt", "optimus-run"]

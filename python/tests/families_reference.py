@@ -106,7 +106,7 @@ class GatedEncoder:
         p = self.p
         x = p["tokens.weight"][tokens] + p["positions.weight"]
         x = x + p["segments.weight"][0]
-        # What ended a sequence before tokens of it, which have targets, were hidden.
+        # The end of a sequence before tokens of it, those with targets, were hidden.
         real = (tokens != 0) | (targets >= 0)
         padding = np.cumsum(real[:, ::-1], axis=1)[:, ::-1] == 0
         padding[:, 0] = False

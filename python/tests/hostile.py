@@ -91,7 +91,7 @@ def accept(result):
 
 
 def left_in(folder):
-    """Files that a tool may have left, besides what the test put there."""
+    """Files left by a tool, besides the test's own."""
     known = {"f.mlir", "ranges.csv", "tmp"}
     return sorted(
         str(path.relative_to(folder))

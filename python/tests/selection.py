@@ -5,8 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Cases that always run, those that take turns, and those that only
-`scripts/test --long` runs.
+"""Cases for every run, cases in turn, and cases for `scripts/test --long` alone.
 
 A test marked `long` is left out unless pytest is given --long. Of tests marked
 `rotates` a run with --rotate, as that of `scripts/test`, takes a fifth. The commit

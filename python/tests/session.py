@@ -24,7 +24,7 @@ class Session:
     def once(self, name: str, make: Callable[[Path], None]) -> Path:
         """The file `name`; whoever asks first makes it, the others wait."""
         path = self._folder / name
-        # Who makes it and fails leaves nothing that counts.
+        # A maker that fails leaves nothing of use.
         done = self._folder / (name + ".done")
         with self._locked(name + ".lock", fcntl.LOCK_EX):
             if not done.exists():

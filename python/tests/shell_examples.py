@@ -12,8 +12,7 @@
     …
     ```
 
-A comment before a block says what tests put in the place of what, so as not to
-take long.
+A comment before a block names the substitutions by tests, so as not to take long.
 """
 
 import os
@@ -48,7 +47,7 @@ def shell_blocks(text: str) -> List[Block]:
 
 
 def make_checkout(folder: Path, binaries: Path) -> None:
-    """What commands need of a repository that was built."""
+    """The parts of a built repository needed by commands."""
     (folder / "build").mkdir(parents=True)
     (folder / "python").symlink_to(REPOSITORY / "python")
     for part in ("bin", "lib"):

@@ -7,7 +7,7 @@
 # ===-----------------------------------------------------------------------===#
 """Writes small profiles whose every number is known, by the contract between
 optimus-run and optimus-report. Models a step of some layers: a forward that makes
-activations, a backward that uses them up, and an all-reduce behind it."""
+activations, a backward with their last uses, and an all-reduce behind it."""
 
 import json
 import sqlite3

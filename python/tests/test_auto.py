@@ -71,7 +71,7 @@ def test_every_layout_of_four_ranks_is_weighed(tools, table):
     )
     (chosen,) = [row for row in candidates if row.chosen]
     assert chosen == candidates[0]
-    # The library is what the table says, to what a rank holds.
+    # The library is the table's row, to the byte of a rank.
     manifest = json.loads(tools.run("optimus-run", "inspect", path, "--json"))
     axes = ",".join("%(axis)s:%(size)d" % axis for axis in manifest["mesh"])
     assert (axes, manifest["strategy"]) == (chosen.mesh, chosen.strategy)
@@ -125,7 +125,7 @@ def test_policies_are_weighed_on_one_layout(tools, tmp_path):
     assert weighed["none"].step_ms < weighed["layer"].step_ms
     assert weighed["none"].rank_mib > weighed["attention"].rank_mib
     assert weighed["attention"].rank_mib > weighed["layer"].rank_mib
-    # What is chosen is what the library is.
+    # The library is the chosen one.
     budget = "%dKiB" % (weighed["layer"].rank_mib * 1024 + 52)
     output = tools.run(
         *("optimus-compile", source, *flags, "--memory-budget", budget, "-o", path)

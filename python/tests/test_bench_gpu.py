@@ -35,7 +35,7 @@ def pack(tools, session):
 
 
 def run(pack, results, *flags):
-    """Only what is in the pack, as on a machine that has nothing else of ours."""
+    """The contents of the pack only, as on a machine without anything else of ours."""
     command = [sys.executable, pack / "run", "--results", results, *flags]
     return subprocess.run(
         [str(part) for part in command],

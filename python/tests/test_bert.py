@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""What the built BERT means in f64, and what its libraries train on."""
+"""The meaning of the built BERT in f64, and the training data of its libraries."""
 
 import json
 import re

@@ -5,8 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""A function that nothing knows, with buffers that no training step has, is one
-more entry of the manifest."""
+"""An unknown function, with buffers unknown to training steps, is one more entry of the
+manifest."""
 
 import json
 import re

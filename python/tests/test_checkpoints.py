@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Checkpoints of runs that are killed, and that go on elsewhere."""
+"""Checkpoints of killed runs, and of runs that go on elsewhere."""
 
 import json
 import random
@@ -39,7 +39,7 @@ def saved_step(folder):
 
 
 def unfinished(parent):
-    """What a writer that was killed left beside its checkpoint."""
+    """The remains of a killed writer beside its checkpoint."""
     names = [path.name for path in parent.iterdir() if path.name.startswith(".")]
     # A run that was killed leaves its claim too, at whatever moment.
     return [name for name in names if not name.endswith(".optimus-lock")]

@@ -5,8 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""IR of a phase carries the flags that made it; the report says what a rank holds
-and what it waits for."""
+"""IR of a phase carries the flags that made it; the report names the bytes of a rank
+and its waits."""
 
 import re
 

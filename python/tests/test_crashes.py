@@ -5,8 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Whichever file operation of a tool fails or is its last: what the user had is
-there, whole, or what was to replace it is; and nothing else is left behind.
+"""Whichever file operation of a tool fails or is its last: the user's file is there,
+whole, or its replacement is; and nothing else is left behind.
 
 Each command runs once to list its file operations, then once for each of them
 and each way in which it can go wrong (see unittests/FaultInjection/Faults.c).
@@ -44,7 +44,7 @@ module attributes {optimus.model = {kind = "bigram", batch = 2 : i64, sequence =
 RANGES = "id,lower,upper,size\n0,0,3,100\n1,1,2,50\n2,2,5,7\n"
 
 Files = Dict[str, bytes]
-# Looks at the visible files that a run has left, with what went wrong.
+# Looks at the visible files left by a run, with its error.
 Check = Callable[[Files, str], None]
 
 
@@ -67,7 +67,7 @@ class Operation(NamedTuple):
     path: str
 
     def can_fail(self) -> bool:
-        # What cannot be removed stays, and what was only read can be closed.
+        # A file that cannot be removed stays, and a file read can be closed.
         return self.kind not in ("unlink", "rmdir", "remove", "close")
 
     def needs_space(self) -> bool:
@@ -83,7 +83,7 @@ class Operation(NamedTuple):
 
 
 class Scenario:
-    """A command that writes below `work`, which begins as `before`."""
+    """A command that writes below `work`, in the state of `before` at its begin."""
 
     def __init__(self, tools, tmp_path: Path, tool: str, *arguments):
         self.command = tools.command(tool, *arguments)
@@ -162,8 +162,8 @@ def crash_everywhere(scenario: Scenario, how: str, check: Check) -> None:
             left = snapshot(scenario.work)
         assert not any(map(is_hidden, left)), where
         if result.returncode == 0:
-            # It has been said, and done again; or a folder is not looked through
-            # for what was left, which matters to nobody.
+            # It has been said, and done again; or the search of a folder for leftovers
+            # failed, which matters to nobody.
             assert operation.kind == "open" or "warning: " in result.stderr, where
             assert left.keys() == after.keys(), where
         else:

@@ -25,7 +25,7 @@ RACE = (
     r"(\w[\w ]*) on stream \d+ (reads|writes) \d+ bytes that (\w[\w ]*) on stream \d+ "
     r"(reads|writes), and nothing orders the two: an event is missing"
 )
-#: What is printed, and the mesh that the bug shows on.
+#: The output, and the mesh for the bug to show.
 BUGS = {
     "missing event": (RACE, "row:1,col:2"),
     "missing event between ranks": (RACE, "row:1,col:2"),

@@ -213,7 +213,7 @@ def test_ranks_that_share_a_gpu_are_not_measured(tools):
 
 @pytest.mark.parametrize("precision", ["f32", "bf16"])
 def test_a_rank_takes_what_was_predicted_and_not_a_byte_more(tools, text, tmp_path, precision):
-    """Steps allocate nothing, so that the GPU may have just what is planned."""
+    """Steps allocate nothing, so the GPU may have just the planned bytes."""
     library = tmp_path / "model.so"
     flags = (*FLAGS, "--precision", precision, "--report", "-o", library)
     report = tools.run("optimus-compile", tools.program(GPT2), *flags)

@@ -1,4 +1,4 @@
-# ===- test_cuda_faults.py - A GPU that fails, and what is said of it -------===#
+# ===- test_cuda_faults.py - A GPU that fails, and the messages ------------===#
 #
 # Part of the Optimus project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for licence information.

@@ -5,9 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Models whose attention is a graph of cuDNN's, on the fake driver and the fake
-cuDNN of runtime/device/cuda/fake, which computes any such graph; and what the
-real cuDNN says of these graphs, where it is: it plans without a GPU."""
+"""Models with attention as a graph of cuDNN's, on the fake driver and the fake cuDNN of
+runtime/device/cuda/fake, which computes any such graph; and what the real cuDNN says of
+these graphs, where it is: it plans without a GPU."""
 
 import json
 import os

@@ -1,13 +1,13 @@
-# ===- test_data.py - That the data is what one thinks it is ---------------===#
+# ===- test_data.py - The data is the expected one ------------------------===#
 #
 # Part of the Optimus project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for licence information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Ranks that read different files, runs that go on with other data, and tokens
-of another width: each is said by name. What needs no compiled model is in
-runtime/data/unittests and tools/optimus-run/unittests."""
+"""Ranks with different files, runs that go on with other data, and tokens of another
+width: each is said by name. What needs no compiled model is in runtime/data/unittests
+and tools/optimus-run/unittests."""
 
 import re
 import shutil
@@ -35,7 +35,7 @@ def parallel(request, tools):
 
 @pytest.fixture(scope="module")
 def copies(tmp_path_factory):
-    """A file, and copies that differ from it in a byte that no sample sees."""
+    """A file, and copies with a difference of one byte, in no sample."""
     folder = tmp_path_factory.mktemp("copies")
     content = np.random.default_rng(1).integers(97, 123, 3_000_000).astype(np.uint8)
     good = folder / "good.txt"
@@ -159,7 +159,7 @@ def begun(tools, text, tmp_path):
 
 
 def go_on(tools, library, data, begun, folder, *flags, steps=4):
-    """What is said, the losses and the new state of a run that goes on."""
+    """The messages, the losses and the new state of a run that goes on."""
     log = folder.parent / "log"
     flags = [*STILL, "--load", begun, "--save", folder, "--overwrite", *flags]
     result = call(tools.train_command(library, data, steps, *flags, log=log))

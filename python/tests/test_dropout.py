@@ -96,7 +96,7 @@ BATCH, SEQUENCE, HIDDEN, RATE = 5, 7, 70, 0.4
 
 
 def probe() -> str:
-    """A program whose gradients show which elements are dropped.
+    """A program whose gradients show the dropped elements.
 
     With a table of its own for the head, the row of the embedding that token t
     chooses has the gradient of the only position where t stands, and there

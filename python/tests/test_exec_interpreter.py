@@ -5,12 +5,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""The interpreter of `exec` against that of `ccl`, and bugs that it must find.
+"""The interpreter of `exec` against that of `ccl`, and planted bugs for it to find.
 
 After each phase from `exec` on, programs run clean on poisoned memory and give
-what the partitioned program gives. Then a bug that the lowering, the schedule,
-the placement or the order may have is planted in what they write; it parses,
-and the interpreter finds it, by what it does to memory or by wrong results.
+what the partitioned program gives. Then a possible bug of the lowering, the schedule,
+the placement or the order is planted in their output; it parses, and the interpreter
+finds it, by what it does to memory or by wrong results.
 """
 
 import re

@@ -56,7 +56,7 @@ LAYOUTS = [
     ("data:2,row:1,col:2", "summa"),
 ]
 STEPS = 10
-# What bench/peers/transformers_checkpoints.py wrote, which loads them there, too.
+# Written by bench/peers/transformers_checkpoints.py, which loads them there, too.
 LISTED = json.loads((Path(__file__).parent / "transformers_classes.json").read_text())
 CLASSES = LISTED["classes"]
 

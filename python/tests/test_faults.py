@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""A short run of `bench/run faults`, which checks what is promised."""
+"""A short run of `bench/run faults`, which checks the promises."""
 
 import shutil
 import subprocess

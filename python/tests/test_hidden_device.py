@@ -5,11 +5,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Models on a device whose memory no host code can touch and whose queues take
-turns at random: as on the processor, to the last bit.
+"""Models on a device with memory hidden from host code and with queues that take turns
+at random: as on the processor, to the last bit.
 
-What a library or the runtime leaves to luck, a missing edge or a pointer that is
-followed on the host, shows here (runtime/device/hidden)."""
+A result left to luck by a library or the runtime, by a missing edge or by the host's
+following of a pointer, shows here (runtime/device/hidden)."""
 
 import json
 import os

@@ -5,8 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Whatever a user or a machine does to a command: it ends by itself, says in one
-message what was expected and what was found, and leaves every file as it was.
+"""Whatever a user or a machine does to a command: it ends by itself, has one message
+with the expected and the found value, and leaves every file as it was.
 
 A walk through all kinds of mistakes, as a shell would see them. Each kind has
 tests of its own besides: of runs in test_hostile_run and in

@@ -23,7 +23,7 @@ from tools import TIMEOUT_SECONDS
 
 pytestmark = pytest.mark.rotates
 
-# Each tool that writes a file, by what is called before the file's name.
+# Each tool that writes a file, with its arguments before the file's name.
 WRITERS = {
     "compile": ("optimus-compile", "f.mlir", "--compile-to=input", "-o"),
     "opt": ("optimus-opt", "f.mlir", "-o"),
@@ -174,7 +174,7 @@ def test_an_assembler_that_is_too_old(tools, folder, program):
 
 
 def test_a_limit_on_memory(tools, folder, program, limits_addresses):
-    """However little there is, it is one message that says what was asked for."""
+    """However little there is, it is one message with the bytes asked for."""
     command = ["optimus-compile", program, "--compile-to=llvm", "-o", "out"]
 
     def compile(mebibytes):

@@ -5,8 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""The compiler's tools say in one message what is wrong with inputs, flags and
-streams, and whose fault it is."""
+"""The compiler's tools report wrong inputs, flags and streams in one message, and tell
+the user's mistakes from faults of ours."""
 
 import os
 import re
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.rotates
 
 # ---------------------------------------------------------------------- inputs
 
-# Each tool that reads a file, by what is called around the file's name.
+# Each tool that reads a file, with its arguments around the file's name.
 READERS = {
     "compile": ("optimus-compile", "--compile-to=input", "-o", "/dev/null"),
     "opt": ("optimus-opt", "-o", "/dev/null"),

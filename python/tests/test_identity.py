@@ -6,7 +6,7 @@
 #
 # ===-----------------------------------------------------------------------===#
 """A model of the same shapes that computes something else is another model:
-checkpoints keep what decides the function, and are refused by what differs."""
+checkpoints keep the facts of the function, and a refusal names the difference."""
 
 import json
 import os
@@ -356,6 +356,6 @@ def test_weights_begin_a_new_run(tools, programs, checkpoint_of, text, tmp_path)
         assert [line["step"] for line in first] == [1, 2, 3]
     result = call(tools.train_command(library, text, 1, *weights, "--load", folder))
     assert "excludes" in refusal(result)
-    # What is loaded in part is not what saving may replace.
+    # Saving may not replace a partly loaded checkpoint.
     result = call(tools.train_command(library, text, 1, *weights, "--save", folder))
     assert "did not load" in refusal(result)

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""A suite that crashed, or that ran nothing, never counts as passed."""
+"""A suite that crashed or ran nothing never counts as passed."""
 
 import subprocess
 import sys

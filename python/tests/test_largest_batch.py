@@ -5,8 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""`python3 -m optimus.largest_batch` finds what trains, and after which nothing
-does."""
+"""`python3 -m optimus.largest_batch` finds the largest batch that trains."""
 
 import json
 import os
@@ -107,7 +106,7 @@ def test_budgets_of_processors(tools, tmp_path, flags, unit):
     budget = ("--memory-budget", "2MiB")
     found, _ = find(tools, tmp_path, MODEL, *flags, *budget)
     answer = found["largest"]
-    # Batches are padded, so that one that the mesh divides is the largest.
+    # Batches are padded, so the largest one is a multiple of the mesh's size.
     assert answer["batch"] % unit == 0
     assert found["recomputing"] is None, "the compiler does that already"
     assert found["limit"] == {"of": "the memory budget", "bytes": 2 << 20}
@@ -115,7 +114,7 @@ def test_budgets_of_processors(tools, tmp_path, flags, unit):
         source = tools.program(MODEL._replace(batch=batch))
         result = tools.call("optimus-compile", source, *flags, *budget, "-o", tmp_path / "b.so")
         assert result.returncode == code, result.stderr
-    # What was said of the library is what the manifest and the run have.
+    # The answer's figures are those of the manifest and of the run.
     library = tmp_path / "b.so"
     figures = json.loads(tools.run("optimus-run", "bench", library, "--steps", 1, "--json"))
     memory = answer["report"]["memory"]["train_step"]
@@ -164,7 +163,7 @@ def test_multiples_and_speed(tools, tmp_path):
 
 @pytest.mark.parametrize("flags", [[], ["--recompute", "none"]], ids=["", "kept"])
 def test_nothing_fits(tools, small_gpu, flags):
-    """One message: what is needed, what there is, and ways out."""
+    """One message: the need, the present memory, and ways out."""
     large = MODEL._replace(hidden=128, layers=2)
     result = look(tools, large, *EMULATED, *flags, "--machine-profile", small_gpu)
     assert result.returncode == 1

@@ -89,7 +89,7 @@ started = []
 
 @pytest.fixture(autouse=True)
 def nothing_is_left():
-    """What a test that fails has started ends with it."""
+    """A failing test's processes end with it."""
     yield
     while started:
         job = started.pop()

@@ -162,8 +162,8 @@ def test_inspect_reads_libraries_of_other_processors(tools):
 
 @pytest.mark.parametrize("change", ["truncate", "overwrite"])
 def test_a_library_that_changes_while_it_runs(tools, text, tmp_path, change):
-    """The run has a copy: a mapped file that is cut short is a bus error, and one that
-    is written to runs code that nobody checked."""
+    """The run has a copy: a mapped file cut short is a bus error, and an overwritten
+    one runs unchecked code."""
     source = tools.library(FAMILIES["gpt2"])
     library, log = tmp_path / "model.so", tmp_path / "log.jsonl"
     expected = tools.train(source, text, 300, log=tmp_path / "expected.jsonl")

@@ -5,9 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Finds directives in lit tests that their tool would pass over, passes that
-choose by the kind of an operation where an interface should answer, and calls of
-MPI whose return code nobody looks at."""
+"""Finds directives in lit tests that their tool would pass over, passes with a choice
+by the kind of an operation where an interface should answer, and calls of MPI with
+unused return codes."""
 
 import re
 from pathlib import Path
@@ -171,7 +171,7 @@ def test_other_code_is_not(code):
 
 
 def unchecked_calls_of_mpi(text):
-    """The numbers of lines that call MPI and drop what it returns."""
+    """The numbers of lines that call MPI without a use of the result."""
     return [
         number
         for number, line in enumerate(text.splitlines(), 1)

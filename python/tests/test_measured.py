@@ -5,8 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""`optimus-compile --profile` takes what commands took from a profile of a run,
-says how much of a step that is, and refuses profiles that say nothing of it."""
+"""`optimus-compile --profile` takes the times of commands from a profile of a run,
+names their share of a step, and refuses profiles without them."""
 
 import contextlib
 import re
@@ -66,8 +66,8 @@ def split(profile, path, processes):
 
 
 def change_times(profile, sql):
-    """As change(), of times and transfers, which become tables of rows for it. What
-    these have then is what spans say, which is what is read."""
+    """As change(), of times and transfers, which become tables of rows for it. These
+    tables then agree with the spans, the source of all readers."""
     with contextlib.closing(sqlite3.connect(profile)) as connection:
         views = connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")
         to_tables = [
@@ -139,9 +139,9 @@ def test_cheap_is_recomputed(tools, profile, cheap, chosen, other):
 
 
 def test_copies_hide_behind_measured_times(tools, profile):
-    """What is offloaded is fetched and stored behind what commands took: next to
-    nothing, or a second each. Of copies both ways at once half are hidden at most
-    where there is nothing to hide them."""
+    """Fetches and stores of offloaded values hide behind the commands' measured times:
+    next to nothing, or a second each. Of copies both ways at once half are hidden at
+    most where there is nothing to hide them."""
     hidden = []
     for nanoseconds in (1, 10**9):
         change_times(profile, f"UPDATE times SET begin = 0, end = {nanoseconds}")

@@ -218,8 +218,8 @@ def test_communication_is_what_the_manifest_says(
 
 def test_megatron_moves_what_its_formula_says(tools):
     # Forward, two all-reduces of [b, s, h] a layer over 4 ranks, 2 (4 - 1)
-    # times the tensor each; that is exact for the products' part, so a model
-    # with one layer more moves exactly twice that in forward and backward.
+    # times the tensor each; this is exact for the products' part, so a model with one
+    # layer more moves exactly twice as much in forward and backward.
     deeper = EVEN._replace(layers=3)
     moved = []
     for model in (EVEN, deeper):
@@ -232,10 +232,10 @@ def test_megatron_moves_what_its_formula_says(tools):
 
 def test_sequence_parallel_megatron_moves_what_its_formula_says(tools):
     # Units of (4 - 1) times [b, s, h] a layer: forward 2 all-gathers and 2
-    # reduce-scatters, backward 4 all-gathers (the inputs of the products that
-    # widen again, and dY of those that narrow, once for both gradients) and 2
-    # reduce-scatters. What norms sum over all tokens is beside that: two
-    # gains and biases, and the biases of the products that narrow.
+    # reduce-scatters, backward 4 all-gathers (the inputs of the products that widen
+    # again, and dY of the narrowing products, once for both gradients) and 2
+    # reduce-scatters. The norms' sums over all tokens come besides: two gains and
+    # biases, and the biases of the products that narrow.
     even = EVEN._replace(heads=8)
     moved = []
     for model in (even, even._replace(layers=3)):

@@ -99,8 +99,8 @@ def test_gradients_are_those_of_f32_but_for_rounding(tools, tmp_path, name, mesh
     total = math.sqrt(sum(np.sum(value**2) for value in expected.values()))
     assert found.keys() == expected.keys()
     for key, value in expected.items():
-        # A gradient that is nothing but rounding, as that of BERT's keys' bias,
-        # is small beside all of them.
+        # A gradient of nothing but rounding, as of the bias of BERT's keys, is small
+        # beside all of them.
         off = np.linalg.norm(found[key] - value)
         assert off <= bound * max(np.linalg.norm(value), 1e-2 * total), key
 
@@ -216,12 +216,12 @@ def first_batch(name, tokens):
 def test_libraries_round_where_the_interpreter_does(
     tools, tmp_path, text, text_tokens, name, mesh, strategy, share
 ):
-    """A step of a library against plain loops in f64 that round what is bf16.
+    """A step of a library against plain loops in f64 with rounding of bf16 values.
 
-    Errors of f32 turn a rounding the other way here and there, more often on a
-    mesh, where partial sums are rounded too, and that moves what comes after.
-    Still the library must be nearer to the interpreter than a program is that
-    rounds nowhere; one that rounded elsewhere would be farther off than that.
+    Errors of f32 turn a rounding the other way here and there, more often on a mesh,
+    where partial sums are rounded too, and later values move with it. Still the library
+    must be nearer to the interpreter than a program is that rounds nowhere; a program
+    with rounding elsewhere would be farther off.
     """
     flags = ("--mesh", mesh, "--strategy", strategy)
     library = tools.library(TRAINED[name], mesh, strategy, *NARROW)

@@ -5,15 +5,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Bugs that a partitioner may have, planted one at a time in what ours writes.
+"""Possible bugs of a partitioner, planted one at a time in the output of ours.
 
-Three nets are held under them. `--optimus-verify-partition` refuses what reads a
-partial sum as a sum, sums twice, or joins parts that do not belong together. What is
-a sound partition of a *wrong* program passes that; compared with the serial program
+Three nets are held under them. `--optimus-verify-partition` refuses a partial sum read
+as a sum, a double sum, and a concatenation of parts that do not belong together. A
+sound partition of a *wrong* program passes; compared with the serial program
 (`serial=FILE`) it is refused too, before anything runs. Past both, it is compiled on,
-and `optimus-run verify` compares its gradients with the serial program's.
-Each bug has the net that must catch it first; those that come later catch it too,
-where its program compiles.
+and `optimus-run verify` compares its gradients with the serial program's. Each bug has
+the net that must catch it first; those that come later catch it too, where its program
+compiles.
 """
 
 import re

@@ -7,8 +7,8 @@
 # ===----------------------------------------------------------------------===#
 """optimus-run --backend nccl on the fake driver and the fake NCCL.
 
-The fake NCCL adds in rank order on the host, as kernels of `local` do on the GPU
-that all ranks share, so that both must give the same bits. Real NCCL adds in an order of its own."""
+The fake NCCL adds in rank order on the host, as kernels of `local` do on a GPU shared
+by all ranks, so both must give the same bits. Real NCCL adds in an order of its own."""
 
 import json
 import re
@@ -235,7 +235,7 @@ def test_collectives_are_measured_and_checked(tools, gpus, tmp_path):
     succeed(tools.call("optimus-run", "bench", "--comm", *NCCL, *flags))
     found = json.loads(profile.read_text())
     assert {(entry["backend"], entry["ranks"]) for entry in found["comm"]} == {("nccl", 3)}
-    # All that one GPU has, and less than the times that ranks agree on take.
+    # One GPU's kinds, in less than the times for agreement among ranks.
     flags = ["--device", "cuda", "--ranks", 1, "--max-bytes", 64]
     succeed(tools.call("optimus-run", "bench", "--comm", *NCCL, *flags))
     result = tools.call("optimus-run", "bench", "--comm", *NCCL, "--ranks", 2)

@@ -44,8 +44,8 @@ def interpreter(tools, tmp_path):
 
 
 def begin(name, parameters):
-    """What an optimizer keeps before the first step. Lion moves by signs, which of
-    gradients that are zero but for rounding are any: it begins with averages."""
+    """What an optimizer keeps before the first step. Lion moves by signs, and gradients
+    of rounding alone have any sign: it begins with averages."""
     draw = np.random.default_rng(5).standard_normal if name == "lion" else np.zeros
     return {
         kind: {key: draw(p.shape) for key, p in parameters.items()}
@@ -94,7 +94,7 @@ def test_three_training_steps_equal_numpy(interpreter, name, clip):
 @pytest.mark.parametrize("strategy", ["summa", "megatron"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_norms_are_those_of_whole_tensors(tools, tmp_path, name, strategy, mesh):
-    """What LAMB needs of a tensor that is sharded and padded, and others' updates."""
+    """LAMB's norms of sharded and padded tensors, and others' updates."""
     interpreter = Interpreter(tools, tmp_path)
     state = draw_parameters(PADDED)
     kept = {

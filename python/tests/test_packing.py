@@ -6,7 +6,7 @@
 #
 # ===----------------------------------------------------------------------===#
 """Weights that commands pack: planned for a processor that gains by it, and run on
-any. What packing changes are routes of products, so that numbers agree to rounding."""
+any. Packing changes the routes of products, so numbers agree to rounding."""
 
 import json
 import os

@@ -154,8 +154,8 @@ def test_a_scratch_folder_that_is_not_there(tools, text):
 
 @pytest.mark.parametrize("part, state", [(0.7, None), (0.55, "state=SIZE"), (0.3, "state")])
 def test_a_budget_may_offload(tools, text, tmp_path, part, state):
-    """What a fast scratch file makes cheaper than recomputing, as much of the
-    state as is needed, and what no recomputation could do."""
+    """A fast scratch file beats recomputation, is used for as much of the state as
+    needed, and reaches budgets beyond recomputation."""
     model = Model(layers=4, **SHAPE)
     plain = tools.library(model)
     flags = ["--compile-to", "place", "--report", "-o", "/dev/null"]

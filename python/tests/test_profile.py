@@ -5,8 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""`optimus-run train --profile`, read with Python's own sqlite3: what
-docs/profile.md says of the file, and that a run is the same with and without."""
+"""`optimus-run train --profile`, read with Python's own sqlite3: the promises of
+docs/profile.md on the file, and the equality of a run with and without."""
 
 import collections
 import json

@@ -5,8 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""The programs of `bench/run equivalence`, on all of its layouts and with what else changes
-a program, are shown to compute what the serial program does: no lemma is missing."""
+"""The programs of `bench/run equivalence`, on all of its layouts and with other
+variations, are shown to be equal to the serial program: no lemma is missing."""
 
 import re
 import sys
@@ -53,7 +53,7 @@ def test_every_layout_is_proven(tools, programs, tmp_path, model, number):
 
 
 def test_a_compilation_compares_with_its_own_program(tools, programs, tmp_path):
-    """Guards the test above: what is kept is the program that began."""
+    """Guards the test above: the kept program is the input of the compilation."""
     dumps, program = tmp_path / "dumps", programs / "gpt2.mlir"
     flags = ["--mesh=row:2,col:2", "--dump-phases-to", dumps, "--compile-to=fuse"]
     tools.run("optimus-compile", program, *flags, "-o", tmp_path / "fused.mlir")

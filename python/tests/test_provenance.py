@@ -74,7 +74,7 @@ def test_every_command_has_a_path_and_a_line(tools, model, settings):
 
 def whole_values(tools, model, settings):
     """The ids of values of the serial program that buffers of train_step hold:
-    those that are no step of an operation that the mesh asks for."""
+    without the steps of operations that the mesh asks for."""
     values = place(tools, model, *settings).values["train_step"]
     return {value for value in values if re.fullmatch(r"\S+:\d+( backward)?", value)}
 
@@ -86,8 +86,8 @@ def test_meshes_agree_on_values(tools, model):
     small, wide = (whole_values(tools, model, flags(mesh)) for mesh in ("2x2", "2x3"))
     # Panels and the padding that three columns need change nothing.
     assert small == wide
-    # But that a product with what is added to it is one operation on one rank, and
-    # its panels' partial sums are a value of their own on many.
+    # Except: a product with its epilogue is one operation on one rank, and its panels'
+    # partial sums are a value of their own on many.
     for value in serial ^ small:
         assert re.search(r"(_product|_proj):0( backward)?$", value), value
 

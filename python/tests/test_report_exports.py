@@ -5,8 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""What `optimus-report export` writes is what those tools read, and says what the
-profile says."""
+"""The files of `optimus-report export` are readable by those tools, and agree with the
+profile."""
 
 import json
 import pickle
@@ -88,7 +88,7 @@ def test_snapshot_frees_match_allocs(export):
 
 
 def test_snapshot_segments(export, by_hand):
-    """Blocks follow each other without gaps, and what is held is what is resident."""
+    """Blocks follow each other without gaps, and held bytes equal resident bytes."""
     snapshot = pickle.loads(export("memory_viz"))
     for device in (0, 1):
         segments = [each for each in snapshot["segments"] if each["device"] == device]

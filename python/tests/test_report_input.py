@@ -5,8 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""One message that says what was expected, what was found, where, and what to do;
-exit code 1; nothing written."""
+"""One message with the expected and the found value, the place and the remedy; exit
+code 1; nothing written."""
 
 import os
 import sqlite3

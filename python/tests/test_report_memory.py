@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""What `optimus-report memory` says is what its definitions give, one event at a
+"""The output of `optimus-report memory` follows from its definitions, one event at a
 time."""
 
 import math

@@ -5,8 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""What `optimus-report timeline` says is what its definitions give, one nanosecond at a
-time."""
+"""The output of `optimus-report timeline` follows from its definitions, one nanosecond
+at a time."""
 
 import numpy as np
 import pytest

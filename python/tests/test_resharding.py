@@ -6,7 +6,7 @@
 #
 # ===-----------------------------------------------------------------------===#
 """Checkpoints on other meshes, of a model whose parameters and moments are
-100 MB: what processes really hold, as Linux counts it, and what they refuse."""
+100 MB: the memory of processes as Linux counts it, and their refusals."""
 
 import json
 import shutil
@@ -77,7 +77,7 @@ def test_loading_and_saving_take_little_memory(
         # A window of 256 KiB a rank, and 1 MiB for the checksums; of a slab of
         # 4 MiB the sender has a part, the root all and what it receives. The
         # rest is MPI's, and code that runs for the first time.
-        # Not of AddressSanitizer, which keeps what was freed.
+        # Not of AddressSanitizer, which keeps freed memory.
         if not tools.has_address_sanitizer:
             assert growth(process, "load") < (1 + threads / 4 + 2) * MIB
             assert growth(process, "save") < ((8 if index == 0 else 4) + 3) * MIB

@@ -5,8 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""scripts/setup installs what is missing and nothing else, and every script
-says what it expects."""
+"""scripts/setup installs the missing packages and nothing else, and every script names
+its expectations."""
 
 import hashlib
 import os

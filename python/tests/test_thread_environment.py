@@ -19,8 +19,8 @@ from tools import Model, call
 # Large enough for oneDNN to divide its products among threads.
 MODEL = Model(layers=1, hidden=64, heads=4, sequence=64, vocabulary=256, batch=8)
 
-# Of OpenMP, what limits a team; values with which a run of one thread may differ
-# from that of more are below.
+# Of OpenMP, what limits a team; values under which a run of one thread may differ from
+# a run of more are below.
 HARMLESS = """
 OMP_DYNAMIC=true OMP_DYNAMIC=false OMP_DYNAMIC=nonsense
 OMP_NUM_THREADS=1 OMP_NUM_THREADS=7 OMP_NUM_THREADS=1,1 OMP_NUM_THREADS=nonsense

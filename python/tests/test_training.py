@@ -160,8 +160,8 @@ def test_every_gradient(tools, library, text, text_tokens, initial, tmp_path):
         expected = gradient / count
         found = moments["exp_avg." + name].astype(np.float64) / 0.1
         error = np.linalg.norm(found - expected)
-        # Relative to the tensor; a gradient that is zero in exact arithmetic,
-        # as that of the keys' bias, is only as exact as f32 sums of the rest.
+        # Relative to the tensor; a gradient of zero in exact arithmetic, as of the
+        # keys' bias, is only as exact as f32 sums of the rest.
         floor = 1e-7 * largest * np.sqrt(expected.size)
         assert error <= 1e-4 * np.linalg.norm(expected) + floor, name
         squares = moments["exp_avg_sq." + name].astype(np.float64) / 0.05

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""`optimus-run verify`: bounds that hold, and that mean something."""
+"""`optimus-run verify`: bounds that hold and are not idle."""
 
 import json
 

@@ -35,7 +35,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 # Long enough for any one command of these tests on two busy cores.
 TIMEOUT_SECONDS = 120
 
-# What compiles a program for a GPU that is emulated: Tools.fake_gpu has its driver.
+# Flags for an emulated GPU: Tools.fake_gpu has its driver.
 EMULATED = ("--target", "cuda", "--gpu-arch", "emulated")
 
 
@@ -207,8 +207,8 @@ class Tools:
         return b"__asan_init" in (self.binaries / "optimus-run").read_bytes()
 
     def fake_gpu(self, **settings) -> Dict[str, str]:
-        """An environment whose GPU is that of runtime/device/cuda/fake, with its
-        settings, as seed=3 for OPTIMUS_FAKE_GPU_SEED=3."""
+        """An environment with the GPU of runtime/device/cuda/fake and its settings, as
+        seed=3 for OPTIMUS_FAKE_GPU_SEED=3."""
         libraries = self.binaries.resolve().parent / "lib"
         return dict(
             os.environ,
@@ -227,8 +227,7 @@ class Tools:
         return succeed(self.call(tool, *arguments))
 
     def buffers(self, library: Path, lifetime: Optional[str] = None) -> List[dict]:
-        """What a library's manifest says of its buffers, or of those that live
-        so long."""
+        """A library's buffers by its manifest, all or those of one lifetime."""
         manifest = json.loads(self.run("optimus-run", "inspect", library, "--json"))
         return [
             buffer
@@ -259,8 +258,8 @@ class Tools:
         strategy: str = "serial",
         *flags,
     ) -> dict:
-        """What such a library says of itself, without the machine code, which takes
-        most of a compilation."""
+        """Such a library's manifest, without the machine code, which takes most of a
+        compilation."""
         flags = (*flags, "--compile-to", "llvm")
         path = self._compiled(".mlir", model, mesh, strategy, *flags)
         (escaped,) = re.findall(

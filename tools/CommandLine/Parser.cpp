@@ -74,8 +74,8 @@ std::string unknownOption(const CLI::App &app, const std::string &argument,
                 meant.empty() ? "" : concat("; did you mean '", meant, "'?"));
 }
 
-/// Splits `-o=FILE`. Refuses `-oFILE`, which mostly is a misspelt long option,
-/// and `--name=`, for which CLI11 would take the next argument.
+/// Splits `-o=FILE`. Refuses `-oFILE`, mostly a misspelt long option, and
+/// `--name=`, for which CLI11 would take the next argument.
 StatusOr<std::vector<std::string>>
 splitLetters(const CLI::App &app, const std::vector<std::string> &arguments,
              const Rules &rules) {
@@ -156,8 +156,8 @@ std::string findRepeated(const CLI::App &app) {
   return "";
 }
 
-/// An option without a value, as by `--save "$FOLDER"` where that is not set,
-/// and a flag that is neither true nor false.
+/// An option without a value, as by `--save "$FOLDER"` with the variable unset,
+/// and a flag neither true nor false.
 std::string findBadValue(const CLI::App &app) {
   for (const CLI::App *one : getGiven(app))
     for (const CLI::Option *option : one->get_options())

@@ -22,8 +22,8 @@
 
 namespace optimus_command_line {
 
-/// A value that `values.parse(text)` understands, where `values.expected()`
-/// says what that is. With `values.names()`, a misspelt one is recognised.
+/// A value understood by `values.parse(text)`; `values.expected()` describes
+/// such values. With `values.names()`, a misspelt one is recognised.
 template <typename Values>
 CLI::Validator oneOf(Values values) {
   return CLI::Validator(

@@ -6,11 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What is offloaded of arguments is one of a few settings, which do not depend
+// The offloaded part of arguments is one of a few settings, which do not depend
 // on the budget. For each of them a model of the step says what to recompute
 // and to offload of values, and so how fast the budget can be met. Compiling
-// the most promising says what that needs; what the model had wrong moves what
-// is asked of it the next time. It ends where no other setting promises more.
+// the most promising shows its real needs; the errors of the model move its
+// next target. It ends where no other setting promises more.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,7 +34,8 @@ using namespace mlir::optimus;
 using ccl::Recomputation;
 using ccl::RecomputePolicy;
 
-/// What is fetched ahead is such a part of what a rank holds with all kept.
+/// The window for fetches is such a part of a rank's bytes with all values
+/// kept.
 static constexpr int64_t kWindowPart = 128;
 /// Plans are also made for smaller budgets: for the next few multiples of such
 /// a part of what a rank holds with all kept.
@@ -60,14 +61,14 @@ struct Setting {
   std::optional<RecomputeProgram> predicted;
   /// What the policies recompute.
   std::vector<ValueChoice> starts;
-  /// What the model has as the peak beyond what a rank holds.
+  /// The model's peak beyond the rank's.
   int64_t excess = 0;
 };
 
 /// A setting and a policy, from which the model finds the branch to the budget.
 struct Branch {
   size_t setting, start;
-  /// What the model is asked for, and between what it is asked next.
+  /// The model's target, and the bounds of the next one.
   int64_t target;
   /// How often it may be compiled.
   int rounds;
@@ -104,13 +105,13 @@ private:
   void followAll(int most);
   /// Adds the next setting of a list.
   void extend(SettingList &list);
-  /// A step by the model, with what it had wrong at least from that start.
+  /// A step by the model, corrected by its least error from that start.
   double getPromise(const Branch &branch) const {
     return branch.promisedMs + optimism[branch.start];
   }
   /// Adds what leads from a setting to a budget.
   void addBranches(size_t setting, int64_t aim, int rounds);
-  /// The branch that promises most, if that is more than is known.
+  /// The branch with the best promise, if it is better than the known results.
   Branch *findMostPromising();
   Setting lower(StringRef offload);
   /// Of the program without recomputation, with its memory placed.
@@ -118,7 +119,7 @@ private:
                   const Recomputation &recomputation);
   /// Of what the model finds for the target, the fastest.
   void plan(Branch &branch) const;
-  /// Compiles what a branch promises, and moves its target by what was wrong.
+  /// Compiles a branch's promise, and moves its target by the error.
   void follow(Branch &branch);
   /// Where no setting promises to fit: what takes the least.
   void searchLeast();

@@ -13,15 +13,15 @@
 
 namespace mlir::optimus {
 
-/// Chooses value by value what to recompute, so that a rank of a candidate's
-/// layout holds at most `budget` bytes, and fills the prediction in: the fastest
-/// that was found to fit, else the smallest.
+/// Chooses the recomputed values one by one, so that a rank of a candidate's
+/// layout holds at most `budget` bytes, and fills the prediction in: the
+/// fastest that was found to fit, else the smallest.
 void predictWithin(ModuleOp module, const PhaseOptions &options, int64_t budget,
                    Candidate &candidate);
 
-/// Why none of the candidates fits the budget, for people: the smallest, what
-/// it holds when most is alive, and what other layouts would need. One of them
-/// at least has no problem.
+/// Why none of the candidates fits the budget, for people: the smallest
+/// candidate, its live values at the peak, and the needs of other layouts. One
+/// of them at least has no problem.
 std::string explainBudget(ModuleOp module, const CompileOptions &options,
                           ArrayRef<Candidate> candidates);
 

@@ -28,7 +28,7 @@ struct Candidate {
   std::string recompute = "none";
   /// Then these values; as the option of --optimus-recompute is.
   std::string values = {};
-  /// What is offloaded beside what the user says, as --offload is.
+  /// Offloaded besides the user's choice, as --offload is.
   std::string offload = {};
   /// With that: as --offload-window is, where the user leaves it open.
   int64_t offloadWindow = 0;
@@ -80,23 +80,23 @@ std::vector<Candidate> withPolicies(llvm::ArrayRef<Candidate> candidates,
 LogicalResult runPhases(ModuleOp module, const PhaseOptions &options,
                         StringRef from, StringRef to, Candidate &candidate);
 
-/// Fills in what is predicted of a module whose memory is placed.
+/// Fills in the predictions of a module whose memory is placed.
 void readPrediction(ModuleOp placed, const PhaseOptions &options,
                     Candidate &candidate);
 
-/// Compiles a copy of `module` as far as its device programs, whose memory is
-/// placed and whose time is predicted, and fills the prediction in. Returns
-/// what was compiled, or null where there is a problem.
+/// Compiles a copy of `module` as far as its device programs, with placed
+/// memory and predicted time, and fills the prediction in. Returns the compiled
+/// copy, or null where there is a problem.
 OwningOpRef<ModuleOp> predict(ModuleOp module, const PhaseOptions &options,
                               Candidate &candidate);
 
-/// The fastest candidate whose rank holds no more than `budget` bytes, if that
-/// is given; nothing if there is none.
+/// The fastest candidate whose rank holds no more than `budget` bytes, where
+/// given; nothing if there is none.
 std::optional<Candidate> choose(llvm::ArrayRef<Candidate> candidates,
                                 std::optional<int64_t> budget);
 
-/// Chooses mesh, strategy and policy by what is predicted of all that come into
-/// question, and prints the table. Returns an exit code.
+/// Chooses mesh, strategy and policy by predictions for all candidates, and
+/// prints the table. Returns an exit code.
 int chooseLayout(ModuleOp module, CompileOptions &options);
 
 } // namespace mlir::optimus

@@ -64,8 +64,8 @@ static bool holdsTensors(StringRef phase) {
   return llvm::find(names, phase) < llvm::find(names, "exec");
 }
 
-/// Holds a function against what all phases take for granted, those that only
-/// the last ones look at, too.
+/// Checks a function against the assumptions of all phases, also those of the
+/// last ones only.
 static LogicalResult checkForm(FunctionOpInterface function) {
   auto fail = [&] {
     return function->emitError("expected @")
@@ -121,7 +121,7 @@ Status Compilation::print(const std::string &path, StringRef phase) {
 }
 
 int Compilation::runPhase(const Phase &phase) {
-  // What somebody wrote who is not us may not be what a phase makes.
+  // A program written by others may have another form than a phase's.
   ExitCode code = checksInput(phase, options.recompute, phases) ||
                           !options.compileFrom.empty()
                       ? kBadInput

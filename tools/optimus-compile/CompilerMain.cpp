@@ -35,8 +35,8 @@ using optimus_support::ScratchFolder;
 using optimus_support::Status;
 using optimus_support::StatusOr;
 
-/// Tells before any work whether everything can be written, and that nothing
-/// that is read would be.
+/// Tells before any work whether everything can be written, and whether any
+/// input would be overwritten.
 static Status checkPaths(const CompileOptions &options) {
   std::vector<PathUse> inputs{{"the program", options.input},
                               {"--profile", options.phases.profile},

@@ -62,7 +62,7 @@ static Peak findPeak(func::FuncOp function) {
   return peak;
 }
 
-/// What lies in a slot and the line that it comes from.
+/// The value in a slot and its line of source.
 static std::string describe(exec::ArenaSlotOp slot) {
   SmallVector<StringRef> names;
   if (ArrayAttr values = slot.getValuesAttr())

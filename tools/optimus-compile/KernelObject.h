@@ -17,9 +17,9 @@
 
 namespace mlir::optimus {
 
-/// The machine code of a program's kernels, made on a thread of its own: which
-/// there are is known once a program is lowered to commands, and what is done
-/// with those afterwards does not change them.
+/// The machine code of a program's kernels, made on a thread of its own: the
+/// kernels are known once a program is lowered to commands, and its later use
+/// does not change them.
 class KernelObject {
 public:
   /// Begins with the kernels of `module`, which the caller may change at once.

@@ -48,7 +48,7 @@ static SmallVector<Row> collectRows(func::FuncOp function,
     auto kernel = symbols.lookupNearestSymbolFrom<func::FuncOp>(
         launch, launch.getKernelAttr());
     row.pieces = countPieces(kernel);
-    // What cannot be counted has been said by the pass that built it.
+    // The pass behind a kernel has reported one that cannot be counted.
     if (FailureOr<KernelTraffic> traffic = countTraffic(kernel);
         succeeded(traffic))
       row.traffic += *traffic;

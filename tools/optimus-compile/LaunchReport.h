@@ -14,8 +14,8 @@
 
 namespace mlir::optimus {
 
-/// Says of each function how many launches a call has, and of each kernel what
-/// its launches move against the least that they can.
+/// Prints for each function the number of launches in a call, and for each
+/// kernel the traffic of its launches against the least possible.
 void printLaunches(ModuleOp module, llvm::raw_ostream &out);
 
 } // namespace mlir::optimus

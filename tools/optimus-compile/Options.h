@@ -31,9 +31,9 @@ struct StepNeeds {
 };
 
 /// Whether a phase may fail by what the user gave and not only by a fault of
-/// ours; `recompute` is as it was given, and values that it names may not
-/// exist, nor what is to be offloaded. A profile may be of another program, and
-/// a library that is to compute attention may not know a model's.
+/// ours; `recompute` is as it was given; it may name values that do not exist,
+/// and so may the choice of offloading. A profile may be of another program,
+/// and a library that is to compute attention may not know a model's.
 inline bool checksInput(const Phase &phase, llvm::StringRef recompute,
                         const PhaseOptions &options) {
   return phase.checksInput ||

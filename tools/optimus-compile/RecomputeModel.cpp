@@ -23,7 +23,7 @@ using namespace mlir;
 using namespace mlir::optimus;
 
 namespace {
-/// What the commands that an operation became take.
+/// The commands of an operation, and their time.
 struct Commands {
   double seconds = 0;
   int64_t others = 0;

@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The IR of a phase carries the flags that made it, as the module's attribute
-// `optimus.compilation`, so that who goes on from there need not repeat them
-// and cannot contradict what is done already.
+// The IR of a phase carries its flags, as the module's attribute
+// `optimus.compilation`. So a compilation from there on need not repeat them
+// and cannot contradict finished work.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,8 +21,8 @@
 
 namespace mlir::optimus {
 
-/// While this lives, the module says after which phase and with which flags it
-/// is printed. Otherwise it does not: two ways to one program are one program.
+/// While this lives, the module has a record of its phase and flags, to be
+/// printed. Otherwise it does not: two ways to one program are one program.
 class ScopedRecord {
 public:
   ScopedRecord(ModuleOp module, StringRef phase, const CompileOptions &options);
@@ -32,11 +32,11 @@ private:
   ModuleOp module;
 };
 
-/// Takes the record off a program that was read, if it has one, and gives flags
-/// that the user did not give the values of the record. Returns the options
-/// then. The error names what contradicts the record. `read` is what the flags
-/// say by themselves. Where that fails, a flag may rest on one that the record
-/// has, as --deterministic on --attention.
+/// Takes the record off a program, if it has one, and sets flags not given by
+/// the user to the values of the record. Returns the options then. The error
+/// names what contradicts the record. `read` is what the flags say by
+/// themselves. Where that fails, a flag may rest on one of the record's, as
+/// --deterministic on --attention.
 optimus_support::StatusOr<CompileOptions>
 takeRecord(ModuleOp module, const CompileFlags &flags,
            optimus_support::StatusOr<CompileOptions> read);

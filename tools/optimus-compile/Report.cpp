@@ -129,9 +129,8 @@ static void printMeasured(DictionaryAttr schedule, llvm::raw_ostream &out) {
                  all > 0 ? 100 * getMs(measured, "ms") / all : 0);
 }
 
-/// Which values lay in memory longest between two commands that touch them, in
-/// bytes times seconds: those that recomputation or another memory would gain
-/// most by.
+/// The values with the longest idle times between two accesses, in bytes times
+/// seconds: those that recomputation or another memory would gain most by.
 static void printIdle(func::FuncOp function, const MeasuredCosts &measured,
                       llvm::raw_ostream &out) {
   constexpr size_t kMostListed = 4;
@@ -164,7 +163,7 @@ static double getExposedCopies(func::FuncOp function) {
   return paging ? getMs(paging, "exposed_ms") : 0;
 }
 
-/// What is copied between memory spaces, and how much of that nobody waits for.
+/// The copies between memory spaces, and their hidden share.
 static void printPaging(func::FuncOp function, llvm::raw_ostream &out) {
   auto paging = function->getAttrOfType<DictionaryAttr>(ExecDialect::kPaging);
   if (!paging)
@@ -218,8 +217,8 @@ static void printSchedule(DictionaryAttr schedule, double copies,
 // Memory
 //===----------------------------------------------------------------------===//
 
-/// What runs again in a function, what that saves at the peak and what it
-/// costs.
+/// The recomputed operations of a function, the bytes they save at the peak and
+/// their time.
 static void printRecomputed(func::FuncOp function,
                             const CompileOptions &options,
                             llvm::raw_ostream &out) {
@@ -312,8 +311,8 @@ static void printPinned(const RankMemory &memory, llvm::raw_ostream &out) {
                    formatBytes(memory.staged), memory.staged);
 }
 
-/// What the ranks hold and whether that fits: a budget that is given, and this
-/// machine, if all of them run on it, or the GPU of each.
+/// The bytes of the ranks, and whether they fit: a budget that is given, and
+/// this machine, if all of them run on it, or the GPU of each.
 static void printFit(int64_t rankBytes, const CompileOptions &options,
                      llvm::raw_ostream &out) {
   if (options.memoryBudget)

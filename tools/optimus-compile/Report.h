@@ -23,7 +23,7 @@ std::string formatMs(double ms);
 
 /// Prints, for each function of commands, its arena against the lower bound,
 /// the peak by category, the communication by mesh axis, and what is waited for
-/// and why; then what a rank holds, and whether that fits. For a module after
+/// and why; then the bytes of a rank, and whether they fit. For a module after
 /// --optimus-place-buffers.
 void printReport(ModuleOp module, const CompileOptions &options,
                  llvm::raw_ostream &out);

@@ -17,8 +17,8 @@
 
 namespace mlir::optimus {
 
-/// What is chosen, what each call is predicted to take and to hold, and whether
-/// a rank fits, as docs/optimus-compile.md says. For a module after
+/// The choices, the predicted time and memory of each call, and whether a rank
+/// fits, as in docs/optimus-compile.md. For a module after
 /// --optimus-place-buffers.
 std::string buildReportJson(ModuleOp module, const CompileOptions &options);
 

@@ -41,7 +41,8 @@ struct Rounding {
 /// much the program enlarges relative errors, up to 14.
 static constexpr Rounding kRounding = {1e-4, 0x1p-20};
 /// Where activations are narrower, what rounds to one side here may round to
-/// the other side there. More than what `verify` excuses is none of that.
+/// the other side there. A difference beyond `verify`'s allowance is no
+/// rounding.
 static constexpr Rounding kNarrowRounding = {0.1, 0x1p-12};
 
 void mlir::optimus::roundToTypes(func::FuncOp function,

@@ -15,8 +15,8 @@
 
 namespace mlir::optimus {
 
-/// Rounds the arguments of a function to what their types hold, so that two
-/// programs begin with the same bits.
+/// Rounds the arguments of a function to their types, so that two programs
+/// begin with the same bits.
 void roundToTypes(func::FuncOp function, MutableArrayRef<Tensor> arguments);
 
 /// Compares the results of a function with those that the function of its name

@@ -24,8 +24,8 @@ struct ArgumentSources {
   std::string folder;
   /// Scalars by name.
   llvm::StringMap<double> scalars;
-  /// Of the initial values of parameters, of what is drawn, and of the random
-  /// words of a program, whose step is 1.
+  /// Of the initial values of parameters, of draws, and of the random words of
+  /// a program, whose step is 1.
   uint64_t seed = 1;
   /// If positive, whatever is still lacking is drawn: floats from the normal
   /// distribution, integers evenly from [0, vocabulary), targets from

@@ -86,7 +86,8 @@ static std::string listOurPasses() {
 }
 
 namespace {
-/// What the flags say, with what our tools add to every pass manager.
+/// The configuration by the flags, with our tools' additions to every pass
+/// manager.
 class OptConfig : public MlirOptMainConfig {
 public:
   OptConfig() : MlirOptMainConfig(createFromCLOptions()) {
@@ -97,8 +98,8 @@ public:
         });
   }
 
-  /// Lets MLIR, which writes the reproducer that is asked for in place, write
-  /// it into a folder of ours.
+  /// MLIR writes a requested reproducer in place; this makes it write into a
+  /// folder of ours.
   Status redirectReproducer() {
     if (generateReproducerFileFlag.empty())
       return optimus_support::okStatus();

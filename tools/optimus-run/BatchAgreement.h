@@ -7,10 +7,10 @@
 //===----------------------------------------------------------------------===//
 //
 // Each process opens the data under its own machine's path, and a copy there
-// may be stale. So processes exchange a hash of what they read of each batch,
-// with the message by which they agree that it was read. Where ranks share the
-// batch out, nobody else reads a rank's rows: then a process with another file
-// reads and hashes them too.
+// may be stale. So processes exchange a hash of their reads of each batch, with
+// the message by which they agree on it. Where ranks share the batch out,
+// nobody else reads a rank's rows: then a process with another file reads and
+// hashes them too.
 //
 //===----------------------------------------------------------------------===//
 
@@ -55,15 +55,15 @@ public:
   /// is of this process only. Also while a call is under way.
   optrt::Status read(BatchRows rows, optrt::HostBatch &batch);
 
-  /// What the others compare, of the batch that was read last: 16 digits a
+  /// The digests compared by the others, of the last batch read: 16 digits a
   /// range of rows. Empty where it was not read.
   const std::string &digests() const { return own; }
 
   /// Compares the digests of all processes, in their order. Collective where
   /// some differ.
   ///
-  /// Errors, the same in every process: InvalidArgument that names two ranks,
-  /// their files and the first window in which they differ.
+  /// Errors, the same in every process: InvalidArgument with two ranks, their
+  /// files and the first window of a difference.
   optrt::Status compare(std::span<const std::string> all);
 
   /// Success if every process brings success and has read the same.

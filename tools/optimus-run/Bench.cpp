@@ -129,7 +129,7 @@ StatusOr<BenchResult> measure(Session &session, ControlPlane &control,
   return result;
 }
 
-/// What the compiler predicted of the steps that are timed; null if nothing.
+/// The compiler's prediction for the timed steps; null if nothing.
 const Schedule *schedule(const Manifest &manifest) {
   const Function *function = manifest.findFunction("train_step");
   return function && function->schedule ? &*function->schedule : nullptr;

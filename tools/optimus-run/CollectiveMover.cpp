@@ -92,7 +92,7 @@ protected:
   DeviceMemory source, destination;
 };
 
-/// By way of the host, where the back-end moves what that can address.
+/// By way of the host, where the back-end moves host memory only.
 class StagedMover final : public DeviceMover {
 public:
   StagedMover(std::unique_ptr<Device> made, Communicator &comm)

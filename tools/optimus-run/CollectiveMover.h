@@ -27,8 +27,7 @@ public:
 
   virtual optrt::Status run(const optrt_collective_desc &desc, const float *src,
                             float *dst) = 0;
-  /// The seconds that one takes, of these operands or, on a GPU, of what its
-  /// memory has.
+  /// The seconds of one, of these operands or, on a GPU, of its memory.
   virtual optrt::StatusOr<double> time(const optrt_collective_desc &desc,
                                        const float *src, float *dst) = 0;
 };

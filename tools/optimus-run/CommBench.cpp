@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Times every collective of CommandDescriptors.h over a range of sizes and
-// checks its results, in the columns of nccl-tests: `size` is that of the whole
-// tensor (the gathered one, the one that is scattered), algbw is size / time,
-// and busbw is what a link carries if the algorithm is the best possible.
+// checks its results, in the columns of nccl-tests: `size` is the whole
+// tensor's (the gathered one, the scattered one), algbw is size / time, and
+// busbw is the traffic of a link under the best algorithm.
 //
 //===----------------------------------------------------------------------===//
 

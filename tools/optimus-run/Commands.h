@@ -129,7 +129,7 @@ optrt::Status inspect(const InspectOptions &options);
 /// Runs all ranks as threads, one library after the other.
 optrt::Status verify(const VerifyOptions &options);
 
-/// Prints one line that says what went wrong.
+/// Prints a failure in one line.
 void printFailure(const optrt::Status &status);
 
 /// For instance "summa on row:2,col:2".

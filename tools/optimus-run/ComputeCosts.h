@@ -59,8 +59,8 @@ struct PackPoint {
   optrt_pack_desc command() const;
 };
 
-/// A kernel that went through so many bytes again and again, between products
-/// which lasted as long as those of a step that touches as much.
+/// A kernel that passed over so many bytes again and again, between products as
+/// long as those of a step of the same traffic.
 struct StreamPoint {
   int64_t bytes;
   double bytesPerSecond = 0; ///< read and written
@@ -82,7 +82,7 @@ struct ComputeCosts {
   /// The same of a matrix that is read column by column.
   std::vector<StreamPoint> columns;
   double gemmAlpha = 0, kernelAlpha = 0;
-  /// What a byte of a product's operands costs that lies in no cache.
+  /// The cost of a byte of a product's operands outside of every cache.
   double coldSecondsPerByte = 0;
   /// Elements a second: of vectors, of vectors that are divided, and one after
   /// the other.
@@ -98,7 +98,7 @@ void to_json(nlohmann::ordered_json &json, const PackPoint &point);
 void to_json(nlohmann::ordered_json &json, const StreamPoint &point);
 
 /// What is measured: products of extents up to `largest`, everything in so many
-/// rounds, so that a moment in which the machine is slow counts for little.
+/// rounds, so that a slow moment of the machine counts for little.
 struct ComputeGrid {
   int64_t largest = 3072;
   int64_t rounds = 3;

@@ -23,8 +23,7 @@ namespace optimus_run {
 /// lie in caches makes them uneven, so that all pairs are timed.
 std::vector<GemmPoint> productShapes(int64_t largest);
 
-/// Those that are also timed with operands which no cache has, where that
-/// shows.
+/// Those also timed with operands outside of every cache, where it matters.
 std::vector<const GemmPoint *>
 chooseForCold(const std::vector<GemmPoint> &points);
 

@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Times products and copies of a GPU by its own events, and what a command
-// costs that is repeated from a recording. The compiler's cost model reads what
-// it writes.
+// Times products and copies of a GPU by its own events, and the cost of a
+// command repeated from a recording. The compiler's cost model reads what it
+// writes.
 //
 //===----------------------------------------------------------------------===//
 

@@ -56,12 +56,13 @@ struct TensorComparison {
 ///
 ///     lambda u sqrt(Ra^2 + Rb^2) max(|a|, ra / (u' sqrt(P)), same of b)
 ///
-/// R is what the compiler derived of rounding errors, in units of u = 2^-24, r
-/// the norm of the change that moving P parameters by one unit u' of the
-/// program's precision makes, and lambda = 4 (Higham and Mary, "A new approach to
+/// R is the compiler's bound on rounding errors, in units of u = 2^-24; r is
+/// the norm of the change from moving P parameters by one unit u' of the
+/// program's precision; and lambda = 4 (Higham and Mary, "A new approach to
 /// probabilistic rounding error analysis", 2019). At most a thousandth of the
 /// norm of all tensors together is put down to rounding in f32, and at most a
-/// tenth in narrower formats. See docs/equivalence.md. A NaN or infinity is a difference.
+/// tenth in narrower formats. See docs/equivalence.md. A NaN or infinity is a
+/// difference.
 std::vector<TensorComparison> compareTensors(std::span<const TensorPair> pairs);
 
 } // namespace optimus_run

@@ -57,8 +57,8 @@ std::string initToString(const optimus_support::Initializer &init) {
   return "";
 }
 
-/// A name whose first component that is a number stands for a layer:
-/// "h.3.ln_1.bias" is "h." and ".ln_1.bias" around 3.
+/// A name whose first numeric component stands for a layer: "h.3.ln_1.bias" is
+/// "h." and ".ln_1.bias" around 3.
 struct LayerName {
   explicit LayerName(const std::string &name) : before(name) {
     for (std::size_t begin = 0; begin < name.size();) {

@@ -35,7 +35,7 @@ StatusOr<Launcher> findLauncherOf(const JobOptions &options) {
   });
 }
 
-/// What MPI found is what the launcher started.
+/// Checks that MPI found the ranks started by the launcher.
 static Status checkSize(const World &world, const Launcher &launcher) {
   int size = world.control->size(), rank = world.control->firstRank();
   if (launcher.size ? *launcher.size == size

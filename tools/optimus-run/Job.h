@@ -26,7 +26,7 @@ struct JobOptions {
   std::optional<int> rank, ranks;
 };
 
-/// Who started this process, with what the command line says instead.
+/// The launcher of this process, with the command line's word first.
 optrt::StatusOr<optrt::Launcher> findLauncherOf(const JobOptions &options);
 
 /// Joins the job: with a back-end that works for it. `library` is what will be

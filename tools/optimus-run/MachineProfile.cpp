@@ -84,8 +84,8 @@ bool sameKeys(const Json &a, const Json &b, std::span<const char *const> keys) {
   });
 }
 
-/// Waits some seconds for whoever else merges something: what was measured must
-/// not be lost to that.
+/// Waits some seconds for whoever else merges something: the measurements must
+/// not be lost to a conflict.
 StatusOr<FileLock> lockProfile(const std::string &path) {
   namespace fs = std::filesystem;
   std::error_code error;

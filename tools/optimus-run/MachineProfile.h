@@ -38,7 +38,7 @@ optrt::Status checkMachineProfile(const std::string &path,
 /// Writes the entries of one section into the profile at `path`, which is made
 /// if it does not exist. An entry takes the place of the one that has the same
 /// values of `keys`; the section's other entries and all other sections stay,
-/// but for "gpu", which becomes `gpu` unless that is null. The file is
+/// except "gpu", which becomes `gpu` unless `gpu` is null. The file is
 /// exchanged by one rename.
 ///
 /// Errors: as above; Unavailable when it cannot be written.

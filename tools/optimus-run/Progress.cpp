@@ -49,8 +49,8 @@ std::string parentOf(const std::string &process) {
 }
 
 /// Open MPI gives rank 0 a terminal of its own and hands on what is written
-/// there, to wherever mpirun's output goes: that of the first process above
-/// which has another one than this.
+/// there, to wherever mpirun's output goes: the output of the first process
+/// above with another output than this one.
 bool isLauncherOnTerminal() {
   const std::string own = outputOf("self");
   std::string process = parentOf("self"), output = own;

@@ -46,7 +46,7 @@ std::string describe(const DataIdentity &data) {
 
 using Clock = std::chrono::steady_clock;
 
-/// One training run: what it reads, what it writes, and where it stands.
+/// One training run: its inputs, its outputs, and its state.
 class Training {
 public:
   Training(const TrainOptions &options, World &world)
@@ -103,7 +103,7 @@ private:
   int64_t saved = -1;
   bool healthIsCounted = false, saidThatDataChanged = false,
        contentsAreCompared = false;
-  /// What ends the run after the step in which it was found.
+  /// The end of the run after the current step, and its reason.
   Status ending;
   int signal = 0;
 };
@@ -397,8 +397,8 @@ void Training::writeLog(const std::optional<Evaluation> &evaluation,
 }
 
 /// The update of a step can make a state from which none can be taken, though
-/// each of its numbers is finite. Only the next loss shows it, so that is
-/// computed, of the batch that is there, before a good checkpoint is replaced.
+/// each of its numbers is finite. Only the next loss shows it. So the loss of
+/// the present batch is computed before a good checkpoint is replaced.
 Status Training::checkHealth() {
   if (last.step == 0 || !manifest().findFunction("eval_step"))
     return okStatus();

@@ -64,7 +64,7 @@ Status TrainFiles::chooseStart(const TrainOptions &options) {
   return okStatus();
 }
 
-/// That saving replaces nothing but what this run goes on from.
+/// Checks that saving replaces only the checkpoint this run goes on from.
 Status TrainFiles::checkReplaces(const TrainOptions &options) const {
   OPTRT_ASSIGN_OR_RETURN(bool isThere, hasCheckpoint(options.save));
   if (!isThere || options.overwrite)

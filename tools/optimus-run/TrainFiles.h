@@ -21,8 +21,9 @@
 
 namespace optimus_run {
 
-/// All files of a run, opened and claimed before it begins: what cannot be read
-/// or written, or what another run writes, is found out before training.
+/// All files of a run, opened and claimed before it begins: an unreadable
+/// input, an unwritable output, or an output of another run too, is found
+/// before training.
 struct TrainFiles {
   std::unique_ptr<optrt::ModelLibrary> library;
   StartingPoint start;

@@ -55,8 +55,8 @@ class LineReader {
 public:
   explicit LineReader(int handle) : handle(handle) {}
 
-  /// The next line without its end; of the last, and of one that is far too
-  /// long for a log, what is there. False at the end of the file.
+  /// The next line without its end; of the last, and of one far too long for a
+  /// log, its bytes so far. False at the end of the file.
   bool next(std::string_view &line) {
     begin = end;
     std::size_t stop;

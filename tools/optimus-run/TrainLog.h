@@ -35,19 +35,19 @@ public:
   ~TrainLog();
 
   /// Opens the file and keeps other runs from writing to it. Nothing in it
-  /// changes yet. `loadedStep` is that of the checkpoint from which the run
-  /// goes on; nothing for a run from the start.
+  /// changes yet. `loadedStep` is the step of the checkpoint this run goes on
+  /// from; nothing for a run from the start.
   ///
-  /// Errors: InvalidArgument for a file that is not empty and no log, for one
-  /// that another run writes to, and where nothing can be written.
+  /// Errors: InvalidArgument for a file that is not empty and no log, for
+  /// another run's log, and where nothing can be written.
   static optrt::StatusOr<TrainLog> open(const std::string &path,
                                         std::optional<int64_t> loadedStep);
 
   bool isOpen() const { return handle >= 0; }
-  /// What begin() will remove, or what is missing; may be empty.
+  /// The lines to be removed by begin(), or those missing; may be empty.
   const std::string &notice() const { return whatChanges; }
-  /// Removes the lines of steps that will be taken, which are all of them
-  /// without a checkpoint, and half a line that a killed run left.
+  /// Removes the lines of steps to be taken again (all of them without a
+  /// checkpoint), and half a line left by a killed run.
   optrt::Status begin();
 
   /// Adds a line. Unavailable for the first of some that cannot be written.

@@ -61,7 +61,7 @@ void TrainProfile::observe(SessionOptions &options) {
   if (!profile)
     return;
   options.observe = [this](const Rank &rank) { return profile->observe(rank); };
-  // With all that is known, and before what is unfinished is removed.
+  // With all that is known, and before unfinished records are removed.
   options.onStall = [this, onStall = std::move(options.onStall)](
                         const Status &status, bool speaks) {
     (void)finish(status, /*signal=*/0);

@@ -36,7 +36,7 @@ public:
   /// Reads a step's first batch, where that was not done during the one before.
   /// A failure is of this process only.
   optrt::Status prepare(int64_t step);
-  /// Of that batch, which all processes should have read alike.
+  /// Of that batch, for comparison among processes.
   BatchAgreement &agreement() { return reading; }
 
   /// Takes a step whose first batch all processes have read. Collective.
@@ -73,7 +73,7 @@ private:
   const int64_t microbatches;
 
   int64_t step = 0;
-  /// What was read last, for which step, and what became of it.
+  /// The last batch read, its step, and the outcome.
   BatchAgreement reading;
   optrt::HostBatch batch;
   int64_t readFor = 0;

@@ -24,8 +24,8 @@ struct StartingPoint {
   bool goesOn = true;
 };
 
-/// What a run does: what the user has given, otherwise what the loaded
-/// checkpoint says, otherwise the defaults.
+/// What a run does: the user's values, otherwise the loaded checkpoint's,
+/// otherwise the defaults.
 struct TrainingPlan {
   optrt::Hyperparameters hyperparameters;
   uint64_t seed = 0;
@@ -33,10 +33,10 @@ struct TrainingPlan {
   int64_t firstStep = 1;
   /// The data's position before the first step, in sequences.
   int64_t firstPosition = 0;
-  /// The hash of all the data that the loaded checkpoint's run has read, where
-  /// that of this run's was not there to compare.
+  /// The hash of all the data read by the loaded checkpoint's run, where this
+  /// run's was not there to compare.
   std::optional<uint64_t> expectedContents;
-  /// What the user should know of where that came from; may be empty.
+  /// Notes for the user on their origin; may be empty.
   std::vector<std::string> notes;
 
   /// `loaded` is the state in `start` if the run goes on from there, or null.

@@ -68,7 +68,7 @@ static StatusOr<Tuning> openFile(const std::string &path) {
   return known;
 }
 
-/// Adds what was found out to what the file has by now.
+/// Adds the findings to the present contents of the file.
 static Status mergeIntoFile(const std::string &path, Tuning found) {
   OPTRT_ASSIGN_OR_RETURN(FileLock lock, lockFile(path));
   OPTRT_ASSIGN_OR_RETURN(Tuning other, readFile(path));

@@ -20,8 +20,8 @@ namespace optimus_run {
 /// what it does not know is found out and written there by the root process.
 /// Empty for a session that tunes nothing. Collective.
 ///
-/// Errors: those of Session::create(), and InvalidArgument for a file that is
-/// something else, which stays as it is.
+/// Errors: those of Session::create(), and InvalidArgument for a file of
+/// another kind, which stays as it is.
 optrt::StatusOr<std::unique_ptr<optrt::Session>>
 createSession(const optrt::ModelLibrary &library, optrt::World &world,
               optrt::SessionOptions options, const std::string &path);

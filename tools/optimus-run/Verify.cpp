@@ -65,7 +65,7 @@ StatusOr<std::vector<int64_t>> findGradients(const ModelLibrary &library) {
   return gradients;
 }
 
-/// What one library makes of the batch, and what it does to rounding errors.
+/// One library's results for the batch, and its effect on rounding errors.
 struct Computed {
   Gradients exact;
   /// With the parameters moved by one unit in the last place, of as many as
@@ -120,7 +120,7 @@ StatusOr<Computed> computeGradients(const ModelLibrary &library,
     OPTRT_RETURN_IF_ERROR(checkpoint->checkParameters(expectedModel(manifest)));
     OPTRT_RETURN_IF_ERROR(session->loadParameters(*checkpoint, options.seed));
   }
-  // What is dropped out is what a training step drops that reads this batch.
+  // Dropout is the same as in a training step on this batch.
   session->setRandom(options.seed, options.stepIndex + 1);
   OPTRT_ASSIGN_OR_RETURN(std::vector<int64_t> gradients,
                          findGradients(library));

@@ -161,8 +161,8 @@ void optimus_run::printWarnings(const World &world, const Session &session) {
 }
 
 static void prepareForWantOfMemory() {
-  // The C library opens what unwinds the stack when it is first needed, which
-  // may be because no memory is left.
+  // The C library opens its unwinder when first needed, perhaps when no memory
+  // is left.
   void *frame;
   backtrace(&frame, 1);
   // Every thread's heap would reserve 64 MiB of addresses, of which there are
@@ -172,7 +172,7 @@ static void prepareForWantOfMemory() {
     mallopt(M_ARENA_MAX, 1);
 }
 
-/// What a thread of a library's throws, or a function that must not throw.
+/// An exception of a library's thread, or of a function that must not throw.
 [[noreturn]] static void endAfterException() {
   if (!std::current_exception())
     std::abort();

@@ -19,9 +19,9 @@ namespace {
 constexpr int kLayers = 4;
 constexpr int64_t kStream = 10, kCheap = 40, kDear = 40;
 
-/// A stack of layers. Each makes from the stream x a value of an operation that
-/// takes 1 s, from that one of an operation that takes 8 s, and from both the
-/// next x. The backward uses all of them, the last layer first.
+/// A stack of layers. Each layer makes a value from the stream x in 1 s, a
+/// second value from the first one in 8 s, and the next x from both. The
+/// backward uses all of them, the last layer first.
 struct Stack {
   Stack() {
     unsigned x = addValue(0);
@@ -64,8 +64,8 @@ struct Stack {
   std::vector<unsigned> stream, cheap, dear;
 };
 
-// The peak is at the last layer's backward, which has the gradient of its
-// stream and makes another one, besides all that was kept.
+// The peak is at the last layer's backward: the gradient of its stream is
+// there, another one is made, and all kept values are alive.
 constexpr int64_t kAll =
     kLayers * (kCheap + kDear) + (kLayers - 1) * kStream + 2 * kStream;
 

@@ -180,8 +180,7 @@ TEST_P(KernelTest, AttentionAndItsGradients) {
   }
 }
 
-// Positions that nobody sees have no gradient, and what they hold matters to
-// nobody.
+// Unattended positions have no gradient, and their contents do not matter.
 TEST_P(KernelTest, AttentionLeavesPaddingOut) {
   Case x = withLengths(attention_test::makeCase(2, 9, 2, 8, false, 1), {4, 7});
   Case other = x;

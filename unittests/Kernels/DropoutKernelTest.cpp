@@ -60,8 +60,8 @@ struct Part {
   }
 };
 
-// Rows of whole groups, of less than one, that begin anywhere, of padding at
-// the end, and a tensor whose block numbers do not fit 32 bits.
+// Rows of whole groups, of less than one, with any begin, of padding at the
+// end, and a tensor whose block numbers do not fit 32 bits.
 const Part kParts[] = {
     {{2, 3, 128}, {2, 3, 128}, {0, 0, 0}},
     {{2, 3, 64}, {4, 6, 256}, {2, 3, 64}},

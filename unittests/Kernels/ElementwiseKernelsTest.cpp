@@ -136,9 +136,9 @@ TEST_P(KernelTest, GeluAndItsSlope) {
           double s = 1 / (1 + std::exp(-2 * u));
           double du = scale * (1 + 3 * 0.044715 * v * v);
           double rest = 1 / (1 + std::exp(2 * u));
-          // A relative error in 2u of four roundings becomes one of 2u times
-          // that in the exponential, which decays faster than 2u grows where
-          // it matters: |2u|·min(s, 1−s) is below 0.3.
+          // A relative error in 2u of four roundings becomes one of 2u times as
+          // much in the exponential. The exponential decays faster than 2u
+          // grows where it matters: |2u|·min(s, 1−s) is below 0.3.
           double error = 8 + 4 * std::abs(2 * u) * rest;
           expectNear(y[i], v * s, error, std::abs(v) * s + 1e-7,
                      at(rows, cols, i));

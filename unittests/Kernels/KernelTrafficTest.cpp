@@ -89,7 +89,8 @@ TEST_F(KernelTrafficTest, OfRowsCountsEachPass) {
   EXPECT_EQ(traffic.touched, traffic.least);
 }
 
-// A chain touches what its stages touch, but memory has what they pass on once.
+// A chain touches the memory of its stages, but values passed on come from
+// memory once.
 TEST_F(KernelTrafficTest, OfAChainIsThatOfItsStages) {
   Elementwise add = elementwise<AddOp>(&context, {kAll, kAll});
   add.rows = kRows;

@@ -33,9 +33,9 @@ TEST_P(KernelTest, SwigluAndItsGradient) {
         for (size_t i = 0; i < n; ++i) {
           double g = gate[i], s = 1 / (1 + std::exp(-g));
           double rest = 1 / (1 + std::exp(g)), scale = std::abs(dy[i]);
-          // The exponential is clamped to e^88: what should vanish is as large
-          // as 1e4·e^(−88) = 6e-35 times up and dy, which roundings of 1e-25
-          // cover.
+          // The exponential is clamped to e^88: instead of 0 the result is as
+          // large as 1e4·e^(−88) = 6e-35 times up and dy, covered by roundings
+          // of 1e-25.
           expectNear(y[i], g * s * up[i], 10, std::abs(g * s * up[i]) + 1e-25,
                      at(rows, cols, i));
           expectNear(dup[i], dy[i] * g * s, 10, scale * std::abs(g * s) + 1e-25,

@@ -38,8 +38,8 @@ class _Parser(arguments.Parser):
         self.needed: List[argparse.Action] = []
 
     def need(self, flag: str, **settings) -> None:
-        """An option that must be given. It is checked after unknown ones, which
-        may be what was meant for it."""
+        """An option that must be given. It is checked after unknown options, since one
+        of these may be a misspelt one."""
         self.needed.append(self.add_argument(flag, **settings))
 
 

@@ -92,7 +92,7 @@ class _Block:
         self._model = model
         self._config = config
         self._normal = Init.normal(config.init_std)
-        # GPT-2 starts what feeds the residual stream smaller, so that its
+        # GPT-2 initialises the weights into the residual stream smaller, so that its
         # variance does not grow with the 2 * layers terms added to it.
         self._scaled = Init.normal(config.init_std / math.sqrt(2 * config.layers))
 

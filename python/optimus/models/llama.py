@@ -8,8 +8,8 @@
 """Llama with Hugging Face's parameter names, shapes and element order.
 
 RMS norms, rotary position embedding, grouped-query attention and a gated
-feed-forward part; no biases. Published linear weights are [out, in]; they are
-that here too, and the products transpose them, so that no element ever moves.
+feed-forward part; no biases. Published linear weights are [out, in]; ours are too, and
+the products transpose them, so that no element ever moves.
 """
 
 from typing import NamedTuple
@@ -121,8 +121,8 @@ class _Block:
 
     def _attention(self, y: Value, residual: Value) -> Value:
         c, model = self._config, self._model
-        # Heads of keys and values, which are what is sharded, come first: heads of
-        # queries lie in the published order, group by group.
+        # Heads of keys and values come first, since they are sharded: heads of queries
+        # lie in the published order, group by group.
         groups, queries = ("kv_heads", c.kv_heads), ("queries", c.group)
         channels, hidden = ("head_dim", c.head_dim), ("hidden", c.hidden)
         q = self._linear("q_proj", y, [groups, queries, channels], [hidden])

@@ -106,9 +106,8 @@ def build(config: Config) -> LossFunction:
 
 
 def _block(model: LossFunction, c: Config, x: Value) -> Value:
-    """One transformer layer. The two products that lead back to the residual
-    stream are added first, so that where they are partial sums, one reduction
-    serves both."""
+    """One transformer layer. The two products into the residual stream are added first,
+    so that one reduction serves both if they are partial sums."""
     to_attention = to_ffn = _norm(model, c, "input_layernorm", x)
     if c.norms == 2:
         to_ffn = _norm(model, c, "post_attention_layernorm", x)

@@ -5,21 +5,21 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Reads what `optimus-run … --profile FILE` wrote: `optimus-report`.
+"""Reads profiles of `optimus-run … --profile FILE`: `optimus-report`.
 
     database    SQLite files, and tables in them as arrays
     profile     checks profiles, and gives their calls one after another
-    events      what happened to memory in one call
+    events      the history of memory in one call
     intervals   how long blocks lie idle between two accesses
     memory      all figures of `memory`, call by call
-    swaps       what moving a block to the host and back could hide
+    swaps       the bytes that a move to the host and back could save
     queues      all figures of `timeline`, call by call
     runs        the files of one run, together
-    window      some steps of one rank, in full: what pages and exports have
+    window      some steps of one rank, in full, for pages and exports
     summary     the memory report in a terminal; `page` and `figures`: as a page
     timeline    the timeline report, in a terminal and as a page
-    html        pages that stand by themselves, with *.js and page.css
-    exports     what other tools read
+    html        self-contained pages, with *.js and page.css
+    exports     files for other tools
     text        numbers and tables for people
 
 Times are nanoseconds, sizes and addresses bytes, unless a name says otherwise.

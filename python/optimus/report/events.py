@@ -18,7 +18,7 @@ import numpy as np
 from optimus.report.profile import NOT_MEASURED, Blocks, Call
 
 READ, WRITE, BOTH = 1, 2, 3
-# At one time, what is freed makes room for what is made.
+# At one time, freed memory makes room for new blocks.
 FREE, MALLOC, ACCESS = 0, 1, 2
 
 
@@ -92,8 +92,8 @@ def changes(alive: Lives, blocks: Blocks) -> Changes:
 
 
 def in_order(touched: TimedAccesses, alive: Lives) -> np.ndarray:
-    """One number for each event of a call, in order of time: which block, and what
-    was done to it. A block's number stands for its size too."""
+    """One number for each event of a call, in order of time: the block and the event. A
+    block's number stands for its size too."""
     time = np.concatenate([alive.malloc, touched.begin, alive.free])
     rank = np.repeat(
         [MALLOC, ACCESS, FREE], [len(alive[0]), len(touched[0]), len(alive[0])]

@@ -51,7 +51,7 @@ def live_bytes(memory: Memory, alive: events.Lives) -> Tuple[np.ndarray, np.ndar
 
 
 def thinned(time: np.ndarray, total: np.ndarray, most: int) -> np.ndarray:
-    """Indices of at most `most` moments: of each stretch that with most bytes, so
+    """Indices of at most `most` moments: the moment with most bytes of each stretch, so
     that no peak is lost."""
     if len(time) <= most:
         return np.arange(len(time))

@@ -66,8 +66,8 @@ def page(
     scripts: Sequence[str],
     data: dict,
 ) -> str:
-    """`what` says what the page shows of the window's file, `scripts` are files beside
-    this one, `data` what they call `data`."""
+    """`what` describes the page's part of the window's file, `scripts` are files beside
+    this one, `data` is the scripts' `data`."""
     choice, profile = window.choice, window.profile
     subtitle = "Rank %d, steps %d to %d%s of %s."
     subtitle %= choice.rank, choice.first, choice.last, what, profile.path

@@ -149,7 +149,7 @@ def computing(call: Call, works: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
 
 
 def union(begin: np.ndarray, end: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-    """Spans that may overlap, as spans that do not, in order."""
+    """Spans with overlaps, as spans without, in order."""
     order = np.argsort(begin, kind="stable")
     begin, latest = begin[order], np.maximum.accumulate(end[order])
     apart = begin[1:] > latest[:-1]

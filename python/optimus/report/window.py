@@ -115,7 +115,7 @@ def profile_of(profiles: Sequence[Profile], rank: int) -> Profile:
 
 
 class Window:
-    """A watcher of Memory.gather that keeps what was chosen."""
+    """A watcher of Memory.gather that keeps the chosen steps."""
 
     def __init__(self, profile: Profile, choice: Choice):
         self.profile = profile

@@ -41,7 +41,7 @@ protected:
     StatusOr<std::string> asked = parse(app, std::move(arguments), rules);
     return asked.ok() ? *asked : asked.status().message();
   }
-  /// The first line of a message, which the second follows that names help.
+  /// The first line of a message; the second is the reference to help.
   std::string refuse(std::vector<std::string> arguments,
                      const Rules &rules = {}) {
     StatusOr<std::string> asked = parse(app, std::move(arguments), rules);
@@ -81,7 +81,7 @@ TEST_F(ParserTest, ListsTakeOneValueATime) {
 }
 
 TEST_F(ParserTest, UnknownOptionsComeFirst) {
-  // Not that INPUT is missing, nor that the count is wrong.
+  // Neither the missing INPUT nor the wrong count is mentioned.
   EXPECT_EQ(refuse({"--count=0", "--reprot"}),
             "unknown option '--reprot'; did you mean '--report'?");
   EXPECT_EQ(refuse({"--msh=row:2"}),

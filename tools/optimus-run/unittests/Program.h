@@ -29,8 +29,8 @@ Outcome runProgram(const std::string &arguments,
 Outcome runShell(const std::string &script);
 
 /// Starts optimus-run as above, waits until `file` has a line, sends the signal
-/// to the process whose number is in `pidFile`, or where that is empty to
-/// optimus-run, and waits for the end.
+/// to the process numbered in `pidFile`, or without a file to optimus-run, and
+/// waits for the end.
 Outcome signalProgram(const std::string &arguments, int signal,
                       const std::string &file, const std::string &launcher = "",
                       const std::string &pidFile = "");

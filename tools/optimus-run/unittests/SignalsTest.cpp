@@ -23,7 +23,7 @@ protected:
            " --steps 1000000 --overwrite --save " + path("ck") +
            " --log-json " + path("log");
   }
-  /// Checks that what was saved is the last step that was logged.
+  /// Checks that the saved step is the last one logged.
   void expectSaved() {
     auto checkpoint = optrt::Checkpoint::open(path("ck"));
     ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();

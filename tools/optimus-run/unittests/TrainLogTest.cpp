@@ -114,7 +114,7 @@ TEST_F(TrainLogTest, ARunThatGoesOnKeepsTheLinesUpToItsCheckpoint) {
   put(lines(1, 3) + line(4).substr(0, 9));
   EXPECT_EQ(write(3, {4}), "");
   EXPECT_EQ(get(), lines(1, 4));
-  // What a machine that went down leaves.
+  // The remains after a machine went down.
   put(lines(1, 3) + std::string(50, '\0'));
   write(3, {4});
   EXPECT_EQ(get(), lines(1, 4));

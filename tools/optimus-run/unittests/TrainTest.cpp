@@ -151,7 +151,7 @@ TEST_F(Train, ASignalEndsTheRunAfterAStep) {
                                      std::to_string(step) +
                                      " of 1000000; go "
                                      "on with --load"));
-  // What it saved is what a run of so many steps comes to.
+  // Its checkpoint equals that of a run of so many steps.
   ASSERT_EQ(runProgram(start + "--steps " + std::to_string(step) + " --save " +
                        path("whole"))
                 .code,

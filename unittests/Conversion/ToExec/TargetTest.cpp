@@ -104,8 +104,8 @@ protected:
     return result;
   }
 
-  /// Expects that both targets compute the same, one of them without rows that
-  /// lie apart.
+  /// Expects the same results on both targets, one of them without strided
+  /// rows.
   void expectSame(StringRef program) {
     func::FuncOp function = lower(program, "cpu");
     ASSERT_TRUE(function);
@@ -283,7 +283,7 @@ TEST_F(TargetTest, PacksGatheredAndScatteredRows) {
     })");
 }
 
-// Panels that are columns of what their owner holds.
+// Panels that are columns of their owner's shard.
 TEST_F(TargetTest, PacksBroadcastAndReducedPanels) {
   expectSame(R"(
     #x = #ccl.local<[8, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>

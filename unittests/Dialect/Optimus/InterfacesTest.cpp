@@ -100,8 +100,8 @@ TEST_F(Interfaces, KnowTheTablesOfTokens) {
                                    "optimus.head_loss_grad"}));
 }
 
-// The axes over which the vocabulary of a head is sharded, of h, the table and
-// the targets that lie as given.
+// The axes over which a head's vocabulary is sharded, for h, the table and the
+// targets with the given shardings.
 std::string shardVocabulary(llvm::StringRef shardings) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   context.loadDialect<OptimusDialect, func::FuncDialect>();

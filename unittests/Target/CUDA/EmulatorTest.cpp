@@ -35,8 +35,8 @@ Floats count(size_t n) {
   return values;
 }
 
-/// Takes a line out of the code, the one of that number of those that have both
-/// texts; fails without it.
+/// Takes the line of this number, among the lines with both texts, out of the
+/// code; fails without it.
 void dropLine(std::string &ir, llvm::StringRef text, llvm::StringRef other = "",
               int number = 0) {
   for (size_t begin = 0; begin < ir.size();) {

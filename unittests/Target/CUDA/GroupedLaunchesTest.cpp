@@ -159,8 +159,8 @@ TEST(Pieces, SayWhatTheyTouch) {
   ASSERT_TRUE(succeeded(again)) << message;
   EXPECT_EQ(again->getParameters(&context), parameters);
 
-  // Kernels that are not alike, one that writes what all have, and two operands
-  // that are one where the kernel does not work in place.
+  // Unlike kernels, a kernel that writes a buffer shared by all, and two
+  // operands in one buffer though the kernel does not work in place.
   Grouped other = grouped;
   other.pieces[1] = kernels.step<SgdOp>(4, /*decay=*/true);
   Grouped written = grouped;

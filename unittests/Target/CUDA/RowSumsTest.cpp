@@ -28,7 +28,7 @@ namespace {
 constexpr int64_t kTogether = 32;
 
 /// What follows a product in the backward of a norm: the gradients of gain and
-/// shift, that of rows, which takes the place of dy, and that of a bias.
+/// shift, the gradient of rows, in place of dy, and the gradient of a bias.
 struct NormBackward {
   NormBackward(int64_t rows, int64_t n)
       : params{rows, n}, grad{rows, n, /*residual=*/true}, bias{rows, n},
@@ -109,7 +109,7 @@ TEST(RowSums, AreThoseOfTheKernelsAlone) {
   }
 }
 
-// What makes dY with what sums it, where elements are rows.
+// The producer of dY together with its sums, where elements are rows.
 TEST(RowSums, SumWhatElementsMake) {
   const int64_t rows = 40, n = 24;
   EmulatedKernels kernels;
