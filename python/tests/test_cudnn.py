@@ -55,7 +55,7 @@ class Case:
 @pytest.mark.parametrize("mesh", list(MESHES))
 @pytest.mark.parametrize("family", list(FAMILIES))
 def test_trains_as_our_attention_does(tools, session, tokens, tmp_path, family, mesh):  # noqa: F811
-    """Within what rounding explains, which `verify` derives from the program for the
+    """Within the bounds on rounding, which `verify` derives from the program for the
     loss and each gradient: twice, once for each of the two."""
     model = FAMILIES[family]
     cpu = tools.library(model, None, "serial", *BF16)

@@ -33,8 +33,8 @@ public:
   /// placement there are no arenas, and the device is done with a command when
   /// it was put on a queue.
   ///
-  /// With `queued`, collectives are put on a GPU's queues: kinds that the other
-  /// back-ends lack are allowed, and so are groups that start together.
+  /// With `queued`, collectives are put on a GPU's queues: kinds unknown to the
+  /// other back-ends are allowed, and so are groups that start together.
   ///
   /// Errors: Unavailable where a command is not for a processor.
   static StatusOr<BoundProgram>

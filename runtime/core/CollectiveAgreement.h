@@ -18,9 +18,8 @@
 namespace optrt {
 
 /// Checks that the ranks of all processes start common collectives in the same
-/// order in these functions, which every process has: each has opened a library
-/// of its own. Processes send digests, and lists only where these differ.
-/// Collective.
+/// order in these functions of every process: each has opened a library of its
+/// own. Processes send digests, and lists only where these differ. Collective.
 ///
 /// Errors, the same in every process: InvalidArgument with the first collective
 /// in which two ranks differ.

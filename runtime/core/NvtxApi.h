@@ -9,8 +9,8 @@
 // NVTX is a protocol between a program and the library of a tool that listens,
 // as NVIDIA's headers nvtx3 speak it: the tool's library asks for tables of
 // function pointers and fills in those that it listens to. The part of it for a
-// program that pushes and pops ranges is declared here, so that the runtime is
-// built where there is no toolkit; ApiTest.cpp of the device for GPUs holds it
+// program that pushes and pops ranges is declared here, so the runtime is built
+// where there is no toolkit; ApiTest.cpp of the device for GPUs holds it
 // against the headers where these are.
 //
 //===----------------------------------------------------------------------===//

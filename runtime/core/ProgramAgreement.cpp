@@ -75,7 +75,7 @@ Status checkSpaces(const Manifest &manifest, const ProgramTableT &table) {
 }
 
 /// Checks that the buffers bound by the calls of a sequence exist with the same
-/// sizes, and that no call gets a written buffer twice.
+/// sizes, and looks for written buffers given twice to a call.
 Status checkSequence(const Manifest &manifest, const ProgramTableT &table,
                      const SequenceT &sequence) {
   const std::vector<MemorySpace> spaces = spacesOf(manifest, table);

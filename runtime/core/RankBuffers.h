@@ -76,7 +76,7 @@ public:
   /// Reads this rank's part of a saved buffer.
   Status load(int64_t buffer, const Checkpoint &checkpoint);
   /// `count` elements of the shard of an f32 buffer from `begin` on: where they
-  /// lie or, where host code cannot read that, in the window, which is read
+  /// lie or, where host code cannot read there, in the window, which is read
   /// again for elements outside of it. Cheap where offsets ascend.
   StatusOr<const float *> elements(int64_t buffer, int64_t begin, int64_t count,
                                    ShardWindow &window) const;

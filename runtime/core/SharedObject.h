@@ -15,16 +15,16 @@ namespace optrt {
 
 class ElfFile;
 
-/// Checks that dlopen of a file runs nothing: it loads what the file names, and
-/// calls its functions before it returns. So the file must be for this kind of
-/// processor and self-contained:
+/// Checks that dlopen of a file runs nothing: it loads the libraries named in
+/// the file, and calls its functions before it returns. So the file must be for
+/// this kind of processor and self-contained:
 ///
-/// * it needs no other library (DT_NEEDED and what else makes the loader open
-///   one),
-/// * it has no function that loading or unloading calls (DT_INIT,
+/// * it needs no other library (DT_NEEDED and the other tags that make the
+///   loader open one),
+/// * it has no function called by loading or unloading (DT_INIT,
 ///   DT_INIT_ARRAY, DT_PREINIT_ARRAY, their DT_FINI counterparts, and
 ///   resolvers of IFUNC symbols),
-/// * every symbol that a relocation names is its own,
+/// * every symbol of its relocations is its own,
 /// * relocations write to its own writable segments, and no segment or stack is
 ///   made executable for them.
 ///

@@ -35,8 +35,8 @@ std::string optrt::describe(const optrt_attention_desc &d) {
 
 namespace {
 
-/// Checks that a matrix, whose sizes are not negative, has the described
-/// layout, and that its end can be computed.
+/// Checks the layout of a matrix with sizes not negative, and that its end can
+/// be computed.
 template <typename Desc>
 Status checkMatrix(const Desc &d, const char *name, int64_t rows, int64_t cols,
                    int64_t ld) {

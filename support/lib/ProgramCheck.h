@@ -49,14 +49,14 @@ Status checkReduction(const CommandContext &context, const CommandT &command);
 Status checkCommand(const CommandContext &context, uint32_t number);
 
 /// Checks that queues, edges and waits order any two commands on the same
-/// memory, one of them writing, and that waits and groups are whole. All
+/// memory, one of them writing, and the completeness of waits and groups. All
 /// commands have been checked.
 Status checkOrder(const TargetT &target, const ProgramTableT &table,
                   const FunctionT &function, const Mesh &mesh);
 
 /// Checks that buffers alive at once are apart and, if the function lists any,
-/// that accesses to arenas lie in live buffers. All commands have been checked,
-/// and each buffer by itself.
+/// contain all accesses to arenas during their lives. All commands have been
+/// checked, and each buffer by itself.
 Status checkLifetimes(const TargetT &target, const ProgramTableT &table,
                       const FunctionT &function, const Mesh &mesh);
 
@@ -72,8 +72,8 @@ Status checkMessages(const TargetT &target, const std::string &function,
 /// Checks that every wait for an earlier call has a call with its start.
 Status checkCarried(const ProgramTableT &table);
 
-/// Checks that a sequence calls existing functions, and that every rank waits
-/// for all its starts and nothing else. All functions have been checked.
+/// Checks that a sequence calls existing functions, and every rank waits for
+/// all its starts and nothing else. All functions have been checked.
 Status checkSequence(const SequenceT &sequence, const TargetT &target);
 
 } // namespace optimus_support::program

@@ -265,8 +265,8 @@ private:
                : MemorySpace::Device;
   }
 
-  /// Checks that written memory is writable, and that only copies reach memory
-  /// other than the device's.
+  /// Checks that written memory is writable, and only copies reach memory other
+  /// than the device's.
   Status checkWrites() const {
     for (const Touch &touch : touchesOf(function, command, mesh)) {
       const Region &region = touch.region;

@@ -47,8 +47,8 @@ TEST(BFloat16, LargeNumbersBecomeInfiniteAndNaNStays) {
   float most = std::numeric_limits<float>::max();
   EXPECT_EQ(fromBFloat16(toBFloat16(most)), INFINITY);
   EXPECT_EQ(fromBFloat16(toBFloat16(-most)), -INFINITY);
-  // A NaN whose high bits alone would be infinity, and one that an addition
-  // would turn into zero.
+  // A NaN whose high bits alone would be infinity, and another, turned into
+  // zero by an addition.
   for (uint32_t bits : {0x7F800001u, 0xFF800001u, 0x7FFFFFFFu, 0xFFFFFFFFu})
     EXPECT_TRUE(
         std::isnan(fromBFloat16(toBFloat16(std::bit_cast<float>(bits)))));

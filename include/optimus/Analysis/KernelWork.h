@@ -36,9 +36,9 @@ struct KernelWork {
 };
 
 /// Counts in the kernel that a launch runs; nothing where it is not built yet.
-/// A number that depends on the rank, or the extent of a loop that depends on
-/// the data, is taken as large as an iteration's part of the largest buffer. Of
-/// two branches, the one with more computation counts.
+/// A rank-dependent number, or the extent of a loop that depends on the data,
+/// is taken as large as an iteration's part of the largest buffer. Of two
+/// branches, the one with more computation counts.
 KernelWork getKernelWork(exec::LaunchOp launch);
 
 /// Of its buffers, those whose elements it reads along columns of a matrix:

@@ -11,12 +11,12 @@
 // ranks of the module's mesh in one process, reductions in rank order. It
 // shares no code with the lowering.
 //
-// After every operation it also checks, and fails with an error on the
-// operation where it does not hold, that
-//  * ranks that hold the same part of a value hold the same bits;
-//  * padding contributes nothing to what is summed over it;
-//  * the operation on parts means what it says on whole tensors: the results
-//    put together are those of the operation on its operands put together.
+// After every operation it also checks the following, and fails with an error
+// on the operation otherwise:
+//  * ranks with the same part of a value hold the same bits;
+//  * padding contributes nothing to sums over it;
+//  * the operation on parts has its meaning on whole tensors: the results put
+//    together are those of the operation on its operands put together.
 //
 //===----------------------------------------------------------------------===//
 

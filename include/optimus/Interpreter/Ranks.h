@@ -86,7 +86,7 @@ private:
   llvm::DenseMap<Value, SmallVector<Tensor>> values;
 };
 
-/// Checks that the mesh has the axes named by a value's type and that their
+/// Checks that the mesh has the axes named by a value's type, and whether their
 /// parts make up the whole. Errors go to `op`.
 LogicalResult checkEncoding(Operation *op, Type type, const Ranks &ranks);
 

@@ -14,7 +14,7 @@
 //   dQ = T K / sqrt(headDim),  dK = T^T Q / sqrt(headDim)
 //
 // A gradient takes two launches: one for queries, which also writes delta, and
-// one for keys and values, which reads it.
+// one for keys and values, with delta as input.
 //
 // q, k and v, and their gradients, may be parts of one tensor. What is given
 // begins with the part's first element and has as many as are needed:

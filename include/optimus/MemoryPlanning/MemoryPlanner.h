@@ -111,7 +111,7 @@ struct Plan {
 };
 
 /// The problem with the ranges as the caller gave them, if any: a negative
-/// size, an upper before the lower, an alignment that is no power of two, an id
+/// size, an upper before the lower, an alignment not a power of two, an id
 /// given twice, sizes that overflow, gaps out of order, fixed offsets off the
 /// alignment or with overlapping buffers. plan() and lowerBound() need ranges
 /// that pass.

@@ -86,9 +86,8 @@ static void expandBFloat16(ModuleOp module) {
   walkAndApplyPatterns(module, std::move(patterns));
 }
 
-/// Loads and stores bf16 as integers. On vectors of it with a number of lanes
-/// that is no power of two, LLVM would go through f32, by a call of that
-/// function.
+/// Loads and stores bf16 as integers. On vectors of it whose number of lanes is
+/// no power of two, LLVM would go through f32, by a call of its function.
 static void moveBFloat16AsIntegers(ModuleOp module) {
   auto getIntegers = [](Type type) -> Type {
     if (!getElementTypeOrSelf(type).isBF16())

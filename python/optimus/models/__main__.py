@@ -27,7 +27,7 @@ FLAGS = {
     "vocabulary": "--vocab",
     "epsilon": "--norm-eps",
 }
-"""Flags that are not called as the member of a Config that they set."""
+"""Flags with another name than their member of a Config."""
 
 
 class _Parser(arguments.Parser):

@@ -43,9 +43,9 @@ class Config(NamedTuple):
     dropout: float = 0.0
     """Of the embeddings and of what enters the residual stream."""
     mask_token: Optional[int] = None
-    """What stands for a hidden token; the vocabulary's last one if absent."""
+    """The token in the place of a hidden one; the vocabulary's last one if absent."""
     pad_token: int = 0
-    """What fills the end of a sequence that is shorter."""
+    """The token at the end of a shorter sequence."""
 
     @property
     def ffn_width(self) -> int:

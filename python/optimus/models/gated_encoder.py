@@ -48,9 +48,9 @@ class Config(NamedTuple):
     """Tokens whose logits exist at one time."""
     init_std: float = 0.02
     mask_token: Optional[int] = None
-    """What stands for a hidden token; the vocabulary's last one if absent."""
+    """The token in the place of a hidden one; the vocabulary's last one if absent."""
     pad_token: int = 0
-    """What fills the end of a sequence that is shorter."""
+    """The token at the end of a shorter sequence."""
 
     @property
     def mask(self) -> int:

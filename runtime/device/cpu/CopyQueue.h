@@ -19,7 +19,7 @@
 
 namespace optrt {
 
-/// A thread that runs tasks in order, beside the thread that hands them over.
+/// A thread that runs tasks in order, beside the thread of their producer.
 /// After a failure it does nothing more until drain() has told of it.
 class CopyQueue {
 public:

@@ -157,7 +157,7 @@ private:
   void share();
   void leave();
   /// Where each command is waited for: ranks that share a GPU take turns, so
-  /// that each sees the errors of its own command, and wait when it is put.
+  /// each sees the errors of its own command, and wait when it is put.
   std::unique_lock<std::mutex> takeTurn() const;
   Status settle(Queue queue);
   /// What the GPU ended with, if anything did; no call succeeds after that.

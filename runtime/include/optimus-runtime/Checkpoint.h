@@ -13,11 +13,11 @@
 //                          model-0000i-of-0000n.safetensors and
 //                          model.safetensors.index.json
 //   optimizer.safetensors  exp_avg.NAME and exp_avg_sq.NAME
-//   state.json             step, seed, data position, order, what the data
-//                          was, hyperparameters, model hash, and size and
+//   state.json             step, seed, data position, order, identity of
+//                          the data, hyperparameters, model hash, and size and
 //                          XXH64 of every other file
 //
-// It does not depend on the mesh that wrote it. Writing is atomic: whenever the
+// It does not depend on its writer's mesh. Writing is atomic: whenever the
 // writer is killed, the folder holds the old or the new checkpoint, whole.
 //
 //===----------------------------------------------------------------------===//

@@ -89,9 +89,9 @@ enum { OPTRT_SUM = 0, OPTRT_MAX = 1 };
 ///  all_to_all      src [outer,n*inner] -> dst [outer,n*inner], rank r's block
 ///                  being block r of rank s's src at block s of its dst
 ///  send            src [outer,inner] -> the receive of the rank `root`
-///  receive         what the rank `root` sends -> dst [outer,inner]
+///  receive         the send of the rank `root` -> dst [outer,inner]
 ///
-/// The last three only back-ends know that put collectives on GPUs' queues.
+/// Only back-ends that put collectives on GPUs' queues know the last three.
 /// src may equal dst for all_reduce (in place) and on the root of a broadcast
 /// or reduce (then its own data does not move). On ranks other than the root,
 /// src of a broadcast and dst of a reduce are ignored and may be null.

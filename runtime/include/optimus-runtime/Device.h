@@ -201,8 +201,8 @@ public:
   /// them.
   virtual Status synchronize() = 0;
   /// Advice for a failure that may be of any work put on a queue since the host
-  /// waited last, not of the call that returned it: how to make the device
-  /// report at once. Empty where calls tell of themselves.
+  /// waited last, not only of the failed call: how to make the device report at
+  /// once. Empty where calls tell of themselves.
   virtual std::string adviceOnLateFailure() const { return {}; }
   /// Runs host code in a queue's order: moving tensors of devices with memory
   /// it can address.

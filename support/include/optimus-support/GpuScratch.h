@@ -17,8 +17,8 @@ namespace optimus_support {
 /// for cuBLASLt on Hopper.
 inline constexpr int64_t kGpuWorkspaceBytes = int64_t(32) << 20;
 
-/// The latest generation of GPUs (that of sm_90) whose deterministic gradient
-/// cuDNN finds by itself. On later ones an engine has to be named for it.
+/// The latest generation of GPUs (sm_90) whose deterministic gradient cuDNN
+/// finds by itself. On later ones an engine has to be named for it.
 inline constexpr int kLatestDeterministicGpu = 9;
 
 /// An attention as cuDNN is asked for it.

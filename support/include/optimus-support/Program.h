@@ -118,7 +118,7 @@ SequenceT &addSequence(ProgramsT &programs, std::string name,
 const SequenceT *findSequence(const ProgramsT &programs, std::string_view name);
 
 /// Arithmetic that a call of the command takes; 0 for commands that only move
-/// data, and for kernels, whose work the table does not know.
+/// data, and for kernels, with work unknown to the table.
 double countFlops(const CommandT &command);
 /// Bytes of the regions that a command reads and writes.
 int64_t countBytes(const CommandT &command);

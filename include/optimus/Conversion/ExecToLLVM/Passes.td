@@ -23,7 +23,7 @@ def ExecToLLVMPass : Pass<"optimus-exec-to-llvm", "::mlir::ModuleOp"> {
       wrapper with the type of `optrt_kernel` unpacks its arguments;
     * `optimus_model_query` checks the version and returns the
       model: the tables, their kernels, and the manifest, which is the text of
-      the module attribute `exec.manifest`, empty where that is absent.
+      the module attribute `exec.manifest`, empty without one.
 
     Where the target is a device with code of its own, kernels have no function here:
     their entries say by what name, with how many threads and for how many iterations a

@@ -29,7 +29,7 @@ static SmallVector<StringRef> dropSingle(SmallVector<StringRef> axes,
   return axes;
 }
 
-/// Checks that a result holds partial sums over exactly the axes that shard
+/// Checks that a result holds partial sums over exactly the sharding axes of
 /// targets.
 static LogicalResult expectPartialSum(Operation *op, StringRef label,
                                       StringRef name, Value value,

@@ -48,8 +48,8 @@ private:
   Quality measure(ArrayRef<unsigned> candidate);
   /// The buffers alive where most are, the largest first.
   std::vector<unsigned> listAtPeak(int64_t peakPosition) const;
-  /// The nodes to move behind the peak so that a buffer is not there yet, or
-  /// before it so that it is gone; nothing where that cannot be.
+  /// The nodes to move behind the peak for a buffer to be not there yet, or
+  /// before it for the buffer to be gone; nothing where that cannot be.
   std::vector<unsigned> collectLater(unsigned buffer, int64_t peak) const;
   std::vector<unsigned> collectEarlier(unsigned buffer, int64_t peak) const;
   /// With these nodes right behind, or right before, a position.

@@ -25,8 +25,8 @@ using namespace mlir::optimus;
 
 namespace {
 
-/// Builds `@train_step`, whose body begins with `@grad`'s, or `@update`, whose
-/// arguments are the results of `@grad`.
+/// Builds `@train_step`, whose body begins with `@grad`'s, or `@update`, with
+/// the results of `@grad` as arguments.
 class UpdateBuilder {
 public:
   UpdateBuilder(LossFunction loss, func::FuncOp grad, StepBuffers buffers,

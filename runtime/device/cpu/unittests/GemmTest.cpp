@@ -34,8 +34,8 @@ std::vector<float> randomValues(size_t count, std::mt19937 &random) {
   return values;
 }
 
-/// Vectors that end with the descriptor's last element, so that a sanitizer
-/// sees every access beyond.
+/// Vectors that end with the descriptor's last element: a sanitizer sees every
+/// access beyond.
 Operands operandsFor(const optrt_gemm_desc &d, std::mt19937 &random) {
   auto reach = [](int64_t rows, int64_t cols, int64_t ld) {
     return (rows - 1) * ld + cols;

@@ -75,10 +75,9 @@ def Optimus_Dialect : Dialect {
       with an integer `version`, a string `hash`, and the dictionaries `facts` and
       `incidental`. `--optimus-record-function` writes it.
     * (A12) there are no other attributes whose names begin with `optimus.`.
-    * (A13) `optimus.binding` does not stand beside `optimus.param`, which is
-      short for the buffer of a parameter, nor beside `optimus.init`, which
-      belongs to a parameter; nor on a result with a donated buffer, which is
-      the argument's.
+    * (A13) `optimus.binding` does not stand beside `optimus.param`, short for
+      the buffer of a parameter, nor beside `optimus.init`, which belongs to a
+      parameter; nor on a result with a donated buffer, which is the argument's.
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasOperationAttrVerify = 1;
