@@ -99,8 +99,9 @@ static LogicalResult expectClose(Operation *op, const Twine &name,
   return error << "] is " << found[worst] << "; expected " << expected[worst];
 }
 
-LogicalResult mlir::optimus::checkMeaning(Operation *op, const Ranks &ranks,
-                                          ArrayRef<Tensor> expected) {
+LogicalResult mlir::optimus::checkSerialSemantics(Operation *op,
+                                                  const Ranks &ranks,
+                                                  ArrayRef<Tensor> expected) {
   for (auto [index, result] : llvm::enumerate(op->getResults()))
     if (failed(expectClose(op, "result " + Twine(index), ranks.assemble(result),
                            expected[index], getNarrowing(result, ranks))))

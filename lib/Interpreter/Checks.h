@@ -26,8 +26,8 @@ LogicalResult checkPadding(Operation *op, StringRef name, Value value,
 
 /// Checks the results of `op`, put together, against what the same operation
 /// gives on its whole operands.
-LogicalResult checkMeaning(Operation *op, const Ranks &ranks,
-                           ArrayRef<Tensor> expected);
+LogicalResult checkSerialSemantics(Operation *op, const Ranks &ranks,
+                                   ArrayRef<Tensor> expected);
 
 /// Checks that a collective has not changed its global value.
 LogicalResult checkIdentity(Operation *op, const Ranks &ranks);

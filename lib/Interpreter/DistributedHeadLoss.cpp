@@ -124,7 +124,7 @@ private:
     }
   }
 
-  /// The serial meaning.
+  /// The serial semantics.
   LogicalResult checkAgainstWhole() {
     SmallVector<Tensor> operands;
     for (Value operand : op->getOperands())
@@ -139,7 +139,7 @@ private:
       expected.append({std::move(whole->dh), std::move(whole->dtable)});
     if (op->getNumResults() > 4)
       expected.push_back(std::move(whole->dbias));
-    return checkMeaning(op, ranks, expected);
+    return checkSerialSemantics(op, ranks, expected);
   }
 
   Op op;

@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A distributed product is executed by its meaning: the whole, padded operands
-// are multiplied and each rank gets its part. The panels of the stationary form
-// would give the same: this follows from the shardings of the three tensors,
-// checked by the operation's verifier.
+// A distributed product is executed by its serial semantics: the whole, padded
+// operands are multiplied and each rank gets its part. The panels of the
+// stationary form would give the same: this follows from the shardings of the
+// three tensors, checked by the operation's verifier.
 //
 //===----------------------------------------------------------------------===//
 

@@ -95,7 +95,7 @@ InFlightDiagnostic Frame::emitError() const {
 }
 
 LogicalResult mlir::optimus::interpretLocally(Operation *op, Ranks &ranks,
-                                              bool hasMeaning,
+                                              bool hasSerialSemantics,
                                               LocalFunction run) {
   SmallVector<SmallVector<Tensor>> parts(op->getNumResults());
   for (int64_t rank = 0; rank < ranks.getNumRanks(); ++rank) {
@@ -107,7 +107,7 @@ LogicalResult mlir::optimus::interpretLocally(Operation *op, Ranks &ranks,
   }
   for (auto [result, tensors] : llvm::zip_equal(op->getResults(), parts))
     ranks.set(result, std::move(tensors));
-  if (!hasMeaning || ranks.getNumRanks() == 1)
+  if (!hasSerialSemantics || ranks.getNumRanks() == 1)
     return success();
 
   SmallVector<Tensor> operands;
@@ -116,5 +116,5 @@ LogicalResult mlir::optimus::interpretLocally(Operation *op, Ranks &ranks,
   Frame whole(op, operands);
   if (failed(run(whole)))
     return failure();
-  return checkMeaning(op, ranks, whole.getResults());
+  return checkSerialSemantics(op, ranks, whole.getResults());
 }

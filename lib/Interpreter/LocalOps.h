@@ -12,7 +12,7 @@
 //   static LogicalResult run(AddOp op, Frame &frame);
 //
 // which computes the results of one rank; the same function on whole tensors
-// is the operation's serial meaning, against which the ranks' results, put
+// is the operation's serial semantics, against which the ranks' results, put
 // together, are checked.
 //
 //===----------------------------------------------------------------------===//
@@ -61,9 +61,9 @@ private:
 using LocalFunction = llvm::function_ref<LogicalResult(Frame &)>;
 
 /// Executes an operation on each rank, then compares with whole tensors unless
-/// `hasMeaning` is false.
-LogicalResult interpretLocally(Operation *op, Ranks &ranks, bool hasMeaning,
-                               LocalFunction run);
+/// `hasSerialSemantics` is false.
+LogicalResult interpretLocally(Operation *op, Ranks &ranks,
+                               bool hasSerialSemantics, LocalFunction run);
 
 /// The model of an operation on one rank's parts.
 template <typename Model, typename Op>
@@ -71,12 +71,12 @@ class LocalModel : public InterpretableOpInterface::ExternalModel<Model, Op> {
 public:
   /// False where the operation works on statistics of parts, which whole
   /// tensors do not have.
-  static constexpr bool kHasMeaning = true;
+  static constexpr bool kHasSerialSemantics = true;
 
   LogicalResult interpret(Operation *op, Ranks &ranks) const {
-    return interpretLocally(op, ranks, Model::kHasMeaning, [&](Frame &frame) {
-      return Model::run(cast<Op>(op), frame);
-    });
+    return interpretLocally(
+        op, ranks, Model::kHasSerialSemantics,
+        [&](Frame &frame) { return Model::run(cast<Op>(op), frame); });
   }
 };
 

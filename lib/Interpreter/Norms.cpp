@@ -228,7 +228,7 @@ struct NormGradModel : LocalModel<NormGradModel<Op>, Op> {
 };
 
 struct RowMomentsModel : LocalModel<RowMomentsModel, RowMomentsOp> {
-  static constexpr bool kHasMeaning = false;
+  static constexpr bool kHasSerialSemantics = false;
 
   static LogicalResult run(RowMomentsOp op, Frame &frame) {
     const Tensor &x = frame.get(op.getX());
@@ -244,7 +244,7 @@ struct RowMomentsModel : LocalModel<RowMomentsModel, RowMomentsOp> {
 };
 
 struct MergeMomentsModel : LocalModel<MergeMomentsModel, MergeMomentsOp> {
-  static constexpr bool kHasMeaning = false;
+  static constexpr bool kHasSerialSemantics = false;
 
   static LogicalResult run(MergeMomentsOp op, Frame &frame) {
     const Tensor &moments = frame.get(op.getMoments());

@@ -222,7 +222,7 @@ func.func @rounded_before_the_sum(%s: tensor<2x8xf32, #p>) -> tensor<2x8xbf16, #
 
 // Of what has no rule nothing is known.
 func.func @no_rule(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @+1 {{V6: has neither a sharding rule nor a meaning on whole tensors, so nothing can be shown of it}}
+  // expected-error @+1 {{V6: has neither a sharding rule nor symbolic values, so the proof cannot pass through it}}
   %0 = arith.negf %x : tensor<4xf32>
   return %0 : tensor<4xf32>
 }

@@ -71,8 +71,8 @@ TEST_P(Lemmas, IsUsedAndHolds) {
   func::FuncOp serial = find("_serial"), other = find("");
   ASSERT_TRUE(serial && other)
       << OPTIMUS_LEMMAS << " lacks the sides of " << GetParam().name.str();
-  ASSERT_TRUE(succeeded(ccl::checkMeanings(serial)));
-  ASSERT_TRUE(succeeded(ccl::checkMeanings(other)));
+  ASSERT_TRUE(succeeded(ccl::checkSymbolicValues(serial)));
+  ASSERT_TRUE(succeeded(ccl::checkSymbolicValues(other)));
   LemmaSet used;
   EXPECT_TRUE(succeeded(ccl::proveEqual(serial, other, &used)));
   EXPECT_TRUE(used.contains(GetParam().lemma));

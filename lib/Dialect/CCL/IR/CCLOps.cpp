@@ -8,7 +8,7 @@
 
 #include "LocalChecks.h"
 
-#include "optimus/Dialect/Optimus/IR/Meanings.h"
+#include "optimus/Dialect/Optimus/IR/SymbolicValues.h"
 
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -152,22 +152,22 @@ double SliceOp::countRoundings(unsigned result) { return 0; }
 
 /// All collectives are the identity on the whole value.
 template <typename Op>
-static void keepMeaning(Op op, optimus::Meanings &meanings) {
-  meanings.use(optimus::Lemma::Collective);
-  meanings.set(op.getResult(), meanings.get(op.getInput()));
+static void keepSymbolicValue(Op op, optimus::SymbolicValues &symbolic) {
+  symbolic.use(optimus::Lemma::Collective);
+  symbolic.set(op.getResult(), symbolic.get(op.getInput()));
 }
 
-void AllGatherOp::setMeanings(optimus::Meanings &meanings) {
-  keepMeaning(*this, meanings);
+void AllGatherOp::setSymbolicValues(optimus::SymbolicValues &symbolic) {
+  keepSymbolicValue(*this, symbolic);
 }
-void AllReduceOp::setMeanings(optimus::Meanings &meanings) {
-  keepMeaning(*this, meanings);
+void AllReduceOp::setSymbolicValues(optimus::SymbolicValues &symbolic) {
+  keepSymbolicValue(*this, symbolic);
 }
-void ReduceScatterOp::setMeanings(optimus::Meanings &meanings) {
-  keepMeaning(*this, meanings);
+void ReduceScatterOp::setSymbolicValues(optimus::SymbolicValues &symbolic) {
+  keepSymbolicValue(*this, symbolic);
 }
-void SliceOp::setMeanings(optimus::Meanings &meanings) {
-  keepMeaning(*this, meanings);
+void SliceOp::setSymbolicValues(optimus::SymbolicValues &symbolic) {
+  keepSymbolicValue(*this, symbolic);
 }
 
 #define GET_OP_CLASSES

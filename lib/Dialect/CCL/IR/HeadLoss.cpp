@@ -8,7 +8,7 @@
 
 #include "LocalChecks.h"
 
-#include "optimus/Dialect/Optimus/IR/Meanings.h"
+#include "optimus/Dialect/Optimus/IR/SymbolicValues.h"
 
 using namespace mlir;
 using namespace mlir::ccl;
@@ -176,13 +176,13 @@ double HeadLossGradOp::countRoundings(unsigned result) {
   return countHeadRoundings(*this);
 }
 
-void HeadLossOp::setMeanings(optimus::Meanings &meanings) {
-  meanings.use(optimus::Lemma::DistributedHead);
-  optimus::detail::setHeadMeanings(meanings, getH(), getTable(), getTargets(),
-                                   getBias(), getResults());
+void HeadLossOp::setSymbolicValues(optimus::SymbolicValues &symbolic) {
+  symbolic.use(optimus::Lemma::DistributedHead);
+  optimus::detail::setHeadSymbolicValues(symbolic, getH(), getTable(),
+                                         getTargets(), getBias(), getResults());
 }
-void HeadLossGradOp::setMeanings(optimus::Meanings &meanings) {
-  meanings.use(optimus::Lemma::DistributedHead);
-  optimus::detail::setHeadMeanings(meanings, getH(), getTable(), getTargets(),
-                                   getBias(), getResults());
+void HeadLossGradOp::setSymbolicValues(optimus::SymbolicValues &symbolic) {
+  symbolic.use(optimus::Lemma::DistributedHead);
+  optimus::detail::setHeadSymbolicValues(symbolic, getH(), getTable(),
+                                         getTargets(), getBias(), getResults());
 }

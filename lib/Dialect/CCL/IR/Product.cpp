@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "optimus/Dialect/CCL/IR/CCL.h"
-#include "optimus/Dialect/Optimus/IR/Meanings.h"
+#include "optimus/Dialect/Optimus/IR/SymbolicValues.h"
 
 #include "mlir/IR/OpImplementation.h"
 #include "llvm/ADT/StringExtras.h"
@@ -367,10 +367,10 @@ LogicalResult MatmulOp::verify() {
   return ProductVerifier(*this, mesh, *sharding, form->stationary).verify();
 }
 
-void MatmulOp::setMeanings(optimus::Meanings &meanings) {
-  meanings.use(optimus::Lemma::DistributedProduct);
-  meanings.set(getResult(),
-               optimus::detail::makeProduct(meanings, getA(), getB(),
+void MatmulOp::setSymbolicValues(optimus::SymbolicValues &symbolic) {
+  symbolic.use(optimus::Lemma::DistributedProduct);
+  symbolic.set(getResult(),
+               optimus::detail::makeProduct(symbolic, getA(), getB(),
                                             getResult(), getContracting(),
                                             getTransposeA(), getTransposeB()));
 }

@@ -10,15 +10,15 @@
 
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
-#include "optimus/Dialect/Optimus/IR/Meanings.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
+#include "optimus/Dialect/Optimus/IR/SymbolicValues.h"
 
 #include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
 using namespace mlir::ccl;
 using optimus::BufferAttr;
-using optimus::Meanings;
+using optimus::SymbolicValues;
 using optimus::Term;
 
 static RankedTensorType getWholeType(Type type) {
@@ -26,7 +26,7 @@ static RankedTensorType getWholeType(Type type) {
                                cast<RankedTensorType>(type).getElementType());
 }
 
-LogicalResult ccl::checkMeanings(func::FuncOp function) {
+LogicalResult ccl::checkSymbolicValues(func::FuncOp function) {
   if (!function.getBody().hasOneBlock())
     return function.emitOpError("V6: expected one block, found ")
            << function.getBody().getBlocks().size();
@@ -40,11 +40,11 @@ LogicalResult ccl::checkMeanings(func::FuncOp function) {
     return failure();
   for (Operation &op : function.front().without_terminator()) {
     bool isKnown = op.hasTrait<OpTrait::ConstantLike>() ||
-                   isa<optimus::MeaningOpInterface>(op) ||
+                   isa<optimus::SymbolicValueOpInterface>(op) ||
                    isa<optimus::ShardingRuleOpInterface>(op);
     if (!isKnown || op.getNumRegions() > 0)
-      return op.emitOpError("V6: has neither a sharding rule nor a meaning on "
-                            "whole tensors, so nothing can be shown of it");
+      return op.emitOpError("V6: has neither a sharding rule nor symbolic "
+                            "values, so the proof cannot pass through it");
     if (failed(checkTypes(&op, op.getResultTypes())))
       return failure();
   }
@@ -90,7 +90,7 @@ public:
 
 private:
   LogicalResult checkSignature();
-  static void visit(func::FuncOp function, Meanings &meanings);
+  static void visit(func::FuncOp function, SymbolicValues &symbolic);
 
   /// Finds where `found`, which `reader` computes from, departs from
   /// `expected`.
@@ -112,7 +112,7 @@ private:
 
   func::FuncOp serial, partitioned;
   optimus::Terms terms;
-  Meanings whole, shards;
+  SymbolicValues whole, shards;
   unsigned numSerial = 0;
   llvm::DenseSet<std::pair<const Term *, const Term *>> compared;
   std::optional<Difference> first;
@@ -155,14 +155,14 @@ LogicalResult Proof::checkSignature() {
                optimus::getResultBuffer);
 }
 
-void Proof::visit(func::FuncOp function, Meanings &meanings) {
+void Proof::visit(func::FuncOp function, SymbolicValues &symbolic) {
   for (BlockArgument argument : function.getArguments()) {
     BufferAttr buffer =
         optimus::getArgumentBuffer(function, argument.getArgNumber());
-    meanings.setArgument(argument, buffer ? buffer.getName() : "");
+    symbolic.setArgument(argument, buffer ? buffer.getName() : "");
   }
   for (Operation &op : function.front().without_terminator())
-    meanings.visit(&op);
+    symbolic.visit(&op);
 }
 
 LogicalResult Proof::run() {

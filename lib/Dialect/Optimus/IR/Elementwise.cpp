@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus/Dialect/Optimus/IR/Meanings.h"
 #include "optimus/Dialect/Optimus/IR/ModelFacts.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Dialect/Optimus/IR/SymbolicValues.h"
 
 #include "Einsums.h"
 #include "Gradients.h"
@@ -194,34 +194,34 @@ Contribution SumLeadingOp::getContribution(OpOperand &operand) {
 // On whole tensors
 //===----------------------------------------------------------------------===//
 
-void AddOp::setMeanings(Meanings &meanings) {
-  meanings.set(getResult(),
-               meanings.add({meanings.get(getLhs()), meanings.get(getRhs())},
-                            meanings.getType(getResult())));
+void AddOp::setSymbolicValues(SymbolicValues &symbolic) {
+  symbolic.set(getResult(),
+               symbolic.add({symbolic.get(getLhs()), symbolic.get(getRhs())},
+                            symbolic.getType(getResult())));
 }
 
-void MulOp::setMeanings(Meanings &meanings) {
-  meanings.set(getResult(),
-               meanings.multiply(meanings.get(getLhs()), meanings.get(getRhs()),
-                                 meanings.getType(getResult())));
+void MulOp::setSymbolicValues(SymbolicValues &symbolic) {
+  symbolic.set(getResult(),
+               symbolic.multiply(symbolic.get(getLhs()), symbolic.get(getRhs()),
+                                 symbolic.getType(getResult())));
 }
 
-void SumLeadingOp::setMeanings(Meanings &meanings) {
-  const Term *input = meanings.get(getInput());
-  RankedTensorType type = meanings.getType(getResult());
+void SumLeadingOp::setSymbolicValues(SymbolicValues &symbolic) {
+  const Term *input = symbolic.get(getInput());
+  RankedTensorType type = symbolic.getType(getResult());
   if (input->type == type)
-    meanings.use(Lemma::NeutralElement);
+    symbolic.use(Lemma::NeutralElement);
   else
-    input = meanings.make(getOperationName(), input, type);
-  meanings.set(getResult(), input);
+    input = symbolic.make(getOperationName(), input, type);
+  symbolic.set(getResult(), input);
 }
 
-void GeluWithSlopeOp::setMeanings(Meanings &meanings) {
-  const Term *input = meanings.get(getInput());
-  Meanings::Parameter exact{getExactAttrName(), getExactAttr()};
-  meanings.use(Lemma::ValueBesideSlope);
-  meanings.set(getResult(), meanings.make(GeluOp::getOperationName(), input,
+void GeluWithSlopeOp::setSymbolicValues(SymbolicValues &symbolic) {
+  const Term *input = symbolic.get(getInput());
+  SymbolicValues::Parameter exact{getExactAttrName(), getExactAttr()};
+  symbolic.use(Lemma::ValueBesideSlope);
+  symbolic.set(getResult(), symbolic.make(GeluOp::getOperationName(), input,
                                           input->type, exact));
-  meanings.set(getSlope(), meanings.make(getOperationName(), input, input->type,
+  symbolic.set(getSlope(), symbolic.make(getOperationName(), input, input->type,
                                          exact, /*result=*/1));
 }

@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus/Dialect/Optimus/IR/Meanings.h"
 #include "optimus/Dialect/Optimus/IR/ModelFacts.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Dialect/Optimus/IR/SymbolicValues.h"
 
 #include "Einsums.h"
 #include "Gradients.h"
@@ -185,31 +185,31 @@ SmallVector<OperandShards> HeadLossGradOp::getOperandShards() {
 // On whole tensors
 //===----------------------------------------------------------------------===//
 
-void optimus::detail::setHeadMeanings(Meanings &meanings, Value h, Value table,
-                                      Value targets, Value bias,
-                                      ValueRange results) {
-  const Term *operands[] = {meanings.get(h), meanings.get(table),
-                            meanings.get(targets), meanings.get(bias)};
-  meanings.use(Lemma::Chunks);
+void optimus::detail::setHeadSymbolicValues(SymbolicValues &symbolic, Value h,
+                                            Value table, Value targets,
+                                            Value bias, ValueRange results) {
+  const Term *operands[] = {symbolic.get(h), symbolic.get(table),
+                            symbolic.get(targets), symbolic.get(bias)};
+  symbolic.use(Lemma::Chunks);
   if (results.size() > 2)
-    meanings.use(Lemma::LossBesideGradient);
+    symbolic.use(Lemma::LossBesideGradient);
   StringRef loss = HeadLossOp::getOperationName();
-  meanings.set(results[0],
-               meanings.make(loss, operands, meanings.getType(results[0])));
-  meanings.set(results[1], meanings.make(loss, meanings.get(targets),
-                                         meanings.getType(results[1]), {},
+  symbolic.set(results[0],
+               symbolic.make(loss, operands, symbolic.getType(results[0])));
+  symbolic.set(results[1], symbolic.make(loss, symbolic.get(targets),
+                                         symbolic.getType(results[1]), {},
                                          /*result=*/1));
   for (auto [number, gradient] : llvm::enumerate(results.drop_front(2)))
-    meanings.set(gradient, meanings.makeNarrowed(
+    symbolic.set(gradient, symbolic.makeNarrowed(
                                HeadLossGradOp::getOperationName(), operands,
-                               meanings.getType(gradient), {}, number + 2));
+                               symbolic.getType(gradient), {}, number + 2));
 }
 
-void HeadLossOp::setMeanings(Meanings &meanings) {
-  detail::setHeadMeanings(meanings, getH(), getTable(), getTargets(), getBias(),
-                          getResults());
+void HeadLossOp::setSymbolicValues(SymbolicValues &symbolic) {
+  detail::setHeadSymbolicValues(symbolic, getH(), getTable(), getTargets(),
+                                getBias(), getResults());
 }
-void HeadLossGradOp::setMeanings(Meanings &meanings) {
-  detail::setHeadMeanings(meanings, getH(), getTable(), getTargets(), getBias(),
-                          getResults());
+void HeadLossGradOp::setSymbolicValues(SymbolicValues &symbolic) {
+  detail::setHeadSymbolicValues(symbolic, getH(), getTable(), getTargets(),
+                                getBias(), getResults());
 }

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus/Dialect/Optimus/IR/Meanings.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Dialect/Optimus/IR/SymbolicValues.h"
 
 #include "Einsums.h"
 #include "Gradients.h"
@@ -206,34 +206,35 @@ bool mlir::optimus::isProduct(Operation *op) {
 // On whole tensors
 //===----------------------------------------------------------------------===//
 
-const Term *optimus::detail::makeProduct(Meanings &meanings, Value a, Value b,
-                                         Value result, int64_t contracting,
-                                         bool transposeA, bool transposeB) {
+const Term *optimus::detail::makeProduct(SymbolicValues &symbolic, Value a,
+                                         Value b, Value result,
+                                         int64_t contracting, bool transposeA,
+                                         bool transposeB) {
   Builder builder(result.getContext());
   auto flag = [&](bool isSet) {
     return isSet ? builder.getUnitAttr() : UnitAttr();
   };
-  return meanings.makeNarrowed(
-      MatmulOp::getOperationName(), {meanings.get(a), meanings.get(b)},
-      meanings.getType(result),
+  return symbolic.makeNarrowed(
+      MatmulOp::getOperationName(), {symbolic.get(a), symbolic.get(b)},
+      symbolic.getType(result),
       {{"contracting", builder.getI64IntegerAttr(contracting)},
        {"transpose_a", flag(transposeA)},
        {"transpose_b", flag(transposeB)}});
 }
 
-void MatmulOp::setMeanings(Meanings &meanings) {
-  RankedTensorType type = meanings.getType(getResult());
+void MatmulOp::setSymbolicValues(SymbolicValues &symbolic) {
+  RankedTensorType type = symbolic.getType(getResult());
   const Term *result =
-      detail::makeProduct(meanings, getA(), getB(), getResult(),
+      detail::makeProduct(symbolic, getA(), getB(), getResult(),
                           getContracting(), getTransposeA(), getTransposeB());
   for (Value addend : {getBias(), getResidual()})
     if (addend) {
-      meanings.use(Lemma::FoldedEpilogue);
-      result = meanings.add({result, meanings.get(addend)}, type);
+      symbolic.use(Lemma::FoldedEpilogue);
+      result = symbolic.add({result, symbolic.get(addend)}, type);
     }
   if (getScale()) {
-    meanings.use(Lemma::FoldedEpilogue);
-    result = meanings.multiply(result, meanings.get(getScale()), type);
+    symbolic.use(Lemma::FoldedEpilogue);
+    result = symbolic.multiply(result, symbolic.get(getScale()), type);
   }
-  meanings.set(getResult(), result);
+  symbolic.set(getResult(), result);
 }

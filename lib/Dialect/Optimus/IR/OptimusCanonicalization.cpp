@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus/Dialect/Optimus/IR/Meanings.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Dialect/Optimus/IR/SymbolicValues.h"
 
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"
@@ -77,18 +77,18 @@ OpFoldResult CastOp::fold(FoldAdaptor) {
   return first.getInput();
 }
 
-void CastOp::setMeanings(Meanings &meanings) {
-  const Term *input = meanings.get(getInput());
-  RankedTensorType type = meanings.getType(getResult());
+void CastOp::setSymbolicValues(SymbolicValues &symbolic) {
+  const Term *input = symbolic.get(getInput());
+  RankedTensorType type = symbolic.getType(getResult());
   bool isCast = input->what.getValue() == getOperationName();
   if (isCast && input->operands.front()->type == type &&
       isExactIn(type.getElementType(), input->type.getElementType()))
     input = input->operands.front();
   if (input->type == type)
-    meanings.use(Lemma::CastBack);
+    symbolic.use(Lemma::CastBack);
   else
-    input = meanings.make(getOperationName(), input, type);
-  meanings.set(getResult(), input);
+    input = symbolic.make(getOperationName(), input, type);
+  symbolic.set(getResult(), input);
 }
 
 /// Carries roles and shardings over to an operation that makes only the first

@@ -8,9 +8,9 @@
 
 #include "Einsums.h"
 #include "ShapeChecks.h"
-#include "optimus/Dialect/Optimus/IR/Meanings.h"
 #include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
+#include "optimus/Dialect/Optimus/IR/SymbolicValues.h"
 
 #include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -224,30 +224,30 @@ double ReshardOp::countRoundings(unsigned result) { return 0; }
 // On whole tensors
 //===----------------------------------------------------------------------===//
 
-static const Term *makeSumOfSquares(Meanings &meanings, ValueRange inputs,
+static const Term *makeSumOfSquares(SymbolicValues &symbolic, ValueRange inputs,
                                     Value like) {
-  RankedTensorType type = meanings.getType(like);
+  RankedTensorType type = symbolic.getType(like);
   SmallVector<const Term *> squares;
   for (Value input : inputs)
-    squares.push_back(meanings.make(SumSquaresOp::getOperationName(),
-                                    meanings.get(input), type));
-  return meanings.add(squares, type);
+    squares.push_back(symbolic.make(SumSquaresOp::getOperationName(),
+                                    symbolic.get(input), type));
+  return symbolic.add(squares, type);
 }
 
-void SumSquaresOp::setMeanings(Meanings &meanings) {
-  meanings.use(Lemma::NormOfSquares);
-  meanings.set(getSum(), makeSumOfSquares(meanings, getInputs(), getSum()));
+void SumSquaresOp::setSymbolicValues(SymbolicValues &symbolic) {
+  symbolic.use(Lemma::NormOfSquares);
+  symbolic.set(getSum(), makeSumOfSquares(symbolic, getInputs(), getSum()));
 }
 
-void GlobalNormOp::setMeanings(Meanings &meanings) {
-  meanings.use(Lemma::NormOfSquares);
-  meanings.set(getNorm(),
-               meanings.make(SqrtOp::getOperationName(),
-                             makeSumOfSquares(meanings, getInputs(), getNorm()),
-                             meanings.getType(getNorm())));
+void GlobalNormOp::setSymbolicValues(SymbolicValues &symbolic) {
+  symbolic.use(Lemma::NormOfSquares);
+  symbolic.set(getNorm(),
+               symbolic.make(SqrtOp::getOperationName(),
+                             makeSumOfSquares(symbolic, getInputs(), getNorm()),
+                             symbolic.getType(getNorm())));
 }
 
-void ReshardOp::setMeanings(Meanings &meanings) {
-  meanings.use(Lemma::Reshard);
-  meanings.set(getResult(), meanings.get(getInput()));
+void ReshardOp::setSymbolicValues(SymbolicValues &symbolic) {
+  symbolic.use(Lemma::Reshard);
+  symbolic.set(getResult(), symbolic.get(getInput()));
 }

@@ -11,9 +11,9 @@
 #include "Operands.h"
 #include "ShapeChecks.h"
 
-#include "optimus/Dialect/Optimus/IR/Meanings.h"
 #include "optimus/Dialect/Optimus/IR/ModelFacts.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Dialect/Optimus/IR/SymbolicValues.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -187,14 +187,14 @@ Contribution EmbeddingGradOp::getContribution(OpOperand &operand) {
 // On whole tensors
 //===----------------------------------------------------------------------===//
 
-void EmbeddingGradOp::setMeanings(Meanings &meanings) {
-  RankedTensorType type = meanings.getType(getResult());
-  const Term *result = meanings.make(
-      getOperationName(), {meanings.get(getDy()), meanings.get(getTokens())},
+void EmbeddingGradOp::setSymbolicValues(SymbolicValues &symbolic) {
+  RankedTensorType type = symbolic.getType(getResult());
+  const Term *result = symbolic.make(
+      getOperationName(), {symbolic.get(getDy()), symbolic.get(getTokens())},
       type, {{getPadAttrName(), getPadAttr()}});
   if (getAccumulate()) {
-    meanings.use(Lemma::Accumulation);
-    result = meanings.add({result, meanings.get(getAccumulate())}, type);
+    symbolic.use(Lemma::Accumulation);
+    result = symbolic.add({result, symbolic.get(getAccumulate())}, type);
   }
-  meanings.set(getResult(), result);
+  symbolic.set(getResult(), result);
 }

@@ -19,7 +19,7 @@ namespace {
 template <typename T>
 struct Word {
   StringRef text;
-  T meaning;
+  T value;
 };
 } // namespace
 
@@ -70,7 +70,7 @@ llvm::Expected<Role> Role::parse(StringRef text) {
     auto *position = findWord<Position>(positions, name);
     if (!position)
       return unknown<Position>("a position", positions, name, text);
-    role.position = position->meaning;
+    role.position = position->value;
     rest = dims;
   }
   for (StringRef dim : llvm::split(rest, ',')) {
@@ -86,7 +86,7 @@ llvm::Expected<Role> Role::parse(StringRef text) {
     if (!word)
       return unknown<DimensionClass>("a class for each dimension", classes,
                                      name, text);
-    known.dimension = word->meaning;
+    known.dimension = word->value;
   }
   return role;
 }
@@ -94,13 +94,13 @@ llvm::Expected<Role> Role::parse(StringRef text) {
 std::string Role::toString() const {
   std::string text;
   for (const Word<Position> &word : positions)
-    if (word.meaning == position)
+    if (word.value == position)
       text = word.text.str() + " ";
   for (auto [index, dim] : llvm::enumerate(dims)) {
     if (index)
       text += ",";
     auto *word = llvm::find_if(classes, [&](const Word<DimensionClass> &word) {
-      return word.meaning == dim.dimension;
+      return word.value == dim.dimension;
     });
     if (word == std::end(classes)) {
       text += kNoClass;

@@ -82,7 +82,7 @@ class CCL_Op<string mnemonic, list<Trait> traits = []>
 
 /// A collective over one mesh axis.
 class CCL_Collective<string mnemonic, Type tensor = CCL_Tensor>
-    : CCL_Op<mnemonic, [MemoryEffects<[MemWrite<CommunicationResource>]>, Optimus_Meaning, Optimus_Rounding,
+    : CCL_Op<mnemonic, [MemoryEffects<[MemWrite<CommunicationResource>]>, Optimus_SymbolicValue, Optimus_Rounding,
                         AllElementTypesMatch<["input", "result"]>]> {
   let results = (outs tensor:$result);
   let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
@@ -142,7 +142,7 @@ def CCL_ReduceScatterOp : CCL_Collective<"reduce_scatter", CCL_FloatTensor> {
   let arguments = (ins CCL_FloatTensor:$input, StrAttr:$axis, I64Attr:$dim);
 }
 
-def CCL_SliceOp : CCL_Op<"slice", [Optimus_Meaning, Optimus_Rounding, Pure, AllElementTypesMatch<["input", "result"]>]> {
+def CCL_SliceOp : CCL_Op<"slice", [Optimus_SymbolicValue, Optimus_Rounding, Pure, AllElementTypesMatch<["input", "result"]>]> {
   let summary = "This rank's part of a tensor that every rank of an axis holds";
   let description = [{
     Local: no data moves between ranks.
@@ -165,7 +165,7 @@ def CCL_SliceOp : CCL_Op<"slice", [Optimus_Meaning, Optimus_Rounding, Pure, AllE
 }
 
 def CCL_MatmulOp : CCL_Op<"matmul", [
-    Optimus_Meaning, Optimus_MovesInPanels, Optimus_Rounding, MemoryEffects<[MemWrite<CommunicationResource>]>]> {
+    Optimus_SymbolicValue, Optimus_MovesInPanels, Optimus_Rounding, MemoryEffects<[MemWrite<CommunicationResource>]>]> {
   let summary = "A distributed product of matrices";
   let description = [{
     The product of `optimus.matmul` of operands and result that are each sharded
@@ -212,7 +212,7 @@ def CCL_MatmulOp : CCL_Op<"matmul", [
 }
 
 def CCL_HeadLossOp : CCL_Op<"head_loss", [
-    Optimus_Meaning, Optimus_Rounding, TokenTableOpInterface, MemoryEffects<[MemWrite<CommunicationResource>]>]> {
+    Optimus_SymbolicValue, Optimus_Rounding, TokenTableOpInterface, MemoryEffects<[MemWrite<CommunicationResource>]>]> {
   let summary = "Head and loss with the vocabulary sharded by an axis";
   let description = [{
     `optimus.head_loss` with the table's rows sharded by `axis`. If `axis` also
@@ -250,7 +250,7 @@ def CCL_HeadLossOp : CCL_Op<"head_loss", [
 }
 
 def CCL_HeadLossGradOp : CCL_Op<"head_loss_grad", [
-    Optimus_Meaning, Optimus_Rounding, TokenTableOpInterface, MemoryEffects<[MemWrite<CommunicationResource>]>]> {
+    Optimus_SymbolicValue, Optimus_Rounding, TokenTableOpInterface, MemoryEffects<[MemWrite<CommunicationResource>]>]> {
   let summary = "Head, loss and gradient with the vocabulary sharded by an axis";
   let description = [{
     `optimus.head_loss_grad` under the same conditions as `ccl.head_loss`. Each chunk

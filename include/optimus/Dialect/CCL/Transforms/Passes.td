@@ -85,7 +85,7 @@ def VerifyPartitionPass : Pass<"optimus-verify-partition", "::mlir::ModuleOp"> {
     * (V5) nothing unreduced leaves the function, unless an argument of the
       same type is donated to it: a sum that goes on;
     * (V6) a function is one block of operations on tensors, each with a
-      sharding rule or with a meaning on whole tensors.
+      sharding rule or with symbolic values on whole tensors.
 
     Then values are compared with those of the serial program, that of `serial`
     or the one kept by the compilation ([docs/proof.md](../../docs/proof.md)):

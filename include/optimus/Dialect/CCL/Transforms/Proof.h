@@ -19,14 +19,14 @@
 
 namespace mlir::ccl {
 
-/// What a function needs for its values to be known: one block, of operations
-/// on tensors that have a meaning. An error on the operation (V6) if not.
-LogicalResult checkMeanings(func::FuncOp function);
+/// Checks for one block, whose operations all have symbolic values on tensors.
+/// An error on the operation (V6) if not.
+LogicalResult checkSymbolicValues(func::FuncOp function);
 
 /// Whether `partitioned` returns the whole tensors of `serial`, by the lemmas;
-/// those used are added to `lemmas`. Both have passed `checkMeanings`, and
-/// every operation of `partitioned` fits its rule. Errors (V7, V8) are on its
-/// operations, with notes on those of `serial`.
+/// those used are added to `lemmas`. Both have passed `checkSymbolicValues`,
+/// and every operation of `partitioned` fits its rule. Errors (V7, V8) are on
+/// its operations, with notes on those of `serial`.
 LogicalResult proveEqual(func::FuncOp serial, func::FuncOp partitioned,
                          optimus::LemmaSet *lemmas = nullptr);
 

@@ -18,7 +18,7 @@ def Optimus_Dialect : Dialect {
   let summary = "Transformer programs on whole tensors, with sharding annotations";
   let description = [{
     The level at which a model is written: values are whole tensors and every
-    operation has its serial meaning, whatever mesh the program will run on.
+    operation has its serial semantics, whatever mesh the program will run on.
     Shardings are annotations: they change the place of values, never the
     values.
 

@@ -17,7 +17,7 @@
 #include "mlir/IR/OpDefinition.h"
 
 namespace mlir::optimus {
-class Meanings;
+class SymbolicValues;
 class ModelFacts;
 
 /// Of a product whose tensors can move in panels.

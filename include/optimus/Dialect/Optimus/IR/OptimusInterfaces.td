@@ -69,20 +69,21 @@ def SumOpInterface : OpInterface<"SumOpInterface"> {
   ];
 }
 
-def MeaningOpInterface : OpInterface<"MeaningOpInterface"> {
+def SymbolicValueOpInterface : OpInterface<"SymbolicValueOpInterface"> {
   let cppNamespace = "::mlir::optimus";
   let description = [{
-    An operation whose results on whole tensors are best said with other
-    operations, so that two programs that compute the same with different ones
-    can be seen to. Without this interface an operation on shards is itself on
-    whole tensors, as its sharding rule has it.
+    An operation whose results are defined as expressions of other operations on
+    whole tensors. The proof of a partition needs it where two programs compute
+    the same value with different operations. Without this interface an
+    operation on shards is the same operation on whole tensors, by its sharding
+    rule.
   }];
   let methods = [
     InterfaceMethod<[{
-        Sets what each result is on whole tensors, as terms of what the operands
-        are, and names the lemmas that make it so.
+        Sets each result's term on whole tensors from the terms of the operands,
+        and records the lemmas that justify it.
       }],
-      "void", "setMeanings", (ins "::mlir::optimus::Meanings &":$meanings)>
+      "void", "setSymbolicValues", (ins "::mlir::optimus::SymbolicValues &":$symbolic)>
   ];
 }
 

@@ -17,7 +17,7 @@ include "optimus/Dialect/Optimus/IR/OptimusOpBase.td"
 
 def Optimus_LayerNormOp : Optimus_DifferentiableOp<"layer_norm", [
     Optimus_Precisions<["Narrow", "Full", "Full"], ["Narrow", "Full", "Full"]>,
-    Optimus_Facts<>, Optimus_Meaning]> {
+    Optimus_Facts<>, Optimus_SymbolicValue]> {
   let summary = "Layer normalisation over the last dimension";
   let description = [{
     `result = (x − mean) · rstd · gamma + beta` with
@@ -41,7 +41,7 @@ def Optimus_LayerNormOp : Optimus_DifferentiableOp<"layer_norm", [
 
 def Optimus_LayerNormGradOp : Optimus_TensorOp<"layer_norm_grad", [
     Optimus_Precisions<["Narrow", "Narrow", "Full", "Full", "Full", "Narrow"], ["Narrow", "Full", "Full"]>,
-    Optimus_Meaning, Optimus_ResultTypes<["adaptor.getX()", "adaptor.getGamma()", "adaptor.getGamma()"]>]> {
+    Optimus_SymbolicValue, Optimus_ResultTypes<["adaptor.getX()", "adaptor.getGamma()", "adaptor.getGamma()"]>]> {
   let summary = "The gradient of layer normalisation";
   let description = [{
     With x̂ = (x − mean)·rstd and dŷ = dy·gamma, over a row of n elements:
@@ -70,7 +70,7 @@ def Optimus_LayerNormGradOp : Optimus_TensorOp<"layer_norm_grad", [
 
 // The parts of a layer normalisation whose rows are sharded among ranks.
 
-def Optimus_RowMomentsOp : Optimus_TensorOp<"row_moments", [Optimus_Meaning]> {
+def Optimus_RowMomentsOp : Optimus_TensorOp<"row_moments", [Optimus_SymbolicValue]> {
   let summary = "Mean and sum of squared deviations of each row's real elements";
   let description = [{
     For x [rows…, n] a [rows…, 2] of (mean, M2) over the real, unpadded
@@ -90,7 +90,7 @@ def Optimus_RowMomentsOp : Optimus_TensorOp<"row_moments", [Optimus_Meaning]> {
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
 }
 
-def Optimus_MergeMomentsOp : Optimus_TensorOp<"merge_moments", [Optimus_Meaning]> {
+def Optimus_MergeMomentsOp : Optimus_TensorOp<"merge_moments", [Optimus_SymbolicValue]> {
   let summary = "Mean and reciprocal standard deviation from the moments of parts";
   let description = [{
     `moments` is [rows…, 2·parts]: (mean, M2) of each part in rank order; the
@@ -155,7 +155,7 @@ def Optimus_NormGradSumsOp : Optimus_TensorOp<"norm_grad_sums"> {
   let assemblyFormat = "$dy `,` $x `,` $mean `,` $rstd `,` $gamma attr-dict `:` functional-type(operands, results)";
 }
 
-def Optimus_NormGradApplyOp : Optimus_TensorOp<"norm_grad_apply", [Optimus_Meaning, Optimus_ResultTypes<["adaptor.getX()"]>]> {
+def Optimus_NormGradApplyOp : Optimus_TensorOp<"norm_grad_apply", [Optimus_SymbolicValue, Optimus_ResultTypes<["adaptor.getX()"]>]> {
   let summary = "A normalisation's dx from its row sums";
   let description = [{
     `dx = rstd·(dŷ − sums₀/size − x̂·sums₁/size) + residual`, zero at padded
@@ -205,7 +205,7 @@ def Optimus_NormParamGradOp : Optimus_TensorOp<"norm_param_grad"> {
 
 def Optimus_RmsNormOp : Optimus_DifferentiableOp<"rms_norm", [
     Optimus_Precisions<["Narrow", "Full"], ["Narrow", "Full"]>,
-    Optimus_Facts<>, Optimus_Meaning]> {
+    Optimus_Facts<>, Optimus_SymbolicValue]> {
   let summary = "Normalisation by the root mean square over the last dimension";
   let description = [{
     `result = x · rstd · gamma` with `rstd = 1/√(Σx²/n + epsilon)` over a row of
@@ -226,7 +226,7 @@ def Optimus_RmsNormOp : Optimus_DifferentiableOp<"rms_norm", [
 
 def Optimus_RmsNormGradOp : Optimus_TensorOp<"rms_norm_grad", [
     Optimus_Precisions<["Narrow", "Narrow", "Full", "Full", "Full", "Narrow"], ["Narrow", "Full"]>,
-    AttrSizedOperandSegments, Optimus_Meaning,
+    AttrSizedOperandSegments, Optimus_SymbolicValue,
     Optimus_ResultTypes<["adaptor.getX()", "adaptor.getGamma()"]>]> {
   let summary = "The gradient of normalisation by the root mean square";
   let description = [{

@@ -40,7 +40,7 @@ class Optimus_DifferentiableOp<string mnemonic, list<Trait> traits = []>
 
 // What operations say of themselves; see OptimusInterfaces.td.
 def Optimus_Sum : DeclareOpInterfaceMethods<SumOpInterface>;
-def Optimus_Meaning : DeclareOpInterfaceMethods<MeaningOpInterface>;
+def Optimus_SymbolicValue : DeclareOpInterfaceMethods<SymbolicValueOpInterface>;
 def Optimus_OperandShards : DeclareOpInterfaceMethods<OperandShardsOpInterface>;
 def Optimus_Rounding : DeclareOpInterfaceMethods<RoundingOpInterface>;
 def Optimus_Work : DeclareOpInterfaceMethods<WorkOpInterface>;

@@ -57,7 +57,7 @@ def Optimus_MeshOp : Optimus_Op<"mesh", [Symbol, HasParent<"::mlir::ModuleOp">]>
 
 def Optimus_MatmulOp : Optimus_DifferentiableOp<"matmul", [
     Optimus_Precisions<["Narrow", "Narrow", "Full", "Any", "Any"], ["Any"]>,
-    Optimus_Meaning, Optimus_MovesInPanels, Optimus_Sum, Optimus_Work,
+    Optimus_SymbolicValue, Optimus_MovesInPanels, Optimus_Sum, Optimus_Work,
     AttrSizedOperandSegments, Optimus_ResultTypes<[[{
     detail::getProductType(adaptor.getA(), adaptor.getB(), adaptor.getContracting(),
                            adaptor.getTransposeA(), adaptor.getTransposeB())}]]>]> {
@@ -124,7 +124,7 @@ def Optimus_MatmulOp : Optimus_DifferentiableOp<"matmul", [
 
 class Optimus_BroadcastingOp<string mnemonic, list<Trait> traits = []>
     : Optimus_DifferentiableOp<mnemonic, !listconcat(traits,
-        [Optimus_Meaning, Optimus_ResultTypes<["adaptor.getLhs()"]>,
+        [Optimus_SymbolicValue, Optimus_ResultTypes<["adaptor.getLhs()"]>,
          Optimus_Precisions<["Same", "SameOrFull"], ["Same"]>])> {
   let arguments = (ins Optimus_FloatTensor:$lhs, Optimus_FloatTensor:$rhs);
   let results = (outs Optimus_FloatTensor:$result);
@@ -165,7 +165,7 @@ def Optimus_MulOp : Optimus_BroadcastingOp<"mul"> {
 
 def Optimus_SumLeadingOp : Optimus_TensorOp<"sum_leading", [
     Optimus_Precisions<["Any"], ["Full"]>,
-    Optimus_Meaning, Optimus_Sum]> {
+    Optimus_SymbolicValue, Optimus_Sum]> {
   let summary = "The sum over all leading dimensions that the result lacks";
   let description = [{
     The gradient of repeating a tensor over leading dimensions, as
@@ -205,7 +205,7 @@ def Optimus_GeluOp : Optimus_DifferentiableOp<"gelu", [
 
 def Optimus_GeluWithSlopeOp : Optimus_TensorOp<"gelu_with_slope", [
     Optimus_Precisions<["Same"], ["Same", "Same"]>,
-    Optimus_Meaning, SameOperandsAndResultType]> {
+    Optimus_SymbolicValue, SameOperandsAndResultType]> {
   let summary = "GELU and its derivative in one pass";
   let description = [{
     `result` is that of `optimus.gelu`, `slope` its derivative at the input.
@@ -286,7 +286,7 @@ def Optimus_EmbeddingOp : Optimus_DifferentiableOp<"embedding", [
 
 def Optimus_EmbeddingGradOp : Optimus_TensorOp<"embedding_grad", [
     Optimus_Precisions<["Any", "Any", "Full"], ["Full"]>,
-    Optimus_Meaning, Optimus_Sum]> {
+    Optimus_SymbolicValue, Optimus_Sum]> {
   let summary = "The gradient of an embedding table";
   let description = [{
     Adds row `dy[…, :]` to row `tokens[…]` of `accumulate`, or of zeros, in the
@@ -371,7 +371,7 @@ def Optimus_RowGradOp : Optimus_TensorOp<"row_grad"> {
 
 def Optimus_HeadLossOp : Optimus_DifferentiableOp<"head_loss", [
     Optimus_Precisions<["Narrow", "Narrow", "Any", "Full"], ["Full", "Full"]>,
-    Optimus_Facts<["getIncidentalAttributes"]>, Optimus_Meaning,
+    Optimus_Facts<["getIncidentalAttributes"]>, Optimus_SymbolicValue,
     Optimus_OperandShards, TokenTableOpInterface,
     Optimus_ResultTypes<[Optimus_ScalarType.type, Optimus_ScalarType.type]>]> {
   let summary = "Output head and cross-entropy, summed over real tokens";
@@ -403,7 +403,7 @@ def Optimus_HeadLossOp : Optimus_DifferentiableOp<"head_loss", [
 
 def Optimus_HeadLossGradOp : Optimus_TensorOp<"head_loss_grad", [
     Optimus_Precisions<["Narrow", "Narrow", "Any", "Full"], ["Full", "Full", "Narrow", "Full", "Full"]>,
-    Optimus_Meaning, Optimus_OperandShards, TokenTableOpInterface,
+    Optimus_SymbolicValue, Optimus_OperandShards, TokenTableOpInterface,
     Optimus_ResultTypes<[Optimus_ScalarType.type, Optimus_ScalarType.type, "adaptor.getH()",
                          "detail::getF32Type(adaptor.getTable())", "adaptor.getBias()"]>]> {
   let summary = "Head and loss with the gradient of loss_sum, in one pass";

@@ -11,7 +11,7 @@
 
 include "optimus/Dialect/Optimus/IR/OptimusOpBase.td"
 
-def Optimus_GlobalNormOp : Optimus_TensorOp<"global_norm", [Optimus_Meaning, Optimus_ResultTypes<[Optimus_ScalarType.type]>]> {
+def Optimus_GlobalNormOp : Optimus_TensorOp<"global_norm", [Optimus_SymbolicValue, Optimus_ResultTypes<[Optimus_ScalarType.type]>]> {
   let summary = "The Euclidean norm of many tensors taken as one vector";
   let description = [{
     `norm = √(Σ x²)` over all elements of all inputs, the squares summed in f64
@@ -30,7 +30,7 @@ def Optimus_GlobalNormOp : Optimus_TensorOp<"global_norm", [Optimus_Meaning, Opt
   let assemblyFormat = "$inputs attr-dict `:` functional-type(operands, results)";
 }
 
-def Optimus_ReshardOp : Optimus_TensorOp<"reshard", [Optimus_Meaning, Optimus_Rounding, SameOperandsAndResultType]> {
+def Optimus_ReshardOp : Optimus_TensorOp<"reshard", [Optimus_SymbolicValue, Optimus_Rounding, SameOperandsAndResultType]> {
   let summary = "The same value, which may lie differently among ranks";
   let description = [{
     The identity. It lets one value have two shardings: a gradient lies as its
@@ -47,7 +47,7 @@ def Optimus_ReshardOp : Optimus_TensorOp<"reshard", [Optimus_Meaning, Optimus_Ro
   let assemblyFormat = "$input attr-dict `:` type($input)";
 }
 
-def Optimus_SumSquaresOp : Optimus_TensorOp<"sum_squares", [Optimus_Meaning, Optimus_Sum, Optimus_ResultTypes<[Optimus_ScalarType.type]>]> {
+def Optimus_SumSquaresOp : Optimus_TensorOp<"sum_squares", [Optimus_SymbolicValue, Optimus_Sum, Optimus_ResultTypes<[Optimus_ScalarType.type]>]> {
   let summary = "The sum of the squares of all elements of some tensors";
   let description = [{
     `sum = Σ x²`, accumulated in f64 and rounded once. Padded elements are

@@ -13,7 +13,7 @@ include "optimus/Dialect/Optimus/IR/OptimusOpBase.td"
 
 def Optimus_CastOp : Optimus_DifferentiableOp<"cast", [
     DeclareOpInterfaceMethods<ModelFactsOpInterface, ["getStandIn"]>,
-    Optimus_Meaning, Optimus_Rounding]> {
+    Optimus_SymbolicValue, Optimus_Rounding]> {
   let summary = "The same numbers with another element type";
   let description = [{
     Each element rounded to the nearest number of the result's type, of two the even

@@ -1,4 +1,4 @@
-//===- Meanings.h - What values are on whole tensors ------------*- C++ -*-===//
+//===- SymbolicValues.h - Values as expressions of tensors ------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,14 +6,18 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A program as expressions of whole tensors, wherever their shards lie. Equal
-// expressions are one object, so that values of two programs, numbered in one
-// table, are compared by their address.
+// Symbolic execution of a program over whole tensors, whatever their shardings.
+// Terms are hash-consed: equal expressions are one object, and values of two
+// programs that share a table are compared by address.
+//
+//   %0 = optimus.matmul %x, %w            -> t1 = matmul(arg0, arg1)
+//   %1 = optimus.add %0, %b               -> t2 = add(arg2, t1)
+//   %p = ccl.matmul %xs, %ws addend(%b)   -> add(arg2, matmul(arg0, arg1)) = t2
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_DIALECT_OPTIMUS_IR_MEANINGS_H
-#define OPTIMUS_DIALECT_OPTIMUS_IR_MEANINGS_H
+#ifndef OPTIMUS_DIALECT_OPTIMUS_IR_SYMBOLICVALUES_H
+#define OPTIMUS_DIALECT_OPTIMUS_IR_SYMBOLICVALUES_H
 
 #include "optimus/Dialect/Optimus/IR/Lemmas.h"
 
@@ -59,23 +63,23 @@ private:
   std::unordered_multimap<size_t, const Term *> known;
 };
 
-/// What the values of one program are. Operations say it of their results
-/// through MeaningOpInterface.
-class Meanings {
+/// The terms of one program's values. Operations define those of their results
+/// through SymbolicValueOpInterface.
+class SymbolicValues {
 public:
   /// The type of the whole tensor that a type is a shard of, without encoding.
   using GetWholeType = RankedTensorType (*)(Type);
 
-  Meanings(Terms &terms, GetWholeType getWholeType)
+  SymbolicValues(Terms &terms, GetWholeType getWholeType)
       : terms(terms), getWholeType(getWholeType) {}
 
   //===--------------------------------------------------------------------===//
   // For operations
   //===--------------------------------------------------------------------===//
 
-  /// What an operand is; null where an optional one is absent.
-  const Term *get(Value value) const { return meanings.lookup(value); }
-  void set(Value result, const Term *term) { meanings[result] = term; }
+  /// The term of an operand; null where an optional one is absent.
+  const Term *get(Value value) const { return termOf.lookup(value); }
+  void set(Value result, const Term *term) { termOf[result] = term; }
   RankedTensorType getType(Value value) const {
     return getWholeType(value.getType());
   }
@@ -107,8 +111,8 @@ public:
 
   /// Makes an argument known, as the other program knows it.
   void setArgument(BlockArgument argument, StringRef name);
-  /// Sets the meanings of an operation's results: as it says, or the operation
-  /// itself with all its inherent attributes.
+  /// Sets the terms of an operation's results: as its interface defines them,
+  /// or the operation itself with all its inherent attributes.
   void visit(Operation *op);
   /// The first operation for which a term was made; null for arguments, and for
   /// terms of the other program.
@@ -121,7 +125,7 @@ private:
   Terms &terms;
   GetWholeType getWholeType;
   Operation *present = nullptr;
-  llvm::DenseMap<Value, const Term *> meanings;
+  llvm::DenseMap<Value, const Term *> termOf;
   llvm::DenseMap<const Term *, Operation *> makers;
   LemmaSet lemmas;
 };
@@ -133,14 +137,15 @@ namespace detail {
 // Operations that dialects for whole tensors and for shards both have.
 
 /// A·B, without an epilogue.
-const Term *makeProduct(Meanings &meanings, Value a, Value b, Value result,
-                        int64_t contracting, bool transposeA, bool transposeB);
+const Term *makeProduct(SymbolicValues &symbolic, Value a, Value b,
+                        Value result, int64_t contracting, bool transposeA,
+                        bool transposeB);
 
 /// Of a head with the loss; the results that are gradients may be none.
-void setHeadMeanings(Meanings &meanings, Value h, Value table, Value targets,
-                     Value bias, ValueRange results);
+void setHeadSymbolicValues(SymbolicValues &symbolic, Value h, Value table,
+                           Value targets, Value bias, ValueRange results);
 } // namespace detail
 
 } // namespace mlir::optimus
 
-#endif // OPTIMUS_DIALECT_OPTIMUS_IR_MEANINGS_H
+#endif // OPTIMUS_DIALECT_OPTIMUS_IR_SYMBOLICVALUES_H

@@ -1,4 +1,4 @@
-//===- Meanings.cpp - What values are on whole tensors ----------*- C++ -*-===//
+//===- SymbolicValues.cpp - Values as expressions of tensors ----*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus/Dialect/Optimus/IR/Meanings.h"
+#include "optimus/Dialect/Optimus/IR/SymbolicValues.h"
 
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
@@ -60,18 +60,20 @@ static FloatAttr getSplat(const Term *term) {
 }
 
 //===----------------------------------------------------------------------===//
-// Meanings
+// SymbolicValues
 //===----------------------------------------------------------------------===//
 
-const Term *Meanings::remember(const Term *term) {
+const Term *SymbolicValues::remember(const Term *term) {
   if (present)
     makers.try_emplace(term, present);
   return term;
 }
 
-const Term *Meanings::make(StringRef what, ArrayRef<const Term *> operands,
-                           RankedTensorType type,
-                           ArrayRef<Parameter> parameters, unsigned result) {
+const Term *SymbolicValues::make(StringRef what,
+                                 ArrayRef<const Term *> operands,
+                                 RankedTensorType type,
+                                 ArrayRef<Parameter> parameters,
+                                 unsigned result) {
   SmallVector<const Term *> given(operands);
   llvm::erase(given, nullptr);
   NamedAttrList list;
@@ -84,11 +86,11 @@ const Term *Meanings::make(StringRef what, ArrayRef<const Term *> operands,
   return remember(terms.get(what, result, attributes, given, type));
 }
 
-const Term *Meanings::makeNarrowed(StringRef what,
-                                   ArrayRef<const Term *> operands,
-                                   RankedTensorType type,
-                                   ArrayRef<Parameter> parameters,
-                                   unsigned result) {
+const Term *SymbolicValues::makeNarrowed(StringRef what,
+                                         ArrayRef<const Term *> operands,
+                                         RankedTensorType type,
+                                         ArrayRef<Parameter> parameters,
+                                         unsigned result) {
   auto wide = type.clone(Float32Type::get(terms.getContext()));
   const Term *whole = make(what, operands, wide, parameters, result);
   if (type == wide)
@@ -101,8 +103,8 @@ static bool isBefore(const Term *a, const Term *b) {
   return a->number < b->number;
 }
 
-const Term *Meanings::add(ArrayRef<const Term *> operands,
-                          RankedTensorType type) {
+const Term *SymbolicValues::add(ArrayRef<const Term *> operands,
+                                RankedTensorType type) {
   SmallVector<const Term *> all;
   for (const Term *operand : operands) {
     FloatAttr splat = getSplat(operand);
@@ -124,8 +126,8 @@ const Term *Meanings::add(ArrayRef<const Term *> operands,
   return remember(terms.get(AddOp::getOperationName(), 0, {}, all, type));
 }
 
-const Term *Meanings::multiply(const Term *a, const Term *b,
-                               RankedTensorType type) {
+const Term *SymbolicValues::multiply(const Term *a, const Term *b,
+                                     RankedTensorType type) {
   for (auto [factor, other] : {std::pair(a, b), std::pair(b, a)})
     if (FloatAttr splat = getSplat(factor);
         splat && splat.getValue().isExactlyValue(1.0) && other->type == type) {
@@ -139,7 +141,7 @@ const Term *Meanings::multiply(const Term *a, const Term *b,
   return remember(terms.get(MulOp::getOperationName(), 0, {}, {a, b}, type));
 }
 
-void Meanings::setArgument(BlockArgument argument, StringRef name) {
+void SymbolicValues::setArgument(BlockArgument argument, StringRef name) {
   Attribute known;
   if (!name.empty())
     known = StringAttr::get(terms.getContext(), name);
@@ -147,10 +149,10 @@ void Meanings::setArgument(BlockArgument argument, StringRef name) {
                           getType(argument)));
 }
 
-void Meanings::visit(Operation *op) {
+void SymbolicValues::visit(Operation *op) {
   present = op;
-  if (auto meaning = dyn_cast<MeaningOpInterface>(op))
-    return meaning.setMeanings(*this);
+  if (auto symbolic = dyn_cast<SymbolicValueOpInterface>(op))
+    return symbolic.setSymbolicValues(*this);
   Attribute constant;
   StringRef what = op->getName().getStringRef();
   if (matchPattern(op, m_Constant(&constant))) {
