@@ -171,8 +171,8 @@ Status ProfileReader::readTrace() {
     trace[getText(row, 0)] = getText(row, 1);
   }));
   if (trace["complete"] != "1")
-    return dataLoss("expected a profile that was closed, found one of a run "
-                    "that still writes it or was killed");
+    return dataLoss("expected a closed profile, found one of a run that still "
+                    "writes it or was killed");
   profile.mesh = trace["mesh"];
   profile.strategy = trace["strategy"];
   profile.device = trace["device"];

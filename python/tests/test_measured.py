@@ -206,7 +206,7 @@ def test_other_programs(tools, profile):
 @pytest.mark.parametrize(
     "sql, message",
     [
-        ("UPDATE trace SET value = 0 WHERE key = 'complete'", "expected a profile that was closed"),
+        ("UPDATE trace SET value = 0 WHERE key = 'complete'", "expected a closed profile"),
         ("DELETE FROM calls", "expected at least one step, found none"),
         ("DROP TABLE spans", "no such table: spans"),
         ("UPDATE spans SET commands = '[[0,'", "malformed JSON"),

@@ -158,10 +158,10 @@ Status ModelLibrary::findKernels() {
           concat("there is no code for the kernel ", kernel->name));
     if (found->signature != optimus_support::program::signatureHash(*kernel))
       return invalidArgument(concat(
-          "the tables say that the kernel ",
+          "expected code for the kernel ",
           optimus_support::program::describe(*kernel),
-          ", which is not what its code was written for. Compile the model "
-          "again"));
+          ", as in the tables; found code for another signature. Compile the "
+          "model again"));
     if (const char *missing = findMissingCode(*found, parsed.target == "cpu",
                                               model->num_images != 0))
       return invalidArgument(concat("expected of the kernel ", kernel->name,

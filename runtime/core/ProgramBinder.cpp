@@ -257,8 +257,8 @@ Status ProgramBinder::bindCommand(const CommandT &command) {
   }
   bound.lastEvaluation = result.evaluations.size();
   if (!isReadable)
-    return notHere("number that is read when a command is executed, in memory "
-                   "that the host cannot address");
+    return notHere("number read when a command is executed, in memory that the "
+                   "host cannot address");
   return status;
 }
 

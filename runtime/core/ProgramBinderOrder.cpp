@@ -35,7 +35,7 @@ Status ProgramBinder::bindMessage(const Message &message, int32_t kind,
   if (message.carried != 0)
     return notHere("message that a later call waits for");
   if (!message.peer->readings.empty())
-    return notHere("rank that is read when a command is executed");
+    return notHere("rank read when a command is executed");
   const uint32_t operand = command.operands[0]->address;
   for (bool isOperand : {kind == OPTRT_SEND, kind == OPTRT_RECEIVE})
     addPointer(isOperand ? operand : kNone);
@@ -65,7 +65,7 @@ Status ProgramBinder::bind(const CollectiveT &collective,
   if (collective.axes.size() != 1)
     return notHere("collective over several mesh axes");
   if (collective.wire != type || collective.encoding != Encoding::None)
-    return notHere("collective that packs what it sends");
+    return notHere("collective that packs its tensor");
   if (collective.accumulation != ElementType::F32)
     return notHere(
         concat("collective that adds in ", toString(collective.accumulation)));

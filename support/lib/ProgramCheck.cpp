@@ -115,8 +115,8 @@ private:
           argument.access == Access() ||
           !isKnown(argument.space, MemorySpace::File))
         return wrong(concat("argument ", i, ": expected 0 to ", kMaxBytes,
-                            " bytes of a known type, in a space that is known, "
-                            "that are read, written or updated; found ",
+                            " bytes of a known type, in a known space, read, "
+                            "written or updated; found ",
                             argument.bytes));
     }
     return okStatus();

@@ -60,9 +60,9 @@ void addOptions(CLI::App &app, Arguments &arguments) {
                  "input")
       ->required();
   app.add_option("--capacity", arguments.options.capacity,
-                 "Bytes the arena must fit in; exit 1 when it does not, with "
-                 "buffers that cannot fit together where that is proven. "
-                 "Without it, the smallest arena that is found")
+                 "Bytes the arena must fit in; exit 1 when it does not, with a "
+                 "proven conflict of buffers where there is one. Without it, "
+                 "the smallest arena found")
       ->check(oneOf(Number<int64_t>{"a number of bytes", 0, INT64_MAX}));
   // Without a capacity the smallest arena is asked for.
   arguments.options.goodEnough = 1;
@@ -185,7 +185,7 @@ Status passesCapacity(const std::vector<LiveRange> &ranges, const Plan &plan,
       " buffers do not fit in it together, ",
       conflict->irreducible
           ? "though they do without any one of them"
-          : "and it is not proven that all of them are needed for that",
+          : "perhaps not all of them are needed for the conflict",
       "; at their peak ", lowerBound(members), " bytes are alive", list));
 }
 

@@ -59,8 +59,8 @@ CLI::Option *addJob(CLI::App *app, JobOptions &job) {
       "Ranks (most launchers tell: docs/launchers.md)";
   app->add_option("--backend", job.backend,
                   "How ranks communicate: local (threads of one process), mpi, "
-                  "tcp or, between GPUs, nccl; by default what goes with who "
-                  "started them")
+                  "tcp or, between GPUs, nccl; the default follows from the "
+                  "launcher")
       ->check(oneOf(Word{{"local", "mpi", "tcp", "nccl"}}))
       ->group(kGroup);
   app->add_option("--rendezvous", job.rendezvous,
@@ -68,8 +68,8 @@ CLI::Option *addJob(CLI::App *app, JobOptions &job) {
                   "(OPTIMUS_RENDEZVOUS)")
       ->group(kGroup);
   app->add_option("--secret-file", job.secretFile,
-                  "File with what only the ranks of this job know, by which "
-                  "they know each other over TCP (or OPTIMUS_JOB_SECRET)")
+                  "File with a secret of this job's ranks, by which they know "
+                  "each other over TCP (or OPTIMUS_JOB_SECRET)")
       ->group(kGroup);
   app->add_option("--bind", job.bind,
                   "IPv4 address of this host at which this rank listens over "

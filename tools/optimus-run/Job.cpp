@@ -157,9 +157,8 @@ StatusOr<World> joinJob(const JobOptions &options, const Launcher &launcher,
       return fits;
     if (speaks)
       std::fprintf(stderr,
-                   "optimus-run: warning: %s, which the MPI library that this "
-                   "program was built with does not find: tensors move over "
-                   "TCP (--backend tcp)\n",
+                   "optimus-run: warning: %s, unknown to the MPI library of "
+                   "this program: tensors move over TCP (--backend tcp)\n",
                    launcher.toString().c_str());
   }
   TcpJob job = tcpJobOf(launcher);

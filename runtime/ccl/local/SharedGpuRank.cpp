@@ -31,9 +31,9 @@ public:
       return okStatus();
     return one.kernel || group->size() == 1
                ? okStatus()
-               : unavailable("the library has no kernel that reduces what "
-                             "ranks on one GPU have; compile the model again, "
-                             "or use another --backend");
+               : unavailable("the library has no kernel for the reductions of "
+                             "ranks on one GPU; compile the model again, or "
+                             "use another --backend");
   }
   Status enqueue(std::span<const QueuedCollective> together,
                  Queue queue) override {

@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(
                   f.wait(f.collective(CollectiveKind::AllReduce, {0, 1}, memory,
                                       memory));
                 }},
-        Foreign{"Wire", "no collective that packs what it sends",
+        Foreign{"Wire", "no collective that packs its tensor",
                 [](FunctionWriter &f, View memory) {
                   CollectiveT all;
                   all.wire = program::ElementType::BF16;

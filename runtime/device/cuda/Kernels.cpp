@@ -81,10 +81,10 @@ Status Kernels::load(std::span<const optimus_image> images,
     std::string found;
     for (const optimus_image &image : images)
       found += concat(found.empty() ? "" : ", ", image.architecture);
-    return unavailable(
-        concat("expected kernels for ", gpu.architecture(), ", which is what ",
-               gpu.name, " runs; found ", found.empty() ? "none" : found,
-               ". Compile the model with --gpu-arch ", gpu.architecture()));
+    return unavailable(concat(
+        "expected kernels for ", gpu.architecture(), ", the architecture of ",
+        gpu.name, "; found ", found.empty() ? "none" : found,
+        ". Compile the model with --gpu-arch ", gpu.architecture()));
   }
   Module &module = modules[&*best];
   if (!module) {

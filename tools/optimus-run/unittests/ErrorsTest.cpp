@@ -309,8 +309,8 @@ TEST_F(Errors, ProgramsThatTheManifestContradicts) {
 
 TEST_F(Errors, KernelOfAnotherSignature) {
   expect(1, train("toy-signature"),
-         {"toy-signature.so", "the tables say that the kernel one_hot(",
-          "which is not what its code was written for", "Compile"});
+         {"toy-signature.so", "expected code for the kernel one_hot(",
+          "found code for another signature", "Compile"});
 }
 
 TEST_F(Errors, KernelWithoutCode) {

@@ -220,8 +220,8 @@ TEST_F(CudaDeviceTest, ImagesAreForTheGpu) {
   Status status = device->prepare(workload);
   EXPECT_EQ(status.code(), StatusCode::Unavailable);
   EXPECT_EQ(status.message(),
-            "expected kernels for emulated, which is what Optimus's fake GPU "
-            "runs; found sm_90, ptx. Compile the model with --gpu-arch "
+            "expected kernels for emulated, the architecture of Optimus's fake "
+            "GPU; found sm_90, ptx. Compile the model with --gpu-arch "
             "emulated");
 }
 

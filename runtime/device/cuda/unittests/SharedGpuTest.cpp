@@ -199,7 +199,7 @@ TEST_F(SharedGpuTest, WhatCannotBeAddedIsRefused) {
     return rank.collectives->enqueue(rank.axis, {&start, 1});
   });
   expectOneSays(outcomes, "h.3.attn, collective 1 on mesh axis row: the "
-                          "library has no kernel that reduces");
+                          "library has no kernel for the reductions");
 }
 
 /// Before it records, and while it does.
