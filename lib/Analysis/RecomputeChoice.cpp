@@ -22,7 +22,7 @@ constexpr int64_t kNever = -1;
 constexpr int64_t kCopied = 2;
 /// What is worth a copy of its own: a page of a file.
 constexpr int64_t kLeastOffloaded = 4096;
-/// Of the time that is computed, what copies can count on.
+/// The share of computing time that copies can count on.
 constexpr double kHidden = 0.8;
 constexpr unsigned kNobody = std::numeric_limits<unsigned>::max();
 
@@ -196,17 +196,17 @@ private:
   unsigned numValues;
   std::vector<unsigned> maker;
   std::vector<bool> isCloned;
-  /// Each operation that runs, and what is added to the numbers of its results.
+  /// Each operation that runs, and the offset of its results' numbers.
   std::vector<std::pair<unsigned, unsigned>> steps;
-  /// By value: the steps that make it and that use it last, in the forward and
-  /// first in the backward.
+  /// By value: the steps with its definition, its last use in the forward and
+  /// its first use in the backward.
   std::vector<int64_t> first, last, lastForward, firstBackward;
   std::vector<int64_t> alive;
   double seconds = 0;
 };
 
-/// Values that are recomputed together, or offloaded, what that saves at the
-/// peak, and what it costs.
+/// Values recomputed together, or offloaded, the bytes they save at the peak,
+/// and their cost.
 struct Move {
   std::vector<unsigned> values;
   bool isOffload = false;
@@ -282,8 +282,8 @@ private:
     return repeated[value] || offloaded[value];
   }
 
-  /// Adds that an operation runs again, and to `depth` what it is made from
-  /// that would have to be kept over the peak for it.
+  /// Adds an operation to the move, and the producers of operands, up to
+  /// `depth`, that would have to be kept over the peak for it.
   void add(unsigned op, unsigned depth, const Run &now, Move &move) const {
     int64_t peak = now.getPeakTime();
     if (!isRepeated(op))
@@ -310,8 +310,8 @@ private:
     }
   }
 
-  /// Of an operation, alone or with what it is made from, the best that there
-  /// is.
+  /// The best move for an operation, alone or with the producers of its
+  /// operands.
   Move getBestMove(unsigned op, const Run &now) const {
     Move best;
     for (unsigned depth : {0u, 1u, 2u, 3u, 4u, 6u, 8u, 12u, 16u}) {
@@ -377,7 +377,7 @@ private:
           now.getExposedSeconds(moved.with(move.saved)) >
               now.getExposedSeconds(moved) + 1.01 * move.seconds)
         break;
-      // What others that were just chosen would change is for the next round.
+      // The effects of others just chosen are for the next round.
       bool isLikeBest = move.getRatio() > 0.99 * moves.front().getRatio();
       bool isApart =
           std::none_of(move.values.begin(), move.values.end(),

@@ -27,7 +27,8 @@ struct RecomputeProgram {
     double seconds = 0;
     /// Values, by number.
     std::vector<unsigned> operands, results;
-    /// Results that may lie where an operand does that ends here, with it.
+    /// Pairs of a result and an operand: the result may take the place of the
+    /// operand if the operand's live range ends here.
     std::vector<std::pair<unsigned, unsigned>> places;
     /// Whether it may run again; only operations of the forward do.
     bool isRepeatable = false;
@@ -38,7 +39,7 @@ struct RecomputeProgram {
   std::vector<Op> ops;
   /// The operations before the one that makes the loss.
   unsigned numForward = 0;
-  /// The bytes of each value; 0 for what lies outside of what is counted.
+  /// The bytes of each value; 0 outside of the counted memory.
   std::vector<int64_t> bytes;
   /// How many bytes a second values can be stored elsewhere and fetched again;
   /// 0 where they cannot.
@@ -52,8 +53,9 @@ struct RecomputeProgram {
 /// A flag for each value.
 using RepeatedValues = std::vector<bool>;
 
-/// The values that are recomputed, and those that lie elsewhere from their last
-/// use of the forward to their first one of the backward; none is both.
+/// The recomputed values, and the offloaded ones, which lie elsewhere from
+/// their last use of the forward to their first one of the backward; none is
+/// both.
 struct ValueChoice {
   RepeatedValues repeated;
   /// May be shorter: the others are not.
@@ -62,8 +64,8 @@ struct ValueChoice {
 
 struct RecomputeCost {
   int64_t peakBytes = 0;
-  /// What runs again, and what stores of the forward and fetches of the
-  /// backward take longer than these compute.
+  /// The time of the recomputation, plus the excess of the forward's stores,
+  /// and of the backward's fetches, over the computation meanwhile.
   double seconds = 0;
 };
 
@@ -71,10 +73,10 @@ struct RecomputeCost {
 RecomputeCost getCost(const RecomputeProgram &program, ValueChoice choice);
 
 /// Recomputes and offloads more than `start` until no more than `budget` bytes
-/// are alive at once: again and again what saves the most bytes at the peak for
-/// its time, on its own or recomputed with what it is made from. Then keeps
-/// what need not be recomputed or offloaded, what takes longest first. Nothing
-/// where that finds no way.
+/// are alive at once: step by step, the value that saves the most bytes at the
+/// peak for its time, on its own or recomputed together with the values it is
+/// made from. Then keeps the values for which recomputation or offloading turns
+/// out needless, longest first. Nothing where that finds no way.
 std::optional<ValueChoice> chooseValues(const RecomputeProgram &program,
                                         int64_t budget, ValueChoice start);
 

@@ -21,8 +21,8 @@ struct Buffer {
   /// The argument's or the result's number; of an allocation, its number.
   int64_t index;
   MemRefType type;
-  /// Of an allocation: what it counts as, and the ids of the values that it
-  /// holds, in program order.
+  /// Of an allocation: its category, and the ids of its values, in program
+  /// order.
   StringRef category;
   SmallVector<std::string, 1> values;
 };
@@ -41,8 +41,8 @@ public:
   /// nothing for the others.
   std::optional<int64_t> getOutput(unsigned result) const;
 
-  /// Results whose value lives elsewhere than in their output's buffer, which
-  /// must be copied at the end.
+  /// Results with a value elsewhere than in their output's buffer, to be copied
+  /// at the end.
   ArrayRef<unsigned> getCopiedResults() const { return copied; }
 
   int64_t getNumInPlace() const { return numInPlace; }

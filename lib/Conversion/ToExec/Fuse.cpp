@@ -58,8 +58,8 @@ public:
   }
 
 private:
-  /// Lets what makes `part` take in `other`, the other operand of `op`, where
-  /// `op` is all that becomes of the part.
+  /// Lets the producer of `part` absorb `other`, the other operand of `op`,
+  /// where `op` is the part's only user.
   LogicalResult fuse(AbsorbableOpInterface op, Value part, Value other) {
     auto maker = part.getDefiningOp<FusibleOpInterface>();
     if (!maker || !part.hasOneUse())

@@ -104,8 +104,8 @@ public:
   /// Elements [offset, offset + extent) of a buffer; the buffer if that is all.
   Value slice(Value buffer, int64_t offset, int64_t extent);
 
-  /// Packs a weight before the first of its products that gains by that. What
-  /// the target's products do not do, launches do before or after them.
+  /// Packs a weight before the first of its products with a gain from packing.
+  /// What the target's products do not do, launches do before or after them.
   void gemm(Gemm gemm);
   void copy(Matrix src, Matrix dst, int64_t rows, int64_t cols);
   void copy(Value src, Value dst);
@@ -175,7 +175,8 @@ int64_t getNumRows(Value tensor);
 /// by panel together: see --optimus-group-products. Fails with an error on an
 /// operation.
 LogicalResult expandPanels(ArrayRef<Operation *> group, Lowering &lowering);
-/// Whether what one member of a group writes lies apart from what others read.
+/// Whether the writes of one member of a group lie apart from the reads of
+/// others.
 bool canExpandTogether(ArrayRef<Operation *> group, const Lowering &lowering);
 
 } // namespace mlir::optimus

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// For targets that move only what is one stretch of memory: a copy packs the
-// rows of a source before, and others unpack those of a destination after.
+// For targets with collectives of contiguous memory only: a copy packs the rows
+// of a source before, and others unpack those of a destination after.
 //
 //===----------------------------------------------------------------------===//
 

@@ -36,8 +36,8 @@ LogicalResult PanelProduct::describe(Value result) {
   operands[2].rowGroup = M;
   operands[2].colGroup = N;
   Value values[3] = {op.getA(), op.getB(), op.getResult()};
-  // Where in its group the streamed dimension stands: that of a tensor that
-  // shards it, else the first.
+  // Where in its group the streamed dimension stands: its position in a tensor
+  // that shards it, else the first one.
   int64_t position = 0;
   for (int tensor = 0; tensor < 3; ++tensor)
     if (tensor != stationary && sharding->dims[tensor][streamed] >= 0)

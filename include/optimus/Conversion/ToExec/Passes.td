@@ -44,8 +44,8 @@ def ToExecPass : Pass<"optimus-to-exec", "::mlir::ModuleOp"> {
   let description = [{
     Every function whose signature has tensors becomes one on flat buffers: its
     arguments stay in order, and after them comes an output argument for each
-    result that is not donated to. A result to which an argument donates
-    (`optimus.donates`) is written into that argument's buffer; where that would
+    result that is not donated to. A result with a donating argument
+    (`optimus.donates`) is written into the argument's buffer; where that would
     need a copy, because the argument is used later or the operation cannot work
     in place, it is an error. Attributes of arguments stay; those of a result
     move to its output argument.

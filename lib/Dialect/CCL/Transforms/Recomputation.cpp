@@ -97,8 +97,8 @@ bool Recomputation::isRepeatable(Operation *op) const {
          });
 }
 
-/// A product that could not add to an operand where it lay, since that was used
-/// later, does not now: it would round otherwise.
+/// A product that could not add to an operand in place, since the operand was
+/// used later, does not now: it would round otherwise.
 void Recomputation::keepBuffersApart(Operation *op, Operation *original) {
   if (!optimus::isProduct(op))
     return;

@@ -182,7 +182,7 @@ void PolicyChoice::decide() {
     for (Value result : op->getResults())
       if (needed.contains(result) && !kept.contains(result))
         neededBytes += getBytes(result);
-    // What it is made from is kept where that is less.
+    // Its sources are kept where they are smaller.
     bool canRepeat =
         mayRepeat(op) && (missing.empty() || missingBytes < neededBytes);
     if (canRepeat)

@@ -37,8 +37,8 @@ void RmsNormOp::stateFacts(ModelFacts &facts) {
 //===----------------------------------------------------------------------===//
 
 // What each operation takes and gives, as "label dimensions name": the
-// constraint that asks for these dimensions, of which R stands for the leading
-// ones of x, n for its last one and p for a pair. x has no label.
+// constraint on these dimensions, in which R stands for the leading ones of x,
+// n for its last one and p for a pair. x has no label.
 
 template <typename OpT>
 static constexpr StringLiteral kRows = "";

@@ -141,9 +141,9 @@ def GroupProductsPass : Pass<"optimus-group-products", "::mlir::func::FuncOp"> {
 def RecomputePass : Pass<"optimus-recompute", "::mlir::func::FuncOp"> {
   let summary = "Recomputes activations in the backward rather than keep them";
   let description = [{
-    Clones operations of the forward pass to where the backward first uses what
-    they make, with `optimus.recomputed`, so that it need not be kept. All that
-    is kept is sharded as it was: activations stay blocks of the mesh.
+    Clones operations of the forward pass, with `optimus.recomputed`, to the
+    first use of their results in the backward, so that these need not be kept.
+    All that is kept is sharded as it was: activations stay blocks of the mesh.
 
     A *cut* is an activation from which alone, with the parameters, the rest of
     the forward follows: the residual stream between the blocks of a
@@ -154,20 +154,20 @@ def RecomputePass : Pass<"optimus-recompute", "::mlir::func::FuncOp"> {
       the estimated peak least, and small statistics of rows; all else is made
       again, products and collectives included;
     * `attention`: attention, norms and elementwise operations run again,
-      products and collectives do not; their results are kept, or what follows
-      from them first where that is what is used.
+      products and collectives do not; the results of products and collectives
+      are kept, or the first values derived from them if only those are used.
 
     `values` names what is recomputed besides, by the ids of values: that of
     `optimus.gelu` at `h.3.mlp.gelu` is `h.3.mlp.gelu:0`. What such a value is made from
     is kept, unless it is named too.
 
     The boundary between forward and backward is what makes the result bound to
-    `loss_sum`; a function without one is left alone. Must run after
-    `cse`, which would merge the clones with what they clone, and after
-    `optimus-fuse`, so that what runs again is the same kernel and gives the same
-    bits. To that end a product of which an operand is not used later any
-    more gets `ccl.own_buffer`, and one that adds to an operand where it lies,
-    since the backward never uses that, does not run again.
+    `loss_sum`; a function without one is left alone. Must run after `cse`,
+    which would merge the clones with their originals, and after `optimus-fuse`,
+    for a clone to be the same kernel with the same bits. To that end a product
+    gets `ccl.own_buffer` if an operand has no later use any more. A product
+    that adds to an operand in place does not run again, since the backward
+    never uses the operand.
   }];
   let dependentDialects = ["::mlir::optimus::OptimusDialect"];
   let options = [

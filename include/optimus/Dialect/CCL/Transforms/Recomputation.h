@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 //
 // A function that differentiates is straight-line: the forward pass, the
-// operation that makes the loss and its gradient, the backward pass. A value of
-// the forward that the backward uses is kept in memory in between, unless it is
-// recomputed from what is kept.
+// operation that makes the loss and its gradient, the backward pass. Between
+// forward and backward, the values used by both are kept in memory or
+// recomputed from kept ones.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,8 +31,9 @@ public:
   /// Nothing where a function makes no loss, or is not one block.
   static std::optional<Recomputation> of(func::FuncOp function);
 
-  /// The operations before what makes the loss and its gradient, that, and
-  /// those after it, without the terminator.
+  /// The operations before the loss operation, the loss operation itself (it
+  /// makes the loss and its gradient), and those after it, without the
+  /// terminator.
   ArrayRef<Operation *> getForward() const { return forward; }
   Operation *getBoundary() const { return boundary; }
   ArrayRef<Operation *> getBackward() const { return backward; }
@@ -48,16 +49,16 @@ public:
   bool isActivation(Value value) const { return activations.contains(value); }
   /// Whether an operation of the forward may run again, to the bit. A product
   /// that adds to an operand where it lies may not: a second run would need
-  /// that operand, so that the first had to add it elsewhere, and rounds
-  /// otherwise there.
+  /// that operand. The first run would then have to add elsewhere, and would
+  /// round otherwise there.
   bool isRepeatable(Operation *op) const;
 
   /// What a policy recomputes.
   ValueSet select(RecomputePolicy policy) const;
 
-  /// Makes the backward recompute `repeated`, of which every value is an
-  /// activation that a repeatable operation made, and erases what nothing uses
-  /// then. Returns how many operations run again.
+  /// Makes the backward recompute `repeated`, activations made by repeatable
+  /// operations, and erases the operations without uses afterwards. Returns how
+  /// many operations run again.
   int64_t apply(const ValueSet &repeated) &&;
 
 private:

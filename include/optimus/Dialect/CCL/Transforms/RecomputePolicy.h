@@ -16,8 +16,8 @@
 
 namespace mlir::ccl {
 
-/// On a product that may not add to an operand where that lies, though nothing
-/// uses it afterwards: the same product without recomputation did not, and
+/// On a product forbidden to add to an operand in place, though nothing uses
+/// the operand afterwards: the same product without recomputation did not, and
 /// rounds otherwise.
 inline constexpr llvm::StringLiteral kOwnBuffer = "ccl.own_buffer";
 

@@ -92,7 +92,7 @@ def OffloadPass : Pass<"optimus-offload", "::mlir::func::FuncOp"> {
     stay.
 
     A command that only reads an offloaded buffer to sum it up moves up to the
-    write of that buffer, and needs no fetch.
+    buffer's write, and needs no fetch.
 
     On the function it leaves `exec.paging`: bytes and predicted milliseconds of
     fetches and stores and, of these, the exposed time; `exec.schedule`'s

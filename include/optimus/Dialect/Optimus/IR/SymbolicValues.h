@@ -102,7 +102,7 @@ public:
                            ArrayRef<Parameter> parameters = {},
                            unsigned result = 0);
 
-  /// Says that what follows holds by this lemma.
+  /// Records a use of this lemma in the following equality.
   void use(Lemma lemma) { lemmas.insert(lemma); }
 
   //===--------------------------------------------------------------------===//
