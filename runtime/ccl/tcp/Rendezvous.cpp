@@ -84,8 +84,10 @@ public:
       if (guest.socket.isOpen())
         sendAll(guest.socket, guest.greeting->seal(answer),
                 Deadline(kAnswerSeconds));
+    // A refusal leaves behind who has just become a guest, closed.
     for (const Guest &one : pending)
-      if (one.greeting->state() == HostGreeting::State::Known)
+      if (one.socket.isOpen() &&
+          one.greeting->state() == HostGreeting::State::Known)
         sendAll(one.socket, one.greeting->seal(answer),
                 Deadline(kAnswerSeconds));
     if (!status.ok())

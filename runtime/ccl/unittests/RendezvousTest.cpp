@@ -108,6 +108,13 @@ TEST_F(RendezvousTest, WhoComesTwiceIsNamed) {
                       HasSubstr("process 2 on here")));
 }
 
+TEST_F(RendezvousTest, WhoComesTwiceInTheSameMomentIsNamed) {
+  // In some rounds both greetings end between two looks at the sockets.
+  for (int round = 0; round != 100; ++round)
+    expectRefusal({job(0, 3), job(1, 3), job(1, 3)},
+                  HasSubstr("two processes are rank 1: process "));
+}
+
 TEST_F(RendezvousTest, OtherNumbersOfRanksAreNamed) {
   expectRefusal(
       {job(0, 2), job(1, 3)},
