@@ -32,6 +32,13 @@ KernelTraffic &KernelTraffic::operator+=(const KernelTraffic &other) {
   return *this;
 }
 
+KernelTraffic &KernelTraffic::operator*=(int64_t launches) {
+  least *= launches;
+  if (touched)
+    *touched *= launches;
+  return *this;
+}
+
 namespace {
 /// Writes a body whose loops count the repetitions of everything in them. It is
 /// counted, and never run.

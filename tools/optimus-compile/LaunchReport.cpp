@@ -42,17 +42,22 @@ static SmallVector<Row> collectRows(func::FuncOp function,
                                     SymbolTableCollection &symbols) {
   llvm::MapVector<StringRef, Row> rows;
   function.walk([&](exec::LaunchOp launch) {
-    Row &row = rows[launch.getKernel()];
-    row.kernel = launch.getKernel();
+    auto [found, isNew] = rows.try_emplace(launch.getKernel());
+    Row &row = found->second;
     ++row.launches;
+    if (!isNew)
+      return;
+    row.kernel = launch.getKernel();
     auto kernel = symbols.lookupNearestSymbolFrom<func::FuncOp>(
         launch, launch.getKernelAttr());
     row.pieces = countPieces(kernel);
     // The pass behind a kernel has reported one that cannot be counted.
     if (FailureOr<KernelTraffic> traffic = countTraffic(kernel);
         succeeded(traffic))
-      row.traffic += *traffic;
+      row.traffic = *traffic;
   });
+  for (auto &[name, row] : rows)
+    row.traffic *= row.launches;
   SmallVector<Row> sorted;
   for (auto &[name, row] : rows)
     sorted.push_back(row);

@@ -24,6 +24,7 @@ struct KernelTraffic {
   std::optional<int64_t> touched = 0;
 
   KernelTraffic &operator+=(const KernelTraffic &other);
+  KernelTraffic &operator*=(int64_t launches);
 };
 
 /// Of a function that describes its kernel (`exec.computes`); its pieces count
