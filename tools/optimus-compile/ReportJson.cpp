@@ -11,6 +11,7 @@
 #include "RankMemory.h"
 
 #include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "optimus-support/ResourceLimits.h"
@@ -54,6 +55,24 @@ static json::Object describe(const RankMemory &memory) {
       {"total", memory.getTotal()}};
 }
 
+/// Of each kind in the arena, the most that is alive at once; kinds have their
+/// most at different times.
+static json::Object describeMost(func::FuncOp function) {
+  json::Object kinds;
+  auto bytes = function->getAttrOfType<DictionaryAttr>(ExecDialect::kPeakBytes);
+  for (NamedAttribute kind :
+       bytes ? bytes.getValue() : ArrayRef<NamedAttribute>()) {
+    SmallVector<int64_t> alive =
+        exec::computeAliveBytes(function, [&](Value base) {
+          auto slot = base.getDefiningOp<exec::ArenaSlotOp>();
+          return slot && slot.getCategory() == kind.getName().getValue();
+        });
+    kinds[kind.getName().getValue()] =
+        alive.empty() ? 0 : *llvm::max_element(alive);
+  }
+  return kinds;
+}
+
 /// What a rank may hold, each of them: the budget and the GPU. Where there is
 /// neither, its part of this machine or container.
 static json::Array describeLimits(const CompileOptions &options) {
@@ -76,11 +95,13 @@ static json::Array describeLimits(const CompileOptions &options) {
 std::string mlir::optimus::buildReportJson(ModuleOp module,
                                            const CompileOptions &options) {
   RankMemoryTable table = getRankMemoryTable(module, options.isForGpu());
-  json::Object schedules, memory;
+  json::Object schedules, memory, most;
   for (const auto &[name, held] : table.rows) {
     memory[name] = describe(held);
-    if (auto function = module.lookupSymbol<func::FuncOp>(name))
+    if (auto function = module.lookupSymbol<func::FuncOp>(name)) {
       schedules[name] = describeTime(function);
+      most[name] = describeMost(function);
+    }
   }
   const PhaseOptions &phases = options.phases;
   json::Object report{
@@ -88,6 +109,7 @@ std::string mlir::optimus::buildReportJson(ModuleOp module,
       {"mesh", phases.mesh.toString()},   {"strategy", phases.strategy},
       {"recompute", phases.recompute},    {"offload", phases.offload},
       {"schedule", std::move(schedules)}, {"memory", std::move(memory)},
-      {"rank_bytes", table.getMost()},    {"limits", describeLimits(options)}};
+      {"most", std::move(most)},          {"rank_bytes", table.getMost()},
+      {"limits", describeLimits(options)}};
   return llvm::formatv("{0:2}\n", json::Value(std::move(report))).str();
 }

@@ -9,6 +9,7 @@
 #include "optimus/Dialect/CCL/Transforms/Recomputation.h"
 
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
+#include "optimus/Dialect/Optimus/IR/OptimusInterfaces.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -55,6 +56,7 @@ Recomputation::Recomputation(Operation *boundary)
       (isBackward ? backward : forward).push_back(&op);
   }
   findActivations();
+  findRefetched();
 }
 
 bool Recomputation::hasBackward() const {
@@ -76,24 +78,46 @@ void Recomputation::findActivations() {
     if (cast<RankedTensorType>(argument.getType()).getElementType().isInteger())
       ofBatch.insert(argument);
   for (Operation *op : forward)
-    if (llvm::any_of(op->getOperands(),
-                     [&](Value operand) { return ofBatch.contains(operand); })) {
+    if (llvm::any_of(op->getOperands(), [&](Value operand) {
+          return ofBatch.contains(operand);
+        })) {
       ofBatch.insert_range(op->getResults());
       activations.insert_range(op->getResults());
     }
 }
 
-/// Whether the result of an operation may lie where an operand does, as far as
-/// their types go.
-static bool haveOneType(Operation *op, Value operand) {
-  return llvm::is_contained(op->getResultTypes(), operand.getType());
+void Recomputation::findRefetched() {
+  ValueSet moved;
+  for (Operation *op : forward) {
+    if (llvm::any_of(op->getResults(),
+                     [&](Value result) { return isActivation(result); }))
+      continue;
+    bool isMoved = !isMemoryEffectFree(op) ||
+                   llvm::any_of(op->getOperands(), [&](Value operand) {
+                     return moved.contains(operand);
+                   });
+    if (isMoved)
+      moved.insert_range(op->getResults());
+  }
+  for (Value value : moved)
+    if (lastUse.lookup(value) <= getPosition(boundary))
+      refetched.insert(value);
+}
+
+/// Whether an operation may add to an operand in place, as far as types go: a
+/// term of its sum, never a factor.
+static bool mayAddTo(OpOperand &operand) {
+  Operation *op = operand.getOwner();
+  auto sum = dyn_cast<optimus::SumOpInterface>(op);
+  return sum && sum.getContribution(operand) != optimus::Contribution::Factor &&
+         llvm::is_contained(op->getResultTypes(), operand.get().getType());
 }
 
 bool Recomputation::isRepeatable(Operation *op) const {
   return !optimus::isProduct(op) ||
-         llvm::none_of(op->getOperands(), [&](Value operand) {
-           return haveOneType(op, operand) && isActivation(operand) &&
-                  lastUse.lookup(operand) == getPosition(op);
+         llvm::none_of(op->getOpOperands(), [&](OpOperand &operand) {
+           return mayAddTo(operand) && isActivation(operand.get()) &&
+                  lastUse.lookup(operand.get()) == getPosition(op);
          });
 }
 
@@ -103,9 +127,9 @@ void Recomputation::keepBuffersApart(Operation *op, Operation *original) {
   if (!optimus::isProduct(op))
     return;
   for (auto [now, before] :
-       llvm::zip_equal(op->getOperands(), original->getOperands()))
-    if (haveOneType(op, now) && lastUse.lookup(before) > position[original] &&
-        llvm::none_of(now.getUsers(), [&](Operation *user) {
+       llvm::zip_equal(op->getOpOperands(), original->getOperands()))
+    if (mayAddTo(now) && lastUse.lookup(before) > position[original] &&
+        llvm::none_of(now.get().getUsers(), [&](Operation *user) {
           return op->isBeforeInBlock(user);
         }))
       op->setAttr(kOwnBuffer, UnitAttr::get(op->getContext()));
@@ -115,7 +139,7 @@ namespace {
 /// Clones operations of the forward to where the backward needs them.
 class Cloner {
 public:
-  explicit Cloner(const ValueSet &repeated) : repeated(repeated) {}
+  explicit Cloner(ValueSet repeated) : repeated(std::move(repeated)) {}
 
   /// A value of the forward as the backward has it: kept, or recomputed before
   /// the insertion point.
@@ -130,8 +154,8 @@ public:
       operands.map(operand, materialize(operand, builder));
     Operation *clone = builder.clone(*op, operands);
     clone->setAttr(OptimusDialect::kRecomputed, builder.getUnitAttr());
-    clone->setLoc(optimus::withPhase(clone->getLoc(),
-                                     optimus::ProgramPhase::Recomputed));
+    clone->setLoc(
+        optimus::withPhase(clone->getLoc(), optimus::ProgramPhase::Recomputed));
     again.map(op->getResults(), clone->getResults());
     clones.push_back({clone, op});
     return again.lookup(value);
@@ -142,7 +166,7 @@ public:
   }
 
 private:
-  const ValueSet &repeated;
+  ValueSet repeated;
   IRMapping again;
   /// With what each is a clone of.
   SmallVector<std::pair<Operation *, Operation *>> clones;
@@ -150,7 +174,9 @@ private:
 } // namespace
 
 int64_t Recomputation::apply(const ValueSet &repeated) && {
-  Cloner cloner(repeated);
+  ValueSet all = repeated;
+  all.insert_range(refetched);
+  Cloner cloner(std::move(all));
   for (Operation *op : backward) {
     OpBuilder builder(op);
     for (OpOperand &operand : op->getOpOperands())

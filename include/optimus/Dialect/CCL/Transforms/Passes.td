@@ -147,19 +147,26 @@ def RecomputePass : Pass<"optimus-recompute", "::mlir::func::FuncOp"> {
 
     A *cut* is an activation from which alone, with the parameters, the rest of
     the forward follows: the residual stream between the blocks of a
-    transformer. Policies:
+    transformer. Of several such values without a product between them the
+    smallest is the cut, of equal ones the first. A *layer* has as many cuts as
+    stand between operations and the same operations again. Policies:
 
     * `none`: everything that the backward uses is kept;
-    * `layer`: cuts are kept, every first, second, third … of them, as makes
-      the estimated peak least, and small statistics of rows; all else is made
-      again, products and collectives included;
+    * `layer`: the cut after every first, second, third … layer is kept, as
+      makes the estimated peak least, or those within layers too where that is
+      less by a quarter; all else is recomputed, products and collectives
+      included. Statistics of rows, as operations with
+      `RowReductionOpInterface` name them, are kept where something would run
+      again for them alone, as long as all of them stay below an eighth of the
+      kept cuts;
     * `attention`: attention, norms and elementwise operations run again,
       products and collectives do not; the results of products and collectives
       are kept, or the first values derived from them if only those are used.
 
     `values` names what is recomputed besides, by the ids of values: that of
     `optimus.gelu` at `h.3.mlp.gelu` is `h.3.mlp.gelu:0`. What such a value is made from
-    is kept, unless it is named too.
+    is kept, unless it is named too. A gathered parameter is gathered again for
+    it, unless the backward needs that, too.
 
     The boundary between forward and backward is what makes the result bound to
     `loss_sum`; a function without one is left alone. Must run after `cse`,

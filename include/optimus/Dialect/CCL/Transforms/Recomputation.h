@@ -52,9 +52,15 @@ public:
   /// that operand. The first run would then have to add elsewhere, and would
   /// round otherwise there.
   bool isRepeatable(Operation *op) const;
+  /// Whether what runs again gathers a parameter anew for this value: the
+  /// forward makes it from parameters alone through a collective, and the
+  /// backward has no use for it. Kept, it would lie there from layer to layer:
+  /// w [h/R, f/C] → all_gather over row [h, f/C] → a recomputed product.
+  bool isRefetched(Value value) const { return refetched.contains(value); }
 
-  /// What a policy recomputes.
-  ValueSet select(RecomputePolicy policy) const;
+  /// What a policy recomputes. `layer` keeps the cut after every so many
+  /// layers; with 0, after as many as make the estimated peak least.
+  ValueSet select(RecomputePolicy policy, size_t layersPerCut = 0) const;
 
   /// Makes the backward recompute `repeated`, activations made by repeatable
   /// operations, and erases the operations without uses afterwards. Returns how
@@ -65,6 +71,7 @@ private:
   Recomputation(Operation *boundary);
 
   void findActivations();
+  void findRefetched();
   void keepBuffersApart(Operation *op, Operation *original);
 
   Block *block;
@@ -73,7 +80,7 @@ private:
   llvm::DenseMap<Operation *, int64_t> position;
   /// The position of the last operation that used each value of the forward.
   llvm::DenseMap<Value, int64_t> lastUse;
-  ValueSet activations;
+  ValueSet activations, refetched;
 };
 
 } // namespace mlir::ccl

@@ -13,6 +13,7 @@ include "optimus/Dialect/Optimus/IR/OptimusOpBase.td"
 
 def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention", [
     Optimus_Precisions<["Narrow", "Any"], ["Narrow", "Full"]>,
+    Optimus_RowStatistics<[1]>,
     Optimus_Facts<>, AttrSizedOperandSegments]> {
   let summary = "Multi-head and grouped-query attention";
   let description = [{

@@ -23,6 +23,13 @@ class ModelFacts;
 /// Of a product whose tensors can move in panels.
 template <typename ConcreteType>
 class MovesInPanels : public OpTrait::TraitBase<ConcreteType, MovesInPanels> {};
+
+namespace detail {
+/// Of operation classes that say it by `Optimus_RowStatistics`.
+template <typename ConcreteType>
+class HasRowStatistics
+    : public OpTrait::TraitBase<ConcreteType, HasRowStatistics> {};
+} // namespace detail
 } // namespace mlir::optimus
 
 #include "optimus/Dialect/Optimus/IR/OptimusInterfaces.h.inc"

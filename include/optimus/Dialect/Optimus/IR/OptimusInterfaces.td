@@ -150,6 +150,21 @@ def WorkOpInterface : OpInterface<"WorkOpInterface"> {
   ];
 }
 
+def RowReductionOpInterface : OpInterface<"RowReductionOpInterface"> {
+  let cppNamespace = "::mlir::optimus";
+  let description = [{
+    An operation that reduces rows to a few numbers each, as a norm to means or
+    attention to logarithms of sums of exponentials. To keep these statistics
+    takes little; to recompute them takes the whole rows, and a collective where
+    rows are sharded. Without this interface no result is a statistic, however
+    small it is beside others.
+  }];
+  let methods = [
+    InterfaceMethod<"The numbers of the results that are statistics of rows.",
+      "::llvm::SmallVector<unsigned>", "getRowStatistics">
+  ];
+}
+
 def TokenTableOpInterface : OpInterface<"TokenTableOpInterface"> {
   let cppNamespace = "::mlir::optimus";
   let description = [{

@@ -17,7 +17,7 @@ include "optimus/Dialect/Optimus/IR/OptimusOpBase.td"
 
 def Optimus_LayerNormOp : Optimus_DifferentiableOp<"layer_norm", [
     Optimus_Precisions<["Narrow", "Full", "Full"], ["Narrow", "Full", "Full"]>,
-    Optimus_Facts<>, Optimus_SymbolicValue]> {
+    Optimus_RowStatistics<[1, 2]>, Optimus_Facts<>, Optimus_SymbolicValue]> {
   let summary = "Layer normalisation over the last dimension";
   let description = [{
     `result = (x − mean) · rstd · gamma + beta` with
@@ -70,7 +70,7 @@ def Optimus_LayerNormGradOp : Optimus_TensorOp<"layer_norm_grad", [
 
 // The parts of a layer normalisation whose rows are sharded among ranks.
 
-def Optimus_RowMomentsOp : Optimus_TensorOp<"row_moments", [Optimus_SymbolicValue]> {
+def Optimus_RowMomentsOp : Optimus_TensorOp<"row_moments", [Optimus_RowStatistics<[0]>, Optimus_SymbolicValue]> {
   let summary = "Mean and sum of squared deviations of each row's real elements";
   let description = [{
     For x [rows…, n] a [rows…, 2] of (mean, M2) over the real, unpadded
@@ -90,7 +90,7 @@ def Optimus_RowMomentsOp : Optimus_TensorOp<"row_moments", [Optimus_SymbolicValu
   let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
 }
 
-def Optimus_MergeMomentsOp : Optimus_TensorOp<"merge_moments", [Optimus_SymbolicValue]> {
+def Optimus_MergeMomentsOp : Optimus_TensorOp<"merge_moments", [Optimus_RowStatistics<[0, 1]>, Optimus_SymbolicValue]> {
   let summary = "Mean and reciprocal standard deviation from the moments of parts";
   let description = [{
     `moments` is [rows…, 2·parts]: (mean, M2) of each part in rank order; the
@@ -134,7 +134,7 @@ def Optimus_NormalizeOp : Optimus_TensorOp<"normalize", [Optimus_ResultTypes<["a
   let assemblyFormat = "$x `,` $mean `,` $rstd `,` $gamma `,` $beta attr-dict `:` functional-type(operands, results)";
 }
 
-def Optimus_NormGradSumsOp : Optimus_TensorOp<"norm_grad_sums"> {
+def Optimus_NormGradSumsOp : Optimus_TensorOp<"norm_grad_sums", [Optimus_RowStatistics<[0]>]> {
   let summary = "The two sums of a row that a normalisation's gradient needs";
   let description = [{
     [rows…, 2] of (Σdŷ, Σdŷ·x̂) over the local row, with dŷ = dy·gamma and
@@ -205,7 +205,7 @@ def Optimus_NormParamGradOp : Optimus_TensorOp<"norm_param_grad"> {
 
 def Optimus_RmsNormOp : Optimus_DifferentiableOp<"rms_norm", [
     Optimus_Precisions<["Narrow", "Full"], ["Narrow", "Full"]>,
-    Optimus_Facts<>, Optimus_SymbolicValue]> {
+    Optimus_RowStatistics<[1]>, Optimus_Facts<>, Optimus_SymbolicValue]> {
   let summary = "Normalisation by the root mean square over the last dimension";
   let description = [{
     `result = x · rstd · gamma` with `rstd = 1/√(Σx²/n + epsilon)` over a row of
@@ -263,7 +263,7 @@ def Optimus_RmsNormGradOp : Optimus_TensorOp<"rms_norm_grad", [
 // The parts of a normalisation by the root mean square whose rows are sharded
 // among ranks.
 
-def Optimus_RowDotOp : Optimus_TensorOp<"row_dot"> {
+def Optimus_RowDotOp : Optimus_TensorOp<"row_dot", [Optimus_RowStatistics<[0]>]> {
   let summary = "Σ a·b·weight over the last dimension";
   let description = [{
     One number a row; without weight, Σ a·b. Of rows that are sharded, parts give
@@ -286,7 +286,7 @@ def Optimus_RowDotOp : Optimus_TensorOp<"row_dot"> {
   }];
 }
 
-def Optimus_RmsRstdOp : Optimus_TensorOp<"rms_rstd", [SameOperandsAndResultType]> {
+def Optimus_RmsRstdOp : Optimus_TensorOp<"rms_rstd", [Optimus_RowStatistics<[0]>, SameOperandsAndResultType]> {
   let summary = "1/√(squares/size + epsilon)";
   let description = [{
     The reciprocal root mean square of rows from their sums of squares; `size` is

@@ -69,6 +69,19 @@ class Optimus_Precisions<list<string> operands, list<string> results> : TraitLis
     DeclareOpInterfaceMethods<PrecisionOpInterface>,
     Optimus_PrecisionTable<operands, results>]>;
 
+/// Which results rows are reduced to, by number.
+class Optimus_RowStatisticsList<list<int> results>
+    : NativeOpTrait<"HasRowStatistics", [], [{}], [{
+        ::llvm::SmallVector<unsigned> $cppClass::getRowStatistics() {
+          return }] # "{" # !interleave(results, ", ") # "};" # [{
+        }
+      }]> {
+  let cppNamespace = "::mlir::optimus::detail";
+}
+class Optimus_RowStatistics<list<int> results> : TraitList<[
+    DeclareOpInterfaceMethods<RowReductionOpInterface>,
+    Optimus_RowStatisticsList<results>]>;
+
 /// A product whose tensors can move in panels: it may carry `optimus.move`.
 def Optimus_MovesInPanels : NativeOpTrait<"MovesInPanels"> {
   let cppNamespace = "::mlir::optimus";

@@ -311,7 +311,7 @@ def Optimus_EmbeddingGradOp : Optimus_TensorOp<"embedding_grad", [
   }];
 }
 
-def Optimus_LengthsOp : Optimus_TensorOp<"lengths", [Optimus_Facts<>]> {
+def Optimus_LengthsOp : Optimus_TensorOp<"lengths", [Optimus_RowStatistics<[0]>, Optimus_Facts<>]> {
   let summary = "How many tokens of each sequence come before its padding";
   let description = [{
     One more than the position of the last token other than `pad`, and 1 at

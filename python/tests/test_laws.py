@@ -1,0 +1,220 @@
+# ===- test_laws.py - Formulas of memory on meshes of many ranks -----------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""The laws of docs/scale.md, on models compiled as far as placed. A layer's part is
+the difference of two depths."""
+
+import collections
+import json
+import os
+import re
+
+import pytest
+
+from selection import covering
+from tools import REPOSITORY, BertModel, LlamaModel, Model, PhiModel
+
+PAGE = REPOSITORY / "docs" / "scale.md"
+DEPTHS = (4, 8)
+HIDDEN, HEADS = 12288, 96
+SHAPE = dict(hidden=HIDDEN, heads=HEADS, sequence=2048, vocabulary=51200, batch=64)
+FAMILIES = {
+    "gpt2": Model(layers=0, **SHAPE),
+    "bert": BertModel(layers=0, **SHAPE),
+    "llama": LlamaModel(layers=0, kv_heads=HEADS, ffn=32768, **SHAPE),
+    "phi": PhiModel(layers=0, rotary_dim=64, ffn=4 * HIDDEN, **SHAPE),
+}
+# What the backward needs of a layer, and its parameters, in [b, s, h] and h².
+ACTIVATIONS = {"gpt2": 16, "bert": 16, "llama": 8 + 3 * 32768 / HIDDEN, "phi": 14}
+PARAMETERS = {"gpt2": 12, "bert": 12, "llama": 4 + 3 * 32768 / HIDDEN, "phi": 12}
+# Collectives that stand where they are, and tensors that move whole, take the same
+# activations in fewer commands.
+FLAGS = ["--target", "cuda", "--machine-profile", "h100x8", "--schedule", "none", "--move", "whole"]
+
+
+def bound(law):
+    """What the page allows."""
+    rows = re.findall(r"^\| `([\w-]+)` \|.*\| ([\d.]+)( %)? \|$", PAGE.read_text(), re.M)
+    ((number, percent),) = [row[1:] for row in rows if row[0] == law]
+    return float(number) / (100 if percent else 1)
+
+
+def ranks(mesh):
+    size = 1
+    for axis in mesh.split(","):
+        size *= int(axis.partition(":")[2])
+    return size
+
+
+def compiled(tools, model, mesh, strategy, *flags):
+    flags = [*FLAGS, "--mesh", mesh, "--strategy", strategy, *flags]
+    output = ["--compile-to=place", "-o", os.devnull, "--report-json", "-"]
+    report = tools.run("optimus-compile", tools.program(model), *flags, *output)
+    return json.loads(report)
+
+
+def layer_bytes(tools, family, mesh, strategy, *flags):
+    """The bytes of a layer by kind."""
+
+    def kinds(depth):
+        model = FAMILIES[family]._replace(layers=depth)
+        report = compiled(tools, model, mesh, strategy, *flags)
+        memory = report["memory"]
+        return {
+            "parameters": memory["train_step"]["parameters"],
+            "state": memory["train_step"]["state"],
+            "gradients": memory["grad_step"]["gradients"],
+            "narrow weights": report["most"]["train_step"].get("narrow weight", 0),
+            "activations": report["most"]["train_step"]["activation"],
+        }
+
+    less, more = map(kinds, DEPTHS)
+    layers = DEPTHS[1] - DEPTHS[0]
+    return {kind: (more[kind] - less[kind]) / layers for kind in more}
+
+
+def stream_bytes(mesh, precision):
+    """[b, s, h] of a rank."""
+    elements = SHAPE["batch"] * SHAPE["sequence"] * HIDDEN
+    return elements * (2 if precision == "bf16" else 4) / ranks(mesh)
+
+
+MESHES = ["row:2,col:2", "row:32,col:32", "row:8,col:8"]
+MORE_MESHES = [
+    *("row:1,col:8", "row:2,col:4", "row:4,col:4", "row:4,col:16", "row:16,col:16"),
+    "data:8,row:4,col:8",
+]
+
+
+def often(cases, *chosen):
+    """Some of the cases, and the others only with --long."""
+    return [
+        pytest.param(*case, marks=[] if case in chosen else [pytest.mark.long])
+        for case in cases
+    ]
+
+
+@pytest.mark.parametrize(
+    "family, mesh, precision",
+    often(
+        [
+            (family, mesh, precision)
+            for family in FAMILIES
+            for mesh in [*MESHES, *MORE_MESHES]
+            for precision in ("bf16", "f32")
+        ],
+        ("gpt2", "row:8,col:8", "bf16"),
+        ("gpt2", "row:2,col:4", "f32"),
+        ("bert", "row:4,col:4", "bf16"),
+        ("llama", "row:8,col:8", "bf16"),
+        ("phi", "row:4,col:16", "bf16"),
+    ),
+)
+def test_memory_by_kind(tools, family, mesh, precision):
+    found = layer_bytes(tools, family, mesh, "summa", "--precision", precision)
+    parameters = PARAMETERS[family] * HIDDEN**2 / ranks(mesh)
+    expected = {
+        "parameters": 4 * parameters,
+        "state": 8 * parameters,
+        "gradients": 4 * parameters,
+        "narrow weights": 2 * parameters if precision == "bf16" else 0,
+        "activations": ACTIVATIONS[family] * stream_bytes(mesh, precision),
+    }
+    assert found == pytest.approx(expected, rel=bound("memory"))
+
+
+STRATEGIES = [
+    ("summa", "row:2,col:2"),
+    ("summa", "row:32,col:32"),
+    ("summa-paper", "row:8,col:8"),
+    ("megatron", "row:1,col:8"),
+    ("megatron", "row:1,col:32"),
+    ("megatron-sp", "row:1,col:32"),
+    ("data", "data:64"),
+    ("summa", "data:8,row:4,col:8"),
+]
+
+
+@pytest.mark.parametrize(
+    "family, strategy, mesh",
+    often(
+        [(family, *layout) for family in FAMILIES for layout in STRATEGIES],
+        ("gpt2", "summa", "row:32,col:32"),
+        ("bert", "summa", "row:32,col:32"),
+        ("llama", "megatron-sp", "row:1,col:32"),
+        ("phi", "megatron", "row:1,col:32"),
+    ),
+)
+def test_layer_keeps_cuts(tools, family, strategy, mesh):
+    flags = ("--precision", "bf16", "--recompute", "layer")
+    kept = layer_bytes(tools, family, mesh, strategy, *flags)["activations"]
+    cut = stream_bytes(mesh, "bf16")
+    # Between the blocks each of its ranks has all of the residual stream.
+    if strategy == "megatron":
+        cut *= ranks(mesh)
+    assert kept <= bound("layer-keeps") * cut
+
+
+def operations(tools, family, depth, mesh, strategy, policy):
+    """How often each operation stands in the step once, and how often again: by name
+    and by role, in which layers are numbered."""
+    model = FAMILIES[family]._replace(layers=depth)
+    flags = ["--mesh", mesh, "--strategy", strategy, "--recompute", policy]
+    flags += [*FLAGS, "--precision", "bf16", "--compile-to", "fuse", "-o", "-"]
+    text = tools.run("optimus-compile", tools.program(model), *flags)
+    once, again = collections.Counter(), collections.Counter()
+    for line in text.partition("@train_step")[2].split("\n"):
+        name = re.match(r"\s+%.* = (\w+\.\w+) ", line)
+        if name:
+            role = re.search(r'optimus\.role = "[^"]* of ([^"]*)"', line)
+            (again if "optimus.recomputed" in line else once)[
+                name[1], role and role[1]
+            ] += 1
+        elif line.startswith("  }"):
+            break
+    return once, again
+
+
+@pytest.mark.parametrize("policy", ["attention", "layer"])
+@pytest.mark.parametrize(
+    "family", often([(family,) for family in FAMILIES], ("gpt2",), ("llama",))
+)
+def test_alike_on_every_mesh(tools, family, policy):
+    small, large = (
+        operations(tools, family, DEPTHS[0], mesh, "summa", policy)[1]
+        for mesh in ("row:2,col:2", "row:32,col:32")
+    )
+    different = (small - large) + (large - small)
+    assert sum(different.values()) <= bound("layer-alike"), different
+
+
+CHEAP = ["attention", "gelu_with_slope", "layer_norm", "normalize", "rms_norm", "rms_scale"]
+CHEAP += ["swiglu"]
+
+
+@pytest.mark.parametrize(
+    "family, strategy, mesh",
+    often(
+        [(family, *layout) for family in FAMILIES for layout in STRATEGIES],
+        ("gpt2", "summa", "row:32,col:32"),
+        ("bert", "megatron", "row:1,col:32"),
+        ("llama", "summa", "row:32,col:32"),
+    ),
+)
+def test_attention_does_what_it_says(tools, family, strategy, mesh):
+    def counts(depth):
+        once, again = operations(tools, family, depth, mesh, strategy, "attention")
+        for name, _ in again:
+            assert not re.search("matmul|gather|scatter|reduce$", name), name
+        return [
+            sum(count for (name, _), count in which.items() if name.split(".")[1] in CHEAP)
+            for which in (once, again)
+        ]
+
+    (less, less_again), (more, more_again) = map(counts, DEPTHS)
+    assert (more - less) - (more_again - less_again) <= bound("attention-does")
+    assert more_again > less_again
