@@ -11,6 +11,12 @@
 // at the peak and after. `bench/run reshard` drives it, also under mpirun.
 //
 //   optimus-bench-reshard MODEL.so [--load DIR] [--save DIR] [--seed S]
+//                         [--rounds R]
+//
+// With --rounds it saves so often by the root's process alone, on one thread, and
+// so often by all processes and threads side by side, in turn, and prints the
+// seconds of each: `bench/run saving`. Ranks may meet over TCP (OPTIMUS_RANK,
+// OPTIMUS_RANKS, OPTIMUS_RENDEZVOUS).
 //
 // Linux keeps the peak of a process's resident memory (VmHWM) and sets it back
 // when "5" is written to /proc/self/clear_refs: so each phase has its own.
@@ -52,6 +58,7 @@ json residentMemory() {
 struct Arguments {
   std::string library, load, save;
   uint64_t seed = 1;
+  int rounds = 0;
 };
 
 StatusOr<Arguments> parse(int argc, char **argv) {
@@ -65,6 +72,8 @@ StatusOr<Arguments> parse(int argc, char **argv) {
       arguments.save = argv[++i];
     else if (argument == "--seed" && hasValue)
       arguments.seed = std::strtoull(argv[++i], nullptr, 10);
+    else if (argument == "--rounds" && hasValue)
+      arguments.rounds = std::atoi(argv[++i]);
     else if (arguments.library.empty() && argument[0] != '-')
       arguments.library = argument;
     else
@@ -91,6 +100,27 @@ Status measure(json &phases, const char *name,
   return okStatus();
 }
 
+TrainingState stateOf(const Arguments &arguments) {
+  TrainingState state;
+  state.seed = arguments.seed;
+  state.order = "sequential";
+  return state;
+}
+
+/// How long saves take by one writer and by all.
+Status compareWriters(const Arguments &arguments, Session &session,
+                      json &report) {
+  for (int round = 0; round != arguments.rounds; ++round)
+    for (bool isAlone : {true, false}) {
+      Clock::time_point start = Clock::now();
+      OPTRT_RETURN_IF_ERROR(session.save(arguments.save, stateOf(arguments),
+                                         {.isAlone = isAlone}));
+      report[isAlone ? "alone" : "together"].push_back(
+          std::chrono::duration<double>(Clock::now() - start).count());
+    }
+  return okStatus();
+}
+
 Status run(const Arguments &arguments, World &world) {
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<ModelLibrary> library,
                          ModelLibrary::open(arguments.library));
@@ -112,11 +142,10 @@ Status run(const Arguments &arguments, World &world) {
     }));
   if (!arguments.save.empty())
     OPTRT_RETURN_IF_ERROR(measure(phases, "save", [&] {
-      TrainingState state;
-      state.seed = arguments.seed;
-      state.order = "sequential";
-      return session->save(arguments.save, state);
+      return session->save(arguments.save, stateOf(arguments));
     }));
+  json writers = json::object();
+  OPTRT_RETURN_IF_ERROR(compareWriters(arguments, *session, writers));
 
   RankMemory memory = session->largestRankMemory();
   json processes = json::array();
@@ -129,9 +158,20 @@ Status run(const Arguments &arguments, World &world) {
                       {"moments", memory.moments},
                       {"arena", memory.arena},
                       {"rank_bytes", memory.total()},
+                      {"writers", writers},
                       {"processes", processes}}
               << std::endl;
   return okStatus();
+}
+
+StatusOr<World> joinJob() {
+  if (startedByMpirun())
+    return createMpiWorld();
+  OPTRT_ASSIGN_OR_RETURN(Launcher launcher, findLauncher());
+  if (launcher.isAlone())
+    return createLocalWorld();
+  bool isSaidElsewhere = false;
+  return createTcpWorld(tcpJobOf(launcher), isSaidElsewhere);
 }
 
 } // namespace
@@ -145,8 +185,7 @@ int main(int argc, char **argv) {
   StatusOr<Arguments> arguments = parse(argc, argv);
   if (!arguments.ok())
     return fail(arguments.status());
-  StatusOr<World> world =
-      startedByMpirun() ? createMpiWorld() : createLocalWorld();
+  StatusOr<World> world = joinJob();
   if (!world.ok())
     return fail(world.status());
   Status status = run(*arguments, *world);

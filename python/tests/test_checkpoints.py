@@ -8,16 +8,20 @@
 """Checkpoints of killed runs, and of runs that go on elsewhere."""
 
 import json
+import os
 import random
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import safetensors_file
 from tools import TIMEOUT_SECONDS, Model, call, losses, mpirun, succeed
+
+ROOT = Path(__file__).resolve().parents[2]
 
 MODEL = Model(layers=1, hidden=48, heads=6, sequence=32, vocabulary=256, batch=4)
 # Such small products gain nothing from a second thread, and on a busy machine
@@ -143,6 +147,72 @@ def test_one_command_in_a_loop_with_kills(tools, library, text, tmp_path):
     assert saved_step(folder) == steps
     key = lambda line: (line["step"], line["loss"], line["grad_norm"])
     assert list(map(key, lines_of_killed_run(log))) == list(map(key, expected))
+
+
+def running(folder):
+    """The processes that have the library of this folder's tests open, beside
+    the launcher: those of one job."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                command = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            is_rank = command.split(b"\0")[0].endswith(b"optimus-run")
+            if is_rank and str(folder).encode() in command:
+                found.append(int(entry.name))
+    return sorted(found)
+
+
+def ranks_over_tcp(command, ranks):
+    return ["sh", ROOT / "runtime" / "ccl" / "tcp" / "run-over-tcp.sh", ranks, *command]
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("backend", ["mpi", "tcp"])
+def test_any_process_killed_while_all_write(tools, library, text, tmp_path, backend):
+    """Whichever rank dies, and whenever, the checkpoint is the one before or the
+    one after, and the job goes on from there."""
+    steps, kills = 400, 4
+    folder = tmp_path / "checkpoint"
+    save = ["--save", folder, "--save-every", 1, "--resume", "--backend", backend]
+    command = tools.train_command(library, text, steps, *FLAGS, *save)
+    start = [*mpirun(4), *command] if backend == "mpi" else ranks_over_tcp(command, 4)
+    choose = random.Random(5)
+    reached = 0
+    for round in range(kills):
+        job = subprocess.Popen(
+            [str(word) for word in start],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            deadline = time.monotonic() + TIMEOUT_SECONDS
+            while job.poll() is None and (saved_step(folder) or 0) <= reached:
+                assert time.monotonic() < deadline, "no step was saved"
+                time.sleep(0.0005)
+            # While it writes the next, more or less.
+            while job.poll() is None and not unfinished(tmp_path):
+                pass
+            time.sleep(choose.uniform(0, 0.004))
+            ranks = running(folder)
+            assert len(ranks) == 4
+            os.kill(ranks[round % 4], signal.SIGKILL)
+        finally:
+            _, errors = job.communicate(timeout=TIMEOUT_SECONDS)
+        assert job.returncode != 0, errors
+        now = saved_step(folder)
+        assert now is not None and now > reached
+        reached = now
+        # Read in full, by one process.
+        succeed(tools.call("optimus-run", "eval", library, "--data", text, "--load", folder))
+    last = ["--save", folder, "--resume"]
+    succeed(call(tools.train_command(library, text, reached + 1, *FLAGS, *last)))
+    assert saved_step(folder) == reached + 1
+    assert unfinished(tmp_path) == []
 
 
 @pytest.fixture(scope="module")

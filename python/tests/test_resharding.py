@@ -10,6 +10,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,7 @@ from tools import Model, call, mpirun, succeed
 MODEL = Model(layers=2, hidden=512, heads=8, sequence=16, vocabulary=4096, batch=8)
 FILES = ["model.safetensors", "optimizer.safetensors"]
 MIB = 1 << 20
+OVER_TCP = str(Path(__file__).resolve().parents[2] / "runtime/ccl/tcp/run-over-tcp.sh")
 
 # Parameters and moments are sharded alike, sharded by `data` besides, and unevenly.
 LAYOUTS = [
@@ -94,6 +96,45 @@ def test_a_checkpoint_of_many_ranks_loads_anywhere(tools, serial, tmp_path):
         reshard(tools, mesh, strategy, "--load", here, "--save", there)
         for name in FILES:
             assert (there / name).read_bytes() == (folder / name).read_bytes()
+
+
+def files(folder):
+    """What state.json says of the others: checksums and all."""
+    return json.loads((folder / "state.json").read_text())["files"]
+
+
+@pytest.mark.parametrize("start", [mpirun(4), ["sh", OVER_TCP, "4"], []])
+def test_many_writers_write_what_one_does(tools, serial, tmp_path, start):
+    """Processes and threads, each its own pieces, beside the root alone."""
+    folder, _ = serial
+    again = tmp_path / "again"
+    flags = ["--load", folder, "--save", again, "--rounds", 1]
+    report = reshard(tools, "row:2,col:2", "summa", *flags, prefix=start)
+    assert len(report["writers"]["together"]) == 1
+    for name in FILES:
+        assert (again / name).read_bytes() == (folder / name).read_bytes(), name
+    assert files(again) == files(folder)
+    pieces = files(again)["optimizer.safetensors"]["pieces"]
+    assert len(pieces["xxh64"]) > 10 * 16 and pieces["size"] == 4 * MIB
+    assert [path.name for path in tmp_path.iterdir()] == ["again"]
+
+
+def test_who_does_not_see_the_folder_sends_its_part(tools, serial, tmp_path):
+    """As on machines that share no file system: the others name a folder that
+    is not the root's."""
+    folder, _ = serial
+    mesh = ("row:2,col:2", "summa")
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir(), there.mkdir()
+    one, two = [
+        command(tools, *mesh, "--load", folder, "--save", place / "ck")
+        for place in (here, there)
+    ]
+    succeed(call([*mpirun(2), *one, ":", "-n", "2", *two]))
+    assert list(there.iterdir()) == []
+    for name in FILES:
+        assert (here / "ck" / name).read_bytes() == (folder / name).read_bytes()
+    assert files(here / "ck") == files(folder)
 
 
 @pytest.fixture

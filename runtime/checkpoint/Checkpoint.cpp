@@ -12,7 +12,6 @@
 #include "CheckpointState.h"
 #include "Finite.h"
 #include "Safetensors.h"
-#include "ShardFile.h"
 #include "core/JsonCursor.h"
 #include "optimus-support/Hash.h"
 #include "optimus-support/InputFile.h"
@@ -26,10 +25,13 @@ using namespace optrt;
 using namespace optimus_support;
 
 /// How much of a file is read at a time to compute its checksum.
-static constexpr size_t kChecksumPiece = 1 << 20;
-/// Of the two files that are read at once. A state has a few lines for each
-/// file, an index one for each tensor.
-static constexpr size_t kMostStateBytes = 16 << 20, kMostIndexBytes = 256 << 20;
+static constexpr size_t kChecksumBytes = 1 << 20;
+/// Pieces of files that state.json knows no pieces of.
+static constexpr size_t kDefaultPieceBytes = 4 << 20;
+/// Of the two files that are read at once. A state has 16 digits for each
+/// piece, an index a line for each tensor.
+static constexpr size_t kMostStateBytes = 256 << 20,
+                        kMostIndexBytes = 256 << 20;
 /// How often a folder is opened that is replaced meanwhile.
 static constexpr int kMostAttempts = 100;
 
@@ -43,10 +45,9 @@ struct ListedFile {
 
 /// Where a tensor lies.
 struct StoredTensor {
+  size_t number; ///< in the pieces
   CheckpointFile kind;
-  size_t index; ///< in the TensorInfos of that kind
-  const InputFile *file;
-  size_t offset;        ///< in bytes, from the file's start
+  size_t index;         ///< in the TensorInfos of that kind
   std::string fileName; ///< in the folder
 };
 
@@ -56,8 +57,11 @@ struct Checkpoint::Impl {
   std::string path;
   std::string fingerprint;
   TrainingState state;
-  std::vector<ListedFile> files;    ///< sorted by name
-  std::vector<TensorInfo> infos[2]; ///< by CheckpointFile
+  std::vector<ListedFile> files; ///< sorted by name
+  bool verifiesChecksums = true;
+  CheckpointPieces pieces;
+  std::vector<const ListedFile *> tensorFiles; ///< those that have pieces
+  std::vector<TensorInfo> infos[2];            ///< by CheckpointFile
   std::unordered_map<std::string, StoredTensor> tensors;
 
   Status openFiles();
@@ -70,28 +74,59 @@ struct Checkpoint::Impl {
   std::string describeDifference(std::span<const TensorInfo> params) const;
 };
 
+static Status isDamaged(const InputFile &file, uint64_t found,
+                        const std::string &where, uint64_t expected) {
+  return dataLoss(concat(file.path(), " is damaged: its checksum is ",
+                         hashToHex(found), where, ", state.json says ",
+                         hashToHex(expected), "; use another checkpoint"));
+}
+
+/// Of the bytes [begin, end) of a file.
+static Status isDamagedBetween(const InputFile &file, uint64_t found,
+                               size_t begin, size_t end, uint64_t expected) {
+  return isDamaged(file, found, concat(" from byte ", begin, " to ", end),
+                   expected);
+}
+
 Status Checkpoint::Impl::addTensors(const ListedFile &listed) {
   const InputFile &file = listed.file;
-  std::string first(std::min(kSafetensorsLengthBytes, file.size()), '\0');
+  const std::optional<PieceChecksums> &checksums = listed.record.pieces;
+  std::string first(checksums ? checksums->headerBytes
+                              : std::min(kSafetensorsLengthBytes, file.size()),
+                    '\0');
   OPTRT_RETURN_IF_ERROR(file.read(0, first.data(), first.size()));
+  if (checksums && verifiesChecksums && hash64(first) != checksums->header)
+    return isDamagedBetween(file, hash64(first), 0, first.size(),
+                            checksums->header);
   OPTRT_ASSIGN_OR_RETURN(
       size_t dataBegin,
       beginOfSafetensorsData(first, file.size(), file.path()));
-  first.resize(dataBegin);
-  OPTRT_RETURN_IF_ERROR(file.read(0, first.data(), first.size()));
+  if (checksums && dataBegin != checksums->headerBytes)
+    return dataLoss(concat(file.path(), " is damaged: its data begins at byte ",
+                           dataBegin, ", state.json says ",
+                           checksums->headerBytes));
+  if (!checksums) {
+    first.resize(dataBegin);
+    OPTRT_RETURN_IF_ERROR(file.read(0, first.data(), first.size()));
+  }
   OPTRT_ASSIGN_OR_RETURN(std::vector<TensorExtent> extents,
                          readSafetensors(first, file.size(), file.path()));
   CheckpointFile kind = listed.record.name == kOptimizerFile
                             ? CheckpointFile::Optimizer
                             : CheckpointFile::Model;
+  size_t number = pieces.numTensors();
   for (const TensorExtent &extent : extents) {
-    StoredTensor tensor{kind, infos[int(kind)].size(), &file, extent.offset,
+    StoredTensor tensor{number++, kind, infos[int(kind)].size(),
                         listed.record.name};
     if (!tensors.emplace(extent.info.name, tensor).second)
       return dataLoss(concat(file.path(), " is damaged: the tensor ",
                              extent.info.name, " is also in another file"));
     infos[int(kind)].push_back(extent.info);
   }
+  pieces.addFile({kind, dataBegin, file.size(),
+                  checksums ? checksums->pieceBytes : kDefaultPieceBytes,
+                  std::move(extents)});
+  tensorFiles.push_back(&listed);
   return okStatus();
 }
 
@@ -121,9 +156,8 @@ Checkpoint::~Checkpoint() = default;
 StatusOr<std::unique_ptr<Checkpoint>>
 Checkpoint::open(const std::string &dir, CheckpointReaderOptions options) {
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
-                         openFiles(dir));
-  if (options.verifyChecksums)
-    OPTRT_RETURN_IF_ERROR(checkpoint->verifyChecksums());
+                         openFiles(dir, options));
+  OPTRT_RETURN_IF_ERROR(checkpoint->verifyFiles());
   OPTRT_RETURN_IF_ERROR(checkpoint->readHeaders());
   return checkpoint;
 }
@@ -157,11 +191,12 @@ Status Checkpoint::Impl::openFiles() {
 }
 
 StatusOr<std::unique_ptr<Checkpoint>>
-Checkpoint::openFiles(const std::string &dir) {
+Checkpoint::openFiles(const std::string &dir, CheckpointReaderOptions options) {
   for (int attempt = 1;; ++attempt) {
     OPTRT_ASSIGN_OR_RETURN(ReadFolder folder, ReadFolder::find(dir));
     auto impl = std::make_unique<Impl>();
     impl->path = folder.path();
+    impl->verifiesChecksums = options.verifyChecksums;
     Status opened = impl->openFiles();
     if (!folder.isCurrent() && attempt < kMostAttempts)
       continue;
@@ -170,21 +205,20 @@ Checkpoint::openFiles(const std::string &dir) {
   }
 }
 
-Status Checkpoint::verifyChecksums() const {
-  std::vector<char> piece;
+Status Checkpoint::verifyFiles() const {
+  std::vector<char> part;
   for (const auto &[record, file] : impl->files) {
-    piece.resize(std::min(kChecksumPiece, file.size()));
+    if (record.pieces || !impl->verifiesChecksums)
+      continue;
+    part.resize(std::min(kChecksumBytes, file.size()));
     Hash64 hash;
-    for (size_t begin = 0; begin < file.size(); begin += piece.size()) {
-      size_t bytes = std::min(piece.size(), file.size() - begin);
-      OPTRT_RETURN_IF_ERROR(file.read(begin, piece.data(), bytes));
-      hash.update(piece.data(), bytes);
+    for (size_t begin = 0; begin < file.size(); begin += part.size()) {
+      size_t bytes = std::min(part.size(), file.size() - begin);
+      OPTRT_RETURN_IF_ERROR(file.read(begin, part.data(), bytes));
+      hash.update(part.data(), bytes);
     }
     if (hash.digest() != record.hash)
-      return dataLoss(concat(file.path(), " is damaged: its checksum is ",
-                             hashToHex(hash.digest()), ", state.json says ",
-                             hashToHex(record.hash),
-                             "; use another checkpoint"));
+      return isDamaged(file, hash.digest(), "", record.hash);
   }
   return okStatus();
 }
@@ -374,32 +408,85 @@ Checkpoint::Impl::locate(const std::string &name) const {
   return &found->second;
 }
 
-Status Checkpoint::readShard(const std::string &name, const ShardLayout &layout,
-                             const Mesh &mesh, int64_t rank, int64_t begin,
-                             std::span<float> piece) const {
-  OPTRT_ASSIGN_OR_RETURN(const StoredTensor *tensor, impl->locate(name));
-  const std::vector<int64_t> &shape =
-      impl->infos[int(tensor->kind)][tensor->index].shape;
-  if (numElements(shape) != layout.numElements())
-    return internal(concat("a shard of shape ", shapeToString(layout.shape),
-                           " is read from the tensor ", name, " of shape ",
-                           shapeToString(shape)));
-  OPTRT_RETURN_IF_ERROR(optrt::readShard(*tensor->file, tensor->offset, layout,
-                                         mesh, rank, begin, piece));
-  if (const float *bad = findNotFinite(piece))
-    return dataLoss(concat(tensor->file->path(), ": the tensor ", name,
-                           " has an element that is not finite (", *bad,
-                           "): the run that wrote it had diverged; use another "
-                           "checkpoint"));
-  return okStatus();
-}
+const CheckpointPieces &Checkpoint::pieces() const { return impl->pieces; }
 
 StatusOr<std::vector<float>>
 Checkpoint::readTensor(const std::string &name) const {
   OPTRT_ASSIGN_OR_RETURN(const StoredTensor *tensor, impl->locate(name));
+  const CheckpointPieces &pieces = impl->pieces;
   std::vector<float> values(
       numElements(impl->infos[int(tensor->kind)][tensor->index].shape));
-  OPTRT_RETURN_IF_ERROR(tensor->file->read(tensor->offset, values.data(),
-                                           values.size() * sizeof(float)));
+  std::vector<float> elements;
+  for (size_t piece = 0; piece != pieces.size(); ++piece) {
+    const size_t count = pieces[piece].numElements();
+    const std::vector<TensorPart> parts = pieces.parts(piece, 0, count);
+    auto part = std::ranges::find(parts, tensor->number, &TensorPart::tensor);
+    if (part == parts.end())
+      continue;
+    elements.resize(count);
+    OPTRT_RETURN_IF_ERROR(PieceReader(*this, piece).read(elements));
+    int64_t at = 0;
+    for (auto before = parts.begin(); before != part; ++before)
+      at += before->count;
+    std::copy_n(elements.begin() + at, part->count,
+                values.begin() + part->begin);
+  }
   return values;
+}
+
+//===----------------------------------------------------------------------===//
+// Pieces
+//===----------------------------------------------------------------------===//
+
+struct PieceReader::Impl {
+  const Checkpoint::Impl &checkpoint;
+  size_t piece;
+  PieceExtent extent;
+  size_t done = 0; ///< elements
+  Hash64 hash;
+  Status notFinite; ///< the first element; damage says more
+};
+
+PieceReader::PieceReader(const Checkpoint &checkpoint, size_t piece)
+    : impl(new Impl{
+          *checkpoint.impl, piece, checkpoint.impl->pieces[piece], 0, {}, {}}) {
+}
+PieceReader::~PieceReader() = default;
+
+size_t PieceReader::numLeft() const {
+  return impl->extent.numElements() - impl->done;
+}
+
+Status PieceReader::read(std::span<float> elements) {
+  const CheckpointPieces &pieces = impl->checkpoint.pieces;
+  const PieceExtent &extent = impl->extent;
+  const ListedFile &listed = *impl->checkpoint.tensorFiles[extent.file];
+  if (elements.size() > numLeft())
+    return internal(concat("cannot read ", elements.size(),
+                           " elements of a piece that has ", numLeft(),
+                           " more"));
+  OPTRT_RETURN_IF_ERROR(
+      listed.file.read(extent.offset + impl->done * sizeof(float),
+                       elements.data(), elements.size_bytes()));
+  const float *bad = findNotFinite(elements);
+  if (bad && impl->notFinite.ok()) {
+    const TensorPart part = pieces.parts(
+        impl->piece, impl->done + size_t(bad - elements.data()), 1)[0];
+    impl->notFinite =
+        dataLoss(concat(listed.file.path(), ": the tensor ",
+                        pieces.tensor(part.tensor).info.name,
+                        " has an element that is not finite (", *bad,
+                        "): the run that wrote it had diverged; use another "
+                        "checkpoint"));
+  }
+  impl->done += elements.size();
+  if (listed.record.pieces && impl->checkpoint.verifiesChecksums) {
+    impl->hash.update(elements.data(), elements.size_bytes());
+    const uint64_t expected =
+        listed.record.pieces->pieces[impl->piece - pieces.firstOf(extent.file)];
+    if (numLeft() == 0 && impl->hash.digest() != expected)
+      return isDamagedBetween(listed.file, impl->hash.digest(), extent.offset,
+                              extent.offset + extent.bytes, expected);
+  }
+  return numLeft() == 0 ? impl->notFinite : okStatus();
 }

@@ -9,6 +9,7 @@
 #include "CheckpointFolder.h"
 
 #include "optimus-runtime/Checkpoint.h"
+#include "optimus-support/Hash.h"
 #include "optimus-support/TemporaryPath.h"
 
 #include <cerrno>
@@ -17,6 +18,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <optional>
+#include <random>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -135,8 +137,8 @@ static Status checkReplaceable(const std::string &target) {
   return okStatus();
 }
 
-/// The path of a folder to write, without symbolic links; its parents are made.
-static StatusOr<fs::path> prepareDestination(const std::string &dir) {
+/// The path of a folder to write, without symbolic links.
+static StatusOr<fs::path> resolveDestination(const std::string &dir) {
   std::error_code error;
   fs::path target;
   if (!dir.empty())
@@ -147,13 +149,33 @@ static StatusOr<fs::path> prepareDestination(const std::string &dir) {
     return invalidArgument(
         concat("cannot save a checkpoint to \"", dir,
                "\": ", error ? error.message() : "it does not name a folder"));
+  return target;
+}
+
+/// The same, of a folder that may be replaced; its parents are made.
+static StatusOr<fs::path> prepareDestination(const std::string &dir) {
+  OPTRT_ASSIGN_OR_RETURN(fs::path target, resolveDestination(dir));
   OPTRT_RETURN_IF_ERROR(checkReplaceable(target));
+  std::error_code error;
   fs::create_directories(target.parent_path(), error);
   if (error)
     return invalidArgument(concat("cannot make the folder ",
                                   target.parent_path().string(), ": ",
                                   error.message()));
   return target;
+}
+
+std::optional<std::string> optrt::findStagingFolder(const std::string &dir,
+                                                    const std::string &name) {
+  StatusOr<fs::path> target = resolveDestination(dir);
+  if (!target.ok())
+    return std::nullopt;
+  // Under its own name for the destination, which may be a link elsewhere.
+  std::error_code error;
+  const fs::path found = target->parent_path() / name;
+  return fs::is_directory(fs::symlink_status(found, error))
+             ? std::optional(found.string())
+             : std::nullopt;
 }
 
 StatusOr<FileLock> optrt::lockCheckpoint(const std::string &dir) {
@@ -273,10 +295,13 @@ StagingFolder::create(const std::string &dir) {
   struct stat old;
   const mode_t mode =
       stat(target.c_str(), &old) == 0 ? (old.st_mode & 0777) | S_IRWXU : 0777;
-  // What has this process's number and is still there is in use.
-  for (int attempt = 0; folder->staging.empty(); ++attempt) {
+  // A name by which other processes know that they see this very folder, and
+  // not another machine's.
+  std::random_device random;
+  while (folder->staging.empty()) {
+    const uint64_t number = uint64_t(random()) << 32 | random();
     std::string path =
-        hiddenSibling(target, "tmp-") + concat(getpid(), "-", attempt);
+        hiddenSibling(target, "tmp-") + optimus_support::hashToHex(number);
     if (mkdir(path.c_str(), mode) == 0)
       folder->staging = path;
     else if (errno != EEXIST)

@@ -29,6 +29,7 @@
 #include "optimus-runtime/Status.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -67,12 +68,17 @@ private:
   int handle = -1;
 };
 
+/// The hidden folder of this name in which another process of the job prepares
+/// the checkpoint `dir`, or nothing where this one does not see it.
+std::optional<std::string> findStagingFolder(const std::string &dir,
+                                             const std::string &name);
+
 /// A folder that is to become the checkpoint `dir`. Removed by the destructor
 /// unless it was put in place.
 class StagingFolder {
 public:
   /// Checks the destination, removes what killed writers left, and makes an
-  /// empty folder beside it.
+  /// empty folder beside it, under a random name.
   static StatusOr<std::unique_ptr<StagingFolder>>
   create(const std::string &dir);
   ~StagingFolder();

@@ -11,7 +11,9 @@
 #include "CheckpointFolder.h"
 #include "core/JsonCursor.h"
 #include "core/ModelRecordJson.h"
+#include "optimus-runtime/CheckpointPieces.h"
 #include "optimus-support/Hash.h"
+#include "optimus-support/Sizes.h"
 
 #include <algorithm>
 #include <cmath>
@@ -22,6 +24,8 @@ using namespace optimus_support;
 using nlohmann::json;
 
 static constexpr const char *kChecksum = "xxh64";
+/// 1 had a checksum of each file and none of pieces.
+static constexpr int64_t kFormat = 2;
 
 /// The checksum of all members but the checksum.
 static std::string checksumOf(json state) {
@@ -117,10 +121,25 @@ static DataRecord readData(const JsonCursor &cursor, int64_t sequences) {
   return data;
 }
 
+/// Checksums of pieces stand one after the other in one string: a list would
+/// take twice the bytes, of a model that has millions.
+static json formatRecord(const FileRecord &file) {
+  if (!file.pieces)
+    return {{"size", file.size}, {"xxh64", hashToHex(file.hash)}};
+  std::string hashes;
+  for (uint64_t hash : file.pieces->pieces)
+    hashes += hashToHex(hash);
+  return {{"size", file.size},
+          {"header",
+           {{"size", file.pieces->headerBytes},
+            {"xxh64", hashToHex(file.pieces->header)}}},
+          {"pieces", {{"size", file.pieces->pieceBytes}, {"xxh64", hashes}}}};
+}
+
 std::string optrt::formatState(const TrainingState &state,
                                const std::vector<FileRecord> &files) {
   json text;
-  text["format"] = 1;
+  text["format"] = kFormat;
   text["step"] = state.step;
   text["seed"] = state.seed;
   text["data_position"] = state.dataPosition;
@@ -133,10 +152,39 @@ std::string optrt::formatState(const TrainingState &state,
   if (state.model)
     text["model"] = toJson(*state.model);
   for (const FileRecord &file : files)
-    text["files"][file.name] = {{"size", file.size},
-                                {"xxh64", hashToHex(file.hash)}};
+    text["files"][file.name] = formatRecord(file);
   text[kChecksum] = checksumOf(text);
   return text.dump(2) + "\n";
+}
+
+static PieceChecksums readPieces(const JsonCursor &cursor,
+                                 const JsonCursor &header, int64_t fileBytes) {
+  PieceChecksums result;
+  result.headerBytes = header["size"].integer(0, fileBytes);
+  result.header = readHash(header["xxh64"]);
+  // Whole elements, wherever the data begins.
+  result.pieceBytes = cursor["size"].integer(1, kMaxBytes);
+  if (result.pieceBytes % sizeof(float) != 0)
+    cursor["size"].fail("expected a multiple of four");
+  const std::string text = cursor["xxh64"].string();
+  constexpr size_t kDigits = 16;
+  for (size_t i = 0; i + kDigits <= text.size(); i += kDigits)
+    if (std::optional<uint64_t> hash =
+            hashFromHex(std::string_view(text).substr(i, kDigits)))
+      result.pieces.push_back(*hash);
+  CheckpointPieces expected;
+  if (result.pieceBytes > 0)
+    expected.addFile({CheckpointFile::Model,
+                      result.headerBytes,
+                      static_cast<size_t>(fileBytes),
+                      result.pieceBytes,
+                      {}});
+  if (text.size() != expected.size() * kDigits ||
+      result.pieces.size() != expected.size())
+    cursor["xxh64"].fail(concat("expected 16 hexadecimal digits for each of ",
+                                expected.size(), " pieces, found ",
+                                text.size()));
+  return result;
 }
 
 static FileRecord readRecord(const std::string &name,
@@ -146,8 +194,11 @@ static FileRecord readRecord(const std::string &name,
   // Also keeps names from leading out of the folder.
   if (!isCheckpointFileName(name) || name == kStateFile)
     cursor.fail("a checkpoint has no file of this name");
-  record.size = cursor["size"].integer(0, INT64_MAX);
-  record.hash = readHash(cursor["xxh64"]);
+  record.size = cursor["size"].integer(0, kMaxBytes);
+  if (JsonCursor pieces = cursor.find("pieces"))
+    record.pieces = readPieces(pieces, cursor["header"], record.size);
+  else
+    record.hash = readHash(cursor["xxh64"]);
   return record;
 }
 
@@ -158,9 +209,10 @@ StatusOr<ParsedState> optrt::parseState(std::string_view text,
   JsonCursor root = document.root();
   int64_t format = root["format"].integer(0, INT64_MAX);
   OPTRT_RETURN_IF_ERROR(document.status());
-  if (format != 1)
+  if (format < 1 || format > kFormat)
     return invalidArgument(concat("the checkpoint ", path, " has format ",
-                                  format, ", this program reads format 1"));
+                                  format, ", this program reads formats 1 to ",
+                                  kFormat));
   std::string expected = root[kChecksum].string();
   if (document.status().ok() && checksumOf(document.contents()) != expected)
     root[kChecksum].fail(concat("the checksum is ",

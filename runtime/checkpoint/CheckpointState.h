@@ -11,18 +11,30 @@
 
 #include "optimus-runtime/Checkpoint.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace optrt {
 
+/// XXH64 of a tensor file's header, and of each piece of its data.
+struct PieceChecksums {
+  size_t headerBytes = 0; ///< all that lies before the data
+  uint64_t header = 0;
+  size_t pieceBytes = 0; ///< TensorFileExtent::pieceBytes
+  std::vector<uint64_t> pieces;
+};
+
 /// What state.json says of another file.
 struct FileRecord {
   std::string name;
   int64_t size = 0;
-  uint64_t hash = 0; ///< XXH64
+  uint64_t hash = 0; ///< XXH64 of all of it, where it is not in pieces
+  /// Of files with tensors; earlier versions have none.
+  std::optional<PieceChecksums> pieces = {};
 };
 
 /// The text of state.json. It ends with its own checksum: the XXH64 of its

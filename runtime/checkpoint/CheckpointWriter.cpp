@@ -17,72 +17,77 @@
 
 #include <nlohmann/json.hpp>
 
-#include <unordered_map>
+#include <atomic>
+#include <filesystem>
+#include <mutex>
+#include <unordered_set>
 
 using namespace optrt;
 using optimus_support::NewFile;
 
 namespace {
 
-/// A file of the checkpoint, and what lies where in it.
+/// A file of the checkpoint. What lies where in it the pieces know.
 struct TensorFile {
-  std::string name;
-  CheckpointFile kind;
-  SafetensorsLayout layout;
+  std::string name, header;
+  size_t bytes = 0;
   NewFile file;
-  optimus_support::Hash64 hash;
-
-  Status append(const void *data, size_t bytes) {
-    hash.update(data, bytes);
-    return file.append(data, bytes);
-  }
-};
-
-/// What comes next in the files of one kind.
-struct Position {
-  size_t file = 0, tensor = 0;
-  int64_t element = 0;
 };
 
 } // namespace
 
 struct CheckpointWriter::Impl {
   CheckpointWriterOptions options;
-  std::unique_ptr<StagingFolder> folder;
-  std::vector<TensorInfo> declared[2]; ///< by CheckpointFile
-  std::unordered_map<std::string, CheckpointFile> kinds;
+  std::unique_ptr<StagingFolder> folder; ///< null where this one has joined
+  std::vector<TensorInfo> declared[2];   ///< by CheckpointFile
+  std::unordered_set<std::string> names;
 
-  bool laidOut = false;
-  Status failure; ///< of the first write that failed: it is final
   std::vector<TensorFile> files;
-  Position positions[2]; ///< by CheckpointFile
+  CheckpointPieces pieces;
+  std::vector<uint64_t> checksums;        ///< one a piece
+  std::vector<std::atomic<bool>> isKnown; ///< likewise
+
+  std::mutex mutex;
+  Status failure; ///< of the first write that failed: it is final
 
   Status layOut();
-  Status createFile(CheckpointFile kind, const std::string &name,
-                    const std::vector<TensorInfo> &tensors);
+  Status addFile(CheckpointFile kind, std::string name,
+                 const std::vector<TensorInfo> &tensors);
   Status createFiles();
-  /// The tensor that the next element of this kind belongs to; null when all
-  /// are whole.
-  const TensorExtent *nextTensor(CheckpointFile kind);
   StatusOr<FileRecord> writeSmallFile(const std::string &name,
                                       const std::string &text);
   StatusOr<FileRecord> writeIndex();
+
+  Status fail(Status status) {
+    std::lock_guard guard(mutex);
+    if (failure.ok())
+      failure = std::move(status);
+    return failure;
+  }
+  Status failed() {
+    std::lock_guard guard(mutex);
+    return failure;
+  }
+  void know(size_t piece, uint64_t checksum) {
+    checksums[piece] = checksum;
+    isKnown[piece] = true;
+  }
 };
 
-Status
-CheckpointWriter::Impl::createFile(CheckpointFile kind, const std::string &name,
-                                   const std::vector<TensorInfo> &tensors) {
-  TensorFile &file = files.emplace_back();
-  file.name = name;
-  file.kind = kind;
-  OPTRT_ASSIGN_OR_RETURN(file.layout, layOutSafetensors(tensors));
-  OPTRT_ASSIGN_OR_RETURN(
-      file.file,
-      NewFile::create(folder->path() + "/" + name, file.layout.fileBytes));
-  return file.append(file.layout.header.data(), file.layout.header.size());
+Status CheckpointWriter::Impl::addFile(CheckpointFile kind, std::string name,
+                                       const std::vector<TensorInfo> &tensors) {
+  OPTRT_ASSIGN_OR_RETURN(SafetensorsLayout layout, layOutSafetensors(tensors));
+  pieces.addFile({kind, layout.header.size(), layout.fileBytes,
+                  options.pieceBytes, std::move(layout.tensors)});
+  files.push_back(
+      {std::move(name), std::move(layout.header), layout.fileBytes, {}});
+  return okStatus();
 }
 
-Status CheckpointWriter::Impl::createFiles() {
+/// Decides where everything lies, from what is declared alone.
+Status CheckpointWriter::Impl::layOut() {
+  if (!files.empty())
+    return internal("a checkpoint is begun twice");
   const auto &model = declared[int(CheckpointFile::Model)];
   const auto &optimizer = declared[int(CheckpointFile::Optimizer)];
   if (model.empty())
@@ -101,80 +106,77 @@ Status CheckpointWriter::Impl::createFiles() {
     shards.back().push_back(tensor);
   }
   for (size_t i = 0; i < shards.size(); ++i)
-    OPTRT_RETURN_IF_ERROR(createFile(
+    OPTRT_RETURN_IF_ERROR(addFile(
         CheckpointFile::Model,
         shards.size() == 1 ? kModelFile : modelShardName(i, shards.size()),
         shards[i]));
   if (!optimizer.empty())
     OPTRT_RETURN_IF_ERROR(
-        createFile(CheckpointFile::Optimizer, kOptimizerFile, optimizer));
+        addFile(CheckpointFile::Optimizer, kOptimizerFile, optimizer));
+  checksums.resize(pieces.size());
+  isKnown = std::vector<std::atomic<bool>>(pieces.size());
   return okStatus();
 }
 
-Status CheckpointWriter::Impl::layOut() {
-  if (!laidOut) {
-    laidOut = true;
-    failure = createFiles();
+Status CheckpointWriter::Impl::createFiles() {
+  OPTRT_RETURN_IF_ERROR(layOut());
+  for (TensorFile &file : files) {
+    OPTRT_ASSIGN_OR_RETURN(
+        file.file,
+        NewFile::create(folder->path() + "/" + file.name, file.bytes));
+    OPTRT_RETURN_IF_ERROR(
+        file.file.append(file.header.data(), file.header.size()));
   }
-  return failure;
-}
-
-const TensorExtent *CheckpointWriter::Impl::nextTensor(CheckpointFile kind) {
-  Position &position = positions[int(kind)];
-  for (; position.file < files.size(); ++position.file, position.tensor = 0)
-    if (files[position.file].kind == kind &&
-        position.tensor < files[position.file].layout.tensors.size())
-      return &files[position.file].layout.tensors[position.tensor];
-  return nullptr;
+  return okStatus();
 }
 
 StatusOr<FileRecord>
 CheckpointWriter::Impl::writeSmallFile(const std::string &name,
                                        const std::string &text) {
   OPTRT_ASSIGN_OR_RETURN(
-      NewFile file,
-      NewFile::create(folder->path() + "/" + name, text.size()));
+      NewFile file, NewFile::create(folder->path() + "/" + name, text.size()));
   OPTRT_RETURN_IF_ERROR(file.append(text.data(), text.size()));
   OPTRT_RETURN_IF_ERROR(file.sync());
-  return FileRecord{name, int64_t(text.size()), optimus_support::hash64(text)};
+  return FileRecord{
+      name, int64_t(text.size()), optimus_support::hash64(text), {}};
 }
 
 /// Writes Hugging Face's index of a sharded model.
 StatusOr<FileRecord> CheckpointWriter::Impl::writeIndex() {
   nlohmann::json index;
   int64_t total = 0;
-  for (const TensorFile &file : files) {
-    if (file.kind != CheckpointFile::Model)
+  for (size_t i = 0; i != files.size(); ++i) {
+    if (pieces.files()[i].kind != CheckpointFile::Model)
       continue;
-    for (const TensorExtent &tensor : file.layout.tensors) {
-      index["weight_map"][tensor.info.name] = file.name;
-      total += tensor.bytes;
+    for (const TensorExtent &tensor : pieces.files()[i].tensors) {
+      index["weight_map"][tensor.info.name] = files[i].name;
+      total += int64_t(tensor.bytes);
     }
   }
   index["metadata"]["total_size"] = total;
   return writeSmallFile(kModelIndexFile, index.dump(2) + "\n");
 }
 
-CheckpointWriter::CheckpointWriter(std::unique_ptr<Impl> impl)
-    : impl(std::move(impl)) {}
+CheckpointWriter::CheckpointWriter(CheckpointWriterOptions options)
+    : impl(std::make_unique<Impl>()) {
+  impl->options = options;
+}
 CheckpointWriter::~CheckpointWriter() = default;
 
 StatusOr<std::unique_ptr<CheckpointWriter>>
 CheckpointWriter::create(const std::string &dir,
                          CheckpointWriterOptions options) {
-  auto impl = std::make_unique<Impl>();
-  impl->options = options;
-  OPTRT_ASSIGN_OR_RETURN(impl->folder, StagingFolder::create(dir));
-  return std::unique_ptr<CheckpointWriter>(
-      new CheckpointWriter(std::move(impl)));
+  auto writer = std::make_unique<CheckpointWriter>(options);
+  OPTRT_ASSIGN_OR_RETURN(writer->impl->folder, StagingFolder::create(dir));
+  return writer;
 }
 
 Status CheckpointWriter::addTensor(CheckpointFile file, const std::string &name,
                                    std::span<const int64_t> shape) {
-  if (impl->laidOut)
+  if (!impl->files.empty())
     return internal(
         concat("the tensor ", name, " is declared after writing has begun"));
-  if (!impl->kinds.emplace(name, file).second)
+  if (!impl->names.insert(name).second)
     return internal(
         concat("a checkpoint cannot hold two tensors called ", name));
   if (optimus_support::numElements(shape) < 1)
@@ -183,55 +185,77 @@ Status CheckpointWriter::addTensor(CheckpointFile file, const std::string &name,
   return okStatus();
 }
 
-Status CheckpointWriter::append(const std::string &name,
-                                std::span<const float> elements) {
-  OPTRT_RETURN_IF_ERROR(impl->layOut());
-  auto found = impl->kinds.find(name);
-  if (found == impl->kinds.end())
-    return internal(concat("the tensor ", name,
-                           " is written to a checkpoint but not declared"));
-  CheckpointFile kind = found->second;
-  const TensorExtent *next = impl->nextTensor(kind);
-  if (!next || next->info.name != name)
-    return internal(concat("the tensor ", name,
-                           " is written to a checkpoint where ",
-                           next ? next->info.name : "nothing", " comes next"));
-  Position &position = impl->positions[int(kind)];
-  int64_t count = int64_t(elements.size());
-  int64_t size = optimus_support::numElements(next->info.shape);
-  if (count > size - position.element)
-    return internal(concat("cannot write ", count, " elements from ",
-                           position.element, " on of the tensor ", name,
-                           ", which has ", size));
-  if (const float *bad = findNotFinite(elements))
-    return impl->failure = invalidArgument(
-               concat("the tensor ", name,
-                      " has an element that is not finite (", *bad, ")"));
-  position.element += count;
-  TensorFile &file = impl->files[position.file];
-  if (position.element == size) {
-    ++position.tensor;
-    position.element = 0;
+Status CheckpointWriter::layOut() { return impl->layOut(); }
+
+Status CheckpointWriter::begin() {
+  if (Status created = impl->createFiles(); !created.ok())
+    return impl->fail(std::move(created));
+  return okStatus();
+}
+
+std::string CheckpointWriter::folder() const {
+  return std::filesystem::path(impl->folder->path()).filename();
+}
+
+bool CheckpointWriter::join(const std::string &dir, const std::string &folder) {
+  const std::optional<std::string> path = findStagingFolder(dir, folder);
+  if (!path)
+    return false;
+  for (TensorFile &file : impl->files) {
+    StatusOr<NewFile> joined = NewFile::join(*path + "/" + file.name);
+    if (!joined.ok())
+      return false;
+    file.file = std::move(*joined);
   }
-  return impl->failure = file.append(elements.data(), elements.size_bytes());
+  return true;
+}
+
+const CheckpointPieces &CheckpointWriter::pieces() const {
+  return impl->pieces;
+}
+
+Status CheckpointWriter::sync() {
+  OPTRT_RETURN_IF_ERROR(impl->failed());
+  for (TensorFile &file : impl->files)
+    if (Status synced = file.file.sync(); !synced.ok())
+      return impl->fail(std::move(synced));
+  return okStatus();
+}
+
+uint64_t CheckpointWriter::checksum(size_t piece) const {
+  return impl->checksums[piece];
+}
+
+void CheckpointWriter::setChecksum(size_t piece, uint64_t checksum) {
+  impl->know(piece, checksum);
 }
 
 Status CheckpointWriter::commit(const TrainingState &state) {
-  OPTRT_RETURN_IF_ERROR(impl->layOut());
-  for (CheckpointFile kind : {CheckpointFile::Model, CheckpointFile::Optimizer})
-    if (const TensorExtent *next = impl->nextTensor(kind))
-      return internal(concat("of the tensor ", next->info.name, ", ",
-                             impl->positions[int(kind)].element,
-                             " elements were written to the checkpoint, not ",
-                             optimus_support::numElements(next->info.shape)));
+  OPTRT_RETURN_IF_ERROR(impl->failed());
+  const CheckpointPieces &pieces = impl->pieces;
+  if (!impl->folder || impl->files.empty())
+    return internal("a checkpoint is put in place that was not begun");
+  for (size_t piece = 0; piece != pieces.size(); ++piece)
+    if (!impl->isKnown[piece])
+      return internal(
+          concat("piece ", piece, " of ", pieces.size(),
+                 " was not written to the checkpoint: ",
+                 pieces.tensor(pieces.parts(piece, 0, 1)[0].tensor).info.name));
+  OPTRT_RETURN_IF_ERROR(sync());
 
   std::vector<FileRecord> records;
   size_t modelFiles = 0;
-  for (TensorFile &file : impl->files) {
-    modelFiles += file.kind == CheckpointFile::Model;
+  for (size_t i = 0; i != impl->files.size(); ++i) {
+    const TensorFile &file = impl->files[i];
+    const auto first = impl->checksums.begin();
+    modelFiles += pieces.files()[i].kind == CheckpointFile::Model;
     records.push_back(
-        {file.name, int64_t(file.layout.fileBytes), file.hash.digest()});
-    OPTRT_RETURN_IF_ERROR(file.file.sync());
+        {file.name, int64_t(file.bytes), 0,
+         PieceChecksums{file.header.size(),
+                        optimus_support::hash64(file.header),
+                        impl->options.pieceBytes,
+                        {first + int64_t(pieces.firstOf(i)),
+                         first + int64_t(pieces.firstOf(i + 1))}}});
   }
   if (modelFiles > 1) {
     OPTRT_ASSIGN_OR_RETURN(FileRecord index, impl->writeIndex());
@@ -241,4 +265,50 @@ Status CheckpointWriter::commit(const TrainingState &state) {
       impl->writeSmallFile(kStateFile, formatState(state, records)).status());
   impl->files.clear();
   return impl->folder->place(impl->options.useExchange);
+}
+
+//===----------------------------------------------------------------------===//
+// Pieces
+//===----------------------------------------------------------------------===//
+
+struct PieceWriter::Impl {
+  CheckpointWriter::Impl &writer;
+  size_t piece;
+  PieceExtent extent;
+  size_t done = 0; ///< elements
+  optimus_support::Hash64 hash;
+};
+
+PieceWriter::PieceWriter(CheckpointWriter &writer, size_t piece)
+    : impl(new Impl{*writer.impl, piece, writer.impl->pieces[piece], 0, {}}) {}
+PieceWriter::~PieceWriter() = default;
+
+size_t PieceWriter::numLeft() const {
+  return impl->extent.numElements() - impl->done;
+}
+
+Status PieceWriter::append(std::span<const float> elements) {
+  CheckpointWriter::Impl &writer = impl->writer;
+  OPTRT_RETURN_IF_ERROR(writer.failed());
+  if (elements.size() > numLeft())
+    return internal(concat("cannot write ", elements.size(),
+                           " elements to a piece that has room for ",
+                           numLeft()));
+  if (const float *bad = findNotFinite(elements)) {
+    const size_t at = impl->done + size_t(bad - elements.data());
+    const TensorPart part = writer.pieces.parts(impl->piece, at, 1)[0];
+    return writer.fail(invalidArgument(
+        concat("the tensor ", writer.pieces.tensor(part.tensor).info.name,
+               " has an element that is not finite (", *bad, ")")));
+  }
+  if (Status written = writer.files[impl->extent.file].file.write(
+          impl->extent.offset + impl->done * sizeof(float), elements.data(),
+          elements.size_bytes());
+      !written.ok())
+    return writer.fail(std::move(written));
+  impl->hash.update(elements.data(), elements.size_bytes());
+  impl->done += elements.size();
+  if (numLeft() == 0)
+    writer.know(impl->piece, impl->hash.digest());
+  return okStatus();
 }

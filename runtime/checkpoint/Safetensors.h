@@ -16,7 +16,8 @@
 #ifndef OPTIMUS_RUNTIME_CHECKPOINT_SAFETENSORS_H
 #define OPTIMUS_RUNTIME_CHECKPOINT_SAFETENSORS_H
 
-#include "optimus-runtime/Checkpoint.h"
+#include "optimus-runtime/CheckpointPieces.h"
+#include "optimus-runtime/Status.h"
 
 #include <cstddef>
 #include <string>
@@ -24,13 +25,6 @@
 #include <vector>
 
 namespace optrt {
-
-/// A tensor's bytes in a file, counted from the file's start.
-struct TensorExtent {
-  TensorInfo info;
-  size_t offset = 0; ///< multiple of alignof(float)
-  size_t bytes = 0;
-};
 
 /// The bytes before the tensors' data, and where each tensor lies, in the given
 /// order and gapless. The data begins at a multiple of 64 bytes. Fails with

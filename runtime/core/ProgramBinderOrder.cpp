@@ -9,6 +9,7 @@
 #include "ProgramBinder.h"
 
 #include "optimus-support/ElementType.h"
+#include "optimus-support/ProgramRegions.h"
 
 using namespace optimus_support::program;
 

@@ -124,7 +124,7 @@ Status RankBuffers::initialize(int64_t index, uint64_t seed) {
   // Of anything but f32 the manifest says zeros.
   if (buffer.type != ElementType::F32 ||
       buffer.init->kind == optimus_support::InitKind::Zeros)
-    return device->clear(kCompute, addresses[index], buffer.numBytes());
+    return clear(index);
   return fill(index, [&](int64_t begin, std::span<float> piece) {
     optimus_support::initializePiece(*buffer.init, seed, buffer.layout,
                                      manifest->mesh, rank, begin, piece);
@@ -187,30 +187,40 @@ Status RankBuffers::setRows(int64_t index, const int32_t *rows,
   });
 }
 
-Status RankBuffers::load(int64_t index, const Checkpoint &checkpoint) {
-  const Buffer &buffer = manifest->buffers[index];
-  return fill(index, [&](int64_t begin, std::span<float> piece) {
-    return checkpoint.readShard(buffer.saved->name, buffer.layout,
-                                manifest->mesh, rank, begin, piece);
-  });
+bool RankBuffers::isOnHost(int64_t index) const {
+  return device->hostAddress(addresses[index]) != nullptr;
 }
 
-StatusOr<const float *> RankBuffers::elements(int64_t index, int64_t begin,
-                                              int64_t count,
-                                              ShardWindow &window) const {
-  const auto *shard = static_cast<const float *>(addresses[index]);
+StatusOr<const float *> RankBuffers::read(int64_t index, int64_t begin,
+                                          int64_t count,
+                                          std::vector<float> &copy) const {
   if (void *direct = device->hostAddress(addresses[index]))
     return static_cast<const float *>(direct) + begin;
-  const auto held = static_cast<int64_t>(window.elements.size());
-  if (begin < window.begin || begin + count > window.begin + held) {
-    const int64_t size = manifest->buffers[index].layout.numLocalElements();
-    window.begin = begin;
-    window.elements.resize(std::min(size - begin, std::max(count, kPiece)));
-    OPTRT_RETURN_IF_ERROR(moved(
-        index, device->read(kCompute, window.elements.data(), shard + begin,
-                            window.elements.size() * sizeof(float))));
+  copy.resize(count);
+  OPTRT_RETURN_IF_ERROR(
+      moved(index, device->read(kCompute, copy.data(),
+                                static_cast<float *>(addresses[index]) + begin,
+                                count * static_cast<int64_t>(sizeof(float)))));
+  return static_cast<const float *>(copy.data());
+}
+
+Status RankBuffers::write(int64_t index, int64_t begin, int64_t count,
+                          const std::function<void(float *)> &set) {
+  if (void *direct = device->hostAddress(addresses[index])) {
+    set(static_cast<float *>(direct) + begin);
+    return okStatus();
   }
-  return window.elements.data() + (begin - window.begin);
+  std::vector<float> copy(count);
+  set(copy.data());
+  return moved(
+      index,
+      device->write(kCompute, static_cast<float *>(addresses[index]) + begin,
+                    copy.data(), count * static_cast<int64_t>(sizeof(float))));
+}
+
+Status RankBuffers::clear(int64_t index) {
+  return device->clear(kCompute, addresses[index],
+                       manifest->buffers[index].numBytes());
 }
 
 StatusOr<uint64_t> RankBuffers::hash(int64_t index) const {

@@ -10,7 +10,6 @@
 #define OPTIMUS_RUNTIME_CORE_RANKBUFFERS_H
 
 #include "ProgramAgreement.h"
-#include "optimus-runtime/Checkpoint.h"
 #include "optimus-runtime/Device.h"
 #include "optimus-runtime/Manifest.h"
 
@@ -32,12 +31,6 @@ StatusOr<DeviceMemory> allocateIn(Device &device, MemorySpace space,
 /// Elements of a shard that host code has at a time where it cannot reach the
 /// device's memory: 4 MiB, which no plan of memory knows of.
 constexpr int64_t kPiece = 1 << 20;
-
-/// A copy of a piece of a shard.
-struct ShardWindow {
-  int64_t begin = 0;
-  std::vector<float> elements;
-};
 
 /// The model's buffers that a rank holds, in its device's memory or outside.
 /// Nothing else touches them, but for the functions of the library, which are
@@ -73,13 +66,19 @@ public:
   /// rank has; what lies beyond the sequence becomes `padding`.
   Status setRows(int64_t buffer, const int32_t *rows, int32_t padding);
 
-  /// Reads this rank's part of a saved buffer.
-  Status load(int64_t buffer, const Checkpoint &checkpoint);
-  /// `count` elements of the shard of an f32 buffer from `begin` on: where they
-  /// lie or, where host code cannot read there, in the window, which is read
-  /// again for elements outside of it. Cheap where offsets ascend.
-  StatusOr<const float *> elements(int64_t buffer, int64_t begin, int64_t count,
-                                   ShardWindow &window) const;
+  /// Whether host code reaches a buffer's memory: the two that follow then copy
+  /// nothing.
+  bool isOnHost(int64_t buffer) const;
+  /// Elements [begin, begin + count) of the shard of an f32 buffer: where they
+  /// lie, or in a copy.
+  StatusOr<const float *> read(int64_t buffer, int64_t begin, int64_t count,
+                               std::vector<float> &copy) const;
+  /// Lets host code set elements [begin, begin + count): where they lie, or in
+  /// zeros that replace them.
+  Status write(int64_t buffer, int64_t begin, int64_t count,
+               const std::function<void(float *)> &set);
+  /// Sets all elements to zero.
+  Status clear(int64_t buffer);
 
   /// A hash of what this rank has of a buffer of any type, padding included.
   StatusOr<uint64_t> hash(int64_t buffer) const;

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LocalRank.h"
-#include "TensorGather.h"
+#include "ShardExchange.h"
 #include "optimus-runtime/RankTeam.h"
 #include "optimus-support/Dropout.h"
 
@@ -210,36 +210,29 @@ StatusOr<std::vector<float>> Session::gather(std::string_view name) {
                "complete, found ",
                buffer.unreduced.empty() ? "" : "partial sums of ",
                toString(buffer.type)));
-  std::vector<float> whole;
-  if (control.isRoot())
-    whole.reserve(buffer.layout.numElements());
-  TensorGather gather(control, manifest().mesh);
-  OPTRT_RETURN_IF_ERROR(
-      gatherBuffer(gather, *index, [&](std::span<const float> slab) {
-        whole.insert(whole.end(), slab.begin(), slab.end());
-      }));
+  const int64_t size = buffer.layout.numElements();
+  std::vector<float> whole(control.isRoot() ? size : 0);
+  ShardExchange exchange = exchangeOfShards();
+  std::vector<Slab> slabs(exchange.numProcesses());
+  Status failure;
+  for (int64_t begin = 0; begin < size; begin += kSlabElements) {
+    const int64_t count = std::min(size - begin, kSlabElements);
+    slabs[0] = {{*index, begin, count}};
+    Status collected = exchange.collect(
+        slabs, control.isRoot() ? std::span(whole).subspan(begin, count)
+                                : std::span<float>());
+    if (failure.ok())
+      failure = std::move(collected);
+  }
+  OPTRT_RETURN_IF_ERROR(failure);
   return whole;
 }
 
-Status
-Session::gatherBuffer(TensorGather &gather, int64_t index,
-                      const std::function<void(std::span<const float>)> &take) {
-  // What a rank cannot read it hands in as zeros: the others are waiting.
-  Status unread;
-  const ShardLayout &layout = manifest().buffers[index].layout;
-  std::vector<ShardWindow> windows(ranks.size());
-  auto read = [&](int local, int64_t begin, int64_t count) {
-    ShardWindow &window = windows[local];
-    StatusOr<const float *> elements =
-        ranks[local]->buffers.elements(index, begin, count, window);
-    if (elements.ok())
-      return *elements;
-    unread = elements.status();
-    window = {begin, std::vector<float>(count)};
-    return const_cast<const float *>(window.elements.data());
-  };
-  OPTRT_RETURN_IF_ERROR(gather.gather(layout, read, take));
-  return unread;
+ShardExchange Session::exchangeOfShards() {
+  std::vector<RankBuffers *> buffers;
+  for (const std::unique_ptr<LocalRank> &rank : ranks)
+    buffers.push_back(&rank->buffers);
+  return ShardExchange(control, manifest(), std::move(buffers));
 }
 
 } // namespace optrt

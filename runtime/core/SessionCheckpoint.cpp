@@ -7,11 +7,16 @@
 //===----------------------------------------------------------------------===//
 
 #include "LocalRank.h"
-#include "TensorGather.h"
+#include "PieceShares.h"
+#include "ShardExchange.h"
 #include "optimus-runtime/RankTeam.h"
 #include "optimus-support/InputFile.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <optional>
+#include <unordered_map>
 
 namespace optrt {
 
@@ -24,6 +29,37 @@ std::vector<TensorInfo> savedTensors(const Manifest &manifest,
     if (buffer.saved && buffer.saved->file == file)
       infos.push_back({buffer.saved->name, buffer.saved->shape});
   return infos;
+}
+
+/// For each process, the first that has opened the same files: once a machine,
+/// whether they are shared or copies. Collective.
+std::vector<int> readersOf(ControlPlane &control,
+                           const Checkpoint &checkpoint) {
+  const std::vector<std::string> all = control.allGather(
+      concat(optimus_support::machineIdentity(), " ", checkpoint.identity()));
+  std::vector<int> first;
+  for (const std::string &one : all)
+    first.push_back(
+        static_cast<int>(std::ranges::find(all, one) - all.begin()));
+  return first;
+}
+
+/// The manifest's buffers of the tensors of pieces, in their order: only those
+/// that `takes` says.
+template <typename Takes>
+std::vector<int64_t> buffersOf(const Manifest &manifest,
+                               const CheckpointPieces &pieces, Takes takes) {
+  std::unordered_map<std::string_view, int64_t> byName;
+  for (std::size_t i = 0; i != manifest.buffers.size(); ++i)
+    if (manifest.buffers[i].saved && takes(static_cast<int64_t>(i)))
+      byName[manifest.buffers[i].saved->name] = static_cast<int64_t>(i);
+  std::vector<int64_t> buffers;
+  for (std::size_t i = 0; i != pieces.numTensors(); ++i) {
+    auto found = byName.find(pieces.tensor(i).info.name);
+    buffers.push_back(found == byName.end() ? BufferPart::kNoBuffer
+                                            : found->second);
+  }
+  return buffers;
 }
 
 } // namespace
@@ -54,15 +90,12 @@ StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(ControlPlane &control,
   if (!checkpoint)
     return checkpoint;
 
-  // Of the processes that have opened the same files, the first reads all of
-  // them: once a machine, whether they are shared or copies.
-  std::string own =
-      concat(optimus_support::machineIdentity(), " ", checkpoint->identity());
-  std::vector<std::string> all = control.allGather(own);
-  std::ptrdiff_t process = control.firstRank() / control.numLocalRanks();
-  bool verifies =
-      std::find(all.begin(), all.end(), own) - all.begin() == process;
-  Status verified = verifies ? checkpoint->verifyChecksums() : okStatus();
+  // Of the processes that have opened the same files, the first reads those
+  // that are verified whole.
+  const std::vector<int> readers = readersOf(control, *checkpoint);
+  const int process = control.firstRank() / control.numLocalRanks();
+  Status verified =
+      readers[process] == process ? checkpoint->verifyFiles() : okStatus();
   if (!verified.ok() && !control.isRoot())
     verified = verified.withContext(concat("rank ", control.firstRank()));
   OPTRT_RETURN_IF_ERROR(control.agree(verified));
@@ -83,66 +116,175 @@ Status Session::loadParameters(const Checkpoint &checkpoint, uint64_t seed) {
 Status Session::loadFiles(const Checkpoint &checkpoint,
                           std::initializer_list<CheckpointFile> files,
                           uint64_t seed) {
-  OPTRT_RETURN_IF_ERROR(team->run([&](int i) -> Status {
+  auto isLoaded = [&](int64_t index) {
+    const Buffer &buffer = manifest().buffers[index];
+    return isHeld(index) && buffer.saved &&
+           std::ranges::find(files, buffer.saved->file) != files.end();
+  };
+  // Whatever fails here, the others wait for what this process reads.
+  Status failure = team->run([&](int i) -> Status {
     RankBuffers &buffers = ranks[i]->buffers;
     for (int64_t index : held) {
       const Buffer &buffer = manifest().buffers[index];
-      if (buffer.saved && std::find(files.begin(), files.end(),
-                                    buffer.saved->file) != files.end())
-        OPTRT_RETURN_IF_ERROR(buffers.load(index, checkpoint));
-      else if (buffer.init)
+      if (isLoaded(index) && buffer.layout.hasPadding(manifest().mesh))
+        OPTRT_RETURN_IF_ERROR(buffers.clear(index));
+      else if (!isLoaded(index) && buffer.init)
         OPTRT_RETURN_IF_ERROR(buffers.initialize(index, seed));
     }
     return okStatus();
-  }));
-  return checkpoint.checkUnchanged();
+  });
+
+  ShardExchange exchange = exchangeOfShards();
+  const CheckpointPieces &pieces = checkpoint.pieces();
+  const PieceSlabs slabs(pieces, buffersOf(manifest(), pieces, isLoaded));
+  const std::vector<int> readers = readersOf(control, checkpoint);
+  std::vector<PieceList> lists(exchange.numProcesses());
+  for (int first = 0; first != exchange.numProcesses(); ++first)
+    if (readers[first] == first)
+      shareOutReading(exchange, slabs, readers, first, lists);
+
+  const int here = exchange.process();
+  Status read;
+  if (exchange.numProcesses() == 1)
+    keepFirst(read, onEachPiece(*team, lists[here], [&](std::size_t piece) {
+                PieceReader reader(checkpoint, piece);
+                return slabs.forEach(
+                    piece, [&](const Slab &slab, std::span<float> elements) {
+                      OPTRT_RETURN_IF_ERROR(reader.read(elements));
+                      return exchange.distributeHere(slab, elements);
+                    });
+              }));
+  std::optional<PieceReader> reader;
+  SlabRounds rounds(slabs, lists);
+  std::vector<float> own;
+  for (; exchange.numProcesses() > 1 && !rounds.done(); rounds.advance()) {
+    own.resize(rounds.countOf(here));
+    if (rounds.beginsPiece(here))
+      reader.emplace(checkpoint, rounds.pieceOf(here));
+    if (!own.empty())
+      keepFirst(read, reader->read(own));
+    keepFirst(failure,
+              exchange.distribute(rounds.slabs(), own, [&](int from, int to) {
+                return readers[from] == readers[to];
+              }));
+  }
+  // A copy on another machine than the root's is named by its first rank.
+  if (readers[here] != readers[0])
+    read = std::move(read).withContext(
+        concat("rank ", readers[here] * control.numLocalRanks()));
+  keepFirst(failure, std::move(read));
+  keepFirst(failure, checkpoint.checkUnchanged());
+  return failure;
 }
 
-Status Session::save(const std::string &dir, TrainingState state) {
+/// The processes that see the root's hidden folder: they have its files open.
+/// Collective.
+static std::vector<int> findWriters(ControlPlane &control,
+                                    const std::string &dir, bool isAlone,
+                                    CheckpointWriter &writer) {
+  const std::string folder =
+      control.allGather(control.isRoot() ? writer.folder() : "")[0];
+  const bool sees = control.isRoot() || (!isAlone && writer.join(dir, folder));
+  std::vector<int> writers;
+  const std::vector<std::string> all = control.allGather(sees ? "sees" : "");
+  for (std::size_t process = 0; process != all.size(); ++process)
+    if (!all[process].empty())
+      writers.push_back(static_cast<int>(process));
+  return writers;
+}
+
+/// Tells the root the checksums of the pieces that others have written.
+static void gatherChecksums(ControlPlane &control,
+                            const std::vector<PieceList> &lists,
+                            CheckpointWriter &writer) {
+  const std::size_t here = control.firstRank() / control.numLocalRanks();
+  std::string own;
+  if (!control.isRoot())
+    for (std::size_t piece : lists[here]) {
+      const uint64_t checksum = writer.checksum(piece);
+      own.append(reinterpret_cast<const char *>(&checksum), sizeof(checksum));
+    }
+  const std::vector<std::string> all = control.allGather(own);
+  if (!control.isRoot())
+    return;
+  for (std::size_t process = 1; process != all.size(); ++process)
+    for (std::size_t i = 0; i != lists[process].size(); ++i) {
+      uint64_t checksum = 0;
+      std::memcpy(&checksum, &all[process][i * sizeof(checksum)],
+                  sizeof(checksum));
+      writer.setChecksum(lists[process][i], checksum);
+    }
+}
+
+Status Session::save(const std::string &dir, TrainingState state,
+                     SaveOptions options) {
   OPTRT_RETURN_IF_ERROR(checkIdle("a checkpoint was saved"));
   state.modelHash = manifest().modelHash;
   state.model = manifest().record();
-  std::vector<int64_t> saved;
-  for (std::size_t i = 0; i != manifest().buffers.size(); ++i) {
-    const Buffer &buffer = manifest().buffers[i];
-    int64_t index = static_cast<int64_t>(i);
-    if (!buffer.saved)
-      continue;
-    if (isHeld(index))
-      saved.push_back(index);
-    else if (buffer.saved->file == CheckpointFile::Model)
-      return internal(concat("the chosen functions do not use ", buffer.name,
-                             ", which a checkpoint must have"));
-  }
-  std::unique_ptr<CheckpointWriter> writer;
+  auto writer = std::make_unique<CheckpointWriter>();
   auto prepare = [&]() -> Status {
-    OPTRT_ASSIGN_OR_RETURN(writer, CheckpointWriter::create(dir));
-    for (int64_t index : saved) {
-      const SavedTensor &tensor = *manifest().buffers[index].saved;
-      OPTRT_RETURN_IF_ERROR(
-          writer->addTensor(tensor.file, tensor.name, tensor.shape));
+    if (control.isRoot()) {
+      OPTRT_ASSIGN_OR_RETURN(writer, CheckpointWriter::create(dir));
     }
-    return okStatus();
+    for (std::size_t i = 0; i != manifest().buffers.size(); ++i) {
+      const Buffer &buffer = manifest().buffers[i];
+      if (!buffer.saved)
+        continue;
+      if (isHeld(static_cast<int64_t>(i)))
+        OPTRT_RETURN_IF_ERROR(writer->addTensor(
+            buffer.saved->file, buffer.saved->name, buffer.saved->shape));
+      else if (buffer.saved->file == CheckpointFile::Model)
+        return internal(concat("the chosen functions do not use ", buffer.name,
+                               ", which a checkpoint must have"));
+    }
+    return control.isRoot() ? writer->begin() : writer->layOut();
   };
-  OPTRT_RETURN_IF_ERROR(
-      control.agree(control.isRoot() ? prepare() : okStatus()));
+  OPTRT_RETURN_IF_ERROR(control.agree(prepare()));
+  const std::vector<int> writers =
+      findWriters(control, dir, options.isAlone, *writer);
 
-  // After a failure the root goes on receiving, or the others would wait.
+  ShardExchange exchange = exchangeOfShards();
+  const int here = exchange.process();
+  const CheckpointPieces &pieces = writer->pieces();
+  const PieceSlabs slabs(
+      pieces, buffersOf(manifest(), pieces,
+                        [&](int64_t index) { return isHeld(index); }));
+  std::vector<PieceList> lists(exchange.numProcesses());
+  shareOut(exchange, slabs, writers, allPieces(pieces), lists);
+
+  // After a failure a process goes on exchanging, or the others would wait.
   Status written;
-  TensorGather gather(control, manifest().mesh);
-  for (int64_t index : saved) {
-    const Buffer &buffer = manifest().buffers[index];
-    Status gathered =
-        gatherBuffer(gather, index, [&](std::span<const float> slab) {
-          if (written.ok())
-            written = writer->append(buffer.saved->name, slab);
-        });
-    if (written.ok())
-      written = gathered;
+  if (exchange.numProcesses() == 1) {
+    auto write = [&](std::size_t piece) {
+      PieceWriter file(*writer, piece);
+      return slabs.forEach(
+          piece, [&](const Slab &slab, std::span<float> elements) {
+            OPTRT_RETURN_IF_ERROR(exchange.collectHere(slab, elements));
+            return file.append(elements);
+          });
+    };
+    if (!options.isAlone)
+      keepFirst(written, onEachPiece(*team, lists[here], write));
+    else
+      for (std::size_t piece : lists[here])
+        keepFirst(written, write(piece));
   }
-  if (control.isRoot() && written.ok())
-    written = writer->commit(state);
-  return control.agree(written);
+  std::optional<PieceWriter> file;
+  SlabRounds rounds(slabs, lists);
+  std::vector<float> own;
+  for (; exchange.numProcesses() > 1 && !rounds.done(); rounds.advance()) {
+    own.resize(rounds.countOf(here));
+    keepFirst(written, exchange.collect(rounds.slabs(), own));
+    if (rounds.beginsPiece(here))
+      file.emplace(*writer, rounds.pieceOf(here));
+    if (!own.empty() && written.ok())
+      written = file->append(own);
+  }
+  if (written.ok() && !lists[here].empty())
+    written = writer->sync();
+  OPTRT_RETURN_IF_ERROR(control.agree(written));
+  gatherChecksums(control, lists, *writer);
+  return control.agree(control.isRoot() ? writer->commit(state) : okStatus());
 }
 
 } // namespace optrt

@@ -16,17 +16,18 @@
 
 using namespace optimus_support;
 
+// One call moves at most 2 GiB.
+static constexpr size_t kMostInACall = size_t(1) << 30;
+
 Status optimus_support::cannotWrite(const std::string &name, int error) {
   return unavailable(concat("cannot write '", name, "': ", strerror(error)));
 }
 
 Status optimus_support::writeAll(int descriptor, std::string_view bytes,
                                  const std::string &name) {
-  // One call moves at most 2 GiB.
-  constexpr size_t kMost = size_t(1) << 30;
   while (!bytes.empty()) {
     ssize_t put =
-        ::write(descriptor, bytes.data(), std::min(bytes.size(), kMost));
+        ::write(descriptor, bytes.data(), std::min(bytes.size(), kMostInACall));
     if (put < 0 && errno == EINTR)
       continue;
     if (put < 0)
@@ -58,6 +59,30 @@ StatusOr<NewFile> NewFile::create(const std::string &path, size_t size,
     return unavailable(concat("cannot reserve ", size, " bytes for '", path,
                               "': ", strerror(error)));
   return file;
+}
+
+StatusOr<NewFile> NewFile::join(const std::string &path) {
+  NewFile file;
+  file.path = path;
+  file.handle = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (file.handle < 0)
+    return cannotWrite(path, errno);
+  return file;
+}
+
+Status NewFile::write(size_t offset, const void *data, size_t bytes) const {
+  const char *next = static_cast<const char *>(data);
+  for (const size_t end = offset + bytes; offset < end;) {
+    ssize_t put = pwrite(handle, next, std::min(end - offset, kMostInACall),
+                         static_cast<off_t>(offset));
+    if (put < 0 && errno == EINTR)
+      continue;
+    if (put < 0)
+      return cannotWrite(path, errno);
+    next += put;
+    offset += size_t(put);
+  }
+  return okStatus();
 }
 
 Status NewFile::append(const void *data, size_t bytes) {

@@ -50,15 +50,39 @@ bool ShardLayout::hasPadding(const Mesh &mesh) const {
   return false;
 }
 
-bool ShardLayout::isCanonicalOwner(const Mesh &mesh, int64_t rank) const {
-  std::vector<bool> sharding(mesh.numAxes(), false);
-  for (const std::vector<int> &dimension : axes)
-    for (int axis : dimension)
-      sharding[axis] = true;
+/// Whether an axis shards some dimension.
+static bool isSharding(const ShardLayout &layout, int axis) {
+  return std::ranges::any_of(
+      layout.axes, [&](const std::vector<int> &dimension) {
+        return std::ranges::find(dimension, axis) != dimension.end();
+      });
+}
+
+bool ShardLayout::areOfOneReplica(const Mesh &mesh, int64_t one,
+                                  int64_t other) const {
   for (int axis = 0; axis < mesh.numAxes(); ++axis)
-    if (!sharding[axis] && mesh.coordinate(rank, axis) != 0)
+    if (mesh.coordinate(one, axis) != mesh.coordinate(other, axis) &&
+        !isSharding(*this, axis))
       return false;
   return true;
+}
+
+int64_t ShardLayout::holderOf(const Mesh &mesh, int64_t element,
+                              int64_t replica) const {
+  std::vector<int64_t> coordinates(mesh.numAxes(), 0);
+  for (int axis = mesh.numAxes() - 1; axis >= 0; --axis)
+    if (!isSharding(*this, axis)) {
+      coordinates[axis] = replica % mesh.axisSize(axis);
+      replica /= mesh.axisSize(axis);
+    }
+  for (size_t d = shape.size(); d-- > 0; element /= shape[d]) {
+    int64_t index = element % shape[d] / localShape[d];
+    for (auto axis = axes[d].rbegin(); axis != axes[d].rend(); ++axis) {
+      coordinates[*axis] = index % mesh.axisSize(*axis);
+      index /= mesh.axisSize(*axis);
+    }
+  }
+  return mesh.rank(coordinates);
 }
 
 ShardRuns::ShardRuns(const ShardLayout &layout, const Mesh &mesh,
@@ -124,23 +148,49 @@ void ShardRuns::clip() {
   finished = run.count == 0;
 }
 
+void ShardRuns::step(Dimension &dimension, int64_t count) {
+  run.globalOffset += count * dimension.globalStride;
+  run.localOffset += count * dimension.localStride;
+  dimension.index += count;
+}
+
 void ShardRuns::advance() {
   run.globalOffset -= dropped;
   run.localOffset -= dropped;
   run.count += dropped + clipped;
   dropped = clipped = 0;
   for (auto dim = outer.rbegin(); dim != outer.rend(); ++dim) {
-    run.globalOffset += dim->globalStride;
-    run.localOffset += dim->localStride;
-    if (++dim->index < dim->extent) {
+    step(*dim, 1);
+    if (dim->index < dim->extent) {
       clip();
       return;
     }
-    run.globalOffset -= dim->extent * dim->globalStride;
-    run.localOffset -= dim->extent * dim->localStride;
-    dim->index = 0;
+    step(*dim, -dim->extent);
   }
   finished = true;
+}
+
+void ShardRuns::skipTo(int64_t element) {
+  if (finished || element <= run.globalOffset)
+    return;
+  // Counted from the shard's first element, each dimension's index is a digit:
+  // what lies inside it spans less than one of its strides.
+  int64_t rest = element - run.globalOffset;
+  for (Dimension &dimension : outer) {
+    const int64_t index = rest / dimension.globalStride;
+    if (index >= dimension.extent) {
+      // Beyond what this dimension has: the last run of it is the one before.
+      for (Dimension *inner = &dimension; inner != outer.data() + outer.size();
+           ++inner)
+        step(*inner, inner->extent - 1);
+      return advance();
+    }
+    step(dimension, index);
+    rest -= index * dimension.globalStride;
+  }
+  if (rest >= run.count)
+    return advance();
+  drop(rest);
 }
 
 bool ShardRuns::takeBefore(int64_t end, ShardRun &part) {

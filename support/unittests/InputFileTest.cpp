@@ -10,7 +10,9 @@
 
 #include "FolderTest.h"
 
+#include <chrono>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -54,6 +56,55 @@ TEST_F(InputFileTest, RefusesWhatMayNeverEnd) {
   expect(concat("/dev/fd/", zero), "more than the 100 bytes");
   close(zero);
   expect("/dev/fd/987", "Bad file descriptor");
+}
+
+/// A file of 4000 bytes, open.
+static InputFile openLong(const std::string &path) {
+  auto file = InputFile::open(path, StatusCode::InvalidArgument);
+  EXPECT_TRUE(file.ok()) << file.status().message();
+  return file.ok() ? std::move(*file) : InputFile();
+}
+
+TEST_F(InputFileTest, AFileThatShrinksWhileItIsReadIsNamed) {
+  InputFile file = openLong(put("file", std::string(4000, 'x')));
+  EXPECT_TRUE(file.checkUnchanged().ok());
+  std::filesystem::resize_file(at("file"), 1996);
+  std::string bytes(4000, ' ');
+  Status read = file.read(0, bytes.data(), bytes.size());
+  EXPECT_EQ(read.code(), StatusCode::DataLoss);
+  EXPECT_EQ(read.message(),
+            at("file") + " changed while it was read: it ends at byte 1996, it "
+                         "had 4000 bytes when it was opened");
+  EXPECT_EQ(file.checkUnchanged().code(), StatusCode::DataLoss);
+}
+
+TEST_F(InputFileTest, AFileThatIsWrittenToIsNoticed) {
+  InputFile file = openLong(put("file", std::string(4000, 'x')));
+  // Times of files advance with the kernel's clock tick.
+  std::filesystem::last_write_time(
+      at("file"),
+      std::filesystem::file_time_type::clock::now() + std::chrono::seconds(1));
+  Status changed = file.checkUnchanged();
+  EXPECT_EQ(changed.code(), StatusCode::DataLoss);
+  EXPECT_NE(changed.message().find("file changed while it was read"),
+            std::string::npos)
+      << changed.message();
+  // To delete its name is not to change it: savers replace whole folders.
+  InputFile again = openLong(at("file"));
+  std::filesystem::remove(at("file"));
+  EXPECT_TRUE(again.checkUnchanged().ok());
+}
+
+// Linux has one regular file whose first byte cannot be read.
+TEST_F(InputFileTest, WhatTheDiskSaysIsPassedOn) {
+  auto file = InputFile::open("/proc/self/mem", StatusCode::InvalidArgument);
+  if (!file.ok())
+    GTEST_SKIP() << file.status().message();
+  float value;
+  Status read = file->read(0, &value, sizeof(value));
+  EXPECT_EQ(read.code(), StatusCode::DataLoss);
+  EXPECT_EQ(read.message(), "cannot read /proc/self/mem from byte 0 on: "
+                            "Input/output error");
 }
 
 } // namespace

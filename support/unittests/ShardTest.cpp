@@ -140,6 +140,49 @@ TEST(Shard, SlicesAndPlacesBack) {
   }
 }
 
+// Each replica does, and an element's holders are one of each.
+TEST(Shard, ReplicasMakeUpTheTensorOnceEach) {
+  for (const auto &[mesh, layout] : cases()) {
+    SCOPED_TRACE(mesh.toString() + " " + shapeToString(layout.shape));
+    for (int64_t whose = 0; whose < mesh.numRanks(); ++whose) {
+      std::vector<int64_t> holders(layout.numElements(), -1);
+      for (int64_t rank = 0; rank < mesh.numRanks(); ++rank)
+        if (layout.areOfOneReplica(mesh, rank, whose))
+          layout.forEachRun(mesh, rank, [&](const ShardRun &run) {
+            for (int64_t i = 0; i < run.count; ++i) {
+              ASSERT_EQ(holders[run.globalOffset + i], -1);
+              holders[run.globalOffset + i] = rank;
+            }
+          });
+      for (int64_t element = 0; element < layout.numElements(); ++element) {
+        ASSERT_NE(holders[element], -1);
+        for (int64_t replica = 0; replica < 5; ++replica) {
+          const int64_t holder = layout.holderOf(mesh, element, replica);
+          ASSERT_EQ(layout.areOfOneReplica(mesh, holder, whose),
+                    holder == holders[element]);
+        }
+      }
+    }
+  }
+}
+
+TEST(Shard, RunsAreSkippedAsTheyAreTaken) {
+  for (const auto &[mesh, layout] : cases())
+    for (int64_t rank = 0; rank < mesh.numRanks(); ++rank)
+      for (int64_t element = 0; element <= layout.numElements(); ++element) {
+        ShardRuns taken(layout, mesh, rank), skipped = taken;
+        for (ShardRun run; taken.takeBefore(element, run);)
+          continue;
+        skipped.skipTo(element);
+        ShardRun expected, found;
+        while (taken.takeBefore(layout.numElements(), expected)) {
+          ASSERT_TRUE(skipped.takeBefore(layout.numElements(), found));
+          ASSERT_EQ(found, expected);
+        }
+        ASSERT_TRUE(skipped.done());
+      }
+}
+
 // Cut at ends that have nothing to do with the runs, the pieces are the runs.
 TEST(Shard, RunsAreTakenInPieces) {
   for (const auto &[mesh, layout] : cases())

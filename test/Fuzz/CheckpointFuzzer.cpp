@@ -18,6 +18,7 @@
 #include "optimus-runtime/Checkpoint.h"
 #include "optimus-support/Hash.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -47,15 +48,38 @@ const std::string &folder() {
   return made.path;
 }
 
-/// Writes a file of the checkpoint and what state.json must say of it.
+std::string hashOf(std::string_view bytes) {
+  return optimus_support::hashToHex(optimus_support::hash64(bytes));
+}
+
+/// Writes a file of the checkpoint and what state.json must say of it: piece by
+/// piece, where it says something of pieces.
 void put(const std::string &name, const std::string &contents, json &state) {
   std::ofstream(folder() + "/" + name, std::ios::binary) << contents;
   json *files =
       state.is_object() && state.contains("files") ? &state["files"] : nullptr;
-  if (files && files->is_object() && files->contains(name))
-    (*files)[name] = {{"size", contents.size()},
-                      {"xxh64", optimus_support::hashToHex(
-                                    optimus_support::hash64(contents))}};
+  if (!files || !files->is_object() || !files->contains(name))
+    return;
+  json &record = (*files)[name];
+  json pieceBytes;
+  if (record.is_object() && record.contains("pieces") &&
+      record["pieces"].is_object())
+    pieceBytes = record["pieces"].value("size", json());
+  if (!pieceBytes.is_number_unsigned() || pieceBytes == 0) {
+    record = {{"size", contents.size()}, {"xxh64", hashOf(contents)}};
+    return;
+  }
+  const size_t size = pieceBytes, dataBegin = contents.size() - kDataBytes;
+  std::string hashes;
+  for (size_t begin = dataBegin, bytes; begin < contents.size();
+       begin += bytes) {
+    bytes = std::min(size - begin % size, contents.size() - begin);
+    hashes += hashOf(std::string_view(contents).substr(begin, bytes));
+  }
+  const std::string header = hashOf(contents.substr(0, dataBegin));
+  record = {{"size", contents.size()},
+            {"header", {{"size", dataBegin}, {"xxh64", header}}},
+            {"pieces", {{"size", size}, {"xxh64", hashes}}}};
 }
 
 std::string safetensors(std::string_view header) {

@@ -49,21 +49,22 @@ public:
     return std::move(all).value();
   }
 
-  Status sendToRoot(int rank, float *data, std::size_t count) override {
-    if (rank == 0 || (process->rank != 0 && process->rank != rank))
-      return okStatus();
+  Status exchange(int to, std::span<const float> out, int from,
+                  std::span<float> in) override {
     std::lock_guard guard(process->engine.lock());
     InControlPlane here(ownActivity.get());
-    // In pieces, because MPI counts in int.
-    constexpr std::size_t kPiece = std::size_t(1) << 28;
-    for (std::size_t begin = 0; begin < count; begin += kPiece) {
-      int length = static_cast<int>(std::min(kPiece, count - begin));
-      if (process->rank == 0)
-        OPTIMUS_MPI_CHECK(MPI_Recv, data + begin, length, MPI_FLOAT, rank, 0,
-                          MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-      else
-        OPTIMUS_MPI_CHECK(MPI_Send, data + begin, length, MPI_FLOAT, 0, 0,
-                          MPI_COMM_WORLD);
+    // In parts, because MPI counts in int.
+    constexpr std::size_t kMost = std::size_t(1) << 28;
+    while (!out.empty() || !in.empty()) {
+      const std::size_t sent = std::min(kMost, out.size());
+      const std::size_t received = std::min(kMost, in.size());
+      OPTIMUS_MPI_CHECK(MPI_Sendrecv, out.data(), static_cast<int>(sent),
+                        MPI_FLOAT, sent > 0 ? to : MPI_PROC_NULL, 0, in.data(),
+                        static_cast<int>(received), MPI_FLOAT,
+                        received > 0 ? from : MPI_PROC_NULL, 0, MPI_COMM_WORLD,
+                        MPI_STATUS_IGNORE);
+      out = out.subspan(sent);
+      in = in.subspan(received);
     }
     return okStatus();
   }

@@ -107,8 +107,8 @@ public:
       std::string message;
       for (int i = 0; i != some; ++i)
         message += withLength(texts[i]);
-      message = exchange((job.rank + size() - distance) % size(), message,
-                         (job.rank + distance) % size());
+      message = exchangeTexts((job.rank + size() - distance) % size(), message,
+                              (job.rank + distance) % size());
       for (std::size_t at = 0; at != message.size();) {
         uint64_t length;
         std::memcpy(&length, &message[at], sizeof(length));
@@ -120,22 +120,36 @@ public:
     return texts;
   }
 
-  Status sendToRoot(int rank, float *data, std::size_t count) override {
-    if (rank == 0 || (job.rank != 0 && job.rank != rank))
-      return okStatus();
+  Status exchange(int to, std::span<const float> out, int from,
+                  std::span<float> in) override {
     InControlPlane here(ownActivity.get());
-    auto *bytes = reinterpret_cast<char *>(data);
-    OPTRT_ASSIGN_OR_RETURN(const Socket *line,
-                           straightLine(job.rank == 0 ? rank : 0));
-    for (std::size_t done = 0, size = count * sizeof(float); done != size;) {
-      std::ptrdiff_t some = job.rank == 0
-                                ? receiveSome(*line, bytes + done, size - done)
-                                : sendSome(*line, bytes + done, size - done);
-      if (some < 0)
-        return lost(job.rank == 0 ? rank : 0);
-      if (some == 0)
-        isReady(line->get(), job.rank == 0 ? POLLIN : POLLOUT, Deadline(0));
-      done += some;
+    std::span<const std::byte> left = std::as_bytes(out);
+    std::span<std::byte> missing = std::as_writable_bytes(in);
+    const Socket *there = nullptr, *thence = nullptr;
+    if (!left.empty()) {
+      OPTRT_ASSIGN_OR_RETURN(there, straightLine(to));
+    }
+    if (!missing.empty()) {
+      OPTRT_ASSIGN_OR_RETURN(thence, straightLine(from));
+    }
+    while (!left.empty() || !missing.empty()) {
+      pollfd both[] = {{left.empty() ? -1 : there->get(), POLLOUT, 0},
+                       {missing.empty() ? -1 : thence->get(), POLLIN, 0}};
+      poll(both, 2, -1);
+      if (both[0].revents) {
+        std::ptrdiff_t sent = sendSome(
+            *there, reinterpret_cast<const char *>(left.data()), left.size());
+        if (sent < 0)
+          return lost(to);
+        left = left.subspan(sent);
+      }
+      if (both[1].revents) {
+        std::ptrdiff_t got = receiveSome(
+            *thence, reinterpret_cast<char *>(missing.data()), missing.size());
+        if (got < 0)
+          return lost(from);
+        missing = missing.subspan(got);
+      }
     }
     return okStatus();
   }
@@ -188,8 +202,8 @@ private:
     return agree(monitor->start());
   }
 
-  /// Sends to one rank and receives from another, or the same.
-  std::string exchange(int to, const std::string &text, int from) {
+  /// Sends a text to one rank and receives one from another, or the same.
+  std::string exchangeTexts(int to, const std::string &text, int from) {
     std::string out = withLength(text);
     std::string_view left = out;
     IncomingText in;
@@ -209,14 +223,16 @@ private:
     return std::move(in.text);
   }
 
-  /// A connection between the root and another for what is large.
+  /// A connection for what is large, which the higher rank makes when one of
+  /// the two first needs it.
   StatusOr<const Socket *> straightLine(int other) {
     lines.resize(size());
-    if (job.rank != 0 && !lines[0].isOpen()) {
-      lines[0] = PeerListener::reach(
-          terms.key, job.rank, PeerListener::Line::Straight, cards[0].address);
-      if (!lines[0].isOpen())
-        return lost(0);
+    if (job.rank > other && !lines[other].isOpen()) {
+      lines[other] =
+          PeerListener::reach(terms.key, job.rank, PeerListener::Line::Straight,
+                              cards[other].address);
+      if (!lines[other].isOpen())
+        return lost(other);
     }
     while (!lines[other].isOpen()) {
       auto [rank, line] = listener->acceptPeer(size(), Deadline(0));

@@ -26,6 +26,7 @@ protected:
     CheckpointTest::SetUp();
     CheckpointWriterOptions options;
     options.shardLimitBytes = 400; // so that there is an index to damage
+    options.pieceBytes = 128;      // and more than one piece of a file
     ASSERT_TRUE(save(dir, 4, options).ok());
   }
 
@@ -38,14 +39,64 @@ protected:
         << checkpoint.status().message();
   }
 
-  /// Makes state.json agree with the files again, so that their fault is found
-  /// by its meaning and not by the checksum.
+  /// Opens it and reads all of it.
+  Status read(CheckpointReaderOptions options = {}) {
+    OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
+                           Checkpoint::open(dir, options));
+    std::vector<float> elements;
+    for (size_t i = 0; i != checkpoint->pieces().size(); ++i) {
+      PieceReader piece(*checkpoint, i);
+      // Not all at once.
+      while (piece.numLeft() > 0) {
+        elements.resize(std::min<size_t>(piece.numLeft(), 40));
+        OPTRT_RETURN_IF_ERROR(piece.read(elements));
+      }
+    }
+    return okStatus();
+  }
+  void expectDamageOnReading(const std::string &message) {
+    EXPECT_TRUE(Checkpoint::open(dir).ok());
+    Status status = read();
+    EXPECT_EQ(status.code(), StatusCode::DataLoss);
+    EXPECT_NE(status.message().find(message), std::string::npos)
+        << status.message();
+  }
+
+  /// Makes state.json agree with the files again, so that what is wrong with
+  /// them is found by its meaning and not by the checksum.
   void restate() {
     json state = json::parse(readFile(dir + "/state.json"));
     for (auto &[name, record] : state["files"].items()) {
       std::string bytes = readFile(dir + "/" + name);
       record["size"] = bytes.size();
-      record["xxh64"] = hashToHex(hash64(bytes));
+      if (!record.contains("pieces")) {
+        record["xxh64"] = hashToHex(hash64(bytes));
+        continue;
+      }
+      uint64_t length;
+      std::memcpy(&length, bytes.data(), sizeof(length));
+      const size_t dataBegin = sizeof(length) + length;
+      record["header"] = {
+          {"size", dataBegin},
+          {"xxh64", hashToHex(hash64(bytes.substr(0, dataBegin)))}};
+      const size_t pieceBytes = record["pieces"]["size"];
+      std::string hashes;
+      for (size_t begin = dataBegin, end; begin < bytes.size(); begin = end) {
+        end = std::min(begin / pieceBytes * pieceBytes + pieceBytes,
+                       bytes.size());
+        hashes += hashToHex(hash64(bytes.substr(begin, end - begin)));
+      }
+      record["pieces"]["xxh64"] = hashes;
+    }
+    restate(state);
+  }
+  /// Makes it one of an earlier version, with a checksum of each file.
+  void restateWithoutPieces() {
+    json state = json::parse(readFile(dir + "/state.json"));
+    state["format"] = 1;
+    for (auto &[name, record] : state["files"].items()) {
+      std::string bytes = readFile(dir + "/" + name);
+      record = {{"size", bytes.size()}, {"xxh64", hashToHex(hash64(bytes))}};
     }
     restate(state);
   }
@@ -67,14 +118,56 @@ TEST_F(Corruption, AnyFlippedBitOfATensorFileIsFound) {
       std::string damaged = bytes;
       damaged[i] ^= 1 << (i % 8);
       writeFile(path, damaged);
-      auto checkpoint = Checkpoint::open(dir);
-      ASSERT_FALSE(checkpoint.ok()) << name << " byte " << i;
-      ASSERT_EQ(checkpoint.status().code(), StatusCode::DataLoss);
-      ASSERT_NE(checkpoint.status().message().find(name), std::string::npos);
+      Status status = read();
+      ASSERT_FALSE(status.ok()) << name << " byte " << i;
+      ASSERT_EQ(status.code(), StatusCode::DataLoss);
+      ASSERT_NE(status.message().find(name), std::string::npos);
     }
     writeFile(path, bytes);
   }
-  EXPECT_TRUE(Checkpoint::open(dir).ok());
+  EXPECT_TRUE(read().ok());
+}
+
+TEST_F(Corruption, DamageIsNamedByItsPiece) {
+  std::string path = dir + "/optimizer.safetensors";
+  std::string bytes = readFile(path);
+  bytes[bytes.size() - 1] ^= 1;
+  writeFile(path, bytes);
+  const size_t begin = (bytes.size() - 1) / 128 * 128;
+  expectDamageOnReading(
+      concat(" from byte ", begin, " to ", bytes.size(), ", state.json says "));
+  // Only whoever reads that piece finds it.
+  auto checkpoint = Checkpoint::open(dir);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  EXPECT_TRUE((*checkpoint)->readTensor("wte.weight").ok());
+  EXPECT_TRUE((*checkpoint)->readTensor("exp_avg.wte.weight").ok());
+  EXPECT_EQ((*checkpoint)->readTensor("exp_avg_sq.ln_f.bias").status().code(),
+            StatusCode::DataLoss);
+}
+
+// A header is verified before it is read.
+TEST_F(Corruption, ADamagedHeaderIsNoOtherMistake) {
+  std::string path = dir + "/optimizer.safetensors";
+  std::string bytes = readFile(path);
+  bytes[8] = 'x';
+  writeFile(path, bytes);
+  expectDamage("optimizer.safetensors is damaged: its checksum is ");
+}
+
+TEST_F(Corruption, FoldersOfEarlierVersionsAreVerifiedWhole) {
+  restateWithoutPieces();
+  auto checkpoint = Checkpoint::open(dir);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  expectWhole(**checkpoint);
+  ASSERT_TRUE(read().ok());
+  std::string path = dir + "/optimizer.safetensors";
+  const std::string bytes = readFile(path);
+  for (size_t i = 0; i < bytes.size(); i += 7) {
+    std::string damaged = bytes;
+    damaged[i] ^= 1;
+    writeFile(path, damaged);
+    expectDamage("optimizer.safetensors is damaged: its checksum is ");
+  }
 }
 
 TEST_F(Corruption, AnyFlippedBitOfTheStateIsFoundOrWithoutMeaning) {
@@ -90,9 +183,11 @@ TEST_F(Corruption, AnyFlippedBitOfTheStateIsFoundOrWithoutMeaning) {
       auto checkpoint = Checkpoint::open(dir);
       if (!checkpoint.ok())
         continue;
-      // White space that became other white space.
+      // White space that became other white space, or an exponent's e an E.
       ++harmless;
-      ASSERT_TRUE(isspace(bytes[i])) << "byte " << i << " bit " << bit;
+      ASSERT_TRUE(isspace(bytes[i]) ||
+                  (bytes[i] == 'e' && i > 0 && isdigit(bytes[i - 1])))
+          << "byte " << i << " bit " << bit;
       expectWhole(**checkpoint);
     }
   EXPECT_LT(harmless, int(bytes.size()));
@@ -144,10 +239,10 @@ TEST_F(Corruption, ChecksumsAreOptionalButSizesAreNot) {
   std::string bytes = readFile(path);
   bytes.back() ^= 1;
   writeFile(path, bytes);
-  expectDamage("its checksum is");
+  expectDamageOnReading("its checksum is");
   CheckpointReaderOptions options;
   options.verifyChecksums = false;
-  EXPECT_TRUE(Checkpoint::open(dir, options).ok());
+  EXPECT_TRUE(read(options).ok());
   bytes.pop_back();
   writeFile(path, bytes);
   expectDamage("bytes, state.json says", options);
@@ -170,14 +265,31 @@ TEST_F(Corruption, StateThatLiesIsFound) {
             "no file of this name");
   expectLie("/files/state.json", good["files"]["optimizer.safetensors"],
             "no file of this name");
-  expectLie("/files/optimizer.safetensors/xxh64", "abc",
+  expectLie("/files/model.safetensors.index.json/xxh64", "abc",
             "expected 16 hexadecimal digits");
+  const std::string file = "/files/optimizer.safetensors";
+  const std::string header = file + "/header", pieces = file + "/pieces";
+  expectLie((header + "/xxh64").c_str(), "abc",
+            "expected 16 hexadecimal digits");
+  expectLie((header + "/size").c_str(), 1 << 20, "expected an integer from 0");
+  expectLie((header + "/size").c_str(), 8, "expected 16 hexadecimal digits");
+  expectLie((pieces + "/size").c_str(), 0, "expected an integer from 1");
+  expectLie((pieces + "/size").c_str(), 6, "expected a multiple of four");
+  expectLie((pieces + "/size").c_str(), 4096,
+            "expected 16 hexadecimal digits for each of 1 pieces");
+  std::string hashes =
+      good["files"]["optimizer.safetensors"]["pieces"]["xxh64"];
+  expectLie((pieces + "/xxh64").c_str(), hashes.substr(1),
+            "expected 16 hexadecimal digits for each of");
+  hashes[3] = 'x';
+  expectLie((pieces + "/xxh64").c_str(), hashes,
+            "expected 16 hexadecimal digits for each of");
   json state = good;
   state["step"] = 5; // without a new checksum
   writeFile(dir + "/state.json", state.dump());
   expectDamage("the checksum is");
   state = good;
-  state["format"] = 2;
+  state["format"] = 3;
   restate(state);
   auto checkpoint = Checkpoint::open(dir);
   ASSERT_FALSE(checkpoint.ok());
@@ -334,14 +446,7 @@ TEST_F(Corruption, WhatIsNotFiniteIsNamed) {
   std::memcpy(&bytes[bytes.size() - sizeof(bad)], &bad, sizeof(bad));
   writeFile(path, bytes);
   restate();
-  auto checkpoint = Checkpoint::open(dir);
-  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
-  ShardLayout layout;
-  layout.shape = layout.localShape = {7};
-  layout.axes = {{}};
-  std::vector<float> shard(7);
-  Status status =
-      (*checkpoint)->readShard("ln_f.bias", layout, Mesh(), 0, 0, shard);
+  Status status = read();
   EXPECT_EQ(status.code(), StatusCode::DataLoss);
   for (std::string text : {path, std::string("the tensor ln_f.bias has an "
                                              "element that is not finite")})

@@ -76,11 +76,8 @@ TEST_F(Destination, KeepsItsPermissions) {
 TEST_F(Destination, IsCheckedAgainWhenItIsReplaced) {
   auto writer = declareAll(dir);
   ASSERT_TRUE(writer.ok()) << writer.status().message();
-  for (const auto &[file, info] : allTensors())
-    ASSERT_TRUE(
-        (*writer)
-            ->append(info.name, std::vector<float>(numElements(info.shape)))
-            .ok());
+  ASSERT_TRUE((*writer)->begin().ok());
+  ASSERT_TRUE(writePieces(**writer, piecesOf(**writer), valuesOf(1)).ok());
   std::filesystem::create_directory(dir);
   writeFile(dir + "/notes.md", "mine");
   Status committed = (*writer)->commit(stateOf(1));
@@ -103,13 +100,8 @@ TEST_F(Destination, LeftoversOfKilledWritersAreRemoved) {
 TEST_F(Destination, AnotherWritersFolderIsLeftAlone) {
   auto writer = declareAll(dir);
   ASSERT_TRUE(writer.ok()) << writer.status().message();
-  for (const auto &[file, info] : allTensors()) {
-    std::vector<float> values(numElements(info.shape));
-    for (size_t i = 0; i < values.size(); ++i)
-      values[i] = valueOf(info.name, 2, i);
-    Status written = (*writer)->append(info.name, values);
-    ASSERT_TRUE(written.ok()) << written.message();
-  }
+  ASSERT_TRUE((*writer)->begin().ok());
+  ASSERT_TRUE(writePieces(**writer, piecesOf(**writer), valuesOf(2)).ok());
   ASSERT_TRUE(save(dir, 1).ok());
   ASSERT_TRUE((*writer)->commit(stateOf(2)).ok());
   auto checkpoint = Checkpoint::open(dir);

@@ -105,9 +105,58 @@ protected:
   declareAll(const std::string &dir, CheckpointWriterOptions options = {}) {
     OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<CheckpointWriter> writer,
                            CheckpointWriter::create(dir, options));
-    for (const auto &[file, info] : allTensors())
-      OPTRT_RETURN_IF_ERROR(writer->addTensor(file, info.name, info.shape));
+    OPTRT_RETURN_IF_ERROR(declareAll(*writer));
     return writer;
+  }
+  static Status declareAll(CheckpointWriter &writer) {
+    for (const auto &[file, info] : allTensors())
+      OPTRT_RETURN_IF_ERROR(writer.addTensor(file, info.name, info.shape));
+    return okStatus();
+  }
+
+  /// Element i of the tensor of this name.
+  using ValueOf = std::function<float(const std::string &name, int64_t i)>;
+  static ValueOf valuesOf(int64_t salt) {
+    return [salt](const std::string &name, int64_t i) {
+      return valueOf(name, salt, i);
+    };
+  }
+
+  /// Writes these pieces, each a few elements at a time.
+  static Status writePieces(CheckpointWriter &writer,
+                            const std::vector<size_t> &pieces,
+                            const ValueOf &valueOf, size_t atATime = 1000) {
+    const CheckpointPieces &all = writer.pieces();
+    for (size_t piece : pieces) {
+      PieceWriter file(writer, piece);
+      std::vector<float> values;
+      for (size_t begin = 0; file.numLeft() > 0; begin += values.size()) {
+        values.clear();
+        for (const TensorPart &part :
+             all.parts(piece, begin, std::min(atATime, file.numLeft())))
+          for (int64_t i = part.begin; i < part.begin + part.count; ++i)
+            values.push_back(valueOf(all.tensor(part.tensor).info.name, i));
+        OPTRT_RETURN_IF_ERROR(file.append(values));
+      }
+    }
+    return okStatus();
+  }
+
+  /// The pieces first, first + step, ...
+  static std::vector<size_t> piecesOf(const CheckpointWriter &writer,
+                                      size_t first = 0, size_t step = 1) {
+    std::vector<size_t> pieces;
+    for (size_t piece = first; piece < writer.pieces().size(); piece += step)
+      pieces.push_back(piece);
+    return pieces;
+  }
+
+  /// Begins, writes all pieces and commits.
+  static Status writeAll(CheckpointWriter &writer, const ValueOf &valueOf,
+                         const TrainingState &state) {
+    OPTRT_RETURN_IF_ERROR(writer.begin());
+    OPTRT_RETURN_IF_ERROR(writePieces(writer, piecesOf(writer), valueOf));
+    return writer.commit(state);
   }
 
   /// Saves the model with the values of `salt`, as of step `salt`.
@@ -115,13 +164,7 @@ protected:
                      CheckpointWriterOptions options = {}) {
     OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<CheckpointWriter> writer,
                            declareAll(dir, options));
-    for (const auto &[file, info] : allTensors()) {
-      std::vector<float> values(optimus_support::numElements(info.shape));
-      for (size_t i = 0; i < values.size(); ++i)
-        values[i] = valueOf(info.name, salt, i);
-      OPTRT_RETURN_IF_ERROR(writer->append(info.name, values));
-    }
-    return writer->commit(stateOf(salt));
+    return writeAll(*writer, valuesOf(salt), stateOf(salt));
   }
 
   /// Checks that a checkpoint is whole: its tensors are those of its step.

@@ -9,7 +9,6 @@
 #include "CheckpointFixture.h"
 
 #include "optimus-support/Hash.h"
-#include "optimus-support/Initialize.h"
 
 #include <gtest/gtest.h>
 
@@ -66,10 +65,8 @@ TEST_F(Save, WithoutMomentsHasNoOptimizerFile) {
   auto writer = CheckpointWriter::create(dir);
   ASSERT_TRUE(writer.ok()) << writer.status().message();
   std::vector<int64_t> shape = {3};
-  std::vector<float> values = {1, 2, 3};
   ASSERT_TRUE((*writer)->addTensor(CheckpointFile::Model, "w", shape).ok());
-  ASSERT_TRUE((*writer)->append("w", values).ok());
-  ASSERT_TRUE((*writer)->commit(stateOf(0)).ok());
+  ASSERT_TRUE(writeAll(**writer, valuesOf(1), stateOf(0)).ok());
   EXPECT_EQ(list(dir),
             (std::vector<std::string>{"model.safetensors", "state.json"}));
   auto checkpoint = Checkpoint::open(dir);
@@ -85,90 +82,112 @@ TEST_F(Save, WithoutMomentsHasNoOptimizerFile) {
   EXPECT_NE(lacking.message().find("lacks exp_avg.w"), std::string::npos);
 }
 
-/// The shards of a tensor on a mesh, padded as little as the extents allow.
-static ShardLayout layOut(const Mesh &mesh, std::vector<int64_t> shape,
-                          std::vector<std::vector<int>> axes) {
-  ShardLayout layout{shape, shape, axes};
-  for (size_t d = 0; d < shape.size(); ++d) {
-    int64_t parts = mesh.combinedSize(axes[d]);
-    layout.localShape[d] = (shape[d] + parts - 1) / parts;
+// Whoever writes which piece, and in whatever order, the files are the same.
+TEST_F(Save, IsTheSameByOneWriterAndByMany) {
+  CheckpointWriterOptions options;
+  options.pieceBytes = 100; // some end within a tensor, some hold several
+  options.shardLimitBytes = 400;
+  ASSERT_TRUE(save(dir, 3, options).ok());
+  for (size_t numWriters : {2, 3, 7}) {
+    const std::string together = root + "/together";
+    auto first = declareAll(together, options);
+    ASSERT_TRUE(first.ok()) << first.status().message();
+    ASSERT_TRUE((*first)->begin().ok());
+    ASSERT_GT((*first)->pieces().size(), 10u);
+    std::vector<std::unique_ptr<CheckpointWriter>> others;
+    for (size_t i = 1; i < numWriters; ++i) {
+      auto &other = *others.emplace_back(new CheckpointWriter(options));
+      ASSERT_TRUE(declareAll(other).ok());
+      ASSERT_TRUE(other.layOut().ok());
+      ASSERT_TRUE(other.join(together, (*first)->folder()));
+      const std::vector<size_t> pieces = piecesOf(other, i, numWriters);
+      ASSERT_TRUE(writePieces(other, pieces, valuesOf(3), 5).ok());
+      ASSERT_TRUE(other.sync().ok());
+      for (size_t piece : pieces)
+        (*first)->setChecksum(piece, other.checksum(piece));
+    }
+    ASSERT_TRUE(
+        writePieces(**first, piecesOf(**first, 0, numWriters), valuesOf(3))
+            .ok());
+    Status committed = (*first)->commit(stateOf(3));
+    ASSERT_TRUE(committed.ok()) << committed.message();
+    ASSERT_EQ(list(together), list(dir));
+    for (const std::string &name : list(dir))
+      EXPECT_EQ(readFile(together + "/" + name) == readFile(dir + "/" + name),
+                true)
+          << name;
   }
-  return layout;
+  EXPECT_EQ(list(root), (std::vector<std::string>{"run", "together"}));
 }
 
-// Written from the shards of one mesh, a checkpoint is read into those of any
-// other, its bytes always the same.
-TEST_F(Save, IsTheSameFromEveryMeshToEveryMesh) {
-  std::vector<Mesh> meshes;
-  for (auto [rows, cols] :
-       {std::pair(1, 1), {2, 2}, {2, 3}, {3, 2}, {1, 4}, {4, 1}})
-    meshes.push_back(Mesh({{"row", rows}, {"col", cols}}));
-  // 5 and 7 heads' extents are uneven on 2 and 3; a shape of three dimensions
-  // is saved under its Hugging Face shape of two.
-  struct Tensor {
-    std::string name;
-    std::vector<int64_t> shape, hfShape;
-    std::vector<std::vector<int>> axes;
-  };
-  std::vector<Tensor> tensors = {
-      {"qkv", {10, 3, 7, 4}, {10, 84}, {{0}, {}, {1}, {}}},
-      {"down", {13, 5}, {13, 5}, {{1}, {0}}},
-      {"bias", {5}, {5}, {{1}}},
-      {"replicated", {3, 3}, {3, 3}, {{}, {}}}};
+TEST_F(Save, IsNotJoinedWhereItsFolderIsNotSeen) {
+  auto first = declareAll(dir);
+  ASSERT_TRUE(first.ok()) << first.status().message();
+  ASSERT_TRUE((*first)->begin().ok());
+  CheckpointWriter other;
+  ASSERT_TRUE(declareAll(other).ok());
+  ASSERT_TRUE(other.layOut().ok());
+  // Another machine's folder of the same name has no such folder beside it.
+  std::filesystem::create_directory(root + "/elsewhere");
+  EXPECT_FALSE(other.join(root + "/elsewhere/run", (*first)->folder()));
+  EXPECT_FALSE(other.join(dir, ".run.optimus-tmp-0123456789abcdef"));
+  EXPECT_FALSE(other.join("", (*first)->folder()));
+  // Nor is it made.
+  EXPECT_FALSE(other.join(root + "/none/run", (*first)->folder()));
+  EXPECT_FALSE(std::filesystem::exists(root + "/none"));
+  // Under another way to the same folder it is.
+  std::filesystem::create_directory_symlink(root, root + "/elsewhere/link");
+  EXPECT_TRUE(other.join(root + "/elsewhere/link/run", (*first)->folder()));
+}
 
-  std::string first;
-  for (const Mesh &from : meshes) {
-    SCOPED_TRACE("from " + from.toString());
-    auto writer = CheckpointWriter::create(dir);
-    ASSERT_TRUE(writer.ok()) << writer.status().message();
-    for (const Tensor &tensor : tensors)
-      ASSERT_TRUE(
-          (*writer)
-              ->addTensor(CheckpointFile::Model, tensor.name, tensor.hfShape)
-              .ok());
-    for (const Tensor &tensor : tensors) {
-      ShardLayout layout = layOut(from, tensor.shape, tensor.axes);
-      std::vector<float> whole(layout.numElements());
-      for (int64_t rank = 0; rank < from.numRanks(); ++rank) {
-        if (!layout.isCanonicalOwner(from, rank))
-          continue;
-        std::vector<float> local(layout.numLocalElements());
-        initializeShard({InitKind::Normal, 1.0, 3}, 5, layout, from, rank,
-                        local.data());
-        layout.place(from, rank, local.data(), whole.data());
-      }
-      // In pieces that end anywhere.
-      std::span<const float> rest(whole);
-      for (size_t piece = 1; !rest.empty(); piece += 3) {
-        size_t count = std::min(piece, rest.size());
-        Status written = (*writer)->append(tensor.name, rest.first(count));
-        ASSERT_TRUE(written.ok()) << written.message();
-        rest = rest.subspan(count);
-      }
-    }
-    Status committed = (*writer)->commit(stateOf(1));
-    ASSERT_TRUE(committed.ok()) << committed.message();
-    std::string bytes = readFile(dir + "/model.safetensors");
-    first = first.empty() ? bytes : first;
-    EXPECT_EQ(bytes == first, true);
-
-    auto checkpoint = Checkpoint::open(dir);
-    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
-    for (const Mesh &to : meshes)
-      for (const Tensor &tensor : tensors) {
-        ShardLayout layout = layOut(to, tensor.shape, tensor.axes);
-        for (int64_t rank = 0; rank < to.numRanks(); ++rank) {
-          std::vector<float> local(layout.numLocalElements(), -1.0f);
-          std::vector<float> expected = local;
-          Status read =
-              (*checkpoint)->readShard(tensor.name, layout, to, rank, 0, local);
-          ASSERT_TRUE(read.ok()) << read.message();
-          initializeShard({InitKind::Normal, 1.0, 3}, 5, layout, to, rank,
-                          expected.data());
-          ASSERT_EQ(local, expected) << tensor.name << " on " << to.toString();
+// Files of any number of tensors, pieces of any size: pieces are the data, once
+// each, in order.
+TEST(Pieces, MakeUpTheFiles) {
+  for (size_t pieceBytes : {4, 64, 100, 1000})
+    for (size_t dataBegin : {64, 128}) {
+      CheckpointPieces pieces;
+      size_t numTensors = 0;
+      for (std::vector<int64_t> sizes :
+           {std::vector<int64_t>{60}, {}, {1, 2, 3, 50}, {25, 25}}) {
+        TensorFileExtent file{
+            CheckpointFile::Model, dataBegin, dataBegin, pieceBytes, {}};
+        for (int64_t size : sizes) {
+          file.tensors.push_back({{std::to_string(numTensors++), {size}},
+                                  file.bytes,
+                                  size_t(size) * 4});
+          file.bytes += size_t(size) * 4;
         }
+        pieces.addFile(file);
       }
-  }
+      ASSERT_EQ(pieces.numTensors(), 7u);
+      std::vector<std::pair<size_t, int64_t>> found; // tensor, element
+      for (size_t piece = 0; piece != pieces.size(); ++piece) {
+        const PieceExtent extent = pieces[piece];
+        ASSERT_GT(extent.bytes, 0u);
+        const size_t end = extent.offset + extent.bytes;
+        const TensorFileExtent &file = pieces.files()[extent.file];
+        ASSERT_TRUE(extent.offset % pieceBytes == 0 ||
+                    extent.offset == file.dataBegin);
+        ASSERT_TRUE(end % pieceBytes == 0 || end == file.bytes);
+        // At once, and one by one.
+        std::vector<std::pair<size_t, int64_t>> whole, single;
+        for (const TensorPart &part :
+             pieces.parts(piece, 0, extent.numElements()))
+          for (int64_t i = 0; i < part.count; ++i)
+            whole.push_back({part.tensor, part.begin + i});
+        for (size_t i = 0; i < extent.numElements(); ++i) {
+          const TensorPart part = pieces.parts(piece, i, 1).at(0);
+          single.push_back({part.tensor, part.begin});
+        }
+        ASSERT_EQ(whole, single);
+        found.insert(found.end(), whole.begin(), whole.end());
+      }
+      std::vector<std::pair<size_t, int64_t>> expected;
+      for (size_t tensor = 0; tensor != 7; ++tensor)
+        for (int64_t i = 0; i < pieces.tensor(tensor).info.shape[0]; ++i)
+          expected.push_back({tensor, i});
+      ASSERT_EQ(found, expected) << pieceBytes;
+    }
 }
 
 TEST_F(Save, MistakesOfTheCallerAreInternal) {
@@ -188,30 +207,22 @@ TEST_F(Save, MistakesOfTheCallerAreInternal) {
                    "two tensors called ln_f.bias");
     expectInternal(w.addTensor(CheckpointFile::Model, "none", empty),
                    "has no elements");
-    std::span<const float> some(values);
-    expectInternal(w.append("other", some.first(1)), "not declared");
-    expectInternal(w.append("ln_f.bias", some.first(7)),
-                   "ln_f.bias is written to a checkpoint where wte.weight "
-                   "comes next");
-    expectInternal(w.append("wte.weight", some.first(61)),
-                   "61 elements from 0 on of the tensor wte.weight, which has "
-                   "60");
+    expectInternal(w.commit(stateOf(2)), "that was not begun");
+    ASSERT_TRUE(w.begin().ok());
     expectInternal(w.addTensor(CheckpointFile::Model, "late", shape),
                    "after writing has begun");
-    for (const auto &[file, info] : allTensors())
-      if (info.name != "ln_f.bias") {
-        ASSERT_TRUE(
-            w.append(info.name, some.first(numElements(info.shape))).ok());
-      }
-    expectInternal(w.append("h.0.w", some.first(1)),
-                   "h.0.w is written to a checkpoint where ln_f.bias comes "
-                   "next");
-    ASSERT_TRUE(w.append("ln_f.bias", some.first(6)).ok());
-    expectInternal(w.append("ln_f.bias", some.first(2)),
-                   "2 elements from 6 on of the tensor ln_f.bias, which has 7");
+    ASSERT_EQ(w.pieces().size(), 2u);
+    ASSERT_TRUE(writePieces(w, {1}, valuesOf(2)).ok());
+    // 60, 45 and 7 elements.
+    PieceWriter piece(w, 0);
+    expectInternal(piece.append(std::vector<float>(113)),
+                   "113 elements to a piece that has room for 112");
+    ASSERT_TRUE(piece.append(std::vector<float>(111)).ok());
+    expectInternal(piece.append(std::vector<float>(2)),
+                   "2 elements to a piece that has room for 1");
     expectInternal(w.commit(stateOf(2)),
-                   "of the tensor ln_f.bias, 6 elements were written to the "
-                   "checkpoint, not 7");
+                   "piece 0 of 2 was not written to the checkpoint: "
+                   "wte.weight");
   }
   // The old checkpoint is untouched, and nothing is left beside it.
   EXPECT_EQ(list(root), std::vector<std::string>{"run"});
@@ -247,21 +258,23 @@ TEST_F(Save, AFullDiskIsOneMessageAndLeavesNothing) {
 TEST_F(Save, AWriteThatFailsIsFinal) {
   auto writer = declareAll(dir);
   ASSERT_TRUE(writer.ok()) << writer.status().message();
+  ASSERT_TRUE((*writer)->begin().ok());
   std::vector<float> values(60);
-  ASSERT_TRUE((*writer)->append("wte.weight", std::span(values).first(1)).ok());
+  PieceWriter model(**writer, 0), optimizer(**writer, 1);
+  ASSERT_TRUE(model.append(std::span(values).first(1)).ok());
   rlimit old;
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
   auto handler = std::signal(SIGXFSZ, SIG_IGN);
   rlimit small = {1, old.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
-  Status failed = (*writer)->append("wte.weight", std::span(values).first(1));
+  Status failed = model.append(std::span(values).first(1));
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(failed.code(), StatusCode::Unavailable);
   EXPECT_NE(failed.message().find("cannot write "), std::string::npos)
       << failed.message();
-  for (Status later :
-       {(*writer)->append("wte.weight", values), (*writer)->commit(stateOf(1))})
+  for (Status later : {model.append(values), optimizer.append(values),
+                       (*writer)->sync(), (*writer)->commit(stateOf(1))})
     EXPECT_EQ(later.message(), failed.message());
 }
 
@@ -272,11 +285,14 @@ TEST_F(Save, WhatIsNotFiniteIsNotSaved) {
     auto writer = CheckpointWriter::create(dir);
     ASSERT_TRUE(writer.ok()) << writer.status().message();
     std::vector<int64_t> shape = {5000};
-    std::vector<float> values(5000, 1.0f);
+    ASSERT_TRUE((*writer)->addTensor(CheckpointFile::Model, "v", shape).ok());
     ASSERT_TRUE((*writer)->addTensor(CheckpointFile::Model, "w", shape).ok());
-    ASSERT_TRUE((*writer)->append("w", std::span(values).first(10)).ok());
-    values[4321] = bad;
-    Status written = (*writer)->append("w", std::span(values).subspan(10));
+    Status written = writeAll(
+        **writer,
+        [&](const std::string &name, int64_t i) {
+          return name == "w" && i == 4321 ? bad : 1.0f;
+        },
+        stateOf(2));
     EXPECT_EQ(written.code(), StatusCode::InvalidArgument);
     EXPECT_NE(written.message().find("the tensor w has an element that is not "
                                      "finite"),
@@ -393,13 +409,11 @@ TEST_F(Model, EarlierVersionsCheckpointsAreComparedAsFarAsTheyGo) {
   auto writer = CheckpointWriter::create(dir);
   ASSERT_TRUE(writer.ok()) << writer.status().message();
   std::vector<int64_t> shape = {3, 2};
-  std::vector<float> values(6, 1.0f);
   ASSERT_TRUE((*writer)->addTensor(CheckpointFile::Model, "w", shape).ok());
-  ASSERT_TRUE((*writer)->append("w", values).ok());
   TrainingState state = stateOf(0);
   state.model.reset();
   state.modelHash = hashToHex(hash64("w:3:2\nsgd"));
-  ASSERT_TRUE((*writer)->commit(state).ok());
+  ASSERT_TRUE(writeAll(**writer, valuesOf(1), state).ok());
   auto opened = Checkpoint::open(dir);
   ASSERT_TRUE(opened.ok()) << opened.status().message();
   ExpectedModel model = expected();

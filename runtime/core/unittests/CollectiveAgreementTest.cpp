@@ -32,21 +32,23 @@ struct Exchange {
 /// One of these processes, with one rank.
 class ThreadControl final : public ControlPlane {
 public:
-  ThreadControl(Exchange &exchange, int rank)
-      : exchange(exchange), rank(rank) {}
+  ThreadControl(Exchange &messages, int rank)
+      : messages(messages), rank(rank) {}
   Status layOut(const optimus_support::Mesh &) override { return okStatus(); }
-  int size() const override { return static_cast<int>(exchange.texts.size()); }
+  int size() const override { return static_cast<int>(messages.texts.size()); }
   int firstRank() const override { return rank; }
   int numLocalRanks() const override { return 1; }
   std::vector<std::string> allGather(const std::string &own) override {
     ++numGathers;
-    exchange.texts[rank] = own;
-    exchange.barrier.arrive_and_wait();
-    std::vector<std::string> all = exchange.texts;
-    exchange.barrier.arrive_and_wait();
+    messages.texts[rank] = own;
+    messages.barrier.arrive_and_wait();
+    std::vector<std::string> all = messages.texts;
+    messages.barrier.arrive_and_wait();
     return all;
   }
-  Status sendToRoot(int, float *, std::size_t) override { return okStatus(); }
+  Status exchange(int, std::span<const float>, int, std::span<float>) override {
+    return okStatus();
+  }
   RankActivity &activity(int) override { return ownActivity; }
   Status watch(WatchOptions) override { return okStatus(); }
   [[noreturn]] void exitJob(int code) override { std::_Exit(code); }
@@ -54,7 +56,7 @@ public:
   int numGathers = 0;
 
 private:
-  Exchange &exchange;
+  Exchange &messages;
   const int rank;
   RankActivity ownActivity;
 };

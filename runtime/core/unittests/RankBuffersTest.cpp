@@ -50,8 +50,8 @@ protected:
   }
 
   float elementOf(int64_t buffer, int64_t element) {
-    ShardWindow window;
-    return *buffers.elements(buffer, element, /*count=*/1, window).value();
+    std::vector<float> copy;
+    return *buffers.read(buffer, element, /*count=*/1, copy).value();
   }
 
   Manifest manifest;
@@ -90,14 +90,25 @@ TEST_F(RankBuffersTest, SetsAndReadsWhatLiesElsewhereInPieces) {
   std::vector<float> expected(2 * columns);
   optimus_support::fillNormal(7, 3, 2 * columns, 2 * columns, 0.5,
                               expected.data());
-  ShardWindow window;
-  for (int64_t begin = 0, count = 0; begin < 2 * columns; begin += count) {
-    count = std::min(kPiece / 3 + 1, 2 * columns - begin);
-    auto found = made->elements(0, begin, count, window);
-    ASSERT_TRUE(found.ok()) << found.status().message();
-    ASSERT_TRUE(std::equal(*found, *found + count, expected.data() + begin));
-    ASSERT_LE(window.elements.size(), kPiece);
-  }
+  std::vector<float> copy;
+  auto expectElements = [&] {
+    for (int64_t begin = 0, count = 0; begin < 2 * columns; begin += count) {
+      count = std::min(kPiece / 3 + 1, 2 * columns - begin);
+      auto found = made->read(0, begin, count, copy);
+      ASSERT_TRUE(found.ok()) << found.status().message();
+      ASSERT_TRUE(std::equal(*found, *found + count, expected.data() + begin));
+      ASSERT_LE(copy.size(), kPiece);
+    }
+  };
+  expectElements();
+  // What is set replaces all between it, and nothing beside it.
+  ASSERT_TRUE(made->write(0, columns, 3, [](float *to) { to[1] = 9; }).ok());
+  std::fill_n(expected.data() + columns, 3, 0.0f);
+  expected[columns + 1] = 9;
+  expectElements();
+  ASSERT_TRUE(made->clear(0).ok());
+  std::ranges::fill(expected, 0.0f);
+  expectElements();
 }
 
 TEST_F(RankBuffersTest, TakesNumbersWordsAndRows) {

@@ -9,7 +9,11 @@
 #include "optimus-runtime/Session.h"
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <gmock/gmock.h>
+#include <iterator>
+#include <unistd.h>
 
 using namespace optrt;
 using testing::HasSubstr;
@@ -51,6 +55,25 @@ protected:
     for (const char *name : {"lr", "weight_decay", "clip", "beta1", "beta2",
                              "epsilon", "beta1_power"})
       session->setScalar(name, 0.5f);
+  }
+
+  /// A folder of this test's own that is not there yet.
+  static std::string folder(const std::string &name) {
+    const auto *test = testing::UnitTest::GetInstance()->current_test_info();
+    std::string path = concat(testing::TempDir(), "optimus-session-",
+                              test->name(), "-", getpid(), "-", name);
+    std::filesystem::remove_all(path);
+    return path;
+  }
+  static std::string bytesOf(const std::string &path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  static TrainingState stateOf(int64_t step) {
+    TrainingState state;
+    state.step = step;
+    state.order = "sequential";
+    return state;
   }
 
   std::unique_ptr<ModelLibrary> library;
@@ -171,6 +194,27 @@ TEST_F(SessionTest, LeavesRanksAloneWhileACallIsUnderWay) {
   EXPECT_TRUE(session->collect().ok());
   EXPECT_TRUE(session->canGoOn());
   EXPECT_TRUE(session->run("grad_step").ok());
+}
+
+TEST_F(SessionTest, SavesTheSameByOneThreadAndByAll) {
+  open({"train_step"});
+  ASSERT_TRUE(session->initialize(7).ok());
+  const std::string saved = folder("saved"), alone = folder("alone");
+  ASSERT_TRUE(session->save(saved, stateOf(3)).ok());
+  ASSERT_TRUE(session->save(alone, stateOf(3), {.isAlone = true}).ok());
+  for (const char *name :
+       {"model.safetensors", "optimizer.safetensors", "state.json"})
+    EXPECT_EQ(bytesOf(saved + "/" + name) == bytesOf(alone + "/" + name), true)
+        << name;
+  // What is loaded is what was there; all else is as at the beginning.
+  std::vector<float> table = *session->gather("table.weight");
+  ASSERT_TRUE(session->initialize(8).ok());
+  ASSERT_NE(*session->gather("table.weight"), table);
+  auto checkpoint = Checkpoint::open(saved);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  Status loaded = session->load(**checkpoint);
+  ASSERT_TRUE(loaded.ok()) << loaded.message();
+  EXPECT_EQ(*session->gather("table.weight"), table);
 }
 
 TEST_F(SessionTest, HoldsWhatItsFunctionsUse) {

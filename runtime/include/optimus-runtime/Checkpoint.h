@@ -15,7 +15,8 @@
 //   optimizer.safetensors  exp_avg.NAME and exp_avg_sq.NAME
 //   state.json             step, seed, data position, order, identity of
 //                          the data, hyperparameters, model hash, and size and
-//                          XXH64 of every other file
+//                          XXH64 of every other file, of those with tensors
+//                          piece by piece
 //
 // It does not depend on its writer's mesh. Writing is atomic: whenever the
 // writer is killed, the folder holds the old or the new checkpoint, whole.
@@ -26,6 +27,7 @@
 #define OPTIMUS_RUNTIME_CHECKPOINT_H
 
 #include "optimus-runtime/CheckpointFile.h"
+#include "optimus-runtime/CheckpointPieces.h"
 #include "optimus-runtime/DataIdentity.h"
 #include "optimus-runtime/Hyperparameters.h"
 #include "optimus-runtime/ModelRecord.h"
@@ -74,13 +76,6 @@ struct TrainingState {
   bool operator==(const TrainingState &) const = default;
 };
 
-struct TensorInfo {
-  std::string name;
-  std::vector<int64_t> shape; ///< Hugging Face's
-
-  bool operator==(const TensorInfo &) const = default;
-};
-
 /// What a library expects of a checkpoint.
 struct ExpectedModel {
   std::string hash; ///< the manifest's
@@ -92,23 +87,37 @@ struct ExpectedModel {
 struct CheckpointWriterOptions {
   /// Most bytes of tensors in one model file; a larger tensor has its own.
   int64_t shardLimitBytes = 5'000'000'000;
+  /// Bytes of a piece: a multiple of four.
+  size_t pieceBytes = 4 << 20;
   /// Put the new folder in place with one exchange where the file system can;
   /// without it, with two renames that readers know to look behind.
   bool useExchange = true;
 };
 
-/// Writes one checkpoint: declare every tensor, append to each in the order of
-/// the declarations, commit. It holds nothing of them: what is appended goes to
-/// the file and into its checksum.
+/// Writes one checkpoint, alone or together with other processes that see the
+/// same folder: where everything lies follows from the tensors' shapes, so each
+/// writes pieces of its own, side by side.
+///
+///   in one process                        in the others
+///   create(), addTensor() ..., begin()
+///                                         addTensor() ..., layOut()
+///                                         join(folder())
+///   PieceWriter of each of its pieces     the same
+///   sync()                                sync()
+///   setChecksum() of the others' pieces
+///   commit()
 ///
 /// Until commit, everything lies in a hidden folder beside the destination; a
-/// writer destroyed earlier removes it, and a killed one leaves it to the next
-/// writer to the same destination. One writer a destination at a time.
+/// writer that is destroyed earlier removes it, and one that is killed leaves
+/// it to the next writer to the same destination. One that commits a
+/// destination at a time.
 class CheckpointWriter {
 public:
+  /// Of a process that joins another's; it has no folder yet.
+  explicit CheckpointWriter(CheckpointWriterOptions options = {});
   /// Prepares to write to folder `dir`, making parents as needed. Refuses, with
-  /// InvalidArgument, a destination that is a file, or a folder with anything
-  /// in it besides a checkpoint's files (it would be deleted).
+  /// InvalidArgument, a destination that is a file, or that is a folder with
+  /// anything in it that is not a checkpoint's (it would be deleted).
   static StatusOr<std::unique_ptr<CheckpointWriter>>
   create(const std::string &dir, CheckpointWriterOptions options = {});
   ~CheckpointWriter();
@@ -116,23 +125,57 @@ public:
   CheckpointWriter &operator=(const CheckpointWriter &) = delete;
 
   /// Declares a tensor. Names are unique over both files. All tensors are
-  /// declared before the first is written.
+  /// declared before begin() or layOut().
   Status addTensor(CheckpointFile file, const std::string &name,
                    std::span<const int64_t> shape);
 
-  /// Writes the next elements of a tensor, row-major. It must be the first of
-  /// its file that is not whole yet; the two files may take turns. Unavailable
-  /// if the disk is full; InvalidArgument if an element is not finite: no run
-  /// can go on from there.
-  Status append(const std::string &name, std::span<const float> elements);
+  /// Decides where everything lies.
+  Status layOut();
+  /// The same, and makes all files, in their full size and with their headers.
+  /// Unavailable if the disk has no room for them.
+  Status begin();
+  /// The name of the hidden folder: no other has it, on any machine.
+  std::string folder() const;
+  /// Opens the files that another process has made in a hidden folder of this
+  /// name beside `dir`. False where this process sees no such folder or may not
+  /// write to it.
+  bool join(const std::string &dir, const std::string &folder);
+
+  /// After begin() or layOut(): the model's tensors, then the optimizer's, each
+  /// in the order of their declarations.
+  const CheckpointPieces &pieces() const;
+
+  /// Waits until all that was written through this object is on the disk.
+  Status sync();
+  uint64_t checksum(size_t piece) const;
+  void setChecksum(size_t piece, uint64_t checksum);
 
   /// Makes the checkpoint durable and puts it in place. Fails with Internal if
-  /// some element was not written. Nothing but the destructor may follow.
+  /// the checksum of some piece is not known. Nothing but the destructor may
+  /// follow.
   Status commit(const TrainingState &state);
 
 private:
+  friend class PieceWriter;
   struct Impl;
-  explicit CheckpointWriter(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl;
+};
+
+/// Writes a piece from its first element to its last. Several write different
+/// pieces at once.
+class PieceWriter {
+public:
+  PieceWriter(CheckpointWriter &writer, size_t piece);
+  ~PieceWriter();
+
+  size_t numLeft() const;
+  /// Writes the next elements. Unavailable if the disk is full; InvalidArgument
+  /// if an element is not finite: no run can go on from there. A failure is
+  /// final for the whole checkpoint.
+  Status append(std::span<const float> elements);
+
+private:
+  struct Impl;
   std::unique_ptr<Impl> impl;
 };
 
@@ -150,14 +193,14 @@ StatusOr<optimus_support::FileLock> lockCheckpoint(const std::string &dir);
 StatusOr<bool> hasCheckpoint(const std::string &dir);
 
 struct CheckpointReaderOptions {
-  /// Read every file once to compare its checksum.
+  /// Compare the checksums of what is read.
   bool verifyChecksums = true;
 };
 
-/// An open checkpoint. Its tensors stay in its files until they are read, each
-/// rank's part by itself. Nothing in the folder is trusted; damage is reported
-/// as DataLoss, naming file and tensor. All const functions may be called from
-/// several threads at once.
+/// An open checkpoint. Its tensors stay in its files until they are read, piece
+/// by piece, and each piece is verified as it is read. Nothing in the folder is
+/// trusted; damage is reported as DataLoss, naming file and tensor. All const
+/// functions may be called from several threads at once.
 class Checkpoint {
 public:
   static StatusOr<std::unique_ptr<Checkpoint>>
@@ -166,14 +209,15 @@ public:
   Checkpoint(const Checkpoint &) = delete;
   Checkpoint &operator=(const Checkpoint &) = delete;
 
-  /// open() in its steps, for processes that open one checkpoint together and
-  /// verify it once (see openCheckpoint() in Session.h): reads state.json and
-  /// opens the files that it lists, of the sizes it says; compares their
-  /// checksums; and finds the tensors in them. Nothing else may be called
-  /// before the last but what follows here.
+  /// open() in its steps, for processes that open one checkpoint together (see
+  /// openCheckpoint() in Session.h): reads state.json and opens the files that
+  /// it lists, of the sizes it says; compares the checksums of files that have
+  /// none of pieces, as earlier versions wrote them, which reads them whole;
+  /// and finds the tensors in them. Nothing else may be called before the last
+  /// but what follows here.
   static StatusOr<std::unique_ptr<Checkpoint>>
-  openFiles(const std::string &dir);
-  Status verifyChecksums() const;
+  openFiles(const std::string &dir, CheckpointReaderOptions options = {});
+  Status verifyFiles() const;
   Status readHeaders();
   /// Of state.json, and so of everything. Copies of a checkpoint share it.
   const std::string &fingerprint() const;
@@ -200,21 +244,32 @@ public:
   /// without influence on the function. May be empty.
   std::vector<std::string> notesOn(const ExpectedModel &expected) const;
 
-  /// Reads `piece`, from the local offset `begin` on, of the shard of `rank` of
-  /// a tensor with this layout, padding zeroed: besides `piece` it takes 256
-  /// KiB. DataLoss if there is no tensor of that name, or its file cannot be
-  /// read, or an element is not finite.
-  Status readShard(const std::string &name,
-                   const optimus_support::ShardLayout &layout,
-                   const optimus_support::Mesh &mesh, int64_t rank,
-                   int64_t begin, std::span<float> piece) const;
+  const CheckpointPieces &pieces() const;
 
   /// All elements of a tensor, row-major.
   StatusOr<std::vector<float>> readTensor(const std::string &name) const;
 
 private:
+  friend class PieceReader;
   struct Impl;
   explicit Checkpoint(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl;
+};
+
+/// Reads a piece from its first element to its last.
+class PieceReader {
+public:
+  PieceReader(const Checkpoint &checkpoint, size_t piece);
+  ~PieceReader();
+
+  size_t numLeft() const;
+  /// Reads the next elements: at most numLeft(). DataLoss if the file cannot be
+  /// read or, with the last element, if the piece has another checksum than
+  /// state.json says, or an element that is not finite.
+  Status read(std::span<float> elements);
+
+private:
+  struct Impl;
   std::unique_ptr<Impl> impl;
 };
 

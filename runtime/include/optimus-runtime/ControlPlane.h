@@ -113,10 +113,12 @@ public:
   /// StatusException where the others cannot be heard.
   virtual std::vector<std::string> allGather(const std::string &own) = 0;
 
-  /// Moves rank `rank`'s `count` floats to the root process. `data` is read on
-  /// the process of `rank` and written on the root process; others need not
-  /// call it. Nothing happens when they are the same process.
-  virtual Status sendToRoot(int rank, float *data, std::size_t count) = 0;
+  /// Sends floats to the process of one rank while it receives some from that
+  /// of another, or the same, as MPI_Sendrecv. Both ends know how many: where
+  /// there are none, nobody is waited for. Between processes that have one rank
+  /// each.
+  virtual Status exchange(int to, std::span<const float> out, int from,
+                          std::span<float> in) = 0;
 
   /// Success if every process brings success, otherwise the error of the lowest
   /// rank that brings one, in every process: a barrier too. Collective.

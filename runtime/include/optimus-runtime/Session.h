@@ -147,9 +147,14 @@ struct PagingTime {
 /// What a library with this manifest expects of a checkpoint.
 ExpectedModel expectedModel(const Manifest &manifest);
 
-/// Opens a checkpoint in every process, null for an empty `dir`. Its checksums
-/// are verified once a machine and before anything else in it is read. `flag`
-/// is for messages: who named it. Collective.
+struct SaveOptions {
+  /// The root's process writes alone, on one thread: for measurements.
+  bool isAlone = false;
+};
+
+/// Opens a checkpoint in every process, null for an empty `dir`. Files that
+/// have no checksums of pieces are verified, once a machine, before anything
+/// else in them is read. `flag` is for messages: who named it. Collective.
 ///
 /// Errors, the same in every process: those of Checkpoint::open(), and
 /// InvalidArgument when processes have found different checkpoints.
@@ -233,16 +238,19 @@ public:
   /// something of.
   StatusOr<int64_t> perturb(uint64_t seed, int precision);
   /// Takes saved buffers, where held, from a checkpoint that passed
-  /// checkModel(), and sets the others to their initial values. Each rank reads
-  /// what its own shards consist of, in pieces, and holds nothing else.
+  /// checkModel(), and sets the others to their initial values. The processes
+  /// that have opened the same files share their pieces out: each piece is read
+  /// once, verified, and handed on to the ranks that have a part of it.
+  /// Collective; failures may differ between processes.
   Status load(const Checkpoint &checkpoint);
   /// Takes the parameters alone, of a checkpoint that was checked with
-  /// checkParameters().
+  /// checkParameters(). As above.
   Status loadParameters(const Checkpoint &checkpoint, uint64_t seed);
-  /// Writes a checkpoint from the root process: only its machine needs the
-  /// folder. What `state` says of the model is the manifest's. Tensors come to
-  /// it in slabs of 4 MiB. Collective.
-  Status save(const std::string &dir, TrainingState state);
+  /// Writes a checkpoint. Only the root's machine needs the folder; all
+  /// processes that see it write pieces of it, side by side. What `state` says
+  /// of the model is the manifest's. Collective.
+  Status save(const std::string &dir, TrainingState state,
+              SaveOptions options = {});
 
   /// Sets a number, or i32 words, that the host fills. Nothing happens where no
   /// chosen function takes one of that name, type and size; what a function
@@ -357,9 +365,7 @@ private:
   std::array<int64_t, 3>
   arenaBytesOf(const optimus_support::program::ProgramTableT &table) const;
   Status submit(const Callable &callable);
-  /// Hands a buffer of all ranks to the root, slab by slab. Collective.
-  Status gatherBuffer(class TensorGather &gather, int64_t buffer,
-                      const std::function<void(std::span<const float>)> &take);
+  class ShardExchange exchangeOfShards();
   /// Internal while ranks run.
   Status checkIdle(const char *what) const;
   bool isHeld(int64_t buffer) const;

@@ -20,8 +20,8 @@
 namespace optimus_support {
 
 /// A file that did not exist before, written in pieces from its start to its
-/// end; closed when destroyed, and left where it is. All failures are
-/// Unavailable.
+/// end, or by several processes at places of their own; closed when destroyed,
+/// and left where it is. All failures are Unavailable.
 class NewFile {
 public:
   NewFile() = default;
@@ -37,7 +37,12 @@ public:
   static StatusOr<NewFile> create(const std::string &path, size_t size,
                                   mode_t mode = 0666);
 
+  /// Opens one that another process has created, to write to places of it.
+  static StatusOr<NewFile> join(const std::string &path);
+
   Status append(const void *data, size_t bytes);
+  /// Writes at a place; from several threads at once.
+  Status write(size_t offset, const void *data, size_t bytes) const;
   /// Waits until what was written is on the disk.
   Status sync();
 

@@ -55,7 +55,16 @@ struct ShardLayout {
   /// Whether `rank` has index 0 on every axis that replicates, among the ranks
   /// with the same shard. The canonical owners' shards make up the whole tensor
   /// exactly once.
-  bool isCanonicalOwner(const Mesh &mesh, int64_t rank) const;
+  bool isCanonicalOwner(const Mesh &mesh, int64_t rank) const {
+    return areOfOneReplica(mesh, rank, 0);
+  }
+  /// Whether two ranks have the same index on every axis that replicates. The
+  /// shards of all ranks that are of one replica with some rank make up the
+  /// whole tensor exactly once.
+  bool areOfOneReplica(const Mesh &mesh, int64_t one, int64_t other) const;
+  /// A rank that holds an element of the whole tensor: as `replica` counts up,
+  /// one replica's after the other.
+  int64_t holderOf(const Mesh &mesh, int64_t element, int64_t replica) const;
 
   /// Calls fn(const ShardRun &) for the runs of `rank`, with ascending global
   /// and local offsets. Runs are as long as the layout allows.
@@ -93,6 +102,9 @@ public:
   /// The run that comes next. Only unless done().
   const ShardRun &next() const { return run; }
   void advance();
+  /// Drops what lies before a global element, at a cost that does not depend on
+  /// how much that is. Only before anything was taken.
+  void skipTo(int64_t element);
 
   /// Cuts off what of the next run lies before the global element `end`: false
   /// if nothing does.
@@ -108,6 +120,8 @@ private:
   void drop(int64_t count);
   /// Cuts off what of the next run lies beyond the last local offset.
   void clip();
+  /// Moves the next run on by so many of a dimension's indices.
+  void step(Dimension &dimension, int64_t count);
 
   std::vector<Dimension> outer; ///< slowest first
   ShardRun run{};               ///< what is left of it

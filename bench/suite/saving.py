@@ -1,0 +1,89 @@
+# ===- saving - One writer of a checkpoint, and all at once ---------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""How fast a checkpoint is saved by the process of rank 0 alone, on one thread,
+and by all processes and threads side by side, into memory.
+
+    bench/run saving
+    bench/run saving --write bench/results/saving.md
+
+Both take turns in one job; the ratio is the median of the rounds'. The files of
+all have the same bytes, or the bench fails.
+"""
+
+import filecmp
+import json
+import shutil
+import statistics
+import tempfile
+from pathlib import Path
+
+from harness import MPIRUN, ROOT, fail, machine, run, table
+
+TARGETS = ["optimus-compile", "optimus-bench-reshard"]
+SIZES = dict(layers=4, hidden=512, heads=8, seq=32, batch=16, vocab=8192)
+NUMBERS = dict(SIZES, rounds=11)
+OVER_TCP = ROOT / "runtime" / "ccl" / "tcp" / "run-over-tcp.sh"
+
+# Name, strategy, mesh, what starts it.
+CASES = [
+    ("2 threads", "summa", "row:1,col:2", []),
+    ("4 threads", "summa", "row:2,col:2", []),
+    ("4 processes over MPI", "summa", "row:2,col:2", [*MPIRUN, "--bind-to", "none", "-n", 4]),
+    ("4 processes over TCP", "summa", "row:2,col:2", ["sh", OVER_TCP, 4]),
+    ("4 processes over MPI, replicas", "data", "data:4", [*MPIRUN, "--bind-to", "none", "-n", 4]),
+]
+
+
+def folder_in_memory():
+    return tempfile.TemporaryDirectory(dir="/dev/shm", prefix="optimus-saving-")
+
+
+def check_same(first, other):
+    names = sorted(path.name for path in first.iterdir())
+    if names != sorted(path.name for path in other.iterdir()):
+        fail(f"{first} and {other} have different files")
+    for name in names:
+        # The model's record names the mesh.
+        if name != "state.json" and not filecmp.cmp(first / name, other / name, shallow=False):
+            fail(f"{first / name} and {other / name} differ")
+
+
+def row(options, tools, library, name, start, memory):
+    saved = memory / "saved"
+    report = json.loads(run([*start, tools.path("bench-reshard"), library, "--save", saved,
+                             "--rounds", options.rounds]))
+    times = report["writers"]
+    size = sum(path.stat().st_size for path in saved.iterdir())
+    ratios = [a / b for a, b in zip(times["alone"], times["together"])]
+    if (memory / "first").exists():
+        check_same(memory / "first", saved)
+        shutil.rmtree(saved)
+    else:
+        saved.rename(memory / "first")
+
+    def rate(which):
+        return f"{size / statistics.median(times[which]) / 1e9:.2f}"
+
+    return [name, f"{size / 1e6:.0f}", rate("alone"), rate("together"),
+            f"{statistics.median(ratios):.2f}"]
+
+
+def main(options, tools, folder):
+    source = tools.build_model(
+        folder / "gpt.mlir", **{name: getattr(options, name) for name in SIZES})
+    rows = []
+    with folder_in_memory() as memory:
+        for name, strategy, mesh, start in CASES:
+            library = folder / f"{strategy}-{mesh.replace(':', '').replace(',', '')}.so"
+            if not library.exists():
+                tools.compile(source, library, f"--strategy={strategy}", f"--mesh={mesh}")
+            rows.append(row(options, tools, library, name, start, Path(memory)))
+    about = (f"GPT-2, {options.layers} layers, hidden {options.hidden}, vocabulary "
+             f"{options.vocab}; {machine()}.")
+    header = ["ranks", "MB", "rank 0 alone, GB/s", "all, GB/s", "ratio"]
+    return {"saving": f"{about}\n\n{table(header, rows)}"}

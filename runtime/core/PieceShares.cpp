@@ -1,0 +1,142 @@
+//===- PieceShares.cpp - Who reads or writes what of a checkpoint ---------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "PieceShares.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <numeric>
+
+using namespace optrt;
+
+PieceList optrt::allPieces(const CheckpointPieces &pieces) {
+  PieceList all(pieces.size());
+  std::iota(all.begin(), all.end(), std::size_t(0));
+  return all;
+}
+
+Slab PieceSlabs::slab(std::size_t piece, std::size_t begin,
+                      std::size_t count) const {
+  Slab slab;
+  for (const TensorPart &part : checkpoint.parts(piece, begin, count))
+    slab.push_back({buffers[part.tensor], part.begin, part.count});
+  return slab;
+}
+
+BufferPart PieceSlabs::sampleOf(std::size_t piece) const {
+  // Anywhere: of a piece that many ranks hold columns of, each rank's turn
+  // comes.
+  const std::size_t count = checkpoint[piece].numElements();
+  const std::size_t element = piece * std::size_t(0x9E3779B97F4A7C15) % count;
+  return slab(piece, element, 1)[0];
+}
+
+Status PieceSlabs::forEach(std::size_t piece, const Visit &visit) const {
+  const std::size_t size = checkpoint[piece].numElements();
+  std::vector<float> elements;
+  for (std::size_t begin = 0; begin < size; begin += elements.size()) {
+    elements.resize(std::min(size - begin, std::size_t(kSlabElements)));
+    OPTRT_RETURN_IF_ERROR(visit(slab(piece, begin, elements.size()), elements));
+  }
+  return okStatus();
+}
+
+void optrt::shareOut(const ShardExchange &exchange, const PieceSlabs &slabs,
+                     std::span<const int> processes, const PieceList &pieces,
+                     std::vector<PieceList> &lists) {
+  const std::size_t most =
+      (pieces.size() + processes.size() - 1) / processes.size();
+  std::vector<bool> takesPart(lists.size());
+  for (int process : processes)
+    takesPart[process] = true;
+  std::size_t next = 0; // of those that may have room
+  for (std::size_t piece : pieces) {
+    int process = exchange.holderOf(slabs.sampleOf(piece), int64_t(piece));
+    if (process < 0 || !takesPart[process] || lists[process].size() >= most) {
+      while (lists[processes[next]].size() >= most)
+        ++next;
+      process = processes[next];
+    }
+    lists[process].push_back(piece);
+  }
+}
+
+void optrt::shareOutReading(const ShardExchange &exchange,
+                            const PieceSlabs &slabs,
+                            std::span<const int> readers, int first,
+                            std::vector<PieceList> &lists) {
+  std::vector<int> processes;
+  for (std::size_t process = 0; process != readers.size(); ++process)
+    if (readers[process] == first)
+      processes.push_back(static_cast<int>(process));
+  PieceList needed;
+  for (std::size_t piece = 0; piece != slabs.pieces().size(); ++piece) {
+    const Slab whole = slabs.whole(piece);
+    if (std::ranges::any_of(processes, [&](int process) {
+          return exchange.isPartOf(whole, process);
+        }))
+      needed.push_back(piece);
+  }
+  shareOut(exchange, slabs, processes, needed, lists);
+}
+
+Status optrt::onEachPiece(RankTeam &team, const PieceList &pieces,
+                          const std::function<Status(std::size_t)> &fn) {
+  std::atomic<std::size_t> next = 0;
+  std::mutex mutex;
+  Status failure;
+  Status ran = team.run([&](int) {
+    for (std::size_t i; (i = next++) < pieces.size();)
+      if (Status status = fn(pieces[i]); !status.ok()) {
+        next = pieces.size();
+        std::lock_guard guard(mutex);
+        if (failure.ok())
+          failure = std::move(status);
+      }
+    return okStatus();
+  });
+  return failure.ok() ? ran : failure;
+}
+
+SlabRounds::SlabRounds(const PieceSlabs &slabs,
+                       const std::vector<PieceList> &lists)
+    : all(slabs), lists(lists), cursors(lists.size()), current(lists.size()) {
+  for (std::size_t process = 0; process != lists.size(); ++process)
+    look(process);
+}
+
+void SlabRounds::look(std::size_t process) {
+  Cursor &cursor = cursors[process];
+  cursor.count = 0;
+  current[process].clear();
+  if (cursor.index == lists[process].size())
+    return;
+  const std::size_t piece = lists[process][cursor.index];
+  cursor.count = std::min(all.pieces()[piece].numElements() - cursor.begin,
+                          std::size_t(kSlabElements));
+  current[process] = all.slab(piece, cursor.begin, cursor.count);
+}
+
+bool SlabRounds::done() const {
+  return std::ranges::all_of(
+      cursors, [](const Cursor &cursor) { return cursor.count == 0; });
+}
+
+void SlabRounds::advance() {
+  for (std::size_t process = 0; process != lists.size(); ++process) {
+    Cursor &cursor = cursors[process];
+    if (cursor.count == 0)
+      continue;
+    cursor.begin += cursor.count;
+    if (cursor.begin ==
+        all.pieces()[lists[process][cursor.index]].numElements())
+      cursor.begin = 0, ++cursor.index;
+    look(process);
+  }
+}

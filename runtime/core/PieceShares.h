@@ -1,0 +1,111 @@
+//===- PieceShares.h - Who reads or writes what of a checkpoint -*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// All processes compute the same shares from the same manifest, so that none
+// says to another what it will send.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CORE_PIECESHARES_H
+#define OPTIMUS_RUNTIME_CORE_PIECESHARES_H
+
+#include "ShardExchange.h"
+#include "optimus-runtime/CheckpointPieces.h"
+#include "optimus-runtime/RankTeam.h"
+#include "optimus-runtime/Status.h"
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace optrt {
+
+/// Pieces of one process, ascending.
+using PieceList = std::vector<std::size_t>;
+
+PieceList allPieces(const CheckpointPieces &pieces);
+
+/// A checkpoint's pieces, slab by slab, as parts of buffers.
+class PieceSlabs {
+public:
+  /// `buffers` has one a tensor. The pieces must outlive it.
+  PieceSlabs(const CheckpointPieces &pieces, std::vector<int64_t> buffers)
+      : checkpoint(pieces), buffers(std::move(buffers)) {}
+
+  const CheckpointPieces &pieces() const { return checkpoint; }
+  /// What elements [begin, begin + count) of a piece are.
+  Slab slab(std::size_t piece, std::size_t begin, std::size_t count) const;
+  Slab whole(std::size_t piece) const {
+    return slab(piece, 0, checkpoint[piece].numElements());
+  }
+  /// A buffer's element somewhere in a piece.
+  BufferPart sampleOf(std::size_t piece) const;
+
+  /// Hands out memory for a piece's slabs, one after the other.
+  using Visit = std::function<Status(const Slab &, std::span<float>)>;
+  Status forEach(std::size_t piece, const Visit &visit) const;
+
+private:
+  const CheckpointPieces &checkpoint;
+  const std::vector<int64_t> buffers;
+};
+
+/// Shares pieces out over processes, so that all have as many, give or take
+/// one, and most have a piece that one of their ranks holds something of: what
+/// is held need not be sent.
+void shareOut(const ShardExchange &exchange, const PieceSlabs &slabs,
+              std::span<const int> processes, const PieceList &pieces,
+              std::vector<PieceList> &lists);
+
+/// Shares those pieces out that some process has a part of whose first reader
+/// is `first`, over these processes.
+void shareOutReading(const ShardExchange &exchange, const PieceSlabs &slabs,
+                     std::span<const int> readers, int first,
+                     std::vector<PieceList> &lists);
+
+/// Calls fn for each piece, on the threads of all ranks at once. Returns the
+/// failure that came first; the team does not take it for a rank's.
+Status onEachPiece(RankTeam &team, const PieceList &pieces,
+                   const std::function<Status(std::size_t)> &fn);
+
+/// All processes at once go through their pieces, a slab each at a time.
+class SlabRounds {
+public:
+  /// Both must outlive it.
+  SlabRounds(const PieceSlabs &slabs, const std::vector<PieceList> &lists);
+
+  bool done() const;
+  void advance();
+  /// One a process; empty for those that are done.
+  std::span<const Slab> slabs() const { return current; }
+  /// Elements of a process's slab, and the piece that it is of.
+  std::size_t countOf(int process) const { return cursors[process].count; }
+  std::size_t pieceOf(int process) const {
+    return lists[process][cursors[process].index];
+  }
+  bool beginsPiece(int process) const {
+    return cursors[process].count > 0 && cursors[process].begin == 0;
+  }
+
+private:
+  struct Cursor {
+    std::size_t index = 0; ///< in the process's list
+    std::size_t begin = 0, count = 0;
+  };
+  void look(std::size_t process);
+
+  const PieceSlabs &all;
+  const std::vector<PieceList> &lists;
+  std::vector<Cursor> cursors;
+  std::vector<Slab> current;
+};
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_CORE_PIECESHARES_H

@@ -1,0 +1,223 @@
+//===- ShardExchange.cpp - Between shards and whole tensors ---------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ShardExchange.h"
+
+#include <algorithm>
+#include <utility>
+
+using namespace optrt;
+using namespace optimus_support;
+
+ShardExchange::ShardExchange(ControlPlane &control, const Manifest &manifest,
+                             std::vector<RankBuffers *> ranks)
+    : control(control), manifest(manifest), perProcess(control.numLocalRanks()),
+      ranks(std::move(ranks)) {}
+
+template <typename Fn>
+void ShardExchange::forEachShare(const Slab &slab, int rank, int replicaOf,
+                                 Fn fn) const {
+  Share share;
+  int64_t at = 0;
+  for (const BufferPart &part : slab) {
+    share.at = std::exchange(at, at + part.count);
+    if (part.buffer == BufferPart::kNoBuffer)
+      continue;
+    const ShardLayout &layout = manifest.buffers[part.buffer].layout;
+    if (replicaOf != kAnyReplica &&
+        !layout.areOfOneReplica(manifest.mesh, rank, replicaOf))
+      continue;
+    share.buffer = part.buffer;
+    share.part = part.begin;
+    share.runs.clear();
+    ShardRuns runs(layout, manifest.mesh, rank);
+    runs.skipTo(part.begin);
+    for (ShardRun run; runs.takeBefore(part.begin + part.count, run);)
+      share.runs.push_back(run);
+    if (!share.runs.empty()) {
+      share.begin = share.runs.front().localOffset;
+      share.end = share.runs.back().localOffset + share.runs.back().count;
+      fn(std::as_const(share));
+    }
+  }
+}
+
+template <typename Fn>
+void ShardExchange::forEachGiven(const Slab &slab, int from, int to,
+                                 Fn fn) const {
+  for (int rank = from * perProcess; rank != (from + 1) * perProcess; ++rank)
+    forEachShare(slab, rank, /*replicaOf=*/to * perProcess,
+                 [&](const Share &share) { fn(share, rank); });
+}
+
+bool ShardExchange::isPartOf(const Slab &slab, int process) const {
+  bool isPart = false;
+  for (int rank = process * perProcess; rank != (process + 1) * perProcess;
+       ++rank)
+    forEachShare(slab, rank, kAnyReplica,
+                 [&](const Share &) { isPart = true; });
+  return isPart;
+}
+
+int ShardExchange::holderOf(const BufferPart &part, int64_t turn) const {
+  if (part.buffer == BufferPart::kNoBuffer)
+    return -1;
+  return static_cast<int>(manifest.buffers[part.buffer].layout.holderOf(
+                              manifest.mesh, part.begin, turn) /
+                          perProcess);
+}
+
+template <typename Fn>
+Status ShardExchange::read(const Share &share, int rank, Fn fn) {
+  RankBuffers &buffers = buffersOf(rank);
+  std::vector<float> copy;
+  std::unique_lock guard(device, std::defer_lock);
+  if (!buffers.isOnHost(share.buffer))
+    guard.lock();
+  OPTRT_ASSIGN_OR_RETURN(
+      const float *elements,
+      buffers.read(share.buffer, share.begin, share.end - share.begin, copy));
+  for (const ShardRun &run : share.runs)
+    fn(run, elements + (run.localOffset - share.begin));
+  return okStatus();
+}
+
+template <typename Fn>
+Status ShardExchange::write(const Share &share, int rank, Fn fn) {
+  RankBuffers &buffers = buffersOf(rank);
+  std::unique_lock guard(device, std::defer_lock);
+  if (!buffers.isOnHost(share.buffer))
+    guard.lock();
+  return buffers.write(
+      share.buffer, share.begin, share.end - share.begin, [&](float *to) {
+        for (const ShardRun &run : share.runs)
+          std::copy_n(fn(run), run.count, to + (run.localOffset - share.begin));
+      });
+}
+
+Status ShardExchange::collectHere(const Slab &slab, std::span<float> own) {
+  Status failure;
+  forEachGiven(slab, process(), process(), [&](const Share &share, int rank) {
+    auto place = [&](const ShardRun &run) {
+      return &own[share.at + run.globalOffset - share.part];
+    };
+    Status given =
+        read(share, rank, [&](const ShardRun &run, const float *elements) {
+          std::copy_n(elements, run.count, place(run));
+        });
+    if (given.ok())
+      return;
+    for (const ShardRun &run : share.runs)
+      std::fill_n(place(run), run.count, 0.0f);
+    keepFirst(failure, std::move(given));
+  });
+  return failure;
+}
+
+Status ShardExchange::distributeHere(const Slab &slab,
+                                     std::span<const float> own) {
+  Status failure;
+  for (int local = 0; local != perProcess; ++local) {
+    const int rank = control.firstRank() + local;
+    forEachShare(slab, rank, kAnyReplica, [&](const Share &share) {
+      keepFirst(failure, write(share, rank, [&](const ShardRun &run) {
+                  return &own[share.at + run.globalOffset - share.part];
+                }));
+    });
+  }
+  return failure;
+}
+
+// In each of the exchanges that follow, a process sends to the one that is so
+// many processes further and receives from the one that is as many before it:
+// all send and receive something at a time, and nobody waits in a circle.
+
+Status ShardExchange::collect(std::span<const Slab> slabs,
+                              std::span<float> own) {
+  const int processes = numProcesses(), here = process();
+  Status failure = collectHere(slabs[here], own);
+  for (int shift = 1; shift != processes; ++shift) {
+    const int to = (here + shift) % processes;
+    const int from = (here + processes - shift) % processes;
+    out.clear();
+    forEachGiven(slabs[to], here, to, [&](const Share &share, int rank) {
+      Status given =
+          read(share, rank, [&](const ShardRun &run, const float *elements) {
+            out.insert(out.end(), elements, elements + run.count);
+          });
+      if (given.ok())
+        return;
+      for (const ShardRun &run : share.runs)
+        out.resize(out.size() + run.count);
+      keepFirst(failure, std::move(given));
+    });
+    std::size_t expected = 0;
+    forEachGiven(slabs[here], from, here, [&](const Share &share, int) {
+      for (const ShardRun &run : share.runs)
+        expected += run.count;
+    });
+    in.resize(expected);
+    OPTRT_RETURN_IF_ERROR(
+        control.exchange(to * perProcess, out, from * perProcess, in));
+    const float *next = in.data();
+    forEachGiven(slabs[here], from, here, [&](const Share &share, int) {
+      for (const ShardRun &run : share.runs) {
+        std::copy_n(next, run.count,
+                    &own[share.at + run.globalOffset - share.part]);
+        next += run.count;
+      }
+    });
+  }
+  return failure;
+}
+
+Status ShardExchange::distribute(std::span<const Slab> slabs,
+                                 std::span<const float> own,
+                                 const Serves &serves) {
+  const int processes = numProcesses(), here = process();
+  Status failure = distributeHere(slabs[here], own);
+  for (int shift = 1; shift != processes; ++shift) {
+    const int to = (here + shift) % processes;
+    const int from = (here + processes - shift) % processes;
+    out.clear();
+    if (serves(here, to))
+      for (int rank = to * perProcess; rank != (to + 1) * perProcess; ++rank)
+        forEachShare(slabs[here], rank, kAnyReplica, [&](const Share &share) {
+          for (const ShardRun &run : share.runs) {
+            const float *elements =
+                &own[share.at + run.globalOffset - share.part];
+            out.insert(out.end(), elements, elements + run.count);
+          }
+        });
+    std::size_t expected = 0;
+    if (serves(from, here))
+      for (int local = 0; local != perProcess; ++local)
+        forEachShare(slabs[from], control.firstRank() + local, kAnyReplica,
+                     [&](const Share &share) {
+                       for (const ShardRun &run : share.runs)
+                         expected += run.count;
+                     });
+    in.resize(expected);
+    OPTRT_RETURN_IF_ERROR(
+        control.exchange(to * perProcess, out, from * perProcess, in));
+    if (in.empty())
+      continue;
+    const float *next = in.data();
+    for (int local = 0; local != perProcess; ++local) {
+      const int rank = control.firstRank() + local;
+      forEachShare(slabs[from], rank, kAnyReplica, [&](const Share &share) {
+        keepFirst(failure, write(share, rank, [&](const ShardRun &run) {
+                    const float *elements = next;
+                    next += run.count;
+                    return elements;
+                  }));
+      });
+    }
+  }
+  return failure;
+}

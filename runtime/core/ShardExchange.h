@@ -1,0 +1,121 @@
+//===- ShardExchange.h - Between shards and whole tensors ------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CORE_SHARDEXCHANGE_H
+#define OPTIMUS_RUNTIME_CORE_SHARDEXCHANGE_H
+
+#include "RankBuffers.h"
+#include "optimus-runtime/ControlPlane.h"
+#include "optimus-support/Shard.h"
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <vector>
+
+namespace optrt {
+
+/// Elements [begin, begin + count) of a buffer's whole tensor; of a tensor that
+/// no rank holds, where there is no buffer.
+struct BufferPart {
+  static constexpr int64_t kNoBuffer = -1;
+  int64_t buffer = kNoBuffer, begin = 0, count = 0;
+};
+
+/// What a process has at a time of whole tensors, in the order of its parts.
+using Slab = std::vector<BufferPart>;
+
+/// Elements of a slab: 512 KiB, which a core's cache keeps from the first time
+/// that they are touched to the last, and a message is no longer.
+inline constexpr int64_t kSlabElements = 128 << 10;
+
+/// Notes a failure where others wait for what follows; those after the first say
+/// less.
+inline void keepFirst(Status &kept, Status status) {
+  if (kept.ok())
+    kept = std::move(status);
+}
+
+/// Moves elements between the shards that ranks hold and slabs of whole tensors
+/// that processes hold: as MPI-IO's collective buffering, so that files are
+/// read and written in long pieces, whatever the mesh. Besides its slab a
+/// process takes the memory of two messages.
+class ShardExchange {
+public:
+  /// All must outlive it. `ranks` are this process's.
+  ShardExchange(ControlPlane &control, const Manifest &manifest,
+                std::vector<RankBuffers *> ranks);
+
+  int numProcesses() const { return control.size() / perProcess; }
+  int process() const { return control.firstRank() / perProcess; }
+  /// A process with a rank that holds a part's first element, one of each
+  /// replica in turn; -1 where there is none.
+  int holderOf(const BufferPart &part, int64_t turn) const;
+  /// Whether some rank of a process has something of a slab.
+  bool isPartOf(const Slab &slab, int process) const;
+
+  /// Fills the slab of this process, of which `slabs` has one each. Of a tensor
+  /// with replicas a process reads the one that its first rank belongs to. What
+  /// a rank cannot read is zeros, and the failure is returned when all have
+  /// what they can have. Collective.
+  Status collect(std::span<const Slab> slabs, std::span<float> own);
+
+  /// Sets what all ranks have of the slabs. `serves` says whether a process's
+  /// slab is for another process too. As above. Collective.
+  using Serves = std::function<bool(int from, int to)>;
+  Status distribute(std::span<const Slab> slabs, std::span<const float> own,
+                    const Serves &serves);
+
+  /// The part of the above that lies within this process; on any thread, for
+  /// several slabs at once.
+  Status collectHere(const Slab &slab, std::span<float> own);
+  Status distributeHere(const Slab &slab, std::span<const float> own);
+
+private:
+  /// What a rank has of a part of a slab.
+  struct Share {
+    int64_t buffer, at; ///< where the part begins in the slab, in elements
+    int64_t part;       ///< where it begins in the tensor
+    /// Between these offsets of the shard there is nothing else, but for
+    /// padding.
+    int64_t begin, end;
+    std::vector<optimus_support::ShardRun> runs; ///< at least one
+  };
+  static constexpr int kAnyReplica = -1;
+  /// Calls fn(share) for each part of a slab that a rank has something of: of
+  /// tensors with replicas only where it is of the same one as another rank.
+  template <typename Fn>
+  void forEachShare(const Slab &slab, int rank, int replicaOf, Fn fn) const;
+  /// Calls fn(share, rank) for what ranks of a process hand in for the slab of
+  /// another.
+  template <typename Fn>
+  void forEachGiven(const Slab &slab, int from, int to, Fn fn) const;
+  /// Reads a share that one of this process's ranks has: calls fn(run,
+  /// elements) for each of its runs.
+  template <typename Fn>
+  Status read(const Share &share, int rank, Fn fn);
+  /// Writes it: fn(run) says where a run's elements are.
+  template <typename Fn>
+  Status write(const Share &share, int rank, Fn fn);
+
+  RankBuffers &buffersOf(int rank) {
+    return *ranks[rank - control.firstRank()];
+  }
+
+  ControlPlane &control;
+  const Manifest &manifest;
+  const int perProcess;
+  std::vector<RankBuffers *> ranks;
+  std::vector<float> out, in;
+  std::mutex device; ///< held while one is accessed that host code cannot reach
+};
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_CORE_SHARDEXCHANGE_H
