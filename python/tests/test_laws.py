@@ -31,8 +31,8 @@ FAMILIES = {
 # What the backward needs of a layer, and its parameters, in [b, s, h] and h².
 ACTIVATIONS = {"gpt2": 16, "bert": 16, "llama": 8 + 3 * 32768 / HIDDEN, "phi": 14}
 PARAMETERS = {"gpt2": 12, "bert": 12, "llama": 4 + 3 * 32768 / HIDDEN, "phi": 12}
-# Collectives that stand where they are, and tensors that move whole, take the same
-# activations in fewer commands.
+# Collectives in place, and tensors moved whole, take the same activations in fewer
+# commands.
 FLAGS = ["--target", "cuda", "--machine-profile", "h100x8", "--schedule", "none", "--move", "whole"]
 
 

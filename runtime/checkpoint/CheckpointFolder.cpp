@@ -295,8 +295,8 @@ StagingFolder::create(const std::string &dir) {
   struct stat old;
   const mode_t mode =
       stat(target.c_str(), &old) == 0 ? (old.st_mode & 0777) | S_IRWXU : 0777;
-  // A name by which other processes know that they see this very folder, and
-  // not another machine's.
+  // A name by which processes recognise this very folder, and not another
+  // machine's.
   std::random_device random;
   while (folder->staging.empty()) {
     const uint64_t number = uint64_t(random()) << 32 | random();

@@ -1,4 +1,4 @@
-//===- PieceShares.cpp - Who reads or writes what of a checkpoint ---------===//
+//===- PieceShares.cpp - The pieces of a checkpoint by process ------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

@@ -1,4 +1,4 @@
-//===- PieceShares.h - Who reads or writes what of a checkpoint -*- C++ -*-===//
+//===- PieceShares.h - The pieces of a checkpoint by process ----*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// All processes compute the same shares from the same manifest, so that none
-// says to another what it will send.
+// All processes compute the same shares from the same manifest, without
+// messages about them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -56,15 +56,15 @@ private:
   const std::vector<int64_t> buffers;
 };
 
-/// Shares pieces out over processes, so that all have as many, give or take
-/// one, and most have a piece that one of their ranks holds something of: what
-/// is held need not be sent.
+/// Shares pieces out over processes: all have as many, give or take one, and
+/// most have a piece with elements of one of their ranks: what is held need not
+/// be sent.
 void shareOut(const ShardExchange &exchange, const PieceSlabs &slabs,
               std::span<const int> processes, const PieceList &pieces,
               std::vector<PieceList> &lists);
 
-/// Shares those pieces out that some process has a part of whose first reader
-/// is `first`, over these processes.
+/// Shares out, over these processes, the pieces of processes whose first reader
+/// is `first`.
 void shareOutReading(const ShardExchange &exchange, const PieceSlabs &slabs,
                      std::span<const int> readers, int first,
                      std::vector<PieceList> &lists);

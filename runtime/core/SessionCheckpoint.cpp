@@ -90,8 +90,8 @@ StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(ControlPlane &control,
   if (!checkpoint)
     return checkpoint;
 
-  // Of the processes that have opened the same files, the first reads those
-  // that are verified whole.
+  // The first of the processes with the same open files reads the files
+  // verified whole.
   const std::vector<int> readers = readersOf(control, *checkpoint);
   const int process = control.firstRank() / control.numLocalRanks();
   Status verified =

@@ -133,9 +133,9 @@ Status ShardExchange::distributeHere(const Slab &slab,
   return failure;
 }
 
-// In each of the exchanges that follow, a process sends to the one that is so
-// many processes further and receives from the one that is as many before it:
-// all send and receive something at a time, and nobody waits in a circle.
+// In each of the following exchanges, a process sends to the process so many
+// places further and receives from the one as many before it: all send and
+// receive something at a time, and nobody waits in a circle.
 
 Status ShardExchange::collect(std::span<const Slab> slabs,
                               std::span<float> own) {

@@ -31,8 +31,8 @@ struct BufferPart {
 /// What a process has at a time of whole tensors, in the order of its parts.
 using Slab = std::vector<BufferPart>;
 
-/// Elements of a slab: 512 KiB, which a core's cache keeps from the first time
-/// that they are touched to the last, and a message is no longer.
+/// Elements of a slab: 512 KiB, kept by a core's cache from the first touch to
+/// the last, and no more than a message.
 inline constexpr int64_t kSlabElements = 128 << 10;
 
 /// Notes a failure where others wait for what follows; those after the first say
@@ -42,10 +42,10 @@ inline void keepFirst(Status &kept, Status status) {
     kept = std::move(status);
 }
 
-/// Moves elements between the shards that ranks hold and slabs of whole tensors
-/// that processes hold: as MPI-IO's collective buffering, so that files are
-/// read and written in long pieces, whatever the mesh. Besides its slab a
-/// process takes the memory of two messages.
+/// Moves elements between the ranks' shards and the processes' slabs of whole
+/// tensors: as MPI-IO's collective buffering, so that files are read and
+/// written in long pieces, whatever the mesh. Besides its slab a process takes
+/// the memory of two messages.
 class ShardExchange {
 public:
   /// All must outlive it. `ranks` are this process's.
@@ -61,9 +61,9 @@ public:
   bool isPartOf(const Slab &slab, int process) const;
 
   /// Fills the slab of this process, of which `slabs` has one each. Of a tensor
-  /// with replicas a process reads the one that its first rank belongs to. What
-  /// a rank cannot read is zeros, and the failure is returned when all have
-  /// what they can have. Collective.
+  /// with replicas a process reads the one that its first rank belongs to.
+  /// Unreadable elements are zeros, and the failure is returned when all others
+  /// have arrived. Collective.
   Status collect(std::span<const Slab> slabs, std::span<float> own);
 
   /// Sets what all ranks have of the slabs. `serves` says whether a process's

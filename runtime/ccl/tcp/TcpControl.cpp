@@ -223,8 +223,8 @@ private:
     return std::move(in.text);
   }
 
-  /// A connection for what is large, which the higher rank makes when one of
-  /// the two first needs it.
+  /// A connection for large data, made by the higher rank when either first
+  /// needs it.
   StatusOr<const Socket *> straightLine(int other) {
     lines.resize(size());
     if (job.rank > other && !lines[other].isOpen()) {

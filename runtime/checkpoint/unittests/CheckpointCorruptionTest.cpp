@@ -62,8 +62,8 @@ protected:
         << status.message();
   }
 
-  /// Makes state.json agree with the files again, so that what is wrong with
-  /// them is found by its meaning and not by the checksum.
+  /// Makes state.json agree with the files again, so that their fault is found
+  /// by its meaning and not by the checksum.
   void restate() {
     json state = json::parse(readFile(dir + "/state.json"));
     for (auto &[name, record] : state["files"].items()) {

@@ -206,7 +206,7 @@ TEST_F(SessionTest, SavesTheSameByOneThreadAndByAll) {
        {"model.safetensors", "optimizer.safetensors", "state.json"})
     EXPECT_EQ(bytesOf(saved + "/" + name) == bytesOf(alone + "/" + name), true)
         << name;
-  // What is loaded is what was there; all else is as at the beginning.
+  // The loaded buffers are the saved ones; all else is as at the beginning.
   std::vector<float> table = *session->gather("table.weight");
   ASSERT_TRUE(session->initialize(8).ok());
   ASSERT_NE(*session->gather("table.weight"), table);

@@ -108,16 +108,15 @@ struct CheckpointWriterOptions {
 ///   commit()
 ///
 /// Until commit, everything lies in a hidden folder beside the destination; a
-/// writer that is destroyed earlier removes it, and one that is killed leaves
-/// it to the next writer to the same destination. One that commits a
-/// destination at a time.
+/// writer destroyed earlier removes it, and a killed one leaves it to the next
+/// writer to the same destination. One that commits a destination at a time.
 class CheckpointWriter {
 public:
   /// Of a process that joins another's; it has no folder yet.
   explicit CheckpointWriter(CheckpointWriterOptions options = {});
   /// Prepares to write to folder `dir`, making parents as needed. Refuses, with
-  /// InvalidArgument, a destination that is a file, or that is a folder with
-  /// anything in it that is not a checkpoint's (it would be deleted).
+  /// InvalidArgument, a destination that is a file, or a folder with anything
+  /// in it besides a checkpoint's files (it would be deleted).
   static StatusOr<std::unique_ptr<CheckpointWriter>>
   create(const std::string &dir, CheckpointWriterOptions options = {});
   ~CheckpointWriter();
@@ -211,10 +210,10 @@ public:
 
   /// open() in its steps, for processes that open one checkpoint together (see
   /// openCheckpoint() in Session.h): reads state.json and opens the files that
-  /// it lists, of the sizes it says; compares the checksums of files that have
-  /// none of pieces, as earlier versions wrote them, which reads them whole;
-  /// and finds the tensors in them. Nothing else may be called before the last
-  /// but what follows here.
+  /// it lists, of the sizes it says; compares the checksums of files without
+  /// pieces, as of earlier versions, and reads these whole; and finds the
+  /// tensors in them. Nothing else may be called before the last but what
+  /// follows here.
   static StatusOr<std::unique_ptr<Checkpoint>>
   openFiles(const std::string &dir, CheckpointReaderOptions options = {});
   Status verifyFiles() const;

@@ -102,8 +102,8 @@ public:
   /// The run that comes next. Only unless done().
   const ShardRun &next() const { return run; }
   void advance();
-  /// Drops what lies before a global element, at a cost that does not depend on
-  /// how much that is. Only before anything was taken.
+  /// Drops the elements before a global one, at a cost independent of their
+  /// number. Only before anything was taken.
   void skipTo(int64_t element);
 
   /// Cuts off what of the next run lies before the global element `end`: false

@@ -8,9 +8,9 @@
 //
 // Where one activation alone leads on, but for statistics of rows, the forward
 // has a cut: everything after it follows from that value and the parameters.
-// Between the blocks of a transformer, the residual stream is a cut. Which
-// operations may run twice and which cuts are kept is the policy's to say. Of a
-// GPT-2 on row:2,col:2:
+// Between the blocks of a transformer, the residual stream is a cut. The policy
+// decides on the operations to run twice and the cuts to keep. Of a GPT-2 on
+// row:2,col:2:
 //
 //   forward                                    `layer`
 //   e  = embedding(tokens)    [b/2, s, h]      (partial sums, of full width)
@@ -50,8 +50,8 @@ mlir::ccl::lookupRecomputePolicy(StringRef name) {
   return std::nullopt;
 }
 
-/// Statistics of rows that need not be kept take at most such a part of the
-/// cuts that are.
+/// Recomputable statistics of rows are kept up to such a part of the kept cuts'
+/// bytes.
 static constexpr int64_t kStatisticsPart = 8;
 
 /// Cuts within layers are kept where the estimated peak is less by such a part.
@@ -153,10 +153,10 @@ void PolicyChoice::findCuts() {
     if (live.size() != 1 || live.front() == alone)
       continue;
     alone = live.front();
-    // Of those that follow from each other without a product, as an embedding's
-    // partial sums, their reduce-scattered part and that with positions, or a
-    // sum and its norm, the smallest is the cut. Of equal ones it is the first:
-    // the others take no product from there.
+    // Of the values that follow from each other without a product, the smallest
+    // is the cut: an embedding's partial sums, their reduce-scattered part and
+    // its sum with positions; or a sum and its norm. Of equal ones it is the
+    // first: the others take no product from there.
     if (hasProduct)
       cuts.push_back(alone);
     else if (getBytes(alone) < getBytes(cuts.back()))
@@ -288,7 +288,8 @@ void PolicyChoice::decide() {
 }
 
 void PolicyChoice::keepStatistics() {
-  // From the end: what the backward takes, and what runs again for it.
+  // From the end: the needs of the backward, and of the operations run again
+  // for it.
   ValueSet wanted;
   auto addWanted = [&](ValueRange values) {
     for (Value value : values)
