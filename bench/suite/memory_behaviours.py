@@ -27,7 +27,7 @@ from harness import ROOT, fail, integers, machine, one_of, table, write_text
 
 sys.path.insert(0, str(ROOT / "python"))
 # pylint: disable=wrong-import-position
-from optimus.models.parts import begin, biased_linear, weight
+from optimus.models.parts import Parts, begin
 
 try:
     import numpy as np
@@ -79,16 +79,18 @@ def build_mlp(_tools, path, case, options):
     them, and the head. No norms, attention or residuals."""
     config = SimpleNamespace(
         batch=case.batch, sequence=options.seq, vocabulary=VOCABULARY,
-        layers=case.layers, hidden=options.hidden, heads=options.heads)
+        layers=case.layers, hidden=options.hidden, heads=options.heads,
+        init_std=INIT_STD)
     model, tokens, targets = begin("mlp", config)
+    parts = Parts(model, config, epsilon=1e-5)
     ins, outs = [("hidden", options.hidden)], [("ffn", 4 * options.hidden)]
     words = [("vocabulary", VOCABULARY)]
-    x = model.embedding("embedded", weight(model, "words", words, ins, INIT_STD), tokens)
+    x = model.embedding("embedded", parts.weight("words", words, ins), tokens)
     for layer in range(case.layers):
         with model.scope(f"layer.{layer}"):
-            x = model.gelu("gelu", biased_linear(model, "up", x, outs, ins, INIT_STD))
-            x = biased_linear(model, "down", x, ins, outs, INIT_STD)
-    head = weight(model, "head", words, ins, INIT_STD)
+            x = model.gelu("gelu", parts.biased_linear("up", x, outs, ins))
+            x = parts.biased_linear("down", x, ins, outs)
+    head = parts.weight("head", words, ins)
     model.head_loss(x, head, targets, CHUNK)
     path.write_text(model.text(), encoding="utf-8")
 

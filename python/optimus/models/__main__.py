@@ -13,7 +13,7 @@ Exit codes: 0 done, 1 the arguments or the output are wrong, 2 a fault of ours.
 import argparse
 import difflib
 import sys
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Iterable, List, Optional, Tuple
 
 from optimus import __version__, arguments, output
 from optimus.arguments import Mistake, whole_number
@@ -29,6 +29,9 @@ FLAGS = {
 }
 """Flags with another name than their member of a Config."""
 
+FFN = "width of the feed-forward part (default: 4 * hidden)"
+ROPE_THETA = "base of the position embedding's angles (default: %(default)s)"
+
 
 class _Parser(arguments.Parser):
     """The options of a model, some of which must be given."""
@@ -37,10 +40,21 @@ class _Parser(arguments.Parser):
         super().__init__(**settings)
         self.needed: List[argparse.Action] = []
 
-    def need(self, flag: str, **settings) -> None:
-        """An option that must be given. It is checked after unknown options, since one
-        of these may be a misspelt one."""
-        self.needed.append(self.add_argument(flag, **settings))
+    def count(self, flag: str, meaning: str, **settings) -> argparse.Action:
+        """A whole number."""
+        return self.add_argument(
+            flag, type=whole_number, metavar="N", help=meaning, **settings
+        )
+
+    def number(self, flag: str, default: float, meaning: str, metavar="X") -> None:
+        self.add_argument(
+            flag, type=_number, default=default, metavar=metavar, help=meaning
+        )
+
+    def need(self, flag: str, meaning: str) -> None:
+        """A whole number that must be given. It is checked after unknown options, since
+        one of these may be a misspelt one."""
+        self.needed.append(self.count(flag, meaning))
 
 
 def _suggestion(word: str, known: Iterable[str]) -> str:
@@ -93,40 +107,30 @@ def _parsers():
     version = "%s %s" % (PROGRAM, __version__)
     parser.add_argument("--version", action="version", version=version)
     models = parser.add_subparsers(dest="model", metavar="MODEL")
-    gpt = models.add_parser(gpt2.KIND, help="GPT-2", description=gpt2.__doc__)
-    gpt.set_defaults(build=_build_gpt2)
+
+    def add(module: Any, title: str) -> _Parser:
+        model = models.add_parser(module.KIND, help=title, description=module.__doc__)
+        model.set_defaults(module=module)
+        return model
+
+    gpt = add(gpt2, "GPT-2")
     _add_shape(gpt)
     _add_ffn_and_dropout(gpt)
 
-    masked = models.add_parser(bert.KIND, help="BERT", description=bert.__doc__)
-    masked.set_defaults(build=_build_bert)
+    masked = add(bert, "BERT")
     _add_shape(masked)
     _add_ffn_and_dropout(masked)
     _add_masking(masked)
 
-    model = models.add_parser(llama.KIND, help="Llama", description=llama.__doc__)
-    model.set_defaults(build=_build_llama)
+    model = add(llama, "Llama")
     _add_shape(model)
-    model.add_argument(
+    model.count(
         "--kv-heads",
-        type=whole_number,
-        metavar="N",
-        help="heads of keys and values; must divide --heads (default: --heads)",
+        "heads of keys and values; must divide --heads (default: --heads)",
     )
-    model.need(
-        "--ffn",
-        type=whole_number,
-        metavar="N",
-        help="width of the feed-forward part",
-    )
-    _add_rope_theta(model)
-    model.add_argument(
-        "--norm-eps",
-        type=_number,
-        default=1e-6,
-        metavar="X",
-        help="epsilon of the norms (default: %(default)s)",
-    )
+    model.need("--ffn", "width of the feed-forward part")
+    model.number("--rope-theta", 10000.0, ROPE_THETA)
+    model.number("--norm-eps", 1e-6, "epsilon of the norms (default: %(default)s)")
     head = model.add_mutually_exclusive_group()
     head.add_argument(
         "--untied",
@@ -139,98 +143,49 @@ def _parsers():
         "--tied", action="store_true", help="the token embedding is the output head"
     )
 
-    parallel = models.add_parser(phi.KIND, help="Phi", description=phi.__doc__)
-    parallel.set_defaults(build=_build_phi)
+    parallel = add(phi, "Phi")
     _add_shape(parallel)
-    _add_ffn(parallel)
-    parallel.add_argument(
-        "--rotary-dim",
-        type=whole_number,
-        metavar="N",
-        help="channels of a head that are rotated (default: half of them)",
+    parallel.count("--ffn", FFN)
+    parallel.count(
+        "--rotary-dim", "channels of a head that are rotated (default: half of them)"
     )
-    _add_rope_theta(parallel)
-    parallel.add_argument(
+    parallel.number("--rope-theta", 10000.0, ROPE_THETA)
+    parallel.count(
         "--norms",
-        type=whole_number,
-        default=1,
-        metavar="N",
-        help="norms of a layer: 1 for attention and feed-forward part together, or 2 "
+        "norms of a layer: 1 for attention and feed-forward part together, or 2 "
         "(default: %(default)s)",
+        default=1,
     )
 
-    gated = models.add_parser(
-        gated_encoder.KIND, help="an encoder with T5's layers", description=gated_encoder.__doc__
-    )
-    gated.set_defaults(build=_build_gated_encoder)
+    gated = add(gated_encoder, "an encoder with T5's layers")
     _add_shape(gated, heads="attention heads")
-    gated.add_argument(
-        "--head-dim",
-        type=whole_number,
-        metavar="N",
-        help="channels of a head (default: hidden / heads)",
-    )
-    gated.need(
-        "--ffn",
-        type=whole_number,
-        metavar="N",
-        help="width of the feed-forward part",
-    )
+    gated.count("--head-dim", "channels of a head (default: hidden / heads)")
+    gated.need("--ffn", "width of the feed-forward part")
     _add_masking(gated)
-    return parser, {
-        gpt2.KIND: gpt,
-        bert.KIND: masked,
-        llama.KIND: model,
-        phi.KIND: parallel,
-        gated_encoder.KIND: gated,
-    }
-
-
-def _add_rope_theta(model: _Parser) -> None:
-    model.add_argument(
-        "--rope-theta",
-        type=_number,
-        default=10000.0,
-        metavar="X",
-        help="base of the position embedding's angles (default: %(default)s)",
-    )
+    return parser, models.choices
 
 
 def _add_masking(model: _Parser) -> None:
     """What every model of masked tokens has."""
-    model.add_argument(
+    model.count(
         "--mask-token",
-        type=whole_number,
-        metavar="N",
-        help="what stands for a hidden token (default: the vocabulary's last)",
+        "what stands for a hidden token (default: the vocabulary's last)",
     )
-    model.add_argument(
+    model.count(
         "--pad-token",
-        type=whole_number,
+        "what fills the end of a shorter sequence (default: %(default)s)",
         default=0,
-        metavar="N",
-        help="what fills the end of a shorter sequence (default: %(default)s)",
-    )
-
-
-def _add_ffn(model: _Parser) -> None:
-    model.add_argument(
-        "--ffn",
-        type=whole_number,
-        metavar="N",
-        help="width of the feed-forward part (default: 4 * hidden)",
     )
 
 
 def _add_ffn_and_dropout(model: _Parser) -> None:
-    _add_ffn(model)
-    model.add_argument(
+    model.count("--ffn", FFN)
+    model.number(
         "--dropout",
-        type=_number,
-        default=0.0,
-        metavar="P",
-        help="probability with which training drops an element of the embeddings "
+        0.0,
+        "probability with which training drops an element of the embeddings "
         "and of each layer's two contributions (default: %(default)s)",
+        metavar="P",
     )
 
 
@@ -238,28 +193,21 @@ def _add_shape(
     model: _Parser, heads: str = "attention heads; must divide --hidden"
 ) -> None:
     """What every model has."""
-    for flag, meaning in [
-        ("--layers", "transformer layers"),
-        ("--hidden", "width of the residual stream"),
-        ("--heads", heads),
-        ("--seq", "tokens in a sequence"),
-        ("--vocab", "size of the vocabulary"),
-        ("--batch", "sequences in the global batch"),
-    ]:
-        model.need(flag, type=whole_number, metavar="N", help=meaning)
-    model.add_argument(
+    model.need("--layers", "transformer layers")
+    model.need("--hidden", "width of the residual stream")
+    model.need("--heads", heads)
+    model.need("--seq", "tokens in a sequence")
+    model.need("--vocab", "size of the vocabulary")
+    model.need("--batch", "sequences in the global batch")
+    model.count(
         "--chunk",
-        type=whole_number,
+        "tokens whose logits exist at one time (default: %(default)s)",
         default=512,
-        metavar="N",
-        help="tokens whose logits exist at one time (default: %(default)s)",
     )
-    model.add_argument(
+    model.number(
         "--init-std",
-        type=_number,
-        default=0.02,
-        metavar="X",
-        help="standard deviation of the initial weights (default: %(default)s)",
+        0.02,
+        "standard deviation of the initial weights (default: %(default)s)",
     )
     model.add_argument(
         "-o",
@@ -270,76 +218,23 @@ def _add_shape(
     )
 
 
-def _common(options: argparse.Namespace) -> Dict[str, Any]:
-    """The members of every model's Config."""
-    return dict(
-        layers=options.layers,
-        hidden=options.hidden,
-        heads=options.heads,
-        sequence=options.seq,
-        vocabulary=options.vocab,
-        batch=options.batch,
-        ffn=options.ffn,
-        chunk=options.chunk,
-        init_std=options.init_std,
-    )
-
-
-def _build_gpt2(options: argparse.Namespace) -> LossFunction:
-    return gpt2.build(gpt2.Config(**_common(options), dropout=options.dropout))
-
-
-def _build_bert(options: argparse.Namespace) -> LossFunction:
-    return bert.build(
-        bert.Config(
-            **_common(options),
-            dropout=options.dropout,
-            mask_token=options.mask_token,
-            pad_token=options.pad_token,
-        )
-    )
-
-
-def _build_llama(options: argparse.Namespace) -> LossFunction:
-    kv_heads = options.heads if options.kv_heads is None else options.kv_heads
-    return llama.build(
-        llama.Config(
-            **_common(options),
-            kv_heads=kv_heads,
-            rope_theta=options.rope_theta,
-            epsilon=options.norm_eps,
-            tied=options.tied,
-        )
-    )
-
-
-def _build_phi(options: argparse.Namespace) -> LossFunction:
-    return phi.build(
-        phi.Config(
-            **_common(options),
-            rotary_dim=options.rotary_dim,
-            rope_theta=options.rope_theta,
-            norms=options.norms,
-        )
-    )
-
-
-def _build_gated_encoder(options: argparse.Namespace) -> LossFunction:
-    return gated_encoder.build(
-        gated_encoder.Config(
-            **_common(options),
-            head_dim=options.head_dim,
-            mask_token=options.mask_token,
-            pad_token=options.pad_token,
-        )
-    )
+def _build(options: argparse.Namespace) -> LossFunction:
+    """Each member of the model's Config is the option of its name."""
+    module = options.module
+    members = {
+        name: getattr(options, _flag(name)[2:].replace("-", "_"))
+        for name in module.Config._fields
+    }
+    if module is llama and members["kv_heads"] is None:
+        members["kv_heads"] = members["heads"]
+    return module.build(module.Config(**members))
 
 
 def program(given: List[str]) -> Tuple[str, str]:
     """What a command line asks for: where to write, and the text. Raises Mistake."""
     options = _parse(given)
     try:
-        return options.output, options.build(options).text()
+        return options.output, _build(options).text()
     except ConfigError as error:
         raise Mistake(error.naming(_flag)) from None
 

@@ -19,7 +19,7 @@ from optimus.models.checks import (
     check_masking,
     check_positive,
 )
-from optimus.models.parts import Dims, begin, biased_linear, layer_norm
+from optimus.models.parts import Dims, Parts, begin
 
 KIND = "bert"
 EPSILON = 1e-12
@@ -89,6 +89,7 @@ def build(config: Config) -> LossFunction:
             Init.normal(c.init_std),
         )
 
+    parts = Parts(model, c, EPSILON)
     words = table("word", c.vocabulary, "vocabulary")
     positions = table("position", c.sequence, "sequence")
     types = table("token_type", TOKEN_TYPES, "token_types")
@@ -97,46 +98,35 @@ def build(config: Config) -> LossFunction:
         x = model.embedding("words", words, tokens, pad=c.pad_token)
         x = model.add("positioned", x, positions)
         x = model.add("typed", x, model.row("type", types, 0))
-        x = _norm(model, c, "LayerNorm", x)
+        x = parts.layer_norm("LayerNorm", x)
         x = model.dropout("dropped", x, c.dropout)
     for layer in range(c.layers):
         with model.scope("bert.encoder.layer.%d" % layer):
-            block = _Block(model, c)
+            block = _Block(model, parts, c)
             x = block.feed_forward(block.self_attention(x, lengths))
     with model.scope("cls.predictions"):
-        _head(model, c, x, words, targets)
+        _head(model, parts, c, x, words, targets)
     return model
 
 
 def _head(
-    model: LossFunction, c: Config, x: Value, words: Value, targets: Value
+    model: LossFunction, parts: Parts, c: Config, x: Value, words: Value, targets: Value
 ) -> None:
     bias = model.parameter("bias", (c.vocabulary,), ("vocabulary",), ZEROS)
     hidden = [("hidden", c.hidden)]
     with model.scope("transform"):
         # Square, so that the activation moves as little as the residual stream's.
-        x = _linear(model, c, "dense", x, hidden, hidden)
+        x = parts.biased_linear("dense", x, hidden, hidden)
         x = model.gelu("gelu", x, exact=True)
-        x = _norm(model, c, "LayerNorm", x)
+        x = parts.layer_norm("LayerNorm", x)
     model.head_loss(x, words, targets, c.chunk, bias)
-
-
-def _norm(model: LossFunction, c: Config, name: str, x: Value) -> Value:
-    return layer_norm(model, name, x, c.hidden, EPSILON)
-
-
-def _linear(
-    model: LossFunction, c: Config, name: str, x: Value, outs: Dims, ins: Dims
-) -> Value:
-    return biased_linear(model, name, x, outs, ins, c.init_std)
 
 
 class _Block:
     """One transformer layer, its norms after the sums, in a scope of its own."""
 
-    def __init__(self, model: LossFunction, config: Config):
-        self._model = model
-        self._config = config
+    def __init__(self, model: LossFunction, parts: Parts, config: Config):
+        self._model, self._parts, self._config = model, parts, config
         self._hidden = [("hidden", config.hidden)]
 
     def self_attention(self, x: Value, lengths: Value) -> Value:
@@ -144,18 +134,18 @@ class _Block:
         heads = [("heads", c.heads), ("head_dim", c.hidden // c.heads)]
         with model.scope("attention"):
             with model.scope("self"):
-                parts = [
-                    _linear(model, c, part, x, heads, self._hidden)
+                qkv = [
+                    self._parts.biased_linear(part, x, heads, self._hidden)
                     for part in ("query", "key", "value")
                 ]
-                y = model.attention("heads", parts, False, lengths)
+                y = model.attention("heads", qkv, False, lengths)
             return self._output(y, x, heads)
 
     def feed_forward(self, x: Value) -> Value:
         c, model = self._config, self._model
         ffn = [("ffn", c.ffn_width)]
         with model.scope("intermediate"):
-            y = _linear(model, c, "dense", x, ffn, self._hidden)
+            y = self._parts.biased_linear("dense", x, ffn, self._hidden)
             y = model.gelu("gelu", y, exact=True)
         return self._output(y, x, ffn)
 
@@ -163,7 +153,7 @@ class _Block:
         """Into the residual stream."""
         model, c = self._model, self._config
         with model.scope("output"):
-            y = _linear(model, c, "dense", y, self._hidden, ins)
+            y = self._parts.biased_linear("dense", y, self._hidden, ins)
             y = model.dropout("dropped", y, c.dropout)
             y = model.add("sum", y, residual)
-            return _norm(model, c, "LayerNorm", y)
+            return self._parts.layer_norm("LayerNorm", y)

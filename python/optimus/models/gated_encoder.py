@@ -23,7 +23,7 @@ from optimus.models.checks import (
     check_masking,
     check_positive,
 )
-from optimus.models.parts import Dims, begin, linear, rms_norm, weight
+from optimus.models.parts import Parts, begin
 
 KIND = "gated-encoder"
 EPSILON = 1e-6
@@ -89,8 +89,10 @@ def build(config: Config) -> LossFunction:
     )
     lengths = model.lengths("lengths", tokens, targets, c.pad_token)
 
+    parts = Parts(model, c, EPSILON)
+
     def table(name: str, rows: int, dim: str) -> Value:
-        return weight(model, name, [(dim, rows)], [("hidden", c.hidden)], c.init_std)
+        return parts.weight(name, [(dim, rows)], [("hidden", c.hidden)])
 
     words = table("tokens", c.vocabulary, "vocabulary")
     positions = table("positions", c.sequence, "sequence")
@@ -100,39 +102,31 @@ def build(config: Config) -> LossFunction:
     x = model.add("in_segment", x, model.row("segment", segments, 0))
     for layer in range(c.layers):
         with model.scope("layers.%d" % layer):
-            x = _self_attention(model, c, x, lengths)
-            x = _feed_forward(model, c, x)
-    x = _norm(model, c, "norm", x)
+            x = _self_attention(model, parts, c, x, lengths)
+            x = _feed_forward(model, parts, c, x)
+    x = parts.rms_norm("norm", x)
     model.head_loss(x, table("head", c.vocabulary, "vocabulary"), targets, c.chunk)
     return model
 
 
-def _self_attention(model: LossFunction, c: Config, x: Value, lengths: Value) -> Value:
-    y = _norm(model, c, "attention_norm", x)
+def _self_attention(
+    model: LossFunction, parts: Parts, c: Config, x: Value, lengths: Value
+) -> Value:
+    y = parts.rms_norm("attention_norm", x)
     heads = [("heads", c.heads), ("head_dim", c.head_width)]
     hidden = [("hidden", c.hidden)]
     with model.scope("attention"):
-        parts = [_linear(model, c, part, y, heads, hidden) for part in "qkv"]
-        y = model.attention("heads", parts, False, lengths)
-        y = _linear(model, c, "o", y, hidden, heads)
+        qkv = [parts.linear(part, y, heads, hidden) for part in "qkv"]
+        y = model.attention("heads", qkv, False, lengths)
+        y = parts.linear("o", y, hidden, heads)
     return model.add("attention_sum", y, x)
 
 
-def _feed_forward(model: LossFunction, c: Config, x: Value) -> Value:
-    y = _norm(model, c, "feed_forward_norm", x)
+def _feed_forward(model: LossFunction, parts: Parts, c: Config, x: Value) -> Value:
+    y = parts.rms_norm("feed_forward_norm", x)
     ffn, hidden = [("ffn", c.ffn)], [("hidden", c.hidden)]
     with model.scope("feed_forward"):
-        gate = model.gelu("gelu", _linear(model, c, "gate", y, ffn, hidden))
-        y = model.mul("gated", gate, _linear(model, c, "up", y, ffn, hidden))
-        y = _linear(model, c, "down", y, hidden, ffn)
+        gate = model.gelu("gelu", parts.linear("gate", y, ffn, hidden))
+        y = model.mul("gated", gate, parts.linear("up", y, ffn, hidden))
+        y = parts.linear("down", y, hidden, ffn)
     return model.add("feed_forward_sum", y, x)
-
-
-def _norm(model: LossFunction, c: Config, name: str, x: Value) -> Value:
-    return rms_norm(model, name, x, c.hidden, EPSILON)
-
-
-def _linear(
-    model: LossFunction, c: Config, name: str, x: Value, outs: Dims, ins: Dims
-) -> Value:
-    return linear(model, name, x, outs, ins, c.init_std)

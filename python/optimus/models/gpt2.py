@@ -17,7 +17,7 @@ from optimus.models.checks import (
     check_heads,
     check_positive,
 )
-from optimus.models.parts import begin, layer_norm
+from optimus.models.parts import Parts, begin
 
 KIND = "gpt2"
 EPSILON = 1e-5
@@ -60,6 +60,7 @@ def build(config: Config) -> LossFunction:
     config.check()
     c = config
     model, tokens, targets = begin(KIND, c, ffn=c.ffn_width)
+    parts = Parts(model, c, EPSILON)
     normal = Init.normal(c.init_std)
     wte = model.parameter(
         "wte.weight",
@@ -78,9 +79,9 @@ def build(config: Config) -> LossFunction:
     x = model.dropout("embedded_dropped", x, c.dropout)
     for layer in range(c.layers):
         with model.scope("h.%d" % layer):
-            block = _Block(model, c)
+            block = _Block(model, parts, c)
             x = block.feed_forward(block.self_attention(x))
-    x = layer_norm(model, "ln_f", x, c.hidden, EPSILON)
+    x = parts.layer_norm("ln_f", x)
     model.head_loss(x, wte, targets, c.chunk)
     return model
 
@@ -88,16 +89,15 @@ def build(config: Config) -> LossFunction:
 class _Block:
     """One transformer layer, in a scope of its own."""
 
-    def __init__(self, model: LossFunction, config: Config):
-        self._model = model
-        self._config = config
+    def __init__(self, model: LossFunction, parts: Parts, config: Config):
+        self._model, self._parts, self._config = model, parts, config
         self._normal = Init.normal(config.init_std)
         # GPT-2 initialises the weights into the residual stream smaller, so that its
         # variance does not grow with the 2 * layers terms added to it.
         self._scaled = Init.normal(config.init_std / math.sqrt(2 * config.layers))
 
     def self_attention(self, x: Value) -> Value:
-        y = self._norm("ln_1", x)
+        y = self._parts.layer_norm("ln_1", x)
         with self._model.scope("attn"):
             return self._attention(y, x)
 
@@ -134,7 +134,7 @@ class _Block:
         return self._into_residual("out", y, bias, residual)
 
     def feed_forward(self, x: Value) -> Value:
-        y = self._norm("ln_2", x)
+        y = self._parts.layer_norm("ln_2", x)
         with self._model.scope("mlp"):
             return self._mlp(y, x)
 
@@ -164,9 +164,6 @@ class _Block:
         bias = self._hidden_vector("c_proj.bias")
         y = model.matmul("down_product", y, weight)
         return self._into_residual("down", y, bias, residual)
-
-    def _norm(self, name: str, x: Value) -> Value:
-        return layer_norm(self._model, name, x, self._config.hidden, EPSILON)
 
     def _hidden_vector(self, name: str) -> Value:
         shape = (self._config.hidden,)

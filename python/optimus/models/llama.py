@@ -17,7 +17,7 @@ from typing import NamedTuple
 from optimus.ir import Init, LossFunction, Value
 from optimus.models import ConfigError
 from optimus.models.checks import check_extents, check_heads, check_positive
-from optimus.models.parts import Dims, begin, linear, rms_norm
+from optimus.models.parts import Parts, begin
 
 KIND = "llama"
 
@@ -88,13 +88,14 @@ def build(config: Config) -> LossFunction:
         norm_eps=float(c.epsilon),
         tied=c.tied,
     )
+    parts = Parts(model, c, c.epsilon)
     table = _table(model, c, "model.embed_tokens.weight")
     x = model.embedding("embedded", table, tokens)
     for layer in range(c.layers):
         with model.scope("model.layers.%d" % layer):
-            block = _Block(model, c)
-            x = block.feed_forward(block.self_attention(x))
-    x = rms_norm(model, "model.norm", x, c.hidden, c.epsilon)
+            x = _self_attention(model, parts, c, x)
+            x = _feed_forward(model, parts, c, x)
+    x = parts.rms_norm("model.norm", x)
     if not c.tied:
         table = _table(model, c, "lm_head.weight")
     model.head_loss(x, table, targets, c.chunk)
@@ -107,49 +108,29 @@ def _table(model: LossFunction, c: Config, name: str) -> Value:
     return model.parameter(name, shape, dims, Init.normal(c.init_std))
 
 
-class _Block:
-    """One transformer layer, in a scope of its own."""
-
-    def __init__(self, model: LossFunction, config: Config):
-        self._model = model
-        self._config = config
-
-    def self_attention(self, x: Value) -> Value:
-        y = self._norm("input_layernorm", x)
-        with self._model.scope("self_attn"):
-            return self._attention(y, x)
-
-    def _attention(self, y: Value, residual: Value) -> Value:
-        c, model = self._config, self._model
-        # Heads of keys and values come first, since they are sharded: heads of queries
-        # lie in the published order, group by group.
-        groups, queries = ("kv_heads", c.kv_heads), ("queries", c.group)
-        channels, hidden = ("head_dim", c.head_dim), ("hidden", c.hidden)
-        q = self._linear("q_proj", y, [groups, queries, channels], [hidden])
-        k = self._linear("k_proj", y, [groups, channels], [hidden])
-        v = self._linear("v_proj", y, [groups, channels], [hidden])
+def _self_attention(model: LossFunction, parts: Parts, c: Config, x: Value) -> Value:
+    y = parts.rms_norm("input_layernorm", x)
+    # Heads of keys and values come first, since they are sharded: heads of queries
+    # lie in the published order, group by group.
+    groups, queries = ("kv_heads", c.kv_heads), ("queries", c.group)
+    channels, hidden = ("head_dim", c.head_dim), ("hidden", c.hidden)
+    with model.scope("self_attn"):
+        q = parts.linear("q_proj", y, [groups, queries, channels], [hidden])
+        k = parts.linear("k_proj", y, [groups, channels], [hidden])
+        v = parts.linear("v_proj", y, [groups, channels], [hidden])
         q = model.rotary("q_rotated", q, c.rope_theta)
         k = model.rotary("k_rotated", k, c.rope_theta)
         y = model.attention("heads", [q, k, v], causal=True)
-        y = self._linear("o_proj", y, [hidden], [groups, queries, channels])
-        return model.add("sum", y, residual)
+        y = parts.linear("o_proj", y, [hidden], [groups, queries, channels])
+        return model.add("sum", y, x)
 
-    def feed_forward(self, x: Value) -> Value:
-        y = self._norm("post_attention_layernorm", x)
-        with self._model.scope("mlp"):
-            return self._mlp(y, x)
 
-    def _mlp(self, y: Value, residual: Value) -> Value:
-        c, model = self._config, self._model
-        ffn, hidden = ("ffn", c.ffn), ("hidden", c.hidden)
-        gate = self._linear("gate_proj", y, [ffn], [hidden])
-        up = self._linear("up_proj", y, [ffn], [hidden])
+def _feed_forward(model: LossFunction, parts: Parts, c: Config, x: Value) -> Value:
+    y = parts.rms_norm("post_attention_layernorm", x)
+    ffn, hidden = [("ffn", c.ffn)], [("hidden", c.hidden)]
+    with model.scope("mlp"):
+        gate = parts.linear("gate_proj", y, ffn, hidden)
+        up = parts.linear("up_proj", y, ffn, hidden)
         y = model.swiglu("gated", gate, up)
-        y = self._linear("down_proj", y, [hidden], [ffn])
-        return model.add("sum", y, residual)
-
-    def _norm(self, name: str, x: Value) -> Value:
-        return rms_norm(self._model, name, x, self._config.hidden, self._config.epsilon)
-
-    def _linear(self, name: str, x: Value, outs: Dims, ins: Dims) -> Value:
-        return linear(self._model, name, x, outs, ins, self._config.init_std)
+        y = parts.linear("down_proj", y, hidden, ffn)
+        return model.add("sum", y, x)

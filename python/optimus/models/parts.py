@@ -28,56 +28,57 @@ def begin(kind: str, config: Any, **more: Any) -> Tuple[LossFunction, Value, Val
     return model, tokens, model.input("targets", shape, dims)
 
 
-def layer_norm(
-    model: LossFunction, name: str, x: Value, hidden: int, epsilon: float
-) -> Value:
-    gain = model.parameter(name + ".weight", (hidden,), ("hidden",), ONES)
-    bias = model.parameter(name + ".bias", (hidden,), ("hidden",), ZEROS)
-    return model.layer_norm(name, x, gain, bias, epsilon)
+class Parts:
+    """Norms and linears of one model: all norms have `epsilon`, and all weights the
+    config's deviation."""
 
+    def __init__(self, model: LossFunction, config: Any, epsilon: float):
+        self._model, self._hidden, self._epsilon = model, config.hidden, epsilon
+        self._init = Init.normal(config.init_std)
 
-def rms_norm(
-    model: LossFunction, name: str, x: Value, hidden: int, epsilon: float
-) -> Value:
-    gain = model.parameter(name + ".weight", (hidden,), ("hidden",), ONES)
-    return model.rms_norm(name, x, gain, epsilon)
+    def _vector(self, name: str, init: Init) -> Value:
+        return self._model.parameter(name, (self._hidden,), ("hidden",), init)
 
+    def layer_norm(self, name: str, x: Value) -> Value:
+        gain = self._vector(name + ".weight", ONES)
+        bias = self._vector(name + ".bias", ZEROS)
+        return self._model.layer_norm(name, x, gain, bias, self._epsilon)
 
-def weight(
-    model: LossFunction, name: str, outs: Dims, ins: Dims, init_std: float
-) -> Value:
-    """`name`.weight [outs…, ins…], published as [out, in]."""
-    names, shape = zip(*outs, *ins)
-    init = Init.normal(init_std)
-    published = (_extent(outs), _extent(ins))
-    return model.parameter(name + ".weight", shape, names, init, hf_shape=published)
+    def rms_norm(self, name: str, x: Value) -> Value:
+        gain = self._vector(name + ".weight", ONES)
+        return self._model.rms_norm(name, x, gain, self._epsilon)
 
+    def weight(self, name: str, outs: Dims, ins: Dims) -> Value:
+        """`name`.weight [outs…, ins…], published as [out, in]."""
+        names, shape = zip(*outs, *ins)
+        published = (_extent(outs), _extent(ins))
+        return self._model.parameter(
+            name + ".weight", shape, names, self._init, hf_shape=published
+        )
 
-def linear(
-    model: LossFunction, name: str, x: Value, outs: Dims, ins: Dims, init_std: float
-) -> Value:
-    """x times the transpose of a weight [outs…, ins…]."""
-    factor = weight(model, name, outs, ins, init_std)
-    return model.matmul(name, x, factor, len(ins), transpose_b=True)
+    def linear(self, name: str, x: Value, outs: Dims, ins: Dims) -> Value:
+        """x times the transpose of a weight [outs…, ins…]."""
+        factor = self.weight(name, outs, ins)
+        return self._model.matmul(name, x, factor, len(ins), transpose_b=True)
 
+    def product_and_bias(
+        self, name: str, x: Value, outs: Dims, ins: Dims
+    ) -> Tuple[Value, Value]:
+        """x times the transpose of a weight [outs…, ins…]; and the bias [outs…]."""
+        factor = self.weight(name, outs, ins)
+        names, shape = zip(*outs)
+        published = (_extent(outs),)
+        bias = self._model.parameter(
+            name + ".bias", shape, names, ZEROS, hf_shape=published
+        )
+        product = self._model.matmul(
+            name + "_product", x, factor, len(ins), transpose_b=True
+        )
+        return product, bias
 
-def product_and_bias(
-    model: LossFunction, name: str, x: Value, outs: Dims, ins: Dims, init_std: float
-) -> Tuple[Value, Value]:
-    """x times the transpose of a weight [outs…, ins…]; and the bias [outs…]."""
-    factor = weight(model, name, outs, ins, init_std)
-    names, shape = zip(*outs)
-    published = (_extent(outs),)
-    bias = model.parameter(name + ".bias", shape, names, ZEROS, hf_shape=published)
-    product = model.matmul(name + "_product", x, factor, len(ins), transpose_b=True)
-    return product, bias
-
-
-def biased_linear(
-    model: LossFunction, name: str, x: Value, outs: Dims, ins: Dims, init_std: float
-) -> Value:
-    """x times the transpose of a weight [outs…, ins…], plus a bias [outs…]."""
-    return model.add(name, *product_and_bias(model, name, x, outs, ins, init_std))
+    def biased_linear(self, name: str, x: Value, outs: Dims, ins: Dims) -> Value:
+        """x times the transpose of a weight [outs…, ins…], plus a bias [outs…]."""
+        return self._model.add(name, *self.product_and_bias(name, x, outs, ins))
 
 
 def _extent(dims: Dims) -> int:

@@ -12,19 +12,12 @@ PhiForCausalLM. Of each head only the first channels are rotated. As in GPT-NeoX
 the two parts may have a norm each; that class then lacks the second.
 """
 
-from typing import NamedTuple, Optional, Tuple
+from typing import NamedTuple, Optional
 
 from optimus.ir import ZEROS, LossFunction, Value
 from optimus.models import ConfigError
 from optimus.models.checks import check_extents, check_heads, check_positive
-from optimus.models.parts import (
-    Dims,
-    begin,
-    biased_linear,
-    layer_norm,
-    product_and_bias,
-    weight,
-)
+from optimus.models.parts import Parts, begin
 
 KIND = "phi"
 EPSILON = 1e-5
@@ -92,58 +85,43 @@ def build(config: Config) -> LossFunction:
         rotary_dim=c.rotated,
         rope_theta=float(c.rope_theta),
     )
+    parts = Parts(model, c, EPSILON)
     hidden, words = [("hidden", c.hidden)], [("vocabulary", c.vocabulary)]
-    table = weight(model, "model.embed_tokens", words, hidden, c.init_std)
+    table = parts.weight("model.embed_tokens", words, hidden)
     x = model.embedding("embedded", table, tokens)
     for layer in range(c.layers):
         with model.scope("model.layers.%d" % layer):
-            x = _block(model, c, x)
-    x = _norm(model, c, "model.final_layernorm", x)
-    head = weight(model, "lm_head", words, hidden, c.init_std)
+            x = _block(model, parts, c, x)
+    x = parts.layer_norm("model.final_layernorm", x)
+    head = parts.weight("lm_head", words, hidden)
     bias = model.parameter("lm_head.bias", (c.vocabulary,), ("vocabulary",), ZEROS)
     model.head_loss(x, head, targets, c.chunk, bias)
     return model
 
 
-def _block(model: LossFunction, c: Config, x: Value) -> Value:
+def _block(model: LossFunction, parts: Parts, c: Config, x: Value) -> Value:
     """One transformer layer. The two products into the residual stream are added first,
     so that one reduction serves both if they are partial sums."""
-    to_attention = to_ffn = _norm(model, c, "input_layernorm", x)
+    to_attention = to_ffn = parts.layer_norm("input_layernorm", x)
     if c.norms == 2:
-        to_ffn = _norm(model, c, "post_attention_layernorm", x)
+        to_ffn = parts.layer_norm("post_attention_layernorm", x)
     hidden = ("hidden", c.hidden)
     heads = [("heads", c.heads), ("head_dim", c.head_dim)]
     with model.scope("self_attn"):
         q, k, v = (
-            _linear(model, c, part, to_attention, heads, [hidden])
+            parts.biased_linear(part, to_attention, heads, [hidden])
             for part in ("q_proj", "k_proj", "v_proj")
         )
         q = model.rotary("q_rotated", q, c.rope_theta, channels=c.rotated)
         k = model.rotary("k_rotated", k, c.rope_theta, channels=c.rotated)
         y = model.attention("heads", [q, k, v], causal=True)
-        attended, attention_bias = _product(model, c, "dense", y, [hidden], heads)
+        attended, attention_bias = parts.product_and_bias("dense", y, [hidden], heads)
     ffn = [("ffn", c.ffn_width)]
     with model.scope("mlp"):
-        y = _linear(model, c, "fc1", to_ffn, ffn, [hidden])
+        y = parts.biased_linear("fc1", to_ffn, ffn, [hidden])
         y = model.gelu("gelu", y)
-        fed, ffn_bias = _product(model, c, "fc2", y, [hidden], ffn)
+        fed, ffn_bias = parts.product_and_bias("fc2", y, [hidden], ffn)
     y = model.add("parts", attended, fed)
     y = model.add("attention_biased", y, attention_bias)
     y = model.add("biased", y, ffn_bias)
     return model.add("sum", y, x)
-
-
-def _norm(model: LossFunction, c: Config, name: str, x: Value) -> Value:
-    return layer_norm(model, name, x, c.hidden, EPSILON)
-
-
-def _linear(
-    model: LossFunction, c: Config, name: str, x: Value, outs: Dims, ins: Dims
-) -> Value:
-    return biased_linear(model, name, x, outs, ins, c.init_std)
-
-
-def _product(
-    model: LossFunction, c: Config, name: str, x: Value, outs: Dims, ins: Dims
-) -> Tuple[Value, Value]:
-    return product_and_bias(model, name, x, outs, ins, c.init_std)
