@@ -32,6 +32,85 @@ using optimus_support::StatusOr;
 
 static constexpr StringLiteral kAuto = "auto";
 
+ArrayRef<PhaseFlag> mlir::optimus::getPhaseFlags() {
+  static const PhaseFlag flags[] = {
+      {"serial", "FILE", &PhaseFlags::serial,
+       "With --compile-from partition or tune: the serial program, written by "
+       "--compile-to step, to prove the partition against"},
+      {"mesh", "AXES", &PhaseFlags::mesh,
+       "The mesh, as row:2,col:2 or data:2,row:2,col:2 (default: row:1,col:1)"},
+      {"strategy", "NAME", &PhaseFlags::strategy,
+       "serial, summa, summa-paper, megatron, megatron-sp or data (default: "
+       "summa, on one rank serial)",
+       "; auto chooses by predicted step time"},
+      {"no-pad", "", &PhaseFlags::noPad,
+       "Refuse dimensions that the mesh does not divide rather than pad them"},
+      {"move", "HOW", &PhaseFlags::move,
+       "How tensors move in distributed products: panels (the next one moves "
+       "while one is multiplied), whole (gathered before or scattered after), "
+       "or auto, as --tune-products"},
+      {"panels", "N", &PhaseFlags::panels,
+       "Move in so many panels, or the nearest fewer that a product can have"},
+      {"target", "NAME", &PhaseFlags::target,
+       "The device to compile for: cpu (default) or cuda"},
+      {"attention", "WHOSE", &PhaseFlags::attention,
+       "With --target cuda: attention by our kernels (ours, default) or by "
+       "cuDNN (cudnn: bf16 only)"},
+      {"deterministic", "", &PhaseFlags::deterministic,
+       "With --attention cudnn: its gradient adds in the same order always, "
+       "which takes longer and more workspace"},
+      {"mcpu", "NAME", &PhaseFlags::cpu,
+       "With --target cpu: the processor to compile for, of another "
+       "architecture as aarch64-linux-gnu:neoverse-n1 (default: this one)"},
+      {"machine-profile", "FILE", &PhaseFlags::machineProfile,
+       "Machine to predict times for: a file of optimus-run bench --gemm and "
+       "--comm, or a known one: a100, h100 or h200, or nodes of 2, 4 or 8 of "
+       "them, as h100x8 (default: a built-in profile, h100x8 with --target "
+       "cuda)"},
+      {"profile", "FILE", &PhaseFlags::profile,
+       "Plan by the measured times of a run of this program on this mesh: a "
+       "file of optimus-run train --profile"},
+      {"optimizer", "NAME", &PhaseFlags::optimizer, getOptimizerHelp()},
+      {"precision", "TYPE", &PhaseFlags::precision,
+       "f32; or bf16: activations, their gradients and factors of products, "
+       "while parameters, the optimizer's state, gradients of parameters, "
+       "statistics and losses stay f32 (default: f32)"},
+      {"reduce-precision", "TYPE", &PhaseFlags::reducePrecision,
+       "f32: ranks add up products in f32 and round once, which moves twice "
+       "the bytes of partial sums (default: as --precision)"},
+      {"accumulate", "", &PhaseFlags::accumulate,
+       "Add the functions of train --microbatches: accumulation of gradients, "
+       "and an update by their sum"},
+      {"schedule", "GOAL", &PhaseFlags::schedule,
+       "time: communicate while computing (default); memory: order commands so "
+       "that few bytes are alive; balanced: the least product of both; none: "
+       "wait for each collective where it starts"},
+      {"extra-workspace", "SIZE", &PhaseFlags::extraWorkspace,
+       "Extra peak memory allowed for overlap: a percentage, or bytes, as "
+       "64MiB (default: 10%)"},
+      {"recompute", "POLICY", &PhaseFlags::recompute,
+       "Values recomputed in the backward: none (default); attention: all but "
+       "products; layer: all but the activations between blocks; or ids of "
+       "values, as h.*.mlp.gelu:*,h.0.ln_1:0",
+       "; auto: the fastest of these within --memory-budget, the default where "
+       "nothing else fits; budget: values chosen one by one to fit it"},
+      {"offload", "WHAT", &PhaseFlags::offload,
+       "Values kept outside the device's memory between uses, copied behind "
+       "computation: state, or a part of it, as state=512MiB; parameters, "
+       "gradients, activations, or ids of values, as h.*.mlp.gelu:*, with "
+       "commas between them"},
+      {"offload-to", "SPACE", &PhaseFlags::offloadTo,
+       "Memory of offloaded values: file: a scratch file (default); host: the "
+       "host's memory (default with --target cuda)"},
+      {"offload-bandwidth", "RATES", &PhaseFlags::offloadBandwidth,
+       "Bytes a second read and written there, as 512MiB,1GiB (the default)"},
+      {"offload-window", "SIZE", &PhaseFlags::offloadWindow,
+       "Most bytes fetched ahead of their use, as 64MiB (default: those of the "
+       "largest command)"},
+  };
+  return flags;
+}
+
 namespace {
 /// Reads the flags of a user into the options of the phases.
 class Reader {

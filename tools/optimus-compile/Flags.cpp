@@ -10,7 +10,6 @@
 
 #include "CommandLine/Parser.h"
 
-#include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Tool/CommandLine.h"
 #include "optimus/Tool/MlirFlags.h"
 #include "optimus/Tool/Tool.h"
@@ -30,12 +29,28 @@ class Declaration {
 public:
   explicit Declaration(CLI::App &app) : app(app) {}
 
-  void operator()(const char *name, const char *value, std::string &text,
-                  const std::string &help) {
+  void operator()(const std::string &name, const std::string &value,
+                  std::string &text, const std::string &help) {
     app.add_option(name, text, help)->type_name(value);
   }
-  void operator()(const char *name, bool &flag, const char *help) {
+  void operator()(const std::string &name, bool &flag,
+                  const std::string &help) {
     app.add_flag(name, flag, help);
+  }
+  /// Flags of the phases, by their names.
+  void operator()(PhaseFlags &flags, ArrayRef<StringRef> names) {
+    for (StringRef name : names) {
+      const PhaseFlag &flag =
+          *llvm::find_if(getPhaseFlags(), [&](const PhaseFlag &each) {
+            return each.name == name;
+          });
+      const std::string dashed = ("--" + name).str(),
+                        help = (flag.help + flag.choiceHelp).str();
+      if (auto *text = std::get_if<std::string PhaseFlags::*>(&flag.member))
+        (*this)(dashed, flag.value.str(), flags.*(*text), help);
+      else
+        (*this)(dashed, flags.*std::get<bool PhaseFlags::*>(flag.member), help);
+    }
   }
 
 private:
@@ -57,105 +72,43 @@ static void addFiles(Declaration add, CompileFlags &flags) {
   add("--compile-from", "PHASE", flags.compileFrom,
       "Continue a program written by --compile-to or --dump-phases-to after "
       "this phase; its flags are recorded in it");
-  add("--serial", "FILE", flags.phases.serial,
-      "With --compile-from partition or tune: the serial program, written by "
-      "--compile-to step, to prove the partition against");
+  add(flags.phases, {"serial"});
   add("--dump-phases-to", "DIR", flags.dumpFolder,
       "Write the IR of every phase");
 }
 
 static void addLayout(Declaration add, CompileFlags &flags) {
-  add("--mesh", "AXES", flags.phases.mesh,
-      "The mesh, as row:2,col:2 or data:2,row:2,col:2 (default: row:1,col:1)");
-  add("--strategy", "NAME", flags.phases.strategy,
-      "serial, summa, summa-paper, megatron, megatron-sp or data (default: "
-      "summa, on one rank serial); auto chooses by predicted step time");
+  add(flags.phases, {"mesh", "strategy"});
   add("--ranks", "N", flags.ranks,
       "With --strategy auto: choose the mesh of so many ranks too, instead of "
       "--mesh");
   add("--memory-budget", "SIZE", flags.memoryBudget,
       "Most bytes of a rank, as 16GiB or 512MiB, or auto: the GPU of "
       "--machine-profile, else a rank's part of this machine or container");
-  add("--no-pad", flags.phases.noPad,
-      "Refuse dimensions that the mesh does not divide rather than pad them");
-  add("--move", "HOW", flags.phases.move,
-      "How tensors move in distributed products: panels (the next one moves "
-      "while one is multiplied), whole (gathered before or scattered after), "
-      "or auto, as --tune-products");
-  add("--panels", "N", flags.phases.panels,
-      "Move in so many panels, or the nearest fewer that a product can have");
+  add(flags.phases, {"no-pad", "move", "panels"});
 }
 
 static void addDevice(Declaration add, CompileFlags &flags) {
-  add("--target", "NAME", flags.phases.target,
-      "The device to compile for: cpu (default) or cuda");
+  add(flags.phases, {"target"});
   add("--gpu-arch", "NAMES", flags.gpuArchitectures,
       "With --target cuda: the architectures to make machine code for "
       "(default: sm_80,sm_90,sm_100); emulated: for this machine's processor, "
       "to try and test kernels on");
-  add("--attention", "WHOSE", flags.phases.attention,
-      "With --target cuda: attention by our kernels (ours, default) or by "
-      "cuDNN (cudnn: bf16 only)");
-  add("--deterministic", flags.phases.deterministic,
-      "With --attention cudnn: its gradient adds in the same order always, "
-      "which takes longer and more workspace");
+  add(flags.phases, {"attention", "deterministic"});
   add("--cubins-to", "DIR", flags.cubinFolder,
       "With --target cuda: write the kernels of each architecture, as "
       "sm_90.ptx and sm_90.cubin");
-  add("--mcpu", "NAME", flags.phases.cpu,
-      "With --target cpu: the processor to compile for, of another "
-      "architecture as aarch64-linux-gnu:neoverse-n1 (default: this one)");
-  add("--machine-profile", "FILE", flags.phases.machineProfile,
-      "Machine to predict times for: a file of optimus-run bench --gemm and "
-      "--comm, or a known one: a100, h100 or h200, or nodes of 2, 4 or 8 of "
-      "them, as h100x8 (default: a built-in profile, h100x8 with --target "
-      "cuda)");
-  add("--profile", "FILE", flags.phases.profile,
-      "Plan by the measured times of a run of this program on this mesh: a "
-      "file of optimus-run train --profile");
+  add(flags.phases, {"mcpu", "machine-profile", "profile"});
 }
 
 static void addStep(Declaration add, CompileFlags &flags) {
-  add("--optimizer", "NAME", flags.phases.optimizer, getOptimizerHelp().str());
-  add("--precision", "TYPE", flags.phases.precision,
-      "f32; or bf16: activations, their gradients and factors of products, "
-      "while parameters, the optimizer's state, gradients of parameters, "
-      "statistics and losses stay f32 (default: f32)");
-  add("--reduce-precision", "TYPE", flags.phases.reducePrecision,
-      "f32: ranks add up products in f32 and round once, which moves twice the "
-      "bytes of partial sums (default: as --precision)");
-  add("--accumulate", flags.phases.accumulate,
-      "Add the functions of train --microbatches: accumulation of gradients, "
-      "and an update by their sum");
-  add("--schedule", "GOAL", flags.phases.schedule,
-      "time: communicate while computing (default); memory: order commands so "
-      "that few bytes are alive; balanced: the least product of both; none: "
-      "wait for each collective where it starts");
-  add("--extra-workspace", "SIZE", flags.phases.extraWorkspace,
-      "Extra peak memory allowed for overlap: a percentage, or bytes, as 64MiB "
-      "(default: 10%)");
+  add(flags.phases, {"optimizer", "precision", "reduce-precision", "accumulate",
+                     "schedule", "extra-workspace"});
 }
 
 static void addMemory(Declaration add, CompileFlags &flags) {
-  add("--recompute", "POLICY", flags.phases.recompute,
-      "Values recomputed in the backward: none; attention: all but products; "
-      "layer: all but the activations between blocks; auto: the fastest of "
-      "these within --memory-budget (default: none, and auto where nothing "
-      "else fits); budget: values chosen one by one to fit it; or ids of "
-      "values, as h.*.mlp.gelu:*,h.0.ln_1:0");
-  add("--offload", "WHAT", flags.phases.offload,
-      "Values kept outside the device's memory between uses, copied behind "
-      "computation: state, or a part of it, as state=512MiB; parameters, "
-      "gradients, activations, or ids of values, as h.*.mlp.gelu:*, with "
-      "commas between them");
-  add("--offload-to", "SPACE", flags.phases.offloadTo,
-      "Memory of offloaded values: file: a scratch file (default); host: the "
-      "host's memory (default with --target cuda)");
-  add("--offload-bandwidth", "RATES", flags.phases.offloadBandwidth,
-      "Bytes a second read and written there, as 512MiB,1GiB (the default)");
-  add("--offload-window", "SIZE", flags.phases.offloadWindow,
-      "Most bytes fetched ahead of their use, as 64MiB (default: those of the "
-      "largest command)");
+  add(flags.phases, {"recompute", "offload", "offload-to", "offload-bandwidth",
+                     "offload-window"});
 }
 
 /// Takes the flags that LLVM has and we have not out of the arguments, with

@@ -14,6 +14,7 @@
 #include "optimus-support/Status.h"
 
 #include <optional>
+#include <variant>
 
 namespace mlir::optimus {
 
@@ -34,6 +35,19 @@ struct PhaseFlags {
   bool accumulate = false, noPad = false, deterministic = false;
   std::optional<bool> tuneProducts;
 };
+
+/// A flag as a command line declares it: optimus-compile and
+/// --optimus-pipeline have the same ones, and lists of layouts of their own.
+struct PhaseFlag {
+  StringRef name;
+  /// Of its value, in a help text; empty where it has none.
+  StringRef value;
+  std::variant<std::string PhaseFlags::*, bool PhaseFlags::*> member;
+  StringRef help;
+  /// What `mayChoose` adds to the help.
+  StringRef choiceHelp = "";
+};
+ArrayRef<PhaseFlag> getPhaseFlags();
 
 /// Reads them, each by itself and those that exclude each other. What is not
 /// given has the default of PhaseOptions; so has `recompute` if it is "auto".
