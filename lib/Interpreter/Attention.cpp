@@ -114,106 +114,99 @@ LogicalResult forEachHead(Op op, Frame &frame, const AttentionShape &shape,
   return success();
 }
 
-struct AttentionModel : LocalModel<AttentionModel, AttentionOp> {
-  static LogicalResult run(AttentionOp op, Frame &frame) {
-    Parts parts(op, frame);
-    Tensor &result = frame.result(op.getResult());
-    Tensor &lse = frame.result(op.getLse());
-    return forEachHead(op, frame, parts.shape, [&](Head head) {
-      for (int64_t row = 0; row < head.shape.sequence; ++row) {
-        std::vector<double> scores(head.getNumSeen(row));
-        for (size_t col = 0; col < scores.size(); ++col)
-          scores[col] = head.getScore(*parts.q, *parts.k, row, col);
-        double max = *std::max_element(scores.begin(), scores.end());
-        double sum = 0;
-        for (double score : scores)
-          sum += std::exp(score - max);
-        for (size_t col = 0; col < scores.size(); ++col)
-          for (int64_t i = 0; i < head.shape.headDim; ++i)
-            result[head.atOut(row) + i] +=
-                std::exp(scores[col] - max) / sum *
-                (*parts.v)[head.at(col, AttentionShape::V) + i];
-        lse[head.atLse(row)] = max + std::log(sum);
-      }
-    });
-  }
-};
+LogicalResult executeLocally(AttentionOp op, Frame &frame) {
+  Parts parts(op, frame);
+  Tensor &result = frame.result(op.getResult());
+  Tensor &lse = frame.result(op.getLse());
+  return forEachHead(op, frame, parts.shape, [&](Head head) {
+    for (int64_t row = 0; row < head.shape.sequence; ++row) {
+      std::vector<double> scores(head.getNumSeen(row));
+      for (size_t col = 0; col < scores.size(); ++col)
+        scores[col] = head.getScore(*parts.q, *parts.k, row, col);
+      double max = *std::max_element(scores.begin(), scores.end());
+      double sum = 0;
+      for (double score : scores)
+        sum += std::exp(score - max);
+      for (size_t col = 0; col < scores.size(); ++col)
+        for (int64_t i = 0; i < head.shape.headDim; ++i)
+          result[head.atOut(row) + i] +=
+              std::exp(scores[col] - max) / sum *
+              (*parts.v)[head.at(col, AttentionShape::V) + i];
+      lse[head.atLse(row)] = max + std::log(sum);
+    }
+  });
+}
 
-struct AttentionGradModel : LocalModel<AttentionGradModel, AttentionGradOp> {
-  static LogicalResult run(AttentionGradOp op, Frame &frame) {
-    Parts parts(op, frame);
-    const Tensor &dout = frame.get(op.getDout());
-    const Tensor &out = frame.get(op.getOut());
-    const Tensor &lse = frame.get(op.getLse());
-    auto getGradient = [&](AttentionShape::Part part) -> Tensor & {
-      return frame.result(op.getDinputs()[parts.shape.getOperand(part)]);
-    };
-    Tensor &dq = getGradient(AttentionShape::Q);
-    Tensor &dk = getGradient(AttentionShape::K);
-    Tensor &dv = getGradient(AttentionShape::V);
-    return forEachHead(op, frame, parts.shape, [&](Head head) {
-      int64_t dim = head.shape.headDim;
-      for (int64_t row = 0; row < head.shape.sequence; ++row) {
-        int64_t outRow = head.atOut(row), q = head.at(row, AttentionShape::Q);
-        // Σ over columns of p·dp, which is dout·out.
-        double mean = 0;
+LogicalResult executeLocally(AttentionGradOp op, Frame &frame) {
+  Parts parts(op, frame);
+  const Tensor &dout = frame.get(op.getDout());
+  const Tensor &out = frame.get(op.getOut());
+  const Tensor &lse = frame.get(op.getLse());
+  auto getGradient = [&](AttentionShape::Part part) -> Tensor & {
+    return frame.result(op.getDinputs()[parts.shape.getOperand(part)]);
+  };
+  Tensor &dq = getGradient(AttentionShape::Q);
+  Tensor &dk = getGradient(AttentionShape::K);
+  Tensor &dv = getGradient(AttentionShape::V);
+  return forEachHead(op, frame, parts.shape, [&](Head head) {
+    int64_t dim = head.shape.headDim;
+    for (int64_t row = 0; row < head.shape.sequence; ++row) {
+      int64_t outRow = head.atOut(row), q = head.at(row, AttentionShape::Q);
+      // Σ over columns of p·dp, which is dout·out.
+      double mean = 0;
+      for (int64_t i = 0; i < dim; ++i)
+        mean += dout[outRow + i] * out[outRow + i];
+      for (int64_t col = 0; col < head.getNumSeen(row); ++col) {
+        int64_t k = head.at(col, AttentionShape::K);
+        int64_t v = head.at(col, AttentionShape::V);
+        double p = std::exp(head.getScore(*parts.q, *parts.k, row, col) -
+                            lse[head.atLse(row)]);
+        double dp = 0;
         for (int64_t i = 0; i < dim; ++i)
-          mean += dout[outRow + i] * out[outRow + i];
-        for (int64_t col = 0; col < head.getNumSeen(row); ++col) {
-          int64_t k = head.at(col, AttentionShape::K);
-          int64_t v = head.at(col, AttentionShape::V);
-          double p = std::exp(head.getScore(*parts.q, *parts.k, row, col) -
-                              lse[head.atLse(row)]);
-          double dp = 0;
-          for (int64_t i = 0; i < dim; ++i)
-            dp += dout[outRow + i] * (*parts.v)[v + i];
-          double dscore = p * (dp - mean) * head.scale;
-          for (int64_t i = 0; i < dim; ++i) {
-            dq[q + i] += dscore * (*parts.k)[k + i];
-            dk[k + i] += dscore * (*parts.q)[q + i];
-            dv[v + i] += p * dout[outRow + i];
-          }
+          dp += dout[outRow + i] * (*parts.v)[v + i];
+        double dscore = p * (dp - mean) * head.scale;
+        for (int64_t i = 0; i < dim; ++i) {
+          dq[q + i] += dscore * (*parts.k)[k + i];
+          dk[k + i] += dscore * (*parts.q)[q + i];
+          dv[v + i] += p * dout[outRow + i];
         }
       }
-    });
-  }
-};
+    }
+  });
+}
 
-struct RotaryModel : LocalModel<RotaryModel, RotaryOp> {
-  static LogicalResult run(RotaryOp op, Frame &frame) {
-    const Tensor &x = frame.get(op.getX());
-    Tensor &result = frame.result(op.getResult());
-    int64_t sequence = x.shape[1], dim = x.shape.back();
-    // Positions beyond the sequence do no harm; pairs would be others.
-    if (frame.getLastExtent(op.getX()).real != dim)
-      return frame.emitError()
-             << "expected the last dimension of x without padding";
-    int64_t rowsAtPosition = x.getNumRows() / (x.shape[0] * sequence);
-    int64_t channels = op.getChannels().value_or(dim), heads = rowsAtPosition;
-    if (std::optional<int64_t> parts = op.getParts())
-      heads = heads / x.shape[2] * *parts;
-    double theta = op.getTheta().convertToDouble();
-    for (int64_t element = 0; element < x.getNumElements(); ++element)
-      result[element] = x[element];
-    for (int64_t row = 0; row < x.getNumRows(); ++row)
-      for (int64_t i = 0; i < channels / 2 && row % rowsAtPosition < heads;
-           ++i) {
-        int64_t position = row / rowsAtPosition % sequence;
-        double angle = position * std::pow(theta, -2.0 * i / channels);
-        if (op.getInverse())
-          angle = -angle;
-        int64_t low = row * dim + i, high = low + channels / 2;
-        result[low] = std::cos(angle) * x[low] - std::sin(angle) * x[high];
-        result[high] = std::cos(angle) * x[high] + std::sin(angle) * x[low];
-      }
-    return success();
-  }
-};
+LogicalResult executeLocally(RotaryOp op, Frame &frame) {
+  const Tensor &x = frame.get(op.getX());
+  Tensor &result = frame.result(op.getResult());
+  int64_t sequence = x.shape[1], dim = x.shape.back();
+  // Positions beyond the sequence do no harm; pairs would be others.
+  if (frame.getLastExtent(op.getX()).real != dim)
+    return frame.emitError()
+           << "expected the last dimension of x without padding";
+  int64_t rowsAtPosition = x.getNumRows() / (x.shape[0] * sequence);
+  int64_t channels = op.getChannels().value_or(dim), heads = rowsAtPosition;
+  if (std::optional<int64_t> parts = op.getParts())
+    heads = heads / x.shape[2] * *parts;
+  double theta = op.getTheta().convertToDouble();
+  for (int64_t element = 0; element < x.getNumElements(); ++element)
+    result[element] = x[element];
+  for (int64_t row = 0; row < x.getNumRows(); ++row)
+    for (int64_t i = 0; i < channels / 2 && row % rowsAtPosition < heads; ++i) {
+      int64_t position = row / rowsAtPosition % sequence;
+      double angle = position * std::pow(theta, -2.0 * i / channels);
+      if (op.getInverse())
+        angle = -angle;
+      int64_t low = row * dim + i, high = low + channels / 2;
+      result[low] = std::cos(angle) * x[low] - std::sin(angle) * x[high];
+      result[high] = std::cos(angle) * x[high] + std::sin(angle) * x[low];
+    }
+  return success();
+}
 
 } // namespace
 
 void mlir::optimus::attachAttention(MLIRContext &context) {
-  AttentionOp::attachInterface<AttentionModel>(context);
-  AttentionGradOp::attachInterface<AttentionGradModel>(context);
-  RotaryOp::attachInterface<RotaryModel>(context);
+  LocalModel<AttentionOp, executeLocally>::attach(context);
+  LocalModel<AttentionGradOp, executeLocally>::attach(context);
+  LocalModel<RotaryOp, executeLocally>::attach(context);
 }

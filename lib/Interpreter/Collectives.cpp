@@ -56,87 +56,62 @@ SmallVector<Tensor> makeResults(Value result, const Ranks &ranks) {
 }
 
 /// Gives the ranks of each group of an axis their results, from
-/// `run(group, index in it, result)`.
+/// `run(group, index in it, result)`. The whole tensor stays the same.
 template <typename Op, typename Fn>
-LogicalResult interpretGroups(Op op, Ranks &ranks, Fn &&run) {
+LogicalResult executeGroups(Op op, Ranks &ranks, Fn &&run) {
   SmallVector<Tensor> results = makeResults(op.getResult(), ranks);
   for (ArrayRef<int64_t> group : ranks.getGroups(op.getAxis()))
     for (auto [index, rank] : llvm::enumerate(group))
-      run(group, index, results[rank]);
+      run(group, static_cast<int64_t>(index), results[rank]);
   ranks.set(op.getResult(), std::move(results));
-  return success();
+  return checkIdentity(op, ranks);
 }
 
-template <typename Model, typename Op>
-using CollectiveModel = InterpretableOpInterface::ExternalModel<Model, Op>;
+using Members = ArrayRef<int64_t>;
 
-struct AllReduceModel : CollectiveModel<AllReduceModel, ccl::AllReduceOp> {
-  LogicalResult interpret(Operation *operation, Ranks &ranks) const {
-    auto op = cast<ccl::AllReduceOp>(operation);
-    (void)interpretGroups(
-        op, ranks, [&](ArrayRef<int64_t> group, int64_t, Tensor &result) {
-          result = sumOver(group, op.getInput(), ranks);
-        });
-    return checkIdentity(op, ranks);
-  }
-};
+LogicalResult executeTogether(ccl::AllReduceOp op, Ranks &ranks) {
+  return executeGroups(op, ranks, [&](Members group, int64_t, Tensor &result) {
+    result = sumOver(group, op.getInput(), ranks);
+  });
+}
 
-struct ReduceScatterModel
-    : CollectiveModel<ReduceScatterModel, ccl::ReduceScatterOp> {
-  LogicalResult interpret(Operation *operation, Ranks &ranks) const {
-    auto op = cast<ccl::ReduceScatterOp>(operation);
-    int64_t dim = op.getDim();
-    (void)interpretGroups(
-        op, ranks, [&](ArrayRef<int64_t> group, int64_t index, Tensor &result) {
-          int64_t count = result.shape[dim];
-          copyAlong(dim, count, sumOver(group, op.getInput(), ranks),
-                    index * count, result, 0);
-        });
-    return checkIdentity(op, ranks);
-  }
-};
-
-/// Puts the parts of a group side by side along a dimension.
-template <typename Op>
-LogicalResult gather(Op op, int64_t dim, Ranks &ranks) {
-  return interpretGroups(
-      op, ranks, [&](ArrayRef<int64_t> group, int64_t, Tensor &result) {
-        for (auto [index, rank] : llvm::enumerate(group)) {
-          const Tensor &part = ranks.get(op.getInput(), rank);
-          int64_t count = part.shape[dim];
-          copyAlong(dim, count, part, 0, result, index * count);
-        }
+LogicalResult executeTogether(ccl::ReduceScatterOp op, Ranks &ranks) {
+  int64_t dim = op.getDim();
+  return executeGroups(
+      op, ranks, [&](Members group, int64_t index, Tensor &result) {
+        int64_t count = result.shape[dim];
+        copyAlong(dim, count, sumOver(group, op.getInput(), ranks),
+                  index * count, result, 0);
       });
 }
 
-struct AllGatherModel : CollectiveModel<AllGatherModel, ccl::AllGatherOp> {
-  LogicalResult interpret(Operation *operation, Ranks &ranks) const {
-    auto op = cast<ccl::AllGatherOp>(operation);
-    if (failed(gather(op, op.getDim(), ranks)))
-      return failure();
-    return checkIdentity(op, ranks);
-  }
-};
+/// Puts the parts of a group side by side along a dimension.
+LogicalResult executeTogether(ccl::AllGatherOp op, Ranks &ranks) {
+  int64_t dim = op.getDim();
+  return executeGroups(op, ranks, [&](Members group, int64_t, Tensor &result) {
+    for (auto [index, rank] : llvm::enumerate(group)) {
+      const Tensor &part = ranks.get(op.getInput(), rank);
+      int64_t count = part.shape[dim];
+      copyAlong(dim, count, part, 0, result, index * count);
+    }
+  });
+}
 
-struct SliceModel : CollectiveModel<SliceModel, ccl::SliceOp> {
-  LogicalResult interpret(Operation *operation, Ranks &ranks) const {
-    auto op = cast<ccl::SliceOp>(operation);
-    int64_t dim = op.getDim();
-    (void)interpretGroups(
-        op, ranks, [&](ArrayRef<int64_t> group, int64_t index, Tensor &result) {
-          int64_t count = result.shape[dim];
-          copyAlong(dim, count, ranks.get(op.getInput(), group[index]),
-                    index * count, result, 0);
-        });
-    return checkIdentity(op, ranks);
-  }
-};
+LogicalResult executeTogether(ccl::SliceOp op, Ranks &ranks) {
+  int64_t dim = op.getDim();
+  return executeGroups(
+      op, ranks, [&](Members group, int64_t index, Tensor &result) {
+        int64_t count = result.shape[dim];
+        copyAlong(dim, count, ranks.get(op.getInput(), group[index]),
+                  index * count, result, 0);
+      });
+}
 
 } // namespace
 
 void mlir::optimus::attachCollectives(MLIRContext &context) {
-  ccl::AllReduceOp::attachInterface<AllReduceModel>(context);
-  ccl::ReduceScatterOp::attachInterface<ReduceScatterModel>(context);
-  ccl::AllGatherOp::attachInterface<AllGatherModel>(context);
-  ccl::SliceOp::attachInterface<SliceModel>(context);
+  RanksModel<ccl::AllReduceOp, executeTogether>::attach(context);
+  RanksModel<ccl::ReduceScatterOp, executeTogether>::attach(context);
+  RanksModel<ccl::AllGatherOp, executeTogether>::attach(context);
+  RanksModel<ccl::SliceOp, executeTogether>::attach(context);
 }

@@ -148,18 +148,13 @@ private:
 };
 
 template <typename Op>
-struct DistributedHeadModel
-    : InterpretableOpInterface::ExternalModel<DistributedHeadModel<Op>, Op> {
-  LogicalResult interpret(Operation *op, Ranks &ranks) const {
-    return DistributedHead<Op>(cast<Op>(op), ranks).run();
-  }
-};
+LogicalResult executeHead(Op op, Ranks &ranks) {
+  return DistributedHead<Op>(op, ranks).run();
+}
 
 } // namespace
 
 void mlir::optimus::attachDistributedHeadLoss(MLIRContext &context) {
-  ccl::HeadLossOp::attachInterface<DistributedHeadModel<ccl::HeadLossOp>>(
-      context);
-  ccl::HeadLossGradOp::attachInterface<
-      DistributedHeadModel<ccl::HeadLossGradOp>>(context);
+  RanksModel<ccl::HeadLossOp, executeHead>::attach(context);
+  RanksModel<ccl::HeadLossGradOp, executeHead>::attach(context);
 }

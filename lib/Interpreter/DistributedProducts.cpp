@@ -114,16 +114,12 @@ private:
   Ranks &ranks;
 };
 
-struct DistributedProductModel
-    : InterpretableOpInterface::ExternalModel<DistributedProductModel,
-                                              ccl::MatmulOp> {
-  LogicalResult interpret(Operation *op, Ranks &ranks) const {
-    return DistributedProduct(cast<ccl::MatmulOp>(op), ranks).run();
-  }
-};
+LogicalResult executeTogether(ccl::MatmulOp op, Ranks &ranks) {
+  return DistributedProduct(op, ranks).run();
+}
 
 } // namespace
 
 void mlir::optimus::attachDistributedProducts(MLIRContext &context) {
-  ccl::MatmulOp::attachInterface<DistributedProductModel>(context);
+  RanksModel<ccl::MatmulOp, executeTogether>::attach(context);
 }

@@ -146,35 +146,31 @@ FailureOr<HeadResult> mlir::optimus::computeHeadLoss(Operation *op,
 
 namespace {
 
-struct HeadLossModel : LocalModel<HeadLossModel, HeadLossOp> {
-  static LogicalResult run(HeadLossOp op, Frame &frame) {
-    FailureOr<HeadResult> result = computeHeadLoss(op, frame);
-    if (failed(result))
-      return failure();
-    frame.result(op.getLossSum())[0] = result->lossSum;
-    frame.result(op.getRealCount())[0] = result->realCount;
-    return success();
-  }
-};
+LogicalResult executeLocally(HeadLossOp op, Frame &frame) {
+  FailureOr<HeadResult> result = computeHeadLoss(op, frame);
+  if (failed(result))
+    return failure();
+  frame.result(op.getLossSum())[0] = result->lossSum;
+  frame.result(op.getRealCount())[0] = result->realCount;
+  return success();
+}
 
-struct HeadLossGradModel : LocalModel<HeadLossGradModel, HeadLossGradOp> {
-  static LogicalResult run(HeadLossGradOp op, Frame &frame) {
-    FailureOr<HeadResult> result = computeHeadLoss(op, frame);
-    if (failed(result))
-      return failure();
-    frame.result(op.getLossSum())[0] = result->lossSum;
-    frame.result(op.getRealCount())[0] = result->realCount;
-    frame.result(op.getDh()) = std::move(result->dh);
-    frame.result(op.getDtable()) = std::move(result->dtable);
-    if (op.getDbias())
-      frame.result(op.getDbias()) = std::move(result->dbias);
-    return success();
-  }
-};
+LogicalResult executeLocally(HeadLossGradOp op, Frame &frame) {
+  FailureOr<HeadResult> result = computeHeadLoss(op, frame);
+  if (failed(result))
+    return failure();
+  frame.result(op.getLossSum())[0] = result->lossSum;
+  frame.result(op.getRealCount())[0] = result->realCount;
+  frame.result(op.getDh()) = std::move(result->dh);
+  frame.result(op.getDtable()) = std::move(result->dtable);
+  if (op.getDbias())
+    frame.result(op.getDbias()) = std::move(result->dbias);
+  return success();
+}
 
 } // namespace
 
 void mlir::optimus::attachHeadLoss(MLIRContext &context) {
-  HeadLossOp::attachInterface<HeadLossModel>(context);
-  HeadLossGradOp::attachInterface<HeadLossGradModel>(context);
+  LocalModel<HeadLossOp, executeLocally>::attach(context);
+  LocalModel<HeadLossGradOp, executeLocally>::attach(context);
 }

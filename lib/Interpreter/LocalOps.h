@@ -66,17 +66,35 @@ LogicalResult interpretLocally(Operation *op, Ranks &ranks,
                                bool hasSerialSemantics, LocalFunction run);
 
 /// The model of an operation on one rank's parts.
-template <typename Model, typename Op>
-class LocalModel : public InterpretableOpInterface::ExternalModel<Model, Op> {
+/// Without serial semantics it works on statistics of parts, which whole
+/// tensors do not have.
+template <typename Op, LogicalResult (*executeLocally)(Op, Frame &),
+          bool hasSerialSemantics = true>
+class LocalModel : public InterpretableOpInterface::ExternalModel<
+                       LocalModel<Op, executeLocally, hasSerialSemantics>, Op> {
 public:
-  /// False where the operation works on statistics of parts, which whole
-  /// tensors do not have.
-  static constexpr bool kHasSerialSemantics = true;
-
   LogicalResult interpret(Operation *op, Ranks &ranks) const {
-    return interpretLocally(
-        op, ranks, Model::kHasSerialSemantics,
-        [&](Frame &frame) { return Model::run(cast<Op>(op), frame); });
+    return interpretLocally(op, ranks, hasSerialSemantics, [&](Frame &frame) {
+      return executeLocally(cast<Op>(op), frame);
+    });
+  }
+
+  static void attach(MLIRContext &context) {
+    Op::template attachInterface<LocalModel>(context);
+  }
+};
+
+/// The model of an operation on all ranks together.
+template <typename Op, LogicalResult (*executeTogether)(Op, Ranks &)>
+class RanksModel : public InterpretableOpInterface::ExternalModel<
+                       RanksModel<Op, executeTogether>, Op> {
+public:
+  LogicalResult interpret(Operation *op, Ranks &ranks) const {
+    return executeTogether(cast<Op>(op), ranks);
+  }
+
+  static void attach(MLIRContext &context) {
+    Op::template attachInterface<RanksModel>(context);
   }
 };
 

@@ -171,176 +171,154 @@ struct NormRows {
 };
 
 template <typename Op>
-struct NormModel : LocalModel<NormModel<Op>, Op> {
-  static LogicalResult run(Op op, Frame &frame) {
-    NormRows<Op> norm(op, frame);
-    for (int64_t row = 0; row < norm.rows; ++row) {
-      FailureOr<double> squares = 0.0;
-      if constexpr (kHasMean<Op>) {
-        Moments moments(norm.x, row * norm.cols, norm.real);
-        frame.result(op.getMean())[row] = moments.mean;
-        squares = moments.m2;
-      } else {
-        squares = getRowDot(frame, norm.x, norm.x, nullptr, row, norm.real);
-      }
-      if (failed(squares))
-        return failure();
-      frame.result(op.getRstd())[row] =
-          getRstd(*squares, norm.real, op.getEpsilon());
-      norm.normalize(row);
+LogicalResult executeNorm(Op op, Frame &frame) {
+  NormRows<Op> norm(op, frame);
+  for (int64_t row = 0; row < norm.rows; ++row) {
+    FailureOr<double> squares = 0.0;
+    if constexpr (kHasMean<Op>) {
+      Moments moments(norm.x, row * norm.cols, norm.real);
+      frame.result(op.getMean())[row] = moments.mean;
+      squares = moments.m2;
+    } else {
+      squares = getRowDot(frame, norm.x, norm.x, nullptr, row, norm.real);
     }
-    return success();
+    if (failed(squares))
+      return failure();
+    frame.result(op.getRstd())[row] =
+        getRstd(*squares, norm.real, op.getEpsilon());
+    norm.normalize(row);
   }
-};
+  return success();
+}
 
 template <typename Op>
-struct NormalizeModel : LocalModel<NormalizeModel<Op>, Op> {
-  static LogicalResult run(Op op, Frame &frame) {
-    NormRows<Op> norm(op, frame);
-    for (int64_t row = 0; row < norm.rows; ++row)
-      norm.normalize(row);
-    return success();
-  }
-};
+LogicalResult executeNormalize(Op op, Frame &frame) {
+  NormRows<Op> norm(op, frame);
+  for (int64_t row = 0; row < norm.rows; ++row)
+    norm.normalize(row);
+  return success();
+}
 
 template <typename Op>
-struct NormGradModel : LocalModel<NormGradModel<Op>, Op> {
-  static LogicalResult run(Op op, Frame &frame) {
-    NormRows<Op> norm(op, frame);
-    for (int64_t row = 0; row < norm.rows; ++row) {
-      FailureOr<std::pair<double, double>> sums = failure();
-      double size = norm.real;
-      if constexpr (requires { op.getSums(); })
-        if (op.getSums()) {
-          // Σdŷ·x, of which x̂ is rstd times x.
-          sums = std::make_pair(0.0, frame.get(op.getSums())[row] *
-                                         frame.get(op.getRstd())[row]);
-          size = *op.getSize();
-        }
-      if (failed(sums))
-        sums = norm.getSums(row);
-      if (failed(sums))
-        return failure();
-      norm.apply(row, *sums, size);
-    }
-    return norm.sumParameters();
-  }
-};
-
-struct RowMomentsModel : LocalModel<RowMomentsModel, RowMomentsOp> {
-  static constexpr bool kHasSerialSemantics = false;
-
-  static LogicalResult run(RowMomentsOp op, Frame &frame) {
-    const Tensor &x = frame.get(op.getX());
-    Tensor &result = frame.result(op.getMoments());
-    int64_t real = frame.getLastExtent(op.getX()).real;
-    for (int64_t row = 0; row < x.getNumRows(); ++row) {
-      Moments moments(x, row * x.getNumCols(), real);
-      result[2 * row] = moments.mean;
-      result[2 * row + 1] = moments.m2;
-    }
-    return success();
-  }
-};
-
-struct MergeMomentsModel : LocalModel<MergeMomentsModel, MergeMomentsOp> {
-  static constexpr bool kHasSerialSemantics = false;
-
-  static LogicalResult run(MergeMomentsOp op, Frame &frame) {
-    const Tensor &moments = frame.get(op.getMoments());
-    Tensor &mean = frame.result(op.getMean());
-    Tensor &rstd = frame.result(op.getRstd());
-    for (int64_t row = 0; row < mean.getNumElements(); ++row) {
-      // Chan's formula, part after part.
-      double total = 0, m2 = 0;
-      for (auto [part, number] : llvm::enumerate(op.getCounts())) {
-        if (number == 0)
-          continue;
-        double count = number;
-        int64_t at = row * moments.getNumCols() + 2 * part;
-        double delta = moments[at] - mean[row];
-        double merged = total + count;
-        mean[row] += delta * count / merged;
-        m2 += moments[at + 1] + delta * delta * total * count / merged;
-        total = merged;
+LogicalResult executeNormGrad(Op op, Frame &frame) {
+  NormRows<Op> norm(op, frame);
+  for (int64_t row = 0; row < norm.rows; ++row) {
+    FailureOr<std::pair<double, double>> sums = failure();
+    double size = norm.real;
+    if constexpr (requires { op.getSums(); })
+      if (op.getSums()) {
+        // Σdŷ·x, of which x̂ is rstd times x.
+        sums = std::make_pair(0.0, frame.get(op.getSums())[row] *
+                                       frame.get(op.getRstd())[row]);
+        size = *op.getSize();
       }
-      rstd[row] = getRstd(m2, total, op.getEpsilon());
+    if (failed(sums))
+      sums = norm.getSums(row);
+    if (failed(sums))
+      return failure();
+    norm.apply(row, *sums, size);
+  }
+  return norm.sumParameters();
+}
+
+LogicalResult executeLocally(RowMomentsOp op, Frame &frame) {
+  const Tensor &x = frame.get(op.getX());
+  Tensor &result = frame.result(op.getMoments());
+  int64_t real = frame.getLastExtent(op.getX()).real;
+  for (int64_t row = 0; row < x.getNumRows(); ++row) {
+    Moments moments(x, row * x.getNumCols(), real);
+    result[2 * row] = moments.mean;
+    result[2 * row + 1] = moments.m2;
+  }
+  return success();
+}
+
+LogicalResult executeLocally(MergeMomentsOp op, Frame &frame) {
+  const Tensor &moments = frame.get(op.getMoments());
+  Tensor &mean = frame.result(op.getMean());
+  Tensor &rstd = frame.result(op.getRstd());
+  for (int64_t row = 0; row < mean.getNumElements(); ++row) {
+    // Chan's formula, part after part.
+    double total = 0, m2 = 0;
+    for (auto [part, number] : llvm::enumerate(op.getCounts())) {
+      if (number == 0)
+        continue;
+      double count = number;
+      int64_t at = row * moments.getNumCols() + 2 * part;
+      double delta = moments[at] - mean[row];
+      double merged = total + count;
+      mean[row] += delta * count / merged;
+      m2 += moments[at + 1] + delta * delta * total * count / merged;
+      total = merged;
     }
-    return success();
+    rstd[row] = getRstd(m2, total, op.getEpsilon());
   }
-};
+  return success();
+}
 
-struct NormGradSumsModel : LocalModel<NormGradSumsModel, NormGradSumsOp> {
-  static LogicalResult run(NormGradSumsOp op, Frame &frame) {
-    NormRows<NormGradSumsOp> norm(op, frame);
-    Tensor &result = frame.result(op.getSums());
-    for (int64_t row = 0; row < norm.rows; ++row) {
-      auto sums = norm.getSums(row);
-      if (failed(sums))
-        return failure();
-      std::tie(result[2 * row], result[2 * row + 1]) = *sums;
-    }
-    return success();
+LogicalResult executeLocally(NormGradSumsOp op, Frame &frame) {
+  NormRows<NormGradSumsOp> norm(op, frame);
+  Tensor &result = frame.result(op.getSums());
+  for (int64_t row = 0; row < norm.rows; ++row) {
+    auto sums = norm.getSums(row);
+    if (failed(sums))
+      return failure();
+    std::tie(result[2 * row], result[2 * row + 1]) = *sums;
   }
-};
+  return success();
+}
 
-struct NormGradApplyModel : LocalModel<NormGradApplyModel, NormGradApplyOp> {
-  static LogicalResult run(NormGradApplyOp op, Frame &frame) {
-    NormRows<NormGradApplyOp> norm(op, frame);
-    const Tensor &sums = frame.get(op.getSums());
-    for (int64_t row = 0; row < norm.rows; ++row)
-      norm.apply(row, {sums[2 * row], sums[2 * row + 1]}, op.getSize());
-    return success();
-  }
-};
+LogicalResult executeLocally(NormGradApplyOp op, Frame &frame) {
+  NormRows<NormGradApplyOp> norm(op, frame);
+  const Tensor &sums = frame.get(op.getSums());
+  for (int64_t row = 0; row < norm.rows; ++row)
+    norm.apply(row, {sums[2 * row], sums[2 * row + 1]}, op.getSize());
+  return success();
+}
 
-struct NormParamGradModel : LocalModel<NormParamGradModel, NormParamGradOp> {
-  static LogicalResult run(NormParamGradOp op, Frame &frame) {
-    return NormRows<NormParamGradOp>(op, frame).sumParameters();
-  }
-};
+LogicalResult executeLocally(NormParamGradOp op, Frame &frame) {
+  return NormRows<NormParamGradOp>(op, frame).sumParameters();
+}
 
-struct RowDotModel : LocalModel<RowDotModel, RowDotOp> {
-  static LogicalResult run(RowDotOp op, Frame &frame) {
-    const Tensor &a = frame.get(op.getA()), &b = frame.get(op.getB());
-    const Tensor *weight =
-        op.getWeight() ? &frame.get(op.getWeight()) : nullptr;
-    Tensor &result = frame.result(op.getResult());
-    int64_t real = frame.getLastExtent(op.getA()).real;
-    for (int64_t row = 0; row < a.getNumRows(); ++row) {
-      FailureOr<double> sum = getRowDot(frame, a, b, weight, row, real);
-      if (failed(sum))
-        return failure();
-      result[row] = *sum;
-    }
-    return success();
+LogicalResult executeLocally(RowDotOp op, Frame &frame) {
+  const Tensor &a = frame.get(op.getA()), &b = frame.get(op.getB());
+  const Tensor *weight = op.getWeight() ? &frame.get(op.getWeight()) : nullptr;
+  Tensor &result = frame.result(op.getResult());
+  int64_t real = frame.getLastExtent(op.getA()).real;
+  for (int64_t row = 0; row < a.getNumRows(); ++row) {
+    FailureOr<double> sum = getRowDot(frame, a, b, weight, row, real);
+    if (failed(sum))
+      return failure();
+    result[row] = *sum;
   }
-};
+  return success();
+}
 
-struct RmsRstdModel : LocalModel<RmsRstdModel, RmsRstdOp> {
-  static LogicalResult run(RmsRstdOp op, Frame &frame) {
-    const Tensor &squares = frame.get(op.getSquares());
-    Tensor &rstd = frame.result(op.getRstd());
-    for (int64_t row = 0; row < squares.getNumElements(); ++row)
-      rstd[row] = getRstd(squares[row], op.getSize(), op.getEpsilon());
-    return success();
-  }
-};
+LogicalResult executeLocally(RmsRstdOp op, Frame &frame) {
+  const Tensor &squares = frame.get(op.getSquares());
+  Tensor &rstd = frame.result(op.getRstd());
+  for (int64_t row = 0; row < squares.getNumElements(); ++row)
+    rstd[row] = getRstd(squares[row], op.getSize(), op.getEpsilon());
+  return success();
+}
 
 } // namespace
 
 void mlir::optimus::attachNorms(MLIRContext &context) {
-  LayerNormOp::attachInterface<NormModel<LayerNormOp>>(context);
-  RmsNormOp::attachInterface<NormModel<RmsNormOp>>(context);
-  LayerNormGradOp::attachInterface<NormGradModel<LayerNormGradOp>>(context);
-  RmsNormGradOp::attachInterface<NormGradModel<RmsNormGradOp>>(context);
-  NormalizeOp::attachInterface<NormalizeModel<NormalizeOp>>(context);
-  RmsScaleOp::attachInterface<NormalizeModel<RmsScaleOp>>(context);
-  RowMomentsOp::attachInterface<RowMomentsModel>(context);
-  MergeMomentsOp::attachInterface<MergeMomentsModel>(context);
-  RowDotOp::attachInterface<RowDotModel>(context);
-  RmsRstdOp::attachInterface<RmsRstdModel>(context);
-  NormGradSumsOp::attachInterface<NormGradSumsModel>(context);
-  NormGradApplyOp::attachInterface<NormGradApplyModel>(context);
-  NormParamGradOp::attachInterface<NormParamGradModel>(context);
+  LocalModel<LayerNormOp, executeNorm<LayerNormOp>>::attach(context);
+  LocalModel<RmsNormOp, executeNorm<RmsNormOp>>::attach(context);
+  LocalModel<LayerNormGradOp, executeNormGrad<LayerNormGradOp>>::attach(
+      context);
+  LocalModel<RmsNormGradOp, executeNormGrad<RmsNormGradOp>>::attach(context);
+  LocalModel<NormalizeOp, executeNormalize<NormalizeOp>>::attach(context);
+  LocalModel<RmsScaleOp, executeNormalize<RmsScaleOp>>::attach(context);
+  LocalModel<RowMomentsOp, executeLocally,
+             /*hasSerialSemantics=*/false>::attach(context);
+  LocalModel<MergeMomentsOp, executeLocally,
+             /*hasSerialSemantics=*/false>::attach(context);
+  LocalModel<RowDotOp, executeLocally>::attach(context);
+  LocalModel<RmsRstdOp, executeLocally>::attach(context);
+  LocalModel<NormGradSumsOp, executeLocally>::attach(context);
+  LocalModel<NormGradApplyOp, executeLocally>::attach(context);
+  LocalModel<NormParamGradOp, executeLocally>::attach(context);
 }

@@ -35,63 +35,58 @@ static FailureOr<double> sumSquares(Operation *op, Frame &frame) {
 
 namespace {
 
-struct SumSquaresModel : LocalModel<SumSquaresModel, SumSquaresOp> {
-  static LogicalResult run(SumSquaresOp op, Frame &frame) {
-    FailureOr<double> sum = sumSquares(op, frame);
-    if (failed(sum))
-      return failure();
-    frame.result(op.getSum())[0] = *sum;
-    return success();
-  }
-};
+LogicalResult executeLocally(SumSquaresOp op, Frame &frame) {
+  FailureOr<double> sum = sumSquares(op, frame);
+  if (failed(sum))
+    return failure();
+  frame.result(op.getSum())[0] = *sum;
+  return success();
+}
 
-struct GlobalNormModel : LocalModel<GlobalNormModel, GlobalNormOp> {
-  static LogicalResult run(GlobalNormOp op, Frame &frame) {
-    FailureOr<double> sum = sumSquares(op, frame);
-    if (failed(sum))
-      return failure();
-    frame.result(op.getNorm())[0] = std::sqrt(*sum);
-    return success();
-  }
-};
+LogicalResult executeLocally(GlobalNormOp op, Frame &frame) {
+  FailureOr<double> sum = sumSquares(op, frame);
+  if (failed(sum))
+    return failure();
+  frame.result(op.getNorm())[0] = std::sqrt(*sum);
+  return success();
+}
 
-struct ClipModel : LocalModel<ClipModel, ClipOp> {
-  static LogicalResult run(ClipOp op, Frame &frame) {
-    double count = std::max(frame.get(op.getCount())[0], 1.0);
-    double meanNorm = frame.get(op.getNorm())[0] / count;
-    double ratio = frame.get(op.getLimit())[0] / (meanNorm + 1e-6);
-    // A NaN norm gives a NaN factor.
-    frame.result(op.getScale())[0] = (ratio > 1 ? 1 : ratio) / count;
-    frame.result(op.getMeanNorm())[0] = meanNorm;
-    return success();
-  }
-};
+LogicalResult executeLocally(ClipOp op, Frame &frame) {
+  double count = std::max(frame.get(op.getCount())[0], 1.0);
+  double meanNorm = frame.get(op.getNorm())[0] / count;
+  double ratio = frame.get(op.getLimit())[0] / (meanNorm + 1e-6);
+  // A NaN norm gives a NaN factor.
+  frame.result(op.getScale())[0] = (ratio > 1 ? 1 : ratio) / count;
+  frame.result(op.getMeanNorm())[0] = meanNorm;
+  return success();
+}
 
 /// A step, element by element.
 template <typename OpT>
-struct StepModel : LocalModel<StepModel<OpT>, OpT> {
-  static LogicalResult run(OpT op, Frame &frame) {
-    SmallVector<const Tensor *> operands;
-    for (Value operand : op->getOperands())
-      operands.push_back(&frame.get(operand));
-    SmallVector<double> x(operands.size());
-    bool decay = op->getAttr("decay") != nullptr;
-    for (int64_t i = 0; i < operands.front()->getNumElements(); ++i) {
-      for (auto [value, tensor] : llvm::zip_equal(x, operands))
-        value = (*tensor)[i % tensor->getNumElements()];
-      for (auto [result, value] : llvm::zip_equal(
-               op->getResults(), computeStep<OpT, double>(x, decay)))
-        frame.result(result)[i] = value;
-    }
-    return success();
+LogicalResult executeStep(OpT op, Frame &frame) {
+  SmallVector<const Tensor *> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(&frame.get(operand));
+  SmallVector<double> x(operands.size());
+  bool decay = op->getAttr("decay") != nullptr;
+  for (int64_t i = 0; i < operands.front()->getNumElements(); ++i) {
+    for (auto [value, tensor] : llvm::zip_equal(x, operands))
+      value = (*tensor)[i % tensor->getNumElements()];
+    for (auto [result, value] :
+         llvm::zip_equal(op->getResults(), computeStep<OpT, double>(x, decay)))
+      frame.result(result)[i] = value;
   }
-};
+  return success();
+}
+
+template <typename OpT>
+using StepModel = LocalModel<OpT, executeStep<OpT>>;
 
 } // namespace
 
 void mlir::optimus::attachOptimizer(MLIRContext &context) {
-  SumSquaresOp::attachInterface<SumSquaresModel>(context);
-  GlobalNormOp::attachInterface<GlobalNormModel>(context);
-  ClipOp::attachInterface<ClipModel>(context);
+  LocalModel<SumSquaresOp, executeLocally>::attach(context);
+  LocalModel<GlobalNormOp, executeLocally>::attach(context);
+  LocalModel<ClipOp, executeLocally>::attach(context);
   attachStepModels<StepModel>(context);
 }

@@ -68,40 +68,38 @@ static int64_t getExtent(const Tensor &tensor, ArrayRef<int64_t> dims) {
 }
 
 namespace {
-struct MatmulModel : LocalModel<MatmulModel, MatmulOp> {
-  static LogicalResult run(MatmulOp op, Frame &frame) {
-    const Tensor &a = frame.get(op.getA()), &b = frame.get(op.getB());
-    Tensor &result = frame.result(op.getResult());
-    int64_t numM = getExtent(a, op.getMDimsOfA());
-    int64_t numK = getExtent(a, op.getKDimsOfA());
-    int64_t numN = getExtent(b, op.getNDimsOfB());
-    MatrixView left{a, numM, numK, op.getTransposeA()};
-    MatrixView right{b, numK, numN, op.getTransposeB()};
+LogicalResult executeLocally(MatmulOp op, Frame &frame) {
+  const Tensor &a = frame.get(op.getA()), &b = frame.get(op.getB());
+  Tensor &result = frame.result(op.getResult());
+  int64_t numM = getExtent(a, op.getMDimsOfA());
+  int64_t numK = getExtent(a, op.getKDimsOfA());
+  int64_t numN = getExtent(b, op.getNDimsOfB());
+  MatrixView left{a, numM, numK, op.getTransposeA()};
+  MatrixView right{b, numK, numN, op.getTransposeB()};
 
-    SmallVector<int64_t> dims = op.getKDimsOfA();
-    std::vector<bool> padding =
-        frame.getPadding(op.getA(), dims.front(), dims.back() + 1);
-    int64_t bad = findContributingPadding(left, right, padding);
-    if (bad >= 0)
-      return frame.emitError()
-             << "contracts over padding that is not zero in either operand, "
-                "at contracted index "
-             << bad;
+  SmallVector<int64_t> dims = op.getKDimsOfA();
+  std::vector<bool> padding =
+      frame.getPadding(op.getA(), dims.front(), dims.back() + 1);
+  int64_t bad = findContributingPadding(left, right, padding);
+  if (bad >= 0)
+    return frame.emitError()
+           << "contracts over padding that is not zero in either operand, "
+              "at contracted index "
+           << bad;
 
-    addProduct(left, right, result);
-    for (int64_t i = 0; i < result.getNumElements(); ++i) {
-      if (op.getBias())
-        result[i] += frame.get(op.getBias())[i % numN];
-      if (op.getResidual())
-        result[i] += frame.get(op.getResidual())[i];
-      if (op.getScale())
-        result[i] *= frame.get(op.getScale())[i];
-    }
-    return success();
+  addProduct(left, right, result);
+  for (int64_t i = 0; i < result.getNumElements(); ++i) {
+    if (op.getBias())
+      result[i] += frame.get(op.getBias())[i % numN];
+    if (op.getResidual())
+      result[i] += frame.get(op.getResidual())[i];
+    if (op.getScale())
+      result[i] *= frame.get(op.getScale())[i];
   }
-};
+  return success();
+}
 } // namespace
 
 void mlir::optimus::attachProducts(MLIRContext &context) {
-  MatmulOp::attachInterface<MatmulModel>(context);
+  LocalModel<MatmulOp, executeLocally>::attach(context);
 }

@@ -15,52 +15,46 @@ using namespace mlir::optimus;
 
 namespace {
 
-struct LengthsModel : LocalModel<LengthsModel, LengthsOp> {
-  static LogicalResult run(LengthsOp op, Frame &frame) {
-    const Tensor &tokens = frame.get(op.getTokens());
-    const Tensor *targets =
-        op.getTargets() ? &frame.get(op.getTargets()) : nullptr;
-    Tensor &result = frame.result(op.getResult());
-    int64_t real = frame.getLastExtent(op.getTokens()).real;
-    for (int64_t row = 0; row < tokens.getNumRows(); ++row) {
-      result[row] = 1;
-      for (int64_t i = 0; i < real; ++i) {
-        int64_t at = row * tokens.getNumCols() + i;
-        if (tokens[at] != static_cast<double>(op.getPadAttr().getInt()) ||
-            (targets && (*targets)[at] >= 0))
-          result[row] = i + 1;
-      }
+LogicalResult executeLocally(LengthsOp op, Frame &frame) {
+  const Tensor &tokens = frame.get(op.getTokens());
+  const Tensor *targets =
+      op.getTargets() ? &frame.get(op.getTargets()) : nullptr;
+  Tensor &result = frame.result(op.getResult());
+  int64_t real = frame.getLastExtent(op.getTokens()).real;
+  for (int64_t row = 0; row < tokens.getNumRows(); ++row) {
+    result[row] = 1;
+    for (int64_t i = 0; i < real; ++i) {
+      int64_t at = row * tokens.getNumCols() + i;
+      if (tokens[at] != static_cast<double>(op.getPadAttr().getInt()) ||
+          (targets && (*targets)[at] >= 0))
+        result[row] = i + 1;
     }
-    return success();
   }
-};
+  return success();
+}
 
-struct RowModel : LocalModel<RowModel, RowOp> {
-  static LogicalResult run(RowOp op, Frame &frame) {
-    const Tensor &table = frame.get(op.getTable());
-    Tensor &result = frame.result(op.getResult());
-    int64_t cols = table.getNumCols();
-    for (int64_t i = 0; i < cols; ++i)
-      result[i] = table[op.getIndex() * cols + i];
-    return success();
-  }
-};
+LogicalResult executeLocally(RowOp op, Frame &frame) {
+  const Tensor &table = frame.get(op.getTable());
+  Tensor &result = frame.result(op.getResult());
+  int64_t cols = table.getNumCols();
+  for (int64_t i = 0; i < cols; ++i)
+    result[i] = table[op.getIndex() * cols + i];
+  return success();
+}
 
-struct RowGradModel : LocalModel<RowGradModel, RowGradOp> {
-  static LogicalResult run(RowGradOp op, Frame &frame) {
-    const Tensor &dy = frame.get(op.getDy());
-    Tensor &result = frame.result(op.getResult());
-    int64_t cols = dy.getNumCols();
-    for (int64_t i = 0; i < cols; ++i)
-      result[op.getIndex() * cols + i] = dy[i];
-    return success();
-  }
-};
+LogicalResult executeLocally(RowGradOp op, Frame &frame) {
+  const Tensor &dy = frame.get(op.getDy());
+  Tensor &result = frame.result(op.getResult());
+  int64_t cols = dy.getNumCols();
+  for (int64_t i = 0; i < cols; ++i)
+    result[op.getIndex() * cols + i] = dy[i];
+  return success();
+}
 
 } // namespace
 
 void mlir::optimus::attachTokenOps(MLIRContext &context) {
-  LengthsOp::attachInterface<LengthsModel>(context);
-  RowOp::attachInterface<RowModel>(context);
-  RowGradOp::attachInterface<RowGradModel>(context);
+  LocalModel<LengthsOp, executeLocally>::attach(context);
+  LocalModel<RowOp, executeLocally>::attach(context);
+  LocalModel<RowGradOp, executeLocally>::attach(context);
 }

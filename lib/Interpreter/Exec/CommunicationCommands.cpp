@@ -107,26 +107,18 @@ private:
   int64_t outer, inner;
 };
 
-struct CollectiveStartModel
-    : InterpretableCommandOpInterface::ExternalModel<CollectiveStartModel,
-                                                     CollectiveStartOp> {
-  LogicalResult execute(Operation *operation, Devices &devices) const {
-    auto op = cast<CollectiveStartOp>(operation);
-    for (ArrayRef<int64_t> group : devices.getRanks().getGroups(op.getAxis()))
-      Collective(op, devices, group).run();
-    return success();
-  }
-};
+LogicalResult executeCommand(CollectiveStartOp op, Devices &devices) {
+  for (ArrayRef<int64_t> group : devices.getRanks().getGroups(op.getAxis()))
+    Collective(op, devices, group).run();
+  return success();
+}
 
 /// A wait touches nothing; what it means is in the order of commands.
-struct WaitModel
-    : InterpretableCommandOpInterface::ExternalModel<WaitModel, WaitOp> {
-  LogicalResult execute(Operation *, Devices &) const { return success(); }
-};
+LogicalResult executeCommand(WaitOp, Devices &) { return success(); }
 
 } // namespace
 
 void mlir::exec::attachCommunicationCommands(MLIRContext &context) {
-  CollectiveStartOp::attachInterface<CollectiveStartModel>(context);
-  WaitOp::attachInterface<WaitModel>(context);
+  CommandModel<CollectiveStartOp, executeCommand>::attach(context);
+  CommandModel<WaitOp, executeCommand>::attach(context);
 }

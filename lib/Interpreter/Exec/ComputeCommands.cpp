@@ -13,89 +13,75 @@ using namespace mlir::exec;
 
 namespace {
 
-template <typename Model, typename Op>
-using CommandModel = InterpretableCommandOpInterface::ExternalModel<Model, Op>;
+void applyEpilogue(GemmOp op, Devices &devices, int64_t rank,
+                   std::vector<double> &c) {
+  auto operand = devices.getOperand(op.getExtraMutable(), rank);
+  if (!operand)
+    return;
+  std::vector<double> extra =
+      operand->readMatrix(op.getM(), op.getN(), op.getLdExtra());
+  for (auto [value, other] : llvm::zip_equal(c, extra))
+    value = op.getEpilogue() == Epilogue::Add ? value + other : value * other;
+}
 
 /// Products are summed in f64 and rounded when they are stored: their order is
 /// the device's own.
-struct GemmModel : CommandModel<GemmModel, GemmOp> {
-  LogicalResult execute(Operation *operation, Devices &devices) const {
-    auto op = cast<GemmOp>(operation);
-    return forEachRank(devices, [&](int64_t rank) {
-      int64_t m = op.getM(), n = op.getN(), k = op.getK();
-      std::vector<double> a =
-          devices.getOperand(op.getAMutable(), rank)
-              .readMatrix(m, k, op.getLda(), op.getTransA());
-      // What is packed lies as PackModel leaves it.
-      std::vector<double> b =
-          devices.getOperand(op.getBMutable(), rank)
-              .readMatrix(k, n, op.getPackedB() ? n : op.getLdb(),
-                          op.getTransB());
-      Operand to = devices.getOperand(op.getCMutable(), rank);
-      std::vector<double> c(m * n, 0);
-      if (op.getAccumulate())
-        c = to.readMatrix(m, n, op.getLdc());
-      std::vector<double> bias(n, 0);
-      if (auto operand = devices.getOperand(op.getBiasMutable(), rank))
-        bias = operand->readMatrix(1, n, n);
-      for (int64_t row = 0; row < m; ++row)
-        for (int64_t col = 0; col < n; ++col) {
-          double sum = bias[col];
-          for (int64_t i = 0; i < k; ++i)
-            sum += a[row * k + i] * b[i * n + col];
-          c[row * n + col] += sum;
-        }
-      applyEpilogue(op, devices, rank, c);
-      to.writeMatrix(m, n, op.getLdc(), c);
-    });
-  }
-
-private:
-  static void applyEpilogue(GemmOp op, Devices &devices, int64_t rank,
-                            std::vector<double> &c) {
-    auto operand = devices.getOperand(op.getExtraMutable(), rank);
-    if (!operand)
-      return;
-    std::vector<double> extra =
-        operand->readMatrix(op.getM(), op.getN(), op.getLdExtra());
-    for (auto [value, other] : llvm::zip_equal(c, extra))
-      value = op.getEpilogue() == Epilogue::Add ? value + other : value * other;
-  }
-};
+LogicalResult executeCommand(GemmOp op, Devices &devices) {
+  return forEachRank(devices, [&](int64_t rank) {
+    int64_t m = op.getM(), n = op.getN(), k = op.getK();
+    std::vector<double> a = devices.getOperand(op.getAMutable(), rank)
+                                .readMatrix(m, k, op.getLda(), op.getTransA());
+    // What is packed lies as exec.pack leaves it.
+    std::vector<double> b =
+        devices.getOperand(op.getBMutable(), rank)
+            .readMatrix(k, n, op.getPackedB() ? n : op.getLdb(),
+                        op.getTransB());
+    Operand to = devices.getOperand(op.getCMutable(), rank);
+    std::vector<double> c(m * n, 0);
+    if (op.getAccumulate())
+      c = to.readMatrix(m, n, op.getLdc());
+    std::vector<double> bias(n, 0);
+    if (auto operand = devices.getOperand(op.getBiasMutable(), rank))
+      bias = operand->readMatrix(1, n, n);
+    for (int64_t row = 0; row < m; ++row)
+      for (int64_t col = 0; col < n; ++col) {
+        double sum = bias[col];
+        for (int64_t i = 0; i < k; ++i)
+          sum += a[row * k + i] * b[i * n + col];
+        c[row * n + col] += sum;
+      }
+    applyEpilogue(op, devices, rank, c);
+    to.writeMatrix(m, n, op.getLdc(), c);
+  });
+}
 
 /// Our own layout is op(src), rows one after the other, and zeros behind.
-struct PackModel : CommandModel<PackModel, PackOp> {
-  LogicalResult execute(Operation *operation, Devices &devices) const {
-    auto op = cast<PackOp>(operation);
-    return forEachRank(devices, [&](int64_t rank) {
-      Operand dst = devices.getOperand(op.getDstMutable(), rank);
-      std::vector<double> packed = devices.getOperand(op.getSrcMutable(), rank)
-                                       .readMatrix(op.getRows(), op.getCols(),
-                                                   op.getLd(), op.getTrans());
-      packed.resize(dst.getExtent(), 0);
-      dst.writeMatrix(1, packed.size(), packed.size(), packed);
-    });
-  }
-};
+LogicalResult executeCommand(PackOp op, Devices &devices) {
+  return forEachRank(devices, [&](int64_t rank) {
+    Operand dst = devices.getOperand(op.getDstMutable(), rank);
+    std::vector<double> packed =
+        devices.getOperand(op.getSrcMutable(), rank)
+            .readMatrix(op.getRows(), op.getCols(), op.getLd(), op.getTrans());
+    packed.resize(dst.getExtent(), 0);
+    dst.writeMatrix(1, packed.size(), packed.size(), packed);
+  });
+}
 
-struct CopyModel : CommandModel<CopyModel, CopyOp> {
-  LogicalResult execute(Operation *operation, Devices &devices) const {
-    auto op = cast<CopyOp>(operation);
-    return forEachRank(devices, [&](int64_t rank) {
-      int64_t rows = op.getRows(), cols = op.getCols();
-      std::vector<double> values(rows * cols, 0);
-      if (auto src = devices.getOperand(op.getSrcMutable(), rank))
-        values = src->readMatrix(rows, cols, op.getSrcLd());
-      devices.getOperand(op.getDstMutable(), rank)
-          .writeMatrix(rows, cols, op.getDstLd(), values);
-    });
-  }
-};
+LogicalResult executeCommand(CopyOp op, Devices &devices) {
+  return forEachRank(devices, [&](int64_t rank) {
+    int64_t rows = op.getRows(), cols = op.getCols();
+    std::vector<double> values(rows * cols, 0);
+    if (auto src = devices.getOperand(op.getSrcMutable(), rank))
+      values = src->readMatrix(rows, cols, op.getSrcLd());
+    devices.getOperand(op.getDstMutable(), rank)
+        .writeMatrix(rows, cols, op.getDstLd(), values);
+  });
+}
 
 } // namespace
 
 void mlir::exec::attachComputeCommands(MLIRContext &context) {
-  GemmOp::attachInterface<GemmModel>(context);
-  PackOp::attachInterface<PackModel>(context);
-  CopyOp::attachInterface<CopyModel>(context);
+  CommandModel<GemmOp, executeCommand>::attach(context);
+  CommandModel<PackOp, executeCommand>::attach(context);
+  CommandModel<CopyOp, executeCommand>::attach(context);
 }

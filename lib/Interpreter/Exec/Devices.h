@@ -136,6 +136,19 @@ LogicalResult forEachRank(const Devices &devices, Fn &&run) {
   return success();
 }
 
+/// The model of a command.
+template <typename Op, LogicalResult (*executeCommand)(Op, Devices &)>
+struct CommandModel : InterpretableCommandOpInterface::ExternalModel<
+                          CommandModel<Op, executeCommand>, Op> {
+  LogicalResult execute(Operation *op, Devices &devices) const {
+    return executeCommand(cast<Op>(op), devices);
+  }
+
+  static void attach(MLIRContext &context) {
+    Op::template attachInterface<CommandModel>(context);
+  }
+};
+
 // Each attaches the models of some operations.
 void attachComputeCommands(MLIRContext &context);
 void attachAttentionCommands(MLIRContext &context);

@@ -75,62 +75,57 @@ LogicalResult KernelFrame::run(Block &block) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-struct LaunchModel
-    : InterpretableCommandOpInterface::ExternalModel<LaunchModel, LaunchOp> {
-  LogicalResult execute(Operation *operation, Devices &devices) const {
-    auto op = cast<LaunchOp>(operation);
-    auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
-        op, op.getKernelAttr());
-    if (!kernel || !kernel.getBody().hasOneBlock() || !op.getExtent())
-      return op.emitOpError("launches ")
-             << op.getKernelAttr()
-             << ", which has no body of one block; run "
-                "--optimus-build-kernels first";
-    int64_t extent = *op.getExtent();
-    // Iterations are independent: the later half may come first.
-    for (int64_t rank = 0; rank < devices.getRanks().getNumRanks(); ++rank)
-      if (failed(run(op, kernel, devices, rank, extent / 2, extent)) ||
-          failed(run(op, kernel, devices, rank, 0, extent / 2)))
-        return failure();
-    return success();
-  }
+FailureOr<Number> evaluate(LaunchOp op, Value scalar, const Devices &devices,
+                           int64_t rank) {
+  if (auto number = scalar.getDefiningOp<RankNumberOpInterface>())
+    return Number{0, devices.evaluate(number.getNumber(), rank)};
+  IntegerAttr integer;
+  if (matchPattern(scalar, m_Constant(&integer)))
+    return Number{0, integer.getInt()};
+  FloatAttr real;
+  if (matchPattern(scalar, m_Constant(&real)))
+    return Number{real.getValueAsDouble(), 0};
+  return op.emitOpError("is given a scalar that is neither a constant nor a "
+                        "number of its rank");
+}
 
-private:
-  static LogicalResult run(LaunchOp op, func::FuncOp kernel, Devices &devices,
-                           int64_t rank, int64_t begin, int64_t end) {
-    KernelFrame frame;
-    Block &body = kernel.getBody().front();
-    frame.set(body.getArgument(0), {{0, begin}});
-    frame.set(body.getArgument(1), {{0, end}});
-    unsigned next = 2;
-    for (OpOperand &buffer : op.getBuffersMutable())
-      frame.setOperand(body.getArgument(next++),
-                       devices.getOperand(buffer, rank));
-    for (Value scalar : op.getScalars()) {
-      FailureOr<Number> number = evaluate(op, scalar, devices, rank);
-      if (failed(number))
-        return failure();
-      frame.set(body.getArgument(next++), {*number});
-    }
-    return frame.run(body);
+LogicalResult run(LaunchOp op, func::FuncOp kernel, Devices &devices,
+                  int64_t rank, int64_t begin, int64_t end) {
+  KernelFrame frame;
+  Block &body = kernel.getBody().front();
+  frame.set(body.getArgument(0), {{0, begin}});
+  frame.set(body.getArgument(1), {{0, end}});
+  unsigned next = 2;
+  for (OpOperand &buffer : op.getBuffersMutable())
+    frame.setOperand(body.getArgument(next++),
+                     devices.getOperand(buffer, rank));
+  for (Value scalar : op.getScalars()) {
+    FailureOr<Number> number = evaluate(op, scalar, devices, rank);
+    if (failed(number))
+      return failure();
+    frame.set(body.getArgument(next++), {*number});
   }
+  return frame.run(body);
+}
 
-  static FailureOr<Number> evaluate(LaunchOp op, Value scalar,
-                                    const Devices &devices, int64_t rank) {
-    if (auto number = scalar.getDefiningOp<RankNumberOpInterface>())
-      return Number{0, devices.evaluate(number.getNumber(), rank)};
-    IntegerAttr integer;
-    if (matchPattern(scalar, m_Constant(&integer)))
-      return Number{0, integer.getInt()};
-    FloatAttr real;
-    if (matchPattern(scalar, m_Constant(&real)))
-      return Number{real.getValueAsDouble(), 0};
-    return op.emitOpError("is given a scalar that is neither a constant nor a "
-                          "number of its rank");
-  }
-};
+LogicalResult executeCommand(LaunchOp op, Devices &devices) {
+  auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+      op, op.getKernelAttr());
+  if (!kernel || !kernel.getBody().hasOneBlock() || !op.getExtent())
+    return op.emitOpError("launches ")
+           << op.getKernelAttr()
+           << ", which has no body of one block; run "
+              "--optimus-build-kernels first";
+  int64_t extent = *op.getExtent();
+  // Iterations are independent: the later half may come first.
+  for (int64_t rank = 0; rank < devices.getRanks().getNumRanks(); ++rank)
+    if (failed(run(op, kernel, devices, rank, extent / 2, extent)) ||
+        failed(run(op, kernel, devices, rank, 0, extent / 2)))
+      return failure();
+  return success();
+}
 } // namespace
 
 void mlir::exec::attachLaunch(MLIRContext &context) {
-  LaunchOp::attachInterface<LaunchModel>(context);
+  CommandModel<LaunchOp, executeCommand>::attach(context);
 }
