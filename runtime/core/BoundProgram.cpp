@@ -261,13 +261,14 @@ Status BoundProgram::submit(Rank &rank, Site site) {
   case Action::Fill:
     return rank.copy(site, copies[command.descriptor], nullptr, f(0));
   case Action::Attention:
-    return rank.attention(site, attentions[command.descriptor], f(0), f(1),
-                          f(2), static_cast<const int32_t *>(p[3]), f(4), f(5),
-                          p[6]);
+    return rank.attention(site, attentions[command.descriptor],
+                          {p[0], p[1], p[2], static_cast<const int32_t *>(p[3]),
+                           p[4], f(5), p[6]});
   case Action::AttentionGrad:
-    return rank.attentionGrad(site, attentions[command.descriptor], f(0), f(1),
-                              f(2), f(3), static_cast<const int32_t *>(p[4]),
-                              f(5), f(6), f(7), f(8), f(9), p[10]);
+    return rank.attentionGrad(site, attentions[command.descriptor],
+                              {p[1], p[2], p[3],
+                               static_cast<const int32_t *>(p[4]), p[5], f(6),
+                               p[10], /*dout=*/p[0], p[7], p[8], p[9]});
   case Action::Collective:
   case Action::Send:
   case Action::Receive:

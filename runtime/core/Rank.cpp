@@ -227,24 +227,17 @@ Status Rank::copy(Site site, const optrt_copy_desc &desc, const void *src,
 }
 
 Status Rank::attention(Site site, const optrt_attention_desc &desc,
-                       const void *q, const void *k, const void *v,
-                       const int32_t *lengths, void *out, float *lse,
-                       void *workspace) {
+                       const AttentionOperands &operands) {
   beginLocal(site.number);
   return report(site.number, "attention",
-                device->attention(site.queue, desc, q, k, v, lengths, out, lse,
-                                  workspace));
+                device->attention(site.queue, desc, operands));
 }
 
 Status Rank::attentionGrad(Site site, const optrt_attention_desc &desc,
-                           const void *dout, const void *q, const void *k,
-                           const void *v, const int32_t *lengths,
-                           const void *out, const float *lse, void *dq,
-                           void *dk, void *dv, void *workspace) {
+                           const AttentionOperands &operands) {
   beginLocal(site.number);
   return report(site.number, "attention_grad",
-                device->attentionGrad(site.queue, desc, dout, q, k, v, lengths,
-                                      out, lse, dq, dk, dv, workspace));
+                device->attentionGrad(site.queue, desc, operands));
 }
 
 Status Rank::finish(Site site) {

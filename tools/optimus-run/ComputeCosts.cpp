@@ -235,16 +235,21 @@ Status ComputeTimer::attention(const AttentionPoint &point, int32_t type) {
   char *out = operands.take(point.seq * kWidth, type);
   auto *lse = reinterpret_cast<float *>(
       operands.take(point.seq * desc.heads, OPTRT_F32));
+  AttentionOperands given{.q = qkv,
+                          .k = qkv + part,
+                          .v = qkv + 2 * part,
+                          .lengths = nullptr,
+                          .out = out,
+                          .lse = lse,
+                          .workspace = nullptr};
   if (!point.gradient)
-    return device.attention(kCompute, desc, qkv, qkv + part, qkv + 2 * part,
-                            /*lengths=*/nullptr, out, lse,
-                            /*workspace=*/nullptr);
+    return device.attention(kCompute, desc, given);
   char *grad = operands.take(3 * point.seq * kWidth, type);
-  char *outGrad = operands.take(point.seq * kWidth, type);
-  return device.attentionGrad(
-      kCompute, desc, outGrad, qkv, qkv + part, qkv + 2 * part,
-      /*lengths=*/nullptr, out, lse, grad, grad + part, grad + 2 * part,
-      /*workspace=*/nullptr);
+  given.dout = operands.take(point.seq * kWidth, type);
+  given.dq = grad;
+  given.dk = grad + part;
+  given.dv = grad + 2 * part;
+  return device.attentionGrad(kCompute, desc, given);
 }
 
 /// A step packs weights that it has not seen since the last one.

@@ -127,15 +127,12 @@ public:
         optrt::concat(src ? "copy " : "zeros ", desc.rows, "x", desc.cols),
         queue);
   }
-  Status attention(Queue queue, const optrt_attention_desc &, const void *,
-                   const void *, const void *, const int32_t *, void *, float *,
-                   void *) override {
+  Status attention(Queue queue, const optrt_attention_desc &,
+                   const optrt::AttentionOperands &) override {
     return note("attention", queue);
   }
-  Status attentionGrad(Queue queue, const optrt_attention_desc &, const void *,
-                       const void *, const void *, const void *,
-                       const int32_t *, const void *, const float *, void *,
-                       void *, void *, void *) override {
+  Status attentionGrad(Queue queue, const optrt_attention_desc &,
+                       const optrt::AttentionOperands &) override {
     return note("attention_grad", queue);
   }
   size_t scratchBytes() const override { return 0; }

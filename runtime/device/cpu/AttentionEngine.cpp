@@ -110,21 +110,21 @@ Status AttentionEngine::prepare(const Workload &workload) {
   return okStatus();
 }
 
-Status AttentionEngine::attend(const optrt_attention_desc &desc, const void *q,
-                               const void *k, const void *v,
-                               const int32_t *lengths, void *out, float *lse) {
-  OPTRT_RETURN_IF_ERROR(checkAttention(desc, q && k && v && out && lse));
+Status AttentionEngine::attend(const optrt_attention_desc &desc,
+                               const AttentionOperands &x) {
+  OPTRT_RETURN_IF_ERROR(
+      checkAttention(desc, x.q && x.k && x.v && x.out && x.lse));
   OPTRT_ASSIGN_OR_RETURN(ElementType type, typeOf("attention", desc.type));
-  if (type == ElementType::BF16)
-    return attendAs(desc, asBF16(q), asBF16(k), asBF16(v), lengths, asBF16(out),
-                    lse);
-  return attendAs(desc, asF32(q), asF32(k), asF32(v), lengths, asF32(out), lse);
+  return type == ElementType::BF16 ? attendAs<uint16_t>(desc, x)
+                                   : attendAs<float>(desc, x);
 }
 
 template <typename T>
-Status AttentionEngine::attendAs(const optrt_attention_desc &desc, const T *q,
-                                 const T *k, const T *v, const int32_t *lengths,
-                                 T *out, float *lse) {
+Status AttentionEngine::attendAs(const optrt_attention_desc &desc,
+                                 const AttentionOperands &x) {
+  const auto *q = static_cast<const T *>(x.q), *k = static_cast<const T *>(x.k),
+             *v = static_cast<const T *>(x.v);
+  auto *out = static_cast<T *>(x.out);
   const int64_t share =
       attentionScratch(kernels, headOf(desc, desc.seq),
                        /*isGradient=*/false, desc.type != OPTRT_F32);
@@ -132,37 +132,34 @@ Status AttentionEngine::attendAs(const optrt_attention_desc &desc, const T *q,
   float *scratch = room.as<float>();
   team.each(desc.batch * desc.heads, [&](int64_t task, int thread) {
     int64_t sequence = task / desc.heads;
-    AttentionHead head = headOf(desc, lengths ? lengths[sequence] : desc.seq);
+    AttentionHead head =
+        headOf(desc, x.lengths ? x.lengths[sequence] : desc.seq);
     HeadOffsets at(desc, sequence, task % desc.heads);
     optrt::attend(kernels, head, q + at.q, k + at.kv, v + at.kv, out + at.out,
-                  lse + at.lse, scratch + thread * share);
+                  x.lse + at.lse, scratch + thread * share);
   });
   return okStatus();
 }
 
 Status AttentionEngine::attendGrad(const optrt_attention_desc &desc,
-                                   const void *dout, const void *q,
-                                   const void *k, const void *v,
-                                   const int32_t *lengths, const void *out,
-                                   const float *lse, void *dq, void *dk,
-                                   void *dv) {
-  OPTRT_RETURN_IF_ERROR(checkAttention(desc, dout && q && k && v && out &&
-                                                 lse && dq && dk && dv));
+                                   const AttentionOperands &x) {
+  OPTRT_RETURN_IF_ERROR(checkAttention(desc, x.dout && x.q && x.k && x.v &&
+                                                 x.out && x.lse && x.dq &&
+                                                 x.dk && x.dv));
   OPTRT_ASSIGN_OR_RETURN(ElementType type, typeOf("attention_grad", desc.type));
-  if (type == ElementType::BF16)
-    return attendGradAs(desc, asBF16(dout), asBF16(q), asBF16(k), asBF16(v),
-                        lengths, asBF16(out), lse, asBF16(dq), asBF16(dk),
-                        asBF16(dv));
-  return attendGradAs(desc, asF32(dout), asF32(q), asF32(k), asF32(v), lengths,
-                      asF32(out), lse, asF32(dq), asF32(dk), asF32(dv));
+  return type == ElementType::BF16 ? attendGradAs<uint16_t>(desc, x)
+                                   : attendGradAs<float>(desc, x);
 }
 
 template <typename T>
 Status AttentionEngine::attendGradAs(const optrt_attention_desc &desc,
-                                     const T *dout, const T *q, const T *k,
-                                     const T *v, const int32_t *lengths,
-                                     const T *out, const float *lse, T *dq,
-                                     T *dk, T *dv) {
+                                     const AttentionOperands &x) {
+  const auto *q = static_cast<const T *>(x.q), *k = static_cast<const T *>(x.k),
+             *v = static_cast<const T *>(x.v),
+             *out = static_cast<const T *>(x.out),
+             *dout = static_cast<const T *>(x.dout);
+  auto *dq = static_cast<T *>(x.dq), *dk = static_cast<T *>(x.dk),
+       *dv = static_cast<T *>(x.dv);
   const int64_t share =
       attentionScratch(kernels, headOf(desc, desc.seq),
                        /*isGradient=*/true, desc.type != OPTRT_F32);
@@ -172,10 +169,11 @@ Status AttentionEngine::attendGradAs(const optrt_attention_desc &desc,
   int64_t sharing = desc.heads / desc.kv_heads;
   team.each(desc.batch * desc.kv_heads, [&](int64_t task, int thread) {
     int64_t sequence = task / desc.kv_heads;
-    AttentionHead head = headOf(desc, lengths ? lengths[sequence] : desc.seq);
+    AttentionHead head =
+        headOf(desc, x.lengths ? x.lengths[sequence] : desc.seq);
     HeadOffsets at(desc, sequence, task % desc.kv_heads * sharing);
     optrt::attendGrad(kernels, head, sharing, dout + at.out, q + at.q,
-                      k + at.kv, v + at.kv, out + at.out, lse + at.lse,
+                      k + at.kv, v + at.kv, out + at.out, x.lse + at.lse,
                       dq + at.q, dk + at.kv, dv + at.kv,
                       scratch + thread * share);
   });

@@ -27,12 +27,9 @@ public:
   Status prepare(const Workload &workload);
 
   /// As Device::attention() and Device::attentionGrad().
-  Status attend(const optrt_attention_desc &desc, const void *q, const void *k,
-                const void *v, const int32_t *lengths, void *out, float *lse);
-  Status attendGrad(const optrt_attention_desc &desc, const void *dout,
-                    const void *q, const void *k, const void *v,
-                    const int32_t *lengths, const void *out, const float *lse,
-                    void *dq, void *dk, void *dv);
+  Status attend(const optrt_attention_desc &desc, const AttentionOperands &x);
+  Status attendGrad(const optrt_attention_desc &desc,
+                    const AttentionOperands &x);
 
   size_t scratchBytes() const { return room.size(); }
 
@@ -42,13 +39,10 @@ private:
   Status reserve(int64_t elements);
   /// Of f32 or bf16.
   template <typename T>
-  Status attendAs(const optrt_attention_desc &desc, const T *q, const T *k,
-                  const T *v, const int32_t *lengths, T *out, float *lse);
+  Status attendAs(const optrt_attention_desc &desc, const AttentionOperands &x);
   template <typename T>
-  Status attendGradAs(const optrt_attention_desc &desc, const T *dout,
-                      const T *q, const T *k, const T *v,
-                      const int32_t *lengths, const T *out, const float *lse,
-                      T *dq, T *dk, T *dv);
+  Status attendGradAs(const optrt_attention_desc &desc,
+                      const AttentionOperands &x);
 
   Team &team;
   const AttentionKernels &kernels;

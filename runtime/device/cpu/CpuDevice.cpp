@@ -250,19 +250,13 @@ Status CpuDevice::copy(Queue queue, const optrt_copy_desc &desc,
 }
 
 Status CpuDevice::attention(Queue, const optrt_attention_desc &desc,
-                            const void *q, const void *k, const void *v,
-                            const int32_t *lengths, void *out, float *lse,
-                            void *) {
-  return impl->attention.attend(desc, q, k, v, lengths, out, lse);
+                            const AttentionOperands &operands) {
+  return impl->attention.attend(desc, operands);
 }
 
 Status CpuDevice::attentionGrad(Queue, const optrt_attention_desc &desc,
-                                const void *dout, const void *q, const void *k,
-                                const void *v, const int32_t *lengths,
-                                const void *out, const float *lse, void *dq,
-                                void *dk, void *dv, void *) {
-  return impl->attention.attendGrad(desc, dout, q, k, v, lengths, out, lse, dq,
-                                    dk, dv);
+                                const AttentionOperands &operands) {
+  return impl->attention.attendGrad(desc, operands);
 }
 
 DeviceEnvironment CpuDevice::environment() const {

@@ -375,22 +375,4 @@ Status CudaDevice::runAttention(Queue queue, const optrt_attention_desc &desc,
   return settle(queue);
 }
 
-Status CudaDevice::attention(Queue queue, const optrt_attention_desc &desc,
-                             const void *q, const void *k, const void *v,
-                             const int32_t *lengths, void *out, float *lse,
-                             void *workspace) {
-  return runAttention(queue, desc, /*isGradient=*/false,
-                      {q, k, v, lengths, out, lse, workspace});
-}
-
-Status CudaDevice::attentionGrad(Queue queue, const optrt_attention_desc &desc,
-                                 const void *dout, const void *q, const void *k,
-                                 const void *v, const int32_t *lengths,
-                                 const void *out, const float *lse, void *dq,
-                                 void *dk, void *dv, void *workspace) {
-  return runAttention(
-      queue, desc, /*isGradient=*/true,
-      {q, k, v, lengths, out, lse, workspace, dout, dq, dk, dv});
-}
-
 } // namespace optrt::cuda

@@ -12,22 +12,11 @@
 #include "CudnnGraph.h"
 #include "Driver.h"
 
-#include "optimus-runtime/CommandDescriptors.h"
+#include "optimus-runtime/Device.h"
 
 #include <map>
 
 namespace optrt::cuda {
-
-/// The operands of an attention; the last row is its gradient's.
-struct AttentionOperands {
-  const void *q, *k, *v;
-  const int32_t *lengths;
-  const void *out; ///< which an attention writes and its gradient reads
-  const float *lse;
-  void *workspace;
-  const void *dout = nullptr;
-  void *dq = nullptr, *dk = nullptr, *dv = nullptr;
-};
 
 /// An attention that cuDNN can run.
 struct AttentionPlan {

@@ -162,6 +162,24 @@ public:
     return bytes(address, elements * optimus_support::elementBytes(
                                          optimus_support::ElementType(type)));
   }
+  /// All of an attention, or of its gradient.
+  AttentionOperands of(const optrt_attention_desc &d, AttentionOperands x) {
+    const CheckedSize tokens = CheckedSize(d.batch) * d.seq,
+                      width = CheckedSize(d.heads) * d.head_dim,
+                      kvWidth = CheckedSize(d.kv_heads) * d.head_dim;
+    x.q = of(d.type, x.q, tokens, width, d.q_ld);
+    x.k = of(d.type, x.k, tokens, kvWidth, d.kv_ld);
+    x.v = of(d.type, x.v, tokens, kvWidth, d.kv_ld);
+    x.lengths = (*this)(x.lengths, d.batch);
+    x.out = of(d.type, x.out, tokens * width);
+    x.lse = (*this)(x.lse, tokens * d.heads);
+    x.workspace = bytes(x.workspace, d.workspace_bytes);
+    x.dout = of(d.type, x.dout, tokens * width);
+    x.dq = of(d.type, x.dq, tokens, width, d.q_ld);
+    x.dk = of(d.type, x.dk, tokens, kvWidth, d.kv_ld);
+    x.dv = of(d.type, x.dv, tokens, kvWidth, d.kv_ld);
+    return x;
+  }
   template <typename T>
   T *bytes(T *address, CheckedSize count) {
     StatusOr<void *> found =
@@ -268,56 +286,23 @@ Status HiddenDevice::copy(Queue queue, const optrt_copy_desc &desc,
 }
 
 Status HiddenDevice::attention(Queue queue, const optrt_attention_desc &desc,
-                               const void *q, const void *k, const void *v,
-                               const int32_t *lengths, void *out, float *lse,
-                               void *workspace) {
+                               const AttentionOperands &operands) {
   return call(queue, [=, this]() -> Status {
     Operands at(*this);
-    const optrt_attention_desc &d = desc;
-    const CheckedSize tokens = CheckedSize(d.batch) * d.seq,
-                      width = CheckedSize(d.heads) * d.head_dim,
-                      kvWidth = CheckedSize(d.kv_heads) * d.head_dim;
-    const void *queries = at.of(d.type, q, tokens, width, d.q_ld),
-               *keys = at.of(d.type, k, tokens, kvWidth, d.kv_ld),
-               *values = at.of(d.type, v, tokens, kvWidth, d.kv_ld);
-    const int32_t *each = at(lengths, d.batch);
-    void *result = at.of(d.type, out, tokens * width);
-    float *sums = at(lse, tokens * d.heads);
-    void *extra = at(static_cast<char *>(workspace), d.workspace_bytes);
+    const AttentionOperands visible = at.of(desc, operands);
     OPTRT_RETURN_IF_ERROR(at.status);
-    return kernels->attention(kCompute, d, queries, keys, values, each, result,
-                              sums, extra);
+    return kernels->attention(kCompute, desc, visible);
   });
 }
 
 Status HiddenDevice::attentionGrad(Queue queue,
                                    const optrt_attention_desc &desc,
-                                   const void *dout, const void *q,
-                                   const void *k, const void *v,
-                                   const int32_t *lengths, const void *out,
-                                   const float *lse, void *dq, void *dk,
-                                   void *dv, void *workspace) {
+                                   const AttentionOperands &operands) {
   return call(queue, [=, this]() -> Status {
     Operands at(*this);
-    const optrt_attention_desc &d = desc;
-    const CheckedSize tokens = CheckedSize(d.batch) * d.seq,
-                      width = CheckedSize(d.heads) * d.head_dim,
-                      kvWidth = CheckedSize(d.kv_heads) * d.head_dim;
-    const void *gradient = at.of(d.type, dout, tokens * width),
-               *queries = at.of(d.type, q, tokens, width, d.q_ld),
-               *keys = at.of(d.type, k, tokens, kvWidth, d.kv_ld),
-               *values = at.of(d.type, v, tokens, kvWidth, d.kv_ld),
-               *result = at.of(d.type, out, tokens * width);
-    const float *sums = at(lse, tokens * d.heads);
-    const int32_t *each = at(lengths, d.batch);
-    void *ofQueries = at.of(d.type, dq, tokens, width, d.q_ld),
-         *ofKeys = at.of(d.type, dk, tokens, kvWidth, d.kv_ld),
-         *ofValues = at.of(d.type, dv, tokens, kvWidth, d.kv_ld);
-    void *extra = at(static_cast<char *>(workspace), d.workspace_bytes);
+    const AttentionOperands visible = at.of(desc, operands);
     OPTRT_RETURN_IF_ERROR(at.status);
-    return kernels->attentionGrad(kCompute, d, gradient, queries, keys, values,
-                                  each, result, sums, ofQueries, ofKeys,
-                                  ofValues, extra);
+    return kernels->attentionGrad(kCompute, desc, visible);
   });
 }
 

@@ -82,14 +82,10 @@ public:
                 const optimus_kernel &kernel, void *const *args) override;
   Status copy(Queue queue, const optrt_copy_desc &desc, const void *src,
               void *dst) override;
-  Status attention(Queue queue, const optrt_attention_desc &desc, const void *q,
-                   const void *k, const void *v, const int32_t *lengths,
-                   void *out, float *lse, void *workspace) override;
+  Status attention(Queue queue, const optrt_attention_desc &desc,
+                   const AttentionOperands &operands) override;
   Status attentionGrad(Queue queue, const optrt_attention_desc &desc,
-                       const void *dout, const void *q, const void *k,
-                       const void *v, const int32_t *lengths, const void *out,
-                       const float *lse, void *dq, void *dk, void *dv,
-                       void *workspace) override;
+                       const AttentionOperands &operands) override;
   DeviceEnvironment environment() const override {
     return kernels->environment();
   }

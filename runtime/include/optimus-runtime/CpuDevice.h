@@ -90,14 +90,10 @@ public:
 
   /// Attention without ever holding more than a 64 x 64 block of scores per
   /// thread.
-  Status attention(Queue queue, const optrt_attention_desc &desc, const void *q,
-                   const void *k, const void *v, const int32_t *lengths,
-                   void *out, float *lse, void *workspace) override;
+  Status attention(Queue queue, const optrt_attention_desc &desc,
+                   const AttentionOperands &operands) override;
   Status attentionGrad(Queue queue, const optrt_attention_desc &desc,
-                       const void *dout, const void *q, const void *k,
-                       const void *v, const int32_t *lengths, const void *out,
-                       const float *lse, void *dq, void *dk, void *dv,
-                       void *workspace) override;
+                       const AttentionOperands &operands) override;
 
   DeviceEnvironment environment() const override;
   std::string slowPrecision(int32_t type) const override;

@@ -70,6 +70,17 @@ inline int64_t alignedSize(int64_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
 
+/// The operands of an attention; those from dout on are its gradient's.
+struct AttentionOperands {
+  const void *q, *k, *v;
+  const int32_t *lengths; ///< may be null
+  void *out;              ///< an attention writes it and its gradient reads it
+  float *lse;             ///< the same
+  void *workspace;        ///< of the descriptor's bytes; null where these are 0
+  const void *dout = nullptr;
+  void *dq = nullptr, *dk = nullptr, *dv = nullptr;
+};
+
 /// An attention or a gradient of one, and what messages call it.
 struct AttentionCall {
   optrt_attention_desc desc;
@@ -373,20 +384,13 @@ public:
   virtual Status copy(Queue queue, const optrt_copy_desc &desc, const void *src,
                       void *dst) = 0;
 
-  /// `lse` is what `attentionGrad` needs besides the result; `lengths` may be
-  /// null. Lengths outside [1, seq] are taken for the nearest one inside.
-  /// `workspace` has the descriptor's bytes, and is null where these are 0.
+  /// Lengths outside [1, seq] are taken for the nearest one inside.
   virtual Status attention(Queue queue, const optrt_attention_desc &desc,
-                           const void *q, const void *k, const void *v,
-                           const int32_t *lengths, void *out, float *lse,
-                           void *workspace) = 0;
+                           const AttentionOperands &operands) = 0;
 
   /// Writes every element of dq, dk and dv.
   virtual Status attentionGrad(Queue queue, const optrt_attention_desc &desc,
-                               const void *dout, const void *q, const void *k,
-                               const void *v, const int32_t *lengths,
-                               const void *out, const float *lse, void *dq,
-                               void *dk, void *dv, void *workspace) = 0;
+                               const AttentionOperands &operands) = 0;
 
   virtual DeviceEnvironment environment() const { return {}; }
 

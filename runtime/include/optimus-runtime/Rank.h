@@ -109,14 +109,10 @@ public:
                 const optimus_kernel &kernel, void *const *args);
   Status copy(Site site, const optrt_copy_desc &desc, const void *src,
               void *dst);
-  Status attention(Site site, const optrt_attention_desc &desc, const void *q,
-                   const void *k, const void *v, const int32_t *lengths,
-                   void *out, float *lse, void *workspace);
+  Status attention(Site site, const optrt_attention_desc &desc,
+                   const AttentionOperands &operands);
   Status attentionGrad(Site site, const optrt_attention_desc &desc,
-                       const void *dout, const void *q, const void *k,
-                       const void *v, const int32_t *lengths, const void *out,
-                       const float *lse, void *dq, void *dk, void *dv,
-                       void *workspace);
+                       const AttentionOperands &operands);
   /// Waits until a command is done: what fails of it later fails here.
   Status finish(Site site);
   Status startCollective(Site site, const optrt_collective_desc &desc,

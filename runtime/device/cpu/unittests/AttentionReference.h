@@ -25,14 +25,16 @@ inline Result runDevice(CpuDevice &device, const Case &x) {
   float *grads = r.grads.data();
   const int32_t *lengths = x.lengths.empty() ? nullptr : x.lengths.data();
   Status status =
-      device.attention(kCompute, x.desc, in + x.begin(0), in + x.begin(1),
-                       in + x.begin(2), lengths, r.out.data(), r.lse.data(),
-                       /*workspace=*/nullptr);
+      device.attention(kCompute, x.desc,
+                       {in + x.begin(0), in + x.begin(1), in + x.begin(2),
+                        lengths, r.out.data(), r.lse.data(),
+                        /*workspace=*/nullptr});
   EXPECT_TRUE(status.ok()) << status.toString();
   status = device.attentionGrad(
-      kCompute, x.desc, x.dout.data(), in + x.begin(0), in + x.begin(1),
-      in + x.begin(2), lengths, r.out.data(), r.lse.data(), grads + x.begin(0),
-      grads + x.begin(1), grads + x.begin(2), /*workspace=*/nullptr);
+      kCompute, x.desc,
+      {in + x.begin(0), in + x.begin(1), in + x.begin(2), lengths, r.out.data(),
+       r.lse.data(), /*workspace=*/nullptr, x.dout.data(), grads + x.begin(0),
+       grads + x.begin(1), grads + x.begin(2)});
   EXPECT_TRUE(status.ok()) << status.toString();
   return r;
 }

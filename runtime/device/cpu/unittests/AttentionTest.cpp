@@ -286,7 +286,7 @@ TEST(Attention, MoreThanWasPreparedIsRefused) {
   ASSERT_TRUE(device.prepare(workload).ok());
   float *p = x.inputs.data();
   Status status =
-      device.attention(kCompute, x.desc, p, p, p, nullptr, p, p, nullptr);
+      device.attention(kCompute, x.desc, {p, p, p, nullptr, p, p, nullptr});
   EXPECT_EQ(status.code(), StatusCode::Internal);
   EXPECT_NE(status.message().find("bytes of scratch memory"),
             std::string::npos)
@@ -322,7 +322,7 @@ TEST(Attention, WrongDescriptorsAreRefused) {
   CpuDevice device(1);
   float x[64] = {};
   auto run = [&](optrt_attention_desc d, float *out) {
-    return device.attention(kCompute, d, x, x, x, nullptr, out, x, nullptr);
+    return device.attention(kCompute, d, {x, x, x, nullptr, out, x, nullptr});
   };
   optrt_attention_desc good = {1, 2, 2, 1, 4, 16, 16, 1, OPTRT_F32, 0, 0, 0};
   EXPECT_TRUE(run(good, x + 32).ok());

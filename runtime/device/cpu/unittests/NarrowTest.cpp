@@ -272,17 +272,19 @@ TEST_F(NarrowTest, AttentionIsThatOfWidenedOperands) {
   };
   std::vector<float> expected(tokens * queries), expectedLse(d.batch * d.heads * d.seq);
   ASSERT_TRUE(device
-                  .attention(kCompute, d, widened(q).data(), widened(k).data(),
-                             widened(v).data(), lengths.data(), expected.data(),
-                             expectedLse.data(), nullptr)
+                  .attention(kCompute, d,
+                             {widened(q).data(), widened(k).data(),
+                              widened(v).data(), lengths.data(),
+                              expected.data(), expectedLse.data(), nullptr})
                   .ok());
   optrt_attention_desc narrow = d;
   narrow.type = OPTRT_BF16;
   std::vector<uint16_t> out(tokens * queries);
   std::vector<float> lse(expectedLse.size());
   ASSERT_TRUE(device
-                  .attention(kCompute, narrow, q.data(), k.data(), v.data(),
-                             lengths.data(), out.data(), lse.data(), nullptr)
+                  .attention(kCompute, narrow,
+                             {q.data(), k.data(), v.data(), lengths.data(),
+                              out.data(), lse.data(), nullptr})
                   .ok());
   EXPECT_EQ(out, narrowed(expected));
   EXPECT_EQ(lse, expectedLse);
@@ -290,20 +292,21 @@ TEST_F(NarrowTest, AttentionIsThatOfWidenedOperands) {
   std::vector<float> dq(tokens * d.q_ld), dk(tokens * d.kv_ld),
       dv(tokens * d.kv_ld);
   ASSERT_TRUE(device
-                  .attentionGrad(kCompute, d, widened(dout).data(),
-                                 widened(q).data(), widened(k).data(),
-                                 widened(v).data(), lengths.data(),
-                                 widened(out).data(), lse.data(), dq.data(),
-                                 dk.data(), dv.data(), nullptr)
+                  .attentionGrad(
+                      kCompute, d,
+                      {widened(q).data(), widened(k).data(), widened(v).data(),
+                       lengths.data(), widened(out).data(), lse.data(), nullptr,
+                       widened(dout).data(), dq.data(), dk.data(), dv.data()})
                   .ok());
   std::vector<uint16_t> foundDq(dq.size()), foundDk(dk.size()),
       foundDv(dv.size());
-  ASSERT_TRUE(device
-                  .attentionGrad(kCompute, narrow, dout.data(), q.data(),
-                                 k.data(), v.data(), lengths.data(), out.data(),
-                                 lse.data(), foundDq.data(), foundDk.data(),
-                                 foundDv.data(), nullptr)
-                  .ok());
+  ASSERT_TRUE(
+      device
+          .attentionGrad(kCompute, narrow,
+                         {q.data(), k.data(), v.data(), lengths.data(),
+                          out.data(), lse.data(), nullptr, dout.data(),
+                          foundDq.data(), foundDk.data(), foundDv.data()})
+          .ok());
   EXPECT_EQ(foundDq, narrowed(dq));
   EXPECT_EQ(foundDk, narrowed(dk));
   EXPECT_EQ(foundDv, narrowed(dv));
@@ -347,6 +350,7 @@ TEST_F(NarrowTest, PreparedScratchIsEnoughAndWithinItsBound) {
   EXPECT_GT(prepared, 0u);
   EXPECT_LE(int64_t(prepared), bound.get().bytes(maxThreads));
   const auto values = drawNarrow(300 * 300);
+  auto out = values;
   std::vector<float> c(300 * 300), lse(400);
   std::vector<uint16_t> dq(1 << 13), dk(1 << 13), dv(1 << 13);
   for (const optrt_gemm_desc &d : workload.products) {
@@ -355,16 +359,17 @@ TEST_F(NarrowTest, PreparedScratchIsEnoughAndWithinItsBound) {
     ASSERT_TRUE(status.ok()) << status.message();
   }
   ASSERT_TRUE(device
-                  .attention(kCompute, attention, values.data(), values.data(),
-                             values.data(), nullptr, dq.data(), lse.data(),
-                             nullptr)
+                  .attention(kCompute, attention,
+                             {values.data(), values.data(), values.data(),
+                              nullptr, dq.data(), lse.data(), nullptr})
                   .ok());
-  ASSERT_TRUE(device
-                  .attentionGrad(kCompute, attention, values.data(),
-                                 values.data(), values.data(), values.data(),
-                                 nullptr, values.data(), lse.data(), dq.data(),
-                                 dk.data(), dv.data(), nullptr)
-                  .ok());
+  ASSERT_TRUE(
+      device
+          .attentionGrad(kCompute, attention,
+                         {values.data(), values.data(), values.data(), nullptr,
+                          out.data(), lse.data(), nullptr, values.data(),
+                          dq.data(), dk.data(), dv.data()})
+          .ok());
   EXPECT_EQ(device.scratchBytes(), prepared);
 }
 

@@ -237,8 +237,7 @@ TEST_F(CudaDeviceTest, AFunctionThatTheImageLacksIsNamed) {
 
 TEST_F(CudaDeviceTest, AttentionThatWasNotPreparedIsRefused) {
   Status status =
-      device->attention(kCompute, {}, nullptr, nullptr, nullptr, nullptr,
-                        nullptr, nullptr, /*workspace=*/nullptr);
+      device->attention(kCompute, optrt_attention_desc{}, AttentionOperands{});
   EXPECT_EQ(status.code(), StatusCode::Internal);
   EXPECT_THAT(status.message(),
               HasSubstr("an attention, of which prepare() was told nothing"));

@@ -86,13 +86,15 @@ void CudnnAttentionTest::checkAgainstMeans() {
                          : nullptr;
   auto *sums = reinterpret_cast<float *>(lse.data());
   ASSERT_TRUE(device
-                  ->attention(kCompute, desc, q, q + kKeys, q + kValues, ends,
-                              out.data(), sums, workspace.data())
+                  ->attention(kCompute, desc,
+                              {q, q + kKeys, q + kValues, ends, out.data(),
+                               sums, workspace.data()})
                   .ok());
   ASSERT_TRUE(device
-                  ->attentionGrad(kCompute, desc, ones.data(), q, q + kKeys,
-                                  q + kValues, ends, out.data(), sums, dq,
-                                  dq + kKeys, dq + kValues, workspace.data())
+                  ->attentionGrad(kCompute, desc,
+                                  {q, q + kKeys, q + kValues, ends, out.data(),
+                                   sums, workspace.data(), ones.data(), dq,
+                                   dq + kKeys, dq + kValues})
                   .ok());
   const auto results = read<uint16_t>(out.data(), kSeq * kWidth);
   const auto logarithms = read(lse.data(), kHeads * kSeq);
@@ -155,8 +157,9 @@ TEST_F(CudnnAttentionTest, OperandsAreAligned) {
   ASSERT_TRUE(prepare().ok());
   char *q = there.data();
   Status status =
-      device->attention(kCompute, desc, q + 2, q, q, nullptr, q,
-                        reinterpret_cast<float *>(q), workspace.data());
+      device->attention(kCompute, desc,
+                        {q + 2, q, q, nullptr, q, reinterpret_cast<float *>(q),
+                         workspace.data()});
   EXPECT_EQ(status.code(), StatusCode::Internal);
   EXPECT_THAT(status.message(),
               HasSubstr("expected operands at multiples of 16 bytes"));

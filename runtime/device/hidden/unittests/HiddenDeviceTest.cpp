@@ -133,9 +133,9 @@ TEST_F(HiddenDeviceTest, RegionsEndWithWhatWasAllocated) {
   attention.batch = attention.heads = attention.kv_heads = 1;
   attention.seq = attention.head_dim = 2;
   attention.q_ld = attention.kv_ld = 2;
-  expectFailure(device->attention(kCompute, attention, floats(), floats(),
-                                  floats(), nullptr, floats() + 4,
-                                  floats() + 15, nullptr),
+  expectFailure(device->attention(kCompute, attention,
+                                  {floats(), floats(), floats(), nullptr,
+                                   floats() + 4, floats() + 15, nullptr}),
                 "touches 8 bytes where 4 are left of what was allocated");
 }
 
