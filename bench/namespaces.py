@@ -160,14 +160,6 @@ class Cluster:
             call(*tc, "replace", "dev", device, "root", "tbf", "rate",
                  f"{round(bits_per_second)}bit", "burst", BURST, "latency", "200ms")
 
-    def sent_bytes(self):
-        """Bytes that all hosts have sent, headers included."""
-        total = 0
-        for name in self._hosts:
-            text = call("ip", "-n", name, "-s", "-o", "link", "show", "eth0")
-            total += int(re.search(r"TX:[^\\]*\\\s*(\d+)", text).group(1))
-        return total
-
     def mpirun(self, command, environment=None, timeout=300, ranks=None):
         """Standard output of a command, one rank a host."""
         hosts = range(ranks or len(self._hosts))

@@ -23,9 +23,14 @@ of the machine.
 
 import json
 import re
+import sys
 
-from harness import MPIRUN, fail, integers, known_strategy, table, words
+from harness import MPIRUN, ROOT, fail, integers, known_strategy, table, words
 from held import most_held
+
+sys.path.insert(0, str(ROOT / "python"))
+# pylint: disable=wrong-import-position
+from optimus.bisection import largest
 
 TARGETS = ["optimus-compile", "optimus-run"]
 SIZES = dict(layers=4, hidden=576, heads=48, seq=128, batch=12)
@@ -163,23 +168,13 @@ def largest_batch(compiler, sizes, strategy, ranks, budget):
     """The largest batch, a multiple of the rows, whose plan fits the budget."""
     multiple = round(ranks**0.5) if STRATEGIES[strategy] == 2 else 1
 
-    def planned(times):
-        return compiler.planned(dict(sizes, batch=times * multiple), strategy, ranks)
+    def planned(batch):
+        return compiler.planned(dict(sizes, batch=batch), strategy, ranks)
 
-    if planned(1) is None:
+    if planned(multiple) is None:
         return None
-    if planned(1) > budget:
-        return 0, planned(1)
-    fits, beyond = 1, 2
-    while planned(beyond) <= budget:
-        fits, beyond = beyond, 2 * beyond
-    while beyond - fits > 1:
-        middle = (fits + beyond) // 2
-        if planned(middle) <= budget:
-            fits = middle
-        else:
-            beyond = middle
-    return fits * multiple, planned(fits)
+    batch = largest(lambda batch: planned(batch) <= budget, multiple)
+    return batch, planned(batch or multiple)
 
 
 def batch_table(options, compiler):

@@ -8,8 +8,6 @@
 
 #include "ProgressEngine.h"
 
-#include "core/Thread.h"
-
 #include <algorithm>
 #include <sys/prctl.h>
 
@@ -17,26 +15,12 @@ namespace optrt {
 using std::chrono::microseconds;
 
 Status ProgressEngine::start() {
-  if (thread.joinable())
-    return okStatus();
-  OPTRT_ASSIGN_OR_RETURN(
-      thread, startThread("the thread that moves data while a rank computes "
-                          "(OPTIMUS_PROGRESS_THREAD=0 does without it)",
-                          [this] { work(); }));
-  return okStatus();
+  return worker.start("the thread that moves data while a rank computes "
+                      "(OPTIMUS_PROGRESS_THREAD=0 does without it)",
+                      [this](auto &guard) { work(guard); });
 }
 
-ProgressEngine::~ProgressEngine() {
-  if (!thread.joinable())
-    return;
-  {
-    std::lock_guard guard(mutex);
-    stopping = true;
-    inCharge.store(false);
-  }
-  wake.notify_one();
-  thread.join();
-}
+ProgressEngine::~ProgressEngine() { inCharge.store(false); }
 
 void ProgressEngine::add(InFlight &operation) {
   active.push_back(&operation);
@@ -82,26 +66,25 @@ void ProgressEngine::waitFor(InFlight &operation) {
 }
 
 void ProgressEngine::overlap() {
-  if (numActive.load(std::memory_order_relaxed) == 0 || !thread.joinable() ||
+  if (numActive.load(std::memory_order_relaxed) == 0 || !worker.isRunning() ||
       inCharge.load(std::memory_order_relaxed))
     return;
   {
-    std::lock_guard guard(mutex);
+    std::lock_guard guard(worker.mutex);
     inCharge.store(true, std::memory_order_relaxed);
   }
-  wake.notify_one();
+  worker.wake.notify_one();
 }
 
-void ProgressEngine::work() {
+void ProgressEngine::work(std::unique_lock<std::mutex> &guard) {
   // Otherwise the kernel rounds short sleeps up by 50 us.
   prctl(PR_SET_TIMERSLACK, 1000UL);
   while (true) {
-    {
-      std::unique_lock guard(mutex);
-      wake.wait(guard, [this] { return stopping || inCharge.load(); });
-      if (stopping)
-        return;
-    }
+    worker.wake.wait(guard,
+                     [this] { return worker.isStopping || inCharge.load(); });
+    if (worker.isStopping)
+      return;
+    guard.unlock();
     Backoff backoff(arrivals, /*looks=*/0, microseconds(200));
     while (inCharge.load(std::memory_order_relaxed)) {
       bool moved;
@@ -117,6 +100,7 @@ void ProgressEngine::work() {
         backoff.moved();
       backoff.pause();
     }
+    guard.lock();
   }
 }
 

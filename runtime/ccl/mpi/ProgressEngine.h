@@ -17,13 +17,12 @@
 
 #include "Arrivals.h"
 #include "Operation.h"
+#include "core/Thread.h"
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 namespace optrt {
@@ -67,7 +66,7 @@ public:
   void overlap();
 
 private:
-  void work();
+  void work(std::unique_lock<std::mutex> &guard);
   /// Under lock(). Whether something was completed.
   bool advanceAll();
 
@@ -77,12 +76,9 @@ private:
   std::atomic<int> numActive{0};
   bool oversubscribed = false;
 
-  std::mutex mutex;
-  std::condition_variable wake;
   /// The thread looks after `active` while this is true.
   std::atomic<bool> inCharge{false};
-  bool stopping = false; ///< under `mutex`
-  std::thread thread;
+  Worker worker;
 };
 
 } // namespace optrt

@@ -65,8 +65,6 @@ LogicalResult DropoutOp::buildGradient(OpBuilder &builder,
                                        ArrayRef<Value> resultGradients,
                                        GradientAccumulator &gradients) {
   Value dy = resultGradients[0];
-  if (!dy)
-    return success();
   gradients.add(getX(), DropoutOp::create(builder, getLoc(), dy, getRandom(),
                                           getRateAttr(), getStreamAttr()));
   return success();

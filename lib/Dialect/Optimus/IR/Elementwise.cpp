@@ -116,8 +116,6 @@ LogicalResult AddOp::buildGradient(OpBuilder &builder,
                                    ArrayRef<Value> resultGradients,
                                    GradientAccumulator &gradients) {
   Value dy = resultGradients[0];
-  if (!dy)
-    return success();
   gradients.add(getLhs(), dy);
   gradients.add(getRhs(), sumTo(builder, getLoc(), getRhs(), dy));
   return success();
@@ -127,8 +125,6 @@ LogicalResult MulOp::buildGradient(OpBuilder &builder,
                                    ArrayRef<Value> resultGradients,
                                    GradientAccumulator &gradients) {
   Value dy = resultGradients[0];
-  if (!dy)
-    return success();
   Type type = getResult().getType();
   gradients.add(getLhs(), MulOp::create(builder, getLoc(), dy, getRhs()));
   Value product = MulOp::create(builder, getLoc(), dy, getLhs());
@@ -142,8 +138,6 @@ LogicalResult GeluOp::buildGradient(OpBuilder &builder,
                                     ArrayRef<Value> resultGradients,
                                     GradientAccumulator &gradients) {
   Value dy = resultGradients[0];
-  if (!dy)
-    return success();
   OpBuilder forward(getOperation());
   auto withSlope =
       GeluWithSlopeOp::create(forward, getLoc(), getInput(), getExact());
@@ -159,8 +153,6 @@ LogicalResult SwigluOp::buildGradient(OpBuilder &builder,
                                       ArrayRef<Value> resultGradients,
                                       GradientAccumulator &gradients) {
   Value dy = resultGradients[0];
-  if (!dy)
-    return success();
   auto grad = SwigluGradOp::create(builder, getLoc(), dy, getGate(), getUp());
   gradients.add(getGate(), grad.getDgate());
   gradients.add(getUp(), grad.getDup());
@@ -170,9 +162,9 @@ LogicalResult SwigluOp::buildGradient(OpBuilder &builder,
 LogicalResult CastOp::buildGradient(OpBuilder &builder,
                                     ArrayRef<Value> resultGradients,
                                     GradientAccumulator &gradients) {
-  if (Value dy = resultGradients[0])
-    gradients.add(getInput(),
-                  CastOp::create(builder, getLoc(), getInput().getType(), dy));
+  gradients.add(getInput(),
+                CastOp::create(builder, getLoc(), getInput().getType(),
+                               resultGradients[0]));
   return success();
 }
 

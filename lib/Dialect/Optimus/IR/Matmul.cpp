@@ -145,8 +145,6 @@ LogicalResult MatmulOp::buildGradient(OpBuilder &builder,
                                       ArrayRef<Value> resultGradients,
                                       GradientAccumulator &gradients) {
   Value dy = resultGradients[0];
-  if (!dy)
-    return success();
   if (getBias() || getResidual() || getScale())
     return emitOpError("with bias, residual or scale has no gradient; "
                        "differentiate before operations are fused");

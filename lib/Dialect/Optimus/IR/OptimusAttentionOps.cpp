@@ -201,8 +201,6 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder,
   if (failed(rejectGradients(*this, resultGradients, {"lse"}, 1)))
     return failure();
   Value dy = resultGradients[0];
-  if (!dy)
-    return success();
   auto grad =
       AttentionGradOp::create(builder, getLoc(), dy, getResult(), getLse(),
                               getInputs(), getLengths(), getCausal());
@@ -281,8 +279,6 @@ LogicalResult RotaryOp::buildGradient(OpBuilder &builder,
                                       ArrayRef<Value> resultGradients,
                                       GradientAccumulator &gradients) {
   Value dy = resultGradients[0];
-  if (!dy)
-    return success();
   gradients.add(getX(), RotaryOp::create(builder, getLoc(), dy, getThetaAttr(),
                                          getInverse() ? UnitAttr()
                                                       : builder.getUnitAttr(),

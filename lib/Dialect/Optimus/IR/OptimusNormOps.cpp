@@ -277,8 +277,6 @@ static LogicalResult buildNormGradient(OpT op, ArrayRef<Value> resultGradients,
   if (failed(rejectGradients(op, resultGradients, statistics, 1)))
     return failure();
   Value dy = resultGradients[0];
-  if (!dy)
-    return success();
   auto grad = create(dy, gradients.take(op.getX()));
   // Of x and of the parameters, which follow it.
   for (auto [operand, gradient] :

@@ -91,10 +91,9 @@ ShardingRule RowGradOp::getShardingRule() {
 LogicalResult RowOp::buildGradient(OpBuilder &builder,
                                    ArrayRef<Value> resultGradients,
                                    GradientAccumulator &gradients) {
-  if (Value dy = resultGradients[0])
-    gradients.add(getTable(),
-                  RowGradOp::create(builder, getLoc(), getTable().getType(), dy,
-                                    getIndexAttr()));
+  gradients.add(getTable(),
+                RowGradOp::create(builder, getLoc(), getTable().getType(),
+                                  resultGradients[0], getIndexAttr()));
   return success();
 }
 
@@ -161,8 +160,6 @@ LogicalResult EmbeddingOp::buildGradient(OpBuilder &builder,
                                          ArrayRef<Value> resultGradients,
                                          GradientAccumulator &gradients) {
   Value dy = resultGradients[0];
-  if (!dy)
-    return success();
   // A table that is the output head too has a gradient already; its rows are
   // added to in place, in f32.
   Value accumulate;

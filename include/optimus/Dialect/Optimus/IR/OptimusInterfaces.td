@@ -28,7 +28,7 @@ def DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
   let description = [{
     An operation that can build its gradient. `buildGradient` is called in
     reverse program order with the gradients of its results (null where a
-    result has none). It adds the gradients of its operands to the
+    result has none, but not for all). It adds the gradients of its operands to the
     accumulator. The forward operation may be replaced by a form that also
     yields values for the gradient.
   }];
