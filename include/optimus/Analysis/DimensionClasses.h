@@ -21,7 +21,11 @@ namespace mlir::optimus {
 /// operation's rule makes one factor are of one class, and so are those of a
 /// parameter or an input in several functions. A class has one padded extent:
 /// the smallest multiple of the sizes of all products of axes that shard one of
-/// its dimensions. So all shards are equal.
+/// its dimensions. So all shards are equal. On row:2,col:2:
+///
+///   %x: tensor<5x7xf32> [{row}, {}]     %w: tensor<7x9xf32> [{}, {row, col}]
+///   %y = matmul %x, %w -> {x.0, y.0} padded 5 -> 6, {x.1, w.0} 7, unpadded
+///                         {w.1, y.1} padded 9 -> 12
 class DimensionClasses {
 public:
   /// Reads the shardings of a module that has a mesh; undecided values are

@@ -17,6 +17,8 @@ namespace mlir::optimus {
 
 /// Dimensions of values, in groups: those that an operation's rule makes one
 /// factor are of one group.
+///
+///   %y = matmul %x, %w -> {x.0, y.0}, {x.1, w.0}, {w.1, y.1}
 class DimensionGroups {
 public:
   /// A group for each dimension of a value that is a tensor.

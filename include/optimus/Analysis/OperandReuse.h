@@ -30,6 +30,10 @@ struct OperandTraffic {
 SmallVector<OperandTraffic> getTraffic(exec::CommandOpInterface command);
 
 /// Follows the commands of a function in their order.
+///
+///   a: write %x, 4 MiB    reuse of %x: infinite
+///   b: write %y, 8 MiB
+///   c: read %x, 4 MiB     reuse of %x: 8 + 4 MiB; a cache of 12 MiB has it
 class OperandReuse {
 public:
   /// What the next command touches.

@@ -56,6 +56,12 @@ def BuildManifestPass : Pass<"optimus-build-manifest", "::mlir::ModuleOp"> {
     `exec.manifest`, which `--optimus-exec-to-llvm` puts into the library.
 
     Fails where the module does not say what every manifest needs.
+
+    ```mlir
+    module {
+    // becomes
+    module attributes {exec.manifest = "{\0A  \22compiler\22: …}"} {
+    ```
   }];
   let options = [
     Option<"strategy", "strategy", "std::string", "\"serial\"",

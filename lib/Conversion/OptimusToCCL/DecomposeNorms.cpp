@@ -5,6 +5,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Norms whose rows are sharded, as x: [{row}, {col}] of tensor<4x16xf32>:
+//
+//   layer_norm %x -> %0 = row_moments %x            [{row}, {col}] of <4x4>
+//                    %1 = ccl.all_gather %0 over col [{row}, {}]
+//                    %mean, %rstd = merge_moments %1 {counts = [8, 8]}
+//                    normalize %x, %mean, %rstd, %gamma, %beta
+//   rms_norm %x   -> %0 = row_dot %x, %x             unreduced {col}
+//                    %1 = ccl.all_reduce %0 over col
+//                    rms_scale %x, rms_rstd %1, %gamma
+//
+//===----------------------------------------------------------------------===//
 
 #include "Decompositions.h"
 

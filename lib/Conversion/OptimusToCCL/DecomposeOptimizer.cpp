@@ -5,6 +5,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// The norm of gradients, as %a: [{row}, {col}] and %c: [{col}]:
+//
+//   global_norm %a, %c -> %0 = sum_squares %c              unreduced {col}
+//                         %1 = sum_squares %a              unreduced {col, row}
+//                         %2 = ccl.all_reduce %1 over row  unreduced {col}
+//                         %3 = ccl.all_reduce (add %0, %2) over col
+//                         sqrt %3
+//
+//===----------------------------------------------------------------------===//
 
 #include "Decompositions.h"
 

@@ -5,6 +5,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// With the table [{col}, {}] and tokens [{row}, {}], a look-up of a rank finds
+// the tokens of its rows of the table, and zeros for all others:
+//
+//   embedding %t, %k -> %0 = embedding on parts   [{row}, {}, {}] unreduced
+//   {col}
+//                       ccl.all_reduce %0 over col [{row}, {}, {}]
+//
+//===----------------------------------------------------------------------===//
 
 #include "Decompositions.h"
 

@@ -32,6 +32,17 @@ def ExecToLLVMPass : Pass<"optimus-exec-to-llvm", "::mlir::ModuleOp"> {
 
     Fails on a command without number or queue, on a buffer without place in the arena,
     and on a mesh axis that the module's `optimus.mesh` lacks.
+
+    ```mlir
+    func.func @f(%arena: memref<0xi8>, …) {…}
+    func.func private @gelu_32(%begin: index, %end: index, %x: memref<32xf32>, %y: memref<32xf32>)
+      attributes {exec.kernel, exec.computes = {…}} {…}
+    // becomes
+    llvm.mlir.global internal constant @optimus.programs("…") {section = ".optimus.programs", …}
+    llvm.func internal @gelu_32(%begin: i64, %end: i64, %x: !llvm.ptr, %y: !llvm.ptr) {…}
+    llvm.func hidden @optimus.kernel.gelu_32(%begin: i64, %end: i64, %arguments: !llvm.ptr) {…}
+    llvm.func @optimus_model_query(%version: i32) -> !llvm.ptr {…}
+    ```
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect",
                            "::mlir::cf::ControlFlowDialect"];
@@ -56,6 +67,16 @@ def KernelsToLLVMPass : Pass<"optimus-kernels-to-llvm", "::mlir::ModuleOp"> {
     as `--optimus-exec-to-llvm` makes them. What launches them may change
     meanwhile: with the option `kernels-apart` that pass only declares the
     wrappers. Only modules linked with the wrappers see them.
+
+    ```mlir
+    func.func private @gelu_32(%begin: index, %end: index, %x: memref<32xf32>, %y: memref<32xf32>)
+      attributes {exec.kernel, exec.computes = {…}} {…}
+    // becomes
+    llvm.func internal @gelu_32(%begin: i64, %end: i64, %x: !llvm.ptr, %y: !llvm.ptr) {…}
+    llvm.func hidden @optimus.kernel.gelu_32(%begin: i64, %end: i64, %arguments: !llvm.ptr) {
+      …
+      llvm.call @gelu_32(%begin, %end, %x, %y) : (i64, i64, !llvm.ptr, !llvm.ptr) -> ()
+    ```
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect",
                            "::mlir::cf::ControlFlowDialect"];

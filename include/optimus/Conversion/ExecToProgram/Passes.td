@@ -18,6 +18,14 @@ def PrintCommandsPass : Pass<"optimus-print-commands", "::mlir::ModuleOp"> {
     after the checks that a runtime makes when it loads one: indices, bounds on
     every rank of the mesh, shapes, and an order by queues and edges between any
     two commands on the same memory. The module stays as it is.
+
+    ```mlir
+    func.func @f(%arg0: memref<0xi8>, …) {
+      exec.gemm %arg1, %arg2, %arg4 bias(%arg3 : memref<4xf32>) {id = 0 : i32, queue = "compute", …} : …
+    // prints
+    function f: arena0 of 0 bytes (device)
+    0 compute: gemm 8x4x16 read a=arg0[0]:128f32 read b=arg1[0]:64f32 write c=arg3[0]:32f32 read bias=arg2[0]:4f32 …
+    ```
   }];
   let options = [
     Option<"target", "target", "std::string", "\"cpu\"",

@@ -29,6 +29,11 @@ struct LayoutStep {
 /// first (into parts where an axis shards a dimension afterwards), then parts
 /// are put together as far as they must be, then sharded. Nothing if `to` is
 /// unreduced over an axis that `from` is not.
+///
+///   [{row}, {}] unreduced {col} -> [{row, col}, {}]: reduce_scatter over col
+///   [{row}, {}] unreduced {col} -> [{row}, {}]: all_reduce over col
+///   [{row}, {col}] -> [{}, {col}]: all_gather over row
+///   [{row}, {}] -> [{col}, {}]: all_gather over row, slice over col
 std::optional<SmallVector<LayoutStep>> planLayout(ShardingAttr from,
                                                   ShardingAttr to);
 

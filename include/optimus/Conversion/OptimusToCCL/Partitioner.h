@@ -13,7 +13,13 @@
 
 namespace mlir::optimus {
 
-/// Rewrites the operations of one function, in order.
+/// Rewrites the operations of one function, in order. On row:2,col:2:
+///
+///   %y = gelu %x: [{row}, {col}]              -> gelu on the part, no
+///   collective %y = sum_leading %x: [{row}, {}]          -> sum_leading,
+///   unreduced {row} %y = matmul %x, %w, all [{row}, {col}]    -> ccl.matmul, c
+///   stationary %y = matmul %x: [{row}, {}], %w: [{}, {}] -> matmul on parts,
+///   [{row}, {}]
 class Partitioner {
 public:
   using Axes = SmallVector<StringRef>;

@@ -72,6 +72,20 @@ def ToExecPass : Pass<"optimus-to-exec", "::mlir::ModuleOp"> {
     Buffers are of category "activation" up to the loss, "gradient" after it,
     "narrow weight" and "packed weight" where a parameter gets another element type or layout,
     and "workspace" where an operation needs one for itself.
+
+    ```mlir
+    func.func @f(%x: tensor<8x16xf32>, %w: tensor<16x4xf32>, %b: tensor<4xf32>) -> tensor<8x4xf32> {
+      %0 = optimus.matmul %x, %w bias(%b) : …
+      %1 = optimus.gelu %0 : tensor<8x4xf32>
+      return %1 : tensor<8x4xf32>
+    }
+    // becomes
+    func.func @f(%x: memref<128xf32>, %w: memref<64xf32>, %b: memref<4xf32>, %out: memref<32xf32>) {
+      exec.gemm %x, %w, %out bias(%b : memref<4xf32>) {id = 0 : i32, k = 16 : i64, …} : …
+      exec.launch @gelu_32(read %out : memref<32xf32>, write %out : memref<32xf32>) {id = 1 : i32}
+      return
+    }
+    ```
   }];
   let dependentDialects = [
     "::mlir::exec::ExecDialect", "::mlir::arith::ArithDialect",

@@ -19,6 +19,11 @@ namespace mlir::exec {
 /// come after and before. An edge is there for every two that touch the same
 /// memory, one of them writing, unless a path of edges says so already. A
 /// collective before is one that was waited for; one after is one that starts.
+///
+///   0: launch, write %a
+///   1: launch, read %a, write %b    before = {0}
+///   2: launch, write %a             before = {1}: the path 0 -> 1 -> 2 says
+///                                   already that it comes after 0
 struct ProgramNode {
   CommandOpInterface command;
   /// The command that waits for it; null where none does.

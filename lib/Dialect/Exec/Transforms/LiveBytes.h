@@ -19,6 +19,10 @@ namespace mlir::exec {
 
 /// The bytes alive at each slot of a program, under an upper bound, while live
 /// ranges grow. Every operation takes logarithmic time in the number of slots.
+///
+///   bound 12; %a of 8 bytes at [0, 1], %b of 4 at [1, 2], %c of 8 at [3, 3]
+///   growTo(%b, 3) -> true: 12 bytes at slot 3
+///   growTo(%a, 2) -> true: 12 bytes; growTo(%a, 3) -> false: it would be 20
 class LiveBytes {
 public:
   LiveBytes(int64_t numSlots, int64_t bound);

@@ -11,6 +11,12 @@
 // around the peak it delays the producers of live buffers, or advances their
 // last users. docs/scheduling.md describes it. It knows no IR.
 //
+//   0: makes a (8 bytes)                    0 a        8
+//   1: makes b (8 bytes)                    2 a -> x   9
+//   2: reads a, makes x (1 byte)      ->    1 b        9, with x
+//   3: reads b and x                        3          9
+//   peak 17 at 2                            peak 9
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_MEMORYORDER_H

@@ -29,6 +29,9 @@ struct ResidentInterval {
 /// takes, in order; what a collective touches is in use until its wait. Two
 /// uses belong to one interval where `belongTogether` says so of the positions
 /// of the earlier and the later one.
+///
+///   uses of %x at commands 2 (written), 3, 40 (read), where 3 and 40 do not
+///   belong together -> [2, 3] writes, [40, 40] reads
 llvm::MapVector<Value, SmallVector<ResidentInterval>> collectResidentIntervals(
     ArrayRef<CommandOpInterface> commands,
     llvm::function_ref<bool(Value)> counts,

@@ -10,7 +10,11 @@
 // it, run meanwhile, each direction one copy after the other. A fetch begins as
 // late as it can to be done in time, and never before there is room in the
 // window; a store begins at once, and keeps its memory while the window has
-// room.
+// room. Copies get a quarter of their time to spare. With commands of 1 s each
+// and a window with room:
+//
+//   fetch of 2 s, used by command 8  ->  begins before command 5
+//   store of 2 s, used by command 1  ->  its memory stays up to command 5
 //
 //===----------------------------------------------------------------------===//
 

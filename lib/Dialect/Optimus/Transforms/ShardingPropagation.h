@@ -20,6 +20,12 @@ namespace mlir::optimus {
 /// factors of rules that are not contracted: from operands to results, and from
 /// results and other operands to operands, until nothing more follows. What
 /// follows from nothing is whole.
+///
+///   %x: [{row}, {}] by its annotation        %w: nothing known
+///   %y = matmul %x, %w                       rule (m, k), (k, n) -> (m, n)
+///   %z = gelu %y                             rule (m, n) -> (m, n)
+///   m over row: %x -> %y -> %z; k does not spread to %w, being contracted
+///   -> %w: [{}, {}], %y: [{row}, {}], %z: [{row}, {}]
 class ShardingPropagation {
 public:
   ShardingPropagation(func::FuncOp function, MeshOp mesh)

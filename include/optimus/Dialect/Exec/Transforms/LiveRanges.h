@@ -27,6 +27,11 @@ struct LiveInterval {
 /// The live intervals of all buffers that commands of a function touch, bases
 /// only: a view counts for its bases, and what a collective touches is alive
 /// until its wait.
+///
+///   0: launch, write %a
+///   1: collective_start, %a to %b
+///   2: launch, write %c
+///   3: wait of 1                       -> %a: [0, 3], %b: [1, 3], %c: [2, 2]
 llvm::MapVector<Value, LiveInterval>
 computeLiveIntervals(func::FuncOp function);
 

@@ -220,6 +220,13 @@ def VerifyExecPass : Pass<"optimus-verify-exec", "::mlir::func::FuncOp"> {
     * (V8) a product or copy writes nothing that it reads as another operand;
     * (V9) all commands have a queue, or none has: that of its axis for a collective, `fetch` or `store` for
       a copy between memory spaces, else `compute`; and commands come after numbers of earlier ones.
+
+    ```mlir
+    %0 = exec.collective_start all_reduce sum over "row", %a to %b {…} : memref<64xf32>, memref<64xf32>
+    // error: V1: writes the source of a collective that is under way
+    exec.launch @k extent 1 grain 1 (read %c : memref<64xf32>, write %a : memref<64xf32>)
+    exec.wait %0
+    ```
   }];
 }
 

@@ -25,7 +25,9 @@ struct MemoryRegion {
   int64_t getEnd() const { return begin + (rows - 1) * ld + width; }
 
   /// False only where the two share no byte: other bases, other stretches, or
-  /// other columns of rows of one length.
+  /// other columns of rows of one length. Columns 0–3 and 4–7 of a matrix with
+  /// 8 f32 a row, {begin 0, width 16, ld 32} and {begin 16, width 16, ld 32},
+  /// are apart.
   bool mayOverlap(const MemoryRegion &other) const;
 
   /// True only where every byte of `other` is in this region.

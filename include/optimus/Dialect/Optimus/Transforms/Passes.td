@@ -32,6 +32,18 @@ def DifferentiatePass : Pass<"optimus-differentiate", "::mlir::ModuleOp"> {
     Fails where `@loss` has not this form, where an operation between a
     parameter and the loss is not differentiable, and where the loss does not
     depend on a parameter.
+
+    ```mlir
+    %0 = optimus.embedding %w, %tokens : (tensor<4x3xf32>, tensor<1x2xi32>) -> tensor<1x2x3xf32>
+    %x = optimus.add %0, %b : (tensor<1x2x3xf32>, tensor<3xf32>) -> tensor<1x2x3xf32>
+    %sum, %count = optimus.head_loss %x, %w, %targets : …
+    return %sum, %count : tensor<f32>, tensor<f32>
+    // becomes in @grad, besides what makes %x
+    %sum, %count, %dh, %dtable = optimus.head_loss_grad %x, %w, %targets : …
+    %db = optimus.sum_leading %dh : (tensor<1x2x3xf32>) -> tensor<3xf32>
+    %dw = optimus.embedding_grad %dh, %tokens accumulate(%dtable) : …
+    return %sum, %count, %dw, %db : tensor<f32>, tensor<f32>, tensor<4x3xf32>, tensor<3xf32>
+    ```
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::optimus::OptimusDialect"];
@@ -112,6 +124,18 @@ def BuildStepPass : Pass<"optimus-build-step", "::mlir::ModuleOp"> {
     runtime passes there. Sums of gradients are buffers of their own; with
     `accumulate`, loss and number of real tokens are sums over microbatches in
     all functions.
+
+    ```mlir
+    func.func @grad(%w, %b, %tokens, %targets) -> (%sum, %count, %dw, %db)
+    // becomes with optimizer=sgd, after the body of @grad
+    %gw = optimus.reshard %dw {optimus.role = "state:table vocabulary,hidden of w"} : tensor<4x3xf32>
+    %gb = optimus.reshard %db {optimus.role = "state:vector hidden of b"} : tensor<3xf32>
+    %norm = optimus.global_norm %gw, %gb : (tensor<4x3xf32>, tensor<3xf32>) -> tensor<f32>
+    %scale, %mean_norm = optimus.clip %norm, %count, %clip : …
+    %new_w, %momentum_w = optimus.sgd %w, %gw, %buffer_w, %scale, %lr, %weight_decay, %momentum {decay} : …
+    %new_b, %momentum_b = optimus.sgd %b, %gb, %buffer_b, %scale, %lr, %weight_decay, %momentum : …
+    return %new_w, %new_b, %momentum_w, %momentum_b, %sum, %count, %mean_norm
+    ```
   }];
   let options = [
     Option<"optimizer", "optimizer", "std::string", "\"adamw\"",
