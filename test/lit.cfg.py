@@ -1,5 +1,6 @@
 import os
 import shutil
+import subprocess
 
 import lit.formats
 
@@ -16,6 +17,11 @@ config.environment["PYTHONPATH"] = os.path.join(config.optimus_source_dir, "pyth
 config.environment["FILECHECK_OPTS"] = "--enable-var-scope"
 # The packaged LLVM has its assertions off; what is printed must parse again.
 config.substitutions.append(("%optimus-opt", "optimus-opt --verify-roundtrip"))
+
+# Traces of passes are compiled into builds with assertions alone.
+if not subprocess.run([os.path.join(config.optimus_tools_dir, "optimus-opt"), "--debug-only=none", "--show-dialects"],
+                      capture_output=True).returncode:
+    config.available_features.add("asserts")
 
 # NVIDIA's assembler, where optimus-compile finds it; no package of scripts/setup.
 if shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin"):

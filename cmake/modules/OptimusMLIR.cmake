@@ -77,6 +77,8 @@ function(optimus_add_mlir_library name)
   cmake_parse_arguments(ARG "" "" "LINK;DEPENDS" ${ARGN})
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
   optimus_use_mlir(${name})
+  # Each source has a DEBUG_TYPE of its own, in one unit with others too.
+  set_target_properties(${name} PROPERTIES UNITY_BUILD_CODE_AFTER_INCLUDE "#undef DEBUG_TYPE")
   target_link_libraries(${name} PUBLIC OptimusMLIRFlags ${ARG_LINK} PRIVATE OptimusWarnings)
   if(ARG_DEPENDS)
     add_dependencies(${name} ${ARG_DEPENDS})

@@ -16,9 +16,12 @@
 #include "optimus-support/Hash.h"
 
 #include "llvm/Config/llvm-config.h"
+#include "llvm/Support/DebugLog.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <limits>
+
+#define DEBUG_TYPE "optimus-record-layouts"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -50,6 +53,10 @@ void mlir::optimus::recordProgram(ModuleOp module) {
       exec::ExecDialect::kSourceHash,
       StringAttr::get(module.getContext(), optimus_support::hashToHex(
                                                optimus_support::hash64(text))));
+  LDBG() << "source hash " << module->getAttr(exec::ExecDialect::kSourceHash)
+         << (module.lookupSymbol(kGradStep) ? ", roundings of @"
+                                            : ", without @")
+         << kGradStep;
   if (auto function = module.lookupSymbol<func::FuncOp>(kGradStep))
     module->setAttr(exec::ExecDialect::kRounding, getRoundings(function));
 }

@@ -15,6 +15,9 @@
 #include "optimus-support/Hash.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "optimus-record-function"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -149,6 +152,7 @@ void mlir::optimus::recordFunction(ModuleOp module) {
   if (!loss || !loss.getBody().hasOneBlock() ||
       module->hasAttr(OptimusDialect::kFunction))
     return;
+  LDBG() << "@" << kLoss << " has the hash " << FunctionHasher(loss).hash();
   ModelFacts facts(module.getContext());
   stateObjective(module, facts);
   loss.walk([&](ModelFactsOpInterface op) { op.stateFacts(facts); });

@@ -11,6 +11,10 @@
 #include "optimus/Manifest/Manifest.h"
 #include "optimus/Manifest/ModelFunction.h"
 
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "optimus-build-manifest"
+
 namespace mlir::optimus {
 #define GEN_PASS_DEF_RECORDFUNCTIONPASS
 #define GEN_PASS_DEF_RECORDLAYOUTSPASS
@@ -49,6 +53,7 @@ public:
       module.emitError("the manifest cannot be written");
       return signalPassFailure();
     }
+    LDBG() << manifest->size() << " bytes for " << target << " on " << cpu;
     module->setAttr(exec::ExecDialect::kManifest,
                     StringAttr::get(&getContext(), *manifest));
   }

@@ -21,6 +21,9 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "optimus-build-kernels"
 
 namespace mlir::optimus {
 #define GEN_PASS_DEF_BUILDKERNELSPASS
@@ -161,6 +164,8 @@ public:
     for (auto function : module.getOps<func::FuncOp>()) {
       if (!function->hasAttr(exec::ExecDialect::kKernel))
         continue;
+      LDBG() << (function.isExternal() ? "write @" : "given @")
+             << function.getSymName();
       numKernels += function.isExternal();
       FailureOr<ScheduledKernel> kernel = buildKernel(function, schedule);
       if (failed(kernel))
@@ -178,6 +183,8 @@ public:
       if (failed(checkBuffers(launch, kernel.description,
                               schedule.getTensorAlignment())))
         return WalkResult::interrupt();
+      LDBG() << "launch @" << launch.getKernel() << ": extent "
+             << kernel.extent.extent << ", grain " << kernel.extent.grain;
       launch.setExtent(kernel.extent.extent);
       launch.setGrain(kernel.extent.grain);
       ++numLaunches;

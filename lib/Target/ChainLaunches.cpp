@@ -20,6 +20,9 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallVectorExtras.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "optimus-chain-launches"
 
 namespace mlir::optimus {
 #define GEN_PASS_DEF_CHAINLAUNCHESPASS
@@ -163,6 +166,9 @@ bool Chain::join(const KernelLaunch &link) {
     return false;
   rows = found;
   passedOn += bytes;
+  LDBG() << (members.empty() ? "begin: @" : "  joins: @")
+         << LaunchOp(link.launch).getKernel() << ", " << bytes
+         << " bytes passed on";
   return true;
 }
 
@@ -247,6 +253,8 @@ void Chain::writeOne(KernelDeclarations &kernels) {
            {partial.partial, partial.result}, {});
   }
   savedBytes += passedOn;
+  LDBG() << "one launch for " << members.size() << " on " << rows << " rows, "
+         << partials.size() << " partial sums, " << passedOn << " bytes saved";
 }
 
 namespace {

@@ -19,6 +19,9 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallVectorExtras.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "optimus-group-launches"
 
 namespace mlir::optimus {
 #define GEN_PASS_DEF_GROUPLAUNCHESPASS
@@ -195,8 +198,11 @@ bool Group::join(const KernelLaunch &piece) {
   LaunchOp launch = piece.launch;
   bool hasBodies = piece.getSpace().kind != IterationSpace::Elements;
   if (getNumBuffers(launch) > schedule.getMostBuffers() ||
-      (hasBodies && getNumKernels(launch) > kMostBodies))
+      (hasBodies && getNumKernels(launch) > kMostBodies)) {
+    LDBG() << "full: " << members.size() << " launches, the next of @"
+           << launch.getKernel() << " begins another";
     return false;
+  }
   auto command = cast<CommandOpInterface>(*launch);
   if (llvm::any_of(getLaunches(), [&](LaunchOp member) {
         return mustFollow(cast<CommandOpInterface>(*member), command);
@@ -231,6 +237,9 @@ void Group::writeOne(KernelDeclarations &kernels) {
       buffers[kernels::Grouped::getOwnName(name, number)] =
           member.getBuffers()[position];
   }
+  LDBG() << "one launch for " << members.size() << ", the first of @"
+         << first.getKernel() << ", " << grouped.shared.size()
+         << " buffers shared";
   Kernel kernel(grouped);
   KernelDescription description = kernel.describe(b.getContext());
   SmallVector<Value> operands;

@@ -14,7 +14,10 @@
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Support/Timing.h"
+#include "llvm/ADT/SmallVectorExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Debug.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -97,6 +100,43 @@ LogicalResult mlir::optimus::enableReproducer(PassManager &passes) {
 }
 
 //===----------------------------------------------------------------------===//
+// Traces
+//===----------------------------------------------------------------------===//
+
+static constexpr char kTraces[] = "debug-only";
+
+namespace {
+class TraceParser : public cl::parser<std::string> {
+public:
+  using parser::parser;
+
+  bool parse(cl::Option &option, StringRef, StringRef names, std::string &) {
+#ifdef NDEBUG
+    return option.error("expected a build with traces, found one without; "
+                        "configure it with cmake --preset asserts");
+#else
+    std::vector<std::string> types;
+    for (StringRef name : llvm::split(names, ','))
+      types.push_back(name.str());
+    auto pointers = llvm::map_to_vector(
+        types, [](const std::string &type) { return type.c_str(); });
+    llvm::DebugFlag = true;
+    llvm::setCurrentDebugTypes(pointers.data(), pointers.size());
+    return false;
+#endif
+  }
+};
+} // namespace
+
+void mlir::optimus::declareTraceFlag() {
+  if (cl::getRegisteredOptions().contains(kTraces))
+    return;
+  static cl::opt<std::string, /*ExternalStorage=*/false, TraceParser> flag{
+      kTraces, cl::value_desc("passes"), cl::Hidden,
+      cl::desc("Print what these passes decide and why, as optimus-shard")};
+}
+
+//===----------------------------------------------------------------------===//
 // All of them
 //===----------------------------------------------------------------------===//
 
@@ -106,6 +146,7 @@ void mlir::optimus::declareMlirFlags() {
   registerPassManagerCLOptions();
   registerDefaultTimingManagerCLOptions();
   declareReproducerFlags();
+  declareTraceFlag();
 }
 
 /// Sets a flag of MLIR's that the user has not given.

@@ -187,6 +187,7 @@ int main(int argc, char **argv) {
     registerAllPasses();
     registerCLIOptions("optimus-opt", registry);
     declareReproducerFlags();
+    declareTraceFlag();
     auto isOurs = [](const cl::Option &option) {
       return llvm::is_contained(kListed, option.ArgStr);
     };

@@ -29,6 +29,10 @@ void declareMlirFlags();
 /// files like all that our tools write.
 void declareReproducerFlags();
 
+/// Declares LLVM's --debug-only, which an LLVM without assertions lacks: traces
+/// depend on how our passes were compiled. A build without them refuses it.
+void declareTraceFlag();
+
 /// Before a context is made, where MLIR's flags are declared: threads as
 /// chooseThreading() says, and diagnostics quote the line, not the operation,
 /// which may be the whole program.

@@ -15,6 +15,9 @@
 #include "optimus/Kernels/KernelFunctions.h"
 
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "optimus-exec-to-llvm"
 
 namespace mlir::optimus {
 #define GEN_PASS_DEF_EXECTOLLVMPASS
@@ -96,6 +99,11 @@ public:
       numCommands += function->commands.size();
     numKernels += code.kernels.size();
     numProgramBytes += bytes.size();
+    LDBG() << code.tables.size() << " tables of " << bytes.size() << " bytes, "
+           << code.kernels.size() << " kernels, "
+           << (!deviceKernels->empty() ? "in the images"
+               : kernelsApart          ? "in another object"
+                                       : "in this object");
   }
 
 private:

@@ -17,6 +17,9 @@
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Transforms/WalkPatternRewriteDriver.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "optimus-kernels-to-llvm"
 
 namespace mlir::optimus {
 #define GEN_PASS_DEF_KERNELSTOLLVMPASS
@@ -126,6 +129,7 @@ LogicalResult mlir::optimus::convertKernels(ModuleOp module) {
     return failure();
   moveBFloat16AsIntegers(module);
   for (StringRef name : names) {
+    LDBG() << "wrapper " << getWrapperName(name);
     auto kernel = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
     kernel.setLinkage(LLVM::Linkage::Internal);
     createWrapper(kernel);

@@ -13,6 +13,10 @@
 
 #include "llvm/Support/raw_ostream.h"
 
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "optimus-print-commands"
+
 namespace mlir::optimus {
 #define GEN_PASS_DEF_PRINTCOMMANDSPASS
 #include "optimus/Conversion/ExecToProgram/Passes.h.inc"
@@ -43,6 +47,7 @@ public:
     }
     if (rank >= 0)
       options.rank = rank;
+    LDBG() << programs->targets.size() << " targets for " << ranks << " ranks";
     const program::TargetT &code = *programs->targets.front();
     const program::ProgramTableT &table =
         program::tableOf(code, options.rank.value_or(0));

@@ -12,6 +12,9 @@
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "optimus-partition"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -241,6 +244,8 @@ Value LocalValues::convert(Value local, ArrayRef<int64_t> paddedShape,
     Type type = ccl::getLocalType(
         shape, paddedShape, getElementTypeOrSelf(local), step.result, mesh);
     Location stepLoc = getStepLoc(step.kind, local, loc);
+    LDBG() << "reshard over " << step.axis << " to " << step.result << " for "
+           << describeLocation(stepLoc);
     switch (step.kind) {
     case LayoutStep::AllReduce:
       local =

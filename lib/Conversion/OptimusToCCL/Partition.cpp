@@ -15,6 +15,9 @@
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "optimus-partition"
 
 namespace mlir::optimus {
 #define GEN_PASS_DEF_PARTITIONPASS
@@ -107,6 +110,8 @@ private:
       return sharding.withUnreduced({});
     };
     Value value = function.front().getTerminator()->getOperand(number);
+    LDBG() << "@" << function.getSymName() << ": result " << number
+           << " cannot stay a partial sum; all functions complete it";
     if (auto sum = value.getDefiningOp<SumOpInterface>())
       sum->setAttr(OptimusDialect::kShardings,
                    ArrayAttr::get(&getContext(), complete(getSharding(value))));

@@ -12,8 +12,11 @@
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/Support/DebugLog.h"
 
 #include <numeric>
+
+#define DEBUG_TYPE "optimus-partition"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -67,6 +70,8 @@ LogicalResult Partitioner::rewrite(Operation *op) {
   auto decomposable = dyn_cast<DecomposableOpInterface>(op);
   if (decomposable && succeeded(decomposable.decompose(*this))) {
     ++numDecomposed;
+    LDBG() << "decomposed: " << op->getName() << " of "
+           << describeLocation(loc);
     return success();
   }
   if (auto matmul = dyn_cast<MatmulOp>(op))
@@ -90,6 +95,8 @@ void Partitioner::cloneLocally(Operation *op, ArrayRef<Value> operands,
   for (auto [result, whole, layout] :
        llvm::zip(clone->getResults(), op->getResults(), layouts)) {
     result.setType(getType(whole, layout));
+    LDBG() << "local: " << op->getName() << " of " << describeLocation(loc)
+           << " makes " << layout;
     values.add(whole, layout, result);
   }
   builder.insert(clone);
@@ -219,6 +226,7 @@ Partitioner::partitionWhole(MatmulOp op, const ccl::ProductSharding &sharding) {
   }
   // K is whole or sharded alike: what is not summed here are partial sums.
   layouts[2] = layouts[2].withUnreduced(sharding.shared[1]);
+  LDBG() << "moves whole: " << op->getName() << " of " << describeLocation(loc);
   Value a = values.getTransient(op.getA(), layouts[0], loc);
   Value b = values.getTransient(op.getB(), layouts[1], loc);
   cloneLocally(op, {a, b}, layouts[2]);
@@ -281,5 +289,8 @@ LogicalResult Partitioner::partitionProduct(MatmulOp op) {
     product = values.complete(product, getElementTypeOrSelf(op.getResult()));
   set(op.getResult(), layout, product);
   ++numDistributed;
+  LDBG() << "distributed: " << op->getName() << " of " << describeLocation(loc)
+         << ", " << names[*stationary] << " stationary, " << panels
+         << " panels";
   return success();
 }

@@ -7,11 +7,16 @@
 //===----------------------------------------------------------------------===//
 
 //
-// Buffers are chosen in three steps. Results that are returned get the buffer
-// of the argument that donates to them, or of their output. That choice goes
-// backwards through operations that can work in place, so that a value which
-// is updated before it is returned is made where it ends. What is left is
-// chosen forwards: an operand's buffer at its last use, or a new one.
+// Buffers are chosen in three steps. Returned results get the buffer of the
+// donating argument, or of their output. The choice spreads backwards through
+// operations that work in place: a value updated before its return is made
+// where it ends. All others are chosen forwards: an operand's buffer at its
+// last use, or a new one.
+//
+//   %0 = matmul %x, %w    -> the output's: %2 is returned, gelu works in place
+//   %1 = gelu %0          -> the output's, backwards from %2
+//   %2 = add %1, %s       -> the output's
+//   %s = mul %a, %b       -> a new one of category "activation"
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,6 +29,9 @@
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "optimus-to-exec"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -215,6 +223,9 @@ private:
           continue;
         assign(operand, buffer);
         ++assignment.numInPlace;
+        LDBG() << "in place: " << op->getName() << " of "
+               << describeLocation(op->getLoc()) << ", operand " << number
+               << " begins in the result's buffer " << buffer;
         break;
       }
     }
@@ -244,6 +255,9 @@ private:
         continue;
       assign(result, found->second);
       ++assignment.numInPlace;
+      LDBG() << "in place: " << op->getName() << " of "
+             << describeLocation(op->getLoc()) << " writes buffer "
+             << found->second << " of operand " << number;
       return;
     }
     int64_t buffer =
@@ -257,6 +271,8 @@ private:
                                           : isGradient ? "gradient"
                                                        : "activation";
     assign(result, buffer);
+    LDBG() << "buffer " << buffer << " (" << assignment.buffers[buffer].category
+           << "): " << getValueId(result);
   }
 
   func::FuncOp function;

@@ -12,6 +12,9 @@
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "optimus-fuse"
 
 namespace mlir::optimus {
 #define GEN_PASS_DEF_FUSEPASS
@@ -68,6 +71,9 @@ private:
         op.getSlotIn(maker, cast<OpResult>(part), other);
     if (!slot || failed(moveTo(op, part)))
       return failure();
+    LDBG() << maker->getName() << " of " << describeLocation(maker->getLoc())
+           << " takes in " << op->getName() << " of "
+           << describeLocation(op->getLoc());
     slot->operand.assign(other);
     count(slot->kind);
     replace(op, part);

@@ -17,6 +17,9 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "optimus-to-exec"
 
 namespace mlir::optimus {
 #define GEN_PASS_DEF_TOEXECPASS
@@ -167,6 +170,7 @@ private:
         return failure();
     }
     for (unsigned result : assignment.getCopiedResults()) {
+      LDBG() << "result " << result << " is copied: another one is its buffer";
       Value value = terminator->getOperand(result);
       lowering.location = value.getLoc();
       lowering.copy(lowering.getBuffer(value),
@@ -182,6 +186,8 @@ private:
       return expandPanels(group, lowering);
     for (Operation *op : group) {
       lowering.location = op->getLoc();
+      LDBG() << "lower " << op->getName() << " of "
+             << describeLocation(op->getLoc());
       if (failed(lowerOp(op, lowering)))
         return failure();
     }

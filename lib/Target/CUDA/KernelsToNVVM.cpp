@@ -24,6 +24,9 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Transforms/DialectConversion.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "optimus-kernels-to-nvvm"
 
 namespace mlir::optimus {
 #define GEN_PASS_DEF_KERNELSTONVVMPASS
@@ -102,6 +105,7 @@ LogicalResult mlir::optimus::convertKernelsToNVVM(ModuleOp module) {
   Builder b(module.getContext());
   for (const auto &[name, description] : entries) {
     CudaBlock block = getCudaBlock(description.getSpace());
+    LDBG() << name << ": " << block.threads << " threads a block";
     auto kernel = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
     kernel.setLinkage(LLVM::Linkage::External);
     kernel->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(),

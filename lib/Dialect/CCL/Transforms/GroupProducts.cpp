@@ -16,9 +16,13 @@
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/CCL/Transforms/Passes.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "optimus-group-products"
 
 namespace mlir::ccl {
 #define GEN_PASS_DEF_GROUPPRODUCTSPASS
@@ -191,8 +195,13 @@ GroupProductsPass::takeGroup(std::vector<ProductTerm> &terms) {
       return false;
     SmallVector<Operation *> wider = ops;
     wider.append(term.getOps());
-    if (!canStandTogether(wider))
+    if (!canStandTogether(wider)) {
+      LDBG() << "apart: " << MatmulOp::getOperationName() << " of "
+             << optimus::describeLocation(
+                    MatmulOp(term.products.front()).getLoc())
+             << " shares movement but is needed too early or late";
       return false;
+    }
     ops = std::move(wider);
     taken.push_back(term);
     return true;
@@ -223,6 +232,8 @@ void GroupProductsPass::place(ArrayRef<Operation *> ops) {
         op->moveBefore(before);
   Attribute group = Builder(&getContext()).getI64IntegerAttr(nextGroup++);
   for (Operation *op : ops) {
+    LDBG() << "group " << group << ": " << op->getName() << " of "
+           << optimus::describeLocation(op->getLoc());
     op->setAttr(kProductGroup, group);
     numGrouped += isa<MatmulOp>(op);
   }

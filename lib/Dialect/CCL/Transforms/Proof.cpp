@@ -14,6 +14,9 @@
 #include "optimus/Dialect/Optimus/IR/SymbolicValues.h"
 
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "optimus-verify-partition"
 
 using namespace mlir;
 using namespace mlir::ccl;
@@ -119,6 +122,17 @@ private:
 };
 } // namespace
 
+/// "optimus.norm_grad_apply {size = 24 : i64}".
+static std::string describeComputation(const Term *term) {
+  std::string text = term->what.str();
+  llvm::raw_string_ostream stream(text);
+  if (optimus::isArgument(term))
+    stream << ' ' << term->result;
+  if (term->parameters)
+    stream << ' ' << term->parameters;
+  return text;
+}
+
 //===----------------------------------------------------------------------===//
 // Values
 //===----------------------------------------------------------------------===//
@@ -171,6 +185,9 @@ LogicalResult Proof::run() {
   visit(serial, whole);
   numSerial = terms.size();
   visit(partitioned, shards);
+  LDBG() << "@" << serial.getSymName() << ": " << numSerial
+         << " terms of the serial program, " << terms.size() - numSerial
+         << " of shards alone";
   Operation *expected = serial.front().getTerminator(),
             *found = partitioned.front().getTerminator();
   std::optional<unsigned> wrong;
@@ -179,6 +196,8 @@ LogicalResult Proof::run() {
                *b = shards.get(found->getOperand(i));
     if (a == b)
       continue;
+    LDBG() << "result " << i << ": " << describeComputation(a) << " against "
+           << describeComputation(b);
     if (!wrong)
       wrong = i;
     compare(a, b, found);
@@ -280,17 +299,6 @@ void Proof::compareSums(const Term *expected, const Term *found,
 //===----------------------------------------------------------------------===//
 // Messages
 //===----------------------------------------------------------------------===//
-
-/// "optimus.norm_grad_apply {size = 24 : i64}".
-static std::string describeComputation(const Term *term) {
-  std::string text = term->what.str();
-  llvm::raw_string_ostream stream(text);
-  if (optimus::isArgument(term))
-    stream << ' ' << term->result;
-  if (term->parameters)
-    stream << ' ' << term->parameters;
-  return text;
-}
 
 /// "what h.3.ln_2 backward (gpt2.py:120) computes with optimus.add".
 std::string Proof::describeOrigin(const Term *term) const {

@@ -12,6 +12,9 @@
 #include "optimus/Dialect/Optimus/IR/ValuePattern.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "optimus-recompute"
 
 namespace mlir::ccl {
 #define GEN_PASS_DEF_RECOMPUTEPASS
@@ -74,6 +77,8 @@ public:
     for (StringRef pattern : values)
       if (failed(addMatching(*program, function, pattern, repeated)))
         return signalPassFailure();
+    LDBG() << "@" << function.getSymName() << ": " << repeated.size()
+           << " values, policy " << policy;
     numCloned += std::move(*program).apply(repeated);
   }
 };

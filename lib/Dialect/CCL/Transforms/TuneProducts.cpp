@@ -13,6 +13,9 @@
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "optimus-tune-products"
 
 namespace mlir::ccl {
 #define GEN_PASS_DEF_TUNEPRODUCTSPASS
@@ -324,6 +327,11 @@ private:
     bool movesWhole =
         move == "whole" || (move == "auto" && bytes <= maxWholeBytes &&
                             whole < (1 - kGain) * bestSeconds);
+    LDBG() << products.size() << " products, the first of "
+           << optimus::describeLocation(products.front().getOp().getLoc())
+           << ": panels " << least << " -> " << best << " in "
+           << bestSeconds * 1e3 << " ms, whole in " << whole * 1e3 << " ms, "
+           << bytes << " bytes; " << (movesWhole ? "whole" : "panels");
     if (movesWhole) {
       moveWhole(group, products);
       numWhole += products.size();

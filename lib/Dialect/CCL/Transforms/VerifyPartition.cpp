@@ -16,9 +16,12 @@
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/DebugLog.h"
 
 #include <atomic>
 #include <set>
+
+#define DEBUG_TYPE "optimus-verify-partition"
 
 namespace mlir::ccl {
 #define GEN_PASS_DEF_KEEPSERIALPASS
@@ -252,6 +255,7 @@ private:
   LogicalResult checkShards(func::FuncOp function) {
     if (failed(checkSymbolicValues(function)))
       return failure();
+    LDBG() << "@" << function.getSymName() << ": each operation by its rule";
     for (Operation &op : function.front()) {
       if (auto returnOp = dyn_cast<func::ReturnOp>(op))
         return checkReturn(returnOp);
@@ -295,6 +299,7 @@ private:
         failed(proveEqual(expected, function)))
       return failure();
     ++numProven;
+    LDBG() << "@" << function.getSymName() << ": equal to the serial program";
     return success();
   }
 
@@ -311,6 +316,8 @@ public:
     markAllAnalysesPreserved();
     if (kept && !kept->module)
       kept->module = getOperation().clone();
+    LDBG("optimus-keep-serial")
+        << (kept ? "kept the serial program" : "nobody asks for it");
   }
 
 private:

@@ -9,8 +9,11 @@
 #include "MemoryOrder.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/DebugLog.h"
 
 #include <numeric>
+
+#define DEBUG_TYPE "optimus-schedule"
 
 using namespace mlir;
 using namespace mlir::exec;
@@ -50,8 +53,8 @@ private:
   std::vector<unsigned> listAtPeak(int64_t peakPosition) const;
   /// The nodes to move behind the peak for a buffer to be not there yet, or
   /// before it for the buffer to be gone; nothing where that cannot be.
-  std::vector<unsigned> collectLater(unsigned buffer, int64_t peak) const;
-  std::vector<unsigned> collectEarlier(unsigned buffer, int64_t peak) const;
+  std::vector<unsigned> collect(unsigned buffer, int64_t peak,
+                                bool later) const;
   /// With these nodes right behind, or right before, a position.
   std::vector<unsigned> moveTo(ArrayRef<unsigned> moved, int64_t target,
                                bool behind) const;
@@ -114,43 +117,26 @@ std::vector<unsigned> OrderSearch::listAtPeak(int64_t peak) const {
   return buffers;
 }
 
-std::vector<unsigned> OrderSearch::collectLater(unsigned buffer,
-                                                int64_t peak) const {
+std::vector<unsigned> OrderSearch::collect(unsigned buffer, int64_t peak,
+                                           bool later) const {
   std::vector<unsigned> moved;
   std::vector<bool> isMoved(numNodes);
   auto add = [&](unsigned node) {
-    if (positions[node] <= peak && !isMoved[node]) {
+    bool isBehind = later ? positions[node] > peak : positions[node] < peak;
+    if (!isBehind && !isMoved[node]) {
       isMoved[node] = true;
       moved.push_back(node);
     }
   };
-  // All nodes that touch it, and their users.
+  // All nodes that touch it, and their users or producers.
   for (unsigned node : touching[buffer])
     add(node);
-  for (size_t i = 0; i < moved.size() && moved.size() <= kMostMoved; ++i)
-    for (unsigned after : problem.nodes[moved[i]].after)
-      add(after);
+  for (size_t i = 0; i < moved.size() && moved.size() <= kMostMoved; ++i) {
+    const OrderProblem::Node &node = problem.nodes[moved[i]];
+    for (unsigned next : later ? node.after : node.before)
+      add(next);
+  }
   // What stands at the peak stays there.
-  if (moved.size() > kMostMoved || isMoved[order[peak]])
-    return {};
-  return moved;
-}
-
-std::vector<unsigned> OrderSearch::collectEarlier(unsigned buffer,
-                                                  int64_t peak) const {
-  std::vector<unsigned> moved;
-  std::vector<bool> isMoved(numNodes);
-  auto add = [&](unsigned node) {
-    if (positions[node] >= peak && !isMoved[node]) {
-      isMoved[node] = true;
-      moved.push_back(node);
-    }
-  };
-  for (unsigned node : touching[buffer])
-    add(node);
-  for (size_t i = 0; i < moved.size() && moved.size() <= kMostMoved; ++i)
-    for (unsigned before : problem.nodes[moved[i]].before)
-      add(before);
   if (moved.size() > kMostMoved || isMoved[order[peak]])
     return {};
   return moved;
@@ -182,7 +168,7 @@ std::vector<unsigned> OrderSearch::moveTo(ArrayRef<unsigned> moved,
 
 void OrderSearch::addWays(unsigned buffer, int64_t peak,
                           std::vector<std::vector<unsigned>> &ways) const {
-  if (std::vector<unsigned> moved = collectLater(buffer, peak);
+  if (std::vector<unsigned> moved = collect(buffer, peak, /*later=*/true);
       !moved.empty()) {
     int64_t next = numNodes;
     for (unsigned node : moved)
@@ -193,7 +179,7 @@ void OrderSearch::addWays(unsigned buffer, int64_t peak,
     if (next - 1 > peak)
       ways.push_back(moveTo(moved, next - 1, /*behind=*/true));
   }
-  if (std::vector<unsigned> moved = collectEarlier(buffer, peak);
+  if (std::vector<unsigned> moved = collect(buffer, peak, /*later=*/false);
       !moved.empty()) {
     int64_t last = -1;
     for (unsigned node : moved)
@@ -218,6 +204,8 @@ bool OrderSearch::improve() {
     addWays(buffer, peak, ways);
   for (std::vector<unsigned> &way : ways)
     if (Quality now = measure(way); now < quality) {
+      LDBG() << "memory order: peak " << quality.first << " -> " << now.first
+             << " bytes, " << now.second << " commands nearly at it";
       quality = now;
       order = std::move(way);
       return true;

@@ -15,8 +15,12 @@
 #include "optimus/Dialect/Exec/Transforms/OffloadChoice.h"
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "optimus-offload"
 
 namespace mlir::exec {
 #define GEN_PASS_DEF_OFFLOADPASS
@@ -170,6 +174,8 @@ public:
     if (failed(costs))
       return signalPassFailure();
     selection.chooseState(function);
+    LDBG() << "@" << function.getSymName() << ": to "
+           << stringifyMemorySpace(homeSpace) << ", window " << window;
     bool isNumbered = getCommands(function).front().getCommandId().has_value();
     hoistSums(function);
     offload(function, *costs);
@@ -241,6 +247,9 @@ private:
         continue;
       moveAfter(node.command, last);
       ++numHoisted;
+      LDBG() << "hoisted: " << node.command->getName() << " of "
+             << optimus::describeLocation(node.command->getLoc())
+             << " reads much that is offloaded and writes little";
     }
   }
 
@@ -267,8 +276,11 @@ private:
         });
     OffloadRewriter rewriter(function, commands, homeSpace, rates, plan);
     for (auto &[base, own] : intervals)
-      if (isa<BlockArgument>(base) || own.size() > 1)
+      if (isa<BlockArgument>(base) || own.size() > 1) {
+        LDBG() << "offload " << getBufferBytes(base) << " bytes, resident "
+               << own.size() << " times: " << base;
         rewriter.add(base, own);
+      }
     // An argument that this function leaves alone lies there, too.
     for (BlockArgument argument : function.getArguments())
       if (!intervals.contains(argument) && isSelected(argument))

@@ -18,6 +18,9 @@
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
 
 #include "llvm/ADT/StringMap.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "optimus-order-commands"
 
 namespace mlir::exec {
 #define GEN_PASS_DEF_ORDERCOMMANDSPASS
@@ -94,6 +97,11 @@ private:
       if (getClock(number)[queueOf[end]] > end)
         continue;
       joinDone(number, end);
+      LDBG() << "edge: " << *command.getCommandId() << " ("
+             << command->getName() << " on " << command.getOwnQueue()
+             << ") after " << *commands[end].getCommandId() << " ("
+             << commands[end]->getName() << " on "
+             << commands[end].getOwnQueue() << ')';
       after.push_back(static_cast<int32_t>(*commands[end].getCommandId()));
     }
     command.setOrder(command.getOwnQueue(), after);

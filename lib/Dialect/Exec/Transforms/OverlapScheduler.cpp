@@ -10,7 +10,11 @@
 
 #include "optimus-support/model_abi.h"
 
+#include "llvm/Support/DebugLog.h"
+
 #include <algorithm>
+
+#define DEBUG_TYPE "optimus-schedule"
 
 using namespace mlir;
 using namespace mlir::exec;
@@ -85,6 +89,8 @@ void OverlapScheduler::start(unsigned task) {
   axis.started.push_back(task);
   states[task] = State::Started;
   each.startGap = at;
+  LDBG() << "start collective " << task << " at gap " << at << " of "
+         << numGaps() << ", needed at " << each.firstUse;
   events[at].push_back({task, /*isWait=*/false});
   while (axis.next < axis.order.size() &&
          states[axis.order[axis.next]] != State::Waiting)
@@ -147,6 +153,8 @@ void OverlapScheduler::forceStart(unsigned task) {
 bool OverlapScheduler::tryStart(unsigned task) {
   if (!live.growTo(tasks[task].bases, 2 * at)) {
     tasks[task].wasBounded = true;
+    LDBG() << "collective " << task << " waits at gap " << at
+           << ": its buffers would exceed the workspace";
     return false;
   }
   start(task);

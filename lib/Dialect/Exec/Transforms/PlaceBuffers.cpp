@@ -12,7 +12,11 @@
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
 #include "optimus/MemoryPlanning/MemoryPlanner.h"
 
+#include "llvm/Support/DebugLog.h"
+
 #include <map>
+
+#define DEBUG_TYPE "optimus-place-buffers"
 
 namespace mlir::exec {
 #define GEN_PASS_DEF_PLACEBUFFERSPASS
@@ -91,6 +95,9 @@ public:
       FailureOr<Plan> plan = makePlan(function, ranges);
       if (failed(plan))
         return signalPassFailure();
+      LDBG() << "@" << function.getSymName() << ": " << own.size()
+             << " buffers in " << stringifyMemorySpace(space) << " memory, "
+             << plan->arenaBytes << " bytes, at least " << plan->lowerBound;
       if (space == MemorySpace::Device)
         annotate(function, *plan, getPeakByCategory(own, ranges),
                  *communication);
@@ -198,6 +205,11 @@ private:
     for (auto [allocation, offset] :
          llvm::zip_equal(allocations, plan.offsets)) {
       AllocOp op = allocation;
+      LDBG() << "at " << offset << ": " << getBufferBytes(op.getBuffer())
+             << " bytes of " << op.getCategory() << ' '
+             << op.getName().value_or("") << ' '
+             << (op.getValuesAttr() ? op.getValuesAttr()
+                                    : builder.getArrayAttr({}));
       builder.setInsertionPoint(op);
       Value slot = ArenaSlotOp::create(
           builder, op.getLoc(), op.getBuffer().getType(),

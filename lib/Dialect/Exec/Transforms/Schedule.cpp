@@ -17,6 +17,10 @@
 
 #include "llvm/Support/FormatVariadic.h"
 
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "optimus-schedule"
+
 namespace mlir::exec {
 #define GEN_PASS_DEF_SCHEDULEPASS
 #include "optimus/Dialect/Exec/Transforms/Passes.h.inc"
@@ -93,6 +97,9 @@ public:
       outcome = balance(function, costs, before);
     numNotOverlapped += outcome.notOverlapped;
     numBounded += outcome.bounded;
+    LDBG() << "@" << function.getSymName() << ": mode " << mode << ", "
+           << numStarts << " collectives, live bytes " << before << " -> "
+           << outcome.peakBytes;
     annotate(function, costs, before, outcome);
   }
 
@@ -109,6 +116,10 @@ private:
     int64_t alive = scheduled.getPeakBytes();
     scheduled.overlap(alive + workspace.getBytes(alive));
     auto [notOverlapped, bounded] = scheduled.countNotOverlapped();
+    LDBG() << "overlap: live bytes " << alive << " -> "
+           << scheduled.getPeakBytes() << "; " << notOverlapped
+           << " collectives not overlapped, " << bounded
+           << " for want of workspace";
     return {notOverlapped, bounded, scheduled.getPeakBytes()};
   }
 
@@ -154,6 +165,10 @@ private:
         Outcome outcome = overlap(scheduled, extra);
         double product = costs.predictStep(function).getSeconds() *
                          double(outcome.peakBytes);
+        LDBG() << "balance: " << (isForMemory ? "memory" : "time") << " with "
+               << extra.getBytes(before) << " bytes more: time x bytes "
+               << product
+               << (best.empty() || product < least ? ", best so far" : "");
         if (!best.empty() && product >= least)
           continue;
         best = list();

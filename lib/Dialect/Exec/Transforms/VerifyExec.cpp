@@ -15,8 +15,11 @@
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/Support/DebugLog.h"
 
 #include <map>
+
+#define DEBUG_TYPE "optimus-verify-exec"
 
 namespace mlir::exec {
 #define GEN_PASS_DEF_VERIFYEXECPASS
@@ -35,6 +38,8 @@ public:
     if (failed(verifyOneArena(function)) || failed(verifyCollectives(function)))
       return signalPassFailure();
     const std::vector<Placed> placed = collectPlaced(function);
+    LDBG() << "@" << function.getSymName() << ": " << placed.size()
+           << " slots, live bytes " << getPeak(placed);
     bool isGood =
         succeeded(verifyArena(placed)) && succeeded(verifyNumbers(function)) &&
         succeeded(verifyCounts(function, placed)) &&

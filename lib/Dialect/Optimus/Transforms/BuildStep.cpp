@@ -14,6 +14,9 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "optimus-build-step"
 
 namespace mlir::optimus {
 #define GEN_PASS_DEF_BUILDSTEPPASS
@@ -110,6 +113,8 @@ SmallVector<Value> UpdateBuilder::update(OpBuilder &builder, int64_t index,
                                          Value gradient, Value scale) {
   bool decay = decays(index);
   numDecayed += decay;
+  LDBG() << form.name << " updates " << describeLocation(getUpdateLoc(index))
+         << (decay ? " with" : " without") << " weight decay";
   SmallVector<Value> kept;
   for (ArrayRef<BlockArgument> state : states)
     kept.push_back(state[index]);
@@ -309,6 +314,7 @@ private:
       auto stochastic = dyn_cast<StochasticOpInterface>(op);
       if (!stochastic)
         continue;
+      LDBG() << "@eval_step: expected value in place of " << op.getName();
       op.getResult(0).replaceAllUsesWith(stochastic.getExpectedValue());
       op.erase();
     }

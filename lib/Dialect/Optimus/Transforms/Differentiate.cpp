@@ -14,6 +14,9 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "optimus-differentiate"
 
 namespace mlir::optimus {
 #define GEN_PASS_DEF_DIFFERENTIATEPASS
@@ -116,8 +119,15 @@ private:
       for (Value result : op->getResults())
         resultGradients.push_back(gradients.lookup(result));
       if (!active.isActive(*op) ||
-          llvm::none_of(resultGradients, [](Value v) { return bool(v); }))
+          llvm::none_of(resultGradients, [](Value v) { return bool(v); })) {
+        LDBG() << "no gradient: " << op->getName() << " of "
+               << describeLocation(op->getLoc())
+               << (active.isActive(*op) ? " does not reach the loss"
+                                        : " depends on no parameter");
         continue;
+      }
+      LDBG() << "gradient: " << op->getName() << " of "
+             << describeLocation(op->getLoc());
       auto differentiable = dyn_cast<DifferentiableOpInterface>(op);
       if (!differentiable)
         return op->emitOpError("is not differentiable, and it is between a "
@@ -153,6 +163,8 @@ private:
   void eraseDead(Block &block) {
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
       if (isOpTriviallyDead(&op)) {
+        LDBG() << "dead: " << op.getName() << " of "
+               << describeLocation(op.getLoc());
         op.erase();
         ++numErased;
       }

@@ -14,6 +14,9 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "optimus-mixed-precision"
 
 namespace mlir::optimus {
 #define GEN_PASS_DEF_MIXEDPRECISIONPASS
@@ -90,6 +93,12 @@ private:
           (precision == Precision::Any && !isReadWide(result))) {
         result.setType(withElement(result.getType(), narrow));
         ++numNarrowed;
+        LDBG() << narrow << ": result " << result.getResultNumber() << " of "
+               << op.getName() << ", " << describeLocation(op.getLoc());
+      } else {
+        LDBG() << "f32: result " << result.getResultNumber() << " of "
+               << op.getName() << ", " << describeLocation(op.getLoc())
+               << (isReadWide(result) ? ", for a reader" : "");
       }
     }
   }
@@ -118,6 +127,8 @@ private:
       known = CastOp::create(builder, getCastLoc(operand), type, operand.get());
       GradientAccumulator::copyRole(operand.get(), known);
       ++numCasts;
+      LDBG() << "cast to " << type << " for " << reader->getName() << ", "
+             << describeLocation(reader->getLoc());
     }
     return known;
   }

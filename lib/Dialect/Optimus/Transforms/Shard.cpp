@@ -17,8 +17,11 @@
 #include "optimus/Dialect/Optimus/Transforms/Strategy.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/DebugLog.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#define DEBUG_TYPE "optimus-shard"
 
 namespace mlir::optimus {
 #define GEN_PASS_DEF_SHARDPASS
@@ -36,6 +39,7 @@ public:
   void runOnOperation() override {
     if (failed(readStrategy()) || failed(findMesh()) || failed(checkAxes()))
       return signalPassFailure();
+    LDBG() << "strategy '" << strategy << "' on " << meshOp.getAxes();
     layout.emplace(*table, meshOp);
     if (failed(layout->choose(layouts)))
       return signalPassFailure();

@@ -12,6 +12,9 @@
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "optimus-shard"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -34,6 +37,7 @@ static std::string describeValue(Value value) {
 
 void ShardingPropagation::decide(Value value, ShardingAttr sharding,
                                  StringRef why) {
+  LDBG() << describeValue(value) << ": " << sharding << ' ' << why;
   State &state = states[value];
   state.sharding = sharding;
   state.why = why;
@@ -179,6 +183,8 @@ FailureOr<bool> ShardingPropagation::follow(Operation *op, Value value,
   known.axes = getDim(*first).axes;
   known.source = *first;
   known.isKnown = true;
+  LDBG() << describeValue(value) << ": dimension " << dim << ' '
+         << describe(*first) << " (rule of " << op->getName() << ')';
   return true;
 }
 
