@@ -247,10 +247,10 @@ std::optional<int> mlir::optimus::parseCommandLine(int argc,
                                                    const ToolUsage &usage) {
   if (std::optional<int> code = checkCommandLine(argc, argv, usage))
     return code;
-  // Of values of LLVM's own flags, LLVM complains by itself.
+  // Of values of LLVM's own flags, LLVM complains by itself, to standard error.
   std::string text;
   llvm::raw_string_ostream stream(text);
   if (!cl::ParseCommandLineOptions(argc, argv, "", &stream))
-    return fail(Twine(StringRef(text).trim()));
+    return text.empty() ? kBadInput : fail(Twine(StringRef(text).trim()));
   return std::nullopt;
 }
