@@ -19,7 +19,7 @@ from tools import REPOSITORY, Tools, prose
 
 # Of many short tests. The short ones come last, so that all workers of pytest-xdist end
 # together.
-SHORT = ["test_docs", "test_lint", "test_partition"]
+SHORT = ["test_docs", "test_lint", "test_partition", "test_sentences"]
 
 NEEDED = ["optimus-compile", "optimus-interpret", "optimus-opt", "optimus-run"]
 

@@ -6,12 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One tensor of a product A·B = C stays where it is. The index that it lacks
-// is streamed in panels, and each of the other two moves over the axis that
-// shards this index in it: an operand's panel is broadcast by its owner, a
-// result's panel is reduced to its owner. A panel of a tensor is a matrix of
-// the tensor's memory, [outer, inner] with a leading dimension, where the
-// dimensions before the streamed one make up `outer`.
+// One tensor of a product A·B = C stays where it is. The index missing in it is
+// streamed in panels, and each of the other two moves over its sharding axis of
+// this index: an operand's panel is broadcast by its owner, a result's panel is
+// reduced to its owner. A panel of a tensor is a matrix of the tensor's memory,
+// [outer, inner] with a leading dimension, where the dimensions before the
+// streamed one make up `outer`.
 //
 // Products of a group are expanded together: an operand's panel that several
 // of them multiply is fetched once, and the panels of a sum of products are
