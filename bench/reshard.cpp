@@ -13,10 +13,10 @@
 //   optimus-bench-reshard MODEL.so [--load DIR] [--save DIR] [--seed S]
 //                         [--rounds R]
 //
-// With --rounds it saves so often by the root's process alone, on one thread, and
-// so often by all processes and threads side by side, in turn, and prints the
-// seconds of each: `bench/run saving`. Ranks may meet over TCP (OPTIMUS_RANK,
-// OPTIMUS_RANKS, OPTIMUS_RENDEZVOUS).
+// With --rounds it saves so often by the root's process alone, on one thread,
+// and so often by all processes and threads side by side, in turn; then so
+// often behind steps; and prints seconds: `bench/run saving`. Ranks may meet
+// over TCP (OPTIMUS_RANK, OPTIMUS_RANKS, OPTIMUS_RENDEZVOUS).
 //
 // Linux keeps the peak of a process's resident memory (VmHWM) and sets it back
 // when "5" is written to /proc/self/clear_refs: so each phase has its own.
@@ -31,11 +31,14 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
+#include <vector>
 
 using namespace optrt;
 using nlohmann::json;
@@ -107,9 +110,26 @@ TrainingState stateOf(const Arguments &arguments) {
   return state;
 }
 
-/// How long saves take by one writer and by all.
-Status compareWriters(const Arguments &arguments, Session &session,
-                      json &report) {
+/// How long so many bytes take to be copied on as many threads as this process
+/// has ranks.
+double secondsToCopy(const std::vector<char> &from, std::vector<char> &to,
+                     int threads) {
+  Clock::time_point start = Clock::now();
+  std::vector<std::thread> copiers;
+  const size_t share = from.size() / threads;
+  for (int i = 0; i != threads; ++i)
+    copiers.emplace_back([&, i] {
+      std::memcpy(to.data() + i * share, from.data() + i * share, share);
+    });
+  for (std::thread &copier : copiers)
+    copier.join();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// How long saves take by one writer and by all, for how long ranks stop for
+/// one that is written behind steps, and how long its bytes take to be copied.
+Status compareWriters(const Arguments &arguments, World &world,
+                      Session &session, json &report) {
   for (int round = 0; round != arguments.rounds; ++round)
     for (bool isAlone : {true, false}) {
       Clock::time_point start = Clock::now();
@@ -118,6 +138,22 @@ Status compareWriters(const Arguments &arguments, Session &session,
       report[isAlone ? "alone" : "together"].push_back(
           std::chrono::duration<double>(Clock::now() - start).count());
     }
+  if (arguments.rounds == 0)
+    return okStatus();
+  OPTRT_RETURN_IF_ERROR(
+      session.reserveSnapshot(arguments.save, /*mustFit=*/true).status());
+  const RankMemory memory = session.largestRankMemory();
+  std::vector<char> from(memory.snapshot, 1), to(memory.snapshot, 2);
+  for (int round = 0; round != arguments.rounds; ++round) {
+    Clock::time_point start = Clock::now();
+    OPTRT_RETURN_IF_ERROR(
+        session.beginSave(arguments.save, stateOf(arguments)));
+    report["stop"].push_back(
+        std::chrono::duration<double>(Clock::now() - start).count());
+    OPTRT_RETURN_IF_ERROR(session.finishSave());
+    report["copy"].push_back(
+        secondsToCopy(from, to, world.control->numLocalRanks()));
+  }
   return okStatus();
 }
 
@@ -145,7 +181,7 @@ Status run(const Arguments &arguments, World &world) {
       return session->save(arguments.save, stateOf(arguments));
     }));
   json writers = json::object();
-  OPTRT_RETURN_IF_ERROR(compareWriters(arguments, *session, writers));
+  OPTRT_RETURN_IF_ERROR(compareWriters(arguments, world, *session, writers));
 
   RankMemory memory = session->largestRankMemory();
   json processes = json::array();

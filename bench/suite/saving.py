@@ -12,7 +12,9 @@ and by all processes and threads side by side, into memory.
     bench/run saving --write bench/results/saving.md
 
 Both take turns in one job; the ratio is the median of the rounds'. The files of
-all have the same bytes, or the bench fails.
+all have the same bytes, or the bench fails. Beside them, for how long ranks stop
+for a checkpoint that is written behind steps, and how long as many bytes take to
+be copied by as many threads.
 """
 
 import filecmp
@@ -69,8 +71,12 @@ def row(options, tools, library, name, start, memory):
     def rate(which):
         return f"{size / statistics.median(times[which]) / 1e9:.2f}"
 
+    stops = [a / b for a, b in zip(times["stop"], times["copy"])]
     return [name, f"{size / 1e6:.0f}", rate("alone"), rate("together"),
-            f"{statistics.median(ratios):.2f}"]
+            f"{statistics.median(ratios):.2f}",
+            f"{1e3 * statistics.median(times['stop']):.0f}",
+            f"{1e3 * statistics.median(times['copy']):.0f}",
+            f"{statistics.median(stops):.2f}"]
 
 
 def main(options, tools, folder):
@@ -85,5 +91,6 @@ def main(options, tools, folder):
             rows.append(row(options, tools, library, name, start, Path(memory)))
     about = (f"GPT-2, {options.layers} layers, hidden {options.hidden}, vocabulary "
              f"{options.vocab}; {machine()}.")
-    header = ["ranks", "MB", "rank 0 alone, GB/s", "all, GB/s", "ratio"]
+    header = ["ranks", "MB", "rank 0 alone, GB/s", "all, GB/s", "ratio",
+              "stop for a snapshot, ms", "copy of its bytes, ms", "ratio"]
     return {"saving": f"{about}\n\n{table(header, rows)}"}

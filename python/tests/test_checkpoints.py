@@ -170,13 +170,13 @@ def ranks_over_tcp(command, ranks):
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("backend", ["mpi", "tcp"])
-def test_any_process_killed_while_all_write(tools, library, text, tmp_path, backend):
+@pytest.mark.parametrize("backend, flag", [("mpi", "--save-async"), ("tcp", "--no-save-async")])
+def test_any_process_killed_while_all_write(tools, library, text, tmp_path, backend, flag):
     """Whichever rank dies, and whenever, the checkpoint is the one before or the
     one after, and the job goes on from there."""
     steps, kills = 400, 4
     folder = tmp_path / "checkpoint"
-    save = ["--save", folder, "--save-every", 1, "--resume", "--backend", backend]
+    save = ["--save", folder, "--save-every", 1, "--resume", "--backend", backend, flag]
     command = tools.train_command(library, text, steps, *FLAGS, *save)
     start = [*mpirun(4), *command] if backend == "mpi" else ranks_over_tcp(command, 4)
     choose = random.Random(5)
@@ -272,6 +272,57 @@ def test_loading_and_saving_changes_nothing(tools, text, halfway, tmp_path):
         assert before.keys() == after.keys()
         for tensor, values in before.items():
             assert after[tensor].tobytes() == values.tobytes(), tensor
+
+
+SNAPSHOT = "snapshot of a checkpoint that is written behind steps: "
+
+
+@pytest.mark.parametrize("prefix", [[], mpirun(4)])
+def test_what_is_saved_behind_steps_is_what_was_there(
+    tools, library, text, tmp_path, prefix
+):
+    """Steps go on while a checkpoint is written: it is of the step that it says."""
+    ends = {}
+    for flag in ("--save-async", "--no-save-async"):
+        folder = tmp_path / flag
+        save = ["--save", folder, "--save-every", 1, flag]
+        command = tools.train_command(library, text, 8, *FLAGS, *save)
+        assert (SNAPSHOT in succeed(call([*prefix, *command]))) == (flag == "--save-async")
+        ends[flag] = {path.name: path.read_bytes() for path in folder.iterdir()}
+        assert saved_step(folder) == 8
+        assert unfinished(tmp_path) == []
+    assert ends["--save-async"] == ends["--no-save-async"]
+
+
+def test_a_snapshot_is_taken_where_memory_allows(tools, library, text, tmp_path):
+    """By default; a machine is what /proc says of it."""
+    (tmp_path / "root" / "proc").mkdir(parents=True)
+    save = ["--save", tmp_path / "ck", "--save-every", 1, "--overwrite"]
+    command = tools.train_command(library, text, 2, *FLAGS, *save)
+    for mebibytes, behind in ((2, False), (4000, True)):
+        lines = "MemTotal: %d kB\n" % (mebibytes * 1024)
+        (tmp_path / "root" / "proc" / "meminfo").write_text(lines)
+        environment = dict(os.environ, OPTIMUS_SYSTEM_ROOT=str(tmp_path / "root"))
+        output = succeed(call(command, env=environment))
+        assert (SNAPSHOT in output) == behind, mebibytes
+
+
+def test_a_signal_waits_for_what_is_being_saved(tools, library, text, tmp_path):
+    folder = tmp_path / "checkpoint"
+    save = ["--save", folder, "--save-every", 3, "--save-async"]
+    command = tools.train_command(library, text, 100000, *FLAGS, *save)
+    run = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while run.poll() is None and (saved_step(folder) or 0) < 3:
+            assert time.monotonic() < deadline, "no step was saved"
+            time.sleep(0.001)
+    finally:
+        run.send_signal(signal.SIGTERM)
+        _, errors = run.communicate(timeout=TIMEOUT_SECONDS)
+    assert "stopped by SIGTERM after step %d of" % saved_step(folder) in errors
+    assert unfinished(tmp_path) == []
 
 
 def test_saving_every_few_steps_and_at_the_end(tools, library, text, tmp_path):

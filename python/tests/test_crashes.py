@@ -223,7 +223,9 @@ def checkpoint_step(files: Files, where: str) -> int:
 @WAYS
 def test_a_checkpoint_is_the_old_one_or_the_new_one(tools, model, tmp_path, how):
     """Saving over a checkpoint, every step, with a log that goes on."""
-    flags = "--steps 4 --save saved --save-every 1 --log-json log.jsonl --load saved"
+    # By one thread, so that operations come in the same order every time.
+    flags = "--steps 4 --save saved --save-every 1 --no-save-async --log-json log.jsonl"
+    flags += " --load saved"
     scenario = Scenario(
         *(tools, tmp_path, "optimus-run", "train", "m.so", "--data", "text.txt"),
         *flags.split(),
@@ -250,6 +252,26 @@ def test_a_checkpoint_is_the_old_one_or_the_new_one(tools, model, tmp_path, how)
         assert logged == losses[: len(logged)], where
 
     # A run that was killed goes on from wherever it was.
+    crash_everywhere(scenario, how, check)
+
+
+@WAYS
+def test_a_checkpoint_behind_steps_is_the_old_one_or_the_new_one(tools, model, tmp_path, how):
+    """A thread writes it; nothing else is done to files meanwhile."""
+    flags = "--steps 3 --save saved --save-every 1 --save-async --load saved"
+    scenario = Scenario(
+        *(tools, tmp_path, "optimus-run", "train", "m.so", "--data", "text.txt"),
+        *flags.split(),
+    )
+    start(scenario, model, "m.so", "text.txt")
+    train = ["train", "m.so", "--data", "text.txt", "--steps", 2, "--save", "saved"]
+    command = tools.command("optimus-run", *train)
+    command[0] = os.path.abspath(command[0])
+    succeed(call(command, cwd=str(scenario.before)))
+
+    def check(files: Files, where: str) -> None:
+        assert checkpoint_step(files, where) in (2, 3), where
+
     crash_everywhere(scenario, how, check)
 
 

@@ -123,7 +123,7 @@ Status CheckpointWriter::Impl::createFiles() {
   for (TensorFile &file : files) {
     OPTRT_ASSIGN_OR_RETURN(
         file.file,
-        NewFile::create(folder->path() + "/" + file.name, file.bytes));
+        NewFile::create(folder->path() + "/" + file.name, file.header.size()));
     OPTRT_RETURN_IF_ERROR(
         file.file.append(file.header.data(), file.header.size()));
   }
@@ -212,6 +212,14 @@ bool CheckpointWriter::join(const std::string &dir, const std::string &folder) {
 
 const CheckpointPieces &CheckpointWriter::pieces() const {
   return impl->pieces;
+}
+
+Status CheckpointWriter::reserve(size_t piece) {
+  OPTRT_RETURN_IF_ERROR(impl->failed());
+  const PieceExtent extent = impl->pieces[piece];
+  Status reserved =
+      impl->files[extent.file].file.reserve(extent.offset, extent.bytes);
+  return reserved.ok() ? reserved : impl->fail(std::move(reserved));
 }
 
 Status CheckpointWriter::sync() {

@@ -12,6 +12,8 @@
 #include <atomic>
 #include <mutex>
 #include <numeric>
+#include <string_view>
+#include <unordered_map>
 
 using namespace optrt;
 
@@ -19,6 +21,22 @@ PieceList optrt::allPieces(const CheckpointPieces &pieces) {
   PieceList all(pieces.size());
   std::iota(all.begin(), all.end(), std::size_t(0));
   return all;
+}
+
+std::vector<int64_t>
+optrt::buffersOf(const Manifest &manifest, const CheckpointPieces &pieces,
+                 const std::function<bool(int64_t)> &takes) {
+  std::unordered_map<std::string_view, int64_t> byName;
+  for (std::size_t i = 0; i != manifest.buffers.size(); ++i)
+    if (manifest.buffers[i].saved && takes(static_cast<int64_t>(i)))
+      byName[manifest.buffers[i].saved->name] = static_cast<int64_t>(i);
+  std::vector<int64_t> buffers;
+  for (std::size_t i = 0; i != pieces.numTensors(); ++i) {
+    auto found = byName.find(pieces.tensor(i).info.name);
+    buffers.push_back(found == byName.end() ? BufferPart::kNoBuffer
+                                            : found->second);
+  }
+  return buffers;
 }
 
 Slab PieceSlabs::slab(std::size_t piece, std::size_t begin,

@@ -31,6 +31,12 @@ using PieceList = std::vector<std::size_t>;
 
 PieceList allPieces(const CheckpointPieces &pieces);
 
+/// The manifest's buffers that the tensors of pieces belong to: one a tensor,
+/// kNoBuffer for those that `takes` refuses.
+std::vector<int64_t> buffersOf(const Manifest &manifest,
+                               const CheckpointPieces &pieces,
+                               const std::function<bool(int64_t)> &takes);
+
 /// A checkpoint's pieces, slab by slab, as parts of buffers.
 class PieceSlabs {
 public:

@@ -13,6 +13,7 @@
 #include "GpuChoice.h"
 #include "LocalRank.h"
 #include "PlannedMemory.h"
+#include "SessionSaving.h"
 #include "core/Nvtx.h"
 #include "optimus-runtime/RankTeam.h"
 

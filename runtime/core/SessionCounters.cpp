@@ -135,22 +135,21 @@ RankMemory Session::largestRankMemory() {
   for (const std::unique_ptr<LocalRank> &rank : ranks) {
     RankMemory own = memory;
     own.device = static_cast<int64_t>(rank->context.device->scratchBytes());
-    own.communication = rank->context.queued
-                            ? rank->context.queued->heldBytes()
-                            : rank->communicationBytes;
+    own.communication = rank->context.queued ? rank->context.queued->heldBytes()
+                                             : rank->communicationBytes;
     consider(own);
   }
   std::ostringstream own;
   own << largest.parameters << ' ' << largest.moments << ' '
       << largest.gradients << ' ' << largest.inputs << ' ' << largest.arena
       << ' ' << largest.device << ' ' << largest.communication << ' '
-      << largest.offloaded;
+      << largest.offloaded << ' ' << largest.snapshot;
   for (const std::string &text : control.allGather(own.str())) {
     std::istringstream numbers(text);
     RankMemory memory;
     numbers >> memory.parameters >> memory.moments >> memory.gradients >>
         memory.inputs >> memory.arena >> memory.device >>
-        memory.communication >> memory.offloaded;
+        memory.communication >> memory.offloaded >> memory.snapshot;
     consider(memory);
   }
   return largest;

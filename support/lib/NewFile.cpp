@@ -50,14 +50,8 @@ StatusOr<NewFile> NewFile::create(const std::string &path, size_t size,
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   if (file.handle < 0)
     return unavailable(concat("cannot create '", path, "': ", strerror(errno)));
-  // A full disk shows now, and not when most is written.
-  int error = 0;
-  do
-    error = size > 0 ? posix_fallocate(file.handle, 0, off_t(size)) : 0;
-  while (error == EINTR);
-  if (error)
-    return unavailable(concat("cannot reserve ", size, " bytes for '", path,
-                              "': ", strerror(error)));
+  if (size > 0)
+    OPTRT_RETURN_IF_ERROR(file.reserve(0, size));
   return file;
 }
 
@@ -68,6 +62,17 @@ StatusOr<NewFile> NewFile::join(const std::string &path) {
   if (file.handle < 0)
     return cannotWrite(path, errno);
   return file;
+}
+
+Status NewFile::reserve(size_t offset, size_t bytes) const {
+  int error = 0;
+  do
+    error = posix_fallocate(handle, off_t(offset), off_t(bytes));
+  while (error == EINTR);
+  if (error)
+    return unavailable(concat("cannot reserve ", bytes, " bytes for '", path,
+                              "': ", strerror(error)));
+  return okStatus();
 }
 
 Status NewFile::write(size_t offset, const void *data, size_t bytes) const {

@@ -192,11 +192,19 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
   addRankOptions(train, options.ranks);
   CLI::Option *save = train->add_option("--save", options.save,
                                         "Folder of the checkpoint to write");
+  CLI::Option *saveEvery =
+      train
+          ->add_option("--save-every", options.saveEvery,
+                       "Write the checkpoint every so many steps too")
+          ->needs(save)
+          ->check(kSomeSteps);
   train
-      ->add_option("--save-every", options.saveEvery,
-                   "Write the checkpoint every so many steps too")
-      ->needs(save)
-      ->check(kSomeSteps);
+      ->add_flag_function(
+          "--save-async,!--no-save-async",
+          [&options](int64_t count) { options.saveAsync = count > 0; },
+          "Write it behind the steps that follow, from a snapshot in host "
+          "memory (default: where memory allows)")
+      ->needs(saveEvery);
   train
       ->add_option("--check-replicas", options.checkReplicas,
                    "Compare copies of parameters and of the optimizer's state "

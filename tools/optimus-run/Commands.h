@@ -50,6 +50,8 @@ struct TrainOptions {
   RankOptions ranks;
   std::string save;
   int64_t saveEvery = 0;
+  /// Whether checkpoints are written behind steps; absent: where memory allows.
+  std::optional<bool> saveAsync;
   int64_t checkReplicas = 0; ///< every so many steps; 0: never
   bool overwrite = false; ///< a checkpoint in `save` that was not loaded
   bool resume = false;    ///< from `save` where it has a checkpoint

@@ -47,6 +47,10 @@ void printMemory(const RankMemory &memory) {
   if (memory.offloaded > 0)
     std::printf("in scratch files: %s a rank\n",
                 formatBytes(memory.offloaded).c_str());
+  if (memory.snapshot > 0)
+    std::printf("snapshot of a checkpoint that is written behind steps: %s a "
+                "process, on the host\n",
+                formatBytes(memory.snapshot).c_str());
 }
 
 void printPaging(const PagingTime &paging) {
@@ -88,7 +92,8 @@ nlohmann::ordered_json memoryToJson(const RankMemory &memory) {
       {"moments", memory.moments},    {"gradients", memory.gradients},
       {"inputs", memory.inputs},      {"arena", memory.arena},
       {"scratch", memory.device},     {"communication", memory.communication},
-      {"offloaded", memory.offloaded}};
+      {"offloaded", memory.offloaded},
+      {"snapshot", memory.snapshot}};
 }
 
 } // namespace optimus_run

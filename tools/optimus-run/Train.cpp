@@ -44,6 +44,11 @@ std::string describe(const DataIdentity &data) {
                 " of a sample");
 }
 
+/// The outcome of a save, once it is over.
+StatusOr<bool> isOver(Status status) {
+  return status.ok() ? StatusOr<bool>(true) : StatusOr<bool>(status);
+}
+
 using Clock = std::chrono::steady_clock;
 
 /// One training run: its inputs, its outputs, and its state.
@@ -59,6 +64,7 @@ private:
   Status prepareSession();
   Status beginState();
   Status failJob(const Status &status);
+  Status end(Status status);
   void warnOfProfile(Progress *progress);
   std::vector<Setting> settings() const;
   void announce() const;
@@ -72,6 +78,8 @@ private:
                 Progress &progress);
   Status checkHealth();
   Status save();
+  Status saved(const StatusOr<bool> &over);
+  Status finishSave();
   std::string wayOn() const;
   std::string howToLoad(const std::string &folder) const;
   void summarize() const;
@@ -100,7 +108,10 @@ private:
   Clock::duration reading{}; ///< how long the first batch took to be read
   int64_t reached = 0; ///< the last step that was taken, by this run or before
   /// The step of the checkpoint that was written last, or -1.
-  int64_t saved = -1;
+  int64_t lastSaved = -1;
+  /// Of the one that is being written behind steps.
+  std::optional<int64_t> saving;
+  bool savesBehind = false;
   bool healthIsCounted = false, saidThatDataChanged = false,
        contentsAreCompared = false;
   /// The end of the run after the current step, and its reason.
@@ -138,10 +149,23 @@ StatusOr<int> Training::run() {
 }
 
 /// Hands on the failure of some rank: where this process ends with it, the
-/// profile is finished before.
+/// profile is finished before. What is being saved is lost with other
+/// processes, and finished where there are none.
 Status Training::failJob(const Status &status) {
+  if (control.numLocalRanks() == control.size())
+    if (Status last = finishSave(); !last.ok())
+      printFailure(last);
   (void)profile.finish(status, /*signal=*/0);
-  return optimus_run::failJob(control, status);
+  return optimus_run::failJob(control, status.withAdvice(wayOn()));
+}
+
+/// Ends the run by a failure of all processes, after the save under way.
+Status Training::end(Status status) {
+  if (status.ok())
+    return status;
+  if (Status last = finishSave(); !last.ok() && control.isRoot())
+    printFailure(last);
+  return std::move(status).withAdvice(wayOn());
 }
 
 /// Every process has a file of its own, and a disk of its own perhaps.
@@ -171,6 +195,11 @@ Status Training::prepareSession() {
   OPTRT_RETURN_IF_ERROR(control.checkSame(settings()));
   OPTRT_RETURN_IF_ERROR(control.agree(beginState()));
   files.checkpoint.reset();
+  if (options.saveEvery > 0 && options.saveAsync.value_or(true)) {
+    OPTRT_ASSIGN_OR_RETURN(
+        savesBehind,
+        session->reserveSnapshot(options.save, options.saveAsync.has_value()));
+  }
   return okStatus();
 }
 
@@ -194,6 +223,9 @@ std::vector<Setting> Training::settings() const {
        {"--save or --save-every",
         concat(options.save.empty() ? "nowhere " : "saved ",
                options.saveEvery)},
+       {"--save-async or --no-save-async", !options.saveAsync   ? "neither"
+                                           : *options.saveAsync ? "on"
+                                                                : "off"},
        {"--eval-data or --eval-every",
         concat(files.evalData ? describe(files.evalData->identity()) : "none",
                ", every ", options.evalEvery)},
@@ -260,12 +292,11 @@ Status Training::steps() {
       if (stop)
         break;
       OPTRT_RETURN_IF_ERROR(oneStep(step, progress));
+      OPTRT_RETURN_IF_ERROR(saved(session->pollSave()));
       if (reached == step && options.checkReplicas > 0 &&
           step % options.checkReplicas == 0)
-        OPTRT_RETURN_IF_ERROR(
-            session->compareReplicas()
-                .withContext(concat("--check-replicas after step ", step))
-                .withAdvice(wayOn()));
+        OPTRT_RETURN_IF_ERROR(end(session->compareReplicas().withContext(
+            concat("--check-replicas after step ", step))));
       if (reached == step && options.saveEvery > 0 &&
           step % options.saveEvery == 0)
         OPTRT_RETURN_IF_ERROR(save());
@@ -277,8 +308,11 @@ Status Training::steps() {
       }
     }
   }
-  if (!options.save.empty() && reached != saved)
+  OPTRT_RETURN_IF_ERROR(finishSave());
+  if (!options.save.empty() && reached != lastSaved) {
+    savesBehind = false;
     OPTRT_RETURN_IF_ERROR(save());
+  }
   signal = stop.signal;
   const Status &failure = stop.failure.ok() ? ending : stop.failure;
   return failure.withAdvice(concat("the run ends after step ", reached))
@@ -317,7 +351,7 @@ Status Training::oneStep(int64_t step, Progress &progress) {
     return okStatus();
   OPTRT_RETURN_IF_ERROR(calls->miscounted());
   if (!outputs.ok())
-    return failJob(outputs.status().withAdvice(wayOn()));
+    return failJob(outputs.status());
   double seconds =
       std::chrono::duration<double>(calls->ended() - begin).count();
 
@@ -342,12 +376,11 @@ Status Training::oneStep(int64_t step, Progress &progress) {
     writeLog(evaluation, progress);
   if (finite)
     return okStatus();
-  return invalidArgument(
-             concat("training diverged: at step ", step, " the loss is ",
-                    notFinite(last.loss), " and the gradient's norm ",
-                    notFinite(last.gradNorm), "; lower --lr (", hyper.rate.peak,
-                    "), raise --warmup or lower --clip"))
-      .withAdvice(wayOn());
+  return end(invalidArgument(
+      concat("training diverged: at step ", step, " the loss is ",
+             notFinite(last.loss), " and the gradient's norm ",
+             notFinite(last.gradNorm), "; lower --lr (", hyper.rate.peak,
+             "), raise --warmup or lower --clip")));
 }
 
 /// Evaluates if it is time to.
@@ -359,7 +392,7 @@ Status Training::evaluateAfter(int64_t step, Progress &progress,
     return okStatus();
   StatusOr<Evaluation> result = evaluate(*session, control, *files.evalData);
   if (!result.ok() && !session->canGoOn())
-    return failJob(result.status().withAdvice(wayOn()));
+    return failJob(result.status());
   ending = result.status();
   if (!ending.ok())
     return okStatus();
@@ -406,18 +439,19 @@ Status Training::checkHealth() {
   if (!outputs.ok())
     return failJob(outputs.status());
   if (!std::exchange(healthIsCounted, true))
-    OPTRT_RETURN_IF_ERROR(session->checkTraffic("eval_step"));
+    OPTRT_RETURN_IF_ERROR(end(session->checkTraffic("eval_step")));
   if (std::isfinite(outputs->meanLoss()))
     return okStatus();
-  return invalidArgument(concat(
+  return end(invalidArgument(concat(
       "training diverged: after the update of step ", reached, " the loss is ",
       notFinite(outputs->meanLoss()),
       ", and that state is not saved; lower --lr (",
-      plan().hyperparameters.rate.peak, "), raise --warmup or lower --clip"));
+      plan().hyperparameters.rate.peak, "), raise --warmup or lower --clip")));
 }
 
 Status Training::save() {
-  OPTRT_RETURN_IF_ERROR(checkHealth().withAdvice(wayOn()));
+  OPTRT_RETURN_IF_ERROR(finishSave());
+  OPTRT_RETURN_IF_ERROR(checkHealth());
   TrainingState state;
   state.step = reached;
   state.seed = plan().seed;
@@ -426,19 +460,38 @@ Status Training::save() {
   state.data = files.describeData();
   state.data->position = state.dataPosition * manifest().sequence;
   state.hyperparameters = plan().hyperparameters;
-  OPTRT_RETURN_IF_ERROR(session->save(options.save, state)
-                            .withContext(concat("--save after step ", reached))
-                            .withAdvice(wayOn()));
-  saved = reached;
+  saving = reached;
+  if (!savesBehind)
+    return saved(isOver(session->save(options.save, state)));
+  Status begun = session->beginSave(options.save, state);
+  return begun.ok() ? okStatus() : saved(begun);
+}
+
+/// Notes the outcome of a save: the checkpoint is in place, or why it will not
+/// be.
+Status Training::saved(const StatusOr<bool> &over) {
+  if (!saving || (over.ok() && !*over))
+    return okStatus();
+  const int64_t step = *std::exchange(saving, std::nullopt);
+  if (!over.ok())
+    return over.status()
+        .withContext(concat("--save after step ", step))
+        .withAdvice(wayOn());
+  lastSaved = step;
   return okStatus();
+}
+
+Status Training::finishSave() {
+  return saving ? saved(isOver(session->finishSave())) : okStatus();
 }
 
 /// From where the run can go on, if from anywhere.
 std::string Training::wayOn() const {
-  const std::string &folder = saved >= 0 ? options.save : files.start.folder;
-  if (folder.empty() || (saved < 0 && !files.start.goesOn))
+  const bool hasSaved = lastSaved >= 0;
+  const std::string &folder = hasSaved ? options.save : files.start.folder;
+  if (folder.empty() || (!hasSaved && !files.start.goesOn))
     return "";
-  return concat("go on from step ", saved >= 0 ? saved : plan().firstStep - 1,
+  return concat("go on from step ", hasSaved ? lastSaved : plan().firstStep - 1,
                 " with ", howToLoad(folder));
 }
 

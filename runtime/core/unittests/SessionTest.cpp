@@ -13,6 +13,7 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <iterator>
+#include <limits>
 #include <unistd.h>
 
 using namespace optrt;
@@ -215,6 +216,74 @@ TEST_F(SessionTest, SavesTheSameByOneThreadAndByAll) {
   Status loaded = session->load(**checkpoint);
   ASSERT_TRUE(loaded.ok()) << loaded.message();
   EXPECT_EQ(*session->gather("table.weight"), table);
+}
+
+// What a save was begun with is saved, whatever becomes of it meanwhile.
+TEST_F(SessionTest, SavesASnapshotBehindSteps) {
+  open({"train_step"});
+  ASSERT_TRUE(session->initialize(7).ok());
+  const std::string saved = folder("saved"), behind = folder("behind");
+  ASSERT_TRUE(session->save(saved, stateOf(3)).ok());
+  auto reserved = session->reserveSnapshot(behind, /*mustFit=*/false);
+  ASSERT_TRUE(reserved.ok()) << reserved.status().message();
+  EXPECT_TRUE(*reserved);
+  EXPECT_FALSE(std::filesystem::exists(behind));
+  EXPECT_EQ(session->largestRankMemory().snapshot, 3 * 256 * 257 * 4);
+  for (bool polls : {false, true}) {
+    ASSERT_TRUE(session->initialize(7).ok());
+    ASSERT_TRUE(session->beginSave(behind, stateOf(3)).ok());
+    EXPECT_TRUE(session->isSaving());
+    ASSERT_TRUE(session->initialize(8).ok());
+    StatusOr<bool> over = false;
+    while (polls && over.ok() && !*over)
+      over = session->pollSave();
+    ASSERT_TRUE(over.ok()) << over.status().message();
+    ASSERT_TRUE(session->finishSave().ok());
+    EXPECT_FALSE(session->isSaving());
+    for (const char *name :
+         {"model.safetensors", "optimizer.safetensors", "state.json"})
+      EXPECT_EQ(bytesOf(saved + "/" + name) == bytesOf(behind + "/" + name),
+                true)
+          << name;
+  }
+  // The next waits for the one before.
+  ASSERT_TRUE(session->beginSave(behind, stateOf(4)).ok());
+  ASSERT_TRUE(session->beginSave(behind, stateOf(5)).ok());
+  ASSERT_TRUE(session->save(behind, stateOf(6)).ok());
+  EXPECT_FALSE(session->isSaving());
+  EXPECT_EQ((*Checkpoint::open(behind))->state().step, 6);
+  // One that is given up leaves the one before, and nothing else.
+  ASSERT_TRUE(session->beginSave(behind, stateOf(7)).ok());
+  session.reset();
+  EXPECT_EQ((*Checkpoint::open(behind))->state().step, 6);
+  const std::string hidden =
+      "." + std::filesystem::path(behind).filename().string();
+  for (const auto &entry : std::filesystem::directory_iterator(
+           std::filesystem::path(behind).parent_path()))
+    EXPECT_FALSE(entry.path().filename().string().starts_with(hidden));
+}
+
+TEST_F(SessionTest, AFailureBehindStepsCostsTheNewCheckpointAlone) {
+  open({"train_step"});
+  const std::string saved = folder("saved");
+  ASSERT_TRUE(session->initialize(7).ok());
+  ASSERT_TRUE(session->save(saved, stateOf(3)).ok());
+  setScalars();
+  session->setScalar("beta2_power", 0.5f);
+  session->setScalar("lr", std::numeric_limits<float>::infinity());
+  for (bool polls : {false, true}) {
+    ASSERT_TRUE(fill().ok());
+    ASSERT_TRUE(session->run("train_step").ok());
+    ASSERT_TRUE(session->beginSave(saved, stateOf(4)).ok());
+    StatusOr<bool> over = false;
+    while (polls && over.ok() && !*over)
+      over = session->pollSave();
+    const Status failure = polls ? over.status() : session->finishSave();
+    EXPECT_THAT(failure.message(), HasSubstr("that is not finite"));
+    EXPECT_FALSE(session->isSaving());
+    EXPECT_TRUE(session->finishSave().ok());
+    EXPECT_EQ((*Checkpoint::open(saved))->state().step, 3);
+  }
 }
 
 TEST_F(SessionTest, HoldsWhatItsFunctionsUse) {

@@ -102,6 +102,7 @@ struct CheckpointWriterOptions {
 ///   create(), addTensor() ..., begin()
 ///                                         addTensor() ..., layOut()
 ///                                         join(folder())
+///   reserve() of each of its pieces       the same
 ///   PieceWriter of each of its pieces     the same
 ///   sync()                                sync()
 ///   setChecksum() of the others' pieces
@@ -130,8 +131,7 @@ public:
 
   /// Decides where everything lies.
   Status layOut();
-  /// The same, and makes all files, in their full size and with their headers.
-  /// Unavailable if the disk has no room for them.
+  /// The same, and makes all files, with their headers.
   Status begin();
   /// The name of the hidden folder: no other has it, on any machine.
   std::string folder() const;
@@ -144,6 +144,8 @@ public:
   /// in the order of their declarations.
   const CheckpointPieces &pieces() const;
 
+  /// Unavailable if the disk has no room for a piece. Before any is written.
+  Status reserve(size_t piece);
   /// Waits until all that was written through this object is on the disk.
   Status sync();
   uint64_t checksum(size_t piece) const;

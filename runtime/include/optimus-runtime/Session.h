@@ -127,6 +127,9 @@ struct RankMemory {
   int64_t device = 0;        ///< scratch of the device's threads
   int64_t communication = 0; ///< buffers of collectives, at most
   int64_t offloaded = 0;     ///< in a scratch file, beside the total
+  /// Of checkpoints that are written behind steps: of its process, on the host,
+  /// beside the total.
+  int64_t snapshot = 0;
   int64_t total() const {
     return parameters + moments + gradients + inputs + arena + device +
            communication;
@@ -252,6 +255,22 @@ public:
   Status save(const std::string &dir, TrainingState state,
               SaveOptions options = {});
 
+  /// Makes memory for this process's share of snapshots of checkpoints in
+  /// `dir`, once for all. False, unless it must fit, where it would leave too
+  /// little of a machine's memory, or of its container's. Collective.
+  StatusOr<bool> reserveSnapshot(const std::string &dir, bool mustFit);
+  /// Takes a snapshot of what save() would write and returns: a thread of each
+  /// writer writes it while ranks run on. Waits for the one before, whose
+  /// failure is returned. Collective.
+  Status beginSave(const std::string &dir, TrainingState state);
+  bool isSaving() const { return saving != nullptr; }
+  /// Whether what was begun is in place; if not, goes on with what processes do
+  /// together, if nobody has to wait for it. After a failure, which is the same
+  /// in every process, nothing is being saved. Between calls. Collective.
+  StatusOr<bool> pollSave();
+  /// Waits until it is. Collective.
+  Status finishSave();
+
   /// Sets a number, or i32 words, that the host fills. Nothing happens where no
   /// chosen function takes one of that name, type and size; what a function
   /// takes and nothing has set is found when it is run.
@@ -341,6 +360,7 @@ public:
 private:
   struct LocalRank;
   class CommandNamer;
+  class Saving;
   struct ChosenSequence {
     std::string name;
     /// Among the callables, and how often in a row; 0: the caller says.
@@ -366,6 +386,14 @@ private:
   arenaBytesOf(const optimus_support::program::ProgramTableT &table) const;
   Status submit(const Callable &callable);
   class ShardExchange exchangeOfShards();
+  class PieceSlabs slabsOf(const CheckpointPieces &pieces) const;
+  StatusOr<std::unique_ptr<Saving>>
+  prepareSave(const std::string &dir, TrainingState state, SaveOptions options);
+  class PieceSink;
+  /// Puts this process's pieces together, each in a sink of its own; on several
+  /// threads, unless told otherwise. Collective.
+  using MakeSink = std::function<std::unique_ptr<PieceSink>(std::size_t piece)>;
+  Status collectPieces(Saving &made, bool isAlone, const MakeSink &makeSink);
   /// Internal while ranks run.
   Status checkIdle(const char *what) const;
   bool isHeld(int64_t buffer) const;
@@ -400,6 +428,8 @@ private:
   std::shared_ptr<CommandNamer> names; ///< of the control plane too
   std::vector<std::unique_ptr<LocalRank>> ranks;
   std::unique_ptr<class RankTeam> team;
+  std::vector<float> snapshot;    ///< of this process's pieces
+  std::unique_ptr<Saving> saving; ///< last: it reads the snapshot
 };
 
 } // namespace optrt

@@ -41,7 +41,10 @@ public:
   static StatusOr<NewFile> join(const std::string &path);
 
   Status append(const void *data, size_t bytes);
-  /// Writes at a place; from several threads at once.
+  /// Fails if there is no room for these bytes: a full disk shows now, and not
+  /// when most is written. From several threads at once, as write().
+  Status reserve(size_t offset, size_t bytes) const;
+  /// Writes at a place.
   Status write(size_t offset, const void *data, size_t bytes) const;
   /// Waits until what was written is on the disk.
   Status sync();
