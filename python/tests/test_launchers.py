@@ -602,6 +602,32 @@ def test_secret_files_that_are_none(tools, library, text, tmp_path, content, mod
     assert message in result.stderr and str(kept) in result.stderr
 
 
+def with_flags_of_rank_2(*more):
+    def launcher(rank, ranks, port):
+        flags, variables = by_hand(rank, ranks, port)
+        return flags + (list(map(str, more)) if rank == 2 else []), variables
+
+    return launcher
+
+
+def test_a_rank_without_its_secret_says_so(tools, library, text, tmp_path):
+    """To rank 0 it is just one that does not come."""
+    command = tools.train_command(library, text, 1, *FLAGS, "--timeout", 2)
+    launcher = with_flags_of_rank_2("--secret-file", tmp_path / "none")
+    results = finish(start(command, launcher))
+    assert [code for code, _, _ in results] == [1] * RANKS
+    assert "error: rank 2: --secret-file: cannot open %s" % (tmp_path / "none") in results[2][2]
+    assert "rank 2 of 4 did not come" in results[0][2]
+
+
+def test_a_rank_without_the_data_is_named(tools, library, text, tmp_path):
+    command = tools.train_command(library, text, 1, *FLAGS)
+    results = finish(start(command, with_flags_of_rank_2("--data", tmp_path / "none.txt")))
+    assert [code for code, _, _ in results] == [1] * RANKS
+    (message,) = [errors for _, _, errors in results if "error:" in errors]
+    assert "error: rank 2: cannot open %s" % (tmp_path / "none.txt") in message
+
+
 def with_flipped_bit(rank_of_it, place):
     """By hand; one rank's memory fails."""
 
@@ -657,7 +683,7 @@ REFUSED = {
     "threads of several processes": (
         dict(OPTIMUS_RANK="0", OPTIMUS_RANKS="2"),
         ["--backend", "local"],
-        "--backend local runs all ranks in one process, but --rank started 2",
+        "--backend local runs all ranks in one process, but --ranks is 2",
     ),
     "MPI that no MPI started": (
         dict(RANK="0", WORLD_SIZE="2"),

@@ -43,6 +43,12 @@ Status ControlPlane::agree(Status own) {
   return okStatus();
 }
 
+Status ControlPlane::agreeOnFiles(Status own) {
+  return agree(own.ok() || isRoot()
+                   ? std::move(own)
+                   : own.withContext(concat("rank ", firstRank())));
+}
+
 Status ControlPlane::agreeInTime(Status own) {
   here = RankActivity::kMeeting;
   Status status = agree(std::move(own));

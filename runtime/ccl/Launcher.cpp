@@ -44,7 +44,7 @@ using Finds = Launcher::Finds;
 // Where one sets another's variables too, the one that says more comes first:
 // mpirun and torchrun are started by srun, which never is by them.
 constexpr KnownLauncher kLaunchers[] = {
-    {"--rank",
+    {Launcher::kByHand,
      {"OPTIMUS_RANK"},
      {"OPTIMUS_RANKS"},
      "OPTIMUS_RANK",
@@ -190,13 +190,17 @@ public:
     if (!makesSense && !known.isCertain && !speaksOfSeveral)
       return std::nullopt;
     if (!makesSense) {
-      launcher.nonsense = concat(
-          "the variables ", known.sizes[0], " (`", text(known.sizes[0]),
-          "`) and ", known.rank, " (`", text(known.rank), "`) say that ",
-          known.name, " started this process, but not as which of how many; ",
-          std::strcmp(known.name, "--rank") == 0
-              ? "give --ranks N and --rank R from 0 to N - 1"
-              : concat("start it with ", known.name, ", or unset them"));
+      launcher.nonsense =
+          launcher.isByHand()
+              ? concat("expected --rank (OPTIMUS_RANK) R and --ranks "
+                       "(OPTIMUS_RANKS) N with R from 0 to N - 1, found `",
+                       text(known.rank), "` and `", text(known.sizes[0]), "`")
+              : concat("the variables ", known.sizes[0], " (`",
+                       text(known.sizes[0]), "`) and ", known.rank, " (`",
+                       text(known.rank), "`) say that ", known.name,
+                       " started this process, but not as which of how many; "
+                       "start it with ",
+                       known.name, ", or unset them");
       // Each process that is told so says so.
       launcher.rank.reset();
     }
@@ -272,6 +276,8 @@ private:
 } // namespace
 
 std::string Launcher::toString() const {
+  if (isByHand())
+    return concat("--ranks is ", size.value_or(1));
   return concat(name, " started ",
                 size ? concat(*size, " processes") : "this process");
 }

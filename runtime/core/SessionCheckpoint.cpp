@@ -61,7 +61,7 @@ StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(ControlPlane &control,
     OPTRT_ASSIGN_OR_RETURN(checkpoint, Checkpoint::openFiles(dir));
     return okStatus();
   };
-  OPTRT_RETURN_IF_ERROR(control.agree(openFiles()));
+  OPTRT_RETURN_IF_ERROR(control.agreeOnFiles(openFiles()));
   const Setting same[] = {
       {concat("the checkpoint of ", flag),
        checkpoint
@@ -78,9 +78,7 @@ StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(ControlPlane &control,
   const int process = control.firstRank() / control.numLocalRanks();
   Status verified =
       readers[process] == process ? checkpoint->verifyFiles() : okStatus();
-  if (!verified.ok() && !control.isRoot())
-    verified = verified.withContext(concat("rank ", control.firstRank()));
-  OPTRT_RETURN_IF_ERROR(control.agree(verified));
+  OPTRT_RETURN_IF_ERROR(control.agreeOnFiles(verified));
   OPTRT_RETURN_IF_ERROR(control.agree(checkpoint->readHeaders()));
   return checkpoint;
 }

@@ -201,7 +201,7 @@ Status bench(const BenchOptions &options, World &world) {
     OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));
     return okStatus();
   };
-  OPTRT_RETURN_IF_ERROR(world.control->agree(open()));
+  OPTRT_RETURN_IF_ERROR(world.control->agreeOnFiles(open()));
   SessionOptions chosen = sessionOptions({"train_step"}, options.ranks);
   chosen.timesCommunication = true;
   OPTRT_ASSIGN_OR_RETURN(

@@ -61,7 +61,7 @@ Status eval(const EvalOptions &options, World &world) {
                             /*seed=*/0, manifest.masked, options.tokenType));
     return okStatus();
   };
-  OPTRT_RETURN_IF_ERROR(control.agree(open()));
+  OPTRT_RETURN_IF_ERROR(control.agreeOnFiles(open()));
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
                          openCheckpoint(control, options.load));
   const ExpectedModel expected = expectedModel(library->manifest());

@@ -60,9 +60,11 @@ static StatusOr<std::string> givenSecret(const JobOptions &options) {
                              "such variable");
     return std::string(variable ? variable : "");
   }
-  OPTRT_ASSIGN_OR_RETURN(
-      std::string secret,
-      optimus_support::readInput(options.secretFile, kMostBytes));
+  StatusOr<std::string> read =
+      optimus_support::readInput(options.secretFile, kMostBytes);
+  if (!read.ok())
+    return read.status().withContext("--secret-file");
+  std::string secret = *std::move(read);
   struct stat file {};
   if (stat(options.secretFile.c_str(), &file) == 0 && S_ISREG(file.st_mode) &&
       (file.st_mode & (S_IRWXG | S_IRWXO)))
@@ -82,12 +84,21 @@ static StatusOr<std::string> givenSecret(const JobOptions &options) {
 static StatusOr<std::string> chooseSecret(const JobOptions &options,
                                           const Launcher &launcher,
                                           const TcpJob &job, bool &speaks) {
-  OPTRT_ASSIGN_OR_RETURN(std::string secret, givenSecret(options));
+  StatusOr<std::string> given = givenSecret(options);
+  if (!given.ok()) {
+    // Rank 0 may have a good one: without this it would say in vain that this
+    // rank did not come.
+    speaks = true;
+    return job.rank == 0
+               ? given.status()
+               : given.status().withContext(concat("rank ", job.rank));
+  }
+  std::string secret = *std::move(given);
   if (!secret.empty() || staysOnThisHost(job) || launcher.pmiSocket)
     return secret;
   const std::string where =
       concat(job.meetingPoint.host, ":", job.meetingPoint.port);
-  if (launcher.name != "--rank")
+  if (!launcher.isByHand())
     return invalidArgument(concat(
         launcher.toString(), ", which meet at ", where,
         ", beyond this host, and share no secret: whoever reaches that port "

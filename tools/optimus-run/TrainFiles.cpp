@@ -150,7 +150,7 @@ Status TrainFiles::open(const TrainOptions &options, ControlPlane &control) {
     OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));
     return okStatus();
   };
-  OPTRT_RETURN_IF_ERROR(control.agree(openLibrary()));
+  OPTRT_RETURN_IF_ERROR(control.agreeOnFiles(openLibrary()));
   OPTRT_RETURN_IF_ERROR(
       control.agree(chooseStart(options)).withContext("--resume"));
   OPTRT_ASSIGN_OR_RETURN(checkpoint,
@@ -168,7 +168,7 @@ Status TrainFiles::open(const TrainOptions &options, ControlPlane &control) {
       plan->notes.push_back(std::move(note));
   OPTRT_RETURN_IF_ERROR(
       control.agree(checkPlan(options, start, *plan, manifest)));
-  OPTRT_RETURN_IF_ERROR(control.agree(openData(options)));
+  OPTRT_RETURN_IF_ERROR(control.agreeOnFiles(openData(options)));
   // Its hash is for checkpoints, which the root writes, and to compare.
   OPTRT_RETURN_IF_ERROR(ofRoot([&] { return data->hashInBackground(); }));
   return ofRoot([&] { return claimOutputs(options); });

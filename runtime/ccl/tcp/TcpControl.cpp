@@ -286,10 +286,13 @@ TcpJob tcpJobOf(const Launcher &launcher) {
 Status checkFits(const TcpJob &job, const optimus_support::Mesh &mesh) {
   if (mesh.numRanks() == job.size)
     return okStatus();
-  return invalidArgument(concat("the library is compiled for a mesh of ",
-                                mesh.toString(), " = ", mesh.numRanks(),
-                                " ranks, but ", job.startedBy, " started ",
-                                job.size, "; start ", mesh.numRanks()));
+  const bool isByHand = job.startedBy == Launcher::kByHand;
+  return invalidArgument(
+      concat("the library is compiled for a mesh of ", mesh.toString(), " = ",
+             mesh.numRanks(), " ranks, but ",
+             isByHand ? "--ranks is" : job.startedBy + " started", " ",
+             job.size, "; start ", mesh.numRanks(),
+             isByHand ? concat(", each with --ranks ", mesh.numRanks()) : ""));
 }
 
 std::string makeJobSecret() { return randomDigits(); }

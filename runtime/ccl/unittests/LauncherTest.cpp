@@ -227,7 +227,8 @@ TEST(Launcher, WhatCannotWorkIsRefusedByName) {
                     HasSubstr("use --backend tcp, or `mpirun -n 8")));
   EXPECT_THAT(backend(kOpenMpi, "local"),
               HasSubstr("mpirun started 4 processes; leave mpirun or"));
-  EXPECT_THAT(backend(kByHand, "local"), HasSubstr("--rank started 3"));
+  EXPECT_THAT(backend(kByHand, "local"),
+              HasSubstr("but --ranks is 3; leave --rank"));
   EXPECT_THAT(backend({}, "tcp"),
               AllOf(HasSubstr("--backend tcp was asked for"),
                     HasSubstr("torchrun, srun or `mpirun"),
@@ -255,11 +256,15 @@ TEST(Launcher, VariablesThatMakeNoSenseAreRefused) {
   for (const Environment &wrong : std::vector<Environment>{
            {{"OMPI_COMM_WORLD_SIZE", "4"}},
            {{"OMPI_COMM_WORLD_SIZE", "x"}, {"OMPI_COMM_WORLD_RANK", "0"}},
-           {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "2"}},
-           without(kByHand, "OPTIMUS_RANKS"),
-           with(kByHand, {{"OPTIMUS_RANK", "3"}})})
+           {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "2"}}})
     EXPECT_THAT(find(wrong).status().message(),
                 HasSubstr("not as which of how many"));
+  EXPECT_THAT(find(without(kByHand, "OPTIMUS_RANKS")).status().message(),
+              HasSubstr("with R from 0 to N - 1, found `2` and ``"));
+  EXPECT_THAT(
+      find(with(kByHand, {{"OPTIMUS_RANK", "3"}})).status().message(),
+      HasSubstr("expected --rank (OPTIMUS_RANK) R and --ranks (OPTIMUS_RANKS) "
+                "N with R from 0 to N - 1, found `3` and `3`"));
   // Ranks from 1 on: the last would train the whole model by itself.
   for (const Environment &wrong :
        std::vector<Environment>{{{"RANK", "2"}, {"WORLD_SIZE", "2"}},

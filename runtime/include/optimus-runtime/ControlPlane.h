@@ -124,6 +124,10 @@ public:
   /// rank that brings one, in every process: a barrier too. Collective.
   Status agree(Status own);
 
+  /// agree(), where each process looks at files of its own machine: the message
+  /// begins with the rank, unless it is rank 0's. Collective.
+  Status agreeOnFiles(Status own);
+
   /// agree(), where nothing keeps a healthy rank away for long: while ranks are
   /// watched, those that do not come within the timeout are named. Collective.
   Status agreeInTime(Status own);

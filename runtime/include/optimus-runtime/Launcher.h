@@ -35,6 +35,9 @@ struct MeetingPoint {
 /// This process's place among those that were started with it, as environment
 /// variables tell it.
 struct Launcher {
+  /// The name where the user says which rank a process is.
+  static constexpr const char *kByHand = "--rank";
+
   std::string name;        ///< for messages: "srun"; empty: nobody is known
   std::optional<int> size; ///< how many it started, where it says so
   std::optional<int> rank; ///< this one's number
@@ -67,6 +70,7 @@ struct Launcher {
   bool isAlone() const { return name.empty() || size == 1; }
   /// Whether this is the process that speaks to the user.
   bool isFirst() const { return rank.value_or(0) == 0; }
+  bool isByHand() const { return name == kByHand; }
   /// "srun started 4 processes".
   std::string toString() const;
 };
