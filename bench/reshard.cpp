@@ -191,7 +191,7 @@ Status run(const Arguments &arguments, World &world) {
     std::cout << json{{"ranks", world.control->size()},
                       {"model_bytes", 4 * manifest.numParamElements()},
                       {"parameters", memory.parameters},
-                      {"moments", memory.moments},
+                      {"state", memory.state},
                       {"arena", memory.arena},
                       {"rank_bytes", memory.total()},
                       {"writers", writers},

@@ -121,7 +121,7 @@ def row(layouts, written, loaded, threads, folder):
     if processes != report["ranks"]:
         what = f"{report['ranks']} threads"
     cells = [written, loaded, what]
-    cells += [f"{(report['parameters'] + report['moments']) / 1e6:.1f}",
+    cells += [f"{(report['parameters'] + report['state']) / 1e6:.1f}",
               f"{report['arena'] / 1e6:.1f}"]
     cells += [f"{before[name] / 1e6:.1f}" for name in ("RssAnon", "RssFile", "RssShmem")]
     return cells + largest("load") + largest("save"), report

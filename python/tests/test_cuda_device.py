@@ -240,7 +240,7 @@ def test_where_memory_runs_out_plans_and_holders_are_said(tools, text):
         r"cannot allocate \d+ bytes for the (parameters|arena) of a rank on Optimus's fake GPU, "
         r"where \d+ of 65536 bytes are free: CUDA_ERROR_OUT_OF_MEMORY .*; "
         r"each of the 2 ranks of this process needs [\d.]+ KiB: parameters [\d.]+ KiB, "
-        r"moments [\d.]+ KiB, inputs \d+ B, arena [\d.]+ KiB, and 32 MiB where it multiplies "
+        r"state [\d.]+ KiB, inputs \d+ B, arena [\d.]+ KiB, and 32 MiB where it multiplies "
         r"matrices; of the GPU's memory python3 \(process 4711\) holds 4096 B; end what else ",
         result.stderr,
     ), result.stderr

@@ -54,7 +54,7 @@ def serial(tools, tmp_path_factory):
 
 def test_a_rank_holds_what_it_says(serial, measures_memory):
     _, report = serial
-    assert report["moments"] == 2 * report["parameters"] > 60 * MIB
+    assert report["state"] == 2 * report["parameters"] > 60 * MIB
     assert report["arena"] > 30 * MIB
     # Besides: libraries' data, their heaps, and two allocations in huge pages.
     held = report["processes"][0]["save"]["before"]["RssAnon"]

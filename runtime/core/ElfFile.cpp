@@ -68,7 +68,8 @@ Status ElfFile::check() {
   std::copy_n(file.begin(), std::min(file.size(), sizeof(header)),
               reinterpret_cast<uint8_t *>(&header));
   if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
-    return refuse("it has no ELF header");
+    return refuse("it has no ELF header; optimus-compile makes a model library "
+                  "of a program");
   OPTRT_RETURN_IF_ERROR(covers("the header", 0, sizeof(header)));
   if (header.e_ident[EI_CLASS] != ELFCLASS64 ||
       header.e_ident[EI_DATA] != ELFDATA2LSB)

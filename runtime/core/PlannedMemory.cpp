@@ -16,7 +16,7 @@ namespace optrt {
 
 int64_t RankMemory::*categoryOf(const Buffer &buffer) {
   constexpr int64_t RankMemory::*members[] = {
-      &RankMemory::parameters, &RankMemory::moments, &RankMemory::gradients,
+      &RankMemory::parameters, &RankMemory::state, &RankMemory::gradients,
       &RankMemory::inputs};
   return entryOf(
       optimus_support::memoryCategory(buffer.lifetime, buffer.of >= 0),
@@ -49,7 +49,7 @@ std::string describePlan(const RankMemory &memory, int ranks) {
     int64_t bytes;
   };
   for (auto [name, bytes] :
-       {Part{"parameters", memory.parameters}, Part{"moments", memory.moments},
+       {Part{"parameters", memory.parameters}, Part{"state", memory.state},
         Part{"gradients", memory.gradients}, Part{"inputs", memory.inputs},
         Part{"arena", memory.arena}}) {
     if (bytes == 0)

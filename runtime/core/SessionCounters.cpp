@@ -140,14 +140,14 @@ RankMemory Session::largestRankMemory() {
     consider(own);
   }
   std::ostringstream own;
-  own << largest.parameters << ' ' << largest.moments << ' '
-      << largest.gradients << ' ' << largest.inputs << ' ' << largest.arena
-      << ' ' << largest.device << ' ' << largest.communication << ' '
-      << largest.offloaded << ' ' << largest.snapshot;
+  own << largest.parameters << ' ' << largest.state << ' ' << largest.gradients
+      << ' ' << largest.inputs << ' ' << largest.arena << ' ' << largest.device
+      << ' ' << largest.communication << ' ' << largest.offloaded << ' '
+      << largest.snapshot;
   for (const std::string &text : control.allGather(own.str())) {
     std::istringstream numbers(text);
     RankMemory memory;
-    numbers >> memory.parameters >> memory.moments >> memory.gradients >>
+    numbers >> memory.parameters >> memory.state >> memory.gradients >>
         memory.inputs >> memory.arena >> memory.device >>
         memory.communication >> memory.offloaded >> memory.snapshot;
     consider(memory);

@@ -14,6 +14,18 @@ using namespace optrt;
 
 namespace optimus_run {
 
+std::vector<std::string> findUnread(const std::set<std::string> &given,
+                                    const Manifest &manifest) {
+  // The others are the runtime's, as the steps.
+  constexpr const char *kScalars[] = {
+      "lr", "weight_decay", "clip", "beta1", "beta2", "epsilon", "momentum"};
+  std::vector<std::string> unread;
+  for (const char *name : kScalars)
+    if (given.count(name) && !manifest.findBuffer(name))
+      unread.push_back(name);
+  return unread;
+}
+
 void setScalars(Session &session, const Hyperparameters &hyperparameters,
                 int64_t step, double lr) {
   auto set = [&](std::string_view name, double value) {

@@ -13,8 +13,16 @@
 #include "optimus-runtime/Session.h"
 
 #include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
 
 namespace optimus_run {
+
+/// Those of the hyperparameters `given` that the library's optimizer does not
+/// read, as AdamW no momentum.
+std::vector<std::string> findUnread(const std::set<std::string> &given,
+                                    const optrt::Manifest &manifest);
 
 /// Sets the scalars of step `step` (from 1) with the learning rate `lr`.
 void setScalars(optrt::Session &session,

@@ -35,12 +35,11 @@ void printCommunicationTime(const CommunicationTime &time) {
 
 void printMemory(const RankMemory &memory) {
   std::printf(
-      "memory of the largest rank: %s (parameters %s, moments %s, "
+      "memory of the largest rank: %s (parameters %s, state %s, "
       "gradients %s, inputs %s, arena %s, scratch %s, communication "
       "%s)\n",
       formatBytes(memory.total()).c_str(),
-      formatBytes(memory.parameters).c_str(),
-      formatBytes(memory.moments).c_str(),
+      formatBytes(memory.parameters).c_str(), formatBytes(memory.state).c_str(),
       formatBytes(memory.gradients).c_str(), formatBytes(memory.inputs).c_str(),
       formatBytes(memory.arena).c_str(), formatBytes(memory.device).c_str(),
       formatBytes(memory.communication).c_str());
@@ -89,7 +88,7 @@ nlohmann::ordered_json communicationTimeToJson(const Mesh &mesh,
 nlohmann::ordered_json memoryToJson(const RankMemory &memory) {
   return {
       {"total", memory.total()},      {"parameters", memory.parameters},
-      {"moments", memory.moments},    {"gradients", memory.gradients},
+      {"state", memory.state},        {"gradients", memory.gradients},
       {"inputs", memory.inputs},      {"arena", memory.arena},
       {"scratch", memory.device},     {"communication", memory.communication},
       {"offloaded", memory.offloaded},

@@ -8,6 +8,7 @@
 
 #include "TrainFiles.h"
 
+#include "Hyperparameters.h"
 #include "TrainProfile.h"
 #include "optimus-support/PathUse.h"
 
@@ -166,6 +167,10 @@ Status TrainFiles::open(const TrainOptions &options, ControlPlane &control) {
   if (checkpoint)
     for (std::string &note : checkpoint->notesOn(expected))
       plan->notes.push_back(std::move(note));
+  for (const std::string &name : findUnread(options.given, manifest))
+    plan->notes.push_back(concat(HyperparameterInfo{name.c_str(), ""}.flag(),
+                                 " changes nothing: the optimizer ",
+                                 manifest.optimizer, " does not read it"));
   OPTRT_RETURN_IF_ERROR(
       control.agree(checkPlan(options, start, *plan, manifest)));
   OPTRT_RETURN_IF_ERROR(control.agreeOnFiles(openData(options)));

@@ -36,16 +36,16 @@ TEST(PlannedMemory, IsWhatLiesInTheDevicesMemory) {
   spaces[2] = MemorySpace::Host;
   RankMemory memory = memoryOnDevice(manifest, held, spaces, 65536);
   EXPECT_EQ(memory.parameters, alignedSize(4000));
-  EXPECT_EQ(memory.moments, alignedSize(8000));
+  EXPECT_EQ(memory.state, alignedSize(8000));
   EXPECT_EQ(memory.gradients, alignedSize(4000));
   EXPECT_EQ(memory.inputs, alignedSize(4));
   EXPECT_EQ(describePlan(memory, /*ranks=*/1),
-            "a rank needs 79.8 KiB: parameters 4032 B, moments 8000 B, "
+            "a rank needs 79.8 KiB: parameters 4032 B, state 8000 B, "
             "gradients 4032 B, inputs 64 B, arena 64 KiB");
   memory.gradients = 0;
   EXPECT_EQ(describePlan(memory, /*ranks=*/2),
             "each of the 2 ranks of this process needs 75.8 KiB: parameters "
-            "4032 B, moments 8000 B, inputs 64 B, arena 64 KiB");
+            "4032 B, state 8000 B, inputs 64 B, arena 64 KiB");
 }
 
 } // namespace

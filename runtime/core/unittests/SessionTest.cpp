@@ -292,11 +292,11 @@ TEST_F(SessionTest, HoldsWhatItsFunctionsUse) {
   // 128 rows of the table and the bias, two rows of tokens and of targets, and
   // two numbers.
   EXPECT_EQ(memory.parameters, (128 * 256 + 256) * 4);
-  EXPECT_EQ(memory.moments, 0);
+  EXPECT_EQ(memory.state, 0);
   EXPECT_EQ(memory.gradients, 0);
   EXPECT_EQ(memory.inputs, 2 * (2 * 8 * 4) + 2 * 64);
   open({"train_step"});
-  EXPECT_EQ(session->largestRankMemory().moments, 2 * memory.parameters);
+  EXPECT_EQ(session->largestRankMemory().state, 2 * memory.parameters);
   open({"grad_step"});
   EXPECT_EQ(session->largestRankMemory().gradients, memory.parameters);
 }

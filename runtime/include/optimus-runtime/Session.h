@@ -120,7 +120,7 @@ struct SlowestRank {
 /// Bytes one rank holds. Buffers count by how long they live.
 struct RankMemory {
   int64_t parameters = 0;
-  int64_t moments = 0;   ///< states
+  int64_t state = 0;     ///< the optimizer's
   int64_t gradients = 0; ///< what belongs to a parameter for a call or sequence
   int64_t inputs = 0;    ///< what belongs to none: inputs, results, caches
   int64_t arena = 0;
@@ -131,7 +131,7 @@ struct RankMemory {
   /// beside the total.
   int64_t snapshot = 0;
   int64_t total() const {
-    return parameters + moments + gradients + inputs + arena + device +
+    return parameters + state + gradients + inputs + arena + device +
            communication;
   }
 };

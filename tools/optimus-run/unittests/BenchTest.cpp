@@ -54,7 +54,7 @@ TEST_F(Bench, WritesJson) {
   EXPECT_EQ(time["axes"][0]["axis"], "row");
   EXPECT_EQ(time["axes"][0]["exposed"], time["exposed"]);
   const auto &memory = report["memory"];
-  EXPECT_EQ(memory["moments"], 2 * int64_t(memory["parameters"]));
+  EXPECT_EQ(memory["state"], 2 * int64_t(memory["parameters"]));
   EXPECT_GT(memory["total"], 3 * int64_t(memory["parameters"]));
 }
 

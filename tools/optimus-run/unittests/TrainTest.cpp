@@ -31,6 +31,15 @@ std::vector<float> tensorOf(const std::string &dir, const std::string &name) {
   return {values->begin(), values->end()};
 }
 
+TEST_F(Train, SaysWhichHyperparametersChangeNothing) {
+  Outcome outcome = runProgram("train " + toy("toy1") + data() +
+                               " --steps 1 --momentum 0.5 --beta1 0.8");
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out,
+              HasSubstr("--momentum changes nothing: the optimizer "));
+  EXPECT_THAT(outcome.out, testing::Not(HasSubstr("--beta1")));
+}
+
 TEST_F(Train, LowersTheLossAndLogsEveryStep) {
   Outcome outcome =
       runProgram("train " + toy("toy1") + data() +
