@@ -21,7 +21,7 @@
 
 // FUNCTION: error: --function: expected a function of the program, found 'nothing'; it has @f, @g, @h, @tokens, @wide
 // NO-FUNCTION: error: --function: expected a function of the program, found ''
-// VALUE: error: no value for argument 'lr' of @f; give it with --set 'lr=NUMBER' or as 'lr.npy' in the folder of --inputs
+// VALUE: error: no value for argument 'lr' of @f; give it with --set 'lr=NUMBER' or as 'lr.npy' in the folder of --inputs, or let --draw draw it
 // SET: error: --set: expected NAME=NUMBER, found 'lr'
 // FOLDER: error: --inputs: there is no folder '{{.*}}.nowhere'
 // GRADIENT: error: --gradcheck: expected @loss and @grad, or @eval_step and @grad_step; found @f, @g, @h, @tokens, @wide

@@ -63,6 +63,9 @@ std::vector<const CLI::App *> getGiven(const CLI::App &app) {
 std::string unknownOption(const CLI::App &app, const std::string &argument,
                           const Rules &rules) {
   std::string name = argument.substr(0, argument.find('='));
+  if (std::find(rules.elsewhere.begin(), rules.elsewhere.end(), name) !=
+      rules.elsewhere.end())
+    return concat("unknown option '", name, "'; ", rules.otherTool, " has it");
   std::vector<std::string> known;
   for (const CLI::Option *option : app.get_options())
     if (option->nonpositional())
@@ -113,15 +116,21 @@ std::string findUnknown(const CLI::App &app, const Rules &rules) {
   return "";
 }
 
+std::vector<std::string> namesOfSubcommands(const CLI::App &app) {
+  std::vector<std::string> names;
+  for (const CLI::App *one : app.get_subcommands([](auto *) { return true; }))
+    names.push_back(one->get_name());
+  return names;
+}
+
 std::string findUnknownSubcommand(const CLI::App &app) {
-  std::vector<std::string> rest = app.remaining(), names;
+  const std::vector<std::string> rest = app.remaining();
   if (rest.empty() || !app.get_subcommands().empty())
     return "";
+  const std::vector<std::string> names = namesOfSubcommands(app);
   std::string list;
-  for (const CLI::App *one : app.get_subcommands([](auto *) { return true; })) {
-    names.push_back(one->get_name());
-    list += concat(list.empty() ? "" : ", ", one->get_name());
-  }
+  for (const std::string &name : names)
+    list += concat(list.empty() ? "" : ", ", name);
   return names.empty()
              ? ""
              : concat("there is no subcommand '", rest[0], "'",
@@ -172,8 +181,17 @@ std::string findBadValue(const CLI::App &app) {
 }
 
 /// What CLI11 says, or we instead.
-std::string describe(const CLI::ParseError &error) {
+std::string describe(const CLI::App &app, const CLI::ParseError &error) {
   std::string text = error.what();
+  // Of options it names the one that is missing.
+  if (error.get_name() == "RequiredError" && app.get_subcommands().empty())
+    if (std::vector<std::string> names = namesOfSubcommands(app);
+        !names.empty()) {
+      std::string list = names[0];
+      for (std::size_t i = 1; i != names.size(); ++i)
+        list += concat(i + 1 == names.size() ? " or " : ", ", names[i]);
+      return concat("expected ", list, ", found no command");
+    }
   if (error.get_name() == "ArgumentMismatch")
     return text.substr(0, text.find(':')) + ": expected a value, found nothing";
   return text;
@@ -225,7 +243,7 @@ StatusOr<std::string> parse(CLI::App &app, std::vector<std::string> arguments,
   } catch (const CLI::CallForVersion &version) {
     asked = version.what() + std::string("\n");
   } catch (const CLI::ParseError &error) {
-    said = describe(error);
+    said = describe(app, error);
   }
   for (const std::string &mistake :
        {findUnknown(app, rules), findUnknownSubcommand(app), findBadInput(app),

@@ -34,6 +34,9 @@ struct Rules {
   bool lastCounts = false;
   /// Options that another parser reads. An unknown option may have meant one.
   std::vector<std::string> otherOptions = {};
+  /// Options of another tool, that users look for here.
+  std::vector<std::string> elsewhere = {};
+  std::string otherTool = {};
 };
 
 /// Sets the look of `--help` and the answer to `--version`. Comes before

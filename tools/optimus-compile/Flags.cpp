@@ -60,7 +60,7 @@ private:
 
 static void addFiles(Declaration add, CompileFlags &flags) {
   add("-o", "FILE", flags.output,
-      "The model library, or the IR with --compile-to (default: standard "
+      "The model library; or with --compile-to the IR (default: standard "
       "output)");
   add("--report", flags.report,
       "Print memory, communication and predicted times");
@@ -166,8 +166,10 @@ private:
 Parser::Parser(CompileFlags &flags) : flags(flags) {
   optimus_command_line::prepare(app, describeVersion(kTool));
   app.footer(listMlirFlags());
-  // The usage has it.
-  app.add_option("PROGRAM.mlir", flags.input)->group("")->required();
+  app.add_option("PROGRAM.mlir", flags.input,
+                 "The program; - is standard input")
+      ->type_name("")
+      ->required();
   Declaration add(app);
   addFiles(add, flags);
   addLayout(add, flags);

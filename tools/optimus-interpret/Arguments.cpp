@@ -67,7 +67,8 @@ public:
         "no value for argument '" + name + "' of @" + function.getName().str() +
         (shape.empty() ? "; give it with --set '" + name + "=NUMBER' or"
                        : std::string("; give it")) +
-        " as '" + name + ".npy' in the folder of --inputs");
+        " as '" + name +
+        ".npy' in the folder of --inputs, or let --draw draw it");
   }
 
 private:

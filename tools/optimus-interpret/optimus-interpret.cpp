@@ -69,8 +69,9 @@ static void addFlags(CLI::App &app, Flags &flags) {
                  const char *help) {
     app.add_option(name, text, help)->type_name(value);
   };
-  // The usage has it.
-  app.add_option("PROGRAM.mlir", flags.input)->group("");
+  app.add_option("PROGRAM.mlir", flags.input,
+                 "The program (default: standard input)")
+      ->type_name("");
   add("--function", "NAME", flags.function, "The function to execute");
   add("--inputs", "DIR", flags.inputs,
       "Arguments, as files NAME.npy: a parameter's name, or tokens, targets, "

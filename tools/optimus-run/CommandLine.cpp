@@ -432,7 +432,11 @@ std::optional<int> parseCommandLine(int argc, char **argv, bool speaks,
                                                "Print the version");
 
   StatusOr<std::string> asked = optimus_command_line::parse(
-      app, {argv + 1, argv + argc}, {.lastCounts = true});
+      app, {argv + 1, argv + argc},
+      {.lastCounts = true,
+       .elsewhere = {"--accumulate", "--memory-budget", "--mesh", "--offload",
+                     "--optimizer", "--precision", "--recompute", "--strategy"},
+       .otherTool = "optimus-compile"});
   if (!asked.ok()) {
     if (speaks)
       printFailure(asked.status());

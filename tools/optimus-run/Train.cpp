@@ -269,7 +269,7 @@ void Training::announce() const {
     std::printf("%s\n", note.c_str());
   if (done >= lastStep() && lastStep() > 0)
     std::printf("the checkpoint is at step %lld already: nothing to train "
-                "with --steps %lld\n",
+                "with --steps %lld; a larger number goes on\n",
                 done, static_cast<long long>(lastStep()));
   std::fflush(stdout);
 }

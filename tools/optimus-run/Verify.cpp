@@ -209,7 +209,8 @@ Status checkComparable(const ModelLibrary &a, const ModelLibrary &b) {
   };
   if (expectedModel(first).params != expectedModel(second).params)
     return differ("they are different models, with hashes", first.modelHash,
-                  second.modelHash);
+                  second.modelHash)
+        .withAdvice("compile both from programs with the same parameters");
   if (first.batch != second.batch)
     return differ("their batches have", first.batch, second.batch);
   if (first.sequence != second.sequence)

@@ -91,6 +91,8 @@ TEST_F(ParserTest, UnknownOptionsComeFirst) {
   EXPECT_EQ(refuse({"--colour"}), "unknown option '--colour'");
   EXPECT_EQ(refuse({"--mlir-timin"}, {.otherOptions = {"--mlir-timing"}}),
             "unknown option '--mlir-timin'; did you mean '--mlir-timing'?");
+  EXPECT_EQ(refuse({"--lr=1"}, {.elsewhere = {"--lr"}, .otherTool = "run"}),
+            "unknown option '--lr'; run has it");
   // Nor a file `utput`.
   EXPECT_EQ(refuse({"a.mlir", "-output", "b"}), "unknown option '-output'");
 }
@@ -157,6 +159,8 @@ TEST(Subcommands, AreNamedAndAnswerForThemselves) {
   EXPECT_EQ(message({"trian", "x"}),
             "there is no subcommand 'trian'; did you mean 'train'?; there are "
             "train, inspect\n`tool --help` lists what can be given");
+  EXPECT_EQ(message({}), "expected train or inspect, found no command\n`tool "
+                         "--help` lists what can be given");
   EXPECT_EQ(message({"train", "x", "--dta", "y"}),
             "unknown option '--dta'; did you mean '--data'?\n`tool train "
             "--help` lists what can be given");

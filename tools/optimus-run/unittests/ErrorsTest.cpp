@@ -42,7 +42,8 @@ TEST_F(Errors, MissingLibrary) {
 
 TEST_F(Errors, LibraryThatIsNoSharedObject) {
   expect(1, "inspect " + path("text.txt"),
-         {"text.txt", "cannot be opened as a shared library"});
+         {"text.txt", "cannot be opened as a shared library",
+          "optimus-compile makes a model library"});
 }
 
 // dlopen of half a library is a bus error.
@@ -160,7 +161,9 @@ TEST_F(Errors, UnknownOptionAndValues) {
   expect(1, train("toy1") + "--schedule linear", {"--schedule"});
   expect(1, train("toy1") + "--beta1 1.5", {"--beta1"});
   expect(1, train("toy1") + "--save-every 3", {"--save"});
-  expect(1, "", {"subcommand"});
+  expect(1, train("toy1") + "--optimizer lion",
+         {"unknown option '--optimizer'; optimus-compile has it"});
+  expect(1, "", {"expected train, eval, verify, inspect or bench"});
   expect(1, "trian " + toy("toy1"),
          {"there is no subcommand 'trian'", "train, eval, verify, inspect"});
 }
