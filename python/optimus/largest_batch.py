@@ -125,7 +125,7 @@ class Planner:
             if not trial.report:
                 raise Failure("with a batch of %d: %s" % (batch, trial.refusal))
             allowed = _mebibytes(trial.limit["bytes"]), trial.limit["of"]
-            _print("a rank may hold %s MiB: %s" % allowed)
+            _print("a rank may hold %s MiB: %s; what it holds, in MiB:" % allowed)
             _print(COLUMNS % ("batch", *PARTS, "step, ms", "tokens/s", "recomputed"))
         self.tried.append(trial)
         _print(trial.row())
@@ -135,7 +135,8 @@ class Planner:
         try:
             _, text = program([*self._model, "--batch", str(batch)])
         except Mistake as mistake:
-            return Trial(batch, refusal=str(mistake))
+            hint = "" if self._flags else "; flags of optimus-compile stand behind --"
+            return Trial(batch, refusal=str(mistake) + hint)
         outputs = ["--compile-to=place", "-o", "/dev/null", "--report-json", "-"]
         result = subprocess.run(
             [self._compiler, "-", *self._flags, *more, *outputs],

@@ -128,6 +128,19 @@ def test_a_budget_that_cannot_be_met(tools, tmp_path):
     assert ways and {"row:1,col:2"} <= {mesh for mesh, _ in ways}
 
 
+def test_a_budget_that_is_missed_by_a_byte(tools, tmp_path):
+    """Rounded, need and budget are the same."""
+    source, path = tools.program(MODELS["gpt2"]), tmp_path / "model.so"
+    plan = ["--compile-to=place", "-o", "/dev/null", "--report-json", "-"]
+    needed = json.loads(tools.run("optimus-compile", source, *plan))["rank_bytes"]
+    flags = ["--recompute", "none", "--memory-budget", str(needed - 1)]
+    result = tools.call("optimus-compile", source, *flags, "-o", path)
+    assert result.returncode == 1
+    expected = "no layout fits the memory budget of %d bytes; the least that was found is %d bytes a rank"
+    assert expected % (needed - 1, needed) in result.stderr
+    assert "--offload-bandwidth to keep values elsewhere between uses or another" in result.stderr
+
+
 def test_a_budget_is_needed(tools, tmp_path):
     source, path = tools.program(MODELS["gpt2"]), tmp_path / "model.so"
     result = tools.call("optimus-compile", source, "--recompute", "budget", "-o", path)

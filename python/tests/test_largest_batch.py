@@ -174,7 +174,15 @@ def test_nothing_fits(tools, small_gpu, flags):
         r"bytes, a small GPU has %d; no layout fits the memory budget" % GPU_BYTES,
         error,
     )
-    assert "give more memory, a smaller batch or another layout" in error
+    assert "give more memory, a smaller batch, --offload-bandwidth to keep values" in error
+    assert "elsewhere between uses or another layout; of these were compiled" in error
+
+
+def test_flags_of_the_compiler_stand_behind_dashes(tools):
+    result = look(tools, MODEL, more=("--memory-budget", "2MiB"))
+    assert result.returncode == 1
+    assert "no option --memory-budget" in result.stderr
+    assert "; flags of optimus-compile stand behind --" in result.stderr
 
 
 def test_a_budget_that_nothing_fits(tools):

@@ -10,6 +10,7 @@
 // CHECK:      function {{ *}}commands {{ *}}arena {{ *}}lower bound {{ *}}ratio
 // CHECK-NEXT: train_step {{.*}} 1.0{{[0-9]+$}}
 // CHECK-NEXT: at the peak {{ *}}activation
+// CHECK:      the largest {{ *[a-z ]+ +[0-9.]+ [KM]iB [^ ]+.* \(gpt2.py:[0-9]+\)$}}
 // CHECK:      eval_step
 // CHECK:      grad_step
 // CHECK:      {{[0-9]+}} kernels

@@ -8,12 +8,12 @@
 
 #include "Budget.h"
 
+#include "Peak.h"
 #include "RankMemory.h"
 #include "Report.h"
 
 #include "optimus/Dialect/CCL/Transforms/RecomputePolicy.h"
-#include "optimus/Dialect/Exec/IR/Commands.h"
-#include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
+#include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -31,50 +31,6 @@ static std::string describe(const Candidate &candidate) {
       "--mesh {0} --strategy {1} --recompute {2}{3}", candidate.mesh.toString(),
       candidate.strategy, candidate.recompute,
       candidate.offload.empty() ? "" : " --offload " + candidate.offload);
-}
-
-namespace {
-/// The buffers of a function that are alive when most bytes are.
-struct Peak {
-  SmallVector<exec::ArenaSlotOp> slots;
-  Operation *command = nullptr;
-};
-} // namespace
-
-static Peak findPeak(func::FuncOp function) {
-  SmallVector<exec::CommandOpInterface> commands = exec::getCommands(function);
-  Peak peak;
-  if (commands.empty())
-    return peak;
-  SmallVector<int64_t> alive =
-      exec::computeAliveBytes(function, [](Value base) {
-        return bool(base.getDefiningOp<exec::ArenaSlotOp>());
-      });
-  int64_t when = llvm::max_element(alive) - alive.begin();
-  peak.command = commands[when];
-  for (auto [base, interval] : exec::computeLiveIntervals(function))
-    if (auto slot = base.getDefiningOp<exec::ArenaSlotOp>();
-        slot && interval.first <= when && when <= interval.last)
-      peak.slots.push_back(slot);
-  llvm::stable_sort(peak.slots, [](exec::ArenaSlotOp a, exec::ArenaSlotOp b) {
-    return exec::getPlacedBytes(a) > exec::getPlacedBytes(b);
-  });
-  return peak;
-}
-
-/// The value in a slot and its line of source.
-static std::string describe(exec::ArenaSlotOp slot) {
-  SmallVector<StringRef> names;
-  if (ArrayAttr values = slot.getValuesAttr())
-    for (auto value : values.getAsRange<StringAttr>())
-      names.push_back(value.getValue());
-  if (StringAttr name = slot.getNameAttr())
-    names.push_back(name.getValue());
-  std::string text = llvm::join(names, ", ");
-  if (FileLineColLoc line = getFileLine(slot.getLoc()))
-    text += formatv(" ({0}:{1})", line.getFilename().getValue(), line.getLine())
-                .str();
-  return text;
 }
 
 static void printPeak(func::FuncOp step, bool isForGpu,
@@ -102,7 +58,7 @@ static void printPeak(func::FuncOp step, bool isForGpu,
   for (exec::ArenaSlotOp slot : ArrayRef(peak.slots).take_front(kMostListed))
     out << formatv("  {0,12} {1,-10} {2}\n",
                    formatBytes(exec::getPlacedBytes(slot)), slot.getCategory(),
-                   describe(slot));
+                   describeSlot(slot));
 }
 
 /// Layouts of as many ranks and of twice as many, which recompute most.
@@ -150,17 +106,28 @@ std::string mlir::optimus::explainBudget(ModuleOp module,
   int64_t budget = *options.memoryBudget;
   std::string text;
   llvm::raw_string_ostream out(text);
+  std::string allowed = formatBytes(budget);
+  std::string needed = formatBytes(least->rankBytes);
+  // So close that only the last digits differ.
+  if (needed == allowed) {
+    allowed = formatv("{0} bytes", budget);
+    needed = formatv("{0} bytes", least->rankBytes);
+  }
   out << formatv("no layout fits the memory budget of {0}; the least that was "
                  "found is {1} a rank, with {2}\n",
-                 formatBytes(budget), formatBytes(least->rankBytes),
-                 describe(*least));
+                 allowed, needed, describe(*least));
   Candidate again = *least;
   OwningOpRef<ModuleOp> placed = predict(module, options.phases, again);
   if (auto step = placed ? placed->lookupSymbol<func::FuncOp>("train_step")
                          : func::FuncOp())
     printPeak(step, options.isForGpu(), out);
-  out << "give more memory, a smaller batch or another layout; of these were "
-         "compiled\n";
+  const bool offloads = !options.phases.offload.empty() ||
+                        !options.phases.offloadBandwidth.empty();
+  out << formatv("give more memory, a smaller batch{0} or another layout; of "
+                 "these were compiled\n",
+                 offloads ? ""
+                          : ", --offload-bandwidth to keep values elsewhere "
+                            "between uses");
   printWaysOut(module, options.phases, budget, *least, out);
   return StringRef(text).rtrim().str();
 }

@@ -8,6 +8,7 @@
 
 #include "Report.h"
 
+#include "Peak.h"
 #include "RankMemory.h"
 #include "RecomputeModel.h"
 
@@ -19,6 +20,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <map>
@@ -217,6 +219,39 @@ static void printSchedule(DictionaryAttr schedule, double copies,
 // Memory
 //===----------------------------------------------------------------------===//
 
+/// What most bytes of the peak are, by category and values; those of all layers
+/// together, since who makes one smaller makes all of them.
+static void printLargest(func::FuncOp function, llvm::raw_ostream &out) {
+  struct Group {
+    std::string category, values;
+    int64_t bytes = 0, count = 0;
+  };
+  std::vector<Group> groups;
+  llvm::StringMap<size_t> numbers;
+  Peak peak = findPeak(function);
+  for (exec::ArenaSlotOp slot : peak.slots) {
+    std::string category = slot.getCategory().str();
+    std::string values = describeSlot(slot, Layers::Any);
+    auto [number, isNew] =
+        numbers.try_emplace(category + " " + values, groups.size());
+    if (isNew)
+      groups.push_back({category, values});
+    Group &group = groups[number->second];
+    group.bytes += exec::getPlacedBytes(slot);
+    ++group.count;
+  }
+  llvm::stable_sort(
+      groups, [](const Group &a, const Group &b) { return a.bytes > b.bytes; });
+  constexpr size_t kMostListed = 3;
+  for (const Group &group : ArrayRef(groups).take_front(kMostListed)) {
+    out << formatv("  the largest  {0,-16} {1,12} ", group.category,
+                   formatBytes(group.bytes));
+    if (group.count > 1)
+      out << group.count << " of ";
+    out << group.values << "\n";
+  }
+}
+
 /// The recomputed operations of a function, the bytes they save at the peak and
 /// their time.
 static void printRecomputed(func::FuncOp function,
@@ -266,6 +301,7 @@ static void printFunction(func::FuncOp function, const CompileOptions &options,
       out << formatv(
           "  at the peak  {0,-16} {1,12}\n", category.getName().getValue(),
           formatBytes(cast<IntegerAttr>(category.getValue()).getInt()));
+  printLargest(function, out);
   if (auto axes =
           function->getAttrOfType<ArrayAttr>(ExecDialect::kCommunication))
     for (auto axis : axes.getAsRange<DictionaryAttr>())
@@ -365,6 +401,16 @@ static void printRankMemory(const RankMemoryTable &table,
   printFit(table.getMost(), options, out);
 }
 
+std::string mlir::optimus::explainUnusedProfile(const PhaseOptions &phases) {
+  if (!phases.measured || phases.getMeasured())
+    return "";
+  const RunProfile &run = phases.measured->getProfile();
+  return formatv("profile {0} is not used: it is of mesh {1} with strategy "
+                 "{2} on {3}",
+                 phases.measured->getName(), run.mesh, run.strategy,
+                 run.device);
+}
+
 void mlir::optimus::printReport(ModuleOp module, const CompileOptions &options,
                                 llvm::raw_ostream &out) {
   int64_t kernels = 0;
@@ -380,14 +426,8 @@ void mlir::optimus::printReport(ModuleOp module, const CompileOptions &options,
   for (func::FuncOp function : functions)
     printFunction(function, options, out);
   out << formatCount(kernels, "kernel") << "\n\n";
-  const PhaseOptions &phases = options.phases;
-  if (phases.measured && !phases.getMeasured()) {
-    const RunProfile &run = phases.measured->getProfile();
-    out << formatv("profile {0} is not used: it is of mesh {1} with strategy "
-                   "{2} on {3}\n\n",
-                   phases.measured->getName(), run.mesh, run.strategy,
-                   run.device);
-  }
-
+  if (std::string unused = explainUnusedProfile(options.phases);
+      !unused.empty())
+    out << unused << "\n\n";
   printRankMemory(getRankMemoryTable(module, options.isForGpu()), options, out);
 }

@@ -21,9 +21,13 @@ namespace mlir::optimus {
 std::string formatBytes(int64_t bytes);
 std::string formatMs(double ms);
 
+/// Why the run's profile that was given is not used; empty if it is.
+std::string explainUnusedProfile(const PhaseOptions &phases);
+
 /// Prints, for each function of commands, its arena against the lower bound,
-/// the peak by category, the communication by mesh axis, and what is waited for
-/// and why; then the bytes of a rank, and whether they fit. For a module after
+/// the peak by category and its largest values, the communication by mesh axis,
+/// and what is waited for and why; then the bytes of a rank, and whether they
+/// fit. For a module after
 /// --optimus-place-buffers.
 void printReport(ModuleOp module, const CompileOptions &options,
                  llvm::raw_ostream &out);
