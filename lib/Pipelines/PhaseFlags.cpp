@@ -103,7 +103,9 @@ ArrayRef<PhaseFlag> mlir::optimus::getPhaseFlags() {
        "Memory of offloaded values: file: a scratch file (default); host: the "
        "host's memory (default with --target cuda)"},
       {"offload-bandwidth", "RATES", &PhaseFlags::offloadBandwidth,
-       "Bytes a second read and written there, as 512MiB,1GiB (the default)"},
+       "Bytes a second read and written there, as 512MiB,1GiB (the default)",
+       "; with --memory-budget and no --offload, values are chosen that rest "
+       "there"},
       {"offload-window", "SIZE", &PhaseFlags::offloadWindow,
        "Most bytes fetched ahead of their use, as 64MiB (default: those of the "
        "largest command)"},
@@ -213,8 +215,10 @@ Status Reader::readRecompute() {
   if (flags.mayChoose)
     policies.append({kAuto, "budget"});
   std::string policy;
-  OPTRT_RETURN_IF_ERROR(
-      take("recompute", "policy", flags.recompute, policies, policy));
+  if (Status status =
+          take("recompute", "policy", flags.recompute, policies, policy);
+      !status.ok())
+    return status.withAdvice("ids of values have a colon, as h.*.mlp.gelu:*");
   if (ccl::lookupRecomputePolicy(policy))
     options.recompute = policy;
   return okStatus();
@@ -320,6 +324,20 @@ Status mlir::optimus::completePhaseOptions(PhaseOptions &options,
                       "has {2}; choose another strategy or {0}mesh row:1,col:1",
                       dashes, options.mesh.toString(), numRanks)
             .str());
+  // Later there may be a mesh in the program.
+  const Strategy *strategy = lookupStrategy(options.strategy);
+  SmallVector<StringRef> phases = getPhaseNames();
+  const bool isSharded =
+      !options.from.empty() &&
+      llvm::find(phases, options.from) >= llvm::find(phases, "shard");
+  if (strategy && !isSharded) {
+    SmallVector<std::pair<StringRef, int64_t>> axes(options.mesh.axes.begin(),
+                                                    options.mesh.axes.end());
+    if (std::string misfit = strategy->explainMisfit(axes); !misfit.empty())
+      return invalidArgument(llvm::formatv("{0}mesh: '{1}' {2}", dashes,
+                                           options.mesh.toString(), misfit)
+                                 .str());
+  }
   if (options.isForGpu() && options.machineProfile.empty())
     options.machineProfile = kDefaultGpuProfile.str();
   if (options.profile.empty())

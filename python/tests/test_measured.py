@@ -167,6 +167,11 @@ def test_collectives_and_other_meshes(tools, of_mesh):
         report = succeed(compile_with(tools, MODEL, profile, *other))
         assert "is not used: it is of mesh row:2,col:2 with strategy summa on cpu" in report
         assert "measured" not in report
+    # Nobody looks at a report that is not asked for.
+    command = ["optimus-compile", tools.program(MODEL), "--profile", profile]
+    result = tools.call(*command, "--compile-to=place", "-o", "/dev/null")
+    assert result.returncode == 0
+    assert re.search("warning: profile .* is not used: it is of mesh row:2,col:2", result.stderr)
 
 
 def test_collectives_share_the_time_that_they_are_under_way(tools, of_mesh):

@@ -16,6 +16,15 @@ func.func @loss(%x: tensor<4xf32>) -> tensor<f32> {
 // RUN: not optimus-compile %s --strategy=serial --mesh=row:2,col:2 -o %t.so 2>&1 | FileCheck %s --check-prefix=SERIAL
 // SERIAL: error: --strategy: 'serial' is for one rank, but the mesh row:2,col:2 has 4
 
+// RUN: not optimus-compile 2>&1 | FileCheck %s --check-prefix=INPUT
+// INPUT: error: PROGRAM.mlir is required
+// RUN: not optimus-compile %s --mesh=row:2,column:2 -o %t.so 2>&1 | FileCheck %s --check-prefix=AXIS
+// AXIS: error: --mesh: 'row:2,column:2' has no axis 'col', which strategy 'summa' uses; give both, as row:1,col:4{{$}}
+// RUN: not optimus-compile %s --mesh=data:4 -o %t.so 2>&1 | FileCheck %s --check-prefix=DATA
+// DATA: error: --mesh: 'data:4' has no axis 'row', which strategy 'summa' uses; give both, as row:1,col:4, or choose strategy data
+// RUN: not optimus-compile %s --recompute=h.7.ln_1 -o %t.so 2>&1 | FileCheck %s --check-prefix=RECOMPUTE
+// RECOMPUTE: error: --recompute: unknown policy 'h.7.ln_1'; known are {{.*}}; ids of values have a colon, as h.*.mlp.gelu:*
+
 // RUN: not optimus-compile %s --mesh=row:2,col -o %t.so 2>&1 | FileCheck %s --check-prefix=MESH
 // MESH: error: --mesh: bad mesh 'row:2,col': the size of axis 'col' is ''
 // RUN: not optimus-compile %s --mesh=row:0,col:2 -o %t.so 2>&1 | FileCheck %s --check-prefix=ZERO

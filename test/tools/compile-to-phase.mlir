@@ -18,7 +18,7 @@
 // RUN: optimus-compile %t.place.mlir --mesh=row:2,col:2 --compile-from=place -o %t.place.so
 // RUN: cmp %t.so %t.place.so
 // RUN: not optimus-compile %t.mlir --compile-from=partition -o %t.none.so 2>&1 | FileCheck %s --check-prefix=EARLY
-// EARLY: error: the manifest cannot be written
+// EARLY: error: expected a program that the phase 'partition' made, found @loss, of which the phase 'step' has yet to make steps; leave --compile-from out
 
 // INPUT:     func.func @loss
 // INPUT-NOT: func.func @grad

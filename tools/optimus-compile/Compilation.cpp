@@ -88,8 +88,25 @@ static LogicalResult checkForm(FunctionOpInterface function) {
   return check("result", function.getResultTypes());
 }
 
+/// Refuses a program as its author wrote it where later phases begin: they
+/// would take @loss for the function of a step.
+static LogicalResult checkStart(ModuleOp module, StringRef from) {
+  SmallVector<StringRef> names = getPhaseNames();
+  if (from.empty() || llvm::find(names, from) < llvm::find(names, "step"))
+    return success();
+  auto loss = module.lookupSymbol<func::FuncOp>("loss");
+  if (!loss || module.lookupSymbol("eval_step"))
+    return success();
+  return loss.emitError("expected a program that the phase '")
+         << from
+         << "' made, found @loss, of which the phase 'step' has yet to make "
+            "steps; leave --compile-from out";
+}
+
 LogicalResult mlir::optimus::checkProgram(ModuleOp module,
                                           const CompileOptions &options) {
+  if (failed(checkStart(module, options.compileFrom)))
+    return failure();
   if (options.compileFrom.empty() || holdsTensors(options.compileFrom))
     for (auto function : module.getOps<FunctionOpInterface>())
       if (failed(checkForm(function)))

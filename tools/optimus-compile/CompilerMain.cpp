@@ -10,6 +10,7 @@
 #include "Compilation.h"
 #include "Options.h"
 #include "Record.h"
+#include "Report.h"
 
 #include "optimus/Analysis/MachineProfile.h"
 #include "optimus/Analysis/MeasuredCosts.h"
@@ -173,6 +174,10 @@ static int compile(const CompileFlags &flags,
     if (int code = chooseLayout(*module, *options))
       return code;
   }
+  // The report says it, too.
+  if (std::string unused = explainUnusedProfile(options->phases);
+      !unused.empty() && !options->report)
+    module->emitWarning(unused);
   if (options->report && !goesOn && options->phases.recompute != "none" &&
       !options->withoutRecompute) {
     Candidate kept{options->phases.mesh, options->phases.strategy};

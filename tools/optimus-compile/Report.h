@@ -27,8 +27,7 @@ std::string explainUnusedProfile(const PhaseOptions &phases);
 /// Prints, for each function of commands, its arena against the lower bound,
 /// the peak by category and its largest values, the communication by mesh axis,
 /// and what is waited for and why; then the bytes of a rank, and whether they
-/// fit. For a module after
-/// --optimus-place-buffers.
+/// fit. For a module after --optimus-place-buffers.
 void printReport(ModuleOp module, const CompileOptions &options,
                  llvm::raw_ostream &out);
 

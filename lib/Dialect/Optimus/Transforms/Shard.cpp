@@ -123,18 +123,11 @@ LogicalResult ShardPass::findMesh() {
 }
 
 LogicalResult ShardPass::checkAxes() {
-  SmallVector<StringRef> used = table->getAxes();
-  for (StringRef axis : used)
-    if (!meshOp.getAxisSize(axis) && !table->isOptional(axis))
-      return meshOp.emitOpError("has no axis '")
-             << axis << "', which strategy '" << table->name << "' uses; give "
-             << (used.size() > 1 ? "both, as row:1,col:4" : "it, as data:4");
+  SmallVector<std::pair<StringRef, int64_t>> axes;
   for (MeshAxisAttr axis : meshOp.getAxisList())
-    if (axis.getSize() > 1 && !llvm::is_contained(used, axis.getName()))
-      return meshOp.emitOpError("has an axis ")
-             << axis.getName() << " of size " << axis.getSize()
-             << " that strategy '" << table->name
-             << "' does not use: its ranks would all do the same";
+    axes.push_back({axis.getName().getValue(), axis.getSize()});
+  if (std::string misfit = table->explainMisfit(axes); !misfit.empty())
+    return meshOp.emitOpError(misfit);
   return success();
 }
 

@@ -10,6 +10,7 @@
 
 #include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/GlobPattern.h"
 
 using namespace mlir;
@@ -161,6 +162,48 @@ SmallVector<StringRef> Strategy::getAxes() const {
 
 bool Strategy::isOptional(StringRef axis) const {
   return axis == kDataAxis && getAxes().size() > 1;
+}
+
+using MeshAxes = ArrayRef<std::pair<StringRef, int64_t>>;
+
+/// An axis that a strategy needs and a mesh lacks.
+static std::optional<StringRef> findMissing(const Strategy &strategy,
+                                            MeshAxes mesh) {
+  for (StringRef axis : strategy.getAxes())
+    if (!strategy.isOptional(axis) &&
+        !llvm::is_contained(llvm::make_first_range(mesh), axis))
+      return axis;
+  return std::nullopt;
+}
+
+/// An axis of several ranks that a strategy does not know.
+static std::optional<std::pair<StringRef, int64_t>>
+findUnused(const Strategy &strategy, MeshAxes mesh) {
+  SmallVector<StringRef> used = strategy.getAxes();
+  for (const auto &[axis, size] : mesh)
+    if (size > 1 && !llvm::is_contained(used, axis))
+      return std::pair(axis, size);
+  return std::nullopt;
+}
+
+std::string Strategy::explainMisfit(MeshAxes mesh) const {
+  if (std::optional<StringRef> missing = findMissing(*this, mesh)) {
+    SmallVector<StringRef> others;
+    for (const Strategy &other : ArrayRef(strategies).drop_front())
+      if (!findMissing(other, mesh) && !findUnused(other, mesh))
+        others.push_back(other.name);
+    return llvm::formatv(
+        "has no axis '{0}', which strategy '{1}' uses; give {2}{3}{4}",
+        *missing, name,
+        getAxes().size() > 1 ? "both, as row:1,col:4" : "it, as data:4",
+        others.empty() ? "" : ", or choose strategy ",
+        llvm::join(others, " or "));
+  }
+  if (auto unused = findUnused(*this, mesh))
+    return llvm::formatv("has an axis \"{0}\" of size {1} that strategy '{2}' "
+                         "does not use: its ranks would all do the same",
+                         unused->first, unused->second, name);
+  return "";
 }
 
 /// What is wrong with a layout of the user's; empty if nothing.

@@ -77,6 +77,9 @@ struct Strategy {
   /// Whether a mesh need not have an axis: the data axis, unless it is all that
   /// the strategy has.
   bool isOptional(StringRef axis) const;
+  /// Why a mesh of these axes, by name and size, is none of this strategy's, as
+  /// "has no axis 'col', which …"; empty if it is one.
+  std::string explainMisfit(ArrayRef<std::pair<StringRef, int64_t>> mesh) const;
 };
 
 /// A layout chosen by the user for the values of a path, in place of the
