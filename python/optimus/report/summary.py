@@ -94,7 +94,7 @@ def _peaks(memories: Sequence[Memory]) -> List[str]:
     if len(rows) > MOST_RANKS:
         order = sorted(range(len(rows)), key=lambda i: -found[i][2].peak.bytes)
         rows = [rows[i] for i in sorted(order[:MOST_RANKS])]
-    header = ["rank", "arena", "alive", "of it", "resident", *categories]
+    header = ["rank", "arena", "alive", "of arena", "resident", *categories]
     shown = text.table(header, rows)
     if len(found) > MOST_RANKS:
         shown.append("  and %d ranks of fewer bytes" % (len(found) - MOST_RANKS))
