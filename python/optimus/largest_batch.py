@@ -139,7 +139,7 @@ class Planner:
         return self._known[self._fill(batch), more].of_batch(batch)
 
     def _fill(self, batch: int) -> int:
-        """The largest batch in question that is padded to what this one is."""
+        """The largest batch in question with this one's padded size."""
         padded = -(-batch // self._multiple) * self._multiple
         return padded // self._unit * self._unit
 

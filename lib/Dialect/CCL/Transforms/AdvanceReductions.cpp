@@ -41,8 +41,8 @@ static Operation *getLastBefore(ReduceScatterOp scatter) {
   return last;
 }
 
-/// Where `scatter` goes: behind `last`, the products that are expanded together
-/// with it, and the reductions that went there before.
+/// Where `scatter` goes: behind `last`, the products expanded together with it,
+/// and the reductions moved there before.
 static Operation *getPlace(ReduceScatterOp scatter, Operation *last) {
   last = getProductGroup(last).back();
   while (isa_and_present<ReduceScatterOp>(last->getNextNode()) &&

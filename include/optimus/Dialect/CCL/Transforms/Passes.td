@@ -141,12 +141,12 @@ def GroupProductsPass : Pass<"optimus-group-products", "::mlir::func::FuncOp"> {
 def AdvanceReductionsPass : Pass<"optimus-advance-reductions", "::mlir::func::FuncOp"> {
   let summary = "Reduces partial sums where they are made rather than where they are used";
   let description = [{
-    A `ccl.reduce_scatter` that is the last use of its source moves up to just
-    behind what makes the source, or uses it besides: from there on a rank holds
-    its shard of the sum instead of the whole partial sum. So a gradient
-    lies as the optimizer's state does from the moment it is made, as
-    with ZeRO-2, where a mesh has an axis `data`. Runs after `--optimus-group-products`, whose
-    groups stay together.
+    A `ccl.reduce_scatter` with the last use of its source moves up to just
+    behind the operations that make the source, or use it besides: from there on
+    a rank holds its shard of the sum instead of the whole partial sum. So a
+    gradient lies as the optimizer's state does from the moment it is made, as
+    with ZeRO-2, where a mesh has an axis `data`. Runs after
+    `--optimus-group-products`, whose groups stay together.
 
     ```mlir
     %dw = optimus.matmul %x, %dy … : … -> tensor<8x8xf32, …unreduced = {"data"}…>
