@@ -114,7 +114,7 @@ def test_fewer_launches_train_to_the_same_bits(
     assert any("sums_" in line for line in launches[1])
     assert any("chain_dropout_" in line for line in launches[1]) == (name == "gpt2")
     assert (losses(logs[0]) == losses(logs[1])).all()
-    for what in ("parameters", "state"):
+    for what in ("parameters", "moments"):
         before, after = (getattr(checkpoint, what) for checkpoint in saved)
         assert before.keys() == after.keys()
         for key in before:

@@ -32,7 +32,7 @@ def test_dynamic_placement(tools, text, tmp_path, case):
     flags = [*flags, "--placement", "dynamic", "--save", placed]
     log, profile = train(tools, library, text, tmp_path / "run", *flags, prefix=prefix)
     assert (losses(log) == plain).all()
-    for kind in ("parameters", "state"):
+    for kind in ("parameters", "moments"):
         expected = getattr(Checkpoint(planned), kind)
         found = getattr(Checkpoint(placed), kind)
         assert expected.keys() == found.keys()

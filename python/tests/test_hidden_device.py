@@ -70,7 +70,7 @@ def test_bits_are_those_of_the_processor(tools, few, tmp_path, case):
     for seed in SEEDS:
         hidden = use(tools, library, few, tmp_path / str(seed), hide(tools, seed))
         assert hidden[:2] == plain[:2], seed
-        for kind in ("parameters", "state"):
+        for kind in ("parameters", "moments"):
             expected = getattr(plain[2], kind)
             found = getattr(hidden[2], kind)
             assert expected.keys() == found.keys()

@@ -45,7 +45,7 @@ def same(a, b) -> bool:
     return all(
         getattr(a, kind).keys() == getattr(b, kind).keys()
         and all((values == getattr(b, kind)[name]).all() for name, values in getattr(a, kind).items())
-        for kind in ("parameters", "state")
+        for kind in ("parameters", "moments")
     )
 
 
