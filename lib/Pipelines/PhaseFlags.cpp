@@ -57,8 +57,8 @@ ArrayRef<PhaseFlag> mlir::optimus::getPhaseFlags() {
        "With --target cuda: attention by our kernels (ours, default) or by "
        "cuDNN (cudnn: bf16 only)"},
       {"deterministic", "", &PhaseFlags::deterministic,
-       "With --attention cudnn: its gradient adds in the same order always, "
-       "which takes longer and more workspace"},
+       "With --attention cudnn: add its gradient in one order always, for "
+       "more time and workspace"},
       {"mcpu", "NAME", &PhaseFlags::cpu,
        "With --target cpu: the processor to compile for, of another "
        "architecture as aarch64-linux-gnu:neoverse-n1 (default: this one)"},

@@ -80,8 +80,7 @@ static void addFiles(Declaration add, CompileFlags &flags) {
 static void addLayout(Declaration add, CompileFlags &flags) {
   add(flags.phases, {"mesh", "strategy"});
   add("--ranks", "N", flags.ranks,
-      "With --strategy auto: choose the mesh of so many ranks too, instead of "
-      "--mesh");
+      "With --strategy auto: choose among meshes of N ranks");
   add("--memory-budget", "SIZE", flags.memoryBudget,
       "Most bytes of a rank, as 16GiB or 512MiB, or auto: the GPU of "
       "--machine-profile, else a rank's part of this machine or container");
