@@ -106,6 +106,7 @@ static void addFuse(OpPassManager &passes, const PhaseOptions &options) {
   // From here on no operation becomes another one, which may round otherwise.
   functions.addPass(ccl::createRecomputePass(recompute));
   functions.addPass(ccl::createGroupProductsPass());
+  functions.addPass(ccl::createAdvanceReductionsPass());
   passes.addPass(
       ccl::createVerifyPartitionPass(options.serialProgram, {options.serial}));
 }

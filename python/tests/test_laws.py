@@ -35,6 +35,9 @@ PARAMETERS = {"gpt2": 12, "bert": 12, "llama": 4 + 3 * 32768 / HIDDEN, "phi": 12
 # commands.
 FLAGS = ["--target", "cuda", "--machine-profile", "h100x8", "--schedule", "none", "--move", "whole"]
 
+PREDICTED = ["--target", "cuda", "--precision", "bf16", "--machine-profile", "h100x8"]
+PREDICTED += ["--compile-to=place"]
+
 
 def bound(law):
     """What the page allows."""
@@ -218,3 +221,30 @@ def test_attention_does_what_it_says(tools, family, strategy, mesh):
     (less, less_again), (more, more_again) = map(counts, DEPTHS)
     assert (more - less) - (more_again - less_again) <= bound("attention-does")
     assert more_again > less_again
+
+
+@pytest.mark.parametrize(
+    "mesh, strategy",
+    often(
+        [
+            ("data:8,row:4,col:8", "summa"),
+            ("data:64", "data"),
+            ("data:4,row:2,col:2", "summa-paper"),
+            ("data:4,row:1,col:16", "megatron-sp"),
+        ],
+        ("data:8,row:4,col:8", "summa"),
+        ("data:64", "data"),
+    ),
+)
+def test_gradients_leave_where_they_are_made(tools, mesh, strategy):
+    def most(depth):
+        model = FAMILIES["gpt2"]._replace(layers=depth)
+        flags = [*PREDICTED, "--mesh", mesh, "--strategy", strategy, "-o", os.devnull]
+        report = tools.run(
+            "optimus-compile", tools.program(model), *flags, "--report-json", "-"
+        )
+        return json.loads(report)["most"]["train_step"]["gradient"]
+
+    less, more = map(most, DEPTHS)
+    law = 4 * PARAMETERS["gpt2"] * HIDDEN**2 / ranks(mesh)
+    assert (more - less) / (DEPTHS[1] - DEPTHS[0]) <= bound("data-gradients") * law

@@ -168,6 +168,9 @@ double OverlapScheduler::getQueue(unsigned task) const {
 }
 
 bool OverlapScheduler::isTooEarly(unsigned task) const {
+  // What frees memory is never too early.
+  if (tasks[task].frees)
+    return false;
   // Too early: even after the next command there will be twice the time needed
   // by its axis until then. Then memory is worth more than the start.
   unsigned next = std::min(at + 1, numGaps() - 1);

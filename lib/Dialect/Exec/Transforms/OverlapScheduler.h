@@ -40,6 +40,8 @@ struct OverlapTask {
   unsigned firstUse;
   /// The buffers it touches, once each.
   SmallVector<Value> bases;
+  /// It ends the live ranges of more bytes than it begins.
+  bool frees = false;
   /// Collectives to end before its start, and collectives to start after it.
   SmallVector<unsigned, 2> before, after;
 

@@ -120,6 +120,31 @@ void ScheduledFunction::number() {
   }
 }
 
+void ScheduledFunction::findFreeing(MutableArrayRef<OverlapTask> described) {
+  struct Range {
+    unsigned first, last;
+  };
+  llvm::DenseMap<Value, Range> ranges;
+  for (unsigned node = 0; node < nodes.size(); ++node)
+    for (Value base : getTouchedBases(node))
+      if (base.getDefiningOp<AllocOp>())
+        ranges.try_emplace(base, Range{node, node}).first->second.last = node;
+  for (auto [node, task] : llvm::zip_equal(collectives, described)) {
+    int64_t freed = 0;
+    for (Value base : task.bases) {
+      auto found = ranges.find(base);
+      if (found == ranges.end())
+        continue;
+      auto [first, last] = found->second;
+      if (last == node)
+        freed += getPlacedBytes(base);
+      if (first == node)
+        freed -= getPlacedBytes(base);
+    }
+    task.frees = freed > 0;
+  }
+}
+
 std::vector<OverlapTask> ScheduledFunction::describeTasks() {
   std::vector<OverlapTask> result;
   unsigned gap = 0;
@@ -146,6 +171,7 @@ std::vector<OverlapTask> ScheduledFunction::describeTasks() {
       else
         task.firstUse = std::min(task.firstUse, indices[after]);
   }
+  findFreeing(result);
   return result;
 }
 

@@ -49,6 +49,8 @@ private:
   /// Tells computing nodes from collectives and numbers both.
   void number();
   std::vector<OverlapTask> describeTasks();
+  /// Finds the collectives that free memory where they stand.
+  void findFreeing(MutableArrayRef<OverlapTask> described);
   unsigned getAxis(StringRef name);
   SmallVector<Value> getTouchedBases(unsigned node);
   void countLiveBytes(LiveBytes &live);

@@ -138,6 +138,34 @@ def GroupProductsPass : Pass<"optimus-group-products", "::mlir::func::FuncOp"> {
   ];
 }
 
+def AdvanceReductionsPass : Pass<"optimus-advance-reductions", "::mlir::func::FuncOp"> {
+  let summary = "Reduces partial sums where they are made rather than where they are used";
+  let description = [{
+    A `ccl.reduce_scatter` that is the last use of its source moves up to just
+    behind what makes the source, or uses it besides: from there on a rank holds
+    its shard of the sum instead of the whole partial sum. So a gradient
+    lies as the optimizer's state does from the moment it is made, as
+    with ZeRO-2, where a mesh has an axis `data`. Runs after `--optimus-group-products`, whose
+    groups stay together.
+
+    ```mlir
+    %dw = optimus.matmul %x, %dy … : … -> tensor<8x8xf32, …unreduced = {"data"}…>
+    …
+    %mine = ccl.reduce_scatter %dw {axis = "data", dim = 0 : i64} : …
+    // becomes
+    %dw = optimus.matmul %x, %dy … : … -> tensor<8x8xf32, …unreduced = {"data"}…>
+    %mine = ccl.reduce_scatter %dw {axis = "data", dim = 0 : i64} : …
+    …
+    ```
+
+    The order of additions is that of ranks, as before: no bit changes.
+  }];
+  let statistics = [
+    Statistic<"numAdvanced", "reductions-advanced",
+              "Reduce-scatters moved to where their source is made">
+  ];
+}
+
 def RecomputePass : Pass<"optimus-recompute", "::mlir::func::FuncOp"> {
   let summary = "Recomputes activations in the backward rather than keep them";
   let description = [{
