@@ -43,14 +43,14 @@ optimus.mesh @mesh <["data" = 2]>
 // CHECK-NEXT: ccl.reduce_scatter %arg1
 // CHECK-NEXT: ccl.reduce_scatter %[[LONG]]
 func.func @uses(%a: tensor<8x8xf32, #part>, %b: tensor<8x8xf32, #part>) -> (tensor<4x8xf32, #mine>, tensor<4x8xf32, #mine>, tensor<4x8xf32, #mine>, tensor<8x8xf32, #part>) {
-  %sum = optimus.add %a, %b : tensor<8x8xf32, #part>
-  %twice = optimus.add %sum, %sum : tensor<8x8xf32, #part>
-  %long = optimus.add %twice, %b : tensor<8x8xf32, #part>
-  %more = optimus.add %twice, %long : tensor<8x8xf32, #part>
+  %sum = optimus.add %a, %b : (tensor<8x8xf32, #part>, tensor<8x8xf32, #part>) -> tensor<8x8xf32, #part>
+  %twice = optimus.add %sum, %sum : (tensor<8x8xf32, #part>, tensor<8x8xf32, #part>) -> tensor<8x8xf32, #part>
+  %long = optimus.add %twice, %b : (tensor<8x8xf32, #part>, tensor<8x8xf32, #part>) -> tensor<8x8xf32, #part>
+  %more = optimus.add %twice, %long : (tensor<8x8xf32, #part>, tensor<8x8xf32, #part>) -> tensor<8x8xf32, #part>
   %0 = ccl.reduce_scatter %b {axis = "data", dim = 0 : i64} : (tensor<8x8xf32, #part>) -> tensor<4x8xf32, #mine>
   %1 = ccl.reduce_scatter %sum {axis = "data", dim = 0 : i64} : (tensor<8x8xf32, #part>) -> tensor<4x8xf32, #mine>
   %2 = ccl.reduce_scatter %long {axis = "data", dim = 0 : i64} : (tensor<8x8xf32, #part>) -> tensor<4x8xf32, #mine>
-  %last = optimus.add %more, %long : tensor<8x8xf32, #part>
+  %last = optimus.add %more, %long : (tensor<8x8xf32, #part>, tensor<8x8xf32, #part>) -> tensor<8x8xf32, #part>
   return %0, %1, %2, %last : tensor<4x8xf32, #mine>, tensor<4x8xf32, #mine>, tensor<4x8xf32, #mine>, tensor<8x8xf32, #part>
 }
 

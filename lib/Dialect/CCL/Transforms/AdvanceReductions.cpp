@@ -65,8 +65,9 @@ public:
       Operation *place = getPlace(scatter, last);
       if (place->getNextNode() == scatter)
         continue;
-      DEBUG_WITH_TYPE("optimus-advance-reductions", llvm::dbgs() << "moves " << scatter << " behind " << *place
-                              << "\n");
+      DEBUG_WITH_TYPE("optimus-advance-reductions",
+                      llvm::dbgs() << "moves " << scatter << " behind "
+                                   << *place << "\n");
       scatter->moveAfter(place);
       ++numAdvanced;
     }
