@@ -48,6 +48,13 @@ class Trial(NamedTuple):
     refusal: str = ""
     """Why there is none."""
 
+    def of_batch(self, batch: int) -> "Trial":
+        """The same for a batch that is padded to the same one."""
+        if not self.report:
+            return self._replace(batch=batch)
+        model = dict(self.report["model"], batch=batch)
+        return Trial(batch, dict(self.report, model=model))
+
     @property
     def reason(self) -> str:
         """The refusal without what it explains."""
@@ -107,8 +114,11 @@ class Trial(NamedTuple):
 class Planner:
     """Builds and plans a model with one batch or another, and keeps what was tried."""
 
-    def __init__(self, model: List[str], flags: List[str]):
-        self._model, self._flags = model, flags
+    def __init__(self, model: List[str], flags: List[str], unit: int):
+        self._model, self._flags, self._unit = model, flags, unit
+        # What batches are padded to; all of them where another mesh may be chosen.
+        self._multiple = 1
+        self._known: Dict[Tuple[int, Tuple[str, ...]], Trial] = {}
         self._compiler = shutil.which("optimus-compile")
         if not self._compiler:
             raise Mistake("expected optimus-compile in PATH, found none; add build/bin")
@@ -119,7 +129,26 @@ class Planner:
         return any(flag.lstrip("-").partition("=")[0] == name for flag in self._flags)
 
     def try_batch(self, batch: int, *more: str) -> Trial:
-        """Plans a batch, with more flags, and prints its row."""
+        """Plans a batch, with more flags, and prints its row, unless one that is
+        padded to the same was planned before."""
+        batch_planned = self._fill(batch)
+        if (batch_planned, more) not in self._known:
+            trial = self._try(batch_planned, more)
+            # The first one says to what batches are padded.
+            self._known[self._fill(batch), more] = trial
+        return self._known[self._fill(batch), more].of_batch(batch)
+
+    def _fill(self, batch: int) -> int:
+        """The largest batch in question that is padded to what this one is."""
+        padded = -(-batch // self._multiple) * self._multiple
+        return padded // self._unit * self._unit
+
+    def _is_padded(self) -> bool:
+        """Whether the flags alone say what batches are padded to."""
+        chosen = self.has("ranks") or any("auto" in flag for flag in self._flags)
+        return not chosen and not self.has("no-pad")
+
+    def _try(self, batch: int, more: Tuple[str, ...]) -> Trial:
         trial = self._plan(batch, more)
         if not self.tried:
             if not trial.report:
@@ -127,6 +156,8 @@ class Planner:
             allowed = _mebibytes(trial.limit["bytes"]), trial.limit["of"]
             _print("a rank may hold %s MiB: %s" % allowed)
             _print(COLUMNS % ("batch", *PARTS, "step, ms", "tokens/s", "recomputed"))
+            if self._is_padded():
+                self._multiple = trial.report["model"].get("batch_multiple", 1)
         self.tried.append(trial)
         _print(trial.row())
         return trial
@@ -184,8 +215,7 @@ def find(planner: Planner, unit: int) -> Dict[str, Any]:
     recomputing = None
     if not has_budget and not planner.has("recompute"):
         recomputing = planner.try_batch(2 * batch, budget)
-    by_batch = {trial.batch: trial for trial in tried}
-    answer, beyond = by_batch[batch], by_batch[batch + unit]
+    answer, beyond = planner.try_batch(batch), planner.try_batch(batch + unit)
     if beyond.refusal:
         _print("batch %d is refused: %s" % (beyond.batch, beyond.reason))
     drop = find_drop(tried)
@@ -194,7 +224,7 @@ def find(planner: Planner, unit: int) -> Dict[str, Any]:
                "may fit, too" % (drop[1].batch, drop[0].batch))
     if recomputing and recomputing.fits:
         _print("with %s: %s" % (budget, recomputing.summary()))
-    fitting = (trial for trial in tried if trial.fits)
+    fitting = (trial for trial in [*tried, answer] if trial.fits)
     fastest = max(fitting, key=lambda trial: trial.tokens_per_s)
     if fastest.batch != batch:
         _print("fastest of those tried: %s" % fastest.summary())
@@ -266,7 +296,7 @@ def main(given: Optional[List[str]] = None) -> int:
     output.open_missing_streams()
     try:
         options, flags = _parse(sys.argv[1:] if given is None else given)
-        planner = Planner([options.model, *options.flags], flags)
+        planner = Planner([options.model, *options.flags], flags, options.multiple_of)
         found = find(planner, options.multiple_of)
         if options.json is not None:
             output.write(options.json, json.dumps(found, indent=1) + "\n")

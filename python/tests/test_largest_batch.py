@@ -252,6 +252,17 @@ def test_a_fault_of_the_compiler(tools, tmp_path):
     assert "expected optimus-compile in PATH, found none" in result.stderr
 
 
+def test_no_case_is_planned_twice(tools, tmp_path):
+    """A mesh pads batches: those that it pads to the same are one case."""
+    flags = ("--memory-budget", "2MiB", "--mesh", "row:8,col:1", "--recompute", "none")
+    found, output = find(tools, tmp_path, MODEL, *flags)
+    padded = [-(-each["batch"] // 8) for each in found["tried"]]
+    assert len(padded) > 3 and len(padded) == len(set(padded))
+    assert found["largest"]["batch"] % 8 == 0
+    assert found["largest"]["report"]["model"]["batch"] == found["largest"]["batch"]
+    assert len(re.findall(r"^ +\d+  +\S+", output, re.M)) == len(padded)
+
+
 def test_the_search():
     for most in range(0, 40):
         for unit in (1, 2, 3, 8):

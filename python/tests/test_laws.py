@@ -12,6 +12,7 @@ import collections
 import json
 import os
 import re
+import resource
 
 import pytest
 
@@ -125,6 +126,38 @@ def test_memory_by_kind(tools, family, mesh, precision):
         "activations": ACTIVATIONS[family] * stream_bytes(mesh, precision),
     }
     assert found == pytest.approx(expected, rel=bound("memory"))
+
+
+BY_IDS = "h.*.attn.*:*,h.*.mlp.gelu:*,h.*.mlp.up*:*,h.*.ln_*:*"
+
+
+@pytest.mark.parametrize(
+    "depth, mesh",
+    often([(4, "row:2,col:2"), (24, "row:8,col:8"), (24, "row:32,col:32")], (4, "row:2,col:2")),
+)
+def test_a_budget_finds_what_ids_need(tools, depth, mesh):
+    """With the schedule and the moves that are the default: both add to a peak."""
+    model = FAMILIES["gpt2"]._replace(layers=depth)
+    flags = [*FLAGS[:4], "--mesh", mesh, "--precision", "bf16", "--compile-to=place"]
+    flags += ["-o", os.devnull, "--report-json", "-"]
+
+    def plan(*more):
+        output = tools.run("optimus-compile", tools.program(model), *flags, *more)
+        return json.loads(output)
+
+    known = [plan("--recompute", each) for each in ("attention", "layer", BY_IDS)]
+    least = min(each["rank_bytes"] for each in known)
+    budget = int(least * (1 + bound("budget-bytes")))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    found = plan("--recompute", "budget", "--memory-budget", budget)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert found["rank_bytes"] <= budget
+    fitting = [each for each in known if each["rank_bytes"] <= budget]
+    steps = [each["schedule"]["train_step"]["predicted_step_ms"] for each in [found, *fitting]]
+    assert steps[0] == min(steps)
+    # Other tests may run beside it: of two cores, all that it has.
+    took = after.ru_utime - before.ru_utime
+    assert took <= 2 * bound("budget-time")
 
 
 STRATEGIES = [

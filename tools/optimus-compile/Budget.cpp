@@ -16,14 +16,18 @@
 
 #include "Budget.h"
 
+#include "Progress.h"
 #include "RecomputeModel.h"
+#include "Report.h"
 
+#include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Exec/Transforms/Bandwidth.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <array>
 #include <limits>
@@ -42,11 +46,24 @@ static constexpr int64_t kWindowPart = 128;
 static constexpr int kRungs = 16, kRungsBelow = 3;
 /// No more is compiled for a budget, and for each of the smaller ones.
 static constexpr int kMostCompiled = 20, kMostCompiledOfRung = 4;
+/// Nor more than such a number of commands in all, but a few times at least.
+static constexpr int kMostCommands = 60'000, kLeastCompiled = 6;
 /// Of one branch.
 static constexpr int kRounds = 6;
-/// What the model starts from.
-static constexpr RecomputePolicy kStarts[] = {
-    RecomputePolicy::None, RecomputePolicy::Attention, RecomputePolicy::Layer};
+/// What the model starts from, and what is compiled as it is: with the cuts of
+/// so many layers that the policy finds best, and with those of every first,
+/// second and third.
+struct Start {
+  RecomputePolicy policy;
+  size_t layersPerCut = 0;
+};
+static constexpr Start kStarts[] = {
+    {RecomputePolicy::None},     {RecomputePolicy::Attention},
+    {RecomputePolicy::Layer},    {RecomputePolicy::Layer, 1},
+    {RecomputePolicy::Layer, 2}, {RecomputePolicy::Layer, 3}};
+/// A start is not compiled as it is where the model has it above the budget by
+/// more than such a part.
+static constexpr int kModelError = 8;
 /// How fast a budget can be met where it cannot.
 static constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -59,7 +76,7 @@ struct Setting {
   /// With measured times: the same with predicted ones, from which the choice
   /// takes other turns.
   std::optional<RecomputeProgram> predicted;
-  /// What the policies recompute.
+  /// The choices of `kStarts`.
   std::vector<ValueChoice> starts;
   /// The model's peak beyond the rank's.
   int64_t excess = 0;
@@ -111,12 +128,14 @@ private:
   }
   /// Adds what leads from a setting to a budget.
   void addBranches(size_t setting, int64_t aim, int rounds);
+  /// Adds the starts themselves, those of policies without a choice by value.
+  void addStarts(size_t setting);
   /// The branch with the best promise, if it is better than the known results.
   Branch *findMostPromising();
   Setting lower(StringRef offload);
   /// Of the program without recomputation, with its memory placed.
   void buildModel(Setting &setting, func::FuncOp placed,
-                  const Recomputation &recomputation);
+                  func::FuncOp unscheduled, const Recomputation &recomputation);
   /// Of what the model finds for the target, the fastest.
   void plan(Branch &branch) const;
   /// Compiles a branch's promise, and moves its target by the error.
@@ -159,6 +178,8 @@ private:
   int64_t window = 0;
   llvm::StringSet<> tried;
   Candidate best;
+  int numCompiled = 0, mostCompiled = 0;
+  Progress progress;
 };
 } // namespace
 
@@ -168,7 +189,7 @@ Candidate BudgetSearch::run(ModuleOp module) {
   best = layout;
   best.rankBytes = std::numeric_limits<int64_t>::max();
   lists = listSettings();
-  followAll(kMostCompiled);
+  followAll(mostCompiled);
   // What meets a smaller budget is not faster by the model, but may be in fact.
   // The smaller ones are the same for all budgets.
   const int64_t part = window * kWindowPart / kRungs;
@@ -178,7 +199,7 @@ Candidate BudgetSearch::run(ModuleOp module) {
     branches.clear();
     for (size_t setting = 0; setting < settings.size(); ++setting)
       addBranches(setting, rung * part, /*rounds=*/1);
-    followAll(kMostCompiledOfRung);
+    followAll(kMostCompiledOfRung * mostCompiled / kMostCompiled);
   }
   if (!fits(best))
     searchLeast();
@@ -192,10 +213,7 @@ LogicalResult BudgetSearch::prepare(ModuleOp module) {
   if (failed(runPhases(*tuned, phases, "input", "tune", layout)))
     return failure();
   // What is chosen for a step holds for all functions.
-  for (auto function :
-       llvm::make_early_inc_range(tuned->getOps<func::FuncOp>()))
-    if (function.getSymName() != "train_step")
-      function.erase();
+  keepTrainStep(*tuned);
   fused = tuned->clone();
   if (failed(runPhases(*fused, phases, "tune", "fuse", layout)))
     return failure();
@@ -204,6 +222,10 @@ LogicalResult BudgetSearch::prepare(ModuleOp module) {
     return failure();
   if (auto step = fused->lookupSymbol<func::FuncOp>("train_step"))
     recomputation = Recomputation::of(step);
+  int commands = 1;
+  lowered->walk([&](exec::CommandOpInterface) { ++commands; });
+  mostCompiled =
+      std::clamp(kMostCommands / commands, kLeastCompiled, kMostCompiled);
   return success();
 }
 
@@ -259,6 +281,7 @@ void BudgetSearch::extend(SettingList &list) {
     best = alone;
   settings.push_back(std::move(setting));
   addBranches(settings.size() - 1, budget, kRounds);
+  addStarts(settings.size() - 1);
 }
 
 void BudgetSearch::addBranches(size_t setting, int64_t aim, int rounds) {
@@ -268,6 +291,23 @@ void BudgetSearch::addBranches(size_t setting, int64_t aim, int rounds) {
     Branch &branch = branches.emplace_back(
         Branch{setting, start, aim + settings[setting].excess, rounds});
     plan(branch);
+  }
+}
+
+void BudgetSearch::addStarts(size_t setting) {
+  const Setting &from = settings[setting];
+  if (fits(from.alone))
+    return;
+  const int64_t aim = budget + from.excess;
+  for (auto [number, start] : llvm::enumerate(from.starts)) {
+    RecomputeCost cost = getCost(from.model.program, start);
+    if (number == 0 || cost.peakBytes > aim + aim / kModelError)
+      continue;
+    Branch &branch =
+        branches.emplace_back(Branch{setting, number, aim, /*rounds=*/1});
+    branch.choice = start;
+    branch.choice->offloaded.resize(start.repeated.size());
+    branch.promisedMs = from.alone.stepMs + 1e3 * cost.seconds;
   }
 }
 
@@ -315,13 +355,21 @@ Setting BudgetSearch::lower(StringRef offload) {
   if (window == 0)
     window = setting.alone.rankBytes / kWindowPart;
   setting.alone.offloadWindow = window;
-  if (recomputation && setting.alone.problem.empty())
+  if (!recomputation || !setting.alone.problem.empty())
+    return setting;
+  PhaseOptions plain = setting.alone.getPhases(options);
+  plain.schedule = "none";
+  OwningOpRef<ModuleOp> unscheduled = lowered->clone();
+  if (succeeded(
+          runPhases(*unscheduled, plain, "exec", "schedule", setting.alone)))
     buildModel(setting, placed->lookupSymbol<func::FuncOp>("train_step"),
+               unscheduled->lookupSymbol<func::FuncOp>("train_step"),
                *recomputation);
   return setting;
 }
 
 void BudgetSearch::buildModel(Setting &setting, func::FuncOp placed,
+                              func::FuncOp unscheduled,
                               const Recomputation &recomputation) {
   // It was read before, for the schedule.
   MachineProfile profile =
@@ -329,6 +377,7 @@ void BudgetSearch::buildModel(Setting &setting, func::FuncOp placed,
   auto build = [&](std::shared_ptr<const MeasuredCosts> measured) {
     RecomputeModel built = buildRecomputeModel(
         recomputation, fused->lookupSymbol<func::FuncOp>("train_step"), placed,
+        unscheduled,
         CostModel(profile, layout.mesh.getNumRanks(), std::move(measured)));
     if (mayOffload()) {
       auto rates = *exec::Bandwidth::parse(options.offloadBandwidth);
@@ -343,9 +392,15 @@ void BudgetSearch::buildModel(Setting &setting, func::FuncOp placed,
   setting.model = build(measured);
   if (measured)
     setting.predicted = build(nullptr).program;
-  for (RecomputePolicy policy : kStarts)
-    setting.starts.push_back(
-        {setting.model.getRepeated(recomputation, policy)});
+  for (auto [policy, layersPerCut] : kStarts) {
+    ValueChoice start{
+        setting.model.getRepeated(recomputation, policy, layersPerCut)};
+    bool isKnown = llvm::any_of(setting.starts, [&](const ValueChoice &other) {
+      return other.repeated == start.repeated;
+    });
+    if (!isKnown)
+      setting.starts.push_back(std::move(start));
+  }
   setting.excess =
       getCost(setting.model.program, setting.starts.front()).peakBytes -
       setting.alone.rankBytes;
@@ -387,8 +442,8 @@ void BudgetSearch::searchLeast() {
     }
   llvm::stable_sort(
       all, [](const Least &a, const Least &b) { return a.bytes < b.bytes; });
-  constexpr size_t kMost = 8;
-  for (const Least &least : ArrayRef(all).take_front(kMost))
+  const size_t most = std::max(2, 8 * mostCompiled / kMostCompiled);
+  for (const Least &least : ArrayRef(all).take_front(most))
     if (std::optional<Candidate> found = compile(*least.setting, least.choice);
         found && isBetter(*found, best))
       best = *found;
@@ -405,6 +460,17 @@ std::optional<Candidate> BudgetSearch::compile(const Setting &setting,
   if ((values.empty() && offloaded.empty()) ||
       !tried.insert(candidate.values + " " + candidate.offload).second)
     return std::nullopt;
+  ++numCompiled;
+  progress.say([&] {
+    std::string known = "nothing fits yet";
+    if (fits(best))
+      known = llvm::formatv("the best so far holds {0} a rank and takes {1}",
+                            formatBytes(best.rankBytes), formatMs(best.stepMs));
+    return llvm::formatv("--memory-budget {0}: compiles choice {1} of what to "
+                         "recompute; {2}",
+                         budget, numCompiled, known)
+        .str();
+  });
   OwningOpRef<ModuleOp> copy = tuned->clone();
   if (succeeded(runPhases(*copy, candidate.getPhases(options), "tune", "place",
                           candidate)))

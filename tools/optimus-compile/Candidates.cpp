@@ -118,6 +118,15 @@ LogicalResult mlir::optimus::runPhases(ModuleOp module,
   return success();
 }
 
+void mlir::optimus::keepTrainStep(ModuleOp module) {
+  if (!module.lookupSymbol<func::FuncOp>("train_step"))
+    return;
+  for (auto function :
+       llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
+    if (function.getSymName() != "train_step")
+      function.erase();
+}
+
 void mlir::optimus::readPrediction(ModuleOp placed, const PhaseOptions &options,
                                    Candidate &candidate) {
   auto step = placed.lookupSymbol<func::FuncOp>("train_step");
@@ -145,8 +154,11 @@ OwningOpRef<ModuleOp> mlir::optimus::predict(ModuleOp module,
                                              const PhaseOptions &options,
                                              Candidate &candidate) {
   OwningOpRef<ModuleOp> copy = module.clone();
-  if (failed(runPhases(*copy, candidate.getPhases(options), "input", "place",
-                       candidate)))
+  PhaseOptions phases = candidate.getPhases(options);
+  if (failed(runPhases(*copy, phases, "input", "tune", candidate)))
+    return nullptr;
+  keepTrainStep(*copy);
+  if (failed(runPhases(*copy, phases, "tune", "place", candidate)))
     return nullptr;
   readPrediction(*copy, options, candidate);
   return candidate.problem.empty() ? std::move(copy) : nullptr;

@@ -80,6 +80,10 @@ std::vector<Candidate> withPolicies(llvm::ArrayRef<Candidate> candidates,
 LogicalResult runPhases(ModuleOp module, const PhaseOptions &options,
                         StringRef from, StringRef to, Candidate &candidate);
 
+/// Erases all functions but the training step, for which everything is chosen:
+/// the others take most of a compilation's time. After the phase `tune`.
+void keepTrainStep(ModuleOp module);
+
 /// Fills in the predictions of a module whose memory is placed.
 void readPrediction(ModuleOp placed, const PhaseOptions &options,
                     Candidate &candidate);

@@ -8,6 +8,7 @@
 
 #include "Budget.h"
 
+#include "Progress.h"
 #include "RankMemory.h"
 #include "Report.h"
 
@@ -25,6 +26,8 @@ using exec::ExecDialect;
 using llvm::formatv;
 
 static constexpr size_t kMostListed = 8;
+/// Of other layouts, only a few are compiled where each has many commands.
+static constexpr size_t kMostWayCommands = 60'000;
 
 static std::string describe(const Candidate &candidate) {
   return formatv(
@@ -120,12 +123,22 @@ static std::vector<Candidate> listWaysOut(const Candidate &least) {
   return ways;
 }
 
+/// Compiles no more than `most` layouts.
 static void printWaysOut(ModuleOp module, const PhaseOptions &options,
-                         int64_t budget, const Candidate &least,
+                         int64_t budget, const Candidate &least, size_t most,
                          llvm::raw_ostream &out) {
   std::vector<Candidate> ways = listWaysOut(least);
-  for (Candidate &way : ways)
+  if (ways.size() > most)
+    ways.resize(most);
+  Progress progress;
+  for (auto [number, way] : llvm::enumerate(ways)) {
+    progress.say([&] {
+      return formatv("--memory-budget: compiles other layout {0} of {1}",
+                     number + 1, ways.size())
+          .str();
+    });
     predict(module, options, way);
+  }
   llvm::erase_if(ways,
                  [](const Candidate &way) { return !way.problem.empty(); });
   llvm::stable_sort(ways, [](const Candidate &a, const Candidate &b) {
@@ -156,11 +169,15 @@ std::string mlir::optimus::explainBudget(ModuleOp module,
                  describe(*least));
   Candidate again = *least;
   OwningOpRef<ModuleOp> placed = predict(module, options.phases, again);
+  size_t commands = 1;
   if (auto step = placed ? placed->lookupSymbol<func::FuncOp>("train_step")
-                         : func::FuncOp())
+                         : func::FuncOp()) {
     printPeak(step, options.isForGpu(), out);
+    commands += exec::getCommands(step).size();
+  }
   out << "give more memory, a smaller batch or another layout; of these were "
          "compiled\n";
-  printWaysOut(module, options.phases, budget, *least, out);
+  printWaysOut(module, options.phases, budget, *least,
+               std::clamp<size_t>(kMostWayCommands / commands, 4, 12), out);
   return StringRef(text).rtrim().str();
 }

@@ -10,8 +10,10 @@
 
 #include "RankMemory.h"
 
+#include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "optimus-support/ResourceLimits.h"
@@ -25,6 +27,24 @@ using namespace mlir::optimus;
 using exec::ExecDialect;
 namespace json = llvm::json;
 
+/// What a batch is padded to a multiple of: the shards of tokens. Nothing where
+/// there are no tokens.
+static std::optional<int64_t> getBatchMultiple(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>())
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      BufferAttr buffer = getArgumentBuffer(function, i);
+      auto local =
+          function.getArgAttrOfType<TypeAttr>(i, ExecDialect::kLocalType);
+      if (!buffer || buffer.getRole() != "tokens" || !local)
+        continue;
+      int64_t shards = 1;
+      for (StringRef axis : ccl::getDimAxes(local.getValue(), 0))
+        shards *= getMesh(function).getAxisSize(axis).value_or(1);
+      return shards;
+    }
+  return std::nullopt;
+}
+
 /// What the module says of its model in numbers; it may say nothing.
 static json::Object describeModel(ModuleOp module) {
   json::Object model;
@@ -33,6 +53,8 @@ static json::Object describeModel(ModuleOp module) {
     for (NamedAttribute entry : described)
       if (auto number = dyn_cast<IntegerAttr>(entry.getValue()))
         model[entry.getName().getValue()] = number.getInt();
+  if (std::optional<int64_t> multiple = getBatchMultiple(module))
+    model["batch_multiple"] = *multiple;
   return model;
 }
 
