@@ -49,6 +49,14 @@ def unfinished(parent):
     return [name for name in names if not name.endswith(".optimus-lock")]
 
 
+def wait_for_step(process, folder, step):
+    """Until a run has saved that step, or ended."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while process.poll() is None and (saved_step(folder) or 0) < step:
+        assert time.monotonic() < deadline, "no step was saved"
+        time.sleep(0.0005)
+
+
 def run_and_kill(command, folder, after_step, delay):
     """Starts a run and kills it `delay` seconds after it saved a step, or, with
     no delay, while it writes the next.
@@ -63,10 +71,7 @@ def run_and_kill(command, folder, after_step, delay):
         text=True,
     )
     try:
-        deadline = time.monotonic() + TIMEOUT_SECONDS
-        while process.poll() is None and (saved_step(folder) or 0) < after_step:
-            assert time.monotonic() < deadline, "no step was saved"
-            time.sleep(0.0005)
+        wait_for_step(process, folder, after_step)
         while delay is None and process.poll() is None:
             if unfinished(folder.parent):
                 break
@@ -190,10 +195,7 @@ def test_any_process_killed_while_all_write(tools, library, text, tmp_path, back
             text=True,
         )
         try:
-            deadline = time.monotonic() + TIMEOUT_SECONDS
-            while job.poll() is None and (saved_step(folder) or 0) <= reached:
-                assert time.monotonic() < deadline, "no step was saved"
-                time.sleep(0.0005)
+            wait_for_step(job, folder, reached + 1)
             # While it writes the next, more or less.
             while job.poll() is None and not unfinished(tmp_path):
                 pass

@@ -28,6 +28,27 @@ protected:
     dir = root + "/run";
   }
 
+  /// After a kill: a whole checkpoint is there, of `completed` or the next step.
+  void expectWholeSince(int64_t completed) {
+    leftovers += list(root).size() > 1 || list(root)[0] != "run";
+    auto checkpoint = Checkpoint::open(dir);
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+    expectWhole(**checkpoint);
+    step = (*checkpoint)->state().step;
+    ASSERT_GE(step, completed);
+    ASSERT_LE(step, completed + 1);
+  }
+
+  /// The kills did hit writers at work, and the next one cleans up after them.
+  void expectCleanedUp(const CheckpointWriterOptions &options) {
+    EXPECT_GT(leftovers, 5);
+    ASSERT_TRUE(save(dir, step + 1, options).ok());
+    EXPECT_EQ(list(root), std::vector<std::string>{"run"});
+  }
+
+  int leftovers = 0; ///< kills with files of a writer left behind
+  int64_t step = 1;  ///< the last whole checkpoint's
+
   /// What the first process of a job tells the others, and they tell it.
   struct Begun {
     char folder[64];
@@ -122,8 +143,6 @@ TEST_P(Kill, LeavesAWholeCheckpointAtAnyTime) {
   options.useExchange = GetParam();
   ASSERT_TRUE(save(dir, 1, options).ok());
   std::mt19937 random(GetParam() ? 1 : 2);
-  int leftovers = 0;
-  int64_t step = 1;
   for (int round = 0; round < 60; ++round) {
     int pipeEnds[2];
     ASSERT_EQ(pipe(pipeEnds), 0);
@@ -150,19 +169,9 @@ TEST_P(Kill, LeavesAWholeCheckpointAtAnyTime) {
     while (read(pipeEnds[0], &told, sizeof(told)) == sizeof(told))
       completed = told;
     close(pipeEnds[0]);
-    leftovers += list(root).size() > 1 || list(root)[0] != "run";
-
-    auto checkpoint = Checkpoint::open(dir);
-    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
-    expectWhole(**checkpoint);
-    step = (*checkpoint)->state().step;
-    ASSERT_GE(step, completed);
-    ASSERT_LE(step, completed + 1);
+    ASSERT_NO_FATAL_FAILURE(expectWholeSince(completed));
   }
-  // The kills did hit writers at work, and the next one cleans up after them.
-  EXPECT_GT(leftovers, 5);
-  ASSERT_TRUE(save(dir, step + 1, options).ok());
-  EXPECT_EQ(list(root), std::vector<std::string>{"run"});
+  expectCleanedUp(options);
 }
 
 // The same with several processes that write pieces of one checkpoint: one of
@@ -173,8 +182,6 @@ TEST_P(Kill, OfAnyOfSeveralWritersLeavesAWholeCheckpoint) {
   options.pieceBytes = 64;
   ASSERT_TRUE(save(dir, 1, options).ok());
   std::mt19937 random(GetParam() ? 3 : 4);
-  int leftovers = 0;
-  int64_t step = 1;
   for (int round = 0; round < 45; ++round) {
     int told[2];
     ASSERT_EQ(pipe(told), 0);
@@ -194,18 +201,9 @@ TEST_P(Kill, OfAnyOfSeveralWritersLeavesAWholeCheckpoint) {
       completed = next;
     }
     close(told[0]);
-    leftovers += list(root).size() > 1 || list(root)[0] != "run";
-
-    auto checkpoint = Checkpoint::open(dir);
-    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
-    expectWhole(**checkpoint);
-    step = (*checkpoint)->state().step;
-    ASSERT_GE(step, completed);
-    ASSERT_LE(step, completed + 1);
+    ASSERT_NO_FATAL_FAILURE(expectWholeSince(completed));
   }
-  EXPECT_GT(leftovers, 5);
-  ASSERT_TRUE(save(dir, step + 1, options).ok());
-  EXPECT_EQ(list(root), std::vector<std::string>{"run"});
+  expectCleanedUp(options);
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoint, Kill, testing::Bool(),
