@@ -46,7 +46,7 @@ public:
 private:
   bool join(const KernelLaunch &link) override;
   bool isWorthOne() const override { return rows > 0; }
-  void writeOne(KernelDeclarations &kernels) override;
+  void writeOne(KernelDeclarations &kernels, RewriterBase &b) override;
 
   bool fits(const KernelLaunch &link) const;
   /// The bytes a launch reads of rows touched by the launches before it;
@@ -199,9 +199,9 @@ SmallVector<Chain::Partial> Chain::createPartials(OpBuilder &b,
   return partials;
 }
 
-void Chain::writeOne(KernelDeclarations &kernels) {
+void Chain::writeOne(KernelDeclarations &kernels, RewriterBase &b) {
   LaunchOp last = members.back().launch;
-  OpBuilder b(last);
+  b.setInsertionPoint(last);
   int64_t together = 0, groups = 0;
   SmallVector<Partial> partials;
   if (llvm::any_of(members, sumsColumns)) {
@@ -274,9 +274,11 @@ public:
     if (!device.getKernelSchedule().takesChains(least))
       return markAllAnalysesPreserved();
     int64_t bytes = 0;
+    IRRewriter rewriter(&getContext());
     FailureOr<MergedCount> count = mergeLaunches(
         getOperation(),
-        {list, [&] { return std::make_unique<Chain>(device, bytes); }});
+        {list, [&] { return std::make_unique<Chain>(device, bytes); },
+         rewriter});
     if (failed(count))
       return signalPassFailure();
     numChains += count->groups;

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "BlockOrder.h"
 #include "MergeLaunches.h"
 
 #include "optimus/Dialect/Exec/IR/Commands.h"
@@ -37,7 +38,9 @@ namespace {
 /// Launches of kernels that differ in their extents alone.
 class Group final : public LaunchGroup {
 public:
-  explicit Group(const GroupedLaunchSchedule &schedule) : schedule(schedule) {}
+  Group(const GroupedLaunchSchedule &schedule, const BlockOrder &order,
+        RewriterBase &rewriter)
+      : schedule(schedule), order(order), rewriter(rewriter) {}
 
 private:
   /// The most bytes that may be in use for longer.
@@ -46,7 +49,7 @@ private:
   static constexpr size_t kMostBodies = 16;
 
   bool join(const KernelLaunch &piece) override;
-  void writeOne(KernelDeclarations &kernels) override;
+  void writeOne(KernelDeclarations &kernels, RewriterBase &b) override;
 
   /// The buffers and the kernels that it has with another launch. A buffer read
   /// by all counts once, each member's own buffer by itself.
@@ -58,10 +61,22 @@ private:
       return LaunchOp(member.launch).getBuffers()[position] == buffer;
     });
   }
+  /// Whether a command on the far side of `end` touches a buffer, or a view of
+  /// it.
+  bool isUsedBeyond(Value buffer, Operation *end, bool before) const;
+  /// The bytes in use for longer if a launch moves to `end`, either as their
+  /// first user or as their last.
+  int64_t getHeldBytes(LaunchOp launch, Operation *end, bool before) const;
+  /// Moves the definition of a value before `place`, and its operands'
+  /// definitions. None of these is a command.
+  void moveDefinitions(Value value, Operation *place) const;
   bool moveBehind(LaunchOp launch) const;
   bool moveBefore(LaunchOp launch) const;
 
   const GroupedLaunchSchedule &schedule;
+  const BlockOrder &order;
+  /// Keeps `order` up to date.
+  RewriterBase &rewriter;
 };
 } // namespace
 
@@ -89,30 +104,17 @@ static bool mustFollow(CommandOpInterface a, CommandOpInterface b) {
          exec::mayOverlap(first.read, second.written);
 }
 
-/// The commands between two operations.
-static SmallVector<CommandOpInterface> getBetween(Operation *from,
-                                                  Operation *to) {
-  SmallVector<CommandOpInterface> commands;
-  for (Operation *op = from->getNextNode(); op != to; op = op->getNextNode())
-    if (auto command = dyn_cast<CommandOpInterface>(op))
-      commands.push_back(command);
-  return commands;
-}
-
-/// Whether a command on the far side of `end` touches a buffer, or a view of
-/// it.
-static bool isUsedBeyond(Value buffer, Operation *end, bool before) {
+bool Group::isUsedBeyond(Value buffer, Operation *end, bool before) const {
   return llvm::any_of(buffer.getUsers(), [&](Operation *user) {
     if (isa<exec::BufferViewOpInterface>(user))
       return isUsedBeyond(user->getResult(0), end, before);
     return user == end ||
-           (before ? user->isBeforeInBlock(end) : end->isBeforeInBlock(user));
+           (before ? order.isBefore(user, end) : order.isBefore(end, user));
   });
 }
 
-/// The bytes in use for longer if a launch moves to `end`, either as their
-/// first user or as their last.
-static int64_t getHeldBytes(LaunchOp launch, Operation *end, bool before) {
+int64_t Group::getHeldBytes(LaunchOp launch, Operation *end,
+                            bool before) const {
   exec::CommandRegions regions =
       exec::getRegions(cast<CommandOpInterface>(*launch));
   llvm::SetVector<Value> bases;
@@ -127,15 +129,13 @@ static int64_t getHeldBytes(LaunchOp launch, Operation *end, bool before) {
   return bytes;
 }
 
-/// Moves the definition of a value before `place`, and its operands'
-/// definitions. None of these is a command.
-static void moveDefinitions(Value value, Operation *place) {
+void Group::moveDefinitions(Value value, Operation *place) const {
   Operation *definition = value.getDefiningOp();
-  if (!definition || definition->isBeforeInBlock(place))
+  if (!definition || order.isBefore(definition, place))
     return;
   for (Value operand : definition->getOperands())
     moveDefinitions(operand, place);
-  definition->moveBefore(place);
+  rewriter.moveOpBefore(definition, place);
 }
 
 int64_t Group::getNumBuffers(LaunchOp another) const {
@@ -158,37 +158,41 @@ size_t Group::getNumKernels(LaunchOp another) const {
 
 bool Group::moveBehind(LaunchOp launch) const {
   LaunchOp last = members.back().launch;
-  SmallVector<CommandOpInterface> between = getBetween(last, launch);
-  if (llvm::any_of(between, [&](CommandOpInterface command) {
-        return mustFollow(command, cast<CommandOpInterface>(*launch));
-      }))
-    return false;
-  if (between.empty())
+  auto command = cast<CommandOpInterface>(*launch);
+  Operation *place = launch;
+  // What the launch reads was most often written shortly before.
+  for (Operation *op = launch->getPrevNode(); op != last;
+       op = op->getPrevNode())
+    if (auto between = dyn_cast<CommandOpInterface>(op)) {
+      if (mustFollow(between, command))
+        return false;
+      place = op;
+    }
+  if (place == launch)
     return true;
   if (getHeldBytes(launch, last, /*before=*/true) > kMostHeldBytes)
     return false;
-  Operation *place = between.front();
   for (Value operand : launch->getOperands())
     moveDefinitions(operand, place);
-  launch->moveBefore(place);
+  rewriter.moveOpBefore(launch, place);
   return true;
 }
 
 bool Group::moveBefore(LaunchOp launch) const {
-  SmallVector<CommandOpInterface> between =
-      getBetween(LaunchOp(members.back().launch), launch);
+  Operation *last = members.back().launch;
+  for (Operation *op = last->getNextNode(); op != launch;
+       op = op->getNextNode())
+    if (auto between = dyn_cast<CommandOpInterface>(op))
+      for (LaunchOp member : getLaunches())
+        if (mustFollow(between, cast<CommandOpInterface>(*member)))
+          return false;
   int64_t bytes = 0;
-  for (LaunchOp member : getLaunches()) {
-    if (llvm::any_of(between, [&](CommandOpInterface command) {
-          return mustFollow(command, cast<CommandOpInterface>(*member));
-        }))
-      return false;
+  for (LaunchOp member : getLaunches())
     bytes += getHeldBytes(member, launch, /*before=*/false);
-  }
   if (bytes > kMostHeldBytes)
     return false;
   for (LaunchOp member : getLaunches())
-    member->moveBefore(launch);
+    rewriter.moveOpBefore(member, launch);
   return true;
 }
 
@@ -211,9 +215,8 @@ bool Group::join(const KernelLaunch &piece) {
   return moveBehind(launch) || moveBefore(launch);
 }
 
-void Group::writeOne(KernelDeclarations &kernels) {
+void Group::writeOne(KernelDeclarations &kernels, RewriterBase &b) {
   LaunchOp last = members.back().launch;
-  OpBuilder b(last.getContext());
   b.setInsertionPointAfter(last);
   llvm::stable_sort(members, [](const KernelLaunch &x, const KernelLaunch &y) {
     return LaunchOp(x.launch).getKernel() < LaunchOp(y.launch).getKernel();
@@ -284,7 +287,10 @@ public:
         findTarget(target)->getKernelSchedule().getGroupedLaunches();
     if (!schedule)
       return markAllAnalysesPreserved();
+    BlockOrder order;
+    IRRewriter rewriter(&getContext(), &order);
     auto list = [&](func::FuncOp function, LaunchMerging::ReadFn read) {
+      order.begin(function.front());
       llvm::MapVector<Attribute, KernelLaunches> byKey;
       for (auto launch : function.getOps<LaunchOp>())
         if (std::optional<KernelLaunch> piece = read(launch))
@@ -295,7 +301,9 @@ public:
     };
     FailureOr<MergedCount> count = mergeLaunches(
         getOperation(),
-        {list, [&] { return std::make_unique<Group>(*schedule); }});
+        {list,
+         [&] { return std::make_unique<Group>(*schedule, order, rewriter); },
+         rewriter});
     if (failed(count))
       return signalPassFailure();
     numGroups += count->groups;

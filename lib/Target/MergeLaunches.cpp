@@ -21,12 +21,12 @@ bool LaunchGroup::add(const KernelLaunch &launch) {
   return true;
 }
 
-bool LaunchGroup::write(KernelDeclarations &kernels) {
+bool LaunchGroup::write(KernelDeclarations &kernels, RewriterBase &rewriter) {
   if (members.size() < 2 || !isWorthOne())
     return false;
-  writeOne(kernels);
+  writeOne(kernels, rewriter);
   for (KernelLaunch &member : members)
-    member.launch.erase();
+    rewriter.eraseOp(member.launch);
   return true;
 }
 
@@ -57,7 +57,7 @@ mlir::optimus::mergeLaunches(ModuleOp module, const LaunchMerging &merging) {
       std::unique_ptr<LaunchGroup> group = merging.createGroup();
       int64_t size = 0;
       auto finish = [&] {
-        if (group->write(kernels)) {
+        if (group->write(kernels, merging.rewriter)) {
           ++count.groups;
           count.launches += size;
         }

@@ -19,6 +19,8 @@
 
 #include "optimus/Kernels/KernelFunctions.h"
 
+#include "mlir/IR/PatternMatch.h"
+
 namespace mlir::optimus {
 
 /// A launch and the kernel that its function is to compute.
@@ -42,12 +44,13 @@ public:
   /// Takes in a launch that fits; it may move launches for that.
   bool add(const KernelLaunch &launch);
   /// Writes one launch for all where there are several that it is worth for.
-  bool write(KernelDeclarations &kernels);
+  bool write(KernelDeclarations &kernels, RewriterBase &rewriter);
 
 protected:
   virtual bool join(const KernelLaunch &launch) = 0;
   virtual bool isWorthOne() const { return true; }
-  virtual void writeOne(KernelDeclarations &kernels) = 0;
+  virtual void writeOne(KernelDeclarations &kernels,
+                        RewriterBase &rewriter) = 0;
 
   auto getLaunches() const {
     return llvm::map_range(members, [](const KernelLaunch &member) {
@@ -66,6 +69,8 @@ struct LaunchMerging {
       function_ref<std::optional<KernelLaunch>(exec::LaunchOp launch)>;
   function_ref<SmallVector<KernelLaunches>(func::FuncOp, ReadFn)> list;
   function_ref<std::unique_ptr<LaunchGroup>()> createGroup;
+  /// Creates and erases launches.
+  RewriterBase &rewriter;
 };
 /// How many launches became how many.
 struct MergedCount {

@@ -12,6 +12,7 @@ import collections
 import json
 import os
 import re
+import resource
 
 import pytest
 
@@ -248,3 +249,35 @@ def test_gradients_leave_where_they_are_made(tools, mesh, strategy):
     less, more = map(most, DEPTHS)
     law = 4 * PARAMETERS["gpt2"] * HIDDEN**2 / ranks(mesh)
     assert (more - less) / (DEPTHS[1] - DEPTHS[0]) <= bound("data-gradients") * law
+
+
+def processor_seconds(tools, times, tool, *arguments):
+    """Of a tool and its children, whatever else the machine does: the least."""
+
+    def used():
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
+    seconds = []
+    for _ in range(times):
+        begin = used()
+        tools.run(tool, *arguments)
+        seconds.append(used() - begin)
+    return min(seconds)
+
+
+@pytest.mark.rotates
+@pytest.mark.parametrize("depth", often([(16,), (32,), (64,)], (16,)))
+def test_compiles_in_linear_time(tools, tmp_path, depth):
+    """In the commands, of which there are most in panels: 1,000 a layer."""
+
+    def seconds(depth):
+        library = tmp_path / f"{depth}.so"
+        program = tools.program(FAMILIES["gpt2"]._replace(layers=depth))
+        flags = [*PREDICTED[:-1], "--mesh", "row:32,col:32", "--panels", "32"]
+        flags += ["--gpu-arch", "sm_90", "-o", library]
+        compiling = processor_seconds(tools, 1, "optimus-compile", program, *flags)
+        return compiling, processor_seconds(tools, 5, "optimus-run", "inspect", library)
+
+    for less, more in zip(seconds(depth), seconds(2 * depth)):
+        assert more <= bound("linear") * less

@@ -12,8 +12,10 @@
 // of the same bytes are in order when the later one's clock has the end of the
 // earlier one: the command itself or, of a collective, its wait.
 //
-// Bytes of a base are cut at every place where some access begins or ends, and
-// each piece knows who touched it since it was last written whole.
+// Bytes of a base are cut where an access begins or ends, and each piece knows
+// who touched it since it was last written whole. Neighbours that the same
+// accesses touched become one piece again: what is written whole is one
+// piece, however many small buffers lay there before.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,6 +24,7 @@
 #include "optimus-support/model_abi.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -65,13 +68,12 @@ private:
     Region region;
     uint32_t number;
     bool writes;
+
+    bool operator==(const Record &) const = default;
   };
-  /// The places of a base where accesses begin or end, and the records of the
-  /// piece from each to the next.
-  struct Pieces {
-    std::vector<int64_t> begins;
-    std::vector<std::vector<Record>> records;
-  };
+  /// The places where a base is cut, and the records of the piece from each to
+  /// the next.
+  using Pieces = std::map<int64_t, std::vector<Record>>;
 
   std::string name(uint32_t number) const {
     std::string text = describe(target, table, function, number);
@@ -141,25 +143,26 @@ private:
   }
 
   void collectTouches() {
+    touches.reserve(function.commands.size());
     for (const std::unique_ptr<CommandT> &command : function.commands)
       touches.push_back(touchesOf(function, *command, mesh));
-    for (const std::vector<Touch> &list : touches)
-      for (const Touch &touch : list) {
-        std::vector<int64_t> &begins = piecesOf(touch.region).begins;
-        begins.push_back(touch.region.begin);
-        begins.push_back(touch.region.end());
-      }
-    for (auto &[base, pieces] : memory) {
-      std::sort(pieces.begins.begin(), pieces.begins.end());
-      pieces.begins.erase(
-          std::unique(pieces.begins.begin(), pieces.begins.end()),
-          pieces.begins.end());
-      pieces.records.resize(pieces.begins.size());
-    }
   }
 
+  /// The pieces of a region's base; in the beginning, one that nobody touched.
   Pieces &piecesOf(const Region &region) {
-    return memory[{region.base, region.index}];
+    auto [found, isNew] = memory.try_emplace({region.base, region.index});
+    if (isNew)
+      found->second[std::numeric_limits<int64_t>::min()];
+    return found->second;
+  }
+
+  /// Returns the piece that begins at a place, cut there where none does.
+  static Pieces::iterator cut(Pieces &pieces, int64_t place) {
+    auto after = pieces.upper_bound(place);
+    auto piece = std::prev(after);
+    return piece->first == place
+               ? piece
+               : pieces.emplace_hint(after, place, piece->second);
   }
 
   uint32_t *clockOf(uint32_t number) {
@@ -262,27 +265,33 @@ private:
     if (region.rowBytes == 0)
       return okStatus();
     Pieces &pieces = piecesOf(region);
-    auto piece = std::lower_bound(pieces.begins.begin(), pieces.begins.end(),
-                                  region.begin);
+    const auto first = cut(pieces, region.begin);
+    const auto end = cut(pieces, region.end());
+    for (auto piece = first; piece != end; ++piece)
+      OPTRT_RETURN_IF_ERROR(visit(number, touch, piece->second));
+    for (auto piece = std::next(first); piece != end;)
+      piece = piece->second == std::prev(piece)->second ? pieces.erase(piece)
+                                                        : std::next(piece);
+    return okStatus();
+  }
+
+  /// Checks an access against those of a piece, and counts it among them.
+  Status visit(uint32_t number, const Touch &touch,
+               std::vector<Record> &records) {
+    const Region &region = touch.region;
+    for (const Record &record : records)
+      if ((touch.writes || record.writes) && record.number != number &&
+          !isDone(record.number, number) && region.mayOverlap(record.region))
+        return unordered(number, touch, record);
     const bool isSequential = !isAsynchronous(*function.commands[number]);
-    for (; *piece < region.end(); ++piece) {
-      std::vector<Record> &records =
-          pieces.records[piece - pieces.begins.begin()];
-      for (const Record &record : records)
-        if ((touch.writes || record.writes) && record.number != number &&
-            !isDone(record.number, number) &&
-            region.mayOverlap(record.region))
-          return unordered(number, touch, record);
-      std::erase_if(records, [&](const Record &record) {
-        // A later reader of the queue is done after an earlier one.
-        return record.number != number && region.contains(record.region) &&
-               (touch.writes ||
-                (!record.writes && isSequential &&
-                 function.commands[record.number]->queue ==
-                     function.commands[number]->queue));
-      });
-      records.push_back({region, number, touch.writes});
-    }
+    std::erase_if(records, [&](const Record &record) {
+      // A later reader of the queue is done after an earlier one.
+      return record.number != number && region.contains(record.region) &&
+             (touch.writes || (!record.writes && isSequential &&
+                               function.commands[record.number]->queue ==
+                                   function.commands[number]->queue));
+    });
+    records.push_back({region, number, touch.writes});
     return okStatus();
   }
 

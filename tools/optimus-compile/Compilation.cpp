@@ -8,12 +8,12 @@
 
 #include "Compilation.h"
 
-#include "GpuKernels.h"
 #include "LaunchReport.h"
 #include "Record.h"
 #include "Report.h"
 #include "ReportJson.h"
 
+#include "optimus/Conversion/ExecToLLVM/Passes.h"
 #include "optimus/Conversion/ToExec/BufferElements.h"
 #include "optimus/Manifest/ModelDescription.h"
 #include "optimus/Tool/Files.h"
@@ -27,6 +27,7 @@
 using namespace mlir;
 using namespace mlir::optimus;
 using optimus_support::Status;
+using optimus_support::StatusOr;
 
 //===----------------------------------------------------------------------===//
 // The program
@@ -177,20 +178,44 @@ std::optional<int> Compilation::finishPhase(StringRef phase) {
   return printed.ok() ? kDone : fail(printed);
 }
 
-int Compilation::buildImages() {
-  TimingScope building = timing.nest("Kernels of the GPU");
-  auto images = buildGpuKernels(module, options, writer, llvm::outs());
-  if (!images.ok())
-    return fail(images.status());
-  phases.images = std::make_shared<DeviceImages>(std::move(*images));
-  return kDone;
+static StatusOr<std::string> compileForHost(ModuleOp kernels,
+                                            const CpuTarget &target,
+                                            const LibraryWriter &writer) {
+  auto passes = PassManager::on<ModuleOp>(kernels.getContext());
+  passes.addPass(createKernelsToLLVMPass());
+  if (failed(passes.run(kernels)))
+    return optimus_support::internal("kernels cannot be lowered");
+  return writer.compileKernels(kernels, target);
 }
 
-bool Compilation::compilesKernelsApart() {
-  return options.writesLibrary() && !options.isForGpu() &&
-         options.compileFrom.empty() && options.dumpFolder.empty() &&
-         getReproducerPath().empty() &&
-         module.getContext()->isMultithreadingEnabled();
+void Compilation::startKernels() {
+  if (!options.writesLibrary() || !options.compileFrom.empty() ||
+      !options.dumpFolder.empty() || !getReproducerPath().empty() ||
+      !module.getContext()->isMultithreadingEnabled())
+    return;
+  kernels.emplace(module, timing, [this](ModuleOp kernels) {
+    return compileForHost(kernels, target, *writer);
+  });
+  phases.kernelsApart = true;
+}
+
+void Compilation::startImages() {
+  if (options.compileTo.empty())
+    images.emplace(module, timing, [this](ModuleOp kernels) {
+      return buildGpuKernels(kernels, options, writer);
+    });
+}
+
+int Compilation::finishImages() {
+  TimingScope waiting = timing.nest("Wait for kernels");
+  if (!images)
+    startImages();
+  auto built = images->wait();
+  if (!built.ok())
+    return fail(built.status());
+  llvm::outs() << built->report;
+  phases.images = std::make_shared<DeviceImages>(std::move(built->images));
+  return kDone;
 }
 
 int Compilation::writeLibrary() {
@@ -224,7 +249,7 @@ int Compilation::run() {
       continue;
     }
     if (options.isForGpu() && phase.name == "llvm") {
-      if (int code = buildImages())
+      if (int code = finishImages())
         return code;
       if (!options.writesLibrary())
         return kDone;
@@ -233,10 +258,12 @@ int Compilation::run() {
       return code;
     if (std::optional<int> code = finishPhase(phase.name))
       return *code;
-    if (phase.name == "exec" && compilesKernelsApart()) {
-      kernels.emplace(module, target, *writer, timing);
-      phases.kernelsApart = true;
-    }
+    if (phase.name != "exec")
+      continue;
+    if (options.isForGpu())
+      startImages();
+    else
+      startKernels();
   }
   return writeLibrary();
 }

@@ -9,7 +9,8 @@
 #ifndef OPTIMUS_TOOLS_OPTIMUS_COMPILE_COMPILATION_H
 #define OPTIMUS_TOOLS_OPTIMUS_COMPILE_COMPILATION_H
 
-#include "KernelObject.h"
+#include "GpuKernels.h"
+#include "KernelsApart.h"
 #include "Options.h"
 
 #include "optimus/Dialect/CCL/Transforms/Passes.h"
@@ -44,11 +45,13 @@ public:
 private:
   int runPhase(const Phase &phase);
   std::optional<int> finishPhase(StringRef phase);
-  /// Compiles the kernels that a GPU runs.
-  int buildImages();
-  /// Whether kernels are compiled beside the phases that come after "exec":
-  /// unless somebody wants to see, or to repeat, how they are lowered.
-  bool compilesKernelsApart();
+  /// Begins to compile the kernels, beside the phases that come after "exec":
+  /// those of processors unless somebody wants to see, or to repeat, how they
+  /// are lowered.
+  void startKernels();
+  void startImages();
+  /// Waits for the kernels that a GPU runs.
+  int finishImages();
   int writeLibrary();
   optimus_support::Status print(const std::string &path, StringRef phase);
 
@@ -59,7 +62,9 @@ private:
   const CpuTarget &target;
   LibraryWriter *writer;
   TimingScope &timing;
-  std::optional<KernelObject> kernels;
+  /// The path of their object file.
+  std::optional<KernelsApart<std::string>> kernels;
+  std::optional<KernelsApart<GpuKernels>> images;
 };
 
 } // namespace mlir::optimus

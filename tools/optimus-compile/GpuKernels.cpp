@@ -17,12 +17,12 @@
 
 #include "optimus-support/OutputFile.h"
 
-#include "mlir/IR/OwningOpRef.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 
+#include <future>
 #include <map>
 
 using namespace mlir;
@@ -115,13 +115,21 @@ static Status assembleKernels(ModuleOp kernels, const CompileOptions &options,
             llvm::sys::fs::create_directories(options.cubinFolder))
       return invalidArgument("--cubins-to: cannot create '" +
                              options.cubinFolder + "': " + code.message());
+  // The assembler is a program of its own: while it makes one architecture's
+  // code, LLVM makes the PTX of the next.
+  std::vector<std::string> sources;
+  std::vector<std::future<StatusOr<CudaBinary>>> binaries;
+  for (const std::string &architecture : options.gpuArchitectures) {
+    OPTRT_ASSIGN_OR_RETURN(std::string ptx, generatePtx(kernels, architecture));
+    binaries.push_back(assembler->start(ptx, architecture));
+    sources.push_back(std::move(ptx));
+  }
   StringRef newest = getNewestArchitecture(options.gpuArchitectures);
   std::string newestPtx;
   Uses uses;
-  for (const std::string &architecture : options.gpuArchitectures) {
-    OPTRT_ASSIGN_OR_RETURN(std::string ptx, generatePtx(kernels, architecture));
-    OPTRT_ASSIGN_OR_RETURN(CudaBinary binary,
-                           assembler->assemble(ptx, architecture));
+  for (auto [architecture, ptx, started] :
+       llvm::zip_equal(options.gpuArchitectures, sources, binaries)) {
+    OPTRT_ASSIGN_OR_RETURN(CudaBinary binary, started.get());
     for (CudaKernelUse &use : binary.kernels)
       uses[use.name].push_back(use);
     if (!options.cubinFolder.empty()) {
@@ -142,20 +150,21 @@ static Status assembleKernels(ModuleOp kernels, const CompileOptions &options,
   return optimus_support::okStatus();
 }
 
-StatusOr<DeviceImages>
-mlir::optimus::buildGpuKernels(ModuleOp module, const CompileOptions &options,
-                               LibraryWriter *writer, llvm::raw_ostream &out) {
-  OwningOpRef<ModuleOp> kernels = module.clone();
-  auto passes = PassManager::on<ModuleOp>(module.getContext());
+StatusOr<GpuKernels>
+mlir::optimus::buildGpuKernels(ModuleOp kernels, const CompileOptions &options,
+                               LibraryWriter *writer) {
+  auto passes = PassManager::on<ModuleOp>(kernels.getContext());
   passes.addPass(createKernelsToNVVMPass());
-  if (failed(passes.run(*kernels)))
+  if (failed(passes.run(kernels)))
     return internal("the kernels cannot be lowered");
-  DeviceImages images;
+  GpuKernels built;
+  llvm::raw_string_ostream report(built.report);
   if (!options.gpuArchitectures.empty())
-    OPTRT_RETURN_IF_ERROR(assembleKernels(*kernels, options, images, out));
+    OPTRT_RETURN_IF_ERROR(
+        assembleKernels(kernels, options, built.images, report));
   if (options.emulatesGpu && writer) {
-    OPTRT_ASSIGN_OR_RETURN(DeviceImage image, buildEmulated(*kernels, *writer));
-    images.push_back(std::move(image));
+    OPTRT_ASSIGN_OR_RETURN(DeviceImage image, buildEmulated(kernels, *writer));
+    built.images.push_back(std::move(image));
   }
-  return images;
+  return built;
 }

@@ -15,18 +15,24 @@
 #include "optimus/Target/CPU/CodeGen.h"
 
 #include "mlir/IR/BuiltinOps.h"
-#include "llvm/Support/raw_ostream.h"
 
 namespace mlir::optimus {
 
-/// Compiles the kernels of a module of placed device programs for each
-/// architecture, writes them to the folder of --cubins-to, and prints with
-/// --report what they take. Returns what a library carries of them: the machine
-/// code of each architecture, then the PTX of the newest. `writer` is needed
-/// where they are to be emulated.
-optimus_support::StatusOr<DeviceImages>
-buildGpuKernels(ModuleOp module, const CompileOptions &options,
-                LibraryWriter *writer, llvm::raw_ostream &out);
+/// Kernels as a GPU runs them.
+struct GpuKernels {
+  /// What a library carries: the machine code of each architecture, then the
+  /// PTX of the newest.
+  DeviceImages images;
+  /// For --report: what they take of a GPU.
+  std::string report;
+};
+
+/// Compiles a module of kernels, which it lowers, for each architecture, and
+/// writes them to the folder of --cubins-to. `writer` is needed where they are
+/// to be emulated.
+optimus_support::StatusOr<GpuKernels>
+buildGpuKernels(ModuleOp kernels, const CompileOptions &options,
+                LibraryWriter *writer);
 
 } // namespace mlir::optimus
 

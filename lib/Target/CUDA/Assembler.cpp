@@ -81,11 +81,21 @@ StatusOr<CudaAssembler> CudaAssembler::create(const std::string &tool) {
   return assembler;
 }
 
+std::future<StatusOr<CudaBinary>>
+CudaAssembler::start(const std::string &ptx, const std::string &architecture) {
+  Files files = {scratch->file(architecture + ".ptx"),
+                 scratch->file(architecture + ".cubin"),
+                 scratch->file(architecture + ".log")};
+  return std::async(std::launch::async, [this, ptx, architecture, files] {
+    return assemble(ptx, architecture, files);
+  });
+}
+
 StatusOr<CudaBinary> CudaAssembler::assemble(const std::string &ptx,
-                                             const std::string &architecture) {
-  std::string source = scratch->file(architecture + ".ptx");
-  std::string object = scratch->file(architecture + ".cubin");
-  std::string log = scratch->file(architecture + ".log"), message;
+                                             const std::string &architecture,
+                                             const Files &files) const {
+  const auto &[source, object, log] = files;
+  std::string message;
   OPTRT_RETURN_IF_ERROR(optimus_support::OutputFile::write(source, ptx));
   std::optional<StringRef> redirects[] = {StringRef(), StringRef(log),
                                           StringRef(log)};

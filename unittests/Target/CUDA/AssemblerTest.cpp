@@ -201,7 +201,7 @@ TEST_P(EveryKernel, AssemblesWithoutSpills) {
   addKernels(kernels);
   auto ptx = kernels.generatePtx(GetParam());
   ASSERT_TRUE(ptx.ok()) << ptx.status().message();
-  auto binary = assembler->assemble(*ptx, GetParam());
+  auto binary = assembler->start(*ptx, GetParam()).get();
   ASSERT_TRUE(binary.ok()) << binary.status().message();
   EXPECT_EQ(binary->cubin.substr(1, 3), "ELF");
   EXPECT_EQ(binary->kernels.size(), kernels.getNumKernels());

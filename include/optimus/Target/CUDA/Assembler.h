@@ -13,6 +13,7 @@
 #include "optimus-support/Status.h"
 
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -48,10 +49,19 @@ public:
   static optimus_support::StatusOr<CudaAssembler>
   create(const std::string &tool);
 
-  optimus_support::StatusOr<CudaBinary>
-  assemble(const std::string &ptx, const std::string &architecture);
+  /// Begins to assemble, in a process that a thread waits for. The assembler
+  /// outlives what is returned.
+  std::future<optimus_support::StatusOr<CudaBinary>>
+  start(const std::string &ptx, const std::string &architecture);
 
 private:
+  struct Files {
+    std::string source, object, log;
+  };
+  optimus_support::StatusOr<CudaBinary>
+  assemble(const std::string &ptx, const std::string &architecture,
+           const Files &files) const;
+
   std::string program;
   std::unique_ptr<optimus_support::ScratchFolder> scratch;
 };
