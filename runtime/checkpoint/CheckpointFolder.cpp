@@ -260,7 +260,9 @@ StatusOr<ReadFolder> ReadFolder::find(const std::string &dir) {
   OPTRT_ASSIGN_OR_RETURN(std::optional<std::string> path,
                          lookTwiceForCheckpoint(dir));
   if (!path)
-    return invalidArgument(concat("there is no checkpoint at \"", dir, "\""));
+    return invalidArgument(
+        concat("there is no checkpoint at \"", dir,
+               "\": expected a folder that `optimus-run train --save` wrote"));
   folder.found = *path;
   folder.handle = ::open(path->c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   return folder;

@@ -53,6 +53,9 @@ optimus_support::nearestName(std::string_view name,
   size_t least = std::min((typed.size() + 2) / 3 + 1, typed.size());
   for (const std::string &other : known) {
     const std::string meant = getLetters(other);
+    // Of three letters, most are words of their own: gpu is not cpu.
+    if (typed.size() <= 3 && meant.size() <= 3 && typed[0] != meant[0])
+      continue;
     const bool begins = typed.size() > 1 && meant.starts_with(typed);
     if (size_t distance = begins ? 0 : getDistance(typed, meant);
         distance < least) {

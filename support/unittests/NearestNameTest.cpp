@@ -50,6 +50,7 @@ TEST(NearestName, DoesNotGuess) {
   EXPECT_EQ(nearestName(std::string(1 << 20, 'x'), kKnown), "");
   EXPECT_EQ(nearestName("summa", {}), "");
   EXPECT_EQ(nearestName("x", {"o"}), "");
+  EXPECT_EQ(nearestName("gpu", {"cpu", "cuda"}), "");
 }
 
 TEST(NearestName, EndsAMessage) {

@@ -69,7 +69,7 @@ TEST_F(Outputs, AnInputIsNeverWrittenTo) {
     expectRefused(train(option + path("ck") + " --log-json " + path("ck/log")),
                   "lies in --" + std::string(option, 2, 4));
   expectRefused(train("--load " + path("none") + " --save " + path("none")),
-                "there is no checkpoint at");
+                "expected a folder that `optimus-run train --save` wrote");
   // No log, whatever it is.
   write("thesis", "years of work");
   expectRefused(train("--log-json " + path("thesis")),
