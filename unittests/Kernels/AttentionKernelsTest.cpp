@@ -157,6 +157,12 @@ std::vector<Case> makeCases() {
       makeCase(1, 70, 1, 16, true),
       withLengths(makeCase(2, 67, 2, 16, true, 1), {33, 67}),
       withLengths(makeCase(1, 40, 1, 48, false), {37}),
+      // Whole tiles alone; several that nothing masks, with shared keys; and
+      // tiles of 32 rows, whose keys are held in registers or are not.
+      makeCase(1, 128, 1, 32, false),
+      makeCase(1, 200, 2, 16, true, 1),
+      withLengths(makeCase(1, 100, 1, 96, true), {90}),
+      makeCase(1, 100, 1, 112, true),
   };
 }
 } // namespace
@@ -180,9 +186,10 @@ TEST_P(KernelTest, AttentionAndItsGradients) {
   }
 }
 
-// Unattended positions have no gradient, and their contents do not matter.
-TEST_P(KernelTest, AttentionLeavesPaddingOut) {
-  Case x = withLengths(attention_test::makeCase(2, 9, 2, 8, false, 1), {4, 7});
+namespace {
+/// Unattended positions have no gradient, and their contents do not matter.
+void expectPaddingLeftOut(CompiledKernels &kernels, const Case &x,
+                          bool isNarrow) {
   Case other = x;
   for (int64_t b = 0; b < x.desc.batch; ++b)
     for (int64_t i = x.lengths[b]; i < x.desc.seq; ++i)
@@ -191,7 +198,7 @@ TEST_P(KernelTest, AttentionLeavesPaddingOut) {
           other
               .inputs[x.begin(part) + (b * x.desc.seq + i) * x.desc.kv_ld + c] =
               std::numeric_limits<float>::infinity();
-  Launches launches(kernels, x, false), others(kernels, other, false);
+  Launches launches(kernels, x, isNarrow), others(kernels, other, isNarrow);
   ASSERT_EQ(kernels.compile(), "");
   Result result = launches.run(), otherResult = others.run();
   EXPECT_EQ(result.out, otherResult.out);
@@ -204,4 +211,17 @@ TEST_P(KernelTest, AttentionLeavesPaddingOut) {
           EXPECT_EQ(result.grads[x.begin(part) +
                                  (b * x.desc.seq + i) * x.desc.kv_ld + c],
                     0);
+}
+} // namespace
+
+TEST_P(KernelTest, AttentionLeavesPaddingOut) {
+  using attention_test::makeCase;
+  expectPaddingLeftOut(
+      kernels, withLengths(makeCase(2, 9, 2, 8, false, 1), {4, 7}), false);
+}
+
+TEST_P(KernelTest, NarrowAttentionLeavesPaddingOut) {
+  using attention_test::makeCase;
+  expectPaddingLeftOut(
+      kernels, withLengths(makeCase(2, 70, 2, 16, false, 1), {4, 68}), true);
 }

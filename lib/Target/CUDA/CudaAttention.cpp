@@ -6,17 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A warp has 16 rows of queries, or of keys, for which it keeps sums in
-// registers; the block goes through what they meet, 32 rows at a time. Rows
-// beyond the end are computed from existing ones, and not stored.
+// Of f32, and of whatever tensor cores do not take: widened and multiplied by
+// fused multiply-add. What rows meet is shared 32 rows at a time.
 //
 //===----------------------------------------------------------------------===//
 
-#include "CudaAttention.h"
-
-#include "CudaTiles.h"
-
-#include "optimus/Kernels/AttentionPlaces.h"
+#include "CudaAttentionRows.h"
 
 #include <limits>
 
@@ -25,39 +20,20 @@ using namespace mlir::optimus;
 using namespace mlir::optimus::kernels;
 
 namespace {
-class TiledAttention : AttentionPlaces {
+class TiledAttention : CudaAttentionRows {
 public:
-  TiledAttention(KernelBuilder &k, const AttentionExtents &extents,
-                 Type element)
-      : AttentionPlaces(k, extents), b(k.getBuilder()), threads(k),
-        tiles(k, element, extents.headDim) {}
+  TiledAttention(KernelBuilder &k, const AttentionExtents &extents)
+      : CudaAttentionRows(k, extents) {}
 
   void writeForward();
   void writeQueryGrad();
   void writeKeyGrad();
 
 private:
-  using Sums = CudaTiles::Sums;
   using Shared = CudaTiles::Shared;
 
-  /// 64 rows of a head, and the lane's two of them.
-  struct Place {
-    Value batch, head, begin;
-    Value tokens[2];
-    /// Those that exist.
-    Value clamped[2];
-
-    Row getRow(Value token) const { return {batch, head, token}; }
-    Value getEnd(KernelBuilder &k) const {
-      return k.addIndex(begin, k.index(kGroupRows));
-    }
-  };
-  Place getPlace(Value number, int64_t heads);
-
-  CudaTiles::Own getOwn(StringRef name, const Place &place, int64_t stride,
-                        bool hold) {
-    return tiles.getOwn(k[name], at(place.getRow(place.clamped[0]), stride),
-                        at(place.getRow(place.clamped[1]), stride), hold);
+  CudaTiles::Own getOwn(StringRef name, const Place &place, int64_t stride) {
+    return {k[name], {getBegin(place, 0, stride), getBegin(place, 1, stride)}};
   }
   /// Copies the rows of a head from `first` on.
   void share(StringRef name, const Place &place, Value head, int64_t stride,
@@ -73,46 +49,12 @@ private:
   Sums forShared(Value from, Value to, const Sums &init,
                  function_ref<void(Value)> load,
                  function_ref<Sums(Value, Sums)> body);
-  /// Whether a key is seen at all and by this query.
-  Value isSeen(Value key, Value query, Value length) {
-    Value seen = k.less(key, length);
-    if (!extents.causal)
-      return seen;
-    return k.both(
-        seen, arith::CmpIOp::create(b, arith::CmpIPredicate::sle, key, query));
-  }
-  Num getZero() { return k.constant(0, k.f32()); }
-  /// Writes the lane's two rows.
-  void store(ArrayRef<Value> sums, const Place &place, StringRef name,
-             int64_t stride, ArrayRef<Num> factors);
-
-  ImplicitLocOpBuilder &b;
-  CudaThreads threads;
-  CudaTiles tiles;
 };
 } // namespace
-
-static Num add(Num a, Num c) { return a + c; }
 
 //===----------------------------------------------------------------------===//
 // Rows
 //===----------------------------------------------------------------------===//
-
-TiledAttention::Place TiledAttention::getPlace(Value number, int64_t heads) {
-  int64_t inHead = llvm::divideCeil(extents.seq, kGroupRows);
-  Value inBatch = divide(number, inHead);
-  Place place;
-  place.batch = divide(inBatch, heads);
-  place.head = remainder(inBatch, heads);
-  place.begin = k.mulIndex(remainder(number, inHead), k.index(kGroupRows));
-  Value first = k.addIndex(place.begin, tiles.getRow());
-  for (int64_t half : {0, 1}) {
-    place.tokens[half] = k.addIndex(first, k.index(half * 8));
-    place.clamped[half] =
-        k.minIndex(place.tokens[half], k.index(extents.seq - 1));
-  }
-  return place;
-}
 
 CudaTiles::Sums
 TiledAttention::forShared(Value from, Value to, const Sums &init,
@@ -128,16 +70,6 @@ TiledAttention::forShared(Value from, Value to, const Sums &init,
                 });
 }
 
-void TiledAttention::store(ArrayRef<Value> sums, const Place &place,
-                           StringRef name, int64_t stride,
-                           ArrayRef<Num> factors) {
-  for (int64_t half : {0, 1})
-    k.when(k.less(place.tokens[half], k.index(extents.seq)), [&] {
-      tiles.store(Sums(sums.begin(), sums.end()), half, factors[half], k[name],
-                  at(place.getRow(place.tokens[half]), stride));
-    });
-}
-
 //===----------------------------------------------------------------------===//
 // Forward
 //===----------------------------------------------------------------------===//
@@ -148,7 +80,7 @@ void TiledAttention::writeForward() {
   Shared keys = tiles.allocate("keys"), values = tiles.allocate("values");
   k.forRows([&](Value number) {
     Place place = getPlace(number, extents.heads);
-    CudaTiles::Own queries = getOwn("q", place, extents.qStride, /*hold=*/true);
+    CudaTiles::Own queries = getOwn("q", place, extents.qStride);
     Value keyHead = getKeyHead(place.head);
     Value length = getLength(place.batch);
     Num lowest = k.constant(std::numeric_limits<float>::lowest(), k.f32());
@@ -198,13 +130,7 @@ void TiledAttention::writeForward() {
     for (int64_t half : {0, 1}) {
       Num total = tiles.combineRow(k.num(ends[2 + half]), add);
       inverses.push_back(1.0 / total);
-      k.when(k.less(place.tokens[half], k.index(extents.seq)), [&] {
-        tiles.oncePerRow([&] {
-          Num lse =
-              k.narrow(k.widen(k.num(ends[half])) + k.log(k.widen(total)));
-          k["lse"].store(lse, atRow(place.getRow(place.tokens[half])));
-        });
-      });
+      storeLse(place, half, k.num(ends[half]), total);
     }
     store(ArrayRef(ends).drop_front(4), place, "out", getOutStride(), inverses);
   });
@@ -218,18 +144,14 @@ void TiledAttention::writeQueryGrad() {
   Shared keys = tiles.allocate("keys"), values = tiles.allocate("values");
   k.forRows([&](Value number) {
     Place place = getPlace(number, extents.heads);
-    CudaTiles::Own queries = getOwn("q", place, extents.qStride, /*hold=*/true);
-    CudaTiles::Own douts = getOwn("dout", place, getOutStride(), /*hold=*/true);
+    CudaTiles::Own queries = getOwn("q", place, extents.qStride);
+    CudaTiles::Own douts = getOwn("dout", place, getOutStride());
     Value keyHead = getKeyHead(place.head);
     Value length = getLength(place.batch);
     Num lse[2], delta[2];
     for (int64_t half : {0, 1}) {
-      Value row = atRow(place.getRow(place.clamped[half]));
-      lse[half] = k["lse"].load(row);
-      delta[half] = tiles.dotRow(k["dout"], k["out"], douts.begins[half]);
-      k.when(k.less(place.tokens[half], k.index(extents.seq)), [&] {
-        tiles.oncePerRow([&] { k["delta"].store(delta[half], row); });
-      });
+      lse[half] = k["lse"].load(atRow(place.getRow(place.clamped[half])));
+      delta[half] = makeDelta(place, half);
     }
     auto load = [&](Value first) {
       share("k", place, keyHead, extents.kvStride, first, length, keys);
@@ -260,9 +182,8 @@ void TiledAttention::writeKeyGrad() {
   Shared queries = tiles.allocate("queries"), douts = tiles.allocate("douts");
   k.forRows([&](Value number) {
     Place place = getPlace(number, extents.kvHeads);
-    CudaTiles::Own keys = getOwn("k", place, extents.kvStride, /*hold=*/false);
-    CudaTiles::Own values =
-        getOwn("v", place, extents.kvStride, /*hold=*/false);
+    CudaTiles::Own keys = getOwn("k", place, extents.kvStride);
+    CudaTiles::Own values = getOwn("v", place, extents.kvStride);
     Value length = getLength(place.batch), seq = k.index(extents.seq);
     // Nobody sees what begins behind the length.
     Value first = extents.causal ? place.begin : k.index(0);
@@ -316,9 +237,10 @@ void mlir::optimus::writeTiledAttention(KernelBuilder &k,
                                         const AttentionExtents &extents,
                                         AttentionPart part) {
   const KernelDescription &description = k.getDescription();
-  Type element =
-      description.getOperands()[*description.findOperand("q")].elementType;
-  TiledAttention attention(k, extents, element);
+  if (description.getOperands()[*description.findOperand("q")]
+          .elementType.isBF16())
+    return writeCoreAttention(k, extents, part);
+  TiledAttention attention(k, extents);
   switch (part) {
   case AttentionPart::Forward:
     return attention.writeForward();

@@ -17,10 +17,14 @@ namespace mlir::optimus {
 inline constexpr int64_t kGroupRows = 64;
 
 /// Writes a kernel of attention whose blocks do 64 rows of a head at a time and
-/// hold the rows these meet in shared memory, 32 at a time.
+/// hold the rows these meet in shared memory.
 void writeTiledAttention(KernelBuilder &k,
                          const kernels::AttentionExtents &extents,
                          kernels::AttentionPart part);
+/// The same for bf16, by tensor cores.
+void writeCoreAttention(KernelBuilder &k,
+                        const kernels::AttentionExtents &extents,
+                        kernels::AttentionPart part);
 
 } // namespace mlir::optimus
 

@@ -8,24 +8,14 @@
 
 #include "CudaTiles.h"
 
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
-
 using namespace mlir;
 using namespace mlir::optimus;
 
-/// The columns of a tile, and the rows that a product of tensor cores sums
-/// over.
-static constexpr int64_t kTile = 8;
-static constexpr int64_t kDepth = 16;
 /// Elements that a lane takes at a time where it multiplies numbers.
 static constexpr int64_t kNumbers = 4;
 
-CudaTiles::CudaTiles(KernelBuilder &k, Type element, int64_t dim)
-    : k(k), b(k.getBuilder()), threads(k),
-      element(element.isBF16() ? element : k.f32()), dim(dim) {
-  assert(dim % kDepth == 0 && "rows have whole products");
-}
+CudaTiles::CudaTiles(KernelBuilder &k, int64_t dim)
+    : k(k), b(k.getBuilder()), threads(k), dim(dim) {}
 
 //===----------------------------------------------------------------------===//
 // Lanes
@@ -78,17 +68,15 @@ Value CudaTiles::pack(ArrayRef<Value> elements) {
 
 CudaTiles::Shared CudaTiles::allocate(StringRef name) {
   // Rows begin in different banks.
-  int64_t stride =
-      dim + kLoadBytes * 8 / int64_t(element.getIntOrFloatBitWidth());
-  return {{k, threads.getShared(name, kSharedRows * stride, element)}, stride};
+  int64_t stride = dim + kNumbers;
+  return {{k, threads.getShared(name, kSharedRows * stride, k.f32())}, stride};
 }
 
 void CudaTiles::copy(KernelBuffer from, Value first, Value limit,
                      function_ref<Value(Value)> getBegin, const Shared &to) {
-  const int64_t count =
-      kLoadBytes * 8 / int64_t(element.getIntOrFloatBitWidth());
+  const int64_t count = kNumbers;
   const int64_t inRow = dim / count, all = kSharedRows * inRow;
-  auto type = cast<VectorType>(k.vectorOf(count, element));
+  auto type = cast<VectorType>(k.vectorOf(count, k.f32()));
   Value zeros = arith::ConstantOp::create(b, b.getZeroAttr(type));
   Value last = k.subIndex(limit, k.index(1));
   k.loop(threads.getThread(), k.index(all), threads.getBlock().threads,
@@ -97,24 +85,12 @@ void CudaTiles::copy(KernelBuffer from, Value first, Value limit,
            Value column = k.mulIndex(remainder(piece, inRow), k.index(count));
            Value token = k.addIndex(first, row);
            Value at = k.addIndex(getBegin(k.minIndex(token, last)), column);
-           Value loaded = element.isBF16() ? from.loadElements(at, type)
-                                           : from.load(at, type).value;
+           Value loaded = from.load(at, type).value;
            Value kept =
                arith::SelectOp::create(b, k.less(token, limit), loaded, zeros);
            to.memory.storeElements(
                kept, k.addIndex(k.mulIndex(row, k.index(to.stride)), column));
          });
-}
-
-CudaTiles::Own CudaTiles::getOwn(KernelBuffer memory, Value first, Value second,
-                                 bool hold) {
-  Own own = {memory, {first, second}, {}};
-  SmallVector<Value> held;
-  if (hold && element.isBF16())
-    for (int64_t column = 0; column < dim; column += kDepth)
-      held.append(loadOwn(own, column));
-  own.held = std::move(held);
-  return own;
 }
 
 Num CudaTiles::dotRow(KernelBuffer a, KernelBuffer c, Value begin) {
@@ -139,117 +115,11 @@ void CudaTiles::store(const Sums &sums, int64_t half, Num factor,
   }
 }
 
-CudaTiles::Sums CudaTiles::multiply(const Own &own, const Shared &others) {
-  return element.isBF16() ? multiplyByCores(own, others)
-                          : multiplyByNumbers(own, others);
-}
-
-CudaTiles::Sums CudaTiles::accumulate(Sums sums, const Sums &weights,
-                                      const Shared &others) {
-  return element.isBF16()
-             ? accumulateByCores(std::move(sums), weights, others)
-             : accumulateByNumbers(std::move(sums), weights, others);
-}
-
-//===----------------------------------------------------------------------===//
-// Tensor cores
-//===----------------------------------------------------------------------===//
-
-/// Two neighbours as a register.
-Value CudaTiles::loadPair(KernelBuffer memory, Value at) {
-  Value pair = memory.loadElements(at, k.vectorOf(2, element));
-  return extract(vector::BitCastOp::create(
-                     b, cast<VectorType>(k.vectorOf(1, k.i32())), pair),
-                 0);
-}
-
-Value CudaTiles::packPair(Value low, Value high) {
-  Value pair = pack({low, high});
-  if (!low.getType().isBF16())
-    pair = k.narrow(k.num(pair), element).value;
-  return extract(vector::BitCastOp::create(
-                     b, cast<VectorType>(k.vectorOf(1, k.i32())), pair),
-                 0);
-}
-
-/// The first operand of a product: 16 columns of the warp's rows.
-SmallVector<Value> CudaTiles::loadOwn(const Own &own, int64_t column) {
-  if (!own.held.empty())
-    return SmallVector<Value>(ArrayRef(own.held).slice(column / 4, 4));
-  SmallVector<Value> pairs;
-  Value pair = k.mulIndex(getMember(), k.index(2));
-  for (int64_t part : {0, 8})
-    for (Value begin : own.begins)
-      pairs.push_back(
-          loadPair(own.memory, k.addIndex(begin, addTo(pair, column + part))));
-  return pairs;
-}
-
-void CudaTiles::multiplyAdd(Sums &sums, int64_t tile, ValueRange a,
-                            ValueRange c) {
-  MutableArrayRef<Value> places = MutableArrayRef(sums).slice(tile * 4, 4);
-  Type type = LLVM::LLVMStructType::getLiteral(b.getContext(),
-                                               SmallVector<Type>(4, k.f32()));
-  using NVVM::MMALayout;
-  using NVVM::MMATypes;
-  Value product = NVVM::MmaOp::create(
-      b, type, a, c, ValueRange(ArrayRef<Value>(places)),
-      ArrayRef<int64_t>({kWarpRows, kTile, kDepth}), std::nullopt, std::nullopt,
-      std::array<MMATypes, 2>{MMATypes::bf16, MMATypes::bf16},
-      std::array<MMALayout, 2>{MMALayout::row, MMALayout::col});
-  for (auto [number, place] : llvm::enumerate(places))
-    place = LLVM::ExtractValueOp::create(b, product, int64_t(number));
-}
-
-CudaTiles::Sums CudaTiles::multiplyByCores(const Own &own,
-                                           const Shared &others) {
-  Sums sums = getZeros(kSharedRows);
-  Value begin = k.addIndex(k.mulIndex(getGroup(), k.index(others.stride)),
-                           k.mulIndex(getMember(), k.index(2)));
-  for (int64_t column = 0; column < dim; column += kDepth) {
-    SmallVector<Value> a = loadOwn(own, column);
-    for (int64_t tile = 0; tile < kSharedRows / kTile; ++tile) {
-      Value at = addTo(begin, tile * kTile * others.stride + column);
-      multiplyAdd(sums, tile, a,
-                  {loadPair(others.memory, at),
-                   loadPair(others.memory, addTo(at, kDepth / 2))});
-    }
-  }
-  return sums;
-}
-
-// A lane's elements of 16 columns of weights are those that tensor cores take
-// from it.
-CudaTiles::Sums CudaTiles::accumulateByCores(Sums sums, const Sums &weights,
-                                             const Shared &others) {
-  Value begin = k.addIndex(k.mulIndex(getMember(), k.index(2 * others.stride)),
-                           getGroup());
-  auto loadElement = [&](int64_t row, int64_t column) {
-    return others.memory.loadElement(
-        addTo(begin, row * others.stride + column));
-  };
-  for (int64_t row = 0; row < kSharedRows; row += kDepth) {
-    SmallVector<Value> a;
-    for (int64_t pair = 0; pair < 4; ++pair)
-      a.push_back(packPair(weights[row / 2 + pair * 2],
-                           weights[row / 2 + pair * 2 + 1]));
-    for (int64_t tile = 0; tile < dim / kTile; ++tile) {
-      SmallVector<Value> c;
-      for (int64_t part : {row, row + kDepth / 2})
-        c.push_back(packPair(loadElement(part, tile * kTile),
-                             loadElement(part + 1, tile * kTile)));
-      multiplyAdd(sums, tile, a, c);
-    }
-  }
-  return sums;
-}
-
 //===----------------------------------------------------------------------===//
 // Numbers
 //===----------------------------------------------------------------------===//
 
-CudaTiles::Sums CudaTiles::multiplyByNumbers(const Own &own,
-                                             const Shared &others) {
+CudaTiles::Sums CudaTiles::multiply(const Own &own, const Shared &others) {
   Type type = k.vectorOf(kNumbers, k.f32());
   Value begin = k.mulIndex(getMember(), k.index(2 * others.stride));
   return k.loop(
@@ -276,8 +146,8 @@ CudaTiles::Sums CudaTiles::multiplyByNumbers(const Own &own,
 }
 
 // Weights go to the other lanes through memory of the warp's.
-CudaTiles::Sums CudaTiles::accumulateByNumbers(Sums sums, const Sums &weights,
-                                               const Shared &others) {
+CudaTiles::Sums CudaTiles::accumulate(Sums sums, const Sums &weights,
+                                      const Shared &others) {
   const int64_t stride = kSharedRows + kNumbers;
   const int64_t warps = threads.getBlock().threads / kWarpThreads;
   KernelBuffer room(

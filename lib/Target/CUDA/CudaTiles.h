@@ -13,8 +13,8 @@
 //   row = lane/4,     column = 2 (lane%4) and the next
 //   row = lane/4 + 8, the same
 //
-// Elements of bf16 are multiplied by tensor cores, all others as f32 by fused
-// multiply-add; sums are f32.
+// Products here are of f32, by fused multiply-add; those of bf16 are
+// CudaTensorCores.h's.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,11 +28,13 @@ namespace mlir::optimus {
 class CudaTiles {
 public:
   static constexpr int64_t kWarpRows = 16;
+  /// The columns of which a lane has four sums.
+  static constexpr int64_t kTile = 8;
   /// Rows that the block shares at a time.
   static constexpr int64_t kSharedRows = 32;
 
   /// Of rows of `dim` elements, a multiple of 16.
-  CudaTiles(KernelBuilder &k, Type element, int64_t dim);
+  CudaTiles(KernelBuilder &k, int64_t dim);
 
   /// A lane's sums: four for every 8 columns.
   using Sums = SmallVector<Value>;
@@ -55,10 +57,7 @@ public:
   struct Own {
     KernelBuffer memory;
     Value begins[2];
-    SmallVector<Value> held; ///< for all products, or empty
   };
-  /// With `hold`, tensor cores' operands are loaded once, into registers.
-  Own getOwn(KernelBuffer memory, Value first, Value second, bool hold);
   /// Rows that the block shares, each of `stride` elements.
   struct Shared {
     KernelBuffer memory;
@@ -81,36 +80,24 @@ public:
   void store(const Sums &sums, int64_t half, Num factor, KernelBuffer to,
              Value begin);
 
-private:
-  static constexpr int64_t kRowLanes = 4;
-
   Value getLane();   ///< in the warp
   Value getGroup();  ///< lane / 4
   Value getMember(); ///< lane % 4
   Value divide(Value value, int64_t divisor);
   Value remainder(Value value, int64_t divisor);
+
+private:
+  static constexpr int64_t kRowLanes = 4;
+
   Value addTo(Value value, int64_t number) {
     return k.addIndex(value, k.index(number));
   }
   Value extract(Value vector, int64_t lane);
   Value pack(ArrayRef<Value> elements);
 
-  // Tensor cores.
-  Value loadPair(KernelBuffer memory, Value at);
-  Value packPair(Value low, Value high);
-  SmallVector<Value> loadOwn(const Own &own, int64_t column);
-  void multiplyAdd(Sums &sums, int64_t tile, ValueRange a, ValueRange b);
-
-  Sums multiplyByCores(const Own &own, const Shared &others);
-  Sums accumulateByCores(Sums sums, const Sums &weights, const Shared &others);
-  Sums multiplyByNumbers(const Own &own, const Shared &others);
-  Sums accumulateByNumbers(Sums sums, const Sums &weights,
-                           const Shared &others);
-
   KernelBuilder &k;
   ImplicitLocOpBuilder &b;
   CudaThreads threads;
-  Type element;
   int64_t dim;
 };
 

@@ -8,6 +8,8 @@
 
 #include "optimus/Target/CUDA/Emulation.h"
 
+#include "EmulatedIntrinsics.h"
+
 #include "optimus-support/emulator_abi.h"
 
 #include "llvm/Analysis/ValueTracking.h"
@@ -26,29 +28,8 @@ using optimus_support::Status;
 using optimus_support::StatusOr;
 
 static constexpr const char *kAccess = "optimus_emulated_access";
-static constexpr const char *kProduct = "optimus_emulated_product";
-static constexpr StringRef kIntrinsic = "nvvm.";
-/// The product of a warp, whose result is a structure.
-static constexpr StringRef kProductIntrinsic = "nvvm.mma.m16n8k16.row.col.bf16";
 /// Of how many threads a block is.
 static constexpr const char *kBlockThreads = "nvvm.reqntid";
-
-/// What is called in place of an intrinsic.
-static StringRef getEmulation(StringRef intrinsic) {
-  static constexpr std::pair<StringRef, StringRef> known[] = {
-      {"read.ptx.sreg.tid.x", "optimus_emulated_thread"},
-      {"read.ptx.sreg.ctaid.x", "optimus_emulated_block"},
-      {"read.ptx.sreg.nctaid.x", "optimus_emulated_num_blocks"},
-      {"barrier.cta.sync.aligned.all", "optimus_emulated_barrier"},
-      {"bar.warp.sync", "optimus_emulated_warp_barrier"},
-      {"shfl.sync.bfly.i32", "optimus_emulated_shuffle"},
-      {"shfl.sync.bfly.f32", "optimus_emulated_shuffle_float"},
-  };
-  for (auto [name, function] : known)
-    if (name == intrinsic)
-      return function;
-  return "";
-}
 
 //===----------------------------------------------------------------------===//
 // The text
@@ -77,7 +58,7 @@ static std::string toHostText(StringRef ir, std::vector<std::string> &shared) {
   for (StringRef space : {" addrspace(1)", " addrspace(3)", " addrspace(4)"})
     replaceEach(text, space, "");
   // What is called so is no intrinsic.
-  replaceEach(text, "@llvm.nvvm.", ("@" + kIntrinsic).str());
+  replaceEach(text, "@llvm.nvvm.", ("@" + kEmulatedIntrinsic).str());
   replaceEach(text, " immarg", "");
   replaceEach(text, "ptx_kernel ", "");
   return text;
@@ -109,15 +90,12 @@ public:
     for (llvm::Function *kernel : kernels)
       announceAccesses(*kernel);
     // What these put on the stack is no access.
-    emulateProducts();
-    OPTRT_RETURN_IF_ERROR(emulateIntrinsics());
+    OPTRT_RETURN_IF_ERROR(emulateIntrinsics(module));
     addNarrowing();
     return addTable();
   }
 
 private:
-  void emulateProducts();
-  Status emulateIntrinsics();
   void announceAccesses(llvm::Function &function);
   void addNarrowing();
   StatusOr<llvm::Function *> addEntry(llvm::Function &kernel);
@@ -139,53 +117,6 @@ private:
   std::vector<llvm::GlobalVariable *> globals;
 };
 } // namespace
-
-/// Operands and result go through memory.
-void HostModule::emulateProducts() {
-  llvm::Function *intrinsic = module.getFunction(kProductIntrinsic);
-  if (!intrinsic)
-    return;
-  llvm::FunctionCallee product = module.getOrInsertFunction(
-      kProduct, b.getVoidTy(), b.getPtrTy(), b.getPtrTy());
-  for (llvm::User *user : llvm::make_early_inc_range(intrinsic->users())) {
-    auto *call = llvm::cast<llvm::CallInst>(user);
-    constexpr unsigned kResults = 4;
-    b.SetInsertPoint(&*call->getFunction()->getEntryBlock().begin());
-    llvm::Value *words = b.CreateAlloca(b.getInt32Ty(),
-                                        b.getInt32(call->arg_size())),
-                *result = b.CreateAlloca(b.getFloatTy(), b.getInt32(kResults));
-    b.SetInsertPoint(call);
-    for (auto [number, word] : llvm::enumerate(call->args()))
-      b.CreateStore(word, b.CreateConstGEP1_32(b.getInt32Ty(), words, number));
-    b.CreateCall(product, {words, result});
-    llvm::Value *all = llvm::PoisonValue::get(call->getType());
-    for (unsigned number = 0; number < kResults; ++number)
-      all = b.CreateInsertValue(
-          all,
-          b.CreateLoad(b.getFloatTy(),
-                       b.CreateConstGEP1_32(b.getFloatTy(), result, number)),
-          number);
-    call->replaceAllUsesWith(all);
-    call->eraseFromParent();
-  }
-  intrinsic->eraseFromParent();
-}
-
-Status HostModule::emulateIntrinsics() {
-  for (llvm::Function &function : module) {
-    StringRef name = function.getName();
-    if (!function.isDeclaration() || !name.consume_front(kIntrinsic))
-      continue;
-    StringRef emulation = getEmulation(name);
-    if (emulation.empty())
-      return internal("there is no emulation of '" + name.str() + "'");
-    function.setName(emulation);
-    function.setAttributes({});
-    for (llvm::User *user : function.users())
-      llvm::cast<llvm::CallInst>(user)->setAttributes({});
-  }
-  return optimus_support::okStatus();
-}
 
 /// Whether it reads an array among the parameters, which is no memory of the
 /// device.

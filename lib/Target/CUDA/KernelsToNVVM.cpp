@@ -112,9 +112,11 @@ LogicalResult mlir::optimus::convertKernelsToNVVM(ModuleOp module) {
                     b.getUnitAttr());
     kernel->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
                     b.getDenseI32ArrayAttr({int32_t(block.threads)}));
-    // Else ptxas spills a few registers where that lets more threads run.
-    kernel->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
-                    b.getI32IntegerAttr(1));
+    // Else ptxas spills a few registers where that lets more threads run. Some
+    // kernels say more themselves.
+    StringRef blocks = NVVM::NVVMDialect::getMinctasmAttrName();
+    if (!kernel->hasAttr(blocks))
+      kernel->setAttr(blocks, b.getI32IntegerAttr(1));
     // The number of iterations comes first.
     if (!description.getSpace().pieces.empty()) {
       Type table = LLVM::LLVMArrayType::get(b.getI64Type(),

@@ -55,6 +55,25 @@ float optimus_emulated_shuffle_float(int32_t mask, float value, int32_t bits,
 /// of d.
 void optimus_emulated_product(const uint32_t *words, float *result);
 
+/// A warp's load of four matrices of 8x8 elements of two bytes from shared
+/// memory: a row of 16 bytes for each thread, eight rows a matrix. `words` gets
+/// the thread's pair of each, as ldmatrix.m8n8.x4 gives them: of row lane/4,
+/// or, transposed, of column lane/4.
+void optimus_emulated_matrices(const void *row, int32_t is_transposed,
+                               uint32_t *words);
+
+/// Begins to copy to shared memory, as cp.async: `some` of the bytes, and zeros
+/// for the rest. They arrive when the thread waits for the copies' group.
+void optimus_emulated_copy(void *to, const void *from, int32_t bytes,
+                           int32_t some);
+/// The copies that the thread began since the last group are a group.
+void optimus_emulated_copy_commit(void);
+/// Waits until at most so many of the thread's last groups have not arrived.
+void optimus_emulated_copy_wait(int32_t groups);
+
+/// 2^x, as ex2.approx.ftz gives it within its error: denormal results are 0.
+float optimus_emulated_exp2(float x);
+
 /// Comes before each load and store: `alignment` is what the code relies on.
 void optimus_emulated_access(const void *address, int64_t bytes,
                              int32_t is_write, int64_t alignment);

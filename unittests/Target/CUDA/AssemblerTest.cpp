@@ -143,9 +143,10 @@ void addKernels(CompiledKernels &kernels) {
     add(Rotary{2, 256, 32, 128, 5e5, flag, 64, 8});
     add(Lengths{8, 64, -1, flag});
   }
-  // GPT-2's, BERT's and Llama's, and a head of an odd size.
+  // GPT-2's, BERT's and Llama's, the most whose keys a warp holds in registers
+  // and the next, and a head of an odd size.
   for (bool causal : {false, true})
-    for (int64_t dim : {64, 128, 80, 21}) {
+    for (int64_t dim : {64, 128, 80, 96, 112, 21}) {
       AttentionExtents extents = {2,        512,      12,     12,     dim,
                                   36 * dim, 36 * dim, causal, !causal};
       if (dim == 128)
@@ -154,6 +155,11 @@ void addKernels(CompiledKernels &kernels) {
       add(AttentionQueryGrad{extents});
       add(AttentionKeyGrad{extents});
     }
+  // Nothing is whole, and everything is masked.
+  AttentionExtents odd = {2, 500, 12, 4, 64, 768, 256, true, true};
+  add(Attention{odd});
+  add(AttentionQueryGrad{odd});
+  add(AttentionKeyGrad{odd});
   for (int64_t vocabulary : {30522, 50257, 128256}) {
     add(RowMax{rows, vocabulary});
     add(ExpSum{rows, vocabulary});

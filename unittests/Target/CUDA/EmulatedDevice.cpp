@@ -37,6 +37,11 @@ static llvm::Error defineCalls(llvm::orc::LLJIT &jit) {
   define("optimus_emulated_shuffle", optimus_emulated_shuffle);
   define("optimus_emulated_shuffle_float", optimus_emulated_shuffle_float);
   define("optimus_emulated_product", optimus_emulated_product);
+  define("optimus_emulated_matrices", optimus_emulated_matrices);
+  define("optimus_emulated_copy", optimus_emulated_copy);
+  define("optimus_emulated_copy_commit", optimus_emulated_copy_commit);
+  define("optimus_emulated_copy_wait", optimus_emulated_copy_wait);
+  define("optimus_emulated_exp2", optimus_emulated_exp2);
   define("optimus_emulated_access", optimus_emulated_access);
   return jit.getMainJITDylib().define(
       llvm::orc::absoluteSymbols(std::move(symbols)));

@@ -11,13 +11,19 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "EmulatedBlock.h"
 #include "EmulatedKernels.h"
 #include "EmulatedMemory.h"
 
 #include "optimus-support/Dropout.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+
+#include <bit>
+#include <cmath>
 
 using namespace mlir::optimus;
 using namespace mlir::optimus::kernels;
@@ -192,6 +198,145 @@ TEST(Emulator, FindsThreadsThatNeverCameTogether) {
   for (size_t number : {numbers[1], numbers[2]})
     EXPECT_THAT(kernels.runOnce(number, softmax, 1, Order::Forward),
                 HasSubstr("no barrier is in between"));
+}
+
+/// Attention of bf16. A block goes on to more rows, and all meet three tiles:
+/// the first of the next rows goes where the last was.
+struct NarrowAttention {
+  static constexpr int64_t seq = 192, dim = 16;
+
+  std::string run(const std::function<void(std::string &)> &change) {
+    size_t number =
+        kernels.add(Attention{{1, seq, 1, 1, dim}}, {}, {"q", "k", "v", "out"});
+    if (std::string failed = kernels.compile(change); !failed.empty())
+      return failed;
+    return kernels.runOnce(
+        number, {q.data(), k.data(), v.data(), out.data(), lse.data()}, 1,
+        Order::Forward);
+  }
+  /// Elements of bf16, small enough for their products to be told apart.
+  static std::vector<uint16_t> make(size_t step) {
+    std::vector<uint16_t> values(seq * dim);
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = std::bit_cast<uint32_t>(float(i * step % 61) / 32 - 1) >> 16;
+    return values;
+  }
+
+  EmulatedKernels kernels;
+  std::vector<uint16_t> q = make(7), k = make(11), v = make(13),
+                        out = std::vector<uint16_t>(seq * dim);
+  Floats lse = Floats(seq);
+};
+
+// Before a tile is copied over one that the block's last rows met, and between
+// a tile's copies and its first reader.
+TEST(Emulator, FindsAMissingBarrierOfAttention) {
+  for (int number : {0, 1}) {
+    NarrowAttention wrong;
+    EXPECT_THAT(
+        wrong.run([&](std::string &ir) { dropLine(ir, kBarrier, "", number); }),
+        testing::AnyOf(HasSubstr("no barrier is in between"),
+                       HasSubstr("which no thread of the block wrote")))
+        << number;
+  }
+}
+
+TEST(Emulator, FindsAMissingWaitForCopies) {
+  NarrowAttention wrong;
+  EXPECT_THAT(wrong.run([](std::string &ir) {
+    dropLine(ir, "call void @llvm.nvvm.cp.async.wait.group(");
+  }),
+              HasSubstr("copies, and has not waited for it"));
+}
+
+TEST(Emulator, FindsCopiesWithoutAGroup) {
+  NarrowAttention wrong;
+  EXPECT_THAT(wrong.run([](std::string &ir) {
+    dropLine(ir, "call void @llvm.nvvm.cp.async.commit.group(");
+  }),
+              HasSubstr("copies, and has not waited for it"));
+}
+
+/// Gives the lanes of a load of matrices the rows of their neighbours.
+void swapRows(std::string &ir, llvm::StringRef load) {
+  const int64_t rowBytes = (NarrowAttention::dim + 8) * 2;
+  size_t at = ir.find(load);
+  ASSERT_NE(at, std::string::npos);
+  size_t begin = ir.rfind('\n', at) + 1;
+  size_t name = ir.find('%', at), end = ir.find(')', name);
+  std::string address = ir.substr(name, end - name);
+  ir.replace(name, end - name, "%wrong");
+  ir.insert(begin, llvm::formatv(R"(
+  %lane = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %odd = trunc i32 %lane to i1
+  %step = select i1 %odd, i64 {0}, i64 {1}
+  %wrong = getelementptr i8, ptr addrspace(3) {2}, i64 %step
+)",
+                                 -rowBytes, rowBytes, address)
+                       .str());
+}
+
+TEST(Emulator, FindsWrongLanesOfMatrices) {
+  NarrowAttention right;
+  ASSERT_EQ(right.run([](std::string &) {}), "");
+  const std::string load = "@llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.";
+  // Of keys, of values, and these not transposed.
+  for (const char *kind : {"b16.p3(ptr", "trans.b16.p3(ptr"}) {
+    NarrowAttention wrong;
+    ASSERT_EQ(wrong.run([&](std::string &ir) { swapRows(ir, load + kind); }),
+              "");
+    EXPECT_NE(wrong.out, right.out) << kind;
+  }
+  NarrowAttention wrong;
+  ASSERT_EQ(wrong.run([&](std::string &ir) {
+    size_t at = ir.find(load + "trans.b16.p3(ptr");
+    ASSERT_NE(at, std::string::npos);
+    ir.erase(at + load.size(), 6);
+  }),
+            "");
+  EXPECT_NE(wrong.out, right.out);
+}
+
+// A copy brings its bytes when the thread waits, and not before.
+TEST(EmulatedBlock, CopiesWhenAThreadWaits) {
+  alignas(16) float x[4] = {1, 2, 3, 4};
+  alignas(16) float tile[2][4] = {};
+  emulator::EmulatedMemory memory;
+  memory.addBuffer("x", x, sizeof x, /*isWritten=*/false);
+  memory.addShared("tile", tile, sizeof tile);
+  emulator::EmulatedBlock block(memory);
+  auto run = [&](const std::function<void()> &kernel) {
+    return block.run(0, 1, 1, Order::Forward, kernel);
+  };
+  EXPECT_EQ(run([&] {
+              block.beginCopy({tile[0], x, 16, 16});
+              block.commitCopies();
+              block.beginCopy({tile[1], x, 16, 8});
+              block.commitCopies();
+              EXPECT_TRUE(std::isnan(tile[0][0]));
+              block.waitForCopies(1);
+              EXPECT_THAT(tile[0], testing::ElementsAre(1, 2, 3, 4));
+              EXPECT_TRUE(std::isnan(tile[1][0]));
+              block.waitForCopies(0);
+              EXPECT_THAT(tile[1], testing::ElementsAre(1, 2, 0, 0));
+            }),
+            "");
+  EXPECT_EQ(run([&] {
+              block.beginCopy({tile[1], x, 16, 16});
+              block.access(tile[1], 4, /*isWrite=*/false, 4);
+            }),
+            "thread 0 of block 0 reads 4 bytes at 16 of 'tile', which thread 0 "
+            "of block 0 copies, and has not waited for it");
+  EXPECT_EQ(run([&] {
+              block.beginCopy({tile[1], x, 16, 16});
+              block.commitCopies();
+            }),
+            "thread 0 of block 0 ends, and has not waited for its copies");
+  EXPECT_EQ(run([&] {
+              block.beginCopy({tile[1], x + 1, 16, 16});
+            }),
+            "thread 0 of block 0 reads 16 bytes where they are not aligned to "
+            "16");
 }
 
 // Whoever read before a barrier is in nobody's way behind it, though somebody

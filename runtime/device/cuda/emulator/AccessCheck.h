@@ -36,6 +36,16 @@ public:
   /// Returns what is wrong with an access, or nothing.
   virtual std::string access(const void *address, size_t bytes, bool isWrite,
                              size_t alignment, const ThreadClock &clock) = 0;
+  /// A copy by this thread begins: until it ends, nobody may touch its bytes.
+  /// They may arrive at once, or as late as at its end: both are writes.
+  virtual std::string beginCopy(void *to, size_t bytes,
+                                const ThreadClock &clock) {
+    return access(to, bytes, /*isWrite=*/true, bytes, clock);
+  }
+  virtual std::string endCopy(void *to, size_t bytes,
+                              const ThreadClock &clock) {
+    return access(to, bytes, /*isWrite=*/true, bytes, clock);
+  }
 };
 
 /// "thread 3 of block 0".

@@ -9,6 +9,8 @@
 #include "EmulatedBlock.h"
 
 #include <bit>
+#include <cmath>
+#include <limits>
 
 // Images look for them by name.
 #pragma GCC visibility push(default)
@@ -42,6 +44,25 @@ float optimus_emulated_shuffle_float(int32_t mask, float value, int32_t bits,
 }
 void optimus_emulated_product(const uint32_t *words, float *result) {
   EmulatedBlock::getCurrent().multiply(words, result);
+}
+void optimus_emulated_matrices(const void *row, int32_t is_transposed,
+                               uint32_t *words) {
+  EmulatedBlock::getCurrent().loadMatrices(row, is_transposed != 0, words);
+}
+void optimus_emulated_copy(void *to, const void *from, int32_t bytes,
+                           int32_t some) {
+  EmulatedBlock::getCurrent().beginCopy(
+      {to, from, size_t(bytes), size_t(some)});
+}
+void optimus_emulated_copy_commit(void) {
+  EmulatedBlock::getCurrent().commitCopies();
+}
+void optimus_emulated_copy_wait(int32_t groups) {
+  EmulatedBlock::getCurrent().waitForCopies(size_t(groups));
+}
+float optimus_emulated_exp2(float x) {
+  float result = std::exp2(x);
+  return result < std::numeric_limits<float>::min() ? 0 : result;
 }
 void optimus_emulated_access(const void *address, int64_t bytes,
                              int32_t is_write, int64_t alignment) {

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <numeric>
 
 using namespace optrt::emulator;
@@ -19,6 +20,10 @@ EmulatedBlock *EmulatedBlock::current = nullptr;
 void EmulatedBlock::serve() {
   for (;;) {
     (*current->kernel)();
+    const Thread &thread = *current->running;
+    if (!thread.copies.empty() || !thread.groups.empty())
+      current->fail(describe(thread.clock) +
+                    " ends, and has not waited for its copies");
     current->wait(State::Done);
   }
 }
@@ -67,6 +72,44 @@ void EmulatedBlock::multiply(const uint32_t *words, float *result) {
   running->words = words;
   running->result = result;
   wait(State::Product);
+}
+
+void EmulatedBlock::loadMatrices(const void *row, bool isTransposed,
+                                 uint32_t *words) {
+  access(row, kWarp / 2, /*isWrite=*/false, kWarp / 2);
+  running->mask = ~0u;
+  running->bits = isTransposed;
+  running->row = row;
+  running->matrices = words;
+  wait(State::Matrices);
+}
+
+void EmulatedBlock::beginCopy(const Copy &copy) {
+  if (copy.some > 0)
+    access(copy.from, copy.some, /*isWrite=*/false, copy.bytes);
+  std::string wrong = check.beginCopy(copy.to, copy.bytes, running->clock);
+  if (!wrong.empty())
+    fail(std::move(wrong));
+  std::memset(copy.to, 0xFF, copy.bytes); // NaN
+  running->copies.push_back(copy);
+}
+
+void EmulatedBlock::commitCopies() {
+  running->groups.push_back(std::move(running->copies));
+  running->copies.clear();
+}
+
+void EmulatedBlock::waitForCopies(size_t groups) {
+  for (; running->groups.size() > groups; running->groups.pop_front())
+    for (const Copy &copy : running->groups.front()) {
+      if (copy.some > 0)
+        access(copy.from, copy.some, /*isWrite=*/false, copy.bytes);
+      std::string wrong = check.endCopy(copy.to, copy.bytes, running->clock);
+      if (!wrong.empty())
+        fail(std::move(wrong));
+      std::memset(copy.to, 0, copy.bytes);
+      std::memcpy(copy.to, copy.from, copy.some);
+    }
 }
 
 bool EmulatedBlock::releaseBlock() {
@@ -136,9 +179,31 @@ void EmulatedBlock::multiplyWarp(size_t first) {
   }
 }
 
+// Eight threads have the rows of a matrix, and all have a pair of each.
+void EmulatedBlock::loadMatricesOfWarp(size_t first) {
+  constexpr size_t kRows = 8, kMatrices = 4, kMembers = 4;
+  for (size_t matrix = 0; matrix < kMatrices; ++matrix) {
+    uint16_t elements[kRows][kRows];
+    for (size_t row = 0; row < kRows; ++row)
+      std::memcpy(elements[row], threads[first + matrix * kRows + row].row,
+                  sizeof elements[row]);
+    for (size_t lane = 0; lane < kWarp; ++lane) {
+      const Thread &thread = threads[first + lane];
+      size_t row = lane / kMembers, pair = lane % kMembers * 2;
+      bool isTransposed = thread.bits != 0;
+      uint32_t low = isTransposed ? elements[pair][row] : elements[row][pair];
+      uint32_t high =
+          isTransposed ? elements[pair + 1][row] : elements[row][pair + 1];
+      thread.matrices[matrix] = low | high << 16;
+    }
+  }
+}
+
 void EmulatedBlock::release(size_t first, uint32_t mask) {
   if (threads[first].state == State::Product && mask == ~0u)
     multiplyWarp(first);
+  if (threads[first].state == State::Matrices && mask == ~0u)
+    loadMatricesOfWarp(first);
   uint32_t given[kWarp] = {};
   for (size_t lane = 0; lane < std::min(kWarp, threads.size() - first); ++lane)
     given[lane] = threads[first + lane].value;
@@ -164,7 +229,7 @@ bool EmulatedBlock::releaseWarps() {
   for (size_t i = 0; i < threads.size(); ++i) {
     const Thread &thread = threads[i];
     if (thread.state != State::Warp && thread.state != State::Exchange &&
-        thread.state != State::Product)
+        thread.state != State::Product && thread.state != State::Matrices)
       continue;
     size_t first = i / kWarp * kWarp;
     if (!(thread.mask >> (i - first) & 1)) {

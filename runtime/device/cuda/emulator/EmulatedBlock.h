@@ -49,15 +49,33 @@ public:
                     uint32_t clamp);
   /// The thread's part of a product of the whole warp: see emulator_abi.h.
   void multiply(const uint32_t *words, float *result);
+  /// The thread's part of a load of the whole warp.
+  void loadMatrices(const void *row, bool isTransposed, uint32_t *words);
+  /// A copy that goes on while the thread does, until it waits.
+  struct Copy {
+    void *to;
+    const void *from;
+    size_t bytes;
+    size_t some; ///< of the bytes; the rest become zeros
+  };
+  void beginCopy(const Copy &copy);
+  void commitCopies();
+  /// Until at most so many groups of copies are left.
+  void waitForCopies(size_t groups);
 
 private:
-  enum class State { Ready, Block, Warp, Exchange, Product, Done };
+  enum class State { Ready, Block, Warp, Exchange, Product, Matrices, Done };
   struct Thread {
     State state = State::Ready;
     ThreadClock clock;
     uint32_t mask = 0, value = 0, bits = 0, clamp = 0;
     const uint32_t *words = nullptr;
     float *result = nullptr;
+    const void *row = nullptr;
+    uint32_t *matrices = nullptr;
+    /// Copies without a group, and the groups that have not arrived.
+    std::vector<Copy> copies;
+    std::deque<std::vector<Copy>> groups;
   };
   /// What a fiber does: the threads of its number, of block after block.
   static void serve();
@@ -71,6 +89,7 @@ private:
   void release(size_t first, uint32_t mask);
   /// The product of the warp that begins with this thread.
   void multiplyWarp(size_t first);
+  void loadMatricesOfWarp(size_t first);
 
   static EmulatedBlock *current;
   AccessCheck &check;

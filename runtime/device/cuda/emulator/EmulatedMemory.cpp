@@ -138,6 +138,9 @@ std::string EmulatedMemory::access(const void *address, size_t bytes,
        ++unit) {
     Touch &touch = range->touches[unit];
     bool isNew = touch.writer.block < 0;
+    if (touch.isCopied)
+      return whatAndWhere() + "which " + describe(touch.writer) +
+             " copies, and has not waited for it";
     if (isNew && !isWrite && range->kind == Kind::Shared)
       return whatAndWhere() + "which no thread of the block wrote";
     if (!isNew && !isBefore(touch.writer, clock))
@@ -153,4 +156,30 @@ std::string EmulatedMemory::access(const void *address, size_t bytes,
     touch.readers.add(clock);
   }
   return "";
+}
+
+void EmulatedMemory::setCopied(void *to, size_t bytes, bool isCopied) {
+  auto *begin = static_cast<char *>(to);
+  for (Range &range : ranges) {
+    if (begin < range.begin || begin >= range.begin + range.bytes)
+      continue;
+    size_t offset = begin - range.begin;
+    for (size_t unit = offset / kUnit; unit <= (offset + bytes - 1) / kUnit;
+         ++unit)
+      range.touches[unit].isCopied = isCopied;
+  }
+}
+
+std::string EmulatedMemory::beginCopy(void *to, size_t bytes,
+                                      const ThreadClock &clock) {
+  std::string wrong = AccessCheck::beginCopy(to, bytes, clock);
+  if (wrong.empty())
+    setCopied(to, bytes, true);
+  return wrong;
+}
+
+std::string EmulatedMemory::endCopy(void *to, size_t bytes,
+                                    const ThreadClock &clock) {
+  setCopied(to, bytes, false);
+  return AccessCheck::endCopy(to, bytes, clock);
 }

@@ -33,6 +33,10 @@ public:
   void startBlock() override;
   std::string access(const void *address, size_t bytes, bool isWrite,
                      size_t alignment, const ThreadClock &clock) override;
+  std::string beginCopy(void *to, size_t bytes,
+                        const ThreadClock &clock) override;
+  std::string endCopy(void *to, size_t bytes,
+                      const ThreadClock &clock) override;
 
 private:
   /// The readers of two bytes, except those before all of these.
@@ -49,6 +53,8 @@ private:
   struct Touch {
     ThreadClock writer{.block = -1};
     Readers readers;
+    /// Whether the writer copies, and has not waited for it.
+    bool isCopied = false;
   };
   enum class Kind { Buffer, Shared, Table };
   struct Range {
@@ -60,6 +66,9 @@ private:
     std::vector<Touch> touches;
   };
   void add(Range range);
+  /// Says of all of these bytes, which lie in one range, whether they are
+  /// copied.
+  void setCopied(void *to, size_t bytes, bool isCopied);
 
   std::vector<Range> ranges;
 };

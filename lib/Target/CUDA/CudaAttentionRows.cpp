@@ -1,0 +1,60 @@
+//===- CudaAttentionRows.cpp - Which rows a block of attention has --------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CudaAttentionRows.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+
+CudaAttentionRows::Place CudaAttentionRows::getPlace(Value number,
+                                                     int64_t heads) {
+  int64_t inHead = llvm::divideCeil(extents.seq, kGroupRows);
+  Value inBatch = divide(number, inHead);
+  Place place;
+  place.batch = divide(inBatch, heads);
+  place.head = remainder(inBatch, heads);
+  place.begin = k.mulIndex(remainder(number, inHead), k.index(kGroupRows));
+  Value first = k.addIndex(place.begin, tiles.getRow());
+  for (int64_t half : {0, 1}) {
+    place.tokens[half] = k.addIndex(first, k.index(half * 8));
+    place.clamped[half] =
+        k.minIndex(place.tokens[half], k.index(extents.seq - 1));
+  }
+  return place;
+}
+
+void CudaAttentionRows::storeLse(const Place &place, int64_t half, Num top,
+                                 Num total) {
+  k.when(k.less(place.tokens[half], k.index(extents.seq)), [&] {
+    tiles.oncePerRow([&] {
+      Num lse = k.narrow(k.widen(top) + k.log(k.widen(total)));
+      k["lse"].store(lse, atRow(place.getRow(place.tokens[half])));
+    });
+  });
+}
+
+Num CudaAttentionRows::makeDelta(const Place &place, int64_t half) {
+  Num delta =
+      tiles.dotRow(k["dout"], k["out"], getBegin(place, half, getOutStride()));
+  k.when(k.less(place.tokens[half], k.index(extents.seq)), [&] {
+    tiles.oncePerRow([&] {
+      k["delta"].store(delta, atRow(place.getRow(place.clamped[half])));
+    });
+  });
+  return delta;
+}
+
+void CudaAttentionRows::store(ArrayRef<Value> sums, const Place &place,
+                              StringRef name, int64_t stride,
+                              ArrayRef<Num> factors) {
+  for (int64_t half : {0, 1})
+    k.when(k.less(place.tokens[half], k.index(extents.seq)), [&] {
+      tiles.store(Sums(sums.begin(), sums.end()), half, factors[half], k[name],
+                  at(place.getRow(place.tokens[half]), stride));
+    });
+}

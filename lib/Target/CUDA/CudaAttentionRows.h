@@ -1,0 +1,77 @@
+//===- CudaAttentionRows.h - Which rows a block of attention has -*- C++
+//-*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A warp has 16 rows of queries, or of keys, for which it keeps sums in
+// registers; the block goes through what they meet. Rows beyond the end are
+// computed from existing ones, and not stored.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_LIB_TARGET_CUDA_CUDAATTENTIONROWS_H
+#define OPTIMUS_LIB_TARGET_CUDA_CUDAATTENTIONROWS_H
+
+#include "CudaAttention.h"
+#include "CudaTiles.h"
+
+#include "optimus/Kernels/AttentionPlaces.h"
+
+namespace mlir::optimus {
+
+class CudaAttentionRows : protected kernels::AttentionPlaces {
+protected:
+  using Sums = CudaTiles::Sums;
+
+  CudaAttentionRows(KernelBuilder &k, const kernels::AttentionExtents &extents)
+      : AttentionPlaces(k, extents), b(k.getBuilder()), threads(k),
+        tiles(k, extents.headDim) {}
+
+  /// 64 rows of a head, and the lane's two of them.
+  struct Place {
+    Value batch, head, begin;
+    Value tokens[2];
+    /// Those that exist.
+    Value clamped[2];
+
+    Row getRow(Value token) const { return {batch, head, token}; }
+    Value getEnd(KernelBuilder &k) const {
+      return k.addIndex(begin, k.index(kGroupRows));
+    }
+  };
+  Place getPlace(Value number, int64_t heads);
+  /// Where the elements of the lane's rows begin.
+  Value getBegin(const Place &place, int64_t half, int64_t stride) {
+    return at(place.getRow(place.clamped[half]), stride);
+  }
+
+  /// Whether a key is seen at all and by this query.
+  Value isSeen(Value key, Value query, Value length) {
+    Value seen = k.less(key, length);
+    if (!extents.causal)
+      return seen;
+    return k.both(
+        seen, arith::CmpIOp::create(b, arith::CmpIPredicate::sle, key, query));
+  }
+  static Num add(Num a, Num c) { return a + c; }
+  Num getZero() { return k.constant(0, k.f32()); }
+  /// Writes the sum of exponentials' logarithm of a row of the lane's.
+  void storeLse(const Place &place, int64_t half, Num top, Num total);
+  /// delta of a row of the lane's, which is written too.
+  Num makeDelta(const Place &place, int64_t half);
+  /// Writes the lane's two rows.
+  void store(ArrayRef<Value> sums, const Place &place, StringRef name,
+             int64_t stride, ArrayRef<Num> factors);
+
+  ImplicitLocOpBuilder &b;
+  CudaThreads threads;
+  CudaTiles tiles;
+};
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_LIB_TARGET_CUDA_CUDAATTENTIONROWS_H

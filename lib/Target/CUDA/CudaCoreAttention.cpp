@@ -1,0 +1,396 @@
+//===- CudaCoreAttention.cpp - Attention by tensor cores --------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Of bf16, as FlashAttention-2 has it. Exponentials are powers of two:
+//
+//   P = exp(s scale - lse) = 2^(s scale log2(e) - lse log2(e)),
+//
+// one fused multiply-add and one ex2.approx for each score s. Only tiles with
+// pairs that do not meet are masked; all others come from a loop of their own.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CudaAttentionRows.h"
+#include "CudaTensorCores.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
+#include <limits>
+#include <numbers>
+
+using namespace mlir;
+using namespace mlir::optimus;
+using namespace mlir::optimus::kernels;
+
+/// The columns of most models' heads, for which tiles are widest.
+static constexpr int64_t kNarrow = 64;
+/// The columns of a head up to which two operands of a warp stay in registers
+/// beside the sums of two results.
+static constexpr int64_t kMostHeld = 96;
+
+/// Whether each tile has all of its rows. Testing for the others takes
+/// registers.
+static bool isWhole(const AttentionExtents &extents) {
+  return !extents.hasLengths && extents.seq % kGroupRows == 0;
+}
+
+/// The rows of a tile. No register is spilled, and two tiles of two tensors fit
+/// the 48 KiB of a block on every GPU.
+static int64_t chooseTileRows(const AttentionExtents &extents,
+                              AttentionPart part) {
+  bool isNarrow = extents.headDim <= kNarrow;
+  switch (part) {
+  case AttentionPart::Forward:
+    return isNarrow ? 64 : 32;
+  case AttentionPart::QueryGrad:
+    return 32;
+  case AttentionPart::KeyGrad:
+    if (isNarrow && isWhole(extents))
+      return 64;
+    return extents.headDim <= kMostHeld ? 32 : 16;
+  }
+  llvm_unreachable("all parts are covered");
+}
+
+/// How many blocks an SM is to hold, as far as no register is spilled.
+static int64_t chooseBlocks(const AttentionExtents &extents,
+                            AttentionPart part) {
+  if (extents.headDim > kNarrow || !isWhole(extents) ||
+      part == AttentionPart::KeyGrad)
+    return 1;
+  return part == AttentionPart::Forward ? 4 : 3;
+}
+
+namespace {
+class CoreAttention : CudaAttentionRows {
+public:
+  CoreAttention(KernelBuilder &k, const AttentionExtents &extents,
+                AttentionPart part)
+      : CudaAttentionRows(k, extents),
+        cores(k, tiles, extents.headDim, chooseTileRows(extents, part)) {}
+
+  void writeForward();
+  void writeQueryGrad();
+  void writeKeyGrad();
+
+private:
+  using Own = CudaTensorCores::Own;
+  using Shared = CudaTensorCores::Shared;
+
+  Own getOwn(StringRef name, const Place &place, int64_t stride, bool hold) {
+    return cores.getOwn(k[name], getBegin(place, 0, stride),
+                        getBegin(place, 1, stride), hold);
+  }
+  /// Begins to copy the rows of a head from `first` on.
+  void share(StringRef name, const Row &first, int64_t stride, Value limit,
+             bool isWhole, const Shared &to, Value stage) {
+    cores.copy(
+        {k[name], at(first, stride), stride, first.token, limit, isWhole}, to,
+        stage);
+  }
+
+  /// Tiles of rows [from, to). In a part of them some pairs do not meet.
+  struct Range {
+    Value from, to;
+    /// Where the masked part begins, or else where it ends.
+    Value masked;
+    bool isMaskedFirst = false;
+    /// Whether all tiles are of the other part.
+    bool isUnmasked = false;
+  };
+  /// Goes through the tiles: `load` begins to copy one, `body` has it.
+  Sums forTiles(
+      const Range &range, Sums sums,
+      function_ref<void(Value first, Value stage)> load,
+      function_ref<Sums(Value first, Value stage, Sums sums, bool isMasked)>
+          body);
+  /// The tiles of keys that a block's queries see.
+  Range getKeys(const Place &place, Value length);
+  /// Whether tiles of keys have none that is not there.
+  bool hasWholeKeys() const {
+    return !extents.hasLengths && extents.seq % cores.getTileRows() == 0;
+  }
+
+  // Denormal results are zero, as a probability may be.
+  Num exp2(Num x) {
+    return k.num(LLVM::CallIntrinsicOp::create(
+                     b, k.f32(),
+                     b.getStringAttr("llvm.nvvm.ex2.approx.ftz.f32"),
+                     ValueRange{x.value})
+                     .getResult(0));
+  }
+  Num max(Num a, Num c) {
+    return k.num(arith::MaxNumFOp::create(b, a.value, c.value));
+  }
+  /// What scores are multiplied by, for a power of two.
+  double getFactor() const { return extents.getScale() * std::numbers::log2e; }
+
+  CudaTensorCores cores;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+CoreAttention::Sums
+CoreAttention::forTiles(const Range &range, Sums sums,
+                        function_ref<void(Value, Value)> load,
+                        function_ref<Sums(Value, Value, Sums, bool)> body) {
+  const int64_t step = cores.getTileRows();
+  auto begin = [&](Value first) {
+    load(first, cores.getStage(first));
+    cores.commit();
+  };
+  // All are done with the tiles before.
+  threads.synchronizeBlock();
+  k.when(k.less(range.from, range.to), [&] { begin(range.from); });
+  auto cover = [&](Value from, Value to, bool isMasked) {
+    sums = k.loop(from, to, step, sums, [&](Value first, ValueRange carried) {
+      cores.await();
+      Value next = k.addIndex(first, k.index(step));
+      k.when(k.less(next, range.to), [&] { begin(next); });
+      return body(first, cores.getStage(first),
+                  Sums(carried.begin(), carried.end()), isMasked);
+    });
+  };
+  if (range.isUnmasked) {
+    cover(range.from, range.to, false);
+  } else {
+    cover(range.from, range.masked, range.isMaskedFirst);
+    cover(range.masked, range.to, !range.isMaskedFirst);
+  }
+  return sums;
+}
+
+CoreAttention::Range CoreAttention::getKeys(const Place &place, Value length) {
+  Range range;
+  range.from = k.index(0);
+  range.to = getNumKeys(place.getEnd(k), length);
+  range.isUnmasked = !extents.causal && hasWholeKeys();
+  range.masked = k.mulIndex(divide(length, cores.getTileRows()),
+                            k.index(cores.getTileRows()));
+  // Those before all of the block's queries.
+  if (extents.causal)
+    range.masked = k.minIndex(range.masked, place.begin);
+  return range;
+}
+
+//===----------------------------------------------------------------------===//
+// Forward
+//===----------------------------------------------------------------------===//
+
+// What is carried: of each of the two rows the greatest score, unscaled, and
+// the sum of exponentials, of the lane's columns, and then the sums of values.
+// Every query sees a key of the first tile, so that the greatest score is
+// finite from there on.
+void CoreAttention::writeForward() {
+  Shared keys = cores.allocate("keys"), values = cores.allocate("values");
+  k.forRows([&](Value number) {
+    Place place = getPlace(number, extents.heads);
+    Own queries = getOwn("q", place, extents.qStride, /*hold=*/true);
+    Value keyHead = getKeyHead(place.head);
+    Value length = getLength(place.batch);
+    Num lowest = k.constant(-std::numeric_limits<float>::infinity(), k.f32());
+    Sums init = {lowest.value, lowest.value, getZero().value, getZero().value};
+    init.append(tiles.getZeros(extents.headDim));
+    auto load = [&](Value first, Value stage) {
+      Row row = {place.batch, keyHead, first};
+      share("k", row, extents.kvStride, length, hasWholeKeys(), keys, stage);
+      share("v", row, extents.kvStride, length, hasWholeKeys(), values, stage);
+    };
+    auto body = [&](Value first, Value stage, Sums carried, bool isMasked) {
+      Sums weights = cores.multiply(queries, keys, stage);
+      Num tops[] = {k.num(carried[0]), k.num(carried[1])};
+      tiles.forEach(weights, [&](Num score, int64_t half, Value column) {
+        if (isMasked)
+          score = k.select(
+              isSeen(k.addIndex(first, column), place.tokens[half], length),
+              score, lowest);
+        tops[half] = max(tops[half], score);
+        return score;
+      });
+      Num keeps[2], exponents[2];
+      Num totals[] = {k.num(carried[2]), k.num(carried[3])};
+      for (int64_t half : {0, 1}) {
+        tops[half] = tiles.combineRow(tops[half],
+                                      [&](Num a, Num c) { return max(a, c); });
+        exponents[half] = tops[half] * getFactor();
+        keeps[half] = exp2((k.num(carried[half]) - tops[half]) * getFactor());
+        totals[half] = totals[half] * keeps[half];
+      }
+      tiles.forEach(weights, [&](Num score, int64_t half, Value) {
+        Num weight = exp2(score * getFactor() - exponents[half]);
+        totals[half] = totals[half] + weight;
+        return weight;
+      });
+      Sums next = {tops[0].value, tops[1].value, totals[0].value,
+                   totals[1].value};
+      Sums sums(carried.begin() + 4, carried.end());
+      tiles.forEach(sums, [&](Num sum, int64_t half, Value) {
+        return sum * keeps[half];
+      });
+      cores.accumulate(sums, cores.round(weights), values, stage);
+      next.append(sums);
+      return next;
+    };
+    Sums ends = forTiles(getKeys(place, length), init, load, body);
+    SmallVector<Num, 2> inverses;
+    for (int64_t half : {0, 1}) {
+      Num total = tiles.combineRow(k.num(ends[2 + half]), add);
+      inverses.push_back(1.0 / total);
+      storeLse(place, half, k.num(ends[half]) * extents.getScale(), total);
+    }
+    store(ArrayRef(ends).drop_front(4), place, "out", getOutStride(), inverses);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+void CoreAttention::writeQueryGrad() {
+  Shared keys = cores.allocate("keys"), values = cores.allocate("values");
+  k.forRows([&](Value number) {
+    Place place = getPlace(number, extents.heads);
+    Own queries = getOwn("q", place, extents.qStride, /*hold=*/true);
+    Own douts = getOwn("dout", place, getOutStride(), /*hold=*/true);
+    Value keyHead = getKeyHead(place.head);
+    Value length = getLength(place.batch);
+    Num exponents[2], deltas[2];
+    for (int64_t half : {0, 1}) {
+      Num lse = k["lse"].load(atRow(place.getRow(place.clamped[half])));
+      exponents[half] = lse * std::numbers::log2e;
+      deltas[half] = makeDelta(place, half);
+    }
+    auto load = [&](Value first, Value stage) {
+      Row row = {place.batch, keyHead, first};
+      share("k", row, extents.kvStride, length, hasWholeKeys(), keys, stage);
+      share("v", row, extents.kvStride, length, hasWholeKeys(), values, stage);
+    };
+    auto body = [&](Value first, Value stage, Sums sums, bool isMasked) {
+      Sums scores = cores.multiply(queries, keys, stage);
+      Sums gradients = cores.multiply(douts, values, stage);
+      auto score = scores.begin();
+      tiles.forEach(gradients, [&](Num reach, int64_t half, Value column) {
+        Num weight = exp2(k.num(*score++) * getFactor() - exponents[half]);
+        Num gradient = weight * (reach - deltas[half]);
+        if (!isMasked)
+          return gradient;
+        return k.select(
+            isSeen(k.addIndex(first, column), place.tokens[half], length),
+            gradient, getZero());
+      });
+      cores.accumulate(sums, cores.round(gradients), keys, stage);
+      return sums;
+    };
+    Sums sums = forTiles(getKeys(place, length),
+                         tiles.getZeros(extents.headDim), load, body);
+    Num scale = k.constant(extents.getScale(), k.f32());
+    store(sums, place, "dq", extents.qStride, {scale, scale});
+  });
+}
+
+// What is carried: the sums of keys, then those of values. Queries that do not
+// exist are zeros with an lse and a delta of zero, and add nothing.
+void CoreAttention::writeKeyGrad() {
+  const int64_t rows = cores.getTileRows();
+  const bool hold = extents.headDim <= kMostHeld;
+  Shared queries = cores.allocate("queries"), douts = cores.allocate("douts");
+  // Of each tile, lse and then delta.
+  KernelBuffer numbers(k, threads.getShared("numbers", 2 * 2 * rows, k.f32()));
+  k.forRows([&](Value number) {
+    Place place = getPlace(number, extents.kvHeads);
+    Own keys = getOwn("k", place, extents.kvStride, hold);
+    Own values = getOwn("v", place, extents.kvStride, hold);
+    Value length = getLength(place.batch), seq = k.index(extents.seq);
+    Range range;
+    range.from = extents.causal ? place.begin : k.index(0);
+    // Nobody sees what begins behind the length.
+    range.to = arith::SelectOp::create(b, k.less(place.begin, length), seq,
+                                       range.from);
+    range.masked = k.minIndex(place.getEnd(k), range.to);
+    range.isMaskedFirst = true;
+    range.isUnmasked = !extents.causal;
+    const bool isWhole = extents.seq % rows == 0;
+    Sums sums = tiles.getZeros(2 * extents.headDim);
+    auto addHead = [&](Value shared, ValueRange carried) {
+      Value head = k.addIndex(
+          k.mulIndex(place.head, k.index(extents.getNumShared())), shared);
+      auto load = [&](Value first, Value stage) {
+        Row row = {place.batch, head, first};
+        share("q", row, extents.qStride, seq, isWhole, queries, stage);
+        share("dout", row, getOutStride(), seq, isWhole, douts, stage);
+        cores.copyNumbers(k["lse"], atRow(row), first, seq, numbers, stage, 0);
+        cores.copyNumbers(k["delta"], atRow(row), first, seq, numbers, stage,
+                          1);
+      };
+      auto body = [&](Value first, Value stage, Sums sums, bool isMasked) {
+        Sums weights = cores.multiply(keys, queries, stage);
+        Sums gradients = cores.multiply(values, douts, stage);
+        Value begin = k.mulIndex(stage, k.index(2 * rows));
+        auto gradient = gradients.begin();
+        tiles.forEach(weights, [&](Num score, int64_t half, Value column) {
+          Value here = k.addIndex(begin, column);
+          Num lse = numbers.load(here);
+          Num delta = numbers.load(k.addIndex(here, k.index(rows)));
+          Num weight = exp2(score * getFactor() - lse * std::numbers::log2e);
+          Num product = weight * (k.num(*gradient) - delta);
+          if (isMasked) {
+            Value isVisible = arith::CmpIOp::create(
+                b, arith::CmpIPredicate::sle, place.tokens[half],
+                k.addIndex(first, column));
+            product = k.select(isVisible, product, getZero());
+            weight = k.select(isVisible, weight, getZero());
+          }
+          *gradient++ = product.value;
+          return weight;
+        });
+        auto [ofKeys, ofValues] =
+            std::pair(MutableArrayRef(sums).take_front(sums.size() / 2),
+                      MutableArrayRef(sums).drop_front(sums.size() / 2));
+        cores.accumulate(ofValues, cores.round(weights), douts, stage);
+        cores.accumulate(ofKeys, cores.round(gradients), queries, stage);
+        return sums;
+      };
+      return forTiles(range, Sums(carried.begin(), carried.end()), load, body);
+    };
+    sums =
+        k.loop(k.index(0), k.index(extents.getNumShared()), 1, sums, addHead);
+    // Keys behind the length may be anything.
+    if (extents.hasLengths)
+      tiles.forEach(sums, [&](Num sum, int64_t half, Value) {
+        return k.select(k.less(place.tokens[half], length), sum, getZero());
+      });
+    Num one = k.constant(1, k.f32());
+    Num scale = k.constant(extents.getScale(), k.f32());
+    auto [ofKeys, ofValues] =
+        std::pair(ArrayRef(sums).take_front(sums.size() / 2),
+                  ArrayRef(sums).drop_front(sums.size() / 2));
+    store(ofKeys, place, "dk", extents.kvStride, {scale, scale});
+    store(ofValues, place, "dv", extents.kvStride, {one, one});
+  });
+}
+
+void mlir::optimus::writeCoreAttention(KernelBuilder &k,
+                                       const AttentionExtents &extents,
+                                       AttentionPart part) {
+  CoreAttention attention(k, extents, part);
+  k.getFunction()->setAttr(
+      NVVM::NVVMDialect::getMinctasmAttrName(),
+      k.getBuilder().getI32IntegerAttr(chooseBlocks(extents, part)));
+  switch (part) {
+  case AttentionPart::Forward:
+    return attention.writeForward();
+  case AttentionPart::QueryGrad:
+    return attention.writeQueryGrad();
+  case AttentionPart::KeyGrad:
+    return attention.writeKeyGrad();
+  }
+}
