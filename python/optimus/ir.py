@@ -41,6 +41,11 @@ same parameters with and without them."""
 RANDOM_WORDS = 5
 """The seed (2), the step (2) and the microbatch."""
 
+LEAST_CHUNK = 512
+MOST_CHUNKS = 4096
+"""Of a head: the tokens of one where nobody asks for a number, and the compiler's
+bound of their number."""
+
 
 class LossFunction:
     """The function `@loss(params…, inputs…) -> (loss_sum, real_count)`.
@@ -332,12 +337,15 @@ class LossFunction:
         h: Value,
         table: Value,
         targets: Value,
-        chunk: int,
+        chunk: Optional[int] = None,
         bias: Optional[Value] = None,
     ) -> None:
-        """The head h·tableᵀ + bias and its cross-entropy; ends the function."""
+        """The head h·tableᵀ + bias and its cross-entropy; ends the function. Without a
+        `chunk`, chunks are as small as a step may have."""
         expect_shape("head_loss, %s" % (h,), h, targets.shape + table.shape[1:])
         results = [("loss_sum", ()), ("real_count", ())]
+        if chunk is None:
+            chunk = max(LEAST_CHUNK, -(-math.prod(targets.shape) // MOST_CHUNKS))
         operands, attributes = [h, table, targets], {"chunk": chunk}
         self._results = tuple(
             self._emit(

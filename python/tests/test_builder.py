@@ -212,6 +212,13 @@ def test_file_and_standard_output_agree(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
 
 
+def test_chunks_of_a_large_batch():
+    """Left out, a chunk has so many tokens that the compiler takes their number."""
+    for batch, chunk in ((2048, 512), (2049, 513), (8192, 2048)):
+        large = SMALL._replace(sequence=1024, batch=batch, chunk=None)
+        assert "{chunk = %d : i64}" % chunk in gpt2.build(large).text()
+
+
 def test_output_may_be_a_device():
     assert run("gpt2", *flags(), "-o", "/dev/null").returncode == 0
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)

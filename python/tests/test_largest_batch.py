@@ -223,6 +223,13 @@ def test_what_is_refused_for_another_reason(tools, tmp_path):
     assert "expected at most 4096 chunks" in refused
 
 
+def test_chunks_grow_with_the_batch(tools, tmp_path):
+    """Where nobody says how large they are, they refuse no batch."""
+    model = MODEL._replace(layers=1, hidden=8, sequence=1024)
+    source = tools.program(model._replace(batch=4096))
+    tools.run("optimus-compile", source, "--compile-to", "step", "-o", os.devnull)
+
+
 @pytest.mark.parametrize(
     "options, flags, message",
     [

@@ -17,7 +17,7 @@ from typing import Any, Iterable, List, Optional, Tuple
 
 from optimus import __version__, arguments, output
 from optimus.arguments import Mistake, whole_number
-from optimus.ir import LossFunction
+from optimus.ir import LEAST_CHUNK, MOST_CHUNKS, LossFunction
 from optimus.models import ConfigError, bert, gpt2, llama, phi, gated_encoder
 
 PROGRAM = "optimus.models"
@@ -201,8 +201,8 @@ def _add_shape(
     model.need("--batch", "sequences in the global batch")
     model.count(
         "--chunk",
-        "tokens whose logits exist at one time (default: %(default)s)",
-        default=512,
+        "tokens whose logits exist at one time (default: %d, or more where that makes "
+        "more than %d chunks)" % (LEAST_CHUNK, MOST_CHUNKS),
     )
     model.number(
         "--init-std",

@@ -37,8 +37,8 @@ class Config(NamedTuple):
     """Sequences in the global batch."""
     ffn: Optional[int] = None
     """Width of the feed-forward part; 4 * hidden if absent."""
-    chunk: int = 512
-    """Tokens whose logits exist at one time."""
+    chunk: Optional[int] = None
+    """Tokens whose logits exist at one time; 512, or more in a large batch, if absent."""
     init_std: float = 0.02
     dropout: float = 0.0
     """Of the embeddings and of what enters the residual stream."""

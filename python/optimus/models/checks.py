@@ -8,7 +8,7 @@
 """What every builder checks of a configuration; each raises ConfigError."""
 
 import math
-from typing import Mapping
+from typing import Mapping, Optional
 
 from optimus.models import ConfigError
 
@@ -32,9 +32,11 @@ MOST_TOKENS = 1 << 31
 """In a batch."""
 
 
-def check_extents(extents: Mapping[str, int]) -> None:
+def check_extents(extents: Mapping[str, Optional[int]]) -> None:
     """Extents by name, all of them in MOST, batch and sequence among them."""
     for name, extent in extents.items():
+        if name == "chunk" and extent is None:
+            continue
         if not isinstance(extent, int) or not 1 <= extent <= MOST[name]:
             raise ConfigError(
                 "{%s} is %r; expected a whole number from 1 to %d"

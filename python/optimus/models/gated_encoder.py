@@ -44,8 +44,8 @@ class Config(NamedTuple):
     vocabulary: int
     batch: int
     """Sequences in the global batch."""
-    chunk: int = 512
-    """Tokens whose logits exist at one time."""
+    chunk: Optional[int] = None
+    """Tokens whose logits exist at one time; 512, or more in a large batch, if absent."""
     init_std: float = 0.02
     mask_token: Optional[int] = None
     """The token in the place of a hidden one; the vocabulary's last one if absent."""

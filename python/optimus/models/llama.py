@@ -12,7 +12,7 @@ feed-forward part; no biases. Published linear weights are [out, in]; ours are t
 the products transpose them, so that no element ever moves.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 from optimus.ir import Init, LossFunction, Value
 from optimus.models import ConfigError
@@ -41,8 +41,8 @@ class Config(NamedTuple):
     """Of the norms, as in Hugging Face's configuration."""
     tied: bool = False
     """The output head is the token embedding's table."""
-    chunk: int = 512
-    """Tokens whose logits exist at one time."""
+    chunk: Optional[int] = None
+    """Tokens whose logits exist at one time; 512, or more in a large batch, if absent."""
     init_std: float = 0.02
 
     def check(self) -> None:

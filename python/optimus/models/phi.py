@@ -39,8 +39,8 @@ class Config(NamedTuple):
     """The base of the angles of the position embedding."""
     norms: int = 1
     """Norms of a layer: one for both parts, or one each."""
-    chunk: int = 512
-    """Tokens whose logits exist at one time."""
+    chunk: Optional[int] = None
+    """Tokens whose logits exist at one time; 512, or more in a large batch, if absent."""
     init_std: float = 0.02
 
     def check(self) -> None:
