@@ -10,6 +10,7 @@
 import json
 import math
 import operator
+import os
 import re
 
 import numpy as np
@@ -112,6 +113,17 @@ def test_dimensions_that_do_not_divide(
 ):
     library = tools.library(RAGGED, mesh, strategy)
     agree(Run(tools, library, ragged_text, tmp_path, 10), ragged_serial)
+
+
+def test_padding_is_said_once(tools):
+    program = tools.program(EVEN._replace(batch=1))
+    flags = ["--mesh", "row:8,col:4", "--compile-to", "partition", "-o", os.devnull]
+    result = tools.call("optimus-compile", program, *flags)
+    assert result.returncode == 0 and result.stderr.count("warning: ") == 1
+    assert '"heads" from 6 to 8 (1.33 times) for col' in result.stderr
+    assert '"batch" from 1 to 8 (8.00 times) for row' in result.stderr
+    even = tools.call("optimus-compile", tools.program(EVEN), "--mesh", "row:2,col:2", *flags[2:])
+    assert (even.returncode, even.stderr) == (0, "")
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,9 @@ def test_every_layout_is_proven(tools, programs, tmp_path, model, number):
     fused = tmp_path / "fused.mlir"
     command = [programs / (model + ".mlir"), *flags, "--compile-to=fuse", "-o", fused]
     compiled = tools.call("optimus-compile", *command)
-    assert (compiled.returncode, compiled.stderr) == (0, "")
+    # Nothing but the padding is said.
+    said = re.sub(r".*: warning: this mesh pads .*\n.*\n\^\n", "", compiled.stderr)
+    assert (compiled.returncode, said) == (0, "")
 
 
 def test_a_compilation_compares_with_its_own_program(tools, programs, tmp_path):

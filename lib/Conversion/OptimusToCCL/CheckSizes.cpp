@@ -11,6 +11,10 @@
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
 using namespace mlir;
 using namespace mlir::optimus;
 using optimus_support::CheckedSize;
@@ -50,6 +54,46 @@ LogicalResult mlir::optimus::checkPadding(func::FuncOp function,
                                 result, classes)))
         return failure();
   return success();
+}
+
+/// Padding of less than such a part is nothing to speak of, as that of a
+/// vocabulary.
+static constexpr int64_t kSaidPart = 10;
+
+void mlir::optimus::warnOfPadding(ModuleOp module,
+                                  const DimensionClasses &classes) {
+  // Layers have their dimensions each.
+  SmallVector<std::string> said;
+  llvm::SmallPtrSet<const DimensionClasses::Class *, 32> seen;
+  auto add = [&](Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    for (int64_t dim = 0; type && dim < type.getRank(); ++dim) {
+      const DimensionClasses::Class &known = classes.getClass(value, dim);
+      int64_t padded = known.getPadded();
+      if (!seen.insert(&known).second ||
+          padded - known.size < llvm::divideCeilSigned(known.size, kSaidPart))
+        continue;
+      std::string text = llvm::formatv(
+          "\"{0}\" from {1} to {2} ({3:f2} times) for {4}", known.name,
+          known.size, padded, double(padded) / known.size,
+          llvm::join(known.axes, ", "));
+      if (!llvm::is_contained(said, text))
+        said.push_back(std::move(text));
+    }
+  };
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (function.isExternal())
+      continue;
+    llvm::for_each(function.getArguments(), add);
+    for (Operation &op : function.front())
+      llvm::for_each(op.getResults(), add);
+  }
+  if (said.empty())
+    return;
+  module.emitWarning("this mesh pads ")
+      << llvm::join(said, ", ")
+      << ": so many times as much is computed, kept and moved of it; choose "
+         "sizes that the axes divide, or other axes";
 }
 
 static CheckedSize countBytes(ValueRange values) {

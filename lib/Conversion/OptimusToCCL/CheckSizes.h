@@ -27,6 +27,9 @@ namespace mlir::optimus {
 LogicalResult checkPadding(func::FuncOp function,
                            const DimensionClasses &classes);
 
+/// Warns, once, of dimensions that become a tenth larger or more by padding.
+void warnOfPadding(ModuleOp module, const DimensionClasses &classes);
+
 /// Checks the totals held and moved by a partitioned function, with room for
 /// additions by later passes: values computed again, tensors that move whole.
 LogicalResult checkTotals(func::FuncOp function, MeshOp mesh);

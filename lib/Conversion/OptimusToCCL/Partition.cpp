@@ -80,6 +80,7 @@ public:
     for (func::FuncOp function : functions)
       if (failed(checkPadding(function, classes)))
         return signalPassFailure();
+    warnOfPadding(getOperation(), classes);
     for (func::FuncOp function : functions)
       if (failed(partition(function, mesh, classes)) ||
           failed(checkTotals(function, mesh)))
