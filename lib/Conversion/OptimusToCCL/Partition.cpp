@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CheckSizes.h"
+#include "SumOrder.h"
 
 #include "optimus/Conversion/OptimusToCCL/Partitioner.h"
 #include "optimus/Conversion/OptimusToCCL/Passes.h"
@@ -76,6 +77,10 @@ public:
     }
     // What continues a partial sum decides whether it can stay one.
     std::stable_partition(functions.begin(), functions.end(), hasPartialSums);
+    // On one rank nothing is reduced.
+    if (mesh.getNumRanks() > 1)
+      for (func::FuncOp function : functions)
+        addProductsFirst(function, reducePrecision == "f32");
     DimensionClasses classes(getOperation());
     for (func::FuncOp function : functions)
       if (failed(checkPadding(function, classes)))
