@@ -23,6 +23,7 @@ PAGE = REPOSITORY / "docs" / "scale.md"
 DEPTHS = (4, 8)
 HIDDEN, HEADS = 12288, 96
 SHAPE = dict(hidden=HIDDEN, heads=HEADS, sequence=2048, vocabulary=51200, batch=64)
+TOKENS = SHAPE["batch"] * SHAPE["sequence"]
 FAMILIES = {
     "gpt2": Model(layers=0, **SHAPE),
     "bert": BertModel(layers=0, **SHAPE),
@@ -61,12 +62,11 @@ def compiled(tools, model, mesh, strategy, *flags):
     return json.loads(report)
 
 
-def layer_bytes(tools, family, mesh, strategy, *flags):
+def layer_bytes(tools, model, mesh, strategy, *flags):
     """The bytes of a layer by kind."""
 
     def kinds(depth):
-        model = FAMILIES[family]._replace(layers=depth)
-        report = compiled(tools, model, mesh, strategy, *flags)
+        report = compiled(tools, model._replace(layers=depth), mesh, strategy, *flags)
         memory = report["memory"]
         return {
             "parameters": memory["train_step"]["parameters"],
@@ -119,7 +119,7 @@ def often(cases, *chosen):
     ),
 )
 def test_memory_by_kind(tools, family, mesh, precision):
-    found = layer_bytes(tools, family, mesh, "summa", "--precision", precision)
+    found = layer_bytes(tools, FAMILIES[family], mesh, "summa", "--precision", precision)
     parameters = PARAMETERS[family] * HIDDEN**2 / ranks(mesh)
     expected = {
         "parameters": 4 * parameters,
@@ -155,7 +155,7 @@ STRATEGIES = [
 )
 def test_layer_keeps_cuts(tools, family, strategy, mesh):
     flags = ("--precision", "bf16", "--recompute", "layer")
-    kept = layer_bytes(tools, family, mesh, strategy, *flags)["activations"]
+    kept = layer_bytes(tools, FAMILIES[family], mesh, strategy, *flags)["activations"]
     cut = stream_bytes(mesh, "bf16")
     # Between the blocks each of its ranks has all of the residual stream.
     if strategy == "megatron":
@@ -281,3 +281,58 @@ def test_compiles_in_linear_time(tools, tmp_path, depth):
 
     for less, more in zip(seconds(depth), seconds(2 * depth)):
         assert more <= bound("linear") * less
+
+
+def moved(tools, model, mesh, strategy, *flags):
+    """The bytes of a layer over each axis, all ranks together, and the floating-point
+    operations of a rank's products."""
+
+    def count(depth):
+        program = tools.program(model._replace(layers=depth))
+        given = ["--mesh", mesh, "--strategy", strategy, *FLAGS, *flags]
+        given += ["--compile-to=place", "-o", "-"]
+        text = tools.run("optimus-compile", program, *given)
+        text = text.partition("@train_step")[2].partition("\n  }")[0]
+        found = collections.Counter()
+        for axis, size in re.findall(r'axis = "(\w+)", bytes = (\d+)', text):
+            found[axis] += int(size)
+        for gemm in re.findall(r"exec\.gemm .*", text):
+            m, n, k = (int(re.search(r"\b%s = (\d+)" % each, gemm)[1]) for each in "mnk")
+            found["operations"] += 2 * m * n * k
+        return found
+
+    less, more = map(count, DEPTHS)
+    layers = DEPTHS[1] - DEPTHS[0]
+    return {kind: (more[kind] - less[kind]) / layers for kind in more}
+
+
+def laws_of_movement(parameters, mesh, precision):
+    """Of a model whose dimensions the mesh divides."""
+    axes = {name: int(size) for name, size in re.findall(r"(\w+):(\d+)", mesh)}
+    narrow = 2 if precision == "bf16" else 4
+    return {
+        "col": 10 * (axes["col"] - 1) * TOKENS * HIDDEN * narrow,
+        "row": (axes["row"] - 1) * parameters * (2 * narrow + 4),
+        "operations": 6 * TOKENS * parameters / ranks(mesh),
+    }
+
+
+@pytest.mark.parametrize(
+    "family, mesh, precision",
+    often(
+        [
+            (family, mesh, precision)
+            for family in ("gpt2", "bert", "llama")
+            for mesh in ("row:2,col:4", "row:8,col:8", "row:4,col:16")
+            for precision in ("bf16", "f32")
+        ],
+        ("gpt2", "row:8,col:8", "bf16"),
+        ("bert", "row:2,col:4", "f32"),
+        ("bert", "row:8,col:8", "bf16"),
+        ("llama", "row:2,col:4", "bf16"),
+    ),
+)
+def test_bytes_over_each_axis(tools, family, mesh, precision):
+    found = moved(tools, FAMILIES[family], mesh, "summa", "--precision", precision)
+    law = laws_of_movement(PARAMETERS[family] * HIDDEN**2, mesh, precision)
+    assert found == pytest.approx(law, rel=bound("bytes"))

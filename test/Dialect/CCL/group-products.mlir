@@ -109,3 +109,26 @@ func.func @both_gradients(%dy: tensor<4x6xf32, #x>, %w: tensor<6x6xf32, #w>, %x:
   %dw = ccl.matmul %x, %dy {stationary = "a", panels = 2 : i64, transpose_a} : (tensor<4x6xf32, #x>, tensor<4x6xf32, #x>) -> tensor<6x6xf32, #w>
   return %dx, %dw : tensor<4x6xf32, #x>, tensor<6x6xf32, #w>
 }
+
+// -----
+
+#x = #ccl.local<[8, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#w = #ccl.local<[12, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+optimus.mesh @mesh <["row" = 2, "col" = 2]>
+
+// The cast of the second weight comes along, though the first product is used
+// before it.
+// CHECK-LABEL: @casts(
+// CHECK: %[[V:.*]] = optimus.cast %arg1
+// CHECK-NEXT: %[[U:.*]] = optimus.cast %arg2
+// CHECK-NEXT: %[[Q:.*]] = ccl.matmul %arg0, %[[V]] {ccl.group = 0
+// CHECK-NEXT: ccl.matmul %arg0, %[[U]] {ccl.group = 0
+// CHECK-NEXT: optimus.gelu %[[Q]]
+func.func @casts(%x: tensor<4x6xbf16, #x>, %wq: tensor<6x6xf32, #w>, %wk: tensor<6x6xf32, #w>) -> (tensor<4x6xbf16, #x>, tensor<4x6xbf16, #x>) {
+  %vq = optimus.cast %wq : (tensor<6x6xf32, #w>) -> tensor<6x6xbf16, #w>
+  %q = ccl.matmul %x, %vq {stationary = "c", panels = 2 : i64} : (tensor<4x6xbf16, #x>, tensor<6x6xbf16, #w>) -> tensor<4x6xbf16, #x>
+  %y = optimus.gelu %q : tensor<4x6xbf16, #x>
+  %vk = optimus.cast %wk : (tensor<6x6xf32, #w>) -> tensor<6x6xbf16, #w>
+  %k = ccl.matmul %x, %vk {stationary = "c", panels = 2 : i64} : (tensor<4x6xbf16, #x>, tensor<6x6xbf16, #w>) -> tensor<4x6xbf16, #x>
+  return %y, %k : tensor<4x6xbf16, #x>, tensor<4x6xbf16, #x>
+}

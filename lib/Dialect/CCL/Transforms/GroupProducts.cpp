@@ -20,6 +20,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/DebugLog.h"
 
 #define DEBUG_TYPE "optimus-group-products"
@@ -156,6 +157,32 @@ void ProductTerm::findMovingOperands() {
   }
 }
 
+/// The operation that makes an operand of `ops`, without casts: these come
+/// along.
+static Operation *getSource(Value operand, ArrayRef<Operation *> ops) {
+  Operation *def = operand.getDefiningOp();
+  Value source = operand;
+  while (auto cast = source.getDefiningOp<optimus::CastOp>())
+    source = cast->getOperand(0);
+  Operation *other = source.getDefiningOp();
+  return llvm::is_contained(ops, other) ? def : other;
+}
+
+/// The casts that come along, in program order.
+static SmallVector<Operation *> getCasts(ArrayRef<Operation *> ops) {
+  llvm::SetVector<Operation *> casts;
+  for (Operation *op : ops)
+    for (Value operand : op->getOperands())
+      while (auto cast = operand.getDefiningOp<optimus::CastOp>()) {
+        casts.insert(cast);
+        operand = cast->getOperand(0);
+      }
+  SmallVector<Operation *> sorted = casts.takeVector();
+  llvm::sort(sorted,
+             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  return sorted;
+}
+
 /// The last producer of an operand of `ops`, and the first user of a result of
 /// theirs; null where there is none.
 static std::pair<Operation *, Operation *>
@@ -164,7 +191,7 @@ getBounds(ArrayRef<Operation *> ops) {
   auto isMember = [&](Operation *op) { return llvm::is_contained(ops, op); };
   for (Operation *op : ops) {
     for (Value operand : op->getOperands())
-      if (Operation *def = operand.getDefiningOp();
+      if (Operation *def = getSource(operand, ops);
           def && !isMember(def) && (!lastDef || lastDef->isBeforeInBlock(def)))
         lastDef = def;
     for (Operation *user : op->getUsers())
@@ -224,8 +251,12 @@ void GroupProductsPass::place(ArrayRef<Operation *> ops) {
   Operation *before = first;
   if (lastDef && first->isBeforeInBlock(lastDef))
     before = lastDef->getNextNode();
-  while (llvm::is_contained(ops, before))
+  SmallVector<Operation *> casts = getCasts(ops);
+  while (llvm::is_contained(ops, before) || llvm::is_contained(casts, before))
     before = before->getNextNode();
+  for (Operation *cast : casts)
+    if (before->isBeforeInBlock(cast))
+      cast->moveBefore(before);
   for (bool isProduct : {true, false})
     for (Operation *op : ops)
       if (isa<MatmulOp>(op) == isProduct)
