@@ -168,3 +168,31 @@ void SumLeading::build(KernelBuilder &k) const {
     result.storeOnce(sums[0], column);
   });
 }
+
+void Repetition::visit(KernelParameters &parameters) {
+  parameters.extent("rows", rows);
+  parameters.extent("cols", cols);
+  parameters.require(cols > 0 && rows % cols == 0,
+                     "the rows are no multiple of the columns");
+}
+
+void Repetition::describe(KernelDescription &description) const {
+  description.size(rows, cols);
+  description.overItems(rows, cols);
+  description.write("result", rows * cols);
+}
+
+void Repetition::build(KernelBuilder &k) const {
+  KernelBuffer result = k["result"];
+  ImplicitLocOpBuilder &b = k.getBuilder();
+  Num one = k.constant(1, k.f32()), zero = k.constant(0, k.f32());
+  k.forItems([&](Value row) {
+    Value repeated = arith::DivUIOp::create(b, row, k.index(rows / cols));
+    k.loop(k.index(0), k.index(cols), 1, [&](Value col) {
+      Value isOne =
+          arith::CmpIOp::create(b, arith::CmpIPredicate::eq, col, repeated);
+      result.store(k.select(isOne, one, zero),
+                   k.addIndex(k.mulIndex(row, k.index(cols)), col));
+    });
+  });
+}

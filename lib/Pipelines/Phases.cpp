@@ -42,8 +42,11 @@ StringRef PhaseOptions::getMove() const {
   return tunes ? "auto" : "";
 }
 
-static void addDifferentiate(OpPassManager &passes, const PhaseOptions &) {
+static void addDifferentiate(OpPassManager &passes,
+                             const PhaseOptions &options) {
   passes.addPass(createRecordFunctionPass());
+  passes.addPass(
+      createReplicateHeadsPass({options.mesh.toString(), options.strategy}));
   passes.addPass(createDifferentiatePass());
 }
 

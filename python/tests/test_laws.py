@@ -336,3 +336,33 @@ def test_bytes_over_each_axis(tools, family, mesh, precision):
     found = moved(tools, FAMILIES[family], mesh, "summa", "--precision", precision)
     law = laws_of_movement(PARAMETERS[family] * HIDDEN**2, mesh, precision)
     assert found == pytest.approx(law, rel=bound("bytes"))
+
+
+@pytest.mark.parametrize(
+    "mesh, strategy",
+    often(
+        [
+            ("row:16,col:16", "summa"),
+            ("row:32,col:32", "summa"),
+            ("row:1,col:16", "megatron"),
+            ("row:1,col:16", "megatron-sp"),
+        ],
+        ("row:16,col:16", "summa"),
+        ("row:32,col:32", "summa"),
+    ),
+)
+def test_heads_of_keys_for_more_columns(tools, mesh, strategy):
+    """As where they divide: memory by kind, movement and operations."""
+    model = FAMILIES["llama"]._replace(kv_heads=8)
+    flags = ("--precision", "bf16")
+    parameters = (2 + 2 * 8 / HEADS + 3 * model.ffn / HIDDEN) * HIDDEN**2
+    most = bound("few-keys")
+    found = moved(tools, model, mesh, strategy, *flags)
+    assert found["operations"] <= most * 6 * TOKENS * parameters / ranks(mesh)
+    if strategy == "summa":
+        law = laws_of_movement(parameters, mesh, "bf16")
+        assert all(found[kind] <= most * law[kind] for kind in law), (found, law)
+    kinds = layer_bytes(tools, model, mesh, strategy, *flags)
+    each = parameters / ranks(mesh)
+    for kind, size in ("parameters", 4), ("state", 8), ("gradients", 4), ("narrow weights", 2):
+        assert kinds[kind] <= most * size * each, kind

@@ -11,6 +11,7 @@ Bounds are those of test_gradients and, for training in f32, of test_meshes.
 """
 
 import json
+import os
 import re
 
 import numpy as np
@@ -39,6 +40,8 @@ GROUPED = LlamaModel(
 MODELS = {
     # Two heads of queries share each head of keys; nothing divides 3.
     "grouped": GROUPED,
+    # Four heads of queries share one, and their channels divide by 4 columns.
+    "few": GROUPED._replace(layers=1, hidden=32, heads=8),
     # Every head of queries has its own.
     "full": GROUPED._replace(layers=1, kv_heads=4, sequence=5, rope_theta=50.0),
     # One head of keys for all, and the head is the embedding.
@@ -214,6 +217,48 @@ def test_a_mesh_trains_as_one_rank(tools, text, serial, tmp_path, mesh, strategy
     names = [tensor["name"] for tensor in report["tensors"]]
     assert names == ["loss", *serial.initial]
     assert all(tensor["same"] for tensor in report["tensors"])
+
+
+FEW = TRAINED._replace(hidden=64, heads=8, kv_heads=2)
+
+
+@pytest.fixture(scope="module")
+def few(tools, text, tmp_path_factory):
+    return Run(tools, tools.library(FEW), text, tmp_path_factory.mktemp("few"))
+
+
+@pytest.mark.parametrize(
+    "mesh, strategy, precision",
+    [
+        ("row:1,col:4", "summa", "f32"),
+        ("row:2,col:4", "summa", "f32"),
+        ("row:2,col:4", "summa", "bf16"),
+        ("row:1,col:4", "megatron", "bf16"),
+        ("row:1,col:8", "megatron-sp", "f32"),
+        ("data:2,row:1,col:4", "summa-paper", "bf16"),
+    ],
+)
+def test_heads_of_keys_for_more_columns(
+    tools, text, few, tmp_path, mesh, strategy, precision
+):
+    """Nothing is padded, files are those of one rank, and so are losses and gradients."""
+    flags = ("--precision", precision)
+    library = tools.library(FEW, mesh, strategy, *flags)
+    run = Run(tools, library, text, tmp_path)
+    for name, p in few.initial.items():
+        assert run.initial[name].tobytes() == p.tobytes(), name
+    if precision == "f32":
+        np.testing.assert_allclose(losses(run.log), losses(few.log), rtol=1e-4)
+    serial = tools.library(FEW, None, "serial", *flags)
+    # A checkpoint of one rank on the mesh, and the mesh's on one rank.
+    for checkpoint in few.final, run.final:
+        compared = ["verify", serial, library, "--data", text, "--json", "--load", checkpoint]
+        report = json.loads(tools.run("optimus-run", *compared))
+        assert [tensor["name"] for tensor in report["tensors"]] == ["loss", *few.initial]
+        assert all(tensor["same"] for tensor in report["tensors"])
+    flags = ("--mesh", mesh, "--strategy", strategy, *flags, "--compile-to", "partition")
+    warned = tools.call("optimus-compile", tools.program(FEW), *flags, "-o", os.devnull)
+    assert (warned.returncode, warned.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("strategy", ["megatron", "megatron-sp"])

@@ -64,6 +64,14 @@ TEST(Libraries, HaveATableAndTheirKernels) {
     EXPECT_FALSE(std::isnan(value));
 }
 
+TEST_P(KernelTest, RepetitionHasAOneInEachRow) {
+  size_t number = kernels.add(Repetition{6, 3});
+  ASSERT_EQ(kernels.compile(), "");
+  Floats e = unset(18);
+  kernels.run(number, {e.data()}, 6);
+  EXPECT_EQ(e, Floats({1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1}));
+}
+
 TEST_P(KernelTest, AddAndMulRepeatTheRightSide) {
   std::vector<size_t> products;
   forSizes(

@@ -58,6 +58,13 @@ struct SumLeading {
   OPTIMUS_KERNEL("sum_leading", rows, cols);
 };
 
+/// result[rows*cols]: 1 where the column is the row over rows / cols, else 0.
+struct Repetition {
+  int64_t rows, cols;
+
+  OPTIMUS_CHECKED_KERNEL("repetition");
+};
+
 /// x[n], i32 random[5] -> result[n]; scalars stream and then `addends` more,
 /// whose sum is the index in the whole tensor of x's first element; in place. x
 /// is [local], a part of a tensor [whole], n elements in all.

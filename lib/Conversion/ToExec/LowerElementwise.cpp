@@ -8,8 +8,11 @@
 
 #include "LoweringModel.h"
 
+#include "optimus/Dialect/Optimus/IR/Repetition.h"
 #include "optimus/Kernels/ElementwiseBodyOpInterface.h"
 #include "optimus/Kernels/ElementwiseKernels.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -65,10 +68,26 @@ struct DropoutLowering : KernelModel<DropoutLowering, DropoutOp> {
     return scalars;
   }
 };
+
+/// Of constants that are tensors a device program has this one.
+struct RepetitionLowering
+    : LoweringModel<RepetitionLowering, arith::ConstantOp> {
+  LogicalResult lower(arith::ConstantOp op, Lowering &lowering) const {
+    if (!isRepetition(op.getValue()))
+      return op.emitOpError("has no lowering to the device program");
+    auto type = cast<RankedTensorType>(op.getType());
+    lowering.launch(kernels::Repetition{.rows = type.getDimSize(0),
+                                        .cols = type.getDimSize(1)},
+                    op);
+    return success();
+  }
+};
 } // namespace
 
 void mlir::optimus::attachElementwiseLowerings(MLIRContext &context) {
-  attachModels<SumLeadingLowering, DropoutLowering>(context);
+  context.loadDialect<arith::ArithDialect>();
+  attachModels<SumLeadingLowering, DropoutLowering, RepetitionLowering>(
+      context);
   // All of them: the look-up by dialect leaves some out, since its binary search
   // takes a three-way comparison for "less".
   for (RegisteredOperationName name : context.getRegisteredOperations())

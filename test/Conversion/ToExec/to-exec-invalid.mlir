@@ -46,6 +46,15 @@ func.func @dynamic(%x: tensor<?xf32>) -> tensor<?xf32> {
 
 // -----
 
+// Of constants only those that repeat rows have one.
+func.func @constant() -> tensor<2x2xf32> {
+  // expected-error @below {{has no lowering to the device program}}
+  %0 = arith.constant dense<[[0.0, 1.0], [1.0, 0.0]]> : tensor<2x2xf32>
+  return %0 : tensor<2x2xf32>
+}
+
+// -----
+
 func.func @unknown(%x: tensor<8xf32>) -> tensor<8xf32> {
   // expected-error @below {{has no lowering to the device program}}
   %0 = arith.addf %x, %x : tensor<8xf32>

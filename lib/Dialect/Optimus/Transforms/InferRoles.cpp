@@ -39,7 +39,7 @@ public:
         linears.push_back(*linear);
     nameInner();
     for (const Linear &linear : linears)
-      positions.try_emplace(getParameter(linear.weight), place(linear));
+      setPosition(linear);
     updateArgAttrs(function, [&](unsigned number, NamedAttrList &attributes) {
       setRole(function.getArgument(number), attributes);
     });
@@ -74,11 +74,16 @@ private:
   }
   /// The parameter that a weight is made of, as by a cast.
   Value getParameter(Value weight) const { return ofParameters.lookup(weight); }
+  /// Gives a weight's role to its parameter. A weight with repeated heads keeps
+  /// it itself, and its parameter has the channels sharded instead of the few
+  /// heads.
+  void setPosition(const Linear &linear);
 
   func::FuncOp function;
   DimensionGroups groups;
   llvm::DenseMap<int64_t, DimensionClass> classes;
-  /// Values made of parameters alone, each with the first of its parameters.
+  /// Values made of parameters and constants alone, each with the first of its
+  /// parameters.
   llvm::DenseMap<Value, Value> ofParameters;
   SmallVector<Linear> linears;
   llvm::DenseMap<Value, Role> positions;
@@ -115,11 +120,18 @@ void RoleInference::addValues() {
   }
   for (Operation &op : function.front()) {
     groups.addOperation(&op);
-    if (op.getNumOperands() > 0 && llvm::all_of(op.getOperands(), [&](Value v) {
-          return ofParameters.contains(v);
-        }))
-      for (Value result : op.getResults())
-        ofParameters[result] = ofParameters.lookup(op.getOperand(0));
+    if (op.getNumResults() == 0 ||
+        !llvm::all_of(op.getOperands(),
+                      [&](Value v) { return ofParameters.contains(v); }))
+      continue;
+    if (op.getNumOperands() == 0 && !op.hasTrait<OpTrait::ConstantLike>())
+      continue;
+    Value first;
+    for (Value operand : op.getOperands())
+      if (!first)
+        first = ofParameters.lookup(operand);
+    for (Value result : op.getResults())
+      ofParameters[result] = first;
   }
 }
 
@@ -149,7 +161,7 @@ std::optional<Linear> RoleInference::getLinear(Operation *op) {
   if (!op->hasTrait<MovesInPanels>())
     return std::nullopt;
   Value input = op->getOperand(0), weight = op->getOperand(1);
-  if (ofParameters.contains(input) || !ofParameters.contains(weight))
+  if (ofParameters.contains(input) || !getParameter(weight))
     return std::nullopt;
   ShardingRule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
   Linear linear{weight, {}};
@@ -210,6 +222,29 @@ Role RoleInference::place(const Linear &linear) {
   for (auto [dim, side] : llvm::zip(role.dims, linear.sides))
     dim.side = side;
   return role;
+}
+
+void RoleInference::setPosition(const Linear &linear) {
+  Role role = place(linear);
+  auto product = linear.weight.getDefiningOp<MatmulOp>();
+  // Other products of parameters repeat nothing.
+  if (!product || ofParameters.lookup(product.getA())) {
+    positions.try_emplace(getParameter(linear.weight), role);
+    return;
+  }
+  auto parameter = cast<BlockArgument>(getParameter(linear.weight));
+  role.path = getArgumentBuffer(function, parameter.getArgNumber()).getOf();
+  product->setAttr(OptimusDialect::kRole,
+                   StringAttr::get(function.getContext(), role.toString()));
+  // The repeated dimension comes first, as it does in the parameter. Channels
+  // are never padded; where as many ranks as there are heads do not divide them
+  // they stay whole.
+  ArrayRef<int64_t> shape =
+      cast<RankedTensorType>(linear.weight.getType()).getShape();
+  if (shape[1] % shape[0] == 0)
+    role.dims[1].dimension = role.dims[0].dimension;
+  role.dims[0].dimension = DimensionClass::Other;
+  positions.try_emplace(parameter, role);
 }
 
 Role RoleInference::getRoleOf(Value value) const {

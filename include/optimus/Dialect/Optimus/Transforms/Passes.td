@@ -55,6 +55,46 @@ def DifferentiatePass : Pass<"optimus-differentiate", "::mlir::ModuleOp"> {
   ];
 }
 
+def ReplicateHeadsPass : Pass<"optimus-replicate-heads", "::mlir::ModuleOp"> {
+  let summary = "Repeats heads of keys for groups of ranks where a mesh has more columns";
+  let description = [{
+    Where the strategy shards heads over more ranks than the heads of keys divide,
+    padding these would pad the heads of queries with them, and double the attention
+    and its products. This pass rewrites `@loss`: r = C / gcd(C, n) copies of each of
+    the n heads of keys and values, each for a group of ranks, with the queries
+    divided among them. So n·r heads lie on C columns without padding.
+
+    * Weights of queries and of the output are [n·r, g/r, d, h] instead of
+      [n, g, d, h]: byte for byte the same, and so are files.
+    * Weights of keys and values stay, and are multiplied by a matrix of zeros and
+      ones that repeats their heads. Their channels are sharded (`docs/strategies.md`);
+      each rank gathers them and takes the heads that it needs. The gradient of this
+      product is the sum over a group, reduce-scattered.
+
+    Nothing changes where r does not divide the queries of a head, g, where padding makes
+    no more products, or the program has the heads in another way. Then they are padded, as --optimus-partition says.
+
+    ```mlir
+    %k = optimus.matmul %x, %wk {transpose_b} : (tensor<4x16x64xf32>, tensor<2x8x64xf32>) -> tensor<4x16x2x8xf32>
+    // with mesh=row:1,col:4 and four heads of queries for each of keys
+    %e = arith.constant dense<[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]> : tensor<4x2xf32>
+    %w = optimus.matmul %e, %wk : (tensor<4x2xf32>, tensor<2x8x64xf32>) -> tensor<4x8x64xf32>
+    %k = optimus.matmul %x, %w {transpose_b} : (tensor<4x16x64xf32>, tensor<4x8x64xf32>) -> tensor<4x16x4x8xf32>
+    ```
+  }];
+  let options = [
+    Option<"mesh", "mesh", "std::string", "\"\"", "The mesh, as row:2,col:2">,
+    Option<"strategy", "strategy", "std::string", "\"summa\"",
+           "serial, summa, summa-paper, megatron, megatron-sp or data">
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::optimus::OptimusDialect"];
+  let statistics = [
+    Statistic<"numReplicated", "heads-replicated",
+              "Attentions whose heads of keys are repeated">
+  ];
+}
+
 def MixedPrecisionPass : Pass<"optimus-mixed-precision", "::mlir::ModuleOp"> {
   let summary = "Narrows the element types of activations and of factors of products";
   let description = [{
