@@ -321,8 +321,8 @@ static ArrayRef<Kind> getKinds() {
       LayerNormGrad, Lengths, LogitsGrad, MergeMoments, NormGradApply,
       NormGradSums, NormParamGrad, Normalize, ReduceRanks, Repetition, RmsNorm,
       RmsNormGrad, RmsParamGrad, RmsRstd, RmsScale, Rotary, RowChain, RowDot,
-      RowMax, RowMoments, RowSums, SoftmaxSums, SumLeading, SumPartials,
-      SumSquares, SumTokens, TokenLoss>();
+      RowMax, RowMoments, RowSums, SoftmaxOnce, SoftmaxSums, SumLeading,
+      SumPartials, SumSquares, SumTokens, TokenLoss>();
 }
 
 DictionaryAttr Kernel::getParameters(MLIRContext *context) const {

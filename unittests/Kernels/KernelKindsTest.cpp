@@ -55,6 +55,7 @@ TEST_P(KernelTest, EveryKernelIsReadBack) {
       RowMax{2, 3},
       RowMoments{2, 3},
       kernels.step<SgdOp>(8, true),
+      SoftmaxOnce{2, 3, true},
       SoftmaxSums{2, 3, true},
       SumLeading{2, 3},
       SumPartials{8},

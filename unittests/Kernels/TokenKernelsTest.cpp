@@ -150,6 +150,74 @@ TEST_P(KernelTest, HeadLossInPartsAndWhole) {
       });
 }
 
+// Of bf16, and of f32, whose rows no target holds.
+void KernelTest::checkSoftmaxOnce(bool isNarrow) {
+  struct Numbers {
+    size_t sums, grad;
+    int64_t real;
+  };
+  std::vector<Numbers> all;
+  const int64_t first = 3;
+  forSizes(
+      [&](int64_t rows, int64_t cols) {
+        int64_t real = std::max<int64_t>(1, cols - cols / 4);
+        std::vector<std::string> narrow;
+        if (isNarrow)
+          narrow.push_back("logits");
+        all.push_back(
+            {kernels.add(SoftmaxOnce{rows, cols}, {first, real}, narrow),
+             kernels.add(SoftmaxOnce{rows, cols, /*grad=*/true}, {first, real},
+                         narrow),
+             real});
+        return all.size() - 1;
+      },
+      [&](size_t number, int64_t rows, int64_t cols) {
+        const Numbers &n = all[number];
+        Floats logits = widen(narrow(random(rows * cols, 0, 10)));
+        Ints targets(rows);
+        for (int64_t i = 0; i < rows; ++i)
+          targets[i] = i % 5 == 4 ? -1 : first + (i * 13) % n.real;
+        Floats grads = logits, sums = unset(rows * 2), again = sums;
+        if (isNarrow) {
+          Halves halves = narrow(logits), same = halves;
+          run(n.sums, halves, targets, sums);
+          EXPECT_EQ(halves, same);
+          run(n.grad, halves, targets, again);
+          grads = widen(halves);
+        } else {
+          run(n.sums, grads, targets, sums);
+          EXPECT_EQ(grads, logits);
+          run(n.grad, grads, targets, again);
+        }
+        EXPECT_EQ(sums, again);
+        for (int64_t i = 0; i < rows; ++i) {
+          const float *row = &logits[i * cols];
+          double top = *std::max_element(row, row + n.real), total = 0;
+          for (int64_t j = 0; j < n.real; ++j)
+            total += std::exp(row[j] - top);
+          bool isReal = targets[i] >= 0;
+          int64_t target = targets[i] - first;
+          // As in parts; a power of two has a rounded exponent besides, which
+          // the maximum, at most 50 here, takes part in.
+          expectNear(sums[2 * i], total, n.real + 160, total,
+                     at(rows, cols, i));
+          EXPECT_EQ(sums[2 * i + 1], isReal ? float(row[target] - top) : 0.0f);
+          // And is rounded once, to 8 bits.
+          double roundings = n.real + 320 + (isNarrow ? 0x1p16 : 0);
+          for (int64_t j = 0; j < cols; ++j) {
+            size_t e = i * cols + j;
+            double p = j < n.real ? std::exp(row[j] - top) / total : 0;
+            double hot = isReal && target == j ? 1 : 0;
+            expectNear(grads[e], isReal ? p - hot : 0, roundings,
+                       p + hot + 1e-30, at(rows, cols, e));
+          }
+        }
+      });
+}
+
+TEST_P(KernelTest, SoftmaxOfRowsReadOnce) { checkSoftmaxOnce(false); }
+TEST_P(KernelTest, NarrowSoftmaxOfRowsReadOnce) { checkSoftmaxOnce(true); }
+
 TEST_P(KernelTest, ARankWithoutRealColumnsAddsNothing) {
   size_t max = kernels.add(RowMax{2, 20}, {0});
   size_t exp = kernels.add(ExpSum{2, 20}, {40, 0});

@@ -47,6 +47,16 @@ struct SoftmaxSums {
   OPTIMUS_KERNEL("softmax_sums", rows, cols, grad);
 };
 
+/// The results of SoftmaxSums, but logits are left alone without `grad`, and
+/// with it nothing is stored in between: a narrow gradient is rounded once. A
+/// target may hold a row in registers, so that it is read once.
+struct SoftmaxOnce {
+  int64_t rows, cols;
+  bool grad = false;
+
+  OPTIMUS_KERNEL("softmax_once", rows, cols, grad);
+};
+
 /// sums[rows*2], i32 targets[rows] -> losses[rows]: log of the total minus the
 /// target's, 0 where the target is negative.
 struct TokenLoss {

@@ -29,6 +29,7 @@ class RowGroups;
 
 namespace kernels {
 struct AttentionExtents;
+struct SoftmaxOnce;
 enum class AttentionPart;
 } // namespace kernels
 
@@ -96,6 +97,12 @@ public:
 
   // -- Whole bodies -----------------------------------------------------------
 
+  /// Writes a softmax whose rows stay in registers, if they do; returns whether
+  /// they do.
+  virtual bool writeSoftmax(KernelBuilder &k,
+                            const kernels::SoftmaxOnce &softmax) const {
+    return false;
+  }
   /// Writes a kernel of attention, if the target has a form of its own for the
   /// groups of its rows; returns whether it does.
   virtual bool writeAttention(KernelBuilder &k,

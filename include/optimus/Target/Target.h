@@ -77,6 +77,11 @@ public:
   /// chunk by chunk, so the bits of their gradients depend on it.
   virtual int64_t getLossChunk(int64_t asked, int64_t vocab) const = 0;
 
+  /// Whether logits of a whole vocabulary and their gradient, one in place of
+  /// the other, have the elements of what they are products of, where those are
+  /// narrow; else they are f32, and the gradient is rounded to be multiplied.
+  virtual bool narrowsLogits() const { return false; }
+
   /// Whether collectives of this kind move rows that lie apart. Where they do
   /// not, rows are packed before and unpacked after.
   virtual bool movesStrided(exec::CollectiveKind kind) const = 0;

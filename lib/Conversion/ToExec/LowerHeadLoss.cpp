@@ -12,7 +12,8 @@
 // chunk's addend to dtable, and its rows of dh, which may replace those of h.
 // Where an axis shards the vocabulary, maxima and sums are reduced over it.
 // Logits are f32; where h and the table are narrow, dlogits are rounded to
-// their element type before they are multiplied.
+// their element type before they are multiplied. Some targets round logits,
+// too, and have one buffer for both.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,7 +50,11 @@ public:
   void run() {
     first = lowering.createPartOffset(op.table.getType(), 0);
     real = lowering.createRealExtent(op.table.getType(), 0);
-    logits = lowering.allocateWorkspace(chunk * vocab, "logits");
+    isNarrow = lowering.getTarget().narrowsLogits() && !elements.isF32() &&
+               op.axis.empty();
+    logits = lowering.allocateWorkspace(
+        chunk * vocab,
+        isNarrow ? elements : Float32Type::get(op.h.getContext()), "logits");
     sums = lowering.allocateWorkspace(chunk * 2, "softmax sums");
     losses = lowering.allocateWorkspace(numTokens, "token losses");
     if (!op.axis.empty())
@@ -61,7 +66,7 @@ public:
         partial = lowering.allocateWorkspace(
             chunk * hidden, getElementTypeOrSelf(op.dh), "partial dh");
     }
-    if (op.dh && !elements.isF32())
+    if (op.dh && !elements.isF32() && !isNarrow)
       narrow =
           lowering.allocateWorkspace(chunk * vocab, elements, "narrow dlogits");
     for (int64_t begin = 0; begin < numTokens; begin += chunk)
@@ -128,6 +133,14 @@ private:
 
   void lowerSoftmax(Value chunkLogits, Value chunkSums, Value targets,
                     int64_t rows) {
+    if (isNarrow) {
+      lowering.launch(
+          kernels::SoftmaxOnce{
+              .rows = rows, .cols = vocab, .grad = op.dh != nullptr},
+          {{"logits", chunkLogits}, {"targets", targets}, {"sums", chunkSums}},
+          {first, real});
+      return;
+    }
     if (op.axis.empty()) {
       lowering.launch(
           kernels::SoftmaxSums{
@@ -218,6 +231,8 @@ private:
   Type elements;
   Value first, real;
   Value logits, maxima, sums, losses, gathered, partial, biasAddend;
+  /// Whether logits and dlogits have the elements of h and the table.
+  bool isNarrow = false;
   /// dlogits as they are multiplied, where they are rounded for that.
   Value narrow;
 };

@@ -18,7 +18,6 @@
 #include "CudaAttentionRows.h"
 #include "CudaTensorCores.h"
 
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 #include <limits>
@@ -117,17 +116,8 @@ private:
     return !extents.hasLengths && extents.seq % cores.getTileRows() == 0;
   }
 
-  // Denormal results are zero, as a probability may be.
-  Num exp2(Num x) {
-    return k.num(LLVM::CallIntrinsicOp::create(
-                     b, k.f32(),
-                     b.getStringAttr("llvm.nvvm.ex2.approx.ftz.f32"),
-                     ValueRange{x.value})
-                     .getResult(0));
-  }
-  Num max(Num a, Num c) {
-    return k.num(arith::MaxNumFOp::create(b, a.value, c.value));
-  }
+  Num exp2(Num x) { return threads.exp2(x); }
+  Num max(Num a, Num c) { return threads.max(a, c); }
   /// What scores are multiplied by, for a power of two.
   double getFactor() const { return extents.getScale() * std::numbers::log2e; }
 

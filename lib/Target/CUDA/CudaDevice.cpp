@@ -31,6 +31,9 @@ public:
     return std::max(asked, kLeast);
   }
 
+  /// Between the head's products memory's rate is all that counts.
+  bool narrowsLogits() const override { return true; }
+
   /// NCCL moves what is one stretch of memory.
   bool movesStrided(exec::CollectiveKind) const override { return false; }
 

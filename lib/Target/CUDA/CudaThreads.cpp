@@ -8,6 +8,7 @@
 
 #include "CudaThreads.h"
 
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -126,6 +127,18 @@ Value CudaThreads::getShared(StringRef name, int64_t extent, Type element) {
         /*alignment=*/b.getI64IntegerAttr(16));
   }
   return memref::GetGlobalOp::create(k.getBuilder(), global.getType(), symbol);
+}
+
+Num CudaThreads::exp2(Num x) {
+  ImplicitLocOpBuilder &b = k.getBuilder();
+  return k.num(LLVM::CallIntrinsicOp::create(
+                   b, k.f32(), b.getStringAttr("llvm.nvvm.ex2.approx.ftz.f32"),
+                   ValueRange{x.value})
+                   .getResult(0));
+}
+
+Num CudaThreads::max(Num a, Num c) {
+  return k.num(arith::MaxNumFOp::create(k.getBuilder(), a.value, c.value));
 }
 
 /// Has every thread of `mask` give `value` to the one whose number differs from

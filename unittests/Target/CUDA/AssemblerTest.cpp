@@ -163,6 +163,10 @@ void addKernels(CompiledKernels &kernels) {
   for (int64_t vocabulary : {30522, 50257, 128256}) {
     add(RowMax{rows, vocabulary});
     add(ExpSum{rows, vocabulary});
+    // As it is, and padded so that threads hold its rows.
+    for (int64_t cols : {vocabulary, vocabulary / 64 * 64 + 64})
+      for (bool grad : {false, true})
+        kernels.add(SoftmaxOnce{rows, cols, grad}, {0, 0}, {"logits"});
     add(SoftmaxSums{rows, vocabulary, false});
     add(SoftmaxSums{rows, vocabulary, true});
     add(LogitsGrad{rows, vocabulary});

@@ -58,6 +58,8 @@ public:
   Value allocateShared(KernelBuilder &k, int64_t extent) const override;
   Terms columnSums(KernelBuilder &k, int64_t rows, int64_t count, Type type,
                    TermsFn terms) const override;
+  bool writeSoftmax(KernelBuilder &k,
+                    const kernels::SoftmaxOnce &softmax) const override;
   bool writeAttention(KernelBuilder &k,
                       const kernels::AttentionExtents &extents,
                       kernels::AttentionPart part) const override;
