@@ -315,14 +315,14 @@ static ArrayRef<Kind> getKindsOf() {
 
 static ArrayRef<Kind> getKinds() {
   using namespace kernels;
-  return getKindsOf<Attention, AttentionKeyGrad, AttentionQueryGrad, Clip,
-                    CountReal, Dropout, Elementwise, Embedding, EmbeddingGrad,
-                    ExpSum, Grouped, LayerNorm, LayerNormGrad, Lengths,
-                    LogitsGrad, MergeMoments, NormGradApply, NormGradSums,
-                    NormParamGrad, Normalize, ReduceRanks, RmsNorm, RmsNormGrad,
-                    RmsParamGrad, RmsRstd, RmsScale, Rotary, RowChain, RowDot,
-                    RowMax, RowMoments, RowSums, SoftmaxSums, SumLeading,
-                    SumPartials, SumSquares, SumTokens, TokenLoss>();
+  return getKindsOf<
+      Attention, AttentionKeyGrad, AttentionQueryGrad, Clip, CountReal, Dropout,
+      Elementwise, Embedding, EmbeddingGrad, ExpSum, Grouped, LayerNorm,
+      LayerNormGrad, Lengths, LogitSums, LogitsGrad, MergeMoments,
+      NormGradApply, NormGradSums, NormParamGrad, Normalize, PartialLogitSums,
+      PartialLogitsGrad, ReduceRanks, RmsNorm, RmsNormGrad, RmsParamGrad,
+      RmsRstd, RmsScale, Rotary, RowChain, RowDot, RowMax, RowMoments, RowSums,
+      SoftmaxSums, SumLeading, SumPartials, SumSquares, SumTokens, TokenLoss>();
 }
 
 DictionaryAttr Kernel::getParameters(MLIRContext *context) const {

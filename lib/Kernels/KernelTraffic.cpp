@@ -39,7 +39,32 @@ KernelTraffic &KernelTraffic::operator*=(int64_t launches) {
   return *this;
 }
 
+static void times(KernelBuilder &k, int64_t count, IndexFn body) {
+  k.loop(k.index(0), k.index(count), 1, body);
+}
+
 namespace {
+/// A row that is loaded once, as it is where a target keeps it.
+class CountedRow final : public HeldRow {
+public:
+  CountedRow(KernelBuilder &k, KernelBuffer buffer, int64_t cols)
+      : k(k), cols(cols) {
+    times(k, cols, [&](Value at) { buffer.load(at); });
+  }
+
+  Num maximum() override { return getNumber(); }
+  Num sum(function_ref<Num(Num)> term) override { return term(getNumber()); }
+  void forEach(function_ref<void(Value, Num)> body) override {
+    times(k, cols, [&](Value at) { body(at, getNumber()); });
+  }
+
+private:
+  Num getNumber() { return k.constant(0, k.f32()); }
+
+  KernelBuilder &k;
+  int64_t cols;
+};
+
 /// Writes a body whose loops count the repetitions of everything in them. It is
 /// counted, and never run.
 class CountingSchedule final : public KernelSchedule, RowGroups {
@@ -82,6 +107,10 @@ public:
     times(k, getLength(k), [&](Value at) { term(at, k.f32()); });
     return k.constant(0, k.f32());
   }
+  std::unique_ptr<HeldRow> holdRow(KernelBuilder &k, KernelBuffer buffer, Value,
+                                   int64_t cols, Value) const override {
+    return std::make_unique<CountedRow>(k, buffer, cols);
+  }
   Terms columnSums(KernelBuilder &k, int64_t rows, int64_t count, Type type,
                    TermsFn terms) const override {
     times(k, rows, [&](Value at) { terms(at, type); });
@@ -102,9 +131,6 @@ private:
   }
   void separate(KernelBuilder &) const override {}
 
-  static void times(KernelBuilder &k, int64_t count, IndexFn body) {
-    k.loop(k.index(0), k.index(count), 1, body);
-  }
   /// Of rows whose number of elements is known at run time only.
   static int64_t getLength(KernelBuilder &k) {
     return k.getDescription().getSpace().cols;

@@ -50,6 +50,14 @@ public:
               function_ref<Num(Value, Type)> term) const override {
     return base.maximum(k, n, term);
   }
+  std::unique_ptr<HeldRow> holdRow(KernelBuilder &k, KernelBuffer buffer,
+                                   Value begin, int64_t cols,
+                                   Value n) const override {
+    return base.holdRow(k, buffer, begin, cols, n);
+  }
+  Num roughExp(KernelBuilder &k, Num x) const override {
+    return base.roughExp(k, x);
+  }
   void once(KernelBuilder &k, function_ref<void()> body) const override {
     base.once(k, body);
   }

@@ -77,6 +77,16 @@ public:
   /// chunk by chunk, so the bits of their gradients depend on it.
   virtual int64_t getLossChunk(int64_t asked, int64_t vocab) const = 0;
 
+  /// How logits, and their gradients in their place, lie in memory.
+  struct LogitsForm {
+    Type elements;
+    int64_t stride; ///< elements from the logits of a token to the next one's
+  };
+  /// Of a head with `vocab` logits a token whose factors have these elements.
+  virtual LogitsForm getLogitsForm(int64_t vocab, Type factors) const {
+    return {Float32Type::get(factors.getContext()), vocab};
+  }
+
   /// Whether collectives of this kind move rows that lie apart. Where they do
   /// not, rows are packed before and unpacked after.
   virtual bool movesStrided(exec::CollectiveKind kind) const = 0;

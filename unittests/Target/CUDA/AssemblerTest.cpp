@@ -160,6 +160,12 @@ void addKernels(CompiledKernels &kernels) {
     add(SoftmaxSums{rows, vocabulary, false});
     add(SoftmaxSums{rows, vocabulary, true});
     add(LogitsGrad{rows, vocabulary});
+    // Of whole lines, so that a thread keeps its part of a row in registers.
+    auto cols = static_cast<int64_t>(llvm::alignTo(vocabulary, 64));
+    add(LogitSums{rows, cols, false});
+    add(LogitSums{rows, cols, true});
+    add(PartialLogitSums{rows, cols});
+    add(PartialLogitsGrad{rows, cols});
   }
   add(MergeMoments{rows, {384, 384}, 1e-5});
   add(RmsRstd{rows, 768, 1e-6});

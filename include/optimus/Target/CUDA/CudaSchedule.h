@@ -53,6 +53,10 @@ public:
              TermsFn terms) const override;
   Num maximum(KernelBuilder &k, Value n,
               function_ref<Num(Value, Type)> term) const override;
+  std::unique_ptr<HeldRow> holdRow(KernelBuilder &k, KernelBuffer buffer,
+                                   Value begin, int64_t cols,
+                                   Value n) const override;
+  Num roughExp(KernelBuilder &k, Num x) const override;
   void once(KernelBuilder &k, function_ref<void()> body) const override;
   void separate(KernelBuilder &k) const override;
   Value allocateShared(KernelBuilder &k, int64_t extent) const override;
