@@ -8,10 +8,18 @@
 //
 // One tensor of a product A·B = C stays where it is. The index missing in it is
 // streamed in panels, and each of the other two moves over its sharding axis of
-// this index: an operand's panel is broadcast by its owner, a result's panel is
-// reduced to its owner. A panel of a tensor is a matrix of the tensor's memory,
-// [outer, inner] with a leading dimension, where the dimensions before the
-// streamed one make up `outer`.
+// this index. A panel that belongs to one rank is broadcast by it, or reduced
+// to it. One with a slice of every rank's part is gathered from them, or
+// scattered to them. A rank's part of a panel is a matrix of the tensor's
+// memory, [outer, inner] with a leading dimension, where the dimensions before
+// the streamed one make up `outer`.
+//
+// An index of 12 on an axis of 3 ranks, where the other tensor moves over an
+// axis of 2, has 6 blocks of 2 elements:
+//
+//   6 panels:  00 11 22 33 44 55    each of one rank in either tensor
+//   2 panels:  01 01 01 01 01 01    slices of 2 blocks on each of 3 ranks
+//   1 panel:   00 00 00 00 00 00    the tensor whole
 //
 // Products of a group are expanded together: an operand's panel that several
 // of them multiply is fetched once, and the panels of a sum of products are
@@ -63,11 +71,20 @@ public:
                << " panels, the first product of its group "
                << products.front().numPanels;
     }
-    for (int64_t panel = 0; panel < products.front().numPanels; ++panel) {
+    const int64_t numPanels = products.front().numPanels;
+    for (int64_t panel = 0; panel < numPanels; ++panel) {
       fetched.clear();
+      // Copies keep their place among products. So that a panel can move while
+      // the one before it is multiplied, it is packed before that.
+      SmallVector<PreparedPanel> next;
+      if (panel + 1 < numPanels)
+        next = packAhead(panel + 1);
       for (size_t index = 0; index < products.size(); ++index)
         expand(index, panel);
+      prepared = std::move(next);
     }
+    for (const ScatteredPanel &panel : scattered)
+      finish(panel);
     return success();
   }
 
@@ -112,11 +129,37 @@ private:
     Matrix matrix;
   };
 
-  /// Panel `panel` where it lies on its owner.
-  Value getOwn(const PanelOperand &operand, int64_t panel) {
-    return lowering.slice(operand.buffer,
-                          panel % operand.numLocal * operand.inner,
-                          (operand.outer - 1) * operand.ld + operand.inner);
+  /// A factor's panel that is ready to move.
+  struct PreparedPanel {
+    const PanelOperand *operand;
+    Movement movement;
+    Matrix matrix;
+  };
+
+  /// A result's panel that is on its way, and copied to its place later.
+  struct ScatteredPanel {
+    const PanelOperand *operand;
+    Movement movement;
+    /// The place of this rank's part, and a packed one that comes before it.
+    Matrix own;
+    Value packed;
+  };
+
+  /// This rank's part of panel `panel` where it lies, as rows of slices; the
+  /// whole panel on its owner.
+  Matrix getOwn(const PanelOperand &operand, int64_t panel) {
+    int64_t inner = operand.getSliceInner(), ld = operand.getSliceLd();
+    return {lowering.slice(operand.buffer, panel % operand.numLocal * inner,
+                           (operand.outer * operand.slices - 1) * ld + inner),
+            ld};
+  }
+
+  /// Copies between a rank's part of a panel where it lies and a packed one.
+  void copyPart(const PanelOperand &operand, Matrix own, Value packed,
+                bool packs) {
+    Matrix dense{packed, operand.getSliceInner()};
+    lowering.copy(packs ? own : dense, packs ? dense : own,
+                  operand.outer * operand.slices, operand.getSliceInner());
   }
 
   static Type getElements(const PanelOperand &operand) {
@@ -126,7 +169,14 @@ private:
   Value allocatePanel(const PanelOperand &operand, int64_t panel,
                       StringRef name) {
     return lowering.allocateWorkspace(
-        operand.outer * operand.inner, getElements(operand), name,
+        operand.outer * operand.getPanelInner(), getElements(operand), name,
+        getTensorId(operand.tensor) + " panel " + std::to_string(panel));
+  }
+
+  /// A packed place for this rank's part of a panel.
+  Value allocatePart(const PanelOperand &operand, int64_t panel) {
+    return lowering.allocateWorkspace(
+        operand.outer * operand.inner, getElements(operand), "packed part",
         getTensorId(operand.tensor) + " panel " + std::to_string(panel));
   }
 
@@ -152,27 +202,119 @@ private:
   }
 
   Matrix fetch(const PanelOperand &operand, int64_t panel) {
-    Value own = getOwn(operand, panel);
     if (operand.axis.empty()) {
+      Matrix own = getOwn(operand, panel);
       if (operand.isMatrix())
-        return getMatrix(operand, own);
+        return getMatrix(operand, own.buffer);
       Value packed = allocatePanel(operand, panel, "packed panel");
-      lowering.copy({own, operand.ld}, {packed, operand.inner}, operand.outer,
-                    operand.inner);
+      copyPart(operand, own, packed, /*packs=*/true);
       return {packed, operand.panelCols};
     }
+    auto *known = llvm::find_if(prepared, [&](const PreparedPanel &other) {
+      return other.operand->hasPanelsOf(operand);
+    });
+    PreparedPanel ready =
+        known != prepared.end() ? *known : prepare(operand, panel);
+    lowering.finish(ready.movement);
+    return ready.matrix;
+  }
+
+  /// How a factor's panel moves, as it lies.
+  Collective getMove(const PanelOperand &operand, int64_t panel, Value own,
+                     Value panelBuffer) {
+    Collective collective{exec::CollectiveKind::Broadcast,
+                          operand.axis,
+                          {own, operand.ld},
+                          {panelBuffer, operand.getPanelInner()},
+                          operand.outer,
+                          operand.inner};
+    if (operand.sharers > 1)
+      collective.kind = exec::CollectiveKind::AllGather;
+    else
+      collective.root = operand.getOwner(panel);
+    return collective;
+  }
+
+  /// Packs a factor's panel where it must be.
+  PreparedPanel prepare(const PanelOperand &operand, int64_t panel) {
+    Matrix own = getOwn(operand, panel);
     Value panelBuffer = allocatePanel(operand, panel, "received panel");
     // The owner uses its panel where it lies.
-    if (operand.isContiguous())
-      panelBuffer = selectOwner(operand, panel, own, panelBuffer);
-    lowering.collective({exec::CollectiveKind::Broadcast,
-                         operand.axis,
-                         {own, operand.ld},
-                         {panelBuffer, operand.inner},
-                         operand.outer,
-                         operand.inner,
-                         operand.getOwner(panel)});
-    return {panelBuffer, operand.panelCols};
+    if (operand.sharers == 1 && operand.isContiguous())
+      panelBuffer = selectOwner(operand, panel, own.buffer, panelBuffer);
+    Collective collective = getMove(operand, panel, own.buffer, panelBuffer);
+    if (operand.sharers > 1 && !operand.isWhole()) {
+      collective.src = {allocatePart(operand, panel), operand.inner};
+      copyPart(operand, own, collective.src.buffer, /*packs=*/true);
+    }
+    return {
+        &operand, lowering.pack(collective), {panelBuffer, operand.panelCols}};
+  }
+
+  /// Prepares those factors' panels that are packed before they move.
+  SmallVector<PreparedPanel> packAhead(int64_t panel) {
+    SmallVector<PreparedPanel> next;
+    for (PanelProduct &product : products)
+      for (const PanelOperand &operand :
+           ArrayRef(product.operands).take_front(2)) {
+        if (!operand.isStreamed || operand.axis.empty() ||
+            llvm::any_of(next, [&](const PreparedPanel &known) {
+              return known.operand->hasPanelsOf(operand);
+            }))
+          continue;
+        // The strides alone decide.
+        Collective collective =
+            getMove(operand, panel, operand.buffer, operand.buffer);
+        lowering.location = product.op.getLoc();
+        if (lowering.packs(collective) ||
+            (operand.sharers > 1 && !operand.isWhole()))
+          next.push_back(prepare(operand, panel));
+      }
+    return next;
+  }
+
+  /// Brings the partial sums of a result's panel to where they belong.
+  void reduce(const PanelOperand &c, int64_t panel) {
+    Matrix own = getOwn(c, panel);
+    if (c.axis.empty()) {
+      copyPart(c, own, partial, /*packs=*/false);
+      return;
+    }
+    Collective collective{
+        exec::CollectiveKind::Reduce, c.axis,  {partial, c.getPanelInner()},
+        {own.buffer, c.ld},           c.outer, c.inner};
+    if (c.sharers == 1) {
+      collective.root = c.getOwner(panel);
+      lowering.collective(collective);
+      return;
+    }
+    collective.kind = exec::CollectiveKind::ReduceScatter;
+    Value packed;
+    if (!c.isWhole()) {
+      packed = allocatePart(c, panel);
+      collective.dst = {packed, c.inner};
+    }
+    ScatteredPanel present{&c, lowering.pack(collective), own, packed};
+    if (!packed && !lowering.unpacks(collective)) {
+      lowering.finish(present.movement);
+      return;
+    }
+    // Copies behind it would keep the next product waiting.
+    auto *before = llvm::find_if(scattered, [&](const ScatteredPanel &other) {
+      return other.operand == &c;
+    });
+    if (before == scattered.end()) {
+      scattered.push_back(present);
+      return;
+    }
+    finish(*before);
+    *before = present;
+  }
+
+  void finish(const ScatteredPanel &panel) {
+    lowering.finish(panel.movement);
+    if (panel.packed)
+      copyPart(*panel.operand, panel.own, panel.packed, /*packs=*/false);
   }
 
   /// A panel that is a matrix where it lies.
@@ -246,35 +388,29 @@ private:
       return;
     }
     if (c.axis.empty() && c.isMatrix()) {
-      addProduct(gemm, c, getMatrix(c, getOwn(c, panel)), isFirst, isLast);
+      addProduct(gemm, c, getMatrix(c, getOwn(c, panel).buffer), isFirst,
+                 isLast);
       return;
     }
     if (isFirst) {
       partial = allocatePanel(c, panel, "partial panel");
       // The owner adds to its own part where the result will lie.
-      if (!c.axis.empty() && c.isContiguous())
-        partial = selectOwner(c, panel, getOwn(c, panel), partial);
+      if (!c.axis.empty() && c.sharers == 1 && c.isContiguous())
+        partial = selectOwner(c, panel, getOwn(c, panel).buffer, partial);
     }
     addProduct(gemm, c, {partial, c.panelCols}, isFirst, isLast);
-    if (!isLast)
-      return;
-    Value own = getOwn(c, panel);
-    if (c.axis.empty())
-      lowering.copy({partial, c.inner}, {own, c.ld}, c.outer, c.inner);
-    else
-      lowering.collective({exec::CollectiveKind::Reduce,
-                           c.axis,
-                           {partial, c.inner},
-                           {own, c.ld},
-                           c.outer,
-                           c.inner,
-                           c.getOwner(panel)});
+    if (isLast)
+      reduce(c, panel);
   }
 
   Lowering &lowering;
   std::vector<PanelProduct> products;
   /// The panels of the present step.
   SmallVector<FetchedPanel> fetched;
+  /// Of these, what was packed in the step before.
+  SmallVector<PreparedPanel> prepared;
+  /// The last panel of each result whose copies are still to come.
+  SmallVector<ScatteredPanel> scattered;
   /// The panel that the present sum is made in.
   Value partial;
   /// By the buffers of narrow sums, what they are so far.

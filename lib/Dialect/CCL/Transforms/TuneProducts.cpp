@@ -35,25 +35,45 @@ struct Mover {
   int64_t dim;
   StringRef axis;
   int64_t ranks;
+  /// An operand, or the sum in its group that a result is added to.
+  Value moved;
   /// All of the tensor that one group of ranks along the axis has, in bytes.
   double bytes;
-  /// It is there before the product is due: a parameter.
+  /// Of the streamed dimension, each on one rank in either tensor.
+  int64_t blocks;
+  /// It is there before the product is due: a parameter, or one narrowed.
   bool isEarly;
+  /// A rank's part of a panel is one stretch of memory.
+  bool isContiguous;
+
+  bool isResult() const { return tensor == ProductForm::C; }
+  bool hasOwners(int64_t panels) const { return panels % blocks == 0; }
+  CollectiveKind getKind(int64_t panels) const {
+    if (hasOwners(panels))
+      return isResult() ? CollectiveKind::Reduce : CollectiveKind::Broadcast;
+    return isResult() ? CollectiveKind::ReduceScatter
+                      : CollectiveKind::AllGather;
+  }
 };
 
-/// A distributed product, the ways in which it can run and their prices.
+/// Bytes of an element of a sum.
+constexpr int64_t kSumBytes = 4;
+
+/// A distributed product, and the time that it multiplies for.
 class TunableProduct {
 public:
   TunableProduct(MatmulOp op, const optimus::CostModel &costs)
       : op(op), mesh(optimus::getMesh(op)), costs(costs) {}
 
-  LogicalResult describe() {
+  /// Reads the form; the result is added to `sum`, or is it.
+  LogicalResult describe(Value sum) {
     FailureOr<ProductSharding> found = getProductSharding(op);
     FailureOr<ProductForm> form = getProductForm(op);
     if (failed(found) || failed(form))
       return failure();
     sharding = *found;
     stationary = form->stationary;
+    blocks = form->blocks;
     constexpr int streamedOf[3] = {2, 0, 1};
     streamed = streamedOf[stationary];
     for (int tensor = 0; tensor < 3; ++tensor) {
@@ -62,65 +82,54 @@ public:
         continue;
       int64_t ranks = *mesh.getAxisSize(axis);
       auto type = getType(tensor);
-      movers.push_back({tensor, sharding.dims[tensor][streamed], axis, ranks,
-                        1.0 * optimus::getBytes(type) * ranks,
-                        isa<BlockArgument>(getValue(tensor))});
+      int64_t dim = sharding.dims[tensor][streamed];
+      bool isFirst = llvm::all_of(type.getShape().take_front(dim),
+                                  [](int64_t size) { return size == 1; });
+      Value moved = tensor == ProductForm::C ? sum : getValue(tensor);
+      movers.push_back({.tensor = tensor,
+                        .dim = dim,
+                        .axis = axis,
+                        .ranks = ranks,
+                        .moved = moved,
+                        .bytes = 1.0 * optimus::getBytes(type) * ranks,
+                        .blocks = blocks,
+                        .isEarly = isEarly(moved),
+                        .isContiguous = isFirst});
     }
     countExtents();
     return success(!movers.empty());
   }
 
-  /// The streamed dimension where it is whole on a rank's axis: what panels
-  /// divide.
-  int64_t getStreamedExtent() const {
+  /// Whether the streamed dimension divides into so many panels.
+  bool canHave(int64_t panels) const {
     const Mover &mover = movers.front();
-    return getType(mover.tensor).getDimSize(mover.dim) * mover.ranks;
+    return canDivideIntoPanels(getType(mover.tensor).getDimSize(mover.dim) *
+                                   mover.ranks,
+                               blocks, panels);
   }
 
-  /// Bytes that a rank has beside its own parts when tensors move whole.
-  double getWholeBytes() const {
-    double bytes = 0;
-    for (const Mover &mover : movers)
-      bytes += mover.bytes;
-    return bytes;
+  ArrayRef<Mover> getMovers() const { return movers; }
+
+  /// Bytes of the sum in f32 that a narrow result has beside it.
+  double getSumBytes(int64_t panels) const {
+    bool hasSum = panels > 1 && stationary == ProductForm::C &&
+                  optimus::getElementBytes(getType(ProductForm::C)) < kSumBytes;
+    return hasSum ? 1.0 * kSumBytes * extents[0] * extents[2] : 0;
   }
 
-  /// Panels, one after another: the next one moves while one is multiplied. The
-  /// first of what was not there early, and the last of a result, are waited
-  /// for.
-  double pricePanels(int64_t panels) const {
-    double first = 0, last = 0, slowest = 0;
-    llvm::StringMap<double> busy;
-    for (const Mover &mover : movers) {
-      bool isResult = mover.tensor == ProductForm::C;
-      double seconds = costs.getCollectiveSeconds(
-          isResult ? CollectiveKind::Reduce : CollectiveKind::Broadcast,
-          getGroup(mover), mover.bytes / panels);
-      slowest = std::max(slowest, busy[costs.getLink(mover.axis)] += seconds);
-      if (isResult)
-        last += seconds;
-      else if (!mover.isEarly)
-        first = std::max(first, seconds);
-    }
-    double product = priceProduct(panels);
-    return first + (panels - 1) * std::max(product, slowest) + product + last;
-  }
-
-  /// All of it at once, on both axes together.
-  double priceWhole() const {
-    double operands = 0, result = 0;
-    llvm::StringMap<double> busy;
-    for (const Mover &mover : movers) {
-      if (mover.tensor == ProductForm::C)
-        result = costs.getCollectiveSeconds(CollectiveKind::ReduceScatter,
-                                            getGroup(mover), mover.bytes);
-      else if (!mover.isEarly)
-        operands = std::max(
-            operands, busy[costs.getLink(mover.axis)] +=
-                      costs.getCollectiveSeconds(CollectiveKind::AllGather,
-                                                 getGroup(mover), mover.bytes));
-    }
-    return operands + priceProduct(1) + result;
+  /// The local product of a panel. One that is added to the others reads and
+  /// writes their sum.
+  double price(int64_t panels) const {
+    int64_t extent[3] = {extents[0], extents[1], extents[2]};
+    extent[streamed] = std::max<int64_t>(1, extent[streamed] / panels);
+    MatmulOp product = op;
+    double bytes = 1.0 * optimus::getElementBytes(getType(0)) *
+                   (extent[0] * extent[1] + extent[1] * extent[2]);
+    if (panels > 1 && stationary == ProductForm::C)
+      bytes += 2.0 * kSumBytes * extent[0] * extent[2];
+    return costs.getGemmSeconds(
+        extent[0], extent[2], extent[1], product.getTransposeA(),
+        product.getTransposeB(), getType(0).getElementType(), bytes);
   }
 
   /// Replaces the product by a local one of gathered operands. Operands that a
@@ -169,6 +178,13 @@ private:
     return cast<RankedTensorType>(getValue(tensor).getType());
   }
 
+  /// Whether a value is there from the beginning, or as soon as it is narrowed.
+  static bool isEarly(Value value) {
+    Operation *op = value.getDefiningOp();
+    return !op ||
+           (isa<optimus::CastOp>(op) && isa<BlockArgument>(op->getOperand(0)));
+  }
+
   /// What one rank multiplies when the streamed group is whole.
   void countExtents() {
     MatmulOp product = op;
@@ -188,20 +204,6 @@ private:
     for (const Mover &mover : movers)
       if (mover.tensor == (streamed == 2 ? 1 : 0))
         extents[streamed] *= mover.ranks;
-  }
-
-  double priceProduct(int64_t panels) const {
-    int64_t extent[3] = {extents[0], extents[1], extents[2]};
-    extent[streamed] = std::max<int64_t>(1, extent[streamed] / panels);
-    MatmulOp product = op;
-    return costs.getGemmSeconds(extent[0], extent[2], extent[1],
-                                product.getTransposeA(),
-                                product.getTransposeB(),
-                                getType(0).getElementType());
-  }
-
-  optimus::RankGroup getGroup(const Mover &mover) const {
-    return optimus::getRankGroup(mesh, mover.axis);
   }
 
   /// The type of a tensor when what its axis shards is whole; of the result,
@@ -230,9 +232,172 @@ private:
   const optimus::CostModel &costs;
   ProductSharding sharding;
   int stationary = 0, streamed = 0;
+  /// Of the streamed dimension, each on one rank in either tensor.
+  int64_t blocks = 1;
   SmallVector<Mover, 2> movers;
   /// M, K and N of the local product with the streamed group whole.
   int64_t extents[3];
+};
+
+/// Products with one number of panels, or whole tensors for all of them. A
+/// tensor of several products moves once.
+class TunableGroup {
+public:
+  TunableGroup(ArrayRef<TunableProduct> products, MeshOp mesh,
+               const optimus::CostModel &costs)
+      : products(products), mesh(mesh), costs(costs) {
+    for (const TunableProduct &product : products)
+      for (const Mover &mover : product.getMovers())
+        if (llvm::none_of(movers, [&](const Mover &other) {
+              return other.moved == mover.moved && other.axis == mover.axis;
+            }))
+          movers.push_back(mover);
+  }
+
+  /// Whether the streamed dimensions divide into so many panels.
+  bool canHave(int64_t panels) const {
+    return llvm::all_of(products, [&](const TunableProduct &product) {
+      return product.canHave(panels);
+    });
+  }
+
+  /// Whether so many panels have an owner each.
+  bool haveOwners(int64_t panels) const {
+    return llvm::all_of(
+        movers, [&](const Mover &mover) { return mover.hasOwners(panels); });
+  }
+
+  /// Bytes that a rank has beside its own parts: two panels of each tensor that
+  /// moves, or all of it. Of results that move whole, one at a time.
+  double getExtraBytes(int64_t panels) const {
+    double bytes = 0, result = 0;
+    for (const Mover &mover : movers) {
+      if (panels > 1)
+        bytes += 2 * mover.bytes / panels;
+      else if (mover.isResult())
+        result = std::max(result, mover.bytes);
+      else
+        bytes += mover.bytes;
+    }
+    for (const TunableProduct &product : products)
+      bytes += product.getSumBytes(panels);
+    return bytes + result;
+  }
+
+  /// Panels, one after another: the next one moves while one is multiplied. The
+  /// first of what was not there early, and the last of a result, are waited
+  /// for.
+  double pricePanels(int64_t panels) const {
+    double first = 0, last = 0, slowest = 0;
+    llvm::StringMap<double> busy;
+    for (const Mover &mover : movers) {
+      double seconds = priceMove(mover, panels);
+      slowest = std::max(slowest, busy[costs.getLink(mover.axis)] += seconds);
+      if (mover.isResult())
+        last += seconds;
+      else if (!mover.isEarly)
+        first = std::max(first, seconds);
+    }
+    double product = priceProducts(panels);
+    double busiest = std::max(product, slowest);
+    return getMean(first + (panels - 1) * busiest + product + last,
+                   panels * busiest);
+  }
+
+  /// All of it at once, on both axes together. An early tensor keeps its link
+  /// as busy as the others do.
+  double priceWhole() const {
+    double operands = 0, results = 0, slowest = 0;
+    llvm::StringMap<double> busy, due;
+    for (const Mover &mover : movers) {
+      double seconds = priceMove(mover, 1);
+      StringRef link = costs.getLink(mover.axis);
+      slowest = std::max(slowest, busy[link] += seconds);
+      if (mover.isResult())
+        results += seconds;
+      else if (!mover.isEarly)
+        operands = std::max(operands, due[link] += seconds);
+    }
+    double product = priceProducts(1);
+    return getMean(std::max(slowest, operands + product + results),
+                   std::max(slowest, product));
+  }
+
+private:
+  /// Of the time with nothing else to do meanwhile, and of that in a program
+  /// whose other commands fill all gaps: a group alone does not know which.
+  static double getMean(double alone, double filled) {
+    return (alone + filled) / 2;
+  }
+
+  double priceMove(const Mover &mover, int64_t panels) const {
+    return costs.getCollectiveSeconds(mover.getKind(panels),
+                                      optimus::getRankGroup(mesh, mover.axis),
+                                      mover.bytes / panels);
+  }
+
+  /// One panel of all products.
+  double priceProducts(int64_t panels) const {
+    double seconds = 0;
+    for (const TunableProduct &product : products)
+      seconds += product.price(panels);
+    for (const Mover &mover : movers)
+      seconds += pricePacking(mover, panels);
+    return seconds;
+  }
+
+  /// Copies that pack and unpack columns for collectives of stretches: an
+  /// owner's panel, or a rank's part of one and the blocks of all ranks.
+  double pricePacking(const Mover &mover, int64_t panels) const {
+    if (mover.isContiguous || !costs.packsColumns())
+      return 0;
+    double bytes = mover.bytes / panels;
+    if (mover.hasOwners(panels))
+      return costs.getCopySeconds(bytes);
+    int64_t copies = mover.ranks + (panels > 1 ? 1 : 0);
+    return copies * costs.getCopySeconds(bytes / mover.ranks);
+  }
+
+  ArrayRef<TunableProduct> products;
+  MeshOp mesh;
+  const optimus::CostModel &costs;
+  SmallVector<Mover> movers;
+};
+
+/// Bytes that a rank has alive at each operation of a function: its arguments,
+/// and values with a later use.
+struct LiveBytes {
+  llvm::DenseMap<Operation *, double> at;
+  double most = 0;
+
+  explicit LiveBytes(func::FuncOp function) {
+    double alive = 0;
+    for (BlockArgument argument : function.getArguments())
+      alive += optimus::getBytes(argument.getType());
+    llvm::DenseMap<Value, Operation *> lastUses;
+    auto forEachValue = [](Operation &op, auto visit) {
+      for (Value result : op.getResults())
+        visit(result);
+      for (Value operand : op.getOperands())
+        if (operand.getDefiningOp())
+          visit(operand);
+    };
+    for (Operation &op : function.front())
+      forEachValue(op, [&](Value value) { lastUses[value] = &op; });
+    for (Operation &op : function.front()) {
+      for (Value result : op.getResults())
+        alive += optimus::getBytes(result.getType());
+      at[&op] = alive;
+      most = std::max(most, alive);
+      forEachValue(op, [&](Value value) {
+        auto found = lastUses.find(value);
+        if (found == lastUses.end() || found->second != &op)
+          return;
+        alive -= optimus::getBytes(value.getType());
+        lastUses.erase(found);
+      });
+    }
+  }
 };
 
 class TuneProductsPass
@@ -271,75 +436,90 @@ public:
     for (MatmulOp op : function.getOps<MatmulOp>())
       if (groups.empty() || !llvm::is_contained(groups.back(), op))
         groups.push_back(getProductGroup(op));
+    if (groups.empty())
+      return;
+    LiveBytes alive(function);
     for (ArrayRef<Operation *> group : groups)
-      tune(group, *costs);
-    if (!groups.empty())
-      optimus::nameValues(function.front());
+      tune(group, *costs, alive);
+    optimus::nameValues(function.front());
   }
 
 private:
   /// Products of a group have one number of panels, or all move whole.
-  void tune(ArrayRef<Operation *> group, const optimus::CostModel &costs) {
+  void tune(ArrayRef<Operation *> ops, const optimus::CostModel &costs,
+            const LiveBytes &alive) {
     std::vector<TunableProduct> products;
-    for (Operation *op : group) {
+    double aliveHere = 0;
+    for (Operation *op : ops) {
+      aliveHere = std::max(aliveHere, alive.at.lookup(op));
       auto product = dyn_cast<MatmulOp>(op);
       if (!product)
         continue;
       products.emplace_back(product, costs);
       // A user's choice stands; a product that nothing moves of has none.
       if (op->hasAttr(OptimusDialect::kMove) ||
-          failed(products.back().describe()))
+          failed(products.back().describe(getSum(product, ops))))
         return;
     }
     numProducts += products.size();
-    auto addUp = [&](auto price) {
-      double seconds = 0;
-      for (const TunableProduct &product : products)
-        seconds += price(product);
-      return seconds;
-    };
-    auto pricePanels = [&](int64_t panels) {
-      return addUp([&](const TunableProduct &product) {
-        return product.pricePanels(panels);
-      });
-    };
-    int64_t least = products.front().getOp().getPanels(), best = least;
-    double bestSeconds = pricePanels(least);
-    // Multiples of the least number are panels of one owner each, too.
-    int64_t most = panels > 0                ? panels
-                   : maxFactor < kMostPanels ? maxFactor * least
-                                             : kMostPanels;
-    for (int64_t number = 2 * least; number <= std::min(most, kMostPanels);
-         number += least) {
-      if (llvm::any_of(products, [&](const TunableProduct &product) {
-            return product.getStreamedExtent() % number != 0;
-          }))
-        continue;
-      double seconds = pricePanels(number);
-      if (panels > 0 || seconds < (1 - kGain) * bestSeconds)
-        std::tie(best, bestSeconds) = std::pair(number, seconds);
+    TunableGroup group(products, optimus::getMesh(ops.front()), costs);
+    const int64_t given = products.front().getOp().getPanels();
+    // The need of the given number is granted.
+    double granted =
+        std::max({group.getExtraBytes(given), double(maxWholeBytes),
+                  (1 + maxShare) * alive.most - aliveHere});
+    int64_t best = given;
+    double bestSeconds = group.pricePanels(given);
+    if (panels > 0) {
+      for (best = panels; !group.canHave(best);)
+        --best;
+      bestSeconds = group.pricePanels(best);
+    } else {
+      for (int64_t number = 2 * given;
+           number <= std::min(maxFactor * given, kMostPanels); number += given)
+        if (group.canHave(number))
+          if (double seconds = group.pricePanels(number);
+              seconds < (1 - kGain) * bestSeconds)
+            std::tie(best, bestSeconds) = std::pair(number, seconds);
     }
-    double bytes = addUp([](const TunableProduct &product) {
-      return static_cast<double>(product.getWholeBytes());
-    });
-    double whole = addUp(
-        [](const TunableProduct &product) { return product.priceWhole(); });
-    bool movesWhole =
-        move == "whole" || (move == "auto" && bytes <= maxWholeBytes &&
-                            whole < (1 - kGain) * bestSeconds);
+    double whole = group.priceWhole();
+    bool movesWhole = move == "whole" ||
+                      (move == "auto" && group.getExtraBytes(1) <= granted &&
+                       whole < (1 - kGain) * bestSeconds);
+    if (panels == 0 && move != "whole") {
+      double most = (1 - kGain) * (movesWhole ? whole : bestSeconds);
+      for (int64_t number = 2; number <= kMostPanels; number *= 2)
+        if (group.canHave(number) && !group.haveOwners(number) &&
+            group.getExtraBytes(number) <= granted)
+          if (double seconds = group.pricePanels(number); seconds < most) {
+            std::tie(best, most) = std::pair(number, seconds);
+            movesWhole = false;
+          }
+    }
     LDBG() << products.size() << " products, the first of "
            << optimus::describeLocation(products.front().getOp().getLoc())
-           << ": panels " << least << " -> " << best << " in "
+           << ": panels " << given << " -> " << best << " in "
            << bestSeconds * 1e3 << " ms, whole in " << whole * 1e3 << " ms, "
-           << bytes << " bytes; " << (movesWhole ? "whole" : "panels");
+           << group.getExtraBytes(1) << " of " << granted << " bytes; "
+           << (movesWhole ? "whole" : "panels");
     if (movesWhole) {
-      moveWhole(group, products);
+      moveWhole(ops, products);
       numWhole += products.size();
-    } else if (best != least) {
+    } else if (best != given) {
       for (TunableProduct &product : products)
         product.getOp().setPanels(best);
       numMorePanels += products.size();
     }
+  }
+
+  /// The sum in its group that a product is added to in the end; its result
+  /// without one.
+  static Value getSum(MatmulOp product, ArrayRef<Operation *> group) {
+    Value sum = product.getResult();
+    while (sum.hasOneUse() && isa<optimus::AddOp>(*sum.getUsers().begin()) &&
+           llvm::is_contained(group, *sum.getUsers().begin()))
+      sum = sum.getUsers().begin()->getResult(0);
+    return sum;
   }
 
   /// Replaces the products of a group by local ones. What is only added up in
