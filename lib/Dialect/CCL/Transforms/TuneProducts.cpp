@@ -43,6 +43,8 @@ struct Mover {
   int64_t blocks;
   /// It is there before the product is due: a parameter, or one narrowed.
   bool isEarly;
+  /// Nothing waits for it before all products are done: a parameter's gradient.
+  bool isLate;
   /// A rank's part of a panel is one stretch of memory.
   bool isContiguous;
 
@@ -94,6 +96,7 @@ public:
                         .bytes = 1.0 * optimus::getBytes(type) * ranks,
                         .blocks = blocks,
                         .isEarly = isEarly(moved),
+                        .isLate = tensor == ProductForm::C && isLate(moved),
                         .isContiguous = isFirst});
     }
     countExtents();
@@ -183,6 +186,20 @@ private:
     Operation *op = value.getDefiningOp();
     return !op ||
            (isa<optimus::CastOp>(op) && isa<BlockArgument>(op->getOperand(0)));
+  }
+
+  /// Whether all uses come after the last product.
+  static bool isLate(Value value) {
+    Block *block = value.getParentBlock();
+    auto products = block->getOps<MatmulOp>();
+    Operation *last = nullptr;
+    for (MatmulOp product : products) last = product;
+    for (Operation *user : value.getUsers()) {
+      if (isa<ReduceScatterOp, AllReduceOp>(user)) {
+        if (!isLate(user->getResult(0))) return false;
+      } else if (user->isBeforeInBlock(last)) return false;
+    }
+    return true;
   }
 
   /// What one rank multiplies when the streamed group is whole.
@@ -293,6 +310,7 @@ public:
     for (const Mover &mover : movers) {
       double seconds = priceMove(mover, panels);
       slowest = std::max(slowest, busy[costs.getLink(mover.axis)] += seconds);
+      if (mover.isLate) continue;
       if (mover.isResult())
         last += seconds;
       else if (!mover.isEarly)
@@ -313,6 +331,7 @@ public:
       double seconds = priceMove(mover, 1);
       StringRef link = costs.getLink(mover.axis);
       slowest = std::max(slowest, busy[link] += seconds);
+      if (mover.isLate) continue;
       if (mover.isResult())
         results += seconds;
       else if (!mover.isEarly)
@@ -327,7 +346,7 @@ private:
   /// Of the time with nothing else to do meanwhile, and of that in a program
   /// whose other commands fill all gaps: a group alone does not know which.
   static double getMean(double alone, double filled) {
-    return (alone + filled) / 2;
+    static const double w = getenv("TUNEW") ? atof(getenv("TUNEW")) : 0.5; return w * alone + (1 - w) * filled;
   }
 
   double priceMove(const Mover &mover, int64_t panels) const {
@@ -448,6 +467,7 @@ private:
   /// Products of a group have one number of panels, or all move whole.
   void tune(ArrayRef<Operation *> ops, const optimus::CostModel &costs,
             const LiveBytes &alive) {
+    StringRef function_name = ops.front()->getParentOfType<func::FuncOp>().getName();
     std::vector<TunableProduct> products;
     double aliveHere = 0;
     for (Operation *op : ops) {
@@ -467,7 +487,7 @@ private:
     // The need of the given number is granted.
     double granted =
         std::max({group.getExtraBytes(given), double(maxWholeBytes),
-                  (1 + maxShare) * alive.most - aliveHere});
+                  (1 + (getenv("TUNES") ? atof(getenv("TUNES")) : maxShare)) * alive.most - aliveHere});
     int64_t best = given;
     double bestSeconds = group.pricePanels(given);
     if (panels > 0) {
@@ -496,12 +516,13 @@ private:
             movesWhole = false;
           }
     }
-    LDBG() << products.size() << " products, the first of "
+    if (getenv("TUNEDBG")) { llvm::errs() << function_name << " alive " << aliveHere/1e6 << " of " << alive.most/1e6 << " MB; prices"; for (int64_t n = 1; n <= 64; n *= 2) if (group.canHave(n)) llvm::errs() << ' ' << n << ':' << group.pricePanels(n)*1e3; llvm::errs() << ' '; }
+    (getenv("TUNEDBG") ? llvm::errs() : llvm::nulls()) << products.size() << " products, the first of "
            << optimus::describeLocation(products.front().getOp().getLoc())
            << ": panels " << given << " -> " << best << " in "
            << bestSeconds * 1e3 << " ms, whole in " << whole * 1e3 << " ms, "
            << group.getExtraBytes(1) << " of " << granted << " bytes; "
-           << (movesWhole ? "whole" : "panels");
+           << (movesWhole ? "whole" : "panels") << "\n";
     if (movesWhole) {
       moveWhole(ops, products);
       numWhole += products.size();
@@ -567,7 +588,7 @@ private:
   }
 
   /// What a change must gain at least: predictions are not better than that.
-  static constexpr double kGain = 0.05;
+  static inline double kGain = getenv("TUNEG") ? atof(getenv("TUNEG")) : 0.05;
   optimus::Pricing pricing;
 };
 } // namespace

@@ -45,7 +45,7 @@ def TuneProductsPass : Pass<"optimus-tune-products", "::mlir::func::FuncOp"> {
            "choose">,
     Option<"maxWholeBytes", "max-whole-bytes", "int64_t", "16777216",
            "Bytes that tensors may always have beside the parts of ranks">,
-    Option<"maxShare", "max-share", "double", "0.25",
+    Option<"maxShare", "max-share", "double", "0.35",
            "Share of the most bytes alive at once by which such tensors may "
            "exceed them">,
     Option<"machineProfile", "machine-profile", "std::string", "\"\"",
