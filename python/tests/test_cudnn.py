@@ -127,12 +127,12 @@ def test_what_is_planned_is_what_is_held(tools, tmp_path, flags):
     [
         (
             {"CUDNN_LIBRARY": "/nowhere/libcudnn.so.9"},
-            r"cannot open cuDNN: .*/nowhere/libcudnn.so.9.*--attention ours",
+            r"cannot open cuDNN: .*/nowhere/libcudnn.so.9.*--attention builtin",
         ),
         (
             {"FAKE_CUDNN_OLD_DRIVER": 1},
             r"cuDNN 9\.16\.0 does not go with this GPU's driver: cudnnCreate: "
-            r"CUDNN_STATUS_NOT_INITIALIZED .*--attention ours",
+            r"CUDNN_STATUS_NOT_INITIALIZED .*--attention builtin",
         ),
         (
             {"FAKE_CUBLASLT_OLD_DRIVER": 1},
@@ -144,7 +144,7 @@ def test_what_is_planned_is_what_is_held(tools, tmp_path, flags):
             {"FAKE_CUDNN_WORKSPACE": 1 << 30},
             r"h\.0\.attn.*attention in 2 sequences of 4 tokens.*cuDNN 9\.16\.0 takes 1073741824 bytes "
             r"of workspace; expected at most 1048576, which the model was compiled with\. "
-            r"Compile it with --attention ours",
+            r"Compile it with --attention builtin",
         ),
     ],
 )
@@ -169,7 +169,7 @@ def test_a_model_that_is_not_for_cudnn_is_no_fault_of_ours(tools, tmp_path, mode
     flags = (*EMULATED, *flags, "--attention", "cudnn", "-o", tmp_path / "model.so")
     result = tools.call("optimus-compile", tools.program(model), *flags)
     assert result.returncode == 1, result.stderr
-    assert message in result.stderr and "--attention ours" in result.stderr
+    assert message in result.stderr and "--attention builtin" in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -37,7 +37,7 @@ Status Cudnn::load() {
            {"libcudnn.so.9"},
            "attention was compiled for it (--attention cudnn): it comes with "
            "PyTorch (package nvidia-cudnn), 9.16 or later will do; or compile "
-           "the model with --attention ours"}));
+           "the model with --attention builtin"}));
 #define OPTRT_CUDNN_LOAD(name, symbol, parameters)                             \
   OPTRT_RETURN_IF_ERROR(library.find(#symbol, functions.name));
   OPTRT_CUDNN_FUNCTIONS(OPTRT_CUDNN_LOAD)
