@@ -266,7 +266,7 @@ def processor_seconds(tools, times, tool, *arguments):
     return min(seconds)
 
 
-@pytest.mark.rotates
+@pytest.mark.long
 @pytest.mark.parametrize("depth", often([(16,), (32,), (64,)], (16,)))
 def test_compiles_in_linear_time(tools, tmp_path, depth):
     """In the commands, of which there are most in panels: 1,000 a layer."""
