@@ -318,7 +318,7 @@ public:
     }
     double product = priceProducts(panels);
     double busiest = std::max(product, slowest);
-    return getMean(first + (panels - 1) * busiest + product + last,
+    return getMean(std::max(panels * slowest, first + (panels - 1) * busiest + product + last),
                    panels * busiest);
   }
 
