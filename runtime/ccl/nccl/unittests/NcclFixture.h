@@ -188,7 +188,7 @@ protected:
           if (first.ok())
             first = status;
         }
-        world.collectives->abort();
+        world.collectives->abort(status);
       }
     };
     std::vector<std::thread> threads;
