@@ -39,14 +39,14 @@ namespace {
 class Chain final : public LaunchGroup {
 public:
   /// Adds to `savedBytes` what a cache has instead of memory.
-  Chain(const Target &target, int64_t &savedBytes)
-      : schedule(target.getKernelSchedule()),
+  Chain(RewriterBase &rewriter, const Target &target, int64_t &savedBytes)
+      : LaunchGroup(rewriter), schedule(target.getKernelSchedule()),
         alignment(target.getBufferAlignment()), savedBytes(savedBytes) {}
 
 private:
   bool join(const KernelLaunch &link) override;
   bool isWorthOne() const override { return rows > 0; }
-  void writeOne(KernelDeclarations &kernels, RewriterBase &b) override;
+  void writeOne(KernelDeclarations &kernels) override;
 
   bool fits(const KernelLaunch &link) const;
   /// The bytes a launch reads of rows touched by the launches before it;
@@ -199,8 +199,9 @@ SmallVector<Chain::Partial> Chain::createPartials(OpBuilder &b,
   return partials;
 }
 
-void Chain::writeOne(KernelDeclarations &kernels, RewriterBase &b) {
+void Chain::writeOne(KernelDeclarations &kernels) {
   LaunchOp last = members.back().launch;
+  RewriterBase &b = rewriter;
   b.setInsertionPoint(last);
   int64_t together = 0, groups = 0;
   SmallVector<Partial> partials;
@@ -277,8 +278,8 @@ public:
     IRRewriter rewriter(&getContext());
     FailureOr<MergedCount> count = mergeLaunches(
         getOperation(),
-        {list, [&] { return std::make_unique<Chain>(device, bytes); },
-         rewriter});
+        {list,
+         [&] { return std::make_unique<Chain>(rewriter, device, bytes); }});
     if (failed(count))
       return signalPassFailure();
     numChains += count->groups;

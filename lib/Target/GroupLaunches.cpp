@@ -38,9 +38,10 @@ namespace {
 /// Launches of kernels that differ in their extents alone.
 class Group final : public LaunchGroup {
 public:
-  Group(const GroupedLaunchSchedule &schedule, const BlockOrder &order,
-        RewriterBase &rewriter)
-      : schedule(schedule), order(order), rewriter(rewriter) {}
+  /// `order` is the rewriter's listener.
+  Group(RewriterBase &rewriter, const BlockOrder &order,
+        const GroupedLaunchSchedule &schedule)
+      : LaunchGroup(rewriter), schedule(schedule), order(order) {}
 
 private:
   /// The most bytes that may be in use for longer.
@@ -49,7 +50,7 @@ private:
   static constexpr size_t kMostBodies = 16;
 
   bool join(const KernelLaunch &piece) override;
-  void writeOne(KernelDeclarations &kernels, RewriterBase &b) override;
+  void writeOne(KernelDeclarations &kernels) override;
 
   /// The buffers and the kernels that it has with another launch. A buffer read
   /// by all counts once, each member's own buffer by itself.
@@ -75,8 +76,6 @@ private:
 
   const GroupedLaunchSchedule &schedule;
   const BlockOrder &order;
-  /// Keeps `order` up to date.
-  RewriterBase &rewriter;
 };
 } // namespace
 
@@ -215,8 +214,9 @@ bool Group::join(const KernelLaunch &piece) {
   return moveBehind(launch) || moveBefore(launch);
 }
 
-void Group::writeOne(KernelDeclarations &kernels, RewriterBase &b) {
+void Group::writeOne(KernelDeclarations &kernels) {
   LaunchOp last = members.back().launch;
+  RewriterBase &b = rewriter;
   b.setInsertionPointAfter(last);
   llvm::stable_sort(members, [](const KernelLaunch &x, const KernelLaunch &y) {
     return LaunchOp(x.launch).getKernel() < LaunchOp(y.launch).getKernel();
@@ -302,8 +302,7 @@ public:
     FailureOr<MergedCount> count = mergeLaunches(
         getOperation(),
         {list,
-         [&] { return std::make_unique<Group>(*schedule, order, rewriter); },
-         rewriter});
+         [&] { return std::make_unique<Group>(rewriter, order, *schedule); }});
     if (failed(count))
       return signalPassFailure();
     numGroups += count->groups;

@@ -21,10 +21,10 @@ bool LaunchGroup::add(const KernelLaunch &launch) {
   return true;
 }
 
-bool LaunchGroup::write(KernelDeclarations &kernels, RewriterBase &rewriter) {
+bool LaunchGroup::write(KernelDeclarations &kernels) {
   if (members.size() < 2 || !isWorthOne())
     return false;
-  writeOne(kernels, rewriter);
+  writeOne(kernels);
   for (KernelLaunch &member : members)
     rewriter.eraseOp(member.launch);
   return true;
@@ -57,7 +57,7 @@ mlir::optimus::mergeLaunches(ModuleOp module, const LaunchMerging &merging) {
       std::unique_ptr<LaunchGroup> group = merging.createGroup();
       int64_t size = 0;
       auto finish = [&] {
-        if (group->write(kernels, merging.rewriter)) {
+        if (group->write(kernels)) {
           ++count.groups;
           count.launches += size;
         }

@@ -39,18 +39,19 @@ using KernelLaunches = std::vector<KernelLaunch>;
 /// Launches that are to become one.
 class LaunchGroup {
 public:
+  /// `rewriter` creates, moves and erases launches.
+  explicit LaunchGroup(RewriterBase &rewriter) : rewriter(rewriter) {}
   virtual ~LaunchGroup() = default;
 
   /// Takes in a launch that fits; it may move launches for that.
   bool add(const KernelLaunch &launch);
   /// Writes one launch for all where there are several that it is worth for.
-  bool write(KernelDeclarations &kernels, RewriterBase &rewriter);
+  bool write(KernelDeclarations &kernels);
 
 protected:
   virtual bool join(const KernelLaunch &launch) = 0;
   virtual bool isWorthOne() const { return true; }
-  virtual void writeOne(KernelDeclarations &kernels,
-                        RewriterBase &rewriter) = 0;
+  virtual void writeOne(KernelDeclarations &kernels) = 0;
 
   auto getLaunches() const {
     return llvm::map_range(members, [](const KernelLaunch &member) {
@@ -58,6 +59,7 @@ protected:
     });
   }
 
+  RewriterBase &rewriter;
   KernelLaunches members;
 };
 
@@ -69,8 +71,6 @@ struct LaunchMerging {
       function_ref<std::optional<KernelLaunch>(exec::LaunchOp launch)>;
   function_ref<SmallVector<KernelLaunches>(func::FuncOp, ReadFn)> list;
   function_ref<std::unique_ptr<LaunchGroup>()> createGroup;
-  /// Creates and erases launches.
-  RewriterBase &rewriter;
 };
 /// How many launches became how many.
 struct MergedCount {

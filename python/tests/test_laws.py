@@ -267,7 +267,7 @@ def processor_seconds(tools, times, tool, *arguments):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("depth", often([(16,), (32,), (64,)], (16,)))
+@pytest.mark.parametrize("depth", [16, 32, 64])
 def test_compiles_in_linear_time(tools, tmp_path, depth):
     """In the commands, of which there are most in panels: 1,000 a layer."""
 

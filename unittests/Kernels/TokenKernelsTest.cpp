@@ -85,6 +85,20 @@ TEST_P(KernelTest, LengthsEndWithWhatIsNoPadding) {
   EXPECT_EQ(foundMasked, (Ints{3, 4, 2, 4}));
 }
 
+namespace {
+/// Columns of which the last quarter is padding.
+int64_t chooseReal(int64_t cols) {
+  return std::max<int64_t>(1, cols - cols / 4);
+}
+/// Of entries [first, first + real), and one in five of none.
+Ints spreadTargets(int64_t rows, int64_t first, int64_t real) {
+  Ints targets(rows);
+  for (int64_t i = 0; i < rows; ++i)
+    targets[i] = i % 5 == 4 ? -1 : first + (i * 13) % real;
+  return targets;
+}
+} // namespace
+
 TEST_P(KernelTest, HeadLossInPartsAndWhole) {
   struct Numbers {
     size_t max, exp, fused, loss, grad, fusedGrad;
@@ -94,7 +108,7 @@ TEST_P(KernelTest, HeadLossInPartsAndWhole) {
   const int64_t first = 3;
   forSizes(
       [&](int64_t rows, int64_t cols) {
-        int64_t real = std::max<int64_t>(1, cols - cols / 4);
+        int64_t real = chooseReal(cols);
         all.push_back(
             {kernels.add(RowMax{rows, cols}, {real}),
              kernels.add(ExpSum{rows, cols}, {first, real}),
@@ -108,9 +122,7 @@ TEST_P(KernelTest, HeadLossInPartsAndWhole) {
       [&](size_t number, int64_t rows, int64_t cols) {
         const Numbers &n = all[number];
         Floats logits = random(rows * cols, 0, 10), max = unset(rows);
-        Ints targets(rows);
-        for (int64_t i = 0; i < rows; ++i)
-          targets[i] = i % 5 == 4 ? -1 : first + (i * 13) % n.real;
+        Ints targets = spreadTargets(rows, first, n.real);
         Floats exps = logits, sums = unset(rows * 2);
         run(n.max, logits, max);
         run(n.exp, exps, max, targets, sums);
@@ -160,7 +172,7 @@ void KernelTest::checkSoftmaxOnce(bool isNarrow) {
   const int64_t first = 3;
   forSizes(
       [&](int64_t rows, int64_t cols) {
-        int64_t real = std::max<int64_t>(1, cols - cols / 4);
+        int64_t real = chooseReal(cols);
         std::vector<std::string> narrow;
         if (isNarrow)
           narrow.push_back("logits");
@@ -174,9 +186,7 @@ void KernelTest::checkSoftmaxOnce(bool isNarrow) {
       [&](size_t number, int64_t rows, int64_t cols) {
         const Numbers &n = all[number];
         Floats logits = widen(narrow(random(rows * cols, 0, 10)));
-        Ints targets(rows);
-        for (int64_t i = 0; i < rows; ++i)
-          targets[i] = i % 5 == 4 ? -1 : first + (i * 13) % n.real;
+        Ints targets = spreadTargets(rows, first, n.real);
         Floats grads = logits, sums = unset(rows * 2), again = sums;
         if (isNarrow) {
           Halves halves = narrow(logits), same = halves;

@@ -133,18 +133,13 @@ private:
 
   void lowerSoftmax(Value chunkLogits, Value chunkSums, Value targets,
                     int64_t rows) {
-    if (isNarrow) {
-      lowering.launch(
-          kernels::SoftmaxOnce{
-              .rows = rows, .cols = vocab, .grad = op.dh != nullptr},
-          {{"logits", chunkLogits}, {"targets", targets}, {"sums", chunkSums}},
-          {first, real});
-      return;
-    }
     if (op.axis.empty()) {
+      bool hasGrad = op.dh != nullptr;
+      Kernel kernel = isNarrow
+                          ? Kernel(kernels::SoftmaxOnce{rows, vocab, hasGrad})
+                          : Kernel(kernels::SoftmaxSums{rows, vocab, hasGrad});
       lowering.launch(
-          kernels::SoftmaxSums{
-              .rows = rows, .cols = vocab, .grad = op.dh != nullptr},
+          kernel,
           {{"logits", chunkLogits}, {"targets", targets}, {"sums", chunkSums}},
           {first, real});
       return;

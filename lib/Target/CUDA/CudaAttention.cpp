@@ -20,16 +20,16 @@ using namespace mlir::optimus;
 using namespace mlir::optimus::kernels;
 
 namespace {
-class TiledAttention : CudaAttentionRows {
+class TiledAttention : public CudaAttentionRows {
 public:
   TiledAttention(KernelBuilder &k, const AttentionExtents &extents)
       : CudaAttentionRows(k, extents) {}
 
-  void writeForward();
-  void writeQueryGrad();
-  void writeKeyGrad();
-
 private:
+  void writeForward() override;
+  void writeQueryGrad() override;
+  void writeKeyGrad() override;
+
   using Shared = CudaTiles::Shared;
 
   CudaTiles::Own getOwn(StringRef name, const Place &place, int64_t stride) {
@@ -240,13 +240,5 @@ void mlir::optimus::writeTiledAttention(KernelBuilder &k,
   if (description.getOperands()[*description.findOperand("q")]
           .elementType.isBF16())
     return writeCoreAttention(k, extents, part);
-  TiledAttention attention(k, extents);
-  switch (part) {
-  case AttentionPart::Forward:
-    return attention.writeForward();
-  case AttentionPart::QueryGrad:
-    return attention.writeQueryGrad();
-  case AttentionPart::KeyGrad:
-    return attention.writeKeyGrad();
-  }
+  TiledAttention(k, extents).write(part);
 }

@@ -1,4 +1,4 @@
-//===- CudaAttentionRows.cpp - Which rows a block of attention has --------===//
+//===- CudaAttentionRows.cpp - Rows of a block of attention -----*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -10,6 +10,19 @@
 
 using namespace mlir;
 using namespace mlir::optimus;
+
+using kernels::AttentionPart;
+
+void CudaAttentionRows::write(AttentionPart part) {
+  switch (part) {
+  case AttentionPart::Forward:
+    return writeForward();
+  case AttentionPart::QueryGrad:
+    return writeQueryGrad();
+  case AttentionPart::KeyGrad:
+    return writeKeyGrad();
+  }
+}
 
 CudaAttentionRows::Place CudaAttentionRows::getPlace(Value number,
                                                      int64_t heads) {

@@ -1,5 +1,4 @@
-//===- CudaAttentionRows.h - Which rows a block of attention has -*- C++
-//-*-===//
+//===- CudaAttentionRows.h - Rows of a block of attention -------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -23,13 +22,24 @@
 
 namespace mlir::optimus {
 
+/// What the forms of tiled attention share.
 class CudaAttentionRows : protected kernels::AttentionPlaces {
+public:
+  virtual ~CudaAttentionRows() = default;
+
+  /// Writes the body of a kernel.
+  void write(kernels::AttentionPart part);
+
 protected:
   using Sums = CudaTiles::Sums;
 
   CudaAttentionRows(KernelBuilder &k, const kernels::AttentionExtents &extents)
       : AttentionPlaces(k, extents), b(k.getBuilder()), threads(k),
         tiles(k, extents.headDim) {}
+
+  virtual void writeForward() = 0;
+  virtual void writeQueryGrad() = 0;
+  virtual void writeKeyGrad() = 0;
 
   /// 64 rows of a head, and the lane's two of them.
   struct Place {

@@ -67,18 +67,18 @@ static int64_t chooseBlocks(const AttentionExtents &extents,
 }
 
 namespace {
-class CoreAttention : CudaAttentionRows {
+class CoreAttention : public CudaAttentionRows {
 public:
   CoreAttention(KernelBuilder &k, const AttentionExtents &extents,
                 AttentionPart part)
       : CudaAttentionRows(k, extents),
         cores(k, tiles, extents.headDim, chooseTileRows(extents, part)) {}
 
-  void writeForward();
-  void writeQueryGrad();
-  void writeKeyGrad();
-
 private:
+  void writeForward() override;
+  void writeQueryGrad() override;
+  void writeKeyGrad() override;
+
   using Own = CudaTensorCores::Own;
   using Shared = CudaTensorCores::Shared;
 
@@ -92,6 +92,13 @@ private:
     cores.copy(
         {k[name], at(first, stride), stride, first.token, limit, isWhole}, to,
         stage);
+  }
+
+  /// The same of keys and values.
+  void shareKeys(const Row &first, Value length, const Shared &keys,
+                 const Shared &values, Value stage) {
+    share("k", first, extents.kvStride, length, hasWholeKeys(), keys, stage);
+    share("v", first, extents.kvStride, length, hasWholeKeys(), values, stage);
   }
 
   /// Tiles of rows [from, to). In a part of them some pairs do not meet.
@@ -191,9 +198,7 @@ void CoreAttention::writeForward() {
     Sums init = {lowest.value, lowest.value, getZero().value, getZero().value};
     init.append(tiles.getZeros(extents.headDim));
     auto load = [&](Value first, Value stage) {
-      Row row = {place.batch, keyHead, first};
-      share("k", row, extents.kvStride, length, hasWholeKeys(), keys, stage);
-      share("v", row, extents.kvStride, length, hasWholeKeys(), values, stage);
+      shareKeys({place.batch, keyHead, first}, length, keys, values, stage);
     };
     auto body = [&](Value first, Value stage, Sums carried, bool isMasked) {
       Sums weights = cores.multiply(queries, keys, stage);
@@ -260,9 +265,7 @@ void CoreAttention::writeQueryGrad() {
       deltas[half] = makeDelta(place, half);
     }
     auto load = [&](Value first, Value stage) {
-      Row row = {place.batch, keyHead, first};
-      share("k", row, extents.kvStride, length, hasWholeKeys(), keys, stage);
-      share("v", row, extents.kvStride, length, hasWholeKeys(), values, stage);
+      shareKeys({place.batch, keyHead, first}, length, keys, values, stage);
     };
     auto body = [&](Value first, Value stage, Sums sums, bool isMasked) {
       Sums scores = cores.multiply(queries, keys, stage);
@@ -371,16 +374,8 @@ void CoreAttention::writeKeyGrad() {
 void mlir::optimus::writeCoreAttention(KernelBuilder &k,
                                        const AttentionExtents &extents,
                                        AttentionPart part) {
-  CoreAttention attention(k, extents, part);
   k.getFunction()->setAttr(
       NVVM::NVVMDialect::getMinctasmAttrName(),
       k.getBuilder().getI32IntegerAttr(chooseBlocks(extents, part)));
-  switch (part) {
-  case AttentionPart::Forward:
-    return attention.writeForward();
-  case AttentionPart::QueryGrad:
-    return attention.writeQueryGrad();
-  case AttentionPart::KeyGrad:
-    return attention.writeKeyGrad();
-  }
+  CoreAttention(k, extents, part).write(part);
 }

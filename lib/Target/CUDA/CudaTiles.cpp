@@ -74,15 +74,15 @@ CudaTiles::Shared CudaTiles::allocate(StringRef name) {
 
 void CudaTiles::copy(KernelBuffer from, Value first, Value limit,
                      function_ref<Value(Value)> getBegin, const Shared &to) {
-  const int64_t count = kNumbers;
-  const int64_t inRow = dim / count, all = kSharedRows * inRow;
-  auto type = cast<VectorType>(k.vectorOf(count, k.f32()));
+  const int64_t inRow = dim / kNumbers, all = kSharedRows * inRow;
+  auto type = cast<VectorType>(k.vectorOf(kNumbers, k.f32()));
   Value zeros = arith::ConstantOp::create(b, b.getZeroAttr(type));
   Value last = k.subIndex(limit, k.index(1));
   k.loop(threads.getThread(), k.index(all), threads.getBlock().threads,
          [&](Value piece) {
            Value row = divide(piece, inRow);
-           Value column = k.mulIndex(remainder(piece, inRow), k.index(count));
+           Value column =
+               k.mulIndex(remainder(piece, inRow), k.index(kNumbers));
            Value token = k.addIndex(first, row);
            Value at = k.addIndex(getBegin(k.minIndex(token, last)), column);
            Value loaded = from.load(at, type).value;

@@ -1,4 +1,4 @@
-//===- Repetition.cpp - The matrix that repeats rows --------- -*- C++ -*-===//
+//===- Repetition.cpp - The matrix that repeats rows ------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

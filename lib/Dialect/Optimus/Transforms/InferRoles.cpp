@@ -128,8 +128,8 @@ void RoleInference::addValues() {
       continue;
     Value first;
     for (Value operand : op.getOperands())
-      if (!first)
-        first = ofParameters.lookup(operand);
+      if ((first = ofParameters.lookup(operand)))
+        break;
     for (Value result : op.getResults())
       ofParameters[result] = first;
   }
