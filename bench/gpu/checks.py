@@ -384,7 +384,7 @@ def all_checks(libraries):
         limit = 60 if job == 1 else 120
         checks.append(Check(job, f"steps/{library.name}", limit, steps(library)))
         # PyTorch chooses its attention itself.
-        if "--attention" not in library.flags:
+        if "cudnn" not in library.flags:
             checks.append(Check(job, f"torch/{library.name}", 3 * limit, torch_steps(library)))
     first = [library for library in timed if library.timed == timed[0].timed]
     checks += [

@@ -12,6 +12,7 @@
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Manifest/ModelDescription.h"
 #include "optimus/Manifest/ModelFunction.h"
+#include "optimus/Target/Target.h"
 
 #include "optimus-support/Hash.h"
 
@@ -123,9 +124,11 @@ mlir::optimus::buildManifest(ModuleOp module, const CpuTarget &processor,
   FailureOr<json::Array> buffers = table.toJson(layouts);
   if (failed(buffers))
     return failure();
+  const Target *target = findTarget(options.target);
   json::Array functionList;
   for (func::FuncOp function : functions) {
-    FailureOr<json::Object> entry = describeFunction(function, table);
+    FailureOr<json::Object> entry = describeFunction(
+        function, table, target ? target->getAttentionLibrary() : "");
     if (failed(entry))
       return failure();
     functionList.push_back(std::move(*entry));

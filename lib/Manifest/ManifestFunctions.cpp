@@ -8,8 +8,10 @@
 
 #include "ManifestParts.h"
 
+#include "optimus/Analysis/KernelWork.h"
 #include "optimus/Analysis/Rounding.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -49,9 +51,36 @@ static FailureOr<json::Object> describeArgument(func::FuncOp function,
   return argument;
 }
 
+/// The names of attentions in the order of the program, by what computes them.
+static json::Object describeAttention(func::FuncOp function,
+                                      StringRef library) {
+  json::Object who;
+  auto note = [&](Operation *op, StringRef by) {
+    json::Value &names = who.try_emplace(by, json::Array()).first->second;
+    std::string name = getPath(op->getLoc()).str();
+    if (ProgramPhase phase = getPhase(op->getLoc());
+        phase != ProgramPhase::Forward)
+      name += (" " + stringifyProgramPhase(phase)).str();
+    // The gradient is two launches.
+    json::Array &list = *names.getAsArray();
+    if (list.empty() || list.back() != json::Value(name))
+      list.push_back(std::move(name));
+  };
+  function.walk([&](Operation *op) {
+    if (auto working = dyn_cast<WorkOpInterface>(op);
+        working && working.getWork().kind == Work::Attention)
+      note(op, library);
+    else if (auto launch = dyn_cast<exec::LaunchOp>(op);
+             launch && getAttentionWork(launch))
+      note(op, "builtin");
+  });
+  return who;
+}
+
 FailureOr<json::Object>
 mlir::optimus::describeFunction(func::FuncOp function,
-                                const BufferTable &buffers) {
+                                const BufferTable &buffers,
+                                StringRef attentionLibrary) {
   using exec::ExecDialect;
   json::Array args;
   // Arenas are not in the runtime's list.
@@ -91,6 +120,11 @@ mlir::optimus::describeFunction(func::FuncOp function,
           {"bytes", axis.getAs<IntegerAttr>("bytes").getInt()},
           {"messages", axis.getAs<IntegerAttr>("messages").getInt()}});
   result["communication"] = std::move(communication);
+  // Where there is a choice.
+  if (!attentionLibrary.empty())
+    if (json::Object who = describeAttention(function, attentionLibrary);
+        !who.empty())
+      result["attention"] = std::move(who);
   if (auto schedule =
           function->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule)) {
     json::Object entries;

@@ -91,9 +91,11 @@ private:
   llvm::StringMap<int64_t> params;  ///< by their own names
 };
 
-/// What the manifest says of a function of commands.
+/// What the manifest says of a function of commands; `attentionLibrary` is the
+/// target's, empty where it has none.
 FailureOr<llvm::json::Object> describeFunction(func::FuncOp function,
-                                               const BufferTable &buffers);
+                                               const BufferTable &buffers,
+                                               StringRef attentionLibrary);
 
 /// What rounding does to each result of a function, by its buffer's name.
 DictionaryAttr getRoundings(func::FuncOp function);

@@ -54,11 +54,12 @@ ArrayRef<PhaseFlag> mlir::optimus::getPhaseFlags() {
       {"target", "NAME", &PhaseFlags::target,
        "The device to compile for: cpu (default) or cuda"},
       {"attention", "WHOSE", &PhaseFlags::attention,
-       "With --target cuda: attention by our kernels (ours, default) or by "
-       "cuDNN (cudnn: bf16 only)"},
+       "With --target cuda: attention by cuDNN where it computes it, as in "
+       "bf16, and by our kernels elsewhere (auto, default), by our kernels "
+       "alone (builtin) or by cuDNN alone (cudnn)"},
       {"deterministic", "", &PhaseFlags::deterministic,
-       "With --attention cudnn: add its gradient in one order always, for "
-       "more time and workspace"},
+       "With --target cuda: add cuDNN's gradient of attention in one order "
+       "always, for more time and workspace"},
       {"mcpu", "NAME", &PhaseFlags::cpu,
        "With --target cpu: the processor to compile for, of another "
        "architecture as aarch64-linux-gnu:neoverse-n1 (default: this one)"},
@@ -271,16 +272,17 @@ Status Reader::readOffload() {
 
 Status Reader::readAttention() {
   OPTRT_RETURN_IF_ERROR(take("attention", "attention", flags.attention,
-                             {"ours", "cudnn"}, options.attention));
+                             {"auto", "builtin", "cudnn"}, options.attention));
   options.deterministic = flags.deterministic;
-  const bool usesLibrary = options.attention != "ours";
-  if (usesLibrary && !options.isForGpu())
-    return invalidArgument(name("attention") + " " + options.attention +
-                           ": expected " + name("target") + " cuda beside it");
-  if (options.deterministic && !usesLibrary)
+  if (options.isForGpu())
+    return okStatus();
+  if (options.attention == "cudnn")
+    return invalidArgument(name("attention") + " cudnn: expected " +
+                           name("target") + " cuda beside it");
+  if (options.deterministic)
     return invalidArgument(name("deterministic") + ": expected " +
-                           name("attention") +
-                           " cudnn beside it; all else adds in the same order "
+                           name("target") +
+                           " cuda beside it; processors add in the same order "
                            "always");
   return okStatus();
 }

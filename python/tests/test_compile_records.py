@@ -70,8 +70,8 @@ def test_what_is_not_done_yet_can_still_be_chosen(tools, dumps, folder):
 
 @pytest.mark.parametrize("phase", ["00-input", "06-fuse", "09-place"])
 def test_a_flag_may_rest_on_one_that_the_file_has(tools, folder, phase):
-    """--deterministic is refused without --attention cudnn, and that without --target
-    cuda: the file has both."""
+    """--deterministic and --attention cudnn are refused without --target cuda: the file
+    has all three."""
     flags = ["--target=cuda", "--gpu-arch=sm_90", "--attention=cudnn", "--deterministic"]
     flags += ["--precision=bf16"]
     dumps = folder / "dumps"

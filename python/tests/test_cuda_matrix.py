@@ -117,6 +117,8 @@ def libraries(tools, case):
     flags = ["--precision", case.precision]
     flags += ["--accumulate"] if case.microbatches > 1 else []
     serial = tools.library(model, None, "serial", *flags)
+    # Our kernels: cuDNN's attention has test_cudnn.py.
+    flags += ["--attention", "builtin"]
     return serial, tools.library(model, *MESHES[case.mesh], *flags, *EMULATED)
 
 

@@ -39,6 +39,7 @@ FAMILIES = {
 }
 BF16 = ("--precision", "bf16")
 CUDNN = (*EMULATED, *BF16, "--attention", "cudnn")
+BUILTIN = (*EMULATED, *BF16, "--attention", "builtin")
 MESHES = {"serial": (None, "serial"), "2x2": ("row:2,col:2", "summa")}
 STEPS = 3
 
@@ -59,7 +60,7 @@ def test_trains_as_our_attention_does(tools, session, tokens, tmp_path, family, 
     loss and each gradient: twice, once for each of the two."""
     model = FAMILIES[family]
     cpu = tools.library(model, None, "serial", *BF16)
-    ours = tools.library(model, *MESHES[mesh], *EMULATED, *BF16)
+    ours = tools.library(model, *MESHES[mesh], *BUILTIN)
     theirs = tools.library(model, *MESHES[mesh], *CUDNN)
     bound = bounds(tools, session, tokens, cpu, theirs)
     commands = tools.run("optimus-run", "inspect", theirs, "--commands")
@@ -127,12 +128,12 @@ def test_what_is_planned_is_what_is_held(tools, tmp_path, flags):
     [
         (
             {"CUDNN_LIBRARY": "/nowhere/libcudnn.so.9"},
-            r"cannot open cuDNN: .*/nowhere/libcudnn.so.9.*--attention ours",
+            r"cannot open cuDNN: .*/nowhere/libcudnn.so.9.*--attention builtin",
         ),
         (
             {"FAKE_CUDNN_OLD_DRIVER": 1},
             r"cuDNN 9\.16\.0 does not go with this GPU's driver: cudnnCreate: "
-            r"CUDNN_STATUS_NOT_INITIALIZED .*--attention ours",
+            r"CUDNN_STATUS_NOT_INITIALIZED .*--attention builtin",
         ),
         (
             {"FAKE_CUBLASLT_OLD_DRIVER": 1},
@@ -144,7 +145,7 @@ def test_what_is_planned_is_what_is_held(tools, tmp_path, flags):
             {"FAKE_CUDNN_WORKSPACE": 1 << 30},
             r"h\.0\.attn.*attention in 2 sequences of 4 tokens.*cuDNN 9\.16\.0 takes 1073741824 bytes "
             r"of workspace; expected at most 1048576, which the model was compiled with\. "
-            r"Compile it with --attention ours",
+            r"Compile it with --attention builtin",
         ),
     ],
 )
@@ -169,24 +170,83 @@ def test_a_model_that_is_not_for_cudnn_is_no_fault_of_ours(tools, tmp_path, mode
     flags = (*EMULATED, *flags, "--attention", "cudnn", "-o", tmp_path / "model.so")
     result = tools.call("optimus-compile", tools.program(model), *flags)
     assert result.returncode == 1, result.stderr
-    assert message in result.stderr and "--attention ours" in result.stderr
+    assert message in result.stderr and "--attention auto" in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 
 def test_one_order_is_for_some_architectures(tools, tmp_path):
     flags = ("--target", "cuda", *BF16, "--attention", "cudnn", "--deterministic")
-    program, to = tools.program(FAMILIES["gpt2"]), ("--compile-to", "place", "-o", tmp_path / "q")
+    program, placed = tools.program(FAMILIES["gpt2"]), tmp_path / "placed.mlir"
+    to = ("--compile-to", "place", "-o", placed)
     result = tools.call("optimus-compile", program, *flags, "--gpu-arch", "sm_100,sm_120", *to)
     assert result.returncode == 1
     assert "--deterministic: expected an architecture up to sm_90" in result.stderr
     assert "found sm_100,sm_120" in result.stderr
     tools.run("optimus-compile", program, *flags, "--gpu-arch", "sm_90,sm_100", *to)
+    # By choice it is ours where an architecture has no such gradient of cuDNN's.
+    flags = ("--target", "cuda", *BF16, "--deterministic")
+    for architectures, is_cudnn in (("sm_80,sm_90", True), ("sm_90,sm_100", False)):
+        tools.run("optimus-compile", program, *flags, "--gpu-arch", architectures, *to)
+        text = placed.read_text()
+        assert ("exec.attention_grad" in text) == is_cudnn
+        assert ("@attention_key_grad" in text) != is_cudnn
 
 
-def test_ours_needs_no_cudnn(tools, tokens, tmp_path):  # noqa: F811
-    library = tools.library(FAMILIES["gpt2"], None, "serial", *EMULATED, *BF16)
+def attention(tools, library):
+    """Of each function, what computes how many attentions, by the manifest; the page
+    of `inspect` says the same."""
+    manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
+    said = tools.run("optimus-run", "inspect", library)
+    found = {}
+    for function in manifest["functions"]:
+        for who, names in function["attention"].items():
+            assert names[0] == "h.0.attn.heads"
+            row = r"^  %s +%s +%d +%s$" % (function["name"], who, len(names), names[0])
+            assert re.search(row, said, re.M)
+            found[function["name"]] = {**found.get(function["name"], {}), who: names}
+    return found
+
+
+FORWARD, BACKWARD = "h.0.attn.heads", "h.0.attn.heads backward"
+
+
+@pytest.mark.parametrize(
+    "model, flags, who",
+    [
+        (FAMILIES["gpt2"], BF16, "cudnn"),
+        (FAMILIES["gpt2"], (*BF16, "--attention", "auto"), "cudnn"),
+        (FAMILIES["gpt2"], (*BF16, "--attention", "builtin"), "builtin"),
+        (FAMILIES["gpt2"], (), "builtin"),
+        (FAMILIES["gpt2"]._replace(hidden=24), BF16, "builtin"),
+        (FAMILIES["gpt2"]._replace(sequence=1), BF16, "builtin"),
+    ],
+)
+def test_each_attention_is_whose_it_can_be(tools, tokens, tmp_path, model, flags, who):  # noqa: F811
+    """Without a word cuDNN computes what it takes. What is not its needs none."""
+    library = tools.library(model, None, "serial", *EMULATED, *flags)
+    both = {who: [FORWARD, BACKWARD]}
+    expected = {"train_step": both, "eval_step": {who: [FORWARD]}, "grad_step": both}
+    assert attention(tools, library) == expected
     settings = {"CUDNN_LIBRARY": "/nowhere/libcudnn.so.9"}
-    succeed(train(tools, library, tokens, tmp_path / "run", **settings))
+    result = train(tools, library, tokens, tmp_path / "run", **settings)
+    if who == "builtin":
+        succeed(result)
+        return
+    assert result.returncode == 1
+    assert re.search(
+        r"cannot open cuDNN: .*/nowhere/libcudnn.so.9.*; the model's attention was "
+        r"compiled for it: install 9\.16 or later \(.*`pip install nvidia-cudnn-cu13`\), "
+        r"or compile the model with --attention builtin",
+        result.stderr,
+    ), result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_processors_have_no_choice(tools):
+    library = tools.library(FAMILIES["gpt2"], None, "serial", *BF16)
+    manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
+    assert not any("attention" in function for function in manifest["functions"])
+    assert "\nAttention\n" not in tools.run("optimus-run", "inspect", library)
 
 
 def test_the_real_cudnn_makes_plans_of_our_graphs(tools):

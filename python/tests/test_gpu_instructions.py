@@ -120,7 +120,7 @@ def test_attention_issues_few(tools, instructions, tmp_path):
         layers=1, hidden=128, heads=2, sequence=1024, vocabulary=512, batch=1
     )
     model.write_text(gpt2.build(config).text())
-    flags = "--target cuda --gpu-arch sm_80,sm_90,sm_100 --precision bf16"
+    flags = "--target cuda --gpu-arch sm_80,sm_90,sm_100 --precision bf16 --attention builtin"
     tools.run(
         "optimus-compile", model, *flags.split(), "--cubins-to", tmp_path, "-o", tmp_path / "m.so"
     )

@@ -116,6 +116,10 @@ static Function readFunction(const JsonCursor &cursor, const Manifest &manifest,
     }
   if (JsonCursor schedule = cursor.find("schedule"))
     function.schedule = readSchedule(schedule);
+  if (JsonCursor attention = cursor.find("attention"))
+    for (const auto &[who, names] : attention.members())
+      for (const JsonCursor &name : names.elements())
+        function.attention[who].push_back(name.string());
   return function;
 }
 

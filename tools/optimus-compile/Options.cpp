@@ -68,13 +68,21 @@ static Status readPhases(const CompileFlags &flags, CompileOptions &options) {
   return okStatus();
 }
 
-/// Whether an architecture is one for which cuDNN's gradient has one order.
-static Status checkDeterministic(const CompileOptions &options) {
+/// cuDNN's gradient has one order for some architectures: attention by choice
+/// is not cuDNN's where one of the others is asked for, and attention by cuDNN
+/// needs one of them.
+static Status readDeterministic(CompileOptions &options) {
   constexpr unsigned latest = optimus_support::kLatestDeterministicGpu;
-  if (!options.phases.deterministic || options.emulatesGpu ||
-      llvm::any_of(options.gpuArchitectures, [](StringRef name) {
-        return getArchitectureNumber(name) / 10 <= latest;
-      }))
+  auto hasOneOrder = [](StringRef name) {
+    return getArchitectureNumber(name) / 10 <= latest;
+  };
+  if (!options.phases.deterministic)
+    return okStatus();
+  if (options.phases.attention == "auto" &&
+      !llvm::all_of(options.gpuArchitectures, hasOneOrder))
+    options.phases.attention = "builtin";
+  if (options.phases.attention != "cudnn" || options.emulatesGpu ||
+      llvm::any_of(options.gpuArchitectures, hasOneOrder))
     return okStatus();
   return invalidArgument("--deterministic: expected an architecture up to sm_" +
                          std::to_string(latest) +
@@ -102,7 +110,7 @@ static Status readGpu(const CompileFlags &flags, CompileOptions &options) {
   options.emulatesGpu =
       std::erase(options.gpuArchitectures, kEmulated.str()) > 0;
   options.cubinFolder = flags.cubinFolder;
-  OPTRT_RETURN_IF_ERROR(checkDeterministic(options));
+  OPTRT_RETURN_IF_ERROR(readDeterministic(options));
   if (flags.isGiven("mcpu"))
     return invalidArgument("--mcpu: expected no --target cuda beside it, whose "
                            "processors --gpu-arch names");

@@ -33,13 +33,13 @@ struct StepNeeds {
 /// Whether a phase may fail by what the user gave and not only by a fault of
 /// ours; `recompute` is as it was given; it may name values that do not exist,
 /// and so may the choice of offloading. A profile may be of another program,
-/// and a library that is to compute attention may not know a model's.
+/// and a library that is to compute all attention may not know a model's.
 inline bool checksInput(const Phase &phase, llvm::StringRef recompute,
                         const PhaseOptions &options) {
   return phase.checksInput ||
          (phase.name == "schedule" &&
           !(options.profile.empty() && options.offload.empty())) ||
-         (phase.name == "exec" && options.attention != "ours") ||
+         (phase.name == "exec" && options.attention == "cudnn") ||
          (phase.name == "fuse" && recompute.contains(':'));
 }
 

@@ -86,7 +86,7 @@ static constexpr RecordedFlag kFlags[] = {
      }},
     {"attention", "exec", "attention",
      [](auto &options) {
-       return options.phases.attention == "ours" ? ""
+       return options.phases.attention == "auto" ? ""
                                                  : options.phases.attention;
      }},
     {"deterministic", "exec", "deterministic",

@@ -36,7 +36,7 @@ private:
 /// the user to the values of the record. Returns the options then. The error
 /// names what contradicts the record. `read` is what the flags say by
 /// themselves. Where that fails, a flag may rest on one of the record's, as
-/// --deterministic on --attention.
+/// --deterministic on --target.
 optimus_support::StatusOr<CompileOptions>
 takeRecord(ModuleOp module, const CompileFlags &flags,
            optimus_support::StatusOr<CompileOptions> read);

@@ -292,6 +292,22 @@ int64_t bytesIn(const optimus_support::program::FunctionT &function,
   return bytes;
 }
 
+/// Where a target has a choice.
+void printAttention(const Manifest &manifest) {
+  Table table({"function", "computed by", "attentions", "the first"}, {1, 3});
+  bool hasChoice = false;
+  for (const Function &function : manifest.functions)
+    for (const auto &[who, names] : function.attention) {
+      hasChoice = true;
+      table.addRow({function.name, who, std::to_string(names.size()),
+                    names.empty() ? "-" : names.front()});
+    }
+  if (!hasChoice)
+    return;
+  std::cout << "\nAttention\n";
+  table.print(std::cout);
+}
+
 void printFunctions(const ModelLibrary &library) {
   const Manifest &manifest = library.manifest();
   std::cout << "\nFunctions\n";
@@ -308,6 +324,8 @@ void printFunctions(const ModelLibrary &library) {
                   format("%.2f %%", above)});
   }
   table.print(std::cout);
+
+  printAttention(manifest);
 
   std::cout << "\nMemory of a rank at a function's peak\n";
   Table peaks({"function", "category", "bytes"}, {1});

@@ -71,7 +71,7 @@ struct PhaseOptions {
   std::string target = "cpu";
   bool isForGpu() const { return target == "cuda"; }
   /// As its options of those names are.
-  std::string attention = "ours";
+  std::string attention = "auto";
   bool deterministic = false;
   /// As the option mcpu of --optimus-build-manifest is.
   std::string cpu = "native";

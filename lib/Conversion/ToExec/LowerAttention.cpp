@@ -9,8 +9,13 @@
 #include "LoweringModel.h"
 
 #include "optimus/Dialect/Optimus/IR/AttentionShape.h"
+#include "optimus/Dialect/Optimus/IR/Provenance.h"
 #include "optimus/Kernels/AttentionKernels.h"
 #include "optimus/Kernels/TokenKernels.h"
+
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "optimus-to-exec"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -111,30 +116,39 @@ private:
 // Commands
 //===----------------------------------------------------------------------===//
 
-static bool isCommand(const Lowering &lowering) {
-  return lowering.getTarget().hasAttention() ||
-         lowering.getAttention().usesLibrary;
-}
+/// The command of an attention that is one.
+struct AttentionCommand {
+  /// What a library takes at most; null where none computes it.
+  Value workspace;
+};
 
-/// What a library takes for `op` at most; null where none computes it.
+/// Nothing for an attention that is launches.
 template <typename OpT>
-static FailureOr<Value> allocateWorkspace(OpT op, const AttentionShape &shape,
-                                          Lowering &lowering) {
+static FailureOr<std::optional<AttentionCommand>>
+getCommand(OpT op, const AttentionShape &shape, Lowering &lowering) {
   const AttentionChoice &choice = lowering.getAttention();
-  if (!choice.usesLibrary)
-    return Value();
+  const Target &target = lowering.getTarget();
+  const std::optional<AttentionCommand> builtin =
+      target.hasAttention() ? std::optional(AttentionCommand()) : std::nullopt;
+  if (choice.who == AttentionChoice::Builtin ||
+      target.getAttentionLibrary().empty())
+    return builtin;
   auto tensor = cast<RankedTensorType>(op.getInputs().front().getType());
-  llvm::Expected<int64_t> bytes = lowering.getTarget().getAttentionWorkspace(
+  llvm::Expected<int64_t> bytes = target.getAttentionWorkspace(
       {shape.batch, shape.sequence, shape.getNumHeads(), shape.groups,
        shape.headDim, tensor.getElementType(),
        std::is_same_v<OpT, AttentionGradOp>, choice.isDeterministic});
-  if (!bytes)
+  if (bytes)
+    return std::optional(AttentionCommand{lowering.allocateWorkspace(
+        llvm::divideCeil(*bytes, sizeof(float)), "attention workspace")});
+  std::string why = llvm::toString(bytes.takeError());
+  if (choice.who == AttentionChoice::Library)
     return op.emitOpError()
-           << "is not for " << lowering.getTarget().getAttentionLibrary()
-           << ": " << llvm::toString(bytes.takeError())
-           << "; --attention ours computes it";
-  return lowering.allocateWorkspace(llvm::divideCeil(*bytes, sizeof(float)),
-                                    "attention workspace");
+           << "is not for " << target.getAttentionLibrary() << ": " << why
+           << "; --attention auto computes it otherwise";
+  LDBG() << describeLocation(op.getLoc()) << " is not for "
+         << target.getAttentionLibrary() << ": " << why;
+  return builtin;
 }
 
 //===----------------------------------------------------------------------===//
@@ -144,24 +158,25 @@ static FailureOr<Value> allocateWorkspace(OpT op, const AttentionShape &shape,
 namespace {
 struct AttentionLowering : LoweringModel<AttentionLowering, AttentionOp> {
   LogicalResult lower(AttentionOp op, Lowering &lowering) const {
-    if (!isCommand(lowering)) {
+    AttentionShape shape(op.getInputs());
+    auto command = getCommand(op, shape, lowering);
+    if (failed(command))
+      return failure();
+    if (!*command) {
       AttentionLaunches(op, lowering).launchForward(op);
       return success();
     }
-    AttentionShape shape(op.getInputs());
-    FailureOr<Value> workspace = allocateWorkspace(op, shape, lowering);
-    if (failed(workspace))
-      return failure();
     exec::AttentionOp::create(
         lowering.builder, lowering.location,
         getPart(op.getInputs(), shape, AttentionShape::Q, lowering),
         getPart(op.getInputs(), shape, AttentionShape::K, lowering),
         getPart(op.getInputs(), shape, AttentionShape::V, lowering),
         lowering.getBuffer(op.getResult()), lowering.getBuffer(op.getLse()),
-        getLengths(op.getLengths(), lowering), *workspace, shape.batch,
-        shape.sequence, shape.getNumHeads(), shape.groups, shape.headDim,
-        shape.getStride(AttentionShape::Q), shape.getStride(AttentionShape::K),
-        op.getCausal(), /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
+        getLengths(op.getLengths(), lowering), (*command)->workspace,
+        shape.batch, shape.sequence, shape.getNumHeads(), shape.groups,
+        shape.headDim, shape.getStride(AttentionShape::Q),
+        shape.getStride(AttentionShape::K), op.getCausal(),
+        /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
         /*after=*/DenseI32ArrayAttr());
     return success();
   }
@@ -170,14 +185,14 @@ struct AttentionLowering : LoweringModel<AttentionLowering, AttentionOp> {
 struct AttentionGradLowering
     : LoweringModel<AttentionGradLowering, AttentionGradOp> {
   LogicalResult lower(AttentionGradOp op, Lowering &lowering) const {
-    if (!isCommand(lowering)) {
+    AttentionShape shape(op.getInputs());
+    auto command = getCommand(op, shape, lowering);
+    if (failed(command))
+      return failure();
+    if (!*command) {
       AttentionLaunches(op, lowering).launchBackward(op);
       return success();
     }
-    AttentionShape shape(op.getInputs());
-    FailureOr<Value> workspace = allocateWorkspace(op, shape, lowering);
-    if (failed(workspace))
-      return failure();
     exec::AttentionGradOp::create(
         lowering.builder, lowering.location, lowering.getBuffer(op.getDout()),
         getPart(op.getInputs(), shape, AttentionShape::Q, lowering),
@@ -187,10 +202,11 @@ struct AttentionGradLowering
         getPart(op.getDinputs(), shape, AttentionShape::Q, lowering),
         getPart(op.getDinputs(), shape, AttentionShape::K, lowering),
         getPart(op.getDinputs(), shape, AttentionShape::V, lowering),
-        getLengths(op.getLengths(), lowering), *workspace, shape.batch,
-        shape.sequence, shape.getNumHeads(), shape.groups, shape.headDim,
-        shape.getStride(AttentionShape::Q), shape.getStride(AttentionShape::K),
-        op.getCausal(), lowering.getAttention().isDeterministic,
+        getLengths(op.getLengths(), lowering), (*command)->workspace,
+        shape.batch, shape.sequence, shape.getNumHeads(), shape.groups,
+        shape.headDim, shape.getStride(AttentionShape::Q),
+        shape.getStride(AttentionShape::K), op.getCausal(),
+        lowering.getAttention().isDeterministic,
         /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
         /*after=*/DenseI32ArrayAttr());
     return success();

@@ -57,9 +57,12 @@ struct NamedBuffer {
   Value buffer;
 };
 
-/// Whether a library of the target computes attention, and how.
+/// What computes attention.
 struct AttentionChoice {
-  bool usesLibrary = false, isDeterministic = false;
+  /// A library of the target where it does, kernels or commands of the target's
+  /// own, or that library alone.
+  enum Who { Auto, Builtin, Library } who = Auto;
+  bool isDeterministic = false;
 };
 
 /// Emits the commands of one function.

@@ -217,11 +217,16 @@ public:
              << "mcpu: " << llvm::toString(found.takeError());
     processor = std::move(*found);
     StringRef library = findTarget(target)->getAttentionLibrary();
-    if (attention != "ours" && (library.empty() || attention != library))
+    if (attention == "builtin")
+      choice.who = AttentionChoice::Builtin;
+    else if (attention == library && !library.empty())
+      choice.who = AttentionChoice::Library;
+    else if (attention != "auto")
       return emitError(UnknownLoc::get(context))
-             << "attention: expected ours"
-             << (library.empty() ? "" : " or " + library.str()) << ", found '"
-             << attention << "'";
+             << "attention: expected auto"
+             << (library.empty() ? "" : ", " + library.str())
+             << " or builtin, found '" << attention << "'";
+    choice.isDeterministic = deterministic;
     return success();
   }
 
@@ -232,9 +237,7 @@ public:
     SmallVector<func::FuncOp> functions =
         llvm::filter_to_vector(module.getOps<func::FuncOp>(), hasTensors);
     for (func::FuncOp function : functions) {
-      FunctionConverter converter(function, device, processor,
-                                  {attention != "ours", deterministic},
-                                  kernels);
+      FunctionConverter converter(function, device, processor, choice, kernels);
       if (failed(converter.run()))
         return signalPassFailure();
       numCommands += converter.getNumCommands();
@@ -246,5 +249,6 @@ public:
 
 private:
   Processor processor;
+  AttentionChoice choice;
 };
 } // namespace

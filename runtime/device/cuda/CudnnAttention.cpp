@@ -232,10 +232,11 @@ CudnnAttention::open(const Driver &driver, int architecture) {
   if (Status created =
           cudnn->check(cudnn->api().create(&attention->handle), "cudnnCreate");
       !created.ok())
-    return unavailable(concat(
-        cudnn->version(),
-        " does not go with this GPU's driver: ", created.message(),
-        "; install another one, or compile the model with --attention ours"));
+    return unavailable(
+        concat(cudnn->version(),
+               " does not go with this GPU's driver: ", created.message(),
+               "; install another one, or compile the model with --attention "
+               "builtin"));
   return attention;
 }
 
@@ -256,14 +257,14 @@ Status CudnnAttention::prepare(const optrt_attention_desc &d, bool isGradient) {
   if (d.type != OPTRT_BF16)
     return unavailable("cuDNN computes attention in bf16; found another type. "
                        "Compile the model with --precision bf16, or with "
-                       "--attention ours");
+                       "--attention builtin");
   constexpr int latest = optimus_support::kLatestDeterministicGpu;
   if (isGradient && d.deterministic && architecture > latest)
     return unavailable(
         concat("cuDNN's gradient in one order is for GPUs up to sm_", latest,
                "0 here, found sm_", architecture,
                "x. Compile the model without --deterministic, or with "
-               "--attention ours"));
+               "--attention builtin"));
   const Key key = keyOf(d, isGradient);
   auto known = plans.find(key);
   if (known == plans.end()) {
@@ -272,15 +273,16 @@ Status CudnnAttention::prepare(const optrt_attention_desc &d, bool isGradient) {
     if (!plan.ok())
       return plan.status().withAdvice(concat(
           cudnn.version(), " has no plan for it on this GPU; compile the model "
-                           "with --attention ours"));
+                           "with --attention builtin"));
     known = plans.emplace(key, std::move(*plan)).first;
   }
   if (const int64_t bytes = known->second.bytes; bytes > d.workspace_bytes)
-    return unavailable(concat(
-        cudnn.version(), " takes ", bytes,
-        " bytes of workspace; expected at most ", d.workspace_bytes,
-        ", which the model was compiled with. Compile it with --attention ours",
-        d.deterministic ? ", or without --deterministic" : ""));
+    return unavailable(
+        concat(cudnn.version(), " takes ", bytes,
+               " bytes of workspace; expected at most ", d.workspace_bytes,
+               ", which the model was compiled with. Compile it with "
+               "--attention builtin",
+               d.deterministic ? ", or without --deterministic" : ""));
   return okStatus();
 }
 

@@ -35,9 +35,9 @@ Status Cudnn::load() {
           {"cuDNN",
            "OPTIMUS_CUDNN_LIBRARY",
            {"libcudnn.so.9"},
-           "attention was compiled for it (--attention cudnn): it comes with "
-           "PyTorch (package nvidia-cudnn), 9.16 or later will do; or compile "
-           "the model with --attention ours"}));
+           "the model's attention was compiled for it: install 9.16 or later "
+           "(PyTorch brings one, or `pip install nvidia-cudnn-cu13`), or "
+           "compile the model with --attention builtin"}));
 #define OPTRT_CUDNN_LOAD(name, symbol, parameters)                             \
   OPTRT_RETURN_IF_ERROR(library.find(#symbol, functions.name));
   OPTRT_CUDNN_FUNCTIONS(OPTRT_CUDNN_LOAD)

@@ -150,6 +150,9 @@ struct Function {
   std::map<std::string, int64_t> peakBytes; ///< by category
   std::vector<AxisTraffic> communication;
   std::optional<Schedule> schedule;
+  /// The names of attentions by what computes them, where a target has a choice
+  /// ("builtin", or its library's name).
+  std::map<std::string, std::vector<std::string>> attention;
 
   /// The argument that is a buffer, or null.
   const Arg *findArg(int64_t buffer) const;

@@ -64,9 +64,10 @@ def ToExecPass : Pass<"optimus-to-exec", "::mlir::ModuleOp"> {
     parameter with a faster packed copy on the processor compiled for, the
     collectives of strided rows (other collectives get packed rows), the
     epilogues of a product (launches do the rest), and whether attention is a
-    command or launches. With `attention` it is a command of the target's
-    library, with the workspace that the target says it takes at most; what the
-    library does not compute is an error. A parameter is packed by one
+    command or launches. Where the target has a library for attention, it is a
+    command of that library, with the most workspace of it by the target. All
+    other attention is launches. With `attention=builtin` no library is asked;
+    with the library's name, attention beyond it is an error. A parameter is packed by one
     `exec.pack` for each layout, before the first product that reads it.
 
     Buffers are of category "activation" up to the loss, "gradient" after it,
@@ -97,8 +98,8 @@ def ToExecPass : Pass<"optimus-to-exec", "::mlir::ModuleOp"> {
            "The device that the program is for: cpu or cuda">,
     Option<"cpu", "mcpu", "std::string", "\"generic\"",
            "The processor that the program is for">,
-    Option<"attention", "attention", "std::string", "\"ours\"",
-           "What computes attention: ours, or a library that the target has (cudnn)">,
+    Option<"attention", "attention", "std::string", "\"auto\"",
+           "What computes attention: the target's library where it can and kernels elsewhere (auto), kernels alone (builtin), or a library alone, by its name (cudnn)">,
     Option<"deterministic", "deterministic", "bool", "false",
            "A library's attention adds in the same order always">
   ];

@@ -1,0 +1,47 @@
+// RUN: optimus-opt %s --optimus-to-exec=target=cuda --verify-roundtrip | FileCheck %s --check-prefixes=CHECK,AUTO
+// RUN: optimus-opt %s --optimus-to-exec='target=cuda attention=builtin' | FileCheck %s --check-prefixes=CHECK,BUILTIN
+// RUN: optimus-opt %s --optimus-to-exec=target=cpu | FileCheck %s --check-prefix=CPU
+
+// Each attention is computed by the target's library where that does, and by
+// kernels elsewhere; on processors it is their own command.
+
+// CHECK-LABEL: func.func @narrow(
+// AUTO: exec.attention {{.*}} workspace(
+// AUTO: exec.attention_grad {{.*}} workspace(
+// BUILTIN-NOT: exec.attention
+// BUILTIN: exec.launch @attention_causal_
+// BUILTIN: exec.launch @attention_query_grad_
+// BUILTIN: exec.launch @attention_key_grad_
+// CPU-LABEL: func.func @narrow(
+// CPU-NOT: workspace
+// CPU: exec.attention %
+// CPU: exec.attention_grad %
+func.func @narrow(%qkv: tensor<2x4x3x2x8xbf16>, %dout: tensor<2x4x2x8xbf16>) -> tensor<2x4x3x2x8xbf16> {
+  %o, %l = optimus.attention %qkv {causal} : (tensor<2x4x3x2x8xbf16>) -> (tensor<2x4x2x8xbf16>, tensor<2x2x4xf32>)
+  %d = optimus.attention_grad %dout, %o, %l, %qkv {causal} : (tensor<2x4x2x8xbf16>, tensor<2x4x2x8xbf16>, tensor<2x2x4xf32>, tensor<2x4x3x2x8xbf16>) -> tensor<2x4x3x2x8xbf16>
+  return %d : tensor<2x4x3x2x8xbf16>
+}
+
+// CHECK-LABEL: func.func @wide(
+// CHECK-NOT: exec.attention
+// CHECK: exec.launch @attention_causal_
+func.func @wide(%qkv: tensor<2x4x3x2x8xf32>) -> tensor<2x4x2x8xf32> {
+  %o, %l = optimus.attention %qkv {causal} : (tensor<2x4x3x2x8xf32>) -> (tensor<2x4x2x8xf32>, tensor<2x2x4xf32>)
+  return %o : tensor<2x4x2x8xf32>
+}
+
+// CHECK-LABEL: func.func @odd_heads(
+// CHECK-NOT: exec.attention
+// CHECK: exec.launch @attention_causal_
+func.func @odd_heads(%qkv: tensor<2x4x3x2x12xbf16>) -> tensor<2x4x2x12xbf16> {
+  %o, %l = optimus.attention %qkv {causal} : (tensor<2x4x3x2x12xbf16>) -> (tensor<2x4x2x12xbf16>, tensor<2x2x4xf32>)
+  return %o : tensor<2x4x2x12xbf16>
+}
+
+// CHECK-LABEL: func.func @one_token(
+// CHECK-NOT: exec.attention
+// CHECK: exec.launch @attention_causal_
+func.func @one_token(%qkv: tensor<2x1x3x2x8xbf16>) -> tensor<2x1x2x8xbf16> {
+  %o, %l = optimus.attention %qkv {causal} : (tensor<2x1x3x2x8xbf16>) -> (tensor<2x1x2x8xbf16>, tensor<2x2x1xf32>)
+  return %o : tensor<2x1x2x8xbf16>
+}
