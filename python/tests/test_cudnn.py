@@ -249,18 +249,31 @@ def test_processors_have_no_choice(tools):
     assert "\nAttention\n" not in tools.run("optimus-run", "inspect", library)
 
 
+def folders_of_cudnn():
+    """Of the toolkit, and of PyTorch where bench/peers was set up, each with NVRTC's."""
+    for toolkit in (Path("/usr/local/cuda/lib64"), Path("/usr/local/cuda/lib")):
+        if (toolkit / "libcudnn.so.9").exists():
+            return [toolkit]
+    for wheel in Path.home().glob(".cache/optimus/peers-*/lib/python3*/site-packages/nvidia"):
+        return [wheel / "cudnn/lib", *wheel.glob("cu1?/lib")]
+    return []
+
+
 def test_the_real_cudnn_makes_plans_of_our_graphs(tools):
-    """Where bench/peers was set up, or cuDNN is installed: kernels and all, for a GPU
-    that is not there. Its driver is one of ours that loads nothing."""
+    """Where it is, or $OPTIMUS_CUDNN_LIBRARY names one: kernels and all, for GPUs that
+    are not there. Its driver is one of ours that loads nothing."""
     if tools.has_address_sanitizer:
         pytest.skip("what a sanitizer sees of cuDNN and NVRTC is not ours")
+    folders, environment = folders_of_cudnn(), dict(os.environ)
+    if given := environment.get("OPTIMUS_CUDNN_LIBRARY"):
+        # Its parts are found by its folder, and NVRTC may be elsewhere.
+        folders.insert(0, Path(given).parent)
+    elif folders:
+        environment["OPTIMUS_CUDNN_LIBRARY"] = str(folders[0] / "libcudnn.so.9")
     build = tools.binaries.resolve().parent
-    wheels = Path.home().glob(".cache/optimus/peers-*/lib/python3*/site-packages/nvidia")
-    folders = [build / "lib/planning"]
-    environment = dict(os.environ)
-    for wheel in wheels:
-        folders += [wheel / "cudnn/lib", *wheel.glob("cu1?/lib")]
-        environment["OPTIMUS_CUDNN_LIBRARY"] = str(wheel / "cudnn/lib/libcudnn.so.9")
+    folders.insert(0, build / "lib/planning")
+    if known := environment.get("LD_LIBRARY_PATH"):
+        folders.append(known)
     environment["LD_LIBRARY_PATH"] = ":".join(map(str, folders))
     said = succeed(call([build / "unittests/OptimusCudnnPlansTests"], env=environment))
     if "[  SKIPPED ]" in said:

@@ -5,10 +5,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
-
 //
 // The types and functions of nvml.h, of driver 510 and later, for finding the
-// holders of a GPU's memory. The toolkit's headers are not always there.
+// holders of a GPU's memory; NvmlApiTest.cpp holds them against the header
+// where that is there.
 //
 //===----------------------------------------------------------------------===//
 

@@ -27,12 +27,13 @@ struct CudnnAttentionShape {
   bool isGradient, isDeterministic;
 };
 
-/// The most bytes taken by cuDNN 9.16 to 9.26 and by us for attention, reserved
+/// The most bytes taken by cuDNN 9.16 to 9.28 and by us for attention, reserved
 /// by a program. Plans take next to nothing but for the gradient: where heads
 /// of queries share keys, the gradients of keys and values for each of them;
-/// and where it is deterministic, the gradients of all scores. Of ours are the
-/// sums of dout times out and, otherwise, those of the queries' gradient in
-/// f32.
+/// where it is deterministic, the gradients of all scores; and otherwise, on
+/// all GPUs but those of sm_90, sums of the queries' gradient in f32, up to a
+/// multiple of 8 tokens. Of ours are the sums of dout times out and, where the
+/// gradient is not deterministic, such sums, too.
 inline int64_t cudnnWorkspaceBytes(const CudnnAttentionShape &d) {
   constexpr int64_t next = int64_t(1) << 20, tile = 128, bf16 = 2, f32 = 4;
   if (!d.isGradient)
@@ -42,8 +43,12 @@ inline int64_t cudnnWorkspaceBytes(const CudnnAttentionShape &d) {
   const int64_t keys =
       d.heads == d.kvHeads ? 0 : 2 * d.batch * d.heads * padded * d.headDim;
   const int64_t scores = d.batch * d.heads * padded * padded;
+  constexpr int64_t group = 8;
+  const int64_t grouped =
+      d.batch * d.heads * ((d.seq + group - 1) / group * group);
   return next + rows * f32 + keys * bf16 +
-         (d.isDeterministic ? scores * bf16 : rows * d.headDim * f32);
+         (d.isDeterministic ? scores * bf16
+                            : (rows + grouped) * d.headDim * f32);
 }
 
 } // namespace optimus_support

@@ -16,6 +16,10 @@
 #include <cublasLt.h>
 #include <cuda.h>
 
+#include <cstddef>
+#include <iterator>
+#include <type_traits>
+
 #if __has_include(<nvtx3/nvToolsExt.h>)
 #include "core/NvtxApi.h"
 

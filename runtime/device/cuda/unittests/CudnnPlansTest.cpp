@@ -24,19 +24,54 @@ using namespace optrt;
 using namespace optrt::cuda;
 
 namespace {
-/// An H100 with SXM, as cuDNN writes a GPU's properties down.
-constexpr char kH100[] = R"({
-  "cudaDeviceId": 0, "deviceName": "NVIDIA H100 80GB HBM3", "deviceVer": 900,
-  "driverVer": 13000, "isTccDriver": 0, "l2CacheSize": 52428800,
-  "maxBlockSize": [1024, 1024, 64], "maxGridSize": [2147483647, 65535, 65535],
-  "maxCtasPerSM": 32, "maxRegistersPerSM": 65536,
-  "maxSharedMemoryPerBlock": 49152, "maxSharedMemoryPerBlockOptin": 232448,
-  "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048,
-  "memClockRateKHz": 2619000, "multiProcessorCount": 132, "pciDeviceId": 0,
-  "regsPerBlock": 65536, "reservedSharedMemoryPerBlock": 1024,
-  "smClockRateKHz": 1980000, "supportCoopLaunch": 1,
-  "totalGlobalMem": 84929216512, "warpSize": 32
-})";
+/// What differs among GPUs, with SXM.
+struct DescribedGpu {
+  const char *name;
+  int version, cacheBytes, sharedBytes, memoryClock, memoryBits, processors,
+      clock;
+  int64_t bytes;
+};
+constexpr DescribedGpu kA100 = {"NVIDIA A100-SXM4-80GB",
+                                800,
+                                41943040,
+                                166912,
+                                1593000,
+                                5120,
+                                108,
+                                1410000,
+                                84974239744};
+constexpr DescribedGpu kH100 = {"NVIDIA H100 80GB HBM3",
+                                900,
+                                52428800,
+                                232448,
+                                2619000,
+                                5120,
+                                132,
+                                1980000,
+                                84929216512};
+constexpr DescribedGpu kB200 = {"NVIDIA B200", 1000,    132644864,
+                                232448,        3996000, 8192,
+                                148,           1965000, 191514083328};
+
+/// As cuDNN writes a GPU's properties down; 9.28 asks for the width of its
+/// memory, too.
+std::string toJson(const DescribedGpu &gpu) {
+  return concat(
+      R"({"cudaDeviceId": 0, "deviceName": ")", gpu.name, R"(", "deviceVer": )",
+      gpu.version, R"(, "driverVer": 13000, "isTccDriver": 0, "l2CacheSize": )",
+      gpu.cacheBytes, R"(, "maxBlockSize": [1024, 1024, 64],
+      "maxGridSize": [2147483647, 65535, 65535], "maxCtasPerSM": 32,
+      "maxRegistersPerSM": 65536, "maxSharedMemoryPerBlock": 49152,
+      "maxSharedMemoryPerBlockOptin": )",
+      gpu.sharedBytes, R"(, "maxThreadsPerBlock": 1024,
+      "maxThreadsPerSM": 2048, "memClockRateKHz": )",
+      gpu.memoryClock, R"(, "memoryBusWidth": )", gpu.memoryBits,
+      R"(, "multiProcessorCount": )", gpu.processors, R"(, "pciDeviceId": 0,
+      "regsPerBlock": 65536, "reservedSharedMemoryPerBlock": 1024,
+      "smClockRateKHz": )",
+      gpu.clock, R"(, "supportCoopLaunch": 1, "totalGlobalMem": )", gpu.bytes,
+      R"(, "warpSize": 32})");
+}
 
 optrt_attention_desc describe(int64_t batch, int64_t seq, int64_t heads,
                               int64_t kvHeads, int64_t headDim) {
@@ -65,12 +100,14 @@ protected:
       GTEST_SKIP() << "cuDNN compiles kernels with NVRTC: " << dlerror();
     cudnn = *opened;
   }
-  StatusOr<AttentionPlan> plan(const optrt_attention_desc &d, bool isGradient) {
-    return planAttention(*cudnn, {nullptr, kH100}, d, isGradient);
+  StatusOr<AttentionPlan> plan(const optrt_attention_desc &d, bool isGradient,
+                               const DescribedGpu &gpu = kH100) {
+    return planAttention(*cudnn, {nullptr, toJson(gpu)}, d, isGradient);
   }
   /// One that takes no more than programs reserve for it.
-  void expectPlan(const optrt_attention_desc &d, bool isGradient) {
-    StatusOr<AttentionPlan> made = plan(d, isGradient);
+  void expectPlan(const optrt_attention_desc &d, bool isGradient,
+                  const DescribedGpu &gpu = kH100) {
+    StatusOr<AttentionPlan> made = plan(d, isGradient, gpu);
     ASSERT_TRUE(made.ok()) << made.status().message();
     EXPECT_LE(made->bytes, optimus_support::cudnnWorkspaceBytes(
                                {d.batch, d.seq, d.heads, d.kv_heads, d.head_dim,
@@ -125,6 +162,16 @@ TEST_F(CudnnPlans, DeterministicGradientOfWhatTilesDoNotDivide) {
   d.causal = false;
   d.has_lengths = d.deterministic = true;
   expectPlan(d, /*isGradient=*/true);
+}
+
+/// Their kernels add queries' gradients in room of their own.
+TEST_F(CudnnPlans, GradientsOnAnotherGeneration) {
+  optrt_attention_desc odd = describe(2, 100, 4, 2, 128);
+  for (const DescribedGpu &gpu : {kA100, kB200}) {
+    expectPlan(gpt2(), /*isGradient=*/true, gpu);
+    expectPlan(odd, /*isGradient=*/true, gpu);
+    expectPlan(shared(), /*isGradient=*/false, gpu);
+  }
 }
 
 TEST_F(CudnnPlans, OtherHeadsAreRefused) {

@@ -52,6 +52,7 @@ enum { kSuccess = 0, kNoDevice = 100 };
   X(cuStreamGetCtx)                                                            \
   X(cuStreamGetGreenCtx)                                                       \
   X(cuStreamSynchronize)                                                       \
+  X(cuTensorMapEncodeIm2col)                                                   \
   X(cuTensorMapEncodeTiled)
 
 #define REFUSE(name)                                                           \
