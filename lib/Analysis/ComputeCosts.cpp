@@ -125,16 +125,14 @@ double ComputeCosts::getGemmSeconds(const Work &product, Type factors) const {
 }
 
 double ComputeCosts::getAttentionSeconds(const Work &work,
-                                         Type factors) const {
-  const ProductRates &rates = getRates(factors);
+                                         const AttentionRates &rates) const {
   double correction = getCorrection<AttentionPoint>(
-      rates.attentions, work, [&](const AttentionPoint &point) {
+      rates.points, work, [&](const AttentionPoint &point) {
         double flops = (point.causal ? 1.0 : 2.0) * (point.gradient ? 5 : 2) *
                        point.seq * point.seq * point.headDim;
-        return flops / point.seconds / rates.attentionFlopsPerSecond;
+        return flops / point.seconds / rates.flopsPerSecond;
       });
-  return profile.kernelAlpha +
-         work.flops / (correction * rates.attentionFlopsPerSecond);
+  return profile.kernelAlpha + work.flops / (correction * rates.flopsPerSecond);
 }
 
 double ComputeCosts::getPackSeconds(const Work &work,
@@ -257,8 +255,9 @@ static Type getFactors(exec::CommandOpInterface command) {
 double ComputeCosts::getLaunchSeconds(exec::LaunchOp launch,
                                       ArrayRef<OperandTraffic> traffic) const {
   if (std::optional<Work> attention = getAttentionWork(launch))
-    return std::max(getAttentionSeconds(*attention, getFactors(launch)),
-                    profile.kernelAlpha + getTrafficSeconds(traffic));
+    return std::max(
+        getAttentionSeconds(*attention, getRates(getFactors(launch)).attention),
+        profile.kernelAlpha + getTrafficSeconds(traffic));
   KernelWork work = getKernelWork(launch);
   double computing = 0;
   for (auto [ops, rate] :
@@ -295,8 +294,12 @@ double ComputeCosts::getSeconds(exec::CommandOpInterface command,
       seconds += getEpilogueSeconds(gemm);
     return seconds;
   }
-  case Work::Attention:
-    return getAttentionSeconds(work, getFactors(command));
+  case Work::Attention: {
+    // On GPUs a command is the library's.
+    const ProductRates &rates = getRates(getFactors(command));
+    return getAttentionSeconds(work, isGpu ? rates.getLibraryAttention()
+                                           : rates.attention);
+  }
   case Work::Packing:
     return getPackSeconds(work, traffic);
   case Work::Traffic:

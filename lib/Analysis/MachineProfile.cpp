@@ -163,21 +163,40 @@ static bool readList(const json::Object &object, StringRef key,
                    });
 }
 
+/// The rate and the points of an implementation of attention. A path's names
+/// outlive what reads them.
+struct AttentionKeys {
+  StringLiteral rate, points;
+};
+static constexpr AttentionKeys kOwnAttention = {"attention_flops_per_s",
+                                                "attention"};
+static constexpr AttentionKeys kCudnnAttention = {"attention_cudnn_flops_per_s",
+                                                  "attention_cudnn"};
+
+static bool readAttention(const json::Object &object, const AttentionKeys &keys,
+                          AttentionRates &rates, json::Path path) {
+  return readPositive(object, keys.rate, rates.flopsPerSecond, path, false) &&
+         requirePositive(keys.rate, rates.flopsPerSecond, path) &&
+         readList(object, keys.points, rates.points, path, readAttentionPoint);
+}
+
 static bool readRates(const json::Object &object, ProductRates &rates,
                       json::Path path) {
+  if (!readAttention(object, kOwnAttention, rates.attention, path))
+    return false;
+  if (object.get(kCudnnAttention.rate) || object.get(kCudnnAttention.points)) {
+    rates.cudnnAttention.emplace().flopsPerSecond =
+        rates.attention.flopsPerSecond;
+    if (!readAttention(object, kCudnnAttention, *rates.cudnnAttention, path))
+      return false;
+  }
   return readPositive(object, "flops_per_s", rates.flopsPerSecond, path,
                       false) &&
          readPositive(object, "half_m", rates.halfM, path, false) &&
          readPositive(object, "half_n", rates.halfN, path, false) &&
          readPositive(object, "half_k", rates.halfK, path, false) &&
-         readPositive(object, "attention_flops_per_s",
-                      rates.attentionFlopsPerSecond, path, false) &&
          requirePositive("flops_per_s", rates.flopsPerSecond, path) &&
-         requirePositive("attention_flops_per_s", rates.attentionFlopsPerSecond,
-                         path) &&
-         readList(object, "points", rates.points, path, readGemmPoint) &&
-         readList(object, "attention", rates.attentions, path,
-                  readAttentionPoint);
+         readList(object, "points", rates.points, path, readGemmPoint);
 }
 
 /// Reads the rates of a type other than f32.

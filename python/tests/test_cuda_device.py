@@ -188,6 +188,11 @@ def test_a_gpu_is_measured_and_said_to_be_fake(tools, tmp_path):
     assert entry["types"][0]["type"] == "bf16"
     assert all(point["seconds"] > 0 for point in entry["points"])
     assert entry["kernel_alpha_s"] > 0 and entry["streams"][0]["bytes"] == 1 << 20
+    # Attention by cuDNN in bf16: two sizes of heads, forward and backward.
+    attention = entry["types"][0]["attention_cudnn"]
+    assert len(attention) == 4 and all(point["seconds"] > 0 for point in attention)
+    assert entry["types"][0]["attention_cudnn_flops_per_s"] > 0
+    assert "attention_cudnn" not in entry and "forward" in out
 
     # The compiler reads it, for GPUs only.
     program = tools.program(GPT2)
@@ -202,6 +207,15 @@ def test_a_gpu_is_measured_and_said_to_be_fake(tools, tmp_path):
     result = tools.call("optimus-run", *MEASURE, "--profile", profile)
     assert result.returncode == 1
     assert "but this measures processors; name another file" in result.stderr
+
+
+def test_a_gpu_is_measured_without_cudnn(tools, tmp_path):
+    profile = tmp_path / "gpu.json"
+    command = tools.command("optimus-run", *MEASURE, "--device", "cuda", "--profile", profile)
+    out = succeed(call(command, env=dict(fake(tools), OPTIMUS_CUDNN_LIBRARY="/nowhere/cudnn.so")))
+    assert "cuDNN's attention was not timed: cannot open cuDNN: /nowhere/cudnn.so" in out
+    (entry,) = json.loads(profile.read_text())["gemm"]
+    assert "attention_cudnn_flops_per_s" not in entry["types"][0]
 
 
 def test_ranks_that_share_a_gpu_are_not_measured(tools):

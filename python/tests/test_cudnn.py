@@ -242,6 +242,29 @@ def test_each_attention_is_whose_it_can_be(tools, tokens, tmp_path, model, flags
     assert len(result.stderr.strip().splitlines()) == 1
 
 
+def test_each_has_its_price(tools, tmp_path):
+    """What attention takes by the report, where the rate of either is a thousandth."""
+
+    def seconds(who, slow):
+        rates = {"attention_flops_per_s": 1e12, "attention_cudnn_flops_per_s": 1e12}
+        rates[slow] /= 1e3
+        entry = {"kernel_alpha_s": 0, "types": [{"type": "bf16", **rates}]}
+        profile = tmp_path / "profile.json"
+        gpu = {"name": "none", "memory_bytes": 1 << 33}
+        profile.write_text(json.dumps({"version": 1, "gpu": gpu, "gemm": [entry]}))
+        flags = (*EMULATED, *BF16, "--attention", who, "--machine-profile", profile)
+        flags += ("--compile-to", "place", "-o", os.devnull, "--report-json", "-")
+        model = FAMILIES["gpt2"]._replace(sequence=512)
+        report = json.loads(tools.run("optimus-compile", tools.program(model), *flags))
+        return report["schedule"]["train_step"]["predicted_step_ms"]
+
+    for who, own, other in (
+        ("builtin", "attention_flops_per_s", "attention_cudnn_flops_per_s"),
+        ("cudnn", "attention_cudnn_flops_per_s", "attention_flops_per_s"),
+    ):
+        assert seconds(who, own) > 10 * seconds(who, other)
+
+
 def test_processors_have_no_choice(tools):
     library = tools.library(FAMILIES["gpt2"], None, "serial", *BF16)
     manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))

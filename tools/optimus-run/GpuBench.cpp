@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Times products and copies of a GPU by its own events, and the cost of a
-// command repeated from a recording. The compiler's cost model reads what it
-// writes.
+// Times products, cuDNN's attention and copies of a GPU by its own events, and
+// the cost of a command repeated from a recording. The compiler's cost model
+// reads what it writes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,6 +18,7 @@
 #include "MachineProfile.h"
 #include "optimus-runtime/Measure.h"
 #include "optimus-support/ElementType.h"
+#include "optimus-support/GpuScratch.h"
 
 #include <algorithm>
 #include <iostream>
@@ -54,8 +55,22 @@ std::vector<GemmPoint> gpuShapes(int64_t largest) {
   return points;
 }
 
+/// Attention of one head as models for GPUs have it, with the mask.
+std::vector<AttentionPoint> gpuAttentionShapes(int64_t largest) {
+  std::vector<AttentionPoint> points;
+  for (bool gradient : {false, true})
+    for (int64_t seq : {32, 512, 1024, 2048, 4096})
+      for (int64_t headDim : {64, 128})
+        if (seq <= largest)
+          points.push_back({seq, headDim, /*causal=*/true, gradient});
+  return points;
+}
+
 struct GpuCosts {
-  ProductCosts types[std::size(kTypes)]; ///< without attention
+  /// Attention is cuDNN's, and of bf16 alone: ours belongs to models.
+  ProductCosts types[std::size(kTypes)];
+  /// Why cuDNN's attention was not timed; empty where it was.
+  std::string noAttention;
   std::vector<StreamPoint> streams;
   double gemmAlpha = 0, commandAlpha = 0;
 };
@@ -75,6 +90,17 @@ private:
                          command);
   }
   StatusOr<double> timeProduct(const GemmPoint &point, ElementType type);
+  StatusOr<double> timeAttention(const AttentionPoint &point);
+  Status timeAttentions(GpuCosts &costs);
+  /// Room for so many elements, behind what was taken since `next` was at the
+  /// beginning.
+  char *take(char *&next, int64_t elements, int32_t type) {
+    constexpr int64_t kAlignment = 256;
+    char *start = next;
+    next += (elements * elementBytes(ElementType(type)) + kAlignment - 1) /
+            kAlignment * kAlignment;
+    return start;
+  }
   StatusOr<double> timeRepeated();
   Status copy(int64_t bytes) {
     return device.copy(kCompute, {1, bytes, bytes, bytes, 1}, memory.data(),
@@ -105,19 +131,76 @@ StatusOr<double> GpuTimer::timeProduct(const GemmPoint &point,
   workload.products.push_back(desc);
   OPTRT_RETURN_IF_ERROR(device.prepare(workload));
   char *next = memory.data();
-  auto take = [&](int64_t elements, int32_t of) {
-    constexpr int64_t kAlignment = 256;
-    char *start = next;
-    next += (elements * elementBytes(ElementType(of)) + kAlignment - 1) /
-            kAlignment * kAlignment;
-    return start;
-  };
-  char *a = take(point.m * point.k, desc.factor_type),
-       *b = take(point.k * point.n, desc.factor_type),
-       *c = take(point.m * point.n, desc.result_type);
+  char *a = take(next, point.m * point.k, desc.factor_type),
+       *b = take(next, point.k * point.n, desc.factor_type),
+       *c = take(next, point.m * point.n, desc.result_type);
   return time([&] {
     return device.gemm(kCompute, desc, a, b, c, nullptr, nullptr);
   });
+}
+
+StatusOr<double> GpuTimer::timeAttention(const AttentionPoint &point) {
+  // Of a rank's batch, in what is allocated: 8192 tokens of 1024 channels.
+  constexpr int64_t kWidth = 1024, kTokens = 8192;
+  const bool isSmall = grid.largest < 1024;
+  optrt_attention_desc desc{};
+  desc.type = OPTRT_BF16;
+  desc.seq = point.seq;
+  desc.batch = isSmall ? 1 : kTokens / point.seq;
+  desc.heads = desc.kv_heads = isSmall ? 1 : kWidth / point.headDim;
+  desc.head_dim = point.headDim;
+  const int64_t width = desc.heads * desc.head_dim;
+  const int64_t tokens = desc.batch * desc.seq;
+  // Slices of one buffer, as models have them.
+  desc.q_ld = desc.kv_ld = 3 * width;
+  desc.causal = point.causal;
+  desc.workspace_bytes = optimus_support::cudnnWorkspaceBytes(
+      {desc.batch, desc.seq, desc.heads, desc.kv_heads, desc.head_dim,
+       point.gradient, /*isDeterministic=*/false});
+  Workload workload;
+  (point.gradient ? workload.attentionGrads : workload.attentions)
+      .push_back({desc, "cuDNN's attention"});
+  OPTRT_RETURN_IF_ERROR(device.prepare(workload));
+  char *next = memory.data();
+  const int64_t part = width * elementBytes(ElementType::BF16);
+  char *qkv = take(next, 3 * tokens * width, OPTRT_BF16);
+  char *grad = take(next, 3 * tokens * width, OPTRT_BF16);
+  AttentionOperands given{.q = qkv,
+                          .k = qkv + part,
+                          .v = qkv + 2 * part,
+                          .lengths = nullptr,
+                          .out = take(next, tokens * width, OPTRT_BF16),
+                          .lse = nullptr,
+                          .workspace = nullptr};
+  given.lse =
+      reinterpret_cast<float *>(take(next, tokens * desc.heads, OPTRT_F32));
+  given.dout = take(next, tokens * width, OPTRT_BF16);
+  given.dq = grad;
+  given.dk = grad + part;
+  given.dv = grad + 2 * part;
+  given.workspace = next;
+  OPTRT_ASSIGN_OR_RETURN(
+      double seconds, time([&] {
+        return point.gradient ? device.attentionGrad(kCompute, desc, given)
+                              : device.attention(kCompute, desc, given);
+      }));
+  return seconds / static_cast<double>(desc.batch * desc.heads);
+}
+
+/// A machine without cuDNN has its other figures.
+Status GpuTimer::timeAttentions(GpuCosts &costs) {
+  std::vector<AttentionPoint> points = gpuAttentionShapes(grid.largest);
+  for (AttentionPoint &point : points) {
+    StatusOr<double> seconds = timeAttention(point);
+    if (!seconds.ok() && seconds.status().code() == StatusCode::Unavailable) {
+      costs.noAttention = seconds.status().message();
+      return okStatus();
+    }
+    OPTRT_RETURN_IF_ERROR(seconds.status());
+    point.seconds = *seconds;
+  }
+  costs.types[1].attentions = std::move(points);
+  return okStatus();
 }
 
 StatusOr<double> GpuTimer::timeRepeated() {
@@ -143,6 +226,7 @@ StatusOr<GpuCosts> GpuTimer::measure() {
       OPTRT_ASSIGN_OR_RETURN(point.seconds, timeProduct(point, kTypes[kind]));
     }
   }
+  OPTRT_RETURN_IF_ERROR(timeAttentions(costs));
   OPTRT_ASSIGN_OR_RETURN(costs.gemmAlpha, timeProduct({32, 32, 32}, kTypes[0]));
   OPTRT_ASSIGN_OR_RETURN(costs.commandAlpha, timeRepeated());
   for (int64_t bytes = int64_t(1) << 20; bytes <= memory.size(); bytes *= 4) {
@@ -154,17 +238,23 @@ StatusOr<GpuCosts> GpuTimer::measure() {
   return costs;
 }
 
-Json ratesOf(const ProductCosts &costs) {
-  // Of the best product; attention's kernels are a model's and not timed.
-  constexpr double kAttentionPart = 0.15;
+Json ratesOf(const ProductCosts &costs, ElementType type) {
+  // Of the best product, as those of the profile h100; attention's kernels are
+  // a model's and not timed.
+  const double part = type == ElementType::F32 ? 0.2 : 0.3;
   const double rate = costs.flops();
   // Where points are far, products take what tiles leave idle.
-  return {{"flops_per_s", rate},
-          {"half_m", 128},
-          {"half_n", 128},
-          {"half_k", 256},
-          {"attention_flops_per_s", kAttentionPart * rate},
-          {"points", costs.products}};
+  Json rates{{"flops_per_s", rate},
+             {"half_m", 128},
+             {"half_n", 128},
+             {"half_k", 256},
+             {"attention_flops_per_s", part * rate}};
+  if (!costs.attentions.empty()) {
+    rates["attention_cudnn_flops_per_s"] = costs.attentionFlops();
+    rates["attention_cudnn"] = costs.attentions;
+  }
+  rates["points"] = costs.products;
+  return rates;
 }
 
 Json toJson(const GpuCosts &costs) {
@@ -173,9 +263,9 @@ Json toJson(const GpuCosts &costs) {
   entry["kernel_alpha_s"] = costs.commandAlpha;
   entry["bytes_per_s"] = costs.streams.back().bytesPerSecond;
   entry["streams"] = costs.streams;
-  entry.update(ratesOf(costs.types[0]));
+  entry.update(ratesOf(costs.types[0], kTypes[0]));
   Json other{{"type", toString(kTypes[1])}};
-  other.update(ratesOf(costs.types[1]));
+  other.update(ratesOf(costs.types[1], kTypes[1]));
   entry["types"] = Json::array({other});
   return Json::array({entry});
 }
@@ -192,6 +282,20 @@ void print(const GpuCosts &costs, const Json &gpu) {
            format("%.1f", point.seconds * 1e6),
            format("%.2f", point.rate() / 1e12)});
   products.print(std::cout);
+  if (costs.noAttention.empty()) {
+    Table attentions({"cuDNN's attention", "size of a head", "tokens",
+                      "time of a head (us)", "TFLOP/s"});
+    for (const AttentionPoint &point : costs.types[1].attentions)
+      attentions.addRow({point.gradient ? "gradient" : "forward",
+                         std::to_string(point.headDim),
+                         std::to_string(point.seq),
+                         format("%.2f", point.seconds * 1e6),
+                         format("%.2f", point.flops() / point.seconds / 1e12)});
+    attentions.print(std::cout);
+  } else {
+    std::cout << "cuDNN's attention was not timed: " << costs.noAttention
+              << '\n';
+  }
   Table streams({"stream", "GB/s"});
   for (const StreamPoint &point : costs.streams)
     streams.addRow(

@@ -71,6 +71,35 @@ TEST(GpuProfile, PricesFactorsByTheirType) {
   EXPECT_GT(seconds({}), 15 * seconds(b.getBF16Type()));
 }
 
+TEST(GpuProfile, AttentionOfCudnnHasARateOfItsOwn) {
+  auto rates = [](const std::string &members) {
+    auto profile = MachineProfile::parse(
+        "{\"version\": 1, \"gemm\": [{" + members + "}]}", "test");
+    EXPECT_TRUE(bool(profile)) << llvm::toString(profile.takeError());
+    return profile->computes.front();
+  };
+  auto both = rates(R"("attention_flops_per_s": 2,
+      "attention": [{"seq": 8, "head_dim": 8, "seconds": 1}],
+      "attention_cudnn_flops_per_s": 3,
+      "attention_cudnn": [{"seq": 4, "head_dim": 8, "seconds": 1}])");
+  EXPECT_EQ(both.attention.flopsPerSecond, 2);
+  EXPECT_EQ(both.attention.points.front().seq, 8);
+  EXPECT_EQ(both.getLibraryAttention().flopsPerSecond, 3);
+  EXPECT_EQ(both.getLibraryAttention().points.front().seq, 4);
+  auto one = rates(R"("attention_flops_per_s": 2)");
+  EXPECT_EQ(one.getLibraryAttention().flopsPerSecond, 2);
+  auto points = rates(R"("attention_flops_per_s": 2, "attention_cudnn": [])");
+  EXPECT_EQ(points.getLibraryAttention().flopsPerSecond, 2);
+  // A step with 124 M parameters: 12 layers of 7 products.
+  double flops = 12.0 * 7 * 64 * 12 * 1024 * 1024 * 64;
+  EXPECT_NEAR(flops / load("h100")
+                          .computes.front()
+                          .getRates("bf16")
+                          .getLibraryAttention()
+                          .flopsPerSecond,
+              15e-3, 1e-3);
+}
+
 TEST(GpuProfile, AnAllReduceOfANodeIsWhatNcclMeasured) {
   CostModel costs(load("h200x8"), 8);
   constexpr double kGi = 1 << 30;
@@ -126,6 +155,10 @@ TEST(GpuProfile, NamesWhatIsWrong) {
   expect(R"("gemm": [{"types": [{"type": "bf16", "flops_per_s": 0}]}])",
          "expected more than 0 at profile.gemm[0].types[0].flops_per_s");
   expect(R"("gemm": [{"half_m": -1}])", "profile.gemm[0].half_m");
+  expect(R"("gemm": [{"attention_cudnn_flops_per_s": 0}])",
+         "expected more than 0 at profile.gemm[0].attention_cudnn_flops_per_s");
+  expect(R"("gemm": [{"attention_cudnn": [{"seq": 8}]}])",
+         "missing at profile.gemm[0].attention_cudnn[0].head_dim");
 }
 
 } // namespace

@@ -34,7 +34,8 @@ public:
 
 private:
   const ProductRates &getRates(Type factors) const;
-  double getAttentionSeconds(const Work &work, Type factors) const;
+  double getAttentionSeconds(const Work &work,
+                             const AttentionRates &rates) const;
   double getPackSeconds(const Work &work,
                         ArrayRef<OperandTraffic> traffic) const;
   double getLaunchSeconds(exec::LaunchOp launch,

@@ -45,6 +45,13 @@ struct PackPoint {
   double seconds;
 };
 
+/// One of the implementations of attention: where no point was measured, its
+/// products' floating-point operations a second.
+struct AttentionRates {
+  double flopsPerSecond = 40e9;
+  std::vector<AttentionPoint> points;
+};
+
 /// Products and attention of factors of one type.
 struct ProductRates {
   /// Where no point was measured: the rate of a large product, and the extents
@@ -52,8 +59,14 @@ struct ProductRates {
   double flopsPerSecond = 90e9;
   double halfM = 8, halfN = 16, halfK = 16;
   std::vector<GemmPoint> points;
-  double attentionFlopsPerSecond = 40e9;
-  std::vector<AttentionPoint> attentions;
+  /// By the device's own attention: its kernels', or commands of processors.
+  AttentionRates attention;
+  /// By cuDNN; where there are none, the others are taken.
+  std::optional<AttentionRates> cudnnAttention;
+
+  const AttentionRates &getLibraryAttention() const {
+    return cudnnAttention ? *cudnnAttention : attention;
+  }
 };
 
 /// What one rank computes with its threads. The rates are those of f32.
