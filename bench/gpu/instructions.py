@@ -66,8 +66,9 @@ def find_nvdisasm():
     return next((path for path in candidates if path and os.access(path, os.X_OK)), None)
 
 
-def find_loops(lines):
-    """The inner loops with products of a kernel's lines of code."""
+def read_code(lines):
+    """The opcodes of a kernel's lines of code, and its loops: of each the numbers of
+    its first and its last instruction."""
     opcodes, labels, branches = [], {}, []
     for line in lines:
         if label := re.match(r"\s*(\.L_\w+):", line):
@@ -75,7 +76,7 @@ def find_loops(lines):
         elif code := re.match(r"\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\d+\s+)?([A-Z][\w.]*)(.*)", line):
             if code[1].startswith("BRA") and (target := re.search(r"`\((\.L_\w+)\)", code[2])):
                 branches.append((len(opcodes), target[1]))
-            opcodes.append(code[1].split(".")[0])
+            opcodes.append(code[1])
     spans = sorted(
         {
             (labels[target], at)
@@ -84,6 +85,13 @@ def find_loops(lines):
             if labels.get(target, at) < at
         }
     )
+    return opcodes, spans
+
+
+def find_loops(lines):
+    """The inner loops with products of a kernel's lines of code."""
+    code, spans = read_code(lines)
+    opcodes = [opcode.split(".")[0] for opcode in code]
     loops = [
         (begin, end, Loop(opcodes[begin : end + 1].count("HMMA"), end + 1 - begin))
         for begin, end in spans
@@ -118,9 +126,14 @@ def read_words(text, attribute):
         yield re.findall(r"\.word\s+(\S+)", part)
 
 
+def split_sections(text):
+    """The sections of what nvdisasm prints of a cubin, by name."""
+    return dict(re.findall(r"\n\t\.section\t([^,\n]+),([^\x00]*?)(?=\n\t\.section\t|\Z)", text))
+
+
 def read_listing(text, architecture):
     """The kernels with products in what nvdisasm prints of a cubin."""
-    sections = dict(re.findall(r"\n\t\.section\t([^,\n]+),([^\x00]*?)(?=\n\t\.section\t|\Z)", text))
+    sections = split_sections(text)
     registers = {
         re.search(r"@\((.*)\)", words[0])[1]: int(words[1], 0)
         for words in read_words(sections.get(".nv.info", ""), "REGCOUNT")
@@ -145,9 +158,13 @@ def read_listing(text, architecture):
     return sorted(kernels, key=lambda kernel: kernel.name)
 
 
+def disassemble(path, nvdisasm):
+    return subprocess.run([nvdisasm, path], check=True, capture_output=True, text=True).stdout
+
+
 def read_cubin(path, nvdisasm):
     """The architecture of a cubin, and its kernels with products."""
-    text = subprocess.run([nvdisasm, path], check=True, capture_output=True, text=True).stdout
+    text = disassemble(path, nvdisasm)
     architecture = int(re.search(r"sm_?(\d+)", text.split("\n\t.section", 1)[0] + path.name)[1])
     return architecture, read_listing(text, architecture)
 
