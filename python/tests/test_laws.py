@@ -251,6 +251,45 @@ def test_gradients_leave_where_they_are_made(tools, mesh, strategy):
     assert (more - less) / (DEPTHS[1] - DEPTHS[0]) <= bound("data-gradients") * law
 
 
+def arena(tools, model, mesh, *flags):
+    """The bytes of the arena of train_step, and the most of them alive at once."""
+    given = [*PREDICTED, "--mesh", mesh, *flags, "-o", "-"]
+    text = tools.run("optimus-compile", tools.program(model), *given)
+    head = text.partition("@train_step(")[2].partition("\n")[0]
+    return [
+        int(re.search(r"exec\.%s_bytes = (\d+)" % each, head)[1])
+        for each in ("arena", "lower_bound")
+    ]
+
+
+OVERLAPPED = ["row:8,col:8", "row:2,col:4", "row:4,col:4", "row:16,col:16", "row:32,col:32"]
+OVERLAPPED += ["data:8,row:4,col:8"]
+
+
+@pytest.mark.parametrize(
+    "depth, mesh, recompute, extra",
+    often(
+        [
+            (depth, mesh, recompute, extra)
+            for depth, meshes in ((4, OVERLAPPED), (8, OVERLAPPED), (96, OVERLAPPED[:1]))
+            for mesh in meshes
+            for recompute in ("none", "attention", "layer")
+            for extra in (0, 10)
+        ],
+        (4, "row:8,col:8", "layer", 10),
+        (4, "row:16,col:16", "none", 10),
+        (4, "data:8,row:4,col:8", "none", 0),
+        (8, "row:8,col:8", "none", 10),
+    ),
+)
+def test_arena_keeps_within_its_allowance(tools, depth, mesh, recompute, extra):
+    model = FAMILIES["gpt2"]._replace(layers=depth)
+    flags = ["--recompute", recompute, "--extra-workspace", f"{extra}%"]
+    _, alone = arena(tools, model, mesh, *flags, "--schedule", "none")
+    overlapped, _ = arena(tools, model, mesh, *flags)
+    assert overlapped <= (1 + extra / 100 + bound("arena")) * alone
+
+
 def processor_seconds(tools, times, tool, *arguments):
     """Of a tool and its children, whatever else the machine does: the least."""
 

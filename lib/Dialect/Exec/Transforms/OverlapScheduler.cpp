@@ -28,7 +28,9 @@ static constexpr double kMargin = 100e-6;
 
 OverlapScheduler::OverlapScheduler(std::vector<double> computeSeconds,
                                    std::vector<OverlapTask> tasks,
-                                   unsigned numAxes, LiveBytes &live)
+                                   unsigned numAxes,
+                                   std::optional<unsigned> reach,
+                                   LiveBytes &live)
     : computeSeconds(std::move(computeSeconds)), tasks(std::move(tasks)),
       live(live), axes(numAxes) {
   size_t numTasks = this->tasks.size();
@@ -57,6 +59,10 @@ OverlapScheduler::OverlapScheduler(std::vector<double> computeSeconds,
     if (each.before.empty())
       releasesAt[each.release].push_back(task);
   }
+  if (reach)
+    for (auto [axis, seconds] : llvm::zip_equal(axes, total))
+      axis.reach =
+          *reach * seconds / std::max<size_t>(1, axis.order.size()) + kMargin;
   for (unsigned task = numTasks; task-- > 0;) {
     deadlines[task] = this->tasks[task].firstUse;
     for (unsigned after : this->tasks[task].after)
@@ -171,6 +177,8 @@ bool OverlapScheduler::isTooEarly(unsigned task) const {
   // What frees memory is never too early.
   if (tasks[task].frees)
     return false;
+  if (getTime(getDeadline(task)) - now > axes[tasks[task].axis].reach)
+    return true;
   // Too early: even after the next command there will be twice the time needed
   // by its axis until then. Then memory is worth more than the start.
   unsigned next = std::min(at + 1, numGaps() - 1);

@@ -23,6 +23,8 @@
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SmallVector.h"
 
+#include <limits>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -59,10 +61,11 @@ struct OverlapEvent {
 class OverlapScheduler {
 public:
   /// Commands that compute take `computeSeconds`. `live` has two slots for
-  /// each gap: 2g is the gap, 2g + 1 the command after it.
+  /// each gap: 2g is the gap, 2g + 1 the command after it. No collective starts
+  /// further ahead of its use than `reach` of mean length take on its axis.
   OverlapScheduler(std::vector<double> computeSeconds,
                    std::vector<OverlapTask> tasks, unsigned numAxes,
-                   LiveBytes &live);
+                   std::optional<unsigned> reach, LiveBytes &live);
 
   /// The starts and waits at each gap, in order.
   std::vector<SmallVector<OverlapEvent>> run();
@@ -75,6 +78,8 @@ private:
   /// The unstarted tasks of one axis and what is under way on it.
   struct Axis {
     double free = 0;
+    /// Seconds ahead of its use from where on a task starts.
+    double reach = std::numeric_limits<double>::infinity();
     /// Ready tasks, by when they are needed.
     std::set<std::pair<unsigned, unsigned>> ready;
     /// All tasks in program order; those before `next` have started.

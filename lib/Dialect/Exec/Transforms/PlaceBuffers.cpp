@@ -7,10 +7,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Arena.h"
+
 #include "optimus/Dialect/Exec/Transforms/Communication.h"
-#include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
-#include "optimus/MemoryPlanning/MemoryPlanner.h"
 
 #include "llvm/Support/DebugLog.h"
 
@@ -110,18 +110,11 @@ public:
 
 private:
   SmallVector<LiveRange> getRanges(ArrayRef<AllocOp> allocations) {
-    SmallVector<LiveRange> ranges;
-    for (auto [index, op] : llvm::enumerate(allocations)) {
-      AllocOp allocation = op;
-      LiveInterval interval = intervals.lookup(allocation.getBuffer());
-      LiveRange range{static_cast<int64_t>(index), interval.first,
-                      interval.last + 1, getBufferBytes(allocation.getBuffer()),
-                      allocation.getBufferAlignment()};
-      if (noReuse)
+    SmallVector<LiveRange> ranges = getLiveRanges(allocations, intervals);
+    if (noReuse)
+      for (LiveRange &range : ranges)
         std::tie(range.lower, range.upper) =
             std::make_pair(int64_t{0}, numCommands);
-      ranges.push_back(range);
-    }
     return ranges;
   }
 
@@ -130,16 +123,7 @@ private:
     if (auto mistake = optimus_planning::checkRanges(ranges))
       return function.emitOpError()
              << "has live ranges that cannot be planned: " << *mistake;
-    optimus_planning::Options options;
-    // A compilation waits about a second for each 5 MiB of arena, and at most
-    // as long for what only the local search finds.
-    options.bytesPerNode = 16;
-    options.moveLimit = 100'000;
-    // An exact search among thousands of buffers takes seconds and finds
-    // nothing.
-    if (ranges.size() > 2000)
-      options.nodeLimit = 0;
-    Plan plan = optimus_planning::plan(ranges, options);
+    Plan plan = planArena(ranges, PlanEffort::Full);
     if (auto mistake = optimus_planning::validate(ranges, plan))
       return function.emitOpError() << "got a wrong arena plan: " << *mistake;
     return plan;

@@ -6,11 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ScheduledFunction.h"
+#include "OverlapChoice.h"
 
 #include "optimus/Analysis/Pricing.h"
 #include "optimus/Dialect/Exec/IR/Commands.h"
-#include "optimus/Dialect/Exec/Transforms/ExtraWorkspace.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
@@ -88,7 +87,7 @@ public:
     }
     const int64_t before = computePeakBytes(function);
     numCollectives += numStarts;
-    Outcome outcome{numStarts, 0, before};
+    OverlapOutcome outcome{numStarts, 0, before};
     if (mode == "time" && numStarts > 0)
       outcome = orderForTime(function, costs, before);
     if (mode == "memory")
@@ -104,65 +103,37 @@ public:
   }
 
 private:
-  /// Collectives without computation to overlap with, of these how many for
-  /// want of workspace, and the most bytes alive at once.
-  struct Outcome {
-    unsigned notOverlapped = 0, bounded = 0;
-    int64_t peakBytes = 0;
-  };
-
-  static Outcome overlap(ScheduledFunction &scheduled,
-                         const ExtraWorkspace &workspace) {
-    int64_t alive = scheduled.getPeakBytes();
-    scheduled.overlap(alive + workspace.getBytes(alive));
-    auto [notOverlapped, bounded] = scheduled.countNotOverlapped();
-    LDBG() << "overlap: live bytes " << alive << " -> "
-           << scheduled.getPeakBytes() << "; " << notOverlapped
-           << " collectives not overlapped, " << bounded
-           << " for want of workspace";
-    return {notOverlapped, bounded, scheduled.getPeakBytes()};
-  }
-
   /// Computation as it is, collectives behind it.
-  Outcome orderForTime(func::FuncOp function, const optimus::CostModel &costs,
-                       int64_t before) {
+  OverlapOutcome orderForTime(func::FuncOp function,
+                              const optimus::CostModel &costs, int64_t before) {
     ScheduledFunction scheduled(function, costs, before);
-    return overlap(scheduled, workspace);
+    return overlapWithin(function, scheduled, costs, workspace);
   }
 
   /// All commands for few live bytes, then overlap without more bytes.
-  Outcome orderForMemory(func::FuncOp function, const optimus::CostModel &costs,
-                         int64_t before, const ExtraWorkspace &workspace) {
+  OverlapOutcome orderForMemory(func::FuncOp function,
+                                const optimus::CostModel &costs, int64_t before,
+                                const ExtraWorkspace &workspace) {
     ScheduledFunction scheduled(function, costs, before);
     scheduled.orderForMemory();
-    return overlap(scheduled, workspace);
+    return overlapWithin(function, scheduled, costs, workspace);
   }
 
   /// Of both orders, each with workspace and without, the one with the least
   /// product of predicted time and bytes alive.
-  Outcome balance(func::FuncOp function, const optimus::CostModel &costs,
-                  int64_t before) {
-    Block &block = function.getBody().front();
-    auto list = [&] {
-      SmallVector<Operation *> ops;
-      for (Operation &op : block)
-        ops.push_back(&op);
-      return ops;
-    };
-    auto restore = [&](ArrayRef<Operation *> ops) {
-      for (Operation *op : ops)
-        op->moveBefore(&block, block.end());
-    };
-    SmallVector<Operation *> given = list(), best;
-    Outcome ofBest;
+  OverlapOutcome balance(func::FuncOp function, const optimus::CostModel &costs,
+                         int64_t before) {
+    SmallVector<Operation *> given = listOperations(function), best;
+    OverlapOutcome ofBest;
     double least = 0;
     for (bool isForMemory : {false, true})
       for (const ExtraWorkspace &extra : {workspace, ExtraWorkspace()}) {
-        restore(given);
+        restoreOrder(function, given);
         ScheduledFunction scheduled(function, costs, before);
         if (isForMemory)
           scheduled.orderForMemory();
-        Outcome outcome = overlap(scheduled, extra);
+        OverlapOutcome outcome =
+            overlapWithin(function, scheduled, costs, extra);
         double product = costs.predictStep(function).getSeconds() *
                          double(outcome.peakBytes);
         LDBG() << "balance: " << (isForMemory ? "memory" : "time") << " with "
@@ -171,12 +142,11 @@ private:
                << (best.empty() || product < least ? ", best so far" : "");
         if (!best.empty() && product >= least)
           continue;
-        best = list();
+        best = listOperations(function);
         ofBest = outcome;
         least = product;
       }
-    restore(best);
-    numberCommands(function);
+    restoreOrder(function, best);
     return ofBest;
   }
 
@@ -207,7 +177,7 @@ private:
 
   /// Annotates a function with the outcome; `before` bytes were alive in it.
   void annotate(func::FuncOp function, const optimus::CostModel &costs,
-                int64_t before, const Outcome &outcome) {
+                int64_t before, const OverlapOutcome &outcome) {
     auto [notOverlapped, bounded, peakBytes] = outcome;
     const int64_t extra = std::max<int64_t>(0, peakBytes - before);
     numExtraBytes += extra;

@@ -25,7 +25,7 @@ ScheduledFunction::ScheduledFunction(func::FuncOp function,
   nodes = computeDependences(function);
 }
 
-void ScheduledFunction::schedule(int64_t bound) {
+void ScheduledFunction::schedule(int64_t bound, std::optional<unsigned> reach) {
   number();
   LiveBytes live(2 * (computes.size() + 1), bound);
   countLiveBytes(live);
@@ -34,7 +34,7 @@ void ScheduledFunction::schedule(int64_t bound) {
     seconds.push_back(costs.getComputeSeconds(nodes[node].command));
   std::vector<OverlapTask> described = describeTasks();
   OverlapScheduler scheduler(std::move(seconds), std::move(described),
-                             axes.size(), live);
+                             axes.size(), reach, live);
   std::vector<SmallVector<OverlapEvent>> events = scheduler.run();
   tasks.assign(scheduler.getTasks().begin(), scheduler.getTasks().end());
   emit(events);
@@ -54,8 +54,8 @@ void ScheduledFunction::restore() {
   }
 }
 
-void ScheduledFunction::overlap(int64_t bound) {
-  schedule(bound);
+void ScheduledFunction::overlap(int64_t bound, std::optional<unsigned> reach) {
+  schedule(bound, reach);
   // Slots are coarser than commands; what they miss comes off the bound.
   int64_t limit = bound;
   for (int attempt = 0; attempt < 4; ++attempt) {
@@ -63,7 +63,7 @@ void ScheduledFunction::overlap(int64_t bound) {
     if (excess <= 0)
       break;
     limit -= excess;
-    schedule(limit);
+    schedule(limit, reach);
   }
   // Buffers that several collectives fill can defeat it; what was there
   // before fits.

@@ -30,8 +30,9 @@ public:
   void orderForMemory();
 
   /// Moves starts up and waits down so that no more than `bound` bytes are
-  /// alive together; restores the order where that cannot be kept.
-  void overlap(int64_t bound);
+  /// alive together; restores the order where that cannot be kept. What was
+  /// moved before counts for nothing. The reach is OverlapScheduler's.
+  void overlap(int64_t bound, std::optional<unsigned> reach = std::nullopt);
 
   /// The most bytes that are alive at once, in the order as it is.
   int64_t getPeakBytes();
@@ -43,7 +44,7 @@ public:
 private:
   /// Schedules under a bound of bytes that are alive together, and puts the
   /// commands into the new order.
-  void schedule(int64_t bound);
+  void schedule(int64_t bound, std::optional<unsigned> reach);
   /// Puts the commands back where they were, each wait behind its start.
   void restore();
   /// Tells computing nodes from collectives and numbers both.

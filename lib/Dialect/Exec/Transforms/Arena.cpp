@@ -1,0 +1,52 @@
+//===- Arena.cpp - A plan of a memory space ---------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Arena.h"
+
+using namespace mlir;
+using namespace mlir::exec;
+using optimus_planning::LiveRange;
+using optimus_planning::Plan;
+
+SmallVector<LiveRange>
+exec::getLiveRanges(ArrayRef<AllocOp> allocations,
+                    const llvm::MapVector<Value, LiveInterval> &intervals) {
+  SmallVector<LiveRange> ranges;
+  for (auto [index, op] : llvm::enumerate(allocations)) {
+    AllocOp allocation = op;
+    LiveInterval interval = intervals.lookup(allocation.getBuffer());
+    ranges.push_back({static_cast<int64_t>(index), interval.first,
+                      interval.last + 1, getBufferBytes(allocation.getBuffer()),
+                      allocation.getBufferAlignment()});
+  }
+  return ranges;
+}
+
+Plan exec::planArena(ArrayRef<LiveRange> ranges, PlanEffort effort) {
+  optimus_planning::Options options;
+  // A compilation waits about a second for each 5 MiB of arena, and at most as
+  // long for what only the local search finds.
+  options.bytesPerNode = 16;
+  options.moveLimit = effort == PlanEffort::Full ? 100'000 : 0;
+  // An exact search among thousands of buffers takes seconds and finds nothing.
+  if (ranges.size() > 2000 || effort == PlanEffort::Quick)
+    options.nodeLimit = 0;
+  return optimus_planning::plan(ranges, options);
+}
+
+int64_t exec::computeQuickArenaBytes(func::FuncOp function) {
+  llvm::MapVector<Value, LiveInterval> intervals =
+      computeLiveIntervals(function);
+  SmallVector<AllocOp> allocations;
+  for (const auto &entry : intervals)
+    if (auto allocation = entry.first.getDefiningOp<AllocOp>();
+        allocation && getMemorySpace(entry.first) == MemorySpace::Device)
+      allocations.push_back(allocation);
+  return planArena(getLiveRanges(allocations, intervals), PlanEffort::Quick)
+      .arenaBytes;
+}
