@@ -332,6 +332,25 @@ static bool readGpu(const json::Object &object,
   return true;
 }
 
+static bool readHostLink(const json::Object &object,
+                         std::optional<HostLink> &link, json::Path path) {
+  const json::Value *member = object.get("host_link");
+  if (!member)
+    return true;
+  json::Path at = path.field("host_link");
+  const json::Object *read = member->getAsObject();
+  if (!read) {
+    at.report(kObjectExpected);
+    return false;
+  }
+  link.emplace();
+  return readPositive(*read, "in_bytes_per_s", link->in, at, true) &&
+         requirePositive("in_bytes_per_s", link->in, at) &&
+         readPositive(*read, "out_bytes_per_s", link->out, at, true) &&
+         requirePositive("out_bytes_per_s", link->out, at) &&
+         readPositive(*read, "alpha_s", link->alpha, at, false);
+}
+
 static bool readProfile(const json::Value &value, MachineProfile &profile,
                         json::Path path) {
   const json::Object *object = value.getAsObject();
@@ -353,7 +372,8 @@ static bool readProfile(const json::Value &value, MachineProfile &profile,
   if (!readArray(*object, "gemm", path, kObjectExpected, readGemm) ||
       !readArray(*object, "comm", path, kObjectExpected, readComm) ||
       !readTiers(*object, profile.tiers, path) ||
-      !readGpu(*object, profile.gpu, path))
+      !readGpu(*object, profile.gpu, path) ||
+      !readHostLink(*object, profile.hostLink, path))
     return false;
   if (const json::Value *shared = object->get("axes_share_link")) {
     std::optional<bool> isShared = shared->getAsBoolean();

@@ -104,7 +104,7 @@ ArrayRef<PhaseFlag> mlir::optimus::getPhaseFlags() {
        "Memory of offloaded values: file: a scratch file (default); host: the "
        "host's memory (default with --target cuda)"},
       {"offload-bandwidth", "RATES", &PhaseFlags::offloadBandwidth,
-       "Bytes a second read and written there, as 512MiB,1GiB (the default)",
+       "Bytes a second read and written there, as 512MiB,1GiB (for files)",
        "; with --memory-budget and no --offload, values are chosen that rest "
        "there"},
       {"offload-window", "SIZE", &PhaseFlags::offloadWindow,

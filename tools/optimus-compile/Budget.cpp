@@ -334,7 +334,7 @@ void BudgetSearch::buildModel(Setting &setting, func::FuncOp placed,
       auto rates = *exec::Bandwidth::parse(options.offloadBandwidth);
       built.program.fetchRate = rates.in;
       built.program.storeRate = rates.out;
-      built.program.copySeconds = exec::Bandwidth::kAlpha;
+      built.program.copySeconds = rates.alpha;
     }
     return built;
   };

@@ -133,6 +133,19 @@ TEST(GpuProfile, RanksOfOtherNodesAreFarther) {
                        7.0 / 8 * 8e9 * std::max(near.beta, far.beta / 4));
 }
 
+TEST(GpuProfile, HostsAreBehindPcie) {
+  for (const char *name : {"a100x8", "h100", "h200x8"}) {
+    MachineProfile profile = load(name);
+    ASSERT_TRUE(profile.hostLink) << name;
+    // x16 of PCIe 4.0 carries 32 GB/s a direction, of 5.0 twice that.
+    double most = llvm::StringRef(name).starts_with("a") ? 31.5e9 : 63e9;
+    for (double rate : {profile.hostLink->in, profile.hostLink->out}) {
+      EXPECT_LT(rate, most);
+      EXPECT_GT(rate, 0.75 * most);
+    }
+  }
+}
+
 TEST(GpuProfile, NamesWhatIsWrong) {
   auto expect = [](const char *members, const char *message) {
     EXPECT_NE(errorIn(members).find(message), std::string::npos)
@@ -144,6 +157,11 @@ TEST(GpuProfile, NamesWhatIsWrong) {
   expect(R"("gpu": {"name": "g"})", "missing at profile.gpu.memory_bytes");
   expect(R"("gpu": {"name": "g", "memory_bytes": 8, "reserved_bytes": 8})",
          "expected less than memory_bytes at profile.gpu.reserved_bytes");
+  expect(R"("host_link": 1)", "expected an object at profile.host_link");
+  expect(R"("host_link": {"in_bytes_per_s": 1})",
+         "missing at profile.host_link.out_bytes_per_s");
+  expect(R"("host_link": {"in_bytes_per_s": 0, "out_bytes_per_s": 1})",
+         "expected more than 0 at profile.host_link.in_bytes_per_s");
   expect(R"("links": [{"ranks": 8, "alpha_s": 1}])",
          "missing at profile.links[0].beta_s_per_byte");
   expect(R"("links": [{"ranks": 8, "alpha_s": 0, "beta_s_per_byte": 0},

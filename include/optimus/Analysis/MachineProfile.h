@@ -126,6 +126,13 @@ struct GpuProfile {
   bool isFake = false;
 };
 
+/// Between the memory of a rank's device and its host's: bytes a second into
+/// the device's memory and out of it, and what a copy costs however small.
+struct HostLink {
+  double in = 0, out = 0;
+  double alpha = 10e-6;
+};
+
 /// What a collective of S bytes costs among `ranks` ranks, alpha + beta·S, with
 /// S the whole tensor: the tensor delivered by a broadcast, left everywhere by
 /// an all-gather, or read by a reduce-scatter.
@@ -161,6 +168,8 @@ struct MachineProfile : CommunicationProfile {
   std::vector<ComputeProfile> computes;
   /// Where ranks compute on GPUs.
   std::optional<GpuProfile> gpu;
+  /// Where it is known.
+  std::optional<HostLink> hostLink;
 
   /// Reads a profile: one that has a name and comes with the compiler, or a
   /// file. An error names the file and what is wrong with it. Without a name,

@@ -22,6 +22,8 @@ public:
   /// Reads the options of a pass, both of which may be empty.
   llvm::Error load(StringRef machineProfile, StringRef profile);
 
+  const MachineProfile &getMachine() const { return machine; }
+
   bool isMeasured() const { return measured != nullptr; }
 
   /// The costs of a function on its mesh. If the run was of another function or

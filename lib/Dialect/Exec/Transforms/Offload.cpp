@@ -146,6 +146,9 @@ public:
     rates = *read;
     if (llvm::Error error = pricing.load(machineProfile, profile))
       return fail(llvm::toString(std::move(error)));
+    if (const auto &link = pricing.getMachine().hostLink;
+        link && bandwidth.empty() && homeSpace == MemorySpace::Host)
+      rates = {link->in, link->out, link->alpha};
     return success();
   }
 

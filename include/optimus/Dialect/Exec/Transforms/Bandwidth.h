@@ -19,15 +19,15 @@ namespace mlir::exec {
 /// Bytes a second into the device's memory and out of it.
 struct Bandwidth {
   double in = 512.0 * (1 << 20), out = 1024.0 * (1 << 20);
+  /// What a copy costs however small it is.
+  double alpha = 50e-6;
 
   /// Reads `512MiB`, or `512MiB,1GiB`; "" for the default. Nothing if the text
   /// is neither.
   static std::optional<Bandwidth> parse(StringRef text);
 
-  /// What a copy costs however small it is.
-  static constexpr double kAlpha = 50e-6;
-  double getFetchSeconds(int64_t bytes) const { return kAlpha + bytes / in; }
-  double getStoreSeconds(int64_t bytes) const { return kAlpha + bytes / out; }
+  double getFetchSeconds(int64_t bytes) const { return alpha + bytes / in; }
+  double getStoreSeconds(int64_t bytes) const { return alpha + bytes / out; }
 };
 
 } // namespace mlir::exec

@@ -118,7 +118,8 @@ def OffloadPass : Pass<"optimus-offload", "::mlir::func::FuncOp"> {
     Option<"space", "space", "std::string", "\"file\"", "file or host">,
     Option<"bandwidth", "bandwidth", "std::string", "\"\"",
            "Bytes a second into the device's memory and out of it, as "
-           "512MiB,1GiB (default: 512MiB,1GiB)">,
+           "512MiB,1GiB (default: those of the machine profile's host link for "
+           "host, else 512MiB,1GiB)">,
     Option<"window", "window", "int64_t", "0",
            "Bytes that may be fetched ahead (0: as many as the command that "
            "needs most)">,
