@@ -202,7 +202,8 @@ Plan optimus_planning::plan(std::span<const LiveRange> ranges,
   // About half a second of looking at placed buffers.
   int64_t work = 250'000'000;
   std::vector<Placement> placements;
-  int64_t arena = bound;
+  // Where the capacity is met, nobody asks for less.
+  int64_t arena = std::max(bound, options.capacity.value_or(0));
   for (const Component &component : components) {
     // A component need not be smaller than the largest one.
     placements.push_back(placeByPortfolio(component, arena, goodEnough,
@@ -214,7 +215,6 @@ Plan optimus_planning::plan(std::span<const LiveRange> ranges,
   ArenaSearch search(components, placements, bound, options.nodeLimit,
                      deadline);
   ArenaImprovement improvement(components, placements);
-  // Where the capacity is met, nobody asks for less.
   auto isMet = [&] {
     return options.capacity && search.arena() <= *options.capacity;
   };

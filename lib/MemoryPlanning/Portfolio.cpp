@@ -9,6 +9,7 @@
 #include "Portfolio.h"
 
 #include "Neighbours.h"
+#include "Occupied.h"
 
 #include <algorithm>
 #include <limits>
@@ -20,26 +21,13 @@ namespace {
 
 enum class Fit { First, Best };
 
-/// A placed buffer.
-struct Placed {
-  int64_t offset;
-  int64_t end;
-};
-
-/// A placed buffer and what it meets in time.
-struct PlacedInTime : Placed {
-  int32_t first;
-  int32_t last;
-  const Buffer *buffer;
-};
-
 /// Finds the offset of a buffer among placed ones fed to it by rising offset.
 class GapFinder {
 public:
   GapFinder(const Buffer &buffer, Fit fit) : buffer(buffer), fit(fit) {}
 
   /// Returns true when the offset is decided.
-  bool visit(const Placed &placed) {
+  bool visit(const Stretch &placed) {
     int64_t start = alignUp(top, buffer.alignment);
     int64_t slack = placed.offset - start - buffer.size;
     if (slack >= 0 && slack < bestSlack) {
@@ -62,57 +50,6 @@ private:
   int64_t top = 0;
   int64_t bestOffset = -1;
   int64_t bestSlack = std::numeric_limits<int64_t>::max();
-};
-
-/// Placed buffers by rising offset, in blocks, so that inserting one moves few.
-class PlacedList {
-public:
-  void insert(const PlacedInTime &placed) {
-    auto after = std::upper_bound(
-        blocks.begin(), blocks.end(), placed.offset,
-        [](int64_t offset, const std::vector<PlacedInTime> &block) {
-          return offset < block.front().offset;
-        });
-    if (blocks.empty()) {
-      blocks.push_back({placed});
-      return;
-    }
-    std::vector<PlacedInTime> &block =
-        after == blocks.begin() ? *after : *std::prev(after);
-    block.insert(
-        std::upper_bound(block.begin(), block.end(), placed.offset,
-                         [](int64_t offset, const PlacedInTime &entry) {
-                           return offset < entry.offset;
-                         }),
-        placed);
-    if (block.size() < kBlockSize)
-      return;
-    std::vector<PlacedInTime> upperHalf(block.begin() + kBlockSize / 2,
-                                        block.end());
-    block.resize(kBlockSize / 2);
-    blocks.insert(blocks.begin() + (&block - blocks.data()) + 1,
-                  std::move(upperHalf));
-  }
-
-  /// Feeds those that a buffer of the component meets to the finder; returns
-  /// how many were looked at.
-  int64_t scan(const Component &component, const Buffer &buffer,
-               GapFinder &finder) const {
-    int64_t looks = 0;
-    const int32_t first = buffer.first, last = buffer.last;
-    for (const std::vector<PlacedInTime> &block : blocks) {
-      looks += block.size();
-      for (const PlacedInTime &entry : block)
-        if (entry.first < last && first < entry.last &&
-            component.meet(*entry.buffer, buffer) && finder.visit(entry))
-          return looks;
-    }
-    return looks;
-  }
-
-private:
-  static constexpr size_t kBlockSize = 512;
-  std::vector<std::vector<PlacedInTime>> blocks;
 };
 
 class Portfolio {
@@ -179,7 +116,8 @@ private:
     }
     offsets.assign(component.buffers.size(), -1);
     arenas.assign(order.size() + 1, 0);
-    list = PlacedList();
+    if (neighbours.empty())
+      occupied = Occupied(component.numSections);
     for (size_t i = 0; i < offsets.size(); ++i) {
       const Buffer &buffer = component.buffers[i];
       if (!buffer.isFixed())
@@ -193,8 +131,9 @@ private:
     const Buffer &buffer = component.buffers[index];
     offsets[index] = offset;
     if (neighbours.empty())
-      list.insert(
-          {{offset, offset + buffer.size}, buffer.first, buffer.last, &buffer});
+      for (SectionSpan span : component.spansOf(buffer))
+        work -= kLooksPerStretch *
+                occupied.insert(span, {offset, offset + buffer.size});
   }
 
   /// The offset left for a buffer by the placed ones.
@@ -202,7 +141,10 @@ private:
     const Buffer &buffer = component.buffers[index];
     GapFinder finder(buffer, fit);
     if (neighbours.empty()) {
-      work -= list.scan(component, buffer, finder);
+      work -=
+          occupied.scan(component.spansOf(buffer), [&](const Stretch &placed) {
+            return finder.visit(placed);
+          });
       return finder.offset();
     }
     around.clear();
@@ -212,15 +154,17 @@ private:
             {offsets[other], offsets[other] + component.buffers[other].size});
     std::sort(
         around.begin(), around.end(),
-        [](const Placed &a, const Placed &b) { return a.offset < b.offset; });
+        [](const Stretch &a, const Stretch &b) { return a.offset < b.offset; });
     // Sorting a buffer costs a few looks.
     work -= 4 * static_cast<int64_t>(around.size()) + 1;
-    for (const Placed &placed : around)
+    for (const Stretch &placed : around)
       if (finder.visit(placed))
         break;
     return finder.offset();
   }
 
+  /// A stretch comes from one of many lists.
+  static constexpr int64_t kLooksPerStretch = 8;
   /// Up to this many the array of neighbours beats scanning what is placed.
   static constexpr int64_t kPairsPerBuffer = 200;
   const Component &component;
@@ -230,8 +174,8 @@ private:
   // the arena of all before it; what is placed, where there are no neighbours.
   std::vector<int64_t> offsets;
   std::vector<int64_t> arenas;
-  PlacedList list;
-  std::vector<Placed> around;
+  Occupied occupied{0};
+  std::vector<Stretch> around;
 };
 
 /// What each repair is allowed in one round and the next.
@@ -272,6 +216,8 @@ Placement optimus_planning::placeByPortfolio(const Component &component,
 
   // The fullest section of each buffer: what is alive then is hardest to place.
   std::vector<int64_t> loads = sectionLoads(component);
+  const auto fullest = static_cast<int32_t>(
+      std::max_element(loads.begin(), loads.end()) - loads.begin());
   std::vector<std::vector<int64_t>> maxima{std::move(loads)};
   for (size_t span = 1; 2 * span <= maxima[0].size(); span *= 2) {
     const std::vector<int64_t> &half = maxima.back();
@@ -286,6 +232,16 @@ Placement optimus_planning::placeByPortfolio(const Component &component,
       ++level;
     return std::max(maxima[level][buffers[i].first],
                     maxima[level][buffers[i].last - (int64_t{1} << level)]);
+  };
+
+  // The buffers alive at the fullest time leave no room to choose: placed first
+  // they lie without a gap. In the order of their births or deaths the room
+  // left by them is in one piece.
+  auto peakOrder = [&](auto key) {
+    return fallingOrder(component, [&, key](int32_t i) {
+      bool isAtPeak = buffers[i].first <= fullest && fullest < buffers[i].last;
+      return std::tuple(isAtPeak, isAtPeak ? key(i) : size(i), length(i));
+    });
   };
 
   struct Order {
@@ -314,17 +270,33 @@ Placement optimus_planning::placeByPortfolio(const Component &component,
                            })},
   };
 
+  Order peakOrders[] = {
+      {"peak by size", peakOrder(size)},
+      {"peak by length", peakOrder(length)},
+      {"peak by start",
+       peakOrder([&](int32_t i) -> int64_t { return -buffers[i].first; })},
+      {"peak by end",
+       peakOrder([&](int32_t i) -> int64_t { return buffers[i].last; })},
+  };
+
   Portfolio portfolio(component, work);
   Placement best;
-  for (Fit fit : {Fit::First, Fit::Best})
-    for (const Order &order : orders) {
-      if (!best.offsets.empty() && (best.arenaBytes <= target || work <= 0))
-        return best;
-      portfolio.attempt(order.indices, fit, order.name, best);
-    }
+  const int64_t enough = std::max(target, goodEnough);
+  // Of many buffers an attempt takes a tenth of a second.
+  constexpr size_t kMany = 10'000;
+  const int64_t least = buffers.size() < kMany ? target : enough;
+  auto tryAll = [&](std::span<const Order> some, Fit fit) {
+    for (const Order &order : some)
+      if (best.offsets.empty() || (best.arenaBytes > least && work > 0))
+        portfolio.attempt(order.indices, fit, order.name, best);
+  };
+  tryAll(orders, Fit::First);
+  tryAll(peakOrders, Fit::First);
+  tryAll(orders, Fit::Best);
+  if (best.arenaBytes <= target || work <= 0)
+    return best;
 
   // Neither one order nor one share of the way forward is best for all.
-  const int64_t enough = std::max(target, goodEnough);
   int64_t end = 0;
   if (bytesPerNode > 0) {
     int64_t nodes = (best.arenaBytes - component.lowerBound) / bytesPerNode;

@@ -285,9 +285,29 @@ OVERLAPPED += ["data:8,row:4,col:8"]
 def test_arena_keeps_within_its_allowance(tools, depth, mesh, recompute, extra):
     model = FAMILIES["gpt2"]._replace(layers=depth)
     flags = ["--recompute", recompute, "--extra-workspace", f"{extra}%"]
-    _, alone = arena(tools, model, mesh, *flags, "--schedule", "none")
+    placed, alive = arena(tools, model, mesh, *flags, "--schedule", "none")
+    most = (1 + extra / 100 + bound("arena")) * alive
     overlapped, _ = arena(tools, model, mesh, *flags)
-    assert overlapped <= (1 + extra / 100 + bound("arena")) * alone
+    assert overlapped <= max(most, (1 + bound("arena")) * placed)
+
+
+@pytest.mark.parametrize(
+    "depth, recompute, extra",
+    often(
+        [
+            (96, recompute, extra)
+            for recompute in ("none", "attention", "layer")
+            for extra in (0, 10)
+        ]
+        + [(8, "none", 10)],
+        (8, "none", 10),
+    ),
+)
+def test_arena_has_few_fragments(tools, depth, recompute, extra):
+    model = FAMILIES["gpt2"]._replace(layers=depth)
+    flags = ["--recompute", recompute, "--extra-workspace", f"{extra}%"]
+    placed, alive = arena(tools, model, "row:8,col:8", *flags)
+    assert placed <= bound("fragments") * alive
 
 
 def processor_seconds(tools, times, tool, *arguments):

@@ -27,19 +27,19 @@ exec::getLiveRanges(ArrayRef<AllocOp> allocations,
   return ranges;
 }
 
-Plan exec::planArena(ArrayRef<LiveRange> ranges, PlanEffort effort) {
+Plan exec::planArena(ArrayRef<LiveRange> ranges) {
   optimus_planning::Options options;
   // A compilation waits about a second for each 5 MiB of arena, and at most as
   // long for what only the local search finds.
   options.bytesPerNode = 16;
-  options.moveLimit = effort == PlanEffort::Full ? 100'000 : 0;
+  options.moveLimit = 100'000;
   // An exact search among thousands of buffers takes seconds and finds nothing.
-  if (ranges.size() > 2000 || effort == PlanEffort::Quick)
+  if (ranges.size() > 2000)
     options.nodeLimit = 0;
   return optimus_planning::plan(ranges, options);
 }
 
-int64_t exec::computeQuickArenaBytes(func::FuncOp function) {
+int64_t exec::estimateArenaBytes(func::FuncOp function, int64_t enough) {
   llvm::MapVector<Value, LiveInterval> intervals =
       computeLiveIntervals(function);
   SmallVector<AllocOp> allocations;
@@ -47,6 +47,12 @@ int64_t exec::computeQuickArenaBytes(func::FuncOp function) {
     if (auto allocation = entry.first.getDefiningOp<AllocOp>();
         allocation && getMemorySpace(entry.first) == MemorySpace::Device)
       allocations.push_back(allocation);
-  return planArena(getLiveRanges(allocations, intervals), PlanEffort::Quick)
+  optimus_planning::Options options;
+  options.capacity = enough;
+  options.nodeLimit = 0;
+  options.moveLimit = 0;
+  // Repair as long as it costs next to nothing.
+  options.bytesPerNode = std::numeric_limits<int64_t>::max();
+  return optimus_planning::plan(getLiveRanges(allocations, intervals), options)
       .arenaBytes;
 }

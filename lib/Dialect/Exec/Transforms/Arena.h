@@ -20,17 +20,13 @@ SmallVector<optimus_planning::LiveRange>
 getLiveRanges(ArrayRef<AllocOp> allocations,
               const llvm::MapVector<Value, LiveInterval> &intervals);
 
-/// How hard a plan is worked on: a quick one is never smaller.
-enum class PlanEffort { Quick, Full };
-
 /// Plans an arena of ranges that pass checkRanges().
-optimus_planning::Plan planArena(ArrayRef<optimus_planning::LiveRange> ranges,
-                                 PlanEffort effort);
+optimus_planning::Plan planArena(ArrayRef<optimus_planning::LiveRange> ranges);
 
-/// The bytes of the arena of a function's allocations in the device's memory,
-/// in the order of commands as it is; a full plan takes no more. They must have
-/// passed verifyAllocations().
-int64_t computeQuickArenaBytes(func::FuncOp function);
+/// The bytes of some arena of a function's allocations in the device's memory,
+/// in the order of commands as it is: that of planArena() is at most as large,
+/// where it is not within `enough`. They must have passed verifyAllocations().
+int64_t estimateArenaBytes(func::FuncOp function, int64_t enough);
 
 } // namespace mlir::exec
 

@@ -53,17 +53,52 @@ struct Candidate {
   OverlapOutcome outcome;
   double seconds = 0;
   SmallVector<Operation *> order;
+  /// Of a quick plan, once it was made.
+  int64_t arenaBytes = 0;
 };
-} // namespace
 
-OverlapOutcome exec::overlapWithin(func::FuncOp function,
-                                   ScheduledFunction &scheduled,
-                                   const optimus::CostModel &costs,
-                                   const ExtraWorkspace &workspace) {
-  const int64_t alive = scheduled.getPeakBytes();
-  const int64_t bound = alive + workspace.getBytes(alive);
-  const int64_t limit = bound + alive / kFragments;
-  auto attempt = [&](int64_t bytes, std::optional<unsigned> reach) {
+class OverlapChoice {
+public:
+  OverlapChoice(func::FuncOp function, ScheduledFunction &scheduled,
+                const optimus::CostModel &costs)
+      : function(function), scheduled(scheduled), costs(costs),
+        given(listOperations(function)) {}
+
+  OverlapOutcome run(const ExtraWorkspace &workspace) {
+    const int64_t alive = scheduled.getPeakBytes();
+    const int64_t bound = alive + workspace.getBytes(alive);
+    for (std::optional<unsigned> reach : kReaches)
+      candidates.push_back(attempt(bound, reach));
+    sort();
+    int64_t limit = bound + alive / kFragments;
+    for (Candidate &candidate : candidates)
+      if (plan(candidate, limit) <= limit)
+        return take(candidate);
+    // What has as many fragments without overlap has them with it, too.
+    restoreOrder(function, given);
+    int64_t arena = estimateArenaBytes(function, limit);
+    limit = std::max(limit, arena + arena / kFragments);
+    for (Candidate &candidate : candidates)
+      if (candidate.arenaBytes <= limit)
+        return take(candidate);
+    Candidate best = std::move(*llvm::min_element(candidates, hasSmallerArena));
+    int64_t bytes = bound;
+    for (int retry = 0; retry < kMostRetries && best.arenaBytes > limit;
+         ++retry) {
+      bytes -= best.arenaBytes - limit;
+      Candidate candidate = attempt(bytes, best.reach);
+      plan(candidate, limit);
+      best = std::min(std::move(best), std::move(candidate), hasSmallerArena);
+    }
+    return take(best);
+  }
+
+private:
+  static bool hasSmallerArena(const Candidate &a, const Candidate &b) {
+    return a.arenaBytes < b.arenaBytes;
+  }
+
+  Candidate attempt(int64_t bytes, std::optional<unsigned> reach) {
     scheduled.overlap(bytes, reach);
     auto [notOverlapped, bounded] = scheduled.countNotOverlapped();
     Candidate made{reach,
@@ -71,50 +106,51 @@ OverlapOutcome exec::overlapWithin(func::FuncOp function,
                    costs.predictStep(function).getSeconds(),
                    listOperations(function)};
     LDBG() << "overlap within " << bytes << " bytes, reach "
-           << reach.value_or(0) << ": live bytes " << alive << " -> "
-           << made.outcome.peakBytes << ", " << made.seconds << " s; "
-           << notOverlapped << " collectives not overlapped, " << bounded
+           << reach.value_or(0) << ": " << made.outcome.peakBytes
+           << " bytes alive, " << made.seconds << " s; " << notOverlapped
+           << " collectives not overlapped, " << bounded
            << " for want of workspace";
     return made;
-  };
-  SmallVector<Candidate> candidates;
-  double least = std::numeric_limits<double>::infinity();
-  for (std::optional<unsigned> reach : kReaches) {
-    candidates.push_back(attempt(bound, reach));
-    least = std::min(least, candidates.back().seconds);
   }
-  llvm::stable_sort(candidates, [&](const Candidate &a, const Candidate &b) {
-    double slowerA = std::max(a.seconds, (1 + kSameTime) * least);
-    double slowerB = std::max(b.seconds, (1 + kSameTime) * least);
-    return std::pair(slowerA, a.outcome.peakBytes) <
-           std::pair(slowerB, b.outcome.peakBytes);
-  });
 
-  // The best so far, by its arena.
-  const Candidate *best = nullptr;
-  int64_t bestArena = 0;
-  auto consider = [&](const Candidate &candidate) {
-    int64_t arena = computeQuickArenaBytes(function);
-    LDBG() << "reach " << candidate.reach.value_or(0) << " has an arena of "
-           << arena << " bytes; allowed are " << limit;
-    if (!best || arena < bestArena)
-      std::tie(best, bestArena) = std::pair(&candidate, arena);
-    return arena <= limit;
-  };
-  for (const Candidate &candidate : candidates) {
+  /// The fastest first; of equal ones that with the fewest bytes.
+  void sort() {
+    double least = std::numeric_limits<double>::infinity();
+    for (const Candidate &candidate : candidates)
+      least = std::min(least, candidate.seconds);
+    auto getKey = [&](const Candidate &candidate) {
+      return std::pair(std::max(candidate.seconds, (1 + kSameTime) * least),
+                       candidate.outcome.peakBytes);
+    };
+    llvm::stable_sort(candidates, [&](const Candidate &a, const Candidate &b) {
+      return getKey(a) < getKey(b);
+    });
+  }
+
+  int64_t plan(Candidate &candidate, int64_t enough) {
     restoreOrder(function, candidate.order);
-    if (consider(candidate))
-      return candidate.outcome;
+    candidate.arenaBytes = estimateArenaBytes(function, enough);
+    LDBG() << "reach " << candidate.reach.value_or(0) << " has an arena of "
+           << candidate.arenaBytes << " bytes";
+    return candidate.arenaBytes;
   }
-  Candidate less[kMostRetries];
-  int64_t bytes = bound;
-  const std::optional<unsigned> reach = best->reach;
-  for (Candidate &candidate : less) {
-    bytes -= bestArena - limit;
-    candidate = attempt(bytes, reach);
-    if (consider(candidate))
-      return candidate.outcome;
+
+  OverlapOutcome take(const Candidate &candidate) {
+    restoreOrder(function, candidate.order);
+    return candidate.outcome;
   }
-  restoreOrder(function, best->order);
-  return best->outcome;
+
+  func::FuncOp function;
+  ScheduledFunction &scheduled;
+  const optimus::CostModel &costs;
+  SmallVector<Operation *> given;
+  SmallVector<Candidate> candidates;
+};
+} // namespace
+
+OverlapOutcome exec::overlapWithin(func::FuncOp function,
+                                   ScheduledFunction &scheduled,
+                                   const optimus::CostModel &costs,
+                                   const ExtraWorkspace &workspace) {
+  return OverlapChoice(function, scheduled, costs).run(workspace);
 }

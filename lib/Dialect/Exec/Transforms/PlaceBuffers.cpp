@@ -123,7 +123,7 @@ private:
     if (auto mistake = optimus_planning::checkRanges(ranges))
       return function.emitOpError()
              << "has live ranges that cannot be planned: " << *mistake;
-    Plan plan = planArena(ranges, PlanEffort::Full);
+    Plan plan = planArena(ranges);
     if (auto mistake = optimus_planning::validate(ranges, plan))
       return function.emitOpError() << "got a wrong arena plan: " << *mistake;
     return plan;

@@ -26,15 +26,11 @@ ScheduledFunction::ScheduledFunction(func::FuncOp function,
 }
 
 void ScheduledFunction::schedule(int64_t bound, std::optional<unsigned> reach) {
-  number();
+  if (indices.empty())
+    describe();
   LiveBytes live(2 * (computes.size() + 1), bound);
   countLiveBytes(live);
-  std::vector<double> seconds;
-  for (unsigned node : computes)
-    seconds.push_back(costs.getComputeSeconds(nodes[node].command));
-  std::vector<OverlapTask> described = describeTasks();
-  OverlapScheduler scheduler(std::move(seconds), std::move(described),
-                             axes.size(), reach, live);
+  OverlapScheduler scheduler(computeSeconds, given, axes.size(), reach, live);
   std::vector<SmallVector<OverlapEvent>> events = scheduler.run();
   tasks.assign(scheduler.getTasks().begin(), scheduler.getTasks().end());
   emit(events);
@@ -96,6 +92,7 @@ void ScheduledFunction::orderForMemory() {
   }
   finish();
   nodes = computeDependences(function);
+  indices.clear();
 }
 
 std::pair<unsigned, unsigned> ScheduledFunction::countNotOverlapped() const {
@@ -108,7 +105,7 @@ std::pair<unsigned, unsigned> ScheduledFunction::countNotOverlapped() const {
   return {all, bounded};
 }
 
-void ScheduledFunction::number() {
+void ScheduledFunction::describe() {
   computes.clear();
   collectives.clear();
   indices.assign(nodes.size(), 0);
@@ -118,6 +115,10 @@ void ScheduledFunction::number() {
     indices[node] = kind.size();
     kind.push_back(node);
   }
+  computeSeconds.clear();
+  for (unsigned node : computes)
+    computeSeconds.push_back(costs.getComputeSeconds(nodes[node].command));
+  given = describeTasks();
 }
 
 void ScheduledFunction::findFreeing(MutableArrayRef<OverlapTask> described) {

@@ -47,8 +47,9 @@ private:
   void schedule(int64_t bound, std::optional<unsigned> reach);
   /// Puts the commands back where they were, each wait behind its start.
   void restore();
-  /// Tells computing nodes from collectives and numbers both.
-  void number();
+  /// Tells computing nodes from collectives, numbers both and describes them to
+  /// the scheduler: the same for every schedule.
+  void describe();
   std::vector<OverlapTask> describeTasks();
   /// Finds the collectives that free memory where they stand.
   void findFreeing(MutableArrayRef<OverlapTask> described);
@@ -67,7 +68,9 @@ private:
   /// Nodes by kind, and each node's number among its kind.
   SmallVector<unsigned> computes, collectives, indices;
   SmallVector<StringRef> axes;
-  std::vector<OverlapTask> tasks;
+  std::vector<double> computeSeconds;
+  /// The collectives, as they were given and as they are scheduled.
+  std::vector<OverlapTask> given, tasks;
   llvm::DenseSet<Operation *> placed;
   /// Of the order as it is, once it was asked for.
   std::optional<int64_t> peakBytes;
