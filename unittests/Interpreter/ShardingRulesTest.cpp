@@ -36,8 +36,8 @@ using namespace mlir::optimus;
 
 namespace {
 
-/// Mesh axes over which the factors of a rule are sharded, and the extents that
-/// the factors have then.
+/// Factors sharded over axes of a mesh: the axes of each, and its extent as a
+/// whole and on a rank.
 struct Cut {
   SmallVector<SmallVector<StringRef>> axes;
   SmallVector<int64_t> whole, part;
@@ -169,8 +169,8 @@ protected:
     return drawn;
   }
 
-  /// Executes `op` whole and cut along factors of a kind. What differs, or
-  /// nothing where the results agree; no answer where nothing was cut.
+  /// Executes `op` whole and cut along factors of a kind. Returns how the
+  /// results differ, empty where they agree; nothing where no factor was cut.
   std::optional<std::string> compare(Operation *op, FactorKind kind) {
     OpBuilder builder(&context);
     OwningOpRef<ModuleOp> module = ModuleOp::create(builder, op->getLoc());
@@ -212,8 +212,8 @@ protected:
     return errors;
   }
 
-  /// Compares each operation that has such a factor 25 times. Calls `judge`
-  /// with its name, the number of cuts and of those that differ, and what.
+  /// Compares each operation with such a factor 25 times. `judge` hears its
+  /// name, the number of cuts, of those with a difference, and the last one.
   void
   compareAll(FactorKind kind,
              llvm::function_ref<void(StringRef, int, int, StringRef)> judge) {
