@@ -11,10 +11,13 @@ The fake NCCL adds in rank order on the host, as kernels of `local` do on a GPU 
 by all ranks, so both must give the same bits. Real NCCL adds in an order of its own."""
 
 import json
+import os
 import re
 import shutil
 import signal
 import sqlite3
+import subprocess
+import sys
 import time
 
 import pytest
@@ -62,6 +65,15 @@ def gpus(tools, tmp_path, monkeypatch):
         monkeypatch.setenv(name, value)
     # Where members of communicators meet; what is ended leaves something.
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
+def outcome(command, ranks_are, ranks=4):
+    """The exit codes of a job's processes, and what all of them say of errors."""
+    if ranks_are == "threads":
+        result = call(command)
+        return [result.returncode], result.stderr
+    said = finish(start(command, by_hand, ranks=ranks))
+    return [code for code, _, _ in said], "".join(text for _, _, text in said)
 
 
 def results(folder):
@@ -272,29 +284,84 @@ def collectives_of_a_step(tools, library, axis):
     return ["%s (%s, %s)" % (path, kind, place) for kind, path, place in lines]
 
 
+def command_with(tools, text, patience, monkeypatch, variables):
+    """Trains with what goes wrong on a GPU."""
+    for name, value in variables.items():
+        monkeypatch.setenv("OPTIMUS_FAKE_NCCL_" + name, value)
+    flags = ["--backend", "nccl", "--timeout", patience]
+    return tools.train_command(compiled(tools, "2x2"), text, 5, *flags)
+
+
+def only_error(command, ranks_are):
+    """The one error of a job. All processes must end."""
+    codes, errors = outcome(command, ranks_are)
+    assert codes == [1] * len(codes), errors
+    (line,) = [line for line in errors.splitlines() if "error:" in line]
+    return line
+
+
 @pytest.mark.parametrize("ranks_are", ["threads", "processes"])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_names_rank_command_and_collective(
     tools, gpus, text, monkeypatch, patience, ranks_are, fault
 ):
     kind, place, who = FAULTS[fault]
-    monkeypatch.setenv("OPTIMUS_FAKE_NCCL_" + kind, place)
-    flags = ["--backend", "nccl", "--timeout", patience]
-    command = tools.train_command(compiled(tools, "2x2"), text, 5, *flags)
-    if ranks_are == "threads":
-        result = call(command)
-        codes, errors = [result.returncode], result.stderr
-    else:
-        said = finish(start(command, by_hand))
-        codes, errors = [code for code, _, _ in said], "".join(text for _, _, text in said)
-    assert codes == [1] * len(codes), errors
-    (line,) = [line for line in errors.splitlines() if "error:" in line]
+    command = command_with(tools, text, patience, monkeypatch, {kind: place})
+    line = only_error(command, ranks_are)
     assert "optimus-run: error: " + who in line
     where = re.search(r"(\S+ .*\)), collective (\d+) on mesh axis (\w+)", line)
     name, number, axis = where.groups()
     assert number == place.split(":")[1], line
     planned = collectives_of_a_step(tools, compiled(tools, "2x2"), axis)
     assert name.endswith(planned[(int(number) - 1) % len(planned)]), (name, planned)
+
+
+#: The fate of GPU 1, and what ranks are, where NCCL's abort waits for ever. With a
+#: process for each rank, memory alone keeps nobody waiting.
+STUCK = [("1", "threads"), ("1:kernels", "threads"), ("1:kernels", "processes")]
+
+
+@pytest.mark.parametrize("gpu, ranks_are", STUCK)
+@pytest.mark.parametrize("place", [20, 100], ids=["first step", "replayed step"])
+def test_an_abort_without_an_end_ends_the_process(
+    tools, gpus, text, monkeypatch, patience, gpu, ranks_are, place
+):
+    variables = {"FAIL": "1:%d" % place, "STUCK": gpu}
+    command = command_with(tools, text, patience, monkeypatch, variables)
+    line = only_error(command, ranks_are)
+    assert re.search(r"error: rank 1, \S+ .*\), collective %d on mesh axis" % place, line)
+    expected = (
+        r"; rank 1 could not abort its communicators of mesh axis row, mesh axis col"
+        r" within %d s, so the process ends" % (patience // 2)
+    )
+    assert re.search(expected, line)
+
+
+@pytest.fixture
+def busy():
+    """Two loops take the processors from whatever runs beside them."""
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    yield
+    for loop in loops:
+        loop.kill()
+        loop.wait()
+
+
+ENDINGS = [(fault, None, ranks) for fault in FAULTS for ranks in ("threads", "processes")]
+ENDINGS += [(fault, *how) for fault in FAULTS if fault.startswith("fail") for how in STUCK]
+
+
+@pytest.mark.rotates
+@pytest.mark.parametrize("fault, stuck, ranks_are", ENDINGS)
+def test_faults_end_beside_busy_loops(
+    tools, gpus, text, busy, monkeypatch, patience, fault, stuck, ranks_are
+):
+    """$OPTIMUS_FAULT_RUNS times each."""
+    kind, place, who = FAULTS[fault]
+    variables = {kind: place, **({"STUCK": stuck} if stuck else {})}
+    command = command_with(tools, text, patience, monkeypatch, variables)
+    for _ in range(int(os.environ.get("OPTIMUS_FAULT_RUNS", 1))):
+        assert "optimus-run: error: " + who in only_error(command, ranks_are)
 
 
 @pytest.mark.parametrize(
@@ -396,12 +463,7 @@ def test_what_is_missing_is_said_once(tools, gpus, text, monkeypatch, ranks_are,
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     command = tools.train_command(compiled(tools, "data:2"), text, 1, *NCCL)
-    if ranks_are == "threads":
-        result = call(command)
-        codes, errors = [result.returncode], result.stderr
-    else:
-        said = finish(start(command, by_hand, ranks=2))
-        codes, errors = [code for code, _, _ in said], "".join(text for _, _, text in said)
+    codes, errors = outcome(command, ranks_are, ranks=2)
     assert codes == [1] * len(codes)
     assert errors.count("error: ") == 1 and message in errors
 

@@ -9,12 +9,21 @@
 #include "optimus-runtime/ControlPlane.h"
 
 #include <charconv>
+#include <cstdio>
 #include <sstream>
 
 namespace optrt {
 
 std::string ControlPlane::nameOf(int rank, CommandId command) const {
   return names ? names(rank, command) : concat("command ", command.number);
+}
+
+void ControlPlane::endJob(const Status &status) {
+  if (tellEnd)
+    tellEnd(status, /*speaks=*/true);
+  else
+    std::fprintf(stderr, "%s\n", status.message().c_str());
+  exitJob(status.exitCode());
 }
 
 std::string ControlPlane::encode(const Status &status) {

@@ -33,11 +33,7 @@ Rank::Rank(const Mesh &mesh, World &world, int rank,
     communicators.push_back(&world.collectives->communicator(rank, axis));
 }
 
-Rank::~Rank() {
-  // NCCL does not let go of communicators as long as recordings use them.
-  if (queued)
-    device->discardRecordings();
-}
+Rank::~Rank() = default;
 
 void Rank::resetCounters() {
   std::fill(traffic.begin(), traffic.end(), Traffic());
@@ -66,6 +62,11 @@ Status Rank::endCall() {
   if (queued && status.ok() && areQueuedTimed())
     noteQueuedTimes();
   return program ? program->locate(*this, status) : status;
+}
+
+void Rank::abandonCall() {
+  if (queued)
+    (void)queued->endCall();
 }
 
 void Rank::noteQueuedTimes() {

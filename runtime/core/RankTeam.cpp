@@ -13,8 +13,8 @@
 
 namespace optrt {
 
-StatusOr<std::unique_ptr<RankTeam>>
-RankTeam::create(int numRanks, std::function<void()> onFailure) {
+StatusOr<std::unique_ptr<RankTeam>> RankTeam::create(int numRanks,
+                                                     OnFailure onFailure) {
   std::unique_ptr<RankTeam> team(new RankTeam(std::move(onFailure)));
   for (int index = 0; numRanks > 1 && index != numRanks; ++index) {
     // Those that have started wait for work, and end with the team.
@@ -45,9 +45,9 @@ void RankTeam::note(Status status) {
     std::lock_guard lock(mutex);
     if (!firstFailure.ok())
       return;
-    firstFailure = std::move(status);
+    firstFailure = status;
   }
-  onFailure();
+  onFailure(status);
 }
 
 /// False for a failure.

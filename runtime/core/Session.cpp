@@ -65,6 +65,10 @@ Session::~Session() {
   // Those that share communicators end together.
   if (team && world.collectives->isQueued(manifest().target))
     (void)team->run([this](int i) {
+      if (!ranks[i])
+        return okStatus();
+      // What was aborted has ended before its memory is given back.
+      ranks[i]->context.queued.reset();
       ranks[i].reset();
       return okStatus();
     });
@@ -132,6 +136,7 @@ Status Session::build(const SessionOptions &options) {
   control.nameCommands([names = names](int rank, CommandId command) {
     return names->nameOf(rank, command);
   });
+  control.tellEndsBy(options.onStall);
   WatchOptions watch;
   watch.timeoutSeconds = options.timeoutSeconds;
   watch.onStall = options.onStall;
@@ -157,8 +162,10 @@ Status Session::build(const SessionOptions &options) {
     OPTRT_ASSIGN_OR_RETURN(gpus, chooseGpus(control, devices->gpus()));
   }
   OPTRT_ASSIGN_OR_RETURN(
-      team, RankTeam::create(control.numLocalRanks(),
-                             [this] { world.collectives->abort(); }));
+      team,
+      RankTeam::create(control.numLocalRanks(), [this](const Status &reason) {
+        world.collectives->abort(reason);
+      }));
   ranks.resize(control.numLocalRanks());
   auto makeRank = [&](int i) -> Status {
     StatusOr<std::unique_ptr<Device>> device =

@@ -96,7 +96,10 @@ Status Session::submit(const Callable &callable) {
     rank.context.observer = rank.observer && rank.observer->beginCall(number)
                                 ? rank.observer
                                 : nullptr;
-    return rank.programs[number].run(rank.context);
+    Status status = rank.programs[number].run(rank.context);
+    if (!status.ok())
+      rank.context.abandonCall();
+    return status;
   };
   auto finish = [this](int i) -> Status {
     Rank &context = ranks[i]->context;

@@ -241,8 +241,10 @@ Status benchCollectives(const BenchOptions &options, World &world) {
     for (int64_t bytes = options.minBytes; bytes <= options.maxBytes;
          bytes *= 4)
       rows.push_back({&collective, {}});
-  StatusOr<std::unique_ptr<RankTeam>> team = RankTeam::create(
-      control.numLocalRanks(), [&] { world.collectives->abort(); });
+  StatusOr<std::unique_ptr<RankTeam>> team =
+      RankTeam::create(control.numLocalRanks(), [&](const Status &reason) {
+        world.collectives->abort(reason);
+      });
   OPTRT_RETURN_IF_ERROR(control.agree(team.status()));
   std::vector<std::unique_ptr<CollectiveMover>> made(control.numLocalRanks());
   Status status = (*team)->run([&](int i) -> Status {

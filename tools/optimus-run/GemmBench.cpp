@@ -112,7 +112,7 @@ StatusOr<ComputeCosts> measureTogether(const BenchOptions &options, int threads,
                                        int ranks) {
   OPTRT_ASSIGN_OR_RETURN(DeviceFactory factory, DeviceFactory::open("cpu"));
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<RankTeam> team,
-                         RankTeam::create(ranks, [] {}));
+                         RankTeam::create(ranks, [](const Status &) {}));
   std::vector<ComputeCosts> costs(ranks);
   OPTRT_RETURN_IF_ERROR(team->run([&](int rank) -> Status {
     OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,

@@ -162,7 +162,7 @@ public:
 
   StatusOr<std::unique_ptr<QueuedCollectives>> connect(int rank, Device &device,
                                                        double) override {
-    OPTRT_RETURN_IF_ERROR(watch->start());
+    OPTRT_RETURN_IF_ERROR(watch->start(*control));
     OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<SharedGpuRank> made,
                            SharedGpuRank::create(*control, rank, device, *gpu,
                                                  gpuGroups[rank], *watch));
@@ -173,12 +173,12 @@ public:
     progress.setRanks(numRanks, threadsPerRank);
   }
 
-  void abort() override {
+  void abort(const Status &reason) override {
     for (const std::shared_ptr<LocalGroup> &group : groups)
       group->abort();
     if (gpu) {
       gpu->abort();
-      watch->abort();
+      watch->abort(reason);
     }
     // What it works on may be freed next.
     progress.clear();

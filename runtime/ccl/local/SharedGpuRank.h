@@ -84,7 +84,8 @@ public:
 private:
   SharedGpuRank(ControlPlane &control, int rank, Device &device, SharedGpu &gpu,
                 QueueWatch &watch)
-      : QueuedRank(control, rank, device, watch), gpu(gpu) {}
+      : QueuedRank(control, rank, device, watch, /*timeoutSeconds=*/0),
+        gpu(gpu) {}
 
   SharedGpu::Member &own() { return gpu.members[rank]; }
   Device &firstDevice() { return *gpu.members.front().device; }

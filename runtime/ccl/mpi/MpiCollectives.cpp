@@ -139,7 +139,7 @@ public:
   std::string overlapNotice() const override { return process->notice; }
 
   /// Other processes cannot be woken out of MPI: exitJob() ends them.
-  void abort() override {}
+  void abort(const Status &) override {}
 
 private:
   const std::shared_ptr<MpiProcess> process;

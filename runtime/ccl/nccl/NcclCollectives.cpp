@@ -63,7 +63,7 @@ public:
   /// Nobody asks for what moves memory of the host's.
   Communicator &communicator(int, int) override { std::abort(); }
   void expectThreads(int, int) override {}
-  void abort() override { watch->abort(); }
+  void abort(const Status &reason) override { watch->abort(reason); }
 
 private:
   /// Those of groups whose first member is a rank of this process, in the order
@@ -71,7 +71,7 @@ private:
   Status makeIds(ControlPlane &control, const optimus_support::Mesh &mesh,
                  std::span<const Axes> axes, std::string &ids) {
     OPTRT_ASSIGN_OR_RETURN(const NcclLibrary *library, NcclLibrary::open());
-    OPTRT_RETURN_IF_ERROR(watch->start());
+    OPTRT_RETURN_IF_ERROR(watch->start(control));
     const int first = control.firstRank();
     for (int rank = first; rank != first + control.numLocalRanks(); ++rank)
       for (const Axes &list : axes) {

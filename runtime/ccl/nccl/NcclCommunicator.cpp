@@ -9,9 +9,9 @@
 #include "NcclCommunicator.h"
 
 #include "../AwakeTime.h"
+#include "core/Thread.h"
 
 #include <chrono>
-#include <thread>
 #include <utility>
 
 namespace optrt::nccl {
@@ -152,7 +152,7 @@ Status NcclCommunicator::leave() {
 
 Status NcclCommunicator::look() {
   std::lock_guard lock(mutex);
-  if (!comm)
+  if (!comm || isAborted)
     return okStatus();
   Result state = kSuccess;
   OPTRT_RETURN_IF_ERROR(
@@ -164,10 +164,32 @@ Status NcclCommunicator::look() {
 }
 
 void NcclCommunicator::abort() {
-  std::lock_guard lock(mutex);
-  isAborted = true;
+  std::lock_guard lock(ending);
+  if (isAborted.exchange(true))
+    return;
+  auto end = [this] {
+    Comm ended;
+    {
+      std::lock_guard lock(mutex);
+      ended = std::exchange(comm, nullptr);
+    }
+    if (ended)
+      library.api().commAbort(ended);
+    isReclaimed = true;
+  };
+  // Without one it has not ended in time, and the watch ends the process.
+  if (StatusOr<std::thread> started =
+          startThread("the thread that aborts a communicator", std::move(end));
+      started.ok())
+    aborting = std::move(*started);
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  // Nobody else calls it any more.
   if (comm)
-    library.api().commAbort(std::exchange(comm, nullptr));
+    NcclCommunicator::abort();
+  if (aborting.joinable())
+    aborting.join();
 }
 
 } // namespace optrt::nccl

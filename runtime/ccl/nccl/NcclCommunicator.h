@@ -13,9 +13,11 @@
 
 #include "ccl/queued/QueuedRank.h"
 
+#include <atomic>
 #include <functional>
 #include <mutex>
 #include <span>
+#include <thread>
 
 namespace optrt::nccl {
 
@@ -34,8 +36,8 @@ public:
   NcclCommunicator(const NcclLibrary &library, Device &device,
                    double timeoutSeconds)
       : library(library), device(device), timeoutSeconds(timeoutSeconds) {}
-  /// Ends whatever is under way.
-  ~NcclCommunicator() override { NcclCommunicator::abort(); }
+  /// Ends whatever is under way, and waits for it.
+  ~NcclCommunicator() override;
 
   /// Joins the group, with the device that is the thread's.
   Status join(const Membership &membership);
@@ -47,8 +49,10 @@ public:
   Status leave() override;
 
   Status look() override;
-  /// Here alone: streams go on, and results are undefined.
+  /// Here alone: streams go on, and results are undefined. ncclCommAbort gets a
+  /// thread of its own, since it waits for what its caller may have to do.
   void abort() override;
+  bool hasEnded() const override { return !isAborted || isReclaimed; }
 
 private:
   /// One of NCCL's functions, and what it said.
@@ -72,9 +76,11 @@ private:
   Device &device;
   const double timeoutSeconds;
   int size = 0;        ///< members
-  std::mutex mutex;    ///< of all calls of NCCL
+  std::mutex mutex;    ///< of all calls of NCCL but ncclCommAbort
   Comm comm = nullptr; ///< null before it joined and when it was aborted
-  bool isAborted = false;
+  std::atomic<bool> isAborted = false, isReclaimed = false;
+  std::mutex ending; ///< of the thread
+  std::thread aborting;
 };
 
 } // namespace optrt::nccl

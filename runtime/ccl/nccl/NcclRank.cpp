@@ -17,7 +17,8 @@ StatusOr<std::unique_ptr<NcclRank>>
 NcclRank::join(const NcclLibrary &library, ControlPlane &control, int rank,
                Device &device, const std::vector<NcclGroup> &groups,
                double timeoutSeconds, QueueWatch &watch) {
-  std::unique_ptr<NcclRank> joined(new NcclRank(control, rank, device, watch));
+  std::unique_ptr<NcclRank> joined(
+      new NcclRank(control, rank, device, watch, timeoutSeconds));
   OPTRT_RETURN_IF_ERROR(joined->makeRoom(groups.size()));
   OPTRT_RETURN_IF_ERROR(joined->counting(
       [&] { return joined->joinAll(library, groups, timeoutSeconds); }));

@@ -36,8 +36,9 @@ public:
   int64_t heldBytes() const override { return bytes; }
 
 private:
-  NcclRank(ControlPlane &control, int rank, Device &device, QueueWatch &watch)
-      : QueuedRank(control, rank, device, watch) {}
+  NcclRank(ControlPlane &control, int rank, Device &device, QueueWatch &watch,
+           double timeoutSeconds)
+      : QueuedRank(control, rank, device, watch, timeoutSeconds) {}
   Status joinAll(const NcclLibrary &library, const std::vector<NcclGroup> &all,
                  double timeoutSeconds);
   Status put(const std::function<Status()> &start, bool isFirst) override {

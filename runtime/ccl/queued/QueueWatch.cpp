@@ -12,16 +12,35 @@
 
 namespace optrt {
 
-Status QueueWatch::start() {
+Status QueueWatch::start(ControlPlane &control) {
   return worker.start("the thread that watches queues of GPUs",
-                      [this](std::unique_lock<std::mutex> &lock) {
+                      [this, &control](std::unique_lock<std::mutex> &lock) {
                         constexpr std::chrono::milliseconds kInterval(20);
                         while (!worker.wake.wait_for(lock, kInterval, [this] {
                           return worker.isStopping;
                         }))
-                          for (Watched *rank : ranks)
-                            rank->look();
+                          look(control);
                       });
+}
+
+void QueueWatch::look(ControlPlane &control) {
+  for (Watched *rank : ranks) {
+    rank->look();
+    const std::string overdue = rank->findOverdue();
+    if (overdue.empty())
+      continue;
+    std::unique_lock lock(noting);
+    const Status why = firstFailure.ok() ? unavailable(overdue)
+                                         : firstFailure.withAdvice(overdue);
+    lock.unlock();
+    control.endJob(why);
+  }
+}
+
+void QueueWatch::noteFailure(const Status &failure) {
+  std::lock_guard lock(noting);
+  if (firstFailure.ok())
+    firstFailure = failure;
 }
 
 void QueueWatch::add(Watched &rank) {
@@ -36,7 +55,8 @@ void QueueWatch::remove(Watched &rank) {
   std::erase(ranks, &rank);
 }
 
-void QueueWatch::abort() {
+void QueueWatch::abort(const Status &reason) {
+  noteFailure(reason);
   std::lock_guard lock(worker.mutex);
   isAborted = true;
   for (Watched *rank : ranks)

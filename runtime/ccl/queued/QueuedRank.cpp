@@ -8,7 +8,10 @@
 
 #include "QueuedRank.h"
 
+#include "../AwakeTime.h"
+
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 namespace optrt {
@@ -38,23 +41,73 @@ void QueuedRank::add(std::string name,
   groups.push_back(std::move(group));
 }
 
+double QueuedRank::abortSeconds(double timeoutSeconds) {
+  constexpr double kMost = 30;
+  return timeoutSeconds > 0 ? std::min(timeoutSeconds / 2, kMost) : kMost;
+}
+
 void QueuedRank::leave() {
   auto isFine = [this] {
     std::lock_guard lock(mutex);
     return failure.ok();
   };
+  // Communicators stay as long as recordings use them. Queues are empty where
+  // nothing has failed.
+  if (isFine())
+    device.discardRecordings();
   // All ranks leave each group together; what is left then is ended.
   bool areLeft = true;
+  auto leaveOne = [&](const Group &group) {
+    const Status left = group.communicator->leave();
+    watch.noteFailure(left);
+    return left.ok();
+  };
   for (const std::unique_ptr<Group> &group : groups)
-    if (!(areLeft = isFine() && group->communicator->leave().ok()))
+    if (!(areLeft = isFine() && leaveOne(*group)))
       break;
+  if (!areLeft) {
+    {
+      std::lock_guard lock(mutex);
+      leavingSince = Clock::now();
+      abortAll();
+    }
+    // Work on queues writes the words, and the words go with this.
+    (void)device.synchronize();
+    device.discardRecordings();
+    // The watch ends the job where that takes too long.
+    while (!haveAllEnded())
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   watch.remove(*this);
-  if (areLeft)
-    return;
+}
+
+void QueuedRank::abortAll() {
+  if (!abortedSince)
+    abortedSince = Clock::now();
   for (const std::unique_ptr<Group> &group : groups)
     group->communicator->abort();
-  // Work on queues writes the words, and the words go with this.
-  (void)device.synchronize();
+}
+
+bool QueuedRank::haveAllEnded() const {
+  return std::all_of(groups.begin(), groups.end(), [](const auto &group) {
+    return group->communicator->hasEnded();
+  });
+}
+
+// Between a call that has failed and leave() the rank may do other things.
+std::string QueuedRank::findOverdue() {
+  std::lock_guard lock(mutex);
+  if (!abortedSince || (!isInCall && !leavingSince) || haveAllEnded())
+    return "";
+  const Clock::time_point since = leavingSince.value_or(*abortedSince);
+  if (awakeSince(since) < secondsToEnd)
+    return "";
+  std::string names;
+  for (const std::unique_ptr<Group> &group : groups)
+    if (!group->communicator->hasEnded())
+      names += (names.empty() ? "" : ", ") + group->name;
+  return concat("rank ", rank, " could not abort its communicators of ", names,
+                " within ", secondsToEnd, " s, so the process ends");
 }
 
 void QueuedRank::beginCall(uint32_t newFunction,
@@ -134,9 +187,9 @@ void QueuedRank::fail(const Group &group, uint32_t number,
       concat("rank ", rank, ", ",
              control.nameOf(rank, {group.commands[number - 1], function}),
              ", collective ", group.before + number, " on ", group.name));
+  watch.noteFailure(failure);
   // Whatever waits for this group does not come to an end by itself.
-  for (const std::unique_ptr<Group> &other : groups)
-    other->communicator->abort();
+  abortAll();
 }
 
 Status QueuedRank::check() {
@@ -229,14 +282,11 @@ void QueuedRank::look() {
 }
 
 void QueuedRank::abort() {
-  {
-    std::lock_guard lock(mutex);
-    if (failure.ok())
-      failure = unavailable(
-          concat("rank ", rank, " was ended, since another rank has failed"));
-  }
-  for (const std::unique_ptr<Group> &group : groups)
-    group->communicator->abort();
+  std::lock_guard lock(mutex);
+  if (failure.ok())
+    failure = unavailable(
+        concat("rank ", rank, " was ended, since another rank has failed"));
+  abortAll();
 }
 
 } // namespace optrt

@@ -48,8 +48,13 @@ public:
 
   /// What went wrong on the GPU. Any thread.
   virtual Status look() { return okStatus(); }
-  /// Ends what is under way: all calls from now on fail. Any thread.
+  /// Begins to end what is under way, and returns at once: all calls from now
+  /// on fail. Any thread.
   virtual void abort() = 0;
+  /// Whether what abort() began has come to an end. It may wait for the abort
+  /// of all other communicators of the process, and for their recordings to be
+  /// discarded, as ncclCommAbort does. Any thread.
+  virtual bool hasEnded() const { return true; }
 };
 
 /// One rank's groups. The GPU itself says how far it is, in words of host
@@ -68,6 +73,12 @@ public:
 
   void look() override;
   void abort() override;
+  std::string findOverdue() override;
+
+  /// How long an abort may take where `timeoutSeconds` is how long a rank may
+  /// keep others waiting, and 0 is for ever: the failure is told before the
+  /// wait of others for the failed rank.
+  static double abortSeconds(double timeoutSeconds);
 
 protected:
   using Clock = std::chrono::steady_clock;
@@ -96,16 +107,19 @@ protected:
     Clock::time_point since;
   };
 
-  QueuedRank(ControlPlane &control, int rank, Device &device, QueueWatch &watch)
+  QueuedRank(ControlPlane &control, int rank, Device &device, QueueWatch &watch,
+             double timeoutSeconds)
       : control(control), rank(rank), device(device), watch(watch),
+        secondsToEnd(abortSeconds(timeoutSeconds)),
         activity(control.activity(rank)) {}
   /// Room for the progress of so many groups; before they are added.
   Status makeRoom(size_t numGroups);
   void add(std::string name, std::unique_ptr<QueuedCommunicator> communicator);
   /// From here on another rank's failure ends it.
   void beginWatch() { watch.add(*this); }
-  /// Leaves all groups, as all other ranks do, or ends what is under way. For
-  /// the destructors of those that derive from this.
+  /// Leaves all groups, as all other ranks do, or ends what is under way, and
+  /// discards the device's recordings. For the destructors of those that derive
+  /// from this.
   void leave();
 
   /// Puts collectives on a queue; whether it is the first call of its function.
@@ -129,6 +143,10 @@ private:
   /// on mesh axis row: ...", of the collective `number` of this call, and ends
   /// all that is under way. Under the mutex.
   void fail(const Group &group, uint32_t number, const Status &status);
+  /// All communicators at once: where one waits for the GPU, the kernels of
+  /// another must not wait for other ranks. Under the mutex.
+  void abortAll();
+  bool haveAllEnded() const;
   /// Of how many groups others are told.
   size_t watchedAxes() const {
     return std::min(groups.size(), size_t(RankActivity::kMaxAxes));
@@ -139,12 +157,15 @@ private:
   std::optional<HostWait> readProgress();
 
   QueueWatch &watch;
+  const double secondsToEnd;
   RankActivity &activity;
   DeviceMemory words;
   /// Those that were called: what they start first is not recorded.
   std::set<uint32_t> functions;
   bool isFirstCall = false; ///< of its function
   bool isInCall = false;
+  /// When all was aborted, and when the rank began to wait for its end.
+  std::optional<Clock::time_point> abortedSince, leavingSince;
 };
 
 } // namespace optrt

@@ -136,7 +136,7 @@ public:
   /// It sleeps whenever nothing can be moved.
   void expectThreads(int, int) override {}
 
-  void abort() override { engine.abort(); }
+  void abort(const Status &) override { engine.abort(); }
 
 private:
   static StatusOr<TcpMembers> connect(PeerListener &listener, int rank,

@@ -47,7 +47,7 @@ TEST(LocalCollectives, RanksLeaveTheirWaitsWhenAnotherFails) {
   // Long enough that they block, whatever the scheduler does: the outcome is
   // the same when they have not.
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  world.collectives->abort();
+  world.collectives->abort(unavailable("a test"));
   for (std::thread &thread : threads)
     thread.join();
   for (int rank = 0; rank != 3; ++rank)
@@ -56,7 +56,7 @@ TEST(LocalCollectives, RanksLeaveTheirWaitsWhenAnotherFails) {
 
 TEST(LocalCollectives, StartsFailAfterAnAbort) {
   World world = makeWorld(2);
-  world.collectives->abort();
+  world.collectives->abort(unavailable("a test"));
   float value = 1;
   EXPECT_FALSE(world.collectives->communicator(0, 0)
                    .start({0}, allReduce(1), &value, &value)

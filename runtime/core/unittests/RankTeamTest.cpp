@@ -19,14 +19,14 @@ using testing::HasSubstr;
 
 namespace {
 
-std::unique_ptr<RankTeam> makeTeam(int ranks, std::function<void()> onFailure) {
+std::unique_ptr<RankTeam> makeTeam(int ranks, RankTeam::OnFailure onFailure) {
   auto team = RankTeam::create(ranks, std::move(onFailure));
   EXPECT_TRUE(team.ok()) << team.status().message();
   return std::move(team).value();
 }
 
 TEST(RankTeam, RanksRunAtTheSameTimeAndKeepTheirThreads) {
-  std::unique_ptr<RankTeam> team = makeTeam(3, [] {});
+  std::unique_ptr<RankTeam> team = makeTeam(3, [](const Status &) {});
   std::vector<std::thread::id> first(3), second(3);
   std::atomic<int> arrived{0};
   // None returns before all have come: they run at the same time.
@@ -48,7 +48,7 @@ TEST(RankTeam, RanksRunAtTheSameTimeAndKeepTheirThreads) {
 }
 
 TEST(RankTeam, ASingleRankRunsOnTheCallersThread) {
-  std::unique_ptr<RankTeam> team = makeTeam(1, [] {});
+  std::unique_ptr<RankTeam> team = makeTeam(1, [](const Status &) {});
   std::thread::id id;
   ASSERT_TRUE(team->run([&](int) {
                     id = std::this_thread::get_id();
@@ -61,7 +61,8 @@ TEST(RankTeam, ASingleRankRunsOnTheCallersThread) {
 TEST(RankTeam, TheFirstFailureIsReportedAndWakesTheOthers) {
   std::atomic<bool> woken{false};
   std::atomic<int> calls{0};
-  std::unique_ptr<RankTeam> team = makeTeam(4, [&] {
+  std::unique_ptr<RankTeam> team = makeTeam(4, [&](const Status &failure) {
+    EXPECT_EQ(failure.message(), "the cause");
     ++calls;
     woken = true;
   });
@@ -77,7 +78,7 @@ TEST(RankTeam, TheFirstFailureIsReportedAndWakesTheOthers) {
 }
 
 TEST(RankTeam, TheCallerGoesOnWhileRanksRun) {
-  std::unique_ptr<RankTeam> team = makeTeam(3, [] {});
+  std::unique_ptr<RankTeam> team = makeTeam(3, [](const Status &) {});
   std::atomic<bool> released{false};
   std::atomic<int> finished{0};
   ASSERT_TRUE(team->submit(
@@ -101,7 +102,7 @@ TEST(RankTeam, TheCallerGoesOnWhileRanksRun) {
 }
 
 TEST(RankTeam, ASingleRankStartsAtOnceAndFinishesWhenItIsCollected) {
-  std::unique_ptr<RankTeam> team = makeTeam(1, [] {});
+  std::unique_ptr<RankTeam> team = makeTeam(1, [](const Status &) {});
   std::string order;
   auto note = [&](char letter) {
     return [&order, letter](int) {
@@ -117,7 +118,7 @@ TEST(RankTeam, ASingleRankStartsAtOnceAndFinishesWhenItIsCollected) {
 
 TEST(RankTeam, WhatFailedToStartIsNotFinished) {
   for (int ranks : {1, 3}) {
-    std::unique_ptr<RankTeam> team = makeTeam(ranks, [] {});
+    std::unique_ptr<RankTeam> team = makeTeam(ranks, [](const Status &) {});
     std::atomic<int> finished{0};
     ASSERT_TRUE(
         team->submit(
@@ -134,7 +135,7 @@ TEST(RankTeam, WhatFailedToStartIsNotFinished) {
 
 TEST(RankTeam, HasOneTaskAtATime) {
   for (int ranks : {1, 2}) {
-    std::unique_ptr<RankTeam> team = makeTeam(ranks, [] {});
+    std::unique_ptr<RankTeam> team = makeTeam(ranks, [](const Status &) {});
     auto nothing = [](int) { return okStatus(); };
     EXPECT_THAT(team->collect().message(), HasSubstr("no task"));
     ASSERT_TRUE(team->submit(nothing, nothing).ok());
@@ -147,7 +148,7 @@ TEST(RankTeam, HasOneTaskAtATime) {
 
 TEST(RankTeam, WhatARankThrowsIsAFailure) {
   for (int ranks : {1, 3}) {
-    std::unique_ptr<RankTeam> team = makeTeam(ranks, [] {});
+    std::unique_ptr<RankTeam> team = makeTeam(ranks, [](const Status &) {});
     Status status = team->run([&](int i) -> Status {
       if (i == ranks - 1)
         throw std::bad_alloc();
@@ -165,7 +166,7 @@ TEST(RankTeamDeathTest, TooFewThreadsAreAFailureAndNoHang) {
     // Room for some stacks of 8 MiB, not for a thousand.
     rlimit limit{512 << 20, 512 << 20};
     setrlimit(RLIMIT_AS, &limit);
-    auto team = RankTeam::create(1000, [] {});
+    auto team = RankTeam::create(1000, [](const Status &) {});
     std::fprintf(stderr, "%s", team.status().message().c_str());
     std::_Exit(team.status().exitCode());
   };

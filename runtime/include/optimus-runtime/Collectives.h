@@ -134,9 +134,10 @@ public:
   virtual std::string overlapNotice() const { return ""; }
 
   /// Makes every rank of this process that waits, now or later, leave its wait
-  /// with an error, where the back-end can, as ncclCommAbort. Called by a rank
-  /// that cannot go on, from any thread.
-  virtual void abort() = 0;
+  /// with an error, where the back-end can, as ncclCommAbort. Returns at once.
+  /// Called by a rank that cannot go on, from any thread; `reason` is its
+  /// failure.
+  virtual void abort(const Status &reason) = 0;
 };
 
 /// Among threads of this process.

@@ -166,12 +166,21 @@ public:
   /// other processes.
   [[noreturn]] virtual void exitJob(int code) = 0;
 
+  /// How endJob() tells of the end, as WatchOptions::onStall.
+  void tellEndsBy(std::function<void(const Status &status, bool speaks)> tell) {
+    tellEnd = std::move(tell);
+  }
+  /// exitJob() for a process that cannot end in order, from any thread: says
+  /// why first, by what tellEndsBy() was given or to standard error.
+  [[noreturn]] void endJob(const Status &status);
+
 protected:
   /// What this process waits in while it exchanges texts with the others.
   int32_t place() const { return here; }
 
 private:
   CommandNames names;
+  std::function<void(const Status &status, bool speaks)> tellEnd;
   int32_t here = RankActivity::kAgreement;
 };
 

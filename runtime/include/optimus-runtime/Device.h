@@ -244,8 +244,8 @@ public:
   Status replay(uint32_t recording) override {
     return internal("this device does not record");
   }
-  /// Gives all recordings back. A library with work in a recording waits for
-  /// this.
+  /// Gives all recordings back; one that is under way goes on. A library with
+  /// work in a recording waits for this.
   virtual void discardRecordings() {}
 
   //===--------------------------------------------------------------------===//

@@ -100,6 +100,8 @@ public:
   void beginCall(std::span<const PlannedCollective> planned);
   /// When all commands were put on queues: returns when they are done.
   Status endCall();
+  /// Where some could not be put there: the call is over, whatever queues do.
+  void abandonCall();
 
   Status gemm(Site site, const optrt_gemm_desc &desc, const void *a,
               const void *b, void *c, const void *bias, const void *extra);

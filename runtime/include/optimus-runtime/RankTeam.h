@@ -27,9 +27,10 @@ class RankTeam {
 public:
   /// `onFailure` is called once, by the first rank that fails, before its
   /// failure is reported: it must wake the ranks that wait for the failed one.
+  using OnFailure = std::function<void(const Status &failure)>;
   /// Unavailable when the system does not give so many threads.
-  static StatusOr<std::unique_ptr<RankTeam>>
-  create(int numRanks, std::function<void()> onFailure);
+  static StatusOr<std::unique_ptr<RankTeam>> create(int numRanks,
+                                                    OnFailure onFailure);
   ~RankTeam();
   RankTeam(const RankTeam &) = delete;
   RankTeam &operator=(const RankTeam &) = delete;
@@ -54,13 +55,12 @@ public:
   bool isBusy() const { return busy; }
 
 private:
-  explicit RankTeam(std::function<void()> onFailure)
-      : onFailure(std::move(onFailure)) {}
+  explicit RankTeam(OnFailure onFailure) : onFailure(std::move(onFailure)) {}
   void work(int index);
   bool attempt(const Body &body, int index);
   void note(Status status);
 
-  const std::function<void()> onFailure;
+  const OnFailure onFailure;
   std::vector<std::thread> threads;
 
   std::mutex mutex;

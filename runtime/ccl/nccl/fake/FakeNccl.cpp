@@ -18,10 +18,12 @@
 //   OPTIMUS_FAKE_NCCL_HANG=G:N   GPU G never ends the Nth collective of a
 //                                communicator
 //   OPTIMUS_FAKE_NCCL_FAIL=G:N   the network of GPU G breaks in it
+//   OPTIMUS_FAKE_NCCL_STUCK=G    no communicator of GPU G is given back;
+//                                G:kernels: nor do its kernels end
 //
 //===----------------------------------------------------------------------===//
 
-#include "Operations.h"
+#include "Clique.h"
 
 #include "optimus-runtime/CommandDescriptors.h"
 #include "optimus-support/Status.h"
@@ -32,6 +34,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 using namespace optrt;
@@ -158,9 +161,12 @@ Result ncclCommInitRankConfig(Comm *handle, int size, UniqueId id, int rank,
   if (gpu < 0 || config->magic != Config().magic || config->blocking != 0)
     return refuse("a communicator that cannot be made");
   auto comm = std::make_shared<CommOpaque>(id.bytes, size, rank, gpu);
+  enterClique(comm);
   const char *absent = std::getenv("OPTIMUS_FAKE_NCCL_ABSENT");
-  if (!absent || absent != concat(gpu))
+  if (!absent || absent != concat(gpu)) {
+    comm->mailbox.put("process", rank, concat(getpid()));
     comm->mailbox.put("join", rank, concat(gpu));
+  }
   *handle = comm.get();
   std::lock_guard lock(mutex);
   comms[*handle] = std::move(comm);
@@ -178,13 +184,17 @@ static Result stateOfJoining(CommOpaque &comm) {
                               " and rank ", other, " both on GPU ", comm.gpu);
       return comm.error = kInvalidUsage;
     }
+  int own = 0;
+  for (int other = 0; other != comm.size; ++other)
+    own += comm.mailbox.get("process", other) == concat(getpid());
+  comm.numInProcess = own;
   return kSuccess;
 }
 
 /// Graphs that were captured keep a communicator, as NCCL's do.
 static Result stateOfLeaving(const CommRef &comm) {
   constexpr long kListAndCaller = 2;
-  return comm.use_count() == kListAndCaller &&
+  return comm.use_count() == kCliqueOwners + kListAndCaller &&
                  comm->mailbox.hasAll("leave", comm->size)
              ? kSuccess
              : kInProgress;
@@ -217,15 +227,17 @@ static Result giveBack(Comm handle, bool isAborted) {
     std::lock_guard lock(mutex);
     comms.erase(handle);
   }
+  getStuck(comm->gpu, ":kernels");
+  // Collectives see it, and end.
   comm->isAborted = isAborted;
-  comm->giveBack();
-  // What did not end in order leaves a trace, for tests to see.
-  if (isAborted)
-    return kSuccess;
-  // Until all are gone, a member may look up who has joined and left.
-  comm->mailbox.put("gone", comm->index, "");
-  if (comm->mailbox.hasAll("gone", comm->size))
-    comm->mailbox.close();
+  // What did not end in order leaves a trace, for tests to see. Until all are
+  // gone, a member may look up who has joined and left.
+  if (!isAborted) {
+    comm->mailbox.put("gone", comm->index, "");
+    if (comm->mailbox.hasAll("gone", comm->size))
+      comm->mailbox.close();
+  }
+  reclaim(std::move(comm));
   return kSuccess;
 }
 

@@ -20,6 +20,8 @@ class Mailbox {
 public:
   explicit Mailbox(std::filesystem::path folder) : folder(std::move(folder)) {}
 
+  const std::filesystem::path &path() const { return folder; }
+
   /// Makes one that nobody has; empty where the system does not let us.
   static std::string make();
 

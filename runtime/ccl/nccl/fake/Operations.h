@@ -44,6 +44,8 @@ struct CommOpaque {
   const fake::Mailbox mailbox;
   const int size, index, gpu;
   bool isConnected = false;
+  /// How many members are of this process; 0 before all have joined.
+  std::atomic<int> numInProcess{0};
   /// In turns of the fake GPU: operations, collectives among them, and sends
   /// and receives by kind and peer.
   uint64_t begun = 0, collectives = 0;

@@ -305,7 +305,7 @@ TEST_F(NcclCollectivesTest, ActivityIsThatOfTheGpu) {
   EXPECT_EQ(activity.waitingSequence, 4u);
   EXPECT_EQ(activity.waitingAxis, 0);
   EXPECT_EQ(activity.waitingCommand.load(), (CommandId{10, 0}));
-  world.collectives->abort();
+  world.collectives->abort(unavailable("a test"));
   thread.join();
   EXPECT_THAT(second.message(), HasSubstr("another rank has failed"));
 }

@@ -59,12 +59,6 @@ inline std::string pack(const std::vector<float> &values, int32_t type) {
 
 /// A rank of a test, on its own thread.
 struct TestRank {
-  ~TestRank() {
-    // As a Rank does.
-    if (device)
-      device->discardRecordings();
-  }
-
   int index = 0;
   std::unique_ptr<cuda::CudaDevice> device;
   std::unique_ptr<QueuedCollectives> collectives;
@@ -151,7 +145,7 @@ protected:
     setenv("OPTIMUS_FAKE_GPU_COUNT", "4", 1);
     setenv("OPTIMUS_CUDA_DRIVER_LIBRARY", OPTIMUS_FAKE_CUDA, 1);
     setenv("OPTIMUS_NCCL_LIBRARY", OPTIMUS_FAKE_NCCL, 1);
-    for (const char *variable : {"ABSENT", "HANG", "FAIL"})
+    for (const char *variable : {"ABSENT", "HANG", "FAIL", "STUCK"})
       unsetenv(concat("OPTIMUS_FAKE_NCCL_", variable).c_str());
     optimus_fake_gpu_reset(0);
   }
@@ -188,7 +182,7 @@ protected:
           if (first.ok())
             first = status;
         }
-        world.collectives->abort();
+        world.collectives->abort(status);
       }
     };
     std::vector<std::thread> threads;

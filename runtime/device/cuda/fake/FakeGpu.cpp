@@ -333,6 +333,23 @@ void optimus_fake_gpu_hold(int gpu, int64_t bytes) {
   Gpu::get().usedBytes[gpu] += bytes;
 }
 
+void optimus_fake_gpu_pass_time() {
+  {
+    std::lock_guard lock(Gpu::get().mutex);
+    Gpu::get().passTime();
+  }
+  std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
+
+bool optimus_fake_gpu_is_idle(int gpu) {
+  std::lock_guard lock(Gpu::get().mutex);
+  const auto &streams = Gpu::get().streams;
+  return std::all_of(streams.begin(), streams.end(),
+                     [&](optrt::cuda::Stream stream) {
+                       return stream->gpu != gpu || stream->tasks.empty();
+                     });
+}
+
 void optimus_fake_gpu_multiplied(uint32_t algorithm) {
   Gpu &gpu = Gpu::get();
   ++gpu.counts.products[algorithm];

@@ -82,7 +82,8 @@ struct Capture {
 
 /// A launch of a graph, some of whose nodes were run.
 struct GraphRun {
-  const GraphExecOpaque *exec;
+  /// What is destroyed meanwhile is given back when this ends.
+  std::shared_ptr<const GraphExecOpaque> exec;
   std::vector<fake::OperationRef> operations;
   /// Of each node: how many of those before it are left.
   std::vector<size_t> numBefore;
@@ -165,6 +166,7 @@ public:
   std::set<Stream> streams;
   int numStreams = 0; ///< so far
   std::set<EventHandle> events;
+  std::map<GraphExec, std::shared_ptr<GraphExecOpaque>> graphs;
   /// As new; turns are those of the seed. Nobody may have memory any more.
   void reset(uint64_t seed);
   /// What went wrong; from then on every call fails so.
@@ -190,6 +192,9 @@ public:
   /// Returns when a stream is empty. Where it waits for another rank, the mutex
   /// is let go meanwhile.
   Result drain(Stream stream);
+  /// Something happens on whatever stream, as it does while the host waits for
+  /// something else.
+  void passTime() { takeTurn(); }
   /// Ends with an error, now and ever after.
   Result fail(Result result, std::string what);
   /// Refuses a call, with its mistake.
@@ -249,6 +254,11 @@ optimus_fake_gpu_fail(std::string what);
 /// are below 0, gives them back.
 __attribute__((visibility("default"))) void
 optimus_fake_gpu_hold(int gpu, int64_t bytes);
+/// Lets a moment pass for the GPUs while a library waits.
+__attribute__((visibility("default"))) void optimus_fake_gpu_pass_time();
+/// Whether a GPU has nothing to do: where libraries give memory back, the
+/// driver waits for that.
+__attribute__((visibility("default"))) bool optimus_fake_gpu_is_idle(int gpu);
 /// The number of the GPU whose context is the thread's; -1 for none.
 __attribute__((visibility("default"))) int optimus_fake_gpu_current();
 extern "C" __attribute__((visibility("default"))) optrt::cuda::fake::Counts

@@ -96,8 +96,10 @@ Result cuGraphInstantiateWithFlags(GraphExec *exec, Graph graph,
   for (size_t i = 0; i != graph->nodes.size(); ++i)
     for (size_t before : graph->nodes[i].after)
       followers[before].push_back(i);
-  *exec = new GraphExecOpaque{
-      *graph, std::move(followers), lanesOf(*graph, gpu.races), {}};
+  std::shared_ptr<GraphExecOpaque> made(new GraphExecOpaque{
+      *graph, std::move(followers), lanesOf(*graph, gpu.races), {}});
+  *exec = made.get();
+  gpu.graphs[*exec] = std::move(made);
   return kSuccess;
 }
 
@@ -128,7 +130,7 @@ Result cuGraphLaunch(GraphExec exec, Stream stream) {
     return gpu.refuse(kInvalidValue, "a graph where none can be launched");
   ++gpu.counts.graphLaunches;
   auto run = std::make_shared<GraphRun>();
-  run->exec = exec;
+  run->exec = gpu.graphs.at(exec);
   run->operations = operationsOf(*exec, *stream, gpu);
   for (const GraphOpaque::Node &node : exec->graph.nodes) {
     if (node.after.empty())
@@ -143,7 +145,11 @@ Result cuGraphDestroy(Graph graph) {
   return kSuccess;
 }
 
+/// One that is under way goes on.
 Result cuGraphExecDestroy(GraphExec exec) {
-  delete exec;
+  Gpu &gpu = Gpu::get();
+  std::lock_guard lock(gpu.mutex);
+  if (gpu.graphs.erase(exec) == 0)
+    return gpu.refuse(kInvalidHandle, "a graph that was not made");
   return kSuccess;
 }

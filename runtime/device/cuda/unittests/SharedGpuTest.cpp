@@ -56,7 +56,7 @@ protected:
       TestRank rank;
       outcomes[number] = makeAndDo(rank, number, body);
       if (!outcomes[number].ok())
-        world.collectives->abort();
+        world.collectives->abort(outcomes[number]);
       // As ranks of a session, they end together.
       ++ended;
       while (ended != 2)
@@ -248,7 +248,7 @@ TEST_F(SharedGpuTest, ARankThatIsLateIsNamed) {
         {&world.control->activity(0), &world.control->activity(1)}, mesh,
         nameOf, /*timeoutSeconds=*/0.5, [&](const Status &status) {
           said = status.message();
-          world.collectives->abort();
+          world.collectives->abort(status);
           isSaid = true;
         });
     ASSERT_TRUE(watchdog.start().ok());
