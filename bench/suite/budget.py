@@ -172,6 +172,11 @@ def median_held(measured, name):
     return statistics.median(held for _, held in measured[name])
 
 
+def share_of(held, whole):
+    """As text. Samples of a short run may show nothing held beside the program's own."""
+    return f"{held / whole:.3f}" if whole > 0 else "unmeasured"
+
+
 def row(entry, measured, name, none):
     """A line of the table; an entry without a prediction is a peer's."""
     planned = [""] * 6
@@ -182,7 +187,7 @@ def row(entry, measured, name, none):
     held = median_held(measured, name)
     ms = statistics.median(ms for ms, _ in measured[name])
     cells = [name, *planned[:4], f"{held:.1f}",
-             f"{held / median_held(measured, 'none'):.3f}", *planned[4:],
+             share_of(held, median_held(measured, "none")), *planned[4:],
              f"{ms:.1f}", f"{ratio(measured, name, 'none'):.3f}",
              f"{entry['seconds']:.1f}" if "seconds" in entry else ""]
     return cells
@@ -208,7 +213,7 @@ def compare(measured, budgets, others):
             continue
         best = min(fitting, key=lambda name: ratio(measured, name, other))
         lines.append(
-            f"* {other}: {best} holds {median_held(measured, best) / most:.3f} of it, "
+            f"* {other}: {best} holds {share_of(median_held(measured, best), most)} of it, "
             f"and a step takes {ratio(measured, best, other):.3f} of its time."
         )
     return "\n".join(lines)

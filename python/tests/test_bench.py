@@ -324,6 +324,13 @@ def test_a_curve_of_budgets_is_compared_with_the_policies_and_a_peer(tools, tmp_
     assert "* PyTorch: no budget holds as little." in text
 
 
+def test_a_share_of_nothing_held_is_unmeasured():
+    code = "from suite.budget import share_of; print(share_of(1.5, 2), share_of(1, 0))"
+    result = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY / "bench",
+                            capture_output=True, text=True, check=True)
+    assert result.stdout == "0.750 unmeasured\n"
+
+
 def test_memory_behaviours_of_a_small_model(tools, tmp_path):
     page = tmp_path / "page.md"
     names = "run stability intervals lifetimes categories peak outliers swaps placement"
