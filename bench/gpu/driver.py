@@ -5,10 +5,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""What of CUDA's driver the first checks need, without our runtime: if these
-fail, it is the machine."""
+"""What of CUDA's driver the first checks and the probes need, without our runtime:
+if these fail, it is the machine."""
 
 import array
+import contextlib
 import ctypes
 import os
 from ctypes import byref, c_char_p, c_float, c_int, c_longlong, c_size_t, c_uint, c_ulonglong, c_void_p
@@ -34,6 +35,29 @@ FURTHER_ATTRIBUTES = {
 }
 NON_BLOCKING = 1
 KEEP_HOST_MEMORY_ANYWHERE = 0
+THREAD_LOCAL = 1
+RECORD_EXTERNAL = 1
+UNIFIED = 4
+# Threads of a block, for which the toy kernels are compiled.
+THREADS = 32
+
+
+class Copy2D(ctypes.Structure):
+    """CUDA_MEMCPY2D."""
+
+    _fields_ = [
+        (f"{side}_{name}", kind)
+        for side in ("from", "to")
+        for name, kind in (
+            ("x", c_size_t),
+            ("y", c_size_t),
+            ("memory", c_uint),
+            ("host", c_void_p),
+            ("device", c_ulonglong),
+            ("array", c_void_p),
+            ("pitch", c_size_t),
+        )
+    ] + [("width", c_size_t), ("height", c_size_t)]
 
 
 class DriverError(Exception):
@@ -56,11 +80,23 @@ class Driver:
         self.context = c_void_p()
         self.call("cuDevicePrimaryCtxRetain", byref(self.context), self._device)
         self.call("cuCtxSetCurrent", self.context)
-        self._stream = c_void_p()
-        self.call("cuStreamCreate", byref(self._stream), c_uint(NON_BLOCKING))
+        self.stream = self.new_stream()
+
+    def new_stream(self):
+        stream = c_void_p()
+        self.call("cuStreamCreate", byref(stream), c_uint(NON_BLOCKING))
+        return stream
+
+    def enter(self):
+        """Makes the context that of the calling thread."""
+        self.call("cuCtxSetCurrent", self.context)
 
     def call(self, name, *arguments):
-        result = getattr(self._library, name)(*arguments)
+        try:
+            function = getattr(self._library, name)
+        except AttributeError as error:
+            raise DriverError(f"the driver has no {name}") from error
+        result = function(*arguments)
         if result != 0:
             text = c_char_p()
             self._library.cuGetErrorString(c_int(result), byref(text))
@@ -108,31 +144,93 @@ class Driver:
     def free(self, address):
         self.call("cuMemFree_v2", address)
 
-    def _host(self, size):
+    def host(self, size):
+        """Pinned."""
         pointer = c_void_p()
         self.call("cuMemHostAlloc", byref(pointer), c_size_t(size), c_uint(KEEP_HOST_MEMORY_ANYWHERE))
         return pointer
 
-    def run_toy(self, image):
-        """Runs the kernels of a toy image; whether they computed what they should."""
+    def load(self, image):
         module = c_void_p()
         self.call("cuModuleLoadDataEx", byref(module), image, c_uint(0), None, None)
+        return module
+
+    def function(self, module, name):
+        function = c_void_p()
+        self.call("cuModuleGetFunction", byref(function), module, name.encode())
+        return function
+
+    def launch(self, function, blocks, parameters, stream=None):
+        pointers = (c_void_p * len(parameters))(
+            *(ctypes.cast(byref(each), c_void_p) for each in parameters)
+        )
+        shape = [c_uint(each) for each in (blocks, 1, 1, THREADS, 1, 1, 0)]
+        self.call("cuLaunchKernel", function, *shape, stream or self.stream, pointers, None)
+
+    def new_event(self):
+        event = c_void_p()
+        self.call("cuEventCreate", byref(event), c_uint(0))
+        return event
+
+    def seconds_between(self, begin, end):
+        milliseconds = c_float()
+        self.call("cuEventElapsedTime", byref(milliseconds), begin, end)
+        return milliseconds.value / 1e3
+
+    @contextlib.contextmanager
+    def captured(self):
+        """What is put on the stream meanwhile is recorded; yields a list that has the
+        executable graph afterwards."""
+        made = []
+        self.call("cuStreamBeginCapture_v2", self.stream, c_int(THREAD_LOCAL))
+        yield made
+        made.append(self.instantiate(self.end_capture()))
+
+    def end_capture(self):
+        graph = c_void_p()
+        self.call("cuStreamEndCapture", self.stream, byref(graph))
+        return graph
+
+    def instantiate(self, graph):
+        executable = c_void_p()
+        self.call("cuGraphInstantiateWithFlags", byref(executable), graph, c_ulonglong(0))
+        self.call("cuGraphDestroy", graph)
+        return executable
+
+    def replay(self, executable):
+        self.call("cuGraphLaunch", executable, self.stream)
+
+    def upload(self, data):
+        """Device memory with these bytes."""
+        device = self.allocate(len(data))
+        host = self.host(len(data))
+        ctypes.memmove(host, data, len(data))
+        self._copy(device, c_ulonglong(host.value), len(data))
+        self.synchronize()
+        self.call("cuMemFreeHost", host)
+        return device
+
+    def download(self, device, size):
+        host = self.host(size)
+        self._copy(c_ulonglong(host.value), c_ulonglong(device.value), size)
+        self.synchronize()
+        data = ctypes.string_at(host, size)
+        self.call("cuMemFreeHost", host)
+        return data
+
+    def run_toy(self, image):
+        """Runs the kernels of a toy image; whether they computed what they should."""
+        module = self.load(image)
         count, number = 1000, 3
         size = 4 * count
-        host, device = self._host(size), self.allocate(size)
+        host, device = self.host(size), self.allocate(size)
         values = array.array("f", range(count))
         ctypes.memmove(host, values.tobytes(), size)
         self._copy(c_ulonglong(device.value), c_ulonglong(host.value), size)
         for name, more in (("add", [c_longlong(number)]), ("double_it", [])):
-            function = c_void_p()
-            self.call("cuModuleGetFunction", byref(function), module, name.encode())
             parameters = [c_longlong(count), c_ulonglong(device.value), *more]
-            pointers = (c_void_p * len(parameters))(
-                *(ctypes.cast(byref(each), c_void_p) for each in parameters)
-            )
-            blocks = (count + 31) // 32
-            shape = [c_uint(each) for each in (blocks, 1, 1, 32, 1, 1, 0)]
-            self.call("cuLaunchKernel", function, *shape, self._stream, pointers, None)
+            blocks = (count + THREADS - 1) // THREADS
+            self.launch(self.function(module, name), blocks, parameters)
         self._copy(c_ulonglong(host.value), c_ulonglong(device.value), size)
         self.synchronize()
         found = array.array("f", ctypes.string_at(host, size))
@@ -142,31 +240,30 @@ class Driver:
         return list(found) == [2.0 * (i + number) for i in range(count)]
 
     def _copy(self, to, source, size):
-        self.call("cuMemcpyAsync", to, source, c_size_t(size), self._stream)
+        self.call("cuMemcpyAsync", to, source, c_size_t(size), self.stream)
 
     def synchronize(self):
-        self.call("cuStreamSynchronize", self._stream)
+        self.call("cuStreamSynchronize", self.stream)
 
     def copy_seconds(self, size, rounds):
         """What each of some copies within the GPU's memory takes."""
         buffers = [self.allocate(size) for _ in range(2)]
-        events = []
-        for _ in range(2):
-            event = c_void_p()
-            self.call("cuEventCreate", byref(event), c_uint(0))
-            events.append(event)
-        seconds = []
-        # The first shows pages to the GPU.
-        for _ in range(rounds + 1):
-            self.call("cuEventRecord", events[0], self._stream)
-            self._copy(*buffers, size)
-            self.call("cuEventRecord", events[1], self._stream)
-            self.synchronize()
-            milliseconds = c_float()
-            self.call("cuEventElapsedTime", byref(milliseconds), *events)
-            seconds.append(milliseconds.value / 1e3)
-        for event in events:
-            self.call("cuEventDestroy_v2", event)
+        seconds = self.time(lambda: self._copy(*buffers, size), rounds)
         for buffer in buffers:
             self.free(buffer)
+        return seconds
+
+    def time(self, put, rounds):
+        """Seconds on the GPU of the work that `put` puts on the stream, for each round."""
+        begin, end = self.new_event(), self.new_event()
+        seconds = []
+        # The first shows pages to the GPU, and loads code.
+        for _ in range(rounds + 1):
+            self.call("cuEventRecord", begin, self.stream)
+            put()
+            self.call("cuEventRecord", end, self.stream)
+            self.synchronize()
+            seconds.append(self.seconds_between(begin, end))
+        for event in (begin, end):
+            self.call("cuEventDestroy_v2", event)
         return seconds[1:]

@@ -31,6 +31,11 @@ class Library:
     a rank is predicted to hold in so much memory, and the second the next one."""
 
     @property
+    def model(self):
+        """Of which this is a batch and an attention; empty where nothing is timed."""
+        return self.timed.partition(" ")[0]
+
+    @property
     def file(self):
         return f"models/{self.name}.so"
 
@@ -52,10 +57,11 @@ CHECKED = {
 }
 CUDNN = ("--attention", "cudnn")
 BUILTIN = ("--attention", "builtin")
-# What matters most comes first, should time run out.
+# The batch that matters most comes first, should time run out.
+SMALL, LARGE = "gpt2-124m", "gpt2-1.5b"
 TIMED = {
-    "gpt2-124m": (dict(layers=12, hidden=768, heads=12, seq=1024, vocab=50304), [16, 32, 64, 8, 4]),
-    "gpt2-1.5b": (dict(layers=48, hidden=1600, heads=25, seq=1024, vocab=50304), [8, 16, 4]),
+    SMALL: (dict(layers=12, hidden=768, heads=12, seq=1024, vocab=50304), [64, 16]),
+    LARGE: (dict(layers=48, hidden=1600, heads=25, seq=1024, vocab=50304), [8]),
 }
 # With one layer and a few tokens, to see that everything runs.
 TINY_CHECKED = {
@@ -65,14 +71,14 @@ TINY_CHECKED = {
 }
 TINY_MESHES = {"2x2": MESHES["2x2"]}
 TINY_TIMED = {
-    "gpt2-124m": (dict(layers=1, hidden=32, heads=2, seq=8, vocab=64), [1, 2]),
-    "gpt2-1.5b": (dict(layers=1, hidden=48, heads=3, seq=8, vocab=64), [1]),
+    SMALL: (dict(layers=1, hidden=32, heads=2, seq=8, vocab=64), [2, 1]),
+    LARGE: (dict(layers=1, hidden=48, heads=3, seq=8, vocab=64), [1]),
 }
 
 
 # The model for the largest batch, the batch's unit, and the memory of the fake GPU,
 # which has 32 MiB for the workspace of products and one for attention's.
-LARGEST, LARGEST_UNIT = "gpt2-124m", 4
+LARGEST, LARGEST_UNIT = SMALL, 4
 TINY_GPU_BYTES = 34 << 20
 
 
@@ -105,12 +111,14 @@ def plan(architectures, tiny=False):
                 continue
             name = f"{family}-{precision}"
             shared = dict(family=family, sizes=sizes, precision=precision)
-            reference = Library(f"{name}-cpu", target="cpu", flags=cpu, **shared)
+            # For steps of several batches.
+            more = ("--accumulate",) if family == "gpt2" else ()
+            reference = Library(f"{name}-cpu", target="cpu", flags=(*cpu, *more), **shared)
             shared["reference"] = reference.name
-            libraries += [reference, Library(name, target="cuda", flags=(*cuda, *BUILTIN), **shared)]
+            libraries += [reference, Library(name, target="cuda", flags=(*cuda, *BUILTIN, *more), **shared)]
             if precision == "bf16":
                 libraries.append(
-                    Library(f"{name}-cudnn", target="cuda", flags=(*cuda, *CUDNN), **shared)
+                    Library(f"{name}-cudnn", target="cuda", flags=(*cuda, *CUDNN, *more), **shared)
                 )
             if family != "gpt2" or (tiny and precision == "bf16"):
                 continue
@@ -120,26 +128,18 @@ def plan(architectures, tiny=False):
                     Library(f"{name}-{shape}", target="cuda", flags=flags, mesh=mesh, **shared)
                 )
     for model, (sizes, batches) in (TINY_TIMED if tiny else TIMED).items():
-        shared = dict(family="gpt2", precision="bf16", target="cuda")
-        libraries += [
-            Library(
-                f"{model}-b{batch}",
-                sizes={**sizes, "batch": batch},
-                flags=(*cuda, *BUILTIN),
-                timed=model,
-                **shared,
-            )
-            for batch in batches
-        ]
-        libraries.append(
-            Library(
-                f"{model}-b{batches[0]}-cudnn",
-                sizes={**sizes, "batch": batches[0]},
-                flags=(*cuda, *CUDNN),
-                timed=f"{model} with cuDNN's attention",
-                **shared,
-            )
-        )
+        for batch in batches:
+            shared = dict(family="gpt2", sizes={**sizes, "batch": batch}, precision="bf16", target="cuda")
+            name = f"{model}-b{batch}"
+            libraries += [
+                Library(
+                    f"{name}-cudnn",
+                    flags=(*cuda, *CUDNN),
+                    timed=f"{model} with cuDNN's attention",
+                    **shared,
+                ),
+                Library(name, flags=(*cuda, *BUILTIN), timed=model, **shared),
+            ]
     return libraries
 
 

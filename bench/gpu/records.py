@@ -10,6 +10,8 @@ whole after every check, so that the findings stay, however a job ends."""
 
 import json
 import os
+import pathlib
+import tarfile
 
 FAKE = "**Fake driver, not a measurement:** kernels were emulated on a processor."
 
@@ -20,17 +22,30 @@ def replace(path, text):
     os.replace(part, path)
 
 
+def unpack(archive, folder):
+    """Puts the archive of an earlier run where this one goes on."""
+    with tarfile.open(archive) as source:
+        for member in source.getmembers():
+            path = pathlib.PurePosixPath(member.name)
+            # The folder's name may be another now.
+            if not member.isfile() or ".." in path.parts or len(path.parts) < 2:
+                continue
+            target = folder.joinpath(*path.parts[1:])
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(source.extractfile(member).read())
+
+
 class Records:
     """The results of the checks of one pack in one folder."""
 
     def __init__(self, folder, pack, fake):
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self._all = {"format": 1, "pack": pack, "fake": fake, "checks": {}}
+        self._all = {"format": 2, "pack": pack, "fake": fake, "checks": {}}
         if self._json.exists():
             before = json.loads(self._json.read_text(encoding="utf-8"))
             # Of another pack nothing counts.
-            if (before["format"], before["pack"], before["fake"]) == (1, pack, fake):
+            if (before["format"], before["pack"], before["fake"]) == (2, pack, fake):
                 self._all = before
 
     @property
@@ -43,6 +58,21 @@ class Records:
 
     def is_done(self, name):
         return self.checks.get(name, {}).get("status") == "passed"
+
+    def figures_of(self, name):
+        """Those of a check that passed; none of any other."""
+        return self.checks.get(name, {}).get("figures", {}) if self.is_done(name) else {}
+
+    @property
+    def archive(self):
+        return self._folder.with_name(self._folder.name + ".tar.gz")
+
+    def pack_up(self):
+        """Writes the archive of all that was found and said, whole or not at all."""
+        part = self.archive.with_name(self.archive.name + ".part")
+        with tarfile.open(part, "w:gz") as out:
+            out.add(self._folder, "results")
+        os.replace(part, self.archive)
 
     def note(self, name, **result):
         self.checks[name] = result

@@ -7,6 +7,7 @@
 # ===-----------------------------------------------------------------------===#
 """What checks run on: one unpacked pack, on one machine."""
 
+import contextlib
 import glob
 import json
 import os
@@ -15,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 from plan import Library
@@ -44,21 +46,39 @@ OPENED = {
 }
 
 
+# How a check that failed is run again.
+BLOCKING, SANITIZED = "blocking", "compute-sanitizer"
+# Blocking launches, and the libraries' logs.
+LOGGING = {
+    "CUDA_LAUNCH_BLOCKING": "1",
+    "CUBLASLT_LOG_LEVEL": "2",
+    "CUDNN_LOGLEVEL_DBG": "2",
+    "CUDNN_LOGDEST_DBG": "stderr",
+    "NCCL_DEBUG": "INFO",
+}
+SANITIZER = ["--tool", "memcheck", "--error-exitcode", "9"]
+
+
+def wheel_folders():
+    """Where PyTorch's wheels have NVIDIA's libraries."""
+    return [folder for entry in sys.path if entry for folder in sorted(glob.glob(f"{entry}/nvidia/*/lib"))]
+
+
 def find_library(names):
-    """Where the toolkit's or PyTorch's lies; empty if neither does."""
-    folders = ["/usr/local/cuda/lib64", "/usr/lib/x86_64-linux-gnu"]
-    folders += [f"{entry}/nvidia/*/lib" for entry in sys.path if entry]
-    for name in names:
-        for folder in folders:
-            for path in sorted(glob.glob(f"{folder}/{name}")):
-                return path
+    """Where PyTorch's or, if it brought none, the toolkit's lies; empty if neither does. The
+    first are of one kind, and fit each other."""
+    folders = wheel_folders() + ["/usr/local/cuda/lib64", "/usr/lib/x86_64-linux-gnu"]
+    for folder in folders:
+        for name in names:
+            if os.path.exists(f"{folder}/{name}"):
+                return f"{folder}/{name}"
     return ""
 
 
 class Session:
     """One run of checks."""
 
-    def __init__(self, pack, results, scratch):
+    def __init__(self, pack, results, scratch, seeded=()):
         self.pack, self.results, self._scratch = pack, results, scratch
         about = json.loads((pack / "pack.json").read_text(encoding="utf-8"))
         self.fake = about["fake"]
@@ -68,14 +88,24 @@ class Session:
         # The first is not recorded, the second is while it runs.
         self.steps = 3 if self.fake else 12
         self.deadline = 0.0
+        self.check = ""
+        """The name of the one that is running."""
+        self.how = ""
+        """Empty, BLOCKING or SANITIZED."""
+        self.figures_of = lambda name: {}
+        """What another check has measured; set by `run`."""
+        self._seeded = dict(seeded)
+        self._outputs = 0
 
     def environment(self, gpu_bytes=0):
         """A fake GPU may have so many bytes of memory."""
         environment = dict(os.environ)
-        libraries = str(self.pack / "lib" / "needed")
+        folders = [str(self.pack / "lib" / "needed"), *wheel_folders()]
         if environment.get("LD_LIBRARY_PATH"):
-            libraries += ":" + environment["LD_LIBRARY_PATH"]
-        environment["LD_LIBRARY_PATH"] = libraries
+            folders.append(environment["LD_LIBRARY_PATH"])
+        environment["LD_LIBRARY_PATH"] = ":".join(folders)
+        if self.how == BLOCKING:
+            environment.update(LOGGING)
         if self.fake:
             environment["OPTIMUS_CUDA_DRIVER_LIBRARY"] = str(self.pack / "lib/libfake_cuda.so")
             if gpu_bytes:
@@ -91,9 +121,6 @@ class Session:
         (found,) = (library for library in self.libraries if library.name == name)
         return found
 
-    def toys(self):
-        return sorted((self.pack / "toy").iterdir())
-
     def data(self, library):
         """Tokens below the vocabulary of a model."""
         return self._tokens[str(library.sizes["vocab"])]
@@ -102,6 +129,12 @@ class Session:
         """A file that is not there yet."""
         path = self._scratch / name
         path.unlink(missing_ok=True)
+        return path
+
+    def scratch_folder(self, name):
+        """A folder that is not there yet."""
+        path = self._scratch / name
+        shutil.rmtree(path, ignore_errors=True)
         return path
 
     def write(self, name, text):
@@ -114,11 +147,65 @@ class Session:
             raise Skipped("the fake driver is no NVIDIA GPU" if self.fake else f"there is no {name} on this machine")
         return found
 
-    def optimus_run(self, *arguments, under=(), gpu_bytes=0):
-        return self.call(*under, self.pack / "bin/optimus-run", *arguments, gpu_bytes=gpu_bytes)
+    def optimus_run(self, *arguments, under=(), gpu_bytes=0, environment=None):
+        command = [self.pack / "bin/optimus-run", *arguments]
+        if self.how == BLOCKING and "--eager" not in arguments and arguments[0] in ("train", "verify"):
+            command.append("--eager")
+        if self.how == SANITIZED and not under:
+            under = [self.program("compute-sanitizer"), *SANITIZER]
+        return self.call(*under, *command, gpu_bytes=gpu_bytes, environment=environment)
 
-    def call(self, *command, gpu_bytes=0):
-        """Standard output of a command, in the pack's folder, before the deadline."""
+    def child(self, name):
+        """The figures of one of child.py's questions; Failed with a "no"."""
+        answer = self.ask(name)
+        if answer["answer"] == "no":
+            raise Failed(answer["said"])
+        return answer["figures"]
+
+    def ask(self, name):
+        under = [self.program("compute-sanitizer"), *SANITIZER] if self.how == SANITIZED else []
+        output = self.call(*under, sys.executable, "child.py", name)
+        return json.loads(output.strip().splitlines()[-1])
+
+    @contextlib.contextmanager
+    def watching_memory(self):
+        """Yields a function that tells afterwards how many bytes were gone from the GPU at
+        most; None of a fake one."""
+        command = [sys.executable, "child.py", "watch"]
+        with subprocess.Popen(
+            command, cwd=self.pack, env=self.environment(), stdout=subprocess.PIPE, text=True
+        ) as process:
+            try:
+                before = int(process.stdout.readline())
+                least = [before]
+
+                def read():
+                    for line in process.stdout:
+                        least.append(min(least.pop(), int(line)))
+
+                reading = threading.Thread(target=read)
+                reading.start()
+                yield lambda: None if self.fake else before - least[0]
+            except ValueError as error:
+                raise Failed("the GPU's free memory cannot be read") from error
+            finally:
+                process.kill()
+            reading.join()
+
+    def _seed(self):
+        """A mistake on purpose, of tests with a fake pack."""
+        how = self._seeded.get(self.check.partition("/")[0]) if self.fake else None
+        if how == "fail":
+            raise Failed("a mistake on purpose")
+        if how == "hang":
+            raise TimedOut("a hang on purpose")
+        if how == "crash":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def call(self, *command, gpu_bytes=0, environment=None):
+        """Standard output of a command, in the pack's folder, before the deadline. All that
+        it said is kept if it fails, or is run again."""
+        self._seed()
         command = [str(part) for part in command]
         left = self.deadline - time.monotonic()
         if left <= 0:
@@ -126,7 +213,7 @@ class Session:
         with subprocess.Popen(
             command,
             cwd=self.pack,
-            env=self.environment(gpu_bytes),
+            env={**self.environment(gpu_bytes), **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -139,14 +226,27 @@ class Session:
                 output, errors = process.communicate(timeout=left)
             except subprocess.TimeoutExpired as error:
                 os.killpg(process.pid, signal.SIGKILL)
+                output, errors = process.communicate()
+                self._keep(command, "not done", output, errors)
                 raise TimedOut(f"not done after {left:.0f} s: {' '.join(command)}") from error
             except BaseException:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise
+        if process.returncode != 0 or self.how:
+            self._keep(command, f"exit code {process.returncode}", output, errors)
         if process.returncode != 0:
             said = "\n".join((output + errors).strip().splitlines()[-8:])
             raise Failed(f"exit code {process.returncode} from: {' '.join(command)}\n{said}")
         return output
+
+    def _keep(self, command, ending, output, errors):
+        """Writes all that a command said into the folder of outputs."""
+        self._outputs += 1
+        folder = self.results / "output"
+        folder.mkdir(exist_ok=True)
+        name = f"{self.check.replace('/', '-')}{'-' if self.how else ''}{self.how}-{self._outputs}.txt"
+        text = f"{' '.join(command)}\n{ending}\n\n--- output\n{output}\n--- errors\n{errors}\n"
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def default_pack():

@@ -142,7 +142,7 @@ def test_measured_figures_take_the_place_of_constants(tools, archive):
     done = roofline(tools, "--archive", archive, "--json")
     assert done.returncode == 0, done.stderr
     cudnn, ours = json.loads(done.stdout)
-    assert (cudnn["attention"], ours["attention"]) == ("cudnn", "ours")
+    assert (cudnn["attention"], ours["attention"]) == ("cudnn", "builtin")
     used = cudnn["constants"]
     assert (used["memory_bytes_per_s"], used["multiprocessors"]) == (1.5e12, 66)
     # A check that failed measures nothing.

@@ -50,11 +50,21 @@ static void sumOfTwo(void *const *p) {
   }
 }
 
+// 4088 bytes of parameters: the last is where the sum of two others goes.
+static void large(void *const *p) {
+  if (optimus_emulated_block() != 0 || optimus_emulated_thread() != 0)
+    return;
+  int64_t *to = *(int64_t *const *)p[510];
+  optimus_emulated_access(to, 8, 1, 8);
+  *to = *(const int64_t *)p[0] + *(const int64_t *)p[509];
+}
+
 static const optimus_emulated_kernel kernels[] = {
     {"add", add, 3, kThreads},
     {"double_it", doubleIt, 2, kThreads},
     {"sum_of_two", sumOfTwo, 5, kThreads},
+    {"large", large, 511, kThreads},
 };
 
 __attribute__((visibility("default")))
-const optimus_emulated_code optimus_emulated_image = {kernels, 0, 3, 0};
+const optimus_emulated_code optimus_emulated_image = {kernels, 0, 4, 0};
