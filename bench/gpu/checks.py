@@ -34,14 +34,16 @@ class Check:
         return self.name.partition("/")[0]
 
 
-def ask(question):
-    """One of machine.py's questions, which must be answered."""
+def ask(question, *arguments, title=""):
+    """One of child.py's questions, to which "no" is a failure."""
 
     def run(session):
-        answer = session.ask(question)
+        answer = session.ask(question, *arguments)
         if answer["answer"] == "no":
             raise Failed(answer["said"])
-        return dict(summary=answer["said"], figures=answer["figures"])
+        figures = answer["figures"]
+        table = dict(title=title, rows=figures.pop("rows")) if title else {}
+        return dict(summary=answer["said"], figures=figures, **table)
 
     return run
 
@@ -107,6 +109,10 @@ def first_job(libraries):
         if each not in first:
             checks.append((f"gradients/{each.name}", 60, correctness.gradients(each)))
             checks.append((f"recorded/{each.name}", 60, correctness.recorded(each)))
+    for each in tiny.values():
+        if each.is_emulated:
+            title = f"Kernels of {each.name}, alone"
+            checks.append((f"alone/{each.name}", 60, ask("alone", each.name, title=title)))
     checks += [(f"memory/{each.name}", 60, speed.memory(each)) for each in steps[:2]]
     fitting, beyond = (each for each in libraries if each.gpu_bytes)
     checks.append((f"largest/{fitting.name}", 60, speed.largest(fitting, beyond)))
@@ -123,8 +129,9 @@ def second_job(libraries):
     for each in meshes:
         checks.append((f"gradients/{each.name}", 60, correctness.gradients(each)))
         checks.append((f"recorded/{each.name}", 60, correctness.recorded(each)))
+    checks += [(f"steps/{each.name}", 60, speed.steps(each)) for each in libraries if "dropout" in each.name]
+    # It drops out, with the processor's masks.
     named = [each for each in single if each.name.startswith("gpt2-")]
-    # GPT-2 drops out; its masks are those of the processor.
     checks += [(f"microbatches/{each.name}", 60, correctness.microbatches(each)) for each in named]
     checks += [(f"checkpoints/{each.name}", 60, correctness.checkpoints(each)) for each in named]
     checks += [

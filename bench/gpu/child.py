@@ -5,9 +5,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Asks one of machine.py's or probes.py's questions:
+"""Asks one of machine.py's or probes.py's questions, or alone.py's of a library:
 
     python3 child.py odd-pitch-copy
+    python3 child.py alone gpt2-bf16
 
 The last line of standard output is a JSON object with `answer`, yes or no, `said`
 in a line, and `figures`.
@@ -18,21 +19,23 @@ import os
 import pathlib
 import sys
 
+from alone import alone
 from cublaslt import CublasLtError
 from driver import DriverError
 from machine import MACHINE
 from probes import PROBES, No
 
 
-def ask(name, pack):
+def ask(name, pack, *arguments):
     try:
-        said, figures = {**MACHINE, **PROBES}[name](pack)
+        said, figures = {**MACHINE, **PROBES, "alone": alone}[name](pack, *arguments)
     except (No, DriverError, CublasLtError, ValueError) as why:
         return {"answer": "no", "said": str(why), "figures": {}}
     return {"answer": "yes", "said": said, "figures": figures}
 
 
 if __name__ == "__main__":
-    print(json.dumps(ask(sys.argv[1], pathlib.Path(__file__).resolve().parent)), flush=True)
+    pack = pathlib.Path(__file__).resolve().parent
+    print(json.dumps(ask(sys.argv[1], pack, *sys.argv[2:])), flush=True)
     # What a driver does at exit is no answer.
     os._exit(0)

@@ -160,11 +160,11 @@ class Driver:
         self.call("cuModuleGetFunction", byref(function), module, name.encode())
         return function
 
-    def launch(self, function, blocks, parameters, stream=None):
+    def launch(self, function, blocks, parameters, stream=None, threads=THREADS):
         pointers = (c_void_p * len(parameters))(
             *(ctypes.cast(byref(each), c_void_p) for each in parameters)
         )
-        shape = [c_uint(each) for each in (blocks, 1, 1, THREADS, 1, 1, 0)]
+        shape = [c_uint(each) for each in (blocks, 1, 1, threads, 1, 1, 0)]
         self.call("cuLaunchKernel", function, *shape, stream or self.stream, pointers, None)
 
     def new_event(self):

@@ -36,6 +36,11 @@ class Library:
         return self.timed.partition(" ")[0]
 
     @property
+    def is_emulated(self):
+        """Whether its kernels are run alone, beside their emulation: all attention is ours."""
+        return bool(self.reference) and not self.mesh and "cudnn" not in self.flags
+
+    @property
     def file(self):
         return f"models/{self.name}.so"
 
@@ -63,6 +68,8 @@ TIMED = {
     SMALL: (dict(layers=12, hidden=768, heads=12, seq=1024, vocab=50304), [64, 16]),
     LARGE: (dict(layers=48, hidden=1600, heads=25, seq=1024, vocab=50304), [8]),
 }
+# Steps of the last batch of SMALL that drop out.
+DROPOUT = 0.1
 # With one layer and a few tokens, to see that everything runs.
 TINY_CHECKED = {
     family: {**sizes, "layers": 1, "hidden": 32, "heads": 2, "seq": 8, "vocab": 64, "batch": 2}
@@ -140,6 +147,10 @@ def plan(architectures, tiny=False):
                 ),
                 Library(name, flags=(*cuda, *BUILTIN), timed=model, **shared),
             ]
+        if model == SMALL:
+            shared["sizes"] = {**shared["sizes"], "dropout": DROPOUT}
+            timed = f"{model}-dropout with dropout of {DROPOUT}"
+            libraries.append(Library(f"{name}-dropout", flags=cuda, timed=timed, **shared))
     return libraries
 
 

@@ -162,9 +162,9 @@ class Session:
             raise Failed(answer["said"])
         return answer["figures"]
 
-    def ask(self, name):
+    def ask(self, name, *arguments):
         under = [self.program("compute-sanitizer"), *SANITIZER] if self.how == SANITIZED else []
-        output = self.call(*under, sys.executable, "child.py", name)
+        output = self.call(*under, sys.executable, "child.py", name, *arguments)
         return json.loads(output.strip().splitlines()[-1])
 
     @contextlib.contextmanager

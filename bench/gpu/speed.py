@@ -8,6 +8,7 @@
 """Checks that measure: steps, kernels, memory, and PyTorch's steps."""
 
 import json
+import re
 import sqlite3
 import statistics
 import sys
@@ -126,15 +127,28 @@ def nccl(session):
 
 
 COMMANDS = """
-SELECT coalesce(commands.name, commands.kind) AS name, count(*) AS calls,
+SELECT coalesce(commands.name, named(functions.name, commands.command), commands.kind) AS name,
+       count(*) AS calls,
        sum(times.end - times.begin) AS ns, sum(commands.flops) AS flops,
        sum((SELECT sum(accesses.bytes) FROM accesses
             WHERE accesses.function = commands.function AND accesses.command = commands.command)) AS bytes
 FROM times JOIN calls USING (call)
      JOIN commands ON commands.function = calls.function AND commands.command = times.command
+     JOIN functions ON functions.function = calls.function
 WHERE calls.step > (SELECT min(step) FROM calls) AND commands.kind != 'wait'
 GROUP BY 1 ORDER BY ns DESC
 """
+
+
+def product_names(session, library):
+    """Products by function and number, as `inspect` and bench/gpu/roofline name them."""
+    found, function = {}, None
+    for line in session.optimus_run("inspect", library.file, "--commands").splitlines():
+        if header := re.match(r"function (\w+):", line):
+            function = header[1]
+        elif product := re.match(r"(\d+) \w+: (gemm \d+x\d+x\d+)", line):
+            found[function, int(product[1])] = product[2]
+    return found
 
 
 def share(work, ns, ceiling):
@@ -150,7 +164,9 @@ def kernels(library):
         profile, taken = session.scratch("kernels.profile"), session.steps - 1
         flags = ["--data", session.data(library), "--steps", session.steps, "--profile", profile]
         session.optimus_run("train", library.file, *flags)
+        names = product_names(session, library)
         with sqlite3.connect(profile) as database:
+            database.create_function("named", 2, lambda *key: names.get(key))
             found = database.execute(COMMANDS).fetchall()
         bandwidth = session.figures_of("ceilings/copy").get("bytes_per_s")
         peak = session.figures_of("ceilings/gemm").get("flops_per_s")
