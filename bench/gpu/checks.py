@@ -35,11 +35,11 @@ class Check:
 
 
 def ask(question, *arguments, title=""):
-    """One of child.py's questions, to which "no" is a failure."""
+    """One of child.py's questions, to which all but "yes" is a failure."""
 
     def run(session):
         answer = session.ask(question, *arguments)
-        if answer["answer"] == "no":
+        if answer["answer"] != "yes":
             raise Failed(answer["said"])
         figures = answer["figures"]
         table = dict(title=title, rows=figures.pop("rows")) if title else {}
@@ -68,6 +68,8 @@ def probe(question):
 
     def run(session):
         answer = session.ask(question)
+        if answer["answer"] == "none":
+            raise Failed(answer["said"])
         figures = {"answer": answer["answer"], **answer["figures"]}
         rows = figures.pop("rows", None)
         table = dict(title=f"Probe {question}", rows=rows) if rows else {}

@@ -10,8 +10,8 @@
     python3 child.py odd-pitch-copy
     python3 child.py alone gpt2-bf16
 
-The last line of standard output is a JSON object with `answer`, yes or no, `said`
-in a line, and `figures`.
+The last line of standard output is a JSON object with `answer`, yes or no, or none
+without a driver, `said` in a line, and `figures`.
 """
 
 import json
@@ -21,7 +21,7 @@ import sys
 
 from alone import alone
 from cublaslt import CublasLtError
-from driver import DriverError
+from driver import DriverError, NoDriver
 from machine import MACHINE
 from probes import PROBES, No
 
@@ -29,6 +29,8 @@ from probes import PROBES, No
 def ask(name, pack, *arguments):
     try:
         said, figures = {**MACHINE, **PROBES, "alone": alone}[name](pack, *arguments)
+    except NoDriver as why:
+        return {"answer": "none", "said": str(why), "figures": {}}
     except (No, DriverError, CublasLtError, ValueError) as why:
         return {"answer": "no", "said": str(why), "figures": {}}
     return {"answer": "yes", "said": said, "figures": figures}

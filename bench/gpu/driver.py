@@ -64,6 +64,10 @@ class DriverError(Exception):
     """What the driver said."""
 
 
+class NoDriver(DriverError):
+    """There is none to ask."""
+
+
 class Driver:
     """The first GPU, with a context and a stream of this process."""
 
@@ -73,7 +77,7 @@ class Driver:
             # Emulated kernels look for their emulator among all symbols.
             self._library = ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
         except OSError as error:
-            raise DriverError(f"cannot open CUDA's driver: {error}") from error
+            raise NoDriver(f"cannot open CUDA's driver: {error}") from error
         self.call("cuInit", c_uint(0))
         self._device = c_int()
         self.call("cuDeviceGet", byref(self._device), c_int(0))

@@ -156,9 +156,9 @@ class Session:
         return self.call(*under, *command, gpu_bytes=gpu_bytes, environment=environment)
 
     def child(self, name):
-        """The figures of one of child.py's questions; Failed with a "no"."""
+        """The figures of one of child.py's questions; Failed without a "yes"."""
         answer = self.ask(name)
-        if answer["answer"] == "no":
+        if answer["answer"] != "yes":
             raise Failed(answer["said"])
         return answer["figures"]
 

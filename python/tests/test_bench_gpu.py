@@ -255,10 +255,15 @@ def test_a_machine_without_a_driver_says_so(pack, tmp_path):
     result = run(broken, tmp_path / "results", "--only", "properties")
     assert result.returncode == 1
     assert "cannot open CUDA's driver" in result.stdout
-    # That is an answer of a probe.
+    # No probe has an answer then; without a library, that is one.
     result = run(broken, tmp_path / "results", "--only", "probe/odd-pitch-copy")
-    assert result.returncode == 0
-    assert "probe/odd-pitch-copy: no: cannot open CUDA's driver" in result.stdout
+    assert result.returncode == 1
+    assert "failed" in result.stdout
+    shutil.copy(pack / "lib/libfake_cuda.so", broken / "lib")
+    for _ in range(2):
+        result = run(broken, tmp_path / "results", "--only", "probe/heuristic")
+        assert result.returncode == 0
+        assert "probe/heuristic: no: cannot open cuBLASLt" in result.stdout
 
 
 def in_scripts(code, *folders):
