@@ -211,23 +211,34 @@ def test_what_is_no_archive_is_refused(pack, tmp_path):
     assert done.stderr.startswith(f"run: error: expected the archive of an earlier run, found '{path}'")
 
 
-def test_a_wrong_gradient_fails(pack, tmp_path):
-    """The library of another model in the place of the right one: what optimus-run says is
-    kept, with the libraries' logs."""
+def test_wrong_gradients_fail(pack, tmp_path):
+    """The library of another model in the place of three right ones: what optimus-run says
+    is kept, with the libraries' logs, of the first at once."""
     broken = tmp_path / "optimus-gpu"
     shutil.copytree(pack, broken)
-    shutil.copy(pack / "models/llama-f32.so", broken / "models/gpt2-f32.so")
-    result = run(broken, tmp_path / "results", "--only", "gradients/gpt2-f32")
+    names = ["gpt2-bf16", "gpt2-bf16-cudnn", "gpt2-f32"]
+    for name in names:
+        shutil.copy(pack / "models/llama-f32.so", broken / f"models/{name}.so")
+    result = run(broken, tmp_path / "results", "--only", "gradients/gpt2-*")
     assert result.returncode == 1
-    check = results_of(tmp_path / "results")["gradients/gpt2-f32"]
-    assert check["status"] == "failed"
-    assert [each["status"] for each in check["again"]] == ["failed", "skipped"]
-    names = sorted(path.name for path in (tmp_path / "results/output").iterdir())
-    assert names == ["gradients-gpt2-f32-1.txt", "gradients-gpt2-f32-blocking-2.txt"]
-    text = (tmp_path / "results/output" / names[1]).read_text()
+    checks = results_of(tmp_path / "results")
+    assert checks.pop("gradients/gpt2-f32-2x2")["status"] == "passed"
+    assert list(checks) == [f"gradients/{name}" for name in names]
+    for check in checks.values():
+        assert check["status"] == "failed"
+        assert [each["status"] for each in check["again"]] == ["failed", "skipped"]
+    outputs = sorted((tmp_path / "results/output").iterdir(), key=lambda path: path.stem.rpartition("-")[2])
+    first, *others = names
+    assert [path.stem for path in outputs] == [
+        f"gradients-{first}-1",
+        f"gradients-{first}-blocking-2",
+        *(f"gradients-{name}-{number}" for number, name in enumerate(others, start=3)),
+        *(f"gradients-{name}-blocking-{number}" for number, name in enumerate(others, start=5)),
+    ]
+    text = outputs[1].read_text()
     assert " --eager\nexit code 1\n" in text and "error: " in text
     with tarfile.open(tmp_path / "results.tar.gz") as archive:
-        assert f"results/output/{names[1]}" in archive.getnames()
+        assert f"results/output/{outputs[-1].name}" in archive.getnames()
 
 
 def test_a_kernel_with_other_results_is_named(pack, tmp_path):
