@@ -10,6 +10,8 @@
 
 #include "TableEntry.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace mlir::optimus;
 using namespace mlir::optimus::kernels;
@@ -142,6 +144,144 @@ void SoftmaxSums::build(KernelBuilder &k) const {
       return;
     k.separate();
     gradRow(k, row, cols, first);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Logits that stay
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// One row of logits, of which nothing but the gradient is stored.
+class LogitRow {
+public:
+  LogitRow(KernelBuilder &k, Value row, int64_t cols)
+      : k(k), row(row), base(k.mulIndex(row, k.index(cols))), cols(cols),
+        first(k.getIndex("first")), real(k.getIndex("real")),
+        held(k.holdRow(k["logits"], base, cols, real)) {}
+
+  Num maximum() { return held->maximum(); }
+
+  /// Returns the total, which it stores with the target's difference.
+  Num storeSums(Num max) {
+    KernelBuffer sums = k["sums"];
+    Value out = k.mulIndex(row, k.index(2));
+    Value outTarget = k.addIndex(out, k.index(1));
+    k.once([&] {
+      sums.store(k.constant(0, k.f32()), outTarget);
+      whenTargetIsHere([&](Value element) {
+        sums.store(k["logits"].load(element) - max, outTarget);
+      });
+    });
+    Num total = held->sum([&](Num x) { return k.roughExp(x, max); });
+    sums.storeOnce(total, out);
+    return total;
+  }
+
+  /// `difference` is the target's in sums.
+  void storeGrad(Num max, Num total, function_ref<Num()> difference) {
+    KernelBuffer logits = k["logits"];
+    // All have read the row, and the target's logit.
+    k.separate();
+    k.when(
+        isReal(k, k["targets"], row),
+        [&] {
+          Num inverse = 1.0 / total;
+          held->forEach([&](Value at, Num x) {
+            logits.store(k.roughExp(x, max) * inverse, k.addIndex(base, at));
+          });
+          k.separate();
+          k.once([&] {
+            whenTargetIsHere([&](Value element) {
+              Num zero = k.constant(0, k.f32());
+              logits.store(k.roughExp(difference(), zero) * inverse - 1.0,
+                           element);
+            });
+          });
+        },
+        [&] {
+          held->forEach([&](Value at, Num x) {
+            logits.store(k.constant(0, x.getType()), k.addIndex(base, at));
+          });
+        });
+  }
+
+private:
+  void whenTargetIsHere(function_ref<void(Value)> body) {
+    whenInTable(k, k["targets"], row, first, cols, [&](Value column) {
+      k.when(k.less(column, real), [&] { body(k.addIndex(base, column)); });
+    });
+  }
+
+  KernelBuilder &k;
+  Value row, base;
+  int64_t cols;
+  Value first, real;
+  std::unique_ptr<HeldRow> held;
+};
+} // namespace
+
+void LogitSums::describe(KernelDescription &description) const {
+  description.option("grad", grad);
+  description.size(rows, cols);
+  description.overRows(rows, cols);
+  if (grad)
+    description.update("logits", rows * cols);
+  else
+    description.read("logits", rows * cols);
+  description.read("targets", rows, description.i32())
+      .write("sums", rows * 2)
+      .scalar("first")
+      .scalar("real");
+}
+
+void LogitSums::build(KernelBuilder &k) const {
+  k.forRows([&](Value row) {
+    LogitRow logits(k, row, cols);
+    Num max = logits.maximum();
+    Num total = logits.storeSums(max);
+    if (!grad)
+      return;
+    // Whoever stored it loads it.
+    Value target = k.addIndex(k.mulIndex(row, k.index(2)), k.index(1));
+    logits.storeGrad(max, total, [&] { return k["sums"].load(target); });
+  });
+}
+
+void PartialLogitSums::describe(KernelDescription &description) const {
+  description.size(rows, cols);
+  description.overRows(rows, cols);
+  description.read("logits", rows * cols)
+      .read("max", rows)
+      .read("targets", rows, description.i32())
+      .write("sums", rows * 2)
+      .scalar("first")
+      .scalar("real");
+}
+
+void PartialLogitSums::build(KernelBuilder &k) const {
+  k.forRows(
+      [&](Value row) { LogitRow(k, row, cols).storeSums(k["max"].load(row)); });
+}
+
+void PartialLogitsGrad::describe(KernelDescription &description) const {
+  description.size(rows, cols);
+  description.overRows(rows, cols);
+  description.update("logits", rows * cols)
+      .read("max", rows)
+      .read("sums", rows * 2)
+      .read("targets", rows, description.i32())
+      .scalar("first")
+      .scalar("real");
+}
+
+void PartialLogitsGrad::build(KernelBuilder &k) const {
+  k.forRows([&](Value row) {
+    KernelBuffer sums = k["sums"];
+    Value at = k.mulIndex(row, k.index(2));
+    LogitRow(k, row, cols).storeGrad(k["max"].load(row), sums.load(at), [&] {
+      return sums.load(k.addIndex(at, k.index(1)));
+    });
   });
 }
 

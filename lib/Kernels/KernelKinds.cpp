@@ -318,11 +318,12 @@ static ArrayRef<Kind> getKinds() {
   return getKindsOf<
       Attention, AttentionKeyGrad, AttentionQueryGrad, Clip, CountReal, Dropout,
       Elementwise, Embedding, EmbeddingGrad, ExpSum, Grouped, LayerNorm,
-      LayerNormGrad, Lengths, LogitsGrad, MergeMoments, NormGradApply,
-      NormGradSums, NormParamGrad, Normalize, ReduceRanks, Repetition, RmsNorm,
-      RmsNormGrad, RmsParamGrad, RmsRstd, RmsScale, Rotary, RowChain, RowDot,
-      RowMax, RowMoments, RowSums, SoftmaxOnce, SoftmaxSums, SumLeading,
-      SumPartials, SumSquares, SumTokens, TokenLoss>();
+      LayerNormGrad, Lengths, LogitSums, LogitsGrad, MergeMoments,
+      NormGradApply, NormGradSums, NormParamGrad, Normalize, PartialLogitSums,
+      PartialLogitsGrad, ReduceRanks, Repetition, RmsNorm, RmsNormGrad,
+      RmsParamGrad, RmsRstd, RmsScale, Rotary, RowChain, RowDot, RowMax,
+      RowMoments, RowSums, SoftmaxSums, SumLeading, SumPartials, SumSquares,
+      SumTokens, TokenLoss>();
 }
 
 DictionaryAttr Kernel::getParameters(MLIRContext *context) const {

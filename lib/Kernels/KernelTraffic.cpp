@@ -39,11 +39,38 @@ KernelTraffic &KernelTraffic::operator*=(int64_t launches) {
   return *this;
 }
 
+static void times(KernelBuilder &k, int64_t count, IndexFn body) {
+  k.loop(k.index(0), k.index(count), 1, body);
+}
+
 namespace {
+/// A held row: it is loaded once.
+class CountedRow final : public HeldRow {
+public:
+  CountedRow(KernelBuilder &k, KernelBuffer buffer, int64_t cols)
+      : k(k), cols(cols) {
+    times(k, cols, [&](Value at) { buffer.load(at); });
+  }
+
+  Num maximum() override { return getNumber(); }
+  Num sum(function_ref<Num(Num)> term) override { return term(getNumber()); }
+  void forEach(function_ref<void(Value, Num)> body) override {
+    times(k, cols, [&](Value at) { body(at, getNumber()); });
+  }
+
+private:
+  Num getNumber() { return k.constant(0, k.f32()); }
+
+  KernelBuilder &k;
+  int64_t cols;
+};
+
 /// Writes a body whose loops count the repetitions of everything in them. It is
 /// counted, and never run.
 class CountingSchedule final : public KernelSchedule, RowGroups {
 public:
+  explicit CountingSchedule(const KernelSchedule &counted) : counted(counted) {}
+
   const RowGroups *getRowGroups() const override { return this; }
   KernelExtent getExtent(const IterationSpace &) const override {
     return {1, 1};
@@ -82,6 +109,14 @@ public:
     times(k, getLength(k), [&](Value at) { term(at, k.f32()); });
     return k.constant(0, k.f32());
   }
+  std::unique_ptr<HeldRow> holdRow(KernelBuilder &k, KernelBuffer buffer,
+                                   Value begin, int64_t cols,
+                                   Value n) const override {
+    auto memory = cast<MemRefType>(buffer.getMemory().getType());
+    if (cols * getElementBytes(memory) > counted.getMostHeld(k.getSpace()))
+      return KernelSchedule::holdRow(k, buffer, begin, cols, n);
+    return std::make_unique<CountedRow>(k, buffer, cols);
+  }
   Terms columnSums(KernelBuilder &k, int64_t rows, int64_t count, Type type,
                    TermsFn terms) const override {
     times(k, rows, [&](Value at) { terms(at, type); });
@@ -102,13 +137,13 @@ private:
   }
   void separate(KernelBuilder &) const override {}
 
-  static void times(KernelBuilder &k, int64_t count, IndexFn body) {
-    k.loop(k.index(0), k.index(count), 1, body);
-  }
   /// Of rows whose number of elements is known at run time only.
   static int64_t getLength(KernelBuilder &k) {
     return k.getDescription().getSpace().cols;
   }
+
+  /// Of the target whose kernels are counted.
+  const KernelSchedule &counted;
 };
 } // namespace
 
@@ -162,8 +197,10 @@ static int64_t countLeast(const KernelDescription &description) {
 }
 
 /// Of a kernel whose buffers have these element types.
-static FailureOr<KernelTraffic>
-countTraffic(const Kernel &kernel, ArrayRef<Type> types, Location location) {
+static FailureOr<KernelTraffic> countTraffic(const Kernel &kernel,
+                                             ArrayRef<Type> types,
+                                             Location location,
+                                             const KernelSchedule &schedule) {
   MLIRContext *context = location.getContext();
   KernelDescription description = kernel.describe(context);
   if (!types.empty() && failed(description.setElementTypes(types)))
@@ -174,13 +211,15 @@ countTraffic(const Kernel &kernel, ArrayRef<Type> types, Location location) {
   OwningOpRef<ModuleOp> scratch = ModuleOp::create(location);
   func::FuncOp function =
       KernelDeclarations(*scratch).declare(kernel, description);
-  if (failed(buildKernel(function, CountingSchedule())))
+  if (failed(buildKernel(function, CountingSchedule(schedule))))
     return failure();
   traffic.touched = countTouched(function);
   return traffic;
 }
 
-FailureOr<KernelTraffic> mlir::optimus::countTraffic(func::FuncOp kernel) {
+FailureOr<KernelTraffic>
+mlir::optimus::countTraffic(func::FuncOp kernel,
+                            const KernelSchedule &schedule) {
   auto parameters =
       kernel->getAttrOfType<DictionaryAttr>(exec::ExecDialect::kComputes);
   FailureOr<Kernel> read =
@@ -194,7 +233,7 @@ FailureOr<KernelTraffic> mlir::optimus::countTraffic(func::FuncOp kernel) {
           Kernel::read(parameters, [&] { return kernel.emitOpError(); });
       FailureOr<KernelTraffic> traffic = failure();
       if (succeeded(piece))
-        traffic = ::countTraffic(*piece, {}, kernel.getLoc());
+        traffic = ::countTraffic(*piece, {}, kernel.getLoc(), schedule);
       if (failed(traffic))
         return failure();
       all += *traffic;
@@ -207,5 +246,5 @@ FailureOr<KernelTraffic> mlir::optimus::countTraffic(func::FuncOp kernel) {
   for (Type type : kernel.getArgumentTypes())
     if (auto buffer = dyn_cast<MemRefType>(type))
       types.push_back(buffer.getElementType());
-  return ::countTraffic(*read, types, kernel.getLoc());
+  return ::countTraffic(*read, types, kernel.getLoc(), schedule);
 }

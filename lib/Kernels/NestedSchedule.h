@@ -50,6 +50,17 @@ public:
               function_ref<Num(Value, Type)> term) const override {
     return base.maximum(k, n, term);
   }
+  std::unique_ptr<HeldRow> holdRow(KernelBuilder &k, KernelBuffer buffer,
+                                   Value begin, int64_t cols,
+                                   Value n) const override {
+    return base.holdRow(k, buffer, begin, cols, n);
+  }
+  int64_t getMostHeld(const IterationSpace &space) const override {
+    return base.getMostHeld(space);
+  }
+  Num roughExp(KernelBuilder &k, Num x, Num most) const override {
+    return base.roughExp(k, x, most);
+  }
   void once(KernelBuilder &k, function_ref<void()> body) const override {
     base.once(k, body);
   }

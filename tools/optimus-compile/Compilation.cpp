@@ -16,6 +16,7 @@
 #include "optimus/Conversion/ExecToLLVM/Passes.h"
 #include "optimus/Conversion/ToExec/BufferElements.h"
 #include "optimus/Manifest/ModelDescription.h"
+#include "optimus/Target/Target.h"
 #include "optimus/Tool/Files.h"
 #include "optimus/Tool/MlirFlags.h"
 #include "optimus/Tool/Tool.h"
@@ -160,7 +161,9 @@ std::optional<int> Compilation::finishPhase(StringRef phase) {
   if (phase == "place" && options.report) {
     printReport(module, options, options.getReportStream());
     if (options.isForGpu())
-      printLaunches(module, options.getReportStream());
+      printLaunches(module,
+                    findTarget(options.phases.target)->getKernelSchedule(),
+                    options.getReportStream());
   }
   if (phase == "place" && !options.reportJson.empty())
     if (Status written = optimus_support::OutputFile::write(

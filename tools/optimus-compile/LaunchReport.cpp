@@ -39,7 +39,8 @@ static int64_t countPieces(func::FuncOp kernel) {
 }
 
 static SmallVector<Row> collectRows(func::FuncOp function,
-                                    SymbolTableCollection &symbols) {
+                                    SymbolTableCollection &symbols,
+                                    const KernelSchedule &schedule) {
   llvm::MapVector<StringRef, Row> rows;
   function.walk([&](exec::LaunchOp launch) {
     auto [found, isNew] = rows.try_emplace(launch.getKernel());
@@ -52,7 +53,7 @@ static SmallVector<Row> collectRows(func::FuncOp function,
         launch, launch.getKernelAttr());
     row.pieces = countPieces(kernel);
     // The pass behind a kernel has reported one that cannot be counted.
-    if (FailureOr<KernelTraffic> traffic = countTraffic(kernel);
+    if (FailureOr<KernelTraffic> traffic = countTraffic(kernel, schedule);
         succeeded(traffic))
       row.traffic = *traffic;
   });
@@ -101,13 +102,15 @@ static void printRows(StringRef function, ArrayRef<Row> rows,
   }
 }
 
-void mlir::optimus::printLaunches(ModuleOp module, llvm::raw_ostream &out) {
+void mlir::optimus::printLaunches(ModuleOp module,
+                                  const KernelSchedule &schedule,
+                                  llvm::raw_ostream &out) {
   SymbolTableCollection symbols;
   for (auto function : module.getOps<func::FuncOp>()) {
     SmallVector<exec::CommandOpInterface> commands =
         exec::getCommands(function);
     if (!commands.empty())
-      printRows(function.getSymName(), collectRows(function, symbols),
+      printRows(function.getSymName(), collectRows(function, symbols, schedule),
                 commands.size(), out);
   }
   out << "bytes: the least is each input read once and each output written "

@@ -14,9 +14,12 @@
 
 namespace mlir::optimus {
 
+class KernelSchedule;
+
 /// Prints for each function the number of launches in a call, and for each
-/// kernel the traffic of its launches against the least possible.
-void printLaunches(ModuleOp module, llvm::raw_ostream &out);
+/// kernel the traffic of its launches, so divided, against the least possible.
+void printLaunches(ModuleOp module, const KernelSchedule &schedule,
+                   llvm::raw_ostream &out);
 
 } // namespace mlir::optimus
 

@@ -140,8 +140,6 @@ protected:
               {buffers.size() * sizeof(buffers[0])...});
   }
 
-  void checkSoftmaxOnce(bool isNarrow);
-
   template <typename Make, typename Check>
   void forSizes(Make make, Check check) {
     std::vector<size_t> numbers;

@@ -14,11 +14,13 @@
 #include "optimus/Kernels/ElementwiseBodyOpInterface.h"
 #include "optimus/Kernels/ElementwiseKernels.h"
 #include "optimus/Kernels/Grouped.h"
+#include "optimus/Kernels/HeadLossKernels.h"
 #include "optimus/Kernels/KernelBuilder.h"
 #include "optimus/Kernels/KernelFunctions.h"
 #include "optimus/Kernels/NormKernels.h"
 #include "optimus/Kernels/OptimizerKernels.h"
 #include "optimus/Kernels/RowSums.h"
+#include "optimus/Target/CUDA/CudaSchedule.h"
 
 #include "mlir/IR/OwningOpRef.h"
 #include "gtest/gtest.h"
@@ -51,7 +53,8 @@ protected:
                           : operand.elementType);
     EXPECT_TRUE(succeeded(description.setElementTypes(types)));
     FailureOr<KernelTraffic> traffic =
-        countTraffic(KernelDeclarations(*module).declare(kernel, description));
+        countTraffic(KernelDeclarations(*module).declare(kernel, description),
+                     CudaSchedule());
     EXPECT_TRUE(succeeded(traffic));
     return traffic.value_or(KernelTraffic());
   }
@@ -128,6 +131,19 @@ TEST_F(KernelTrafficTest, OfPiecesIsTheirSum) {
   KernelTraffic traffic = count(grouped);
   EXPECT_EQ(traffic.least, (3 * 48 + 1) * 4);
   EXPECT_EQ(traffic.touched, (3 * 48 + 2) * 4);
+}
+
+// A row that fits the registers of a block comes from memory once.
+TEST_F(KernelTrafficTest, OfLogitsIsThatOfTheRowsHeld) {
+  for (bool isHeld : {true, false}) {
+    const int64_t cols = isHeld ? 50304 : 128256, all = kRows * cols;
+    KernelTraffic traffic =
+        count(LogitSums{kRows, cols, /*grad=*/true}, {"logits"});
+    EXPECT_EQ(traffic.least, 2 * 2 * all + 3 * 4 * kRows);
+    // One load of the row or one for each pass, and what lies beside rows.
+    ASSERT_TRUE(traffic.touched);
+    EXPECT_NEAR(*traffic.touched, (isHeld ? 2 : 4) * 2 * all, 100 * kRows);
+  }
 }
 
 // Tiles are the target's.

@@ -123,3 +123,70 @@ TEST_P(KernelTest, NarrowGradientsMoveWideParameters) {
   };
   EXPECT_EQ(step(number, grad), step(wide, wideGrad));
 }
+
+TEST_P(KernelTest, NarrowLogitsBecomeGradientsInOneRounding) {
+  struct Numbers {
+    size_t max, whole, wholeGrad, part, partGrad;
+    int64_t real;
+  };
+  std::vector<Numbers> all;
+  const int64_t first = 3;
+  const std::vector<std::string> narrowed = {"logits"};
+  forSizes(
+      [&](int64_t rows, int64_t cols) {
+        int64_t real = std::max<int64_t>(1, cols - cols / 4);
+        std::vector<int64_t> both = {first, real};
+        all.push_back(
+            {kernels.add(RowMax{rows, cols}, {real}, narrowed),
+             kernels.add(LogitSums{rows, cols}, both, narrowed),
+             kernels.add(LogitSums{rows, cols, true}, both, narrowed),
+             kernels.add(PartialLogitSums{rows, cols}, both, narrowed),
+             kernels.add(PartialLogitsGrad{rows, cols}, both, narrowed), real});
+        return all.size() - 1;
+      },
+      [&](size_t number, int64_t rows, int64_t cols) {
+        const Numbers &n = all[number];
+        Halves logits = narrow(random(rows * cols, 0, 10));
+        Floats wide = widen(logits), max = unset(rows);
+        Ints targets(rows);
+        for (int64_t i = 0; i < rows; ++i)
+          targets[i] = i % 5 == 4 ? -1 : first + (i * 13) % n.real;
+        Halves grads = logits, kept = logits;
+        Floats sums = unset(rows * 2), sums2 = sums, sums3 = sums;
+        run(n.wholeGrad, grads, targets, sums);
+        run(n.whole, kept, targets, sums2);
+        EXPECT_EQ(kept, logits);
+        EXPECT_EQ(sums, sums2);
+        run(n.max, kept, max);
+        run(n.part, kept, max, targets, sums3);
+        EXPECT_EQ(sums, sums3);
+        run(n.partGrad, kept, max, sums, targets);
+        EXPECT_EQ(grads, kept);
+        // In roundings of f32: an exponential has 1e-6, and twice |x − max|, at
+        // most 100 here; bf16 rounds once.
+        const int64_t exponential = 17 + 200, toNarrow = 1 << 16;
+        for (int64_t i = 0; i < rows; ++i) {
+          const float *row = &wide[i * cols];
+          double top = *std::max_element(row, row + n.real), total = 0;
+          for (int64_t j = 0; j < n.real; ++j)
+            total += std::exp(row[j] - top);
+          EXPECT_EQ(max[i], float(top));
+          expectNear(sums[2 * i], total, n.real + exponential, total,
+                     at(rows, cols, i));
+          bool isReal = targets[i] >= 0;
+          double difference = isReal ? row[targets[i] - first] - top : 0;
+          expectNear(sums[2 * i + 1], difference, 1, 100, at(rows, cols, i));
+          for (int64_t j = 0; j < cols; ++j) {
+            size_t e = i * cols + j;
+            double p = j < n.real ? std::exp(row[j] - top) / total : 0;
+            double hot = isReal && targets[i] - first == j ? 1 : 0;
+            double expected = isReal ? p - hot : 0;
+            double roundings = 2 * (n.real + 2 * exponential) + toNarrow;
+            expectNear(widen(grads[e]), expected, roundings, p + hot + 1e-30,
+                       at(rows, cols, e));
+            if (j >= n.real)
+              EXPECT_EQ(grads[e], 0) << "padding";
+          }
+        }
+      });
+}

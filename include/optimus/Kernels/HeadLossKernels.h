@@ -47,14 +47,31 @@ struct SoftmaxSums {
   OPTIMUS_KERNEL("softmax_sums", rows, cols, grad);
 };
 
-/// The results of SoftmaxSums, but logits are left alone without `grad`, and
-/// with it nothing is stored in between: a narrow gradient is rounded once. A
-/// target may hold a row in registers, so that it is read once.
-struct SoftmaxOnce {
+/// The sums of SoftmaxSums of logits that stay as they are, as narrow ones
+/// must: logits[rows*cols], i32 targets[rows] -> sums[rows*2]; scalars first,
+/// real. With `grad` their gradients replace them, each rounded once.
+struct LogitSums {
   int64_t rows, cols;
   bool grad = false;
 
-  OPTIMUS_KERNEL("softmax_once", rows, cols, grad);
+  OPTIMUS_KERNEL("logit_sums", rows, cols, grad);
+};
+
+/// The same of a rank's part of the vocabulary, max[rows] given:
+/// logits[rows*cols], max[rows], i32 targets[rows] -> sums[rows*2]; scalars
+/// first, real.
+struct PartialLogitSums {
+  int64_t rows, cols;
+
+  OPTIMUS_KERNEL("partial_logit_sums", rows, cols);
+};
+
+/// And its gradients, of the whole vocabulary's sums: logits[rows*cols] in and
+/// out, max[rows], sums[rows*2], i32 targets[rows]; scalars first, real.
+struct PartialLogitsGrad {
+  int64_t rows, cols;
+
+  OPTIMUS_KERNEL("partial_logits_grad", rows, cols);
 };
 
 /// sums[rows*2], i32 targets[rows] -> losses[rows]: log of the total minus the

@@ -143,6 +143,10 @@ public:
   Num maximum(Value n, function_ref<Num(Value, Type)> term) {
     return schedule.maximum(*this, n, term);
   }
+  std::unique_ptr<HeldRow> holdRow(KernelBuffer buffer, Value begin,
+                                   int64_t cols, Value n) {
+    return schedule.holdRow(*this, buffer, begin, cols, n);
+  }
   void once(function_ref<void()> body) { schedule.once(*this, body); }
   void separate() { schedule.separate(*this); }
   KernelBuffer allocateShared(int64_t extent) {
@@ -186,6 +190,8 @@ public:
   Num max(Num a, Num c) { return select(greater(a, c), a, c); }
   /// e^x to 1e-7 of its value for x in [-87, 88], clamped outside; NaN stays.
   Num exp(Num x);
+  /// e^(x - most) as the schedule has it.
+  Num roughExp(Num x, Num most) { return schedule.roughExp(*this, x, most); }
   /// Natural logarithm of a positive f64 scalar; NaN and infinity stay.
   Num log(Num x);
 

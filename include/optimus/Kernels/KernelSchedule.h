@@ -22,14 +22,16 @@
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 
+#include <memory>
+
 namespace mlir::optimus {
 
 class GroupedLaunchSchedule;
+class KernelBuffer;
 class RowGroups;
 
 namespace kernels {
 struct AttentionExtents;
-struct SoftmaxOnce;
 enum class AttentionPart;
 } // namespace kernels
 
@@ -44,6 +46,20 @@ using ElementsFn = function_ref<void(Value, Value, Type)>;
 struct KernelExtent {
   int64_t extent; ///< iterations [0, extent)
   int64_t grain;  ///< least number of iterations worth a task
+};
+
+/// A row of numbers that the lanes of an iteration go through several times.
+/// Columns from some number on stand for nothing, and are −∞.
+class HeldRow {
+public:
+  virtual ~HeldRow() = default;
+
+  /// The lowest finite float if there is no number.
+  virtual Num maximum() = 0;
+  /// Of a term for each number; that of −∞ is 0.
+  virtual Num sum(function_ref<Num(Num)> term) = 0;
+  /// Calls `body(column, numbers)` for all columns, in any order.
+  virtual void forEach(function_ref<void(Value, Num)> body) = 0;
 };
 
 class KernelSchedule {
@@ -79,6 +95,13 @@ public:
   /// The maximum over [0, n), the lowest finite float if there is none.
   virtual Num maximum(KernelBuilder &k, Value n,
                       function_ref<Num(Value, Type)> term) const = 0;
+  /// A row of `cols` columns from an element of a buffer on, of which [0, n)
+  /// are numbers. What is held is loaded once; else each pass loads the row.
+  virtual std::unique_ptr<HeldRow> holdRow(KernelBuilder &k,
+                                           KernelBuffer buffer, Value begin,
+                                           int64_t cols, Value n) const;
+  /// The bytes of a row that the lanes of such an iteration hold at most.
+  virtual int64_t getMostHeld(const IterationSpace &space) const { return 0; }
   /// Calls `body` where one lane of an iteration is to do something for all.
   virtual void once(KernelBuilder &k, function_ref<void()> body) const {
     body();
@@ -87,6 +110,13 @@ public:
   virtual void separate(KernelBuilder &k) const {}
   /// Room for so many f32 that the lanes of an iteration share.
   virtual Value allocateShared(KernelBuilder &k, int64_t extent) const;
+
+  // -- Numbers ----------------------------------------------------------------
+
+  /// e^(x - most) for x <= most, to 1e-6 of its value and the roundings of both
+  /// to f32; 0 of −∞ and far below 1e-30. For what is rounded to narrow
+  /// elements.
+  virtual Num roughExp(KernelBuilder &k, Num x, Num most) const;
 
   // -- Within the iteration of columns ----------------------------------------
 
@@ -97,12 +127,6 @@ public:
 
   // -- Whole bodies -----------------------------------------------------------
 
-  /// Writes a softmax whose rows stay in registers, if they do; returns whether
-  /// they do.
-  virtual bool writeSoftmax(KernelBuilder &k,
-                            const kernels::SoftmaxOnce &softmax) const {
-    return false;
-  }
   /// Writes a kernel of attention, if the target has a form of its own for the
   /// groups of its rows; returns whether it does.
   virtual bool writeAttention(KernelBuilder &k,

@@ -15,6 +15,8 @@
 
 namespace mlir::optimus {
 
+class KernelSchedule;
+
 /// What a launch of a kernel moves, in bytes.
 struct KernelTraffic {
   /// Each input read once and each output written once.
@@ -27,9 +29,10 @@ struct KernelTraffic {
   KernelTraffic &operator*=(int64_t launches);
 };
 
-/// Of a function that describes its kernel (`exec.computes`); its pieces count
-/// one by one.
-FailureOr<KernelTraffic> countTraffic(func::FuncOp kernel);
+/// Of a function that describes its kernel (`exec.computes`), on a target with
+/// such a schedule; its pieces count one by one.
+FailureOr<KernelTraffic> countTraffic(func::FuncOp kernel,
+                                      const KernelSchedule &schedule);
 
 } // namespace mlir::optimus
 

@@ -77,10 +77,15 @@ public:
   /// chunk by chunk, so the bits of their gradients depend on it.
   virtual int64_t getLossChunk(int64_t asked, int64_t vocab) const = 0;
 
-  /// Whether logits of a whole vocabulary and their gradient, one in place of
-  /// the other, have the elements of what they are products of, where those are
-  /// narrow; else they are f32, and the gradient is rounded to be multiplied.
-  virtual bool narrowsLogits() const { return false; }
+  /// How logits, and their gradients in their place, lie in memory.
+  struct LogitsForm {
+    Type elements;
+    int64_t stride; ///< elements from the logits of a token to the next one's
+  };
+  /// Of a head with `vocab` logits a token whose factors have these elements.
+  virtual LogitsForm getLogitsForm(int64_t vocab, Type factors) const {
+    return {Float32Type::get(factors.getContext()), vocab};
+  }
 
   /// Whether collectives of this kind move rows that lie apart. Where they do
   /// not, rows are packed before and unpacked after.

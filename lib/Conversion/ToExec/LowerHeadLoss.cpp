@@ -12,8 +12,9 @@
 // chunk's addend to dtable, and its rows of dh, which may replace those of h.
 // Where an axis shards the vocabulary, maxima and sums are reduced over it.
 // Logits are f32; where h and the table are narrow, dlogits are rounded to
-// their element type before they are multiplied. Some targets round logits,
-// too, and have one buffer for both.
+// their element type before they are multiplied. A target whose logits are
+// narrow themselves (`Target::getLogitsForm`) keeps no exponentials: it makes
+// dlogits of the logits, in their place.
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,16 +46,15 @@ public:
         localHidden(getLastDim(op.h)), isGathered(localHidden != hidden),
         chunk(std::min(lowering.getTarget().getLossChunk(op.chunk, vocab),
                        numTokens)),
-        elements(getElementTypeOrSelf(op.h.getType())) {}
+        elements(getElementTypeOrSelf(op.h.getType())),
+        form(lowering.getTarget().getLogitsForm(vocab, elements)),
+        stride(form.stride), staysNarrow(!form.elements.isF32()) {}
 
   void run() {
     first = lowering.createPartOffset(op.table.getType(), 0);
     real = lowering.createRealExtent(op.table.getType(), 0);
-    isNarrow = lowering.getTarget().narrowsLogits() && !elements.isF32() &&
-               op.axis.empty();
-    logits = lowering.allocateWorkspace(
-        chunk * vocab,
-        isNarrow ? elements : Float32Type::get(op.h.getContext()), "logits");
+    logits =
+        lowering.allocateWorkspace(chunk * stride, form.elements, "logits");
     sums = lowering.allocateWorkspace(chunk * 2, "softmax sums");
     losses = lowering.allocateWorkspace(numTokens, "token losses");
     if (!op.axis.empty())
@@ -66,7 +66,9 @@ public:
         partial = lowering.allocateWorkspace(
             chunk * hidden, getElementTypeOrSelf(op.dh), "partial dh");
     }
-    if (op.dh && !elements.isF32() && !isNarrow)
+    if (op.bias)
+      bias = getBias();
+    if (op.dh && !elements.isF32() && !staysNarrow)
       narrow =
           lowering.allocateWorkspace(chunk * vocab, elements, "narrow dlogits");
     for (int64_t begin = 0; begin < numTokens; begin += chunk)
@@ -99,13 +101,12 @@ private:
       h = whole;
     }
     Value table = lowering.getBuffer(op.table);
-    Value chunkLogits = lowering.slice(logits, 0, rows * vocab);
+    Value chunkLogits = lowering.slice(logits, 0, rows * stride);
     Gemm product{rows,        vocab,           hidden,
-                 {h, hidden}, {table, hidden}, {chunkLogits, vocab}};
+                 {h, hidden}, {table, hidden}, {chunkLogits, stride}};
     product.transB = true;
     product.isWeightB = isParameter(op.table);
-    if (op.bias)
-      product.bias = lowering.getBuffer(op.bias);
+    product.bias = bias;
     lowering.gemm(product);
 
     Value targets = getRows(op.targets, begin, rows, 1);
@@ -131,13 +132,24 @@ private:
     lowering.collective(reduce);
   }
 
+  /// The bias as products add it: of the type of their results.
+  Value getBias() {
+    Value given = lowering.getBuffer(op.bias);
+    if (!staysNarrow)
+      return given;
+    Value narrowed =
+        lowering.allocateWorkspace(vocab, form.elements, "narrow bias");
+    lowering.convert(given, narrowed);
+    return narrowed;
+  }
+
   void lowerSoftmax(Value chunkLogits, Value chunkSums, Value targets,
                     int64_t rows) {
+    bool hasGrad = op.dh != nullptr;
     if (op.axis.empty()) {
-      bool hasGrad = op.dh != nullptr;
-      Kernel kernel = isNarrow
-                          ? Kernel(kernels::SoftmaxOnce{rows, vocab, hasGrad})
-                          : Kernel(kernels::SoftmaxSums{rows, vocab, hasGrad});
+      Kernel kernel = staysNarrow
+                          ? Kernel(kernels::LogitSums{rows, stride, hasGrad})
+                          : Kernel(kernels::SoftmaxSums{rows, stride, hasGrad});
       lowering.launch(
           kernel,
           {{"logits", chunkLogits}, {"targets", targets}, {"sums", chunkSums}},
@@ -145,10 +157,13 @@ private:
       return;
     }
     Value chunkMaxima = lowering.slice(maxima, 0, rows);
-    lowering.launch(kernels::RowMax{.rows = rows, .cols = vocab},
+    lowering.launch(kernels::RowMax{.rows = rows, .cols = stride},
                     {{"logits", chunkLogits}, {"max", chunkMaxima}}, real);
     allReduce(chunkMaxima, exec::Reduction::Max);
-    lowering.launch(kernels::ExpSum{.rows = rows, .cols = vocab},
+    Kernel kernel = staysNarrow
+                        ? Kernel(kernels::PartialLogitSums{rows, stride})
+                        : Kernel(kernels::ExpSum{rows, stride});
+    lowering.launch(kernel,
                     {{"logits", chunkLogits},
                      {"max", chunkMaxima},
                      {"targets", targets},
@@ -157,21 +172,35 @@ private:
     allReduce(chunkSums, exec::Reduction::Sum);
   }
 
-  void lowerGradient(int64_t begin, int64_t rows, Value h, Value chunkLogits,
-                     Value chunkSums, Value targets) {
-    // With the vocabulary whole, lowerSoftmax has done it.
-    if (!op.axis.empty())
+  /// Makes dlogits where the vocabulary is sharded; where it is whole,
+  /// lowerSoftmax has done it.
+  void lowerLogitsGrad(Value chunkLogits, Value chunkSums, Value targets,
+                       int64_t rows) {
+    if (staysNarrow)
+      lowering.launch(kernels::PartialLogitsGrad{rows, stride},
+                      {{"logits", chunkLogits},
+                       {"max", lowering.slice(maxima, 0, rows)},
+                       {"sums", chunkSums},
+                       {"targets", targets}},
+                      {first, real});
+    else
       lowering.launch(
-          kernels::LogitsGrad{.rows = rows, .cols = vocab},
+          kernels::LogitsGrad{.rows = rows, .cols = stride},
           {{"logits", chunkLogits}, {"sums", chunkSums}, {"targets", targets}},
           first);
+  }
+
+  void lowerGradient(int64_t begin, int64_t rows, Value h, Value chunkLogits,
+                     Value chunkSums, Value targets) {
+    if (!op.axis.empty())
+      lowerLogitsGrad(chunkLogits, chunkSums, targets, rows);
     Value dlogits = chunkLogits;
     if (narrow) {
       dlogits = lowering.slice(narrow, 0, rows * vocab);
       lowering.convert(chunkLogits, dlogits);
     }
     Gemm dtable{vocab,       hidden,
-                rows,        {dlogits, vocab},
+                rows,        {dlogits, stride},
                 {h, hidden}, {lowering.getBuffer(op.dtable), hidden}};
     dtable.transA = true;
     dtable.accumulate = begin > 0;
@@ -185,7 +214,7 @@ private:
     Gemm product{rows,
                  hidden,
                  vocab,
-                 {dlogits, vocab},
+                 {dlogits, stride},
                  {lowering.getBuffer(op.table), hidden},
                  {wholeDh, hidden}};
     product.isWeightB = isParameter(op.table);
@@ -204,17 +233,22 @@ private:
   /// Adds the sums of a chunk's columns to what other chunks made.
   void lowerBiasGradient(int64_t begin, int64_t rows, Value dlogits) {
     Value dbias = lowering.getBuffer(op.dbias);
-    kernels::SumLeading sumRows{.rows = rows, .cols = vocab};
-    if (begin == 0) {
+    kernels::SumLeading sumRows{.rows = rows, .cols = stride};
+    bool isFirst = begin == 0, hasPadding = stride != vocab;
+    if (isFirst && !hasPadding) {
       lowering.launch(sumRows, {{"x", dlogits}, {"result", dbias}});
       return;
     }
     if (!biasAddend)
-      biasAddend = lowering.allocateWorkspace(vocab, "bias addend");
+      biasAddend = lowering.allocateWorkspace(stride, "bias addend");
     lowering.launch(sumRows, {{"x", dlogits}, {"result", biasAddend}});
-    lowering.launch(
-        kernels::elementwise<AddOp>(lowering.getContext(), {vocab, vocab}),
-        {{"operand0", dbias}, {"operand1", biasAddend}, {"result0", dbias}});
+    Value addend = lowering.slice(biasAddend, 0, vocab);
+    if (isFirst)
+      lowering.copy(addend, dbias);
+    else
+      lowering.launch(
+          kernels::elementwise<AddOp>(lowering.getContext(), {vocab, vocab}),
+          {{"operand0", dbias}, {"operand1", addend}, {"result0", dbias}});
   }
 
   const HeadLoss &op;
@@ -224,11 +258,13 @@ private:
   int64_t chunk;
   /// Of h and the table.
   Type elements;
-  Value first, real;
+  Target::LogitsForm form;
+  int64_t stride;
+  /// Whether logits are narrow, and dlogits are as they are multiplied.
+  bool staysNarrow;
+  Value first, real, bias;
   Value logits, maxima, sums, losses, gathered, partial, biasAddend;
-  /// Whether logits and dlogits have the elements of h and the table.
-  bool isNarrow = false;
-  /// dlogits as they are multiplied, where they are rounded for that.
+  /// dlogits as they are multiplied, where f32 is rounded for that.
   Value narrow;
 };
 } // namespace

@@ -31,8 +31,15 @@ public:
     return std::max(asked, kLeast);
   }
 
-  /// Between the head's products memory's rate is all that counts.
-  bool narrowsLogits() const override { return true; }
+  /// Of narrow factors they are narrow, so that a step reads and writes a
+  /// quarter of the bytes. Whole lines of 128 bytes are what tensor cores and
+  /// loads of 16 bytes ask of rows.
+  LogitsForm getLogitsForm(int64_t vocab, Type factors) const override {
+    if (factors.isF32())
+      return Target::getLogitsForm(vocab, factors);
+    constexpr int64_t kLine = 64;
+    return {factors, int64_t(llvm::alignTo(vocab, kLine))};
+  }
 
   /// NCCL moves what is one stretch of memory.
   bool movesStrided(exec::CollectiveKind) const override { return false; }

@@ -11,7 +11,6 @@
 #include "CudaAttention.h"
 #include "CudaGroupedLaunches.h"
 #include "CudaRowGroups.h"
-#include "CudaSoftmax.h"
 #include "CudaTiles.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -359,11 +358,6 @@ Value CudaSchedule::allocateShared(KernelBuilder &k, int64_t extent) const {
         ArrayRef<OpFoldResult>{b.getIndexAttr(1)});
   });
   return room;
-}
-
-bool CudaSchedule::writeSoftmax(KernelBuilder &k,
-                                const kernels::SoftmaxOnce &softmax) const {
-  return writeHeldSoftmax(k, *this, softmax);
 }
 
 bool CudaSchedule::writeAttention(KernelBuilder &k,

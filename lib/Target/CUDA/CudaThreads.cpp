@@ -131,10 +131,19 @@ Value CudaThreads::getShared(StringRef name, int64_t extent, Type element) {
 
 Num CudaThreads::exp2(Num x) {
   ImplicitLocOpBuilder &b = k.getBuilder();
-  return k.num(LLVM::CallIntrinsicOp::create(
-                   b, k.f32(), b.getStringAttr("llvm.nvvm.ex2.approx.ftz.f32"),
-                   ValueRange{x.value})
-                   .getResult(0));
+  auto takeLane = [&](Value lane) {
+    return LLVM::CallIntrinsicOp::create(
+               b, k.f32(), b.getStringAttr("llvm.nvvm.ex2.approx.ftz.f32"),
+               ValueRange{lane})
+        .getResult(0);
+  };
+  auto vector = dyn_cast<VectorType>(x.getType());
+  if (!vector)
+    return k.num(takeLane(x.value));
+  SmallVector<Value> lanes;
+  for (int64_t lane = 0; lane < vector.getNumElements(); ++lane)
+    lanes.push_back(takeLane(vector::ExtractOp::create(b, x.value, lane)));
+  return k.num(vector::FromElementsOp::create(b, vector, lanes));
 }
 
 Num CudaThreads::max(Num a, Num c) {

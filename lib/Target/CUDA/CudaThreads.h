@@ -69,8 +69,8 @@ public:
   /// Memory of the block, the same for the same name, at the builder's place.
   Value getShared(StringRef name, int64_t extent, Type element);
 
-  /// 2^x by ex2.approx, of f32: to 2^-22.5 of its value, 0 where that is
-  /// denormal.
+  /// 2^x by ex2.approx, of f32 and vectors of it: to 2^-22.5 of its value, 0
+  /// where that is denormal.
   Num exp2(Num x);
   /// The greater; the other one if one is NaN.
   Num max(Num a, Num c);

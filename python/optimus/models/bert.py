@@ -18,6 +18,7 @@ from optimus.models.checks import (
     check_heads,
     check_masking,
     check_positive,
+    get_members,
 )
 from optimus.models.parts import Dims, Parts, begin
 
@@ -57,9 +58,9 @@ class Config(NamedTuple):
 
     def check(self) -> None:
         """Raises ConfigError unless a model can be built."""
-        extents = dict(self._asdict(), ffn=self.ffn_width)
+        extents = dict(get_members(self), ffn=self.ffn_width)
         for name in ("init_std", "dropout", "mask_token", "pad_token"):
-            del extents[name]
+            extents.pop(name, None)
         check_extents(extents)
         check_heads(self.hidden, self.heads)
         check_positive({"init_std": self.init_std})

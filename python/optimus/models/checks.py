@@ -8,7 +8,7 @@
 """What every builder checks of a configuration; each raises ConfigError."""
 
 import math
-from typing import Mapping, Optional
+from typing import Any, Dict, Mapping, NamedTuple
 
 from optimus.models import ConfigError
 
@@ -32,11 +32,20 @@ MOST_TOKENS = 1 << 31
 """In a batch."""
 
 
-def check_extents(extents: Mapping[str, Optional[int]]) -> None:
+def get_members(config: NamedTuple) -> Dict[str, Any]:
+    """Of a configuration, by name. What is absent unless somebody gives it, and was
+    not given, is no member."""
+    defaults = config._field_defaults
+    return {
+        name: member
+        for name, member in config._asdict().items()
+        if member is not None or defaults.get(name, name) is not None
+    }
+
+
+def check_extents(extents: Mapping[str, int]) -> None:
     """Extents by name, all of them in MOST, batch and sequence among them."""
     for name, extent in extents.items():
-        if name == "chunk" and extent is None:
-            continue
         if not isinstance(extent, int) or not 1 <= extent <= MOST[name]:
             raise ConfigError(
                 "{%s} is %r; expected a whole number from 1 to %d"

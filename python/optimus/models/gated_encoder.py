@@ -22,6 +22,7 @@ from optimus.models.checks import (
     check_heads,
     check_masking,
     check_positive,
+    get_members,
 )
 from optimus.models.parts import Parts, begin
 
@@ -62,11 +63,9 @@ class Config(NamedTuple):
 
     def check(self) -> None:
         """Raises ConfigError unless a model can be built."""
-        extents = self._asdict()
+        extents = get_members(self)
         for name in ("init_std", "mask_token", "pad_token"):
-            del extents[name]
-        if self.head_dim is None:
-            del extents["head_dim"]
+            extents.pop(name, None)
         check_extents(extents)
         if self.head_dim is None:
             check_heads(self.hidden, self.heads)

@@ -16,6 +16,7 @@ from optimus.models.checks import (
     check_extents,
     check_heads,
     check_positive,
+    get_members,
 )
 from optimus.models.parts import Parts, begin
 
@@ -46,7 +47,7 @@ class Config(NamedTuple):
 
     def check(self) -> None:
         """Raises ConfigError unless a model can be built."""
-        extents = dict(self._asdict(), ffn=self.ffn_width)
+        extents = dict(get_members(self), ffn=self.ffn_width)
         for name in ("init_std", "dropout"):
             del extents[name]
         check_extents(extents)

@@ -16,7 +16,7 @@ from typing import NamedTuple, Optional
 
 from optimus.ir import Init, LossFunction, Value
 from optimus.models import ConfigError
-from optimus.models.checks import check_extents, check_heads, check_positive
+from optimus.models.checks import check_extents, check_heads, check_positive, get_members
 from optimus.models.parts import Parts, begin
 
 KIND = "llama"
@@ -47,7 +47,7 @@ class Config(NamedTuple):
 
     def check(self) -> None:
         """Raises ConfigError unless a model can be built."""
-        extents = self._asdict()
+        extents = get_members(self)
         del extents["tied"]
         reals = ("rope_theta", "epsilon", "init_std")
         check_positive({name: extents.pop(name) for name in reals})

@@ -16,7 +16,7 @@ from typing import NamedTuple, Optional
 
 from optimus.ir import ZEROS, LossFunction, Value
 from optimus.models import ConfigError
-from optimus.models.checks import check_extents, check_heads, check_positive
+from optimus.models.checks import check_extents, check_heads, check_positive, get_members
 from optimus.models.parts import Parts, begin
 
 KIND = "phi"
@@ -45,8 +45,9 @@ class Config(NamedTuple):
 
     def check(self) -> None:
         """Raises ConfigError unless a model can be built."""
-        extents = dict(self._asdict(), ffn=self.ffn_width)
-        del extents["rotary_dim"], extents["norms"]
+        extents = dict(get_members(self), ffn=self.ffn_width)
+        for name in ("rotary_dim", "norms"):
+            extents.pop(name, None)
         reals = ("rope_theta", "init_std")
         check_positive({name: extents.pop(name) for name in reals})
         check_extents(extents)

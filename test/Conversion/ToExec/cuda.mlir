@@ -70,3 +70,37 @@ func.func @embedding_grad(%dy: tensor<2x8x12xf32>, %i: tensor<2x8xi32>) -> tenso
   %0 = optimus.embedding_grad %dy, %i : (tensor<2x8x12xf32>, tensor<2x8xi32>) -> tensor<256x12xf32>
   return %0 : tensor<256x12xf32>
 }
+
+#h = #ccl.local<[16, 8], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#table = #ccl.local<[11, 8], #optimus.sharding<@mesh, [{"col"}, {}]>>
+#dtable = #ccl.local<[11, 8], #optimus.sharding<@mesh, [{"col"}, {}], unreduced = {"row"}>>
+#bias = #ccl.local<[11], #optimus.sharding<@mesh, [{"col"}]>>
+#dbias = #ccl.local<[11], #optimus.sharding<@mesh, [{"col"}], unreduced = {"row"}>>
+#tokens = #ccl.local<[16], #optimus.sharding<@mesh, [{"row"}]>>
+#sum = #ccl.local<[], #optimus.sharding<@mesh, [], unreduced = {"row"}>>
+
+// A rank's 6 logits of a token are narrow, in rows of whole lines, and stay until
+// their gradients replace them. A bias is rounded once for all chunks; its
+// gradient has no padding.
+// CHECK-LABEL: func.func @sharded_head(
+// CHECK: %[[LOGITS:.*]] = exec.alloc "workspace" {{.*}}name = "logits"{{.*}} : memref<512xbf16>
+// CHECK: exec.launch @cast_f32_to_bf16_6({{.*}}, write %[[NARROW:[^ ]*]] : memref<6xbf16>)
+// CHECK-NOT: dlogits
+// CHECK: exec.gemm {{.*}}, %[[LOGITS]] bias(%[[NARROW]] : memref<6xbf16>) {{{.*}}ldc = 64
+// CHECK: exec.launch @row_max_logits_bf16_8x64(read %[[LOGITS]] : memref<512xbf16>, write %[[MAX:[^ ]*]] : memref<8xf32>)
+// CHECK: exec.collective_start all_reduce max over "col", %[[MAX]] to %[[MAX]]
+// CHECK: exec.launch @partial_logit_sums_logits_bf16_8x64(read %[[LOGITS]] : memref<512xbf16>, read %[[MAX]] : memref<8xf32>, read {{.*}}, write %[[SUMS:[^ ]*]] : memref<16xf32>)
+// CHECK: exec.collective_start all_reduce sum over "col", %[[SUMS]] to %[[SUMS]]
+// CHECK: exec.launch @partial_logits_grad_logits_bf16_8x64(update %[[LOGITS]] : memref<512xbf16>, read %[[MAX]] : memref<8xf32>, read %[[SUMS]] : memref<16xf32>,
+// CHECK: exec.gemm %[[LOGITS]], {{.*}}lda = 64
+// CHECK: exec.launch @sum_leading_x_bf16_8x64(read %[[LOGITS]] : memref<512xbf16>, write %[[ALL:.*]] : memref<64xf32>)
+// CHECK: %[[PART:.*]] = exec.slice %[[ALL]][0] : memref<64xf32> to memref<6xf32>
+// CHECK: exec.copy %{{.*}} from %[[PART]]
+// CHECK: exec.gemm %[[LOGITS]], {{.*}}lda = 64
+func.func @sharded_head(%h: tensor<8x4xbf16, #h>, %table: tensor<6x8xbf16, #table>, %bias: tensor<6xf32, #bias>, %targets: tensor<8xi32, #tokens>)
+    -> (tensor<f32, #sum>, tensor<f32, #sum>, tensor<8x4xbf16, #h>, tensor<6x8xf32, #dtable>, tensor<6xf32, #dbias>) {
+  %0:5 = ccl.head_loss_grad %h, %table, %targets bias(%bias) {axis = "col", chunk = 512 : i64}
+    : (tensor<8x4xbf16, #h>, tensor<6x8xbf16, #table>, tensor<8xi32, #tokens>, tensor<6xf32, #bias>)
+    -> (tensor<f32, #sum>, tensor<f32, #sum>, tensor<8x4xbf16, #h>, tensor<6x8xf32, #dtable>, tensor<6xf32, #dbias>)
+  return %0#0, %0#1, %0#2, %0#3, %0#4 : tensor<f32, #sum>, tensor<f32, #sum>, tensor<8x4xbf16, #h>, tensor<6x8xf32, #dtable>, tensor<6xf32, #dbias>
+}

@@ -67,7 +67,7 @@ func.func @moved_result(%x: tensor<4x6xbf16, #x>, %w: tensor<4x6xbf16, #wt>) -> 
 }
 
 // Logits and what is made of them are f32; dlogits are rounded before they are
-// multiplied. On GPUs one narrow buffer has both.
+// multiplied. On GPUs one narrow buffer has both, in rows of whole lines.
 // CHECK-LABEL: func.func @head(
 // CHECK: exec.alloc "workspace" {name = "logits"} : memref<24xf32>
 // CHECK: %[[NARROW:.*]] = exec.alloc "workspace" {name = "narrow dlogits"} : memref<24xbf16>
@@ -76,12 +76,12 @@ func.func @moved_result(%x: tensor<4x6xbf16, #x>, %w: tensor<4x6xbf16, #wt>) -> 
 // CHECK: exec.gemm %[[NARROW]], {{.*}} : memref<24xbf16>, memref<32xbf16>, memref<48xf32>
 // CHECK: exec.gemm %[[NARROW]], {{.*}} : memref<24xbf16>, memref<48xbf16>, memref<32xbf16>
 // CUDA-LABEL: func.func @head(
-// CUDA: %[[LOGITS:.*]] = exec.alloc "workspace" {{.*}}name = "logits"} : memref<48xbf16>
+// CUDA: %[[LOGITS:.*]] = exec.alloc "workspace" {{.*}}name = "logits"} : memref<512xbf16>
 // CUDA-NOT: dlogits
-// CUDA: exec.gemm {{.*}} %[[LOGITS]] {{.*}} : memref<64xbf16>, memref<48xbf16>, memref<48xbf16>
-// CUDA: exec.launch @softmax_once_grad_logits_bf16_8x6(update %[[LOGITS]] : memref<48xbf16>,
-// CUDA: exec.gemm %[[LOGITS]], {{.*}} : memref<48xbf16>, memref<64xbf16>, memref<48xf32>
-// CUDA: exec.gemm %[[LOGITS]], {{.*}} : memref<48xbf16>, memref<48xbf16>, memref<64xbf16>
+// CUDA: exec.gemm {{.*}} %[[LOGITS]] {{{.*}}ldc = 64{{.*}} : memref<64xbf16>, memref<48xbf16>, memref<512xbf16>
+// CUDA: exec.launch @logit_sums_grad_logits_bf16_8x64(update %[[LOGITS]] : memref<512xbf16>,
+// CUDA: exec.gemm %[[LOGITS]], {{.*}}lda = 64{{.*}} : memref<512xbf16>, memref<64xbf16>, memref<48xf32>
+// CUDA: exec.gemm %[[LOGITS]], {{.*}}lda = 64{{.*}} : memref<512xbf16>, memref<48xbf16>, memref<64xbf16>
 func.func @head(%h: tensor<8x8xbf16>, %table: tensor<6x8xbf16>, %targets: tensor<8xi32>) -> (tensor<f32>, tensor<f32>, tensor<8x8xbf16>, tensor<6x8xf32>) {
   %0:4 = optimus.head_loss_grad %h, %table, %targets {chunk = 4 : i64} : (tensor<8x8xbf16>, tensor<6x8xbf16>, tensor<8xi32>) -> (tensor<f32>, tensor<f32>, tensor<8x8xbf16>, tensor<6x8xf32>)
   return %0#0, %0#1, %0#2, %0#3 : tensor<f32>, tensor<f32>, tensor<8x8xbf16>, tensor<6x8xf32>

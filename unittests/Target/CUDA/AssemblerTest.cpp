@@ -163,13 +163,15 @@ void addKernels(CompiledKernels &kernels) {
   for (int64_t vocabulary : {30522, 50257, 128256}) {
     add(RowMax{rows, vocabulary});
     add(ExpSum{rows, vocabulary});
-    // As it is, and padded so that threads hold its rows.
-    for (int64_t cols : {vocabulary, vocabulary / 64 * 64 + 64})
-      for (bool grad : {false, true})
-        kernels.add(SoftmaxOnce{rows, cols, grad}, {0, 0}, {"logits"});
     add(SoftmaxSums{rows, vocabulary, false});
     add(SoftmaxSums{rows, vocabulary, true});
     add(LogitsGrad{rows, vocabulary});
+    // Of whole lines, so that a thread keeps its part of a row in registers.
+    auto cols = static_cast<int64_t>(llvm::alignTo(vocabulary, 64));
+    add(LogitSums{rows, cols, false});
+    add(LogitSums{rows, cols, true});
+    add(PartialLogitSums{rows, cols});
+    add(PartialLogitsGrad{rows, cols});
   }
   add(MergeMoments{rows, {384, 384}, 1e-5});
   add(RmsRstd{rows, 768, 1e-6});

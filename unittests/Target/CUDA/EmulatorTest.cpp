@@ -184,7 +184,8 @@ TEST(Emulator, FindsThreadsThatNeverCameTogether) {
   size_t numbers[] = {
       kernels.add(Dropout{{rows, 35}, {rows, 35}, 0, 0.3}, {7}),
       kernels.add(SoftmaxSums{rows, 100, /*grad=*/true}, {0, 100}),
-      kernels.add(SoftmaxSums{rows, 5000, /*grad=*/true}, {0, 5000})};
+      kernels.add(SoftmaxSums{rows, 5000, /*grad=*/true}, {0, 5000}),
+      kernels.add(LogitSums{rows, 5000, /*grad=*/true}, {0, 5000})};
   ASSERT_EQ(kernels.compile(), "");
   // Read 16 bytes at a time.
   alignas(16) auto words = optimus_support::randomWords(1, 2, 0);
@@ -195,7 +196,7 @@ TEST(Emulator, FindsThreadsThatNeverCameTogether) {
                               {x.data(), words.data(), result.data()}, 1,
                               Order::Forward),
               HasSubstr("which no thread of the block wrote"));
-  for (size_t number : {numbers[1], numbers[2]})
+  for (size_t number : llvm::drop_begin(numbers))
     EXPECT_THAT(kernels.runOnce(number, softmax, 1, Order::Forward),
                 HasSubstr("no barrier is in between"));
 }

@@ -53,13 +53,16 @@ public:
              TermsFn terms) const override;
   Num maximum(KernelBuilder &k, Value n,
               function_ref<Num(Value, Type)> term) const override;
+  std::unique_ptr<HeldRow> holdRow(KernelBuilder &k, KernelBuffer buffer,
+                                   Value begin, int64_t cols,
+                                   Value n) const override;
+  int64_t getMostHeld(const IterationSpace &space) const override;
+  Num roughExp(KernelBuilder &k, Num x, Num most) const override;
   void once(KernelBuilder &k, function_ref<void()> body) const override;
   void separate(KernelBuilder &k) const override;
   Value allocateShared(KernelBuilder &k, int64_t extent) const override;
   Terms columnSums(KernelBuilder &k, int64_t rows, int64_t count, Type type,
                    TermsFn terms) const override;
-  bool writeSoftmax(KernelBuilder &k,
-                    const kernels::SoftmaxOnce &softmax) const override;
   bool writeAttention(KernelBuilder &k,
                       const kernels::AttentionExtents &extents,
                       kernels::AttentionPart part) const override;
