@@ -132,14 +132,20 @@ static void addSchedule(OpPassManager &passes, const PhaseOptions &options) {
   schedule.mode = options.schedule;
   schedule.extraWorkspace = options.extraWorkspace;
   schedule.machineProfile = options.machineProfile;
+  std::vector<std::string> offloaded;
+  if (!options.offload.empty())
+    for (StringRef value : llvm::split(options.offload, ','))
+      offloaded.push_back(value.str());
+  llvm::append_range(schedule.offload, offloaded);
+  schedule.offloadSpace = options.offloadTo;
+  schedule.offloadBandwidth = options.offloadBandwidth;
+  schedule.offloadWindow = options.offloadWindow;
   passes.addNestedPass<FuncOp>(
       exec::createSchedulePass(schedule, options.getMeasured()));
   if (options.offload.empty())
     return;
   exec::OffloadPassOptions offload;
-  offload.values =
-      llvm::map_to_vector(llvm::split(options.offload, ','),
-                          [](StringRef value) { return value.str(); });
+  llvm::append_range(offload.values, offloaded);
   offload.space = options.offloadTo;
   offload.bandwidth = options.offloadBandwidth;
   offload.window = options.offloadWindow;

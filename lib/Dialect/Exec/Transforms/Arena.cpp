@@ -39,20 +39,12 @@ Plan exec::planArena(ArrayRef<LiveRange> ranges) {
   return optimus_planning::plan(ranges, options);
 }
 
-int64_t exec::estimateArenaBytes(func::FuncOp function, int64_t enough) {
-  llvm::MapVector<Value, LiveInterval> intervals =
-      computeLiveIntervals(function);
-  SmallVector<AllocOp> allocations;
-  for (const auto &entry : intervals)
-    if (auto allocation = entry.first.getDefiningOp<AllocOp>();
-        allocation && getMemorySpace(entry.first) == MemorySpace::Device)
-      allocations.push_back(allocation);
+int64_t exec::estimateArenaBytes(ArrayRef<LiveRange> ranges, int64_t enough) {
   optimus_planning::Options options;
   options.capacity = enough;
   options.nodeLimit = 0;
   options.moveLimit = 0;
   // Repair as long as it costs next to nothing.
   options.bytesPerNode = std::numeric_limits<int64_t>::max();
-  return optimus_planning::plan(getLiveRanges(allocations, intervals), options)
-      .arenaBytes;
+  return optimus_planning::plan(ranges, options).arenaBytes;
 }

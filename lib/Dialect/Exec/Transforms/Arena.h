@@ -23,10 +23,10 @@ getLiveRanges(ArrayRef<AllocOp> allocations,
 /// Plans an arena of ranges that pass checkRanges().
 optimus_planning::Plan planArena(ArrayRef<optimus_planning::LiveRange> ranges);
 
-/// The bytes of some arena of a function's allocations in the device's memory,
-/// in the order of commands as it is: that of planArena() is at most as large,
-/// where it is not within `enough`. They must have passed verifyAllocations().
-int64_t estimateArenaBytes(func::FuncOp function, int64_t enough);
+/// The bytes of some arena of ranges: that of planArena() is at most as large,
+/// where it is not within `enough`.
+int64_t estimateArenaBytes(ArrayRef<optimus_planning::LiveRange> ranges,
+                           int64_t enough);
 
 } // namespace mlir::exec
 

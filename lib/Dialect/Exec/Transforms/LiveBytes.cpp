@@ -21,43 +21,98 @@ LiveBytes::LiveBytes(int64_t numSlots, int64_t bound)
 void LiveBytes::touch(Value base, int64_t slot) {
   if (!base.getDefiningOp<AllocOp>())
     return;
-  auto [found, isNew] =
-      ranges.try_emplace(base, Range{slot, slot, getPlacedBytes(base)});
-  found->second.first = std::min(found->second.first, slot);
-  found->second.last = std::max(found->second.last, slot);
+  auto [found, isNew] = buffers.try_emplace(base);
+  Buffer &buffer = found->second;
+  if (isNew)
+    buffer = {getPlacedBytes(base), {Range{slot, slot}}};
+  Range &range = buffer.ranges.front();
+  range.first = std::min(range.first, slot);
+  range.last = std::max(range.last, slot);
+}
+
+void LiveBytes::addResident(Value base, int64_t first, int64_t last) {
+  Buffer &buffer = buffers.try_emplace(base).first->second;
+  buffer.bytes = getPlacedBytes(base);
+  if (!buffer.ranges.empty() && first <= buffer.ranges.back().last + 1)
+    buffer.ranges.back().last = std::max(buffer.ranges.back().last, last);
+  else
+    buffer.ranges.push_back({first, last});
 }
 
 void LiveBytes::seal() {
-  for (auto &[base, range] : ranges)
-    add(range.first, range.last + 1, range.bytes);
+  for (auto &[base, buffer] : buffers)
+    for (const Range &range : buffer.ranges)
+      add(range.first, range.last + 1, buffer.bytes);
 }
 
-bool LiveBytes::growTo(ArrayRef<Value> bases, int64_t slot) {
+const LiveBytes::Range &LiveBytes::findRange(const Buffer &buffer,
+                                             int64_t slot) {
+  const Range *found = buffer.ranges.begin();
+  for (const Range &range : buffer.ranges)
+    if (range.first <= slot)
+      found = &range;
+  return *found;
+}
+
+LiveBytes::Range LiveBytes::getGrown(const Buffer &buffer, int64_t from,
+                                     int64_t slot) {
+  if (buffer.ranges.size() == 1)
+    return {std::min(buffer.ranges.front().first, slot),
+            std::max(buffer.ranges.front().last, slot)};
+  auto getGap = [&](const Range &range) {
+    return std::max({int64_t{0}, range.first - slot, from - range.last});
+  };
+  const Range &nearest =
+      *llvm::min_element(buffer.ranges, [&](const Range &a, const Range &b) {
+        return getGap(a) < getGap(b);
+      });
+  return {std::min(nearest.first, from), std::max(nearest.last, slot)};
+}
+
+bool LiveBytes::growTo(ArrayRef<Value> bases, int64_t from, int64_t slot) {
   SmallVector<std::tuple<int64_t, int64_t, int64_t>> growths;
+  SmallVector<std::pair<Buffer *, Range>> grown;
   bool fits = true;
   for (Value base : bases) {
-    auto found = ranges.find(base);
-    if (found == ranges.end())
+    auto found = buffers.find(base);
+    if (found == buffers.end())
       continue;
-    auto [first, last, bytes] = found->second;
-    if (slot >= first && slot <= last)
-      continue;
-    int64_t begin = slot < first ? slot : last + 1;
-    int64_t end = slot < first ? first : slot + 1;
-    fits &= findAbove(begin, end, bound - bytes) == end;
-    add(begin, end, bytes);
-    growths.push_back({begin, end, bytes});
+    Buffer &buffer = found->second;
+    Range all = getGrown(buffer, from, slot);
+    grown.push_back({&buffer, all});
+    auto take = [&](int64_t begin, int64_t end) {
+      if (begin >= end)
+        return;
+      fits &= findAbove(begin, end, bound - buffer.bytes) == end;
+      add(begin, end, buffer.bytes);
+      growths.push_back({begin, end, buffer.bytes});
+    };
+    int64_t next = all.first;
+    for (const Range &range : buffer.ranges)
+      if (range.first <= all.last && range.last >= all.first) {
+        take(next, range.first);
+        next = range.last + 1;
+      }
+    take(next, all.last + 1);
   }
   if (!fits) {
     for (auto [begin, end, bytes] : growths)
       add(begin, end, -bytes);
     return false;
   }
-  for (Value base : bases)
-    if (auto found = ranges.find(base); found != ranges.end()) {
-      found->second.first = std::min(found->second.first, slot);
-      found->second.last = std::max(found->second.last, slot);
+  for (auto &[buffer, all] : grown) {
+    SmallVector<Range, 1> &ranges = buffer->ranges;
+    auto *first = llvm::find_if(ranges, [all = all](const Range &range) {
+      return range.last + 1 >= all.first;
+    });
+    auto *last = first;
+    for (; last != ranges.end() && last->first <= all.last + 1; ++last) {
+      all.first = std::min(all.first, last->first);
+      all.last = std::max(all.last, last->last);
     }
+    *first = all;
+    ranges.erase(first + 1, last);
+  }
   return true;
 }
 
@@ -67,10 +122,13 @@ int64_t LiveBytes::getFarthest(ArrayRef<Value> bases, int64_t from,
   // counted from where the first one ends.
   int64_t begin = slot + 1, bytes = 0;
   for (Value base : bases)
-    if (auto found = ranges.find(base);
-        found != ranges.end() && found->second.last < slot) {
-      begin = std::min(begin, found->second.last + 1);
-      bytes += found->second.bytes;
+    if (auto found = buffers.find(base); found != buffers.end()) {
+      const Buffer &buffer = found->second;
+      int64_t last = findRange(buffer, from).last;
+      if (last >= slot)
+        continue;
+      begin = std::min(begin, last + 1);
+      bytes += buffer.bytes;
     }
   begin = std::max(begin, from + 1);
   if (begin > slot)
@@ -82,11 +140,11 @@ bool LiveBytes::exceeds(int64_t slot) const {
   return findAbove(slot, slot + 1, bound) == slot;
 }
 
-int64_t LiveBytes::getEnd(ArrayRef<Value> bases) const {
+int64_t LiveBytes::getEnd(ArrayRef<Value> bases, int64_t slot) const {
   int64_t end = numSlots;
   for (Value base : bases)
-    if (auto found = ranges.find(base); found != ranges.end())
-      end = std::min(end, found->second.last);
+    if (auto found = buffers.find(base); found != buffers.end())
+      end = std::min(end, findRange(found->second, slot).last);
   return end;
 }
 

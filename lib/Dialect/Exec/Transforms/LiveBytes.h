@@ -31,12 +31,21 @@ public:
   /// allocations count. For the program as it is, before the first growth.
   void touch(Value base, int64_t slot);
 
+  /// Counts a buffer between two slots, whatever the bound. An offloaded one is
+  /// alive several times: each is added, in order.
+  void addResident(Value base, int64_t first, int64_t last);
+
   /// Begins the counting: touches are complete.
   void seal();
 
   /// Lets the live ranges of `bases` include `slot` if no slot then exceeds the
   /// bound; returns whether it did.
-  bool growTo(ArrayRef<Value> bases, int64_t slot);
+  bool growTo(ArrayRef<Value> bases, int64_t slot) {
+    return growTo(bases, slot, slot);
+  }
+  /// The same where `bases` are in use from `from` to `slot`: what is offloaded
+  /// does not rest in between. The nearest of its live ranges grows.
+  bool growTo(ArrayRef<Value> bases, int64_t from, int64_t slot);
 
   /// The last slot up to `slot` that growTo would include, starting where the
   /// bases are alive now; at least `from`.
@@ -46,13 +55,24 @@ public:
   /// collectives stand at one gap whose buffers follow each other.
   bool exceeds(int64_t slot) const;
 
-  /// The last slot at which all of `bases` are alive; any slot without one.
-  int64_t getEnd(ArrayRef<Value> bases) const;
+  /// The last slot from `slot` on up to which all of `bases` are alive; any
+  /// slot without one.
+  int64_t getEnd(ArrayRef<Value> bases, int64_t slot) const;
 
 private:
   struct Range {
-    int64_t first, last, bytes;
+    int64_t first, last;
   };
+  struct Buffer {
+    int64_t bytes;
+    /// In order; none touches the next. One, unless it is offloaded.
+    SmallVector<Range, 1> ranges;
+  };
+
+  /// The range that begins last up to a slot, else the first one.
+  static const Range &findRange(const Buffer &buffer, int64_t slot);
+  /// What a buffer's range is after it grew to slots.
+  static Range getGrown(const Buffer &buffer, int64_t from, int64_t slot);
 
   void add(int64_t begin, int64_t end, int64_t bytes);
   void add(int64_t node, int64_t low, int64_t high, int64_t begin, int64_t end,
@@ -63,7 +83,7 @@ private:
   int64_t findAbove(int64_t begin, int64_t end, int64_t limit) const;
 
   int64_t numSlots, bound;
-  llvm::DenseMap<Value, Range> ranges;
+  llvm::DenseMap<Value, Buffer> buffers;
   /// A segment tree: the largest sum below each node without the additions
   /// above, and the additions to all of a node.
   std::vector<int64_t> largest, added;

@@ -64,6 +64,17 @@ void OffloadRewriter::add(Value base, ArrayRef<ResidentInterval> intervals) {
   }
 }
 
+void OffloadRewriter::forEachRange(VisitRange visitRange) const {
+  for (const Visit &visit : visits) {
+    int64_t first = visit.interval.first, last = visit.interval.last;
+    if (visit.fetch)
+      first = plan.fetches[*visit.fetch].begin;
+    if (visit.store)
+      last = std::max(last, plan.stores[*visit.store].end - 1);
+    visitRange(buffers[visit.buffer].base, first, last);
+  }
+}
+
 void OffloadRewriter::run() {
   for (Buffer &buffer : buffers)
     makeHome(buffer);

@@ -31,6 +31,14 @@ public:
   bool isEmpty() const { return buffers.empty(); }
   size_t getNumBuffers() const { return buffers.size(); }
 
+  /// Takes a buffer of the device's memory in place of `base` at commands
+  /// [first, last], once the plan has its schedule.
+  using VisitRange =
+      llvm::function_ref<void(Value base, int64_t first, int64_t last)>;
+  void forEachRange(VisitRange visit) const;
+  /// Whether a buffer has its home elsewhere.
+  bool contains(Value base) const { return visitsOf.contains(base); }
+
   /// Rewrites the function, once the plan has its schedule.
   void run();
 

@@ -59,9 +59,8 @@ struct Candidate {
 
 class OverlapChoice {
 public:
-  OverlapChoice(func::FuncOp function, ScheduledFunction &scheduled,
-                const optimus::CostModel &costs)
-      : function(function), scheduled(scheduled), costs(costs),
+  OverlapChoice(func::FuncOp function, ScheduledFunction &scheduled)
+      : function(function), scheduled(scheduled),
         given(listOperations(function)) {}
 
   OverlapOutcome run(const ExtraWorkspace &workspace) {
@@ -76,7 +75,7 @@ public:
         return take(candidate);
     // What has as many fragments without overlap has them with it, too.
     restoreOrder(function, given);
-    int64_t arena = estimateArenaBytes(function, limit);
+    int64_t arena = estimateArenaBytes(scheduled.collectLiveRanges(), limit);
     limit = std::max(limit, arena + arena / kFragments);
     for (Candidate &candidate : candidates)
       if (candidate.arenaBytes <= limit)
@@ -103,7 +102,7 @@ private:
     auto [notOverlapped, bounded] = scheduled.countNotOverlapped();
     Candidate made{reach,
                    {notOverlapped, bounded, scheduled.getPeakBytes()},
-                   costs.predictStep(function).getSeconds(),
+                   scheduled.predictSeconds(),
                    listOperations(function)};
     LDBG() << "overlap within " << bytes << " bytes, reach "
            << reach.value_or(0) << ": " << made.outcome.peakBytes
@@ -129,7 +128,8 @@ private:
 
   int64_t plan(Candidate &candidate, int64_t enough) {
     restoreOrder(function, candidate.order);
-    candidate.arenaBytes = estimateArenaBytes(function, enough);
+    candidate.arenaBytes =
+        estimateArenaBytes(scheduled.collectLiveRanges(), enough);
     LDBG() << "reach " << candidate.reach.value_or(0) << " has an arena of "
            << candidate.arenaBytes << " bytes";
     return candidate.arenaBytes;
@@ -142,7 +142,6 @@ private:
 
   func::FuncOp function;
   ScheduledFunction &scheduled;
-  const optimus::CostModel &costs;
   SmallVector<Operation *> given;
   SmallVector<Candidate> candidates;
 };
@@ -150,7 +149,6 @@ private:
 
 OverlapOutcome exec::overlapWithin(func::FuncOp function,
                                    ScheduledFunction &scheduled,
-                                   const optimus::CostModel &costs,
                                    const ExtraWorkspace &workspace) {
-  return OverlapChoice(function, scheduled, costs).run(workspace);
+  return OverlapChoice(function, scheduled).run(workspace);
 }

@@ -42,7 +42,6 @@ struct OverlapOutcome {
 /// Where no arena does, less is asked for.
 OverlapOutcome overlapWithin(func::FuncOp function,
                              ScheduledFunction &scheduled,
-                             const optimus::CostModel &costs,
                              const ExtraWorkspace &workspace);
 
 } // namespace mlir::exec

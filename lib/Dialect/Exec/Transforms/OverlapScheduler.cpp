@@ -114,12 +114,12 @@ void OverlapScheduler::reserveWait(unsigned task) {
                                 end - now + elapsed[at]);
   unsigned wanted = std::min<unsigned>(after - elapsed.begin(), numGaps() - 1);
   wanted = std::max(std::min(wanted, each.firstUse), at);
-  if (wanted == each.firstUse && live.growTo(each.bases, 2 * wanted))
+  if (wanted == each.firstUse && live.growTo(each.bases, 2 * at, 2 * wanted))
     return;
   int64_t slot = live.getFarthest(each.bases, 2 * at, 2 * wanted);
   unsigned gap = std::max<int64_t>(slot / 2, at);
   each.wasBounded |= gap < wanted;
-  (void)live.growTo(each.bases, 2 * gap);
+  (void)live.growTo(each.bases, 2 * at, 2 * gap);
   if (gap < each.firstUse)
     waitsAt[gap].push_back(task);
 }
@@ -275,7 +275,7 @@ std::vector<SmallVector<OverlapEvent>> OverlapScheduler::run() {
       // What memory or foresight limited may have room by now.
       if (at < each.firstUse && finish[task] > now) {
         unsigned later = std::min(at + kStride, each.firstUse);
-        if (live.growTo(each.bases, 2 * later)) {
+        if (live.growTo(each.bases, 2 * at, 2 * later)) {
           if (later < each.firstUse)
             waitsAt[later].push_back(task);
           continue;
@@ -312,7 +312,8 @@ void OverlapScheduler::sinkWaits() {
     if (!each.after.empty() || limit <= each.waitGap)
       continue;
     // Only as far as its buffers are alive anyway.
-    unsigned gap = std::min<int64_t>(limit, live.getEnd(each.bases) / 2);
+    unsigned gap =
+        std::min<int64_t>(limit, live.getEnd(each.bases, 2 * each.waitGap) / 2);
     if (gap <= each.waitGap)
       continue;
     llvm::erase_if(events[each.waitGap], [&](const OverlapEvent &event) {

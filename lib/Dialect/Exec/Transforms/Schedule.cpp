@@ -52,6 +52,13 @@ public:
     workspace = *extra;
     if (llvm::Error error = pricing.load(machineProfile, profile))
       return fail(std::move(error));
+    auto read =
+        Offloading::read({llvm::to_vector_of<StringRef>(offload), offloadSpace,
+                          offloadBandwidth, offloadWindow, offloadLeast},
+                         pricing.getMachine());
+    if (!read)
+      return fail(read.takeError());
+    offloading = std::move(*read);
     return success();
   }
 
@@ -85,13 +92,17 @@ public:
       if (mode != "none")
         start.getWait()->moveAfter(start);
     }
-    const int64_t before = computePeakBytes(function);
+    offloading.chooseState(function);
+    if (mode != "none" && !offloading.isEmpty())
+      (void)offloading.hoistSums(function);
+    const int64_t before =
+        ScheduledFunction(function, costs, offloading).getPeakBytes();
     numCollectives += numStarts;
     OverlapOutcome outcome{numStarts, 0, before};
     if (mode == "time" && numStarts > 0)
-      outcome = orderForTime(function, costs, before);
+      outcome = orderForTime(function, costs);
     if (mode == "memory")
-      outcome = orderForMemory(function, costs, before, /*workspace=*/{});
+      outcome = orderForMemory(function, costs, /*workspace=*/{});
     if (mode == "balanced")
       outcome = balance(function, costs, before);
     numNotOverlapped += outcome.notOverlapped;
@@ -105,18 +116,18 @@ public:
 private:
   /// Computation as it is, collectives behind it.
   OverlapOutcome orderForTime(func::FuncOp function,
-                              const optimus::CostModel &costs, int64_t before) {
-    ScheduledFunction scheduled(function, costs, before);
-    return overlapWithin(function, scheduled, costs, workspace);
+                              const optimus::CostModel &costs) {
+    ScheduledFunction scheduled(function, costs, offloading);
+    return overlapWithin(function, scheduled, workspace);
   }
 
   /// All commands for few live bytes, then overlap without more bytes.
   OverlapOutcome orderForMemory(func::FuncOp function,
-                                const optimus::CostModel &costs, int64_t before,
+                                const optimus::CostModel &costs,
                                 const ExtraWorkspace &workspace) {
-    ScheduledFunction scheduled(function, costs, before);
+    ScheduledFunction scheduled(function, costs, offloading);
     scheduled.orderForMemory();
-    return overlapWithin(function, scheduled, costs, workspace);
+    return overlapWithin(function, scheduled, workspace);
   }
 
   /// Of both orders, each with workspace and without, the one with the least
@@ -129,13 +140,11 @@ private:
     for (bool isForMemory : {false, true})
       for (const ExtraWorkspace &extra : {workspace, ExtraWorkspace()}) {
         restoreOrder(function, given);
-        ScheduledFunction scheduled(function, costs, before);
+        ScheduledFunction scheduled(function, costs, offloading);
         if (isForMemory)
           scheduled.orderForMemory();
-        OverlapOutcome outcome =
-            overlapWithin(function, scheduled, costs, extra);
-        double product = costs.predictStep(function).getSeconds() *
-                         double(outcome.peakBytes);
+        OverlapOutcome outcome = overlapWithin(function, scheduled, extra);
+        double product = scheduled.predictSeconds() * double(outcome.peakBytes);
         LDBG() << "balance: " << (isForMemory ? "memory" : "time") << " with "
                << extra.getBytes(before) << " bytes more: time x bytes "
                << product
@@ -223,6 +232,7 @@ private:
   }
 
   optimus::Pricing pricing;
+  Offloading offloading;
   ExtraWorkspace workspace;
 };
 } // namespace

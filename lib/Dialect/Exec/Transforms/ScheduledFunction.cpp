@@ -15,13 +15,15 @@
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Exec/Transforms/Regions.h"
 
+#include "optimus-support/Pages.h"
+
 using namespace mlir;
 using namespace mlir::exec;
 
 ScheduledFunction::ScheduledFunction(func::FuncOp function,
                                      const optimus::CostModel &costs,
-                                     int64_t peakBytes)
-    : function(function), costs(costs), peakBytes(peakBytes) {
+                                     const Offloading &offloading)
+    : function(function), costs(costs), offloading(offloading) {
   nodes = computeDependences(function);
 }
 
@@ -119,6 +121,24 @@ void ScheduledFunction::describe() {
   for (unsigned node : computes)
     computeSeconds.push_back(costs.getComputeSeconds(nodes[node].command));
   given = describeTasks();
+  findResident();
+}
+
+void ScheduledFunction::findResident() {
+  resident.clear();
+  if (offloading.isEmpty())
+    return;
+  OffloadPlan plan(function, offloading, costs);
+  SmallVector<int64_t> slots;
+  int64_t gap = 0;
+  for (CommandOpInterface command : plan.getCommands()) {
+    bool isCollective =
+        command.getWaitingCommand() || command.getAwaitedCommand();
+    slots.push_back(isCollective ? 2 * gap : 2 * gap++ + 1);
+  }
+  plan.getRewriter().forEachRange([&](Value base, int64_t first, int64_t last) {
+    resident[base].push_back({slots[first], slots[last]});
+  });
 }
 
 void ScheduledFunction::findFreeing(MutableArrayRef<OverlapTask> described) {
@@ -199,8 +219,12 @@ void ScheduledFunction::countLiveBytes(LiveBytes &live) {
   for (unsigned node = 0; node < nodes.size(); ++node) {
     int64_t slot = nodes[node].isCollective() ? 2 * gap : 2 * gap++ + 1;
     for (Value base : getTouchedBases(node))
-      live.touch(base, slot);
+      if (!resident.contains(base))
+        live.touch(base, slot);
   }
+  for (const auto &[base, ranges] : resident)
+    for (auto [first, last] : ranges)
+      live.addResident(base, first, last);
   live.seal();
 }
 
@@ -234,6 +258,43 @@ void ScheduledFunction::finish() {
 
 int64_t ScheduledFunction::getPeakBytes() {
   if (!peakBytes)
-    peakBytes = computePeakBytes(function);
+    peakBytes = offloading.isEmpty()
+                    ? computePeakBytes(function)
+                    : optimus_planning::lowerBound(collectLiveRanges());
   return *peakBytes;
+}
+
+SmallVector<optimus_planning::LiveRange>
+ScheduledFunction::collectLiveRanges() const {
+  llvm::MapVector<Value, LiveInterval> intervals =
+      computeLiveIntervals(function);
+  SmallVector<optimus_planning::LiveRange> ranges;
+  auto add = [&](Value base, int64_t first, int64_t last, int64_t alignment) {
+    ranges.push_back({static_cast<int64_t>(ranges.size()), first, last + 1,
+                      getBufferBytes(base), alignment});
+  };
+  std::optional<OffloadPlan> plan;
+  if (!offloading.isEmpty())
+    plan.emplace(function, offloading, costs);
+  for (const auto &[base, interval] : intervals)
+    if (base.getDefiningOp<AllocOp>() &&
+        getMemorySpace(base) == MemorySpace::Device &&
+        !(plan && plan->getRewriter().contains(base)))
+      add(base, interval.first, interval.last, getBufferAlignment(base));
+  if (plan)
+    plan->getRewriter().forEachRange(
+        [&](Value base, int64_t first, int64_t last) {
+          add(base, first, last, optimus_support::kPageBytes);
+        });
+  return ranges;
+}
+
+double ScheduledFunction::predictSeconds() const {
+  double seconds = costs.predictStep(function).getSeconds();
+  if (!offloading.isEmpty())
+    seconds += OffloadPlan(function, offloading, costs)
+                   .getTransfers()
+                   .predict()
+                   .exposedSeconds;
+  return seconds;
 }

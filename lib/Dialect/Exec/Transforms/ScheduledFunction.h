@@ -11,19 +11,20 @@
 #define OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_SCHEDULEDFUNCTION_H
 
 #include "Dependences.h"
+#include "Offloading.h"
 #include "OverlapScheduler.h"
 
-#include "optimus/Analysis/CostModel.h"
+#include "optimus/MemoryPlanning/MemoryPlanner.h"
 
 namespace mlir::exec {
 
 /// A function as the schedulers see it, and back.
 class ScheduledFunction {
 public:
-  /// Every wait stands behind its start, and `peakBytes` are the most bytes
-  /// that are alive at once.
+  /// Every wait stands behind its start. What is to be offloaded rests outside
+  /// the device's memory as it would in each order, but no copies are made.
   ScheduledFunction(func::FuncOp function, const optimus::CostModel &costs,
-                    int64_t peakBytes);
+                    const Offloading &offloading);
 
   /// Puts the commands into an order in which fewer bytes are alive, each wait
   /// behind its start.
@@ -36,6 +37,12 @@ public:
 
   /// The most bytes that are alive at once, in the order as it is.
   int64_t getPeakBytes();
+
+  /// The live ranges in the device's memory, in the order as it is.
+  SmallVector<optimus_planning::LiveRange> collectLiveRanges() const;
+
+  /// The predicted time of a call, in the order as it is.
+  double predictSeconds() const;
 
   /// Collectives that end before any computation, and how many of them lack
   /// memory for a better place.
@@ -56,6 +63,8 @@ private:
   unsigned getAxis(StringRef name);
   SmallVector<Value> getTouchedBases(unsigned node);
   void countLiveBytes(LiveBytes &live);
+  /// Finds the slots at which offloaded buffers are in the device's memory.
+  void findResident();
   void emit(ArrayRef<SmallVector<OverlapEvent>> events);
   /// Puts an operation at the end, after what makes its operands.
   void place(Operation *op);
@@ -64,6 +73,7 @@ private:
 
   func::FuncOp function;
   const optimus::CostModel &costs;
+  const Offloading &offloading;
   std::vector<ProgramNode> nodes;
   /// Nodes by kind, and each node's number among its kind.
   SmallVector<unsigned> computes, collectives, indices;
@@ -71,6 +81,9 @@ private:
   std::vector<double> computeSeconds;
   /// The collectives, as they were given and as they are scheduled.
   std::vector<OverlapTask> given, tasks;
+  /// In the order as it was given: what is offloaded, with first and last
+  /// slots.
+  llvm::MapVector<Value, SmallVector<std::pair<int64_t, int64_t>>> resident;
   llvm::DenseSet<Operation *> placed;
   /// Of the order as it is, once it was asked for.
   std::optional<int64_t> peakBytes;

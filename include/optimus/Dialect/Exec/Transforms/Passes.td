@@ -58,6 +58,16 @@ def SchedulePass : Pass<"optimus-schedule", "::mlir::func::FuncOp"> {
     Option<"profile", "profile", "std::string", "\"\"",
            "What optimus-run train --profile wrote of a run on the same mesh: "
            "its times of commands replace predicted ones">,
+    ListOption<"offload", "offload", "std::string",
+               "What will be offloaded, as optimus-offload's values: memory "
+               "is counted without it where it rests">,
+    Option<"offloadSpace", "offload-space", "std::string", "\"file\"",
+           "Its space">,
+    Option<"offloadBandwidth", "offload-bandwidth", "std::string", "\"\"",
+           "Its bandwidth">,
+    Option<"offloadWindow", "offload-window", "int64_t", "0", "Its window">,
+    Option<"offloadLeast", "offload-least", "int64_t", "4096",
+           "Its smallest buffers">,
     Option<"report", "report", "bool", "false",
            "Remark on functions with collectives that are not overlapped">
   ];
