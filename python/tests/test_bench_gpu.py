@@ -310,3 +310,16 @@ assert one.name == "64x32x16 bias add bf16 to bf16", one.name
 assert other == Product(64, 32, 16, 96, 16, 32, trans_a=True, trans_b=True, result="f32"), other
 '''
     assert in_scripts(code) == ""
+
+
+def test_what_fakes_believe_has_a_source_and_a_probe():
+    """The probe that asks a real GPU, or none."""
+    page = (REPOSITORY / "docs/cuda.md").read_text()
+    section = page.partition("### What the fakes believe")[2].partition("\n#")[0]
+    rows = re.findall(r"^\| (.+?) \| (.+?) \| (.+?) \|$", section, re.M)[1:]
+    probes = set(in_scripts("import probes; print(*probes.PROBES)").split())
+    assert len(rows) > 10
+    for belief, source, probe in rows:
+        assert belief and source and (probe == "none" or probe.strip("`") in probes), belief
+    # Each asks for a belief of a fake, but for one of the runtime's alone.
+    assert probes - {probe.strip("`") for _, _, probe in rows} <= {"write-value-in-graph"}

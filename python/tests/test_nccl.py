@@ -63,6 +63,8 @@ def gpus(tools, tmp_path, monkeypatch):
     """Four fake GPUs and a fake NCCL for whatever a test starts."""
     for name, value in tools.fake_gpu(count=4).items():
         monkeypatch.setenv(name, value)
+    # Collectives of all axes take turns.
+    monkeypatch.setenv("OPTIMUS_FAKE_NCCL_ROOM", "1")
     # Where members of communicators meet; what is ended leaves something.
     monkeypatch.setenv("TMPDIR", str(tmp_path))
 
@@ -288,6 +290,10 @@ def command_with(tools, text, patience, monkeypatch, variables):
     """Trains with what goes wrong on a GPU."""
     for name, value in variables.items():
         monkeypatch.setenv("OPTIMUS_FAKE_NCCL_" + name, value)
+    # Else what waits behind a hang for room or its turn has been started, too, and may
+    # be named in its place (docs/cuda.md, known weaknesses).
+    if "HANG" in variables:
+        monkeypatch.delenv("OPTIMUS_FAKE_NCCL_ROOM")
     flags = ["--backend", "nccl", "--timeout", patience]
     return tools.train_command(compiled(tools, "2x2"), text, 5, *flags)
 

@@ -50,6 +50,7 @@ enum : Result {
   kCaptureInvalidated = 901,
   kCaptureUnmatched = 903,
   kCaptureUnjoined = 904,
+  kCapturedEvent = 907,
   kCaptureWrongThread = 908,
 };
 

@@ -10,10 +10,12 @@
 
 #include "device/Descriptors.h"
 #include "optimus-support/DynamicLibrary.h"
+#include "optimus-support/FormatBytes.h"
 
 #include <bit>
 
 using optimus_support::DynamicLibrary;
+using optimus_support::formatBytes;
 
 namespace optrt::cuda {
 
@@ -163,15 +165,22 @@ Products::list(const optrt_gemm_desc &d, const ProductOperands &operands,
   OPTRT_RETURN_IF_ERROR(set(kLtMinAlignmentD, alignmentOf(operands.c)));
   std::vector<LtHeuristic> found(static_cast<std::size_t>(most));
   int returned = 0;
-  OPTRT_RETURN_IF_ERROR(
-      check(api.getHeuristic(handle, plan.operation, plan.b, plan.a, plan.added,
-                             plan.c, preference, most, found.data(), &returned),
-            "cublasLtMatmulAlgoGetHeuristic"));
+  const LtResult result =
+      api.getHeuristic(handle, plan.operation, plan.b, plan.a, plan.added,
+                       plan.c, preference, most, found.data(), &returned);
+  // One of its two ways to say that it knows none.
+  if (result != kLtNotSupported)
+    OPTRT_RETURN_IF_ERROR(check(result, "cublasLtMatmulAlgoGetHeuristic"));
   found.resize(static_cast<std::size_t>(returned));
   std::erase_if(found,
                 [](const LtHeuristic &one) { return one.state != kLtSuccess; });
   if (found.empty())
-    return unavailable("cuBLASLt knows no algorithm for it");
+    return unavailable(concat(
+        "cublasLtMatmulAlgoGetHeuristic names no algorithm for it with a "
+        "workspace of ",
+        formatBytes(kProductWorkspaceBytes),
+        " and sums in f32; CUBLASLT_LOG_LEVEL=5 lets it say why, and "
+        "another version or another --batch may have one"));
   return found;
 }
 

@@ -14,6 +14,8 @@
 // members may be threads or processes, and collectives may be captured. Where
 // members differ, NCCL would hang or compute nonsense; here it is told.
 //
+//   OPTIMUS_FAKE_NCCL_ROOM=N     a GPU has room for N collectives at a time,
+//                                and begins them in order if NCCL is told so
 //   OPTIMUS_FAKE_NCCL_ABSENT=G   GPU G joins no communicator
 //   OPTIMUS_FAKE_NCCL_HANG=G:N   GPU G never ends the Nth collective of a
 //                                communicator
@@ -99,11 +101,12 @@ Result putTogether(std::vector<Put> puts) {
       return refuse("a group of several streams or communicators");
     operations.push_back(one.operation);
   }
-  auto together = std::make_shared<Together>(std::move(operations));
+  auto together =
+      std::make_shared<Together>(std::move(operations), puts[0].stream);
   const std::string name = together->name();
-  if (optimus_fake_gpu_put(puts[0].stream, name,
-                           [=] { return together->begin(); }) !=
-          cuda::kSuccess ||
+  if (optimus_fake_gpu_put(
+          puts[0].stream, name, [=] { return together->begin(); },
+          [=] { return together->canBegin(); }) != cuda::kSuccess ||
       optimus_fake_gpu_put(
           puts[0].stream, name, [=] { return together->end(); },
           [=] { return together->canEnd(); }) != cuda::kSuccess)

@@ -181,6 +181,7 @@ std::string Together::name() const {
 }
 
 cuda::Result Together::begin() {
+  place.take();
   if (comm().isAborted)
     return cuda::kSuccess;
   if (std::exchange(comm().isUnderWay, true))
@@ -200,6 +201,7 @@ bool Together::canEnd() {
 }
 
 cuda::Result Together::end() {
+  place.leave();
   if (comm().isAborted)
     return cuda::kSuccess;
   comm().isUnderWay = false;

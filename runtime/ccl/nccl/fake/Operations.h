@@ -12,6 +12,7 @@
 #include "FakeGpu.h"
 #include "Mailbox.h"
 #include "NcclApi.h"
+#include "Room.h"
 
 #include <atomic>
 #include <map>
@@ -109,10 +110,11 @@ private:
 /// where a send waits for its receive.
 class Together {
 public:
-  explicit Together(std::vector<Operation> operations)
-      : operations(std::move(operations)) {}
+  Together(std::vector<Operation> operations, cuda::Stream stream)
+      : operations(std::move(operations)), place(comm().gpu, stream) {}
 
   std::string name() const;
+  bool canBegin() const { return comm().isAborted || place.isFree(); }
   cuda::Result begin();
   bool canEnd();
   cuda::Result end();
@@ -121,6 +123,7 @@ private:
   CommOpaque &comm() const { return *operations.front().communicator(); }
 
   std::vector<Operation> operations;
+  Place place;
 };
 
 } // namespace fake

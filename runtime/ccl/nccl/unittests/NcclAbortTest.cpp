@@ -10,8 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "NcclFixture.h"
-#include "NcclLibrary.h"
+#include "NcclMembers.h"
 
 #include <atomic>
 #include <chrono>
@@ -23,55 +22,8 @@ using testing::HasSubstr;
 
 namespace {
 
-/// Members of communicators, which call NCCL themselves.
-class FakeAbortTest : public NcclTest {
+class FakeAbortTest : public NcclMembers {
 protected:
-  FakeAbortTest() {
-    auto opened = NcclLibrary::open();
-    EXPECT_TRUE(opened.ok()) << opened.status().message();
-    library = *opened;
-  }
-
-  struct Member {
-    std::unique_ptr<cuda::CudaDevice> device;
-    Comm comm = nullptr;
-    DeviceMemory memory;
-  };
-
-  /// One member a GPU, from the first.
-  std::vector<Member> join(int size) {
-    UniqueId id;
-    EXPECT_EQ(api().getUniqueId(&id), kSuccess);
-    std::vector<Member> members(size);
-    Config config;
-    for (int index = 0; index != size; ++index) {
-      Member &one = members[index];
-      one.device = std::move(*cuda::CudaDevice::create(index));
-      (void)one.device->nativeQueue(kCompute);
-      EXPECT_EQ(api().commInitRankConfig(&one.comm, size, id, index, &config),
-                kInProgress);
-      one.memory = std::move(*one.device->allocate(16, "a test"));
-    }
-    for (Member &one : members) {
-      Result state = kInProgress;
-      EXPECT_EQ(api().commGetAsyncError(one.comm, &state), kSuccess);
-      EXPECT_EQ(state, kSuccess);
-    }
-    return members;
-  }
-
-  void put(Member &one) {
-    EXPECT_EQ(api().allReduce(one.memory.data(), one.memory.data(), 4, kF32,
-                              kSum, one.comm,
-                              one.device->nativeQueue(kCompute)),
-              kInProgress);
-  }
-  void record(Member &one) {
-    EXPECT_TRUE(one.device->beginRecording().ok());
-    put(one);
-    EXPECT_TRUE(one.device->endRecording().ok());
-  }
-
   /// An abort on a thread of its own.
   class Aborting {
   public:
@@ -91,16 +43,12 @@ protected:
     std::atomic<bool> hasReturned{false};
     std::thread thread;
   };
-
-  const NcclApi &api() const { return library->api(); }
-
-  const NcclLibrary *library;
 };
 
 TEST_F(FakeAbortTest, WaitsForGraphs) {
   std::vector<Member> alone = join(1);
   record(alone[0]);
-  Aborting aborting(api(), alone[0].comm);
+  Aborting aborting(api(), alone[0].comms[0]);
   EXPECT_TRUE(aborting.waits());
   alone[0].device->discardRecordings();
 }
@@ -109,8 +57,8 @@ TEST_F(FakeAbortTest, WaitsForGraphs) {
 TEST_F(FakeAbortTest, WaitsForGraphsOfAllInTheProcess) {
   std::vector<Member> pair = join(2);
   record(pair[0]);
-  { Aborting first(api(), pair[0].comm); }
-  Aborting second(api(), pair[1].comm);
+  { Aborting first(api(), pair[0].comms[0]); }
+  Aborting second(api(), pair[1].comms[0]);
   EXPECT_TRUE(second.waits());
   pair[0].device->discardRecordings();
 }
@@ -120,9 +68,9 @@ TEST_F(FakeAbortTest, WaitsForTheKernelOfAnotherCommunicator) {
   setenv("OPTIMUS_FAKE_NCCL_HANG", "0:1", 1);
   std::vector<Member> idle = join(1), busy = join(1);
   put(busy[0]);
-  Aborting first(api(), idle[0].comm);
+  Aborting first(api(), idle[0].comms[0]);
   EXPECT_TRUE(first.waits());
-  Aborting second(api(), busy[0].comm);
+  Aborting second(api(), busy[0].comms[0]);
 }
 
 TEST_F(FakeAbortTest, AGraphThatIsUnderWayEndsAfterItIsDestroyed) {
@@ -131,7 +79,7 @@ TEST_F(FakeAbortTest, AGraphThatIsUnderWayEndsAfterItIsDestroyed) {
   EXPECT_TRUE(alone[0].device->replay(0).ok());
   alone[0].device->discardRecordings();
   EXPECT_TRUE(alone[0].device->synchronize().ok());
-  Aborting aborting(api(), alone[0].comm);
+  Aborting aborting(api(), alone[0].comms[0]);
 }
 
 //===----------------------------------------------------------------------===//

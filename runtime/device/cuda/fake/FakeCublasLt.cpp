@@ -10,6 +10,9 @@
 // and multiplies on the host, in f64, when its turn comes. As cuBLASLt, it says
 // what it refuses where CUBLASLT_LOG_LEVEL is set.
 //
+//   OPTIMUS_FAKE_CUBLASLT_WITHOUT=MxNxK   knows no algorithm for this product;
+//                                         MxNxK:0: and says so by naming none
+//
 //===----------------------------------------------------------------------===//
 
 #include "CublasLtApi.h"
@@ -41,6 +44,8 @@ struct optrt::cuda::LtLayoutOpaque {
   int64_t rows, cols, ld;
 
   int64_t elementBytes() const { return type == kLtF32 ? 4 : 2; }
+  /// Whether each row begins where the first 16 bytes can be loaded at once.
+  bool isAligned() const { return ld * elementBytes() % 16 == 0; }
 };
 struct optrt::cuda::LtOperationOpaque {
   int compute = kLtComputeF32;
@@ -204,7 +209,11 @@ Result Product::run() const {
         sum += load(layoutD.type, bias, i);
       store(layoutD.type, result, i + j * layoutD.ld, sum);
     }
-  optimus_fake_gpu_multiplied(algorithm);
+  // The fast kernels load 16 bytes at a time.
+  constexpr int kSlower = 4;
+  const bool isFast = layoutA.isAligned() && layoutB.isAligned() &&
+                      layoutC.isAligned() && layoutD.isAligned();
+  optimus_fake_gpu_multiplied(algorithm, isFast ? 1 : kSlower);
   return kSuccess;
 }
 } // namespace
@@ -305,6 +314,13 @@ LtResult cublasLtMatmulAlgoGetHeuristic(LtHandle, LtOperation operation,
   const Shape shape(*operation, *a, *b, *c, *d);
   if (shape.wrong)
     return refuse(kLtNotSupported, shape.wrong);
+  if (const char *without = std::getenv("OPTIMUS_FAKE_CUBLASLT_WITHOUT")) {
+    const std::string product = concat(shape.m, "x", shape.n, "x", shape.k);
+    if (product == without)
+      return refuse(kLtNotSupported, "no algorithm for this product");
+    if (product + ":0" == without)
+      return kLtSuccess;
+  }
   if (preference->workspaceBytes < kWorkspaceBytes)
     return refuse(kLtNotSupported, "no algorithm with so small a workspace");
   if (preference->reductions != kLtReduceComputeType)

@@ -78,6 +78,7 @@ Result cuGetErrorName(Result result, const char **name) {
     FAKE_NAME(kCaptureInvalidated, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED")
     FAKE_NAME(kCaptureUnmatched, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED")
     FAKE_NAME(kCaptureUnjoined, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED")
+    FAKE_NAME(kCapturedEvent, "CUDA_ERROR_CAPTURED_EVENT")
     FAKE_NAME(kCaptureWrongThread, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD")
 #undef FAKE_NAME
   default:
@@ -263,6 +264,8 @@ Result cuMemsetD2D8Async(Address to, size_t pitch, unsigned char value,
       std::memset(at + row * pitch, value, width);
     return gpu.failed;
   };
+  if (!gpu.memory.isHidden(rows.address) && !gpu.isPinned(rows.address))
+    return gpu.refuse(kInvalidValue, "a memset of the host's pageable memory");
   return gpu.put(stream, "a memset", work);
 }
 Result cuMemsetD8Async(Address to, unsigned char value, size_t bytes,
@@ -421,10 +424,14 @@ Result cuEventRecordWithFlags(EventHandle event, Stream stream,
 Result cuEventElapsedTime(float *milliseconds, EventHandle begin,
                           EventHandle end) {
   FAKE_ENTER;
-  for (EventHandle event : {begin, end})
+  for (EventHandle event : {begin, end}) {
+    if (gpu.events.count(event) && event->capture)
+      return gpu.refuse(kCapturedEvent,
+                        "the time of an event that was recorded in a capture");
     if (!gpu.events.count(event) || !event->hasTime || !event->marker ||
         !event->marker->isReached)
       return gpu.refuse(kInvalidHandle, "the time of an event without one");
+  }
   *milliseconds = float(double(end->marker->time - begin->marker->time) / 1e6);
   return kSuccess;
 }

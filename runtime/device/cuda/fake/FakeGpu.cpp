@@ -328,6 +328,12 @@ void *optimus_fake_gpu_touch(const optrt::cuda::fake::Rows &rows,
   return nullptr;
 }
 
+std::shared_ptr<const void>
+optimus_fake_gpu_capture(optrt::cuda::Stream stream) {
+  std::lock_guard lock(Gpu::get().mutex);
+  return Gpu::get().streams.count(stream) ? stream->capture : nullptr;
+}
+
 void optimus_fake_gpu_hold(int gpu, int64_t bytes) {
   std::lock_guard lock(Gpu::get().mutex);
   Gpu::get().usedBytes[gpu] += bytes;
@@ -350,15 +356,15 @@ bool optimus_fake_gpu_is_idle(int gpu) {
                      });
 }
 
-void optimus_fake_gpu_multiplied(uint32_t algorithm) {
+void optimus_fake_gpu_multiplied(uint32_t algorithm, int times) {
   Gpu &gpu = Gpu::get();
   ++gpu.counts.products[algorithm];
-  const char *times = std::getenv("OPTIMUS_FAKE_GPU_PRODUCT_MS");
-  for (uint32_t i = 0; times && i != algorithm; ++i)
-    if ((times = std::strchr(times, ',')))
-      ++times;
-  if (times)
-    gpu.passed += std::strtoll(times, nullptr, 10) * 1'000'000;
+  const char *each = std::getenv("OPTIMUS_FAKE_GPU_PRODUCT_MS");
+  for (uint32_t i = 0; each && i != algorithm; ++i)
+    if ((each = std::strchr(each, ',')))
+      ++each;
+  if (each)
+    gpu.passed += times * std::strtoll(each, nullptr, 10) * 1'000'000;
 }
 
 optrt::cuda::Result optimus_fake_gpu_fail(std::string what) {

@@ -243,10 +243,13 @@ optimus_fake_gpu_put(optrt::cuda::Stream stream, std::string name,
                      std::function<bool()> isReady = nullptr);
 __attribute__((visibility("default"))) void *
 optimus_fake_gpu_touch(const optrt::cuda::fake::Rows &rows, const char *what);
+/// What captures a stream; null for nothing.
+__attribute__((visibility("default"))) std::shared_ptr<const void>
+optimus_fake_gpu_capture(optrt::cuda::Stream stream);
 /// Counts a product, on its thread's turn, and lets pass the time for its
-/// algorithm in $OPTIMUS_FAKE_GPU_PRODUCT_MS: "30,10,50,10".
+/// algorithm in $OPTIMUS_FAKE_GPU_PRODUCT_MS, "30,10,50,10", so many times.
 __attribute__((visibility("default"))) void
-optimus_fake_gpu_multiplied(uint32_t algorithm);
+optimus_fake_gpu_multiplied(uint32_t algorithm, int times);
 /// Ends running and future work with an error.
 __attribute__((visibility("default"))) optrt::cuda::Result
 optimus_fake_gpu_fail(std::string what);

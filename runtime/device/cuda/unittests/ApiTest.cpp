@@ -76,6 +76,7 @@ OPTRT_CUBLAS_FAILURES(CHECK)
 
 #define SAME(ours, theirs) static_assert(int(ours) == int(theirs), #theirs)
 SAME(kOutOfMemory, CUDA_ERROR_OUT_OF_MEMORY);
+SAME(kCapturedEvent, CUDA_ERROR_CAPTURED_EVENT);
 SAME(kEccUncorrectable, CUDA_ERROR_ECC_UNCORRECTABLE);
 SAME(kNvlinkUncorrectable, CUDA_ERROR_NVLINK_UNCORRECTABLE);
 SAME(kIllegalAddress, CUDA_ERROR_ILLEGAL_ADDRESS);

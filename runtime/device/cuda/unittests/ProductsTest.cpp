@@ -150,6 +150,20 @@ TEST_F(ProductsTest, WhatCublasLtHasNotIsRefused) {
   EXPECT_EQ(refuse(d).code(), StatusCode::InvalidArgument);
 }
 
+TEST_F(ProductsTest, AProductWithoutAnAlgorithmIsNamed) {
+  // It says so in one of two ways.
+  for (const char *without : {"4x2x3", "4x2x3:0"}) {
+    setenv("OPTIMUS_FAKE_CUBLASLT_WITHOUT", without, 1);
+    const Status status = refuse(shape(2, 4, 3));
+    unsetenv("OPTIMUS_FAKE_CUBLASLT_WITHOUT");
+    EXPECT_EQ(status.code(), StatusCode::Unavailable);
+    EXPECT_THAT(status.message(),
+                HasSubstr("cublasLtMatmulAlgoGetHeuristic names no algorithm "
+                          "for it with a workspace of 32 MiB"));
+  }
+  EXPECT_TRUE(refuse(shape(1, 1, 1)).ok()) << "another one";
+}
+
 TEST_F(ProductsTest, FactorsOfF32MayBeRoundedToTF32) {
   optrt_gemm_desc d = shape(1, 2, 1);
   d.lda = 1;

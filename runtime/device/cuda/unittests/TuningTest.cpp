@@ -31,17 +31,17 @@ protected:
     for (DeviceMemory *one : {&a, &b, &c})
       *one = {};
   }
-  void make(DeviceOptions options = {}) {
+  /// Rows of the operands begin this many elements apart.
+  void make(DeviceOptions options = {}, int64_t apart = 4) {
     release();
     start(0, 16, options);
-    a = allocate(6 * 4);
-    b = allocate(6 * 4);
-    c = allocate(9 * 4);
-    ASSERT_TRUE(device->synchronize().ok());
     desc.m = desc.n = 3;
     desc.k = 2;
-    desc.lda = 2;
-    desc.ldb = desc.ldc = 3;
+    desc.lda = desc.ldb = desc.ldc = apart;
+    a = allocate(3 * desc.lda * 4);
+    b = allocate(desc.k * desc.ldb * 4);
+    c = allocate(3 * desc.ldc * 4);
+    ASSERT_TRUE(device->synchronize().ok());
   }
   ProductCall call() const {
     return {desc, a.data(), b.data(), c.data(), nullptr, nullptr};
@@ -72,7 +72,7 @@ TEST_F(TuningTest, TheFastestIsChosenAndKept) {
   const int64_t allocated = optimus_fake_gpu_counts().everAllocated;
   ASSERT_TRUE(tune(tuned).ok());
   ASSERT_EQ(tuned.size(), 1u) << "alike";
-  EXPECT_THAT(tuned.begin()->first, HasSubstr("m=3 n=3 k=2 lda=2 "));
+  EXPECT_THAT(tuned.begin()->first, HasSubstr("m=3 n=3 k=2 lda=4 "));
   EXPECT_NEAR(tuned.begin()->second.seconds, 1, 0.1);
   const std::vector<int64_t> tried = ran();
   EXPECT_THAT(tried, Each(tried[0]));
@@ -105,9 +105,19 @@ TEST_F(TuningTest, OperandsAreZeroAfterwards) {
   desc.accumulate = 1;
   TunedProducts tuned;
   ASSERT_TRUE(tune(tuned).ok());
-  EXPECT_THAT(read(a.data(), 6), Each(0));
-  EXPECT_THAT(read(b.data(), 6), Each(0));
-  EXPECT_THAT(read(c.data(), 9), Each(0));
+  EXPECT_THAT(read(a.data(), 12), Each(0));
+  EXPECT_THAT(read(b.data(), 8), Each(0));
+  EXPECT_THAT(read(c.data(), 12), Each(0));
+}
+
+TEST_F(TuningTest, RowsThatAreNotAlignedAreMultipliedMoreSlowly) {
+  TunedProducts tuned;
+  ASSERT_TRUE(tune(tuned).ok());
+  const double aligned = tuned.begin()->second.seconds;
+  tuned.clear();
+  make({}, /*apart=*/3);
+  ASSERT_TRUE(tune(tuned).ok());
+  EXPECT_GT(tuned.begin()->second.seconds, 2 * aligned);
 }
 
 TEST_F(TuningTest, OfTimesThatAreAlikeTheHeuristicsFirstCounts) {
