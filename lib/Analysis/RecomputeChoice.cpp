@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 
 using namespace mlir::optimus;
@@ -24,7 +25,13 @@ constexpr int64_t kCopied = 2;
 constexpr int64_t kLeastOffloaded = 4096;
 /// The share of computing time that copies can count on.
 constexpr double kHidden = 0.8;
+/// The least memory is looked for in steps of such a part of it.
+constexpr int64_t kLeastSteps = 128;
 constexpr unsigned kNobody = std::numeric_limits<unsigned>::max();
+
+bool has(const std::vector<bool> &flags, unsigned value) {
+  return value < flags.size() && flags[value];
+}
 
 /// What is copied in one direction.
 struct Copies {
@@ -51,12 +58,8 @@ public:
     countBytes();
   }
 
-  int64_t getPeak() const {
-    return *std::max_element(alive.begin(), alive.end());
-  }
-  int64_t getPeakTime() const {
-    return std::max_element(alive.begin(), alive.end()) - alive.begin();
-  }
+  int64_t getPeak() const { return alive[peakTime]; }
+  int64_t getPeakTime() const { return peakTime; }
   double getSeconds() const { return seconds + getExposedSeconds(getCopies()); }
   Copies getCopies() const {
     Copies copies;
@@ -105,8 +108,12 @@ private:
     emit(op, operands, /*offset=*/0);
   }
 
+  bool isMadeAgain(unsigned value) const {
+    return repeated[value] || has(program.refetched, value);
+  }
+
   unsigned materialize(unsigned value) {
-    if (!repeated[value])
+    if (!isMadeAgain(value))
       return value;
     unsigned op = maker[value];
     if (!isCloned[op]) {
@@ -146,7 +153,7 @@ private:
   unsigned resolve(const std::pair<unsigned, unsigned> &step,
                    unsigned operand) const {
     bool isAgain = step.second > 0 || step.first > program.numForward;
-    return isAgain && repeated[operand] ? numValues + operand : operand;
+    return isAgain && isMadeAgain(operand) ? numValues + operand : operand;
   }
 
   void countBytes() {
@@ -189,6 +196,7 @@ private:
       sum += changes[now];
       alive[now] = sum + others;
     }
+    peakTime = std::max_element(alive.begin(), alive.end()) - alive.begin();
   }
 
   const RecomputeProgram &program;
@@ -202,6 +210,7 @@ private:
   /// its first use in the backward.
   std::vector<int64_t> first, last, lastForward, firstBackward;
   std::vector<int64_t> alive;
+  int64_t peakTime = 0;
   double seconds = 0;
 };
 
@@ -245,8 +254,8 @@ public:
         peak = now.getPeak();
         least = choice;
       }
-      // One move a round: what is chosen at once is chosen for one peak.
-      budget = now.getPeak() - 1;
+      // A little a round: what is chosen at once is chosen for one peak.
+      budget = now.getPeak() - 1 - now.getPeak() / kLeastSteps;
       if (!reduce(now))
         break;
     }
@@ -260,13 +269,9 @@ private:
   /// The results of an operation that are worth while: statistics of rows are
   /// less to keep than the rest is.
   std::vector<unsigned> getLargeResults(unsigned op) const {
-    const std::vector<unsigned> &results = program.ops[op].results;
-    int64_t largest = 0;
-    for (unsigned result : results)
-      largest = std::max(largest, program.bytes[result]);
     std::vector<unsigned> large;
-    for (unsigned result : results)
-      if (program.bytes[result] > largest / 8)
+    for (unsigned result : program.ops[op].results)
+      if (program.bytes[result] > 0 && !has(program.statistics, result))
         large.push_back(result);
     return large;
   }
@@ -394,23 +399,48 @@ private:
     return isReduced;
   }
 
-  void keepWhatFits() {
-    std::vector<unsigned> again;
-    for (unsigned op = 0; op < program.numForward; ++op)
-      if (isRepeated(op))
-        again.push_back(op);
-    // What the backward needs first, at the end of the forward, saves least.
-    std::reverse(again.begin(), again.end());
-    std::stable_sort(again.begin(), again.end(), [&](unsigned a, unsigned b) {
-      return program.ops[a].seconds > program.ops[b].seconds;
-    });
-    for (unsigned op : again) {
+  /// Of alike members, lets `set` keep as many from the first on as fit: finds
+  /// out with few looks at the program, since what fits does so with less.
+  template <typename Set>
+  void keepMost(const std::vector<unsigned> &members, Set set) {
+    size_t fitting = 0, over = members.size() + 1, tried = members.size();
+    while (over - fitting > 1) {
       ValueChoice less = choice;
-      for (unsigned result : program.ops[op].results)
-        less.repeated[result] = false;
-      if (Run(program, less).getPeak() <= budget)
-        choice = std::move(less);
+      for (size_t i = 0; i < tried; ++i)
+        set(less, members[i]);
+      (Run(program, less).getPeak() <= budget ? fitting : over) = tried;
+      tried = fitting + (over - fitting) / 2;
     }
+    for (size_t i = 0; i < fitting; ++i)
+      set(choice, members[i]);
+  }
+
+  void keepWhatFits() {
+    // What the backward needs first, at the end of the forward, saves least.
+    std::vector<std::vector<unsigned>> kinds;
+    std::map<unsigned, size_t> known;
+    for (unsigned op = program.numForward; op-- > 0;) {
+      if (!isRepeated(op))
+        continue;
+      size_t at = kinds.size();
+      if (program.ops[op].kind)
+        at = known.try_emplace(*program.ops[op].kind, at).first->second;
+      if (at == kinds.size())
+        kinds.emplace_back();
+      kinds[at].push_back(op);
+    }
+    auto getSeconds = [&](const std::vector<unsigned> &kind) {
+      return program.ops[kind.front()].seconds;
+    };
+    std::stable_sort(kinds.begin(), kinds.end(),
+                     [&](const auto &a, const auto &b) {
+                       return getSeconds(a) > getSeconds(b);
+                     });
+    for (const std::vector<unsigned> &kind : kinds)
+      keepMost(kind, [&](ValueChoice &less, unsigned op) {
+        for (unsigned result : program.ops[op].results)
+          less.repeated[result] = false;
+      });
     for (unsigned value = 0; value < program.bytes.size(); ++value) {
       if (!offloaded[value])
         continue;

@@ -7,6 +7,7 @@
 # ===-----------------------------------------------------------------------===#
 """Wrong input gets one clear message and exit code 1."""
 
+import json
 import re
 import shutil
 import struct
@@ -107,6 +108,30 @@ def test_no_pad_accepts_what_divides(tools, tmp_path):
     flags = ["--mesh", "row:2,col:2", "--strategy", "summa", "--no-pad"]
     result = compile(tools, tools.program(model), tmp_path, *flags)
     assert result.returncode == 0, result.stderr
+
+
+def test_more_ranks_than_the_profile_has_links_for(tools, tmp_path):
+    links = [{"ranks": ranks, "alpha_s": 1e-5, "beta_s_per_byte": 1e-11} for ranks in (8, 1024)]
+    gpu = {"name": "a GPU", "memory_bytes": 1 << 36}
+    profile = tmp_path / "links.json"
+    profile.write_text(json.dumps({"version": 1, "gpu": gpu, "links": links}))
+    flags = ["--target", "cuda", "--machine-profile", profile, "--compile-to=input"]
+    accepted = compile(tools, tools.program(MODEL), tmp_path, *flags, "--mesh", "row:1024,col:1")
+    assert accepted.returncode == 0, accepted.stderr
+    (tmp_path / "model.so").unlink()
+    result = compile(tools, tools.program(MODEL), tmp_path, *flags, "--mesh", "row:1025,col:1")
+    refuse(result, "--machine-profile: expected links for 1025 ranks", "1024", profile)
+
+
+@pytest.mark.parametrize("policy", [(), ("--recompute", "budget"), ("--recompute", "layer")])
+def test_a_budget_below_the_parameters(tools, tmp_path, policy):
+    """No values are chosen, and none are listed: they make no difference."""
+    flags = ["--mesh", "row:2,col:2", "--strategy", "summa", "--memory-budget", "4KiB"]
+    result = compile(tools, tools.program(MODEL), tmp_path, *flags, *policy)
+    expected = "of 4.00 KiB: parameters, the optimizer's state and inputs alone take"
+    refuse(result, expected, "the least that was found is", "a rank, with --mesh row:2,col:2")
+    for word in "compiles choice", "is alive at":
+        assert word not in result.stderr
 
 
 def test_unwritable_library(tools, tmp_path):

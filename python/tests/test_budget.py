@@ -116,10 +116,10 @@ def test_the_choice_is_the_same_each_time_and_goes_on(tools, tmp_path):
 
 def test_a_budget_that_cannot_be_met(tools, tmp_path):
     path = tmp_path / "model.so"
-    result = compile_within(tools, MODELS["gpt2"], "row:1,col:1", 1, path)
+    result = compile_within(tools, MODELS["gpt2"], "row:1,col:1", 2, path)
     assert result.returncode == 1 and not path.exists()
     error = result.stderr
-    assert "no layout fits the memory budget of 1.00 MiB; the least" in error
+    assert "no layout fits the memory budget of 2.00 MiB; the least" in error
     # The peak, by category and by value, with the builder's lines.
     assert re.search(r"most of the arena is alive at \S+ .*: .* of activation", error)
     assert re.search(r"KiB activation +h\.\d\.\S+:\d.* \(\S+\.py:\d+\)", error), error

@@ -118,6 +118,15 @@ LogicalResult mlir::optimus::runPhases(ModuleOp module,
   return success();
 }
 
+void mlir::optimus::keepTrainStep(ModuleOp module) {
+  if (!module.lookupSymbol<func::FuncOp>("train_step"))
+    return;
+  for (auto function :
+       llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
+    if (function.getSymName() != "train_step")
+      function.erase();
+}
+
 void mlir::optimus::readPrediction(ModuleOp placed, const PhaseOptions &options,
                                    Candidate &candidate) {
   auto step = placed.lookupSymbol<func::FuncOp>("train_step");
@@ -133,7 +142,9 @@ void mlir::optimus::readPrediction(ModuleOp placed, const PhaseOptions &options,
   };
   candidate.stepMs = getMs("predicted_step_ms");
   candidate.exposedMs = getMs("predicted_exposed_ms");
-  candidate.rankBytes = getRankMemory(step, options.isForGpu()).getTotal();
+  RankMemory memory = getRankMemory(step, options.isForGpu());
+  candidate.rankBytes = memory.getTotal();
+  candidate.heldBytes = memory.getTotal() - memory.arena - memory.scratch;
   candidate.peakBytes =
       step->getAttrOfType<IntegerAttr>(ExecDialect::kLowerBoundBytes).getInt();
   if (auto axes = step->getAttrOfType<ArrayAttr>(ExecDialect::kCommunication))
@@ -210,6 +221,18 @@ static std::vector<Candidate> listInQuestion(const CompileOptions &options,
   return withPolicies(inQuestion, policies);
 }
 
+/// Whether a candidate's layout is known to hold more than the budget before
+/// anything is computed. Then no choice of values helps.
+static bool holdsTooMuch(const Candidate &candidate,
+                         ArrayRef<Candidate> candidates,
+                         const CompileOptions &options) {
+  return options.phases.offloadBandwidth.empty() &&
+         llvm::any_of(candidates, [&](const Candidate &other) {
+           return other.problem.empty() && other.hasLayoutOf(candidate) &&
+                  other.heldBytes > *options.memoryBudget;
+         });
+}
+
 int mlir::optimus::chooseLayout(ModuleOp module, CompileOptions &options) {
   // What no GPU holds is no layout; what a machine's processors share, only its
   // user knows.
@@ -229,7 +252,11 @@ int mlir::optimus::chooseLayout(ModuleOp module, CompileOptions &options) {
                                               : ArrayRef(given));
   auto predictFrom = [&](size_t first) {
     for (Candidate &candidate : llvm::drop_begin(candidates, first))
-      if (candidate.recompute == kBudget)
+      if (candidate.recompute == kBudget &&
+          holdsTooMuch(candidate, candidates, options))
+        candidate.problem = "parameters, state and inputs alone are beyond the "
+                            "budget";
+      else if (candidate.recompute == kBudget)
         predictWithin(module, options.phases, *options.memoryBudget, candidate);
       else
         predict(module, options.phases, candidate);

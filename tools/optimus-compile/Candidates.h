@@ -41,6 +41,8 @@ struct Candidate {
   int64_t commBytes = 0;
   /// What the largest rank holds: parameters, optimizer state, inputs, arena.
   int64_t rankBytes = 0;
+  /// The part of it that no recomputation changes: all but arena and scratch.
+  int64_t heldBytes = 0;
   /// The most of the arena of @train_step that is alive at once.
   int64_t peakBytes = 0;
 
@@ -79,6 +81,10 @@ std::vector<Candidate> withPolicies(llvm::ArrayRef<Candidate> candidates,
 /// problem.
 LogicalResult runPhases(ModuleOp module, const PhaseOptions &options,
                         StringRef from, StringRef to, Candidate &candidate);
+
+/// Erases all functions but the training step, for which everything is chosen:
+/// the others take most of a compilation's time. After the phase `tune`.
+void keepTrainStep(ModuleOp module);
 
 /// Fills in the predictions of a module whose memory is placed.
 void readPrediction(ModuleOp placed, const PhaseOptions &options,

@@ -96,6 +96,16 @@ static Status readProfile(CompileOptions &options,
                       : "processors, expected one of GPUs with --target cuda, "
                         "as " +
                             kDefaultGpuProfile.str()));
+  const int64_t numRanks =
+      options.ranks > 0 ? options.ranks : options.phases.mesh.getNumRanks();
+  if (!profile->tiers.empty() && profile->tiers.back().ranks < numRanks)
+    return invalidArgument(
+        llvm::formatv("--machine-profile: expected links for {0} ranks, found "
+                      "them for {1} in '{2}'; take fewer ranks, or a profile "
+                      "with links for more",
+                      numRanks, profile->tiers.back().ranks,
+                      options.machineProfile)
+            .str());
   if (isKnownProfile(options.machineProfile))
     return okStatus();
   OPTRT_ASSIGN_OR_RETURN(scratch, ScratchFolder::create("optimus-compile"));

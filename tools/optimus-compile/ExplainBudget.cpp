@@ -9,11 +9,14 @@
 #include "Budget.h"
 
 #include "Peak.h"
+#include "Progress.h"
 #include "RankMemory.h"
 #include "Report.h"
 
 #include "optimus/Dialect/CCL/Transforms/RecomputePolicy.h"
+#include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -25,6 +28,8 @@ using exec::ExecDialect;
 using llvm::formatv;
 
 static constexpr size_t kMostListed = 8;
+/// Of other layouts, only a few are compiled where each has many commands.
+static constexpr size_t kMostWayCommands = 60'000;
 
 static std::string describe(const Candidate &candidate) {
   return formatv(
@@ -33,8 +38,8 @@ static std::string describe(const Candidate &candidate) {
       candidate.offload.empty() ? "" : " --offload " + candidate.offload);
 }
 
-static void printPeak(func::FuncOp step, bool isForGpu,
-                      llvm::raw_ostream &out) {
+static void printParts(func::FuncOp step, bool isForGpu,
+                       llvm::raw_ostream &out) {
   RankMemory memory = getRankMemory(step, isForGpu);
   out << formatv("  it holds {0} of parameters, {1} of the optimizer's state, "
                  "{2} of gradients, {3} of inputs, an arena of {4} and {5} of "
@@ -43,6 +48,9 @@ static void printPeak(func::FuncOp step, bool isForGpu,
                  formatBytes(memory.gradients), formatBytes(memory.inputs),
                  formatBytes(memory.arena), formatBytes(memory.scratch),
                  isForGpu ? "workspace" : "scratch");
+}
+
+static void printPeak(func::FuncOp step, llvm::raw_ostream &out) {
   Peak peak = findPeak(step);
   if (!peak.command)
     return;
@@ -76,12 +84,22 @@ static std::vector<Candidate> listWaysOut(const Candidate &least) {
   return ways;
 }
 
+/// Compiles no more than `most` layouts.
 static void printWaysOut(ModuleOp module, const PhaseOptions &options,
-                         int64_t budget, const Candidate &least,
+                         int64_t budget, const Candidate &least, size_t most,
                          llvm::raw_ostream &out) {
   std::vector<Candidate> ways = listWaysOut(least);
-  for (Candidate &way : ways)
+  if (ways.size() > most)
+    ways.resize(most);
+  Progress progress;
+  for (auto [number, way] : llvm::enumerate(ways)) {
+    progress.say([&] {
+      return formatv("--memory-budget: compiles other layout {0} of {1}",
+                     number + 1, ways.size())
+          .str();
+    });
     predict(module, options, way);
+  }
   llvm::erase_if(ways,
                  [](const Candidate &way) { return !way.problem.empty(); });
   llvm::stable_sort(ways, [](const Candidate &a, const Candidate &b) {
@@ -113,14 +131,26 @@ std::string mlir::optimus::explainBudget(ModuleOp module,
     allowed = formatv("{0} bytes", budget);
     needed = formatv("{0} bytes", least->rankBytes);
   }
-  out << formatv("no layout fits the memory budget of {0}; the least that was "
-                 "found is {1} a rank, with {2}\n",
-                 allowed, needed, describe(*least));
+  const bool isBelowHeld = least->heldBytes > budget;
+  out << formatv("no layout fits the memory budget of {0}{1}; the least that "
+                 "was found is {2} a rank, with {3}\n",
+                 allowed,
+                 isBelowHeld ? ": parameters, the optimizer's state and inputs "
+                               "alone take " +
+                                   formatBytes(least->heldBytes)
+                             : std::string(),
+                 needed, describe(*least));
   Candidate again = *least;
   OwningOpRef<ModuleOp> placed = predict(module, options.phases, again);
+  size_t commands = 1;
   if (auto step = placed ? placed->lookupSymbol<func::FuncOp>("train_step")
-                         : func::FuncOp())
-    printPeak(step, options.isForGpu(), out);
+                         : func::FuncOp()) {
+    printParts(step, options.isForGpu(), out);
+    // No value that is computed makes the difference.
+    if (!isBelowHeld)
+      printPeak(step, out);
+    commands += exec::getCommands(step).size();
+  }
   const bool offloads = !options.phases.offload.empty() ||
                         !options.phases.offloadBandwidth.empty();
   out << formatv("give more memory, a smaller batch{0} or another layout; of "
@@ -128,6 +158,7 @@ std::string mlir::optimus::explainBudget(ModuleOp module,
                  offloads ? ""
                           : ", --offload-bandwidth to keep values elsewhere "
                             "between uses");
-  printWaysOut(module, options.phases, budget, *least, out);
+  printWaysOut(module, options.phases, budget, *least,
+               std::clamp<size_t>(kMostWayCommands / commands, 4, 12), out);
   return StringRef(text).rtrim().str();
 }

@@ -11,6 +11,7 @@
 #include "optimus/Conversion/ToExec/ExecLoweringOpInterface.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
+#include "optimus/Dialect/Optimus/IR/OptimusInterfaces.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 #include "optimus/Dialect/Optimus/IR/ValuePattern.h"
 
@@ -32,9 +33,10 @@ struct Commands {
 class ModelBuilder {
 public:
   ModelBuilder(const ccl::Recomputation &recomputation, func::FuncOp function,
-               func::FuncOp placed, const CostModel &costs)
+               func::FuncOp placed, func::FuncOp unscheduled,
+               const CostModel &costs)
       : recomputation(recomputation), function(function), placed(placed),
-        costs(costs) {}
+        unscheduled(unscheduled), costs(costs) {}
 
   RecomputeModel build() {
     numberValues();
@@ -50,6 +52,11 @@ private:
     model.numbers[value] = model.ids.size();
     model.ids.push_back(std::move(id));
     model.program.bytes.push_back(bytes);
+    model.program.refetched.push_back(recomputation.isRefetched(value));
+    auto op = value.getDefiningOp<RowReductionOpInterface>();
+    model.program.statistics.push_back(
+        op && llvm::is_contained(op.getRowStatistics(),
+                                 cast<OpResult>(value).getResultNumber()));
   }
 
   /// Values that lie in arguments and outputs have no place in the arena.
@@ -71,8 +78,8 @@ private:
       }
   }
 
-  bool isOther(exec::ArenaSlotOp slot) const {
-    ArrayAttr values = slot.getValuesAttr();
+  bool isOther(exec::AllocOp buffer) const {
+    ArrayAttr values = buffer.getValuesAttr();
     return !values ||
            llvm::none_of(values.getAsRange<StringAttr>(), [&](StringAttr id) {
              return known.contains(id.getValue());
@@ -82,9 +89,10 @@ private:
   /// What is alive beside the values of the program: workspace, panels and
   /// packed weights.
   SmallVector<int64_t> getOthers() {
-    return exec::computeAliveBytes(placed, [&](Value base) {
-      auto slot = base.getDefiningOp<exec::ArenaSlotOp>();
-      return slot && isOther(slot);
+    return exec::computeAliveBytes(unscheduled, [&](Value base) {
+      auto buffer = base.getDefiningOp<exec::AllocOp>();
+      return buffer && isOther(buffer) &&
+             exec::getMemorySpace(base) == exec::MemorySpace::Device;
     });
   }
 
@@ -94,14 +102,17 @@ private:
     StepPrediction step = costs.predictStep(placed);
     double waited =
         step.commSeconds > 0 ? step.exposedSeconds / step.commSeconds : 0;
-    int64_t position = 0;
     placed.walk([&](exec::CommandOpInterface command) {
       Commands &own = commands[command->getLoc()];
       if (auto start = dyn_cast<exec::CollectiveStartOp>(*command))
         own.seconds += waited * costs.getSeconds(start);
       else if (!isa<exec::WaitOp>(*command))
         own.seconds += costs.getComputeSeconds(command);
-      own.others = std::max(own.others, others[position++]);
+    });
+    int64_t position = 0;
+    unscheduled.walk([&](exec::CommandOpInterface command) {
+      int64_t &own = commands[command->getLoc()].others;
+      own = std::max(own, others[position++]);
     });
   }
 
@@ -123,30 +134,39 @@ private:
       added.isRepeatable =
           recomputation.isActivation(result) && recomputation.isRepeatable(op);
     }
+    // Those of equal layers differ in a number of their ids.
+    if (op->getNumResults() > 0)
+      added.kind = kinds
+                       .try_emplace(getPattern(getValueId(op->getResult(0))),
+                                    kinds.size())
+                       .first->second;
   }
 
   const ccl::Recomputation &recomputation;
-  func::FuncOp function, placed;
+  func::FuncOp function, placed, unscheduled;
   const CostModel &costs;
   RecomputeModel model;
   /// Ids.
   llvm::StringSet<> inArena, known;
+  /// By pattern of ids.
+  llvm::StringMap<unsigned> kinds;
   llvm::DenseMap<Location, Commands> commands;
 };
 } // namespace
 
-RecomputeModel
-mlir::optimus::buildRecomputeModel(const ccl::Recomputation &recomputation,
-                                   func::FuncOp function, func::FuncOp placed,
-                                   const CostModel &costs) {
-  return ModelBuilder(recomputation, function, placed, costs).build();
+RecomputeModel mlir::optimus::buildRecomputeModel(
+    const ccl::Recomputation &recomputation, func::FuncOp function,
+    func::FuncOp placed, func::FuncOp unscheduled, const CostModel &costs) {
+  return ModelBuilder(recomputation, function, placed, unscheduled, costs)
+      .build();
 }
 
 RepeatedValues
 RecomputeModel::getRepeated(const ccl::Recomputation &recomputation,
-                            ccl::RecomputePolicy policy) const {
+                            ccl::RecomputePolicy policy,
+                            size_t layersPerCut) const {
   RepeatedValues repeated(ids.size());
-  for (Value value : recomputation.select(policy))
+  for (Value value : recomputation.select(policy, layersPerCut))
     repeated[numbers.lookup(value)] = true;
   return repeated;
 }

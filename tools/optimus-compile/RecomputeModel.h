@@ -25,7 +25,8 @@ struct RecomputeModel {
   std::vector<std::string> ids;
 
   RepeatedValues getRepeated(const ccl::Recomputation &recomputation,
-                             ccl::RecomputePolicy policy) const;
+                             ccl::RecomputePolicy policy,
+                             size_t layersPerCut) const;
   /// As the option of --optimus-recompute names them: with one pattern for what
   /// is alike, where it names nothing else.
   std::string describe(const RepeatedValues &repeated) const;
@@ -35,9 +36,12 @@ struct RecomputeModel {
 };
 
 /// Of `function`, as --optimus-fuse made it, and the device program that it
-/// became without recomputation, with its memory placed.
+/// became without recomputation: scheduled and with its memory placed, for its
+/// times, and unscheduled, for the bytes beside its values. In a schedule these
+/// fill whatever the peak of the activations leaves elsewhere.
 RecomputeModel buildRecomputeModel(const ccl::Recomputation &recomputation,
                                    func::FuncOp function, func::FuncOp placed,
+                                   func::FuncOp unscheduled,
                                    const CostModel &costs);
 
 } // namespace mlir::optimus

@@ -14,6 +14,7 @@
 
 #include "optimus/Analysis/MeasuredCosts.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 
 #include "optimus-support/ResourceLimits.h"

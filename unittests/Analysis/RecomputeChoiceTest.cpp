@@ -135,6 +135,67 @@ TEST(RecomputeChoice, SaysWhereThereIsNoWay) {
   EXPECT_FALSE(chooseValues(stack.program, kAll - 1, {stack.none()}));
 }
 
+TEST(RecomputeChoice, KeepsAsMuchOfEqualLayersTogether) {
+  Stack stack, alike;
+  for (unsigned op = 0; op < alike.program.numForward; ++op)
+    alike.program.ops[op].kind = op % 3;
+  for (int64_t budget = kAll; budget > 130; budget -= 5) {
+    RepeatedValues all = stack.none();
+    for (unsigned op = 0; op < stack.program.numForward; ++op)
+      all[stack.program.ops[op].results.front()] = true;
+    auto apart = chooseValues(stack.program, budget, {all});
+    auto together = chooseValues(alike.program, budget, {all});
+    ASSERT_EQ(bool(apart), bool(together));
+    if (apart)
+      EXPECT_EQ(apart->repeated, together->repeated);
+  }
+}
+
+TEST(RecomputeChoice, KeepsStatistics) {
+  Stack stack;
+  stack.program.statistics = stack.none();
+  for (unsigned value : stack.cheap)
+    stack.program.statistics[value] = true;
+  auto chosen = chooseValues(stack.program, kAll - kDear, {stack.none()});
+  ASSERT_TRUE(chosen);
+  EXPECT_TRUE(chosen->repeated[stack.dear[0]]);
+  for (unsigned value : stack.cheap)
+    EXPECT_FALSE(chosen->repeated[value]);
+}
+
+TEST(RecomputeChoice, RefetchesWhatOnlyClonesNeed) {
+  // Each dear operation has a gathered weight, which the backward does not use.
+  constexpr int64_t weight = 1000;
+  auto build = [&](bool isRefetched) {
+    Stack stack;
+    Stack with;
+    with.program.ops.clear();
+    with.program.refetched.assign(with.program.bytes.size(), false);
+    for (unsigned op = 0; op < stack.program.ops.size(); ++op) {
+      if (op < stack.program.numForward && op % 3 == 1) {
+        unsigned gathered = with.addOp(1, {}, weight);
+        with.program.refetched.push_back(isRefetched);
+        with.program.ops.push_back(stack.program.ops[op]);
+        with.program.ops.back().operands.push_back(gathered);
+      } else {
+        with.program.ops.push_back(stack.program.ops[op]);
+      }
+    }
+    with.program.numForward += kLayers;
+    return with;
+  };
+  for (bool isRefetched : {false, true}) {
+    Stack stack = build(isRefetched);
+    RepeatedValues repeated = stack.none();
+    for (unsigned value : stack.dear)
+      repeated[value] = true;
+    // One at a time, or all from the forward to the backward.
+    int64_t peak = stack.cost(repeated).peakBytes;
+    EXPECT_EQ(peak > kLayers * weight, !isRefetched);
+    EXPECT_LT(peak, isRefetched ? 2 * weight : (kLayers + 1) * weight);
+  }
+}
+
 /// Layers whose values are worth a copy.
 Stack makeLarge(double rate) {
   Stack stack;

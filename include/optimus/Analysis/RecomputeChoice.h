@@ -34,6 +34,9 @@ struct RecomputeProgram {
     bool isRepeatable = false;
     /// Bytes that are alive while it runs beside those of `bytes`.
     int64_t others = 0;
+    /// Operations with one number, those of equal layers, are kept together as
+    /// far as they fit. Without a number one stands alone.
+    std::optional<unsigned> kind = {};
   };
 
   std::vector<Op> ops;
@@ -41,6 +44,12 @@ struct RecomputeProgram {
   unsigned numForward = 0;
   /// The bytes of each value; 0 outside of the counted memory.
   std::vector<int64_t> bytes;
+  /// Values that statistics of rows are; they are not worth a choice. May be
+  /// shorter: the others are none.
+  std::vector<bool> statistics = {};
+  /// Values that the forward makes, and again whatever runs again and needs
+  /// them, as gathered parameters. May be shorter, too.
+  std::vector<bool> refetched = {};
   /// How many bytes a second values can be stored elsewhere and fetched again;
   /// 0 where they cannot.
   double storeRate = 0, fetchRate = 0;

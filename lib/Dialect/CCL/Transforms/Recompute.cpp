@@ -25,21 +25,21 @@ using namespace mlir;
 using namespace mlir::ccl;
 
 /// Adds the values of the forward whose ids match a pattern.
-static LogicalResult addMatching(const Recomputation &program,
-                                 func::FuncOp function, StringRef pattern,
-                                 ValueSet &values) {
+static LogicalResult
+addMatching(const Recomputation &program, func::FuncOp function,
+            ArrayRef<std::pair<std::string, OpResult>> forward,
+            StringRef pattern, ValueSet &values) {
   auto ids = optimus::ValuePattern::create(pattern);
   if (!ids)
     return function.emitError() << llvm::toString(ids.takeError());
   bool isKnown = false;
-  for (Operation *op : program.getForward())
-    for (OpResult result : op->getResults()) {
-      if (!ids->matches(optimus::getValueId(result)))
-        continue;
-      isKnown = true;
-      if (program.isActivation(result) && program.isRepeatable(op))
-        values.insert(result);
-    }
+  for (const auto &[id, result] : forward) {
+    if (!ids->matches(id))
+      continue;
+    isKnown = true;
+    if (program.isActivation(result) && program.isRepeatable(result.getOwner()))
+      values.insert(result);
+  }
   if (isKnown)
     return success();
   return function.emitError("expected values of the forward to recompute, as "
@@ -74,8 +74,13 @@ public:
     if (!program || !program->hasBackward())
       return;
     ValueSet repeated = program->select(*chosen);
+    std::vector<std::pair<std::string, OpResult>> forward;
+    if (!values.empty())
+      for (Operation *op : program->getForward())
+        for (OpResult result : op->getResults())
+          forward.emplace_back(optimus::getValueId(result), result);
     for (StringRef pattern : values)
-      if (failed(addMatching(*program, function, pattern, repeated)))
+      if (failed(addMatching(*program, function, forward, pattern, repeated)))
         return signalPassFailure();
     LDBG() << "@" << function.getSymName() << ": " << repeated.size()
            << " values, policy " << policy;
