@@ -137,6 +137,62 @@ def test_policies_are_weighed_on_one_layout(tools, tmp_path):
     assert path.read_bytes() == layer.read_bytes()
 
 
+DEEP = MODEL._replace(layers=10)
+DEEP_ROW = re.compile(r"^([* ]) (\S+:\d\S*) +(\S+) +(\w+) +(.*)$", re.MULTILINE)
+
+
+def test_a_few_layers_price_a_deep_model(tools, tmp_path):
+    """The choice is near the best of all, compiled whole; the others' prices are near
+    theirs, and the library is the one that is asked for by name."""
+    source, path = tools.program(DEEP), tmp_path / "model.so"
+    flags = ["--strategy", "auto", "--ranks", 4]
+    output = tools.run("optimus-compile", source, *flags, "-o", path)
+    steps = {}
+    for marked, mesh, strategy, _, rest in DEEP_ROW.findall(output):
+        library = tmp_path / "whole.so"
+        given = ["--mesh", mesh, "--strategy", strategy, "-o", library]
+        report = tools.run("optimus-compile", source, *given, "--report-json", "-")
+        report = json.loads(report)
+        steps[mesh, strategy] = report["schedule"]["train_step"]["predicted_step_ms"]
+        if marked == "*":
+            chosen = steps[mesh, strategy]
+            assert "estimated" not in rest
+            assert library.read_bytes() == path.read_bytes()
+        if "slower" in rest:
+            assert float(rest.split()[2].replace(",", "")) <= steps[mesh, strategy]
+            continue
+        step_ms, _, _, rank_mib = map(float, rest.split()[:4])
+        assert step_ms == pytest.approx(steps[mesh, strategy], rel=0.05)
+        bytes = report["memory"]["train_step"]["total"]
+        assert rank_mib == pytest.approx(bytes / 2**20, rel=0.1)
+    assert len(steps) == 10
+    assert chosen <= 1.02 * min(steps.values())
+
+
+def test_deep_models_recompute_where_nothing_fits(tools, tmp_path):
+    source = tools.program(DEEP)
+    flags = ["--strategy", "auto", "--ranks", 4, "--compile-to=place"]
+    flags += ["-o", tmp_path / "placed.mlir"]
+    output = tools.run("optimus-compile", source, *flags)
+    least = min(
+        float(rest.split()[3])
+        for *_, rest in DEEP_ROW.findall(output)
+        if not rest.startswith("at least")
+    )
+    flags += ["--memory-budget", "%dKiB" % (0.75 * least * 1024)]
+    output = tools.run("optimus-compile", source, *flags)
+    (chosen,) = [row for row in DEEP_ROW.findall(output) if row[0] == "*"]
+    assert chosen[3] != "none" and "estimated" not in chosen[4]
+    assert float(chosen[4].split()[3]) <= 0.75 * least
+    # Not even the parameters fit.
+    flags[-1] = "64KiB"
+    result = tools.call("optimus-compile", source, *flags)
+    assert result.returncode == 1
+    assert "of parameters and state: over the budget" in result.stdout
+    assert "no layout fits the memory budget of 64" in result.stderr
+    assert "the least that was found is" in result.stderr
+
+
 def test_no_layout_fits(tools, tmp_path):
     path = tmp_path / "model.so"
     result = compile_auto(tools, path, "--ranks", 2, "--memory-budget", "64KiB")

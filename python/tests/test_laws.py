@@ -13,6 +13,7 @@ import json
 import os
 import re
 import resource
+import time
 
 import pytest
 
@@ -39,6 +40,8 @@ FLAGS = ["--target", "cuda", "--machine-profile", "h100x8", "--schedule", "none"
 
 PREDICTED = ["--target", "cuda", "--precision", "bf16", "--machine-profile", "h100x8"]
 PREDICTED += ["--compile-to=place"]
+# What a program may have of an H100.
+GPU_BYTES = 85520809984 - 1610612736
 
 
 def bound(law):
@@ -455,3 +458,52 @@ def test_heads_of_keys_for_more_columns(tools, mesh, strategy):
     each = parameters / ranks(mesh)
     for kind, size in ("parameters", 4), ("state", 8), ("gradients", 4), ("narrow weights", 2):
         assert kinds[kind] <= most * size * each, kind
+
+
+def weighed(tools, model, count):
+    """The rows of `--strategy auto`: the chosen one, and all with mesh, strategy and
+    what follows; then the seconds of processors, of the clock, and what it said."""
+    flags = ["--strategy", "auto", "--ranks", count, *PREDICTED, "-o", os.devnull]
+    program = tools.program(model)
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    begin = time.monotonic()
+    result = tools.call("optimus-compile", program, *flags)
+    clock = time.monotonic() - begin
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert result.returncode == 0, result.stderr
+    rows = re.findall(r"^([* ]) (\S+:\d\S*) +(\S+) +none +(.*)$", result.stdout, re.M)
+    (chosen,) = [row for row in rows if row[0] == "*"]
+    seconds = used.ru_utime + used.ru_stime - usage.ru_utime - usage.ru_stime
+    return chosen, rows, seconds, clock, result.stderr
+
+
+def test_auto_chooses_in_time(tools):
+    model = FAMILIES["gpt2"]._replace(layers=24)
+    chosen, rows, seconds, clock, said = weighed(tools, model, 64)
+    assert len(rows) == 40
+    assert seconds <= bound("auto-seconds")
+    # It speaks every four seconds.
+    line = r"^optimus-compile: --strategy auto: layout \d+ of 40; --mesh \S+ .* leads"
+    assert clock < 8 or re.search(line, said, re.M), said
+    # What is chosen is compiled whole.
+    whole = compiled_as_chosen(tools, model, *chosen[1:3])
+    assert float(chosen[3].split()[0]) == pytest.approx(whole, abs=0.006)
+
+
+def compiled_as_chosen(tools, model, mesh, strategy):
+    """The predicted milliseconds, or nothing where a GPU does not hold it."""
+    flags = [*PREDICTED, "--mesh", mesh, "--strategy", strategy, "-o", os.devnull]
+    report = tools.run("optimus-compile", tools.program(model), *flags, "--report-json", "-")
+    report = json.loads(report)
+    fits = report["memory"]["train_step"]["total"] <= GPU_BYTES
+    return report["schedule"]["train_step"]["predicted_step_ms"] if fits else None
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("family", ["gpt2", "bert", "llama"])
+def test_auto_chooses_well(tools, family):
+    model = FAMILIES[family]._replace(layers=24)
+    chosen, rows, *_ = weighed(tools, model, 64)
+    steps = [compiled_as_chosen(tools, model, *row[1:3]) for row in rows]
+    best = min(step for step in steps if step)
+    assert float(chosen[3].split()[0]) <= bound("auto-choice") * best

@@ -20,10 +20,11 @@ void predictWithin(ModuleOp module, const PhaseOptions &options, int64_t budget,
                    Candidate &candidate);
 
 /// Why none of the candidates fits the budget, for people: the smallest
-/// candidate, its live values at the peak, and the needs of other layouts. One
-/// of them at least has no problem.
+/// candidate, its live values at the peak, and the needs of other layouts, for
+/// which `predictOther` is called. One of them at least has no problem.
 std::string explainBudget(ModuleOp module, const CompileOptions &options,
-                          ArrayRef<Candidate> candidates);
+                          ArrayRef<Candidate> candidates,
+                          llvm::function_ref<void(Candidate &)> predictOther);
 
 } // namespace mlir::optimus
 

@@ -14,7 +14,6 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
-#include <optional>
 #include <vector>
 
 namespace mlir::optimus {
@@ -36,6 +35,10 @@ struct Candidate {
   std::string problem = {};
   /// Whether that is a fault of ours: a phase takes what others of ours make.
   bool isFault = false;
+  /// Why it was not compiled, where a closed form rules it out.
+  std::string ruledOut = {};
+  /// Whether the numbers follow from a few layers of the model.
+  bool isEstimated = false;
   double stepMs = 0, exposedMs = 0;
   /// Sent by all ranks, as the manifest counts it.
   int64_t commBytes = 0;
@@ -45,6 +48,9 @@ struct Candidate {
   int64_t heldBytes = 0;
   /// The most of the arena of @train_step that is alive at once.
   int64_t peakBytes = 0;
+
+  /// Whether the predictions are there.
+  bool isPredicted() const { return problem.empty() && ruledOut.empty(); }
 
   /// Whether only recomputation and offloading may differ.
   bool hasLayoutOf(const Candidate &other) const {
@@ -82,28 +88,26 @@ std::vector<Candidate> withPolicies(llvm::ArrayRef<Candidate> candidates,
 LogicalResult runPhases(ModuleOp module, const PhaseOptions &options,
                         StringRef from, StringRef to, Candidate &candidate);
 
-/// Erases all functions but the training step, for which everything is chosen:
-/// the others take most of a compilation's time. After the phase `tune`.
+/// Runs the phases up to `exec` for a candidate's training step alone: for it
+/// everything is chosen, and the other functions of a step take most of a
+/// compilation's time.
+LogicalResult lowerTrainStep(ModuleOp module, const PhaseOptions &options,
+                             Candidate &candidate);
+
+/// Erases the others, after the phase `tune`. What a program has besides stays,
+/// and is checked with it.
 void keepTrainStep(ModuleOp module);
 
-/// Fills in the predictions of a module whose memory is placed.
-void readPrediction(ModuleOp placed, const PhaseOptions &options,
+/// Fills in the predictions of a scheduled module, to the byte where its memory
+/// is placed.
+void readPrediction(ModuleOp module, const PhaseOptions &options,
                     Candidate &candidate);
 
-/// Compiles a copy of `module` as far as its device programs, with placed
-/// memory and predicted time, and fills the prediction in. Returns the compiled
-/// copy, or null where there is a problem.
+/// Compiles a copy of `module` as far as its training step, with placed memory
+/// and predicted time, and fills the prediction in. Returns the compiled copy,
+/// or null where there is a problem.
 OwningOpRef<ModuleOp> predict(ModuleOp module, const PhaseOptions &options,
                               Candidate &candidate);
-
-/// The fastest candidate whose rank holds no more than `budget` bytes, where
-/// given; nothing if there is none.
-std::optional<Candidate> choose(llvm::ArrayRef<Candidate> candidates,
-                                std::optional<int64_t> budget);
-
-/// Chooses mesh, strategy and policy by predictions for all candidates, and
-/// prints the table. Returns an exit code.
-int chooseLayout(ModuleOp module, CompileOptions &options);
 
 } // namespace mlir::optimus
 

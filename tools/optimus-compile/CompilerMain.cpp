@@ -8,6 +8,7 @@
 
 #include "Candidates.h"
 #include "Compilation.h"
+#include "LayoutChoice.h"
 #include "Options.h"
 #include "Record.h"
 #include "Report.h"

@@ -84,8 +84,8 @@ static std::vector<Candidate> listWaysOut(const Candidate &least) {
   return ways;
 }
 
-/// Compiles no more than `most` layouts.
-static void printWaysOut(ModuleOp module, const PhaseOptions &options,
+/// Predicts no more than `most` layouts.
+static void printWaysOut(llvm::function_ref<void(Candidate &)> predictOther,
                          int64_t budget, const Candidate &least, size_t most,
                          llvm::raw_ostream &out) {
   std::vector<Candidate> ways = listWaysOut(least);
@@ -98,7 +98,7 @@ static void printWaysOut(ModuleOp module, const PhaseOptions &options,
                      number + 1, ways.size())
           .str();
     });
-    predict(module, options, way);
+    predictOther(way);
   }
   llvm::erase_if(ways,
                  [](const Candidate &way) { return !way.problem.empty(); });
@@ -113,12 +113,13 @@ static void printWaysOut(ModuleOp module, const PhaseOptions &options,
                    formatMs(way.stepMs));
 }
 
-std::string mlir::optimus::explainBudget(ModuleOp module,
-                                         const CompileOptions &options,
-                                         ArrayRef<Candidate> candidates) {
+std::string mlir::optimus::explainBudget(
+    ModuleOp module, const CompileOptions &options,
+    ArrayRef<Candidate> candidates,
+    llvm::function_ref<void(Candidate &)> predictOther) {
   const Candidate *least = nullptr;
   for (const Candidate &candidate : candidates)
-    if (candidate.problem.empty() &&
+    if (candidate.isPredicted() &&
         (!least || candidate.rankBytes < least->rankBytes))
       least = &candidate;
   int64_t budget = *options.memoryBudget;
@@ -158,7 +159,7 @@ std::string mlir::optimus::explainBudget(ModuleOp module,
                  offloads ? ""
                           : ", --offload-bandwidth to keep values elsewhere "
                             "between uses");
-  printWaysOut(module, options.phases, budget, *least,
+  printWaysOut(predictOther, budget, *least,
                std::clamp<size_t>(kMostWayCommands / commands, 4, 12), out);
   return StringRef(text).rtrim().str();
 }

@@ -9,6 +9,7 @@
 #include "RankMemory.h"
 
 #include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
@@ -166,8 +167,9 @@ static int64_t getWorkspace(func::FuncOp function) {
 
 RankMemory mlir::optimus::getRankMemory(func::FuncOp function, bool isForGpu) {
   RankMemory memory;
+  auto arena = function->getAttrOfType<IntegerAttr>(ExecDialect::kArenaBytes);
   // The first argument is the arena, those of other spaces follow.
-  for (unsigned i = 1; i < function.getNumArguments(); ++i) {
+  for (unsigned i = arena ? 1 : 0; i < function.getNumArguments(); ++i) {
     BlockArgument argument = function.getArgument(i);
     auto type = dyn_cast<MemRefType>(argument.getType());
     if (!type)
@@ -182,9 +184,7 @@ RankMemory mlir::optimus::getRankMemory(func::FuncOp function, bool isForGpu) {
     // Buffers lie one behind the other.
     bytes += llvm::alignTo(getBytes(type), kBufferAlignment);
   }
-  if (auto arena =
-          function->getAttrOfType<IntegerAttr>(ExecDialect::kArenaBytes))
-    memory.arena += arena.getInt();
+  memory.arena += arena ? arena.getInt() : exec::computePeakBytes(function);
   memory.scratch = isForGpu ? getWorkspace(function) : getScratch(function);
   if (isForGpu)
     memory.staged = getStagedBytes(function);

@@ -48,7 +48,8 @@ struct RankMemory {
   }
 };
 
-/// Of a device program whose memory is placed, to the byte.
+/// Of a device program: to the byte where its memory is placed, else as if its
+/// arena had no fragments.
 RankMemory getRankMemory(func::FuncOp function, bool isForGpu);
 
 /// What the largest rank holds for whatever is called of a module.

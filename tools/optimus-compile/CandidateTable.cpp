@@ -1,0 +1,55 @@
+//===- CandidateTable.cpp - Candidates, for people --------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CandidateTable.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+using llvm::formatv;
+
+void mlir::optimus::printCandidates(std::vector<Candidate> candidates,
+                                    const std::optional<Candidate> &chosen,
+                                    std::optional<int64_t> budget,
+                                    llvm::raw_ostream &out) {
+  auto getKey = [](const Candidate &candidate) {
+    return std::tuple(!candidate.problem.empty(), !candidate.ruledOut.empty(),
+                      candidate.stepMs);
+  };
+  llvm::stable_sort(candidates, [&](const Candidate &a, const Candidate &b) {
+    return getKey(a) < getKey(b);
+  });
+  constexpr double mebi = 1048576;
+  out << formatv("  {0,-22} {1,-12} {2,-10} {3,12} {4,12} {5,12} {6,12}\n",
+                 "mesh", "strategy", "recompute", "step, ms", "exposed, ms",
+                 "moved, MiB", "rank, MiB");
+  for (const Candidate &candidate : candidates) {
+    bool isChosen = chosen && chosen->hasLayoutOf(candidate) &&
+                    chosen->recompute == candidate.recompute;
+    out << formatv("{0} {1,-22} {2,-12} {3,-10} ", isChosen ? "*" : " ",
+                   candidate.mesh.toString(), candidate.strategy,
+                   candidate.recompute);
+    if (!candidate.isPredicted()) {
+      out << candidate.problem << candidate.ruledOut << "\n";
+      continue;
+    }
+    out << formatv(
+        "{0,12:f2} {1,12:f2} {2,12:f1} {3,12:f1}{4}{5}{6}\n", candidate.stepMs,
+        candidate.exposedMs, candidate.commBytes / mebi,
+        candidate.rankBytes / mebi,
+        budget && candidate.rankBytes > *budget ? "  over the budget" : "",
+        candidate.isEstimated ? "  estimated" : "",
+        candidate.offload.empty()
+            ? ""
+            : "  --offload-window " + std::to_string(candidate.offloadWindow) +
+                  " --offload " + candidate.offload);
+  }
+}
