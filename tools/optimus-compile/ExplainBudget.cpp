@@ -154,8 +154,9 @@ std::string mlir::optimus::explainBudget(
   }
   const bool offloads = !options.phases.offload.empty() ||
                         !options.phases.offloadBandwidth.empty();
-  out << formatv("give more memory, a smaller batch{0} or another layout; of "
-                 "these were compiled\n",
+  out << formatv("give more memory{0}{1} or another layout; of these were "
+                 "compiled\n",
+                 isBelowHeld ? "" : ", a smaller batch",
                  offloads ? ""
                           : ", --offload-bandwidth to keep values elsewhere "
                             "between uses");
