@@ -190,7 +190,14 @@ def test_deep_models_recompute_where_nothing_fits(tools, tmp_path):
     assert result.returncode == 1
     assert "of parameters and state: over the budget" in result.stdout
     assert "no layout fits the memory budget of 64" in result.stderr
-    assert "the least that was found is" in result.stderr
+    assert re.search("the least that was found is .* --recompute layer$", result.stderr, re.M)
+    # More than some parameters and state, and not enough: no row is there twice.
+    kibibytes = re.findall(r"at least ([\d.]+) KiB of parameters", result.stdout)
+    flags[-1] = "%dKiB" % (1.05 * min(map(float, kibibytes)))
+    result = tools.call("optimus-compile", source, *flags)
+    assert result.returncode == 1
+    priced = [row[1:4] for row in DEEP_ROW.findall(result.stdout)]
+    assert len(priced) == len(set(priced)) > 10
 
 
 def test_no_layout_fits(tools, tmp_path):

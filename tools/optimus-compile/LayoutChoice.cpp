@@ -69,8 +69,9 @@ private:
   /// Compiles what is best by price, or near it, until the best is known whole.
   void compileBest();
   Candidate *findNextToCompile();
-  /// Where nothing fits: compiles what needs least whole.
-  void compileLeast();
+  /// Where nothing fits: compiles the layout with the least bytes whole. One
+  /// that was ruled out gets all policies, if they are in question.
+  void compileLeast(bool mayRecompute);
   void predictWhole(Candidate &candidate);
   /// Whether a candidate's layout is known to hold more than the budget before
   /// anything is computed. Then no choice of values helps.
@@ -202,7 +203,8 @@ void LayoutChoice::priceAll(ArrayRef<StringRef> policies) {
 void LayoutChoice::priceRecomputing() {
   std::vector<Candidate> layouts;
   for (const Candidate &candidate : candidates)
-    if (candidate.isPredicted() && !fits(candidate))
+    if (candidate.isPredicted() && candidate.recompute == "none" &&
+        !fits(candidate))
       layouts.push_back(candidate);
   llvm::stable_sort(layouts, [](const Candidate &a, const Candidate &b) {
     return a.stepMs < b.stepMs;
@@ -221,8 +223,16 @@ void LayoutChoice::priceRecomputing() {
             .str();
       });
       Candidate candidate{layout.mesh, layout.strategy, policy.str()};
-      price(candidate);
-      candidates.push_back(candidate);
+      // It may be known from before.
+      auto known = llvm::find_if(candidates, [&](auto &other) {
+        return other.hasLayoutOf(candidate) && other.recompute == policy;
+      });
+      if (known != candidates.end()) {
+        candidate = *known;
+      } else {
+        price(candidate);
+        candidates.push_back(candidate);
+      }
       if (!fits(candidate))
         continue;
       least = std::min(least, candidate.stepMs);
@@ -271,7 +281,7 @@ void LayoutChoice::compileBest() {
   }
 }
 
-void LayoutChoice::compileLeast() {
+void LayoutChoice::compileLeast(bool mayRecompute) {
   auto getNeed = [&](const Candidate &candidate) {
     return std::pair(!candidate.isPredicted(),
                      candidate.isPredicted() ? candidate.rankBytes
@@ -284,8 +294,13 @@ void LayoutChoice::compileLeast() {
       least = &candidate;
   if (!least || (least->isPredicted() && !least->isEstimated))
     return;
+  const bool wasRuledOut = !least->ruledOut.empty();
   least->ruledOut.clear();
   predictWhole(*least);
+  if (!wasRuledOut || !mayRecompute)
+    return;
+  std::vector<Candidate> layout = {{least->mesh, least->strategy}};
+  predictAll(withPolicies(layout, ccl::getRecomputePolicies().drop_front()));
 }
 
 void LayoutChoice::chooseByLayers(ArrayRef<StringRef> policies,
@@ -305,7 +320,7 @@ void LayoutChoice::chooseByLayers(ArrayRef<StringRef> policies,
     addBudget();
   wantsBudget = isBudget;
   if (!findBest())
-    compileLeast();
+    compileLeast(mayRecompute || isBudget || options.recompute == "auto");
 }
 
 int LayoutChoice::finish() {
