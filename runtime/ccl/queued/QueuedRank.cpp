@@ -28,7 +28,13 @@ Status QueuedRank::makeRoom(size_t numGroups) {
   OPTRT_ASSIGN_OR_RETURN(
       words, device.allocateOnHost(int64_t(numGroups * sizeof(Progress)),
                                    "the progress of collectives"));
-  return okStatus();
+  if (numGroups == 0)
+    return okStatus();
+  // How a device writes words it may have to find out, which is no part of a
+  // step.
+  OPTRT_RETURN_IF_ERROR(
+      device.post(kCompute, reinterpret_cast<uint32_t *>(words.data()), 0));
+  return device.synchronize();
 }
 
 void QueuedRank::add(std::string name,

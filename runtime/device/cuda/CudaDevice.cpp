@@ -73,6 +73,7 @@ CudaDevice::~CudaDevice() {
   workspace = DeviceMemory();
   products.reset();
   attentions.reset();
+  words.reset();
   kernels.reset();
   const DriverApi &api = driver.api();
   discardRecordings();

@@ -11,6 +11,7 @@
 
 #include "CudnnAttention.h"
 #include "Driver.h"
+#include "HostWords.h"
 #include "Kernels.h"
 #include "Products.h"
 
@@ -198,6 +199,7 @@ private:
   std::unique_ptr<Kernels> kernels;
   std::unique_ptr<Products> products;
   std::unique_ptr<CudnnAttention> attentions;
+  std::unique_ptr<HostWords> words; ///< once one was posted
   DeviceMemory workspace;
   Status firstFailure; ///< of functions without a status
 };

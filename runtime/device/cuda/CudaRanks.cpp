@@ -38,10 +38,11 @@ void *CudaDevice::nativeQueue(Queue queue) {
 
 Status CudaDevice::post(Queue queue, uint32_t *word, uint32_t number) {
   OPTRT_RETURN_IF_ERROR(enter());
-  // A memset, since every driver captures those.
-  OPTRT_CUDA(driver, memsetD32Async, reinterpret_cast<Address>(word), number, 1,
-             streamOf(queue));
-  return okStatus();
+  if (!words) {
+    OPTRT_ASSIGN_OR_RETURN(words, HostWords::choose(driver, streamOf(kCompute),
+                                                    word, canRecord()));
+  }
+  return words->write(streamOf(queue), word, number);
 }
 
 //===----------------------------------------------------------------------===//

@@ -74,6 +74,7 @@ enum : unsigned {
   kEventRecordExternal = 1, ///< a graph records it, at each launch
   kMemoryUnified = 4,       ///< addresses say where they are
   kCaptureThreadLocal = 1,  ///< other threads may do as they like
+  kWriteAfterAll = 0,       ///< behind all that the stream wrote before
 };
 
 /// CUDA_MEMCPY2D.
@@ -125,6 +126,8 @@ struct Copy2D {
   X(memsetD2D8Async, cuMemsetD2D8Async,                                        \
     (Address to, size_t pitch, unsigned char value, size_t width,              \
      size_t height, Stream stream))                                            \
+  X(streamWriteValue32, cuStreamWriteValue32_v2,                               \
+    (Stream stream, Address to, uint32_t value, unsigned flags))               \
   X(memcpyAsync, cuMemcpyAsync,                                                \
     (Address to, Address from, size_t bytes, Stream stream))                   \
   X(memcpy2DAsync, cuMemcpy2DAsync_v2, (const Copy2D *copy, Stream stream))    \

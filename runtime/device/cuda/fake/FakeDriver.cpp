@@ -257,6 +257,10 @@ Result cuMemsetD2D8Async(Address to, size_t pitch, unsigned char value,
   FAKE_ENTER;
   if (width > pitch)
     return gpu.refuse(kInvalidValue, "rows that are wider than their pitch");
+  // No page of NVIDIA's says that a graph's memset writes the host's memory.
+  if (stream->capture && gpu.isPinned(reinterpret_cast<const void *>(to)))
+    return gpu.refuse(kInvalidValue,
+                      "a memset of the host's memory in a graph");
   const Rows rows = rowsAt(to, width, height, pitch, /*isWrite=*/true);
   auto work = [=, &gpu]() -> Result {
     auto *at = static_cast<char *>(gpu.touch(rows, "a memset"));
@@ -277,18 +281,40 @@ Result cuMemsetD32Async(Address to, unsigned value, size_t count,
                         Stream stream) {
   FAKE_ENTER;
   const Rows row = rowsAt(to, count * sizeof(value), 1, 0, /*isWrite=*/true);
+  if (!gpu.memory.isHidden(row.address))
+    return gpu.refuse(kInvalidValue, "a memset of the host's memory");
   auto work = [=, &gpu]() -> Result {
-    if (!gpu.memory.isHidden(row.address) && !gpu.isPinned(row.address))
-      return gpu.fail(kIllegalAddress,
-                      "a memset touches memory of the host that is not pinned, "
-                      "or was given back before its turn came");
     auto *at = static_cast<uint32_t *>(gpu.touch(row, "a memset"));
-    // The host may look at it meanwhile.
     for (size_t i = 0; at && i != count; ++i)
-      __atomic_store_n(at + i, value, __ATOMIC_RELEASE);
+      at[i] = value;
     return gpu.failed;
   };
   return gpu.put(stream, "a memset", work);
+}
+
+Result optrt::cuda::fake::writeHostWord(Gpu &gpu, Address to, uint32_t value) {
+  const auto *address = reinterpret_cast<const void *>(to);
+  if (!gpu.isPinned(address))
+    return gpu.fail(kIllegalAddress,
+                    "a word is written of memory of the host that is not "
+                    "pinned, or was given back before its turn came");
+  auto *at = static_cast<uint32_t *>(
+      gpu.touch(rowsAt(to, sizeof(value), 1, 0, /*isWrite=*/true), "a word"));
+  // The host may look at it meanwhile.
+  __atomic_store_n(at, value, __ATOMIC_RELEASE);
+  return kSuccess;
+}
+
+/// $OPTIMUS_FAKE_GPU_WORDS: "kernel" where the driver captures no such call,
+/// "none" where a kernel does not write to the host's memory, either.
+Result cuStreamWriteValue32_v2(Stream stream, Address to, uint32_t value,
+                               unsigned) {
+  FAKE_ENTER;
+  if (std::getenv("OPTIMUS_FAKE_GPU_WORDS"))
+    if (Result result = gpu.checkCapture("a word is written"))
+      return result;
+  return gpu.put(stream, "a written word",
+                 [=, &gpu] { return writeHostWord(gpu, to, value); });
 }
 
 static Result putCopy(Gpu &gpu, const Copy2D &c, Stream stream) {

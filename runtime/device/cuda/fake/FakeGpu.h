@@ -134,7 +134,8 @@ struct Counts {
   int64_t pinnedBytes;        ///< of the host's memory, alive
   /// So far; the most bytes that were alive at a time.
   int64_t everAllocated, mostBytes, everPinned, mostPinnedBytes;
-  int64_t launches, graphLaunches;
+  int64_t launches;
+  int64_t graphLaunches;             ///< of graphs of more nodes than one
   int64_t products[kFakeAlgorithms]; ///< by algorithm
 };
 
@@ -231,6 +232,9 @@ private:
   bool waitsForRanks = false;
   std::mt19937_64 random;
 };
+
+/// On its turn, a stream's or a kernel's write of a word of pinned memory.
+Result writeHostWord(Gpu &gpu, Address to, uint32_t value);
 
 } // namespace fake
 } // namespace optrt::cuda

@@ -9,21 +9,25 @@
 #include "FakeGpu.h"
 
 #include "EmulatedBlock.h"
+#include "HostWordKernel.h"
 
 #include "optimus-support/emulator_abi.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <elf.h>
 #include <numeric>
 #include <span>
+#include <string_view>
 #include <sys/mman.h>
 #include <unistd.h>
 
 using namespace optrt;
 using namespace optrt::cuda;
 using optrt::cuda::fake::Gpu;
+using optrt::cuda::fake::writeHostWord;
 
 struct optrt::cuda::FunctionOpaque {
   const optimus_emulated_kernel *kernel;
@@ -89,12 +93,32 @@ static void *openImage(const void *image, size_t bytes, std::string &message) {
   return handle;
 }
 
+/// HostWordKernel.h, the only PTX for a fake GPU, as a function.
+static void runHostWordKernel(void *const *parameters) {
+  const char *words = std::getenv("OPTIMUS_FAKE_GPU_WORDS");
+  if (!words || std::string_view(words) != "none")
+    writeHostWord(Gpu::get(), *static_cast<const Address *>(parameters[0]),
+                  uint32_t(*static_cast<const uint64_t *>(parameters[1])));
+}
+static const optimus_emulated_kernel hostWordKernel = {
+    kHostWordKernelName, runHostWordKernel, /*num_parameters=*/2,
+    /*block_threads=*/1};
+static const optimus_emulated_code hostWordCode = {&hostWordKernel, nullptr, 1,
+                                                   0};
+
 Result cuModuleLoadDataEx(Module *module, const void *image, unsigned, int *,
                           void **) {
   Gpu &gpu = Gpu::get();
   std::lock_guard lock(gpu.mutex);
   if (Result result = gpu.checkCapture("a module is loaded"))
     return result;
+  // The device has a copy of its own.
+  if (std::strncmp(static_cast<const char *>(image), kHostWordKernel,
+                   std::strlen(kHostWordKernel)) == 0) {
+    *module = new ModuleOpaque{nullptr, &hostWordCode, {}};
+    (*module)->functions.push_back({&hostWordKernel, *module});
+    return kSuccess;
+  }
   const size_t bytes = sizeOfElf(image);
   if (bytes == 0)
     return gpu.refuse(kInvalidImage, "a fake GPU runs emulated images only: "
@@ -117,7 +141,8 @@ Result cuModuleLoadDataEx(Module *module, const void *image, unsigned, int *,
 
 Result cuModuleUnload(Module module) {
   std::lock_guard lock(Gpu::get().mutex);
-  dlclose(module->handle);
+  if (module->handle)
+    dlclose(module->handle);
   delete module;
   return kSuccess;
 }

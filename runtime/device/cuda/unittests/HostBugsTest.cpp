@@ -76,10 +76,10 @@ TEST_F(HostBugsTest, PinnedMemoryThatIsGivenBackBeforeItIsWritten) {
       status = later;
     EXPECT_THAT(
         status.message(),
-        testing::AnyOf(HasSubstr("a memset touches memory of the host that is "
-                                 "not pinned, or was given back before"),
-                       HasSubstr("memory is given back that a memset on stream "
-                                 "0 uses, and nobody waited for it")));
+        testing::AnyOf(HasSubstr("a word is written of memory of the host that "
+                                 "is not pinned, or was given back before"),
+                       HasSubstr("memory is given back that a written word on "
+                                 "stream 0 uses, and nobody waited for it")));
   }
 }
 
