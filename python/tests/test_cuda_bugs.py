@@ -41,9 +41,17 @@ BUGS = {
     "wrong epilogue": (COMMAND + "cublasLtMatmulAlgoGetHeuristic", None),
     "misaligned workspace": (COMMAND + "cublasLtMatmul", None),
     "any reduction": (COMMAND + "cublasLtMatmulAlgoGetHeuristic", None),
+    "lazy loading": (
+        r"\w+ is loaded at its first use, behind \w+ on stream \d+, which waits for "
+        "other ranks: load it before",
+        "data:2",
+    ),
 }
 #: What the program must have for it to show.
 FLAGS = {"host access": ["--offload", "state", "--offload-to", "host"]}
+#: How it is run.
+NCCL = ["--backend", "nccl", "--timeout", 60]
+OPTIONS = {"lazy loading": NCCL}
 #: What cuBLASLt logs besides.
 LOGGED = {
     "wrong epilogue": "a bias is given, and the epilogue adds none",
@@ -52,29 +60,32 @@ LOGGED = {
 }
 
 
-def train(tools, text, mesh, bug):
+def train(tools, text, mesh, bug, *options):
     flags = [*EMULATED, *FLAGS.get(bug, [])]
-    library = tools.library(GPT2, mesh, "megatron" if mesh else "serial", *flags)
+    strategy = "data" if mesh == "data:2" else "megatron" if mesh else "serial"
+    library = tools.library(GPT2, mesh, strategy, *flags)
     seeded = str(tools.binaries.resolve().parent / "lib/libseeded_bugs.so")
-    environment = tools.fake_gpu()
+    environment = tools.fake_gpu(count=2)
     environment.update(
         OPTIMUS_CUDA_DRIVER_LIBRARY=seeded,
         OPTIMUS_CUBLASLT_LIBRARY=seeded,
         OPTIMUS_SEEDED_BUG=bug,
         CUBLASLT_LOG_LEVEL="1",
     )
-    return call(tools.train_command(library, text, 2), env=environment)
+    return call(tools.train_command(library, text, 2, *options), env=environment)
 
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_seeded_bug_is_found(tools, text, bug):
     message, mesh = BUGS[bug]
-    result = train(tools, text, mesh, bug)
+    result = train(tools, text, mesh, bug, *OPTIONS.get(bug, []))
     assert result.returncode != 0
     assert re.search(message, result.stderr), result.stderr
     assert LOGGED.get(bug, "") in result.stderr
 
 
-@pytest.mark.parametrize("mesh", [None, "row:1,col:2"])
-def test_without_a_bug_nothing_is_found(tools, text, mesh):
-    succeed(train(tools, text, mesh, "none"))
+@pytest.mark.parametrize(
+    "mesh, options", [(None, []), ("row:1,col:2", []), ("data:2", NCCL)], ids=str
+)
+def test_without_a_bug_nothing_is_found(tools, text, mesh, options):
+    succeed(train(tools, text, mesh, "none", *options))

@@ -242,6 +242,16 @@ Status BoundProgram::start(Rank &rank, Site site) {
   return rank.startTogether(site.queue, together);
 }
 
+AttentionOperands BoundProgram::operandsOf(const Bound &command) const {
+  void *const *p = pointers.data() + command.pointers;
+  auto lengths = [p](int i) { return static_cast<const int32_t *>(p[i]); };
+  auto lse = [p](int i) { return static_cast<float *>(p[i]); };
+  if (command.action == Action::Attention)
+    return {p[0], p[1], p[2], lengths(3), p[4], lse(5), p[6]};
+  return {p[1],  p[2],          p[3], lengths(4), p[5], lse(6),
+          p[10], /*dout=*/p[0], p[7], p[8],       p[9]};
+}
+
 Status BoundProgram::submit(Rank &rank, Site site) {
   const Bound &command = commands[site.number];
   void *const *p = pointers.data() + command.pointers;
@@ -262,13 +272,10 @@ Status BoundProgram::submit(Rank &rank, Site site) {
     return rank.copy(site, copies[command.descriptor], nullptr, f(0));
   case Action::Attention:
     return rank.attention(site, attentions[command.descriptor],
-                          {p[0], p[1], p[2], static_cast<const int32_t *>(p[3]),
-                           p[4], f(5), p[6]});
+                          operandsOf(command));
   case Action::AttentionGrad:
     return rank.attentionGrad(site, attentions[command.descriptor],
-                              {p[1], p[2], p[3],
-                               static_cast<const int32_t *>(p[4]), p[5], f(6),
-                               p[10], /*dout=*/p[0], p[7], p[8], p[9]});
+                              operandsOf(command));
   case Action::Collective:
   case Action::Send:
   case Action::Receive:

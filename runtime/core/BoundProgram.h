@@ -55,6 +55,12 @@ public:
   /// eager rank.
   Status run(Rank &rank);
 
+  /// Does each product and attention once, since libraries underneath load code
+  /// at its first use, and drivers wait with that for a rank's collectives.
+  /// After the device was prepared, and before memory holds anything: it is
+  /// zero, and is zero again afterwards.
+  Status rehearse(Device &device) const;
+
   const optimus_support::program::FunctionT &function() const {
     return *described;
   }
@@ -123,6 +129,7 @@ private:
   Status submitInTurn(Rank &rank, Site site);
   Status submitObserved(Rank &rank, Site site);
   Status submit(Rank &rank, Site site);
+  AttentionOperands operandsOf(const Bound &command) const;
   Status start(Rank &rank, Site site);
   Status evaluate(const Evaluation &evaluation) const;
   /// The host has waited for the queue of this command, and so for all that

@@ -316,6 +316,9 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
     Workload workload = program.workload();
     workload.images = library.images();
     Status prepared = device.prepare(workload);
+    // No rank starts a collective before all have built what they have.
+    if (prepared.ok() && world.collectives->needsGpus())
+      prepared = program.rehearse(device);
     if (!prepared.ok())
       return prepared.withContext(callable.function->name);
     rank.programs.push_back(std::move(program));

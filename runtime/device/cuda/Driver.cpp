@@ -27,6 +27,10 @@ Status Driver::load() {
   OPTRT_RETURN_IF_ERROR(library.find(#symbol, functions.name));
   OPTRT_CUDA_FUNCTIONS(OPTRT_CUDA_LOAD)
 #undef OPTRT_CUDA_LOAD
+#define OPTRT_CUDA_LOAD(name, symbol, parameters)                              \
+  (void)library.find(#symbol, functions.name);
+  OPTRT_CUDA_LATER_FUNCTIONS(OPTRT_CUDA_LOAD)
+#undef OPTRT_CUDA_LOAD
   if (Result result = functions.init(0); result != kSuccess)
     return unavailable(
         concat("CUDA's driver does not start: ", describe(result)));

@@ -161,10 +161,15 @@ struct Copy2D {
   X(graphDestroy, cuGraphDestroy, (Graph graph))                               \
   X(graphExecDestroy, cuGraphExecDestroy, (GraphExec exec))
 
-/// The driver's functions, where they were found.
+/// The same of functions that older drivers lack.
+#define OPTRT_CUDA_LATER_FUNCTIONS(X)                                          \
+  X(funcLoad, cuFuncLoad, (Function function))
+
+/// The driver's functions, where they were found; later ones may be null.
 struct DriverApi {
 #define OPTRT_CUDA_POINTER(name, symbol, parameters) Result(*name) parameters;
   OPTRT_CUDA_FUNCTIONS(OPTRT_CUDA_POINTER)
+  OPTRT_CUDA_LATER_FUNCTIONS(OPTRT_CUDA_POINTER)
 #undef OPTRT_CUDA_POINTER
 };
 
@@ -172,6 +177,7 @@ struct DriverApi {
 struct DriverNames {
 #define OPTRT_CUDA_NAME(name, symbol, parameters) const char *name = #symbol;
   OPTRT_CUDA_FUNCTIONS(OPTRT_CUDA_NAME)
+  OPTRT_CUDA_LATER_FUNCTIONS(OPTRT_CUDA_NAME)
 #undef OPTRT_CUDA_NAME
 };
 inline constexpr DriverNames kDriverNames;

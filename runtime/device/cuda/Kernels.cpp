@@ -101,6 +101,11 @@ Status Kernels::load(std::span<const optimus_image> images,
       return status.withContext(
           concat("the kernel ", kernel->name, ", ", kernel->device_name,
                  " of the image for ", best->architecture));
+    // Else a driver may load code when it is launched, and waits for the GPU's
+    // other work first: even for a collective, which waits for this rank on
+    // another. Drivers without the call have loaded it above.
+    if (driver.api().funcLoad)
+      OPTRT_CUDA(driver, funcLoad, function);
   }
   return okStatus();
 }

@@ -410,6 +410,12 @@ LtResult cublasLtMatmul(LtHandle, LtOperation operation, const void *alpha,
                   workspace,
                   int64_t(workspaceBytes),
                   chosen.number};
+  // Another kernel for each of these.
+  if (optimus_fake_gpu_load(concat(
+          "the kernel of product ", chosen.number, " for types ", layoutA->type,
+          " and ", layoutD->type, ", epilogue ", operation->epilogue,
+          ", transposes ", operation->transA, operation->transB)) != kSuccess)
+    return kLtExecutionFailed;
   return optimus_fake_gpu_put(
              stream,
              concat("a product of ", shape.m, " x ", shape.n, " x ", shape.k),

@@ -338,6 +338,9 @@ DnnResult cudnnBackendExecute(DnnHandle handle, DnnObject plan,
                           {}};
   if (std::string wrong = execution.check(); !wrong.empty())
     return refuse(kDnnBadParameter, std::move(wrong));
+  if (optimus_fake_gpu_load(concat("the kernel of cuDNN's plan ", plan)) !=
+      kSuccess)
+    return refuse(kDnnExecutionFailed, "its kernel cannot be loaded");
   return optimus_fake_gpu_put(handle->stream, "cuDNN's attention",
                               [execution] { return execution.run(); }) ==
                  kSuccess

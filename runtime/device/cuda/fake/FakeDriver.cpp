@@ -26,6 +26,7 @@ using namespace optrt::cuda::fake;
 #define OPTRT_FAKE_DECLARE(name, symbol, parameters)                           \
   extern "C" __attribute__((visibility("default"))) Result symbol parameters;
 OPTRT_CUDA_FUNCTIONS(OPTRT_FAKE_DECLARE)
+OPTRT_CUDA_LATER_FUNCTIONS(OPTRT_FAKE_DECLARE)
 
 static thread_local Context currentContext = nullptr;
 /// Of each GPU that is visible, one.

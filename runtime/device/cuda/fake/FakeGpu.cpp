@@ -83,6 +83,7 @@ void Gpu::reset(uint64_t seed) {
     std::free(address);
   allocated.clear();
   usedBytes.clear();
+  loaded.clear();
   pinned.clear();
   counts = {};
   failed = kSuccess;
@@ -103,6 +104,26 @@ Result Gpu::fail(Result result, std::string what) {
 Result Gpu::refuse(Result result, std::string what) {
   problem = std::move(what);
   return result;
+}
+
+Result Gpu::load(const std::string &name) {
+  const int place = optimus_fake_gpu_current();
+  for (Stream stream : streams)
+    for (const Task &task : stream->tasks) {
+      if (stream->gpu != place)
+        break;
+      std::vector<const Work *> all{&task.work};
+      if (task.kind == Task::Graph)
+        for (const GraphOpaque::Node &node : task.graph->exec->graph.nodes)
+          all.push_back(&node.work);
+      for (const Work *work : all)
+        if (!isReady(*work))
+          return fail(kLaunchFailed,
+                      concat(name, " is loaded at its first use, behind ",
+                             work->name, " on stream ", stream->number,
+                             ", which waits for other ranks: load it before"));
+    }
+  return kSuccess;
 }
 
 Result Gpu::checkCapture(const char *what) {
@@ -365,6 +386,18 @@ void optimus_fake_gpu_multiplied(uint32_t algorithm, int times) {
       ++each;
   if (each)
     gpu.passed += times * std::strtoll(each, nullptr, 10) * 1'000'000;
+}
+
+optrt::cuda::Result optimus_fake_gpu_load(const std::string &name) {
+  Gpu &gpu = Gpu::get();
+  std::lock_guard lock(gpu.mutex);
+  const std::pair code(optimus_fake_gpu_current(), name);
+  if (gpu.loaded.count(code))
+    return optrt::cuda::kSuccess;
+  const optrt::cuda::Result result = gpu.load(name);
+  if (result == optrt::cuda::kSuccess)
+    gpu.loaded.insert(code);
+  return result;
 }
 
 optrt::cuda::Result optimus_fake_gpu_fail(std::string what) {

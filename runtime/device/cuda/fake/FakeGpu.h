@@ -196,6 +196,11 @@ public:
   /// Something happens on whatever stream, as it does while the host waits for
   /// something else.
   void passTime() { takeTurn(); }
+  /// Loads code for the thread's GPU, as drivers do at its first use: behind
+  /// all that is on the GPU. An error where that waits for other ranks.
+  Result load(const std::string &name);
+  /// The code of libraries that was loaded, on each GPU.
+  std::set<std::pair<int, std::string>> loaded;
   /// Ends with an error, now and ever after.
   Result fail(Result result, std::string what);
   /// Refuses a call, with its mistake.
@@ -254,6 +259,9 @@ optimus_fake_gpu_capture(optrt::cuda::Stream stream);
 /// algorithm in $OPTIMUS_FAKE_GPU_PRODUCT_MS, "30,10,50,10", so many times.
 __attribute__((visibility("default"))) void
 optimus_fake_gpu_multiplied(uint32_t algorithm, int times);
+/// Loads a library's code at its first use, as its name tells.
+__attribute__((visibility("default"))) optrt::cuda::Result
+optimus_fake_gpu_load(const std::string &name);
 /// Ends running and future work with an error.
 __attribute__((visibility("default"))) optrt::cuda::Result
 optimus_fake_gpu_fail(std::string what);

@@ -32,6 +32,7 @@ using optrt::cuda::fake::writeHostWord;
 struct optrt::cuda::FunctionOpaque {
   const optimus_emulated_kernel *kernel;
   Module module;
+  bool isLoaded = false;
 };
 struct optrt::cuda::ModuleOpaque {
   void *handle = nullptr;
@@ -45,6 +46,7 @@ Result cuModuleLoadDataEx(Module *module, const void *image,
                           unsigned numOptions, int *options, void **values);
 Result cuModuleUnload(Module module);
 Result cuModuleGetFunction(Function *function, Module module, const char *name);
+Result cuFuncLoad(Function function);
 Result cuLaunchKernel(Function function, unsigned gridX, unsigned gridY,
                       unsigned gridZ, unsigned blockX, unsigned blockY,
                       unsigned blockZ, unsigned sharedBytes, Stream stream,
@@ -159,6 +161,20 @@ Result cuModuleGetFunction(Function *function, Module module,
   return gpu.refuse(kNotFound, concat("no function ", name));
 }
 
+static Result load(Gpu &gpu, Function function) {
+  if (function->isLoaded)
+    return kSuccess;
+  const Result result = gpu.load(function->kernel->name);
+  function->isLoaded = result == kSuccess;
+  return result;
+}
+
+Result cuFuncLoad(Function function) {
+  Gpu &gpu = Gpu::get();
+  std::lock_guard lock(gpu.mutex);
+  return load(gpu, function);
+}
+
 //===----------------------------------------------------------------------===//
 // Launches
 //===----------------------------------------------------------------------===//
@@ -262,6 +278,8 @@ Result cuLaunchKernel(Function function, unsigned gridX, unsigned gridY,
                       concat(function->kernel->name, " is compiled for ",
                              function->kernel->block_threads,
                              " threads; found ", blockX));
+  if (Result result = load(gpu, function))
+    return result;
   std::vector<uint64_t> words(function->kernel->num_parameters);
   for (size_t i = 0; i != words.size(); ++i)
     std::memcpy(&words[i], params[i], sizeof(words[i]));

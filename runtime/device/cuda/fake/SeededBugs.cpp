@@ -30,6 +30,7 @@ using namespace optrt::cuda;
 #define OPTRT_SEEDED_DECLARE(name, symbol, parameters)                         \
   extern "C" __attribute__((visibility("default"))) int symbol parameters;
 OPTRT_CUDA_FUNCTIONS(OPTRT_SEEDED_DECLARE)
+OPTRT_CUDA_LATER_FUNCTIONS(OPTRT_SEEDED_DECLARE)
 OPTRT_CUBLASLT_FUNCTIONS(OPTRT_SEEDED_DECLARE)
 
 /// The function of this name in the library behind.
@@ -84,6 +85,11 @@ Result cuMemHostAlloc(void **address, size_t bytes, unsigned flags) {
 Result cuStreamSynchronize(Stream stream) {
   return isSeeded("free in flight") ? kSuccess
                                     : BEHIND(cuStreamSynchronize)(stream);
+}
+
+/// Kernels are loaded when they are launched.
+Result cuFuncLoad(Function function) {
+  return isSeeded("lazy loading") ? kSuccess : BEHIND(cuFuncLoad)(function);
 }
 
 static std::atomic<Stream> latestStream{nullptr};

@@ -63,6 +63,7 @@ using namespace optrt::cuda;
   static_assert(isSame<decltype(DriverApi::name), decltype(&::symbol)>,        \
                 #symbol);
 OPTRT_CUDA_FUNCTIONS(CHECK)
+OPTRT_CUDA_LATER_FUNCTIONS(CHECK)
 #undef CHECK
 #define CHECK(name, symbol, parameters)                                        \
   static_assert(isSame<decltype(CublasLtApi::name), decltype(&::symbol)>,      \
