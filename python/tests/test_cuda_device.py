@@ -243,6 +243,32 @@ def test_a_rank_takes_what_was_predicted_and_not_a_byte_more(tools, text, tmp_pa
     np.testing.assert_allclose(planned, int(predicted) - (32 << 20), rtol=5e-3)
 
 
+@pytest.mark.parametrize("mesh", [None, "row:1,col:2"])
+def test_what_code_and_recorded_steps_take_is_measured_and_named(tools, mesh):
+    """Where code is loaded, and for a node of a graph, the fake GPU takes memory."""
+    library = tools.library(GPT2, mesh, "megatron" if mesh else "serial", *FLAGS)
+    command = tools.command("optimus-run", "bench", library, "--steps", 3, "--json")
+
+    def bench(**settings):
+        return call(command, env=fake(tools, **settings))
+
+    free = json.loads(succeed(bench()))["memory"]
+    assert free["code"] == 0
+    sizes = {"code_bytes": 1 << 20, "node_bytes": 1}
+    found = json.loads(succeed(bench(**sizes)))["memory"]
+    assert {**found, "code": 0} == free
+    images, nodes = divmod(found["code"], 1 << 20)
+    assert images > 4 and nodes > 20
+    ranks = 2 if mesh else 1
+    room = ranks * found["total"] + found["code"]
+    succeed(bench(bytes=room, **sizes))
+    for missing, what in ((1, "cannot make a graph"), (1 << 20, "(cannot load code|ALLOC_FAILED)")):
+        result = bench(bytes=room - missing - (nodes if missing > 1 else 0), **sizes)
+        assert result.returncode == 1
+        taken = r"code, libraries and recorded steps, for which 1 GiB are planned, have taken [\d.]+ MiB"
+        assert re.search(what + ".*on Optimus's fake GPU, where .*; " + taken, result.stderr), result.stderr
+
+
 def test_where_memory_runs_out_plans_and_holders_are_said(tools, text):
     environment = fake(tools, bytes=1 << 16, processes="4711 /usr/bin/python3 4096")
     libraries = tools.binaries.resolve().parent / "lib"
@@ -255,6 +281,7 @@ def test_where_memory_runs_out_plans_and_holders_are_said(tools, text):
         r"where \d+ of 65536 bytes are free: CUDA_ERROR_OUT_OF_MEMORY .*; "
         r"each of the 2 ranks of this process needs [\d.]+ KiB: parameters [\d.]+ KiB, "
         r"state [\d.]+ KiB, inputs \d+ B, arena [\d.]+ KiB, and 32 MiB where it multiplies "
-        r"matrices; of the GPU's memory python3 \(process 4711\) holds 4096 B; end what else ",
+        r"matrices; code, libraries and recorded steps, for which 1 GiB are planned, have taken "
+        r"\d+ B; of the GPU's memory python3 \(process 4711\) holds 4096 B; end what else ",
         result.stderr,
     ), result.stderr

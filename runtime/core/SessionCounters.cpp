@@ -137,19 +137,23 @@ RankMemory Session::largestRankMemory() {
     own.device = static_cast<int64_t>(rank->context.device->scratchBytes());
     own.communication = rank->context.queued ? rank->context.queued->heldBytes()
                                              : rank->communicationBytes;
+    own.code = std::max<int64_t>(
+        0, rank->context.device->codeBytes() -
+               (rank->context.queued ? own.communication : 0));
     consider(own);
   }
   std::ostringstream own;
   own << largest.parameters << ' ' << largest.state << ' ' << largest.gradients
       << ' ' << largest.inputs << ' ' << largest.arena << ' ' << largest.device
       << ' ' << largest.communication << ' ' << largest.offloaded << ' '
-      << largest.snapshot;
+      << largest.snapshot << ' ' << largest.code;
   for (const std::string &text : control.allGather(own.str())) {
     std::istringstream numbers(text);
     RankMemory memory;
     numbers >> memory.parameters >> memory.state >> memory.gradients >>
         memory.inputs >> memory.arena >> memory.device >>
-        memory.communication >> memory.offloaded >> memory.snapshot;
+        memory.communication >> memory.offloaded >> memory.snapshot >>
+        memory.code;
     consider(memory);
   }
   return largest;

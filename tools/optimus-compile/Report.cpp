@@ -327,7 +327,7 @@ static void printGpuFit(int64_t rankBytes, const GpuProfile &gpu,
   if (!isKnownProfile(profile))
     profile = options.machineProfile;
   out << formatv("a rank needs {0} ({1} bytes) of its GPU; {2} of {3} has {4}, "
-                 "of which {5} are the driver's: it {6}\n",
+                 "of which {5} are for the driver and code: it {6}\n",
                  formatBytes(rankBytes), rankBytes, gpu.name, profile,
                  formatBytes(gpu.memoryBytes), formatBytes(gpu.reservedBytes),
                  rankBytes <= gpu.getUsableBytes()

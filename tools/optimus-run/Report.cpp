@@ -10,6 +10,8 @@
 
 #include "Format.h"
 
+#include "optimus-support/GpuScratch.h"
+
 #include <cstdio>
 
 using namespace optrt;
@@ -46,6 +48,11 @@ void printMemory(const RankMemory &memory) {
   if (memory.offloaded > 0)
     std::printf("in scratch files: %s a rank\n",
                 formatBytes(memory.offloaded).c_str());
+  if (memory.code > 0)
+    std::printf("besides, code, libraries and recorded steps of its GPU: %s; "
+                "planned are at most %s\n",
+                formatBytes(memory.code).c_str(),
+                formatBytes(optimus_support::kGpuCodeBytes).c_str());
   if (memory.snapshot > 0)
     std::printf("snapshot of a checkpoint that is written behind steps: %s a "
                 "process, on the host\n",
@@ -86,13 +93,17 @@ nlohmann::ordered_json communicationTimeToJson(const Mesh &mesh,
 }
 
 nlohmann::ordered_json memoryToJson(const RankMemory &memory) {
-  return {
-      {"total", memory.total()},      {"parameters", memory.parameters},
-      {"state", memory.state},        {"gradients", memory.gradients},
-      {"inputs", memory.inputs},      {"arena", memory.arena},
-      {"scratch", memory.device},     {"communication", memory.communication},
-      {"offloaded", memory.offloaded},
-      {"snapshot", memory.snapshot}};
+  return {{"total", memory.total()},
+          {"parameters", memory.parameters},
+          {"state", memory.state},
+          {"gradients", memory.gradients},
+          {"inputs", memory.inputs},
+          {"arena", memory.arena},
+          {"scratch", memory.device},
+          {"communication", memory.communication},
+          {"offloaded", memory.offloaded},
+          {"snapshot", memory.snapshot},
+          {"code", memory.code}};
 }
 
 } // namespace optimus_run

@@ -39,7 +39,11 @@ Status CudaDevice::start(int ordinal) {
   OPTRT_RETURN_IF_ERROR(describeGpu());
   OPTRT_CUDA(driver, contextRetain, &context, number);
   OPTRT_RETURN_IF_ERROR(enter());
-  kernels = std::make_unique<Kernels>(driver, gpu);
+  OPTRT_RETURN_IF_ERROR(noteFree());
+  kernels =
+      std::make_unique<Kernels>(driver, gpu, [this](const std::string &what) {
+        return outOfMemory(what);
+      });
   queue("compute");
   return std::exchange(firstFailure, okStatus());
 }
@@ -233,8 +237,11 @@ Status CudaDevice::replay(uint32_t recording) {
   if (recording >= recordings.size())
     return internal(concat("recording ", recording, " was not made"));
   const Recording &one = recordings[recording];
-  if (one.graph)
-    OPTRT_CUDA(driver, graphLaunch, one.graph, streams[0]);
+  const Result started =
+      one.graph ? driver.api().graphLaunch(one.graph, streams[0]) : kSuccess;
+  if (started == kOutOfMemory)
+    return outOfMemory("cannot start a graph");
+  OPTRT_RETURN_IF_ERROR(driver.check(started, kDriverNames.graphLaunch));
   timestamps.insert(timestamps.end(), one.timestamps.begin(),
                     one.timestamps.end());
   replayed.push_back(recording);
@@ -333,6 +340,8 @@ Status CudaDevice::gemm(Queue queue, const optrt_gemm_desc &desc, const void *a,
                                       {a, b, c, bias, extra}, workspace.data());
   if (status.ok())
     return settle(queue);
+  if (products->isOutOfMemory())
+    return outOfMemory(status.message());
   // cuBLASLt does not say what the driver told it.
   const Result late = lateFailure();
   return late == kSuccess ? status : status.withAdvice(driver.describe(late));

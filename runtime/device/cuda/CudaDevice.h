@@ -108,6 +108,7 @@ public:
     return runAttention(queue, desc, /*isGradient=*/true, operands);
   }
   StatusOr<int64_t> freeBytes() const override;
+  int64_t codeBytes() const override;
   size_t scratchBytes() const override { return size_t(workspace.size()); }
 
 protected:
@@ -156,6 +157,8 @@ private:
   /// What devices of one GPU in this process share.
   struct Shared;
   void share();
+  Status noteFree();
+  void noteAllocated(int64_t bytes);
   void leave();
   /// Where each command is waited for: ranks that share a GPU take turns, so
   /// each sees the errors of its own command, and wait when it is put.
@@ -195,6 +198,7 @@ private:
   std::vector<uint32_t> replayed; ///< since takeTransfers()
   std::vector<Timestamp> timestamps;
   std::map<const char *, int64_t, std::greater<>> hostMemory;
+  std::map<const void *, int64_t> deviceMemory;
   Copies copies; ///< since takeTransfers(), but for what was replayed
   std::unique_ptr<Kernels> kernels;
   std::unique_ptr<Products> products;

@@ -38,6 +38,8 @@ StatusOr<DeviceMemory> CudaDevice::allocate(int64_t bytes,
   OPTRT_RETURN_IF_ERROR(
       driver.check(result, kDriverNames.memAlloc).withContext(what));
   DeviceMemory memory(*this, reinterpret_cast<void *>(address), bytes);
+  deviceMemory[memory.data()] = bytes;
+  noteAllocated(bytes);
   OPTRT_CUDA(driver, memsetD8Async, address, 0, size_t(bytes),
              streamOf(kCompute));
   OPTRT_CUDA(driver, streamSynchronize, streamOf(kCompute));
@@ -72,6 +74,8 @@ void CudaDevice::release(void *start) {
   keep(enter());
   auto onHost = hostMemory.find(static_cast<const char *>(start));
   if (onHost == hostMemory.end()) {
+    if (auto known = deviceMemory.extract(start))
+      noteAllocated(-known.mapped());
     keep(driver.check(driver.api().memFree(toAddress(start)),
                       kDriverNames.memFree));
     return;

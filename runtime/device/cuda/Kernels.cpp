@@ -44,6 +44,11 @@ static int suitability(std::string_view architecture, const Gpu &gpu) {
              : -1;
 }
 
+Status Kernels::check(Result result, const char *call) const {
+  return result == kOutOfMemory ? outOfMemory(concat(call, " cannot load code"))
+                                : driver.check(result, call);
+}
+
 StatusOr<Module> Kernels::load(const optimus_image &image) const {
   // What is text ends with a zero.
   std::string text;
@@ -57,9 +62,9 @@ StatusOr<Module> Kernels::load(const optimus_image &image) const {
   int options[] = {kErrorLog, kErrorLogBytes};
   void *values[] = {log, reinterpret_cast<void *>(sizeof(log) - 1)};
   Module module = nullptr;
-  Status status = driver.check(
-      driver.api().moduleLoadDataEx(&module, data, 2, options, values),
-      kDriverNames.moduleLoadDataEx);
+  Status status =
+      check(driver.api().moduleLoadDataEx(&module, data, 2, options, values),
+            kDriverNames.moduleLoadDataEx);
   if (!status.ok())
     return status
         .withContext(concat("the image for ", image.architecture, " on ",
@@ -94,7 +99,7 @@ Status Kernels::load(std::span<const optimus_image> images,
     Function &function = functions[kernel];
     if (function)
       continue;
-    Status status = driver.check(
+    Status status = check(
         driver.api().moduleGetFunction(&function, module, kernel->device_name),
         kDriverNames.moduleGetFunction);
     if (!status.ok())
@@ -105,7 +110,8 @@ Status Kernels::load(std::span<const optimus_image> images,
     // other work first: even for a collective, which waits for this rank on
     // another. Drivers without the call have loaded it above.
     if (driver.api().funcLoad)
-      OPTRT_CUDA(driver, funcLoad, function);
+      OPTRT_RETURN_IF_ERROR(
+          check(driver.api().funcLoad(function), kDriverNames.funcLoad));
   }
   return okStatus();
 }
@@ -135,11 +141,11 @@ Status Kernels::launch(Stream stream, const optrt_launch_desc &desc,
     params.push_back(&buffer);
   params.insert(params.end(), args + desc.num_buffers,
                 args + desc.num_buffers + desc.num_scalars);
-  return driver.check(
-      driver.api().launchKernel(function->second, unsigned(blocks), 1, 1,
-                                kernel.block_threads, 1, 1, /*sharedBytes=*/0,
-                                stream, params.data(), nullptr),
-      kDriverNames.launchKernel);
+  return check(driver.api().launchKernel(function->second, unsigned(blocks), 1,
+                                         1, kernel.block_threads, 1, 1,
+                                         /*sharedBytes=*/0, stream,
+                                         params.data(), nullptr),
+               kDriverNames.launchKernel);
 }
 
 } // namespace optrt::cuda

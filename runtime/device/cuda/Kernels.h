@@ -14,6 +14,7 @@
 #include "optimus-runtime/CommandDescriptors.h"
 #include "optimus-support/model_abi.h"
 
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -38,7 +39,10 @@ struct Gpu {
 /// the thread's in all calls.
 class Kernels {
 public:
-  Kernels(const Driver &driver, const Gpu &gpu) : driver(driver), gpu(gpu) {}
+  /// What `outOfMemory` says where there is not enough of the GPU's for code.
+  using Explain = std::function<Status(const std::string &what)>;
+  Kernels(const Driver &driver, const Gpu &gpu, Explain outOfMemory)
+      : driver(driver), gpu(gpu), outOfMemory(std::move(outOfMemory)) {}
   ~Kernels();
   Kernels(const Kernels &) = delete;
   Kernels &operator=(const Kernels &) = delete;
@@ -53,9 +57,11 @@ public:
 
 private:
   StatusOr<Module> load(const optimus_image &image) const;
+  Status check(Result result, const char *call) const;
 
   const Driver &driver;
   const Gpu &gpu;
+  const Explain outOfMemory;
   /// By where the images lie: libraries have several.
   std::map<const optimus_image *, Module> modules;
   std::map<const optimus_kernel *, Function> functions;

@@ -8,6 +8,7 @@
 
 #include "CudaDevice.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <map>
@@ -15,11 +16,15 @@
 
 namespace optrt::cuda {
 
+static constexpr int64_t kNotKnown = -1;
+
 struct CudaDevice::Shared {
   std::mutex turns;
   std::atomic<int> numDevices = 0;
   /// Whose command was the first to fail when it was waited for.
   std::atomic<const CudaDevice *> culprit = nullptr;
+  /// The free bytes before the first of the devices, and their allocations now.
+  std::atomic<int64_t> freeBefore = kNotKnown, allocated = 0;
 };
 
 static bool isBlockingChosen() {
@@ -35,7 +40,25 @@ void CudaDevice::share() {
   static std::map<DeviceNumber, Shared> all;
   std::lock_guard lock(mutex);
   shared = &all[number];
-  ++shared->numDevices;
+  if (shared->numDevices++ == 0)
+    shared->freeBefore = kNotKnown;
+}
+
+// Whoever comes first finds the GPU with its context alone.
+Status CudaDevice::noteFree() {
+  OPTRT_ASSIGN_OR_RETURN(const int64_t free, freeBytes());
+  int64_t none = kNotKnown;
+  shared->freeBefore.compare_exchange_strong(none, free + shared->allocated);
+  return okStatus();
+}
+
+void CudaDevice::noteAllocated(int64_t bytes) { shared->allocated += bytes; }
+
+int64_t CudaDevice::codeBytes() const {
+  StatusOr<int64_t> free = freeBytes();
+  return free.ok() ? std::max<int64_t>(0, shared->freeBefore - *free -
+                                              shared->allocated)
+                   : 0;
 }
 
 void CudaDevice::leave() {

@@ -52,7 +52,10 @@ Status CudaDevice::outOfMemory(const std::string &what) const {
   if (!plannedMemory().empty())
     plan =
         concat(plannedMemory(), ", and ", formatBytes(kProductWorkspaceBytes),
-               " where it multiplies matrices");
+               " where it multiplies matrices; code, libraries and recorded "
+               "steps, for which ",
+               formatBytes(optimus_support::kGpuCodeBytes),
+               " are planned, have taken ", formatBytes(codeBytes()));
   return unavailable(concat(what, " on ", gpu.name, ", where ", free, " of ",
                             total,
                             " bytes are free: ", driver.describe(kOutOfMemory)))

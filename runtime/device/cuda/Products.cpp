@@ -111,6 +111,7 @@ static std::string codeOf(LtResult result) {
 Status Products::check(LtResult result, const char *call) const {
   if (result == kLtSuccess)
     return okStatus();
+  hasRunOut = result == kLtAllocFailed;
   std::string message = concat(call, ": ", codeOf(result));
   return (result == kLtAllocFailed ? unavailable(std::move(message))
                                    : internal(std::move(message)))

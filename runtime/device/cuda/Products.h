@@ -54,6 +54,9 @@ public:
   static StatusOr<std::unique_ptr<Products>> open(bool tf32);
   ~Products();
 
+  /// Whether the latest failure was a lack of memory, for code or else.
+  bool isOutOfMemory() const { return hasRunOut; }
+
   /// "cuBLASLt 13.0.2".
   StatusOr<std::string> version() const;
 
@@ -101,6 +104,7 @@ private:
 
   CublasLtApi api = {};
   bool tf32 = false;
+  mutable bool hasRunOut = false;
   LtHandle handle = nullptr;
   std::map<Key, std::unique_ptr<Plan>> plans;
 };

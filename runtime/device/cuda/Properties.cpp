@@ -29,8 +29,10 @@ std::string CudaDevice::properties() const {
              ", \"multiprocessors\": ", gpu.multiprocessors);
   size_t free = 0, total = 0;
   if (enter().ok() && api.memGetInfo(&free, &total) == kSuccess)
-    text += concat(", \"memory_bytes\": ", total,
-                   ", \"reserved_bytes\": ", total - free);
+    // A fake one may have less than that.
+    text += concat(", \"memory_bytes\": ", total, ", \"reserved_bytes\": ",
+                   total - free +
+                       (gpu.major == 0 ? 0 : optimus_support::kGpuCodeBytes));
   struct Asked {
     const char *name;
     Attribute attribute;

@@ -403,6 +403,11 @@ public:
     return internal("this device does not know what of its memory is free");
   }
 
+  /// Bytes of the GPU's memory that are gone since its context was made, less
+  /// the allocations of this process's devices: code, libraries and recordings
+  /// of all ranks there, and of whatever else uses the GPU. 0 of a processor.
+  virtual int64_t codeBytes() const { return 0; }
+
   /// The bytes of scratch of the device now, besides allocations.
   virtual size_t scratchBytes() const = 0;
 

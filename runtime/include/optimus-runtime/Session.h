@@ -127,6 +127,9 @@ struct RankMemory {
   int64_t device = 0;        ///< scratch of the device's threads
   int64_t communication = 0; ///< buffers of collectives, at most
   int64_t offloaded = 0;     ///< in a scratch file, beside the total
+  /// Of its GPU, of all ranks there, beside the total: code, libraries and
+  /// recorded steps, as measured.
+  int64_t code = 0;
   /// Of checkpoints that are written behind steps: of its process, on the host,
   /// beside the total.
   int64_t snapshot = 0;

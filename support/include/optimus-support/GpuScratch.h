@@ -17,6 +17,12 @@ namespace optimus_support {
 /// for cuBLASLt on Hopper.
 inline constexpr int64_t kGpuWorkspaceBytes = int64_t(32) << 20;
 
+/// What all ranks of a GPU take of it besides, at most: the code of kernels and
+/// libraries, and recorded steps. An estimate; runs print what they measured.
+/// Our kernels have a few MiB, and libraries load the few that a
+/// program uses of some hundred MiB; a node of a graph takes some KiB.
+inline constexpr int64_t kGpuCodeBytes = int64_t(1) << 30;
+
 /// The latest generation of GPUs (sm_90) whose deterministic gradient cuDNN
 /// finds by itself. On later ones an engine has to be named for it.
 inline constexpr int kLatestDeterministicGpu = 9;

@@ -411,11 +411,12 @@ LtResult cublasLtMatmul(LtHandle, LtOperation operation, const void *alpha,
                   int64_t(workspaceBytes),
                   chosen.number};
   // Another kernel for each of these.
-  if (optimus_fake_gpu_load(concat(
-          "the kernel of product ", chosen.number, " for types ", layoutA->type,
-          " and ", layoutD->type, ", epilogue ", operation->epilogue,
-          ", transposes ", operation->transA, operation->transB)) != kSuccess)
-    return kLtExecutionFailed;
+  const Result loaded = optimus_fake_gpu_load(concat(
+      "the kernel of product ", chosen.number, " for types ", layoutA->type,
+      " and ", layoutD->type, ", epilogue ", operation->epilogue,
+      ", transposes ", operation->transA, operation->transB));
+  if (loaded != kSuccess)
+    return loaded == kOutOfMemory ? kLtAllocFailed : kLtExecutionFailed;
   return optimus_fake_gpu_put(
              stream,
              concat("a product of ", shape.m, " x ", shape.n, " x ", shape.k),

@@ -49,6 +49,8 @@ static std::vector<int> visibleGpus() {
 Gpu::Gpu()
     : visible(visibleGpus()),
       totalBytes(numberFrom("OPTIMUS_FAKE_GPU_BYTES", int64_t(1) << 30)),
+      codeBytes(numberFrom("OPTIMUS_FAKE_GPU_CODE_BYTES", 0)),
+      nodeBytes(numberFrom("OPTIMUS_FAKE_GPU_NODE_BYTES", 0)),
       random(uint64_t(numberFrom("OPTIMUS_FAKE_GPU_SEED", 0))) {
   readFault();
   tellOfHostAccesses();
@@ -123,6 +125,14 @@ Result Gpu::load(const std::string &name) {
                              work->name, " on stream ", stream->number,
                              ", which waits for other ranks: load it before"));
     }
+  return take(codeBytes);
+}
+
+Result Gpu::take(int64_t bytes) {
+  int64_t &used = usedBytes[optimus_fake_gpu_current()];
+  if (bytes > totalBytes - used)
+    return refuse(kOutOfMemory, "out of memory");
+  used += bytes;
   return kSuccess;
 }
 

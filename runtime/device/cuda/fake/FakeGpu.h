@@ -179,6 +179,11 @@ public:
   std::string problem;
   std::string latest; ///< of what was put on a stream, by name
   int64_t totalBytes; ///< of each GPU
+  /// What code takes each time it is loaded, and a node of a graph:
+  /// $OPTIMUS_FAKE_GPU_CODE_BYTES and ..._NODE_BYTES, or nothing.
+  int64_t codeBytes, nodeBytes;
+  /// Takes memory of the thread's GPU beside allocations.
+  Result take(int64_t bytes);
   /// How far the GPU's clock is ahead of the host's.
   int64_t passed = 0;
   /// The GPU's clock, in nanoseconds.

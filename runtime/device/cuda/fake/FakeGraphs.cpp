@@ -88,10 +88,16 @@ static std::vector<size_t> lanesOf(const GraphOpaque &graph, RaceCheck &races) {
   return lanes;
 }
 
+static int64_t bytesOf(const GraphOpaque &graph, const Gpu &gpu) {
+  return int64_t(graph.nodes.size()) * gpu.nodeBytes;
+}
+
 Result cuGraphInstantiateWithFlags(GraphExec *exec, Graph graph,
                                    unsigned long long) {
   Gpu &gpu = Gpu::get();
   std::lock_guard lock(gpu.mutex);
+  if (Result result = gpu.take(bytesOf(*graph, gpu)))
+    return result;
   std::vector<std::vector<size_t>> followers(graph->nodes.size());
   for (size_t i = 0; i != graph->nodes.size(); ++i)
     for (size_t before : graph->nodes[i].after)
@@ -150,7 +156,10 @@ Result cuGraphDestroy(Graph graph) {
 Result cuGraphExecDestroy(GraphExec exec) {
   Gpu &gpu = Gpu::get();
   std::lock_guard lock(gpu.mutex);
-  if (gpu.graphs.erase(exec) == 0)
+  auto known = gpu.graphs.find(exec);
+  if (known == gpu.graphs.end())
     return gpu.refuse(kInvalidHandle, "a graph that was not made");
+  (void)gpu.take(-bytesOf(exec->graph, gpu));
+  gpu.graphs.erase(known);
   return kSuccess;
 }

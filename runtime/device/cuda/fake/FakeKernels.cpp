@@ -142,7 +142,11 @@ Result cuModuleLoadDataEx(Module *module, const void *image, unsigned, int *,
 }
 
 Result cuModuleUnload(Module module) {
-  std::lock_guard lock(Gpu::get().mutex);
+  Gpu &gpu = Gpu::get();
+  std::lock_guard lock(gpu.mutex);
+  for (const FunctionOpaque &function : module->functions)
+    if (function.isLoaded)
+      (void)gpu.take(-gpu.codeBytes);
   if (module->handle)
     dlclose(module->handle);
   delete module;

@@ -39,7 +39,9 @@ TEST_F(OutOfMemoryTest, TellsWhatIsMissingAndWhatIsPlanned) {
           "on Optimus's fake GPU, where [0-9]+ of 1073741824 bytes are free: "
           "CUDA_ERROR_OUT_OF_MEMORY \\(out of memory\\); a rank needs 1.5 TiB: "
           "parameters 512 GiB, arena 1 TiB, and 32 MiB where it multiplies "
-          "matrices; NVML knows of no process .*; end what else uses the GPU, "
+          "matrices; code, libraries and recorded steps, for which 1 GiB are "
+          "planned, have taken 0 B; NVML knows of no process .*; end what else "
+          "uses the GPU, "
           "or compile the model with a smaller --batch, .*"));
 }
 
