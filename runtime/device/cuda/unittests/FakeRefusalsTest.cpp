@@ -35,6 +35,7 @@ TEST_F(FakeRefusalsTest, AMemsetOfPageableMemory) {
   const auto address = reinterpret_cast<Address>(&here);
   EXPECT_EQ(api.memsetD8Async(address, 0, sizeof(here), stream), kInvalidValue);
   EXPECT_EQ(api.memsetD2D8Async(address, 8, 0, 4, 2, stream), kInvalidValue);
+  EXPECT_EQ(api.memsetD32Async(address, 0, 4, stream), kInvalidValue);
   EXPECT_EQ(here[0], 1);
   auto pinned = device->allocateOnHost(16, "a test");
   ASSERT_TRUE(pinned.ok());
