@@ -228,24 +228,26 @@ def test_attention_does_what_it_says(tools, family, strategy, mesh):
 
 
 @pytest.mark.parametrize(
-    "mesh, strategy",
+    "mesh, strategy, move",
     often(
         [
-            ("data:8,row:4,col:8", "summa"),
-            ("data:64", "data"),
-            ("data:4,row:2,col:2", "summa-paper"),
-            ("data:4,row:1,col:16", "megatron-sp"),
+            ("data:8,row:4,col:8", "summa", "auto"),
+            ("data:8,row:4,col:8", "summa", "whole"),
+            ("data:64", "data", "auto"),
+            ("data:4,row:2,col:2", "summa-paper", "auto"),
+            ("data:4,row:1,col:16", "megatron-sp", "auto"),
         ],
-        ("data:8,row:4,col:8", "summa"),
-        ("data:64", "data"),
+        ("data:8,row:4,col:8", "summa", "auto"),
+        ("data:8,row:4,col:8", "summa", "whole"),
+        ("data:64", "data", "auto"),
     ),
 )
-def test_gradients_leave_where_they_are_made(tools, mesh, strategy):
+def test_gradients_leave_where_they_are_made(tools, mesh, strategy, move):
     def most(depth):
         model = FAMILIES["gpt2"]._replace(layers=depth)
-        flags = [*PREDICTED, "--mesh", mesh, "--strategy", strategy, "-o", os.devnull]
+        flags = [*PREDICTED, "--mesh", mesh, "--strategy", strategy, "--move", move]
         report = tools.run(
-            "optimus-compile", tools.program(model), *flags, "--report-json", "-"
+            "optimus-compile", tools.program(model), *flags, "-o", os.devnull, "--report-json", "-"
         )
         return json.loads(report)["most"]["train_step"]["gradient"]
 

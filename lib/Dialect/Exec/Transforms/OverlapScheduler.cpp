@@ -101,7 +101,7 @@ void OverlapScheduler::start(unsigned task) {
   while (axis.next < axis.order.size() &&
          states[axis.order[axis.next]] != State::Waiting)
     ++axis.next;
-  if (!each.after.empty())
+  if (!each.after.empty() || each.freesInChain())
     chained.push_back(task);
   reserveWait(task);
 }
@@ -236,8 +236,13 @@ void OverlapScheduler::placeHere(unsigned task) {
     return;
   OverlapTask &each = tasks[task];
   unsigned later = std::min(at + kStride, getDeadline(task));
-  bool mayWait = axes[each.axis].free > now && later > at &&
-                 anyMoreUrgent(task, [](unsigned) { return true; });
+  // What frees memory waits for the one before it, not for its axis: without an
+  // early use it would wait as long as there is room.
+  bool mayWait = later > at &&
+                 (each.freesInChain()
+                      ? numBefore[task] > 0
+                      : axes[each.axis].free > now &&
+                            anyMoreUrgent(task, [](unsigned) { return true; }));
   if (mayWait && live.growTo(each.bases, 2 * later))
     startsAt[later].push_back(task);
   else
@@ -249,7 +254,9 @@ std::vector<SmallVector<OverlapEvent>> OverlapScheduler::run() {
     for (unsigned task : releasesAt[at])
       release(task);
     llvm::erase_if(chained, [&](unsigned task) {
-      if (states[task] == State::Started && finish[task] <= now)
+      // The last one of a chain has as much time to spare as it takes.
+      double spare = tasks[task].after.empty() ? tasks[task].seconds : 0;
+      if (states[task] == State::Started && finish[task] + spare <= now)
         wait(task);
       return states[task] == State::Done;
     });
@@ -309,7 +316,7 @@ void OverlapScheduler::sinkWaits() {
     if (size_t later = sequence[task] + kSpan; later < axis.started.size())
       limit = std::min(limit,
                        std::max(1u, tasks[axis.started[later]].startGap) - 1);
-    if (!each.after.empty() || limit <= each.waitGap)
+    if (!each.after.empty() || each.freesInChain() || limit <= each.waitGap)
       continue;
     // Only as far as its buffers are alive anyway.
     unsigned gap =

@@ -47,6 +47,12 @@ struct OverlapTask {
   /// Collectives to end before its start, and collectives to start after it.
   SmallVector<unsigned, 2> before, after;
 
+  /// Whether it frees memory and follows another one, or another follows it, as
+  /// where a gradient is reduced over rows and then over "data".
+  bool freesInChain() const {
+    return frees && !(before.empty() && after.empty());
+  }
+
   // Where it is in the end.
   unsigned startGap = 0, waitGap = 0;
   bool wasBounded = false; ///< memory kept it from a better place
@@ -136,7 +142,7 @@ private:
   std::vector<SmallVector<unsigned, 2>> startsAt, waitsAt;
   std::vector<SmallVector<unsigned, 2>> releasesAt;
   std::vector<SmallVector<OverlapEvent>> events;
-  /// Under way, with tasks that come after them.
+  /// Under way, with tasks that come after them or memory to free.
   std::vector<unsigned> chained;
   unsigned at = 0;
   double now = 0;
