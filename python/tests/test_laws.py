@@ -509,3 +509,40 @@ def test_auto_chooses_well(tools, family):
     steps = [compiled_as_chosen(tools, model, *row[1:3]) for row in rows]
     best = min(step for step in steps if step)
     assert float(chosen[3].split()[0]) <= bound("auto-choice") * best
+
+
+def predict(tools, mesh, *flags):
+    """Milliseconds of a step of two layers, and of the products in it."""
+    model = FAMILIES["gpt2"]._replace(layers=2)
+    flags = [*PREDICTED, "--mesh", mesh, *flags, "-o", "-"]
+    text = tools.run("optimus-compile", tools.program(model), *flags)
+    schedule = re.search(r"exec\.schedule = .*", text.partition("@train_step")[2])[0]
+    return [
+        float(re.search(name + r" = ([\d.e+-]+)", schedule)[1])
+        for name in ("predicted_step_ms", "gemm")
+    ]
+
+
+@pytest.mark.parametrize(
+    "mesh, larger",
+    often(
+        [
+            ("row:16,col:16", "row:32,col:32"),
+            ("row:4,col:16", "row:8,col:16"),
+            ("row:8,col:8", None),
+            ("row:16,col:4", None),
+            ("row:64,col:1", None),
+        ],
+        ("row:16,col:16", "row:32,col:32"),
+    ),
+)
+def test_products_move_as_they_should(tools, mesh, larger):
+    steps = []
+    for each in filter(None, (mesh, larger)):
+        step, products = predict(tools, each)
+        whole, alone = predict(tools, each, "--move", "whole")
+        panels, _ = predict(tools, each, "--move", "panels")
+        assert products <= bound("products") * alone
+        assert step <= bound("moves") * min(whole, panels)
+        steps.append(step)
+    assert steps == sorted(steps, reverse=True)
