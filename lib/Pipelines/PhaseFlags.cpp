@@ -54,12 +54,12 @@ ArrayRef<PhaseFlag> mlir::optimus::getPhaseFlags() {
       {"target", "NAME", &PhaseFlags::target,
        "The device to compile for: cpu (default) or cuda"},
       {"attention", "WHOSE", &PhaseFlags::attention,
-       "With --target cuda: attention by cuDNN where it computes it, as in "
-       "bf16, and by our kernels elsewhere (auto, default), by our kernels "
-       "alone (builtin) or by cuDNN alone (cudnn)"},
+       "With --target cuda: attention by cuDNN where it can and our kernels "
+       "elsewhere (auto, default), by our kernels (builtin) or by cuDNN "
+       "(cudnn)"},
       {"deterministic", "", &PhaseFlags::deterministic,
-       "With --target cuda: add cuDNN's gradient of attention in one order "
-       "always, for more time and workspace"},
+       "With --target cuda: cuDNN's gradient of attention in one order, "
+       "for more time and workspace"},
       {"mcpu", "NAME", &PhaseFlags::cpu,
        "With --target cpu: the processor to compile for, of another "
        "architecture as aarch64-linux-gnu:neoverse-n1 (default: this one)"},
@@ -80,8 +80,8 @@ ArrayRef<PhaseFlag> mlir::optimus::getPhaseFlags() {
        "f32: ranks add up products in f32 and round once, which moves twice "
        "the bytes of partial sums (default: as --precision)"},
       {"accumulate", "", &PhaseFlags::accumulate,
-       "Add the functions of train --microbatches: accumulation of gradients, "
-       "and an update by their sum"},
+       "Add the functions of train --microbatches: sums of gradients, and an "
+       "update by them"},
       {"schedule", "GOAL", &PhaseFlags::schedule,
        "time: communicate while computing (default); memory: order commands so "
        "that few bytes are alive; balanced: the least product of both; none: "
