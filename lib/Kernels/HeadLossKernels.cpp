@@ -92,10 +92,28 @@ static void gradRow(KernelBuilder &k, Value row, int64_t cols, Value first) {
       });
 }
 
-void RowMax::describe(KernelDescription &description) const {
+/// The rows of logits of a kernel, which stay as they are or are replaced.
+static KernelDescription &describeLogits(KernelDescription &description,
+                                         int64_t rows, int64_t cols,
+                                         bool areReplaced) {
   description.size(rows, cols);
   description.overRows(rows, cols);
-  description.read("logits", rows * cols).write("max", rows).scalar("real");
+  return areReplaced ? description.update("logits", rows * cols)
+                     : description.read("logits", rows * cols);
+}
+
+/// What sums of rows are made by, and where they go.
+static void describeSums(KernelDescription &description, int64_t rows) {
+  description.read("targets", rows, description.i32())
+      .write("sums", rows * 2)
+      .scalar("first")
+      .scalar("real");
+}
+
+void RowMax::describe(KernelDescription &description) const {
+  describeLogits(description, rows, cols, /*areReplaced=*/false)
+      .write("max", rows)
+      .scalar("real");
 }
 
 void RowMax::build(KernelBuilder &k) const {
@@ -107,14 +125,9 @@ void RowMax::build(KernelBuilder &k) const {
 }
 
 void ExpSum::describe(KernelDescription &description) const {
-  description.size(rows, cols);
-  description.overRows(rows, cols);
-  description.update("logits", rows * cols)
-      .read("max", rows)
-      .read("targets", rows, description.i32())
-      .write("sums", rows * 2)
-      .scalar("first")
-      .scalar("real");
+  describeLogits(description, rows, cols, /*areReplaced=*/true)
+      .read("max", rows);
+  describeSums(description, rows);
 }
 
 void ExpSum::build(KernelBuilder &k) const {
@@ -126,13 +139,8 @@ void ExpSum::build(KernelBuilder &k) const {
 
 void SoftmaxSums::describe(KernelDescription &description) const {
   description.option("grad", grad);
-  description.size(rows, cols);
-  description.overRows(rows, cols);
-  description.update("logits", rows * cols)
-      .read("targets", rows, description.i32())
-      .write("sums", rows * 2)
-      .scalar("first")
-      .scalar("real");
+  describeLogits(description, rows, cols, /*areReplaced=*/true);
+  describeSums(description, rows);
 }
 
 void SoftmaxSums::build(KernelBuilder &k) const {
@@ -223,16 +231,8 @@ private:
 
 void LogitSums::describe(KernelDescription &description) const {
   description.option("grad", grad);
-  description.size(rows, cols);
-  description.overRows(rows, cols);
-  if (grad)
-    description.update("logits", rows * cols);
-  else
-    description.read("logits", rows * cols);
-  description.read("targets", rows, description.i32())
-      .write("sums", rows * 2)
-      .scalar("first")
-      .scalar("real");
+  describeLogits(description, rows, cols, /*areReplaced=*/grad);
+  describeSums(description, rows);
 }
 
 void LogitSums::build(KernelBuilder &k) const {
@@ -249,14 +249,9 @@ void LogitSums::build(KernelBuilder &k) const {
 }
 
 void PartialLogitSums::describe(KernelDescription &description) const {
-  description.size(rows, cols);
-  description.overRows(rows, cols);
-  description.read("logits", rows * cols)
-      .read("max", rows)
-      .read("targets", rows, description.i32())
-      .write("sums", rows * 2)
-      .scalar("first")
-      .scalar("real");
+  describeLogits(description, rows, cols, /*areReplaced=*/false)
+      .read("max", rows);
+  describeSums(description, rows);
 }
 
 void PartialLogitSums::build(KernelBuilder &k) const {
@@ -265,9 +260,7 @@ void PartialLogitSums::build(KernelBuilder &k) const {
 }
 
 void PartialLogitsGrad::describe(KernelDescription &description) const {
-  description.size(rows, cols);
-  description.overRows(rows, cols);
-  description.update("logits", rows * cols)
+  describeLogits(description, rows, cols, /*areReplaced=*/true)
       .read("max", rows)
       .read("sums", rows * 2)
       .read("targets", rows, description.i32())
@@ -307,9 +300,7 @@ void TokenLoss::build(KernelBuilder &k) const {
 }
 
 void LogitsGrad::describe(KernelDescription &description) const {
-  description.size(rows, cols);
-  description.overRows(rows, cols);
-  description.update("logits", rows * cols)
+  describeLogits(description, rows, cols, /*areReplaced=*/true)
       .read("sums", rows * 2)
       .read("targets", rows, description.i32())
       .scalar("first");

@@ -77,10 +77,6 @@ static std::vector<Candidate> listWaysOut(const Candidate &least) {
     for (Candidate &way : withPolicies(listCandidates(count), {"layer"}))
       if (way.mesh.axes != least.mesh.axes || way.strategy != least.strategy)
         ways.push_back(std::move(way));
-  // Of many meshes the first ones are as unlike as any.
-  constexpr size_t kMostTried = 12;
-  if (ways.size() > kMostTried)
-    ways.resize(kMostTried);
   return ways;
 }
 
@@ -89,6 +85,7 @@ static void printWaysOut(llvm::function_ref<void(Candidate &)> predictOther,
                          int64_t budget, const Candidate &least, size_t most,
                          llvm::raw_ostream &out) {
   std::vector<Candidate> ways = listWaysOut(least);
+  // Of many meshes the first ones are as unlike as any.
   if (ways.size() > most)
     ways.resize(most);
   Progress progress;

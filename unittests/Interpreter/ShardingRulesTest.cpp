@@ -12,17 +12,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus/Dialect/CCL/IR/CCL.h"
+#include "InterpretedProgram.h"
+
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
-#include "optimus/Interpreter/InterpretableOpInterface.h"
 #include "optimus/Interpreter/Interpreter.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Verifier.h"
-#include "mlir/Parser/Parser.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include "gtest/gtest.h"
@@ -46,17 +43,9 @@ struct Cut {
 /// The least vocabulary of the program.
 constexpr int64_t kVocabulary = 32;
 
-class ShardingRules : public testing::Test {
+class ShardingRules : public testing::Test, protected InterpretedProgram {
 protected:
-  ShardingRules() {
-    DialectRegistry registry;
-    registry.insert<OptimusDialect, ccl::CCLDialect, arith::ArithDialect,
-                    func::FuncDialect>();
-    registerInterpreterModels(registry);
-    context.appendDialectRegistry(registry);
-    context.loadAllAvailableDialects();
-    program = parseSourceFile<ModuleOp>(OPTIMUS_PROGRAM, &context);
-  }
+  ShardingRules() : InterpretedProgram(OPTIMUS_PROGRAM) {}
 
   void SetUp() override { ASSERT_TRUE(program); }
 
@@ -239,31 +228,26 @@ protected:
     });
   }
 
-  MLIRContext context{MLIRContext::Threading::DISABLED};
-  OwningOpRef<ModuleOp> program;
+  /// No operation differs; those that were cut have so many names at least.
+  void expectAgreement(FactorKind kind, size_t leastNames) {
+    std::set<StringRef> names;
+    compareAll(kind, [&](StringRef name, int numCuts, int, StringRef found) {
+      names.insert(name);
+      EXPECT_GE(numCuts, 10) << name.str();
+      EXPECT_EQ(found, "") << name.str();
+    });
+    EXPECT_GE(names.size(), leastNames);
+  }
+
   std::mt19937 random{2024};
 };
 
 TEST_F(ShardingRules, ParallelFactorsAreSlicedFreely) {
-  std::set<StringRef> names;
-  compareAll(FactorKind::Parallel,
-             [&](StringRef name, int numCuts, int, StringRef differing) {
-               names.insert(name);
-               EXPECT_GE(numCuts, 10) << name.str();
-               EXPECT_EQ(differing, "") << name.str();
-             });
-  EXPECT_GE(names.size(), 35u);
+  expectAgreement(FactorKind::Parallel, 35);
 }
 
 TEST_F(ShardingRules, ContractedFactorsGivePartialSums) {
-  std::set<StringRef> names;
-  compareAll(FactorKind::Contracted,
-             [&](StringRef name, int numCuts, int, StringRef differing) {
-               names.insert(name);
-               EXPECT_GE(numCuts, 10) << name.str();
-               EXPECT_EQ(differing, "") << name.str();
-             });
-  EXPECT_GE(names.size(), 8u);
+  expectAgreement(FactorKind::Contracted, 8);
 }
 
 // Or the two tests above would pass whatever a rule says.

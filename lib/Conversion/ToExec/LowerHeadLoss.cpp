@@ -9,8 +9,8 @@
 //
 // For each chunk of tokens: logits = h·tableᵀ; e = exp(logits − row maximum);
 // the loss from Σe and the target's logit; dlogits in place of e; then the
-// chunk's addend to dtable, and its rows of dh, which may replace those of h.
-// Where an axis shards the vocabulary, maxima and sums are reduced over it.
+// chunk's partial sum to dtable, and its rows of dh, which may replace those of
+// h. Where an axis shards the vocabulary, maxima and sums are reduced over it.
 // Logits are f32; where h and the table are narrow, dlogits are rounded to
 // their element type before they are multiplied. A target whose logits are
 // narrow themselves (`Target::getLogitsForm`) keeps no exponentials: it makes
@@ -239,16 +239,16 @@ private:
       lowering.launch(sumRows, {{"x", dlogits}, {"result", dbias}});
       return;
     }
-    if (!biasAddend)
-      biasAddend = lowering.allocateWorkspace(stride, "bias addend");
-    lowering.launch(sumRows, {{"x", dlogits}, {"result", biasAddend}});
-    Value addend = lowering.slice(biasAddend, 0, vocab);
+    if (!partialBias)
+      partialBias = lowering.allocateWorkspace(stride, "partial dbias");
+    lowering.launch(sumRows, {{"x", dlogits}, {"result", partialBias}});
+    Value added = lowering.slice(partialBias, 0, vocab);
     if (isFirst)
-      lowering.copy(addend, dbias);
+      lowering.copy(added, dbias);
     else
       lowering.launch(
           kernels::elementwise<AddOp>(lowering.getContext(), {vocab, vocab}),
-          {{"operand0", dbias}, {"operand1", addend}, {"result0", dbias}});
+          {{"operand0", dbias}, {"operand1", added}, {"result0", dbias}});
   }
 
   const HeadLoss &op;
@@ -263,7 +263,7 @@ private:
   /// Whether logits are narrow, and dlogits are as they are multiplied.
   bool staysNarrow;
   Value first, real, bias;
-  Value logits, maxima, sums, losses, gathered, partial, biasAddend;
+  Value logits, maxima, sums, losses, gathered, partial, partialBias;
   /// dlogits as they are multiplied, where f32 is rounded for that.
   Value narrow;
 };

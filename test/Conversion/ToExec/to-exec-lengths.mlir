@@ -45,9 +45,9 @@ func.func @row(%t: tensor<2x16xf32>) -> (tensor<16xf32>, tensor<2x16xf32>) {
 // CHECK: exec.gemm {{.*}} bias(%[[B]] : memref<6xf32>)
 // CHECK: exec.launch @sum_leading_4x6 {{.*}}write %[[DB]] : memref<6xf32>
 // CHECK: exec.gemm {{.*}} bias(%[[B]] : memref<6xf32>)
-// CHECK: %[[ADDEND:.*]] = exec.alloc "workspace" {name = "bias addend"} : memref<6xf32>
-// CHECK: exec.launch @sum_leading_4x6 {{.*}}write %[[ADDEND]] : memref<6xf32>
-// CHECK: exec.launch @add_6 {{.*}}(read %[[DB]] : memref<6xf32>, read %[[ADDEND]] : memref<6xf32>, write %[[DB]] : memref<6xf32>)
+// CHECK: %[[PARTIAL:.*]] = exec.alloc "workspace" {name = "partial dbias"} : memref<6xf32>
+// CHECK: exec.launch @sum_leading_4x6 {{.*}}write %[[PARTIAL]] : memref<6xf32>
+// CHECK: exec.launch @add_6 {{.*}}(read %[[DB]] : memref<6xf32>, read %[[PARTIAL]] : memref<6xf32>, write %[[DB]] : memref<6xf32>)
 func.func @head(%h: tensor<8x8xf32>, %table: tensor<6x8xf32>, %bias: tensor<6xf32>, %targets: tensor<8xi32>) -> (tensor<f32>, tensor<6xf32>) {
   %0:5 = optimus.head_loss_grad %h, %table, %targets bias(%bias) {chunk = 4 : i64} : (tensor<8x8xf32>, tensor<6x8xf32>, tensor<8xi32>, tensor<6xf32>) -> (tensor<f32>, tensor<f32>, tensor<8x8xf32>, tensor<6x8xf32>, tensor<6xf32>)
   return %0#0, %0#4 : tensor<f32>, tensor<6xf32>

@@ -11,13 +11,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus/Dialect/CCL/IR/CCL.h"
-#include "optimus/Dialect/CCL/Transforms/Proof.h"
-#include "optimus/Interpreter/InterpretableOpInterface.h"
-#include "optimus/Interpreter/Interpreter.h"
+#include "../../Interpreter/InterpretedProgram.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Parser/Parser.h"
+#include "optimus/Dialect/CCL/Transforms/Proof.h"
+#include "optimus/Interpreter/Interpreter.h"
 
 #include "gtest/gtest.h"
 
@@ -27,26 +24,16 @@ using namespace mlir;
 using namespace mlir::optimus;
 
 namespace {
-class Lemmas : public testing::TestWithParam<LemmaText> {
+class Lemmas : public testing::TestWithParam<LemmaText>,
+               protected InterpretedProgram {
 protected:
-  Lemmas() {
-    DialectRegistry registry;
-    registry.insert<OptimusDialect, ccl::CCLDialect, arith::ArithDialect,
-                    func::FuncDialect>();
-    registerInterpreterModels(registry);
-    context.appendDialectRegistry(registry);
-    context.loadAllAvailableDialects();
-    module = parseSourceFile<ModuleOp>(OPTIMUS_LEMMAS, &context);
-  }
+  Lemmas() : InterpretedProgram(OPTIMUS_LEMMAS) {}
 
   func::FuncOp find(StringRef suffix) {
     std::string name = GetParam().name.str();
     std::replace(name.begin(), name.end(), '-', '_');
-    return module->lookupSymbol<func::FuncOp>(name + suffix.str());
+    return program->lookupSymbol<func::FuncOp>(name + suffix.str());
   }
-
-  MLIRContext context;
-  OwningOpRef<ModuleOp> module;
 };
 } // namespace
 
@@ -67,7 +54,7 @@ static SmallVector<Tensor> draw(func::FuncOp function) {
 }
 
 TEST_P(Lemmas, IsUsedAndHolds) {
-  ASSERT_TRUE(module);
+  ASSERT_TRUE(program);
   func::FuncOp serial = find("_serial"), other = find("");
   ASSERT_TRUE(serial && other)
       << OPTIMUS_LEMMAS << " lacks the sides of " << GetParam().name.str();
