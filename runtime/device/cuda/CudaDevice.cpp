@@ -140,9 +140,12 @@ Event CudaDevice::record(Queue queue) {
 
 Status CudaDevice::await(Queue queue, Event event) {
   OPTRT_RETURN_IF_ERROR(enter());
+  // record() keeps its failure, which says more than the absence of the event.
   if (event.number - firstEvent >= events.used)
-    return internal("waits for an event that was not recorded since the queues "
-                    "were empty");
+    return !firstFailure.ok()
+               ? firstFailure
+               : internal("waits for an event that was not recorded since the "
+                          "queues were empty");
   OPTRT_CUDA(driver, streamWaitEvent, streamOf(queue),
              events.made[event.number - firstEvent], 0);
   return okStatus();
