@@ -124,12 +124,17 @@ public:
   }
 
 private:
-  int64_t getTogether() const override { return 1; }
+  int64_t getTogether(int64_t) const override { return 1; }
   void forGroups(KernelBuilder &k, int64_t rows, int64_t together,
                  function_ref<void(const RowGroup &)> body) const override {
     times(k, llvm::divideCeil(rows, together), [&](Value number) {
-      body({number, k.index(0), k.index(std::min(rows, together))});
+      body({number, k.index(0), k.index(std::min(rows, together)), {}});
     });
+  }
+  /// A sum that goes on in the next turn is in a cache, or in registers.
+  void forTurns(KernelBuilder &, const RowGroup &group, int64_t,
+                function_ref<void(const RowGroup &)> body) const override {
+    body(group);
   }
   void forRows(KernelBuilder &k, const RowGroup &group,
                IndexFn body) const override {

@@ -206,7 +206,7 @@ void Chain::writeOne(KernelDeclarations &kernels) {
   int64_t together = 0, groups = 0;
   SmallVector<Partial> partials;
   if (llvm::any_of(members, sumsColumns)) {
-    together = schedule.getRowGroups()->getTogether();
+    together = schedule.getRowGroups()->getTogether(rows);
     groups = llvm::divideCeil(rows, together);
     // Those of one group are whole.
     if (groups > 1)

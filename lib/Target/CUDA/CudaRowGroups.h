@@ -16,12 +16,12 @@ namespace mlir::optimus {
 /// A block does a group: a warp a row, and a thread some columns.
 class CudaRowGroups final : public RowGroups {
 public:
-  /// Enough that partial sums are little beside the rows, and few enough for a
-  /// cache.
-  int64_t getTogether() const override { return 32; }
+  int64_t getTogether(int64_t rows) const override;
 
   void forGroups(KernelBuilder &k, int64_t rows, int64_t together,
                  function_ref<void(const RowGroup &)> body) const override;
+  void forTurns(KernelBuilder &k, const RowGroup &group, int64_t together,
+                function_ref<void(const RowGroup &)> body) const override;
   void forRows(KernelBuilder &k, const RowGroup &group,
                IndexFn body) const override;
   void forColumns(KernelBuilder &k, int64_t cols, LanesFn body) const override;

@@ -119,7 +119,7 @@ void addKernels(CompiledKernels &kernels) {
                   {"dy", "x", "mean", "rstd", "gamma", "residual", "dy"},
                   {}},
                  {SumLeading{rows, n}, {"dy", "biases"}, {}}},
-                32});
+                64});
   }
   const int64_t n = rows * 3072;
   for (bool exact : {false, true}) {

@@ -25,18 +25,19 @@ using kernel_test::unset;
 
 namespace {
 
+/// Rows of a turn, and of a group that has one alone.
 constexpr int64_t kTogether = 32;
 
 /// What follows a product in the backward of a norm: the gradients of gain and
 /// shift, the gradient of rows, in place of dy, and the gradient of a bias.
 struct NormBackward {
-  NormBackward(int64_t rows, int64_t n)
+  NormBackward(int64_t rows, int64_t n, int64_t together = kTogether)
       : params{rows, n}, grad{rows, n, /*residual=*/true}, bias{rows, n},
         sums{
             {{params, {"dy", "x", "mean", "rstd", "gains", "shifts"}, {}},
              {grad, {"dy", "x", "mean", "rstd", "gamma", "residual", "dy"}, {}},
              {bias, {"dy", "biases"}, {}}},
-            kTogether} {}
+            together} {}
 
   NormParamGrad params;
   LayerNormGrad grad;
@@ -47,22 +48,28 @@ struct NormBackward {
 // Rows have the bits that they have alone; sums are as near as another order
 // of adding leaves them: two sums of n terms are off by n roundings each.
 TEST(RowSums, AreThoseOfTheKernelsAlone) {
-  const kernel_test::Size sizes[] = {{1, 4}, {70, 37}, {96, 64}, {100, 768}};
+  struct Size {
+    int64_t rows, n, together;
+  };
+  // Groups of one turn and of several, the last of them not whole.
+  const Size sizes[] = {{1, 4, 32},     {70, 37, 32},  {96, 64, 32},
+                        {100, 768, 32}, {200, 37, 96}, {300, 768, 64},
+                        {64, 20, 128}};
   struct Numbers {
     size_t params, grad, bias, sums, add;
   };
   EmulatedKernels kernels;
   std::vector<Numbers> numbers;
-  for (auto [rows, n] : sizes) {
-    NormBackward backward(rows, n);
-    int64_t groups = llvm::divideCeil(rows, kTogether);
+  for (auto [rows, n, together] : sizes) {
+    NormBackward backward(rows, n, together);
+    int64_t groups = llvm::divideCeil(rows, together);
     numbers.push_back({kernels.add(backward.params), kernels.add(backward.grad),
                        kernels.add(backward.bias), kernels.add(backward.sums),
                        kernels.add(SumLeading{groups, n})});
   }
   ASSERT_EQ(kernels.compile(), "");
   for (auto [size, number] : llvm::zip_equal(sizes, numbers)) {
-    auto [rows, n] = size;
+    auto [rows, n, rowsTogether] = size;
     Floats dy = random(rows * n), x = random(rows * n), mean = random(rows),
            rstd = random(rows, 1, 0.1), gamma = random(n),
            residual = random(rows * n);
@@ -78,7 +85,7 @@ TEST(RowSums, AreThoseOfTheKernelsAlone) {
                 2);
     kernels.run(number.bias, {alone.data(), bias.data()}, 2);
 
-    int64_t groups = llvm::divideCeil(rows, kTogether);
+    int64_t groups = llvm::divideCeil(rows, rowsTogether);
     Floats gains = unset(groups * n), shifts = unset(groups * n),
            biases = unset(groups * n), together = dy;
     kernels.run(number.sums,
@@ -133,11 +140,16 @@ TEST(RowSums, SumWhatElementsMake) {
 /// Rows of other warps are summed before they are there.
 struct RowsAndColumnsAtOnce final : CudaSchedule, RowGroups {
   const RowGroups *getRowGroups() const override { return this; }
-  int64_t getTogether() const override { return kTogether; }
+  int64_t getTogether(int64_t) const override { return kTogether; }
   void
   forGroups(KernelBuilder &k, int64_t rows, int64_t together,
             llvm::function_ref<void(const RowGroup &)> body) const override {
     CudaSchedule::getRowGroups()->forGroups(k, rows, together, body);
+  }
+  void
+  forTurns(KernelBuilder &k, const RowGroup &group, int64_t together,
+           llvm::function_ref<void(const RowGroup &)> body) const override {
+    CudaSchedule::getRowGroups()->forTurns(k, group, together, body);
   }
   void forRows(KernelBuilder &k, const RowGroup &group,
                IndexFn body) const override {
@@ -156,18 +168,31 @@ TEST(RowSums, NeedABarrierBetweenRowsAndColumns) {
   const RowsAndColumnsAtOnce schedule;
   EmulatedKernels kernels(schedule);
   const int64_t rows = 40, n = 24;
-  NormBackward backward(rows, n);
-  size_t number = kernels.add(backward.sums);
+  // One turn a group, and two.
+  size_t numbers[] = {kernels.add(NormBackward(rows, n).sums),
+                      kernels.add(NormBackward(rows, n, 2 * kTogether).sums)};
   ASSERT_EQ(kernels.compile(), "");
-  Floats dy = random(rows * n), x = random(rows * n), mean = random(rows),
-         rstd = random(rows), gamma = random(n), residual = random(rows * n),
-         gains(2 * n), shifts(2 * n), biases(2 * n);
-  EXPECT_THAT(kernels.runOnce(number,
-                              {dy.data(), x.data(), mean.data(), rstd.data(),
-                               gains.data(), shifts.data(), gamma.data(),
-                               residual.data(), biases.data()},
-                              1, emulator::Order::Forward),
-              testing::HasSubstr("no barrier is in between"));
+  for (size_t number : numbers) {
+    Floats dy = random(rows * n), x = random(rows * n), mean = random(rows),
+           rstd = random(rows), gamma = random(n), residual = random(rows * n),
+           gains(2 * n), shifts(2 * n), biases(2 * n);
+    EXPECT_THAT(kernels.runOnce(number,
+                                {dy.data(), x.data(), mean.data(), rstd.data(),
+                                 gains.data(), shifts.data(), gamma.data(),
+                                 residual.data(), biases.data()},
+                                1, emulator::Order::Forward),
+                testing::HasSubstr("no barrier is in between"));
+  }
+}
+
+// As many groups as a large GPU has room for, and no group without a turn.
+TEST(RowSums, HaveFewPartsOfManyRows) {
+  const CudaSchedule schedule;
+  const RowGroups &groups = *schedule.getRowGroups();
+  EXPECT_EQ(groups.getTogether(1), 32);
+  EXPECT_EQ(groups.getTogether(4096), 32);
+  EXPECT_EQ(groups.getTogether(512 * 32 + 1), 64);
+  EXPECT_EQ(groups.getTogether(65536), 128);
 }
 
 } // namespace
