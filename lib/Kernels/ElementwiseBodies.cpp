@@ -28,7 +28,8 @@ static constexpr double kGeluCubic = 0.044715;
 /// With u = √(2/π)(x + 0.044715 x³), GELU(x) = x/2·(1 + tanh u) = x·s where
 /// s = 1/(1 + e^(−2u)). Returns e^(−2u).
 static Num geluExp(KernelBuilder &k, Num x, Num square) {
-  return k.exp(x * (square * (-2 * kGeluScale * kGeluCubic) - 2 * kGeluScale));
+  return k.resultExp(
+      x * (square * (-2 * kGeluScale * kGeluCubic) - 2 * kGeluScale));
 }
 
 static bool isExact(DictionaryAttr attributes) {
@@ -43,10 +44,11 @@ struct ExactGelu {
   ExactGelu(KernelBuilder &k, Num x) {
     Num zero = k.constant(0, x.getType());
     Num z = k.max(x, zero - x) * 0.7071067811865476;
-    Num e = k.exp(zero - z * z);
+    Num one = k.constant(1, x.getType());
+    Num e = k.resultExp(zero - z * z);
     // erfc(z) = t·g(t)·e^(−z²) with t = 1/(1 + 0.45 z); g interpolated in
     // Chebyshev nodes of [0, 1], with a relative error below 3.4e-8.
-    Num t = 1.0 / (1.0 + z * 0.45);
+    Num t = k.resultQuotient(one, 1.0 + z * 0.45);
     static constexpr double coefficients[] = {
         0.2538853209733752,   0.2538831039009928,  0.22827402626130455,
         0.17521964021371572,  0.12015942249049796, -0.023087135307580206,
@@ -105,7 +107,7 @@ struct GeluBody : BodyModel<GeluBody, GeluOp> {
     Num x = operands[0];
     if (isExact(attributes))
       return {ExactGelu(k, x).value};
-    return {x / (1.0 + geluExp(k, x, x * x))};
+    return {k.resultQuotient(x, 1.0 + geluExp(k, x, x * x))};
   }
 };
 
@@ -119,7 +121,7 @@ struct GeluWithSlopeBody : BodyModel<GeluWithSlopeBody, GeluWithSlopeOp> {
     }
     Num square = x * x;
     Num e = geluExp(k, x, square);
-    Num s = 1.0 / (1.0 + e);
+    Num s = k.resultQuotient(k.constant(1, x.getType()), 1.0 + e);
     // s' = s(1 − s)·(2u)' with 1 − s = e·s.
     Num slope2u = square * (6 * kGeluScale * kGeluCubic) + 2 * kGeluScale;
     return {x * s, s + x * slope2u * (e * s) * s};
@@ -130,7 +132,7 @@ struct SwigluBody : BodyModel<SwigluBody, SwigluOp> {
   static Terms buildElement(KernelBuilder &k, ArrayRef<Num> operands,
                             DictionaryAttr) {
     Num gate = operands[0], up = operands[1];
-    return {gate / (1.0 + k.exp(gate * -1.0)) * up};
+    return {k.resultQuotient(gate, 1.0 + k.resultExp(gate * -1.0)) * up};
   }
 };
 
@@ -138,8 +140,8 @@ struct SwigluGradBody : BodyModel<SwigluGradBody, SwigluGradOp> {
   static Terms buildElement(KernelBuilder &k, ArrayRef<Num> operands,
                             DictionaryAttr) {
     Num dy = operands[0], gate = operands[1], up = operands[2];
-    Num e = k.exp(gate * -1.0);
-    Num s = 1.0 / (1.0 + e);
+    Num e = k.resultExp(gate * -1.0);
+    Num s = k.resultQuotient(k.constant(1, gate.getType()), 1.0 + e);
     // (gate·s)' = s + gate·s·(1 − s), with 1 − s = e·s.
     return {dy * up * (s + gate * (e * s) * s), dy * (gate * s)};
   }

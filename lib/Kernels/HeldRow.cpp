@@ -55,6 +55,14 @@ Num KernelSchedule::roughExp(KernelBuilder &k, Num x, Num most) const {
                   k.exp(x - most));
 }
 
+Num KernelSchedule::narrowExp(KernelBuilder &k, Num x) const {
+  return k.exp(x);
+}
+
+Num KernelSchedule::narrowQuotient(KernelBuilder &, Num a, Num c) const {
+  return a / c;
+}
+
 std::unique_ptr<HeldRow> KernelSchedule::holdRow(KernelBuilder &k,
                                                  KernelBuffer buffer,
                                                  Value begin, int64_t cols,

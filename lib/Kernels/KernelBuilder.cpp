@@ -72,6 +72,17 @@ KernelBuffer KernelBuilder::operator[](StringRef name) {
   return buffer;
 }
 
+bool KernelBuilder::hasNarrowResults() {
+  return llvm::none_of(
+      description.getOperands(), [&](const KernelOperand &operand) {
+        KernelBuffer buffer = getOptional(operand.name);
+        return operand.access != KernelAccess::Read && buffer &&
+               cast<MemRefType>(buffer.getMemory().getType())
+                   .getElementType()
+                   .isF32();
+      });
+}
+
 Value KernelBuilder::getScalar(StringRef name) {
   std::optional<unsigned> position = description.findScalar(name);
   assert(position && "the description has no such scalar");

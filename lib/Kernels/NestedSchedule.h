@@ -61,6 +61,12 @@ public:
   Num roughExp(KernelBuilder &k, Num x, Num most) const override {
     return base.roughExp(k, x, most);
   }
+  Num narrowExp(KernelBuilder &k, Num x) const override {
+    return base.narrowExp(k, x);
+  }
+  Num narrowQuotient(KernelBuilder &k, Num a, Num c) const override {
+    return base.narrowQuotient(k, a, c);
+  }
   void once(KernelBuilder &k, function_ref<void()> body) const override {
     base.once(k, body);
   }

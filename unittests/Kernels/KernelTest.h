@@ -140,6 +140,11 @@ protected:
               {buffers.size() * sizeof(buffers[0])...});
   }
 
+  /// Whether narrow results may be approximate before they are rounded.
+  bool isApproximate() const {
+    return llvm::StringRef(GetParam().name) == "Cuda";
+  }
+
   template <typename Make, typename Check>
   void forSizes(Make make, Check check) {
     std::vector<size_t> numbers;

@@ -75,7 +75,8 @@ TEST_P(KernelTest, NarrowElementsAreComputedInFull) {
         EXPECT_EQ(y, narrow(wide)) << at(rows, cols, 0);
         run(gelus[next++], wideX, wide);
         run(number, x, y);
-        EXPECT_EQ(y, narrow(wide)) << at(rows, cols, 0);
+        if (!isApproximate()) // NarrowActivationsTest.cpp
+          EXPECT_EQ(y, narrow(wide)) << at(rows, cols, 0);
         kernels.run(number, {x.data(), x.data()}, 3);
         EXPECT_EQ(x, y) << "in place";
       });

@@ -192,10 +192,20 @@ public:
   Num exp(Num x);
   /// e^(x - most) as the schedule has it.
   Num roughExp(Num x, Num most) { return schedule.roughExp(*this, x, most); }
+  /// e^x and a/c for results alone: where all of these are narrow, as the
+  /// schedule has it.
+  Num resultExp(Num x) {
+    return hasNarrowResults() ? schedule.narrowExp(*this, x) : exp(x);
+  }
+  Num resultQuotient(Num a, Num c) {
+    return hasNarrowResults() ? schedule.narrowQuotient(*this, a, c) : a / c;
+  }
   /// Natural logarithm of a positive f64 scalar; NaN and infinity stay.
   Num log(Num x);
 
 private:
+  bool hasNarrowResults();
+
   func::FuncOp function;
   const KernelDescription &description;
   const KernelSchedule &schedule;

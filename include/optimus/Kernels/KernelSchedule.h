@@ -117,6 +117,11 @@ public:
   /// to f32; 0 of −∞ and far below 1e-30. For what is rounded to narrow
   /// elements.
   virtual Num roughExp(KernelBuilder &k, Num x, Num most) const;
+  /// e^x and a/c, c of at least 1, where all results of a kernel are narrow: as
+  /// k.exp and operator/, or to 1e-6 and the rounding of x to f32. e^x stays
+  /// finite.
+  virtual Num narrowExp(KernelBuilder &k, Num x) const;
+  virtual Num narrowQuotient(KernelBuilder &k, Num a, Num c) const;
 
   // -- Within the iteration of columns ----------------------------------------
 

@@ -226,6 +226,20 @@ Num CudaSchedule::roughExp(KernelBuilder &k, Num x, Num most) const {
   return CudaThreads(k).exp2(exponent);
 }
 
+/// Far enough below the largest number: its reciprocal is a normal number.
+Num CudaSchedule::narrowExp(KernelBuilder &k, Num x) const {
+  Num exponent = x * std::numbers::log2e;
+  Num most = k.constant(125, x.getType());
+  return CudaThreads(k).exp2(k.num(
+      arith::MinNumFOp::create(k.getBuilder(), exponent.value, most.value)));
+}
+
+/// `div.approx`: to 2 units of the last place.
+Num CudaSchedule::narrowQuotient(KernelBuilder &k, Num a, Num c) const {
+  return k.num(arith::DivFOp::create(k.getBuilder(), a.value, c.value,
+                                     arith::FastMathFlags::afn));
+}
+
 int64_t CudaSchedule::getMostHeld(const IterationSpace &space) const {
   return kHeldRegisters * getCudaBlock(space).team * kRegisterBits / CHAR_BIT;
 }

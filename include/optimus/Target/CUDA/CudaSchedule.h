@@ -58,6 +58,8 @@ public:
                                    Value n) const override;
   int64_t getMostHeld(const IterationSpace &space) const override;
   Num roughExp(KernelBuilder &k, Num x, Num most) const override;
+  Num narrowExp(KernelBuilder &k, Num x) const override;
+  Num narrowQuotient(KernelBuilder &k, Num a, Num c) const override;
   void once(KernelBuilder &k, function_ref<void()> body) const override;
   void separate(KernelBuilder &k) const override;
   Value allocateShared(KernelBuilder &k, int64_t extent) const override;
