@@ -17,6 +17,11 @@ namespace mlir::optimus {
 void registerAllDialects(DialectRegistry &registry);
 
 /// Our passes, and those of MLIR that go well with them.
+/// Devices that code can be made for. Every call after the first does nothing,
+/// from any thread.
+void registerAllTargets();
+
+/// Their names for command lines, and the targets. Once in a process.
 void registerAllPasses();
 
 } // namespace mlir::optimus

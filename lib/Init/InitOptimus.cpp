@@ -50,6 +50,14 @@ void mlir::optimus::registerAllDialects(DialectRegistry &registry) {
   registerProgramActions(registry);
 }
 
+void mlir::optimus::registerAllTargets() {
+  [[maybe_unused]] static const bool areKnown = [] {
+    registerCPUTarget();
+    registerCUDATarget();
+    return true;
+  }();
+}
+
 void mlir::optimus::registerAllPasses() {
   registerTransformsPasses();
   registerOptimusPasses();
@@ -59,9 +67,8 @@ void mlir::optimus::registerAllPasses() {
   registerToExecPasses();
   registerTargetPasses();
   registerManifestPasses();
-  registerCPUTarget();
+  registerAllTargets();
   registerCUDATargetPasses();
-  registerCUDATarget();
   registerPipelines();
   ccl::registerCCLPasses();
   exec::registerExecPasses();

@@ -176,6 +176,15 @@ static void addLLVM(OpPassManager &passes, const PhaseOptions &options) {
                                       options.images));
 }
 
+bool mlir::optimus::checksInput(const Phase &phase, StringRef recompute,
+                                const PhaseOptions &options) {
+  return phase.checksInput ||
+         (phase.name == "schedule" &&
+          !(options.profile.empty() && options.offload.empty())) ||
+         (phase.name == "exec" && options.attention == "cudnn") ||
+         (phase.name == "fuse" && recompute.contains(':'));
+}
+
 LogicalResult mlir::optimus::runPasses(PassManager &passes, ModuleOp module,
                                        bool verifiesEach) {
 #ifndef NDEBUG

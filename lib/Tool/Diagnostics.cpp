@@ -32,7 +32,7 @@ static raw_ostream &printKind(llvm::SourceMgr::DiagKind kind) {
 }
 
 /// As LLVM prints it, but of a long line only what lies about the place.
-static void printBriefly(const llvm::SMDiagnostic &diagnostic, void *) {
+void mlir::optimus::printBriefly(const llvm::SMDiagnostic &diagnostic) {
   constexpr size_t kMost = 200, kBefore = 60, kShown = 120;
   StringRef line = diagnostic.getLineContents();
   if (line.size() <= kMost || diagnostic.getColumnNo() < 0)
@@ -51,7 +51,9 @@ static void printBriefly(const llvm::SMDiagnostic &diagnostic, void *) {
 }
 
 void mlir::optimus::quoteBriefly(llvm::SourceMgr &sources) {
-  sources.setDiagHandler(printBriefly);
+  sources.setDiagHandler([](const llvm::SMDiagnostic &diagnostic, void *) {
+    printBriefly(diagnostic);
+  });
   // A location names a file that was never checked, and may be a device. Only
   // what the tool has read itself is quoted.
   sources.setVirtualFileSystem(

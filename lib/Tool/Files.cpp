@@ -26,6 +26,11 @@ mlir::optimus::readProgram(const std::string &path) {
     llvm::errs() << "reading the program from standard input; it ends with "
                     "Ctrl-D\n";
   OPTRT_ASSIGN_OR_RETURN(std::string text, readInput(path, kMostBytes));
+  return wrapProgram(text, path);
+}
+
+StatusOr<std::unique_ptr<llvm::MemoryBuffer>>
+mlir::optimus::wrapProgram(const std::string &text, const std::string &path) {
   // Bytecode begins so, and may hold any bytes.
   if (!StringRef(text).starts_with("ML\xefR")) {
     // Where a binary file is given by mistake, a diagnostic would quote it.
@@ -43,6 +48,16 @@ Status mlir::optimus::readProgram(const std::string &path,
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<llvm::MemoryBuffer> text,
                          readProgram(path));
   sources.AddNewSourceBuffer(std::move(text), llvm::SMLoc());
+  quoteBriefly(sources);
+  return okStatus();
+}
+
+Status mlir::optimus::addProgram(const std::string &text,
+                                 const std::string &path,
+                                 llvm::SourceMgr &sources) {
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<llvm::MemoryBuffer> wrapped,
+                         wrapProgram(text, path));
+  sources.AddNewSourceBuffer(std::move(wrapped), llvm::SMLoc());
   quoteBriefly(sources);
   return okStatus();
 }

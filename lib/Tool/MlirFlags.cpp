@@ -9,6 +9,7 @@
 #include "optimus/Tool/MlirFlags.h"
 
 #include "optimus/Tool/Files.h"
+#include "optimus/Tool/Threading.h"
 #include "optimus/Tool/Tool.h"
 
 #include "mlir/IR/AsmState.h"
@@ -149,6 +150,8 @@ void mlir::optimus::declareMlirFlags() {
   declareTraceFlag();
 }
 
+static constexpr StringLiteral kPrintsOperation = "mlir-print-op-on-diagnostic";
+
 /// Sets a flag of MLIR's that the user has not given.
 static void setFlag(StringRef name, StringRef value) {
   cl::Option *flag = cl::getRegisteredOptions().lookup(name);
@@ -159,7 +162,12 @@ static void setFlag(StringRef name, StringRef value) {
 void mlir::optimus::setContextFlags() {
   if (chooseThreading() == MLIRContext::Threading::DISABLED)
     setFlag("mlir-disable-threading", "true");
-  setFlag("mlir-print-op-on-diagnostic", "false");
+  setFlag(kPrintsOperation, "false");
+}
+
+bool mlir::optimus::printsOpOnDiagnostic() {
+  cl::Option *flag = cl::getRegisteredOptions().lookup(kPrintsOperation);
+  return flag && static_cast<cl::opt<bool> *>(flag)->getValue();
 }
 
 LogicalResult mlir::optimus::applyMlirFlags(PassManager &passes,

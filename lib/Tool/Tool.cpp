@@ -10,7 +10,6 @@
 
 #include "optimus-support/OutOfMemory.h"
 #include "optimus-support/Process.h"
-#include "optimus-support/ResourceLimits.h"
 #include "optimus-support/TemporaryPath.h"
 
 #include "llvm/Config/llvm-config.h"
@@ -21,7 +20,6 @@
 
 #include <csignal>
 #include <exception>
-#include <sys/resource.h>
 #include <unistd.h>
 
 using namespace mlir;
@@ -164,14 +162,4 @@ int mlir::optimus::runTool(StringRef name, int argc, char **argv,
   int code = ran.ok() ? *ran : fail(ran.status());
   optimus_support::Status end = finishOutput();
   return code == kDone && !end.ok() ? fail(end) : code;
-}
-
-MLIRContext::Threading mlir::optimus::chooseThreading() {
-  rlimit limit;
-  bool isLimited =
-      getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-  // A container may allow one core of many.
-  isLimited |= optimus_support::resourceLimits().usableCores() == 1;
-  return isLimited ? MLIRContext::Threading::DISABLED
-                   : MLIRContext::Threading::ENABLED;
 }

@@ -21,8 +21,6 @@ using namespace mlir::optimus;
 using optimus_support::StatusOr;
 namespace cl = llvm::cl;
 
-static constexpr StringLiteral kTool = "optimus-compile";
-
 namespace {
 /// Declares options with a value, each with a name for its value in --help.
 class Declaration {
@@ -58,56 +56,56 @@ private:
 };
 } // namespace
 
-static void addFiles(Declaration add, CompileFlags &flags) {
-  add("-o", "FILE", flags.output,
+static void addFiles(Declaration add, CompileSettings &settings) {
+  add("-o", "FILE", settings.output,
       "The model library; or with --compile-to the IR (default: standard "
       "output)");
-  add("--report", flags.report,
+  add("--report", settings.report,
       "Print memory, communication and predicted times");
-  add("--report-json", "FILE", flags.reportJson,
+  add("--report-json", "FILE", settings.reportJson,
       "Write what a rank needs, its limits and predicted times as JSON");
-  add("--compile-to", "PHASE", flags.compileTo,
+  add("--compile-to", "PHASE", settings.compileTo,
       "Stop after a phase and write its IR: input, differentiate, step, shard, "
       "partition, tune, fuse, exec, schedule, place or llvm");
-  add("--compile-from", "PHASE", flags.compileFrom,
+  add("--compile-from", "PHASE", settings.compileFrom,
       "Continue a program written by --compile-to or --dump-phases-to after "
       "this phase; its flags are recorded in it");
-  add(flags.phases, {"serial"});
-  add("--dump-phases-to", "DIR", flags.dumpFolder,
+  add(settings.phases, {"serial"});
+  add("--dump-phases-to", "DIR", settings.dumpFolder,
       "Write the IR of every phase");
 }
 
-static void addLayout(Declaration add, CompileFlags &flags) {
-  add(flags.phases, {"mesh", "strategy"});
-  add("--ranks", "N", flags.ranks,
+static void addLayout(Declaration add, CompileSettings &settings) {
+  add(settings.phases, {"mesh", "strategy"});
+  add("--ranks", "N", settings.ranks,
       "With --strategy auto: choose among meshes of N ranks");
-  add("--memory-budget", "SIZE", flags.memoryBudget,
+  add("--memory-budget", "SIZE", settings.memoryBudget,
       "Most bytes of a rank, as 16GiB or 512MiB, or auto: the GPU of "
       "--machine-profile, else a rank's part of this machine or container");
-  add(flags.phases, {"no-pad", "move", "panels"});
+  add(settings.phases, {"no-pad", "move", "panels"});
 }
 
-static void addDevice(Declaration add, CompileFlags &flags) {
-  add(flags.phases, {"target"});
-  add("--gpu-arch", "NAMES", flags.gpuArchitectures,
+static void addDevice(Declaration add, CompileSettings &settings) {
+  add(settings.phases, {"target"});
+  add("--gpu-arch", "NAMES", settings.gpuArchitectures,
       "With --target cuda: the architectures to make machine code for "
       "(default: sm_80,sm_90,sm_100); emulated: for this machine's processor, "
       "to try and test kernels on");
-  add(flags.phases, {"attention", "deterministic"});
-  add("--cubins-to", "DIR", flags.cubinFolder,
+  add(settings.phases, {"attention", "deterministic"});
+  add("--cubins-to", "DIR", settings.cubinFolder,
       "With --target cuda: write the kernels of each architecture, as "
       "sm_90.ptx and sm_90.cubin");
-  add(flags.phases, {"mcpu", "machine-profile", "profile"});
+  add(settings.phases, {"mcpu", "machine-profile", "profile"});
 }
 
-static void addStep(Declaration add, CompileFlags &flags) {
-  add(flags.phases, {"optimizer", "precision", "reduce-precision", "accumulate",
-                     "schedule", "extra-workspace"});
+static void addStep(Declaration add, CompileSettings &settings) {
+  add(settings.phases, {"optimizer", "precision", "reduce-precision",
+                        "accumulate", "schedule", "extra-workspace"});
 }
 
-static void addMemory(Declaration add, CompileFlags &flags) {
-  add(flags.phases, {"recompute", "offload", "offload-to", "offload-bandwidth",
-                     "offload-window"});
+static void addMemory(Declaration add, CompileSettings &settings) {
+  add(settings.phases, {"recompute", "offload", "offload-to",
+                        "offload-bandwidth", "offload-window"});
 }
 
 /// Takes the flags that LLVM has and we have not out of the arguments, with
@@ -146,14 +144,14 @@ namespace {
 /// The command line as CLI11 knows it.
 class Parser {
 public:
-  explicit Parser(CompileFlags &flags);
+  explicit Parser(CompileSettings &settings);
 
   CLI::App &getApp() { return app; }
   /// Returns the text of --help or --version where it is asked for.
   StatusOr<std::string> parse(std::vector<std::string> arguments);
 
 private:
-  CompileFlags &flags;
+  CompileSettings &settings;
   CLI::App app{"Compiles a program, - for standard input, to a model "
                "library for optimus-run.",
                kTool.str()};
@@ -162,16 +160,16 @@ private:
 };
 } // namespace
 
-Parser::Parser(CompileFlags &flags) : flags(flags) {
+Parser::Parser(CompileSettings &settings) : settings(settings) {
   optimus_command_line::prepare(app, describeVersion(kTool));
   app.footer(listMlirFlags());
-  app.add_option("PROGRAM.mlir", flags.input,
+  app.add_option("PROGRAM.mlir", settings.input,
                  "The program; - is standard input")
       ->type_name("")
       ->required();
   Declaration add(app);
-  addFiles(add, flags);
-  addLayout(add, flags);
+  addFiles(add, settings);
+  addLayout(add, settings);
   optimus_command_line::addList(
       app, "--layout", layouts,
       "Override the sharding of values whose path matches a pattern, as "
@@ -181,9 +179,9 @@ Parser::Parser(CompileFlags &flags) : flags(flags) {
   add("--tune-products", tuneProducts,
       "Choose panels, or whole tensors, for each distributed product by "
       "predicted times (default: with --machine-profile)");
-  addDevice(add, flags);
-  addStep(add, flags);
-  addMemory(add, flags);
+  addDevice(add, settings);
+  addStep(add, settings);
+  addMemory(add, settings);
 }
 
 StatusOr<std::string> Parser::parse(std::vector<std::string> arguments) {
@@ -192,22 +190,23 @@ StatusOr<std::string> Parser::parse(std::vector<std::string> arguments) {
     rules.otherOptions.push_back(("--" + entry.first).str());
   OPTRT_ASSIGN_OR_RETURN(std::string asked,
                          optimus_command_line::parse(app, arguments, rules));
+  if (!asked.empty())
+    return asked;
   for (const CLI::Option *option : app.get_options())
-    if (option->count() > 0)
-      flags.given.insert(StringRef(option->get_name()).ltrim('-'));
-  flags.arguments = std::move(arguments);
-  flags.phases.dashes = "--";
-  flags.phases.mayChoose = true;
-  flags.phases.layouts = llvm::join(layouts, ";");
-  if (flags.isGiven("tune-products"))
-    flags.phases.tuneProducts = tuneProducts;
+    if (option->get_items_expected_min() == 0 && option->count() > 0 &&
+        !option->as<bool>())
+      settings.denied.insert(StringRef(option->get_name()).ltrim('-'));
+  settings.phases.layouts = llvm::join(layouts, ";");
+  if (app.get_option("--tune-products")->count() > 0)
+    settings.phases.tuneProducts = tuneProducts;
   return asked;
 }
 
-std::optional<int> mlir::optimus::parseCompileCommandLine(int argc, char **argv,
-                                                          CompileFlags &flags) {
+std::optional<int>
+mlir::optimus::parseCompileCommandLine(int argc, char **argv,
+                                       CompileSettings &settings) {
   declareMlirFlags();
-  Parser parser(flags);
+  Parser parser(settings);
   std::vector<std::string> ours;
   std::vector<const char *> theirs =
       takeLLVMFlags(parser.getApp(), ArrayRef(argv, argc), ours);
@@ -221,13 +220,4 @@ std::optional<int> mlir::optimus::parseCompileCommandLine(int argc, char **argv,
     return fail(asked.status());
   llvm::outs() << *asked;
   return asked->empty() ? std::nullopt : std::optional<int>(kDone);
-}
-
-StatusOr<CompileFlags> mlir::optimus::addArguments(const CompileFlags &flags,
-                                                   ArrayRef<std::string> more) {
-  CompileFlags result;
-  std::vector<std::string> arguments(flags.arguments);
-  llvm::append_range(arguments, more);
-  OPTRT_RETURN_IF_ERROR(Parser(result).parse(std::move(arguments)).status());
-  return result;
 }

@@ -25,6 +25,7 @@
 
 #include "optimus/Tool/Files.h"
 #include "optimus/Tool/FlagValues.h"
+#include "optimus/Tool/Threading.h"
 #include "optimus/Tool/Tool.h"
 
 #include "optimus-support/NearestName.h"

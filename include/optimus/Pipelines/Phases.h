@@ -105,6 +105,13 @@ struct Phase {
   bool checksInput;
 };
 
+/// Whether a phase may fail by what the user gave and not only by a fault of
+/// ours; `recompute` is as it was given; it may name values that do not exist,
+/// and so may the choice of offloading. A profile may be of another program,
+/// and a library that is to compute all attention may not know a model's.
+bool checksInput(const Phase &phase, StringRef recompute,
+                 const PhaseOptions &options);
+
 /// Runs the passes of a phase and verifies what they leave once, not after
 /// each: a tenth of a compilation. Builds with assertions verify after each
 /// pass, and so does everyone where `verifiesEach` asks for it.

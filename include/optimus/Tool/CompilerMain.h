@@ -15,7 +15,7 @@ namespace mlir::optimus {
 
 /// What `optimus-compile` does, with the dialects of `extensions` beside ours:
 /// a compiler for operations of one's own is a program that calls this. Link
-/// `OptimusCompiler`. Returns the exit code.
+/// `OptimusCompilerMain`. Returns the exit code.
 int compilerMain(int argc, char **argv,
                  const DialectRegistry &extensions = DialectRegistry());
 

@@ -24,6 +24,7 @@
 #include <string>
 
 namespace llvm {
+class SMDiagnostic;
 class SourceMgr;
 } // namespace llvm
 
@@ -34,15 +35,26 @@ namespace mlir::optimus {
 optimus_support::StatusOr<std::unique_ptr<llvm::MemoryBuffer>>
 readProgram(const std::string &path);
 
+/// The same for a program in memory that messages call `path`.
+optimus_support::StatusOr<std::unique_ptr<llvm::MemoryBuffer>>
+wrapProgram(const std::string &text, const std::string &path);
+
 /// Makes diagnostics quote briefly. Of a long line, such as the signature of a
 /// function of thousands of parameters, they quote only the surroundings of the
 /// place. Of files named by locations but not read by the tool, they quote
 /// nothing.
 void quoteBriefly(llvm::SourceMgr &sources);
 
+/// Prints a diagnostic on standard error, and quotes briefly.
+void printBriefly(const llvm::SMDiagnostic &diagnostic);
+
 /// Reads a program for a parser, with diagnostics that quote briefly.
 optimus_support::Status readProgram(const std::string &path,
                                     llvm::SourceMgr &sources);
+/// The same for a program in memory.
+optimus_support::Status addProgram(const std::string &text,
+                                   const std::string &path,
+                                   llvm::SourceMgr &sources);
 
 /// One output file as a stream: nothing is at its place before commit().
 class OutputStream : public llvm::raw_ostream {

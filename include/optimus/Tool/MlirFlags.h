@@ -38,6 +38,9 @@ void declareTraceFlag();
 /// which may be the whole program.
 void setContextFlags();
 
+/// Whether they ask for the operation in diagnostics.
+bool printsOpOnDiagnostic();
+
 /// Where a crash or failure of passes is to be kept; empty for nowhere.
 std::string getReproducerPath();
 

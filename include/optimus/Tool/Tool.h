@@ -11,7 +11,6 @@
 
 #include "optimus-support/Status.h"
 
-#include "mlir/IR/MLIRContext.h"
 #include "mlir/Support/LLVM.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/Twine.h"
@@ -48,10 +47,6 @@ int runTool(llvm::StringRef name, int argc, char **argv,
 int fail(const llvm::Twine &message, ExitCode code = kBadInput);
 int fail(const optimus_support::Status &status);
 int fail(llvm::Error error);
-
-/// For a context: without threads of its own where memory is limited, since the
-/// stack of each takes a piece of it, or where there is one core.
-MLIRContext::Threading chooseThreading();
 
 } // namespace mlir::optimus
 

@@ -19,3 +19,12 @@ llvm::Expected<ValuePattern> ValuePattern::create(StringRef text) {
         text + "': " + llvm::toString(glob.takeError()));
   return ValuePattern(text, std::move(*glob));
 }
+
+std::string mlir::optimus::getPattern(StringRef id) {
+  size_t begin = id.find_first_of("0123456789");
+  size_t end = id.find_first_not_of("0123456789", begin);
+  // The last number is that of the result.
+  if (end == StringRef::npos)
+    return id.str();
+  return (id.take_front(begin) + "*" + id.drop_front(end)).str();
+}

@@ -13,6 +13,8 @@
 #include "llvm/Support/Error.h"
 #include "llvm/Support/GlobPattern.h"
 
+#include <string>
+
 namespace mlir::optimus {
 
 /// The id of a value (docs/provenance.md), in which * stands for any part of
@@ -33,6 +35,9 @@ private:
   StringRef text;
   llvm::GlobPattern glob;
 };
+
+/// The id of a value whose first number may be any, as the number of a layer.
+std::string getPattern(StringRef id);
 
 } // namespace mlir::optimus
 

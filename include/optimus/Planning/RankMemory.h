@@ -1,0 +1,72 @@
+//===- RankMemory.h - What a rank holds -------------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_PLANNING_RANKMEMORY_H
+#define OPTIMUS_PLANNING_RANKMEMORY_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+#include <algorithm>
+
+namespace mlir::optimus {
+
+/// What the largest rank holds to call a function, in bytes, as the runtime
+/// allocates it.
+struct RankMemory {
+  int64_t parameters = 0;
+  int64_t state = 0; ///< the optimizer's
+  int64_t gradients = 0;
+  int64_t inputs = 0; ///< and outputs
+  int64_t arena = 0;
+  /// Of a device with one thread, at most; of a GPU, the workspace of products.
+  int64_t scratch = 0;
+  /// Buffers of collectives among processes, over TCP; threads have none, and
+  /// it is not in the total. Over MPI only the runtime knows.
+  int64_t communication = 0;
+  int64_t offloaded = 0; ///< in files, beside the total
+  /// For a GPU, host memory that is pinned, beside the total: what is offloaded
+  /// there, and the rooms of collectives, where these go by way of the host.
+  int64_t pinned = 0, staged = 0;
+
+  int64_t getTotal() const {
+    return parameters + state + gradients + inputs + arena + scratch;
+  }
+  /// What a function and another one need if either is called.
+  void include(const RankMemory &other) {
+    for (auto part :
+         {&RankMemory::parameters, &RankMemory::state, &RankMemory::gradients,
+          &RankMemory::inputs, &RankMemory::arena, &RankMemory::scratch,
+          &RankMemory::communication, &RankMemory::offloaded,
+          &RankMemory::pinned, &RankMemory::staged})
+      this->*part = std::max(this->*part, other.*part);
+  }
+};
+
+/// Of a device program: to the byte where its memory is placed, else as if its
+/// arena had no fragments.
+RankMemory getRankMemory(func::FuncOp function, bool isForGpu);
+
+/// What the largest rank holds for whatever is called of a module.
+struct RankMemoryTable {
+  /// For each function, and as "microbatches" for the two that the microbatches
+  /// of a step need together.
+  SmallVector<std::pair<StringRef, RankMemory>> rows;
+
+  /// The most bytes that any row needs.
+  int64_t getMost() const;
+  /// The most of each part.
+  RankMemory getMostOfEach() const;
+};
+
+/// Of a module of device programs whose memory is placed.
+RankMemoryTable getRankMemoryTable(ModuleOp module, bool isForGpu);
+
+} // namespace mlir::optimus
+
+#endif // OPTIMUS_PLANNING_RANKMEMORY_H

@@ -1,0 +1,136 @@
+//===- ReportJson.cpp - The report for programs -----------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ReportJson.h"
+
+#include "optimus/Dialect/CCL/IR/CCL.h"
+#include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Planning/RankMemory.h"
+
+#include "optimus-support/ResourceLimits.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+using exec::ExecDialect;
+namespace json = llvm::json;
+
+/// What a batch is padded to a multiple of: the shards of tokens. Nothing where
+/// there are no tokens.
+static std::optional<int64_t> getBatchMultiple(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>())
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      BufferAttr buffer = getArgumentBuffer(function, i);
+      auto local =
+          function.getArgAttrOfType<TypeAttr>(i, ExecDialect::kLocalType);
+      if (!buffer || buffer.getRole() != "tokens" || !local)
+        continue;
+      int64_t shards = 1;
+      for (StringRef axis : ccl::getDimAxes(local.getValue(), 0))
+        shards *= getMesh(function).getAxisSize(axis).value_or(1);
+      return shards;
+    }
+  return std::nullopt;
+}
+
+/// What the module says of its model in numbers; it may say nothing.
+static json::Object describeModel(ModuleOp module) {
+  json::Object model;
+  if (auto described =
+          module->getAttrOfType<DictionaryAttr>(OptimusDialect::kModel))
+    for (NamedAttribute entry : described)
+      if (auto number = dyn_cast<IntegerAttr>(entry.getValue()))
+        model[entry.getName().getValue()] = number.getInt();
+  if (std::optional<int64_t> multiple = getBatchMultiple(module))
+    model["batch_multiple"] = *multiple;
+  return model;
+}
+
+/// What a call takes by the cost model.
+static json::Object describeTime(func::FuncOp function) {
+  json::Object times;
+  if (auto schedule =
+          function->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule))
+    for (StringRef name : {"predicted_step_ms", "predicted_exposed_ms"})
+      if (auto ms = schedule.getAs<FloatAttr>(name))
+        times[name] = ms.getValueAsDouble();
+  return times;
+}
+
+static json::Object describe(const RankMemory &memory) {
+  return json::Object{
+      {"parameters", memory.parameters}, {"state", memory.state},
+      {"gradients", memory.gradients},   {"inputs", memory.inputs},
+      {"arena", memory.arena},           {"scratch", memory.scratch},
+      {"total", memory.getTotal()}};
+}
+
+/// Of each kind in the arena, the most that is alive at once; kinds have their
+/// most at different times.
+static json::Object describeMost(func::FuncOp function) {
+  json::Object kinds;
+  auto bytes = function->getAttrOfType<DictionaryAttr>(ExecDialect::kPeakBytes);
+  for (NamedAttribute kind :
+       bytes ? bytes.getValue() : ArrayRef<NamedAttribute>()) {
+    SmallVector<int64_t> alive =
+        exec::computeAliveBytes(function, [&](Value base) {
+          auto slot = base.getDefiningOp<exec::ArenaSlotOp>();
+          return slot && slot.getCategory() == kind.getName().getValue();
+        });
+    kinds[kind.getName().getValue()] =
+        alive.empty() ? 0 : *llvm::max_element(alive);
+  }
+  return kinds;
+}
+
+/// What a rank may hold, each of them: the budget and the GPU. Where there is
+/// neither, its part of this machine or container.
+static json::Array describeLimits(const CompileOptions &options) {
+  json::Array limits;
+  auto add = [&](std::string of, int64_t bytes) {
+    limits.push_back(json::Object{{"of", std::move(of)}, {"bytes", bytes}});
+  };
+  if (options.memoryBudget)
+    add("the memory budget", *options.memoryBudget);
+  if (const std::optional<GpuProfile> &gpu = options.machine.gpu)
+    add(gpu->name, gpu->getUsableBytes());
+  if (limits.empty()) {
+    const auto &here = optimus_support::resourceLimits();
+    add(here.memoryOwner(),
+        here.memoryBytes / options.phases.mesh.getNumRanks());
+  }
+  return limits;
+}
+
+std::string mlir::optimus::buildReportJson(ModuleOp module,
+                                           const CompileOptions &options) {
+  RankMemoryTable table = getRankMemoryTable(module, options.isForGpu());
+  json::Object schedules, memory, most;
+  for (const auto &[name, held] : table.rows) {
+    memory[name] = describe(held);
+    if (auto function = module.lookupSymbol<func::FuncOp>(name)) {
+      schedules[name] = describeTime(function);
+      most[name] = describeMost(function);
+    }
+  }
+  const PhaseOptions &phases = options.phases;
+  json::Object report{
+      {"model", describeModel(module)},   {"target", phases.target},
+      {"mesh", phases.mesh.toString()},   {"strategy", phases.strategy},
+      {"recompute", phases.recompute},    {"offload", phases.offload},
+      {"schedule", std::move(schedules)}, {"memory", std::move(memory)},
+      {"most", std::move(most)},          {"rank_bytes", table.getMost()},
+      {"limits", describeLimits(options)}};
+  return llvm::formatv("{0:2}\n", json::Value(std::move(report))).str();
+}

@@ -1,0 +1,177 @@
+//===- Candidates.cpp - Layouts to choose from -----------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Planning/Candidates.h"
+
+#include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Exec/Transforms/Communication.h"
+#include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
+#include "optimus/Dialect/Optimus/Transforms/Strategy.h"
+#include "optimus/Planning/RankMemory.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassManager.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+using exec::ExecDialect;
+
+/// Whether a strategy has a use for every axis of more than one rank, and finds
+/// the axes that it must have.
+static bool fits(const Strategy &strategy, const MeshOption &mesh) {
+  SmallVector<StringRef> used = strategy.getAxes();
+  auto has = [&](StringRef axis) {
+    return llvm::any_of(mesh.axes,
+                        [&](const auto &other) { return other.first == axis; });
+  };
+  return llvm::all_of(mesh.axes,
+                      [&](const auto &axis) {
+                        return axis.second == 1 ||
+                               llvm::is_contained(used, axis.first);
+                      }) &&
+         llvm::all_of(used, [&](StringRef axis) {
+           return strategy.isOptional(axis) || has(axis);
+         });
+}
+
+std::vector<Candidate> mlir::optimus::listCandidates(const MeshOption &mesh) {
+  std::vector<Candidate> candidates;
+  for (const Strategy &strategy : getStrategies())
+    if (fits(strategy, mesh))
+      candidates.push_back({mesh, strategy.name.str()});
+  return candidates;
+}
+
+std::vector<Candidate> mlir::optimus::listCandidates(int64_t ranks) {
+  if (ranks == 1)
+    return listCandidates(MeshOption{{{"row", 1}, {"col", 1}}});
+  std::vector<Candidate> candidates = {{MeshOption{{{"data", ranks}}}, "data"}};
+  for (int64_t data = 1; data < ranks; ++data) {
+    if (ranks % data != 0)
+      continue;
+    for (int64_t row = 1; row <= ranks / data; ++row) {
+      if (ranks / data % row != 0)
+        continue;
+      MeshOption mesh;
+      if (data > 1)
+        mesh.axes.push_back({"data", data});
+      mesh.axes.push_back({"row", row});
+      mesh.axes.push_back({"col", ranks / data / row});
+      for (StringRef strategy : {"summa", "megatron", "megatron-sp"})
+        // In one dimension `row` would replicate, and hold all of the state.
+        if (strategy == "summa" || row == 1)
+          candidates.push_back({mesh, strategy.str()});
+    }
+  }
+  return candidates;
+}
+
+std::vector<Candidate>
+mlir::optimus::withPolicies(ArrayRef<Candidate> candidates,
+                            ArrayRef<StringRef> policies) {
+  std::vector<Candidate> result;
+  for (const Candidate &candidate : candidates)
+    for (StringRef policy : policies)
+      result.push_back({candidate.mesh, candidate.strategy, policy.str()});
+  return result;
+}
+
+LogicalResult mlir::optimus::runPhases(ModuleOp module,
+                                       const PhaseOptions &options,
+                                       StringRef from, StringRef to,
+                                       Candidate &candidate) {
+  // Why a layout is impossible stands in the table.
+  ScopedDiagnosticHandler handler(
+      module.getContext(), [&](Diagnostic &diagnostic) {
+        if (diagnostic.getSeverity() == DiagnosticSeverity::Error &&
+            candidate.problem.empty())
+          candidate.problem = diagnostic.str();
+        return success();
+      });
+  bool isDone = from != "input";
+  for (const Phase &phase : getPhases()) {
+    if (isDone) {
+      isDone = phase.name != from;
+      continue;
+    }
+    auto passes = PassManager::on<ModuleOp>(module.getContext());
+    phase.addPasses(passes, options);
+    if (failed(runPasses(passes, module))) {
+      if (candidate.problem.empty())
+        candidate.problem = ("phase '" + phase.name + "' failed").str();
+      candidate.isFault = !checksInput(phase, candidate.recompute, options);
+      return failure();
+    }
+    if (phase.name == to)
+      break;
+  }
+  return success();
+}
+
+void mlir::optimus::keepTrainStep(ModuleOp module) {
+  for (StringRef name : {"eval_step", "grad_step", "accumulate", "update"})
+    if (auto function = module.lookupSymbol<func::FuncOp>(name))
+      function.erase();
+}
+
+LogicalResult mlir::optimus::lowerTrainStep(ModuleOp module,
+                                            const PhaseOptions &options,
+                                            Candidate &candidate) {
+  if (failed(runPhases(module, options, "input", "tune", candidate)))
+    return failure();
+  if (!module.lookupSymbol<func::FuncOp>("train_step")) {
+    candidate.problem = "there is no @train_step to predict";
+    return failure();
+  }
+  keepTrainStep(module);
+  return runPhases(module, options, "tune", "exec", candidate);
+}
+
+void mlir::optimus::readPrediction(ModuleOp module, const PhaseOptions &options,
+                                   Candidate &candidate) {
+  auto step = module.lookupSymbol<func::FuncOp>("train_step");
+  auto schedule =
+      step ? step->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule)
+           : nullptr;
+  if (!schedule) {
+    candidate.problem = "there is no @train_step to predict";
+    return;
+  }
+  auto getMs = [&](StringRef name) {
+    return schedule.getAs<FloatAttr>(name).getValueAsDouble();
+  };
+  candidate.stepMs = getMs("predicted_step_ms");
+  candidate.exposedMs = getMs("predicted_exposed_ms");
+  RankMemory memory = getRankMemory(step, options.isForGpu());
+  candidate.rankBytes = memory.getTotal();
+  candidate.heldBytes = memory.getTotal() - memory.arena - memory.scratch;
+  auto bound = step->getAttrOfType<IntegerAttr>(ExecDialect::kLowerBoundBytes);
+  candidate.peakBytes = bound ? bound.getInt() : exec::computePeakBytes(step);
+  auto axes = step->getAttrOfType<ArrayAttr>(ExecDialect::kCommunication);
+  if (!bound)
+    if (FailureOr<ArrayAttr> counted = exec::describeCommunication(step);
+        succeeded(counted))
+      axes = *counted;
+  candidate.commBytes = 0;
+  if (axes)
+    for (auto axis : axes.getAsRange<DictionaryAttr>())
+      candidate.commBytes += axis.getAs<IntegerAttr>("bytes").getInt();
+}
+
+OwningOpRef<ModuleOp> mlir::optimus::predict(ModuleOp module,
+                                             const PhaseOptions &options,
+                                             Candidate &candidate) {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  PhaseOptions phases = candidate.getPhases(options);
+  if (failed(lowerTrainStep(*copy, phases, candidate)) ||
+      failed(runPhases(*copy, phases, "exec", "place", candidate)))
+    return nullptr;
+  readPrediction(*copy, options, candidate);
+  candidate.isEstimated = false;
+  return candidate.problem.empty() ? std::move(copy) : nullptr;
+}

@@ -1,0 +1,225 @@
+//===- RankMemory.cpp - What a rank holds -----------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Planning/RankMemory.h"
+
+#include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
+#include "optimus/Dialect/Optimus/IR/ElementBytes.h"
+#include "optimus/Dialect/Optimus/IR/Optimus.h"
+
+#include "optimus-support/CollectiveScratch.h"
+#include "optimus-support/DeviceScratch.h"
+#include "optimus-support/GpuScratch.h"
+#include "optimus-support/MemoryCategory.h"
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::optimus;
+using exec::ExecDialect;
+
+/// What the runtime rounds buffers up to.
+static constexpr int64_t kBufferAlignment = 64;
+
+/// Where an argument counts.
+static int64_t RankMemory::*getCategory(func::FuncOp function,
+                                        unsigned argument) {
+  constexpr int64_t RankMemory::*members[] = {
+      &RankMemory::parameters, &RankMemory::state, &RankMemory::gradients,
+      &RankMemory::inputs};
+  BufferAttr buffer = getArgumentBuffer(function, argument);
+  return buffer ? entryOf(optimus_support::memoryCategory(buffer.getLifetime(),
+                                                          bool(buffer.getOf())),
+                          members)
+                : &RankMemory::inputs;
+}
+
+/// For the commands of a function, with one thread.
+static int64_t getScratch(func::FuncOp function) {
+  optimus_support::ScratchBound bound;
+  auto isNarrow = [](Value buffer) {
+    return !cast<MemRefType>(buffer.getType()).getElementType().isF32();
+  };
+  function.walk([&](Operation *op) {
+    if (auto gemm = dyn_cast<exec::GemmOp>(op))
+      bound.product({int64_t(gemm.getM()), int64_t(gemm.getN()),
+                     int64_t(gemm.getK()), gemm.getTransA(),
+                     gemm.getBias() && gemm.getAccumulate()},
+                    isNarrow(gemm.getA()), isNarrow(gemm.getC()));
+    else if (auto forward = dyn_cast<exec::AttentionOp>(op))
+      bound.attention(forward.getSeq(), forward.getHeadDim(),
+                      /*isGradient=*/false, isNarrow(forward.getQ()));
+    else if (auto backward = dyn_cast<exec::AttentionGradOp>(op))
+      bound.attention(backward.getSeq(), backward.getHeadDim(),
+                      /*isGradient=*/true, isNarrow(backward.getQ()));
+  });
+  return bound.get().bytes(1);
+}
+
+/// The buffers that communicators keep: those of an axis have as many places as
+/// there are collectives under way at a time, the first free one is taken, and
+/// each is as large as the largest that was in it.
+static int64_t getCommunicationBytes(func::FuncOp function) {
+  struct Place {
+    Operation *start = nullptr;
+    std::array<int64_t, 3> bytes{};
+  };
+  llvm::StringMap<std::vector<Place>> axes;
+  MeshOp mesh = getMesh(function);
+  function.walk([&](Operation *op) {
+    if (auto start = dyn_cast<exec::CollectiveStartOp>(op)) {
+      std::vector<Place> &places = axes[start.getAxis()];
+      auto free = llvm::find_if(
+          places, [](const Place &place) { return !place.start; });
+      if (free == places.end())
+        free = places.insert(free, Place());
+      free->start = op;
+      int64_t ranks = mesh ? mesh.getAxisSize(start.getAxis()).value_or(1) : 1;
+      int64_t size = getElementBytes(start.getSrc().getType());
+      optimus_support::CollectiveShape shape{
+          optimus_support::program::CollectiveKind(start.getKind()),
+          int64_t(start.getOuter()), int64_t(start.getInner()),
+          int64_t(start.getSrcLd()), int64_t(start.getDstLd())};
+      auto needed = optimus_support::tcpScratchFor(shape, ranks).all();
+      for (auto [held, elements] : llvm::zip_equal(free->bytes, needed))
+        held = std::max(held, elements * size);
+    } else if (auto wait = dyn_cast<exec::WaitOp>(op)) {
+      for (Place &place : axes[wait.getStart().getAxis()])
+        if (place.start == wait.getStart())
+          place.start = nullptr;
+    }
+  });
+  int64_t sum = 0;
+  for (const auto &axis : axes)
+    for (const Place &place : axis.getValue())
+      for (int64_t bytes : place.bytes)
+        sum += bytes;
+  return sum;
+}
+
+/// What HostStaging keeps for a function's collectives: the smallest room
+/// that is free and large enough, else a new one. A root reads and writes.
+static int64_t getStagedBytes(func::FuncOp function) {
+  struct Room {
+    int64_t bytes;
+    Operation *user;
+  };
+  std::vector<Room> rooms;
+  MeshOp mesh = getMesh(function);
+  auto take = [&](exec::CollectiveStartOp start, int64_t parts) {
+    int64_t bytes = int64_t(getElementBytes(start.getSrc().getType())) *
+                    start.getOuter() * start.getInner() * parts;
+    Room *best = nullptr;
+    for (Room &room : rooms)
+      if (!room.user && room.bytes >= bytes &&
+          (!best || room.bytes < best->bytes))
+        best = &room;
+    if (best)
+      best->user = start;
+    else
+      rooms.push_back({bytes, start});
+  };
+  auto call = [&] {
+    function.walk([&](Operation *op) {
+      if (auto start = dyn_cast<exec::CollectiveStartOp>(op)) {
+        int64_t ranks =
+            mesh ? mesh.getAxisSize(start.getAxis()).value_or(1) : 1;
+        using exec::CollectiveKind;
+        take(start,
+             start.getKind() == CollectiveKind::ReduceScatter ? ranks : 1);
+        if (start.getSrc() != start.getDst())
+          take(start, start.getKind() == CollectiveKind::AllGather ? ranks : 1);
+      } else if (auto wait = dyn_cast<exec::WaitOp>(op)) {
+        for (Room &room : rooms)
+          if (room.user == wait.getStart())
+            room.user = nullptr;
+      }
+    });
+  };
+  // Later calls find rooms where the first one made them, and may take others.
+  for (size_t before = 0; before == 0 || before != rooms.size();) {
+    before = rooms.size();
+    call();
+    if (rooms.empty())
+      return 0;
+  }
+  int64_t sum = 0;
+  for (const Room &room : rooms)
+    sum += room.bytes;
+  return sum;
+}
+
+/// A GPU's, for a function.
+static int64_t getWorkspace(func::FuncOp function) {
+  bool hasProduct =
+      function.walk([](exec::GemmOp) { return WalkResult::interrupt(); })
+          .wasInterrupted();
+  return hasProduct ? optimus_support::kGpuWorkspaceBytes : 0;
+}
+
+RankMemory mlir::optimus::getRankMemory(func::FuncOp function, bool isForGpu) {
+  RankMemory memory;
+  auto arena = function->getAttrOfType<IntegerAttr>(ExecDialect::kArenaBytes);
+  // The first argument is the arena, those of other spaces follow.
+  for (unsigned i = arena ? 1 : 0; i < function.getNumArguments(); ++i) {
+    BlockArgument argument = function.getArgument(i);
+    auto type = dyn_cast<MemRefType>(argument.getType());
+    if (!type)
+      continue;
+    bool isArena = type.getElementType().isInteger(8);
+    exec::MemorySpace space = exec::getMemorySpace(argument);
+    int64_t &bytes =
+        space == exec::MemorySpace::File ? memory.offloaded
+        : isForGpu && space == exec::MemorySpace::Host
+            ? memory.pinned
+            : memory.*(isArena ? &RankMemory::arena : getCategory(function, i));
+    // Buffers lie one behind the other.
+    bytes += llvm::alignTo(getBytes(type), kBufferAlignment);
+  }
+  memory.arena += arena ? arena.getInt() : exec::computePeakBytes(function);
+  memory.scratch = isForGpu ? getWorkspace(function) : getScratch(function);
+  if (isForGpu)
+    memory.staged = getStagedBytes(function);
+  memory.communication = getCommunicationBytes(function);
+  return memory;
+}
+
+int64_t RankMemoryTable::getMost() const {
+  int64_t most = 0;
+  for (const auto &[name, memory] : rows)
+    most = std::max(most, memory.getTotal());
+  return most;
+}
+
+RankMemory RankMemoryTable::getMostOfEach() const {
+  RankMemory most;
+  for (const auto &[name, memory] : rows)
+    most.include(memory);
+  return most;
+}
+
+RankMemoryTable mlir::optimus::getRankMemoryTable(ModuleOp module,
+                                                  bool isForGpu) {
+  RankMemoryTable table;
+  RankMemory microbatches;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (function->hasAttr(ExecDialect::kKernel))
+      continue;
+    StringRef name = function.getSymName();
+    RankMemory memory = getRankMemory(function, isForGpu);
+    table.rows.push_back({name, memory});
+    if (name == "accumulate" || name == "update")
+      microbatches.include(memory);
+  }
+  if (microbatches.getTotal() > 0)
+    table.rows.push_back({"microbatches", microbatches});
+  return table;
+}
