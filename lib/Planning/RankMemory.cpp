@@ -14,7 +14,7 @@
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
-#include "optimus-support/CollectiveScratch.h"
+#include "optimus-support/CollectivePlan.h"
 #include "optimus-support/DeviceScratch.h"
 #include "optimus-support/GpuScratch.h"
 #include "optimus-support/MemoryCategory.h"
@@ -70,7 +70,7 @@ static int64_t getScratch(func::FuncOp function) {
 static int64_t getCommunicationBytes(func::FuncOp function) {
   struct Place {
     Operation *start = nullptr;
-    std::array<int64_t, 3> bytes{};
+    optimus_support::CollectiveRoom bytes{};
   };
   llvm::StringMap<std::vector<Place>> axes;
   MeshOp mesh = getMesh(function);
@@ -88,7 +88,8 @@ static int64_t getCommunicationBytes(func::FuncOp function) {
           optimus_support::program::CollectiveKind(start.getKind()),
           int64_t(start.getOuter()), int64_t(start.getInner()),
           int64_t(start.getSrcLd()), int64_t(start.getDstLd())};
-      auto needed = optimus_support::tcpScratchFor(shape, ranks).all();
+      auto needed =
+          optimus_support::largestRoomOverTcp(shape, start.getRoot(), ranks);
       for (auto [held, elements] : llvm::zip_equal(free->bytes, needed))
         held = std::max(held, elements * size);
     } else if (auto wait = dyn_cast<exec::WaitOp>(op)) {

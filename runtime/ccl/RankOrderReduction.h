@@ -66,14 +66,15 @@ void accumulate(int reduction, float *__restrict acc, const T *__restrict x,
 }
 
 /// Reduces count <= kReductionBlock elements of n ranks, in rank order, into
-/// `result`, which overlaps no source. source(r) gives rank r's elements.
+/// `result`, which overlaps no source but may be the first. source(r) gives rank r's elements.
 /// Narrow ones are added up in f32, and their sum is rounded once.
 template <typename T, typename SourceFn>
 void reduceBlock(int reduction, int n, SourceFn source, T *result,
                  std::size_t count) {
   const T *first = source(0);
   if constexpr (std::is_same_v<T, float>) {
-    std::copy(first, first + count, result);
+    if (first != result)
+      std::copy(first, first + count, result);
     for (int r = 1; r != n; ++r)
       accumulate(reduction, result, source(r), count);
   } else {

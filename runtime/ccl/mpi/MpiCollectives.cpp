@@ -8,7 +8,6 @@
 
 #include "../InFlightSlots.h"
 #include "MpiProcess.h"
-#include "optimus-support/ElementType.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -54,12 +53,10 @@ public:
     std::lock_guard guard(engine.lock());
     OPTRT_RETURN_IF_ERROR(free->operation.begin(members, tag, desc, src, dst));
     free->used = true;
-    if (free->operation.isDone()) {
-      free->completedAt = Clock::now();
+    if (free->operation.isDone())
       free->complete.store(true, std::memory_order_relaxed);
-    } else {
+    else
       engine.add(*free);
-    }
     return okStatus();
   }
 
@@ -69,7 +66,7 @@ public:
       return notStarted();
     engine.waitFor(*one);
     one->used = false;
-    lastCompletion = one->completedAt;
+    lastCompletion = one->operation.completedAt();
     return one->status;
   }
 
@@ -77,14 +74,7 @@ public:
 
   std::vector<int64_t>
   bufferBytes(const optrt_collective_desc &desc) const override {
-    const OperationScratch room = scratchFor(members, desc);
-    std::vector<int64_t> bytes;
-    for (int64_t elements :
-         {room.packed, room.received, room.exchange.outgoing,
-          room.exchange.incoming, room.handing.outgoing, room.handing.incoming})
-      bytes.push_back(elements *
-                      elementBytes(optimus_support::ElementType(desc.type)));
-    return bytes;
+    return Operation::bufferBytes(members, desc);
   }
 
   Clock::time_point completionOfLastWait() const override {

@@ -34,7 +34,6 @@ bool ProgressEngine::advanceAll() {
     if (status.ok() && !one->operation.isDone())
       return false;
     one->status = std::move(status);
-    one->completedAt = std::chrono::steady_clock::now();
     one->complete.store(true, std::memory_order_release);
     return true;
   });

@@ -20,7 +20,6 @@
 #include "core/Thread.h"
 
 #include <atomic>
-#include <chrono>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -34,7 +33,6 @@ struct InFlight {
   bool used = false; ///< started and not waited for
   /// Under the engine's lock until `complete`.
   Status status;
-  std::chrono::steady_clock::time_point completedAt;
   std::atomic<bool> complete{false};
 };
 

@@ -11,7 +11,6 @@
 #include "../InFlightSlots.h"
 #include "../peers/PeerSockets.h"
 #include "TcpEngine.h"
-#include "optimus-support/ElementType.h"
 
 #include <sstream>
 
@@ -33,7 +32,8 @@ public:
       return tooManyInFlight();
     free->used = true;
     free->id = id;
-    free->operation.begin(group.members, sequence++, id, desc, src, dst);
+    OPTRT_RETURN_IF_ERROR(
+        free->operation.begin(group.members, sequence++, id, desc, src, dst));
     if (!free->operation.isDone())
       engine.add(group, free->operation);
     return okStatus();
@@ -54,12 +54,7 @@ public:
 
   std::vector<int64_t>
   bufferBytes(const optrt_collective_desc &desc) const override {
-    std::vector<int64_t> bytes;
-    for (int64_t elements :
-         optimus_support::tcpScratchFor(shapeOf(desc), size()).all())
-      bytes.push_back(elements *
-                      elementBytes(optimus_support::ElementType(desc.type)));
-    return bytes;
+    return TcpOperation::bufferBytes(group.members, desc);
   }
 
   Clock::time_point completionOfLastWait() const override {
