@@ -10,6 +10,7 @@
 
 #include "optimus/Dialect/Optimus/IR/AttentionShape.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Interpreter/DenseAttention.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,160 +20,128 @@ using namespace mlir::optimus;
 
 namespace {
 
-/// The parts of one head of queries of one sequence: where each lies in its
-/// operand, or in the gradient of it.
-struct Head {
-  using Shape = AttentionShape;
+/// Copies between a part of a tensor, a token's heads side by side, and a
+/// tensor of that part alone.
+struct PartRows {
+  PartRows(const AttentionShape &shape, AttentionShape::Part part)
+      : tokens(shape.batch * shape.sequence), stride(shape.getStride(part)),
+        offset(shape.getOffset(part)),
+        width((part == AttentionShape::Q ? shape.getNumHeads() : shape.groups) *
+              shape.headDim) {}
 
-  Head(const Shape &shape, int64_t length, bool causal, int64_t batch,
-       int64_t head)
-      : shape(shape), length(length), causal(causal), batch(batch), head(head),
-        scale(1 / std::sqrt(static_cast<double>(shape.headDim))) {}
-
-  /// The first element of a position's q, k or v.
-  int64_t at(int64_t position, Shape::Part part) const {
-    int64_t headOfPart = part == Shape::Q ? head : head / shape.queriesPerGroup;
-    return (batch * shape.sequence + position) * shape.getStride(part) +
-           shape.getOffset(part) + headOfPart * shape.headDim;
+  std::vector<double> gather(const Tensor &from) const {
+    std::vector<double> part;
+    for (int64_t token = 0; token < tokens; ++token) {
+      auto row = from.elements.begin() + token * stride + offset;
+      part.insert(part.end(), row, row + width);
+    }
+    return part;
   }
-  /// The first element of a position in the result.
-  int64_t atOut(int64_t position) const {
-    return ((batch * shape.sequence + position) * shape.getNumHeads() + head) *
-           shape.headDim;
-  }
-  int64_t atLse(int64_t position) const {
-    return (batch * shape.getNumHeads() + head) * shape.sequence + position;
-  }
-  /// Position `row` sees positions [0, getNumSeen(row)).
-  int64_t getNumSeen(int64_t row) const {
-    return causal ? std::min(row + 1, length) : length;
+  void scatter(const std::vector<double> &part, Tensor &to) const {
+    for (int64_t token = 0; token < tokens; ++token)
+      std::copy_n(part.begin() + token * width, width,
+                  to.elements.begin() + token * stride + offset);
   }
 
-  double getScore(const Tensor &q, const Tensor &k, int64_t row,
-                  int64_t col) const {
-    double score = 0;
-    for (int64_t i = 0; i < shape.headDim; ++i)
-      score += q[at(row, Shape::Q) + i] * k[at(col, Shape::K) + i];
-    return score * scale;
-  }
-
-  const Shape &shape;
-  int64_t length; ///< tokens that are not padding
-  bool causal;
-  int64_t batch, head;
-  double scale;
+  int64_t tokens, stride, offset, width;
 };
 
-/// The operands of an attention, by part.
+/// Integers, as tensors hold them.
+std::vector<int64_t> toIntegers(const Tensor &tensor) {
+  return {tensor.elements.begin(), tensor.elements.end()};
+}
+
+/// The operands of an attention, with the extents that frames hold: those of
+/// whole tensors, whatever the operand's type.
+template <typename Op>
 struct Parts {
-  template <typename Op>
   Parts(Op op, Frame &frame) : shape(op.getInputs()) {
-    auto get = [&](AttentionShape::Part part) {
-      return &frame.get(op.getInputs()[shape.getOperand(part)]);
+    auto get = [&](AttentionShape::Part part) -> const Tensor & {
+      return frame.get(op.getInputs()[shape.getOperand(part)]);
     };
-    q = get(AttentionShape::Q);
-    k = get(AttentionShape::K);
-    v = get(AttentionShape::V);
-    // What frames hold may be whole tensors, whatever the operand's type.
-    shape.batch = q->shape[0];
-    shape.sequence = q->shape[1];
-    shape.groups = q->shape[shape.isPacked ? 3 : 2];
+    const Tensor &q = get(AttentionShape::Q);
+    shape.batch = q.shape[0];
+    shape.sequence = q.shape[1];
+    shape.groups = q.shape[shape.isPacked ? 3 : 2];
     if (shape.hasGroupDim)
-      shape.queriesPerGroup = q->shape[3];
+      shape.queriesPerGroup = q.shape[3];
+    auto gather = [&](AttentionShape::Part part) {
+      return PartRows(shape, part).gather(get(part));
+    };
+    dense = {.batch = shape.batch,
+             .seq = shape.sequence,
+             .heads = shape.getNumHeads(),
+             .kvHeads = shape.groups,
+             .headDim = shape.headDim,
+             .causal = op.getCausal(),
+             .q = gather(AttentionShape::Q),
+             .k = gather(AttentionShape::K),
+             .v = gather(AttentionShape::V),
+             .lengths = {},
+             .positions = {}};
+    if (op.getLengths())
+      dense.lengths = toIntegers(frame.get(op.getLengths()));
+    if (op.getPositions())
+      dense.positions = toIntegers(frame.get(op.getPositions()));
+  }
+
+  /// Head dimensions must be whole, and positions where padded ones would be
+  /// seen.
+  LogicalResult check(Op op, Frame &frame) const {
+    for (Value input : op.getInputs()) {
+      const Tensor &tensor = frame.get(input);
+      int64_t last = tensor.shape.size() - 1;
+      for (int64_t dim = 1; dim <= last; ++dim) {
+        bool isWhole = (dim == 1 && !op.getCausal() && !op.getLengths()) ||
+                       dim == last || (shape.isPacked && dim == 2);
+        if (isWhole && frame.getExtent(input, dim).real != tensor.shape[dim])
+          return frame.emitError() << "expected dimension " << dim
+                                   << " of an operand without padding";
+      }
+    }
+    for (auto [sequence, length] : llvm::enumerate(dense.lengths))
+      if (length < 1 || length > shape.sequence)
+        return frame.emitError()
+               << "expected lengths from 1 to " << shape.sequence << ", found "
+               << length << " of sequence " << sequence;
+    for (auto [token, position] : llvm::enumerate(dense.positions))
+      if (position < 0 || position > int64_t(token) % shape.sequence)
+        return frame.emitError()
+               << "expected the position of token " << token % shape.sequence
+               << " to be from 0 to that, found " << position << " in sequence "
+               << token / shape.sequence;
+    return success();
   }
 
   AttentionShape shape;
-  const Tensor *q, *k, *v;
+  DenseAttention dense;
 };
-
-/// Calls fn(Head) for each head of queries of each sequence. Head dimensions
-/// must be whole, and positions where padded ones would be seen.
-template <typename Op, typename Fn>
-LogicalResult forEachHead(Op op, Frame &frame, const AttentionShape &shape,
-                          Fn &&fn) {
-  for (Value input : op.getInputs()) {
-    const Tensor &tensor = frame.get(input);
-    int64_t last = tensor.shape.size() - 1;
-    for (int64_t dim = 1; dim <= last; ++dim) {
-      bool isWhole = (dim == 1 && !op.getCausal() && !op.getLengths()) ||
-                     dim == last || (shape.isPacked && dim == 2);
-      if (isWhole && frame.getExtent(input, dim).real != tensor.shape[dim])
-        return frame.emitError() << "expected dimension " << dim
-                                 << " of an operand without padding";
-    }
-  }
-  for (int64_t batch = 0; batch < shape.batch; ++batch) {
-    double length =
-        op.getLengths() ? frame.get(op.getLengths())[batch] : shape.sequence;
-    if (!(length >= 1 && length <= shape.sequence))
-      return frame.emitError()
-             << "expected lengths from 1 to " << shape.sequence << ", found "
-             << length << " of sequence " << batch;
-    for (int64_t head = 0; head < shape.getNumHeads(); ++head)
-      fn(Head(shape, length, op.getCausal(), batch, head));
-  }
-  return success();
-}
 
 LogicalResult executeLocally(AttentionOp op, Frame &frame) {
   Parts parts(op, frame);
-  Tensor &result = frame.result(op.getResult());
-  Tensor &lse = frame.result(op.getLse());
-  return forEachHead(op, frame, parts.shape, [&](Head head) {
-    for (int64_t row = 0; row < head.shape.sequence; ++row) {
-      std::vector<double> scores(head.getNumSeen(row));
-      for (size_t col = 0; col < scores.size(); ++col)
-        scores[col] = head.getScore(*parts.q, *parts.k, row, col);
-      double max = *std::max_element(scores.begin(), scores.end());
-      double sum = 0;
-      for (double score : scores)
-        sum += std::exp(score - max);
-      for (size_t col = 0; col < scores.size(); ++col)
-        for (int64_t i = 0; i < head.shape.headDim; ++i)
-          result[head.atOut(row) + i] +=
-              std::exp(scores[col] - max) / sum *
-              (*parts.v)[head.at(col, AttentionShape::V) + i];
-      lse[head.atLse(row)] = max + std::log(sum);
-    }
-  });
+  if (failed(parts.check(op, frame)))
+    return failure();
+  DenseAttention::Result result = parts.dense.attend();
+  frame.result(op.getResult()).elements = std::move(result.out);
+  frame.result(op.getLse()).elements = std::move(result.lse);
+  return success();
 }
 
 LogicalResult executeLocally(AttentionGradOp op, Frame &frame) {
   Parts parts(op, frame);
-  const Tensor &dout = frame.get(op.getDout());
-  const Tensor &out = frame.get(op.getOut());
-  const Tensor &lse = frame.get(op.getLse());
-  auto getGradient = [&](AttentionShape::Part part) -> Tensor & {
-    return frame.result(op.getDinputs()[parts.shape.getOperand(part)]);
+  if (failed(parts.check(op, frame)))
+    return failure();
+  DenseAttention::Gradients gradients = parts.dense.differentiate(
+      frame.get(op.getDout()).elements,
+      {frame.get(op.getOut()).elements, frame.get(op.getLse()).elements});
+  auto scatter = [&](AttentionShape::Part part, std::vector<double> &values) {
+    Value result = op.getDinputs()[parts.shape.getOperand(part)];
+    PartRows(parts.shape, part).scatter(values, frame.result(result));
   };
-  Tensor &dq = getGradient(AttentionShape::Q);
-  Tensor &dk = getGradient(AttentionShape::K);
-  Tensor &dv = getGradient(AttentionShape::V);
-  return forEachHead(op, frame, parts.shape, [&](Head head) {
-    int64_t dim = head.shape.headDim;
-    for (int64_t row = 0; row < head.shape.sequence; ++row) {
-      int64_t outRow = head.atOut(row), q = head.at(row, AttentionShape::Q);
-      // Σ over columns of p·dp, which is dout·out.
-      double mean = 0;
-      for (int64_t i = 0; i < dim; ++i)
-        mean += dout[outRow + i] * out[outRow + i];
-      for (int64_t col = 0; col < head.getNumSeen(row); ++col) {
-        int64_t k = head.at(col, AttentionShape::K);
-        int64_t v = head.at(col, AttentionShape::V);
-        double p = std::exp(head.getScore(*parts.q, *parts.k, row, col) -
-                            lse[head.atLse(row)]);
-        double dp = 0;
-        for (int64_t i = 0; i < dim; ++i)
-          dp += dout[outRow + i] * (*parts.v)[v + i];
-        double dscore = p * (dp - mean) * head.scale;
-        for (int64_t i = 0; i < dim; ++i) {
-          dq[q + i] += dscore * (*parts.k)[k + i];
-          dk[k + i] += dscore * (*parts.q)[q + i];
-          dv[v + i] += p * dout[outRow + i];
-        }
-      }
-    }
-  });
+  scatter(AttentionShape::Q, gradients.dq);
+  scatter(AttentionShape::K, gradients.dk);
+  scatter(AttentionShape::V, gradients.dv);
+  return success();
 }
 
 LogicalResult executeLocally(RotaryOp op, Frame &frame) {
@@ -188,11 +157,15 @@ LogicalResult executeLocally(RotaryOp op, Frame &frame) {
   if (std::optional<int64_t> parts = op.getParts())
     heads = heads / x.shape[2] * *parts;
   double theta = op.getTheta().convertToDouble();
+  const Tensor *positions =
+      op.getPositions() ? &frame.get(op.getPositions()) : nullptr;
   for (int64_t element = 0; element < x.getNumElements(); ++element)
     result[element] = x[element];
   for (int64_t row = 0; row < x.getNumRows(); ++row)
     for (int64_t i = 0; i < channels / 2 && row % rowsAtPosition < heads; ++i) {
-      int64_t position = row / rowsAtPosition % sequence;
+      int64_t token = row / rowsAtPosition;
+      double position =
+          positions ? (*positions)[token] : double(token % sequence);
       double angle = position * std::pow(theta, -2.0 * i / channels);
       if (op.getInverse())
         angle = -angle;

@@ -46,11 +46,15 @@ void AttentionExtents::visit(KernelParameters &parameters) {
                      "a stride is less than a token's heads, or too large");
   parameters.flag("causal", causal);
   parameters.flag("lengths", hasLengths);
+  parameters.flag("positions", hasPositions);
+  parameters.require(causal || !hasPositions,
+                     "positions are given without the causal mask");
 }
 
 void AttentionExtents::describe(KernelDescription &description) const {
   description.option("causal", causal);
   description.option("lengths", hasLengths);
+  description.option("positions", hasPositions);
   description.size(batch, seq);
   description.size(heads, kvHeads);
   description.size(headDim);
@@ -82,10 +86,12 @@ static void overTokens(KernelDescription &description,
     description.inGroups(extents.seq);
 }
 
-static void readLengths(KernelDescription &description,
-                        const AttentionExtents &extents) {
+static void readMask(KernelDescription &description,
+                     const AttentionExtents &extents) {
   if (extents.hasLengths)
     description.read("lengths", extents.batch, description.i32());
+  if (extents.hasPositions)
+    description.read("positions", extents.getTokens(), description.i32());
 }
 
 static void readInputs(KernelDescription &description,
@@ -99,7 +105,7 @@ void Attention::describe(KernelDescription &description) const {
   extents.describe(description);
   overTokens(description, extents, extents.heads, 1);
   readInputs(description, extents);
-  readLengths(description, extents);
+  readMask(description, extents);
   description.write("out", extents.getOutSize());
   description.write("lse", extents.getRows());
 }
@@ -110,7 +116,7 @@ void AttentionQueryGrad::describe(KernelDescription &description) const {
   description.read("dout", extents.getOutSize());
   readInputs(description, extents);
   description.read("out", extents.getOutSize()).read("lse", extents.getRows());
-  readLengths(description, extents);
+  readMask(description, extents);
   description.write("dq", extents.getQSize()).inUnitsOf(extents.headDim);
   description.write("delta", extents.getRows());
 }
@@ -121,7 +127,7 @@ void AttentionKeyGrad::describe(KernelDescription &description) const {
   description.read("dout", extents.getOutSize());
   readInputs(description, extents);
   description.read("lse", extents.getRows()).read("delta", extents.getRows());
-  readLengths(description, extents);
+  readMask(description, extents);
   for (StringRef name : {"dk", "dv"})
     description.write(name, extents.getKvSize()).inUnitsOf(extents.headDim);
 }
@@ -158,6 +164,30 @@ Value AttentionPlaces::getLength(Value batch) {
   Value length = arith::IndexCastOp::create(b, b.getIndexType(),
                                             k["lengths"].loadElement(batch));
   return k.minIndex(k.maxIndex(length, k.index(1)), k.index(extents.seq));
+}
+
+Value AttentionPlaces::getFirstKey(Value batch, Value token) {
+  if (!extents.hasPositions)
+    return k.index(0);
+  ImplicitLocOpBuilder &b = k.getBuilder();
+  Value place = k.addIndex(k.mulIndex(batch, k.index(extents.seq)), token);
+  Value position = arith::IndexCastOp::create(
+      b, b.getIndexType(), k["positions"].loadElement(place));
+  return k.subIndex(token, k.minIndex(k.maxIndex(position, k.index(0)), token));
+}
+
+void AttentionPlaces::settle(Num &top, Num &total) {
+  if (!extents.hasPositions || !extents.hasLengths)
+    return;
+  Num zero = k.constant(0, k.f32());
+  Value isSeeing = k.greater(total, zero);
+  top = k.select(isSeeing, top, zero);
+  total = k.select(isSeeing, total, k.constant(1, k.f32()));
+}
+
+Value AttentionPlaces::isNotBefore(Value token, Value first) {
+  return arith::CmpIOp::create(k.getBuilder(), arith::CmpIPredicate::sle, first,
+                               token);
 }
 
 namespace {
@@ -240,7 +270,7 @@ void Attention::build(KernelBuilder &k) const {
     SmallVector<Value> init{k.constant(lowest, k.f32()).value,
                             k.constant(0, k.f32()).value};
     SmallVector<Value> ends = k.loop(
-        k.index(0), body.getNumKeys(row), 1, init,
+        body.getFirstKey(row.batch, row.token), body.getNumKeys(row), 1, init,
         [&](Value token, ValueRange carried) {
           Value key = body.atKey({row.batch, body.getKeyHead(row.head), token});
           Num score = body.dot(k["q"], query, k["k"], key) * extents.getScale();
@@ -253,7 +283,9 @@ void Attention::build(KernelBuilder &k) const {
           Num total = k.num(carried[1]) * keep + weight;
           return SmallVector<Value>{top.value, total.value};
         });
-    Num top = k.num(ends[0]), total = k.num(ends[1]), inverse = 1.0 / total;
+    Num top = k.num(ends[0]), total = k.num(ends[1]);
+    body.settle(top, total);
+    Num inverse = 1.0 / total;
     Value out = body.atOut(row);
     k.lanes(extents.headDim, [&](Value at, Type type) {
       k["out"].store(sum.load(at, type) * inverse, k.addIndex(out, at));
@@ -277,7 +309,8 @@ void AttentionQueryGrad::build(KernelBuilder &k) const {
     k["delta"].storeOnce(delta, number);
     Num lse = k["lse"].load(number);
     body.clear(sum);
-    k.loop(k.index(0), body.getNumKeys(row), 1, [&](Value token) {
+    Value first = body.getFirstKey(row.batch, row.token);
+    k.loop(first, body.getNumKeys(row), 1, [&](Value token) {
       Body::Row key = {row.batch, body.getKeyHead(row.head), token};
       Num gradient = body.weigh(row, key, lse, delta).second;
       body.add(sum, gradient, k["k"], body.atKey(key));
@@ -301,13 +334,19 @@ void AttentionKeyGrad::build(KernelBuilder &k) const {
     auto addHead = [&](Value shared) {
       Value head = k.addIndex(
           k.mulIndex(key.head, k.index(extents.getNumShared())), shared);
-      k.loop(first, k.index(extents.seq), 1, [&](Value token) {
+      auto addQuery = [&](Value token) {
         Body::Row query = {key.batch, head, token};
         Value row = body.atRow(query);
         auto [weight, gradient] =
             body.weigh(query, key, k["lse"].load(row), k["delta"].load(row));
         body.add(sums, weight, k["dout"], body.atOut(query), ofValues);
         body.add(sums, gradient, k["q"], body.atQuery(query));
+      };
+      k.loop(first, k.index(extents.seq), 1, [&](Value token) {
+        if (!extents.hasPositions)
+          return addQuery(token);
+        k.when(body.isNotBefore(key.token, body.getFirstKey(key.batch, token)),
+               [&] { addQuery(token); });
       });
     };
     k.when(k.less(key.token, body.getLength(key.batch)), [&] {

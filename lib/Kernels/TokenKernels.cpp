@@ -241,17 +241,22 @@ void Rotary::visit(KernelParameters &parameters) {
                      "the channels that are rotated are no pairs of a head's");
   parameters.extent("turned", turned);
   parameters.require(turned <= heads, "more heads are rotated than there are");
+  parameters.flag("positions", hasPositions);
 }
 
 void Rotary::describe(KernelDescription &description) const {
   description.option("inverse", inverse);
+  description.option("positions", hasPositions);
   description.size(batch, seq);
   description.size(heads, dim);
   description.size(channels, turned);
   description.number(theta);
   description.overRows(batch * seq, heads * dim);
   int64_t n = batch * seq * heads * dim;
-  description.read("x", n).write("result", n).inPlaceOf({"x"});
+  description.read("x", n);
+  if (hasPositions)
+    description.read("positions", batch * seq, description.i32());
+  description.write("result", n).inPlaceOf({"x"});
 }
 
 /// For each position, dim/2 cosines and then dim/2 sines.
@@ -283,9 +288,16 @@ void Rotary::build(KernelBuilder &k) const {
       result.store(x.load(index, type), index);
     });
   };
+  auto getPosition = [&](Value token) -> Value {
+    ImplicitLocOpBuilder &b = k.getBuilder();
+    if (!hasPositions)
+      return arith::RemUIOp::create(b, token, k.index(seq));
+    Value position = arith::IndexCastOp::create(
+        b, b.getIndexType(), k["positions"].loadElement(token));
+    return k.minIndex(k.maxIndex(position, k.index(0)), k.index(seq - 1));
+  };
   k.forRows([&](Value token) {
-    Value position =
-        arith::RemUIOp::create(k.getBuilder(), token, k.index(seq));
+    Value position = getPosition(token);
     Value angle = k.mulIndex(position, k.index(channels));
     Value first = k.mulIndex(token, k.index(heads * dim));
     k.loop(k.index(0), k.index(turned), 1, [&](Value head) {

@@ -76,6 +76,17 @@ std::string FunctionHasher::describeArgument(unsigned number) {
   return text;
 }
 
+/// An attribute; the sizes of groups of operands without that of places.
+static Attribute withoutPlaces(Operation &op, NamedAttribute attribute) {
+  auto stating = dyn_cast<ModelFactsOpInterface>(op);
+  auto sizes = dyn_cast<DenseI32ArrayAttr>(attribute.getValue());
+  if (!stating || !stating.getPlaces() || !sizes ||
+      attribute.getName() != "operandSegmentSizes")
+    return attribute.getValue();
+  return DenseI32ArrayAttr::get(op.getContext(),
+                                sizes.asArrayRef().drop_back());
+}
+
 /// Those that the operation defines, sorted by name. What others attach to it
 /// says where it is computed and whence it comes.
 std::string FunctionHasher::describeAttributes(Operation &op) {
@@ -91,14 +102,18 @@ std::string FunctionHasher::describeAttributes(Operation &op) {
   for (NamedAttribute attribute : own)
     if (!llvm::is_contained(incidental, attribute.getName()))
       stream << ' ' << attribute.getName().getValue() << '='
-             << attribute.getValue();
+             << withoutPlaces(op, attribute);
   return text;
 }
 
 std::string FunctionHasher::describeOperands(Operation &op) {
   std::string text;
   llvm::raw_string_ostream stream(text);
-  for (Value operand : op.getOperands())
+  // A document means what it does wherever it stands.
+  auto stating = dyn_cast<ModelFactsOpInterface>(op);
+  Value places = stating ? stating.getPlaces().value_or(Value()) : Value();
+  OperandRange operands = op.getOperands();
+  for (Value operand : places ? operands.drop_back() : operands)
     stream << ' ' << optimus_support::hashToHex(hashes.lookup(operand));
   return text;
 }

@@ -48,6 +48,13 @@ static int64_t getScratch(func::FuncOp function) {
   auto isNarrow = [](Value buffer) {
     return !cast<MemRefType>(buffer.getType()).getElementType().isF32();
   };
+  auto attention = [&](auto op, bool isGradient) {
+    bound.attention({.seq = int64_t(op.getSeq()),
+                     .headDim = int64_t(op.getHeadDim()),
+                     .isGradient = isGradient,
+                     .isNarrow = isNarrow(op.getQ()),
+                     .hasPositions = op.getPositions() != nullptr});
+  };
   function.walk([&](Operation *op) {
     if (auto gemm = dyn_cast<exec::GemmOp>(op))
       bound.product({int64_t(gemm.getM()), int64_t(gemm.getN()),
@@ -55,11 +62,9 @@ static int64_t getScratch(func::FuncOp function) {
                      gemm.getBias() && gemm.getAccumulate()},
                     isNarrow(gemm.getA()), isNarrow(gemm.getC()));
     else if (auto forward = dyn_cast<exec::AttentionOp>(op))
-      bound.attention(forward.getSeq(), forward.getHeadDim(),
-                      /*isGradient=*/false, isNarrow(forward.getQ()));
+      attention(forward, /*isGradient=*/false);
     else if (auto backward = dyn_cast<exec::AttentionGradOp>(op))
-      bound.attention(backward.getSeq(), backward.getHeadDim(),
-                      /*isGradient=*/true, isNarrow(backward.getQ()));
+      attention(backward, /*isGradient=*/true);
   });
   return bound.get().bytes(1);
 }

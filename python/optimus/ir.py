@@ -244,10 +244,12 @@ class LossFunction:
         theta: float,
         channels: Optional[int] = None,
         parts: Optional[int] = None,
+        positions: Optional[Value] = None,
     ) -> Value:
         """Rotates pairs of channels of x [b, s, …, d] by their position: of all of
         a head's or the first `channels`, of all heads or, where x is
-        [b, s, 3, n, d], those of the first `parts` of the three."""
+        [b, s, 3, n, d], those of the first `parts` of the three. `positions` are
+        [b, s]; those in the sequence if absent."""
         rotated = x.shape[-1] if channels is None else channels
         expect(
             len(x.shape) >= 3 and rotated % 2 == 0 and rotated <= x.shape[-1],
@@ -260,7 +262,10 @@ class LossFunction:
             attributes["channels"] = channels
         if parts is not None:
             attributes["parts"] = parts
-        return self._elementwise("rotary", name, [x], attributes)
+        self._expect_positions("rotary", name, positions, x)
+        # Its type is that of x, so it is written in this form.
+        groups = {"positions": positions}
+        return self._elementwise("rotary", name, [x], attributes, groups)
 
     def attention(
         self,
@@ -268,6 +273,7 @@ class LossFunction:
         inputs: Sequence[Value],
         causal: bool,
         lengths: Optional[Value] = None,
+        positions: Optional[Value] = None,
     ) -> Value:
         """Attention on `inputs`, which are one of
 
@@ -276,9 +282,11 @@ class LossFunction:
           of which serves r heads of queries; yields q's shape.
 
         `lengths` [b] are how many tokens of each sequence are seen; all if
-        absent.
+        absent. `positions` [b, s] are those of tokens in their documents, which
+        see themselves alone; attention with them is causal.
         """
         shape = inputs[0].shape
+        self._expect_positions("attention", name, positions, inputs[0])
         if len(inputs) == 1:
             expect(
                 len(shape) == 5 and shape[2] == 3,
@@ -300,8 +308,15 @@ class LossFunction:
         lse = shape[:1] + shape[2:-1] + shape[1:2]
         results = [(name, shape), (name + "_lse", lse)]
         attributes = {"causal": UNIT} if causal else {}
-        groups = {"lengths": lengths}
+        groups = {"lengths": lengths, "positions": positions}
         return self._emit("attention", results, inputs, attributes, groups)[0]
+
+    def _expect_positions(
+        self, op: str, name: str, positions: Optional[Value], x: Value
+    ) -> None:
+        if positions is not None:
+            what = "%s, %s" % (self._named(op, name), positions)
+            expect_shape(what, positions, x.shape[:2])
 
     def gelu(self, name: str, x: Value, exact: bool = False) -> Value:
         """GELU in its tanh form, or `exact`, with erf."""
@@ -398,17 +413,24 @@ class LossFunction:
         name: str,
         operands: Sequence[Value],
         attributes: Optional[Dict[str, Attribute]] = None,
+        groups: Optional[Dict[str, Optional[Value]]] = None,
     ) -> Value:
-        """An operation whose operands and result have one type."""
+        """An operation whose operands and result have one type. `groups` are optional
+        operands by their keywords, of any type."""
         type = operands[0].type
         path = self._locations.path(name)
         result = self._define(path, type)
         self._body.append(
-            "%s = optimus.%s %s%s : %s %s"
+            "%s = optimus.%s %s%s%s : %s %s"
             % (
                 result,
                 mnemonic,
                 ", ".join(map(str, operands)),
+                "".join(
+                    " %s(%s : %s)" % (keyword, value, value.type)
+                    for keyword, value in (groups or {}).items()
+                    if value is not None
+                ),
                 optional_dictionary_text(attributes),
                 type,
                 self._locations.text(path),

@@ -244,12 +244,29 @@ Status BoundProgram::start(Rank &rank, Site site) {
 
 AttentionOperands BoundProgram::operandsOf(const Bound &command) const {
   void *const *p = pointers.data() + command.pointers;
-  auto lengths = [p](int i) { return static_cast<const int32_t *>(p[i]); };
+  auto integers = [p](int i) { return static_cast<const int32_t *>(p[i]); };
   auto lse = [p](int i) { return static_cast<float *>(p[i]); };
   if (command.action == Action::Attention)
-    return {p[0], p[1], p[2], lengths(3), p[4], lse(5), p[6]};
-  return {p[1],  p[2],          p[3], lengths(4), p[5], lse(6),
-          p[10], /*dout=*/p[0], p[7], p[8],       p[9]};
+    return {.q = p[0],
+            .k = p[1],
+            .v = p[2],
+            .lengths = integers(3),
+            .out = p[5],
+            .lse = lse(6),
+            .workspace = p[7],
+            .positions = integers(4)};
+  return {.q = p[1],
+          .k = p[2],
+          .v = p[3],
+          .lengths = integers(4),
+          .out = p[6],
+          .lse = lse(7),
+          .workspace = p[11],
+          .dout = p[0],
+          .dq = p[8],
+          .dk = p[9],
+          .dv = p[10],
+          .positions = integers(5)};
 }
 
 Status BoundProgram::submit(Rank &rank, Site site) {

@@ -70,9 +70,10 @@ static void checkFilled(const JsonCursor &cursor, const Buffer &buffer,
           "expected what the host fills to be whole on every rank");
     return;
   }
-  if (buffer.role != "tokens" && buffer.role != "targets")
-    cursor["role"].fail(concat("expected tokens or targets, which the data "
-                               "fill; found \"",
+  if (buffer.role != "tokens" && buffer.role != "targets" &&
+      buffer.role != "positions")
+    cursor["role"].fail(concat("expected tokens, targets or positions, which "
+                               "the data fill; found \"",
                                buffer.role, "\""));
   if (buffer.type != ElementType::I32)
     cursor["type"].fail(concat("expected i32 of what the data fill, found ",

@@ -305,16 +305,13 @@ Status ProgramBinder::bind(const LaunchT &launch, const CommandT &command) {
 Status ProgramBinder::bind(const AttentionShapeT &shape,
                            const CommandT &command, bool isDeterministic) {
   OPTRT_RETURN_IF_ERROR(expectComputable("attention", command));
-  if (shape.query_offset != kNone || shape.key_length != kNone ||
-      shape.key_capacity != 0 ||
-      (shape.head_stride != 0 && shape.head_stride != shape.head_dim))
-    return notHere("attention with positions, or heads that are apart");
   const size_t lengths = command.action.AsAttention() ? 3 : 4;
   const uint32_t workspace = *optimus_support::program::workspaceOf(command);
   append(result.attentions,
          {shape.batch, shape.seq, shape.heads, shape.kv_heads, shape.head_dim,
           shape.q_ld, shape.kv_ld, shape.causal, typeOf(command, 0),
-          command.operands[lengths]->address != kNone, isDeterministic,
+          command.operands[lengths]->address != kNone,
+          command.operands[lengths + 1]->address != kNone, isDeterministic,
           workspace < command.operands.size()
               ? command.operands[workspace]->row_bytes
               : 0});

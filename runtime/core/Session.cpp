@@ -142,6 +142,7 @@ Status Session::build(const SessionOptions &options) {
   watch.onStall = options.onStall;
   OPTRT_RETURN_IF_ERROR(control.watch(std::move(watch)));
 
+  documentEnd = options.documentEnd;
   chooseBuffers(options.placement);
   OPTRT_ASSIGN_OR_RETURN(cores, shareCores(control));
   const Nvtx *ranges = nullptr;

@@ -131,6 +131,18 @@ const HostBatch::Rows *HostBatch::find(int64_t begin, int64_t words) const {
   return nullptr;
 }
 
+/// Where each token stands in its document.
+static void findPositions(std::span<const int32_t> tokens, int64_t sequence,
+                          std::optional<int64_t> documentEnd,
+                          std::vector<int32_t> &positions) {
+  positions.resize(tokens.size());
+  for (std::size_t i = 0; i != tokens.size(); ++i) {
+    const bool begins = static_cast<int64_t>(i) % sequence == 0 ||
+                        (documentEnd && tokens[i - 1] == *documentEnd);
+    positions[i] = begins ? 0 : positions[i - 1] + 1;
+  }
+}
+
 template <typename Visit>
 Status Session::forEachPartOfBatch(Visit visit) const {
   for (const std::unique_ptr<LocalRank> &rank : ranks)
@@ -160,6 +172,9 @@ Status Session::read(const FillRows &fill, HostBatch &batch) const {
         part.targets.resize(words);
         OPTRT_RETURN_IF_ERROR(
             fill(begin, rows, part.tokens.data(), part.targets.data()));
+        if (manifest().findRole("positions"))
+          findPositions(part.tokens, manifest().sequence, documentEnd,
+                        part.positions);
         ++batch.numParts;
         return okStatus();
       });
@@ -173,10 +188,12 @@ Status Session::fill(const HostBatch &batch) {
     if (!part)
       return internal(concat("the batch has no ", rows, " rows from ", begin,
                              " on: it was not read"));
-    bool isTokens = manifest().buffers[index].role == "tokens";
+    const std::string &role = manifest().buffers[index].role;
+    const std::vector<int32_t> &values = role == "tokens"    ? part->tokens
+                                         : role == "targets" ? part->targets
+                                                             : part->positions;
     OPTRT_RETURN_IF_ERROR(rank.buffers.setRows(
-        index, isTokens ? part->tokens.data() : part->targets.data(),
-        /*padding=*/isTokens ? 0 : -1));
+        index, values.data(), /*padding=*/role == "targets" ? -1 : 0));
     isFilled[index] = true;
     return okStatus();
   });

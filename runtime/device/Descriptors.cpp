@@ -30,7 +30,8 @@ std::string optrt::describe(const optrt_attention_desc &d) {
   return concat(d.causal ? "causal " : "", "attention in ", d.batch,
                 " sequences of ", d.seq, " tokens, with ", d.heads,
                 " heads of ", d.head_dim, " for queries and ", d.kv_heads,
-                " for keys", d.has_lengths ? ", up to the length of each" : "");
+                " for keys", d.has_lengths ? ", up to the length of each" : "",
+                d.has_positions ? ", each document by itself" : "");
 }
 
 namespace {

@@ -134,11 +134,9 @@ std::string describe(const TargetT &target, const ProgramTableT &table,
 
 double countFlops(const CommandT &command) {
   auto pairs = [](const AttentionShapeT &shape) {
-    const double keys = shape.key_capacity ? shape.key_capacity : shape.seq;
     // A causal mask leaves half and the diagonal.
-    const double seen = shape.causal && !shape.key_capacity
-                            ? (shape.seq + 1) / 2.0
-                            : keys;
+    const double seen =
+        shape.causal ? (shape.seq + 1) / 2.0 : double(shape.seq);
     return double(shape.batch) * shape.heads * shape.seq * seen *
            shape.head_dim;
   };

@@ -73,9 +73,10 @@ private:
       return checkScalar(command.action.AsCopy()->count,
                          command.action.AsCopy()->rows);
     case Action::Attention:
-      return check(command.action.AsAttention()->shape.get());
+      return check(command.action.AsAttention()->shape.get(), /*positions=*/4);
     case Action::AttentionGrad:
-      return check(command.action.AsAttentionGrad()->shape.get());
+      return check(command.action.AsAttentionGrad()->shape.get(),
+                   /*positions=*/5);
     case Action::Collective:
       return check(*command.action.AsCollective());
     case Action::Send:
@@ -152,15 +153,14 @@ private:
     return checkScalar(launch.iterations, launch.extent);
   }
 
-  Status check(const AttentionShapeT *shape) {
+  Status check(const AttentionShapeT *shape, size_t positions) {
     if (!shape)
       return wrong("has no shape");
-    if (shape->head_stride < 0 || shape->key_capacity < 0)
-      return wrong("has a negative size");
-    OPTRT_RETURN_IF_ERROR(
-        checkScalar(shape->key_length,
-                    shape->key_capacity ? shape->key_capacity : shape->seq));
-    return checkScalar(shape->query_offset, kMaxElements);
+    const bool hasPositions = positions < command.operands.size() &&
+                              command.operands[positions]->address != kNone;
+    return hasPositions && !shape->causal
+               ? wrong("has positions; expected a causal one with them")
+               : okStatus();
   }
 
   Status check(const CollectiveT &collective) {
@@ -358,11 +358,11 @@ private:
     case Action::Copy:
       return expectOneType({0, 1});
     case Action::Attention:
-      OPTRT_RETURN_IF_ERROR(expectOneType({0, 1, 2, 4}));
-      return expectF32(5);
-    case Action::AttentionGrad:
-      OPTRT_RETURN_IF_ERROR(expectOneType({0, 1, 2, 3, 5, 7, 8, 9}));
+      OPTRT_RETURN_IF_ERROR(expectOneType({0, 1, 2, 5}));
       return expectF32(6);
+    case Action::AttentionGrad:
+      OPTRT_RETURN_IF_ERROR(expectOneType({0, 1, 2, 3, 6, 8, 9, 10}));
+      return expectF32(7);
     case Action::Collective:
       OPTRT_RETURN_IF_ERROR(expectOneType({0, 1, 2}));
       return checkWire(*command.action.AsCollective(),

@@ -117,10 +117,10 @@ std::optional<uint32_t> workspaceOf(const CommandT &command) {
     last = 5;
     break;
   case Action::Attention:
-    last = 6;
+    last = 7;
     break;
   case Action::AttentionGrad:
-    last = 10;
+    last = 11;
     break;
   case Action::Collective:
     last = 3;

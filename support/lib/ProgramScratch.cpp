@@ -20,8 +20,13 @@ DeviceScratch scratchOf(const FunctionT &function) {
     auto isNarrow = [&](size_t operand) {
       return command->operands[operand]->type != ElementType::F32;
     };
-    auto attention = [&](const AttentionShapeT &shape, bool isGradient) {
-      bound.attention(shape.seq, shape.head_dim, isGradient, isNarrow(0));
+    auto attention = [&](const AttentionShapeT &shape, size_t positions) {
+      bound.attention(
+          {.seq = shape.seq,
+           .headDim = shape.head_dim,
+           .isGradient = command->action.type == Action::AttentionGrad,
+           .isNarrow = isNarrow(0),
+           .hasPositions = command->operands[positions]->address != kNone});
     };
     if (const GemmT *gemm = command->action.AsGemm()) {
       const bool hasBias =
@@ -30,10 +35,10 @@ DeviceScratch scratchOf(const FunctionT &function) {
                      hasBias && gemm->accumulate},
                     isNarrow(0), isNarrow(2));
     } else if (const AttentionT *forward = command->action.AsAttention()) {
-      attention(*forward->shape, /*isGradient=*/false);
+      attention(*forward->shape, /*positions=*/4);
     } else if (const AttentionGradT *backward =
                    command->action.AsAttentionGrad()) {
-      attention(*backward->shape, /*isGradient=*/true);
+      attention(*backward->shape, /*positions=*/5);
     }
   }
   return bound.get();

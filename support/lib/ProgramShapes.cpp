@@ -86,46 +86,39 @@ Shapes shapes(const PackMatrixT &pack, Sizes &size) {
           matrix("dst", Access::Write, 1, pack.elements, 0)};
 }
 
-/// [batch·positions, heads·head_dim] of q, k and v.
+/// [batch·seq, heads·head_dim] of q, k and v.
 struct AttentionSizes {
   AttentionSizes(const AttentionShapeT &shape, Sizes &size) {
     size.positive({shape.batch, shape.seq, shape.heads, shape.kv_heads,
                    shape.head_dim});
-    const int64_t stride =
-        shape.head_stride ? shape.head_stride : shape.head_dim;
-    const int64_t capacity =
-        shape.key_capacity ? shape.key_capacity : shape.seq;
-    size.positive({stride, capacity});
-    if (!size.fit || stride < shape.head_dim ||
-        shape.heads % shape.kv_heads != 0) {
+    if (!size.fit || shape.heads % shape.kv_heads != 0) {
       size.fit = false;
       return;
     }
-    queries = size(CheckedSize(shape.batch) * shape.seq);
-    keys = size(CheckedSize(shape.batch) * capacity);
-    queryWidth = size(CheckedSize(shape.heads - 1) * stride + shape.head_dim);
-    keyWidth = size(CheckedSize(shape.kv_heads - 1) * stride + shape.head_dim);
-    results = size(CheckedSize(queries) * shape.heads * shape.head_dim);
-    sums = size(CheckedSize(queries) * shape.heads);
+    tokens = size(CheckedSize(shape.batch) * shape.seq);
+    queryWidth = size(CheckedSize(shape.heads) * shape.head_dim);
+    keyWidth = size(CheckedSize(shape.kv_heads) * shape.head_dim);
+    results = size(CheckedSize(tokens) * queryWidth);
+    sums = size(CheckedSize(tokens) * shape.heads);
   }
-  int64_t queries = 1, keys = 1, queryWidth = 1, keyWidth = 1, results = 1,
-          sums = 1;
+  int64_t tokens = 1, queryWidth = 1, keyWidth = 1, results = 1, sums = 1;
 };
 
-OperandShape lengthsOf(const AttentionShapeT &shape) {
-  OperandShape lengths =
-      optional(matrix("lengths", Access::Read, 1, shape.batch, 0));
-  lengths.isIndex = true;
-  return lengths;
+/// An operand of so many integers that an attention may do without.
+OperandShape integers(const char *name, int64_t count) {
+  OperandShape shape = optional(matrix(name, Access::Read, 1, count, 0));
+  shape.isIndex = true;
+  return shape;
 }
 
 Shapes shapes(const AttentionT &attention, Sizes &size) {
   const AttentionShapeT &d = *attention.shape;
   const AttentionSizes s(d, size);
-  return {matrix("q", Access::Read, s.queries, s.queryWidth, d.q_ld),
-          matrix("k", Access::Read, s.keys, s.keyWidth, d.kv_ld),
-          matrix("v", Access::Read, s.keys, s.keyWidth, d.kv_ld),
-          lengthsOf(d),
+  return {matrix("q", Access::Read, s.tokens, s.queryWidth, d.q_ld),
+          matrix("k", Access::Read, s.tokens, s.keyWidth, d.kv_ld),
+          matrix("v", Access::Read, s.tokens, s.keyWidth, d.kv_ld),
+          integers("lengths", d.batch),
+          integers("positions", s.tokens),
           matrix("out", Access::Write, 1, s.results, 0),
           matrix("lse", Access::Write, 1, s.sums, 0),
           workspace()};
@@ -135,15 +128,16 @@ Shapes shapes(const AttentionGradT &attention, Sizes &size) {
   const AttentionShapeT &d = *attention.shape;
   const AttentionSizes s(d, size);
   return {matrix("dout", Access::Read, 1, s.results, 0),
-          matrix("q", Access::Read, s.queries, s.queryWidth, d.q_ld),
-          matrix("k", Access::Read, s.keys, s.keyWidth, d.kv_ld),
-          matrix("v", Access::Read, s.keys, s.keyWidth, d.kv_ld),
-          lengthsOf(d),
+          matrix("q", Access::Read, s.tokens, s.queryWidth, d.q_ld),
+          matrix("k", Access::Read, s.tokens, s.keyWidth, d.kv_ld),
+          matrix("v", Access::Read, s.tokens, s.keyWidth, d.kv_ld),
+          integers("lengths", d.batch),
+          integers("positions", s.tokens),
           matrix("out", Access::Read, 1, s.results, 0),
           matrix("lse", Access::Read, 1, s.sums, 0),
-          matrix("dq", Access::Write, s.queries, s.queryWidth, d.q_ld),
-          matrix("dk", Access::Write, s.keys, s.keyWidth, d.kv_ld),
-          matrix("dv", Access::Write, s.keys, s.keyWidth, d.kv_ld),
+          matrix("dq", Access::Write, s.tokens, s.queryWidth, d.q_ld),
+          matrix("dk", Access::Write, s.tokens, s.keyWidth, d.kv_ld),
+          matrix("dv", Access::Write, s.tokens, s.keyWidth, d.kv_ld),
           workspace()};
 }
 

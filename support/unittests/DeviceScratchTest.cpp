@@ -39,16 +39,24 @@ TEST(DeviceScratch, HasRoomForWhatIsAddedToABiasAndC) {
 
 TEST(DeviceScratch, OfAttentionCountsWholeBlocksAndVectors) {
   // One block of 64 tokens, a vector of 16 elements.
-  EXPECT_EQ(attentionScratchBytes(3, 5, false, false).get(),
+  EXPECT_EQ(attentionScratchBytes({3, 5, false, false, false}).get(),
             4 * (64 * 16 + 3 * 16 + 64 * 64 + 64 * 16 + 3 * 64));
-  EXPECT_EQ(attentionScratchBytes(3, 5, true, false).get(),
+  EXPECT_EQ(attentionScratchBytes({3, 5, true, false, false}).get(),
             4 * (4 * 3 * 16 + 2 * 64 * 64 + 4 * 64 * 16 + 2 * 64));
-  EXPECT_EQ(attentionScratchBytes(INT64_MAX, 1, false, true).get(),
+  EXPECT_EQ(attentionScratchBytes({INT64_MAX, 1, false, true, false}).get(),
             std::nullopt);
-  EXPECT_EQ(
-      attentionScratchBytes(int64_t(1) << 40, int64_t(1) << 40, true, true)
-          .get(),
-      std::nullopt);
+  EXPECT_EQ(attentionScratchBytes(
+                {int64_t(1) << 40, int64_t(1) << 40, true, true, false})
+                .get(),
+            std::nullopt);
+}
+
+TEST(DeviceScratch, OfAttentionWithPositionsCountsAFirstKeyOfEachToken) {
+  for (bool isGradient : {false, true})
+    EXPECT_EQ(
+        *attentionScratchBytes({30, 5, isGradient, false, true}).get() -
+            *attentionScratchBytes({30, 5, isGradient, false, false}).get(),
+        4 * 32);
 }
 
 TEST(DeviceScratch, HasRoomForNarrowOperandsInF32) {
@@ -61,11 +69,11 @@ TEST(DeviceScratch, HasRoomForNarrowOperandsInF32) {
   EXPECT_EQ(narrowProductScratchBytes({5000, 6000, 7000}, true),
             4 * (1024 * 2048 + 2048 * 2048 + 1024 * 2048));
   // 3 x 5 elements are a vector of 16.
-  EXPECT_EQ(*attentionScratchBytes(3, 5, false, true).get() -
-                *attentionScratchBytes(3, 5, false, false).get(),
+  EXPECT_EQ(*attentionScratchBytes({3, 5, false, true, false}).get() -
+                *attentionScratchBytes({3, 5, false, false, false}).get(),
             4 * (16 + 4 * 16));
-  EXPECT_EQ(*attentionScratchBytes(3, 5, true, true).get() -
-                *attentionScratchBytes(3, 5, true, false).get(),
+  EXPECT_EQ(*attentionScratchBytes({3, 5, true, true, false}).get() -
+                *attentionScratchBytes({3, 5, true, false, false}).get(),
             4 * (16 + 8 * 16));
   // Two bytes an element of A where it is transposed, if that pays.
   EXPECT_EQ(transposedCopyBytes({100, 256, 30, true}), 2 * 100 * 30);
@@ -111,8 +119,9 @@ TEST(DeviceScratch, OfAFunctionIsThatOfWhatNeedsMost) {
   f.attentionGrad(shape, {.dout = arena, .q = arena, .k = arena, .v = arena,
                           .out = arena, .lse = arena, .dq = arena, .dk = arena,
                           .dv = arena});
-  EXPECT_EQ(scratchOf(f.table()).perThread,
-            products +
-                std::max(*attentionScratchBytes(8, 8, false, false).get(),
-                         *attentionScratchBytes(8, 8, true, false).get()));
+  EXPECT_EQ(
+      scratchOf(f.table()).perThread,
+      products +
+          std::max(*attentionScratchBytes({8, 8, false, false, false}).get(),
+                   *attentionScratchBytes({8, 8, true, false, false}).get()));
 }

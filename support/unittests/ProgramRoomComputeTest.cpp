@@ -187,12 +187,12 @@ TEST_F(NarrowTypes, AttentionKeepsItsTypeAndSumsInF32) {
 
 TEST_F(NarrowTypes, AttentionHasOneType) {
   attend(ElementType::F32, ElementType::F32);
-  refuse("operand 4 is of f32; expected bf16, as operand 0 is");
+  refuse("operand 5 is of f32; expected bf16, as operand 0 is");
 }
 
 TEST_F(NarrowTypes, SumsOfAttentionAreF32) {
   attend(ElementType::BF16, ElementType::BF16);
-  refuse("operand 5 is of bf16; expected f32");
+  refuse("operand 6 is of bf16; expected f32");
 }
 
 class Workspace : public ProgramRoom {
@@ -230,54 +230,33 @@ TEST_F(Workspace, IsUpdated) {
   refuse("command 0 (launch): lacks workspace that it updates");
 }
 
-/// One query at a position that an argument says, against a cache of 4 keys.
-class Decoding : public ProgramRoom {
+/// Two sequences of two tokens.
+class Documents : public ProgramRoom {
 protected:
-  AttentionShapeT step(int64_t mostPosition, int64_t mostLength) {
+  void attend(bool causal, int64_t numPositions = 4) {
     AttentionShapeT shape;
-    shape.batch = shape.seq = 1;
-    shape.heads = shape.kv_heads = 2;
-    shape.head_dim = 2;
-    shape.head_stride = 3;
-    shape.q_ld = shape.kv_ld = 5;
-    shape.key_capacity = 4;
-    shape.causal = true;
-    shape.query_offset =
-        f.integer({.readings = {{.from = numbers, .most = mostPosition}}});
-    shape.key_length = f.integer(
-        {.constant = 1,
-         .readings = {{.from = f.at(numbers, 1, 1), .most = mostLength - 1}}});
-    return shape;
-  }
-  void attend(const AttentionShapeT &shape) {
-    f.attention(shape, {.q = part(0, 5), .k = part(8, 20), .v = part(28, 20),
-                        .out = part(48, 4), .lse = part(56, 2)});
+    shape.batch = shape.seq = 2;
+    shape.heads = shape.kv_heads = 1;
+    shape.head_dim = shape.q_ld = shape.kv_ld = 2;
+    shape.causal = causal;
+    f.attention(shape, {.q = part(0, 8),
+                        .k = part(8, 8),
+                        .v = part(16, 8),
+                        .positions = f.at(numbers, 0, numPositions),
+                        .out = part(24, 8),
+                        .lse = part(32, 4)});
   }
 };
 
-TEST_F(Decoding, HasPositionsLengthsAndHeadsApart) {
-  attend(step(3, 4));
-  accept("read q=arena0[0]:5f32 read k=arena0[32]:20f32");
+TEST_F(Documents, HaveAPositionOfEachToken) {
+  attend(true);
+  accept("read positions=arg0[0]:4i32");
 }
 
-TEST_F(Decoding, SeesNoKeysThatThereAreNot) {
-  attend(step(3, 5));
-  refuse("command 0 (attention): counts by scalar 1, which may be from 1 to 5; "
-         "expected 0 to 4");
-}
-
-TEST_F(Decoding, HasPositionsFromZero) {
-  AttentionShapeT shape = step(3, 4);
-  f.table().scalars[shape.query_offset]->number.AsInteger()->constant = -1;
-  attend(shape);
-  refuse("counts by scalar 0, which may be from -1 to 2");
-}
-
-TEST_F(Decoding, HasHeadsThatDoNotOverlap) {
-  AttentionShapeT shape = step(3, 4);
-  shape.head_stride = 1;
-  attend(shape);
-  refuse("has sizes or leading dimensions that are not positive, or do not fit");
+TEST_F(Documents, AreRefusedWithoutTheCausalMask) {
+  attend(false);
+  refuse(
+      "command 0 (attention): has positions; expected a causal one with them");
 }
 
 //===----------------------------------------------------------------------===//

@@ -142,6 +142,14 @@ private:
     uint32_t stream = (1u << 30) + argument;
     optimus_support::PhiloxSequence draws(sources.seed, stream, /*step=*/0);
     int64_t lowest = name == "targets" ? -1 : 0;
+    // Documents of two tokens on average.
+    if (name == "positions") {
+      for (int64_t i = 0; i < tensor.getNumElements(); ++i)
+        tensor[i] = i % shape.back() == 0 || draws.below(2) == 0
+                        ? 0
+                        : tensor[i - 1] + 1;
+      return tensor;
+    }
     for (int64_t i = 0; i < tensor.getNumElements(); ++i)
       tensor[i] =
           isa<IntegerType>(elementType)

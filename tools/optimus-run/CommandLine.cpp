@@ -121,9 +121,9 @@ CLI::Option *addLibrary(CLI::App *app, const std::string &name,
 }
 
 /// `evalData` is another file of the run, or null.
-void addData(CLI::App *app, std::string &path,
-             std::optional<TokenType> &tokenType,
+void addData(CLI::App *app, DataOptions &data,
              const std::string *evalData = nullptr) {
+  std::string &path = data.path;
   app->add_option("--data", path,
                   "FILE.txt (one token a byte) or FILE.bin (little-endian "
                   "tokens of --token-type)")
@@ -131,13 +131,16 @@ void addData(CLI::App *app, std::string &path,
   CLI::Option *type =
       app->add_option_function<std::string>(
              "--token-type",
-             [&tokenType](const std::string &text) {
-               tokenType = parseTokenType(text);
+             [&data](const std::string &text) {
+               data.tokenType = parseTokenType(text);
              },
              "Type of the tokens of .bin files: u16, for vocabularies of up to "
              "65536 tokens, or u32 (default: what llm.c's header or "
              "FILE.bin.json says, else u16)")
           ->check(oneOf(Word{{"u16", "u32"}}));
+  app->add_option("--document-end", data.documentEnd,
+                  "The last token of each document, for models that were built "
+                  "with --within-documents");
   app->parse_complete_callback([type, &path, evalData] {
     if (type->count() && path.ends_with(".txt") &&
         !(evalData && evalData->ends_with(".bin")))
@@ -179,7 +182,7 @@ void addHyperparameters(CLI::App *app, Hyperparameters &hyperparameters,
 void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
   CLI::App *train = app.add_subcommand("train", "Train a model");
   addLibrary(train, "library", options.library);
-  addData(train, options.data, options.tokenType, &options.evalData);
+  addData(train, options.data, &options.evalData);
   addHyperparameters(train, options.hyperparameters, options.given);
   train
       ->add_option("--seed", options.seed,
@@ -275,7 +278,7 @@ void addEval(CLI::App &app, EvalOptions &options, JobOptions &job) {
   CLI::App *eval = app.add_subcommand(
       "eval", "Mean cross-entropy over all windows of a file");
   addLibrary(eval, "library", options.library);
-  addData(eval, options.data, options.tokenType);
+  addData(eval, options.data);
   eval->add_option("--load", options.load,
                    "Folder of the checkpoint; without it the initial "
                    "parameters are evaluated");
@@ -318,7 +321,7 @@ void addVerify(CLI::App &app, VerifyOptions &options) {
       "verify", "Compare the gradients of two compilations of one model");
   addLibrary(verify, "a", options.first);
   addLibrary(verify, "b", options.second);
-  addData(verify, options.data, options.tokenType);
+  addData(verify, options.data);
   verify
       ->add_option("--seed", options.seed,
                    "Seed of initial values and of the data's order")

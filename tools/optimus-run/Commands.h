@@ -36,10 +36,21 @@ struct RankOptions {
   double timeoutSeconds = 120; ///< 0: nobody watches the ranks
 };
 
+/// Where tokens come from.
+struct DataOptions {
+  std::string path;
+  std::optional<optrt::TokenType> tokenType; ///< of .bin files, if stated
+  /// The last token of a document, for models that keep documents apart.
+  std::optional<int64_t> documentEnd;
+
+  /// Checks the presence of the last token, which models ask for or not, and
+  /// that it is of their vocabulary.
+  optrt::Status checkDocumentEnd(const optrt::ModelLibrary &library) const;
+};
+
 struct TrainOptions {
   std::string library;
-  std::string data;
-  std::optional<optrt::TokenType> tokenType; ///< of .bin files, if stated
+  DataOptions data;
   /// Absent: 0, or what the loaded checkpoint says; so for `order`.
   std::optional<uint64_t> seed;
   std::optional<std::string> order;
@@ -67,8 +78,7 @@ struct TrainOptions {
 
 struct EvalOptions {
   std::string library;
-  std::string data;
-  std::optional<optrt::TokenType> tokenType; ///< of .bin files, if stated
+  DataOptions data;
   std::string load;
   uint64_t seed = 0;
   RankOptions ranks;
@@ -85,8 +95,7 @@ struct InspectOptions {
 
 struct VerifyOptions {
   std::string first, second; ///< libraries
-  std::string data;
-  std::optional<optrt::TokenType> tokenType; ///< of .bin files, if stated
+  DataOptions data;
   std::string load;
   std::string order = "shuffled";
   uint64_t seed = 0;

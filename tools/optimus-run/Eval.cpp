@@ -55,10 +55,12 @@ Status eval(const EvalOptions &options, World &world) {
   auto open = [&]() -> Status {
     OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));
     const Manifest &manifest = library->manifest();
+    OPTRT_RETURN_IF_ERROR(options.data.checkDocumentEnd(*library));
     OPTRT_ASSIGN_OR_RETURN(
-        data, Dataset::open(options.data, manifest.sequence,
-                            manifest.vocabulary, DataOrder::Sequential,
-                            /*seed=*/0, manifest.masked, options.tokenType));
+        data,
+        Dataset::open(options.data.path, manifest.sequence, manifest.vocabulary,
+                      DataOrder::Sequential, /*seed=*/0, manifest.masked,
+                      options.data.tokenType));
     return okStatus();
   };
   OPTRT_RETURN_IF_ERROR(control.agreeOnFiles(open()));
@@ -67,11 +69,11 @@ Status eval(const EvalOptions &options, World &world) {
   const ExpectedModel expected = expectedModel(library->manifest());
   if (checkpoint)
     OPTRT_RETURN_IF_ERROR(control.agree(checkpoint->checkParameters(expected)));
+  SessionOptions chosen = sessionOptions({"eval_step"}, options.ranks);
+  chosen.documentEnd = options.data.documentEnd;
   OPTRT_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
-      createSession(*library, world,
-                    sessionOptions({"eval_step"}, options.ranks),
-                    options.ranks.tune));
+      createSession(*library, world, std::move(chosen), options.ranks.tune));
   OPTRT_RETURN_IF_ERROR(control.agree(
       checkpoint ? session->loadParameters(*checkpoint, options.seed)
                  : session->initialize(options.seed)));

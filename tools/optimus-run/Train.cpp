@@ -186,6 +186,7 @@ Status Training::prepareSession() {
       (!options.save.empty() && manifest().findFunction("eval_step")))
     chosen.functions = {"eval_step"};
   chosen.timesCommunication = !options.logJson.empty();
+  chosen.documentEnd = options.data.documentEnd;
   profile.observe(chosen);
   const bool timesCommunication = chosen.timesCommunication;
   OPTRT_ASSIGN_OR_RETURN(session,
@@ -235,6 +236,8 @@ std::vector<Setting> Training::settings() const {
        {"whether --placement is dynamic",
         concat(options.ranks.placement == Placement::Dynamic)},
        {"the data", describe(files.data->identity())},
+       {"--document-end",
+        options.data.documentEnd ? concat(*options.data.documentEnd) : "none"},
        {"where reading begins", concat(plan().firstPosition)}});
   return list;
 }
@@ -246,7 +249,7 @@ void Training::announce() const {
               describeRanks(world, *session).c_str());
   std::printf("%s: %s tokens, %lld windows of %lld; batch %lld, %s, seed "
               "%llu\n",
-              options.data.c_str(),
+              options.data.path.c_str(),
               formatCount(files.data->numTokens()).c_str(),
               static_cast<long long>(files.data->numWindows()),
               static_cast<long long>(manifest().sequence),
@@ -303,8 +306,9 @@ Status Training::steps() {
       compareContents(progress);
       if (!saidThatDataChanged && files.data->wasWrittenTo()) {
         saidThatDataChanged = true;
-        progress.warn(options.data + " was written to since the run began: "
-                                     "batches are of what it has now");
+        progress.warn(options.data.path +
+                      " was written to since the run began: "
+                      "batches are of what it has now");
       }
     }
   }
@@ -329,7 +333,7 @@ void Training::compareContents(Progress &progress) {
   contentsAreCompared = contents.has_value();
   if (contents && *contents != *expected)
     progress.warn(concat("the data is not what ", files.start.folder,
-                         " was trained on: ", options.data,
+                         " was trained on: ", options.data.path,
                          " has other contents, with hash ",
                          optimus_support::hashToHex(*contents), ", was ",
                          optimus_support::hashToHex(*expected)));

@@ -24,7 +24,7 @@ static Status checkPaths(const TrainOptions &options,
                          const std::string &profile) {
   const PathUse inputs[] = {
       {"the library", options.library},
-      {"--data", options.data},
+      {"--data", options.data.path},
       {"--eval-data", options.evalData},
       {"--load", options.load, /*isWhole=*/true},
       {"--load-weights", options.loadWeights, /*isWhole=*/true},
@@ -89,16 +89,17 @@ Status TrainFiles::openData(const TrainOptions &options) {
   const Manifest &manifest = library->manifest();
   DataOrder dataOrder =
       plan->order == "sequential" ? DataOrder::Sequential : DataOrder::Shuffled;
-  OPTRT_ASSIGN_OR_RETURN(data, Dataset::open(options.data, manifest.sequence,
-                                             manifest.vocabulary, dataOrder,
-                                             plan->seed, manifest.masked,
-                                             options.tokenType));
+  OPTRT_RETURN_IF_ERROR(options.data.checkDocumentEnd(*library));
+  OPTRT_ASSIGN_OR_RETURN(
+      data, Dataset::open(options.data.path, manifest.sequence,
+                          manifest.vocabulary, dataOrder, plan->seed,
+                          manifest.masked, options.data.tokenType));
   if (!options.evalData.empty()) {
     OPTRT_ASSIGN_OR_RETURN(
         evalData,
         Dataset::open(options.evalData, manifest.sequence, manifest.vocabulary,
                       DataOrder::Sequential,
-                      /*seed=*/0, manifest.masked, options.tokenType));
+                      /*seed=*/0, manifest.masked, options.data.tokenType));
   }
   if (checkpoint && start.goesOn)
     OPTRT_RETURN_IF_ERROR(

@@ -100,14 +100,17 @@ StatusOr<Computed> computeGradients(const ModelLibrary &library,
   const Manifest &manifest = library.manifest();
   DataOrder order = options.order == "sequential" ? DataOrder::Sequential
                                                   : DataOrder::Shuffled;
+  OPTRT_RETURN_IF_ERROR(options.data.checkDocumentEnd(library));
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data,
-                         Dataset::open(options.data, manifest.sequence,
+                         Dataset::open(options.data.path, manifest.sequence,
                                        manifest.vocabulary, order, options.seed,
-                                       manifest.masked, options.tokenType));
+                                       manifest.masked,
+                                       options.data.tokenType));
   World world = createLocalWorld();
   const Precision precision(library, options);
   SessionOptions chosen = sessionOptions({"grad_step"}, options.ranks);
   chosen.computing = precision.computing;
+  chosen.documentEnd = options.data.documentEnd;
   OPTRT_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
       createSession(library, world, std::move(chosen),

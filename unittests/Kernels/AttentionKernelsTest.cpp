@@ -47,8 +47,16 @@ public:
   Launches(CompiledKernels &kernels, Case what, bool isNarrow)
       : kernels(kernels), x(std::move(what)), isNarrow(isNarrow) {
     const optrt_attention_desc &d = x.desc;
-    extents = {d.batch, d.seq,   d.heads,       d.kv_heads,        d.head_dim,
-               d.q_ld,  d.kv_ld, d.causal != 0, !x.lengths.empty()};
+    extents = {d.batch,
+               d.seq,
+               d.heads,
+               d.kv_heads,
+               d.head_dim,
+               d.q_ld,
+               d.kv_ld,
+               d.causal != 0,
+               !x.lengths.empty(),
+               !x.positions.empty()};
     std::vector<std::string> types;
     if (isNarrow)
       types = {"q", "k", "v", "out", "dout", "dq", "dk", "dv"};
@@ -88,6 +96,9 @@ public:
                       std::vector<Buffer> written) {
       if (!x.lengths.empty())
         read.emplace_back(x.lengths.data(), x.lengths.size() * sizeof(int32_t));
+      if (!x.positions.empty())
+        read.emplace_back(x.positions.data(),
+                          x.positions.size() * sizeof(int32_t));
       read.insert(read.end(), written.begin(), written.end());
       std::vector<void *> buffers;
       std::vector<size_t> bytes;
@@ -139,6 +150,15 @@ Case withLengths(Case x, Ints lengths) {
   return x;
 }
 
+/// Of each sequence the lengths of its documents.
+Case withDocuments(Case x, const std::vector<Ints> &sequences) {
+  for (const Ints &lengths : sequences)
+    for (int32_t length : lengths)
+      for (int32_t i = 0; i < length; ++i)
+        x.positions.push_back(i);
+  return x;
+}
+
 /// Every head size and mask, keys and values for one head of queries and for
 /// several, side by side and apart, whole sequences and parts.
 std::vector<Case> makeCases() {
@@ -163,6 +183,13 @@ std::vector<Case> makeCases() {
       makeCase(1, 200, 2, 16, true, 1),
       withLengths(makeCase(1, 100, 1, 96, true), {90}),
       makeCase(1, 100, 1, 112, true),
+      // Documents within a tile and over several, whose rows see nothing of the
+      // first tiles; and ones that are padding.
+      withDocuments(makeCase(2, 9, 2, 12, true), {{4, 1, 4}, {9}}),
+      withDocuments(makeCase(2, 200, 2, 16, true, 1),
+                    {{70, 130}, {1, 64, 135}}),
+      withDocuments(withLengths(makeCase(1, 100, 1, 96, true), {60}),
+                    {{40, 40, 20}}),
   };
 }
 } // namespace

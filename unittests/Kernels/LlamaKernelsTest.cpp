@@ -183,6 +183,28 @@ TEST_P(KernelTest, RmsNormGradient) {
       });
 }
 
+/// Each token turns as one at its position would, were there no positions.
+TEST_P(KernelTest, RotaryTurnsByPositions) {
+  Rotary plain{1, 9, 2, 8, 1e4, false}, placed = plain;
+  placed.hasPositions = true;
+  const size_t first = kernels.add(plain), second = kernels.add(placed);
+  ASSERT_EQ(kernels.compile(), "");
+  Ints positions = {0, 1, 2, 0, 0, 1, 8, 7, 3};
+  const size_t width = 16;
+  Floats x = random(9 * width), y = unset(x.size());
+  kernels.run(second, {x.data(), positions.data(), y.data()}, 1);
+  for (size_t token = 0; token < 9; ++token) {
+    Floats moved(9 * width, 0), turned = unset(x.size());
+    const size_t place = positions[token] * width;
+    std::copy_n(x.begin() + token * width, width, moved.begin() + place);
+    run(first, moved, turned);
+    EXPECT_TRUE(std::equal(y.begin() + token * width,
+                           y.begin() + (token + 1) * width,
+                           turned.begin() + place))
+        << token;
+  }
+}
+
 TEST_P(KernelTest, RotaryTurnsPairsAndBack) {
   struct Shape {
     int64_t batch, seq, heads, dim;

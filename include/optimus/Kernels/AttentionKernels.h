@@ -23,8 +23,8 @@
 //   k, v, dk, dv   (batch*seq - 1) * kvStride + kvHeads*headDim
 //
 // Elements in between are left alone. out and dout are [batch, seq, heads,
-// headDim]; lse and delta are f32 [batch, heads, seq]; lengths, if there are
-// any, i32 [batch].
+// headDim]; lse and delta are f32 [batch, heads, seq]; lengths and positions,
+// if there are any, i32 [batch] and [batch, seq].
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,7 +43,7 @@ struct AttentionExtents {
   int64_t batch = 0, seq = 0, heads = 0, kvHeads = 0, headDim = 0;
   /// From a token to the next one, in elements.
   int64_t qStride = heads * headDim, kvStride = kvHeads * headDim;
-  bool causal = false, hasLengths = false;
+  bool causal = false, hasLengths = false, hasPositions = false;
 
   int64_t getTokens() const { return batch * seq; }
   /// What is given of q, of k, and of out.
@@ -65,22 +65,23 @@ struct AttentionExtents {
   void describe(KernelDescription &description) const;
 };
 
-/// q, k, v, (lengths) -> out, lse.
+/// q, k, v, (lengths), (positions) -> out, lse.
 struct Attention {
   AttentionExtents extents;
 
   OPTIMUS_KERNEL("attention", extents);
 };
 
-/// dout, q, k, v, out, lse, (lengths) -> dq, delta.
+/// dout, q, k, v, out, lse, (lengths), (positions) -> dq, delta.
 struct AttentionQueryGrad {
   AttentionExtents extents;
 
   OPTIMUS_KERNEL("attention_query_grad", extents);
 };
 
-/// dout, q, k, v, lse, delta, (lengths) -> dk, dv, each summed over the heads
-/// of queries that share it, in their order; zeros where no token sees a key.
+/// dout, q, k, v, lse, delta, (lengths), (positions) -> dk, dv, each summed
+/// over the heads of queries that share it, in their order; zeros where no
+/// token sees a key.
 struct AttentionKeyGrad {
   AttentionExtents extents;
 

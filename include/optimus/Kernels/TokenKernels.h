@@ -49,15 +49,17 @@ struct Lengths {
   OPTIMUS_CHECKED_KERNEL("lengths");
 };
 
-/// x[batch*seq*heads*dim] -> result, the same; in place. Of each token the first
-/// `turned` heads are rotated, and of each of those the first `channels`.
-/// Cosines and sines are a constant table of seq*channels elements, one for all
-/// kernels that need it.
+/// x[batch*seq*heads*dim], (positions[batch*seq]) -> result, the same; in
+/// place. Positions are from 0 to seq - 1, or else those of tokens. Of each
+/// token the first `turned` heads are rotated, and of each of those the first
+/// `channels`. Cosines and sines are a constant table of seq*channels elements,
+/// one for all kernels that need it.
 struct Rotary {
   int64_t batch, seq, heads, dim;
   double theta;
   bool inverse;
   int64_t channels = dim, turned = heads;
+  bool hasPositions = false;
 
   OPTIMUS_CHECKED_KERNEL("rotary");
 };

@@ -140,7 +140,7 @@ static LogicalResult setAction(exec::AttentionOp op, FunctionBuilder &builder,
                                program::CommandT &command) {
   return setAttention(op, program::AttentionT(),
                       {op.getQ(), op.getK(), op.getV(), op.getLengths(),
-                       op.getOut(), op.getLse()},
+                       op.getPositions(), op.getOut(), op.getLse()},
                       builder, command);
 }
 
@@ -151,8 +151,8 @@ static LogicalResult setAction(exec::AttentionGradOp op,
   attention.deterministic = op.getDeterministic();
   return setAttention(op, std::move(attention),
                       {op.getDout(), op.getQ(), op.getK(), op.getV(),
-                       op.getLengths(), op.getOut(), op.getLse(), op.getDq(),
-                       op.getDk(), op.getDv()},
+                       op.getLengths(), op.getPositions(), op.getOut(),
+                       op.getLse(), op.getDq(), op.getDk(), op.getDv()},
                       builder, command);
 }
 

@@ -29,8 +29,8 @@ static Value getPart(ValueRange tensors, const AttentionShape &shape,
                         getNumElements(tensor) - offset);
 }
 
-static Value getLengths(Value lengths, Lowering &lowering) {
-  return lengths ? lowering.getBuffer(lengths) : Value();
+static Value getOptional(Value tensor, Lowering &lowering) {
+  return tensor ? lowering.getBuffer(tensor) : Value();
 }
 
 //===----------------------------------------------------------------------===//
@@ -48,7 +48,8 @@ static kernels::AttentionExtents getExtents(OpT op,
           .qStride = shape.getStride(AttentionShape::Q),
           .kvStride = shape.getStride(AttentionShape::K),
           .causal = op.getCausal(),
-          .hasLengths = bool(op.getLengths())};
+          .hasLengths = bool(op.getLengths()),
+          .hasPositions = bool(op.getPositions())};
 }
 
 namespace {
@@ -64,6 +65,8 @@ public:
                {"v", getPart(op.getInputs(), AttentionShape::V)}} {
     if (op.getLengths())
       inputs.push_back({"lengths", lowering.getBuffer(op.getLengths())});
+    if (op.getPositions())
+      inputs.push_back({"positions", lowering.getBuffer(op.getPositions())});
   }
 
   void launchForward(AttentionOp op) {
@@ -137,7 +140,8 @@ getCommand(OpT op, const AttentionShape &shape, Lowering &lowering) {
   llvm::Expected<int64_t> bytes = target.getAttentionWorkspace(
       {shape.batch, shape.sequence, shape.getNumHeads(), shape.groups,
        shape.headDim, tensor.getElementType(),
-       std::is_same_v<OpT, AttentionGradOp>, choice.isDeterministic});
+       std::is_same_v<OpT, AttentionGradOp>, choice.isDeterministic,
+       bool(op.getPositions())});
   if (bytes)
     return std::optional(AttentionCommand{lowering.allocateWorkspace(
         llvm::divideCeil(*bytes, sizeof(float)), "attention workspace")});
@@ -172,7 +176,8 @@ struct AttentionLowering : LoweringModel<AttentionLowering, AttentionOp> {
         getPart(op.getInputs(), shape, AttentionShape::K, lowering),
         getPart(op.getInputs(), shape, AttentionShape::V, lowering),
         lowering.getBuffer(op.getResult()), lowering.getBuffer(op.getLse()),
-        getLengths(op.getLengths(), lowering), (*command)->workspace,
+        getOptional(op.getLengths(), lowering),
+        getOptional(op.getPositions(), lowering), (*command)->workspace,
         shape.batch, shape.sequence, shape.getNumHeads(), shape.groups,
         shape.headDim, shape.getStride(AttentionShape::Q),
         shape.getStride(AttentionShape::K), op.getCausal(),
@@ -202,7 +207,8 @@ struct AttentionGradLowering
         getPart(op.getDinputs(), shape, AttentionShape::Q, lowering),
         getPart(op.getDinputs(), shape, AttentionShape::K, lowering),
         getPart(op.getDinputs(), shape, AttentionShape::V, lowering),
-        getLengths(op.getLengths(), lowering), (*command)->workspace,
+        getOptional(op.getLengths(), lowering),
+        getOptional(op.getPositions(), lowering), (*command)->workspace,
         shape.batch, shape.sequence, shape.getNumHeads(), shape.groups,
         shape.headDim, shape.getStride(AttentionShape::Q),
         shape.getStride(AttentionShape::K), op.getCausal(),
@@ -225,7 +231,8 @@ struct RotaryLowering : KernelModel<RotaryLowering, RotaryOp> {
                            .theta = op.getTheta().convertToDouble(),
                            .inverse = op.getInverse(),
                            .channels = op.getNumRotated(),
-                           .turned = op.getNumRotatedHeads()};
+                           .turned = op.getNumRotatedHeads(),
+                           .hasPositions = bool(op.getPositions())};
   }
 };
 } // namespace

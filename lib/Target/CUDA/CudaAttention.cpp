@@ -79,7 +79,7 @@ TiledAttention::forShared(Value from, Value to, const Sums &init,
 void TiledAttention::writeForward() {
   Shared keys = tiles.allocate("keys"), values = tiles.allocate("values");
   k.forRows([&](Value number) {
-    Place place = getPlace(number, extents.heads);
+    Place place = getQueries(number);
     CudaTiles::Own queries = getOwn("q", place, extents.qStride);
     Value keyHead = getKeyHead(place.head);
     Value length = getLength(place.batch);
@@ -93,7 +93,7 @@ void TiledAttention::writeForward() {
     auto body = [&](Value first, Sums carried) {
       Sums weights = tiles.multiply(queries, keys);
       auto isVisible = [&](int64_t half, Value column) {
-        return isSeen(k.addIndex(first, column), place.tokens[half], length);
+        return isSeen(k.addIndex(first, column), place, half, length);
       };
       Num tops[] = {k.num(carried[0]), k.num(carried[1])};
       tiles.forEach(weights, [&](Num score, int64_t half, Value column) {
@@ -124,13 +124,16 @@ void TiledAttention::writeForward() {
       next.append(tiles.accumulate(sums, weights, values));
       return next;
     };
-    Sums ends = forShared(k.index(0), getNumKeys(place.getEnd(k), length), init,
-                          load, body);
+    Sums ends =
+        forShared(getKeysBegin(place, CudaTiles::kSharedRows),
+                  getNumKeys(place.getEnd(k), length), init, load, body);
     SmallVector<Num, 2> inverses;
     for (int64_t half : {0, 1}) {
+      Num top = k.num(ends[half]);
       Num total = tiles.combineRow(k.num(ends[2 + half]), add);
+      settle(top, total);
       inverses.push_back(1.0 / total);
-      storeLse(place, half, k.num(ends[half]), total);
+      storeLse(place, half, top, total);
     }
     store(ArrayRef(ends).drop_front(4), place, "out", getOutStride(), inverses);
   });
@@ -143,7 +146,7 @@ void TiledAttention::writeForward() {
 void TiledAttention::writeQueryGrad() {
   Shared keys = tiles.allocate("keys"), values = tiles.allocate("values");
   k.forRows([&](Value number) {
-    Place place = getPlace(number, extents.heads);
+    Place place = getQueries(number);
     CudaTiles::Own queries = getOwn("q", place, extents.qStride);
     CudaTiles::Own douts = getOwn("dout", place, getOutStride());
     Value keyHead = getKeyHead(place.head);
@@ -164,13 +167,13 @@ void TiledAttention::writeQueryGrad() {
       tiles.forEach(gradients, [&](Num reach, int64_t half, Value column) {
         Num weight = k.exp(k.num(*score++) * extents.getScale() - lse[half]);
         Num gradient = weight * (reach - delta[half]) * extents.getScale();
-        return k.select(
-            isSeen(k.addIndex(first, column), place.tokens[half], length),
-            gradient, getZero());
+        return k.select(isSeen(k.addIndex(first, column), place, half, length),
+                        gradient, getZero());
       });
       return tiles.accumulate(sums, gradients, keys);
     };
-    Sums sums = forShared(k.index(0), getNumKeys(place.getEnd(k), length),
+    Sums sums = forShared(getKeysBegin(place, CudaTiles::kSharedRows),
+                          getNumKeys(place.getEnd(k), length),
                           tiles.getZeros(extents.headDim), load, body);
     Num one = k.constant(1, k.f32());
     store(sums, place, "dq", extents.qStride, {one, one});
@@ -187,8 +190,8 @@ void TiledAttention::writeKeyGrad() {
     Value length = getLength(place.batch), seq = k.index(extents.seq);
     // Nobody sees what begins behind the length.
     Value first = extents.causal ? place.begin : k.index(0);
-    Value last =
-        arith::SelectOp::create(b, k.less(place.begin, length), seq, first);
+    Value last = arith::SelectOp::create(b, k.less(place.begin, length),
+                                         getQueriesEnd(place), first);
     Sums sums = tiles.getZeros(2 * extents.headDim);
     auto addHead = [&](Value shared, ValueRange carried) {
       Value head = k.addIndex(
@@ -205,8 +208,9 @@ void TiledAttention::writeKeyGrad() {
           Value token = k.addIndex(first, column);
           Value row = atRow(
               {place.batch, head, k.minIndex(token, k.index(extents.seq - 1))});
-          Value isVisible = k.both(k.less(token, seq),
-                                   isSeen(place.tokens[half], token, length));
+          Value isVisible =
+              k.both(k.less(token, seq),
+                     isSeenBy(token, place.tokens[half], place.batch, length));
           Num weight = k.exp(score * extents.getScale() - k["lse"].load(row));
           Num product = weight * (k.num(*gradient) - k["delta"].load(row)) *
                         extents.getScale();

@@ -41,6 +41,36 @@ CudaAttentionRows::Place CudaAttentionRows::getPlace(Value number,
   return place;
 }
 
+CudaAttentionRows::Place CudaAttentionRows::getQueries(Value number) {
+  Place place = getPlace(number, extents.heads);
+  if (extents.hasPositions)
+    for (int64_t half : {0, 1})
+      place.firsts[half] = getFirstKey(place.batch, place.clamped[half]);
+  return place;
+}
+
+Value CudaAttentionRows::getKeysBegin(const Place &queries, int64_t rows) {
+  if (!extents.hasPositions)
+    return k.index(0);
+  Value first = getFirstKey(queries.batch, queries.begin);
+  return k.mulIndex(divide(first, rows), k.index(rows));
+}
+
+Value CudaAttentionRows::getQueriesEnd(const Place &keys) {
+  Value seq = k.index(extents.seq);
+  if (!extents.hasPositions)
+    return seq;
+  SmallVector<Value> ends = k.loop(
+      keys.begin, seq, kGroupRows, SmallVector<Value>{keys.begin},
+      [&](Value token, ValueRange carried) {
+        Value isSeeing = k.less(getFirstKey(keys.batch, token), keys.getEnd(k));
+        Value end = k.minIndex(k.addIndex(token, k.index(kGroupRows)), seq);
+        return SmallVector<Value>{
+            arith::SelectOp::create(b, isSeeing, end, carried[0])};
+      });
+  return ends[0];
+}
+
 void CudaAttentionRows::storeLse(const Place &place, int64_t half, Num top,
                                  Num total) {
   k.when(k.less(place.tokens[half], k.index(extents.seq)), [&] {

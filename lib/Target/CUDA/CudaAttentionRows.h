@@ -47,6 +47,9 @@ protected:
     Value tokens[2];
     /// Those that exist.
     Value clamped[2];
+    /// The first keys that these see, if they are queries; null without
+    /// positions.
+    Value firsts[2];
 
     Row getRow(Value token) const { return {batch, head, token}; }
     Value getEnd(KernelBuilder &k) const {
@@ -59,14 +62,31 @@ protected:
     return at(place.getRow(place.clamped[half]), stride);
   }
 
-  /// Whether a key is seen at all and by this query.
-  Value isSeen(Value key, Value query, Value length) {
+  /// Whether a key is seen at all and by this query, which sees none before the
+  /// first if there is one.
+  Value isSeen(Value key, Value query, Value length, Value first) {
     Value seen = k.less(key, length);
-    if (!extents.causal)
-      return seen;
-    return k.both(
-        seen, arith::CmpIOp::create(b, arith::CmpIPredicate::sle, key, query));
+    if (extents.causal)
+      seen = k.both(seen, isNotBefore(query, key));
+    return first ? k.both(seen, isNotBefore(key, first)) : seen;
   }
+  Value isSeen(Value key, const Place &query, int64_t half, Value length) {
+    return isSeen(key, query.tokens[half], length, query.firsts[half]);
+  }
+  /// The same of a query that may not exist.
+  Value isSeenBy(Value query, Value key, Value batch, Value length) {
+    Value first;
+    if (extents.hasPositions)
+      first = getFirstKey(batch, k.minIndex(query, k.index(extents.seq - 1)));
+    return isSeen(key, query, length, first);
+  }
+  /// 64 rows of queries.
+  Place getQueries(Value number);
+  /// Where the keys begin that queries see, in tiles of `rows`. A document's
+  /// tokens follow each other, so none sees an earlier one than the first.
+  Value getKeysBegin(const Place &queries, int64_t rows);
+  /// Where the queries end that see one of these keys.
+  Value getQueriesEnd(const Place &keys);
   static Num add(Num a, Num c) { return a + c; }
   Num getZero() { return k.constant(0, k.f32()); }
   /// Writes the sum of exponentials' logarithm of a row of the lane's.

@@ -36,7 +36,8 @@ static constexpr int64_t kMostHeld = 96;
 /// Whether each tile has all of its rows. Testing for the others takes
 /// registers.
 static bool isWhole(const AttentionExtents &extents) {
-  return !extents.hasLengths && extents.seq % kGroupRows == 0;
+  return !extents.hasLengths && !extents.hasPositions &&
+         extents.seq % kGroupRows == 0;
 }
 
 /// The rows of a tile. No register is spilled, and two tiles of two tensors fit
@@ -168,8 +169,13 @@ CoreAttention::forTiles(const Range &range, Sums sums,
 
 CoreAttention::Range CoreAttention::getKeys(const Place &place, Value length) {
   Range range;
-  range.from = k.index(0);
+  range.from = getKeysBegin(place, cores.getTileRows());
   range.to = getNumKeys(place.getEnd(k), length);
+  // Documents begin in any of them.
+  if (extents.hasPositions) {
+    range.masked = range.from;
+    return range;
+  }
   range.isUnmasked = !extents.causal && hasWholeKeys();
   range.masked = k.mulIndex(divide(length, cores.getTileRows()),
                             k.index(cores.getTileRows()));
@@ -186,15 +192,19 @@ CoreAttention::Range CoreAttention::getKeys(const Place &place, Value length) {
 // What is carried: of each of the two rows the greatest score, unscaled, and
 // the sum of exponentials, of the lane's columns, and then the sums of values.
 // Every query sees a key of the first tile, so that the greatest score is
-// finite from there on.
+// finite from there on; where positions say otherwise the lowest is finite, and
+// weights are masked too.
 void CoreAttention::writeForward() {
   Shared keys = cores.allocate("keys"), values = cores.allocate("values");
   k.forRows([&](Value number) {
-    Place place = getPlace(number, extents.heads);
+    Place place = getQueries(number);
     Own queries = getOwn("q", place, extents.qStride, /*hold=*/true);
     Value keyHead = getKeyHead(place.head);
     Value length = getLength(place.batch);
-    Num lowest = k.constant(-std::numeric_limits<float>::infinity(), k.f32());
+    Num lowest = k.constant(extents.hasPositions
+                                ? std::numeric_limits<float>::lowest()
+                                : -std::numeric_limits<float>::infinity(),
+                            k.f32());
     Sums init = {lowest.value, lowest.value, getZero().value, getZero().value};
     init.append(tiles.getZeros(extents.headDim));
     auto load = [&](Value first, Value stage) {
@@ -203,11 +213,12 @@ void CoreAttention::writeForward() {
     auto body = [&](Value first, Value stage, Sums carried, bool isMasked) {
       Sums weights = cores.multiply(queries, keys, stage);
       Num tops[] = {k.num(carried[0]), k.num(carried[1])};
+      auto isVisible = [&](int64_t half, Value column) {
+        return isSeen(k.addIndex(first, column), place, half, length);
+      };
       tiles.forEach(weights, [&](Num score, int64_t half, Value column) {
         if (isMasked)
-          score = k.select(
-              isSeen(k.addIndex(first, column), place.tokens[half], length),
-              score, lowest);
+          score = k.select(isVisible(half, column), score, lowest);
         tops[half] = max(tops[half], score);
         return score;
       });
@@ -220,8 +231,10 @@ void CoreAttention::writeForward() {
         keeps[half] = exp2((k.num(carried[half]) - tops[half]) * getFactor());
         totals[half] = totals[half] * keeps[half];
       }
-      tiles.forEach(weights, [&](Num score, int64_t half, Value) {
+      tiles.forEach(weights, [&](Num score, int64_t half, Value column) {
         Num weight = exp2(score * getFactor() - exponents[half]);
+        if (extents.hasPositions)
+          weight = k.select(isVisible(half, column), weight, getZero());
         totals[half] = totals[half] + weight;
         return weight;
       });
@@ -238,9 +251,11 @@ void CoreAttention::writeForward() {
     Sums ends = forTiles(getKeys(place, length), init, load, body);
     SmallVector<Num, 2> inverses;
     for (int64_t half : {0, 1}) {
+      Num top = k.num(ends[half]) * extents.getScale();
       Num total = tiles.combineRow(k.num(ends[2 + half]), add);
+      settle(top, total);
       inverses.push_back(1.0 / total);
-      storeLse(place, half, k.num(ends[half]) * extents.getScale(), total);
+      storeLse(place, half, top, total);
     }
     store(ArrayRef(ends).drop_front(4), place, "out", getOutStride(), inverses);
   });
@@ -253,7 +268,7 @@ void CoreAttention::writeForward() {
 void CoreAttention::writeQueryGrad() {
   Shared keys = cores.allocate("keys"), values = cores.allocate("values");
   k.forRows([&](Value number) {
-    Place place = getPlace(number, extents.heads);
+    Place place = getQueries(number);
     Own queries = getOwn("q", place, extents.qStride, /*hold=*/true);
     Own douts = getOwn("dout", place, getOutStride(), /*hold=*/true);
     Value keyHead = getKeyHead(place.head);
@@ -276,9 +291,8 @@ void CoreAttention::writeQueryGrad() {
         Num gradient = weight * (reach - deltas[half]);
         if (!isMasked)
           return gradient;
-        return k.select(
-            isSeen(k.addIndex(first, column), place.tokens[half], length),
-            gradient, getZero());
+        return k.select(isSeen(k.addIndex(first, column), place, half, length),
+                        gradient, getZero());
       });
       cores.accumulate(sums, cores.round(gradients), keys, stage);
       return sums;
@@ -306,9 +320,10 @@ void CoreAttention::writeKeyGrad() {
     Range range;
     range.from = extents.causal ? place.begin : k.index(0);
     // Nobody sees what begins behind the length.
-    range.to = arith::SelectOp::create(b, k.less(place.begin, length), seq,
-                                       range.from);
-    range.masked = k.minIndex(place.getEnd(k), range.to);
+    range.to = arith::SelectOp::create(b, k.less(place.begin, length),
+                                       getQueriesEnd(place), range.from);
+    range.masked =
+        extents.hasPositions ? range.to : k.minIndex(place.getEnd(k), range.to);
     range.isMaskedFirst = true;
     range.isUnmasked = !extents.causal;
     const bool isWhole = extents.seq % rows == 0;
@@ -336,9 +351,11 @@ void CoreAttention::writeKeyGrad() {
           Num weight = exp2(score * getFactor() - lse * std::numbers::log2e);
           Num product = weight * (k.num(*gradient) - delta);
           if (isMasked) {
-            Value isVisible = arith::CmpIOp::create(
-                b, arith::CmpIPredicate::sle, place.tokens[half],
-                k.addIndex(first, column));
+            Value query = k.addIndex(first, column);
+            Value isVisible =
+                extents.hasPositions
+                    ? isSeenBy(query, place.tokens[half], place.batch, length)
+                    : isNotBefore(query, place.tokens[half]);
             product = k.select(isVisible, product, getZero());
             weight = k.select(isVisible, weight, getZero());
           }

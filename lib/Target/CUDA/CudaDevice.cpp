@@ -72,6 +72,10 @@ public:
       return llvm::createStringError(
           "expected elements of bf16 (--precision bf16), found " + found);
     }
+    if (attention.hasPositions)
+      return llvm::createStringError(
+          "expected sequences of one document, found "
+          "positions");
     if (attention.headDim % 8 != 0 || attention.headDim > 128)
       return llvm::createStringError(
           "expected heads whose size is a multiple of 8 up to 128, found " +

@@ -116,6 +116,7 @@ def _parsers():
     gpt = add(gpt2, "GPT-2")
     _add_shape(gpt)
     _add_ffn_and_dropout(gpt)
+    _add_documents(gpt)
 
     masked = add(bert, "BERT")
     _add_shape(masked)
@@ -131,6 +132,7 @@ def _parsers():
     model.need("--ffn", "width of the feed-forward part")
     model.number("--rope-theta", 10000.0, ROPE_THETA)
     model.number("--norm-eps", 1e-6, "epsilon of the norms (default: %(default)s)")
+    _add_documents(model)
     head = model.add_mutually_exclusive_group()
     head.add_argument(
         "--untied",
@@ -157,6 +159,8 @@ def _parsers():
         default=1,
     )
 
+    _add_documents(parallel)
+
     gated = add(gated_encoder, "an encoder with T5's layers")
     _add_shape(gated, heads="attention heads")
     gated.count("--head-dim", "channels of a head (default: hidden / heads)")
@@ -175,6 +179,16 @@ def _add_masking(model: _Parser) -> None:
         "--pad-token",
         "what fills the end of a shorter sequence (default: %(default)s)",
         default=0,
+    )
+
+
+def _add_documents(model: _Parser) -> None:
+    """What every model of the next token has."""
+    model.add_argument(
+        "--within-documents",
+        action="store_true",
+        help="positions begin anew with each document of a sequence, and nothing is "
+        "seen of others; optimus-run is told --document-end",
     )
 
 

@@ -18,7 +18,7 @@ from optimus.models.checks import (
     check_positive,
     get_members,
 )
-from optimus.models.parts import Parts, begin
+from optimus.models.parts import Parts, begin, positions_of
 
 KIND = "gpt2"
 EPSILON = 1e-5
@@ -40,6 +40,8 @@ class Config(NamedTuple):
     init_std: float = 0.02
     dropout: float = 0.0
     """Of the embeddings and of what enters the residual stream."""
+    within_documents: bool = False
+    """Positions begin anew with each document, and nothing is seen of others."""
 
     @property
     def ffn_width(self) -> int:
@@ -48,7 +50,7 @@ class Config(NamedTuple):
     def check(self) -> None:
         """Raises ConfigError unless a model can be built."""
         extents = dict(get_members(self), ffn=self.ffn_width)
-        for name in ("init_std", "dropout"):
+        for name in ("init_std", "dropout", "within_documents"):
             del extents[name]
         check_extents(extents)
         check_heads(self.hidden, self.heads)
@@ -75,12 +77,14 @@ def build(config: Config) -> LossFunction:
         ("sequence", "hidden"),
         normal,
     )
+    positions = positions_of(model, c)
     x = model.embedding("embedded", wte, tokens)
-    x = model.add("embedded_at", x, wpe)
+    at = wpe if positions is None else model.embedding("places", wpe, positions)
+    x = model.add("embedded_at", x, at)
     x = model.dropout("embedded_dropped", x, c.dropout)
     for layer in range(c.layers):
         with model.scope("h.%d" % layer):
-            block = _Block(model, parts, c)
+            block = _Block(model, parts, c, positions)
             x = block.feed_forward(block.self_attention(x))
     x = parts.layer_norm("ln_f", x)
     model.head_loss(x, wte, targets, c.chunk)
@@ -90,8 +94,15 @@ def build(config: Config) -> LossFunction:
 class _Block:
     """One transformer layer, in a scope of its own."""
 
-    def __init__(self, model: LossFunction, parts: Parts, config: Config):
+    def __init__(
+        self,
+        model: LossFunction,
+        parts: Parts,
+        config: Config,
+        positions: Optional[Value],
+    ):
         self._model, self._parts, self._config = model, parts, config
+        self._positions = positions
         self._normal = Init.normal(config.init_std)
         # GPT-2 initialises the weights into the residual stream smaller, so that its
         # variance does not grow with the 2 * layers terms added to it.
@@ -122,7 +133,7 @@ class _Block:
         )
         y = model.matmul("qkv_product", y, weight)
         y = model.add("qkv", y, bias)
-        y = model.attention("heads", [y], causal=True)
+        y = model.attention("heads", [y], causal=True, positions=self._positions)
         weight = model.parameter(
             "c_proj.weight",
             heads + (c.hidden,),

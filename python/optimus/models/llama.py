@@ -17,7 +17,7 @@ from typing import NamedTuple, Optional
 from optimus.ir import Init, LossFunction, Value
 from optimus.models import ConfigError
 from optimus.models.checks import check_extents, check_heads, check_positive, get_members
-from optimus.models.parts import Parts, begin
+from optimus.models.parts import Parts, begin, positions_of
 
 KIND = "llama"
 
@@ -44,11 +44,13 @@ class Config(NamedTuple):
     chunk: Optional[int] = None
     """Tokens whose logits exist at one time; 512, or more in a large batch, if absent."""
     init_std: float = 0.02
+    within_documents: bool = False
+    """Positions begin anew with each document, and nothing is seen of others."""
 
     def check(self) -> None:
         """Raises ConfigError unless a model can be built."""
         extents = get_members(self)
-        del extents["tied"]
+        del extents["tied"], extents["within_documents"]
         reals = ("rope_theta", "epsilon", "init_std")
         check_positive({name: extents.pop(name) for name in reals})
         check_extents(extents)
@@ -90,10 +92,11 @@ def build(config: Config) -> LossFunction:
     )
     parts = Parts(model, c, c.epsilon)
     table = _table(model, c, "model.embed_tokens.weight")
+    positions = positions_of(model, c)
     x = model.embedding("embedded", table, tokens)
     for layer in range(c.layers):
         with model.scope("model.layers.%d" % layer):
-            x = _self_attention(model, parts, c, x)
+            x = _self_attention(model, parts, c, x, positions)
             x = _feed_forward(model, parts, c, x)
     x = parts.rms_norm("model.norm", x)
     if not c.tied:
@@ -108,7 +111,9 @@ def _table(model: LossFunction, c: Config, name: str) -> Value:
     return model.parameter(name, shape, dims, Init.normal(c.init_std))
 
 
-def _self_attention(model: LossFunction, parts: Parts, c: Config, x: Value) -> Value:
+def _self_attention(
+    model: LossFunction, parts: Parts, c: Config, x: Value, positions: Optional[Value]
+) -> Value:
     y = parts.rms_norm("input_layernorm", x)
     # Heads of keys and values come first, since they are sharded: heads of queries
     # lie in the published order, group by group.
@@ -118,9 +123,9 @@ def _self_attention(model: LossFunction, parts: Parts, c: Config, x: Value) -> V
         q = parts.linear("q_proj", y, [groups, queries, channels], [hidden])
         k = parts.linear("k_proj", y, [groups, channels], [hidden])
         v = parts.linear("v_proj", y, [groups, channels], [hidden])
-        q = model.rotary("q_rotated", q, c.rope_theta)
-        k = model.rotary("k_rotated", k, c.rope_theta)
-        y = model.attention("heads", [q, k, v], causal=True)
+        q = model.rotary("q_rotated", q, c.rope_theta, positions=positions)
+        k = model.rotary("k_rotated", k, c.rope_theta, positions=positions)
+        y = model.attention("heads", [q, k, v], causal=True, positions=positions)
         y = parts.linear("o_proj", y, [hidden], [groups, queries, channels])
         return model.add("sum", y, x)
 

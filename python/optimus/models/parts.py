@@ -8,7 +8,7 @@
 """What several models are made of. Locations are those of the models' lines."""
 
 import math
-from typing import Any, Sequence, Tuple
+from typing import Any, Optional, Sequence, Tuple
 
 from optimus.ir import ONES, ZEROS, Init, LossFunction, Value
 
@@ -26,6 +26,14 @@ def begin(kind: str, config: Any, **more: Any) -> Tuple[LossFunction, Value, Val
     shape, dims = (config.batch, config.sequence), ("batch", "sequence")
     tokens = model.input("tokens", shape, dims)
     return model, tokens, model.input("targets", shape, dims)
+
+
+def positions_of(model: LossFunction, config: Any) -> Optional[Value]:
+    """The places of tokens in their documents, where these are kept apart."""
+    if not config.within_documents:
+        return None
+    shape, dims = (config.batch, config.sequence), ("batch", "sequence")
+    return model.input("positions", shape, dims)
 
 
 class Parts:

@@ -17,7 +17,7 @@ from typing import NamedTuple, Optional
 from optimus.ir import ZEROS, LossFunction, Value
 from optimus.models import ConfigError
 from optimus.models.checks import check_extents, check_heads, check_positive, get_members
-from optimus.models.parts import Parts, begin
+from optimus.models.parts import Parts, begin, positions_of
 
 KIND = "phi"
 EPSILON = 1e-5
@@ -42,11 +42,13 @@ class Config(NamedTuple):
     chunk: Optional[int] = None
     """Tokens whose logits exist at one time; 512, or more in a large batch, if absent."""
     init_std: float = 0.02
+    within_documents: bool = False
+    """Positions begin anew with each document, and nothing is seen of others."""
 
     def check(self) -> None:
         """Raises ConfigError unless a model can be built."""
         extents = dict(get_members(self), ffn=self.ffn_width)
-        for name in ("rotary_dim", "norms"):
+        for name in ("rotary_dim", "norms", "within_documents"):
             extents.pop(name, None)
         reals = ("rope_theta", "init_std")
         check_positive({name: extents.pop(name) for name in reals})
@@ -89,10 +91,11 @@ def build(config: Config) -> LossFunction:
     parts = Parts(model, c, EPSILON)
     hidden, words = [("hidden", c.hidden)], [("vocabulary", c.vocabulary)]
     table = parts.weight("model.embed_tokens", words, hidden)
+    positions = positions_of(model, c)
     x = model.embedding("embedded", table, tokens)
     for layer in range(c.layers):
         with model.scope("model.layers.%d" % layer):
-            x = _block(model, parts, c, x)
+            x = _block(model, parts, c, x, positions)
     x = parts.layer_norm("model.final_layernorm", x)
     head = parts.weight("lm_head", words, hidden)
     bias = model.parameter("lm_head.bias", (c.vocabulary,), ("vocabulary",), ZEROS)
@@ -100,7 +103,9 @@ def build(config: Config) -> LossFunction:
     return model
 
 
-def _block(model: LossFunction, parts: Parts, c: Config, x: Value) -> Value:
+def _block(
+    model: LossFunction, parts: Parts, c: Config, x: Value, positions: Optional[Value]
+) -> Value:
     """One transformer layer. The two products into the residual stream are added first,
     so that one reduction serves both if they are partial sums."""
     to_attention = to_ffn = parts.layer_norm("input_layernorm", x)
@@ -113,9 +118,11 @@ def _block(model: LossFunction, parts: Parts, c: Config, x: Value) -> Value:
             parts.biased_linear(part, to_attention, heads, [hidden])
             for part in ("q_proj", "k_proj", "v_proj")
         )
-        q = model.rotary("q_rotated", q, c.rope_theta, channels=c.rotated)
-        k = model.rotary("k_rotated", k, c.rope_theta, channels=c.rotated)
-        y = model.attention("heads", [q, k, v], causal=True)
+        q, k = (
+            model.rotary(name, x, c.rope_theta, channels=c.rotated, positions=positions)
+            for name, x in (("q_rotated", q), ("k_rotated", k))
+        )
+        y = model.attention("heads", [q, k, v], causal=True, positions=positions)
         attended, attention_bias = parts.product_and_bias("dense", y, [hidden], heads)
     ffn = [("ffn", c.ffn_width)]
     with model.scope("mlp"):

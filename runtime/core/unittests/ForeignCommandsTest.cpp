@@ -126,19 +126,6 @@ INSTANTIATE_TEST_SUITE_P(
                 [](FunctionWriter &f, View memory) {
                   exchange<SendT>(f, f.at(memory, 0, 4));
                   exchange<ReceiveT>(f, f.at(memory, 8, 4));
-                }},
-        Foreign{"Positions", "no attention with positions",
-                [](FunctionWriter &f, View memory) {
-                  AttentionShapeT shape;
-                  shape.batch = shape.seq = shape.heads = shape.kv_heads = 1;
-                  shape.head_dim = 4;
-                  shape.key_capacity = 2;
-                  View q = f.at(memory, 0, 8);
-                  f.attention(shape, {.q = q,
-                                      .k = q,
-                                      .v = q,
-                                      .out = f.at(memory, 8, 4),
-                                      .lse = f.at(memory, 16, 1)});
                 }}),
     [](const auto &info) { return info.param.name; });
 

@@ -140,7 +140,8 @@ static const Mistake kMistakes[] = {
     {"FilledShards", "/buffers/10/filled_by", "host",
      "buffers[10].local_shape: expected what the host fills to be whole"},
     {"FilledRole", "/buffers/4/role", "bytes",
-     "buffers[4].role: expected tokens or targets, which the data fill; found "
+     "buffers[4].role: expected tokens, targets or positions, which the data "
+     "fill; found "
      "\"bytes\""},
     {"FilledType", "/buffers/4/type", "f32",
      "buffers[4].type: expected i32 of what the data fill, found f32"},

@@ -10,6 +10,7 @@
 
 #include "Elements.h"
 #include "optimus-support/DeviceScratch.h"
+#include "optimus-support/SeenKeys.h"
 
 #include <algorithm>
 
@@ -45,20 +46,25 @@ Status checkAttention(const optrt_attention_desc &d, bool pointers) {
       return invalidArgument(concat(
           "attention of batch ", d.batch, ", seq ", d.seq, ": an operand has ",
           extent.toString(), " elements; expected at most ", kMaxElements));
+  if (d.has_positions && !d.causal)
+    return invalidArgument("attention with positions must be causal");
   if (!pointers)
     return invalidArgument("attention expects every operand; one is null");
   return okStatus();
 }
 
-/// A head of a sequence with this many tokens that are not padding.
-AttentionHead headOf(const optrt_attention_desc &d, int64_t length) {
+/// A head of a sequence with so many tokens besides padding. Each sees its
+/// first key here; null: all see the sequence's first.
+AttentionHead headOf(const optrt_attention_desc &d, int64_t length,
+                     const int32_t *firsts = nullptr) {
   return {d.seq,
           d.head_dim,
           d.q_ld,
           d.kv_ld,
           d.heads * d.head_dim,
           d.causal != 0,
-          std::clamp<int64_t>(length, std::min<int64_t>(d.seq, 1), d.seq)};
+          std::clamp<int64_t>(length, std::min<int64_t>(d.seq, 1), d.seq),
+          firsts};
 }
 
 /// Where head `head` of sequence `batch` begins.
@@ -83,14 +89,42 @@ Status AttentionEngine::reserve(int64_t elements) {
                       int64_t(sizeof(float)));
 }
 
+AttentionEngine::Share
+AttentionEngine::getShare(const optrt_attention_desc &desc,
+                          bool isGradient) const {
+  const int64_t heads =
+      attentionScratch(kernels, headOf(desc, desc.seq), isGradient,
+                       /*isNarrow=*/desc.type != OPTRT_F32);
+  return {heads, desc.has_positions ? heads + desc.seq : heads};
+}
+
+AttentionHead AttentionEngine::getHead(const optrt_attention_desc &desc,
+                                       const AttentionOperands &x,
+                                       int64_t sequence, float *room) const {
+  const int64_t length = x.lengths ? x.lengths[sequence] : desc.seq;
+  if (!x.positions)
+    return headOf(desc, length);
+  static_assert(sizeof(int32_t) == sizeof(float));
+  auto *firsts = reinterpret_cast<int32_t *>(room);
+  for (int64_t token = 0; token != desc.seq; ++token)
+    firsts[token] = static_cast<int32_t>(
+        optimus_support::seenKeys(token,
+                                  x.positions[sequence * desc.seq + token],
+                                  length, desc.causal)
+            .first);
+  return headOf(desc, length, firsts);
+}
+
 Status AttentionEngine::prepare(const optrt_attention_desc &desc,
                                 bool isGradient) {
   OPTRT_RETURN_IF_ERROR(checkAttention(desc, true));
-  const bool isNarrow = desc.type != OPTRT_F32;
-  const int64_t share =
-      attentionScratch(kernels, headOf(desc, desc.seq), isGradient, isNarrow);
+  const int64_t share = getShare(desc, isGradient).total;
   const CheckedSize bound = optimus_support::attentionScratchBytes(
-      desc.seq, desc.head_dim, isGradient, isNarrow);
+      {.seq = desc.seq,
+       .headDim = desc.head_dim,
+       .isGradient = isGradient,
+       .isNarrow = desc.type != OPTRT_F32,
+       .hasPositions = desc.has_positions != 0});
   const CheckedSize needed = CheckedSize(share) * int64_t(sizeof(float));
   if (!bound.get() || !needed.isAtMost(*bound.get()))
     return internal(concat("attention of seq ", desc.seq, " and head_dim ",
@@ -125,18 +159,16 @@ Status AttentionEngine::attendAs(const optrt_attention_desc &desc,
   const auto *q = static_cast<const T *>(x.q), *k = static_cast<const T *>(x.k),
              *v = static_cast<const T *>(x.v);
   auto *out = static_cast<T *>(x.out);
-  const int64_t share =
-      attentionScratch(kernels, headOf(desc, desc.seq),
-                       /*isGradient=*/false, desc.type != OPTRT_F32);
-  OPTRT_RETURN_IF_ERROR(reserve(share));
+  const Share share = getShare(desc, /*isGradient=*/false);
+  OPTRT_RETURN_IF_ERROR(reserve(share.total));
   float *scratch = room.as<float>();
   team.each(desc.batch * desc.heads, [&](int64_t task, int thread) {
     int64_t sequence = task / desc.heads;
-    AttentionHead head =
-        headOf(desc, x.lengths ? x.lengths[sequence] : desc.seq);
+    float *own = scratch + thread * share.total;
+    AttentionHead head = getHead(desc, x, sequence, own + share.heads);
     HeadOffsets at(desc, sequence, task % desc.heads);
     optrt::attend(kernels, head, q + at.q, k + at.kv, v + at.kv, out + at.out,
-                  x.lse + at.lse, scratch + thread * share);
+                  x.lse + at.lse, own);
   });
   return okStatus();
 }
@@ -160,22 +192,19 @@ Status AttentionEngine::attendGradAs(const optrt_attention_desc &desc,
              *dout = static_cast<const T *>(x.dout);
   auto *dq = static_cast<T *>(x.dq), *dk = static_cast<T *>(x.dk),
        *dv = static_cast<T *>(x.dv);
-  const int64_t share =
-      attentionScratch(kernels, headOf(desc, desc.seq),
-                       /*isGradient=*/true, desc.type != OPTRT_F32);
-  OPTRT_RETURN_IF_ERROR(reserve(share));
+  const Share share = getShare(desc, /*isGradient=*/true);
+  OPTRT_RETURN_IF_ERROR(reserve(share.total));
   float *scratch = room.as<float>();
   // A task has all heads that add to one head of dk and dv, in order.
   int64_t sharing = desc.heads / desc.kv_heads;
   team.each(desc.batch * desc.kv_heads, [&](int64_t task, int thread) {
     int64_t sequence = task / desc.kv_heads;
-    AttentionHead head =
-        headOf(desc, x.lengths ? x.lengths[sequence] : desc.seq);
+    float *own = scratch + thread * share.total;
+    AttentionHead head = getHead(desc, x, sequence, own + share.heads);
     HeadOffsets at(desc, sequence, task % desc.kv_heads * sharing);
     optrt::attendGrad(kernels, head, sharing, dout + at.out, q + at.q,
                       k + at.kv, v + at.kv, out + at.out, x.lse + at.lse,
-                      dq + at.q, dk + at.kv, dv + at.kv,
-                      scratch + thread * share);
+                      dq + at.q, dk + at.kv, dv + at.kv, own);
   });
   return okStatus();
 }

@@ -34,6 +34,16 @@ public:
   size_t scratchBytes() const { return room.size(); }
 
 private:
+  /// Elements of a thread: what kernels need, and all.
+  struct Share {
+    int64_t heads, total;
+  };
+  Share getShare(const optrt_attention_desc &desc, bool isGradient) const;
+  /// A head of a sequence; where its tokens have positions, `room` is for the
+  /// first key of each.
+  AttentionHead getHead(const optrt_attention_desc &desc,
+                        const AttentionOperands &x, int64_t sequence,
+                        float *room) const;
   Status prepare(const optrt_attention_desc &desc, bool isGradient);
   /// Room for each thread's share, `elements` f32.
   Status reserve(int64_t elements);

@@ -28,6 +28,9 @@ struct AttentionHead {
   int64_t outStride; ///< the same for out and dout
   bool causal;
   int64_t keys; ///< tokens see the first ones only, from 1 to seq
+  /// The first key that each token sees, at most its own place; null where it
+  /// is the sequence's first. Only with `causal`.
+  const int32_t *firsts = nullptr;
 };
 
 /// The kernels for one instruction set. Scratch is 64-byte aligned.

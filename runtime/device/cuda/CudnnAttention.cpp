@@ -258,6 +258,9 @@ Status CudnnAttention::prepare(const optrt_attention_desc &d, bool isGradient) {
     return unavailable("cuDNN computes attention in bf16; found another type. "
                        "Compile the model with --precision bf16, or with "
                        "--attention builtin");
+  if (d.has_positions)
+    return unavailable("cuDNN is not asked for attention to each document by "
+                       "itself. Compile the model with --attention auto");
   constexpr int latest = optimus_support::kLatestDeterministicGpu;
   if (isGradient && d.deterministic && architecture > latest)
     return unavailable(

@@ -171,6 +171,7 @@ public:
     x.k = of(d.type, x.k, tokens, kvWidth, d.kv_ld);
     x.v = of(d.type, x.v, tokens, kvWidth, d.kv_ld);
     x.lengths = (*this)(x.lengths, d.batch);
+    x.positions = (*this)(x.positions, tokens);
     x.out = of(d.type, x.out, tokens * width);
     x.lse = (*this)(x.lse, tokens * d.heads);
     x.workspace = bytes(x.workspace, d.workspace_bytes);

@@ -121,13 +121,15 @@ struct optrt_copy_desc {
 /// that all three may lie in one tensor. out and dout are [batch, seq, heads,
 /// head_dim] and contiguous; lse, the logarithm of each row's sum of
 /// exponentials, is [batch, heads, seq]. With `lengths` [batch], each from 1 to
-/// seq, tokens see the first ones of their sequence only; null for all.
+/// seq, tokens see the first ones of their sequence only; null for all. With
+/// `positions` [batch, seq] a token sees keys from so many tokens earlier on,
+/// as seenKeys() says; null for all earlier ones.
 struct optrt_attention_desc {
   int64_t batch, seq, heads, kv_heads, head_dim;
   int64_t q_ld, kv_ld;
   int32_t causal;
   int32_t type; ///< of all elements but those of lse, which are f32
-  int32_t has_lengths;
+  int32_t has_lengths, has_positions;
   int32_t deterministic; ///< a gradient whose sums are added in one order
   int64_t workspace_bytes;
 };

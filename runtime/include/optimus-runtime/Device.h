@@ -79,6 +79,7 @@ struct AttentionOperands {
   void *workspace;        ///< of the descriptor's bytes; null where these are 0
   const void *dout = nullptr;
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
+  const int32_t *positions = nullptr;
 };
 
 /// An attention or a gradient of one, and what messages call it.
@@ -384,7 +385,8 @@ public:
   virtual Status copy(Queue queue, const optrt_copy_desc &desc, const void *src,
                       void *dst) = 0;
 
-  /// Lengths outside [1, seq] are taken for the nearest one inside.
+  /// Lengths outside [1, seq] are taken for the nearest one inside, and
+  /// positions outside [0, place in the sequence] too.
   virtual Status attention(Queue queue, const optrt_attention_desc &desc,
                            const AttentionOperands &operands) = 0;
 

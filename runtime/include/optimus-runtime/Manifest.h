@@ -65,8 +65,8 @@ enum class Reset {
 /// Who writes a buffer.
 enum class FilledBy {
   Program, ///< functions alone
-  Data,    ///< its role says what of the batch: "tokens" or "targets"
-  Host,    ///< the caller: scalars and random words
+  Data, ///< its role says what of the batch: "tokens", "targets" or "positions"
+  Host, ///< the caller: scalars and random words
 };
 
 /// What a function does to a buffer.

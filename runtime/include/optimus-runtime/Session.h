@@ -64,6 +64,9 @@ struct SessionOptions {
   bool nvtx = false;
   /// How devices compute; the same in all processes.
   DeviceOptions computing;
+  /// The last token of a document, for programs that keep documents apart.
+  /// Without one a sequence is one document.
+  std::optional<int64_t> documentEnd;
   /// What is known of the fastest algorithms for products, of the root process.
   /// Products go by it; what it lacks is tried before the session is made, and
   /// added to it in all processes. Null: devices choose by rules.
@@ -103,6 +106,7 @@ private:
   struct Rows {
     int64_t begin = 0;
     std::vector<int32_t> tokens, targets;
+    std::vector<int32_t> positions; ///< empty where no program asks for them
   };
   std::vector<Rows> parts;
   std::size_t numParts = 0; ///< the others have memory for a later batch
@@ -427,6 +431,7 @@ private:
   bool broken = false;
   /// Of setScalar() and its like, which the next run reports.
   Status failedToSet;
+  std::optional<int64_t> documentEnd;  ///< of its options
   HostBatch ownBatch;                  ///< of fill(), kept for the next
   std::shared_ptr<CommandNamer> names; ///< of the control plane too
   std::vector<std::unique_ptr<LocalRank>> ranks;

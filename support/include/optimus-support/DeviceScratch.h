@@ -102,10 +102,17 @@ inline int64_t transposedCopyBytes(const ProductShape &d) {
 /// while the head is computed if they are narrow.
 inline constexpr int64_t kWideAttentionOperands = 4, kWideGradientOperands = 8;
 
+/// What a head of attention holds, or of its gradient.
+struct AttentionScratchShape {
+  int64_t seq, headDim;
+  bool isGradient, isNarrow, hasPositions;
+};
+
 /// Bytes that a thread holds for attention at most: copies of a head, some of
-/// them transposed, blocks of scores, sums of rows, and narrow operands in f32.
-inline CheckedSize attentionScratchBytes(int64_t seq, int64_t headDim,
-                                         bool isGradient, bool isNarrow) {
+/// them transposed, blocks of scores, sums of rows, narrow operands in f32, and
+/// the first key of each row that has a position.
+inline CheckedSize attentionScratchBytes(const AttentionScratchShape &shape) {
+  const auto [seq, headDim, isGradient, isNarrow, hasPositions] = shape;
   constexpr int64_t block = kAttentionBlock;
   const CheckedSize rows = roundUp(seq, block);
   const CheckedSize width = roundUp(headDim, kMostLanes);
@@ -119,6 +126,7 @@ inline CheckedSize attentionScratchBytes(int64_t seq, int64_t headDim,
                            : isGradient ? kWideGradientOperands
                                         : kWideAttentionOperands;
   return (elements + (isNarrow ? kMostLanes : 0) +
+          (hasPositions ? roundUp(seq, kMostLanes) : CheckedSize(0)) +
           CheckedSize(operands) *
               roundUp(CheckedSize(seq) * headDim, kMostLanes)) *
          int64_t(sizeof(float));
@@ -136,12 +144,9 @@ public:
         std::max(blocks, narrowProductScratchBytes(shape, hasNarrowResult));
     copies = std::max(copies, transposedCopyBytes(shape));
   }
-  void attention(int64_t seq, int64_t headDim, bool isGradient, bool isNarrow) {
+  void attention(const AttentionScratchShape &shape) {
     // Operands are as large.
-    heads = std::max(heads,
-                     attentionScratchBytes(seq, headDim, isGradient, isNarrow)
-                         .get()
-                         .value_or(0));
+    heads = std::max(heads, attentionScratchBytes(shape).get().value_or(0));
   }
   DeviceScratch get() const {
     return {products.perThread + heads, products.shared + blocks + copies};

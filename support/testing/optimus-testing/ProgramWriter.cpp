@@ -294,8 +294,8 @@ uint32_t FunctionWriter::attention(const AttentionShapeT &shape,
   AttentionT attention;
   attention.shape = dense(shape);
   return add(unite(std::move(attention)),
-             {views.q, views.k, views.v, views.lengths, views.out, views.lse,
-              views.workspace});
+             {views.q, views.k, views.v, views.lengths, views.positions,
+              views.out, views.lse, views.workspace});
 }
 
 uint32_t FunctionWriter::attentionGrad(const AttentionShapeT &shape,
@@ -303,8 +303,9 @@ uint32_t FunctionWriter::attentionGrad(const AttentionShapeT &shape,
   AttentionGradT attention;
   attention.shape = dense(shape);
   return add(unite(std::move(attention)),
-             {views.dout, views.q, views.k, views.v, views.lengths, views.out,
-              views.lse, views.dq, views.dk, views.dv, views.workspace});
+             {views.dout, views.q, views.k, views.v, views.lengths,
+              views.positions, views.out, views.lse, views.dq, views.dk,
+              views.dv, views.workspace});
 }
 
 uint32_t FunctionWriter::collective(CollectiveT collective, View src,

@@ -103,11 +103,12 @@ struct GemmViews {
   View a = {}, b = {}, c = {}, bias = {}, extra = {}, workspace = {};
 };
 struct AttentionViews {
-  View q = {}, k = {}, v = {}, lengths = {}, out = {}, lse = {};
-  View workspace = {};
+  View q = {}, k = {}, v = {}, lengths = {}, positions = {}, out = {};
+  View lse = {}, workspace = {};
 };
 struct AttentionGradViews {
-  View dout = {}, q = {}, k = {}, v = {}, lengths = {}, out = {}, lse = {};
+  View dout = {}, q = {}, k = {}, v = {}, lengths = {}, positions = {};
+  View out = {}, lse = {};
   View dq = {}, dk = {}, dv = {}, workspace = {};
 };
 

@@ -45,3 +45,13 @@ func.func @one_token(%qkv: tensor<2x1x3x2x8xbf16>) -> tensor<2x1x2x8xbf16> {
   %o, %l = optimus.attention %qkv {causal} : (tensor<2x1x3x2x8xbf16>) -> (tensor<2x1x2x8xbf16>, tensor<2x2x1xf32>)
   return %o : tensor<2x1x2x8xbf16>
 }
+
+// CHECK-LABEL: func.func @documents(
+// CHECK-NOT: exec.attention
+// CHECK: exec.launch @attention_causal_positions_
+// CPU-LABEL: func.func @documents(
+// CPU: exec.attention {{.*}} positions(
+func.func @documents(%qkv: tensor<2x4x3x2x8xbf16>, %p: tensor<2x4xi32>) -> tensor<2x4x2x8xbf16> {
+  %o, %l = optimus.attention %qkv positions(%p) {causal} : (tensor<2x4x3x2x8xbf16>, tensor<2x4xi32>) -> (tensor<2x4x2x8xbf16>, tensor<2x2x4xf32>)
+  return %o : tensor<2x4x2x8xbf16>
+}

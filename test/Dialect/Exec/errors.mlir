@@ -198,6 +198,22 @@ func.func @attention_c3(%q: memref<64xf32>, %kv: memref<32xf32>, %lse: memref<16
 
 // -----
 
+func.func @attention_c6(%q: memref<64xf32>, %kv: memref<32xf32>, %lse: memref<16xf32>, %p: memref<8xi32>) {
+  // expected-error @below {{attention with positions must be causal}}
+  exec.attention %q, %kv, %kv, %q, %lse positions(%p : memref<8xi32>) {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, kv_heads = 1 : i64, head_dim = 4 : i64, q_ld = 8 : i64, kv_ld = 4 : i64} : memref<64xf32>, memref<32xf32>, memref<32xf32>, memref<64xf32>, memref<16xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c6_few(%q: memref<64xf32>, %kv: memref<32xf32>, %lse: memref<16xf32>, %p: memref<7xi32>) {
+  // expected-error @below {{positions needs 8 elements, but its buffer has 7}}
+  exec.attention %q, %kv, %kv, %q, %lse positions(%p : memref<7xi32>) {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, kv_heads = 1 : i64, head_dim = 4 : i64, q_ld = 8 : i64, kv_ld = 4 : i64, causal} : memref<64xf32>, memref<32xf32>, memref<32xf32>, memref<64xf32>, memref<16xf32>
+  return
+}
+
+// -----
+
 func.func @attention_grad_c1(%q: memref<64xf32>, %kv: memref<32xf32>, %small: memref<16xf32>) {
   // expected-error @below {{dv needs 32 elements, but its buffer has 16}}
   exec.attention_grad %q, %q, %kv, %kv, %q, %small, %q, %kv, %small {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, kv_heads = 1 : i64, head_dim = 4 : i64, q_ld = 8 : i64, kv_ld = 4 : i64} : memref<64xf32>, memref<64xf32>, memref<32xf32>, memref<32xf32>, memref<64xf32>, memref<16xf32>, memref<64xf32>, memref<32xf32>, memref<16xf32>

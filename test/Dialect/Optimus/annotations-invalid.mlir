@@ -92,7 +92,7 @@ func.func private @buffer_c5(tensor<f32> {optimus.binding = #optimus.buffer<role
 
 // -----
 
-// expected-error @below {{C5: expected data to fill tokens or targets, found "bytes"}}
+// expected-error @below {{C5: expected data to fill tokens, targets or positions, found "bytes"}}
 func.func private @buffer_c5_data(tensor<f32> {optimus.binding = #optimus.buffer<role = "bytes", lifetime = call, filled_by = data>})
 
 // -----

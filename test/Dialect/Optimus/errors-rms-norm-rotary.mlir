@@ -213,3 +213,19 @@ func.func @swiglu(%x: tensor<2x8x16xf32>, %r: tensor<2x8xf32>, %g: tensor<16xf32
   %0 = "optimus.swiglu"(%x, %r) : (tensor<2x8x16xf32>, tensor<2x8xf32>) -> tensor<2x8x16xf32>
   return
 }
+
+// -----
+
+func.func @rotary_c5(%x: tensor<2x8x16xf32>, %p: tensor<8xi32>) {
+  // expected-error @below {{C5: expected positions of shape [2, 8], found [8]}}
+  %0 = optimus.rotary %x positions(%p : tensor<8xi32>) {theta = 1.0e4 : f64} : tensor<2x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @rotary_c6(%x: tensor<2x8x16xf32>) {
+  // expected-error @below {{C6: expected the result to have the type of x, 'tensor<2x8x16xf32>', found 'tensor<2x8x14xf32>'}}
+  %0 = "optimus.rotary"(%x) <{theta = 1.0e4 : f64}> : (tensor<2x8x16xf32>) -> tensor<2x8x14xf32>
+  return
+}

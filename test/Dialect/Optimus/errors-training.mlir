@@ -20,6 +20,30 @@ func.func @attention_c4(%x: tensor<2x8x3x4x16xf32>, %l: tensor<8xi32>) {
 
 // -----
 
+func.func @attention_c6(%x: tensor<2x8x3x4x16xf32>, %p: tensor<2x7xi32>) {
+  // expected-error @below {{C6: expected positions of shape [2, 8], found [2, 7]}}
+  %0, %1 = optimus.attention %x positions(%p) {causal} : (tensor<2x8x3x4x16xf32>, tensor<2x7xi32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_c6_causal(%x: tensor<2x8x3x4x16xf32>, %p: tensor<2x8xi32>) {
+  // expected-error @below {{C6: expected attention with positions to be causal}}
+  %0, %1 = optimus.attention %x positions(%p) : (tensor<2x8x3x4x16xf32>, tensor<2x8xi32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_grad_c6(%x: tensor<2x8x3x4x16xf32>, %o: tensor<2x8x4x16xf32>, %s: tensor<2x4x8xf32>, %p: tensor<8xi32>) {
+  // expected-error @below {{C6: expected positions of shape [2, 8], found [8]}}
+  %0 = optimus.attention_grad %o, %o, %s, %x positions(%p) {causal} : (tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>, tensor<2x8x3x4x16xf32>, tensor<8xi32>) -> tensor<2x8x3x4x16xf32>
+  return
+}
+
+// -----
+
 func.func @attention_grad_c4(%x: tensor<2x8x3x4x16xf32>, %o: tensor<2x8x4x16xf32>, %s: tensor<2x4x8xf32>, %l: tensor<8xi32>) {
   // expected-error @below {{C4: expected lengths of shape [2], found [8]}}
   %0 = optimus.attention_grad %o, %o, %s, %x lengths(%l) : (tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>, tensor<2x8x3x4x16xf32>, tensor<8xi32>) -> tensor<2x8x3x4x16xf32>

@@ -70,6 +70,17 @@ func.func @attention(%qkv: tensor<2x8x3x4x16xf32>) -> (tensor<2x8x4x16xf32>, ten
   return %0, %3 : tensor<2x8x4x16xf32>, tensor<2x4x8xf32>
 }
 
+// CHECK-LABEL: func.func @documents
+// CHECK: optimus.rotary %{{.*}} positions(%{{.*}} : tensor<2x8xi32>) {theta = 1.000000e+04 : f64} : tensor<2x8x3x4x16xf32>
+// CHECK: optimus.attention %{{.*}} positions(%{{.*}}) {causal} : (tensor<2x8x3x4x16xf32>, tensor<2x8xi32>)
+// CHECK: optimus.attention_grad %{{.*}} positions(%{{.*}}) {causal} :
+func.func @documents(%x: tensor<2x8x3x4x16xf32>, %p: tensor<2x8xi32>) -> tensor<2x8x3x4x16xf32> {
+  %0 = optimus.rotary %x positions(%p : tensor<2x8xi32>) {theta = 1.0e4 : f64} : tensor<2x8x3x4x16xf32>
+  %o, %lse = optimus.attention %0 positions(%p) {causal} : (tensor<2x8x3x4x16xf32>, tensor<2x8xi32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
+  %1 = optimus.attention_grad %o, %o, %lse, %0 positions(%p) {causal} : (tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>, tensor<2x8x3x4x16xf32>, tensor<2x8xi32>) -> tensor<2x8x3x4x16xf32>
+  return %1 : tensor<2x8x3x4x16xf32>
+}
+
 // CHECK-LABEL: func.func @attention_grad
 // CHECK: optimus.attention_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {causal} : (tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>, tensor<2x8x3x4x16xf32>) -> tensor<2x8x3x4x16xf32>
 func.func @attention_grad(%o: tensor<2x8x4x16xf32>, %qkv: tensor<2x8x3x4x16xf32>, %lse: tensor<2x4x8xf32>) -> tensor<2x8x3x4x16xf32> {

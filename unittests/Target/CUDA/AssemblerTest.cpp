@@ -140,7 +140,7 @@ void addKernels(CompiledKernels &kernels) {
     add(kernels.step<LambUpdateOp>(n, /*decay=*/false, flag));
     add(kernels.step<SgdOp>(n, flag));
     add(Rotary{2, 256, 12, 64, 1e4, flag});
-    add(Rotary{2, 256, 32, 128, 5e5, flag, 64, 8});
+    add(Rotary{2, 256, 32, 128, 5e5, flag, 64, 8, flag});
     add(Lengths{8, 64, -1, flag});
   }
   // GPT-2's, BERT's and Llama's, the most whose keys a warp holds in registers
@@ -160,6 +160,14 @@ void addKernels(CompiledKernels &kernels) {
   add(Attention{odd});
   add(AttentionQueryGrad{odd});
   add(AttentionKeyGrad{odd});
+  // Documents by themselves, in heads of every way to hold keys.
+  for (int64_t dim : {64, 80, 112, 128}) {
+    AttentionExtents documents = {2,        512,      12,   12,    dim,
+                                  36 * dim, 36 * dim, true, false, true};
+    add(Attention{documents});
+    add(AttentionQueryGrad{documents});
+    add(AttentionKeyGrad{documents});
+  }
   for (int64_t vocabulary : {30522, 50257, 128256}) {
     add(RowMax{rows, vocabulary});
     add(ExpSum{rows, vocabulary});

@@ -334,15 +334,24 @@ verifyAttention(Op op, ArrayRef<std::pair<StringRef, Value>> queries,
   // C4
   if (op.getLengths() && failed(check({{"lengths", op.getLengths()}}, batch)))
     return failure();
+  // C6
+  if (op.getPositions()) {
+    if (!op.getCausal())
+      return op.emitOpError() << "attention with positions must be causal";
+    if (failed(check({{"positions", op.getPositions()}}, tokens)))
+      return failure();
+  }
   return check({{"lse", op.getLse()}}, tokens * heads);
 }
 
 /// Those of the operands that an attention may do without.
 static void addOptional(SmallVector<Access> &accesses,
                         MutableOperandRange lengths,
+                        MutableOperandRange positions,
                         MutableOperandRange workspace) {
-  for (OpOperand &operand : lengths)
-    accesses.push_back({&operand, true, false});
+  for (MutableOperandRange range : {lengths, positions})
+    for (OpOperand &operand : range)
+      accesses.push_back({&operand, true, false});
   for (OpOperand &operand : workspace)
     accesses.push_back({&operand, true, true});
 }
@@ -353,7 +362,8 @@ SmallVector<Access> AttentionOp::getAccesses() {
                                   {&getVMutable(), true, false},
                                   {&getOutMutable(), false, true},
                                   {&getLseMutable(), false, true}};
-  addOptional(accesses, getLengthsMutable(), getWorkspaceMutable());
+  addOptional(accesses, getLengthsMutable(), getPositionsMutable(),
+              getWorkspaceMutable());
   return accesses;
 }
 
@@ -369,7 +379,8 @@ SmallVector<Access> AttentionGradOp::getAccesses() {
       {&getOutMutable(), true, false},  {&getLseMutable(), true, false},
       {&getDqMutable(), false, true},   {&getDkMutable(), false, true},
       {&getDvMutable(), false, true}};
-  addOptional(accesses, getLengthsMutable(), getWorkspaceMutable());
+  addOptional(accesses, getLengthsMutable(), getPositionsMutable(),
+              getWorkspaceMutable());
   return accesses;
 }
 

@@ -81,10 +81,10 @@ LogicalResult BufferAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "C5: expected what " << stringifyFilledBy(filledBy)
                        << " fills to live for a call, without an initial value "
                           "and a parameter";
-  if (filledBy == FilledBy::Data && role != "tokens" && role != "targets")
-    return emitError()
-           << "C5: expected data to fill tokens or targets, found \"" << role
-           << '"';
+  if (filledBy == FilledBy::Data && !isFilledByData(role))
+    return emitError() << "C5: expected data to fill tokens, targets or "
+                          "positions, found \""
+                       << role << '"';
   if (savedIn != SavedIn::Nowhere && lifetime != Lifetime::Parameter &&
       lifetime != Lifetime::State)
     return emitError() << "C6: expected what is saved to be a parameter or a "
@@ -93,9 +93,13 @@ LogicalResult BufferAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+bool mlir::optimus::isFilledByData(StringRef role) {
+  return role == "tokens" || role == "targets" || role == "positions";
+}
+
 BufferAttr mlir::optimus::getInputBuffer(MLIRContext *context, StringRef name) {
   FilledBy filledBy;
-  if (name == "tokens" || name == "targets")
+  if (isFilledByData(name))
     filledBy = FilledBy::Data;
   else if (name == "random")
     filledBy = FilledBy::Host;

@@ -116,6 +116,18 @@ static LogicalResult expectLengths(Operation *op, Value lengths,
   return expectShape(op, "C4", "lengths", lengths, batch);
 }
 
+/// Checks the positions of an attention.
+static LogicalResult expectPositions(Operation *op, Value positions,
+                                     const AttentionShape &shape, bool causal) {
+  if (!positions)
+    return success();
+  if (!causal)
+    return op->emitOpError(
+        "C6: expected attention with positions to be causal");
+  return expectShape(op, "C6", "positions", positions,
+                     {shape.batch, shape.sequence});
+}
+
 LogicalResult AttentionOp::verify() {
   if (failed(expectInputs(*this, getInputs())))
     return failure();
@@ -123,6 +135,7 @@ LogicalResult AttentionOp::verify() {
   if (failed(expectShape(*this, "C2", "a result", getResult(),
                          shape.getResultShape())) ||
       failed(expectLengths(*this, getLengths(), shape.batch)) ||
+      failed(expectPositions(*this, getPositions(), shape, getCausal())) ||
       failed(expectInputElements(*this, getInputs(),
                                  {{"an operand", getInputs()},
                                   {"a result", ValueRange(getResult())}})))
@@ -146,6 +159,7 @@ LogicalResult AttentionGradOp::verify() {
   if (failed(expectShape(*this, "C2", "dout", getDout(), out)) ||
       failed(expectShape(*this, "C2", "out", getOut(), out)) ||
       failed(expectLengths(*this, getLengths(), shape.batch)) ||
+      failed(expectPositions(*this, getPositions(), shape, getCausal())) ||
       failed(expectInputElements(*this, getInputs(),
                                  {{"dout", ValueRange(getDout())},
                                   {"out", ValueRange(getOut())},
@@ -178,10 +192,17 @@ static ShardingRule getRule(Operation *op, const std::string &spec,
   return rule;
 }
 
+/// Terms of lengths and positions.
+template <typename Op>
+static std::string getMaskTerms(Op op) {
+  return std::string(op.getLengths() ? ",b" : "") +
+         (op.getPositions() ? ",bs" : "");
+}
+
 ShardingRule AttentionOp::getShardingRule() {
   AttentionShape shape(getInputs());
   return getRule(*this,
-                 shape.getInputTerms() + (getLengths() ? ",b" : "") + "->" +
+                 shape.getInputTerms() + getMaskTerms(*this) + "->" +
                      shape.getResultTerm() + "," + shape.getLseTerm(),
                  getCausal() || getLengths());
 }
@@ -191,7 +212,7 @@ ShardingRule AttentionGradOp::getShardingRule() {
   std::string out = shape.getResultTerm(), inputs = shape.getInputTerms();
   return getRule(*this,
                  out + "," + out + "," + shape.getLseTerm() + "," + inputs +
-                     (getLengths() ? ",b" : "") + "->" + inputs,
+                     getMaskTerms(*this) + "->" + inputs,
                  getCausal() || getLengths());
 }
 
@@ -201,9 +222,9 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder,
   if (failed(rejectGradients(*this, resultGradients, {"lse"}, 1)))
     return failure();
   Value dy = resultGradients[0];
-  auto grad =
-      AttentionGradOp::create(builder, getLoc(), dy, getResult(), getLse(),
-                              getInputs(), getLengths(), getCausal());
+  auto grad = AttentionGradOp::create(builder, getLoc(), dy, getResult(),
+                                      getLse(), getInputs(), getLengths(),
+                                      getPositions(), getCausal());
   for (auto [input, gradient] : llvm::zip(getInputs(), grad.getDinputs()))
     gradients.add(input, gradient);
   return success();
@@ -223,6 +244,9 @@ void AttentionOp::stateFacts(ModelFacts &facts) {
   facts.decide("mask", getCausal() ? "causal" : "bidirectional");
   facts.decide("padding", getLengths() ? "masked" : "none");
 }
+
+std::optional<Value> AttentionOp::getPlaces() { return getPositions(); }
+std::optional<Value> RotaryOp::getPlaces() { return getPositions(); }
 
 void RotaryOp::stateFacts(ModelFacts &facts) {
   facts.decide("rope_theta", getThetaAttr());
@@ -248,6 +272,12 @@ LogicalResult RotaryOp::verify() {
       return emitOpError("C4: expected parts to be from 1 to the third "
                          "dimension of x, which has at least four; found ")
              << *parts << " of " << toString(x);
+  if (getPositions() && failed(expectShape(*this, "C5", "positions",
+                                           getPositions(), x.take_front(2))))
+    return failure();
+  if (getResult().getType() != getX().getType())
+    return emitOpError("C6: expected the result to have the type of x, ")
+           << getX().getType() << ", found " << getResult().getType();
   return success();
 }
 
@@ -263,8 +293,9 @@ ShardingRule RotaryOp::getShardingRule() {
   std::string term;
   for (size_t dim = 0; dim < shapeOf(getX()).size(); ++dim)
     term.push_back('a' + dim);
+  std::string positions = getPositions() ? "," + term.substr(0, 2) : "";
   ShardingRule rule = ShardingRule::fromEinsum(
-      *this, term + "->" + term,
+      *this, term + positions + "->" + term,
       {{term[1], FactorKind::Whole},
        {term.back(), FactorKind::Whole},
        // Nothing, where all parts are rotated alike.
@@ -279,9 +310,10 @@ LogicalResult RotaryOp::buildGradient(OpBuilder &builder,
                                       ArrayRef<Value> resultGradients,
                                       GradientAccumulator &gradients) {
   Value dy = resultGradients[0];
-  gradients.add(getX(), RotaryOp::create(builder, getLoc(), dy, getThetaAttr(),
-                                         getInverse() ? UnitAttr()
-                                                      : builder.getUnitAttr(),
-                                         getChannelsAttr(), getPartsAttr()));
+  gradients.add(
+      getX(),
+      RotaryOp::create(builder, getLoc(), dy, getPositions(), getThetaAttr(),
+                       getInverse() ? UnitAttr() : builder.getUnitAttr(),
+                       getChannelsAttr(), getPartsAttr()));
   return success();
 }

@@ -11,6 +11,7 @@
 #include "Operands.h"
 #include "ShapeChecks.h"
 
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/ModelFacts.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 #include "optimus/Dialect/Optimus/IR/SymbolicValues.h"
@@ -30,6 +31,19 @@ static std::string shapesOf(Value a, Value b) {
 void EmbeddingOp::stateFacts(ModelFacts &facts) {
   if (IntegerAttr pad = getPadAttr())
     facts.decide("pad_token", pad);
+}
+
+/// The table itself is what positions look up, but for their places.
+Value EmbeddingOp::getStandIn() {
+  auto tokens = dyn_cast<BlockArgument>(getTokens());
+  if (!tokens)
+    return {};
+  auto function =
+      dyn_cast<FunctionOpInterface>(tokens.getOwner()->getParentOp());
+  BufferAttr buffer = function
+                          ? getArgumentBuffer(function, tokens.getArgNumber())
+                          : BufferAttr();
+  return buffer && buffer.getRole() == "positions" ? getTable() : Value();
 }
 
 void LengthsOp::stateFacts(ModelFacts &facts) {

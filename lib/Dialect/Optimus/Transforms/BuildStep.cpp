@@ -156,7 +156,7 @@ func::FuncOp UpdateBuilder::buildTrainStep() {
   StepFunctionBuilder f(loss, grad, buffers, "train_step");
   addState(f);
   SmallVector<BlockArgument> inputs;
-  for (int64_t i = 0; i < loss.numInputs; ++i)
+  for (int64_t i = 0; i < loss.getNumInputs(); ++i)
     inputs.push_back(f.addShared(loss.numParams + i));
   addScalars(f);
   f.finishArguments();
@@ -191,7 +191,7 @@ func::FuncOp buildAccumulate(LossFunction loss, func::FuncOp grad,
   SmallVector<BlockArgument> params, inputs, sums;
   for (int64_t i = 0; i < n; ++i)
     params.push_back(f.addShared(i));
-  for (int64_t i = 0; i < loss.numInputs; ++i)
+  for (int64_t i = 0; i < loss.getNumInputs(); ++i)
     inputs.push_back(f.addShared(n + i));
   sums.push_back(f.addScalar(buffers.getLossSum(), 0));
   sums.push_back(f.addScalar(buffers.getRealCount(), 1));
@@ -300,10 +300,10 @@ private:
   }
 
   static void setInputBindings(LossFunction loss, func::FuncOp function) {
-    for (int64_t i = 0; i < loss.numInputs; ++i)
+    for (int64_t i = 0; i < loss.getNumInputs(); ++i)
       function.setArgAttr(
           loss.numParams + i, OptimusDialect::kBinding,
-          getInputBuffer(function.getContext(), LossFunction::kInputs[i]));
+          getInputBuffer(function.getContext(), loss.inputs[i]));
   }
 
   /// Makes of a copy of `@loss` what it is on average: no random numbers are
@@ -320,7 +320,7 @@ private:
     }
     if (!loss.hasRandom())
       return success();
-    unsigned random = loss.numParams + loss.numInputs - 1;
+    unsigned random = loss.numParams + loss.getNumInputs() - 1;
     for (Operation *user : eval.getArgument(random).getUsers())
       return user->emitOpError("uses the random words of @loss, but evaluation "
                                "draws no numbers and the operation does not "

@@ -15,7 +15,8 @@ using namespace mlir;
 using namespace mlir::optimus;
 
 static constexpr StringLiteral kForm =
-    "@loss(params…, tokens, targets[, random]) -> (loss_sum, real_count)";
+    "@loss(params…, tokens, targets[, positions][, random]) -> (loss_sum, "
+    "real_count)";
 
 StringRef LossFunction::getParamName(int64_t index) const {
   func::FuncOp f = function;
@@ -58,14 +59,21 @@ FailureOr<LossFunction> LossFunction::find(ModuleOp module) {
              << function.getArgument(numParams).getType();
   }
   int64_t numInputs = numArgs - numParams;
-  int64_t mostInputs = std::ssize(kInputs);
-  if (numParams == 0 || numInputs < mostInputs - 1 || numInputs > mostInputs)
+  if (numParams == 0 || numInputs < 2 || numInputs > 4)
     return function.emitError("expected ")
            << kForm << ", parameters being the arguments with optimus.param; "
            << "found " << numParams << " leading parameters and " << numInputs
            << " other arguments";
-  for (auto [offset, expected] :
-       llvm::enumerate(ArrayRef(kInputs).take_front(numInputs))) {
+  // One argument more is what it is bound to, or else random.
+  SmallVector<StringRef> inputs = {"tokens", "targets"};
+  if (numInputs > 2) {
+    BufferAttr third = getArgumentBuffer(function, numParams + 2);
+    if (numInputs == 4 || (third && third.getRole() == "positions"))
+      inputs.push_back("positions");
+    if (std::ssize(inputs) < numInputs)
+      inputs.push_back("random");
+  }
+  for (auto [offset, expected] : llvm::enumerate(inputs)) {
     int64_t index = numParams + offset;
     auto type =
         dyn_cast<RankedTensorType>(function.getArgument(index).getType());
@@ -89,5 +97,5 @@ FailureOr<LossFunction> LossFunction::find(ModuleOp module) {
     return function.emitError("expected ")
            << kForm << " with results " << scalar << ", found "
            << function.getResultTypes();
-  return LossFunction{function, numParams, numInputs};
+  return LossFunction{function, numParams, std::move(inputs)};
 }

@@ -14,19 +14,18 @@
 
 namespace mlir::optimus {
 
-/// `@loss(params…, tokens, targets[, random]) -> (loss_sum, real_count)`. The
-/// same arguments, with more results, are those of `@grad`.
+/// `@loss(params…, tokens, targets[, positions][, random]) -> (loss_sum,
+/// real_count)`. The same arguments, with more results, are those of `@grad`.
 struct LossFunction {
-  /// What the arguments after the parameters are; the last one is for programs
-  /// that draw random numbers.
-  static constexpr StringLiteral kInputs[] = {"tokens", "targets", "random"};
-
   func::FuncOp function;
-  /// Arguments [0, numParams) are parameters, then come `numInputs` inputs.
+  /// Arguments [0, numParams) are parameters.
   int64_t numParams;
-  int64_t numInputs;
+  /// What the others are: tokens and targets; positions in programs that keep
+  /// documents apart; and random in those that draw random numbers.
+  SmallVector<StringRef> inputs;
 
-  bool hasRandom() const { return numInputs == std::ssize(kInputs); }
+  int64_t getNumInputs() const { return inputs.size(); }
+  bool hasRandom() const { return inputs.back() == "random"; }
 
   /// The module's `@loss`. If it is missing or has another form, emits an error
   /// with the expected one.

@@ -34,6 +34,8 @@ struct Case {
   std::vector<float> inputs, dout;
   /// Of each sequence, or none.
   std::vector<int32_t> lengths = {};
+  /// Of each token, or none.
+  std::vector<int32_t> positions = {};
 
   int64_t hidden() const { return desc.heads * desc.head_dim; }
   int64_t kvHidden() const { return desc.kv_heads * desc.head_dim; }
@@ -50,8 +52,11 @@ struct Case {
   int64_t length(int64_t b) const {
     return lengths.empty() ? desc.seq : lengths[b];
   }
-  /// The keys that token i of sequence b sees.
-  int64_t keys(int64_t b, int64_t i) const {
+  /// The first key that token i of sequence b sees, and the end of them.
+  int64_t first(int64_t b, int64_t i) const {
+    return positions.empty() ? 0 : i - positions[b * desc.seq + i];
+  }
+  int64_t end(int64_t b, int64_t i) const {
     return desc.causal ? std::min(i + 1, length(b)) : length(b);
   }
   int64_t size() const { return tokens() * (hidden() + 2 * kvHidden()); }
@@ -68,8 +73,10 @@ inline Case makeCase(int64_t batch, int64_t seq, int64_t heads, int64_t headDim,
   int64_t width = (heads + 2 * kvHeads) * headDim;
   Case x{{batch, seq, heads, kvHeads, headDim,
           sideBySide ? width : heads * headDim,
-          sideBySide ? width : kvHeads * headDim, causal, OPTRT_F32, 0, 0, 0},
+          sideBySide ? width : kvHeads * headDim, causal, OPTRT_F32, 0, 0, 0,
+          0},
          sideBySide,
+         {},
          {},
          {},
          {}};
@@ -145,9 +152,12 @@ inline void expectHead(const Case &x, const Result &r, int64_t b, int64_t n,
   double maxScore = 0, maxLse = 0, maxQ = 0, maxK = 0, maxV = 0, maxDout = 0,
          reach = 0;
   for (int64_t i = 0; i < seq; ++i) {
-    int64_t keys = x.keys(b, i);
+    int64_t first = x.first(b, i), end = x.end(b, i);
+    // What sees nothing is zero.
+    if (first >= end)
+      continue;
     double top = -std::numeric_limits<double>::infinity();
-    for (int64_t j = 0; j < keys; ++j) {
+    for (int64_t j = first; j < end; ++j) {
       double score = 0, magnitude = 0, through = 0;
       for (int64_t c = 0; c < dim; ++c) {
         double q = x.inputs[in(0, i, c)], k = x.inputs[in(1, j, c)],
@@ -166,11 +176,11 @@ inline void expectHead(const Case &x, const Result &r, int64_t b, int64_t n,
       reach = std::max(reach, through);
     }
     double sum = 0;
-    for (int64_t j = 0; j < keys; ++j)
+    for (int64_t j = first; j < end; ++j)
       sum += std::exp(p[i * seq + j] - top);
     lse[i] = top + std::log(sum);
     maxLse = std::max(maxLse, std::abs(lse[i]));
-    for (int64_t j = 0; j < keys; ++j) {
+    for (int64_t j = first; j < end; ++j) {
       double &prob = p[i * seq + j];
       prob = std::exp(prob - lse[i]);
       column[j] += prob;
@@ -182,7 +192,7 @@ inline void expectHead(const Case &x, const Result &r, int64_t b, int64_t n,
     double dot = 0;
     for (int64_t c = 0; c < dim; ++c)
       dot += x.dout[at(i, c)] * out[i * dim + c];
-    for (int64_t j = 0; j < x.keys(b, i); ++j) {
+    for (int64_t j = x.first(b, i); j < x.end(b, i); ++j) {
       double dp = 0, prob = p[i * seq + j];
       for (int64_t c = 0; c < dim; ++c) {
         dp += double(x.dout[at(i, c)]) * x.inputs[in(2, j, c)];

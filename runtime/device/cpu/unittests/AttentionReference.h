@@ -24,17 +24,19 @@ inline Result runDevice(CpuDevice &device, const Case &x) {
   const float *in = x.inputs.data();
   float *grads = r.grads.data();
   const int32_t *lengths = x.lengths.empty() ? nullptr : x.lengths.data();
+  const int32_t *positions = x.positions.empty() ? nullptr : x.positions.data();
   Status status =
       device.attention(kCompute, x.desc,
                        {in + x.begin(0), in + x.begin(1), in + x.begin(2),
                         lengths, r.out.data(), r.lse.data(),
-                        /*workspace=*/nullptr});
+                        /*workspace=*/nullptr, /*dout=*/nullptr, /*dq=*/nullptr,
+                        /*dk=*/nullptr, /*dv=*/nullptr, positions});
   EXPECT_TRUE(status.ok()) << status.toString();
   status = device.attentionGrad(
       kCompute, x.desc,
       {in + x.begin(0), in + x.begin(1), in + x.begin(2), lengths, r.out.data(),
        r.lse.data(), /*workspace=*/nullptr, x.dout.data(), grads + x.begin(0),
-       grads + x.begin(1), grads + x.begin(2)});
+       grads + x.begin(1), grads + x.begin(2), positions});
   EXPECT_TRUE(status.ok()) << status.toString();
   return r;
 }
@@ -55,6 +57,10 @@ inline Result runKernels(const AttentionKernels &kernels, const Case &x) {
   for (int64_t b = 0; b < d.batch; ++b)
     for (int64_t n = 0; n < d.heads; ++n) {
       head.keys = x.length(b);
+      std::vector<int32_t> firsts;
+      for (int64_t i = 0; i < d.seq && !x.positions.empty(); ++i)
+        firsts.push_back(int32_t(x.first(b, i)));
+      head.firsts = x.positions.empty() ? nullptr : firsts.data();
       int64_t inQ = b * d.seq * d.q_ld + n * d.head_dim;
       int64_t inKv = b * d.seq * d.kv_ld + x.kvHead(n) * d.head_dim;
       int64_t at = b * d.seq * x.hidden() + n * d.head_dim;

@@ -85,6 +85,107 @@ TEST(Attention, PaddedKeysAreNotSeen) {
     }
 }
 
+/// Positions of documents of these lengths, one after the other.
+std::vector<int32_t> documents(std::vector<int32_t> lengths) {
+  std::vector<int32_t> positions;
+  for (int32_t length : lengths)
+    for (int32_t i = 0; i < length; ++i)
+      positions.push_back(i);
+  return positions;
+}
+
+Case withPositions(Case x, const std::vector<std::vector<int32_t>> &sequences) {
+  x.desc.has_positions = 1;
+  for (const std::vector<int32_t> &lengths : sequences)
+    for (int32_t position : documents(lengths))
+      x.positions.push_back(position);
+  return x;
+}
+
+/// Documents that begin within a block, with one, and after several; one token
+/// long, and longer than a block.
+TEST(Attention, DocumentsAreApart) {
+  const AttentionKernels *sets[3];
+  int count;
+  supportedAttentionKernels(sets, count);
+  for (bool isPadded : {false, true})
+    for (int64_t kvHeads : {2, 4}) {
+      Case x = withPositions(
+          makeCase(4, 150, 4, 20, true, kvHeads),
+          {{150}, {1, 1, 62, 64, 22}, {10, 100, 40}, {140, 1, 1, 1, 7}});
+      // Documents that are padding see nothing.
+      if (isPadded)
+        x.lengths = {150, 64, 110, 1};
+      for (int set = 0; set < count; ++set)
+        ASSERT_NO_FATAL_FAILURE(expectAll(x, runKernels(*sets[set], x)))
+            << sets[set]->name;
+      for (int threads = 1; threads <= maxThreads; ++threads) {
+        CpuDevice device(threads);
+        Result r = runDevice(device, x);
+        ASSERT_NO_FATAL_FAILURE(expectAll(x, r)) << threads << " threads";
+      }
+    }
+}
+
+/// A document's bits are those that it has alone.
+TEST(Attention, NoBitDependsOnOtherDocuments) {
+  Case x = withPositions(makeCase(1, 150, 2, 20, true), {{70, 80}});
+  CpuDevice device(1);
+  Result r = runDevice(device, x);
+  Case other = x;
+  for (int part : {0, 1, 2})
+    for (int64_t t = 0; t < 70; ++t)
+      std::fill_n(other.inputs.begin() + x.begin(part) + t * x.desc.kv_ld,
+                  x.hidden(), 1e30f);
+  Result s = runDevice(device, other);
+  const int64_t width = x.hidden();
+  EXPECT_TRUE(std::equal(r.out.begin() + 70 * width, r.out.end(),
+                         s.out.begin() + 70 * width));
+  EXPECT_TRUE(std::equal(r.grads.begin() + 70 * x.desc.q_ld, r.grads.end(),
+                         s.grads.begin() + 70 * x.desc.q_ld));
+}
+
+/// A window that is one document is one without positions.
+TEST(Attention, OneDocumentIsNone) {
+  Case x = makeCase(2, 150, 2, 20, true);
+  CpuDevice device(1);
+  Result expected = runDevice(device, x);
+  Result r = runDevice(device, withPositions(x, {{150}, {150}}));
+  EXPECT_EQ(r.out, expected.out);
+  EXPECT_EQ(r.lse, expected.lse);
+  EXPECT_EQ(r.grads, expected.grads);
+}
+
+/// Where scores are so large that lse is too coarse.
+TEST(Attention, DocumentsWithLargeScoresAreApart) {
+  Case x = withPositions(makeCase(1, 150, 1, 8, true), {{70, 80}}), y = x;
+  for (float &value : x.inputs)
+    value *= 100;
+  CpuDevice device(1);
+  Result r = runDevice(device, x);
+  // Each document alone.
+  for (auto [begin, length] : {std::pair<int64_t, int64_t>(0, 70), {70, 80}}) {
+    Case alone = makeCase(1, length, 1, 8, true);
+    std::copy_n(x.inputs.begin() + begin * x.desc.q_ld, alone.inputs.size(),
+                alone.inputs.begin());
+    std::copy_n(x.dout.begin() + begin * x.hidden(), alone.dout.size(),
+                alone.dout.begin());
+    Result s = runDevice(device, alone);
+    for (size_t i = 0; i < s.grads.size(); ++i) {
+      const float found = r.grads[begin * x.desc.q_ld + i];
+      ASSERT_NEAR(found, s.grads[i], 1e-4 * (1 + std::abs(s.grads[i]))) << i;
+    }
+  }
+}
+
+TEST(Attention, PositionsAreClamped) {
+  Case x = withPositions(makeCase(1, 6, 2, 8, true), {{3, 3}}), y = x;
+  x.positions = {-1, 5, 7, -9, 1, 2};
+  y.positions = {0, 1, 2, 0, 1, 2};
+  CpuDevice device(1);
+  EXPECT_EQ(runDevice(device, x).out, runDevice(device, y).out);
+}
+
 TEST(Attention, LengthsAreClamped) {
   Case x = makeCase(3, 20, 2, 8, false), y = x;
   x.lengths = {0, -5, 21};
@@ -147,15 +248,15 @@ void expectFarScores(const Case &x, const Result &r) {
       return (x.inputs[in(0, i, 0)] > 0) == (x.inputs[in(1, j, 0)] > 0);
     };
     double count = 0;
-    for (int64_t j = 0; j < x.keys(0, i); ++j)
+    for (int64_t j = 0; j < x.end(0, i); ++j)
       count += isSeen(j);
     // Where none is of its kind, the others are alike, too.
     const bool hasNone = count == 0;
     if (hasNone)
-      count = double(x.keys(0, i));
+      count = double(x.end(0, i));
     std::vector<double> probs(seq), dp(seq);
     double dot = 0;
-    for (int64_t j = 0; j < x.keys(0, i); ++j) {
+    for (int64_t j = 0; j < x.end(0, i); ++j) {
       probs[j] = hasNone || isSeen(j) ? 1 / count : 0;
       double through = 0;
       for (int64_t c = 0; c < dim; ++c) {
@@ -169,7 +270,7 @@ void expectFarScores(const Case &x, const Result &r) {
       dot += probs[j] * dp[j];
       column[j] += probs[j];
     }
-    for (int64_t j = 0; j < x.keys(0, i); ++j)
+    for (int64_t j = 0; j < x.end(0, i); ++j)
       for (int64_t c = 0; c < dim; ++c) {
         const double t = probs[j] * (dp[j] - dot) * scale;
         dq[i * dim + c] += t * x.inputs[in(1, j, c)];
@@ -268,8 +369,8 @@ TEST(Attention, PreparedScratchIsEnoughAndWithinItsBound) {
   int64_t bound = 0;
   for (bool isGradient : {false, true})
     bound = std::max(bound, *optimus_support::attentionScratchBytes(
-                                 x.desc.seq, x.desc.head_dim, isGradient,
-                                 /*isNarrow=*/false)
+                                 {x.desc.seq, x.desc.head_dim, isGradient,
+                                  /*isNarrow=*/false, /*hasPositions=*/false})
                                  .get());
   EXPECT_LE(int64_t(reserved), maxThreads * bound);
   runDevice(device, x);
@@ -304,8 +405,9 @@ TEST(Attention, ScratchIsWithinItsBound) {
         AttentionHead head{seq, headDim, headDim, headDim, headDim, true, seq};
         for (bool isGradient : {false, true}) {
           const int64_t bound =
-              *optimus_support::attentionScratchBytes(seq, headDim, isGradient,
-                                                      /*isNarrow=*/false)
+              *optimus_support::attentionScratchBytes({seq, headDim, isGradient,
+                                                       /*isNarrow=*/false,
+                                                       /*hasPositions=*/false})
                    .get();
           const int64_t bytes = 4 * (isGradient ? sets[i]->backwardScratch(head)
                                                 : sets[i]->forwardScratch(head));
@@ -324,7 +426,7 @@ TEST(Attention, WrongDescriptorsAreRefused) {
   auto run = [&](optrt_attention_desc d, float *out) {
     return device.attention(kCompute, d, {x, x, x, nullptr, out, x, nullptr});
   };
-  optrt_attention_desc good = {1, 2, 2, 1, 4, 16, 16, 1, OPTRT_F32, 0, 0, 0};
+  optrt_attention_desc good = {1, 2, 2, 1, 4, 16, 16, 1, OPTRT_F32, 0, 0, 0, 0};
   EXPECT_TRUE(run(good, x + 32).ok());
   auto refuses = [&](auto change) {
     optrt_attention_desc bad = good;

@@ -344,7 +344,8 @@ TEST_F(NarrowTest, PreparedScratchIsEnoughAndWithinItsBound) {
   attention.type = OPTRT_BF16;
   workload.attentions = workload.attentionGrads = {{attention, ""}};
   for (bool isGradient : {false, true})
-    bound.attention(attention.seq, attention.head_dim, isGradient, true);
+    bound.attention({attention.seq, attention.head_dim, isGradient,
+                     /*isNarrow=*/true, /*hasPositions=*/false});
   ASSERT_TRUE(device.prepare(workload).ok());
   const size_t prepared = device.scratchBytes();
   EXPECT_GT(prepared, 0u);

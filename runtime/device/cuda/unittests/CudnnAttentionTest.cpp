@@ -29,8 +29,8 @@ class CudnnAttentionTest : public FakeGpuTest {
 protected:
   CudnnAttentionTest() {
     setenv("OPTIMUS_CUDNN_LIBRARY", OPTIMUS_FAKE_CUDNN, 1);
-    desc = {1,      kSeq, kHeads,     1, kSize, kToken,
-            kToken, 1,    OPTRT_BF16, 0, 0,     1 << 20};
+    desc = {1, kSeq,       kHeads, 1, kSize, kToken, kToken,
+            1, OPTRT_BF16, 0,      0, 0,     1 << 20};
     tokens.resize(kSeq * kToken);
     for (int64_t token = 0; token != kSeq; ++token)
       for (int64_t i = 0; i != kSize; ++i) {

@@ -130,7 +130,8 @@ def Exec_AttentionOp : Exec_AttentionCommand<"attention"> {
     elements of q and `kv_ld` of k and of v, so that the three may be
     slices of one buffer. out is [batch, seq, heads, head_dim], lse [batch, heads, seq].
     With `lengths`, the tokens of a sequence see its first ones only, as many as
-    its length says, which is from 1 to seq. `workspace` is all that a device's library may use
+    its length says, which is from 1 to seq. With `positions` [batch, seq] a token sees
+    keys from so many tokens earlier on. `workspace` is all that a device's library may use
     besides, where it needs any.
 
     ```mlir
@@ -142,16 +143,19 @@ def Exec_AttentionOp : Exec_AttentionCommand<"attention"> {
     Constraints: (C1) extents are positive and the buffers hold them; (C2)
     kv_heads divides heads; (C3) q_ld and kv_ld hold a token's heads and are at most 2^48; (C4)
     there is a length for each sequence; (C5) all buffers but lse, which is f32, and lengths
-    have one element type.
+    have one element type; (C6) there is a position for each token, and attention with
+    them is causal.
   }];
   let arguments = (ins Exec_FloatBuffer:$q, Exec_FloatBuffer:$k, Exec_FloatBuffer:$v,
                        Exec_FloatBuffer:$out, Exec_F32Buffer:$lse,
-                       Optional<Exec_IndexBuffer>:$lengths, Optional<Exec_F32Buffer>:$workspace,
+                       Optional<Exec_IndexBuffer>:$lengths, Optional<Exec_IndexBuffer>:$positions,
+                       Optional<Exec_F32Buffer>:$workspace,
                        I64Attr:$batch, I64Attr:$seq, I64Attr:$heads, I64Attr:$kv_heads,
                        I64Attr:$head_dim, I64Attr:$q_ld, I64Attr:$kv_ld,
                        UnitAttr:$causal, Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
   let assemblyFormat = [{
     $q `,` $k `,` $v `,` $out `,` $lse (`lengths` `(` $lengths^ `:` type($lengths) `)`)?
+    (`positions` `(` $positions^ `:` type($positions) `)`)?
     (`workspace` `(` $workspace^ `:` type($workspace) `)`)? attr-dict `:`
     type($q) `,` type($k) `,` type($v) `,` type($out) `,` type($lse)
   }];
@@ -169,7 +173,8 @@ def Exec_AttentionGradOp : Exec_AttentionCommand<"attention_grad"> {
   let arguments = (ins Exec_FloatBuffer:$dout, Exec_FloatBuffer:$q, Exec_FloatBuffer:$k, Exec_FloatBuffer:$v,
                        Exec_FloatBuffer:$out, Exec_F32Buffer:$lse,
                        Exec_FloatBuffer:$dq, Exec_FloatBuffer:$dk, Exec_FloatBuffer:$dv,
-                       Optional<Exec_IndexBuffer>:$lengths, Optional<Exec_F32Buffer>:$workspace,
+                       Optional<Exec_IndexBuffer>:$lengths, Optional<Exec_IndexBuffer>:$positions,
+                       Optional<Exec_F32Buffer>:$workspace,
                        I64Attr:$batch, I64Attr:$seq, I64Attr:$heads, I64Attr:$kv_heads,
                        I64Attr:$head_dim, I64Attr:$q_ld, I64Attr:$kv_ld,
                        UnitAttr:$causal, UnitAttr:$deterministic,
@@ -177,6 +182,7 @@ def Exec_AttentionGradOp : Exec_AttentionCommand<"attention_grad"> {
   let assemblyFormat = [{
     $dout `,` $q `,` $k `,` $v `,` $out `,` $lse `,` $dq `,` $dk `,` $dv
     (`lengths` `(` $lengths^ `:` type($lengths) `)`)?
+    (`positions` `(` $positions^ `:` type($positions) `)`)?
     (`workspace` `(` $workspace^ `:` type($workspace) `)`)? attr-dict `:`
     type($dout) `,` type($q) `,` type($k) `,` type($v) `,` type($out) `,` type($lse) `,`
     type($dq) `,` type($dk) `,` type($dv)

@@ -24,8 +24,12 @@ namespace mlir::optimus {
 /// The role of the buffers that are parameters.
 inline constexpr StringLiteral kParameterRole = "parameter";
 
-/// The buffer of an input that a builder names: "tokens", "targets" or
-/// "random". Null for any other name.
+/// Whether the data of a batch say what has this role: "tokens", "targets" and
+/// "positions".
+bool isFilledByData(StringRef role);
+
+/// The buffer of an input that a builder names: what data fill, or "random".
+/// Null for any other name.
 BufferAttr getInputBuffer(MLIRContext *context, StringRef name);
 
 /// The buffer of an argument, null where it is bound to none.

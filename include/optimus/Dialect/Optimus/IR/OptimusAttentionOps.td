@@ -12,15 +12,17 @@
 include "optimus/Dialect/Optimus/IR/OptimusOpBase.td"
 
 def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention", [
-    Optimus_Precisions<["Narrow", "Any"], ["Narrow", "Full"]>,
+    Optimus_Precisions<["Narrow", "Any", "Any"], ["Narrow", "Full"]>,
     Optimus_RowStatistics<[1]>,
-    Optimus_Facts<>, AttrSizedOperandSegments]> {
+    Optimus_Facts<["getPlaces"]>, AttrSizedOperandSegments]> {
   let summary = "Multi-head and grouped-query attention";
   let description = [{
     softmax(q·kᵀ/√d)·v for each head of each sequence; a position sees itself
     and earlier ones if `causal`, and of those the first `lengths` of its
     sequence, where there are lengths: what follows is padding. They are from 1
-    to s. The operands are q, k and v,
+    to s. With `positions`, each token's place in its document, a token sees its
+    own document alone: keys from `positions` tokens earlier on, as `seenKeys` of
+    SeenKeys.h says. The operands are q, k and v,
 
     * in one tensor [b, s, 3, n, d], or
     * q [b, s, n, d] or [b, s, g, r, d], and k and v [b, s, g, d]: each of the g
@@ -42,18 +44,21 @@ def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention", [
     Constraints: (C1) the operands are one tensor of rank 5 with 3 in its third
     dimension, or q, k and v of the shapes above; (C2) the result has the shape
     above; (C3) lse has; (C4) lengths is [b]; (C5) operands and result have one
-    element type. Scores, probabilities and lse are f32.
+    element type; (C6) positions is [b, s], and attention with it causal. Scores,
+    probabilities and lse are f32.
   }];
   let arguments = (ins Variadic<Optimus_FloatTensor>:$inputs,
-                       Optional<Optimus_IndexTensor>:$lengths, UnitAttr:$causal);
+                       Optional<Optimus_IndexTensor>:$lengths,
+                       Optional<Optimus_IndexTensor>:$positions, UnitAttr:$causal);
   let results = (outs Optimus_FloatTensor:$result, Optimus_F32Tensor:$lse);
   let assemblyFormat = [{
-    $inputs (`lengths` `(` $lengths^ `)`)? attr-dict `:` functional-type(operands, results)
+    $inputs (`lengths` `(` $lengths^ `)`)? (`positions` `(` $positions^ `)`)?
+    attr-dict `:` functional-type(operands, results)
   }];
 }
 
 def Optimus_AttentionGradOp : Optimus_TensorOp<"attention_grad", [
-    Optimus_Precisions<["Narrow", "Narrow", "Full", "Narrow", "Any"], ["Narrow"]>,
+    Optimus_Precisions<["Narrow", "Narrow", "Full", "Narrow", "Any", "Any"], ["Narrow"]>,
     AttrSizedOperandSegments, Optimus_ResultTypes<["adaptor.getInputs()"]>]> {
   let summary = "The gradient of attention";
   let description = [{
@@ -70,30 +75,32 @@ def Optimus_AttentionGradOp : Optimus_TensorOp<"attention_grad", [
     Constraints: (C1) the last operands are those of `optimus.attention`, and the
     results have their shapes; (C2) dout and out have the shape of its result;
     (C3) lse has that of its lse; (C4) lengths is [b]; (C5) dout, out, the operands of
-    `optimus.attention` and the results have one element type.
+    `optimus.attention` and the results have one element type; (C6) positions is
+    [b, s], and attention with it causal.
   }];
   let arguments = (ins Optimus_FloatTensor:$dout, Optimus_FloatTensor:$out, Optimus_F32Tensor:$lse,
                        Variadic<Optimus_FloatTensor>:$inputs,
-                       Optional<Optimus_IndexTensor>:$lengths, UnitAttr:$causal);
+                       Optional<Optimus_IndexTensor>:$lengths,
+                       Optional<Optimus_IndexTensor>:$positions, UnitAttr:$causal);
   let results = (outs Variadic<Optimus_FloatTensor>:$dinputs);
   let assemblyFormat = [{
-    $dout `,` $out `,` $lse `,` $inputs (`lengths` `(` $lengths^ `)`)? attr-dict `:`
-    functional-type(operands, results)
+    $dout `,` $out `,` $lse `,` $inputs (`lengths` `(` $lengths^ `)`)?
+    (`positions` `(` $positions^ `)`)? attr-dict `:` functional-type(operands, results)
   }];
 }
 
 def Optimus_RotaryOp : Optimus_DifferentiableOp<"rotary", [
-    Optimus_Precisions<["Same"], ["Same"]>,
-    Optimus_Facts<>, SameOperandsAndResultType]> {
+    Optimus_Precisions<["Same", "Any"], ["Same"]>,
+    Optimus_Facts<["getPlaces"]>, Optimus_ResultTypes<["adaptor.getX()"]>]> {
   let summary = "Rotary position embedding";
   let description = [{
     Rotates the pairs (x_i, x_{i+d/2}) of the last dimension, of d elements, by
-    the angle p·theta^(−2i/d), where p is the index in the second dimension, the
-    position: with its cosine c and sine s,
+    the angle p·theta^(−2i/d), where p is the position: `positions` of the token,
+    or else its index in the second dimension. With the cosine c and the sine s,
     `result_i = c·x_i − s·x_{i+d/2}` and `result_{i+d/2} = c·x_{i+d/2} + s·x_i`.
     The pairs are those of Hugging Face's Llama. `inverse` rotates by
-    the negative angle, which is the gradient. Positions are counted from the start
-    of the sequence, which is therefore never sharded, and nor is the last dimension;
+    the negative angle, which is the gradient. Without `positions` they are counted from
+    the start of the sequence, which is never sharded, and nor is the last dimension;
     batch and heads may be.
 
     With `channels`, d is that number: only so many of the first channels of each
@@ -109,12 +116,13 @@ def Optimus_RotaryOp : Optimus_DifferentiableOp<"rotary", [
     Constraints: (C1) x has a batch, positions and channels, an even number without `channels`; (C2)
     theta is positive and finite; (C3) channels is even, positive and at most the last
     dimension; (C4) parts is positive and at most the third dimension, which is not
-    the last.
+    the last; (C5) positions is [b, s]; (C6) the result has the type of x.
   }];
-  let arguments = (ins Optimus_FloatTensor:$x, F64Attr:$theta, UnitAttr:$inverse,
+  let arguments = (ins Optimus_FloatTensor:$x, Optional<Optimus_IndexTensor>:$positions,
+                       F64Attr:$theta, UnitAttr:$inverse,
                        OptionalAttr<I64Attr>:$channels, OptionalAttr<I64Attr>:$parts);
   let results = (outs Optimus_FloatTensor:$result);
-  let assemblyFormat = "$x attr-dict `:` type($x)";
+  let assemblyFormat = "$x (`positions` `(` $positions^ `:` type($positions) `)`)? attr-dict `:` type($x)";
   let extraClassDeclaration = [{
     /// How many channels of a head are rotated.
     int64_t getNumRotated() {

@@ -66,7 +66,7 @@ def Optimus_Dialect : Dialect {
     * (A8) `optimus.donates` is the number of a result.
     * (A9) `optimus.binding`, what an argument or a result is, is an
       `#optimus.buffer`; on an argument written by a builder it may be
-      `"tokens"`, `"targets"` or `"random"`, which are short for one. A result
+      `"tokens"`, `"targets"`, `"positions"` or `"random"`, which are short for one. A result
       is filled by the program.
     * (A10) `optimus.move`, on a product, is `"panels"` or `"whole"`.
     * (A11) `optimus.compilation`, in which `optimus-compile` keeps its flags in the

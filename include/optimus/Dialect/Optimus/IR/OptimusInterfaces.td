@@ -195,11 +195,18 @@ def ModelFactsOpInterface : OpInterface<"ModelFactsOpInterface"> {
       return {};
     }]>,
     InterfaceMethod<[{
-        The operand that the only result is, but for randomness and rounding; null
-        if there is none.
+        The operand that the only result is, but for randomness, rounding and the
+        places of tokens; null if there is none.
       }],
       "::mlir::Value", "getStandIn", (ins), [{}], [{
       return nullptr;
+    }]>,
+    InterfaceMethod<[{
+        The last group of operands if it says where tokens stand, null where it is
+        absent; nothing if the last group is another.
+      }],
+      "::std::optional<::mlir::Value>", "getPlaces", (ins), [{}], [{
+      return ::std::nullopt;
     }]>
   ];
 }

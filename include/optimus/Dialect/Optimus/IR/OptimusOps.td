@@ -262,7 +262,7 @@ def Optimus_SwigluGradOp : Optimus_TensorOp<"swiglu_grad", [
 
 def Optimus_EmbeddingOp : Optimus_DifferentiableOp<"embedding", [
     Optimus_Precisions<["Full", "Any"], ["Any"]>,
-    Optimus_Facts<>, Optimus_Rounding, TokenTableOpInterface]> {
+    Optimus_Facts<["getStandIn"]>, Optimus_Rounding, TokenTableOpInterface]> {
   let summary = "Rows of a table, chosen by tokens";
   let description = [{
     `result[…, :] = table[tokens[…], :]`. Where the table holds some rows only,

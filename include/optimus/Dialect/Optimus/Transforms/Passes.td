@@ -14,7 +14,7 @@ include "mlir/Pass/PassBase.td"
 def DifferentiatePass : Pass<"optimus-differentiate", "::mlir::ModuleOp"> {
   let summary = "Adds @grad, the gradient of @loss for every parameter";
   let description = [{
-    For `@loss(params…, tokens, targets[, random]) -> (loss_sum, real_count)` adds
+    For `@loss(params…, tokens, targets[, positions][, random]) -> (loss_sum, real_count)` adds
     `@grad`, with the same arguments and the results
     `(loss_sum, real_count, one gradient for each parameter in order)`. The
     gradients are those of `loss_sum`: a sum over tokens, not divided by their
@@ -132,7 +132,7 @@ def BuildStepPass : Pass<"optimus-build-step", "::mlir::ModuleOp"> {
   let description = [{
     Leaves these functions in the module:
 
-    * `@train_step(params…, states…, tokens, targets[, random], scalars…) ->
+    * `@train_step(params…, states…, tokens, targets[, positions][, random], scalars…) ->
       (params…, states…, loss_sum, real_count, grad_norm)`: the body of
       `@grad`, the norm of all gradients, the clipping factor and one update
       for each parameter. Parameters and states carry `optimus.donates`, the
@@ -146,7 +146,7 @@ def BuildStepPass : Pass<"optimus-build-step", "::mlir::ModuleOp"> {
 
     With `accumulate`, for microbatches:
 
-    * `@accumulate(params…, tokens, targets[, random], loss_sum, real_count,
+    * `@accumulate(params…, tokens, targets[, positions][, random], loss_sum, real_count,
       grads…) -> (loss_sum, real_count, grads…)`: what `@grad` computes, added
       to the sums so far, in place.
     * `@update(params…, states…, grads…, real_count, scalars…) -> (params…,

@@ -1,0 +1,52 @@
+//===- SeenKeysTest.cpp - Which keys a query of attention sees ------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus-support/SeenKeys.h"
+
+#include <gtest/gtest.h>
+#include <utility>
+#include <vector>
+
+using namespace optimus_support;
+
+namespace {
+
+using Ranges = std::vector<std::pair<int64_t, int64_t>>;
+
+/// Of each token of a sequence.
+Ranges seenBy(const std::vector<int64_t> &positions, int64_t length,
+              bool causal) {
+  Ranges ranges;
+  for (size_t i = 0; i != positions.size(); ++i) {
+    const KeyRange range =
+        seenKeys(static_cast<int64_t>(i), positions[i], length, causal);
+    ranges.emplace_back(range.first, range.end);
+  }
+  return ranges;
+}
+
+TEST(SeenKeys, AreThoseOfTheDocumentUpToTheToken) {
+  EXPECT_EQ(seenBy({0, 1, 2, 0, 1, 0}, 6, true),
+            (Ranges{{0, 1}, {0, 2}, {0, 3}, {3, 4}, {3, 5}, {5, 6}}));
+}
+
+TEST(SeenKeys, AreAllWithoutTheCausalMask) {
+  EXPECT_EQ(seenBy({0, 1, 2}, 3, false), (Ranges{{0, 3}, {0, 3}, {0, 3}}));
+}
+
+TEST(SeenKeys, EndWithTheLength) {
+  EXPECT_EQ(seenBy({0, 1, 2}, 2, true), (Ranges{{0, 1}, {0, 2}, {0, 2}}));
+  EXPECT_EQ(seenKeys(2, 0, 2, true).size(), 0);
+  EXPECT_EQ(seenKeys(2, 1, 2, true).size(), 1);
+}
+
+TEST(SeenKeys, ReachNoFurtherThanTheSequence) {
+  EXPECT_EQ(seenBy({-3, 9, 3}, 3, true), (Ranges{{0, 1}, {0, 2}, {0, 3}}));
+}
+
+} // namespace
