@@ -149,17 +149,38 @@ def write_value_in_graph(_):
     return host_word(write)
 
 
+def rows_copy(width, height, source, target):
+    """A driver's copy of rows; source and target are an address and a pitch each."""
+    copy = Copy2D(width=width, height=height)
+    for side, (address, pitch) in (("from", source), ("to", target)):
+        setattr(copy, f"{side}_memory", UNIFIED)
+        setattr(copy, f"{side}_device", address.value)
+        setattr(copy, f"{side}_pitch", pitch)
+    return copy
+
+
+def narrow_rows_copy(_):
+    """At which share of a stretch's rate does the driver copy a panel, half of each row of
+    an activation?"""
+    driver = Driver()
+    width, height = 768, 65536
+    size, pitch = width * height, 2 * width
+    source, target = driver.allocate(pitch * height), driver.allocate(size)
+    panel = rows_copy(width, height, (source, pitch), (target, width))
+    whole = ("cuMemcpyAsync", target, source, c_size_t(size), driver.stream)
+    rows = statistics.median(driver.time(lambda: driver.call("cuMemcpy2DAsync_v2", byref(panel), driver.stream), 5))
+    stretch = statistics.median(driver.time(lambda: driver.call(*whole), 5))
+    share = stretch / max(rows, 1e-9)
+    return f"{share:.0%} of it", {"rows_seconds": rows, "stretch_seconds": stretch, "bytes": size}
+
+
 def odd_pitch_copy(_):
     """Are rows of odd distances and an odd width copied, byte by byte, and how fast?"""
     driver = Driver()
     width, height, pitches = 13, 300, (37, 41)
     data = bytes(number * 7 % 251 for number in range(pitches[0] * height))
     source, target = driver.upload(data), driver.upload(bytes(pitches[1] * height))
-    copy = Copy2D(width=width, height=height)
-    for side, address, pitch in (("from", source, pitches[0]), ("to", target, pitches[1])):
-        setattr(copy, f"{side}_memory", UNIFIED)
-        setattr(copy, f"{side}_device", address.value)
-        setattr(copy, f"{side}_pitch", pitch)
+    copy = rows_copy(width, height, (source, pitches[0]), (target, pitches[1]))
     seconds = driver.time(lambda: driver.call("cuMemcpy2DAsync_v2", byref(copy), driver.stream), 5)
     found = driver.download(target, pitches[1] * height)
     for row in range(height):
@@ -289,6 +310,7 @@ PROBES = {
     "memset-host-in-graph": memset_host_in_graph,
     "write-value-in-graph": write_value_in_graph,
     "odd-pitch-copy": odd_pitch_copy,
+    "narrow-rows-copy": narrow_rows_copy,
     "parameters-4088": parameters_4088,
     "heuristic": heuristic,
     "cudnn-plans": cudnn_plans,

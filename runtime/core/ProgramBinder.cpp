@@ -204,6 +204,10 @@ Status ProgramBinder::bindCommand(const CommandT &command) {
     break;
   case Action::Copy: {
     const CopyT &copy = *command.action.AsCopy();
+    if (copy.kernel != kNone) {
+      bindCopyingKernel(copy, command, bound);
+      break;
+    }
     bound.descriptor = result.copies.size();
     addPointers(command, 2);
     optrt_copy_desc &desc =
@@ -278,6 +282,19 @@ Status ProgramBinder::bind(const GemmT &gemm, const CommandT &command) {
   if (gemm.rows != kNone)
     set(integer(gemm.rows), &desc.m);
   return okStatus();
+}
+
+/// A launch, of an iteration for each element.
+void ProgramBinder::bindCopyingKernel(const CopyT &copy,
+                                      const CommandT &command,
+                                      BoundProgram::Bound &bound) {
+  bound.action = Action::Launch;
+  bound.descriptor = result.launches.size();
+  addPointers(command, 2);
+  const std::string &name = result.target->kernels[copy.kernel]->name;
+  append(result.launches, {{name.c_str(), copy.rows * copy.cols, /*grain=*/1,
+                            /*num_buffers=*/2, /*num_scalars=*/0},
+                           kernels.find(name)->second});
 }
 
 Status ProgramBinder::bind(const LaunchT &launch, const CommandT &command) {

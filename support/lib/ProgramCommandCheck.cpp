@@ -50,6 +50,9 @@ public:
     if (command.action.type == Action::Collective)
       OPTRT_RETURN_IF_ERROR(
           checkReduction({target, table, function, mesh}, command));
+    if (command.action.type == Action::Copy)
+      OPTRT_RETURN_IF_ERROR(
+          checkCopy({target, table, function, mesh}, command));
     return checkWrites();
   }
 
@@ -265,13 +268,14 @@ private:
                : MemorySpace::Device;
   }
 
-  /// Checks that written memory is writable, and only copies reach memory other
-  /// than the device's.
+  /// Checks that written memory is writable, and only the device's own copies
+  /// reach memory other than the device's.
   Status checkWrites() const {
     for (const Touch &touch : touchesOf(function, command, mesh)) {
       const Region &region = touch.region;
+      const CopyT *copy = command.action.AsCopy();
       if (spaceOf(region) != MemorySpace::Device &&
-          command.action.type != Action::Copy)
+          (!copy || copy->kernel != kNone))
         return wrong("touches memory of the host or of a file, which only "
                      "copies reach");
       if (touch.writes && region.base == Base::Constant)

@@ -157,6 +157,10 @@ private:
       scalar(launch->iterations, "iterations");
       for (uint32_t number : launch->scalars)
         scalar(number, "scalar");
+    } else if (const CopyT *copy = command.action.AsCopy()) {
+      scalar(copy->count, "rows");
+      if (copy->kernel != kNone)
+        text += concat(" by=", target.kernels[copy->kernel]->name);
     } else if (const FillT *fill = command.action.AsFill()) {
       text += concat(" value=", fill->value);
     } else if (const CollectiveT *one = command.action.AsCollective()) {

@@ -102,6 +102,8 @@ static LogicalResult setAction(exec::CopyOp op, FunctionBuilder &builder,
   copy.cols = op.getCols();
   copy.src_ld = op.getSrcLd();
   copy.dst_ld = op.getDstLd();
+  if (std::optional<StringRef> kernel = op.getKernel())
+    copy.kernel = builder.getKernel(*kernel);
   return builder.setAction(command, std::move(copy),
                            {op.getSrc(), op.getDst()});
 }

@@ -150,7 +150,8 @@ void Lowering::createGemm(const Gemm &gemm) {
 void Lowering::copy(Matrix src, Matrix dst, int64_t rows, int64_t cols) {
   exec::CopyOp::create(builder, location, src.buffer, dst.buffer, rows, cols,
                        src.ld, dst.ld, /*lag=*/IntegerAttr(),
-                       /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
+                       /*kernel=*/FlatSymbolRefAttr(), /*id=*/IntegerAttr(),
+                       /*queue=*/StringAttr(),
                        /*after=*/DenseI32ArrayAttr());
 }
 

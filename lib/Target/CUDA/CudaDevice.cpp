@@ -87,6 +87,10 @@ public:
   bool addsEmbeddingsByRows() const override { return true; }
   bool reducesByKernels() const override { return true; }
 
+  /// A driver's 2D copies are far below memory's rate where rows are narrow,
+  /// and panels' are: a kernel's rate depends on no width.
+  bool copiesRowsByKernels() const override { return true; }
+
   std::optional<DeviceKernel>
   getDeviceKernel(StringRef name, const IterationSpace &space) const override {
     return DeviceKernel{getCudaName(name), getCudaBlock(space).threads,

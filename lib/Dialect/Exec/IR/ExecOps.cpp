@@ -278,6 +278,10 @@ LogicalResult CopyOp::verify() {
   if (getLagAttr() && !crosses(*this))
     return emitOpError("lags behind nothing: expected a lag between two memory "
                        "spaces only");
+  // C6
+  if (getKernelAttr() && (!getSrc() || crosses(*this)))
+    return emitOpError() << "is not for kernel " << getKernelAttr()
+                         << ": expected a source in the memory of the result";
   return success();
 }
 
