@@ -12,6 +12,7 @@ the driver itself. `run` has each asked by a process of its own, which may crash
 
 import array
 import ctypes
+import dataclasses
 import json
 import os
 import statistics
@@ -207,15 +208,15 @@ def parameters_4088(pack):
     return "the last of them arrived", {}
 
 
-def heuristic(pack):
-    """Does cuBLASLt name an algorithm for every product of a step, in 32 MiB, with sums
-    added in f32?"""
+def ask_heuristic(pack, choose):
+    """How many algorithms cuBLASLt names for each product of a step, as `choose` changes
+    it, or leaves it out by None. No where it names none."""
     # It runs in a context of the driver's.
     Driver()
     library = CublasLt(os.environ.get("OPTIMUS_CUBLASLT_LIBRARY") or "libcublasLt.so.13")
     version, rows = library.version(), []
     for model in step_libraries(pack):
-        for product in read_products(commands_of(pack, model)):
+        for product in filter(None, map(choose, read_products(commands_of(pack, model)))):
             began = time.perf_counter()
             found = library.algorithms(library.describe(product))
             took = time.perf_counter() - began
@@ -234,6 +235,20 @@ def heuristic(pack):
     if without:
         raise No(f"cuBLASLt {version} names none for {', '.join(without)}")
     return f"cuBLASLt {version}: for all {len(rows)} products", {"rows": rows, "version": version}
+
+
+def heuristic(pack):
+    """Does cuBLASLt name an algorithm for every product of a step, in 32 MiB, with sums
+    added in f32?"""
+    # Without the gradient of a bias, for which a kernel of ours may stand.
+    return ask_heuristic(
+        pack, lambda product: dataclasses.replace(product, bias=product.bias and not product.bias_grad, bias_grad=False)
+    )
+
+
+def bias_gradient(pack):
+    """Does it name one with the gradient of a bias, for every such product?"""
+    return ask_heuristic(pack, lambda product: product if product.bias_grad else None)
 
 
 def step_libraries(pack):
@@ -313,6 +328,7 @@ PROBES = {
     "narrow-rows-copy": narrow_rows_copy,
     "parameters-4088": parameters_4088,
     "heuristic": heuristic,
+    "bias-gradient": bias_gradient,
     "cudnn-plans": cudnn_plans,
     "graph-500": graph_500,
 }

@@ -206,6 +206,24 @@ static void declareCopies(ModuleOp module, int64_t tensorAlignment) {
   }
 }
 
+/// Kernels of products read and write what begins where tensors do.
+static LogicalResult checkRowSums(ModuleOp module, int64_t tensorAlignment) {
+  WalkResult result = module.walk([&](exec::GemmOp gemm) {
+    if (!gemm.getKernelAttr() ||
+        (isAligned(gemm.getB(), /*begin=*/0, tensorAlignment) &&
+         isAligned(gemm.getBias(), /*begin=*/0, tensorAlignment)))
+      return WalkResult::advance();
+    gemm.emitOpError() << "expected B and bias to begin at a multiple of "
+                       << tensorAlignment << " bytes, as "
+                       << gemm.getKernelAttr()
+                       << " reads them, found a part of a buffer that does "
+                          "not; let extents be multiples of "
+                       << tensorAlignment << " bytes, or copy the part";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
 namespace {
 class BuildKernelsPass
     : public optimus::impl::BuildKernelsPassBase<BuildKernelsPass> {
@@ -254,7 +272,8 @@ public:
       ++numLaunches;
       return WalkResult::advance();
     });
-    if (result.wasInterrupted())
+    if (result.wasInterrupted() ||
+        failed(checkRowSums(module, schedule.getTensorAlignment())))
       signalPassFailure();
   }
 };

@@ -63,7 +63,7 @@ ORDER = """properties clocks toy probe ceilings blocking eager recorded gradient
     torch tuned gradients recorded gradients recorded alone memory largest torch""".split()
 PROBES = """capture-thread external-events memset-in-graph memset-host-in-graph
     write-value-in-graph odd-pitch-copy narrow-rows-copy
-    parameters-4088 heuristic cudnn-plans graph-500""".split()
+    parameters-4088 heuristic bias-gradient cudnn-plans graph-500""".split()
 
 
 def test_every_check_runs_to_its_end(pack, tools, tmp_path):

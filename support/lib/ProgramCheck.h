@@ -46,6 +46,8 @@ Status checkLaunch(const CommandContext &context, const CommandT &command);
 Status checkReduction(const CommandContext &context, const CommandT &command);
 /// The same of a copy whose shapes were checked.
 Status checkCopy(const CommandContext &context, const CommandT &command);
+/// The same of a product.
+Status checkBiasGrad(const CommandContext &context, const CommandT &command);
 
 /// That a command's fields are in range, its operands are those of its action
 /// and lie in their bases on every rank. Earlier commands have been checked.

@@ -128,12 +128,31 @@ static KernelT signatureOf(const CopyT &copy, const CommandT &command) {
   return kernel;
 }
 
+/// The signature of a kernel that sums rows of B, as far as one product shows
+/// it.
+static KernelT signatureOf(const GemmT &gemm, const CommandT &command) {
+  KernelT kernel;
+  kernel.iterations = gemm.n;
+  auto add = [&](Access access, size_t operand, int64_t elements) {
+    auto buffer = std::make_unique<KernelBufferT>();
+    buffer->type = command.operands[operand]->type;
+    buffer->access = access;
+    buffer->extents.emplace_back(elements, kNone, false);
+    kernel.buffers.push_back(std::move(buffer));
+  };
+  add(Access::Read, 1, gemm.k * gemm.n);
+  add(Access::Write, 3, gemm.n);
+  return kernel;
+}
+
 /// The kernel that a command is done by; kNone for none.
 static uint32_t kernelOf(const CommandT &command) {
   if (const LaunchT *launch = command.action.AsLaunch())
     return launch->kernel;
   if (const CopyT *copy = command.action.AsCopy())
     return copy->kernel;
+  if (const GemmT *gemm = command.action.AsGemm())
+    return gemm->kernel;
   const CollectiveT *collective = command.action.AsCollective();
   return collective ? collective->kernel : kNone;
 }
@@ -178,6 +197,8 @@ void describeKernels(TargetT &target, const Mesh &mesh) {
           shown = signatureOf(*collective, *command, mesh);
         else if (const CopyT *copy = command->action.AsCopy())
           shown = signatureOf(*copy, *command);
+        else if (const GemmT *gemm = command->action.AsGemm())
+          shown = signatureOf(*gemm, *command);
         else
           shown = signatureOf(*function, *command, mesh);
         if (kernel.iterations != 0) {
@@ -325,6 +346,14 @@ Status checkReduction(const CommandContext &context, const CommandT &command) {
     return okStatus();
   return checkFit(context, collective.kernel,
                   signatureOf(collective, command, context.mesh), "reduces");
+}
+
+Status checkBiasGrad(const CommandContext &context, const CommandT &command) {
+  const GemmT &gemm = *command.action.AsGemm();
+  if (gemm.kernel == kNone)
+    return okStatus();
+  return checkFit(context, gemm.kernel, signatureOf(gemm, command),
+                  "sums rows of B");
 }
 
 Status checkCopy(const CommandContext &context, const CommandT &command) {

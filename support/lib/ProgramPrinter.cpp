@@ -147,6 +147,7 @@ private:
       flag(gemm->accumulate, "accumulate");
       flag(gemm->epilogue == Epilogue::Add, "add");
       flag(gemm->epilogue == Epilogue::Mul, "mul");
+      flag(gemm->epilogue == Epilogue::BiasGrad, "bias_grad");
       flag(gemm->packed_b, "packed_b");
       scalar(gemm->rows, "rows");
     } else if (const PackMatrixT *pack = command.action.AsPackMatrix()) {

@@ -143,7 +143,8 @@ void Lowering::createGemm(const Gemm &gemm) {
                        gemm.a.ld, ldb, gemm.c.ld,
                        gemm.extra.buffer ? gemm.extra.ld : 0, gemm.transA,
                        gemm.transB && !packed, gemm.accumulate, gemm.epilogue,
-                       /*packed_b=*/packed != nullptr, /*id=*/IntegerAttr(),
+                       /*packed_b=*/packed != nullptr,
+                       /*kernel=*/FlatSymbolRefAttr(), /*id=*/IntegerAttr(),
                        /*queue=*/StringAttr(), /*after=*/DenseI32ArrayAttr());
 }
 

@@ -55,7 +55,7 @@ public:
   }
 
   /// What cuBLASLt has: a bias and a matrix that it adds, both of the result's
-  /// type.
+  /// type, and a bias's gradient, the sum of a factor's rows.
   bool hasEpilogue(exec::Epilogue epilogue) const override {
     return epilogue != exec::Epilogue::Mul;
   }

@@ -10,7 +10,9 @@
 // As cuBLASLt, it says what it refuses where CUBLASLT_LOG_LEVEL is set.
 //
 //   OPTIMUS_FAKE_CUBLASLT_WITHOUT=MxNxK   knows no algorithm for this product;
-//                                         MxNxK:0: and says so by naming none
+//                                         MxNxK:0: and says so by naming none;
+//                                         bias_grad: for none that writes a
+//                                         bias's gradient
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,8 +25,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 using namespace optrt;
+using namespace std::string_view_literals;
 using optimus_support::concat;
 using namespace optrt::cuda;
 using fake::Product;
@@ -48,12 +52,21 @@ struct Chosen {
   uint32_t alignment[4];
   uint64_t workspaceBytes;
   int64_t m, n, k;
+  /// Of the bias that the heuristic was shown; 1 for none.
+  uint32_t biasAlignment;
+  uint32_t epilogue;
 };
 static_assert(sizeof(Chosen) <= sizeof(LtAlgorithm));
 constexpr uint32_t kMark = 0x4f70744c;
 /// The first algorithm's, and how much more each next one takes, so that
 /// whoever gives less is found out. They differ in nothing else.
 constexpr uint64_t kWorkspaceBytes = 4096;
+
+uint32_t biasAlignmentOf(const LtOperationOpaque &operation) {
+  constexpr uintptr_t kMost = 256;
+  const auto bits = reinterpret_cast<uintptr_t>(operation.bias) | kMost;
+  return operation.epilogue == kLtNoEpilogue ? 1 : uint32_t(bits & -bits);
+}
 
 bool isAligned(const void *address, uint32_t alignment) {
   return reinterpret_cast<uintptr_t>(address) % alignment == 0;
@@ -168,6 +181,8 @@ LtResult cublasLtMatmulAlgoGetHeuristic(LtHandle, LtOperation operation,
       return refuse(kLtNotSupported, "no algorithm for this product");
     if (product + ":0" == without)
       return kLtSuccess;
+    if (operation->epilogue == kLtBiasGradA && without == "bias_grad"sv)
+      return refuse(kLtNotSupported, "no algorithm with a bias's gradient");
   }
   if (preference->workspaceBytes < kWorkspaceBytes)
     return refuse(kLtNotSupported, "no algorithm with so small a workspace");
@@ -177,8 +192,15 @@ LtResult cublasLtMatmulAlgoGetHeuristic(LtHandle, LtOperation operation,
   const auto most =
       std::min<uint32_t>(uint32_t(requested), fake::kFakeAlgorithms);
   for (uint32_t number = 0; number != most; ++number) {
-    Chosen chosen{kMark,   number,  {},     kWorkspaceBytes * (number + 1),
-                  shape.m, shape.n, shape.k};
+    Chosen chosen{kMark,
+                  number,
+                  {},
+                  kWorkspaceBytes * (number + 1),
+                  shape.m,
+                  shape.n,
+                  shape.k,
+                  biasAlignmentOf(*operation),
+                  operation->epilogue};
     if (chosen.workspaceBytes > preference->workspaceBytes)
       break;
     std::memcpy(chosen.alignment, preference->alignment,
@@ -192,8 +214,10 @@ LtResult cublasLtMatmulAlgoGetHeuristic(LtHandle, LtOperation operation,
 }
 
 /// Whether an algorithm is one for this product.
-static bool isFor(const Chosen &chosen, const Shape &shape) {
+static bool isFor(const Chosen &chosen, const Shape &shape,
+                  const LtOperationOpaque &operation) {
   return !shape.wrong && chosen.mark == kMark &&
+         chosen.epilogue == operation.epilogue &&
          chosen.number < fake::kFakeAlgorithms && chosen.m == shape.m &&
          chosen.n == shape.n && chosen.k == shape.k;
 }
@@ -204,7 +228,7 @@ LtResult cublasLtMatmulAlgoCheck(LtHandle, LtOperation operation, LtLayout a,
                                  LtHeuristic *result) {
   Chosen chosen;
   std::memcpy(&chosen, algorithm, sizeof(chosen));
-  if (!isFor(chosen, Shape(*operation, *a, *b, *c, *d)))
+  if (!isFor(chosen, Shape(*operation, *a, *b, *c, *d), *operation))
     return kLtInvalidValue;
   result->workspaceBytes = chosen.workspaceBytes;
   result->state = kLtSuccess;
@@ -230,7 +254,7 @@ LtResult cublasLtMatmul(LtHandle, LtOperation operation, const void *alpha,
   const bool isInPlace = c == d;
   if (shape.wrong)
     return refuse(kLtInvalidValue, shape.wrong);
-  if (!isFor(chosen, shape))
+  if (!isFor(chosen, shape, *operation))
     return refuse(kLtInvalidValue, "an algorithm that is another product's");
   if (workspaceBytes < chosen.workspaceBytes)
     return refuse(kLtInvalidValue, "a workspace that is too small");
@@ -243,6 +267,9 @@ LtResult cublasLtMatmul(LtHandle, LtOperation operation, const void *alpha,
     if (!isAligned(operands[i], chosen.alignment[i]))
       return refuse(kLtInvalidValue,
                     "an operand that is less aligned than was said");
+  if (!isAligned(operation->bias, chosen.biasAlignment))
+    return refuse(kLtInvalidValue,
+                  "a bias that is less aligned than the heuristic's");
   Product product{*operation,
                   *layoutA,
                   *layoutB,

@@ -22,13 +22,17 @@ namespace optrt::cuda::fake {
 /// What is wrong with an epilogue for such results; null for nothing.
 static const char *wrongEpilogue(const LtOperationOpaque &operation,
                                  LtType result) {
-  if (operation.epilogue != kLtNoEpilogue && operation.epilogue != kLtBias)
+  const bool addsBias = operation.epilogue == kLtBias,
+             hasGradient = operation.epilogue == kLtBiasGradA;
+  if (operation.epilogue != kLtNoEpilogue && !addsBias && !hasGradient)
     return "an epilogue that is not known";
-  const bool addsBias = operation.epilogue == kLtBias;
-  if (addsBias != (operation.bias != nullptr))
+  if (hasGradient && !operation.bias)
+    return "the epilogue writes a bias's gradient, and has no place for it";
+  if (!hasGradient && addsBias != (operation.bias != nullptr))
     return addsBias ? "the epilogue adds a bias, and none is given"
                     : "a bias is given, and the epilogue adds none";
-  return !addsBias || operation.biasType == -1 || operation.biasType == result
+  return !operation.bias || operation.biasType == -1 ||
+                 operation.biasType == result
              ? nullptr
              : "a bias of another type than the result";
 }
@@ -92,14 +96,17 @@ Result Product::run() const {
   void *result = find(d, layoutD, true, "D of a product");
   void *scratch = optimus_fake_gpu_touch(
       {workspace, workspaceBytes, 1, 0, true}, "the workspace of a product");
-  const bool hasBias = operation.epilogue == kLtBias;
-  const void *bias =
-      hasBias ? optimus_fake_gpu_touch(
-                    {operation.bias, shape.m * layoutD.elementBytes()},
-                    "the bias of a product")
-              : nullptr;
+  const bool hasBias = operation.epilogue == kLtBias,
+             hasGradient = operation.epilogue == kLtBiasGradA;
+  const int64_t biasBytes = shape.m * layoutD.elementBytes();
+  void *bias = hasBias || hasGradient
+                   ? optimus_fake_gpu_touch(
+                         {operation.bias, biasBytes, 1, 0, hasGradient},
+                         hasGradient ? "the bias gradient of a product"
+                                     : "the bias of a product")
+                   : nullptr;
   if (!left || !right || !result || !scratch || (beta != 0 && !added) ||
-      (hasBias && !bias))
+      ((hasBias || hasGradient) && !bias))
     return kIllegalAddress;
   // Whoever keeps something there loses it.
   std::memset(scratch, 0xFF, size_t(workspaceBytes));
@@ -120,10 +127,17 @@ Result Product::run() const {
       sum *= alpha;
       if (added)
         sum += beta * load(layoutC.type, added, i + j * layoutC.ld);
-      if (bias)
+      if (hasBias)
         sum += load(layoutD.type, bias, i);
       store(layoutD.type, result, i + j * layoutD.ld, sum);
     }
+  for (int64_t i = 0; hasGradient && i != shape.m; ++i) {
+    double sum = 0;
+    for (int64_t l = 0; l != shape.k; ++l)
+      sum += load(layoutA.type, left,
+                  ta ? l + i * layoutA.ld : i + l * layoutA.ld);
+    store(layoutD.type, bias, i, sum);
+  }
   // The fast kernels load 16 bytes at a time.
   constexpr int kSlower = 4;
   const bool isFast = layoutA.isAligned() && layoutB.isAligned() &&
