@@ -21,35 +21,10 @@ import threading
 import time
 from ctypes import byref, c_size_t, c_uint, c_ulonglong
 
+import captures
+from answers import No, Toy, replay_twice, replayed_twice
 from cublaslt import CublasLt, read_products
-from driver import RECORD_EXTERNAL, THREADS, UNIFIED, Copy2D, Driver, DriverError
-
-
-class No(Exception):
-    """An answer, with what was found instead."""
-
-
-class Toy:
-    """The toy's kernels on an array of numbers."""
-
-    COUNT = 1024
-
-    def __init__(self, driver, pack):
-        self.driver = driver
-        image = sorted((pack / "toy").iterdir())[0].read_bytes() + b"\0"
-        module = driver.load(image)
-        self._add = driver.function(module, "add")
-        self.large = driver.function(module, "large")
-        self.address = driver.upload(bytes(4 * self.COUNT))
-
-    def add(self, number, stream=None):
-        parameters = [ctypes.c_longlong(self.COUNT), c_ulonglong(self.address.value), ctypes.c_longlong(number)]
-        self.driver.launch(self._add, self.COUNT // THREADS, parameters, stream)
-
-    def expect(self, number):
-        found = array.array("f", self.driver.download(self.address, 4 * self.COUNT))
-        if list(found) != [number] * self.COUNT:
-            raise No(f"expected {number}, found {found[0]} to {found[-1]}")
+from driver import RECORD_EXTERNAL, UNIFIED, Copy2D, Driver, DriverError
 
 
 def capture_thread(pack):
@@ -70,7 +45,7 @@ def capture_thread(pack):
         except DriverError as error:
             problems.append(error)
 
-    with driver.captured() as made:
+    def put():
         toy.add(1)
         thread = threading.Thread(target=work)
         thread.start()
@@ -78,8 +53,8 @@ def capture_thread(pack):
         if problems:
             raise No(str(problems[0]))
         toy.add(3)
-    for _ in range(2):
-        driver.replay(made[0])
+
+    replay_twice(driver, put)
     toy.expect(12)
     return "forked by another thread, ended by the first", {}
 
@@ -88,15 +63,13 @@ def external_events(pack):
     """Has an event, recorded as a node of a graph, the time of the last replay?"""
     driver = Driver()
     toy, begin, end = Toy(driver, pack), driver.new_event(), driver.new_event()
-    with driver.captured() as made:
+
+    def put():
         driver.call("cuEventRecordWithFlags", begin, driver.stream, c_uint(RECORD_EXTERNAL))
         toy.add(1)
         driver.call("cuEventRecordWithFlags", end, driver.stream, c_uint(RECORD_EXTERNAL))
-    seconds = []
-    for _ in range(2):
-        driver.replay(made[0])
-        driver.synchronize()
-        seconds.append(driver.seconds_between(begin, end))
+
+    seconds = [driver.seconds_between(begin, end) for _ in replayed_twice(driver, put)]
     if min(seconds) < 0:
         raise No(f"the times are {seconds} s")
     return f"{1e6 * seconds[0]:.1f} and {1e6 * seconds[1]:.1f} us", {"seconds": seconds}
@@ -106,11 +79,12 @@ def memset_in_graph(pack):
     """Does a memset of the GPU's memory, recorded, come in its order each time?"""
     driver = Driver()
     toy = Toy(driver, pack)
-    with driver.captured() as made:
+
+    def put():
         driver.call("cuMemsetD32Async", toy.address, c_uint(0x40400000), c_size_t(toy.COUNT), driver.stream)
         toy.add(1)
-    for _ in range(2):
-        driver.replay(made[0])
+
+    replay_twice(driver, put)
     toy.expect(4)
     return "3 was written before 1 was added, twice", {}
 
@@ -120,15 +94,11 @@ def host_word(write):
     driver = Driver()
     word = driver.host(4096)
     ctypes.memset(word, 0, 4096)
-    with driver.captured() as made:
-        write(driver, c_ulonglong(word.value))
-    for _ in range(2):
-        ctypes.memset(word, 0, 4)
-        driver.replay(made[0])
-        driver.synchronize()
+    for _ in replayed_twice(driver, lambda: write(driver, c_ulonglong(word.value))):
         found = c_uint.from_address(word.value).value
         if found != 7:
             raise No(f"the word is {found}, expected 7")
+        ctypes.memset(word, 0, 4)
     return "the host read it after each of two replays", {}
 
 
@@ -320,6 +290,7 @@ def graph_500(pack):
 
 PROBES = {
     "capture-thread": capture_thread,
+    **captures.PROBES,
     "external-events": external_events,
     "memset-in-graph": memset_in_graph,
     "memset-host-in-graph": memset_host_in_graph,

@@ -61,8 +61,8 @@ def run(pack, results, *flags):
 # Of the first job, in the order in which they tell most.
 ORDER = """properties clocks toy probe ceilings blocking eager recorded gradients steps kernels
     torch tuned gradients recorded gradients recorded alone memory largest torch""".split()
-PROBES = """capture-thread external-events memset-in-graph memset-host-in-graph
-    write-value-in-graph odd-pitch-copy narrow-rows-copy
+PROBES = """capture-thread capture-refusals unjoined-capture captured-event external-events
+    memset-in-graph memset-host-in-graph write-value-in-graph odd-pitch-copy narrow-rows-copy
     parameters-4088 heuristic bias-gradient cudnn-plans graph-500""".split()
 
 
