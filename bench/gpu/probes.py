@@ -7,7 +7,7 @@
 # ===-----------------------------------------------------------------------===#
 """What the runtime, or a fake of its libraries, believes of the real ones, asked of
 the driver itself. `run` has each asked by a process of its own, which may crash
-(child.py). docs/cuda.md names probes by the names in PROBES.
+(child.py). docs/cuda-fakes.md names probes by the names in PROBES.
 """
 
 import array

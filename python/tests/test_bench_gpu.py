@@ -315,7 +315,7 @@ assert other == Product(64, 32, 16, 96, 16, 32, trans_a=True, trans_b=True, resu
 
 def test_what_fakes_believe_has_a_source_and_a_probe():
     """The probe that asks a real GPU, or none."""
-    page = (REPOSITORY / "docs/cuda.md").read_text()
+    page = (REPOSITORY / "docs/cuda-fakes.md").read_text()
     section = page.partition("### What the fakes believe")[2].partition("\n#")[0]
     rows = re.findall(r"^\| (.+?) \| (.+?) \| (.+?) \|$", section, re.M)[1:]
     probes = set(in_scripts("import probes; print(*probes.PROBES)").split())
