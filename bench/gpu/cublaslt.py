@@ -16,7 +16,7 @@ from ctypes import byref, c_float, c_int, c_int64, c_size_t, c_uint32, c_uint64,
 # Values of cublasLt.h and library_types.h.
 TYPES = {"f32": 0, "f16": 2, "bf16": 14}
 COMPUTE_F32, TRANS_A, TRANS_B, EPILOGUE, BIAS_POINTER, BIAS_TYPE = 68, 3, 4, 7, 8, 26
-PLAIN_EPILOGUE, BIAS_EPILOGUE = 1, 4
+PLAIN_EPILOGUE, BIAS_EPILOGUE, BIAS_GRADIENT_EPILOGUE = 1, 4, 256
 WORKSPACE, REDUCTIONS, REDUCE_COMPUTE_TYPE = 1, 3, 2
 ALIGNMENTS = (5, 6, 7, 8)
 WORKSPACE_BYTES = 32 << 20
@@ -49,6 +49,8 @@ class Product:
     trans_a: bool = False
     trans_b: bool = False
     bias: bool = False
+    """Added, or with `bias_grad` written: the sum of the rows of b."""
+    bias_grad: bool = False
     ld_added: int = 0
     factors: str = "bf16"
     result: str = "bf16"
@@ -60,7 +62,8 @@ class Product:
             for name, is_set in (
                 ("trans_a", self.trans_a),
                 ("trans_b", self.trans_b),
-                ("bias", self.bias),
+                ("bias", self.bias and not self.bias_grad),
+                ("bias_grad", self.bias_grad),
                 ("add", self.ld_added),
             )
             if is_set
@@ -92,6 +95,7 @@ def read_products(text):
             trans_a,
             trans_b,
             "bias" in operands,
+            "bias_grad" in flags,
             (operands["extra"][0] or n) if "add" in flags else 0,
             operands["a"][1],
             operands["c"][1],
@@ -143,7 +147,10 @@ class CublasLt:
         attribute = "cublasLtMatmulDescSetAttribute"
         self._set(attribute, operation, TRANS_A, c_int(product.trans_b))
         self._set(attribute, operation, TRANS_B, c_int(product.trans_a))
-        self._set(attribute, operation, EPILOGUE, c_uint32(BIAS_EPILOGUE if product.bias else PLAIN_EPILOGUE))
+        epilogue = BIAS_EPILOGUE if product.bias else PLAIN_EPILOGUE
+        if product.bias_grad:
+            epilogue = BIAS_GRADIENT_EPILOGUE
+        self._set(attribute, operation, EPILOGUE, c_uint32(epilogue))
         if product.bias:
             self._set(attribute, operation, BIAS_POINTER, c_void_p(bias))
             self._set(attribute, operation, BIAS_TYPE, c_int(TYPES[product.result]))

@@ -61,7 +61,11 @@ class Copy2D(ctypes.Structure):
 
 
 class DriverError(Exception):
-    """What the driver said."""
+    """What the driver said, and its CUresult where it gave one."""
+
+    def __init__(self, message, code=None):
+        super().__init__(message)
+        self.code = code
 
 
 class NoDriver(DriverError):
@@ -104,7 +108,7 @@ class Driver:
         if result != 0:
             text = c_char_p()
             self._library.cuGetErrorString(c_int(result), byref(text))
-            raise DriverError(f"{name}: error {result}: {(text.value or b'').decode()}")
+            raise DriverError(f"{name}: error {result}: {(text.value or b'').decode()}", result)
 
     @property
     def name(self):

@@ -7,11 +7,12 @@
 # ===-----------------------------------------------------------------------===#
 """What the runtime, or a fake of its libraries, believes of the real ones, asked of
 the driver itself. `run` has each asked by a process of its own, which may crash
-(child.py). docs/cuda.md names probes by the names in PROBES.
+(child.py). docs/cuda-fakes.md names probes by the names in PROBES.
 """
 
 import array
 import ctypes
+import dataclasses
 import json
 import os
 import statistics
@@ -20,35 +21,10 @@ import threading
 import time
 from ctypes import byref, c_size_t, c_uint, c_ulonglong
 
+import captures
+from answers import No, Toy, replay_twice, replayed_twice
 from cublaslt import CublasLt, read_products
-from driver import RECORD_EXTERNAL, THREADS, UNIFIED, Copy2D, Driver, DriverError
-
-
-class No(Exception):
-    """An answer, with what was found instead."""
-
-
-class Toy:
-    """The toy's kernels on an array of numbers."""
-
-    COUNT = 1024
-
-    def __init__(self, driver, pack):
-        self.driver = driver
-        image = sorted((pack / "toy").iterdir())[0].read_bytes() + b"\0"
-        module = driver.load(image)
-        self._add = driver.function(module, "add")
-        self.large = driver.function(module, "large")
-        self.address = driver.upload(bytes(4 * self.COUNT))
-
-    def add(self, number, stream=None):
-        parameters = [ctypes.c_longlong(self.COUNT), c_ulonglong(self.address.value), ctypes.c_longlong(number)]
-        self.driver.launch(self._add, self.COUNT // THREADS, parameters, stream)
-
-    def expect(self, number):
-        found = array.array("f", self.driver.download(self.address, 4 * self.COUNT))
-        if list(found) != [number] * self.COUNT:
-            raise No(f"expected {number}, found {found[0]} to {found[-1]}")
+from driver import RECORD_EXTERNAL, UNIFIED, Copy2D, Driver, DriverError
 
 
 def capture_thread(pack):
@@ -69,7 +45,7 @@ def capture_thread(pack):
         except DriverError as error:
             problems.append(error)
 
-    with driver.captured() as made:
+    def put():
         toy.add(1)
         thread = threading.Thread(target=work)
         thread.start()
@@ -77,8 +53,8 @@ def capture_thread(pack):
         if problems:
             raise No(str(problems[0]))
         toy.add(3)
-    for _ in range(2):
-        driver.replay(made[0])
+
+    replay_twice(driver, put)
     toy.expect(12)
     return "forked by another thread, ended by the first", {}
 
@@ -87,15 +63,13 @@ def external_events(pack):
     """Has an event, recorded as a node of a graph, the time of the last replay?"""
     driver = Driver()
     toy, begin, end = Toy(driver, pack), driver.new_event(), driver.new_event()
-    with driver.captured() as made:
+
+    def put():
         driver.call("cuEventRecordWithFlags", begin, driver.stream, c_uint(RECORD_EXTERNAL))
         toy.add(1)
         driver.call("cuEventRecordWithFlags", end, driver.stream, c_uint(RECORD_EXTERNAL))
-    seconds = []
-    for _ in range(2):
-        driver.replay(made[0])
-        driver.synchronize()
-        seconds.append(driver.seconds_between(begin, end))
+
+    seconds = [driver.seconds_between(begin, end) for _ in replayed_twice(driver, put)]
     if min(seconds) < 0:
         raise No(f"the times are {seconds} s")
     return f"{1e6 * seconds[0]:.1f} and {1e6 * seconds[1]:.1f} us", {"seconds": seconds}
@@ -105,11 +79,12 @@ def memset_in_graph(pack):
     """Does a memset of the GPU's memory, recorded, come in its order each time?"""
     driver = Driver()
     toy = Toy(driver, pack)
-    with driver.captured() as made:
+
+    def put():
         driver.call("cuMemsetD32Async", toy.address, c_uint(0x40400000), c_size_t(toy.COUNT), driver.stream)
         toy.add(1)
-    for _ in range(2):
-        driver.replay(made[0])
+
+    replay_twice(driver, put)
     toy.expect(4)
     return "3 was written before 1 was added, twice", {}
 
@@ -119,15 +94,11 @@ def host_word(write):
     driver = Driver()
     word = driver.host(4096)
     ctypes.memset(word, 0, 4096)
-    with driver.captured() as made:
-        write(driver, c_ulonglong(word.value))
-    for _ in range(2):
-        ctypes.memset(word, 0, 4)
-        driver.replay(made[0])
-        driver.synchronize()
+    for _ in replayed_twice(driver, lambda: write(driver, c_ulonglong(word.value))):
         found = c_uint.from_address(word.value).value
         if found != 7:
             raise No(f"the word is {found}, expected 7")
+        ctypes.memset(word, 0, 4)
     return "the host read it after each of two replays", {}
 
 
@@ -149,17 +120,38 @@ def write_value_in_graph(_):
     return host_word(write)
 
 
+def rows_copy(width, height, source, target):
+    """A driver's copy of rows; source and target are an address and a pitch each."""
+    copy = Copy2D(width=width, height=height)
+    for side, (address, pitch) in (("from", source), ("to", target)):
+        setattr(copy, f"{side}_memory", UNIFIED)
+        setattr(copy, f"{side}_device", address.value)
+        setattr(copy, f"{side}_pitch", pitch)
+    return copy
+
+
+def narrow_rows_copy(_):
+    """At which share of a stretch's rate does the driver copy a panel, half of each row of
+    an activation?"""
+    driver = Driver()
+    width, height = 768, 65536
+    size, pitch = width * height, 2 * width
+    source, target = driver.allocate(pitch * height), driver.allocate(size)
+    panel = rows_copy(width, height, (source, pitch), (target, width))
+    whole = ("cuMemcpyAsync", target, source, c_size_t(size), driver.stream)
+    rows = statistics.median(driver.time(lambda: driver.call("cuMemcpy2DAsync_v2", byref(panel), driver.stream), 5))
+    stretch = statistics.median(driver.time(lambda: driver.call(*whole), 5))
+    share = stretch / max(rows, 1e-9)
+    return f"{share:.0%} of it", {"rows_seconds": rows, "stretch_seconds": stretch, "bytes": size}
+
+
 def odd_pitch_copy(_):
     """Are rows of odd distances and an odd width copied, byte by byte, and how fast?"""
     driver = Driver()
     width, height, pitches = 13, 300, (37, 41)
     data = bytes(number * 7 % 251 for number in range(pitches[0] * height))
     source, target = driver.upload(data), driver.upload(bytes(pitches[1] * height))
-    copy = Copy2D(width=width, height=height)
-    for side, address, pitch in (("from", source, pitches[0]), ("to", target, pitches[1])):
-        setattr(copy, f"{side}_memory", UNIFIED)
-        setattr(copy, f"{side}_device", address.value)
-        setattr(copy, f"{side}_pitch", pitch)
+    copy = rows_copy(width, height, (source, pitches[0]), (target, pitches[1]))
     seconds = driver.time(lambda: driver.call("cuMemcpy2DAsync_v2", byref(copy), driver.stream), 5)
     found = driver.download(target, pitches[1] * height)
     for row in range(height):
@@ -186,15 +178,15 @@ def parameters_4088(pack):
     return "the last of them arrived", {}
 
 
-def heuristic(pack):
-    """Does cuBLASLt name an algorithm for every product of a step, in 32 MiB, with sums
-    added in f32?"""
+def ask_heuristic(pack, choose):
+    """How many algorithms cuBLASLt names for each product of a step, as `choose` changes
+    it, or leaves it out by None. No where it names none."""
     # It runs in a context of the driver's.
     Driver()
     library = CublasLt(os.environ.get("OPTIMUS_CUBLASLT_LIBRARY") or "libcublasLt.so.13")
     version, rows = library.version(), []
     for model in step_libraries(pack):
-        for product in read_products(commands_of(pack, model)):
+        for product in filter(None, map(choose, read_products(commands_of(pack, model)))):
             began = time.perf_counter()
             found = library.algorithms(library.describe(product))
             took = time.perf_counter() - began
@@ -213,6 +205,20 @@ def heuristic(pack):
     if without:
         raise No(f"cuBLASLt {version} names none for {', '.join(without)}")
     return f"cuBLASLt {version}: for all {len(rows)} products", {"rows": rows, "version": version}
+
+
+def heuristic(pack):
+    """Does cuBLASLt name an algorithm for every product of a step, in 32 MiB, with sums
+    added in f32?"""
+    # Without the gradient of a bias, for which a kernel of ours may stand.
+    return ask_heuristic(
+        pack, lambda product: dataclasses.replace(product, bias=product.bias and not product.bias_grad, bias_grad=False)
+    )
+
+
+def bias_gradient(pack):
+    """Does it name one with the gradient of a bias, for every such product?"""
+    return ask_heuristic(pack, lambda product: product if product.bias_grad else None)
 
 
 def step_libraries(pack):
@@ -284,13 +290,16 @@ def graph_500(pack):
 
 PROBES = {
     "capture-thread": capture_thread,
+    **captures.PROBES,
     "external-events": external_events,
     "memset-in-graph": memset_in_graph,
     "memset-host-in-graph": memset_host_in_graph,
     "write-value-in-graph": write_value_in_graph,
     "odd-pitch-copy": odd_pitch_copy,
+    "narrow-rows-copy": narrow_rows_copy,
     "parameters-4088": parameters_4088,
     "heuristic": heuristic,
+    "bias-gradient": bias_gradient,
     "cudnn-plans": cudnn_plans,
     "graph-500": graph_500,
 }

@@ -62,6 +62,10 @@ void KernelDeclarations::eraseUnused() {
   llvm::StringSet<> launched;
   module.walk(
       [&](exec::LaunchOp launch) { launched.insert(launch.getKernel()); });
+  module.walk([&](exec::GemmOp gemm) {
+    if (std::optional<StringRef> kernel = gemm.getKernel())
+      launched.insert(*kernel);
+  });
   for (auto &[name, function] : llvm::make_early_inc_range(known))
     if (!launched.contains(name)) {
       function.erase();

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "optimus/Kernels/AttentionKernels.h"
+#include "optimus/Kernels/CopyKernels.h"
 #include "optimus/Kernels/ElementwiseBodyOpInterface.h"
 #include "optimus/Kernels/ElementwiseKernels.h"
 #include "optimus/Kernels/Grouped.h"
@@ -316,14 +317,14 @@ static ArrayRef<Kind> getKindsOf() {
 static ArrayRef<Kind> getKinds() {
   using namespace kernels;
   return getKindsOf<
-      Attention, AttentionKeyGrad, AttentionQueryGrad, Clip, CountReal, Dropout,
-      Elementwise, Embedding, EmbeddingGrad, ExpSum, Grouped, LayerNorm,
-      LayerNormGrad, Lengths, LogitSums, LogitsGrad, MergeMoments,
-      NormGradApply, NormGradSums, NormParamGrad, Normalize, PartialLogitSums,
-      PartialLogitsGrad, ReduceRanks, Repetition, RmsNorm, RmsNormGrad,
-      RmsParamGrad, RmsRstd, RmsScale, Rotary, RowChain, RowDot, RowMax,
-      RowMoments, RowSums, SoftmaxSums, SumLeading, SumPartials, SumSquares,
-      SumTokens, TokenLoss>();
+      Attention, AttentionKeyGrad, AttentionQueryGrad, Clip, CopyRows,
+      CountReal, Dropout, Elementwise, Embedding, EmbeddingGrad, ExpSum,
+      Grouped, LayerNorm, LayerNormGrad, Lengths, LogitSums, LogitsGrad,
+      MergeMoments, NormGradApply, NormGradSums, NormParamGrad, Normalize,
+      PartialLogitSums, PartialLogitsGrad, ReduceRanks, Repetition, RmsNorm,
+      RmsNormGrad, RmsParamGrad, RmsRstd, RmsScale, Rotary, RowChain, RowDot,
+      RowMax, RowMoments, RowSums, SoftmaxSums, SumLeading, SumPartials,
+      SumSquares, SumTokens, TokenLoss>();
 }
 
 DictionaryAttr Kernel::getParameters(MLIRContext *context) const {

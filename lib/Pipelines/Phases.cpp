@@ -123,6 +123,7 @@ static void addExec(OpPassManager &passes, const PhaseOptions &options) {
   exec.deterministic = options.deterministic;
   passes.addPass(createToExecPass(exec));
   passes.addPass(createChainLaunchesPass({options.target}));
+  passes.addPass(createSumInProductsPass({options.target}));
   passes.addPass(createGroupLaunchesPass({options.target}));
   passes.addPass(createBuildKernelsPass({options.target}));
 }

@@ -10,6 +10,7 @@
 
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Kernels/CopyKernels.h"
 #include "optimus/Kernels/KernelFunctions.h"
 #include "optimus/Kernels/ReductionKernels.h"
 #include "optimus/Target/Target.h"
@@ -22,6 +23,8 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/DebugLog.h"
+
+#include <numeric>
 
 #define DEBUG_TYPE "optimus-build-kernels"
 
@@ -93,12 +96,12 @@ static bool isAligned(exec::CollectiveStartOp start, int64_t tensorAlignment) {
           bytes % tensorAlignment == 0);
 }
 
-static KernelDescription describe(const kernels::ReduceRanks &kernel,
-                                  Type element) {
-  KernelDescription description = Kernel(kernel).describe(element.getContext());
+/// A kernel whose operands all have such elements.
+static KernelDescription describe(const Kernel &kernel, Type element) {
+  KernelDescription description = kernel.describe(element.getContext());
   const SmallVector<Type> types(description.getOperands().size(), element);
   [[maybe_unused]] LogicalResult isSet = description.setElementTypes(types);
-  assert(succeeded(isSet) && "collectives are of floats");
+  assert(succeeded(isSet) && "there is no kernel of such elements");
   return description;
 }
 
@@ -145,6 +148,82 @@ static void declareReductions(ModuleOp module, int64_t tensorAlignment) {
   }
 }
 
+/// The most elements, a power of two, that both sides of a copy begin at a
+/// multiple of, and all their rows.
+static int64_t getUnit(exec::CopyOp copy, int64_t tensorAlignment) {
+  const int64_t bytes = getElementBytes(copy.getDst().getType());
+  int64_t unit = std::max<int64_t>(tensorAlignment / bytes, 1);
+  for (int64_t extent : {copy.getCols(), copy.getSrcLd(), copy.getDstLd()})
+    unit = std::gcd(unit, extent);
+  while (unit > 1 && !(isAligned(copy.getSrc(), /*begin=*/0, unit * bytes) &&
+                       isAligned(copy.getDst(), /*begin=*/0, unit * bytes)))
+    unit /= 2;
+  return unit;
+}
+
+/// Whether it moves rows that lie apart on either side. One stretch is the
+/// device's own to copy, as fast as its memory.
+static bool movesRows(exec::CopyOp copy) {
+  const auto cols = copy.getCols();
+  Type element = getElementTypeOrSelf(copy.getDst());
+  return copy.getSrc() && copy.getRows() > 1 &&
+         (copy.getSrcLd() != cols || copy.getDstLd() != cols) &&
+         (element.isF32() || element.isBF16() || element.isF16()) &&
+         exec::getMemorySpace(copy.getSrc()) ==
+             exec::getMemorySpace(copy.getDst());
+}
+
+/// Declares the kernels of copies of rows that lie apart, and names them there:
+/// one for each width and distance, whatever the number of rows.
+static void declareCopies(ModuleOp module, int64_t tensorAlignment) {
+  struct Copies {
+    kernels::CopyRows kernel;
+    SmallVector<exec::CopyOp> copies;
+  };
+  llvm::MapVector<StringAttr, Copies> all;
+  module.walk([&](exec::CopyOp copy) {
+    if (!movesRows(copy))
+      return;
+    const kernels::CopyRows kernel{
+        int64_t(copy.getRows()), int64_t(copy.getCols()),
+        int64_t(copy.getSrcLd()), int64_t(copy.getDstLd()),
+        getUnit(copy, tensorAlignment)};
+    auto name = StringAttr::get(
+        copy.getContext(),
+        describe(kernel, getElementTypeOrSelf(copy.getDst())).getName());
+    auto &[shared, copies] =
+        all.try_emplace(name, Copies{kernel, {}}).first->second;
+    shared.rows = std::max(shared.rows, kernel.rows);
+    copies.push_back(copy);
+  });
+  KernelDeclarations declarations(module);
+  for (auto &[name, one] : all) {
+    declarations.declare(
+        one.kernel, describe(one.kernel, getElementTypeOrSelf(
+                                             one.copies.front().getDst())));
+    for (exec::CopyOp copy : one.copies)
+      copy.setKernel(name);
+  }
+}
+
+/// Kernels of products read and write what begins where tensors do.
+static LogicalResult checkRowSums(ModuleOp module, int64_t tensorAlignment) {
+  WalkResult result = module.walk([&](exec::GemmOp gemm) {
+    if (!gemm.getKernelAttr() ||
+        (isAligned(gemm.getB(), /*begin=*/0, tensorAlignment) &&
+         isAligned(gemm.getBias(), /*begin=*/0, tensorAlignment)))
+      return WalkResult::advance();
+    gemm.emitOpError() << "expected B and bias to begin at a multiple of "
+                       << tensorAlignment << " bytes, as "
+                       << gemm.getKernelAttr()
+                       << " reads them, found a part of a buffer that does "
+                          "not; let extents be multiples of "
+                       << tensorAlignment << " bytes, or copy the part";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
 namespace {
 class BuildKernelsPass
     : public optimus::impl::BuildKernelsPassBase<BuildKernelsPass> {
@@ -157,9 +236,12 @@ public:
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    const KernelSchedule &schedule = findTarget(target)->getKernelSchedule();
-    if (findTarget(target)->reducesByKernels())
+    const Target &device = *findTarget(target);
+    const KernelSchedule &schedule = device.getKernelSchedule();
+    if (device.reducesByKernels())
       declareReductions(module, schedule.getTensorAlignment());
+    if (device.copiesRowsByKernels())
+      declareCopies(module, schedule.getTensorAlignment());
     llvm::StringMap<ScheduledKernel> kernels;
     for (auto function : module.getOps<func::FuncOp>()) {
       if (!function->hasAttr(exec::ExecDialect::kKernel))
@@ -190,7 +272,8 @@ public:
       ++numLaunches;
       return WalkResult::advance();
     });
-    if (result.wasInterrupted())
+    if (result.wasInterrupted() ||
+        failed(checkRowSums(module, schedule.getTensorAlignment())))
       signalPassFailure();
   }
 };

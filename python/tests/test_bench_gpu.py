@@ -61,8 +61,9 @@ def run(pack, results, *flags):
 # Of the first job, in the order in which they tell most.
 ORDER = """properties clocks toy probe ceilings blocking eager recorded gradients steps kernels
     torch tuned gradients recorded gradients recorded alone memory largest torch""".split()
-PROBES = """capture-thread external-events memset-in-graph memset-host-in-graph
-    write-value-in-graph odd-pitch-copy parameters-4088 heuristic cudnn-plans graph-500""".split()
+PROBES = """capture-thread capture-refusals unjoined-capture captured-event external-events
+    memset-in-graph memset-host-in-graph write-value-in-graph odd-pitch-copy narrow-rows-copy
+    parameters-4088 heuristic bias-gradient cudnn-plans graph-500""".split()
 
 
 def test_every_check_runs_to_its_end(pack, tools, tmp_path):
@@ -314,7 +315,7 @@ assert other == Product(64, 32, 16, 96, 16, 32, trans_a=True, trans_b=True, resu
 
 def test_what_fakes_believe_has_a_source_and_a_probe():
     """The probe that asks a real GPU, or none."""
-    page = (REPOSITORY / "docs/cuda.md").read_text()
+    page = (REPOSITORY / "docs/cuda-fakes.md").read_text()
     section = page.partition("### What the fakes believe")[2].partition("\n#")[0]
     rows = re.findall(r"^\| (.+?) \| (.+?) \| (.+?) \|$", section, re.M)[1:]
     probes = set(in_scripts("import probes; print(*probes.PROBES)").split())

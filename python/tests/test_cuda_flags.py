@@ -76,6 +76,22 @@ def test_eager_steps_have_the_same_bits_and_no_graphs(tools, text, tmp_path, mes
         assert eager[2]["launches"] > recorded[2]["launches"]
 
 
+def test_products_sum_gradients_of_biases_where_cublaslt_can(tools, text, tmp_path, monkeypatch):
+    """Else their kernels do, one launch for each. Rows are added in another order, so that
+    sums differ by their roundings: of some tens of rows, far below 1e-4."""
+    library = tools.library(GPT2, None, "serial", *EMULATED, "--precision", "bf16")
+    commands = tools.run("optimus-run", "inspect", library, "--commands", "--function", "train_step")
+    sums = commands.count(" bias_grad ")
+    assert sums == GPT2.layers
+    by_products = train(tools, library, text, tmp_path / "products", "--eager")
+    monkeypatch.setenv("OPTIMUS_FAKE_CUBLASLT_WITHOUT", "bias_grad")
+    by_kernels = train(tools, library, text, tmp_path / "kernels", "--eager")
+    assert by_kernels[2]["launches"] == by_products[2]["launches"] + STEPS * sums
+    (loss, norm), (same_loss, near_norm) = by_products[0][0], by_kernels[0][0]
+    assert loss == same_loss
+    assert near_norm == pytest.approx(norm, rel=1e-4)
+
+
 def test_eager_processors_compute_as_ever(tools, on_processor, text, tmp_path):
     recorded = train(tools, on_processor, text, tmp_path / "as ever")
     assert_same(recorded, train(tools, on_processor, text, tmp_path / "eager", "--eager"))

@@ -86,6 +86,38 @@ def test_a_step_is_counted(predictions):
     assert commands["attention"].bound == "cuDNN"
 
 
+FUSED = """function train_step: arena0 of 4096 bytes (device)
+0 compute: gelu_with_slope_bf16_100 extent=100 grain=1 read arena0[0]:100bf16 write arena0[256]:100bf16 write arena0[512]:100bf16 bytes=600 a (gpt2.py:1)
+1 compute: gemm 8x16x32 trans_a bias_grad read a=arena0[0]:256bf16 read b=arena0[512]:512bf16 write c=arena0[2048]:128f32 write bias=arena0[3072]:16f32 flops=8192 bytes=2112 b (gpt2.py:2)
+2 compute: gemm 8x16x32 trans_a read a=arena0[0]:256bf16 read b=arena0[512]:512bf16 write c=arena0[2048]:128f32 flops=8192 bytes=2048 c (gpt2.py:3)
+3 compute: cast_f32_to_bf16_64 extent=64 grain=1 read arena0[0]:64f32 write arena0[256]:64bf16 bytes=384 d (gpt2.py:4)
+4 compute: sum_leading_512x8 extent=8 grain=1 read arena0[0]:4096f32 write arena0[0]:8f32 bytes=16416 e (gpt2.py:5)
+5 compute: embedding_grad_8 extent=8 grain=1 read arena0[0]:64f32 write arena0[512]:64f32 bytes=512 f (gpt2.py:6)
+"""
+
+
+def test_fusions_are_weighed_by_their_bytes(predictions):
+    decisions = importlib.import_module("decisions")
+    commands = predictions.read_commands(FUSED)
+    # Bound by its instructions.
+    commands["embedding_grad_8"].instructions = 1e6
+    predictions.predict(commands, CONSTANTS)
+    fusions = {fusion.name: fusion for fusion in decisions.weigh(FUSED, commands, CONSTANTS)}
+    saved = {name: fusion.bytes for name, fusion in fusions.items() if fusion.bytes}
+    assert saved == {
+        "GELU keeps its input alone": 200,
+        "a bias's gradient in its weight's product": 16 * 32 * 2,
+        "narrow weights written by the optimizer": 256,
+        "parts of column sums added in place": 2 * 4096 * 4,
+    }
+    assert fusions["GELU keeps its input alone"].milliseconds == pytest.approx(1e3 * 200 / 3e12)
+    beyond = 1e3 * (1e6 / (132 * 4 * 1.7e9 / 2) - 512 / 3e12)
+    assert fusions["the embedding's gradient from sorted tokens"].milliseconds == pytest.approx(beyond)
+    # Those that are not made.
+    least = 100_000 - 200 - 256 - 2 * 4096 * 4
+    assert f"{100_000 / least:.3f} of the least" in decisions.show(fusions.values(), 100_000, 1.0)
+
+
 def test_all_constants_stand_in_one_file():
     assert {name: value for name, value in CONSTANTS.items() if name != "peers"} == {
         "memory_bytes_per_s": 3.0e12,

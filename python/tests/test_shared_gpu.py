@@ -95,6 +95,17 @@ def test_ranks_take_what_was_predicted_and_not_a_byte_more(tools, text, tmp_path
     assert "cannot allocate" in result.stderr
 
 
+def test_inspect_tells_what_copies_rows(tools):
+    """Panels are packed by kernels; stretches, and what goes to the host, are the driver's to copy."""
+    flags = ("--commands", "--function", "train_step")
+    listed = tools.run("optimus-run", "inspect", library_of(tools, "gpt2", "2x2", "bf16"), *flags)
+    copies = re.findall(r"^\d+ \w+:? .*?: copy.*$|^\d+ \S+: copy.*$", listed, re.M)
+    assert copies
+    for copy in copies:
+        apart = re.search(r":\d+x(\d+)/(?!\1[a-z])", copy)
+        assert bool(apart) == (" by=copy_rows_" in copy), copy
+
+
 def test_inspect_tells_what_adds(tools):
     flags = ("--commands", "--function", "train_step")
     listed = tools.run("optimus-run", "inspect", library_of(tools, "gpt2", "1x4", "bf16"), *flags)

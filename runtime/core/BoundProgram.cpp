@@ -27,6 +27,9 @@ Workload BoundProgram::workload() const {
   Workload result{gemms, packs, {}, {}, {}, {}};
   for (const Launch &launch : launches)
     result.kernels.push_back(launch.kernel);
+  for (const optrt_gemm_desc &gemm : gemms)
+    if (gemm.row_sum_kernel)
+      result.kernels.push_back(gemm.row_sum_kernel);
   for (const optimus_kernel *kernel : reductions)
     if (kernel)
       result.kernels.push_back(kernel);
@@ -147,8 +150,7 @@ Status BoundProgram::submitOrReplay(Rank &rank) {
 
 Status BoundProgram::submitAll(Rank &rank) {
   Status status;
-  for (uint32_t number = 0; number != commands.size() && status.ok();
-       ++number)
+  for (uint32_t number = 0; number != commands.size() && status.ok(); ++number)
     status = dynamic ? executePlaced(rank, number) : execute(rank, number);
   return status;
 }
@@ -207,9 +209,8 @@ Status BoundProgram::execute(Rank &rank, uint32_t number) {
       rank.observer ? submitObserved(rank, site) : submitInTurn(rank, site);
   if (rank.isEager && status.ok()) [[unlikely]]
     status = rank.finish(site);
-  const bool isHosts =
-      !rank.queued &&
-      (command.action == Action::Wait || isStart(command.action));
+  const bool isHosts = !rank.queued && (command.action == Action::Wait ||
+                                        isStart(command.action));
   if (isHosts && status.ok())
     noteWait(number);
   // What starts together, others come after together.

@@ -204,6 +204,10 @@ Status ProgramBinder::bindCommand(const CommandT &command) {
     break;
   case Action::Copy: {
     const CopyT &copy = *command.action.AsCopy();
+    if (copy.kernel != kNone) {
+      bindCopyingKernel(copy, command, bound);
+      break;
+    }
     bound.descriptor = result.copies.size();
     addPointers(command, 2);
     optrt_copy_desc &desc =
@@ -270,14 +274,31 @@ Status ProgramBinder::bind(const GemmT &gemm, const CommandT &command) {
   const bool hasBias =
       command.operands.size() > 3 && command.operands[3]->address != kNone;
   optrt_gemm_desc &desc = append(
-      result.gemms, {gemm.m, gemm.n, gemm.k, gemm.lda, gemm.ldb, gemm.ldc,
-                     gemm.ld_extra, gemm.trans_a, gemm.trans_b, gemm.accumulate,
-                     static_cast<int32_t>(gemm.epilogue), hasBias,
-                     gemm.packed_b, typeOf(command, 0), typeOf(command, 2),
-                     typeOf(command, 3), typeOf(command, 4)});
+      result.gemms,
+      {gemm.m, gemm.n, gemm.k, gemm.lda, gemm.ldb, gemm.ldc, gemm.ld_extra,
+       gemm.trans_a, gemm.trans_b, gemm.accumulate,
+       static_cast<int32_t>(gemm.epilogue), hasBias, gemm.packed_b,
+       typeOf(command, 0), typeOf(command, 2), typeOf(command, 3),
+       typeOf(command, 4),
+       gemm.kernel == kNone
+           ? nullptr
+           : kernels.find(result.target->kernels[gemm.kernel]->name)->second});
   if (gemm.rows != kNone)
     set(integer(gemm.rows), &desc.m);
   return okStatus();
+}
+
+/// A launch, of an iteration for each element.
+void ProgramBinder::bindCopyingKernel(const CopyT &copy,
+                                      const CommandT &command,
+                                      BoundProgram::Bound &bound) {
+  bound.action = Action::Launch;
+  bound.descriptor = result.launches.size();
+  addPointers(command, 2);
+  const std::string &name = result.target->kernels[copy.kernel]->name;
+  append(result.launches, {{name.c_str(), copy.rows * copy.cols, /*grain=*/1,
+                            /*num_buffers=*/2, /*num_scalars=*/0},
+                           kernels.find(name)->second});
 }
 
 Status ProgramBinder::bind(const LaunchT &launch, const CommandT &command) {

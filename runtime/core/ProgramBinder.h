@@ -45,6 +45,8 @@ private:
               const CommandT &command);
   Status bind(const optimus_support::program::LaunchT &launch,
               const CommandT &command);
+  void bindCopyingKernel(const optimus_support::program::CopyT &copy,
+                         const CommandT &command, BoundProgram::Bound &bound);
   Status bind(const optimus_support::program::CollectiveT &collective,
               const CommandT &command);
   Status bind(const optimus_support::program::AttentionShapeT &shape,

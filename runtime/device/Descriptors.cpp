@@ -94,18 +94,27 @@ Status optrt::check(const optrt_gemm_desc &d, const void *a, const void *b,
                                    : checkMatrix(d, "B", d.trans_b ? d.n : d.k,
                                                  d.trans_b ? d.k : d.n, d.ldb));
   OPTRT_RETURN_IF_ERROR(checkMatrix(d, "C", d.m, d.n, d.ldc));
-  if (d.epilogue < OPTRT_EPILOGUE_NONE || d.epilogue > OPTRT_EPILOGUE_MUL)
+  if (d.epilogue < OPTRT_EPILOGUE_NONE || d.epilogue > OPTRT_EPILOGUE_BIAS_GRAD)
     return invalidArgument(
         concat(describe(d), ": unknown epilogue ", d.epilogue));
-  if (d.epilogue != OPTRT_EPILOGUE_NONE)
+  const bool takesExtra =
+      d.epilogue == OPTRT_EPILOGUE_ADD || d.epilogue == OPTRT_EPILOGUE_MUL;
+  if (takesExtra)
     OPTRT_RETURN_IF_ERROR(
         checkMatrix(d, "the extra operand", d.m, d.n, d.ld_extra));
   if (d.m == 0 || d.n == 0)
     return okStatus();
   if (!c || (d.k > 0 && (!a || !b)) || (d.has_bias && !bias) ||
-      (d.epilogue != OPTRT_EPILOGUE_NONE && !extra))
+      (takesExtra && !extra))
     return invalidArgument(concat(describe(d), ": an operand is null"));
-  if (d.epilogue != OPTRT_EPILOGUE_NONE && extra == c &&
+  if (d.epilogue == OPTRT_EPILOGUE_BIAS_GRAD &&
+      (!d.has_bias || d.accumulate || d.packed_b || d.trans_b || d.ldb != d.n ||
+       d.bias_type != d.result_type || !d.row_sum_kernel))
+    return invalidArgument(
+        concat(describe(d), ": the sum of B's rows expects a bias of C's type, "
+                            "a kernel, rows one after the other, and a C that "
+                            "is not accumulated"));
+  if (takesExtra && extra == c &&
       (d.epilogue == OPTRT_EPILOGUE_MUL || d.accumulate || d.ld_extra != d.ldc))
     return invalidArgument(concat(
         describe(d), ": only a matrix that is plainly added may be C itself"));

@@ -18,7 +18,8 @@ inline Status wrong(const std::string &what) { return invalidArgument(what); }
 
 /// Whether a number from bytes is one of an enumeration's, which end with
 /// `last`.
-template <typename Enum> bool isKnown(Enum value, Enum last) {
+template <typename Enum>
+bool isKnown(Enum value, Enum last) {
   return uint8_t(value) <= uint8_t(last);
 }
 
@@ -43,6 +44,10 @@ Status checkKernel(const KernelT &kernel);
 Status checkLaunch(const CommandContext &context, const CommandT &command);
 /// The same of a collective whose axes and operands were checked.
 Status checkReduction(const CommandContext &context, const CommandT &command);
+/// The same of a copy whose shapes were checked.
+Status checkCopy(const CommandContext &context, const CommandT &command);
+/// The same of a product.
+Status checkBiasGrad(const CommandContext &context, const CommandT &command);
 
 /// That a command's fields are in range, its operands are those of its action
 /// and lie in their bases on every rank. Earlier commands have been checked.

@@ -50,6 +50,12 @@ public:
     if (command.action.type == Action::Collective)
       OPTRT_RETURN_IF_ERROR(
           checkReduction({target, table, function, mesh}, command));
+    if (command.action.type == Action::Copy)
+      OPTRT_RETURN_IF_ERROR(
+          checkCopy({target, table, function, mesh}, command));
+    if (command.action.type == Action::Gemm)
+      OPTRT_RETURN_IF_ERROR(
+          checkBiasGrad({target, table, function, mesh}, command));
     return checkWrites();
   }
 
@@ -113,8 +119,17 @@ private:
   }
 
   Status check(const GemmT &gemm) {
-    if (!isKnown(gemm.epilogue, Epilogue::Mul))
+    if (!isKnown(gemm.epilogue, Epilogue::BiasGrad))
       return wrong("has an epilogue that is not known");
+    const bool isGradient = gemm.epilogue == Epilogue::BiasGrad;
+    if (isGradient != (gemm.kernel != kNone))
+      return wrong(isGradient ? "sums rows of B without a kernel; expected one"
+                              : "has a kernel, and sums no rows of B");
+    if (isGradient &&
+        (gemm.accumulate || gemm.packed_b || gemm.trans_b || gemm.batch != 1 ||
+         gemm.ldb != gemm.n || gemm.rows != kNone))
+      return wrong("sums rows of B; expected rows one after the other, of one "
+                   "product that does not accumulate");
     if (gemm.accumulate && gemm.epilogue == Epilogue::Mul)
       return wrong("accumulates and multiplies; expected one of the two");
     if (gemm.packed_b && (gemm.trans_b || gemm.batch != 1))
@@ -265,13 +280,14 @@ private:
                : MemorySpace::Device;
   }
 
-  /// Checks that written memory is writable, and only copies reach memory other
-  /// than the device's.
+  /// Checks that written memory is writable, and only the device's own copies
+  /// reach memory other than the device's.
   Status checkWrites() const {
     for (const Touch &touch : touchesOf(function, command, mesh)) {
       const Region &region = touch.region;
+      const CopyT *copy = command.action.AsCopy();
       if (spaceOf(region) != MemorySpace::Device &&
-          command.action.type != Action::Copy)
+          (!copy || copy->kernel != kNone))
         return wrong("touches memory of the host or of a file, which only "
                      "copies reach");
       if (touch.writes && region.base == Base::Constant)
@@ -352,6 +368,8 @@ private:
     case Action::Gemm:
       OPTRT_RETURN_IF_ERROR(expectOneType({0, 1}));
       OPTRT_RETURN_IF_ERROR(expectTypeOrF32(2, 0));
+      if (command.action.AsGemm()->epilogue == Epilogue::BiasGrad)
+        return expectOneType({2, 3});
       OPTRT_RETURN_IF_ERROR(expectTypeOrF32(3, 2));
       return expectTypeOrF32(4, 2);
     case Action::PackMatrix:

@@ -111,10 +111,48 @@ static KernelT signatureOf(const CollectiveT &collective,
   return kernel;
 }
 
+/// The signature of a copying kernel, as far as one copy shows it.
+static KernelT signatureOf(const CopyT &copy, const CommandT &command) {
+  KernelT kernel;
+  kernel.iterations = copy.rows * copy.cols;
+  auto add = [&](Access access, int64_t ld) {
+    auto buffer = std::make_unique<KernelBufferT>();
+    buffer->type = command.operands[0]->type;
+    buffer->access = access;
+    buffer->extents.emplace_back((copy.rows - 1) * ld + copy.cols, kNone,
+                                 false);
+    kernel.buffers.push_back(std::move(buffer));
+  };
+  add(Access::Read, copy.src_ld);
+  add(Access::Write, copy.dst_ld);
+  return kernel;
+}
+
+/// The signature of a kernel that sums rows of B, as far as one product shows
+/// it.
+static KernelT signatureOf(const GemmT &gemm, const CommandT &command) {
+  KernelT kernel;
+  kernel.iterations = gemm.n;
+  auto add = [&](Access access, size_t operand, int64_t elements) {
+    auto buffer = std::make_unique<KernelBufferT>();
+    buffer->type = command.operands[operand]->type;
+    buffer->access = access;
+    buffer->extents.emplace_back(elements, kNone, false);
+    kernel.buffers.push_back(std::move(buffer));
+  };
+  add(Access::Read, 1, gemm.k * gemm.n);
+  add(Access::Write, 3, gemm.n);
+  return kernel;
+}
+
 /// The kernel that a command is done by; kNone for none.
 static uint32_t kernelOf(const CommandT &command) {
   if (const LaunchT *launch = command.action.AsLaunch())
     return launch->kernel;
+  if (const CopyT *copy = command.action.AsCopy())
+    return copy->kernel;
+  if (const GemmT *gemm = command.action.AsGemm())
+    return gemm->kernel;
   const CollectiveT *collective = command.action.AsCollective();
   return collective ? collective->kernel : kNone;
 }
@@ -131,8 +169,8 @@ static void join(KernelT &kernel, const KernelT &other) {
     const int64_t least =
         std::min(mine.extents[0].scale(), its.extents[0].scale());
     mine.extents[0] = Extent(least, kNone, false);
-    const auto both = static_cast<Access>(uint8_t(mine.access) &
-                                          uint8_t(its.access));
+    const auto both =
+        static_cast<Access>(uint8_t(mine.access) & uint8_t(its.access));
     if (both != Access())
       mine.access = both;
   }
@@ -154,9 +192,15 @@ void describeKernels(TargetT &target, const Mesh &mesh) {
         if (number == kNone || isGiven[number])
           continue;
         KernelT &kernel = *target.kernels[number];
-        const CollectiveT *collective = command->action.AsCollective();
-        KernelT shown = collective ? signatureOf(*collective, *command, mesh)
-                                   : signatureOf(*function, *command, mesh);
+        KernelT shown;
+        if (const CollectiveT *collective = command->action.AsCollective())
+          shown = signatureOf(*collective, *command, mesh);
+        else if (const CopyT *copy = command->action.AsCopy())
+          shown = signatureOf(*copy, *command);
+        else if (const GemmT *gemm = command->action.AsGemm())
+          shown = signatureOf(*gemm, *command);
+        else
+          shown = signatureOf(*function, *command, mesh);
         if (kernel.iterations != 0) {
           join(kernel, shown);
           continue;
@@ -214,22 +258,21 @@ static Status checkBuffer(const KernelBufferT &buffer, const OperandT &operand,
                           const LaunchT &launch,
                           const std::vector<int64_t> &most) {
   if (operand.type != buffer.type)
-    return wrong(concat("is of ", toString(operand.type),
-                        "; the kernel takes ", toString(buffer.type)));
+    return wrong(concat("is of ", toString(operand.type), "; the kernel takes ",
+                        toString(buffer.type)));
   if ((uint8_t(operand.access) & uint8_t(buffer.access)) !=
       uint8_t(buffer.access))
     return wrong("is not touched as the kernel does");
   CheckedSize needed = 0;
   for (const Extent &extent : buffer.extents)
-    needed = needed +
-             CheckedSize(extent.scale()) *
-                 (extent.by_iterations() ? launch.extent : 1) *
-                 (extent.scalar() == kNone ? 1 : most[extent.scalar()]);
+    needed =
+        needed + CheckedSize(extent.scale()) *
+                     (extent.by_iterations() ? launch.extent : 1) *
+                     (extent.scalar() == kNone ? 1 : most[extent.scalar()]);
   const CheckedSize bytes = needed * elementBytes(operand.type);
   if (operand.rows != 1 || !bytes.isAtMost(operand.row_bytes))
     return wrong(concat("has ", operand.rows, " rows of ", operand.row_bytes,
-                        " bytes; the kernel needs one of ",
-                        bytes.toString()));
+                        " bytes; the kernel needs one of ", bytes.toString()));
   return okStatus();
 }
 
@@ -270,15 +313,14 @@ Status checkLaunch(const CommandContext &context, const CommandT &command) {
   return okStatus();
 }
 
-Status checkReduction(const CommandContext &context, const CommandT &command) {
-  const CollectiveT &collective = *command.action.AsCollective();
-  if (collective.kernel == kNone)
-    return okStatus();
-  if (collective.kernel >= context.target.kernels.size())
-    return wrong(concat("reduces by kernel ", collective.kernel, " of ",
+/// Checks a kernel by a command's needs: so many iterations, and buffers of its
+/// types and sizes.
+static Status checkFit(const CommandContext &context, uint32_t number,
+                       const KernelT &needed, const char *does) {
+  if (number >= context.target.kernels.size())
+    return wrong(concat(does, " by kernel ", number, " of ",
                         context.target.kernels.size()));
-  const KernelT &kernel = *context.target.kernels[collective.kernel];
-  const KernelT needed = signatureOf(collective, command, context.mesh);
+  const KernelT &kernel = *context.target.kernels[number];
   auto fits = [&](const KernelBufferT &buffer, const KernelBufferT &given) {
     CheckedSize elements = 0;
     for (const Extent &extent : buffer.extents)
@@ -286,7 +328,7 @@ Status checkReduction(const CommandContext &context, const CommandT &command) {
           elements + CheckedSize(extent.scale()) *
                          (extent.by_iterations() ? needed.iterations : 1);
     return buffer.type == given.type && buffer.access == given.access &&
-           elements.isAtMost(needed.iterations);
+           elements.isAtMost(given.extents[0].scale());
   };
   bool isFit = kernel.scalars.empty() &&
                kernel.buffers.size() == needed.buffers.size() &&
@@ -294,8 +336,34 @@ Status checkReduction(const CommandContext &context, const CommandT &command) {
   for (size_t i = 0; isFit && i != kernel.buffers.size(); ++i)
     isFit = fits(*kernel.buffers[i], *needed.buffers[i]);
   return isFit ? okStatus()
-               : wrong(concat("reduces by ", describe(kernel), "; expected ",
+               : wrong(concat(does, " by ", describe(kernel), "; expected ",
                               describe(needed)));
+}
+
+Status checkReduction(const CommandContext &context, const CommandT &command) {
+  const CollectiveT &collective = *command.action.AsCollective();
+  if (collective.kernel == kNone)
+    return okStatus();
+  return checkFit(context, collective.kernel,
+                  signatureOf(collective, command, context.mesh), "reduces");
+}
+
+Status checkBiasGrad(const CommandContext &context, const CommandT &command) {
+  const GemmT &gemm = *command.action.AsGemm();
+  if (gemm.kernel == kNone)
+    return okStatus();
+  return checkFit(context, gemm.kernel, signatureOf(gemm, command),
+                  "sums rows of B");
+}
+
+Status checkCopy(const CommandContext &context, const CommandT &command) {
+  const CopyT &copy = *command.action.AsCopy();
+  if (copy.kernel == kNone)
+    return okStatus();
+  if (copy.count != kNone)
+    return wrong("copies by a kernel as many rows as a scalar says; expected "
+                 "one of the two");
+  return checkFit(context, copy.kernel, signatureOf(copy, command), "copies");
 }
 
 } // namespace optimus_support::program

@@ -147,6 +147,7 @@ private:
       flag(gemm->accumulate, "accumulate");
       flag(gemm->epilogue == Epilogue::Add, "add");
       flag(gemm->epilogue == Epilogue::Mul, "mul");
+      flag(gemm->epilogue == Epilogue::BiasGrad, "bias_grad");
       flag(gemm->packed_b, "packed_b");
       scalar(gemm->rows, "rows");
     } else if (const PackMatrixT *pack = command.action.AsPackMatrix()) {
@@ -157,6 +158,10 @@ private:
       scalar(launch->iterations, "iterations");
       for (uint32_t number : launch->scalars)
         scalar(number, "scalar");
+    } else if (const CopyT *copy = command.action.AsCopy()) {
+      scalar(copy->count, "rows");
+      if (copy->kernel != kNone)
+        text += concat(" by=", target.kernels[copy->kernel]->name);
     } else if (const FillT *fill = command.action.AsFill()) {
       text += concat(" value=", fill->value);
     } else if (const CollectiveT *one = command.action.AsCollective()) {

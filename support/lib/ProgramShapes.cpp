@@ -62,21 +62,22 @@ Shapes shapes(const GemmT &gemm, Sizes &size) {
                   0);
   };
   const Access written = gemm.accumulate ? Access::Update : Access::Write;
+  const bool isGradient = gemm.epilogue == Epilogue::BiasGrad;
   if (gemm.packed_b)
     size.positive({gemm.ldb});
-  return {batched("a", Access::Read, gemm.trans_a ? gemm.k : gemm.m,
-                  gemm.trans_a ? gemm.m : gemm.k, gemm.lda,
-                  gemm.batch_stride_a),
-          gemm.packed_b
-              ? matrix("b", Access::Read, 1, gemm.ldb, 0)
-              : batched("b", Access::Read, gemm.trans_b ? gemm.n : gemm.k,
-                        gemm.trans_b ? gemm.k : gemm.n, gemm.ldb,
-                        gemm.batch_stride_b),
-          batched("c", written, gemm.m, gemm.n, gemm.ldc, gemm.batch_stride_c),
-          optional(matrix("bias", Access::Read, 1, gemm.n, 0)),
-          onlyIf(gemm.epilogue != Epilogue::None,
-                 matrix("extra", Access::Read, gemm.m, gemm.n, gemm.ld_extra)),
-          workspace()};
+  return {
+      batched("a", Access::Read, gemm.trans_a ? gemm.k : gemm.m,
+              gemm.trans_a ? gemm.m : gemm.k, gemm.lda, gemm.batch_stride_a),
+      gemm.packed_b ? matrix("b", Access::Read, 1, gemm.ldb, 0)
+                    : batched("b", Access::Read, gemm.trans_b ? gemm.n : gemm.k,
+                              gemm.trans_b ? gemm.k : gemm.n, gemm.ldb,
+                              gemm.batch_stride_b),
+      batched("c", written, gemm.m, gemm.n, gemm.ldc, gemm.batch_stride_c),
+      isGradient ? matrix("bias", Access::Write, 1, gemm.n, 0)
+                 : optional(matrix("bias", Access::Read, 1, gemm.n, 0)),
+      onlyIf(gemm.epilogue != Epilogue::None && !isGradient,
+             matrix("extra", Access::Read, gemm.m, gemm.n, gemm.ld_extra)),
+      workspace()};
 }
 
 Shapes shapes(const PackMatrixT &pack, Sizes &size) {
@@ -89,8 +90,8 @@ Shapes shapes(const PackMatrixT &pack, Sizes &size) {
 /// [batch·seq, heads·head_dim] of q, k and v.
 struct AttentionSizes {
   AttentionSizes(const AttentionShapeT &shape, Sizes &size) {
-    size.positive({shape.batch, shape.seq, shape.heads, shape.kv_heads,
-                   shape.head_dim});
+    size.positive(
+        {shape.batch, shape.seq, shape.heads, shape.kv_heads, shape.head_dim});
     if (!size.fit || shape.heads % shape.kv_heads != 0) {
       size.fit = false;
       return;
@@ -148,19 +149,19 @@ Shapes shapes(const CollectiveT &collective, Sizes &size, const Mesh &mesh) {
     members = members * mesh.axisSize(static_cast<int>(axis));
   const int64_t whole = size(members * collective.inner);
   const CollectiveKind kind = collective.kind;
-  const bool gathers = kind == CollectiveKind::AllGather ||
-                       kind == CollectiveKind::AllToAll;
-  const bool scatters = kind == CollectiveKind::ReduceScatter ||
-                        kind == CollectiveKind::AllToAll;
-  return {matrix("src", Access::Read, collective.outer,
-                 scatters ? whole : collective.inner, collective.src_ld),
-          matrix("dst", Access::Write, collective.outer,
-                 gathers ? whole : collective.inner, collective.dst_ld),
-          onlyIf(collective.encoding != Encoding::None,
-                 matrix("error_feedback", Access::Update, collective.outer,
-                        scatters ? whole : collective.inner,
-                        collective.src_ld)),
-          workspace()};
+  const bool gathers =
+      kind == CollectiveKind::AllGather || kind == CollectiveKind::AllToAll;
+  const bool scatters =
+      kind == CollectiveKind::ReduceScatter || kind == CollectiveKind::AllToAll;
+  return {
+      matrix("src", Access::Read, collective.outer,
+             scatters ? whole : collective.inner, collective.src_ld),
+      matrix("dst", Access::Write, collective.outer,
+             gathers ? whole : collective.inner, collective.dst_ld),
+      onlyIf(collective.encoding != Encoding::None,
+             matrix("error_feedback", Access::Update, collective.outer,
+                    scatters ? whole : collective.inner, collective.src_ld)),
+      workspace()};
 }
 
 } // namespace
@@ -207,8 +208,8 @@ std::optional<std::vector<OperandShape>> shapesOf(const ActionUnion &action,
   case Action::Receive: {
     const ReceiveT &receive = *action.AsReceive();
     size.positive({receive.rows, receive.cols});
-    result = {matrix("dst", Access::Write, receive.rows, receive.cols,
-                     receive.ld)};
+    result = {
+        matrix("dst", Access::Write, receive.rows, receive.cols, receive.ld)};
     break;
   }
   case Action::Wait:

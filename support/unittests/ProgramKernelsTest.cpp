@@ -164,6 +164,77 @@ TEST_F(ProgramKernelsTest, ReductionsFitTheirKernels) {
   EXPECT_THAT(check(all).message(), HasSubstr("reduces by kernel 2 of 2"));
 }
 
+TEST_F(ProgramKernelsTest, SumsOfAProductFitTheirKernel) {
+  const View x = f.arena(ElementType::F32, 8),
+             dy = f.arena(ElementType::F32, 12),
+             dw = f.arena(ElementType::F32, 6),
+             db = f.arena(ElementType::F32, 3);
+  GemmT gemm;
+  gemm.m = 2;
+  gemm.n = gemm.ldb = gemm.ldc = 3;
+  gemm.k = 4;
+  gemm.lda = 2;
+  gemm.trans_a = true;
+  gemm.epilogue = Epilogue::BiasGrad;
+  gemm.kernel = programs.kernel("sum_rows");
+  f.gemm(gemm, {.a = x, .b = dy, .c = dw, .bias = db});
+  ProgramsT all = programs.finish();
+  Status status = check(all);
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(program::describe(*all.targets.front()->kernels[0]),
+            "sum_rows(12 f32 read, 3 f32 write) of 3 iterations");
+  GemmT &product = *all.targets.front()
+                        ->tables[0]
+                        ->functions[0]
+                        ->commands[0]
+                        ->action.AsGemm();
+  product.kernel = 1;
+  EXPECT_THAT(check(all).message(),
+              HasSubstr("sums rows of B by kernel 1 of 1"));
+  product.kernel = 4294967295;
+  EXPECT_THAT(check(all).message(),
+              HasSubstr("sums rows of B without a kernel"));
+  product.kernel = 0;
+  product.accumulate = true;
+  EXPECT_THAT(
+      check(all).message(),
+      HasSubstr("expected rows one after the other, of one product that "
+                "does not accumulate"));
+}
+
+TEST_F(ProgramKernelsTest, CopiesFitTheirKernels) {
+  const View panel = f.arena(ElementType::F32, 12);
+  CopyT copy;
+  copy.rows = 3;
+  copy.cols = 4;
+  copy.src_ld = 16;
+  copy.dst_ld = 4;
+  copy.kernel = programs.kernel("copy_rows");
+  f.copy(copy, f.at(rows, 0, 36), panel);
+  // Fewer rows are the same code.
+  copy.rows = 2;
+  f.copy(copy, f.at(rows, 8, 20), panel);
+  ProgramsT all = programs.finish();
+  Status status = check(all);
+  EXPECT_TRUE(status.ok()) << status.message();
+  KernelT &kernel = *all.targets.front()->kernels[0];
+  EXPECT_EQ(program::describe(kernel),
+            "copy_rows(20 f32 read, 8 f32 write) of 12 iterations");
+  kernel.iterations = 11;
+  EXPECT_THAT(check(all).message(),
+              HasSubstr("copies by copy_rows(20 f32 read, 8 f32 write) of 11 "
+                        "iterations; expected (36 f32 read, 12 f32 write) of "
+                        "12 iterations"));
+  kernel.iterations = 12;
+  CopyT &first = *all.targets.front()
+                      ->tables[0]
+                      ->functions[0]
+                      ->commands[0]
+                      ->action.AsCopy();
+  first.kernel = 1;
+  EXPECT_THAT(check(all).message(), HasSubstr("copies by kernel 1 of 1"));
+}
+
 TEST_F(ProgramKernelsTest, HashesTellSignaturesApart) {
   describeEmbed();
   ProgramsT all = programs.finish();

@@ -17,6 +17,7 @@
 
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 #include "optimus/Kernels/AttentionKernels.h"
+#include "optimus/Kernels/CopyKernels.h"
 #include "optimus/Kernels/ElementwiseKernels.h"
 #include "optimus/Kernels/HeadLossKernels.h"
 #include "optimus/Kernels/KernelFunctions.h"

@@ -21,6 +21,7 @@ TEST_P(KernelTest, EveryKernelIsReadBack) {
       AttentionKeyGrad{{2, 3, 4, 2, 5}},
       AttentionQueryGrad{{2, 3, 4, 4, 8, 96, 96, false, /*hasLengths=*/true}},
       Clip{},
+      CopyRows{3, 8, 24, 16, 4},
       CountReal{8},
       Dropout{{2, 3}, {4, 3}, 1, 0.3},
       kernels.elementwise<AddOp>({8, 4}),

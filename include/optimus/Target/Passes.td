@@ -48,6 +48,34 @@ def ChainLaunchesPass : Pass<"optimus-chain-launches", "::mlir::ModuleOp"> {
   ];
 }
 
+def SumInProductsPass : Pass<"optimus-sum-in-products", "::mlir::ModuleOp"> {
+  let summary = "Has the product of a weight's gradient sum the gradient of the bias";
+  let description = [{
+    Runs after `--optimus-chain-launches`, where the target's products have such an
+    epilogue. A launch that does nothing but sum the rows of dY becomes part of the
+    product behind it with dY as B: dW = Xᵀ·dY reads the rows anyway. Its kernel stays
+    with the product, for a library without the epilogue.
+
+    Products of f32 are left as they are.
+
+    ```mlir
+    exec.launch @sum_leading_x_bf16_512x192(read %dy : memref<98304xbf16>, write %db : memref<192xf32>)
+    exec.gemm %x, %dy, %dw {m = 64, n = 192, k = 512, …, trans_a} : …
+    // becomes
+    exec.gemm %x, %dy, %dw bias(%db : memref<192xf32>) {m = 64, n = 192, k = 512, …, trans_a,
+      epilogue = #exec<epilogue bias_grad>, kernel = @sum_leading_x_bf16_512x192} : …
+    ```
+  }];
+  let dependentDialects = ["::mlir::exec::ExecDialect"];
+  let options = [
+    Option<"target", "target", "std::string", "\"cpu\"",
+           "The device that the program is for: cpu or cuda">
+  ];
+  let statistics = [
+    Statistic<"numSums", "sums", "Number of launches that became part of a product">
+  ];
+}
+
 def GroupLaunchesPass : Pass<"optimus-group-launches", "::mlir::ModuleOp"> {
   let summary = "Lets one launch do what many launches do to a tensor each";
   let description = [{
@@ -86,7 +114,8 @@ def BuildKernelsPass : Pass<"optimus-build-kernels", "::mlir::ModuleOp"> {
   let description = [{
     Runs after `--optimus-to-exec`, which declares kernels: `exec.computes` says what
     each is to compute. The target's schedule says how: the pass writes the bodies,
-    and gives every launch its extent and grain. A launch must touch its buffers as
+    and gives every launch its extent and grain. It also names kernels for
+    reductions among ranks on one device, and for copies of rows that lie apart. A launch must touch its buffers as
     its kernel does, and name one buffer twice only where the kernel works in place.
 
     ```mlir

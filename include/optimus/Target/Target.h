@@ -130,6 +130,10 @@ public:
   /// others the host adds.
   virtual bool reducesByKernels() const { return false; }
 
+  /// Whether rows that lie apart are copied within the device's memory by a
+  /// kernel, in place of the device's own copies.
+  virtual bool copiesRowsByKernels() const { return false; }
+
   /// How a kernel of a name with such iterations is launched. Nothing where the
   /// host calls kernels.
   virtual std::optional<DeviceKernel>

@@ -17,7 +17,8 @@ using namespace mlir::optimus;
 #include "optimus/Conversion/ExecToProgram/ProgramActionOpInterface.cpp.inc"
 
 // Enumerations of the two sides have the same values.
-static_assert(int(exec::Epilogue::Mul) == int(program::Epilogue::Mul) &&
+static_assert(int(exec::Epilogue::BiasGrad) ==
+                  int(program::Epilogue::BiasGrad) &&
               int(exec::Reduction::Max) == int(program::Reduction::Max) &&
               int(exec::CollectiveKind::ReduceScatter) ==
                   int(program::CollectiveKind::ReduceScatter) &&
@@ -39,6 +40,8 @@ static LogicalResult setAction(exec::GemmOp op, FunctionBuilder &builder,
   gemm.accumulate = op.getAccumulate();
   gemm.epilogue = static_cast<program::Epilogue>(op.getEpilogue());
   gemm.packed_b = op.getPackedB();
+  if (std::optional<StringRef> kernel = op.getKernel())
+    gemm.kernel = builder.getKernel(*kernel);
   return builder.setAction(
       command, std::move(gemm),
       {op.getA(), op.getB(), op.getC(), op.getBias(), op.getExtra()});
@@ -102,6 +105,8 @@ static LogicalResult setAction(exec::CopyOp op, FunctionBuilder &builder,
   copy.cols = op.getCols();
   copy.src_ld = op.getSrcLd();
   copy.dst_ld = op.getDstLd();
+  if (std::optional<StringRef> kernel = op.getKernel())
+    copy.kernel = builder.getKernel(*kernel);
   return builder.setAction(command, std::move(copy),
                            {op.getSrc(), op.getDst()});
 }

@@ -143,14 +143,16 @@ void Lowering::createGemm(const Gemm &gemm) {
                        gemm.a.ld, ldb, gemm.c.ld,
                        gemm.extra.buffer ? gemm.extra.ld : 0, gemm.transA,
                        gemm.transB && !packed, gemm.accumulate, gemm.epilogue,
-                       /*packed_b=*/packed != nullptr, /*id=*/IntegerAttr(),
+                       /*packed_b=*/packed != nullptr,
+                       /*kernel=*/FlatSymbolRefAttr(), /*id=*/IntegerAttr(),
                        /*queue=*/StringAttr(), /*after=*/DenseI32ArrayAttr());
 }
 
 void Lowering::copy(Matrix src, Matrix dst, int64_t rows, int64_t cols) {
   exec::CopyOp::create(builder, location, src.buffer, dst.buffer, rows, cols,
                        src.ld, dst.ld, /*lag=*/IntegerAttr(),
-                       /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
+                       /*kernel=*/FlatSymbolRefAttr(), /*id=*/IntegerAttr(),
+                       /*queue=*/StringAttr(),
                        /*after=*/DenseI32ArrayAttr());
 }
 

@@ -41,8 +41,10 @@ LogicalResult executeCommand(GemmOp op, Devices &devices) {
     if (op.getAccumulate())
       c = to.readMatrix(m, n, op.getLdc());
     std::vector<double> bias(n, 0);
-    if (auto operand = devices.getOperand(op.getBiasMutable(), rank))
-      bias = operand->readMatrix(1, n, n);
+    auto given = devices.getOperand(op.getBiasMutable(), rank);
+    const bool isGradient = op.getEpilogue() == Epilogue::BiasGrad;
+    if (given && !isGradient)
+      bias = given->readMatrix(1, n, n);
     for (int64_t row = 0; row < m; ++row)
       for (int64_t col = 0; col < n; ++col) {
         double sum = bias[col];
@@ -52,6 +54,12 @@ LogicalResult executeCommand(GemmOp op, Devices &devices) {
       }
     applyEpilogue(op, devices, rank, c);
     to.writeMatrix(m, n, op.getLdc(), c);
+    if (!isGradient)
+      return;
+    for (int64_t i = 0; i < k; ++i)
+      for (int64_t col = 0; col < n; ++col)
+        bias[col] += b[i * n + col];
+    given->writeMatrix(1, n, n, bias);
   });
 }
 

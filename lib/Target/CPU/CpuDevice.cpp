@@ -52,7 +52,9 @@ public:
     return int64_t(llvm::alignTo(shape.k, 16) * llvm::alignTo(shape.n, 64));
   }
 
-  bool hasEpilogue(exec::Epilogue) const override { return true; }
+  bool hasEpilogue(exec::Epilogue epilogue) const override {
+    return epilogue != exec::Epilogue::BiasGrad;
+  }
   bool mixesElements() const override { return true; }
   bool hasAttention() const override { return true; }
 

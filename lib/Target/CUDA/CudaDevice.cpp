@@ -55,7 +55,7 @@ public:
   }
 
   /// What cuBLASLt has: a bias and a matrix that it adds, both of the result's
-  /// type.
+  /// type, and a bias's gradient, the sum of a factor's rows.
   bool hasEpilogue(exec::Epilogue epilogue) const override {
     return epilogue != exec::Epilogue::Mul;
   }
@@ -90,6 +90,10 @@ public:
 
   bool addsEmbeddingsByRows() const override { return true; }
   bool reducesByKernels() const override { return true; }
+
+  /// A driver's 2D copies are far below memory's rate where rows are narrow,
+  /// and panels' are: a kernel's rate depends on no width.
+  bool copiesRowsByKernels() const override { return true; }
 
   std::optional<DeviceKernel>
   getDeviceKernel(StringRef name, const IterationSpace &space) const override {

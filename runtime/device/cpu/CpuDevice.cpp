@@ -165,6 +165,8 @@ Status CpuDevice::pack(Queue, const optrt_pack_desc &desc, const float *src,
 Status CpuDevice::gemm(Queue, const optrt_gemm_desc &desc, const void *a,
                        const void *b, void *c, const void *bias,
                        const void *extra) {
+  if (desc.epilogue == OPTRT_EPILOGUE_BIAS_GRAD)
+    return unavailable("this device's products sum no rows of B");
   OPTRT_ASSIGN_OR_RETURN(ElementType factors, typeOf("gemm", desc.factor_type));
   OPTRT_ASSIGN_OR_RETURN(ElementType result, typeOf("gemm", desc.result_type));
   OPTRT_ASSIGN_OR_RETURN(ElementType ofBias, typeOf("gemm", desc.bias_type));

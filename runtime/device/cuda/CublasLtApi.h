@@ -52,8 +52,13 @@ enum LtType : int { kLtF32 = 0, kLtF16 = 2, kLtBF16 = 14 };
 enum LtCompute : int { kLtComputeF32 = 68, kLtComputeTF32 = 77 };
 /// cublasOperation_t.
 enum LtTranspose : int32_t { kLtPlain = 0, kLtTransposed = 1 };
-/// cublasLtEpilogue_t.
-enum LtEpilogue : uint32_t { kLtNoEpilogue = 1, kLtBias = 4 };
+/// cublasLtEpilogue_t. The last writes to the bias what A's columns add up to,
+/// as its op() has them: as many numbers as D has rows.
+enum LtEpilogue : uint32_t {
+  kLtNoEpilogue = 1,
+  kLtBias = 4,
+  kLtBiasGradA = 256
+};
 /// cublasLtMatmulDescAttributes_t.
 enum LtOperationAttribute : int {
   kLtTransA = 3,

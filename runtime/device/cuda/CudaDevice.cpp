@@ -341,6 +341,8 @@ Status CudaDevice::gemm(Queue queue, const optrt_gemm_desc &desc, const void *a,
   const auto turn = takeTurn();
   const Status status = products->run(streamOf(queue), desc,
                                       {a, b, c, bias, extra}, workspace.data());
+  if (status.ok() && products->leftRowSum())
+    OPTRT_RETURN_IF_ERROR(sumRows(queue, desc, b, bias));
   if (status.ok())
     return settle(queue);
   if (products->isOutOfMemory())
@@ -348,6 +350,15 @@ Status CudaDevice::gemm(Queue queue, const optrt_gemm_desc &desc, const void *a,
   // cuBLASLt does not say what the driver told it.
   const Result late = lateFailure();
   return late == kSuccess ? status : status.withAdvice(driver.describe(late));
+}
+
+Status CudaDevice::sumRows(Queue queue, const optrt_gemm_desc &desc,
+                           const void *b, const void *bias) {
+  const optimus_kernel &kernel = *desc.row_sum_kernel;
+  const optrt_launch_desc launch = {kernel.name, desc.n, /*grain=*/1,
+                                    /*num_buffers=*/2, /*num_scalars=*/0};
+  void *const args[] = {const_cast<void *>(b), const_cast<void *>(bias)};
+  return kernels->launch(streamOf(queue), launch, kernel, args);
 }
 
 Status CudaDevice::launch(Queue queue, const optrt_launch_desc &desc,

@@ -172,6 +172,9 @@ private:
   /// That there was not enough of the GPU's memory for `what`: planned bytes,
   /// free bytes, the holders of the rest, and the remedy.
   Status outOfMemory(const std::string &what) const;
+  /// Sums B's rows into the bias, for a product that left them.
+  Status sumRows(Queue queue, const optrt_gemm_desc &desc, const void *b,
+                 const void *bias);
   Status prepareAttention(const Workload &workload);
   Status runAttention(Queue queue, const optrt_attention_desc &desc,
                       bool isGradient, const AttentionOperands &operands);

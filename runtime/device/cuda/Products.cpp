@@ -175,14 +175,27 @@ Products::list(const optrt_gemm_desc &d, const ProductOperands &operands,
   found.resize(static_cast<std::size_t>(returned));
   std::erase_if(found,
                 [](const LtHeuristic &one) { return one.state != kLtSuccess; });
-  if (found.empty())
-    return unavailable(concat(
-        "cublasLtMatmulAlgoGetHeuristic names no algorithm for it with a "
-        "workspace of ",
-        formatBytes(kProductWorkspaceBytes),
-        " and sums in f32; CUBLASLT_LOG_LEVEL=5 lets it say why, and "
-        "another version or another --batch may have one"));
   return found;
+}
+
+Status Products::describeEpilogue(const Plan &plan, const optrt_gemm_desc &d,
+                                  const ProductOperands &operands) const {
+  auto set = [&](LtOperationAttribute attribute, auto value) {
+    return check(
+        api.operationSet(plan.operation, attribute, &value, sizeof(value)),
+        "cublasLtMatmulDescSetAttribute");
+  };
+  const bool hasBias = d.has_bias && !plan.leavesRowSum;
+  LtEpilogue epilogue = kLtNoEpilogue;
+  if (hasBias)
+    epilogue = d.epilogue == OPTRT_EPILOGUE_BIAS_GRAD ? kLtBiasGradA : kLtBias;
+  OPTRT_RETURN_IF_ERROR(set(kLtEpilogue, epilogue));
+  // The heuristic looks at its alignment.
+  OPTRT_RETURN_IF_ERROR(set(kLtBiasPointer, hasBias ? operands.bias : nullptr));
+  if (!hasBias)
+    return okStatus();
+  OPTRT_ASSIGN_OR_RETURN(const LtType result, typeOf(d.result_type));
+  return set(kLtBiasType, result);
 }
 
 StatusOr<Products::Plan *> Products::plan(const optrt_gemm_desc &d,
@@ -224,12 +237,7 @@ StatusOr<Products::Plan *> Products::plan(const optrt_gemm_desc &d,
   };
   OPTRT_RETURN_IF_ERROR(set(kLtTransA, d.trans_b ? kLtTransposed : kLtPlain));
   OPTRT_RETURN_IF_ERROR(set(kLtTransB, d.trans_a ? kLtTransposed : kLtPlain));
-  OPTRT_RETURN_IF_ERROR(set(kLtEpilogue, d.has_bias ? kLtBias : kLtNoEpilogue));
-  if (d.has_bias) {
-    // The heuristic looks at its alignment.
-    OPTRT_RETURN_IF_ERROR(set(kLtBiasPointer, operands.bias));
-    OPTRT_RETURN_IF_ERROR(set(kLtBiasType, result));
-  }
+  OPTRT_RETURN_IF_ERROR(describeEpilogue(*made, d, operands));
   // By columns, rows are what here are columns.
   auto create = [&](LtLayout *layout, LtType type, int64_t rows, int64_t cols,
                     int64_t ld) {
@@ -246,6 +254,18 @@ StatusOr<Products::Plan *> Products::plan(const optrt_gemm_desc &d,
              d.epilogue == OPTRT_EPILOGUE_ADD ? d.ld_extra : d.ldc));
   OPTRT_ASSIGN_OR_RETURN(std::vector<LtHeuristic> best,
                          list(d, operands, *made, /*most=*/1));
+  if (best.empty() && d.epilogue == OPTRT_EPILOGUE_BIAS_GRAD) {
+    made->leavesRowSum = true;
+    OPTRT_RETURN_IF_ERROR(describeEpilogue(*made, d, operands));
+    OPTRT_ASSIGN_OR_RETURN(best, list(d, operands, *made, /*most=*/1));
+  }
+  if (best.empty())
+    return unavailable(concat(
+        "cublasLtMatmulAlgoGetHeuristic names no algorithm for it with a "
+        "workspace of ",
+        formatBytes(kProductWorkspaceBytes),
+        " and sums in f32; CUBLASLT_LOG_LEVEL=5 lets it say why, and "
+        "another version or another --batch may have one"));
   made->found = best.front();
   made->name = nameOf(key);
   known = std::move(made);
@@ -261,7 +281,8 @@ Status Products::run(Stream stream, const optrt_gemm_desc &desc,
   if (!found.ok())
     return found.status().withContext(describe(desc));
   Plan &plan = **found;
-  if (desc.has_bias)
+  isRowSumLeft = plan.leavesRowSum;
+  if (desc.has_bias && !plan.leavesRowSum)
     OPTRT_RETURN_IF_ERROR(
         check(api.operationSet(plan.operation, kLtBiasPointer, &operands.bias,
                                sizeof(operands.bias)),

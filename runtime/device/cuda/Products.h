@@ -8,9 +8,9 @@
 //
 // cuBLASLt knows matrices by columns. A row-major matrix is, by columns, its
 // transpose, so C = A B is computed as C^T = B^T A^T: operands are swapped and
-// nothing moves. Its epilogue adds a bias; a matrix is added as its C, with
-// beta 1. No epilogue multiplies by a matrix, so such a product of a program is
-// a launch of its own.
+// nothing moves. Its epilogue adds a bias, or writes the sum of B's rows, its
+// BGRADA; a matrix is added as its C, with beta 1. No epilogue multiplies by a
+// matrix, so such a product of a program is a launch of its own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -56,6 +56,9 @@ public:
 
   /// Whether the latest failure was a lack of memory, for code or else.
   bool isOutOfMemory() const { return hasRunOut; }
+  /// Whether the latest product left the sum of B's rows to its kernel, as
+  /// cuBLASLt names no algorithm that writes it.
+  bool leftRowSum() const { return isRowSumLeft; }
 
   /// "cuBLASLt 13.0.2".
   StatusOr<std::string> version() const;
@@ -88,6 +91,7 @@ private:
     LtHeuristic found = {};
     std::string name; ///< "m=64 n=32 k=128 …"
     bool isTuned = false;
+    bool leavesRowSum = false;
   };
   using Key = std::array<int64_t, 19>;
 
@@ -95,7 +99,10 @@ private:
   Status check(LtResult result, const char *call) const;
   StatusOr<Plan *> plan(const optrt_gemm_desc &desc,
                         const ProductOperands &operands);
-  /// At most so many algorithms, at least one, the most promising first.
+  Status describeEpilogue(const Plan &plan, const optrt_gemm_desc &desc,
+                          const ProductOperands &operands) const;
+  /// At most so many algorithms, the most promising first; none where cuBLASLt
+  /// names none.
   StatusOr<std::vector<LtHeuristic>> list(const optrt_gemm_desc &desc,
                                           const ProductOperands &operands,
                                           const Plan &plan, int most) const;
@@ -105,6 +112,7 @@ private:
   CublasLtApi api = {};
   bool tf32 = false;
   mutable bool hasRunOut = false;
+  bool isRowSumLeft = false;
   LtHandle handle = nullptr;
   std::map<Key, std::unique_ptr<Plan>> plans;
 };

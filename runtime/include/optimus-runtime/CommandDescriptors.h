@@ -25,6 +25,8 @@ enum {
   OPTRT_EPILOGUE_NONE = 0, ///< C = op(A) op(B)
   OPTRT_EPILOGUE_ADD = 1,  ///< C = op(A) op(B) + extra
   OPTRT_EPILOGUE_MUL = 2,  ///< C = (op(A) op(B)) * extra, elementwise
+  /// C = op(A) B, and bias, a result, is the sum of B's rows.
+  OPTRT_EPILOGUE_BIAS_GRAD = 3,
 };
 
 /// C[m,n] = (accumulate ? C : 0) + op(A)[m,k] op(B)[k,n] + bias[n], then the
@@ -42,6 +44,9 @@ struct optrt_gemm_desc {
   /// OPTRT_F32 or a narrower one: of A and B, of C, of bias and of extra. Sums
   /// are f32 and are rounded once.
   int32_t factor_type, result_type, bias_type, extra_type;
+  /// Of OPTRT_EPILOGUE_BIAS_GRAD, where the device's library has no such
+  /// product: sums B's rows into bias, an iteration for each column.
+  const struct optimus_kernel *row_sum_kernel;
 };
 
 /// Writes op(src)[rows,cols], B of products, into dst in the layout that the

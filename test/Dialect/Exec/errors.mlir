@@ -150,6 +150,33 @@ func.func @launch_c3_missing(%a: memref<64xf32>) {
 
 // -----
 
+func.func @gemm_c8_no_kernel(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>, %d: memref<8xf32>) {
+  // expected-error @below {{epilogue bias_grad needs a kernel}}
+  exec.gemm %a, %b, %c bias(%d : memref<8xf32>) {m = 8, n = 8, k = 8, lda = 8, ldb = 8, ldc = 8, epilogue = #exec<epilogue bias_grad>}
+    : memref<64xf32>, memref<64xf32>, memref<64xf32>
+  return
+}
+
+// -----
+
+func.func @gemm_c8_kernel(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>) {
+  // expected-error @below {{epilogue none takes no kernel}}
+  exec.gemm %a, %b, %c {m = 8, n = 8, k = 8, lda = 8, ldb = 8, ldc = 8, kernel = @k}
+    : memref<64xf32>, memref<64xf32>, memref<64xf32>
+  return
+}
+
+// -----
+
+func.func @gemm_c8_transposed(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>, %d: memref<8xf32>) {
+  // expected-error @below {{epilogue bias_grad expects a bias of C's type, a C that is not accumulated, and a B of rows one after the other}}
+  exec.gemm %a, %b, %c bias(%d : memref<8xf32>) {m = 8, n = 8, k = 8, lda = 8, ldb = 8, ldc = 8, trans_b, kernel = @k,
+    epilogue = #exec<epilogue bias_grad>} : memref<64xf32>, memref<64xf32>, memref<64xf32>
+  return
+}
+
+// -----
+
 func.func @copy_c1(%a: memref<64xf32>, %b: memref<64xf32>) {
   // expected-error @below {{rows and cols must be positive, found 0 and 64}}
   exec.copy %a from %b : memref<64xf32> {rows = 0 : i64, cols = 64 : i64, src_ld = 64 : i64, dst_ld = 64 : i64} : memref<64xf32>

@@ -9,6 +9,22 @@ func.func @computes_on_the_host(%x: memref<64xf32, #exec<space host>>, %y: memre
 
 // -----
 
+func.func @copy_c6_another_space(%x: memref<64xf32, #exec<space host>>, %y: memref<64xf32>) {
+  // expected-error @below {{is not for kernel @k: expected a source in the memory of the result}}
+  exec.copy %y from %x : memref<64xf32, #exec<space host>> {rows = 2, cols = 8, src_ld = 16, dst_ld = 8, kernel = @k} : memref<64xf32>
+  return
+}
+
+// -----
+
+func.func @copy_c6_zeros(%y: memref<64xf32>) {
+  // expected-error @below {{is not for kernel @k: expected a source in the memory of the result}}
+  exec.copy %y {rows = 2, cols = 8, src_ld = 0, dst_ld = 16, kernel = @k} : memref<64xf32>
+  return
+}
+
+// -----
+
 func.func @unknown_space(%x: memref<64xf32, 3>) {
   // expected-error @below {{operand #0 must be flat buffer of}}
   exec.copy %x {rows = 1, cols = 64, src_ld = 0, dst_ld = 64} : memref<64xf32, 3>

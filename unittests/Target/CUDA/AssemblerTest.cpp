@@ -207,6 +207,10 @@ void addKernels(CompiledKernels &kernels) {
       add(ReduceRanks{ranks, n, toAll, false, /*isAligned=*/true});
       add(ReduceRanks{ranks, n, toAll, true, /*isAligned=*/true});
     }
+  // Panels of an activation, of a weight, and of rows without a common width.
+  add(CopyRows{rows, 384, 768, 384, 8});
+  add(CopyRows{768, 1152, 1152, 2304, 4});
+  add(CopyRows{rows, 25129, 50257, 25129, 1});
   add(Clip{});
 }
 } // namespace

@@ -30,8 +30,10 @@ SmallVector<Access> GemmOp::getAccesses() {
       {&getBMutable(), true, false, getPackedB() ? 1 : rowsB,
        getPackedB() ? int64_t(getLdb()) : colsB, int64_t(getLdb())},
       {&getCMutable(), getAccumulate(), true, m, n, int64_t(getLdc())}};
-  if (getBias())
-    accesses.push_back({&*getBiasMutable().begin(), true, false});
+  if (getBias()) {
+    const bool isResult = getEpilogue() == Epilogue::BiasGrad;
+    accesses.push_back({&*getBiasMutable().begin(), !isResult, isResult});
+  }
   if (getExtra())
     accesses.push_back({&*getExtraMutable().begin(), true, false, m, n,
                         int64_t(getLdExtra())});
@@ -72,7 +74,9 @@ LogicalResult GemmOp::verify() {
     return emitOpError() << "bias needs " << n << " elements, but has "
                          << getExtent(getBias());
   // C4
-  if ((getEpilogue() != Epilogue::None) != static_cast<bool>(getExtra()))
+  const bool takesExtra =
+      getEpilogue() == Epilogue::Add || getEpilogue() == Epilogue::Mul;
+  if (takesExtra != static_cast<bool>(getExtra()))
     return emitOpError() << "epilogue " << stringifyEpilogue(getEpilogue())
                          << (getExtra() ? " takes no extra operand"
                                         : " needs an extra operand");
@@ -91,8 +95,22 @@ LogicalResult GemmOp::verify() {
       failed(verifyElementType(*this, "bias", getBias(), elements,
                                /*orF32=*/true)))
     return failure();
-  return verifyElementType(*this, "extra", getExtra(), elements,
-                           /*orF32=*/true);
+  if (failed(verifyElementType(*this, "extra", getExtra(), elements,
+                               /*orF32=*/true)))
+    return failure();
+  // C8
+  const bool isGradient = getEpilogue() == Epilogue::BiasGrad;
+  if (isGradient != static_cast<bool>(getKernelAttr()))
+    return emitOpError() << "epilogue " << stringifyEpilogue(getEpilogue())
+                         << (isGradient ? " needs a kernel"
+                                        : " takes no kernel");
+  if (isGradient &&
+      (!getBias() || getElementType(getBias()) != elements || getAccumulate() ||
+       getPackedB() || getTransB() || int64_t(getLdb()) != n))
+    return emitOpError() << "epilogue bias_grad expects a bias of C's type, a "
+                            "C that is not accumulated, and a B of rows one "
+                            "after the other";
+  return success();
 }
 
 bool GemmOp::needsOperandsApart() { return true; }
@@ -278,6 +296,10 @@ LogicalResult CopyOp::verify() {
   if (getLagAttr() && !crosses(*this))
     return emitOpError("lags behind nothing: expected a lag between two memory "
                        "spaces only");
+  // C6
+  if (getKernelAttr() && (!getSrc() || crosses(*this)))
+    return emitOpError() << "is not for kernel " << getKernelAttr()
+                         << ": expected a source in the memory of the result";
   return success();
 }
 

@@ -127,7 +127,9 @@ CopyOp OffloadRewriter::makeCopy(OpBuilder &builder, Location loc, Value from,
                                  Value to) {
   int64_t elements = cast<MemRefType>(from.getType()).getNumElements();
   return CopyOp::create(builder, loc, from, to, /*rows=*/1, elements, elements,
-                        elements, /*lag=*/IntegerAttr(), /*id=*/IntegerAttr(),
+                        elements, /*lag=*/IntegerAttr(),
+                        /*kernel=*/FlatSymbolRefAttr(),
+                        /*id=*/IntegerAttr(),
                         /*queue=*/StringAttr(), /*after=*/DenseI32ArrayAttr());
 }
 

@@ -1,4 +1,4 @@
-//===- FakeCublasLt.cpp - Products on a fake GPU --------------------------===//
+//===- FakeCublasLt.cpp - cuBLASLt's functions on a fake GPU --------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,54 +6,39 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// For tests: checks what a product is given as cuBLASLt does, or more strictly,
-// and multiplies on the host, in f64, when its turn comes. As cuBLASLt, it says
-// what it refuses where CUBLASLT_LOG_LEVEL is set.
+// For tests: checks what a product is given as cuBLASLt does, or more strictly.
+// As cuBLASLt, it says what it refuses where CUBLASLT_LOG_LEVEL is set.
 //
 //   OPTIMUS_FAKE_CUBLASLT_WITHOUT=MxNxK   knows no algorithm for this product;
-//                                         MxNxK:0: and says so by naming none
+//                                         MxNxK:0: and says so by naming none;
+//                                         bias_grad: for none that writes a
+//                                         bias's gradient
 //
 //===----------------------------------------------------------------------===//
 
-#include "CublasLtApi.h"
 #include "FakeGpu.h"
+#include "FakeProduct.h"
 
-#include "optimus-support/BFloat16.h"
-#include "optimus-support/Float16.h"
 #include "optimus-support/Status.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <vector>
+#include <string_view>
 
 using namespace optrt;
+using namespace std::string_view_literals;
 using optimus_support::concat;
 using namespace optrt::cuda;
+using fake::Product;
+using Shape = fake::ProductShape;
 
 #define OPTRT_FAKE_DECLARE(name, symbol, parameters)                           \
   extern "C" __attribute__((visibility("default"))) LtResult symbol parameters;
 OPTRT_CUBLASLT_FUNCTIONS(OPTRT_FAKE_DECLARE)
 
 struct optrt::cuda::LtHandleOpaque {};
-struct optrt::cuda::LtLayoutOpaque {
-  LtType type;
-  int64_t rows, cols, ld;
-
-  int64_t elementBytes() const { return type == kLtF32 ? 4 : 2; }
-  /// Whether each row begins where the first 16 bytes can be loaded at once.
-  bool isAligned() const { return ld * elementBytes() % 16 == 0; }
-};
-struct optrt::cuda::LtOperationOpaque {
-  int compute = kLtComputeF32;
-  int32_t transA = kLtPlain, transB = kLtPlain;
-  uint32_t epilogue = kLtNoEpilogue;
-  const void *bias = nullptr;
-  int biasType = -1; ///< -1: the result's
-};
 struct optrt::cuda::LtPreferenceOpaque {
   uint64_t workspaceBytes = 0;
   uint32_t reductions = 7;                      ///< all
@@ -67,12 +52,21 @@ struct Chosen {
   uint32_t alignment[4];
   uint64_t workspaceBytes;
   int64_t m, n, k;
+  /// Of the bias that the heuristic was shown; 1 for none.
+  uint32_t biasAlignment;
+  uint32_t epilogue;
 };
 static_assert(sizeof(Chosen) <= sizeof(LtAlgorithm));
 constexpr uint32_t kMark = 0x4f70744c;
 /// The first algorithm's, and how much more each next one takes, so that
 /// whoever gives less is found out. They differ in nothing else.
 constexpr uint64_t kWorkspaceBytes = 4096;
+
+uint32_t biasAlignmentOf(const LtOperationOpaque &operation) {
+  constexpr uintptr_t kMost = 256;
+  const auto bits = reinterpret_cast<uintptr_t>(operation.bias) | kMost;
+  return operation.epilogue == kLtNoEpilogue ? 1 : uint32_t(bits & -bits);
+}
 
 bool isAligned(const void *address, uint32_t alignment) {
   return reinterpret_cast<uintptr_t>(address) % alignment == 0;
@@ -82,139 +76,6 @@ LtResult refuse(LtResult result, const char *why) {
   if (std::getenv("CUBLASLT_LOG_LEVEL"))
     std::fprintf(stderr, "[cublasLt][Error] %s\n", why);
   return result;
-}
-
-/// The sizes of a product.
-struct Shape {
-  int64_t m = 0, n = 0, k = 0;
-  const char *wrong = nullptr; ///< with the layouts or the epilogue
-
-  Shape(const LtOperationOpaque &operation, const LtLayoutOpaque &a,
-        const LtLayoutOpaque &b, const LtLayoutOpaque &c,
-        const LtLayoutOpaque &d) {
-    const bool ta = operation.transA == kLtTransposed,
-               tb = operation.transB == kLtTransposed;
-    m = d.rows;
-    n = d.cols;
-    k = ta ? a.rows : a.cols;
-    const bool fits = (ta ? a.cols : a.rows) == m &&
-                      (tb ? b.rows : b.cols) == n &&
-                      (tb ? b.cols : b.rows) == k && c.rows == m &&
-                      c.cols == n && a.type == b.type && c.type == d.type &&
-                      (d.type == a.type || d.type == kLtF32) &&
-                      (operation.compute == kLtComputeF32 || a.type == kLtF32);
-    wrong = fits ? wrongEpilogue(operation, d.type)
-                 : "layouts that do not fit each other";
-  }
-
-private:
-  static const char *wrongEpilogue(const LtOperationOpaque &operation,
-                                   LtType result) {
-    if (operation.epilogue != kLtNoEpilogue && operation.epilogue != kLtBias)
-      return "an epilogue that is not known";
-    const bool addsBias = operation.epilogue == kLtBias;
-    if (addsBias != (operation.bias != nullptr))
-      return addsBias ? "the epilogue adds a bias, and none is given"
-                      : "a bias is given, and the epilogue adds none";
-    return !addsBias || operation.biasType == -1 || operation.biasType == result
-               ? nullptr
-               : "a bias of another type than the result";
-  }
-};
-
-double load(LtType type, const void *at, int64_t i) {
-  if (type == kLtF32)
-    return static_cast<const float *>(at)[i];
-  const uint16_t bits = static_cast<const uint16_t *>(at)[i];
-  return type == kLtBF16 ? optimus_support::fromBFloat16(bits)
-                         : optimus_support::fromFloat16(bits);
-}
-/// The nearest number with 11 bits of precision, of two the even one.
-float toTF32(float value) {
-  constexpr uint32_t kDropped = 13;
-  const auto bits = std::bit_cast<uint32_t>(value);
-  const uint32_t half = (1u << (kDropped - 1)) - 1, odd = bits >> kDropped & 1;
-  return std::isfinite(value)
-             ? std::bit_cast<float>((bits + half + odd) >> kDropped << kDropped)
-             : value;
-}
-void store(LtType type, void *at, int64_t i, double value) {
-  const auto narrow = static_cast<float>(value);
-  if (type == kLtF32)
-    static_cast<float *>(at)[i] = narrow;
-  else
-    static_cast<uint16_t *>(at)[i] = type == kLtBF16
-                                         ? optimus_support::toBFloat16(narrow)
-                                         : optimus_support::toFloat16(narrow);
-}
-
-/// A product as it was called, with copies of what its caller may change.
-struct Product {
-  LtOperationOpaque operation;
-  LtLayoutOpaque layoutA, layoutB, layoutC, layoutD;
-  Shape shape;
-  float alpha, beta;
-  const void *a, *b, *c;
-  void *d, *workspace;
-  int64_t workspaceBytes;
-  uint32_t algorithm;
-
-  Result run() const;
-};
-
-Result Product::run() const {
-  auto find = [](const void *address, const LtLayoutOpaque &layout,
-                 bool isWrite, const char *what) {
-    const int64_t bytes = layout.elementBytes();
-    return optimus_fake_gpu_touch(
-        {address, layout.rows * bytes, layout.cols, layout.ld * bytes, isWrite},
-        what);
-  };
-  const void *left = find(a, layoutA, false, "A of a product");
-  const void *right = find(b, layoutB, false, "B of a product");
-  const void *added =
-      beta != 0 ? find(c, layoutC, false, "C of a product") : nullptr;
-  void *result = find(d, layoutD, true, "D of a product");
-  void *scratch = optimus_fake_gpu_touch(
-      {workspace, workspaceBytes, 1, 0, true}, "the workspace of a product");
-  const bool hasBias = operation.epilogue == kLtBias;
-  const void *bias =
-      hasBias ? optimus_fake_gpu_touch(
-                    {operation.bias, shape.m * layoutD.elementBytes()},
-                    "the bias of a product")
-              : nullptr;
-  if (!left || !right || !result || !scratch || (beta != 0 && !added) ||
-      (hasBias && !bias))
-    return kIllegalAddress;
-  // Whoever keeps something there loses it.
-  std::memset(scratch, 0xFF, size_t(workspaceBytes));
-  const bool ta = operation.transA == kLtTransposed,
-             tb = operation.transB == kLtTransposed;
-  auto factor = [&](LtType type, const void *at, int64_t i) {
-    const double exact = load(type, at, i);
-    return operation.compute == kLtComputeTF32 ? toTF32(float(exact)) : exact;
-  };
-  for (int64_t j = 0; j != shape.n; ++j)
-    for (int64_t i = 0; i != shape.m; ++i) {
-      double sum = 0;
-      for (int64_t l = 0; l != shape.k; ++l)
-        sum += factor(layoutA.type, left,
-                      ta ? l + i * layoutA.ld : i + l * layoutA.ld) *
-               factor(layoutB.type, right,
-                      tb ? j + l * layoutB.ld : l + j * layoutB.ld);
-      sum *= alpha;
-      if (added)
-        sum += beta * load(layoutC.type, added, i + j * layoutC.ld);
-      if (bias)
-        sum += load(layoutD.type, bias, i);
-      store(layoutD.type, result, i + j * layoutD.ld, sum);
-    }
-  // The fast kernels load 16 bytes at a time.
-  constexpr int kSlower = 4;
-  const bool isFast = layoutA.isAligned() && layoutB.isAligned() &&
-                      layoutC.isAligned() && layoutD.isAligned();
-  optimus_fake_gpu_multiplied(algorithm, isFast ? 1 : kSlower);
-  return kSuccess;
 }
 } // namespace
 
@@ -320,6 +181,8 @@ LtResult cublasLtMatmulAlgoGetHeuristic(LtHandle, LtOperation operation,
       return refuse(kLtNotSupported, "no algorithm for this product");
     if (product + ":0" == without)
       return kLtSuccess;
+    if (operation->epilogue == kLtBiasGradA && without == "bias_grad"sv)
+      return refuse(kLtNotSupported, "no algorithm with a bias's gradient");
   }
   if (preference->workspaceBytes < kWorkspaceBytes)
     return refuse(kLtNotSupported, "no algorithm with so small a workspace");
@@ -329,8 +192,15 @@ LtResult cublasLtMatmulAlgoGetHeuristic(LtHandle, LtOperation operation,
   const auto most =
       std::min<uint32_t>(uint32_t(requested), fake::kFakeAlgorithms);
   for (uint32_t number = 0; number != most; ++number) {
-    Chosen chosen{kMark,   number,  {},     kWorkspaceBytes * (number + 1),
-                  shape.m, shape.n, shape.k};
+    Chosen chosen{kMark,
+                  number,
+                  {},
+                  kWorkspaceBytes * (number + 1),
+                  shape.m,
+                  shape.n,
+                  shape.k,
+                  biasAlignmentOf(*operation),
+                  operation->epilogue};
     if (chosen.workspaceBytes > preference->workspaceBytes)
       break;
     std::memcpy(chosen.alignment, preference->alignment,
@@ -344,8 +214,10 @@ LtResult cublasLtMatmulAlgoGetHeuristic(LtHandle, LtOperation operation,
 }
 
 /// Whether an algorithm is one for this product.
-static bool isFor(const Chosen &chosen, const Shape &shape) {
+static bool isFor(const Chosen &chosen, const Shape &shape,
+                  const LtOperationOpaque &operation) {
   return !shape.wrong && chosen.mark == kMark &&
+         chosen.epilogue == operation.epilogue &&
          chosen.number < fake::kFakeAlgorithms && chosen.m == shape.m &&
          chosen.n == shape.n && chosen.k == shape.k;
 }
@@ -356,7 +228,7 @@ LtResult cublasLtMatmulAlgoCheck(LtHandle, LtOperation operation, LtLayout a,
                                  LtHeuristic *result) {
   Chosen chosen;
   std::memcpy(&chosen, algorithm, sizeof(chosen));
-  if (!isFor(chosen, Shape(*operation, *a, *b, *c, *d)))
+  if (!isFor(chosen, Shape(*operation, *a, *b, *c, *d), *operation))
     return kLtInvalidValue;
   result->workspaceBytes = chosen.workspaceBytes;
   result->state = kLtSuccess;
@@ -382,7 +254,7 @@ LtResult cublasLtMatmul(LtHandle, LtOperation operation, const void *alpha,
   const bool isInPlace = c == d;
   if (shape.wrong)
     return refuse(kLtInvalidValue, shape.wrong);
-  if (!isFor(chosen, shape))
+  if (!isFor(chosen, shape, *operation))
     return refuse(kLtInvalidValue, "an algorithm that is another product's");
   if (workspaceBytes < chosen.workspaceBytes)
     return refuse(kLtInvalidValue, "a workspace that is too small");
@@ -395,6 +267,9 @@ LtResult cublasLtMatmul(LtHandle, LtOperation operation, const void *alpha,
     if (!isAligned(operands[i], chosen.alignment[i]))
       return refuse(kLtInvalidValue,
                     "an operand that is less aligned than was said");
+  if (!isAligned(operation->bias, chosen.biasAlignment))
+    return refuse(kLtInvalidValue,
+                  "a bias that is less aligned than the heuristic's");
   Product product{*operation,
                   *layoutA,
                   *layoutB,

@@ -50,6 +50,19 @@ static void sumOfTwo(void *const *p) {
   }
 }
 
+// Of four rows.
+static void sumRows(void *const *p) {
+  const int64_t n = *(const int64_t *)p[0];
+  const float *x = *(const float *const *)p[1];
+  float *sums = *(float *const *)p[2];
+  EACH(i, n) {
+    float sum = 0;
+    for (int64_t row = 0; row != 4; ++row)
+      sum += load(x + row * n + i);
+    store(sums + i, sum);
+  }
+}
+
 // 4088 bytes of parameters: the last is where the sum of two others goes.
 static void large(void *const *p) {
   if (optimus_emulated_block() != 0 || optimus_emulated_thread() != 0)
@@ -63,8 +76,9 @@ static const optimus_emulated_kernel kernels[] = {
     {"add", add, 3, kThreads},
     {"double_it", doubleIt, 2, kThreads},
     {"sum_of_two", sumOfTwo, 5, kThreads},
+    {"sum_rows", sumRows, 3, kThreads},
     {"large", large, 511, kThreads},
 };
 
 __attribute__((visibility("default")))
-const optimus_emulated_code optimus_emulated_image = {kernels, 0, 4, 0};
+const optimus_emulated_code optimus_emulated_image = {kernels, 0, 5, 0};

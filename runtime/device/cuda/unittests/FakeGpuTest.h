@@ -53,7 +53,7 @@ protected:
     ASSERT_TRUE(device->configure(options).ok());
     memory = allocate(floats * 4);
     optrt::Workload workload;
-    workload.kernels = {&add, &doubleIt};
+    workload.kernels = {&add, &doubleIt, &sumRows};
     workload.images = {&image, 1};
     workload.products.emplace_back();
     optrt::Status status = device->prepare(workload);
@@ -109,6 +109,7 @@ protected:
 
   const optimus_kernel add{"add", nullptr, 0, "add", 32, 32};
   const optimus_kernel doubleIt{"double_it", nullptr, 0, "double_it", 32, 32};
+  const optimus_kernel sumRows{"sum_rows", nullptr, 0, "sum_rows", 32, 32};
   std::string code;
   optimus_image image;
   std::unique_ptr<CudaDevice> device;

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Refused calls of the driver, none of which our device makes: docs/cuda.md has
+// Refused calls of the driver, none of which our device makes: docs/cuda-fakes.md has
 // a table.
 //
 //===----------------------------------------------------------------------===//

@@ -164,6 +164,33 @@ TEST_F(ProductsTest, AProductWithoutAnAlgorithmIsNamed) {
   EXPECT_TRUE(refuse(shape(1, 1, 1)).ok()) << "another one";
 }
 
+// By the product's epilogue, or by its kernel where cuBLASLt has none.
+TEST_F(ProductsTest, ABiasGradientIsTheSumOfRows) {
+  for (const char *without : {"", "bias_grad"}) {
+    setenv("OPTIMUS_FAKE_CUBLASLT_WITHOUT", without, 1);
+    start(0);
+    optrt_gemm_desc d = shape(2, 3, 4);
+    d.trans_a = 1;
+    d.lda = 2;
+    d.ldb = d.ldc = 3;
+    d.epilogue = OPTRT_EPILOGUE_BIAS_GRAD;
+    d.has_bias = 1;
+    d.row_sum_kernel = &sumRows;
+    DeviceMemory a = upload<float>({1, 0, 0, 1, 1, 1, 0, 2}),
+                 b = upload<float>({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}),
+                 c = upload<float>(std::vector<float>(6)),
+                 bias = upload<float>({-1, -1, -1});
+    const Status status = device->gemm(kCompute, d, a.data(), b.data(),
+                                       c.data(), bias.data(), nullptr);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_THAT(read(c.data(), 6), testing::ElementsAre(8, 10, 12, 31, 35, 39))
+        << without;
+    EXPECT_THAT(read(bias.data(), 3), testing::ElementsAre(22, 26, 30))
+        << without;
+  }
+  unsetenv("OPTIMUS_FAKE_CUBLASLT_WITHOUT");
+}
+
 TEST_F(ProductsTest, FactorsOfF32MayBeRoundedToTF32) {
   optrt_gemm_desc d = shape(1, 2, 1);
   d.lda = 1;

@@ -111,7 +111,8 @@ class Exec_EnumAttr<EnumAttrInfo info, string attrMnemonic>
 def Exec_Epilogue : Exec_I32Enum<"Epilogue", "what happens to a product before it is stored", [
   I32EnumAttrCase<"None", 0, "none">,
   I32EnumAttrCase<"Add", 1, "add">,
-  I32EnumAttrCase<"Mul", 2, "mul">
+  I32EnumAttrCase<"Mul", 2, "mul">,
+  I32EnumAttrCase<"BiasGrad", 3, "bias_grad">
 ]>;
 def Exec_EpilogueAttr : Exec_EnumAttr<Exec_Epilogue, "epilogue">;
 

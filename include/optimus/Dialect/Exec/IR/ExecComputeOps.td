@@ -23,6 +23,10 @@ def Exec_GemmOp : Exec_Command<"gemm", [AttrSizedOperandSegments,
     what an `exec.pack` of k rows and n columns wrote, and `ldb` counts its elements. Products are
     summed in f32, and a narrow C is rounded once, after the epilogue.
 
+    With `bias_grad` nothing is added and `bias` is a result, the sum of B's rows:
+    the gradient of a bias, beside a weight's C = Xᵀ·dY. Where a device's library
+    cannot do so, `kernel` sums them.
+
     ```mlir
     exec.gemm %a, %b, %c {m = 128, n = 64, k = 32, lda = 32, ldb = 64, ldc = 64}
       : memref<4096xf32>, memref<2048xf32>, memref<8192xf32>
@@ -30,10 +34,12 @@ def Exec_GemmOp : Exec_Command<"gemm", [AttrSizedOperandSegments,
 
     Constraints: (C1) m, n and k are positive; (C2) leading dimensions are at
     least the row's length where there is more than one row, and from 0 to 2^48; (C3) every buffer holds its matrix, bias n
-    elements; (C4) `extra` is there exactly if the epilogue is not `none`;
+    elements; (C4) `extra` is there exactly if the epilogue is `add` or `mul`;
     (C5) C is none of the inputs; (C6) a packed B is not transposed and has as
     many elements as op(B) at least; (C7) A and B have one element type,
-    C has it or f32, and bias and extra have that of C or f32.
+    C has it or f32, and bias and extra have that of C or f32; (C8) with `bias_grad`, and only
+    then, there is a kernel: C is not accumulated, B lies in rows one after the other, and there is
+    a bias of C's type.
   }];
   let arguments = (ins Exec_FloatBuffer:$a, Exec_FloatBuffer:$b, Exec_FloatBuffer:$c,
                        Optional<Exec_FloatBuffer>:$bias,
@@ -43,7 +49,7 @@ def Exec_GemmOp : Exec_Command<"gemm", [AttrSizedOperandSegments,
                        DefaultValuedAttr<I64Attr, "0">:$ld_extra,
                        UnitAttr:$trans_a, UnitAttr:$trans_b, UnitAttr:$accumulate,
                        DefaultValuedAttr<Exec_EpilogueAttr, "::mlir::exec::Epilogue::None">:$epilogue,
-                       UnitAttr:$packed_b,
+                       UnitAttr:$packed_b, OptionalAttr<FlatSymbolRefAttr>:$kernel,
                        Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
   let assemblyFormat = [{
     $a `,` $b `,` $c (`bias` `(` $bias^ `:` type($bias) `)`)?

@@ -186,15 +186,19 @@ def Exec_CopyOp : Exec_Command<"copy", [], ["getOwnQueue", "needsOperandsApart",
     From one memory space to another it is asynchronous: it runs on the queue
     `fetch`, or `store` where it leaves the device's memory, and what touches its
     buffers waits for it. They stay in place while `lag` more commands begin, so
-    that it is done behind these and nobody has to wait for the memory.
+    that it is done behind these and nobody has to wait for the memory. With
+    `kernel` it is a launch of that kernel, on src and dst, in place of the device's
+    own copy.
 
     Constraints: (C1) rows and cols are positive; (C2) both buffers hold their
     matrix, and leading dimensions are as C2 of `exec.gemm` says; (C3) src and dst differ;
-    (C4) they have one element type; (C5) only a copy between memory spaces lags.
+    (C4) they have one element type; (C5) only a copy between memory spaces lags;
+    (C6) a copy between them, or of zeros, has no kernel.
   }];
   let arguments = (ins Optional<Exec_AnyFloatBuffer>:$src, Exec_AnyFloatBuffer:$dst,
                        I64Attr:$rows, I64Attr:$cols, I64Attr:$src_ld, I64Attr:$dst_ld,
                        OptionalAttr<ConfinedAttr<I64Attr, [IntNonNegative]>>:$lag,
+                       OptionalAttr<FlatSymbolRefAttr>:$kernel,
                        Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
   let assemblyFormat = [{
     $dst (`from` $src^ `:` type($src))? attr-dict `:` type($dst)
