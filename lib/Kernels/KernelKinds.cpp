@@ -319,11 +319,11 @@ static ArrayRef<Kind> getKinds() {
       Attention, AttentionKeyGrad, AttentionQueryGrad, Clip, CountReal, Dropout,
       Elementwise, Embedding, EmbeddingGrad, ExpSum, Grouped, LayerNorm,
       LayerNormGrad, Lengths, LogitSums, LogitsGrad, MergeMoments,
-      NormGradApply, NormGradSums, NormParamGrad, Normalize, PartialLogitSums,
-      PartialLogitsGrad, ReduceRanks, Repetition, RmsNorm, RmsNormGrad,
-      RmsParamGrad, RmsRstd, RmsScale, Rotary, RowChain, RowDot, RowMax,
-      RowMoments, RowSums, SoftmaxSums, SumLeading, SumPartials, SumSquares,
-      SumTokens, TokenLoss>();
+      NormGradApply, NormGradSums, NormParamGrad, Normalize, PadLogits,
+      PartialLogitSums, PartialLogitsGrad, ReduceRanks, Repetition, RmsNorm,
+      RmsNormGrad, RmsParamGrad, RmsRstd, RmsScale, Rotary, RowChain, RowDot,
+      RowMax, RowMoments, RowSums, SoftmaxSums, SumLeading, SumPartials,
+      SumSquares, SumTokens, TokenLoss>();
 }
 
 DictionaryAttr Kernel::getParameters(MLIRContext *context) const {
