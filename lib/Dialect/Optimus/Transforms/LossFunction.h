@@ -21,6 +21,8 @@ struct LossFunction {
   /// that draw random numbers.
   static constexpr StringLiteral kInputs[] = {"tokens", "targets", "random"};
 
+  static constexpr StringLiteral kName = "loss";
+
   func::FuncOp function;
   /// Arguments [0, numParams) are parameters, then come `numInputs` inputs.
   int64_t numParams;
@@ -31,6 +33,10 @@ struct LossFunction {
   /// The module's `@loss`. If it is missing or has another form, emits an error
   /// with the expected one.
   static FailureOr<LossFunction> find(ModuleOp module);
+
+  /// Whether a module has no `@loss` and needs none: its functions say by
+  /// themselves what they are called for.
+  static bool isWithout(ModuleOp module);
 
   /// The name that parameter `index` has in a checkpoint.
   StringRef getParamName(int64_t index) const;
