@@ -89,7 +89,7 @@ static void readEntry(const JsonCursor &cursor, const Manifest &manifest,
   for (auto [name, number, expected] :
        {std::tuple("batch", &function.batch, manifest.batch),
         {"sequence", &function.sequence, manifest.sequence}})
-    if (JsonCursor found = cursor.find(name)) {
+    if (JsonCursor found = readsBatch ? cursor[name] : cursor.find(name)) {
       *number = found.integer(1, INT32_MAX);
       if (readsBatch && *number != expected)
         found.fail(concat("expected ", expected, ", as of the tokens that ",

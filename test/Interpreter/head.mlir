@@ -1,5 +1,5 @@
 // RUN: optimus-interpret %s --function sharded --compare-with serial --draw 7 | FileCheck %s --check-prefix=SHARDED
-// RUN: optimus-interpret %s --function in_parts --compare-with loss --draw 7 | FileCheck %s --check-prefix=LOSS
+// RUN: optimus-interpret %s --function in_parts --compare-with loss --draw 3 | FileCheck %s --check-prefix=LOSS
 // RUN: optimus-interpret %s --function by_hand --print | FileCheck %s --check-prefix=HAND
 
 optimus.mesh @mesh <["row" = 2, "col" = 3]>

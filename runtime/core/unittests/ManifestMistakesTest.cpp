@@ -39,7 +39,7 @@ TEST_P(ManifestMistake, IsNamed) {
 
 static const Mistake kMistakes[] = {
     {"Format", "/format", 1,
-     "reads format 2, the library has 1; compile the model again"},
+     "reads format 3, the library has 1; compile the model again"},
     {"HashDigits", "/model_hash", "60303AE22B998861",
      "model_hash: expected 16"},
     {"FunctionHash", "/function/hash", "none", "function.hash: expected 16"},

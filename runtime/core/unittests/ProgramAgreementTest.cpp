@@ -76,8 +76,8 @@ TEST_F(SequenceBindings, PassNothingTwiceThatIsWritten) {
 /// Tables name what they are passed.
 class Arguments : public SequenceBindings {
 protected:
-  Function &described(const char *name) {
-    return const_cast<Function &>(*manifest.findFunction(name));
+  optrt::Function &described(const char *name) {
+    return const_cast<optrt::Function &>(*manifest.findFunction(name));
   }
   Status join() {
     return joinArguments(manifest, *findTarget(*programs, "cpu"));
