@@ -15,6 +15,7 @@
 
 #include "optimus/Conversion/ExecToLLVM/Passes.h"
 #include "optimus/Conversion/ToExec/BufferElements.h"
+#include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Manifest/ModelDescription.h"
 #include "optimus/Target/Target.h"
 #include "optimus/Tool/Files.h"
@@ -98,7 +99,7 @@ static LogicalResult checkStart(ModuleOp module, StringRef from) {
   if (from.empty() || llvm::find(names, from) < llvm::find(names, "step"))
     return success();
   auto loss = module.lookupSymbol<func::FuncOp>("loss");
-  if (!loss || module.lookupSymbol("eval_step"))
+  if (!loss || findEntry(module, EntryKind::Train))
     return success();
   return loss.emitError("expected a program that the phase '")
          << from

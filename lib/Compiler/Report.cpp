@@ -12,6 +12,7 @@
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
+#include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Dialect/Optimus/IR/ValuePattern.h"
 #include "optimus/Planning/Peak.h"
 #include "optimus/Planning/Quantities.h"
@@ -263,7 +264,7 @@ static void printRecomputed(func::FuncOp function,
   auto schedule =
       function->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule);
   bool isKnown = options.withoutRecompute && schedule &&
-                 function.getSymName() == "train_step";
+                 getEntryKind(function) == EntryKind::Train;
   if (!isKnown)
     return;
   const StepNeeds &kept = *options.withoutRecompute;

@@ -12,7 +12,7 @@
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
-#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Planning/RankMemory.h"
 
 #include "optimus-support/ResourceLimits.h"
@@ -57,9 +57,9 @@ static json::Object describeModel(ModuleOp module) {
   return model;
 }
 
-/// What a call takes by the cost model.
+/// The kind of a function, and what a call takes by the cost model.
 static json::Object describeTime(func::FuncOp function) {
-  json::Object times;
+  json::Object times{{"kind", stringifyEntryKind(getEntryKind(function))}};
   if (auto schedule =
           function->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule))
     for (StringRef name : {"predicted_step_ms", "predicted_exposed_ms"})

@@ -1,5 +1,4 @@
 //===- HeadLoss.cpp - Head and loss on parts of a vocabulary ----*- C++ -*-===//
-//-*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -21,8 +20,8 @@ using namespace mlir::optimus;
 
 /// h·tableᵀ + bias for each part, [tokens, rows]; entries of padding are −∞.
 static Tensor computeLogits(const HeadPart &part) {
-  int64_t tokens = part.targets.getNumElements();
   int64_t rows = part.table.getNumRows(), hidden = part.table.getNumCols();
+  int64_t tokens = part.h.getNumElements() / hidden;
   Tensor logits = Tensor::zeros({tokens, rows});
   addProduct({part.h, tokens, hidden, false}, {part.table, hidden, rows, true},
              logits);
@@ -33,6 +32,21 @@ static Tensor computeLogits(const HeadPart &part) {
     for (int64_t row = part.vocabulary.real; row < rows; ++row)
       logits[token * rows + row] = -std::numeric_limits<double>::infinity();
   return logits;
+}
+
+/// Checks that padding of the hidden dimension adds nothing to logits.
+static LogicalResult
+checkContraction(const HeadPart &part,
+                 llvm::function_ref<InFlightDiagnostic()> emitError) {
+  int64_t rows = part.table.getNumRows(), hidden = part.table.getNumCols();
+  int64_t bad = findContributingPadding(
+      {part.h, part.h.getNumElements() / hidden, hidden, false},
+      {part.table, hidden, rows, true}, part.paddedHidden);
+  if (bad >= 0)
+    return emitError() << "contracts over padding that is not zero in either "
+                          "h or the table, at hidden element "
+                       << bad;
+  return success();
 }
 
 static LogicalResult
@@ -47,16 +61,7 @@ checkPart(const HeadPart &part, int64_t total,
       return emitError() << "expected a negative target for padded token " << i
                          << ", found " << static_cast<int64_t>(part.targets[i]);
   }
-  int64_t tokens = part.targets.getNumElements();
-  int64_t rows = part.table.getNumRows(), hidden = part.table.getNumCols();
-  int64_t bad = findContributingPadding({part.h, tokens, hidden, false},
-                                        {part.table, hidden, rows, true},
-                                        part.paddedHidden);
-  if (bad >= 0)
-    return emitError() << "contracts over padding that is not zero in either "
-                          "h or the table, at hidden element "
-                       << bad;
-  return success();
+  return checkContraction(part, emitError);
 }
 
 FailureOr<std::vector<HeadResult>> mlir::optimus::computeHeadLoss(
@@ -146,6 +151,23 @@ FailureOr<HeadResult> mlir::optimus::computeHeadLoss(Operation *op,
 
 namespace {
 
+LogicalResult executeLocally(HeadOp op, Frame &frame) {
+  HeadPart part{frame.get(op.getH()),
+                frame.get(op.getTable()),
+                /*targets=*/Tensor(),
+                op.getBias() ? frame.get(op.getBias()) : Tensor(),
+                frame.getExtent(op.getTable(), 0),
+                /*paddedTokens=*/{},
+                frame.getPadding(op.getTable(), 1, 2)};
+  if (failed(checkContraction(part, [&] { return frame.emitError(); })))
+    return failure();
+  Tensor &logits = frame.result(op.getLogits());
+  SmallVector<int64_t> shape = logits.shape;
+  logits = computeLogits(part);
+  logits.shape = std::move(shape);
+  return success();
+}
+
 LogicalResult executeLocally(HeadLossOp op, Frame &frame) {
   FailureOr<HeadResult> result = computeHeadLoss(op, frame);
   if (failed(result))
@@ -171,6 +193,7 @@ LogicalResult executeLocally(HeadLossGradOp op, Frame &frame) {
 } // namespace
 
 void mlir::optimus::attachHeadLoss(MLIRContext &context) {
+  LocalModel<HeadOp, executeLocally>::attach(context);
   LocalModel<HeadLossOp, executeLocally>::attach(context);
   LocalModel<HeadLossGradOp, executeLocally>::attach(context);
 }

@@ -124,6 +124,23 @@ void RowMax::build(KernelBuilder &k) const {
   });
 }
 
+void PadLogits::describe(KernelDescription &description) const {
+  describeLogits(description, rows, cols, /*areReplaced=*/true).scalar("real");
+}
+
+void PadLogits::build(KernelBuilder &k) const {
+  Value real = k.getIndex("real");
+  KernelBuffer logits = k["logits"];
+  k.forRows([&](Value row) {
+    Value base = k.mulIndex(row, k.index(cols));
+    k.each(real, k.index(cols), [&](Value at) {
+      logits.store(
+          k.constant(-std::numeric_limits<double>::infinity(), k.f32()),
+          k.addIndex(base, at));
+    });
+  });
+}
+
 void ExpSum::describe(KernelDescription &description) const {
   describeLogits(description, rows, cols, /*areReplaced=*/true)
       .read("max", rows);

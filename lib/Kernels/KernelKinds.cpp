@@ -321,6 +321,7 @@ static ArrayRef<Kind> getKinds() {
       CountReal, Dropout, Elementwise, Embedding, EmbeddingGrad, ExpSum,
       Grouped, LayerNorm, LayerNormGrad, Lengths, LogitSums, LogitsGrad,
       MergeMoments, NormGradApply, NormGradSums, NormParamGrad, Normalize,
+      PadLogits,
       PartialLogitSums, PartialLogitsGrad, ReduceRanks, Repetition, RmsNorm,
       RmsNormGrad, RmsParamGrad, RmsRstd, RmsScale, Rotary, RowChain, RowDot,
       RowMax, RowMoments, RowSums, SoftmaxSums, SumLeading, SumPartials,

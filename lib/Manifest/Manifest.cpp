@@ -29,7 +29,7 @@ using namespace mlir::optimus;
 namespace json = llvm::json;
 
 /// The number of the format; docs/manifest.md describes each one.
-static constexpr int64_t kFormat = 2;
+static constexpr int64_t kFormat = 3;
 
 /// Whatever the user's flags say of printed IR.
 static OpPrintingFlags getPlainPrinting() {
@@ -54,12 +54,15 @@ void mlir::optimus::recordProgram(ModuleOp module) {
       exec::ExecDialect::kSourceHash,
       StringAttr::get(module.getContext(), optimus_support::hashToHex(
                                                optimus_support::hash64(text))));
+  NamedAttrList roundings;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (saysRoundings(function))
+      addRoundings(function, roundings);
   LDBG() << "source hash " << module->getAttr(exec::ExecDialect::kSourceHash)
-         << (module.lookupSymbol(kGradStep) ? ", roundings of @"
-                                            : ", without @")
-         << kGradStep;
-  if (auto function = module.lookupSymbol<func::FuncOp>(kGradStep))
-    module->setAttr(exec::ExecDialect::kRounding, getRoundings(function));
+         << ", roundings of " << roundings.getAttrs().size() << " results";
+  if (!roundings.empty())
+    module->setAttr(exec::ExecDialect::kRounding,
+                    roundings.getDictionary(module.getContext()));
 }
 
 static json::Object describeModel(DictionaryAttr described) {

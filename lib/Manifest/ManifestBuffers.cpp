@@ -18,7 +18,7 @@ using namespace mlir::optimus;
 namespace json = llvm::json;
 
 std::string BufferTable::Entry::getName() const {
-  return isParameter() ? buffer.getOf().str() : buffer.getName();
+  return getBufferName(buffer);
 }
 
 SmallVector<int64_t> BufferTable::Entry::getSavedShape() const {

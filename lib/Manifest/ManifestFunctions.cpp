@@ -11,21 +11,26 @@
 #include "optimus/Analysis/KernelWork.h"
 #include "optimus/Analysis/Rounding.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
 namespace json = llvm::json;
 
-DictionaryAttr mlir::optimus::getRoundings(func::FuncOp function) {
+bool mlir::optimus::saysRoundings(func::FuncOp function) {
+  return llvm::is_contained({EntryKind::Grad, EntryKind::Forward},
+                            getEntryKind(function));
+}
+
+void mlir::optimus::addRoundings(func::FuncOp function,
+                                 NamedAttrList &roundings) {
   Builder builder(function.getContext());
-  SmallVector<NamedAttribute> roundings;
   for (auto [index, estimate] :
        llvm::enumerate(estimateRoundings(function.getBody().front())))
-    if (BufferAttr buffer = getResultBuffer(function, index))
-      roundings.push_back(builder.getNamedAttr(
-          buffer.getName(), builder.getF64FloatAttr(estimate)));
-  return builder.getDictionaryAttr(roundings);
+    if (BufferAttr buffer = getResultBuffer(function, index);
+        buffer && !roundings.get(buffer.getName()))
+      roundings.append(buffer.getName(), builder.getF64FloatAttr(estimate));
 }
 
 static FailureOr<json::Object> describeArgument(func::FuncOp function,
@@ -44,7 +49,7 @@ static FailureOr<json::Object> describeArgument(func::FuncOp function,
   auto module = function->getParentOfType<ModuleOp>();
   auto roundings =
       module->getAttrOfType<DictionaryAttr>(ExecDialect::kRounding);
-  if (roundings && function.getSymName() == kGradStep &&
+  if (roundings && saysRoundings(function) &&
       access != ExecDialect::kAccessRead)
     if (auto rounding = roundings.getAs<FloatAttr>(buffer.getName()))
       argument["rounding"] = rounding.getValueAsDouble();
@@ -77,6 +82,15 @@ static json::Object describeAttention(func::FuncOp function,
   return who;
 }
 
+static json::Object describeEntry(func::FuncOp function) {
+  json::Object object{{"kind", stringifyEntryKind(getEntryKind(function))}};
+  if (EntryAttr entry = getEntry(function); entry && entry.readsBatch()) {
+    object["batch"] = entry.getBatch();
+    object["sequence"] = entry.getSequence();
+  }
+  return object;
+}
+
 FailureOr<json::Object>
 mlir::optimus::describeFunction(func::FuncOp function,
                                 const BufferTable &buffers,
@@ -92,6 +106,7 @@ mlir::optimus::describeFunction(func::FuncOp function,
     args.push_back(std::move(*arg));
   }
   json::Object result{{"name", function.getSymName()},
+                      {"entry", describeEntry(function)},
                       {"args", std::move(args)}};
   for (auto [key, attr] :
        {std::pair(StringLiteral("commands"), ExecDialect::kCommands),

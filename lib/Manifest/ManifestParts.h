@@ -22,8 +22,12 @@
 
 namespace mlir::optimus {
 
-/// The function of which roundings are told.
-inline constexpr StringLiteral kGradStep = "grad_step";
+/// Whether the manifest has the roundings of a function's results: of what is
+/// compared between libraries, gradients and logits.
+bool saysRoundings(func::FuncOp function);
+/// Adds what rounding does to each result of a function, by its buffer's name.
+/// Names that are there stay.
+void addRoundings(func::FuncOp function, NamedAttrList &roundings);
 
 llvm::json::Array toJson(ArrayRef<int64_t> values);
 llvm::json::Array toJson(ArrayRef<StringRef> values);
@@ -96,9 +100,6 @@ private:
 FailureOr<llvm::json::Object> describeFunction(func::FuncOp function,
                                                const BufferTable &buffers,
                                                StringRef attentionLibrary);
-
-/// What rounding does to each result of a function, by its buffer's name.
-DictionaryAttr getRoundings(func::FuncOp function);
 
 } // namespace mlir::optimus
 

@@ -11,6 +11,7 @@
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
+#include "optimus/Dialect/Optimus/IR/Entries.h"
 
 #include "optimus-support/NearestName.h"
 
@@ -163,11 +164,16 @@ LogicalResult ModelChecker::checkInput(func::FuncOp function, unsigned number,
                                        StringRef name, RankedTensorType type) {
   SmallVector<int64_t> shape = ccl::getGlobalShape(type);
   SmallVector<int64_t> expected{get("batch"), get("sequence")};
+  StringRef says = OptimusDialect::kModel;
+  if (shape == expected)
+    if (EntryAttr entry = getEntry(function)) {
+      expected = {entry.getBatch(), entry.getSequence()};
+      says = OptimusDialect::kEntry;
+    }
   if (shape != expected)
     return function.emitOpError("argument ")
            << number << ": expected " << name << " of [batch, sequence] = ["
-           << expected << "], as " << OptimusDialect::kModel << " says, found ["
-           << shape << "]";
+           << expected << "], as " << says << " says, found [" << shape << "]";
   return success();
 }
 
@@ -276,7 +282,8 @@ LogicalResult ModelChecker::check() {
     if (failed(check(function)))
       return failure();
   // A program without a loss lacks more than that, as its phases will say.
-  if (module.lookupSymbol("loss") || module.lookupSymbol("train_step"))
+  if (module.lookupSymbol("loss") ||
+      llvm::any_of(module.getOps<func::FuncOp>(), getEntry))
     for (auto function : module.getOps<func::FuncOp>())
       if (failed(checkBound(function)))
         return failure();

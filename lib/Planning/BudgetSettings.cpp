@@ -12,6 +12,7 @@
 #include "optimus/Dialect/Exec/Transforms/Bandwidth.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
+#include "optimus/Dialect/Optimus/IR/Entries.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -52,7 +53,7 @@ LogicalResult BudgetSettings::prepare(ModuleOp module) {
   lowered = fused->clone();
   if (failed(runPhases(*lowered, phases, "fuse", "exec", layout)))
     return failure();
-  if (auto step = fused->lookupSymbol<func::FuncOp>("train_step"))
+  if (auto step = findEntry(*fused, EntryKind::Train))
     recomputation = Recomputation::of(step);
   return success();
 }
@@ -64,7 +65,7 @@ int BudgetSettings::countCommands() const {
 }
 
 SmallVector<int64_t> BudgetSettings::getStateSizes() const {
-  auto step = lowered.get().lookupSymbol<func::FuncOp>("train_step");
+  auto step = findEntry(lowered.get(), EntryKind::Train);
   SmallVector<int64_t> tensors;
   for (BlockArgument argument : step.getArguments())
     if (BufferAttr buffer = getArgumentBuffer(step, argument.getArgNumber());
@@ -123,8 +124,8 @@ Setting BudgetSettings::lower(StringRef offload) {
   OwningOpRef<ModuleOp> unscheduled = lowered->clone();
   if (succeeded(
           runPhases(*unscheduled, plain, "exec", "schedule", setting.alone)))
-    buildModel(setting, placed->lookupSymbol<func::FuncOp>("train_step"),
-               unscheduled->lookupSymbol<func::FuncOp>("train_step"));
+    buildModel(setting, findEntry(*placed, EntryKind::Train),
+               findEntry(*unscheduled, EntryKind::Train));
   return setting;
 }
 
@@ -132,8 +133,8 @@ void BudgetSettings::buildModel(Setting &setting, func::FuncOp placed,
                                 func::FuncOp unscheduled) const {
   auto build = [&](std::shared_ptr<const MeasuredCosts> measured) {
     RecomputeModel built = buildRecomputeModel(
-        *recomputation, fused.get().lookupSymbol<func::FuncOp>("train_step"),
-        placed, unscheduled,
+        *recomputation, findEntry(fused.get(), EntryKind::Train), placed,
+        unscheduled,
         CostModel(machine, layout.mesh.getNumRanks(), std::move(measured)));
     if (mayOffload()) {
       auto rates = *exec::Bandwidth::parse(options.offloadBandwidth);

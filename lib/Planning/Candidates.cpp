@@ -11,6 +11,7 @@
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Exec/Transforms/Communication.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
+#include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Dialect/Optimus/Transforms/Strategy.h"
 #include "optimus/Planning/RankMemory.h"
 
@@ -114,8 +115,9 @@ LogicalResult mlir::optimus::runPhases(ModuleOp module,
 }
 
 void mlir::optimus::keepTrainStep(ModuleOp module) {
-  for (StringRef name : {"eval_step", "grad_step", "accumulate", "update"})
-    if (auto function = module.lookupSymbol<func::FuncOp>(name))
+  for (auto function :
+       llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
+    if (getEntry(function) && getEntryKind(function) != EntryKind::Train)
       function.erase();
 }
 
@@ -124,8 +126,8 @@ LogicalResult mlir::optimus::lowerTrainStep(ModuleOp module,
                                             Candidate &candidate) {
   if (failed(runPhases(module, options, "input", "tune", candidate)))
     return failure();
-  if (!module.lookupSymbol<func::FuncOp>("train_step")) {
-    candidate.problem = "there is no @train_step to predict";
+  if (!findEntry(module, EntryKind::Train)) {
+    candidate.problem = "there is no step of training to predict";
     return failure();
   }
   keepTrainStep(module);
@@ -134,12 +136,12 @@ LogicalResult mlir::optimus::lowerTrainStep(ModuleOp module,
 
 void mlir::optimus::readPrediction(ModuleOp module, const PhaseOptions &options,
                                    Candidate &candidate) {
-  auto step = module.lookupSymbol<func::FuncOp>("train_step");
+  auto step = findEntry(module, EntryKind::Train);
   auto schedule =
       step ? step->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule)
            : nullptr;
   if (!schedule) {
-    candidate.problem = "there is no @train_step to predict";
+    candidate.problem = "there is no step of training to predict";
     return;
   }
   auto getMs = [&](StringRef name) {

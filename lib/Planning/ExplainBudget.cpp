@@ -14,6 +14,7 @@
 #include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
+#include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 #include "optimus/Planning/Peak.h"
 #include "optimus/Planning/Quantities.h"
@@ -142,8 +143,8 @@ std::string mlir::optimus::explainBudget(
   Candidate again = *least;
   OwningOpRef<ModuleOp> placed = predict(module, phases, again);
   size_t commands = 1;
-  if (auto step = placed ? placed->lookupSymbol<func::FuncOp>("train_step")
-                         : func::FuncOp()) {
+  if (auto step =
+          placed ? findEntry(*placed, EntryKind::Train) : func::FuncOp()) {
     printParts(step, phases.isForGpu(), out);
     // No value that is computed makes the difference.
     if (!isBelowHeld)

@@ -10,6 +10,7 @@
 
 #include "optimus/Dialect/Exec/Transforms/ExtraWorkspace.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
+#include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Planning/RankMemory.h"
 
 #include <cmath>
@@ -31,8 +32,12 @@ std::optional<LayerPrices> LayerPrices::of(ModuleOp module,
       !phases.offload.empty() || !phases.profile.empty())
     return std::nullopt;
   auto loss = module.lookupSymbol<func::FuncOp>("loss");
-  // What others share with it would have to become as short.
-  if (!loss || !llvm::hasSingleElement(module.getOps<func::FuncOp>()) ||
+  // What others share with it would have to become as short. Entries are not
+  // part of a step of training.
+  auto isOther = [&](func::FuncOp function) {
+    return function != loss && !getEntry(function);
+  };
+  if (!loss || llvm::any_of(module.getOps<func::FuncOp>(), isOther) ||
       !loss.getBody().hasOneBlock())
     return std::nullopt;
   SmallVector<RepeatedBlocks> kinds = findRepeatedBlocks(loss, kLeast);
@@ -44,6 +49,7 @@ std::optional<LayerPrices> LayerPrices::of(ModuleOp module,
     if (longer > 0)
       kept[longer - 1] = kMore;
     OwningOpRef<ModuleOp> model = module.clone();
+    keepTrainStep(*model);
     keepBlocks(model->lookupSymbol<func::FuncOp>("loss"), kinds, kept);
     prices.models.push_back(std::move(model));
   }
@@ -108,7 +114,7 @@ void LayerPrices::predict(const PhaseOptions &options,
     OwningOpRef<ModuleOp> copy = (*model).clone();
     if (failed(lowerTrainStep(*copy, phases, candidate)))
       return;
-    auto step = copy->lookupSymbol<func::FuncOp>("train_step");
+    auto step = findEntry(*copy, EntryKind::Train);
     alive.emplace_back(step);
     beside.push_back(getRankMemory(step, options.isForGpu()).getTotal() -
                      exec::computePeakBytes(step));

@@ -12,6 +12,7 @@
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
+#include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "optimus-support/CollectivePlan.h"
@@ -219,10 +220,10 @@ RankMemoryTable mlir::optimus::getRankMemoryTable(ModuleOp module,
   for (auto function : module.getOps<func::FuncOp>()) {
     if (function->hasAttr(ExecDialect::kKernel))
       continue;
-    StringRef name = function.getSymName();
     RankMemory memory = getRankMemory(function, isForGpu);
-    table.rows.push_back({name, memory});
-    if (name == "accumulate" || name == "update")
+    table.rows.push_back({function.getSymName(), memory});
+    if (llvm::is_contained({EntryKind::Accumulate, EntryKind::Update},
+                           getEntryKind(function)))
       microbatches.include(memory);
   }
   if (microbatches.getTotal() > 0)

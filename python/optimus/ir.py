@@ -5,12 +5,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Writes the textual IR of one `@loss` function in the `optimus` dialect.
+"""Writes the textual IR of functions in the `optimus` dialect.
 
 A `LossFunction` is filled in program order: parameters and inputs become
 arguments, and each operation's method returns the value it yields. Result
-shapes are inferred, so a model states only what it computes. Standard library
-only.
+shapes are inferred, so a model states only what it computes. The same calls fill
+a `ForwardFunction`. Standard library only.
 """
 
 import math
@@ -59,18 +59,23 @@ class LossFunction:
     runtime together with the line of the builder's call.
     """
 
-    def __init__(self, model: Dict[str, Attribute]):
-        """`model` becomes the module's `optimus.model` attribute."""
+    def __init__(
+        self, model: Dict[str, Attribute], beside: Optional["LossFunction"] = None
+    ):
+        """`model` becomes the module's `optimus.model` attribute. A function stands in
+        one module with the one that it is `beside`."""
         self._model = model
         self._parameters: List[_Argument] = []
         self._inputs: List[_Argument] = []
         self._body: List[str] = []
         self._results: Tuple[Value, ...] = ()
         self._names = set()
-        self._locations = Locations()
+        self._locations = Locations(beside._locations if beside else None)
         self._streams = 0
         self._random: Optional[_Argument] = None
         self._dropouts = 0
+
+    NAME = "loss"
 
     def scope(self, name: str) -> ContextManager[None]:
         """Puts `name` before the names of what is made inside."""
@@ -371,8 +376,13 @@ class LossFunction:
     # --------------------------------------------------------------- writing
 
     def text(self) -> str:
-        """The whole module."""
-        expect(bool(self._results), "@loss", "head_loss as its last operation", "none")
+        """A module with this function alone."""
+        return module_text([self])
+
+    def _lines(self) -> List[str]:
+        """The function, within its module."""
+        what = "@" + self.NAME
+        expect(bool(self._results), what, "head_loss as its last operation", "none")
         inputs = list(self._inputs)
         if self._random is not None:
             inputs.append(self._random)
@@ -381,18 +391,18 @@ class LossFunction:
             for value, attributes, at in self._parameters + inputs
         )
         types = ", ".join(str(value.type) for value in self._results)
-        lines = [
-            "module attributes %s {" % dictionary_text({"optimus.model": self._model}),
-            "  func.func @loss(",
+        return [
+            "  func.func %s(" % what,
             arguments,
-            "  ) -> (%s) {" % types,
+            "  ) -> (%s)%s {" % self._signature(types),
             *("    " + line for line in self._body),
             "    return %s : %s" % (", ".join(map(str, self._results)), types),
             "  }",
-            "}",
-            *self._locations.lines(),
         ]
-        return "\n".join(lines) + "\n"
+
+    def _signature(self, types: str) -> Tuple[str, str]:
+        """The results and their attributes, and the attributes of the function."""
+        return types, ""
 
     def _named(self, mnemonic: str, name: str) -> str:
         """An operation, in errors."""
@@ -477,3 +487,56 @@ class LossFunction:
             )
         )
         return values
+
+
+class ForwardFunction(LossFunction):
+    """The function `@forward(params…, tokens) -> logits` of the model whose loss the same
+    calls write: without targets, nor randomness."""
+
+    NAME = "forward"
+
+    def input(
+        self, binding: str, shape: Sequence[int], dims: Sequence[str]
+    ) -> Optional[Value]:
+        return None if binding == "targets" else super().input(binding, shape, dims)
+
+    def dropout(self, name: str, x: Value, rate: float) -> Value:
+        return x
+
+    def lengths(
+        self, name: str, tokens: Value, targets: Optional[Value], pad: int
+    ) -> Value:
+        return super().lengths(name, tokens, None, pad)
+
+    def head_loss(
+        self,
+        h: Value,
+        table: Value,
+        targets: Optional[Value],
+        chunk: Optional[int] = None,
+        bias: Optional[Value] = None,
+    ) -> None:
+        """The head alone; ends the function."""
+        results = [("logits", h.shape[:-1] + table.shape[:1])]
+        self._results = tuple(
+            self._emit("head", results, [h, table], None, {"bias": bias}, "head")
+        )
+
+    def _signature(self, types: str) -> Tuple[str, str]:
+        buffer = '#optimus.buffer<role = "logits", lifetime = call>'
+        entry = "#optimus.entry<forward, batch = %d, sequence = %d>" % tuple(
+            self._inputs[0][0].shape
+        )
+        return (
+            "%s %s" % (types, dictionary_text({"optimus.binding": Raw(buffer)})),
+            " attributes " + dictionary_text({"optimus.entry": Raw(entry)}),
+        )
+
+
+def module_text(functions: Sequence[LossFunction]) -> str:
+    """A module of functions, each but the first beside the one before."""
+    attributes = {"optimus.model": functions[0]._model}
+    lines = ["module attributes %s {" % dictionary_text(attributes)]
+    for function in functions:
+        lines += function._lines()
+    return "\n".join([*lines, "}", *functions[0]._locations.lines()]) + "\n"

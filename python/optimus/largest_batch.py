@@ -71,7 +71,9 @@ class Trial(NamedTuple):
 
     @property
     def milliseconds(self) -> float:
-        return self.report["schedule"]["train_step"]["predicted_step_ms"]
+        functions = self.report["schedule"].values()
+        step = next(each for each in functions if each["kind"] == "train")
+        return step["predicted_step_ms"]
 
     @property
     def tokens_per_s(self) -> float:

@@ -10,7 +10,7 @@
 import contextlib
 import os
 import sys
-from typing import Dict, Iterator, List
+from typing import Dict, Iterator, List, Optional
 
 from optimus.attributes import string_text
 
@@ -21,9 +21,10 @@ WRITERS = ("optimus.ir", "optimus.models.parts", __name__)
 class Locations:
     """The scopes that are open, and the locations used so far."""
 
-    def __init__(self):
+    def __init__(self, beside: Optional["Locations"] = None):
+        """Those of a module are numbered together."""
         self._scopes: List[str] = []
-        self._numbers: Dict[str, int] = {}
+        self._numbers: Dict[str, int] = beside._numbers if beside else {}
 
     @contextlib.contextmanager
     def scope(self, name: str) -> Iterator[None]:

@@ -61,7 +61,11 @@ class Bert:
 
     # -------------------------------------------------------------- forward
 
-    def _forward(self, tokens, targets):
+    def logits(self, tokens: np.ndarray) -> np.ndarray:
+        """Nothing is hidden."""
+        return self._logits(tokens, np.full_like(tokens, -1))[0]
+
+    def _logits(self, tokens, targets):
         p = self.p
         x = (
             p[WORDS][tokens]
@@ -79,6 +83,10 @@ class Bert:
         activated, slope = _gelu(up)
         y, head_norm = self._norm(activated, HEAD + "transform.LayerNorm")
         logits = y @ p[WORDS].T + p[HEAD + "bias"]
+        return logits, (first_norm, blocks, x, slope, head_norm, y)
+
+    def _forward(self, tokens, targets):
+        logits, tape = self._logits(tokens, targets)
         logits = logits - logits.max(axis=-1, keepdims=True)
         exponentials = np.exp(logits)
         sums = exponentials.sum(axis=-1, keepdims=True)
@@ -90,8 +98,7 @@ class Bert:
         update = np.take_along_axis(d_logits, chosen, axis=-1) - 1
         np.put_along_axis(d_logits, chosen, update, axis=-1)
         d_logits *= real[..., None]
-        tape = (first_norm, blocks, x, slope, head_norm, y, d_logits)
-        return loss, int(real.sum()), tape
+        return loss, int(real.sum()), (*tape, d_logits)
 
     def _block(self, x, layer, hidden_keys):
         prefix = "bert.encoder.layer.%d." % layer

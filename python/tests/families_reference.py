@@ -11,7 +11,7 @@ Only forward: gradients are held against differences of these losses. Tensors ha
 the names and shapes of checkpoints, linear weights [out, in].
 """
 
-from typing import List, Tuple
+from typing import List, Optional, Tuple
 
 import numpy as np
 
@@ -61,6 +61,9 @@ class Phi:
         self.rotary_dim, self.theta = rotary_dim, theta
 
     def loss(self, tokens: np.ndarray, targets: np.ndarray) -> Tuple[float, int]:
+        return cross_entropy(self.logits(tokens), targets)
+
+    def logits(self, tokens: np.ndarray) -> np.ndarray:
         x = self.p["model.embed_tokens.weight"][tokens]
         length = tokens.shape[1]
         later = np.triu(np.ones((length, length), bool), k=1)[None, None]
@@ -69,7 +72,7 @@ class Phi:
             x = x + self._parts(x, "model.layers.%d." % layer, later)
             layer += 1
         y = self._norm(x, "model.final_layernorm")
-        return cross_entropy(self._linear(y, "lm_head"), targets)
+        return self._linear(y, "lm_head")
 
     def _parts(self, x, prefix, later):
         to_attention = to_ffn = self._norm(x, prefix + "input_layernorm")
@@ -103,11 +106,17 @@ class GatedEncoder:
         self.p, self.heads = parameters, heads
 
     def loss(self, tokens: np.ndarray, targets: np.ndarray) -> Tuple[float, int]:
+        return cross_entropy(self.logits(tokens, targets), targets)
+
+    def logits(self, tokens: np.ndarray, targets: Optional[np.ndarray] = None) -> np.ndarray:
+        """Without targets nothing is hidden."""
         p = self.p
         x = p["tokens.weight"][tokens] + p["positions.weight"]
         x = x + p["segments.weight"][0]
         # The end of a sequence before tokens of it, those with targets, were hidden.
-        real = (tokens != 0) | (targets >= 0)
+        real = tokens != 0
+        if targets is not None:
+            real |= targets >= 0
         padding = np.cumsum(real[:, ::-1], axis=1)[:, ::-1] == 0
         padding[:, 0] = False
         padding = padding[:, None, None]
@@ -116,7 +125,7 @@ class GatedEncoder:
             x = self._block(x, "layers.%d." % layer, padding)
             layer += 1
         y = self._norm(x, "norm")
-        return cross_entropy(y @ p["head.weight"].T, targets)
+        return y @ p["head.weight"].T
 
     def _block(self, x, prefix, padding):
         attend, feed = prefix + "attention.", prefix + "feed_forward."

@@ -46,7 +46,10 @@ class Gpt2:
 
     # -------------------------------------------------------------- forward
 
-    def _forward(self, tokens, targets):
+    def logits(self, tokens: np.ndarray) -> np.ndarray:
+        return self._logits(tokens)[0]
+
+    def _logits(self, tokens):
         p = self.p
         length = tokens.shape[1]
         x = p["wte.weight"][tokens] + p["wpe.weight"][:length]
@@ -56,7 +59,10 @@ class Gpt2:
             x, saved = self._block(x, "h.%d." % layer)
             blocks.append(saved)
         x, final_norm = self._norm(x, "ln_f")
-        logits = x @ p["wte.weight"].T
+        return x @ p["wte.weight"].T, (blocks, final_norm, x)
+
+    def _forward(self, tokens, targets):
+        logits, tape = self._logits(tokens)
         logits = logits - logits.max(axis=-1, keepdims=True)
         exponentials = np.exp(logits)
         sums = exponentials.sum(axis=-1, keepdims=True)
@@ -68,7 +74,7 @@ class Gpt2:
         update = np.take_along_axis(d_logits, chosen, axis=-1) - 1
         np.put_along_axis(d_logits, chosen, update, axis=-1)
         d_logits *= real[..., None]
-        return loss, int(real.sum()), (blocks, final_norm, x, d_logits)
+        return loss, int(real.sum()), (*tape, d_logits)
 
     def _block(self, x, prefix):
         y, norm_1 = self._norm(x, prefix + "ln_1")

@@ -55,14 +55,20 @@ class Llama:
 
     # -------------------------------------------------------------- forward
 
-    def _forward(self, tokens, targets):
+    def logits(self, tokens: np.ndarray) -> np.ndarray:
+        return self._logits(tokens)[0]
+
+    def _logits(self, tokens):
         x = self.p[EMBEDDING][tokens]
         blocks = []
         for layer in range(self.layers):
             x, saved = self._block(x, "model.layers.%d." % layer)
             blocks.append(saved)
         x, final_norm = self._norm(x, "model.norm")
-        logits = x @ self.p[self.head].T
+        return x @ self.p[self.head].T, (blocks, final_norm, x)
+
+    def _forward(self, tokens, targets):
+        logits, tape = self._logits(tokens)
         logits = logits - logits.max(axis=-1, keepdims=True)
         log_sums = np.log(np.exp(logits).sum(axis=-1, keepdims=True))
         log_probabilities = logits - log_sums
@@ -71,7 +77,7 @@ class Llama:
         picked = np.take_along_axis(log_probabilities, chosen, axis=-1)[..., 0]
         onehot = np.arange(logits.shape[-1]) == chosen
         d_logits = (np.exp(log_probabilities) - onehot) * real[..., None]
-        return -float(picked[real].sum()), int(real.sum()), (blocks, final_norm, x, d_logits)
+        return -float(picked[real].sum()), int(real.sum()), (*tape, d_logits)
 
     def _block(self, x, prefix):
         a, m = prefix + "self_attn.", prefix + "mlp."

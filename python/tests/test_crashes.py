@@ -317,6 +317,37 @@ def test_tuned_products_are_the_old_ones_or_the_new_ones(tools, model, tmp_path,
     crash_everywhere(scenario, how, check)
 
 
+FORWARD = """
+module attributes {optimus.model = {batch = 2 : i64, sequence = 4 : i64, vocabulary = 256 : i64}} {
+  func.func @forward(
+      %table: tensor<256x4xf32> {optimus.param = "table", optimus.init = #optimus.init<ones>},
+      %tokens: tensor<2x4xi32> {optimus.binding = "tokens"}
+  ) -> (tensor<2x4x256xf32> {optimus.binding = #optimus.buffer<role = "logits", lifetime = call>})
+      attributes {optimus.entry = #optimus.entry<forward, batch = 2, sequence = 4>} {
+    %x = optimus.embedding %table, %tokens : (tensor<256x4xf32>, tensor<2x4xi32>) -> tensor<2x4x4xf32>
+    %logits = optimus.head %x, %table : (tensor<2x4x4xf32>, tensor<256x4xf32>) -> tensor<2x4x256xf32>
+    return %logits : tensor<2x4x256xf32>
+  }
+}
+"""
+
+
+@WAYS
+def test_logits_are_the_old_ones_or_the_new_ones(tools, model, tmp_path, how):
+    """Of two batches, the last of which is not full."""
+    scenario = Scenario(
+        *(tools, tmp_path, "optimus-run", "forward", "f.so", "--data", "text.txt"),
+        *("--windows", 3, "-o", "logits.npy"),
+    )
+    start(scenario, model, "text.txt")
+    (tmp_path / "f.mlir").write_text(FORWARD)
+    tools.run("optimus-compile", tmp_path / "f.mlir", "-o", scenario.before / "f.so")
+    (scenario.before / "logits.npy").write_bytes(b"the old ones")
+    succeed(scenario.run())
+    check = whole("logits.npy", b"the old ones", (scenario.work / "logits.npy").read_bytes())
+    crash_everywhere(scenario, how, check)
+
+
 @pytest.mark.parametrize(
     "how", [pytest.param("kill", marks=pytest.mark.long), "EIO", "ENOSPC"]
 )

@@ -188,3 +188,9 @@ def test_every_family_is_a_class_or_has_a_name_of_its_own():
     ), re.MULTILINE)
     assert set(kinds) == {*CLASSES, "gated-encoder"}
     assert LISTED["source"].startswith("Transformers ")
+
+
+def test_heads_share_the_hidden_dimension_unless_told_otherwise():
+    config = gated_encoder.Config(1, 12, 3, None, 8, 4, 9, 2)
+    given = gated_encoder.build(config._replace(head_dim=4)).text()
+    assert gated_encoder.build(config).text() == given

@@ -39,6 +39,7 @@ OF_A_TOOL = re.compile(r"optimus[-.a-z]*: error: .*")
 
 TRAIN = "optimus-run train tiny.so --data text.txt "
 EVAL = "optimus-run eval tiny.so --data text.txt "
+FORWARD = "optimus-run forward tiny.so --data text.txt "
 COMPILE = "optimus-compile tiny.mlir "
 # A launcher's processes but the first keep quiet, so that it is said once.
 SLURM = dict(SLURM_PROCID="0", SLURM_NTASKS="4", SLURM_STEP_ID="0")
@@ -62,6 +63,10 @@ MISTAKES = {
     "full device": (COMPILE + "-o /dev/full", "No space left"),
     "report on a full device": (COMPILE + "--report -o /dev/full", "No space left"),
     "profile of nothing": ("optimus-run bench --comm --ranks 2 --profile folder", "folder"),
+    "logits in the checkpoint": (FORWARD + "--load good -o good/logits.npy", "good"),
+    "logits of no format": (FORWARD + "-o q.txt", "*.npy or *.safetensors"),
+    "logits of training alone": (FORWARD + "-o q.npy", "no function of the kind forward"),
+    "time of an unknown kind": ("optimus-run bench tiny.so --function step", "nor a kind"),
     # Training that goes wrong.
     "diverges": (
         TRAIN + "--load good --steps 40 --lr 1e20 --save good --save-every 1",

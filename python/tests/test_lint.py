@@ -6,8 +6,8 @@
 #
 # ===-----------------------------------------------------------------------===#
 """Finds directives in lit tests that their tool would pass over, passes with a choice
-by the kind of an operation where an interface should answer, and calls of MPI with
-unused return codes."""
+by the kind of an operation where an interface should answer, functions known by
+name, and calls of MPI with unused return codes."""
 
 import re
 from pathlib import Path
@@ -168,6 +168,57 @@ def test_kind_test_is_found(code):
 )
 def test_other_code_is_not(code):
     assert kind_tests(code) == []
+
+
+FUNCTION_NAMES = [
+    r'"@?(?:train|eval|grad)_step"',
+    r"""\b(?:lookupSymbol(?:<[\w:]+>)?|findFunction|run|submit|checkTraffic)\(\s*"(?!loss"|grad")""",
+    r'\bgetSymName\(\)\s*[!=]=\s*"',
+]
+
+
+def functions_by_name(text):
+    """Where C++ code knows a function of a library by its name."""
+    code = re.sub(r"//[^\n]*", "", text)
+    return [match[0] for pattern in FUNCTION_NAMES for match in re.finditer(pattern, code)]
+
+
+def test_functions_are_asked_for_by_kind():
+    found = {}
+    for folder in ("include", "lib", "runtime", "support", "tools"):
+        for path in sorted((REPOSITORY / folder).rglob("*")):
+            tests = {"unittests", "testing"} & set(path.parts)
+            if path.suffix in (".cpp", ".h", ".td", ".fbs") and not tests:
+                if names := functions_by_name(path.read_text()):
+                    found[str(path.relative_to(REPOSITORY))] = names
+    assert found == {}, "ask for a kind: findEntry() of Entries.h, or of Manifest.h"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'session.run("train_step")',
+        'module.lookupSymbol<func::FuncOp>("update")',
+        'manifest.findFunction("accumulate")',
+        'function.getSymName() == "forward"',
+        'for (StringRef name : {"eval_step"})',
+    ],
+)
+def test_function_by_name_is_found(code):
+    assert functions_by_name(code) != []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "session.run(function->name)",
+        'module.lookupSymbol<func::FuncOp>("loss")',
+        "/// As train_step, findFunction(name)",
+        "findEntry(module, EntryKind::Train)",
+    ],
+)
+def test_function_by_kind_is_not(code):
+    assert functions_by_name(code) == []
 
 
 def unchecked_calls_of_mpi(text):

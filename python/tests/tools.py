@@ -235,10 +235,11 @@ class Tools:
             if lifetime in (None, buffer["lifetime"])
         ]
 
-    def program(self, model: Model) -> Path:
+    def program(self, model: Model, functions: str = "loss") -> Path:
         """The model's text IR."""
-        name = "-".join([model.KIND, *map(str, model)]) + ".mlir"
-        return self._session.once(name, lambda path: build_program(model, path))
+        parts = [model.KIND, *map(str, model)] + [functions] * (functions != "loss")
+        name = "-".join(parts) + ".mlir"
+        return self._session.once(name, lambda path: build_program(model, path, functions))
 
     def library(
         self,
@@ -246,10 +247,11 @@ class Tools:
         mesh: Optional[str] = None,
         strategy: str = "serial",
         *flags,
+        functions: str = "loss",
     ) -> Path:
         """The model compiled for a mesh such as "row:2,col:2", once a session, or
         in one before with the same compiler."""
-        return self._compiled(".so", model, mesh, strategy, *flags)
+        return self._compiled(".so", model, mesh, strategy, *flags, functions=functions)
 
     def manifest(
         self,
@@ -274,14 +276,20 @@ class Tools:
         return json.loads(unescaped.rstrip("\0"))
 
     def _compiled(
-        self, suffix: str, model: Model, mesh: Optional[str], strategy: str, *flags
+        self,
+        suffix: str,
+        model: Model,
+        mesh: Optional[str],
+        strategy: str,
+        *flags,
+        functions: str = "loss",
     ) -> Path:
         flags = ("--strategy", strategy, *self._processor, *map(str, flags))
         if mesh:
             flags += ("--mesh", mesh)
-        key = repr((model.KIND, *model, *flags)).encode()
+        key = repr((model.KIND, *model, *flags, functions)).encode()
         name = "%s-%s%s" % (model.KIND, hashlib.sha256(key).hexdigest()[:16], suffix)
-        source = self.program(model)
+        source = self.program(model, functions)
 
 
         def compile(path: Path) -> None:
@@ -316,10 +324,11 @@ class Tools:
         return Checkpoint(folder)
 
 
-def build_program(model: Model, path: Path) -> None:
+def build_program(model: Model, path: Path, functions: str = "loss") -> None:
     environment = dict(os.environ, PYTHONPATH=str(REPOSITORY / "python"))
     builder = [sys.executable, "-m", "optimus.models", model.KIND]
-    succeed(call([*builder, *command_line(model), "-o", str(path)], env=environment))
+    flags = [*command_line(model), "--functions", functions, "-o", str(path)]
+    succeed(call([*builder, *flags], env=environment))
 
 
 def call(command: List[str], **options) -> subprocess.CompletedProcess:

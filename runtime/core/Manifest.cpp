@@ -18,7 +18,7 @@ using namespace optrt;
 using namespace optimus_support;
 
 /// The format read here; docs/manifest.md describes each one.
-static constexpr int64_t kFormat = 2;
+static constexpr int64_t kFormat = 3;
 
 std::string_view optrt::toString(Lifetime lifetime) {
   return kLifetimeNames[int(lifetime)];
@@ -33,6 +33,17 @@ std::string_view optrt::toString(Access access) {
   return kAccessNames[int(access)];
 }
 
+std::string_view optrt::toString(EntryKind kind) {
+  return kEntryKindNames[int(kind)];
+}
+
+std::optional<EntryKind> optrt::parseEntryKind(std::string_view text) {
+  for (size_t i = 0; i != std::size(kEntryKindNames); ++i)
+    if (kEntryKindNames[i] == text)
+      return EntryKind(i);
+  return std::nullopt;
+}
+
 const Arg *Function::findArg(int64_t buffer) const {
   for (const Arg &arg : args)
     if (arg.buffer == buffer)
@@ -45,6 +56,84 @@ const Function *Manifest::findFunction(std::string_view name) const {
     if (function.name == name)
       return &function;
   return nullptr;
+}
+
+bool Manifest::has(EntryKind kind) const {
+  return std::any_of(functions.begin(), functions.end(),
+                     [&](const Function &each) { return each.kind == kind; });
+}
+
+/// "train_step (train, batch 4 of 16 tokens), update (update)".
+static std::string
+describeEntries(const std::vector<const Function *> &functions) {
+  std::string text;
+  for (const Function *function : functions) {
+    text += concat(text.empty() ? "" : ", ", function->name, " (",
+                   toString(function->kind));
+    if (function->batch > 0)
+      text += concat(", batch ", function->batch, " of ", function->sequence,
+                     " tokens");
+    text += ")";
+  }
+  return text.empty() ? "none" : text;
+}
+
+StatusOr<const Function *> Manifest::findEntry(std::string_view library,
+                                               EntryKind kind,
+                                               std::string_view name) const {
+  std::vector<const Function *> all, found;
+  for (const Function &function : functions) {
+    all.push_back(&function);
+    if (function.kind == kind && (name.empty() || function.name == name))
+      found.push_back(&function);
+  }
+  const std::string called = name.empty() ? "" : concat(" called ", name);
+  if (found.empty())
+    return invalidArgument(
+        concat("`", library, "` has no function of the kind ", toString(kind),
+               called, "; its functions are ", describeEntries(all)));
+  if (found.size() > 1)
+    return invalidArgument(concat("`", library,
+                                  "` has several functions of the "
+                                  "kind ",
+                                  toString(kind), ": ", describeEntries(found),
+                                  "; name one"));
+  return found.front();
+}
+
+StatusOr<const Function *>
+Manifest::findFunctionOrKind(std::string_view library,
+                             std::string_view text) const {
+  if (std::optional<EntryKind> kind = parseEntryKind(text);
+      kind && *kind != EntryKind::Other)
+    return findEntry(library, *kind);
+  if (const Function *function = findFunction(text))
+    return function;
+  std::vector<const Function *> all;
+  for (const Function &function : functions)
+    all.push_back(&function);
+  return invalidArgument(concat("`", library,
+                                "` has no function, nor a kind of "
+                                "them, called ",
+                                text, "; its functions are ",
+                                describeEntries(all)));
+}
+
+StatusOr<int64_t> Manifest::findOutput(std::string_view library,
+                                       const Function &function,
+                                       std::string_view name) const {
+  std::string outputs;
+  for (const Arg &arg : function.args) {
+    if (arg.access == Access::Read)
+      continue;
+    if (buffers[arg.buffer].name == name)
+      return arg.buffer;
+    if (buffers[arg.buffer].lifetime == Lifetime::Call)
+      outputs += concat(outputs.empty() ? "" : ", ", buffers[arg.buffer].name);
+  }
+  return invalidArgument(concat("`", library, "`: ", function.name,
+                                " has no output \"", name, "\"; it has ",
+                                outputs.empty() ? "none" : outputs));
 }
 
 std::optional<int64_t> Manifest::findBuffer(std::string_view name) const {

@@ -9,6 +9,7 @@
 #include "ManifestReader.h"
 
 #include <cmath>
+#include <tuple>
 
 using namespace optrt;
 
@@ -44,29 +45,56 @@ static std::vector<Arg> readArgs(const JsonCursor &cursor,
   return args;
 }
 
-/// Checks the outputs needed by callers of the well-known functions.
+/// Checks the outputs needed by callers of each kind of function.
 static void checkOutputs(const JsonCursor &cursor, const Manifest &manifest,
                          const Function &function) {
   static constexpr struct {
-    std::string_view function;
+    EntryKind kind;
     std::string_view output;
+    bool isNumber = true;
   } kOutputs[] = {
-      {"train_step", "loss_sum"},   {"train_step", "real_count"},
-      {"train_step", "grad_norm"},  {"eval_step", "loss_sum"},
-      {"eval_step", "real_count"},  {"grad_step", "loss_sum"},
-      {"grad_step", "real_count"},  {"accumulate", "loss_sum"},
-      {"accumulate", "real_count"}, {"update", "grad_norm"},
+      {EntryKind::Train, "loss_sum"},
+      {EntryKind::Train, "real_count"},
+      {EntryKind::Train, "grad_norm"},
+      {EntryKind::Eval, "loss_sum"},
+      {EntryKind::Eval, "real_count"},
+      {EntryKind::Grad, "loss_sum"},
+      {EntryKind::Grad, "real_count"},
+      {EntryKind::Accumulate, "loss_sum"},
+      {EntryKind::Accumulate, "real_count"},
+      {EntryKind::Update, "grad_norm"},
+      {EntryKind::Forward, "logits", /*isNumber=*/false},
   };
-  for (const auto &[name, output] : kOutputs) {
-    if (name != function.name)
+  for (const auto &[kind, output, isNumber] : kOutputs) {
+    if (kind != function.kind)
       continue;
     std::optional<int64_t> buffer = manifest.findRole(output);
     const Arg *arg = buffer ? function.findArg(*buffer) : nullptr;
     if (!arg || arg->access == Access::Read ||
-        !manifest.buffers[*buffer].isNumber())
-      cursor.fail(concat("no output \"", output, "\", one f32, which ",
-                         function.name, " must have"));
+        (isNumber && !manifest.buffers[*buffer].isNumber()))
+      cursor.fail(concat("no output \"", output, "\", ",
+                         isNumber ? "one f32, " : "", "which ", function.name,
+                         " must have"));
   }
+}
+
+/// The kind of a function, and the batch that it reads.
+static void readEntry(const JsonCursor &cursor, const Manifest &manifest,
+                      Function &function) {
+  function.kind = EntryKind(readEnum(cursor["kind"], kEntryKindNames));
+  bool readsBatch = false;
+  for (const Arg &arg : function.args)
+    readsBatch |= arg.buffer < int64_t(manifest.buffers.size()) &&
+                  manifest.buffers[arg.buffer].filledBy == FilledBy::Data;
+  for (auto [name, number, expected] :
+       {std::tuple("batch", &function.batch, manifest.batch),
+        {"sequence", &function.sequence, manifest.sequence}})
+    if (JsonCursor found = readsBatch ? cursor[name] : cursor.find(name)) {
+      *number = found.integer(1, INT32_MAX);
+      if (readsBatch && *number != expected)
+        found.fail(concat("expected ", expected, ", as of the tokens that ",
+                          function.name, " reads, found ", *number));
+    }
 }
 
 static Schedule readSchedule(const JsonCursor &cursor) {
@@ -94,6 +122,7 @@ static Function readFunction(const JsonCursor &cursor, const Manifest &manifest,
   function.name = readName(cursor["name"], taken);
 
   function.args = readArgs(cursor["args"], manifest);
+  readEntry(cursor["entry"], manifest, function);
   checkOutputs(cursor["args"], manifest, function);
 
   function.commands = cursor["commands"].integer(0, UINT32_MAX);

@@ -129,6 +129,7 @@ Status ModelLibrary::readData() {
     return invalidArgument(concat(programsOf, ": there are none for '",
                                   parsed.target,
                                   "', the target that the manifest names"));
+  OPTRT_RETURN_IF_ERROR(joinArguments(parsed, *chosen).withContext(programsOf));
   OPTRT_RETURN_IF_ERROR(
       checkAgreement(parsed, tables, *chosen).withContext(programsOf));
   return model ? findKernels().withContext(programsOf) : okStatus();

@@ -8,6 +8,8 @@
 
 #include "ProgramAgreement.h"
 
+#include <algorithm>
+
 using namespace optimus_support::program;
 
 namespace optrt {
@@ -126,6 +128,47 @@ std::vector<MemorySpace> spacesOf(const Manifest &manifest,
         spaces[described.args[i].buffer] = function.arguments[i]->space;
   }
   return spaces;
+}
+
+Status joinArguments(Manifest &manifest, const TargetT &target) {
+  for (Function &described : manifest.functions)
+    for (const std::unique_ptr<ProgramTableT> &table : target.tables) {
+      const FunctionT *function = findFunction(*table, described.name);
+      if (!function)
+        continue;
+      auto refuse = [&](const std::string &what) {
+        return invalidArgument(concat(described.name, ": ", what));
+      };
+      if (function->arguments.size() != described.args.size())
+        return refuse(concat("expected the ", described.args.size(),
+                             " arguments of the manifest in the table, found ",
+                             function->arguments.size()));
+      std::vector<Arg> ordered;
+      for (const std::unique_ptr<ArgumentT> &argument : function->arguments) {
+        const std::optional<int64_t> buffer =
+            manifest.findBuffer(argument->buffer);
+        const Arg *arg = buffer ? described.findArg(*buffer) : nullptr;
+        if (!arg)
+          return refuse(concat("argument ", ordered.size(), " is the buffer \"",
+                               argument->buffer,
+                               "\" in the table, and none of the manifest's"));
+        ordered.push_back(*arg);
+      }
+      // What is passed twice stands for another one.
+      std::vector<int64_t> buffers;
+      for (const Arg &arg : ordered)
+        buffers.push_back(arg.buffer);
+      std::sort(buffers.begin(), buffers.end());
+      if (std::adjacent_find(buffers.begin(), buffers.end()) != buffers.end())
+        return refuse("two arguments are one buffer in the table");
+      if (table != target.tables.front() &&
+          !std::equal(
+              ordered.begin(), ordered.end(), described.args.begin(),
+              [](const Arg &a, const Arg &b) { return a.buffer == b.buffer; }))
+        return refuse("tables take its buffers in different orders");
+      described.args = std::move(ordered);
+    }
+  return okStatus();
 }
 
 Status checkAgreement(const Manifest &manifest, const ProgramsT &programs,

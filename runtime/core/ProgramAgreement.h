@@ -22,6 +22,12 @@ std::vector<MemorySpace>
 spacesOf(const Manifest &manifest,
          const optimus_support::program::ProgramTableT &table);
 
+/// Puts the arguments of a manifest's functions in the order of the tables', by
+/// the names of buffers. InvalidArgument where one names a buffer that the
+/// other does not. Functions that tables lack are left as they are.
+Status joinArguments(Manifest &manifest,
+                     const optimus_support::program::TargetT &target);
+
 /// Checks that tables, valid by themselves, go with a manifest: the same mesh
 /// and functions, and of each the same arguments, of the same sizes, and the
 /// same arena and number of commands; that all have a buffer in the same memory

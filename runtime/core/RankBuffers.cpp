@@ -191,18 +191,28 @@ bool RankBuffers::isOnHost(int64_t index) const {
   return device->hostAddress(addresses[index]) != nullptr;
 }
 
-StatusOr<const float *> RankBuffers::read(int64_t index, int64_t begin,
-                                          int64_t count,
-                                          std::vector<float> &copy) const {
+template <typename Word>
+StatusOr<const Word *> RankBuffers::read(int64_t index, int64_t begin,
+                                         int64_t count,
+                                         std::vector<Word> &copy) const {
   if (void *direct = device->hostAddress(addresses[index]))
-    return static_cast<const float *>(direct) + begin;
+    return static_cast<const Word *>(direct) + begin;
   copy.resize(count);
   OPTRT_RETURN_IF_ERROR(
       moved(index, device->read(kCompute, copy.data(),
-                                static_cast<float *>(addresses[index]) + begin,
-                                count * static_cast<int64_t>(sizeof(float)))));
-  return static_cast<const float *>(copy.data());
+                                static_cast<Word *>(addresses[index]) + begin,
+                                count * static_cast<int64_t>(sizeof(Word)))));
+  return static_cast<const Word *>(copy.data());
 }
+
+template StatusOr<const uint8_t *>
+RankBuffers::read(int64_t, int64_t, int64_t, std::vector<uint8_t> &) const;
+template StatusOr<const uint16_t *>
+RankBuffers::read(int64_t, int64_t, int64_t, std::vector<uint16_t> &) const;
+template StatusOr<const float *> RankBuffers::read(int64_t, int64_t, int64_t,
+                                                   std::vector<float> &) const;
+template StatusOr<const uint64_t *>
+RankBuffers::read(int64_t, int64_t, int64_t, std::vector<uint64_t> &) const;
 
 Status RankBuffers::write(int64_t index, int64_t begin, int64_t count,
                           const std::function<void(float *)> &set) {

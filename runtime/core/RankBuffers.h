@@ -69,10 +69,11 @@ public:
   /// Whether host code reaches a buffer's memory: the two that follow then copy
   /// nothing.
   bool isOnHost(int64_t buffer) const;
-  /// Elements [begin, begin + count) of the shard of an f32 buffer: where they
+  /// Words [begin, begin + count) of a shard, as elements or bytes: where they
   /// lie, or in a copy.
-  StatusOr<const float *> read(int64_t buffer, int64_t begin, int64_t count,
-                               std::vector<float> &copy) const;
+  template <typename Word>
+  StatusOr<const Word *> read(int64_t buffer, int64_t begin, int64_t count,
+                              std::vector<Word> &copy) const;
   /// Lets host code set elements [begin, begin + count): where they lie, or in
   /// zeros that replace them.
   Status write(int64_t buffer, int64_t begin, int64_t count,

@@ -227,22 +227,80 @@ StatusOr<std::vector<float>> Session::gather(std::string_view name) {
                "complete, found ",
                buffer.unreduced.empty() ? "" : "partial sums of ",
                toString(buffer.type)));
-  const int64_t size = buffer.layout.numElements();
-  std::vector<float> whole(control.isRoot() ? size : 0);
+  std::vector<float> whole(control.isRoot() ? buffer.layout.numElements() : 0);
+  OPTRT_RETURN_IF_ERROR(gatherWhole(*index, std::span(whole)));
+  return whole;
+}
+
+template <typename Word>
+Status Session::gatherWhole(int64_t buffer, std::span<Word> whole) {
+  const int64_t size = manifest().buffers[buffer].layout.numElements();
   ShardExchange exchange = exchangeOfShards();
   std::vector<Slab> slabs(exchange.numProcesses());
   Status failure;
   for (int64_t begin = 0; begin < size; begin += kSlabElements) {
     const int64_t count = std::min(size - begin, kSlabElements);
-    slabs[0] = {{*index, begin, count}};
-    Status collected = exchange.collect(
-        slabs, control.isRoot() ? std::span(whole).subspan(begin, count)
-                                : std::span<float>());
+    slabs[0] = {{buffer, begin, count}};
+    Status collected =
+        exchange.collect(slabs, control.isRoot() ? whole.subspan(begin, count)
+                                                 : std::span<Word>());
     if (failure.ok())
       failure = std::move(collected);
   }
-  OPTRT_RETURN_IF_ERROR(failure);
-  return whole;
+  return failure;
+}
+
+StatusOr<int64_t> Session::findOutput(std::string_view function,
+                                      std::string_view name) const {
+  OPTRT_RETURN_IF_ERROR(checkIdle("an output was read"));
+  for (const Callable &callable : callables)
+    if (callable.function->name == function)
+      return manifest().findOutput(library.path(), *callable.function, name);
+  return internal(concat("the function ", function, " was not chosen"));
+}
+
+StatusOr<HostTensor> Session::output(std::string_view function,
+                                     std::string_view name) {
+  OPTRT_ASSIGN_OR_RETURN(int64_t index, findOutput(function, name));
+  const Buffer &buffer = manifest().buffers[index];
+  if (!buffer.unreduced.empty())
+    return invalidArgument(concat("the output \"", name,
+                                  "\" cannot be gathered: expected a complete "
+                                  "tensor, found partial sums"));
+  HostTensor tensor{buffer.type, buffer.layout.shape, {}};
+  const int64_t width = optimus_support::elementBytes(buffer.type);
+  if (control.isRoot())
+    tensor.bytes.resize(buffer.layout.numElements() * width);
+  // Elements are moved, whatever they are.
+  auto gather = [&]<typename Word>(Word) {
+    return gatherWhole(index,
+                       std::span(reinterpret_cast<Word *>(tensor.bytes.data()),
+                                 tensor.bytes.size() / sizeof(Word)));
+  };
+  OPTRT_RETURN_IF_ERROR(width == 1   ? gather(uint8_t())
+                        : width == 2 ? gather(uint16_t())
+                        : width == 4 ? gather(float())
+                                     : gather(uint64_t()));
+  return tensor;
+}
+
+StatusOr<HostTensor> Session::outputOfRank(std::string_view function,
+                                           std::string_view name, int rank) {
+  OPTRT_ASSIGN_OR_RETURN(int64_t index, findOutput(function, name));
+  const int local = rank - control.firstRank();
+  if (local < 0 || local >= static_cast<int>(ranks.size()))
+    return invalidArgument(concat(
+        "expected a rank of this process, from ", control.firstRank(), " to ",
+        control.firstRank() + ranks.size() - 1, ", found ", rank));
+  const Buffer &buffer = manifest().buffers[index];
+  HostTensor tensor{buffer.type, buffer.layout.localShape, {}};
+  std::vector<uint8_t> copy;
+  OPTRT_ASSIGN_OR_RETURN(
+      const uint8_t *bytes,
+      ranks[local]->buffers.read<uint8_t>(index, 0, buffer.numBytes(), copy));
+  auto *begin = reinterpret_cast<const std::byte *>(bytes);
+  tensor.bytes.assign(begin, begin + buffer.numBytes());
+  return tensor;
 }
 
 ShardExchange Session::exchangeOfShards() {

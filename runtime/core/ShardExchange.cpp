@@ -9,6 +9,8 @@
 #include "ShardExchange.h"
 
 #include <algorithm>
+#include <cstring>
+#include <type_traits>
 #include <utility>
 
 using namespace optrt;
@@ -72,15 +74,15 @@ int ShardExchange::holderOf(const BufferPart &part, int64_t turn) const {
                           perProcess);
 }
 
-template <typename Fn>
+template <typename Word, typename Fn>
 Status ShardExchange::read(const Share &share, int rank, Fn fn) {
   RankBuffers &buffers = buffersOf(rank);
-  std::vector<float> copy;
+  std::vector<Word> copy;
   std::unique_lock guard(device, std::defer_lock);
   if (!buffers.isOnHost(share.buffer))
     guard.lock();
   OPTRT_ASSIGN_OR_RETURN(
-      const float *elements,
+      const Word *elements,
       buffers.read(share.buffer, share.begin, share.end - share.begin, copy));
   for (const ShardRun &run : share.runs)
     fn(run, elements + (run.localOffset - share.begin));
@@ -100,23 +102,28 @@ Status ShardExchange::write(const Share &share, int rank, Fn fn) {
       });
 }
 
-Status ShardExchange::collectHere(const Slab &slab, std::span<float> own) {
+template <typename Word>
+Status ShardExchange::collectWordsHere(const Slab &slab, std::span<Word> own) {
   Status failure;
   forEachGiven(slab, process(), process(), [&](const Share &share, int rank) {
     auto place = [&](const ShardRun &run) {
       return &own[share.at + run.globalOffset - share.part];
     };
     Status given =
-        read(share, rank, [&](const ShardRun &run, const float *elements) {
+        read<Word>(share, rank, [&](const ShardRun &run, const Word *elements) {
           std::copy_n(elements, run.count, place(run));
         });
     if (given.ok())
       return;
     for (const ShardRun &run : share.runs)
-      std::fill_n(place(run), run.count, 0.0f);
+      std::fill_n(place(run), run.count, Word());
     keepFirst(failure, std::move(given));
   });
   return failure;
+}
+
+Status ShardExchange::collectHere(const Slab &slab, std::span<float> own) {
+  return collectWordsHere(slab, own);
 }
 
 Status ShardExchange::distributeHere(const Slab &slab,
@@ -137,17 +144,57 @@ Status ShardExchange::distributeHere(const Slab &slab,
 // places further and receives from the one as many before it: all send and
 // receive something at a time, and nobody waits in a circle.
 
+/// Control planes move floats, and as bits.
+template <typename Word>
+static Status exchangeWords(ControlPlane &control, int to,
+                            std::span<const Word> out, int from,
+                            std::span<Word> in) {
+  if constexpr (std::is_same_v<Word, float>) {
+    return control.exchange(to, out, from, in);
+  } else {
+    auto numFloats = [](auto words) {
+      return (words.size_bytes() + sizeof(float) - 1) / sizeof(float);
+    };
+    std::vector<float> sent(numFloats(out)), received(numFloats(in));
+    std::memcpy(sent.data(), out.data(), out.size_bytes());
+    OPTRT_RETURN_IF_ERROR(control.exchange(to, sent, from, received));
+    std::memcpy(in.data(), received.data(), in.size_bytes());
+    return okStatus();
+  }
+}
+
 Status ShardExchange::collect(std::span<const Slab> slabs,
                               std::span<float> own) {
+  return collectWords(slabs, own, out, in);
+}
+
+template <typename Word>
+Status ShardExchange::collect(std::span<const Slab> slabs,
+                              std::span<Word> own) {
+  std::vector<Word> out, in;
+  return collectWords(slabs, own, out, in);
+}
+
+template Status ShardExchange::collect(std::span<const Slab>,
+                                       std::span<uint8_t>);
+template Status ShardExchange::collect(std::span<const Slab>,
+                                       std::span<uint16_t>);
+template Status ShardExchange::collect(std::span<const Slab>,
+                                       std::span<uint64_t>);
+
+template <typename Word>
+Status ShardExchange::collectWords(std::span<const Slab> slabs,
+                                   std::span<Word> own, std::vector<Word> &out,
+                                   std::vector<Word> &in) {
   const int processes = numProcesses(), here = process();
-  Status failure = collectHere(slabs[here], own);
+  Status failure = collectWordsHere(slabs[here], own);
   for (int shift = 1; shift != processes; ++shift) {
     const int to = (here + shift) % processes;
     const int from = (here + processes - shift) % processes;
     out.clear();
     forEachGiven(slabs[to], here, to, [&](const Share &share, int rank) {
-      Status given =
-          read(share, rank, [&](const ShardRun &run, const float *elements) {
+      Status given = read<Word>(
+          share, rank, [&](const ShardRun &run, const Word *elements) {
             out.insert(out.end(), elements, elements + run.count);
           });
       if (given.ok())
@@ -162,9 +209,9 @@ Status ShardExchange::collect(std::span<const Slab> slabs,
         expected += run.count;
     });
     in.resize(expected);
-    OPTRT_RETURN_IF_ERROR(
-        control.exchange(to * perProcess, out, from * perProcess, in));
-    const float *next = in.data();
+    OPTRT_RETURN_IF_ERROR(exchangeWords<Word>(control, to * perProcess, out,
+                                              from * perProcess, in));
+    const Word *next = in.data();
     forEachGiven(slabs[here], from, here, [&](const Share &share, int) {
       for (const ShardRun &run : share.runs) {
         std::copy_n(next, run.count,

@@ -65,6 +65,9 @@ public:
   /// Unreadable elements are zeros, and the failure is returned when all others
   /// have arrived. Collective.
   Status collect(std::span<const Slab> slabs, std::span<float> own);
+  /// The same of buffers of other types, whose elements have a word's size.
+  template <typename Word>
+  Status collect(std::span<const Slab> slabs, std::span<Word> own);
 
   /// Sets what all ranks have of the slabs. `serves` says whether a process's
   /// slab is for another process too. As above. Collective.
@@ -96,9 +99,14 @@ private:
   /// another.
   template <typename Fn>
   void forEachGiven(const Slab &slab, int from, int to, Fn fn) const;
+  template <typename Word>
+  Status collectWords(std::span<const Slab> slabs, std::span<Word> own,
+                      std::vector<Word> &out, std::vector<Word> &in);
+  template <typename Word>
+  Status collectWordsHere(const Slab &slab, std::span<Word> own);
   /// Reads a share that one of this process's ranks has: calls fn(run,
   /// elements) for each of its runs.
-  template <typename Fn>
+  template <typename Word, typename Fn>
   Status read(const Share &share, int rank, Fn fn);
   /// Writes it: fn(run) says where a run's elements are.
   template <typename Fn>

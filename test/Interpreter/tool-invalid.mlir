@@ -24,7 +24,7 @@
 // VALUE: error: no value for argument 'lr' of @f; give it with --set 'lr=NUMBER' or as 'lr.npy' in the folder of --inputs, or let --draw draw it
 // SET: error: --set: expected NAME=NUMBER, found 'lr'
 // FOLDER: error: --inputs: there is no folder '{{.*}}.nowhere'
-// GRADIENT: error: --gradcheck: expected @loss and @grad, or @eval_step and @grad_step; found @f, @g, @h, @tokens, @wide
+// GRADIENT: error: --gradcheck: expected @loss and @grad, or functions of the kinds eval and grad; found @f, @g, @h, @tokens, @wide
 // FILE: optimus-interpret: error: cannot open {{.*}}.nowhere: No such file
 // COMPARE: error: result result0 of @f is not that of @g
 // OUTPUT: error: {{.*}}tool-invalid.mlir

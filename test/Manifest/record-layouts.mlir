@@ -7,7 +7,7 @@
 // CHECK:      module attributes {exec.rounding = {"grad:w" = {{[0-9.e+-]+}} : f64},
 // CHECK-SAME:   exec.source_hash = "{{[0-9a-f]+}}"
 // CHECK:      func.func @grad_step(%arg0: tensor<4x8xf32>, %arg1: memref<4xf32>)
-func.func @grad_step(%w: tensor<4x8xf32>, %buffer: memref<4xf32>) -> (tensor<4x8xf32> {optimus.binding = #optimus.buffer<role = "grad", of = "w", lifetime = call>}) {
+func.func @grad_step(%w: tensor<4x8xf32>, %buffer: memref<4xf32>) -> (tensor<4x8xf32> {optimus.binding = #optimus.buffer<role = "grad", of = "w", lifetime = call>}) attributes {optimus.entry = #optimus.entry<grad>} {
   %0 = optimus.add %w, %w : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   return %0 : tensor<4x8xf32>
 }

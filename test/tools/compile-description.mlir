@@ -25,7 +25,7 @@
 // RUN: sed 's/vocabulary = 16/vocabulary = 17/' phases/07-exec.mlir > bad.mlir
 // RUN: not optimus-compile --compile-from exec bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=EXEC
 // EXEC: error: 'func.func' op parameter 'wte.weight' (argument 0): expected a dimension "vocabulary" of at least 17, the vocabulary of optimus.model, found 16
-// RUN: sed 's/batch = 2/batch = -2/' place.mlir > bad.mlir
+// RUN: sed 's/batch = 2 : i64/batch = -2 : i64/' place.mlir > bad.mlir
 // RUN: not optimus-compile --compile-from place bad.mlir -o x.so 2>&1 | FileCheck %s --check-prefix=NEGATIVE
 // NEGATIVE: error: {{.*}}A1: expected optimus.model to have an i64 'batch' from 1 to 2147483647, found -2 : i64
 // RUN: sed 's/array<i64: 24>/array<i64: 23>/' place.mlir > bad.mlir

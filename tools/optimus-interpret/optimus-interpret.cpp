@@ -17,6 +17,7 @@
 
 #include "CommandLine/Parser.h"
 
+#include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/InitOptimus.h"
 #include "optimus/Interpreter/DeviceInterpreter.h"
 #include "optimus/Interpreter/GradientCheck.h"
@@ -95,8 +96,8 @@ static void addFlags(CLI::App &app, Flags &flags) {
       "Fail unless the function of this name in another program gives the same "
       "results for the same arguments, up to what rounding to f32 does");
   app.add_flag("--gradcheck", flags.checksGradients,
-               "Compare the gradients of @grad (or @grad_step) with central "
-               "differences of @loss (or @eval_step)");
+               "Compare the gradients of @grad, or of a library's entry, with "
+               "central differences of the loss");
   add("--gradcheck-limit", "NUMBER", flags.checkLimit,
       "How many elements of a parameter to check (default: 1000)");
 }
@@ -216,11 +217,15 @@ static int compare(func::FuncOp function, func::FuncOp reference,
 
 static int checkGradientsOf(ModuleOp module, const ArgumentSources &sources,
                             const Flags &flags) {
-  func::FuncOp loss = findFunction(module, {"loss", "eval_step"});
-  func::FuncOp grad = findFunction(module, {"grad", "grad_step"});
+  func::FuncOp loss = findFunction(module, {"loss"});
+  func::FuncOp grad = findFunction(module, {"grad"});
+  if (!loss)
+    loss = findEntry(module, EntryKind::Eval);
+  if (!grad)
+    grad = findEntry(module, EntryKind::Grad);
   if (!loss || !grad)
-    return fail("--gradcheck: expected @loss and @grad, or @eval_step and "
-                "@grad_step; found " +
+    return fail("--gradcheck: expected @loss and @grad, or functions of the "
+                "kinds eval and grad; found " +
                 listFunctions(module));
   auto limit = readCount("--gradcheck-limit", flags.checkLimit, 1);
   if (!limit.ok())

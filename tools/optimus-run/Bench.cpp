@@ -94,6 +94,7 @@ SlowestRank medianOf(const std::vector<SlowestRank> &steps) {
 }
 
 StatusOr<BenchResult> measure(Session &session, ControlPlane &control,
+                              const Function &function,
                               const BenchOptions &options) {
   const Manifest &manifest = session.manifest();
   std::vector<double> times;
@@ -107,7 +108,7 @@ StatusOr<BenchResult> measure(Session &session, ControlPlane &control,
       fillRandomTokens(manifest, step, rowsBegin, rowsCount, tokens, targets);
       return okStatus();
     }));
-    StatusOr<StepOutputs> outputs = session.run("train_step");
+    StatusOr<StepOutputs> outputs = session.run(function.name);
     if (!outputs.ok())
       return failJob(control, outputs.status());
     std::chrono::duration<double, std::milli> time =
@@ -123,20 +124,15 @@ StatusOr<BenchResult> measure(Session &session, ControlPlane &control,
   result.tokensPerSecond =
       1e3 * static_cast<double>(manifest.batch * manifest.sequence) /
       result.milliseconds.median;
-  OPTRT_RETURN_IF_ERROR(session.checkTraffic("train_step"));
+  OPTRT_RETURN_IF_ERROR(session.checkTraffic(function.name));
   OPTRT_ASSIGN_OR_RETURN(result.traffic, session.trafficOfLastRun());
   result.largestRank = session.largestRankMemory();
   return result;
 }
 
-/// The compiler's prediction for the timed steps; null if nothing.
-const Schedule *schedule(const Manifest &manifest) {
-  const Function *function = manifest.findFunction("train_step");
-  return function && function->schedule ? &*function->schedule : nullptr;
-}
-
 void print(const BenchOptions &options, const Session &session,
-           const World &world, const BenchResult &result) {
+           const World &world, const Function &function,
+           const BenchResult &result) {
   const Manifest &manifest = session.manifest();
   const Timing &ms = result.milliseconds;
   std::printf("%s: %s parameters, %s; %s\n", options.library.c_str(),
@@ -149,7 +145,7 @@ void print(const BenchOptions &options, const Session &session,
               ms.lowerQuartile, ms.upperQuartile, ms.fastest, ms.slowest,
               ms.mean);
   std::printf("%.0f tokens/s\n", result.tokensPerSecond);
-  if (const Schedule *predicted = schedule(manifest))
+  if (const std::optional<Schedule> &predicted = function.schedule)
     std::printf("predicted %.2f ms, of them %.2f ms exposed communication\n",
                 predicted->stepMs, predicted->exposedMs);
   printCommunication(manifest.mesh, result.traffic);
@@ -159,11 +155,13 @@ void print(const BenchOptions &options, const Session &session,
 }
 
 void printJson(const BenchOptions &options, const Session &session,
-               const World &world, const BenchResult &result) {
+               const World &world, const Function &function,
+               const BenchResult &result) {
   const Manifest &manifest = session.manifest();
   const Timing &ms = result.milliseconds;
   nlohmann::ordered_json report;
   report["library"] = options.library;
+  report["function"] = function.name;
   report["strategy"] = manifest.strategy;
   report["mesh"] = manifest.mesh.toString();
   report["ranks"] = world.control->size();
@@ -177,7 +175,7 @@ void printJson(const BenchOptions &options, const Session &session,
                   {"upper_quartile", ms.upperQuartile},
                   {"max", ms.slowest}};
   report["tokens_per_s"] = result.tokensPerSecond;
-  if (const Schedule *predicted = schedule(manifest))
+  if (const std::optional<Schedule> &predicted = function.schedule)
     report["predicted"] = {{"step_ms", predicted->stepMs},
                            {"comm_ms", predicted->commMs},
                            {"exposed_ms", predicted->exposedMs}};
@@ -197,12 +195,15 @@ Status bench(const BenchOptions &options, World &world) {
   if (options.gemm)
     return isOfGpu ? benchGpu(options, world) : benchProducts(options, world);
   std::unique_ptr<ModelLibrary> library;
+  const Function *function = nullptr;
   auto open = [&]() -> Status {
     OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));
+    OPTRT_ASSIGN_OR_RETURN(function, library->manifest().findFunctionOrKind(
+                                         options.library, options.function));
     return okStatus();
   };
   OPTRT_RETURN_IF_ERROR(world.control->agreeOnFiles(open()));
-  SessionOptions chosen = sessionOptions({"train_step"}, options.ranks);
+  SessionOptions chosen = sessionOptions({function->name}, options.ranks);
   chosen.timesCommunication = true;
   OPTRT_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
@@ -210,9 +211,10 @@ Status bench(const BenchOptions &options, World &world) {
   OPTRT_RETURN_IF_ERROR(world.control->agree(session->initialize(/*seed=*/0)));
   printWarnings(world, *session);
   OPTRT_ASSIGN_OR_RETURN(BenchResult result,
-                         measure(*session, *world.control, options));
+                         measure(*session, *world.control, *function, options));
   if (world.control->isRoot())
-    (options.json ? printJson : print)(options, *session, world, result);
+    (options.json ? printJson : print)(options, *session, world, *function,
+                                       result);
   return okStatus();
 }
 

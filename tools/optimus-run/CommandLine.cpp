@@ -292,6 +292,34 @@ void addEval(CLI::App &app, EvalOptions &options, JobOptions &job) {
   addRankOptions(eval, options.ranks);
 }
 
+void addForward(CLI::App &app, ForwardOptions &options, JobOptions &job) {
+  CLI::App *forward = app.add_subcommand(
+      "forward", "Logits of the windows of a file, in their order");
+  addLibrary(forward, "library", options.library);
+  addData(forward, options.data);
+  forward->add_option("--load", options.load,
+                      "Folder of the checkpoint; without it the initial "
+                      "parameters are used");
+  forward->add_option("--seed", options.seed, "Seed of the initial parameters")
+      ->capture_default_str()
+      ->check(kSeed);
+  forward
+      ->add_option("--windows", options.windows,
+                   "How many of the file's windows (default: all)")
+      ->check(kSomeSteps);
+  forward->add_option("--function", options.function,
+                      "Which function, where the library has several of the "
+                      "kind forward");
+  forward->add_option("--result", options.result, "Which of its outputs")
+      ->capture_default_str();
+  forward
+      ->add_option("-o,--output", options.output,
+                   "FILE.npy or FILE.safetensors to write")
+      ->required();
+  addRanks(forward, addJob(forward, job), job);
+  addRankOptions(forward, options.ranks);
+}
+
 void addInspect(CLI::App &app, InspectOptions &options) {
   CLI::App *inspect =
       app.add_subcommand("inspect", "What a model library contains");
@@ -318,7 +346,8 @@ void addInspect(CLI::App &app, InspectOptions &options) {
 
 void addVerify(CLI::App &app, VerifyOptions &options) {
   CLI::App *verify = app.add_subcommand(
-      "verify", "Compare the gradients of two compilations of one model");
+      "verify",
+      "Compare the gradients and logits of two compilations of one model");
   addLibrary(verify, "a", options.first);
   addLibrary(verify, "b", options.second);
   addData(verify, options.data);
@@ -396,6 +425,13 @@ void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
     if (!options.profile.empty() && !timesMachine)
       throw CLI::RequiresError("--profile", "--comm or --gemm");
   });
+  bench
+      ->add_option("--function", options.function,
+                   "The kind of function that is timed: train, eval, grad, "
+                   "forward; or one by its name")
+      ->capture_default_str()
+      ->excludes(comm)
+      ->excludes(gemm);
   bench->add_option("--steps", options.steps, "Steps that are timed")
       ->capture_default_str()
       ->check(kSomeSteps);
@@ -410,9 +446,9 @@ void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
 }
 
 constexpr std::pair<const char *, Subcommand> kSubcommands[] = {
-    {"train", Subcommand::Train},   {"eval", Subcommand::Eval},
-    {"verify", Subcommand::Verify}, {"inspect", Subcommand::Inspect},
-    {"bench", Subcommand::Bench},
+    {"train", Subcommand::Train},     {"eval", Subcommand::Eval},
+    {"forward", Subcommand::Forward}, {"verify", Subcommand::Verify},
+    {"inspect", Subcommand::Inspect}, {"bench", Subcommand::Bench},
 };
 
 } // namespace
@@ -427,6 +463,7 @@ std::optional<int> parseCommandLine(int argc, char **argv, bool speaks,
   app.require_subcommand(1);
   addTrain(app, line.train, line.job);
   addEval(app, line.eval, line.job);
+  addForward(app, line.forward, line.job);
   addVerify(app, line.verify);
   addInspect(app, line.inspect);
   addBench(app, line.bench, line.job);

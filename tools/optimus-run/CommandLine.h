@@ -16,7 +16,7 @@
 
 namespace optimus_run {
 
-enum class Subcommand { Train, Eval, Verify, Inspect, Bench };
+enum class Subcommand { Train, Eval, Forward, Verify, Inspect, Bench };
 
 /// A parsed command line: the subcommand and its options.
 struct CommandLine {
@@ -24,6 +24,7 @@ struct CommandLine {
   JobOptions job;
   TrainOptions train;
   EvalOptions eval;
+  ForwardOptions forward;
   VerifyOptions verify;
   InspectOptions inspect;
   BenchOptions bench;

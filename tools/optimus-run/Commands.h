@@ -85,6 +85,18 @@ struct EvalOptions {
   bool json = false;
 };
 
+struct ForwardOptions {
+  std::string library;
+  DataOptions data;
+  std::string load;
+  uint64_t seed = 0;
+  int64_t windows = 0;           ///< the first so many; 0: all
+  std::string function;          ///< empty: the only one of its kind
+  std::string result = "logits"; ///< which of its outputs
+  std::string output;            ///< the file
+  RankOptions ranks;
+};
+
 struct InspectOptions {
   std::string library;
   bool json = false;
@@ -108,6 +120,7 @@ struct BenchOptions {
   std::string library; ///< empty with `comm` and `gemm`
   int64_t steps = 20;
   int64_t warmup = 3; ///< steps before those that are timed
+  std::string function = "train"; ///< a kind, or a function's name
   RankOptions ranks;
   /// Times collectives instead, with no model.
   bool comm = false;
@@ -127,7 +140,9 @@ struct BenchOptions {
 /// The number of the signal that ended the run early, or 0.
 optrt::StatusOr<int> train(const TrainOptions &options, optrt::World &world);
 optrt::Status eval(const EvalOptions &options, optrt::World &world);
-/// Times training steps on random tokens.
+/// Writes what a function of the kind forward makes of a file's windows.
+optrt::Status forward(const ForwardOptions &options, optrt::World &world);
+/// Times training steps, or another function, on random tokens.
 optrt::Status bench(const BenchOptions &options, optrt::World &world);
 /// Times and checks collectives: bench --comm.
 optrt::Status benchCollectives(const BenchOptions &options,

@@ -20,7 +20,7 @@ using namespace optrt;
 namespace optimus_run {
 
 StatusOr<Evaluation> evaluate(Session &session, ControlPlane &control,
-                              const Dataset &data) {
+                              const Dataset &data, const Function &function) {
   int64_t batch = session.manifest().batch;
   double lossSum = 0, realCount = 0;
   BatchAgreement agreement(session, control, data);
@@ -37,10 +37,10 @@ StatusOr<Evaluation> evaluate(Session &session, ControlPlane &control,
     if (own.ok())
       own = session.fill(rows);
     OPTRT_RETURN_IF_ERROR(agreement.agree(own));
-    OPTRT_ASSIGN_OR_RETURN(StepOutputs outputs, session.run("eval_step"));
+    OPTRT_ASSIGN_OR_RETURN(StepOutputs outputs, session.run(function.name));
     // Every call runs the same commands: the first stands for all.
     if (index == 0)
-      OPTRT_RETURN_IF_ERROR(session.checkTraffic("eval_step"));
+      OPTRT_RETURN_IF_ERROR(session.checkTraffic(function.name));
     lossSum += outputs.lossSum();
     realCount += outputs.realCount();
   }
@@ -51,11 +51,14 @@ StatusOr<Evaluation> evaluate(Session &session, ControlPlane &control,
 Status eval(const EvalOptions &options, World &world) {
   ControlPlane &control = *world.control;
   std::unique_ptr<ModelLibrary> library;
+  const Function *function = nullptr;
   std::unique_ptr<Dataset> data;
   auto open = [&]() -> Status {
     OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));
     const Manifest &manifest = library->manifest();
     OPTRT_RETURN_IF_ERROR(options.data.checkDocumentEnd(*library));
+    OPTRT_ASSIGN_OR_RETURN(
+        function, manifest.findEntry(options.library, EntryKind::Eval));
     OPTRT_ASSIGN_OR_RETURN(
         data,
         Dataset::open(options.data.path, manifest.sequence, manifest.vocabulary,
@@ -69,7 +72,7 @@ Status eval(const EvalOptions &options, World &world) {
   const ExpectedModel expected = expectedModel(library->manifest());
   if (checkpoint)
     OPTRT_RETURN_IF_ERROR(control.agree(checkpoint->checkParameters(expected)));
-  SessionOptions chosen = sessionOptions({"eval_step"}, options.ranks);
+  SessionOptions chosen = sessionOptions({function->name}, options.ranks);
   chosen.documentEnd = options.data.documentEnd;
   OPTRT_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
@@ -78,7 +81,7 @@ Status eval(const EvalOptions &options, World &world) {
       checkpoint ? session->loadParameters(*checkpoint, options.seed)
                  : session->initialize(options.seed)));
 
-  StatusOr<Evaluation> result = evaluate(*session, control, *data);
+  StatusOr<Evaluation> result = evaluate(*session, control, *data, *function);
   if (!result.ok())
     return session->canGoOn() ? result.status()
                               : failJob(control, result.status());

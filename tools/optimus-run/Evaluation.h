@@ -19,11 +19,13 @@ struct Evaluation {
   int64_t tokens = 0;
 };
 
-/// Runs eval_step over all windows of the file. Collective. A failure to read
-/// the file is the same in every process, and the session can go on.
+/// Runs a function of the kind eval over all windows of the file. Collective. A
+/// failure to read the file is the same in every process, and the session can
+/// go on.
 optrt::StatusOr<Evaluation> evaluate(optrt::Session &session,
                                      optrt::ControlPlane &control,
-                                     const optrt::Dataset &data);
+                                     const optrt::Dataset &data,
+                                     const optrt::Function &function);
 
 } // namespace optimus_run
 

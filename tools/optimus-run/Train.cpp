@@ -112,6 +112,7 @@ private:
   /// Of the one that is being written behind steps.
   std::optional<int64_t> saving;
   bool savesBehind = false;
+  const Function *evalFunction = nullptr; ///< or null: nothing is evaluated
   bool healthIsCounted = false, saidThatDataChanged = false,
        contentsAreCompared = false;
   /// The end of the run after the current step, and its reason.
@@ -183,8 +184,13 @@ Status Training::prepareSession() {
       TrainStep::sequenceFor(plan().hyperparameters.microbatches)};
   // For checkHealth() too.
   if (files.evalData ||
-      (!options.save.empty() && manifest().findFunction("eval_step")))
-    chosen.functions = {"eval_step"};
+      (!options.save.empty() && manifest().has(EntryKind::Eval))) {
+    StatusOr<const Function *> found =
+        manifest().findEntry(options.library, EntryKind::Eval);
+    OPTRT_RETURN_IF_ERROR(control.agree(found.status()));
+    evalFunction = *found;
+    chosen.functions = {evalFunction->name};
+  }
   chosen.timesCommunication = !options.logJson.empty();
   chosen.documentEnd = options.data.documentEnd;
   profile.observe(chosen);
@@ -394,7 +400,8 @@ Status Training::evaluateAfter(int64_t step, Progress &progress,
                (options.evalEvery > 0 && step % options.evalEvery == 0);
   if (!files.evalData || !isDue)
     return okStatus();
-  StatusOr<Evaluation> result = evaluate(*session, control, *files.evalData);
+  StatusOr<Evaluation> result =
+      evaluate(*session, control, *files.evalData, *evalFunction);
   if (!result.ok() && !session->canGoOn())
     return failJob(result.status());
   ending = result.status();
@@ -437,13 +444,13 @@ void Training::writeLog(const std::optional<Evaluation> &evaluation,
 /// each of its numbers is finite. Only the next loss shows it. So the loss of
 /// the present batch is computed before a good checkpoint is replaced.
 Status Training::checkHealth() {
-  if (last.step == 0 || !manifest().findFunction("eval_step"))
+  if (last.step == 0 || !evalFunction)
     return okStatus();
-  StatusOr<StepOutputs> outputs = session->run("eval_step");
+  StatusOr<StepOutputs> outputs = session->run(evalFunction->name);
   if (!outputs.ok())
     return failJob(outputs.status());
   if (!std::exchange(healthIsCounted, true))
-    OPTRT_RETURN_IF_ERROR(end(session->checkTraffic("eval_step")));
+    OPTRT_RETURN_IF_ERROR(end(session->checkTraffic(evalFunction->name)));
   if (std::isfinite(outputs->meanLoss()))
     return okStatus();
   return end(invalidArgument(concat(

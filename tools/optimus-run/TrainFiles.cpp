@@ -39,7 +39,7 @@ static Status checkPaths(const TrainOptions &options,
 static Status checkPlan(const TrainOptions &options, const StartingPoint &start,
                         const TrainingPlan &plan, const Manifest &manifest) {
   int64_t microbatches = plan.hyperparameters.microbatches;
-  if (microbatches == 1 || manifest.findFunction("accumulate"))
+  if (microbatches == 1 || manifest.has(EntryKind::Accumulate))
     return okStatus();
   Status status = invalidArgument(concat(
       "--microbatches ", microbatches, ": model library `", options.library,

@@ -44,10 +44,51 @@ struct Precision {
   bool isTF32;             ///< products of a program in f32
 };
 
+/// The functions of a library whose results are compared.
+struct Compared {
+  const Function *grad = nullptr;    ///< or null
+  const Function *forward = nullptr; ///< or null
+
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const Function *function : {grad, forward})
+      if (function)
+        names.push_back(function->name);
+    return names;
+  }
+};
+
+/// What both libraries have of gradients and logits.
+StatusOr<std::pair<Compared, Compared>> chooseCompared(const ModelLibrary &a,
+                                                       const ModelLibrary &b) {
+  std::pair<Compared, Compared> chosen;
+  auto both = [&](EntryKind kind) {
+    return a.manifest().has(kind) && b.manifest().has(kind);
+  };
+  const bool hasForward = both(EntryKind::Forward);
+  // Where there is neither, gradients are missed.
+  const bool hasGrad = both(EntryKind::Grad) || !hasForward;
+  for (auto [library, compared] :
+       {std::pair(&a, &chosen.first), {&b, &chosen.second}}) {
+    const Manifest &manifest = library->manifest();
+    if (hasGrad) {
+      OPTRT_ASSIGN_OR_RETURN(
+          compared->grad, manifest.findEntry(library->path(), EntryKind::Grad));
+    }
+    if (hasForward) {
+      OPTRT_ASSIGN_OR_RETURN(
+          compared->forward,
+          manifest.findEntry(library->path(), EntryKind::Forward));
+    }
+  }
+  return chosen;
+}
+
 /// What one library makes of the batch.
-struct Gradients {
+struct Results {
   float loss = 0;
-  std::vector<std::vector<float>> tensors; ///< one a parameter
+  std::vector<std::vector<float>> gradients; ///< one a parameter
+  std::vector<float> logits;
 };
 
 /// The buffers of a library's gradients, in the order of their parameters.
@@ -67,36 +108,47 @@ StatusOr<std::vector<int64_t>> findGradients(const ModelLibrary &library) {
 
 /// One library's results for the batch, and its effect on rounding errors.
 struct Computed {
-  Gradients exact;
+  Results exact;
   /// With the parameters moved by one unit in the last place, of as many as
   /// the program's precision has.
-  Gradients perturbed;
+  Results perturbed;
   int64_t numPerturbed = 0;
 };
 
-StatusOr<Gradients> runGradStep(Session &session, const Dataset &data,
-                                std::span<const int64_t> gradients,
-                                const VerifyOptions &options) {
+StatusOr<Results> runCompared(Session &session, const Dataset &data,
+                              const Compared &compared,
+                              std::span<const int64_t> gradients,
+                              const VerifyOptions &options) {
   const Manifest &manifest = session.manifest();
   OPTRT_RETURN_IF_ERROR(session.fill(
       [&](int64_t begin, int64_t count, int32_t *tokens, int32_t *targets) {
         return data.fillBatch(options.stepIndex * manifest.batch,
                               manifest.batch, begin, count, tokens, targets);
       }));
-  OPTRT_ASSIGN_OR_RETURN(StepOutputs outputs, session.run("grad_step"));
-  OPTRT_RETURN_IF_ERROR(session.checkTraffic("grad_step"));
-  Gradients result;
-  result.loss = static_cast<float>(outputs.meanLoss());
-  for (int64_t gradient : gradients) {
-    OPTRT_ASSIGN_OR_RETURN(std::vector<float> whole,
-                           session.gather(manifest.buffers[gradient].name));
-    result.tensors.push_back(std::move(whole));
+  Results result;
+  if (const Function *grad = compared.grad) {
+    OPTRT_ASSIGN_OR_RETURN(StepOutputs outputs, session.run(grad->name));
+    OPTRT_RETURN_IF_ERROR(session.checkTraffic(grad->name));
+    result.loss = static_cast<float>(outputs.meanLoss());
+    for (int64_t gradient : gradients) {
+      OPTRT_ASSIGN_OR_RETURN(std::vector<float> whole,
+                             session.gather(manifest.buffers[gradient].name));
+      result.gradients.push_back(std::move(whole));
+    }
+  }
+  if (const Function *forward = compared.forward) {
+    OPTRT_RETURN_IF_ERROR(session.run(forward->name).status());
+    OPTRT_RETURN_IF_ERROR(session.checkTraffic(forward->name));
+    OPTRT_ASSIGN_OR_RETURN(
+        result.logits,
+        session.gather(manifest.buffers[*manifest.findRole("logits")].name));
   }
   return result;
 }
 
-StatusOr<Computed> computeGradients(const ModelLibrary &library,
-                                    const VerifyOptions &options) {
+StatusOr<Computed> compute(const ModelLibrary &library,
+                           const Compared &compared,
+                           const VerifyOptions &options) {
   const Manifest &manifest = library.manifest();
   DataOrder order = options.order == "sequential" ? DataOrder::Sequential
                                                   : DataOrder::Shuffled;
@@ -108,7 +160,7 @@ StatusOr<Computed> computeGradients(const ModelLibrary &library,
                                        options.data.tokenType));
   World world = createLocalWorld();
   const Precision precision(library, options);
-  SessionOptions chosen = sessionOptions({"grad_step"}, options.ranks);
+  SessionOptions chosen = sessionOptions(compared.names(), options.ranks);
   chosen.computing = precision.computing;
   chosen.documentEnd = options.data.documentEnd;
   OPTRT_ASSIGN_OR_RETURN(
@@ -125,22 +177,25 @@ StatusOr<Computed> computeGradients(const ModelLibrary &library,
   }
   // Dropout is the same as in a training step on this batch.
   session->setRandom(options.seed, options.stepIndex + 1);
-  OPTRT_ASSIGN_OR_RETURN(std::vector<int64_t> gradients,
-                         findGradients(library));
+  std::vector<int64_t> gradients;
+  if (compared.grad) {
+    OPTRT_ASSIGN_OR_RETURN(gradients, findGradients(library));
+  }
   Computed result;
-  OPTRT_ASSIGN_OR_RETURN(result.exact,
-                         runGradStep(*session, *data, gradients, options));
+  OPTRT_ASSIGN_OR_RETURN(
+      result.exact, runCompared(*session, *data, compared, gradients, options));
   OPTRT_ASSIGN_OR_RETURN(result.numPerturbed,
                          session->perturb(options.seed, precision.bits));
-  OPTRT_ASSIGN_OR_RETURN(result.perturbed,
-                         runGradStep(*session, *data, gradients, options));
+  OPTRT_ASSIGN_OR_RETURN(
+      result.perturbed,
+      runCompared(*session, *data, compared, gradients, options));
   return result;
 }
 
-int64_t numProducts(const ModelLibrary &library) {
+int64_t numProducts(const ModelLibrary &library, const Function &function) {
   using namespace optimus_support::program;
   const auto &commands =
-      findFunction(tableOf(library.target(), /*rank=*/0), "grad_step")
+      findFunction(tableOf(library.target(), /*rank=*/0), function.name)
           ->commands;
   return std::count_if(
       commands.begin(), commands.end(),
@@ -150,45 +205,81 @@ int64_t numProducts(const ModelLibrary &library) {
 /// What the compiler derived of an argument's rounding errors. Of TF32 it knows
 /// nothing: that rounds both factors of each product to so many bits.
 StatusOr<double> roundingOf(const ModelLibrary &library,
+                            const Function &function,
                             std::optional<int64_t> buffer,
                             const Precision &precision) {
-  const Function &function = *library.manifest().findFunction("grad_step");
   const Arg *arg = buffer ? function.findArg(*buffer) : nullptr;
   if (arg && arg->rounding)
-    return precision.isTF32 ? std::hypot(*arg->rounding,
-                                         std::sqrt(2.0 * numProducts(library)) *
-                                             precision.unit() / kUnitRoundoff)
-                            : *arg->rounding;
+    return precision.isTF32
+               ? std::hypot(*arg->rounding,
+                            std::sqrt(2.0 * numProducts(library, function)) *
+                                precision.unit() / kUnitRoundoff)
+               : *arg->rounding;
   return invalidArgument(
-      concat("`", library.path(),
-             "` does not say how far its gradients may be "
-             "off by rounding; compile it again with the optimus-compile that "
-             "came with this program"));
+      concat("`", library.path(), "` does not say how far the results of ",
+             function.name,
+             " may be off by rounding; compile it again with the "
+             "optimus-compile that came with this program"));
 }
 
-/// The loss, as a tensor of one element, and all gradients.
-StatusOr<std::vector<ComputedTensor>> listTensors(const ModelLibrary &library,
-                                                  const Computed &computed,
-                                                  const Precision &precision) {
-  std::vector<ComputedTensor> tensors;
-  const double unit = precision.unit();
-  OPTRT_ASSIGN_OR_RETURN(
-      double loss,
-      roundingOf(library, library.manifest().findRole("loss_sum"), precision));
-  tensors.push_back({{&computed.exact.loss, 1},
-                     {&computed.perturbed.loss, 1},
-                     loss,
-                     computed.numPerturbed,
-                     unit});
-  OPTRT_ASSIGN_OR_RETURN(std::vector<int64_t> gradients,
-                         findGradients(library));
-  for (std::size_t p = 0; p != gradients.size(); ++p) {
+/// A tensor and what it is compared by.
+struct NamedComputed {
+  std::string name;
+  ComputedTensor tensor;
+};
+
+/// What one library computed: each list is compared together.
+struct ComputedLists {
+  std::vector<NamedComputed> loss, gradients, logits;
+};
+
+StatusOr<ComputedLists> listTensors(const ModelLibrary &library,
+                                    const Compared &compared,
+                                    const Computed &computed,
+                                    const Precision &precision) {
+  const Manifest &manifest = library.manifest();
+  ComputedLists lists;
+  auto add = [&](std::vector<NamedComputed> &list, std::string name,
+                 const Function &function, std::optional<int64_t> buffer,
+                 std::span<const float> exact,
+                 std::span<const float> perturbed) -> Status {
     OPTRT_ASSIGN_OR_RETURN(double rounding,
-                           roundingOf(library, gradients[p], precision));
-    tensors.push_back({computed.exact.tensors[p], computed.perturbed.tensors[p],
-                       rounding, computed.numPerturbed, unit});
+                           roundingOf(library, function, buffer, precision));
+    list.push_back({std::move(name),
+                    {exact, perturbed, rounding, computed.numPerturbed,
+                     precision.unit()}});
+    return okStatus();
+  };
+  if (const Function *grad = compared.grad) {
+    OPTRT_RETURN_IF_ERROR(
+        add(lists.loss, "loss", *grad, manifest.findRole("loss_sum"),
+            {&computed.exact.loss, 1}, {&computed.perturbed.loss, 1}));
+    OPTRT_ASSIGN_OR_RETURN(std::vector<int64_t> gradients,
+                           findGradients(library));
+    for (std::size_t p = 0; p != gradients.size(); ++p) {
+      const Buffer &gradient = manifest.buffers[gradients[p]];
+      OPTRT_RETURN_IF_ERROR(add(lists.gradients,
+                                manifest.buffers[gradient.of].name, *grad,
+                                gradients[p], computed.exact.gradients[p],
+                                computed.perturbed.gradients[p]));
+    }
   }
-  return tensors;
+  if (const Function *forward = compared.forward)
+    OPTRT_RETURN_IF_ERROR(
+        add(lists.logits, "logits", *forward, manifest.findRole("logits"),
+            computed.exact.logits, computed.perturbed.logits));
+  return lists;
+}
+
+/// They list their parameters in one order: checkComparable() has seen to it.
+void compareLists(const std::vector<NamedComputed> &a,
+                  const std::vector<NamedComputed> &b,
+                  std::vector<TensorComparison> &results) {
+  std::vector<TensorPair> pairs;
+  for (std::size_t i = 0; i != a.size(); ++i)
+    pairs.push_back({a[i].name, a[i].tensor, b[i].tensor});
+  for (TensorComparison &result : compareTensors(pairs))
+    results.push_back(std::move(result));
 }
 
 /// How the functions of two libraries differ, which is why gradients may; empty
@@ -221,8 +312,8 @@ Status checkComparable(const ModelLibrary &a, const ModelLibrary &b) {
   return okStatus();
 }
 
-void printReport(const VerifyOptions &options, float lossA, float lossB,
-                 std::span<const TensorComparison> results) {
+void printReport(const VerifyOptions &options, const Results &a,
+                 const Results &b, std::span<const TensorComparison> results) {
   std::cout << "a: " << options.first << "\nb: " << options.second << "\n\n";
   Table table(
       {"tensor", "max |a-b|", "|a-b|", "bound", "of bound", "amplified", ""},
@@ -235,16 +326,20 @@ void printReport(const VerifyOptions &options, float lossA, float lossB,
                   format("%.1f", result.amplification),
                   result.same ? "same" : "DIFFERS"});
   table.print(std::cout);
-  std::cout << format("\nloss of a %.8f, of b %.8f\n", lossA, lossB)
-            << "|a-b| and bound are relative to the larger of |a| and |b|\n";
+  std::cout << '\n';
+  if (!a.gradients.empty())
+    std::cout << format("loss of a %.8f, of b %.8f\n", a.loss, b.loss);
+  std::cout << "|a-b| and bound are relative to the larger of |a| and |b|\n";
 }
 
-void printJson(float lossA, float lossB, bool same,
+void printJson(const Results &a, const Results &b, bool same,
                std::span<const TensorComparison> results) {
   nlohmann::ordered_json report;
   report["same"] = same;
-  report["loss_a"] = lossA;
-  report["loss_b"] = lossB;
+  if (!a.gradients.empty()) {
+    report["loss_a"] = a.loss;
+    report["loss_b"] = b.loss;
+  }
   report["tensors"] = nlohmann::ordered_json::array();
   for (const TensorComparison &result : results)
     report["tensors"].push_back(
@@ -272,36 +367,32 @@ Status verify(const VerifyOptions &options) {
                                   "GPUs, and neither `",
                                   first->path(), "` nor `", second->path(),
                                   "` is one"));
-  StatusOr<Computed> a = computeGradients(*first, options);
+  OPTRT_ASSIGN_OR_RETURN(auto compared, chooseCompared(*first, *second));
+  StatusOr<Computed> a = compute(*first, compared.first, options);
   if (!a.ok())
     return a.status().withContext(options.first);
-  StatusOr<Computed> b = computeGradients(*second, options);
+  StatusOr<Computed> b = compute(*second, compared.second, options);
   if (!b.ok())
     return b.status().withContext(options.second);
 
-  OPTRT_ASSIGN_OR_RETURN(std::vector<ComputedTensor> tensorsA,
-                         listTensors(*first, *a, Precision(*first, options)));
-  OPTRT_ASSIGN_OR_RETURN(std::vector<ComputedTensor> tensorsB,
-                         listTensors(*second, *b, Precision(*second, options)));
-  // They list their parameters in one order: checkComparable() has seen to it.
-  TensorPair loss{"loss", tensorsA[0], tensorsB[0]};
-  std::vector<TensorPair> gradients;
-  std::vector<int64_t> parameters =
-      first->manifest().buffersOfLifetime(Lifetime::Parameter);
-  for (std::size_t p = 0; p != parameters.size(); ++p)
-    gradients.push_back({first->manifest().buffers[parameters[p]].name,
-                         tensorsA[p + 1], tensorsB[p + 1]});
-  std::vector<TensorComparison> results = compareTensors({&loss, 1});
-  for (TensorComparison &result : compareTensors(gradients))
-    results.push_back(std::move(result));
+  OPTRT_ASSIGN_OR_RETURN(
+      ComputedLists ofA,
+      listTensors(*first, compared.first, *a, Precision(*first, options)));
+  OPTRT_ASSIGN_OR_RETURN(
+      ComputedLists ofB,
+      listTensors(*second, compared.second, *b, Precision(*second, options)));
+  std::vector<TensorComparison> results;
+  compareLists(ofA.loss, ofB.loss, results);
+  compareLists(ofA.gradients, ofB.gradients, results);
+  compareLists(ofA.logits, ofB.logits, results);
   auto differing =
       std::find_if(results.begin(), results.end(),
                    [](const TensorComparison &result) { return !result.same; });
   bool same = differing == results.end();
   if (options.json)
-    printJson(a->exact.loss, b->exact.loss, same, results);
+    printJson(a->exact, b->exact, same, results);
   else
-    printReport(options, a->exact.loss, b->exact.loss, results);
+    printReport(options, a->exact, b->exact, results);
   const std::string functions = describeFunctions(*first, *second);
   if (same && !functions.empty())
     std::cerr << "optimus-run: warning: the libraries agree on this batch, and "

@@ -22,6 +22,7 @@
 #include <new>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <utility>
 
 using namespace optrt;
 using namespace optimus_run;
@@ -38,6 +39,8 @@ int finish(const Status &status, bool speaks) {
 int runCommand(const CommandLine &line, World &world) {
   if (line.subcommand == Subcommand::Eval)
     return finish(eval(line.eval, world), world.control->isRoot());
+  if (line.subcommand == Subcommand::Forward)
+    return finish(forward(line.forward, world), world.control->isRoot());
   if (line.subcommand == Subcommand::Bench)
     return finish(bench(line.bench, world), world.control->isRoot());
   StatusOr<int> signal = train(line.train, world);
@@ -46,17 +49,25 @@ int runCommand(const CommandLine &line, World &world) {
                      : finish(signal.status(), world.control->isRoot());
 }
 
+/// The library and the ranks of a command that runs in a job.
+std::pair<const std::string &, const RankOptions &>
+jobOf(const CommandLine &line) {
+  switch (line.subcommand) {
+  case Subcommand::Eval:
+    return {line.eval.library, line.eval.ranks};
+  case Subcommand::Forward:
+    return {line.forward.library, line.forward.ranks};
+  case Subcommand::Bench:
+    return {line.bench.library, line.bench.ranks};
+  default:
+    return {line.train.library, line.train.ranks};
+  }
+}
+
 /// Joins the job, and runs a command in it.
 int runJob(const CommandLine &line, const Launcher &launcher) {
-  const RankOptions &ranks =
-      line.subcommand == Subcommand::Eval    ? line.eval.ranks
-      : line.subcommand == Subcommand::Bench ? line.bench.ranks
-                                             : line.train.ranks;
+  const auto &[library, ranks] = jobOf(line);
   bool speaks = true;
-  const std::string &library =
-      line.subcommand == Subcommand::Eval    ? line.eval.library
-      : line.subcommand == Subcommand::Bench ? line.bench.library
-                                             : line.train.library;
   StatusOr<World> created =
       joinJob(line.job, launcher, library, ranks.timeoutSeconds, speaks);
   if (!created.ok())

@@ -176,6 +176,29 @@ TEST_P(KernelTest, ARankWithoutRealColumnsAddsNothing) {
   EXPECT_EQ(logits, Floats(40, 0.0f));
 }
 
+TEST_P(KernelTest, PaddingOfLogitsIsNeverLikely) {
+  struct Numbers {
+    size_t pad;
+    int64_t real;
+  };
+  std::vector<Numbers> all;
+  forSizes(
+      [&](int64_t rows, int64_t cols) {
+        int64_t real = chooseReal(cols);
+        all.push_back({kernels.add(PadLogits{rows, cols}, {real}), real});
+        return all.size() - 1;
+      },
+      [&](size_t number, int64_t rows, int64_t cols) {
+        Floats given = random(rows * cols), logits = given;
+        run(all[number].pad, logits);
+        for (int64_t i = 0; i < rows * cols; ++i)
+          EXPECT_EQ(logits[i], i % cols < all[number].real
+                                   ? given[i]
+                                   : -std::numeric_limits<float>::infinity())
+              << i;
+      });
+}
+
 TEST_P(KernelTest, NotANumberReachesTheLoss) {
   size_t fused = kernels.add(SoftmaxSums{1, 20}, {0, 20});
   size_t loss = kernels.add(TokenLoss{1});

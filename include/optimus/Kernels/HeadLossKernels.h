@@ -36,6 +36,14 @@ struct ExpSum {
   OPTIMUS_KERNEL("exp_sum", rows, cols);
 };
 
+/// logits[rows*cols] in and out; scalar real. The padding of each row becomes
+/// −∞.
+struct PadLogits {
+  int64_t rows, cols;
+
+  OPTIMUS_KERNEL("pad_logits", rows, cols);
+};
+
 /// RowMax and ExpSum in one, the maximum kept private: logits[rows*cols] in and
 /// out, i32 targets[rows] -> sums[rows*2]; scalars first, real. With `grad`
 /// the work of LogitsGrad is done too, row by row while the row is in the

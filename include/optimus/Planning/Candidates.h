@@ -53,7 +53,7 @@ struct Candidate {
   int64_t rankBytes = 0;
   /// The part of it that no recomputation changes: all but arena and scratch.
   int64_t heldBytes = 0;
-  /// The most of the arena of @train_step that is alive at once.
+  /// The most of the arena of the step of training that is alive at once.
   int64_t peakBytes = 0;
 
   /// Whether the predictions are there.

@@ -12,6 +12,7 @@
 
 #include "optimus/Conversion/ExecToProgram/ProgramActionOpInterface.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "llvm/Support/Path.h"
@@ -52,6 +53,7 @@ LogicalResult FunctionBuilder::addMemory() {
       continue;
     }
     auto argument = std::make_unique<program::ArgumentT>();
+    argument->buffer = getBufferName(getArgumentBuffer(function, index));
     argument->type = getElementType(buffer.getElementType());
     argument->space = static_cast<program::MemorySpace>(
         exec::getMemorySpace(function.getArgument(index)));

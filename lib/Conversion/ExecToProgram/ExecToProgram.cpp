@@ -10,24 +10,31 @@
 
 #include "FunctionBuilder.h"
 
+#include "optimus/Dialect/Optimus/IR/Entries.h"
+
 #include "optimus-support/ProgramKernels.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
 
-/// How the functions that --optimus-build-step makes follow each other in a
-/// step of training, where they are there.
-static void addSequences(program::ProgramsT &programs,
-                         const program::ProgramTableT &table) {
-  auto add = [&](const char *name, const program::Calls &calls) {
-    if (llvm::all_of(calls, [&](const auto &call) {
-          return program::findFunction(table, call.first);
-        }))
-      program::addSequence(programs, name, calls);
+/// How the functions of a module follow each other in a step of training, where
+/// they are there.
+static void addSequences(program::ProgramsT &programs, ModuleOp module) {
+  using KindCalls = SmallVector<std::pair<EntryKind, uint32_t>>;
+  auto add = [&](const char *name, const KindCalls &kinds) {
+    program::Calls calls;
+    for (auto [kind, times] : kinds) {
+      func::FuncOp function = findEntry(module, kind);
+      if (!function)
+        return;
+      calls.push_back({function.getSymName().str(), times});
+    }
+    program::addSequence(programs, name, calls);
   };
-  add("train", {{"train_step", 1}});
+  add("train", {{EntryKind::Train, 1}});
   // The runtime says how many microbatches there are.
-  add("train_microbatches", {{"accumulate", 0}, {"update", 1}});
+  add("train_microbatches",
+      {{EntryKind::Accumulate, 0}, {EntryKind::Update, 1}});
 }
 
 FailureOr<program::ProgramsT> mlir::optimus::buildPrograms(ModuleOp module,
@@ -58,7 +65,7 @@ FailureOr<program::ProgramsT> mlir::optimus::buildPrograms(ModuleOp module,
     table->functions.push_back(std::move(result));
   }
   table->texts = std::move(texts.names);
-  addSequences(programs, *table);
+  addSequences(programs, module);
   code->tables.push_back(std::move(table));
   for (const std::string &name : kernels.names) {
     code->kernels.push_back(std::make_unique<program::KernelT>());

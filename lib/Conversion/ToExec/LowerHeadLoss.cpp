@@ -1,4 +1,4 @@
-//===- LowerHeadLoss.cpp - Head and loss in chunks of tokens ----*- C++ -*-===//
+//===- LowerHeadLoss.cpp - Heads, and losses in chunks of tokens *- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -308,7 +308,35 @@ static LogicalResult lowerHeadLoss(Operation *op, const HeadLoss &form,
   return success();
 }
 
+/// The logits of all tokens, in place.
+static void lowerHead(HeadOp op, Lowering &lowering) {
+  int64_t rows = getNumRows(op.getH()), hidden = getLastDim(op.getH());
+  int64_t vocab = getNumRows(op.getTable());
+  Value logits = lowering.getBuffer(op.getLogits());
+  Gemm product{rows,
+               vocab,
+               hidden,
+               {lowering.getBuffer(op.getH()), hidden},
+               {lowering.getBuffer(op.getTable()), hidden},
+               {logits, vocab}};
+  product.transB = true;
+  product.isWeightB = isParameter(op.getTable());
+  if (op.getBias())
+    product.bias = lowering.getBuffer(op.getBias());
+  lowering.gemm(product);
+  Type table = op.getTable().getType();
+  SmallVector<StringRef> axes = ccl::getDimAxes(table, 0);
+  int64_t parts = axes.empty() ? 1 : lowering.getMesh().getProduct(axes);
+  if (parts * vocab != ccl::getGlobalShape(table)[0])
+    lowering.launch(kernels::PadLogits{rows, vocab}, {{"logits", logits}},
+                    lowering.createRealExtent(table, 0));
+}
+
 namespace {
+struct HeadLowering : LoweringModel<HeadLowering, HeadOp> {
+  void lower(HeadOp op, Lowering &lowering) const { lowerHead(op, lowering); }
+};
+
 /// After the loss sum and the count of tokens come gradients.
 template <typename Model, typename OpT>
 struct LossModel : LoweringModel<Model, OpT> {
@@ -356,7 +384,7 @@ struct DistributedLossGradLowering
 } // namespace
 
 void mlir::optimus::attachLocalLossLowerings(MLIRContext &context) {
-  attachModels<LocalLossLowering, LocalLossGradLowering>(context);
+  attachModels<HeadLowering, LocalLossLowering, LocalLossGradLowering>(context);
 }
 
 void mlir::optimus::attachDistributedLossLowerings(MLIRContext &context) {

@@ -17,7 +17,13 @@ from typing import Any, Iterable, List, Optional, Tuple
 
 from optimus import __version__, arguments, output
 from optimus.arguments import Mistake, whole_number
-from optimus.ir import LEAST_CHUNK, MOST_CHUNKS, LossFunction
+from optimus.ir import (
+    LEAST_CHUNK,
+    MOST_CHUNKS,
+    ForwardFunction,
+    LossFunction,
+    module_text,
+)
 from optimus.models import ConfigError, bert, gpt2, llama, phi, gated_encoder
 
 PROGRAM = "optimus.models"
@@ -68,6 +74,14 @@ def _number(text: str) -> float:
     except ValueError:
         message = "expected a number, found '%s'" % text
         raise argparse.ArgumentTypeError(message) from None
+
+
+def _functions(text: str) -> Tuple[str, ...]:
+    names = tuple(text.split(","))
+    if len(set(names)) == len(names) and set(names) <= {"loss", "forward"}:
+        return names
+    message = "expected loss, forward or both, separated by a comma, found '%s'" % text
+    raise argparse.ArgumentTypeError(message)
 
 
 def _parse(given: List[str]) -> argparse.Namespace:
@@ -224,6 +238,14 @@ def _add_shape(
         "standard deviation of the initial weights (default: %(default)s)",
     )
     model.add_argument(
+        "--functions",
+        type=_functions,
+        default=("loss",),
+        metavar="LIST",
+        help="of loss, from which training, evaluation and gradients are made, and "
+        "forward, the logits of a batch (default: loss)",
+    )
+    model.add_argument(
         "-o",
         "--output",
         default="-",
@@ -232,8 +254,8 @@ def _add_shape(
     )
 
 
-def _build(options: argparse.Namespace) -> LossFunction:
-    """Each member of the model's Config is the option of its name."""
+def _write(options: argparse.Namespace) -> str:
+    """The module. Each member of the model's Config is the option of its name."""
     module = options.module
     members = {
         name: getattr(options, _flag(name)[2:].replace("-", "_"))
@@ -241,14 +263,20 @@ def _build(options: argparse.Namespace) -> LossFunction:
     }
     if module is llama and members["kv_heads"] is None:
         members["kv_heads"] = members["heads"]
-    return module.build(module.Config(**members))
+    config = module.Config(**members)
+    functions: List[LossFunction] = []
+    for name in sorted(options.functions, reverse=True):
+        kind = LossFunction if name == "loss" else ForwardFunction
+        beside = functions[0] if functions else None
+        functions.append(module.build(config, lambda model: kind(model, beside)))
+    return module_text(functions)
 
 
 def program(given: List[str]) -> Tuple[str, str]:
     """What a command line asks for: where to write, and the text. Raises Mistake."""
     options = _parse(given)
     try:
-        return options.output, _build(options).text()
+        return options.output, _write(options)
     except ConfigError as error:
         raise Mistake(error.naming(_flag)) from None
 

@@ -20,7 +20,7 @@ from optimus.models.checks import (
     check_positive,
     get_members,
 )
-from optimus.models.parts import Dims, Parts, begin
+from optimus.models.parts import Dims, FunctionMaker, Parts, begin
 
 KIND = "bert"
 EPSILON = 1e-12
@@ -68,11 +68,13 @@ class Config(NamedTuple):
         check_masking(self.mask, self.pad_token, self.vocabulary)
 
 
-def build(config: Config) -> LossFunction:
-    """The loss of BERT on a batch. Raises ConfigError."""
+def build(config: Config, make: FunctionMaker = LossFunction) -> LossFunction:
+    """The loss of BERT on a batch, or what `make` makes of the same body. Raises
+    ConfigError."""
     config.check()
     c = config
     model, tokens, targets = begin(
+        make,
         KIND,
         c,
         ffn=c.ffn_width,

@@ -24,7 +24,7 @@ from optimus.models.checks import (
     check_positive,
     get_members,
 )
-from optimus.models.parts import Parts, begin
+from optimus.models.parts import FunctionMaker, Parts, begin
 
 KIND = "gated-encoder"
 EPSILON = 1e-6
@@ -66,6 +66,8 @@ class Config(NamedTuple):
         extents = get_members(self)
         for name in ("init_std", "mask_token", "pad_token"):
             extents.pop(name, None)
+        if self.head_dim is None:
+            del extents["head_dim"]
         check_extents(extents)
         if self.head_dim is None:
             check_heads(self.hidden, self.heads)
@@ -73,11 +75,13 @@ class Config(NamedTuple):
         check_masking(self.mask, self.pad_token, self.vocabulary)
 
 
-def build(config: Config) -> LossFunction:
-    """The loss of the encoder on a batch. Raises ConfigError."""
+def build(config: Config, make: FunctionMaker = LossFunction) -> LossFunction:
+    """The loss of the encoder on a batch, or what `make` makes of the same body. Raises
+    ConfigError."""
     config.check()
     c = config
     model, tokens, targets = begin(
+        make,
         KIND,
         c,
         head_dim=c.head_width,

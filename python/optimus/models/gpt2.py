@@ -18,7 +18,7 @@ from optimus.models.checks import (
     check_positive,
     get_members,
 )
-from optimus.models.parts import Parts, begin, positions_of
+from optimus.models.parts import FunctionMaker, Parts, begin, positions_of
 
 KIND = "gpt2"
 EPSILON = 1e-5
@@ -58,11 +58,12 @@ class Config(NamedTuple):
         check_dropout(self.dropout)
 
 
-def build(config: Config) -> LossFunction:
-    """The loss of GPT-2 on a batch. Raises ConfigError."""
+def build(config: Config, make: FunctionMaker = LossFunction) -> LossFunction:
+    """The loss of GPT-2 on a batch, or what `make` makes of the same body. Raises
+    ConfigError."""
     config.check()
     c = config
-    model, tokens, targets = begin(KIND, c, ffn=c.ffn_width)
+    model, tokens, targets = begin(make, KIND, c, ffn=c.ffn_width)
     parts = Parts(model, c, EPSILON)
     normal = Init.normal(c.init_std)
     wte = model.parameter(

@@ -17,7 +17,7 @@ from typing import NamedTuple, Optional
 from optimus.ir import Init, LossFunction, Value
 from optimus.models import ConfigError
 from optimus.models.checks import check_extents, check_heads, check_positive, get_members
-from optimus.models.parts import Parts, begin, positions_of
+from optimus.models.parts import FunctionMaker, Parts, begin, positions_of
 
 KIND = "llama"
 
@@ -77,11 +77,13 @@ class Config(NamedTuple):
         return self.heads // self.kv_heads
 
 
-def build(config: Config) -> LossFunction:
-    """The loss of Llama on a batch. Raises ConfigError."""
+def build(config: Config, make: FunctionMaker = LossFunction) -> LossFunction:
+    """The loss of Llama on a batch, or what `make` makes of the same body. Raises
+    ConfigError."""
     config.check()
     c = config
     model, tokens, targets = begin(
+        make,
         KIND,
         c,
         kv_heads=c.kv_heads,

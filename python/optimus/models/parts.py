@@ -8,8 +8,9 @@
 """What several models are made of. Locations are those of the models' lines."""
 
 import math
-from typing import Any, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
+from optimus.attributes import Attribute
 from optimus.ir import ONES, ZEROS, Init, LossFunction, Value
 
 Dims = Sequence[Tuple[str, int]]
@@ -18,11 +19,17 @@ Dims = Sequence[Tuple[str, int]]
 COMMON = ("batch", "sequence", "vocabulary", "layers", "hidden", "heads")
 
 
-def begin(kind: str, config: Any, **more: Any) -> Tuple[LossFunction, Value, Value]:
-    """An empty model, its tokens and its targets. Its attributes are the members
-    of a Config that every model has, and `more`."""
+FunctionMaker = Callable[[Dict[str, Attribute]], LossFunction]
+"""Makes an empty function from the attributes of its model."""
+
+
+def begin(
+    make: FunctionMaker, kind: str, config: Any, **more: Any
+) -> Tuple[LossFunction, Value, Value]:
+    """An empty model, its tokens and its targets, which not every function has. Its
+    attributes are the members of a Config that every model has, and `more`."""
     attributes = {name: getattr(config, name) for name in COMMON}
-    model = LossFunction({"kind": kind, **attributes, **more})
+    model = make({"kind": kind, **attributes, **more})
     shape, dims = (config.batch, config.sequence), ("batch", "sequence")
     tokens = model.input("tokens", shape, dims)
     return model, tokens, model.input("targets", shape, dims)

@@ -17,7 +17,7 @@ from typing import NamedTuple, Optional
 from optimus.ir import ZEROS, LossFunction, Value
 from optimus.models import ConfigError
 from optimus.models.checks import check_extents, check_heads, check_positive, get_members
-from optimus.models.parts import Parts, begin, positions_of
+from optimus.models.parts import FunctionMaker, Parts, begin, positions_of
 
 KIND = "phi"
 EPSILON = 1e-5
@@ -77,11 +77,13 @@ class Config(NamedTuple):
         return max(self.head_dim // 4 * 2, 2)
 
 
-def build(config: Config) -> LossFunction:
-    """The loss of Phi on a batch. Raises ConfigError."""
+def build(config: Config, make: FunctionMaker = LossFunction) -> LossFunction:
+    """The loss of Phi on a batch, or what `make` makes of the same body. Raises
+    ConfigError."""
     config.check()
     c = config
     model, tokens, targets = begin(
+        make,
         KIND,
         c,
         ffn=c.ffn_width,

@@ -19,7 +19,7 @@ namespace optrt {
 /// eight.
 inline nlohmann::json example() {
   return nlohmann::json::parse(R"json({
-    "format": 2,
+    "format": 3,
     "compiler": "optimus 0.1.0 (LLVM 22.1.8)",
     "source_hash": "9f86d081884c7d65",
     "model_hash": "60303ae22b998861",
@@ -79,6 +79,7 @@ inline nlohmann::json example() {
        "lifetime": "call"}],
     "functions": [
       {"name": "train_step",
+       "entry": {"kind": "train", "batch": 16, "sequence": 128},
        "args": [
          {"buffer": 0, "access": "update"}, {"buffer": 2, "access": "update"},
          {"buffer": 1, "access": "update"}, {"buffer": 4, "access": "read"},
@@ -96,12 +97,13 @@ inline nlohmann::json example() {
          "predicted_exposed_ms": 0.5, "extra_workspace_bytes": 4096,
          "not_overlapped": 7, "out_of_workspace": 2}},
       {"name": "eval_step",
+       "entry": {"kind": "eval", "batch": 16, "sequence": 128},
        "args": [
          {"buffer": 0, "access": "read"}, {"buffer": 1, "access": "read"},
          {"buffer": 4, "access": "read"}, {"buffer": 6, "access": "write"},
          {"buffer": 7, "access": "write"}],
        "commands": 300, "arena_bytes": 0},
-      {"name": "decode",
+      {"name": "decode", "entry": {"kind": "other"},
        "args": [
          {"buffer": 0, "access": "read"}, {"buffer": 9, "access": "update"},
          {"buffer": 10, "access": "write"}],

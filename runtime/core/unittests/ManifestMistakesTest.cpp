@@ -39,7 +39,7 @@ TEST_P(ManifestMistake, IsNamed) {
 
 static const Mistake kMistakes[] = {
     {"Format", "/format", 1,
-     "reads format 2, the library has 1; compile the model again"},
+     "reads format 3, the library has 1; compile the model again"},
     {"HashDigits", "/model_hash", "60303AE22B998861",
      "model_hash: expected 16"},
     {"FunctionHash", "/function/hash", "none", "function.hash: expected 16"},
@@ -166,6 +166,16 @@ static const Mistake kMistakes[] = {
      "no output \"grad_norm\", one f32, which train_step must have"},
     {"IntegerOutput", "/buffers/6/type", "i32",
      "no output \"loss_sum\", one f32, which train_step must have"},
+    {"EntryKind", "/functions/0/entry/kind", "step",
+     "functions[0].entry.kind: expected one of train, eval, grad, accumulate, "
+     "update, forward, other; found \"step\""},
+    {"EntryBatch", "/functions/0/entry/batch", 8,
+     "functions[0].entry.batch: expected 16, as of the tokens that train_step "
+     "reads, found 8"},
+    {"EntrySequence", "/functions/0/entry/sequence", 0,
+     "functions[0].entry.sequence: expected an integer from 1"},
+    {"ForwardWithoutLogits", "/functions/1/entry/kind", "forward",
+     "no output \"logits\", which eval_step must have"},
     {"Rounding", "/functions/0/args/5/rounding", -1,
      "functions[0].args[5].rounding: expected a finite number from 0"},
     {"FunctionTwice", "/functions/1/name", "train_step", "is used twice"},

@@ -8,6 +8,7 @@
 
 #include "ManifestExample.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 using namespace optrt;
@@ -97,6 +98,9 @@ TEST(Manifest, ReadsTheExample) {
   EXPECT_EQ(train->args[1].access, Access::Update);
   EXPECT_EQ(train->args[4].access, Access::Read);
   EXPECT_EQ(train->args[7].access, Access::Write);
+  EXPECT_EQ(train->kind, EntryKind::Train);
+  EXPECT_EQ(train->batch, 16);
+  EXPECT_EQ(train->sequence, 128);
   EXPECT_EQ(train->commands, 812);
   EXPECT_EQ(train->arenaBytes, 10485760);
   EXPECT_EQ(train->lowerBoundBytes, 10395648);
@@ -121,6 +125,65 @@ TEST(Manifest, ReadsTheExample) {
   EXPECT_TRUE(eval->findArg(7));
   EXPECT_FALSE(eval->findArg(8));
   EXPECT_FALSE(manifest.findFunction("grad_step"));
+}
+
+TEST(Manifest, FindsFunctionsByKind) {
+  nlohmann::json json = example();
+  auto find = [&](EntryKind kind, std::string_view name = {}) {
+    StatusOr<Manifest> manifest = parseManifest(json.dump());
+    EXPECT_TRUE(manifest.ok()) << manifest.status().message();
+    StatusOr<const Function *> found = manifest->findEntry("m.so", kind, name);
+    return found.ok() ? (*found)->name : found.status().message();
+  };
+  EXPECT_EQ(find(EntryKind::Train), "train_step");
+  EXPECT_EQ(
+      find(EntryKind::Forward),
+      "`m.so` has no function of the kind forward; its functions are "
+      "train_step (train, batch 16 of 128 tokens), eval_step (eval, batch "
+      "16 of 128 tokens), decode (other)");
+  json["functions"][2]["entry"]["kind"] = "forward";
+  EXPECT_EQ(find(EntryKind::Forward), "decode");
+  json["functions"].push_back(json["functions"][2]);
+  json["functions"][3]["name"] = "again";
+  EXPECT_EQ(find(EntryKind::Forward),
+            "`m.so` has several functions of the kind forward: decode "
+            "(forward), again (forward); name one");
+  EXPECT_EQ(find(EntryKind::Forward, "again"), "again");
+  EXPECT_THAT(find(EntryKind::Forward, "eval_step"),
+              testing::StartsWith("`m.so` has no function of the kind forward "
+                                  "called eval_step; its functions are "));
+}
+
+TEST(Manifest, FindsFunctionsByKindOrName) {
+  StatusOr<Manifest> manifest = parseManifest(example().dump());
+  ASSERT_TRUE(manifest.ok()) << manifest.status().message();
+  auto find = [&](std::string_view text) {
+    StatusOr<const Function *> found =
+        manifest->findFunctionOrKind("m.so", text);
+    return found.ok() ? (*found)->name : found.status().message();
+  };
+  EXPECT_EQ(find("train"), "train_step");
+  EXPECT_EQ(find("decode"), "decode");
+  EXPECT_THAT(find("step"),
+              testing::StartsWith("`m.so` has no function, nor a kind of them, "
+                                  "called step; its functions are train_step"));
+}
+
+TEST(Manifest, NamesTheOutputsThatThereAre) {
+  StatusOr<Manifest> manifest = parseManifest(example().dump());
+  ASSERT_TRUE(manifest.ok()) << manifest.status().message();
+  auto find = [&](const char *function, const char *name) {
+    StatusOr<int64_t> found =
+        manifest->findOutput("m.so", *manifest->findFunction(function), name);
+    return found.ok() ? std::to_string(*found) : found.status().message();
+  };
+  EXPECT_EQ(find("decode", "logits"), "10");
+  EXPECT_EQ(find("decode", "keys"), "9");
+  EXPECT_EQ(find("decode", "probabilities"),
+            "`m.so`: decode has no output \"probabilities\"; it has logits");
+  EXPECT_EQ(find("eval_step", "logits"),
+            "`m.so`: eval_step has no output \"logits\"; it has loss_sum, "
+            "real_count");
 }
 
 TEST(Manifest, DerivesWhatFunctionsChangeAndReturn) {

@@ -10,6 +10,7 @@
 
 #include "optimus-runtime/ModelLibrary.h"
 
+#include <algorithm>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -70,6 +71,52 @@ TEST_F(SequenceBindings, PassNothingTwiceThatIsWritten) {
   EXPECT_EQ(bind("train_step", 2, "table.weight").message(),
             "sequence bent: passes \"table.weight\" to train_step as arguments "
             "0 and 2, one of which it writes");
+}
+
+/// Tables name what they are passed.
+class Arguments : public SequenceBindings {
+protected:
+  optrt::Function &described(const char *name) {
+    return const_cast<optrt::Function &>(*manifest.findFunction(name));
+  }
+  Status join() {
+    return joinArguments(manifest, *findTarget(*programs, "cpu"));
+  }
+  void SetUp() override {
+    SequenceBindings::SetUp();
+    manifest = library->manifest();
+  }
+  Manifest manifest;
+};
+
+TEST_F(Arguments, AreJoinedByTheNamesOfBuffers) {
+  const std::vector<Arg> before = described("train_step").args;
+  std::reverse(described("train_step").args.begin(),
+               described("train_step").args.end());
+  ASSERT_TRUE(join().ok()) << join().message();
+  const std::vector<Arg> &after = described("train_step").args;
+  ASSERT_EQ(after.size(), before.size());
+  for (std::size_t i = 0; i != after.size(); ++i)
+    EXPECT_EQ(after[i].buffer, before[i].buffer);
+  EXPECT_TRUE(
+      checkAgreement(manifest, *programs, *findTarget(*programs, "cpu")).ok());
+}
+
+TEST_F(Arguments, AreTheSameInBoth) {
+  auto &arguments =
+      const_cast<FunctionT *>(
+          findFunction(*programs->targets.front()->tables.front(), "eval_step"))
+          ->arguments;
+  arguments[1]->buffer = "table.gain";
+  EXPECT_EQ(join().message(), "eval_step: argument 1 is the buffer "
+                              "\"table.gain\" in the table, and none of the "
+                              "manifest's");
+  arguments[1]->buffer = "table.weight";
+  EXPECT_EQ(join().message(),
+            "eval_step: two arguments are one buffer in the table");
+  arguments.pop_back();
+  EXPECT_THAT(join().message(),
+              HasSubstr("arguments of the manifest in the table, found"));
 }
 
 /// Where functions say that their buffers lie.

@@ -9,6 +9,7 @@
 #include "optimus-runtime/Session.h"
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -114,6 +115,46 @@ TEST_F(SessionTest, GathersAnyBufferByName) {
                           "found i32");
   expectRefused("exp_avg:table.bias", "no chosen function of");
   expectRefused("logits", "has the buffer \"logits\"");
+}
+
+TEST_F(SessionTest, HandsOutAnOutputWholeOrARanksPart) {
+  open({"grad_step"});
+  ASSERT_TRUE(session->initialize(7).ok());
+  ASSERT_TRUE(fill().ok());
+  ASSERT_TRUE(session->run("grad_step").ok());
+  auto whole = session->output("grad_step", "grad:table.weight");
+  ASSERT_TRUE(whole.ok()) << whole.status().message();
+  EXPECT_EQ(whole->type, ElementType::F32);
+  EXPECT_EQ(whole->shape, (std::vector<int64_t>{256, 256}));
+  auto gathered = session->gather("grad:table.weight");
+  ASSERT_TRUE(gathered.ok()) << gathered.status().message();
+  ASSERT_EQ(whole->bytes.size(), gathered->size() * sizeof(float));
+  EXPECT_EQ(
+      std::memcmp(whole->bytes.data(), gathered->data(), whole->bytes.size()),
+      0);
+  // Ranks have rows of it, one after the other.
+  std::vector<std::byte> parts;
+  for (int rank = 0; rank != world.control->size(); ++rank) {
+    auto part = session->outputOfRank("grad_step", "grad:table.weight", rank);
+    ASSERT_TRUE(part.ok()) << part.status().message();
+    EXPECT_EQ(part->shape[1], 256);
+    parts.insert(parts.end(), part->bytes.begin(), part->bytes.end());
+  }
+  ASSERT_GE(parts.size(), whole->bytes.size());
+  parts.resize(whole->bytes.size());
+  EXPECT_EQ(parts, whole->bytes);
+
+  auto refused = session->output("grad_step", "logits");
+  EXPECT_EQ(refused.status().code(), StatusCode::InvalidArgument);
+  EXPECT_THAT(refused.status().message(),
+              HasSubstr("grad_step has no output \"logits\"; it has "
+                        "grad:table.weight, grad:table.bias, loss_sum, "
+                        "real_count"));
+  EXPECT_THAT(
+      session->outputOfRank("grad_step", "loss_sum", 99).status().message(),
+      HasSubstr("expected a rank of this process"));
+  EXPECT_THAT(session->output("train_step", "loss_sum").status().message(),
+              HasSubstr("the function train_step was not chosen"));
 }
 
 TEST_F(SessionTest, RunsNothingBeforeWhatItReadsIsThere) {

@@ -69,6 +69,18 @@ enum class FilledBy {
   Host, ///< the caller: scalars and random words
 };
 
+/// What a function is called for. A caller asks for a kind; names are for
+/// people.
+enum class EntryKind {
+  Train,      ///< a step of training
+  Eval,       ///< the loss, on average over random draws
+  Grad,       ///< the loss and its gradients
+  Accumulate, ///< adds those of a microbatch up
+  Update,     ///< ends a step of microbatches
+  Forward,    ///< the logits of a batch
+  Other,
+};
+
 /// What a function does to a buffer.
 enum class Access {
   Read,
@@ -118,7 +130,7 @@ struct Buffer {
 struct Arg {
   int64_t buffer = 0; ///< its index
   Access access = Access::Read;
-  /// Of what grad_step writes: its relative rounding error in units of 2^-24,
+  /// Of gradients and logits: their relative rounding error in units of 2^-24,
   /// if the program handed on relative errors as they are.
   std::optional<double> rounding;
 };
@@ -142,7 +154,10 @@ struct Schedule {
 };
 
 struct Function {
-  std::string name; ///< "train_step", "eval_step", "grad_step"
+  std::string name;
+  EntryKind kind = EntryKind::Other;
+  /// Sequences of the global batch that it reads, and their tokens; 0: none.
+  int64_t batch = 0, sequence = 0;
   std::vector<Arg> args;
   int64_t commands = 0; ///< command ids are below it
   int64_t arenaBytes = 0;
@@ -194,6 +209,21 @@ struct Manifest {
 
   /// The function called `name`, or null.
   const Function *findFunction(std::string_view name) const;
+  /// Whether there is a function of a kind.
+  bool has(EntryKind kind) const;
+  /// The function of a kind, of that name where it is not empty.
+  /// InvalidArgument with the functions that there are where there is none, or
+  /// several without a name; `library` is for messages.
+  StatusOr<const Function *> findEntry(std::string_view library, EntryKind kind,
+                                       std::string_view name = {}) const;
+  /// The function that a user names by its kind or its name. Errors as above.
+  StatusOr<const Function *> findFunctionOrKind(std::string_view library,
+                                                std::string_view text) const;
+  /// A buffer that a function writes, by name. InvalidArgument with those that
+  /// it does write where it is none.
+  StatusOr<int64_t> findOutput(std::string_view library,
+                               const Function &function,
+                               std::string_view name) const;
   /// The buffer called `name`, or nothing.
   std::optional<int64_t> findBuffer(std::string_view name) const;
   /// The first buffer with a role, of a parameter or of none, or nothing.
@@ -216,6 +246,9 @@ std::string_view toString(Lifetime lifetime);
 std::string_view toString(Reset reset);
 std::string_view toString(FilledBy filledBy);
 std::string_view toString(Access access);
+std::string_view toString(EntryKind kind);
+/// The kind of that spelling, or nothing.
+std::optional<EntryKind> parseEntryKind(std::string_view text);
 
 /// Reads and checks a manifest. A failure is InvalidArgument and names the
 /// entry, for instance "buffers[3].local_shape[1]".

@@ -98,6 +98,13 @@ struct StepOutputs {
   }
 };
 
+/// A tensor in host memory, row-major, as its buffer has it.
+struct HostTensor {
+  ElementType type = ElementType::F32;
+  std::vector<int64_t> shape;
+  std::vector<std::byte> bytes;
+};
+
 /// What this process's ranks have of a batch, in its own memory.
 class HostBatch {
 private:
@@ -359,10 +366,18 @@ public:
   /// The rank of the job that holds most. Collective.
   RankMemory largestRankMemory();
 
-  /// A whole f32 buffer, as a gradient after a grad_step, in the root process;
-  /// elsewhere empty. InvalidArgument if it is not held, or holds partial sums.
-  /// Collective.
+  /// A whole f32 buffer, as a gradient, in the root process; elsewhere empty.
+  /// InvalidArgument if it is not held, or holds partial sums. Collective.
   StatusOr<std::vector<float>> gather(std::string_view buffer);
+
+  /// What a chosen function left in one of its outputs, by the buffer's name:
+  /// the whole tensor, without padding, of any type; in the root process,
+  /// elsewhere without bytes. InvalidArgument with the outputs that there are
+  /// if it is none of them, or if it holds partial sums. Collective.
+  StatusOr<HostTensor> output(std::string_view function, std::string_view name);
+  /// The part of one of this process's ranks, with its padding.
+  StatusOr<HostTensor> outputOfRank(std::string_view function,
+                                    std::string_view name, int rank);
 
 private:
   struct LocalRank;
@@ -392,6 +407,11 @@ private:
   std::array<int64_t, 3>
   arenaBytesOf(const optimus_support::program::ProgramTableT &table) const;
   Status submit(const Callable &callable);
+  StatusOr<int64_t> findOutput(std::string_view function,
+                               std::string_view name) const;
+  /// Elements of a whole buffer, in the root process.
+  template <typename Word>
+  Status gatherWhole(int64_t buffer, std::span<Word> whole);
   class ShardExchange exchangeOfShards();
   class PieceSlabs slabsOf(const CheckpointPieces &pieces) const;
   StatusOr<std::unique_ptr<Saving>>

@@ -59,8 +59,10 @@ View FunctionWriter::arena(ElementType type, int64_t elements,
                   elements);
 }
 
-View FunctionWriter::argument(ElementType type, int64_t elements) {
+View FunctionWriter::argument(ElementType type, int64_t elements,
+                              const std::string &buffer) {
   ArgumentT argument;
+  argument.buffer = buffer;
   argument.type = type;
   argument.bytes = elements * elementBytes(type);
   return addPlace(Base::Argument,

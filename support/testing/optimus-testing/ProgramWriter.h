@@ -123,7 +123,9 @@ public:
 
   View arena(ElementType type, int64_t elements,
              MemorySpace space = MemorySpace::Device);
-  View argument(ElementType type, int64_t elements);
+  /// `buffer` is its name in a manifest, if there is one.
+  View argument(ElementType type, int64_t elements,
+                const std::string &buffer = {});
   View constant(const std::vector<float> &values);
   /// `elements` of a view that is no choice, from an offset in elements on.
   View at(View base, int64_t offset, int64_t elements);

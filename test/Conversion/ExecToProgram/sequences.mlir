@@ -1,19 +1,21 @@
 // RUN: %optimus-opt %s --split-input-file --pass-pipeline='builtin.module(func.func(optimus-order-commands),optimus-print-commands)' -o /dev/null | FileCheck %s
 
-// How the functions of a step of training follow each other.
+// How the functions of a step of training follow each other, whatever their
+// names are.
 
 // CHECK-LABEL: function train_step
-// CHECK:       function accumulate
+// CHECK:       function add_up
 // CHECK:       function update
 // CHECK-NEXT:  sequence train: train_step
-// CHECK-NEXT:  sequence train_microbatches: accumulate x N, update
-func.func @train_step() { return }
-func.func @accumulate() { return }
-func.func @update() { return }
+// CHECK-NEXT:  sequence train_microbatches: add_up x N, update
+func.func @train_step() attributes {optimus.entry = #optimus.entry<train>} { return }
+func.func @add_up() attributes {optimus.entry = #optimus.entry<accumulate>} { return }
+func.func @update() attributes {optimus.entry = #optimus.entry<update>} { return }
 
 // -----
 
-// Of functions that are not there, there are none.
+// Of functions that are not there, there are none; a name is for people.
 // CHECK-LABEL: function eval_step
 // CHECK-NOT:   sequence
-func.func @eval_step() { return }
+func.func @eval_step() attributes {optimus.entry = #optimus.entry<eval>} { return }
+func.func @train_step() { return }

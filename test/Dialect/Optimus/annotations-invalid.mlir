@@ -350,3 +350,17 @@ func.func @recomputed(%x: tensor<4xf32>) {
   %0 = optimus.gelu %x {optimus.recomputed = true} : tensor<4xf32>
   return
 }
+
+// -----
+
+// expected-error @below {{A15: expected "optimus.entry" to be an #optimus.entry, found "train"}}
+func.func @train() attributes {optimus.entry = "train"} {
+  return
+}
+
+// -----
+
+// expected-error @below {{C1: expected batch and sequence from 1 to 2147483647, found 2 and -1}}
+func.func @train() attributes {optimus.entry = #optimus.entry<train, batch = 2, sequence = -1>} {
+  return
+}

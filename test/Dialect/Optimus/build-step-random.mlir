@@ -31,7 +31,7 @@ func.func @loss(
 func.func @loss(
     %table: tensor<5x16xf32> {optimus.param = "table"},
     %tokens: tensor<5xi32>, %targets: tensor<5xi32>, %random: tensor<5xi32>) -> (tensor<f32>, tensor<f32>) {
-  // expected-error @below {{uses the random words of @loss, but evaluation draws no numbers and the operation does not say what it is on average}}
+  // expected-error @below {{uses the random words of @eval_step, but outside of training no numbers are drawn and the operation does not say what it is on average}}
   %x = optimus.embedding %table, %random : (tensor<5x16xf32>, tensor<5xi32>) -> tensor<5x16xf32>
   %loss, %count = optimus.head_loss %x, %table, %targets : (tensor<5x16xf32>, tensor<5x16xf32>, tensor<5xi32>) -> (tensor<f32>, tensor<f32>)
   return %loss, %count : tensor<f32>, tensor<f32>

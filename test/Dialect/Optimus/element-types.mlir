@@ -65,6 +65,14 @@ func.func @embedding(%table: tensor<256x16xf32>, %narrow: tensor<256x16xf16>, %t
   return %2 : tensor<256x16xf32>
 }
 
+// Logits are f32, whatever their factors are.
+// CHECK-LABEL: func.func @head
+// CHECK: optimus.head %{{.*}} bias(%{{.*}}) : (tensor<8x16xbf16>, tensor<64x16xbf16>, tensor<64xf32>) -> tensor<8x64xf32>
+func.func @head(%h: tensor<8x16xbf16>, %table: tensor<64x16xbf16>, %bias: tensor<64xf32>) -> tensor<8x64xf32> {
+  %0 = optimus.head %h, %table bias(%bias) : (tensor<8x16xbf16>, tensor<64x16xbf16>, tensor<64xf32>) -> tensor<8x64xf32>
+  return %0 : tensor<8x64xf32>
+}
+
 // CHECK-LABEL: func.func @head_loss_grad
 // CHECK: optimus.head_loss_grad %{{.*}} bias(%{{.*}}) : (tensor<8x16xbf16>, tensor<64x16xbf16>, tensor<8xi32>, tensor<64xf32>) -> (tensor<f32>, tensor<f32>, tensor<8x16xbf16>, tensor<64x16xf32>, tensor<64xf32>)
 func.func @head_loss_grad(%h: tensor<8x16xbf16>, %table: tensor<64x16xbf16>, %bias: tensor<64xf32>, %targets: tensor<8xi32>) -> tensor<64x16xf32> {

@@ -84,6 +84,14 @@ func.func @embedding_grad_result(%dy: tensor<8x16xbf16>, %tokens: tensor<8xi32>)
 
 // -----
 
+func.func @head_c5(%h: tensor<8x16xbf16>, %table: tensor<64x16xf32>) {
+  // expected-error @below {{C5: expected a table of 'bf16' elements, found 'f32'}}
+  %0 = optimus.head %h, %table : (tensor<8x16xbf16>, tensor<64x16xf32>) -> tensor<8x64xf32>
+  return
+}
+
+// -----
+
 func.func @head_loss_c6(%h: tensor<8x16xbf16>, %table: tensor<64x16xf32>, %targets: tensor<8xi32>) {
   // expected-error @below {{C6: expected a table of 'bf16' elements, found 'f32'}}
   %0, %1 = optimus.head_loss %h, %table, %targets : (tensor<8x16xbf16>, tensor<64x16xf32>, tensor<8xi32>) -> (tensor<f32>, tensor<f32>)

@@ -59,6 +59,38 @@ func.func @embedding_grad_c4(%dy: tensor<2x8x16xf32>, %i: tensor<2x8xi32>) {
 
 // -----
 
+func.func @head_c1(%h: tensor<2x8x12xf32>, %t: tensor<256x16xf32>) {
+  // expected-error @below {{C1: expected h whose last dimension is 16, as the table's, found [2, 8, 12]}}
+  %0 = optimus.head %h, %t : (tensor<2x8x12xf32>, tensor<256x16xf32>) -> tensor<2x8x256xf32>
+  return
+}
+
+// -----
+
+func.func @head_c2(%h: tensor<2x8x16xf32>, %t: tensor<256xf32>) {
+  // expected-error @below {{C2: expected a table of rank 2, found [256]}}
+  %0 = optimus.head %h, %t : (tensor<2x8x16xf32>, tensor<256xf32>) -> tensor<2x8x256xf32>
+  return
+}
+
+// -----
+
+func.func @head_c3(%h: tensor<2x8x16xf32>, %t: tensor<256x16xf32>, %b: tensor<16xf32>) {
+  // expected-error @below {{C3: expected bias of shape [256], found [16]}}
+  %0 = optimus.head %h, %t bias(%b) : (tensor<2x8x16xf32>, tensor<256x16xf32>, tensor<16xf32>) -> tensor<2x8x256xf32>
+  return
+}
+
+// -----
+
+func.func @head_c4(%h: tensor<2x8x16xf32>, %t: tensor<256x16xf32>) {
+  // expected-error @below {{C4: expected logits of shape [2, 8, 256], found [16, 256]}}
+  %0 = optimus.head %h, %t : (tensor<2x8x16xf32>, tensor<256x16xf32>) -> tensor<16x256xf32>
+  return
+}
+
+// -----
+
 func.func @head_loss_c1(%h: tensor<2x8x12xf32>, %t: tensor<256x16xf32>, %i: tensor<2x8xi32>) {
   // expected-error @below {{C1: expected h of shape [2, 8, 16], found [2, 8, 12]}}
   %0, %1 = optimus.head_loss %h, %t, %i : (tensor<2x8x12xf32>, tensor<256x16xf32>, tensor<2x8xi32>) -> (tensor<f32>, tensor<f32>)

@@ -159,6 +159,15 @@ func.func @global_norm(%a: tensor<4x6xf32>, %b: tensor<f32>) -> tensor<f32> {
   return %0 : tensor<f32>
 }
 
+// CHECK-LABEL: func.func @head
+// CHECK: optimus.head %{{.*}}, %{{[^ ]*}} : (tensor<2x8x16xf32>, tensor<256x16xf32>) -> tensor<2x8x256xf32>
+// CHECK: optimus.head %{{.*}}, %{{.*}} bias(%{{.*}}) : (tensor<2x8x16xf32>, tensor<256x16xf32>, tensor<256xf32>) -> tensor<2x8x256xf32>
+func.func @head(%h: tensor<2x8x16xf32>, %table: tensor<256x16xf32>, %bias: tensor<256xf32>) -> (tensor<2x8x256xf32>, tensor<2x8x256xf32>) {
+  %0 = optimus.head %h, %table : (tensor<2x8x16xf32>, tensor<256x16xf32>) -> tensor<2x8x256xf32>
+  %1 = optimus.head %h, %table bias(%bias) : (tensor<2x8x16xf32>, tensor<256x16xf32>, tensor<256xf32>) -> tensor<2x8x256xf32>
+  return %0, %1 : tensor<2x8x256xf32>, tensor<2x8x256xf32>
+}
+
 // The default chunk is not printed.
 // CHECK-LABEL: func.func @head_loss
 // CHECK: %{{.*}}, %{{.*}} = optimus.head_loss %{{.*}}, %{{.*}}, %{{[^ ]*}} : (tensor<2x8x16xf32>, tensor<256x16xf32>, tensor<2x8xi32>) -> (tensor<f32>, tensor<f32>)

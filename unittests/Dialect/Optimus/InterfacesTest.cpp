@@ -95,9 +95,9 @@ TEST_F(Interfaces, KnowTheTablesOfTokens) {
     EXPECT_EQ(cast<RankedTensorType>(op.getTokenTable().getType()).getRank(),
               2);
   });
-  EXPECT_EQ(names,
-            (std::set<std::string>{"optimus.embedding", "optimus.head_loss",
-                                   "optimus.head_loss_grad"}));
+  EXPECT_EQ(names, (std::set<std::string>{"optimus.embedding", "optimus.head",
+                                          "optimus.head_loss",
+                                          "optimus.head_loss_grad"}));
 }
 
 // The axes over which a head's vocabulary is sharded, for h, the table and the

@@ -52,6 +52,7 @@ TEST_F(ResultTypes, AreThoseOfThePrograms) {
                            "gelu",
                            "gelu_with_slope",
                            "global_norm",
+                           "head",
                            "head_loss",
                            "head_loss_grad",
                            "lamb_direction",

@@ -126,6 +126,8 @@ LogicalResult OptimusDialect::verifyOperationAttribute(Operation *op,
   };
   if (attr.getName() == kModel && isa<ModuleOp>(op))
     return verifyModel(op, attr.getValue());
+  if (attr.getName() == kEntry && isa<FunctionOpInterface>(op))
+    return expect("A15", isa<EntryAttr>(attr.getValue()), "an #optimus.entry");
   if (attr.getName() == kRole)
     return expect("A5", isa<StringAttr>(attr.getValue()), "a string");
   if (attr.getName() == kMove) {
@@ -165,7 +167,7 @@ LogicalResult OptimusDialect::verifyOperationAttribute(Operation *op,
                   "an array of one string for each result");
   if (attr.getName() != kShardings)
     return refuse(op, "", attr,
-                  {kModel, kRole, kMove, kResultRoles, kShardings});
+                  {kModel, kEntry, kRole, kMove, kResultRoles, kShardings});
   if (failed(expect("A7", oneEach, "an array of one sharding for each result")))
     return failure();
   for (auto [index, type, value] : llvm::enumerate(op->getResultTypes(), list))

@@ -132,6 +132,13 @@ BufferAttr mlir::optimus::getResultBuffer(FunctionOpInterface function,
   return donor ? getArgumentBuffer(function, *donor) : BufferAttr();
 }
 
+std::string mlir::optimus::getBufferName(BufferAttr buffer) {
+  if (!buffer)
+    return {};
+  return buffer.getLifetime() == Lifetime::Parameter ? buffer.getOf().str()
+                                                     : buffer.getName();
+}
+
 std::optional<unsigned> mlir::optimus::getDonor(FunctionOpInterface function,
                                                 unsigned result) {
   for (unsigned i = 0, e = function.getNumArguments(); i < e; ++i)

@@ -1,4 +1,4 @@
-//===- HeadLoss.cpp - The output head with its loss -------------*- C++ -*-===//
+//===- HeadLoss.cpp - The output head and its loss --------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -24,14 +24,34 @@ using optimus_support::CheckedSize;
 // Verification
 //===----------------------------------------------------------------------===//
 
-static LogicalResult verifyHead(Operation *op, Value h, Value table,
-                                Value targets, Value bias) {
+/// C2 and C3 of all heads.
+static LogicalResult verifyTable(Operation *op, Value table, Value bias) {
   ArrayRef<int64_t> shape = shapeOf(table);
   if (shape.size() != 2)
     return op->emitOpError("C2: expected a table of rank 2, found ")
            << toString(shape);
-  if (bias && failed(expectShape(op, "C3", "bias", bias, shape[0])))
+  return bias ? expectShape(op, "C3", "bias", bias, shape[0]) : success();
+}
+
+LogicalResult HeadOp::verify() {
+  if (failed(verifyTable(*this, getTable(), getBias())))
     return failure();
+  ArrayRef<int64_t> h = shapeOf(getH()), table = shapeOf(getTable());
+  if (h.empty() || h.back() != table[1])
+    return emitOpError("C1: expected h whose last dimension is ")
+           << table[1] << ", as the table's, found " << toString(h);
+  if (failed(expectShape(*this, "C4", "logits", getLogits(),
+                         append(h.drop_back(), table[0]))))
+    return failure();
+  return expectElements(*this, "C5", "a table", getTable(),
+                        elementTypeOf(getH()));
+}
+
+static LogicalResult verifyHead(Operation *op, Value h, Value table,
+                                Value targets, Value bias) {
+  if (failed(verifyTable(op, table, bias)))
+    return failure();
+  ArrayRef<int64_t> shape = shapeOf(table);
   if (failed(expectElements(op, "C6", "a table", table, elementTypeOf(h))))
     return failure();
   return expectShape(op, "C1", "h", h, append(shapeOf(targets), shape[1]));
@@ -98,12 +118,28 @@ static ShardingRule headLossRule(Operation *op, Value targets, Value bias,
   return ShardingRule::fromEinsum(op, spec, kinds, kTableDimensions);
 }
 
-void HeadLossOp::stateFacts(ModelFacts &facts) {
-  facts.decide("tied",
-               llvm::any_of(getTable().getUsers(), [&](Operation *user) {
-                 return user != *this && isa<TokenTableOpInterface>(user);
+ShardingRule HeadOp::getShardingRule() {
+  std::string rows = letters(rankOf(getH()) - 1, 'A');
+  return ShardingRule::fromEinsum(
+      *this, rows + "h,vh" + (getBias() ? ",v" : "") + "->" + rows + "v",
+      {{'h', FactorKind::Reduced}}, kTableDimensions);
+}
+
+/// What a head decides of its model's function.
+static void stateHead(Operation *head, Value table, Value bias,
+                      ModelFacts &facts) {
+  facts.decide("tied", llvm::any_of(table.getUsers(), [&](Operation *user) {
+                 return user != head && isa<TokenTableOpInterface>(user);
                }));
-  facts.decide("head_bias", bool(getBias()));
+  facts.decide("head_bias", bool(bias));
+}
+
+void HeadOp::stateFacts(ModelFacts &facts) {
+  stateHead(*this, getTable(), getBias(), facts);
+}
+
+void HeadLossOp::stateFacts(ModelFacts &facts) {
+  stateHead(*this, getTable(), getBias(), facts);
   facts.mention("chunk", getChunkAttr());
 }
 
@@ -149,6 +185,25 @@ LogicalResult HeadLossOp::buildGradient(OpBuilder &builder,
 //===----------------------------------------------------------------------===//
 // What passes ask
 //===----------------------------------------------------------------------===//
+
+Type optimus::detail::getLogitsType(Value h, Value table) {
+  // What has no dimensions is for the verifier to refuse.
+  ArrayRef<int64_t> rows = shapeOf(h), vocabulary = shapeOf(table);
+  return RankedTensorType::get(
+      append(rows.drop_back(rows.empty() ? 0 : 1),
+             vocabulary.empty() ? 1 : vocabulary.front()),
+      Float32Type::get(h.getContext()));
+}
+
+Work HeadOp::getWork() {
+  ArrayRef<int64_t> h = shapeOf(getH());
+  return {.kind = Work::Product,
+          .m = ShapedType::getNumElements(h.drop_back()),
+          .n = shapeOf(getTable())[0],
+          .k = h.back(),
+          .transA = false,
+          .transB = true};
+}
 
 /// The axis among which a head shards the vocabulary: one that does not shard
 /// the tokens. One axis at most: where it shards the table's rows already, or

@@ -8,6 +8,7 @@
 
 #include "FunctionBuilder.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
+#include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 #include "optimus/Dialect/Optimus/Transforms/Passes.h"
@@ -26,17 +27,25 @@ namespace mlir::optimus {
 using namespace mlir;
 using namespace mlir::optimus;
 
+/// The name of the function of a kind that this pass makes, for people.
+static std::string getFunctionName(EntryKind kind) {
+  std::string name = stringifyEntryKind(kind).str();
+  bool isWholeStep = kind == EntryKind::Train || kind == EntryKind::Eval ||
+                     kind == EntryKind::Grad;
+  return isWholeStep ? name + "_step" : name;
+}
+
 namespace {
 
-/// Builds `@train_step`, whose body begins with `@grad`'s, or `@update`, with
-/// the results of `@grad` as arguments.
+/// Builds the step, whose body begins with `@grad`'s, or its update, with the
+/// results of `@grad` as arguments.
 class UpdateBuilder {
 public:
   UpdateBuilder(LossFunction loss, func::FuncOp grad, StepBuffers buffers,
                 const OptimizerForm &form)
       : loss(loss), grad(grad), buffers(buffers), form(form) {}
 
-  func::FuncOp buildTrainStep();
+  func::FuncOp buildTrain();
   func::FuncOp buildUpdate();
   int64_t getNumDecayed() const { return numDecayed; }
 
@@ -152,8 +161,8 @@ void UpdateBuilder::updateAll(StepFunctionBuilder &f, ArrayRef<Value> gradients,
   meanNorm = clip.getMeanNorm();
 }
 
-func::FuncOp UpdateBuilder::buildTrainStep() {
-  StepFunctionBuilder f(loss, grad, buffers, "train_step");
+func::FuncOp UpdateBuilder::buildTrain() {
+  StepFunctionBuilder f(loss, grad, buffers, getFunctionName(EntryKind::Train));
   addState(f);
   SmallVector<BlockArgument> inputs;
   for (int64_t i = 0; i < loss.getNumInputs(); ++i)
@@ -169,7 +178,8 @@ func::FuncOp UpdateBuilder::buildTrainStep() {
 }
 
 func::FuncOp UpdateBuilder::buildUpdate() {
-  StepFunctionBuilder f(loss, grad, buffers, "update");
+  StepFunctionBuilder f(loss, grad, buffers,
+                        getFunctionName(EntryKind::Update));
   addState(f);
   SmallVector<Value> gradients;
   for (int64_t i = 0; i < loss.numParams; ++i)
@@ -186,7 +196,8 @@ func::FuncOp UpdateBuilder::buildUpdate() {
 /// those before.
 func::FuncOp buildAccumulate(LossFunction loss, func::FuncOp grad,
                              StepBuffers buffers) {
-  StepFunctionBuilder f(loss, grad, buffers, "accumulate");
+  StepFunctionBuilder f(loss, grad, buffers,
+                        getFunctionName(EntryKind::Accumulate));
   int64_t n = loss.numParams;
   SmallVector<BlockArgument> params, inputs, sums;
   for (int64_t i = 0; i < n; ++i)
@@ -225,18 +236,28 @@ public:
           << "'; known optimizers: " << llvm::join(getKnownOptimizers(), ", ");
       return signalPassFailure();
     }
+    if (failed(takeExpectedValues(module)))
+      return signalPassFailure();
+    if (LossFunction::isWithout(module)) {
+      nameAllValues();
+      return;
+    }
     FailureOr<LossFunction> loss = LossFunction::find(module);
     if (failed(loss))
       return signalPassFailure();
+    SmallVector<func::FuncOp> entries;
+    for (auto function : module.getOps<func::FuncOp>())
+      if (getEntry(function))
+        entries.push_back(function);
     FailureOr<func::FuncOp> grad = findGrad(*loss);
     if (failed(grad))
       return signalPassFailure();
     SymbolTable symbols(module);
-    for (StringRef name :
-         {"train_step", "eval_step", "grad_step", "accumulate", "update"})
-      if (Operation *existing = symbols.lookup(name)) {
+    for (EntryKind kind : {EntryKind::Train, EntryKind::Eval, EntryKind::Grad,
+                           EntryKind::Accumulate, EntryKind::Update})
+      if (Operation *existing = symbols.lookup(getFunctionName(kind))) {
         existing->emitError("@")
-            << name << " exists already; this pass makes it";
+            << getFunctionName(kind) << " exists already; this pass makes it";
         return signalPassFailure();
       }
 
@@ -245,19 +266,23 @@ public:
     StepBuffers buffers(&getContext(), accumulate);
     UpdateBuilder builder(*loss, *grad, buffers, *form);
     auto end = module.getBody()->end();
-    symbols.insert(builder.buildTrainStep(), end);
+    auto insert = [&](func::FuncOp function, EntryKind kind) {
+      setEntry(function, kind);
+      symbols.insert(function, end);
+    };
+    insert(builder.buildTrain(), EntryKind::Train);
     numUpdates += loss->numParams;
     numDecayed += builder.getNumDecayed();
     SmallVector<BufferAttr> results = {buffers.getLossSum(),
                                        buffers.getRealCount()};
-    func::FuncOp eval = copyAs(loss->function, "eval_step", results);
+    func::FuncOp eval = copyAs(loss->function, EntryKind::Eval, results);
     symbols.insert(eval, end);
-    if (failed(takeExpectedValues(*loss, eval)))
+    if (failed(takeExpectedValues(eval)))
       return signalPassFailure();
     for (int64_t i = 0; i < loss->numParams; ++i)
       results.push_back(buffers.getOutput(
           "grad", StringAttr::get(&getContext(), loss->getParamName(i))));
-    func::FuncOp gradStep = copyAs(*grad, "grad_step", results);
+    func::FuncOp gradStep = copyAs(*grad, EntryKind::Grad, results);
     updateResultAttrs(gradStep, [&](unsigned index, NamedAttrList &attributes) {
       constexpr unsigned kFirst = 2;
       if (index < kFirst || index >= kFirst + loss->numParams)
@@ -268,19 +293,26 @@ public:
     });
     symbols.insert(gradStep, end);
     if (accumulate) {
-      symbols.insert(buildAccumulate(*loss, *grad, buffers), end);
-      symbols.insert(builder.buildUpdate(), end);
+      insert(buildAccumulate(*loss, *grad, buffers), EntryKind::Accumulate);
+      insert(builder.buildUpdate(), EntryKind::Update);
     }
+    // After the steps, which are as they are without other entries.
+    for (func::FuncOp function : entries)
+      function->moveBefore(module.getBody(), module.getBody()->end());
     if (!keepSources) {
       symbols.erase(loss->function);
       symbols.erase(*grad);
     }
-    for (auto function : module.getOps<func::FuncOp>())
+    nameAllValues();
+  }
+
+private:
+  void nameAllValues() {
+    for (auto function : getOperation().getOps<func::FuncOp>())
       for (Block &block : function.getBody())
         nameValues(block);
   }
 
-private:
   /// `@grad`, with the arguments of `@loss` and a gradient for each parameter.
   FailureOr<func::FuncOp> findGrad(LossFunction loss) {
     auto grad = getOperation().lookupSymbol<func::FuncOp>("grad");
@@ -306,33 +338,49 @@ private:
           getInputBuffer(function.getContext(), loss.inputs[i]));
   }
 
-  /// Makes of a copy of `@loss` what it is on average: no random numbers are
-  /// drawn, nor is the argument they depend on left.
-  static LogicalResult takeExpectedValues(LossFunction loss,
-                                          func::FuncOp eval) {
-    for (Operation &op : llvm::make_early_inc_range(eval.front())) {
+  /// Makes of a function what it is on average: no random numbers are drawn,
+  /// nor is the argument they depend on left.
+  static LogicalResult takeExpectedValues(func::FuncOp function) {
+    for (Operation &op : llvm::make_early_inc_range(function.front())) {
       auto stochastic = dyn_cast<StochasticOpInterface>(op);
       if (!stochastic)
         continue;
-      LDBG() << "@eval_step: expected value in place of " << op.getName();
+      LDBG() << "@" << function.getSymName() << ": expected value in place of "
+             << op.getName();
       op.getResult(0).replaceAllUsesWith(stochastic.getExpectedValue());
       op.erase();
     }
-    if (!loss.hasRandom())
-      return success();
-    unsigned random = loss.numParams + loss.getNumInputs() - 1;
-    for (Operation *user : eval.getArgument(random).getUsers())
-      return user->emitOpError("uses the random words of @loss, but evaluation "
-                               "draws no numbers and the operation does not "
-                               "say what it is on average");
-    return eval.eraseArgument(random);
+    BufferAttr random = getInputBuffer(function.getContext(), "random");
+    for (BlockArgument argument : function.getArguments()) {
+      unsigned number = argument.getArgNumber();
+      if (getArgumentBuffer(function, number) != random)
+        continue;
+      for (Operation *user : argument.getUsers())
+        return user->emitOpError("uses the random words of @")
+               << function.getSymName()
+               << ", but outside of training no numbers are drawn and the "
+                  "operation does not say what it is on average";
+      return function.eraseArgument(number);
+    }
+    return success();
   }
 
-  static func::FuncOp copyAs(func::FuncOp function, StringRef name,
+  /// The same of what a builder wrote to be called outside of training.
+  static LogicalResult takeExpectedValues(ModuleOp module) {
+    for (EntryKind kind : {EntryKind::Eval, EntryKind::Forward})
+      for (func::FuncOp function : findEntries(module, kind))
+        if (function.getBody().hasOneBlock() &&
+            failed(takeExpectedValues(function)))
+          return failure();
+    return success();
+  }
+
+  static func::FuncOp copyAs(func::FuncOp function, EntryKind kind,
                              ArrayRef<BufferAttr> results) {
     func::FuncOp copy = function.clone();
-    copy.setName(name);
+    copy.setName(getFunctionName(kind));
     copy.setPublic();
+    setEntry(copy, kind);
     updateResultAttrs(copy, [&](unsigned index, NamedAttrList &attributes) {
       if (index < results.size())
         attributes.set(OptimusDialect::kBinding, results[index]);

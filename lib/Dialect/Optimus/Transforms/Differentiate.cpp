@@ -77,6 +77,8 @@ public:
   using DifferentiatePassBase::DifferentiatePassBase;
 
   void runOnOperation() override {
+    if (LossFunction::isWithout(getOperation()))
+      return;
     FailureOr<LossFunction> loss = LossFunction::find(getOperation());
     if (failed(loss))
       return signalPassFailure();

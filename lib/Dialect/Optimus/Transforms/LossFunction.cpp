@@ -8,6 +8,7 @@
 
 #include "LossFunction.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
+#include "optimus/Dialect/Optimus/IR/Entries.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -24,8 +25,13 @@ StringRef LossFunction::getParamName(int64_t index) const {
       .getValue();
 }
 
+bool LossFunction::isWithout(ModuleOp module) {
+  return !module.lookupSymbol(kName) &&
+         llvm::any_of(module.getOps<func::FuncOp>(), getEntry);
+}
+
 FailureOr<LossFunction> LossFunction::find(ModuleOp module) {
-  auto function = module.lookupSymbol<func::FuncOp>("loss");
+  auto function = module.lookupSymbol<func::FuncOp>(kName);
   if (!function)
     return module.emitError("expected a function ") << kForm;
   if (!function.getBody().hasOneBlock())

@@ -17,6 +17,8 @@ namespace mlir::optimus {
 /// `@loss(params…, tokens, targets[, positions][, random]) -> (loss_sum,
 /// real_count)`. The same arguments, with more results, are those of `@grad`.
 struct LossFunction {
+  static constexpr StringLiteral kName = "loss";
+
   func::FuncOp function;
   /// Arguments [0, numParams) are parameters.
   int64_t numParams;
@@ -25,11 +27,14 @@ struct LossFunction {
   SmallVector<StringRef> inputs;
 
   int64_t getNumInputs() const { return inputs.size(); }
-  bool hasRandom() const { return inputs.back() == "random"; }
 
   /// The module's `@loss`. If it is missing or has another form, emits an error
   /// with the expected one.
   static FailureOr<LossFunction> find(ModuleOp module);
+
+  /// Whether a module has no `@loss` and needs none: its functions say by
+  /// themselves what they are called for.
+  static bool isWithout(ModuleOp module);
 
   /// The name that parameter `index` has in a checkpoint.
   StringRef getParamName(int64_t index) const;

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LossFunction.h"
-#include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 #include "optimus/Dialect/Optimus/Transforms/Passes.h"
 
@@ -170,19 +170,26 @@ public:
   void runOnOperation() override {
     if (type == "f32")
       return;
-    FailureOr<LossFunction> loss = LossFunction::find(getOperation());
-    if (failed(loss))
-      return signalPassFailure();
-    auto grad = getOperation().lookupSymbol<func::FuncOp>("grad");
-    if (!grad) {
-      getOperation().emitError(
-          "expected a function @grad; run --optimus-differentiate first");
-      return signalPassFailure();
+    SmallVector<func::FuncOp> functions;
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (getEntry(function))
+        functions.push_back(function);
+    if (!LossFunction::isWithout(getOperation())) {
+      FailureOr<LossFunction> loss = LossFunction::find(getOperation());
+      if (failed(loss))
+        return signalPassFailure();
+      auto grad = getOperation().lookupSymbol<func::FuncOp>("grad");
+      if (!grad) {
+        getOperation().emitError(
+            "expected a function @grad; run --optimus-differentiate first");
+        return signalPassFailure();
+      }
+      functions.append({loss->function, grad});
     }
     FloatType narrow = type == "bf16"
                            ? FloatType(BFloat16Type::get(&getContext()))
                            : FloatType(Float16Type::get(&getContext()));
-    for (func::FuncOp function : {loss->function, grad}) {
+    for (func::FuncOp function : functions) {
       Narrowing narrowing(function, narrow);
       narrowing.run();
       numNarrowed += narrowing.numNarrowed;

@@ -220,9 +220,15 @@ public:
       return;
     }
     int64_t columns = countColumns(*table, *read);
-    auto function = getOperation().lookupSymbol<func::FuncOp>("loss");
-    if (columns == 1 || !function || !function.getBody().hasOneBlock())
+    if (columns == 1)
       return;
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (function.getBody().hasOneBlock())
+        replicate(function, columns);
+  }
+
+private:
+  void replicate(func::FuncOp function, int64_t columns) {
     DimensionGroups groups;
     for (BlockArgument argument : function.getArguments())
       groups.add(argument);

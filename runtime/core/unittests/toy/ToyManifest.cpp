@@ -179,7 +179,12 @@ Json ManifestWriter::writeFunction(const std::string &name) const {
   if (others)
     communication.push_back(
         {{"axis", "row"}, {"bytes", bytes}, {"messages", messages}});
+  // Of "train_step", what comes before the line.
   return {{"name", name},
+          {"entry",
+           {{"kind", name.substr(0, name.find('_'))},
+            {"batch", kBatch},
+            {"sequence", kSequence}}},
           {"args", writeArgs(name)},
           {"commands", described.commands.size()},
           {"arena_bytes", arenaBytes},
@@ -200,7 +205,7 @@ Json ManifestWriter::write() const {
   for (const char *name : {"train_step", "eval_step", "grad_step"})
     functions.push_back(writeFunction(name));
   return {
-      {"format", 2},
+      {"format", 3},
       {"compiler", "written by hand"},
       {"source_hash", hash},
       {"model_hash", "0123456789abcdef"},

@@ -11,6 +11,8 @@
 #include "optimus-support/Dropout.h"
 #include "optimus-testing/ProgramWriter.h"
 
+#include <array>
+
 using namespace optimus_support::program;
 
 namespace optimus_toy {
@@ -72,16 +74,16 @@ private:
     f.wait(f.collective(kind, {kRow}, src, dst));
   }
   void addModel() {
-    shard = f.argument(F32, s.rows * kVocabulary);
-    bias = f.argument(F32, kVocabulary);
+    shard = f.argument(F32, s.rows * kVocabulary, "table.weight");
+    bias = f.argument(F32, kVocabulary, "table.bias");
   }
   void addInputs() {
-    tokens = f.argument(I32, s.tokens);
-    targets = f.argument(I32, s.tokens);
+    tokens = f.argument(I32, s.tokens, "tokens");
+    targets = f.argument(I32, s.tokens, "targets");
   }
   void addLoss() {
-    lossSum = f.argument(F32, 1);
-    realCount = f.argument(F32, 1);
+    lossSum = f.argument(F32, 1, "loss_sum");
+    realCount = f.argument(F32, 1, "real_count");
   }
   /// Loss, count and logits' gradient of the batch.
   void forward();
@@ -149,20 +151,23 @@ void Writer::backward(View shardGrad, View biasGrad) {
 
 void Writer::trainStep(bool isLast) {
   addModel();
-  View firstMoments[] = {f.argument(F32, s.rows * kVocabulary),
-                         f.argument(F32, kVocabulary)};
-  View secondMoments[] = {f.argument(F32, s.rows * kVocabulary),
-                          f.argument(F32, kVocabulary)};
+  auto ofParameters = [&](const std::string &role) -> std::array<View, 2> {
+    return {f.argument(F32, s.rows * kVocabulary, role + ":table.weight"),
+            f.argument(F32, kVocabulary, role + ":table.bias")};
+  };
+  const std::array<View, 2> firstMoments = ofParameters("exp_avg"),
+                            secondMoments = ofParameters("exp_avg_sq");
   addInputs();
-  View lr = f.argument(F32, 1), decay = f.argument(F32, 1),
-       clip = f.argument(F32, 1), beta1 = f.argument(F32, 1),
-       beta2 = f.argument(F32, 1), epsilon = f.argument(F32, 1),
-       beta1Power = f.argument(F32, 1), beta2Power = f.argument(F32, 1);
+  auto number = [&](const char *name) { return f.argument(F32, 1, name); };
+  View lr = number("lr"), decay = number("weight_decay"), clip = number("clip"),
+       beta1 = number("beta1"), beta2 = number("beta2"),
+       epsilon = number("epsilon"), beta1Power = number("beta1_power"),
+       beta2Power = number("beta2_power");
   addLoss();
-  View gradNorm = f.argument(F32, 1);
+  View gradNorm = number("grad_norm");
 
   if (fault == Fault::Rank) {
-    View random = f.argument(I32, optimus_support::kNumRandomWords);
+    View random = f.argument(I32, optimus_support::kNumRandomWords, "random");
     // Its third word is the step's number, from 1.
     Lookup step = {.from = f.at(random, 2, 1), .most = isLast ? 2 : INT32_MAX};
     f.from("clock");
@@ -208,8 +213,8 @@ void Writer::evalStep() {
 void Writer::gradStep() {
   addModel();
   addInputs();
-  View shardGrad = f.argument(F32, s.rows * kVocabulary),
-       biasGrad = f.argument(F32, kVocabulary);
+  View shardGrad = f.argument(F32, s.rows * kVocabulary, "grad:table.weight"),
+       biasGrad = f.argument(F32, kVocabulary, "grad:table.bias");
   addLoss();
   forward();
   backward(shardGrad, biasGrad);

@@ -80,7 +80,7 @@ def Exec_Dialect : Dialect {
     static constexpr llvm::StringLiteral kAccessUpdate = "update";
     /// On the module: the hash of the program that is compiled, in hexadecimal.
     static constexpr llvm::StringLiteral kSourceHash = "exec.source_hash";
-    /// On the module: what rounding does to each result of `grad_step`, by binding.
+    /// On the module: what rounding does to gradients and logits, by binding.
     static constexpr llvm::StringLiteral kRounding = "exec.rounding";
     /// On the module, for --optimus-exec-to-llvm: the manifest.
     static constexpr llvm::StringLiteral kManifest = "exec.manifest";

@@ -39,6 +39,10 @@ BufferAttr getArgumentBuffer(FunctionOpInterface function, unsigned argument);
 /// its binding. Null where there is neither.
 BufferAttr getResultBuffer(FunctionOpInterface function, unsigned result);
 
+/// What manifest and tables call a buffer: a parameter by its own name, others
+/// by role and parameter. Empty where there is no buffer.
+std::string getBufferName(BufferAttr buffer);
+
 /// The argument that donates its buffer to a result, if one does.
 std::optional<unsigned> getDonor(FunctionOpInterface function, unsigned result);
 

@@ -187,6 +187,46 @@ def Optimus_BufferAttr : Optimus_Attr<"Buffer", "buffer"> {
   }];
 }
 
+def Optimus_EntryKind : Optimus_I32Enum<"EntryKind", "what a function is called for", [
+  I32EnumAttrCase<"Train", 0, "train">,
+  I32EnumAttrCase<"Eval", 1, "eval">,
+  I32EnumAttrCase<"Grad", 2, "grad">,
+  I32EnumAttrCase<"Accumulate", 3, "accumulate">,
+  I32EnumAttrCase<"Update", 4, "update">,
+  I32EnumAttrCase<"Forward", 5, "forward">,
+  I32EnumAttrCase<"Other", 6, "other">
+]>;
+
+def Optimus_EntryAttr : Optimus_Attr<"Entry", "entry"> {
+  let summary = "What a function of a library is called for";
+  let description = [{
+    `optimus.entry` on a function says what programs call it for; its name is for
+    people. Of a function that reads a batch it has the number of sequences, and
+    their length. Several functions may have one kind.
+
+    ```mlir
+    #optimus.entry<forward, batch = 16, sequence = 128>
+    #optimus.entry<update>
+    ```
+
+    A step of training is `train`, or for microbatches `accumulate` and then
+    `update`; `eval` is the loss on average over random draws, `grad` the loss with
+    its gradients, `forward` the logits. `other` is called by name.
+
+    Constraints: (C1) batch and sequence are from 1 to 2^31 − 1, or both absent.
+  }];
+  let parameters = (ins
+    EnumParameter<Optimus_EntryKind>:$kind,
+    DefaultValuedParameter<"int64_t", "0">:$batch,
+    DefaultValuedParameter<"int64_t", "0">:$sequence
+  );
+  let assemblyFormat = "`<` $kind (`,` `batch` `=` $batch^ `,` `sequence` `=` $sequence)? `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    bool readsBatch() const { return getBatch() > 0; }
+  }];
+}
+
 def Optimus_ProgramPhase : I32EnumAttr<"ProgramPhase", "which part of a step an operation belongs to", [
   I32EnumAttrCase<"Forward", 0, "forward">,
   I32EnumAttrCase<"Backward", 1, "backward">,

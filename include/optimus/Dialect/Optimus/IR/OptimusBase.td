@@ -74,6 +74,7 @@ def Optimus_Dialect : Dialect {
     * (A14) `optimus.function`, what decides the function of the model, is a dictionary
       with an integer `version`, a string `hash`, and the dictionaries `facts` and
       `incidental`. `--optimus-record-function` writes it.
+    * (A15) `optimus.entry`, on a function, is an `#optimus.entry`.
     * (A12) there are no other attributes whose names begin with `optimus.`.
     * (A13) `optimus.binding` does not stand beside `optimus.param`, short for
       the buffer of a parameter, nor beside `optimus.init`, which belongs to a
@@ -110,6 +111,9 @@ def Optimus_Dialect : Dialect {
     /// On arguments and results: the buffer that the runtime passes there; to be
     /// read with getArgumentBuffer() and getResultBuffer() of Buffers.h.
     static constexpr llvm::StringLiteral kBinding = "optimus.binding";
+    /// On functions: what they are called for; to be read with getEntry() of
+    /// Entries.h.
+    static constexpr llvm::StringLiteral kEntry = "optimus.entry";
   }];
 }
 

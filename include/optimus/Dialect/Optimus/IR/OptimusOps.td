@@ -369,6 +369,33 @@ def Optimus_RowGradOp : Optimus_TensorOp<"row_grad"> {
   let assemblyFormat = "$dy attr-dict `:` functional-type(operands, results)";
 }
 
+def Optimus_HeadOp : Optimus_TensorOp<"head", [
+    Optimus_Precisions<["Narrow", "Narrow", "Full"], ["Full"]>,
+    Optimus_Facts<[]>, Optimus_Work, TokenTableOpInterface,
+    Optimus_ResultTypes<["detail::getLogitsType(adaptor.getH(), adaptor.getTable())"]>]> {
+  let summary = "Output head: the logits of tokens";
+  let description = [{
+    `logits = h·tableᵀ + bias`, in f32 whatever h and the table are. Padding of the
+    vocabulary is −∞: so it is never the likeliest token, nor changes a softmax.
+    A cross-entropy of these logits is `optimus.head_loss`, which never holds them whole.
+
+    ```mlir
+    %logits = optimus.head %h, %table
+      : (tensor<2x8x16xf32>, tensor<256x16xf32>) -> tensor<2x8x256xf32>
+    ```
+
+    Constraints: (C1) h ends with the table's second dimension; (C2) the table has rank 2;
+    (C3) the bias, which may be left out, is the table's first dimension; (C4) the logits are
+    h with the table's first dimension for its last; (C5) h and the table have one element type.
+  }];
+  let arguments = (ins Optimus_FloatTensor:$h, Optimus_FloatTensor:$table,
+                       Optional<Optimus_F32Tensor>:$bias);
+  let results = (outs Optimus_F32Tensor:$logits);
+  let assemblyFormat = [{
+    $h `,` $table (`bias` `(` $bias^ `)`)? attr-dict `:` functional-type(operands, results)
+  }];
+}
+
 def Optimus_HeadLossOp : Optimus_DifferentiableOp<"head_loss", [
     Optimus_Precisions<["Narrow", "Narrow", "Any", "Full"], ["Full", "Full"]>,
     Optimus_Facts<["getIncidentalAttributes"]>, Optimus_SymbolicValue,

@@ -42,6 +42,8 @@ inline Type getF32Type(Value like) {
 
 /// The whole product of A and B, whatever they are: [M…, N…]. Groups of
 /// dimensions that they lack are left out.
+/// The f32 type of the logits that a table [v, h] gives for h.
+Type getLogitsType(Value h, Value table);
 Type getProductType(Value a, Value b, int64_t contracting, bool transposeA,
                     bool transposeB);
 

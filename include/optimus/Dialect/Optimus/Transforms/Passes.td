@@ -60,7 +60,7 @@ def ReplicateHeadsPass : Pass<"optimus-replicate-heads", "::mlir::ModuleOp"> {
   let description = [{
     Where the strategy shards heads over more ranks than the heads of keys divide,
     padding these would pad the heads of queries with them, and double the attention
-    and its products. This pass rewrites `@loss`: r = C / gcd(C, n) copies of each of
+    and its products. This pass rewrites `@loss` and entries: r = C / gcd(C, n) copies of each of
     the n heads of keys and values, each for a group of ranks, with the queries
     divided among them. So n·r heads lie on C columns without padding.
 
@@ -98,7 +98,8 @@ def ReplicateHeadsPass : Pass<"optimus-replicate-heads", "::mlir::ModuleOp"> {
 def MixedPrecisionPass : Pass<"optimus-mixed-precision", "::mlir::ModuleOp"> {
   let summary = "Narrows the element types of activations and of factors of products";
   let description = [{
-    Changes the bodies of `@loss` and `@grad`, whose arguments and results stay f32:
+    Changes the bodies of `@loss`, `@grad` and of functions with an `optimus.entry`, whose
+    arguments and results stay f32:
     every operation reads and makes what its `PrecisionOpInterface` says, and casts
     (`optimus.cast`) stand where a value is read otherwise than it is made. So factors of
     products, activations with the residual stream, and their gradients are of the narrow type;
@@ -143,6 +144,11 @@ def BuildStepPass : Pass<"optimus-build-step", "::mlir::ModuleOp"> {
     * `@eval_step`: `@loss` without `random`, every random draw replaced by its
       mean.
     * `@grad_step`: `@grad`.
+
+    Each says by `optimus.entry` what it is called for. Functions with an entry that
+    the module has already, as `@forward`, follow them; in those of the kinds `eval`
+    and `forward` every random draw is replaced by its mean, too. Where all functions
+    have one, and there is no `@loss`, none is missed.
 
     With `accumulate`, for microbatches:
 

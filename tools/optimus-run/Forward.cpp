@@ -1,0 +1,167 @@
+//===- Forward.cpp - optimus-run forward ----------------------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "BatchAgreement.h"
+#include "Commands.h"
+#include "TensorFile.h"
+#include "TuningFile.h"
+#include "optimus-support/PathUse.h"
+
+#include <algorithm>
+#include <cstdio>
+
+using namespace optrt;
+
+namespace optimus_run {
+namespace {
+
+/// A function's output, for the windows of some data.
+struct Plan {
+  std::unique_ptr<ModelLibrary> library;
+  const Function *function = nullptr;
+  std::unique_ptr<Dataset> data;
+  int64_t windows = 0;
+  TensorDescription tensor;
+};
+
+StatusOr<Plan> makePlan(const ForwardOptions &options) {
+  Plan plan;
+  OPTRT_RETURN_IF_ERROR(TensorFile::check(options.output));
+  const optimus_support::PathUse inputs[] = {
+      {"the library", options.library},
+      {"--data", options.data.path},
+      {"--load", options.load, /*isWhole=*/true}};
+  const optimus_support::PathUse outputs[] = {{"--output", options.output},
+                                              {"--tune", options.ranks.tune}};
+  OPTRT_RETURN_IF_ERROR(optimus_support::checkOutputsApart(inputs, outputs));
+  OPTRT_ASSIGN_OR_RETURN(plan.library, ModelLibrary::open(options.library));
+  const Manifest &manifest = plan.library->manifest();
+  OPTRT_ASSIGN_OR_RETURN(plan.function,
+                         manifest.findEntry(options.library, EntryKind::Forward,
+                                            options.function));
+  OPTRT_ASSIGN_OR_RETURN(
+      int64_t output,
+      manifest.findOutput(options.library, *plan.function, options.result));
+  const Buffer &buffer = manifest.buffers[output];
+  if (buffer.layout.shape.empty() ||
+      buffer.layout.shape.front() != manifest.batch)
+    return invalidArgument(
+        concat("`", options.library,
+               "`: expected an output with a row for "
+               "each of ",
+               manifest.batch, " sequences, found ", buffer.name, " of shape ",
+               optimus_support::shapeToString(buffer.layout.shape)));
+  OPTRT_RETURN_IF_ERROR(options.data.checkDocumentEnd(*plan.library));
+  // Tokens are as the file has them: nothing is hidden.
+  OPTRT_ASSIGN_OR_RETURN(
+      plan.data,
+      Dataset::open(options.data.path, manifest.sequence, manifest.vocabulary,
+                    DataOrder::Sequential,
+                    /*seed=*/0, /*masked=*/std::nullopt,
+                    options.data.tokenType));
+  plan.windows = plan.data->numWindows();
+  if (options.windows > plan.windows)
+    return invalidArgument(
+        concat("--windows ", options.windows, ": ", options.data.path, " has ",
+               plan.windows, " windows of ", manifest.sequence, " tokens"));
+  if (options.windows > 0)
+    plan.windows = options.windows;
+  plan.tensor = {buffer.name, buffer.type, buffer.layout.shape};
+  plan.tensor.shape.front() = plan.windows;
+  return plan;
+}
+
+/// Computes the batches, and writes what each has of the windows; `file` is the
+/// root's.
+Status writeAll(const Plan &plan, Session &session, ControlPlane &control,
+                TensorFile *file) {
+  const int64_t batch = session.manifest().batch;
+  const std::string &name = plan.function->name;
+  BatchAgreement agreement(session, control, *plan.data);
+  HostBatch rows;
+  for (int64_t begin = 0; begin < plan.windows; begin += batch) {
+    const int64_t index = begin / batch;
+    Status own = agreement.read(
+        {[&](int64_t first, int64_t count, int32_t *tokens, int32_t *targets,
+             uint64_t *hashes) {
+           return plan.data->fillEvalBatch(index, batch, first, count, tokens,
+                                           targets, hashes);
+         },
+         [&](int64_t row) {
+           return plan.data->windowOfEvalRow(index, batch, row);
+         }},
+        rows);
+    if (own.ok())
+      own = session.fill(rows);
+    OPTRT_RETURN_IF_ERROR(agreement.agree(own));
+    OPTRT_RETURN_IF_ERROR(session.run(name).status());
+    // Every call runs the same commands: the first stands for all.
+    if (index == 0)
+      OPTRT_RETURN_IF_ERROR(session.checkTraffic(name));
+    StatusOr<HostTensor> output = session.output(name, plan.tensor.name);
+    own = output.status();
+    if (own.ok() && file) {
+      const std::size_t bytesOfRow = output->bytes.size() / batch;
+      own = file->append(
+          std::span(output->bytes)
+              .first(std::min(batch, plan.windows - begin) * bytesOfRow));
+    }
+    OPTRT_RETURN_IF_ERROR(control.agree(own));
+  }
+  return control.agree(file ? file->commit() : okStatus());
+}
+
+} // namespace
+
+Status forward(const ForwardOptions &options, World &world) {
+  ControlPlane &control = *world.control;
+  Plan plan;
+  auto prepare = [&]() -> Status {
+    OPTRT_ASSIGN_OR_RETURN(plan, makePlan(options));
+    return okStatus();
+  };
+  OPTRT_RETURN_IF_ERROR(control.agreeOnFiles(prepare()));
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
+                         openCheckpoint(control, options.load));
+  const ExpectedModel expected = expectedModel(plan.library->manifest());
+  if (checkpoint)
+    OPTRT_RETURN_IF_ERROR(control.agree(checkpoint->checkParameters(expected)));
+  SessionOptions chosen = sessionOptions({plan.function->name}, options.ranks);
+  chosen.documentEnd = options.data.documentEnd;
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
+                         createSession(*plan.library, world, std::move(chosen),
+                                       options.ranks.tune));
+  OPTRT_RETURN_IF_ERROR(control.agree(
+      checkpoint ? session->loadParameters(*checkpoint, options.seed)
+                 : session->initialize(options.seed)));
+  std::optional<TensorFile> file;
+  auto open = [&]() -> Status {
+    if (control.isRoot()) {
+      OPTRT_ASSIGN_OR_RETURN(file,
+                             TensorFile::open(options.output, plan.tensor));
+    }
+    return okStatus();
+  };
+  OPTRT_RETURN_IF_ERROR(control.agree(open()));
+  Status written = writeAll(plan, *session, control, file ? &*file : nullptr);
+  if (!written.ok())
+    return session->canGoOn() ? written : failJob(control, written);
+  if (!control.isRoot())
+    return okStatus();
+  if (checkpoint)
+    for (const std::string &note : checkpoint->notesOn(expected))
+      std::printf("%s\n", note.c_str());
+  std::printf("%s of %lld windows, %s of shape %s, in %s\n",
+              plan.tensor.name.c_str(), static_cast<long long>(plan.windows),
+              std::string(toString(plan.tensor.type)).c_str(),
+              optimus_support::shapeToString(plan.tensor.shape).c_str(),
+              options.output.c_str());
+  return okStatus();
+}
+
+} // namespace optimus_run
