@@ -7,7 +7,8 @@
 # ===-----------------------------------------------------------------------===#
 """Finds directives in lit tests that their tool would pass over, passes with a choice
 by the kind of an operation where an interface should answer, functions known by
-name, and calls of MPI with unused return codes."""
+name, calls of MPI with unused return codes, and tools with more than a main in their
+main."""
 
 import re
 from pathlib import Path
@@ -245,3 +246,25 @@ def test_return_codes_of_mpi_are_checked():
 )
 def test_unchecked_call_of_mpi_is_found(code):
     assert unchecked_calls_of_mpi(code) == [1]
+
+
+def lines_of_code(text):
+    """Without comments, blank lines and what is included."""
+    return [
+        line
+        for line in (line.split("//")[0].strip() for line in text.splitlines())
+        if line and not line.startswith("#include")
+    ]
+
+
+def test_mains_are_short():
+    long = {}
+    for path in sorted((REPOSITORY / "tools").glob("*/*.cpp")):
+        code = lines_of_code(path.read_text())
+        if any(re.match(r"int main\(", line) for line in code) and len(code) >= 100:
+            long[path.name] = len(code)
+    assert long == {}, "what a tool does is a library, which tests can call"
+
+
+def test_lines_of_code_are_counted():
+    assert lines_of_code("// a\n#include <b>\n\nint c; // d\n  }\n") == ["int c;", "}"]

@@ -1,0 +1,62 @@
+//===- JobSession.cpp - The session of a job, and what is said of it ------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Commands.h"
+#include "Job.h"
+
+#include <cstdio>
+
+using namespace optrt;
+using namespace optimus_run;
+
+SessionOptions optimus_run::sessionOptions(std::vector<std::string> functions,
+                                           const RankOptions &ranks) {
+  SessionOptions options;
+  options.functions = std::move(functions);
+  options.threadsPerRank = ranks.threadsPerRank;
+  options.device = ranks.device;
+  options.placement = ranks.placement;
+  options.eager = ranks.eager;
+  options.nvtx = ranks.nvtx;
+  options.computing = ranks.computing;
+  options.scratchFolder = ranks.scratchFolder;
+  options.timeoutSeconds = ranks.timeoutSeconds;
+  // The rank to blame cannot be ended in an orderly way, nor those that wait.
+  options.onStall = reportEnd;
+  return options;
+}
+
+std::string optimus_run::describeStrategy(const Manifest &manifest) {
+  // A serial library may have no mesh.
+  return manifest.mesh.numAxes() == 0
+             ? manifest.strategy
+             : manifest.strategy + " on " + manifest.mesh.toString();
+}
+
+std::string optimus_run::describeRanks(const World &world,
+                                       const Session &session) {
+  int threads = session.threadsPerRank(), ranks = world.control->size();
+  return concat(ranks, ranks == 1 ? " rank (" : " ranks (",
+                world.collectives->name(), "), ", threads,
+                threads == 1 ? " thread each" : " threads each");
+}
+
+void optimus_run::printWarnings(const World &world, const Session &session) {
+  if (!world.control->isRoot())
+    return;
+  for (const std::string &sentence :
+       {session.oversubscription(), session.slowPrecision()})
+    if (!sentence.empty())
+      std::fprintf(stderr, "optimus-run: warning: %s: steps take longer\n",
+                   sentence.c_str());
+  for (const std::string &sentence :
+       {session.mixedArithmetic(), session.refusedSetting(),
+        world.control->size() > 1 ? world.collectives->overlapNotice() : ""})
+    if (!sentence.empty())
+      std::fprintf(stderr, "optimus-run: warning: %s\n", sentence.c_str());
+}
