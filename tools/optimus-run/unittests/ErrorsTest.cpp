@@ -371,7 +371,8 @@ TEST_F(Errors, DifferentModelsCannotBeCompared) {
 
 TEST_F(Errors, LibrariesWithoutRoundingCannotBeCompared) {
   expect(1, "verify " + toy("toy1") + " " + toy("toy-rounding") + data(),
-         {"toy-rounding.so` does not say how far its gradients may be off",
+         {"toy-rounding.so` does not say how far the results of grad_step may "
+          "be off",
           "compile it again"});
 }
 
