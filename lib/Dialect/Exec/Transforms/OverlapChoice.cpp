@@ -121,7 +121,10 @@ private:
     std::vector<Candidate> candidates;
     double least = std::numeric_limits<double>::infinity();
     for (std::optional<unsigned> reach : kReaches)
-      if (std::optional<Candidate> candidate = attempt(bytes, reach)) {
+      if (std::optional<Candidate> candidate = attempt(bytes, reach);
+          candidate && llvm::none_of(candidates, [&](const Candidate &other) {
+            return other.order == candidate->order;
+          })) {
         least = std::min(least, candidate->seconds);
         candidates.push_back(std::move(*candidate));
       }
