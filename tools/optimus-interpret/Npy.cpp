@@ -33,7 +33,7 @@ static Status makeError(StringRef path, const llvm::Twine &what) {
 }
 
 /// What follows `'key':` in a header.
-static StringRef getEntry(StringRef header, StringRef key) {
+static StringRef getHeaderEntry(StringRef header, StringRef key) {
   std::string quoted = ("'" + key + "'").str();
   size_t at = header.find(quoted);
   if (at == StringRef::npos)
@@ -86,7 +86,7 @@ StatusOr<NpyFile> NpyFile::open(const std::string &path) {
   StringRef header = data.substr(prefix, headerSize);
   npy.offset = std::min(npy.file.size(), prefix + headerSize);
 
-  StringRef descr = getEntry(header, "descr");
+  StringRef descr = getHeaderEntry(header, "descr");
   for (StringRef known : {"<f4", "<f8", "<i4", "<i8"})
     if (descr.starts_with(("'" + known + "'").str()))
       npy.type = known;
@@ -94,9 +94,9 @@ StatusOr<NpyFile> NpyFile::open(const std::string &path) {
     return makeError(path,
                      "expected elements of <f4, <f8, <i4 or <i8, found " +
                          descr.take_until([](char c) { return c == ','; }));
-  if (!getEntry(header, "fortran_order").starts_with("False"))
+  if (!getHeaderEntry(header, "fortran_order").starts_with("False"))
     return makeError(path, "expected an array in C order");
-  if (!parseShape(getEntry(header, "shape"), npy.shape))
+  if (!parseShape(getHeaderEntry(header, "shape"), npy.shape))
     return makeError(path, "cannot read the shape in its header");
   for (int64_t extent : npy.shape)
     if (__builtin_mul_overflow(npy.count, static_cast<size_t>(extent),

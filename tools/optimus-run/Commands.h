@@ -43,8 +43,8 @@ struct DataOptions {
   /// The last token of a document, for models that keep documents apart.
   std::optional<int64_t> documentEnd;
 
-  /// Checks the presence of the last token, which models ask for or not, and
-  /// that it is of their vocabulary.
+  /// Fails where the model asks for a last token in vain, has no use for one, or
+  /// lacks the one given.
   optrt::Status checkDocumentEnd(const optrt::ModelLibrary &library) const;
 };
 
