@@ -256,6 +256,10 @@ TEST_F(ShardingRules, ReducedFactorsCannotBeSliced) {
   compareAll(FactorKind::Reduced,
              [&](StringRef name, int numCuts, int numDiffering, StringRef) {
                names.insert(name);
+               // Without a bias it is linear: that logits are complete is a
+               // choice.
+               if (name == HeadOp::getOperationName() && numDiffering == 0)
+                 return;
                EXPECT_EQ(numDiffering, numCuts) << name.str();
              });
   EXPECT_GE(names.size(), 6u);

@@ -124,6 +124,18 @@ private:
     return !extents.hasLengths && extents.seq % cores.getTileRows() == 0;
   }
 
+  /// Whether a key so many tokens before a query is of its document; `position`
+  /// has the bits of an i32.
+  Value isWithin(Num position, Value distance) {
+    auto cast = [&](Value index) {
+      return arith::IndexCastOp::create(b, k.i32(), index);
+    };
+    Value bits = arith::BitcastOp::create(b, k.i32(), position.value);
+    Value reach = arith::MaxSIOp::create(b, bits, cast(k.index(0)));
+    // A later key is far beyond any position.
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::ule, cast(distance),
+                                 reach);
+  }
   Num exp2(Num x) { return threads.exp2(x); }
   Num max(Num a, Num c) { return threads.max(a, c); }
   /// What scores are multiplied by, for a power of two.
@@ -310,8 +322,10 @@ void CoreAttention::writeKeyGrad() {
   const int64_t rows = cores.getTileRows();
   const bool hold = extents.headDim <= kMostHeld;
   Shared queries = cores.allocate("queries"), douts = cores.allocate("douts");
-  // Of each tile, lse and then delta.
-  KernelBuffer numbers(k, threads.getShared("numbers", 2 * 2 * rows, k.f32()));
+  // Of each tile lse, delta, and the bits of positions where there are any.
+  const int64_t kinds = extents.hasPositions ? 3 : 2;
+  KernelBuffer numbers(k,
+                       threads.getShared("numbers", 2 * kinds * rows, k.f32()));
   k.forRows([&](Value number) {
     Place place = getPlace(number, extents.kvHeads);
     Own keys = getOwn("k", place, extents.kvStride, hold);
@@ -335,14 +349,20 @@ void CoreAttention::writeKeyGrad() {
         Row row = {place.batch, head, first};
         share("q", row, extents.qStride, seq, isWhole, queries, stage);
         share("dout", row, getOutStride(), seq, isWhole, douts, stage);
-        cores.copyNumbers(k["lse"], atRow(row), first, seq, numbers, stage, 0);
-        cores.copyNumbers(k["delta"], atRow(row), first, seq, numbers, stage,
-                          1);
+        cores.copyNumbers(k["lse"], atRow(row), first, seq, numbers, stage, 0,
+                          kinds);
+        cores.copyNumbers(k["delta"], atRow(row), first, seq, numbers, stage, 1,
+                          kinds);
+        if (extents.hasPositions)
+          cores.copyNumbers(
+              k["positions"],
+              k.addIndex(k.mulIndex(place.batch, seq), first), first, seq,
+              numbers, stage, 2, kinds);
       };
       auto body = [&](Value first, Value stage, Sums sums, bool isMasked) {
         Sums weights = cores.multiply(keys, queries, stage);
         Sums gradients = cores.multiply(values, douts, stage);
-        Value begin = k.mulIndex(stage, k.index(2 * rows));
+        Value begin = k.mulIndex(stage, k.index(kinds * rows));
         auto gradient = gradients.begin();
         tiles.forEach(weights, [&](Num score, int64_t half, Value column) {
           Value here = k.addIndex(begin, column);
@@ -354,7 +374,8 @@ void CoreAttention::writeKeyGrad() {
             Value query = k.addIndex(first, column);
             Value isVisible =
                 extents.hasPositions
-                    ? isSeenBy(query, place.tokens[half], place.batch, length)
+                    ? isWithin(numbers.load(k.addIndex(here, k.index(2 * rows))),
+                               k.subIndex(query, place.tokens[half]))
                     : isNotBefore(query, place.tokens[half]);
             product = k.select(isVisible, product, getZero());
             weight = k.select(isVisible, weight, getZero());

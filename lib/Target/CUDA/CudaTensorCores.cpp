@@ -173,7 +173,7 @@ Value CudaTensorCores::getBytes(Value isThere, int64_t bytes) {
 
 void CudaTensorCores::copyNumbers(KernelBuffer from, Value begin, Value first,
                                   Value limit, KernelBuffer to, Value stage,
-                                  int64_t place) {
+                                  int64_t place, int64_t kinds) {
   constexpr int64_t kBytes = 4;
   // Each kind of numbers has threads of its own.
   Value number = k.subIndex(threads.getThread(), k.index(place * tileRows));
@@ -183,7 +183,7 @@ void CudaTensorCores::copyNumbers(KernelBuffer from, Value begin, Value first,
     Value left = k.subIndex(limit, first);
     Value some = getBytes(k.less(number, left), kBytes);
     Value source = k.minIndex(number, k.subIndex(left, k.index(1)));
-    Value target = k.addIndex(k.mulIndex(stage, k.index(2 * tileRows)),
+    Value target = k.addIndex(k.mulIndex(stage, k.index(kinds * tileRows)),
                               threads.getThread());
     copyAsync(getAddress(to, target),
               getAddress(from, k.addIndex(begin, source)), kBytes, some);

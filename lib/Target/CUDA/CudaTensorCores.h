@@ -59,9 +59,10 @@ public:
   };
   /// Begins to copy a tile. Rows that do not exist are zeros.
   void copy(const Rows &rows, const Shared &to, Value stage);
-  /// The same for a number a row, of f32: `place` counts tiles of numbers.
+  /// The same for a number a row, of four bytes: the kind `place` of so many,
+  /// which make up no more rows than there are threads.
   void copyNumbers(KernelBuffer from, Value begin, Value first, Value limit,
-                   KernelBuffer to, Value stage, int64_t place);
+                   KernelBuffer to, Value stage, int64_t place, int64_t kinds);
   /// What was begun to be copied belongs together.
   void commit();
   /// All threads have copied what they began to copy, and have done with the
