@@ -27,6 +27,7 @@ from harness import ROOT, fail, integers, machine, one_of, table, write_text
 
 sys.path.insert(0, str(ROOT / "python"))
 # pylint: disable=wrong-import-position
+from optimus.ir import LossFunction
 from optimus.models.parts import Parts, begin
 
 try:
@@ -81,7 +82,7 @@ def build_mlp(_tools, path, case, options):
         batch=case.batch, sequence=options.seq, vocabulary=VOCABULARY,
         layers=case.layers, hidden=options.hidden, heads=options.heads,
         init_std=INIT_STD)
-    model, tokens, targets = begin("mlp", config)
+    model, tokens, targets = begin(LossFunction, "mlp", config)
     parts = Parts(model, config, epsilon=1e-5)
     ins, outs = [("hidden", options.hidden)], [("ffn", 4 * options.hidden)]
     words = [("vocabulary", VOCABULARY)]

@@ -7,6 +7,8 @@
 # ===-----------------------------------------------------------------------===#
 """A window of several documents means what they mean one by one."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -146,8 +148,8 @@ def libraries(tools, tmp_path_factory):
 
 
 def evaluate(tools, library, tokens, checkpoint, *flags):
-    options = ["--data", tokens, "--load", checkpoint, *flags]
-    return float(tools.run("optimus-run", "eval", library, *options).split()[1])
+    options = ["--data", tokens, "--load", checkpoint, "--json", *flags]
+    return json.loads(tools.run("optimus-run", "eval", library, *options))["loss"]
 
 
 def test_a_trained_model_sees_documents_alone(tools, libraries, tokens, tmp_path):

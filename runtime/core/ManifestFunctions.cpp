@@ -88,13 +88,18 @@ static void readEntry(const JsonCursor &cursor, const Manifest &manifest,
                   manifest.buffers[arg.buffer].filledBy == FilledBy::Data;
   for (auto [name, number, expected] :
        {std::tuple("batch", &function.batch, manifest.batch),
-        {"sequence", &function.sequence, manifest.sequence}})
-    if (JsonCursor found = readsBatch ? cursor[name] : cursor.find(name)) {
+        {"sequence", &function.sequence, manifest.sequence}}) {
+    // Others may say nothing: they read what all of the library do.
+    const bool isNeeded = readsBatch && function.kind != EntryKind::Other;
+    if (readsBatch)
+      *number = expected;
+    if (JsonCursor found = isNeeded ? cursor[name] : cursor.find(name)) {
       *number = found.integer(1, INT32_MAX);
       if (readsBatch && *number != expected)
         found.fail(concat("expected ", expected, ", as of the tokens that ",
                           function.name, " reads, found ", *number));
     }
+  }
 }
 
 static Schedule readSchedule(const JsonCursor &cursor) {

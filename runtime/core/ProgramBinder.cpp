@@ -229,13 +229,13 @@ Status ProgramBinder::bindCommand(const CommandT &command) {
   }
   case Action::Attention:
     bound.descriptor = result.attentions.size();
-    addPointers(command, 7);
+    addPointers(command, 8);
     status = bind(*command.action.AsAttention()->shape, command,
                   /*isDeterministic=*/false);
     break;
   case Action::AttentionGrad:
     bound.descriptor = result.attentions.size();
-    addPointers(command, 11);
+    addPointers(command, 12);
     status = bind(*command.action.AsAttentionGrad()->shape, command,
                   command.action.AsAttentionGrad()->deterministic);
     break;
