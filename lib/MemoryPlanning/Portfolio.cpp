@@ -183,7 +183,7 @@ constexpr int64_t kRepairWork[] = {300'000, 2'000'000};
 /// Looks in the time of a node of the search, and a number of looks too cheap
 /// to be weighed against bytes: some hundredths of a second.
 constexpr int64_t kLooksPerNode = 1000;
-constexpr int64_t kLeastLooks = 3'000'000;
+constexpr int64_t kLeastLooks = 10'000'000;
 
 /// The indices of the buffers that may lie anywhere by falling key; equal keys
 /// keep time order.

@@ -14,8 +14,6 @@
 
 #include "llvm/Support/DebugLog.h"
 
-#include <numeric>
-
 #define DEBUG_TYPE "optimus-schedule"
 
 using namespace mlir;
@@ -26,20 +24,31 @@ using namespace mlir::exec;
 static constexpr std::optional<unsigned> kReaches[] = {
     std::nullopt, 4 * OPTRT_MAX_IN_FLIGHT, OPTRT_MAX_IN_FLIGHT,
     OPTRT_MAX_IN_FLIGHT / 4};
-/// Where none of them fits: this one and shorter ones.
-static constexpr unsigned kLeastReach = OPTRT_MAX_IN_FLIGHT / 16;
 /// Steps nearer to each other than this part of them count as equal.
 static constexpr double kSameTime = 0.005;
 /// What fragments may take of the bytes alive without overlap: a 50th.
 static constexpr int64_t kFragments = 50;
-/// How many sizes are tried where the whole allowance is too much.
-static constexpr int kMostAttempts = 4;
+/// How often less is asked for.
+static constexpr int kMostRetries = 3;
+
+SmallVector<Operation *> exec::listOperations(func::FuncOp function) {
+  SmallVector<Operation *> operations;
+  for (Operation &op : function.getBody().front())
+    operations.push_back(&op);
+  return operations;
+}
+
+void exec::restoreOrder(func::FuncOp function,
+                        ArrayRef<Operation *> operations) {
+  Block &block = function.getBody().front();
+  for (Operation *op : operations)
+    op->moveBefore(&block, block.end());
+  numberCommands(function);
+}
 
 namespace {
 /// A schedule of the function.
 struct Candidate {
-  /// That may be alive.
-  int64_t bytes;
   std::optional<unsigned> reach;
   OverlapOutcome outcome;
   double seconds = 0;
@@ -57,20 +66,30 @@ public:
   OverlapOutcome run(const ExtraWorkspace &workspace) {
     const int64_t alive = scheduled.getPeakBytes();
     const int64_t bound = alive + workspace.getBytes(alive);
-    std::vector<Candidate> candidates = attemptAll(bound);
+    for (std::optional<unsigned> reach : kReaches)
+      candidates.push_back(attempt(bound, reach));
+    sort();
     int64_t limit = bound + alive / kFragments;
-    if (const Candidate *found = findWithin(limit, candidates))
-      return take(*found);
+    for (Candidate &candidate : candidates)
+      if (plan(candidate, limit) <= limit)
+        return take(candidate);
     // What has as many fragments without overlap has them with it, too.
-    scheduled.setOrder(given);
+    restoreOrder(function, given);
     int64_t arena = estimateArenaBytes(scheduled.collectLiveRanges(), limit);
     limit = std::max(limit, arena + arena / kFragments);
-    if (const Candidate *found = findWithin(limit, candidates))
-      return take(*found);
-    if (candidates.empty())
-      return withoutOverlap();
-    return searchBelow(*llvm::min_element(candidates, hasSmallerArena), alive,
-                       limit);
+    for (Candidate &candidate : candidates)
+      if (candidate.arenaBytes <= limit)
+        return take(candidate);
+    Candidate best = std::move(*llvm::min_element(candidates, hasSmallerArena));
+    int64_t bytes = bound;
+    for (int retry = 0; retry < kMostRetries && best.arenaBytes > limit;
+         ++retry) {
+      bytes -= best.arenaBytes - limit;
+      Candidate candidate = attempt(bytes, best.reach);
+      plan(candidate, limit);
+      best = std::min(std::move(best), std::move(candidate), hasSmallerArena);
+    }
+    return take(best);
   }
 
 private:
@@ -78,56 +97,26 @@ private:
     return a.arenaBytes < b.arenaBytes;
   }
 
-  /// The schedule of `tightest`'s reach with as many bytes alive as an arena of
-  /// `limit` has room for: fewer than it was granted, and at least those that
-  /// are alive without overlap. The order as it was given fits in any case.
-  OverlapOutcome searchBelow(const Candidate &tightest, int64_t alive,
-                             int64_t limit) {
-    std::optional<Candidate> best;
-    int64_t tooMany = tightest.bytes;
-    // Fragments take about as much with a few bytes fewer.
-    int64_t bytes = tooMany - (tightest.arenaBytes - limit);
-    for (int attempts = 0; attempts < kMostAttempts && tooMany > alive;
-         ++attempts) {
-      bytes = std::max(alive, bytes);
-      std::optional<Candidate> candidate = attempt(bytes, tightest.reach);
-      if (candidate && findWithin(limit, *candidate))
-        best = std::move(candidate);
-      else
-        tooMany = bytes;
-      bytes = std::midpoint(best ? best->bytes : alive, tooMany);
-    }
-    // What starts late lies in memory for a short time, between the others.
-    for (unsigned reach = kLeastReach; !best && reach > 0; reach /= 4)
-      if (std::optional<Candidate> candidate = attempt(alive, reach);
-          candidate && findWithin(limit, *candidate))
-        best = std::move(candidate);
-    return best ? take(*best) : withoutOverlap();
-  }
-
-  OverlapOutcome withoutOverlap() {
-    scheduled.restore();
-    return describe();
-  }
-
-  OverlapOutcome describe() {
+  Candidate attempt(int64_t bytes, std::optional<unsigned> reach) {
+    scheduled.overlap(bytes, reach);
     auto [notOverlapped, bounded] = scheduled.countNotOverlapped();
-    return {notOverlapped, bounded, scheduled.getPeakBytes()};
+    Candidate made{reach,
+                   {notOverlapped, bounded, scheduled.getPeakBytes()},
+                   scheduled.predictSeconds(),
+                   listOperations(function)};
+    LDBG() << "overlap within " << bytes << " bytes, reach "
+           << reach.value_or(0) << ": " << made.outcome.peakBytes
+           << " bytes alive, " << made.seconds << " s; " << notOverlapped
+           << " collectives not overlapped, " << bounded
+           << " for want of workspace";
+    return made;
   }
 
-  /// Schedules of all reaches: the fastest first; of equal ones that with the
-  /// fewest bytes.
-  std::vector<Candidate> attemptAll(int64_t bytes) {
-    std::vector<Candidate> candidates;
+  /// The fastest first; of equal ones that with the fewest bytes.
+  void sort() {
     double least = std::numeric_limits<double>::infinity();
-    for (std::optional<unsigned> reach : kReaches)
-      if (std::optional<Candidate> candidate = attempt(bytes, reach);
-          candidate && llvm::none_of(candidates, [&](const Candidate &other) {
-            return other.order == candidate->order;
-          })) {
-        least = std::min(least, candidate->seconds);
-        candidates.push_back(std::move(*candidate));
-      }
+    for (const Candidate &candidate : candidates)
+      least = std::min(least, candidate.seconds);
     auto getKey = [&](const Candidate &candidate) {
       return std::pair(std::max(candidate.seconds, (1 + kSameTime) * least),
                        candidate.outcome.peakBytes);
@@ -135,49 +124,26 @@ private:
     llvm::stable_sort(candidates, [&](const Candidate &a, const Candidate &b) {
       return getKey(a) < getKey(b);
     });
-    return candidates;
   }
 
-  /// Nothing where the bytes alive cannot be kept within so many.
-  std::optional<Candidate> attempt(int64_t bytes,
-                                   std::optional<unsigned> reach) {
-    if (!scheduled.overlap(bytes, reach))
-      return std::nullopt;
-    Candidate made{bytes, reach, describe(), scheduled.predictSeconds(),
-                   listOperations(function)};
-    LDBG() << "overlap within " << bytes << " bytes, reach "
-           << reach.value_or(0) << ": " << made.outcome.peakBytes
-           << " bytes alive, " << made.seconds << " s; "
-           << made.outcome.notOverlapped << " collectives not overlapped, "
-           << made.outcome.bounded << " for want of workspace";
-    return made;
-  }
-
-  /// The first candidate with an arena of at most `limit` bytes; plans those
-  /// before it.
-  Candidate *findWithin(int64_t limit, MutableArrayRef<Candidate> candidates) {
-    for (Candidate &candidate : candidates) {
-      if (candidate.arenaBytes == 0) {
-        scheduled.setOrder(candidate.order);
-        candidate.arenaBytes =
-            estimateArenaBytes(scheduled.collectLiveRanges(), limit);
-        LDBG() << "reach " << candidate.reach.value_or(0) << " has an arena of "
-               << candidate.arenaBytes << " bytes";
-      }
-      if (candidate.arenaBytes <= limit)
-        return &candidate;
-    }
-    return nullptr;
+  int64_t plan(Candidate &candidate, int64_t enough) {
+    restoreOrder(function, candidate.order);
+    candidate.arenaBytes =
+        estimateArenaBytes(scheduled.collectLiveRanges(), enough);
+    LDBG() << "reach " << candidate.reach.value_or(0) << " has an arena of "
+           << candidate.arenaBytes << " bytes";
+    return candidate.arenaBytes;
   }
 
   OverlapOutcome take(const Candidate &candidate) {
-    scheduled.setOrder(candidate.order);
+    restoreOrder(function, candidate.order);
     return candidate.outcome;
   }
 
   func::FuncOp function;
   ScheduledFunction &scheduled;
   SmallVector<Operation *> given;
+  SmallVector<Candidate> candidates;
 };
 } // namespace
 
