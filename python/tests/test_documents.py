@@ -147,6 +147,14 @@ def libraries(tools, tmp_path_factory):
     return made
 
 
+@pytest.mark.parametrize("mesh", [[], ["--mesh", "row:2,col:2"]], ids=["serial", "2x2"])
+def test_learned_positions_are_fewer_than_tokens(tools, tmp_path, mesh):
+    """The table of positions is no table of tokens."""
+    source = build(tmp_path / "model.mlir", GPT)
+    flags = [*mesh, "--compile-to", "llvm", "-o", tmp_path / "lowered.mlir"]
+    tools.run("optimus-compile", source, *flags)
+
+
 def evaluate(tools, library, tokens, checkpoint, *flags):
     options = ["--data", tokens, "--load", checkpoint, "--json", *flags]
     return json.loads(tools.run("optimus-run", "eval", library, *options))["loss"]
