@@ -262,30 +262,11 @@ LogicalResult ModelChecker::checkBound(func::FuncOp function) {
   return success();
 }
 
-/// Whether an embedding's rows are chosen by positions, however these are moved
-/// between ranks.
-static bool looksUpPositions(Operation *op) {
-  auto embedding = dyn_cast<EmbeddingOp>(op);
-  if (!embedding)
-    return false;
-  Value chosen = embedding.getTokens();
-  while (Operation *moving = chosen.getDefiningOp()) {
-    if (moving->getNumOperands() != 1)
-      return false;
-    chosen = moving->getOperand(0);
-  }
-  auto argument = cast<BlockArgument>(chosen);
-  auto function =
-      dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
-  BufferAttr buffer =
-      function ? getArgumentBuffer(function, argument.getArgNumber())
-               : BufferAttr();
-  return buffer && buffer.getRole() == "positions";
-}
-
 LogicalResult ModelChecker::checkTable(Operation *op) {
   auto lookUp = dyn_cast<TokenTableOpInterface>(op);
-  if (!lookUp || looksUpPositions(op))
+  // A table of positions is none of tokens.
+  auto stating = dyn_cast<ModelFactsOpInterface>(op);
+  if (!lookUp || (stating && stating.getStandIn()))
     return success();
   int64_t rows = ccl::getGlobalShape(lookUp.getTokenTable().getType()).front();
   if (rows >= get("vocabulary"))

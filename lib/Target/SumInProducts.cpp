@@ -38,9 +38,9 @@ struct RowSum {
 };
 } // namespace
 
-static std::optional<RowSum> readRowSum(LaunchOp launch) {
-  auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
-      launch, launch.getKernelAttr());
+static std::optional<RowSum> readRowSum(LaunchOp launch,
+                                        const SymbolTable &symbols) {
+  auto kernel = symbols.lookup<func::FuncOp>(launch.getKernel());
   auto computes =
       kernel
           ? kernel->getAttrOfType<DictionaryAttr>(exec::ExecDialect::kComputes)
@@ -103,12 +103,13 @@ public:
   void runOnOperation() override {
     if (!findTarget(target)->hasEpilogue(exec::Epilogue::BiasGrad))
       return markAllAnalysesPreserved();
+    const SymbolTable symbols(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (function.isExternal() || !function.getBody().hasOneBlock())
         continue;
       for (auto launch :
            llvm::make_early_inc_range(function.getOps<LaunchOp>()))
-        if (std::optional<RowSum> sum = readRowSum(launch))
+        if (std::optional<RowSum> sum = readRowSum(launch, symbols))
           if (GemmOp gemm = findProduct(*sum))
             move(*sum, gemm);
       exec::numberCommands(function);

@@ -274,17 +274,25 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
       ->check(kSomeSteps);
 }
 
+/// The parameters of a command that does not train; `use` says in the help what
+/// is done with them.
+void addParameters(CLI::App *app, std::string &load, uint64_t &seed,
+                   const std::string &use) {
+  app->add_option("--load", load,
+                  "Folder of the checkpoint; without it the initial "
+                  "parameters are " +
+                      use);
+  app->add_option("--seed", seed, "Seed of the initial parameters")
+      ->capture_default_str()
+      ->check(kSeed);
+}
+
 void addEval(CLI::App &app, EvalOptions &options, JobOptions &job) {
   CLI::App *eval = app.add_subcommand(
       "eval", "Mean cross-entropy over all windows of a file");
   addLibrary(eval, "library", options.library);
   addData(eval, options.data);
-  eval->add_option("--load", options.load,
-                   "Folder of the checkpoint; without it the initial "
-                   "parameters are evaluated");
-  eval->add_option("--seed", options.seed, "Seed of the initial parameters")
-      ->capture_default_str()
-      ->check(kSeed);
+  addParameters(eval, options.load, options.seed, "evaluated");
   eval->add_flag("--json", options.json,
                  "Print {\"loss\": ..., \"tokens\": "
                  "...}");
@@ -297,12 +305,7 @@ void addForward(CLI::App &app, ForwardOptions &options, JobOptions &job) {
       "forward", "Logits of the windows of a file, in their order");
   addLibrary(forward, "library", options.library);
   addData(forward, options.data);
-  forward->add_option("--load", options.load,
-                      "Folder of the checkpoint; without it the initial "
-                      "parameters are used");
-  forward->add_option("--seed", options.seed, "Seed of the initial parameters")
-      ->capture_default_str()
-      ->check(kSeed);
+  addParameters(forward, options.load, options.seed, "used");
   forward
       ->add_option("--windows", options.windows,
                    "How many of the file's windows (default: all)")

@@ -33,15 +33,20 @@ void EmbeddingOp::stateFacts(ModelFacts &facts) {
     facts.decide("pad_token", pad);
 }
 
-/// The table itself is what positions look up, but for their places.
+/// The table itself is what positions look up, but for their places, however
+/// these are moved between ranks.
 Value EmbeddingOp::getStandIn() {
-  auto tokens = dyn_cast<BlockArgument>(getTokens());
-  if (!tokens)
-    return {};
+  Value chosen = getTokens();
+  while (Operation *moving = chosen.getDefiningOp()) {
+    if (moving->getNumOperands() != 1)
+      return {};
+    chosen = moving->getOperand(0);
+  }
+  auto argument = cast<BlockArgument>(chosen);
   auto function =
-      dyn_cast<FunctionOpInterface>(tokens.getOwner()->getParentOp());
+      dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
   BufferAttr buffer = function
-                          ? getArgumentBuffer(function, tokens.getArgNumber())
+                          ? getArgumentBuffer(function, argument.getArgNumber())
                           : BufferAttr();
   return buffer && buffer.getRole() == "positions" ? getTable() : Value();
 }
