@@ -292,7 +292,7 @@ def test_2d_activations_are_one_part_of_the_serial_ones(tools, tmp_path):
 
 
 def test_a_curve_of_budgets_is_compared_with_the_policies_and_a_peer(tools, tmp_path):
-    # In PyTorch's place: holds next to nothing and takes its time.
+    # In PyTorch's place: takes its time.
     peer = tmp_path / "peer"
     peer.write_text(
         "#!/bin/sh\necho '{\"torch\": \"none\"}'\necho '{\"step\": 1, \"ms\": 9e9}'\n"
@@ -319,16 +319,33 @@ def test_a_curve_of_budgets_is_compared_with_the_policies_and_a_peer(tools, tmp_
     assert rows["1 %"][1] == "nothing fits"
     assert float(rows["80 %"][4]) <= 0.8 * float(rows["none"][4]) + 0.1
     assert float(rows["PyTorch"][9]) == 9e9
-    for other in ["none", "attention", "layer"]:
+    for other in ["none", "attention", "layer", "PyTorch"]:
         assert f"* {other}: " in text
-    assert "* PyTorch: no budget holds as little." in text
+
+
+def evaluate_in_bench(code):
+    result = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY / "bench",
+                            capture_output=True, text=True, check=True)
+    return result.stdout
 
 
 def test_a_share_of_nothing_held_is_unmeasured():
     code = "from suite.budget import share_of; print(share_of(1.5, 2), share_of(1, 0))"
-    result = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY / "bench",
-                            capture_output=True, text=True, check=True)
-    assert result.stdout == "0.750 unmeasured\n"
+    assert evaluate_in_bench(code) == "0.750 unmeasured\n"
+
+
+def test_a_budget_is_compared_with_what_holds_no_less():
+    # Milliseconds and MiB of two rounds each.
+    code = (
+        "from suite.budget import compare\n"
+        "measured = {'50 %': [(12, 2), (12, 2)], '100 %': [(9, 4), (9, 4)],\n"
+        "            'peer': [(10, 5), (15, 5)], 'lean': [(7, 1), (7, 1)]}\n"
+        "print(compare(measured, ['50 %', '100 %'], ['peer', 'lean']))"
+    )
+    assert evaluate_in_bench(code) == (
+        "* peer: 100 % holds 0.800 of it, and a step takes 0.750 of its time.\n"
+        "* lean: no budget holds as little.\n"
+    )
 
 
 def test_memory_behaviours_of_a_small_model(tools, tmp_path):

@@ -166,14 +166,18 @@ Status BoundProgram::executePlaced(Rank &rank, uint32_t number) {
   return status;
 }
 
-/// From then on what fails on a queue may be this command.
+/// A failure here is of an earlier command; from then on what fails on a queue
+/// may be this one.
 Status BoundProgram::awaitOthers(Rank &rank, Site site) {
   const Bound &command = commands[site.number];
-  if (command.action == Action::Wait)
-    OPTRT_RETURN_IF_ERROR(rank.reachWait(site, command.descriptor));
-  for (uint32_t i = command.firstAwaited; i != command.lastAwaited; ++i)
-    OPTRT_RETURN_IF_ERROR(
-        rank.device->await(command.queue, events[awaited[i]]));
+  Status status = command.action == Action::Wait
+                      ? rank.reachWait(site, command.descriptor)
+                      : okStatus();
+  for (uint32_t i = command.firstAwaited;
+       i != command.lastAwaited && status.ok(); ++i)
+    status = rank.device->await(command.queue, events[awaited[i]]);
+  if (!status.ok())
+    return locate(rank, status);
   numSubmitted = site.number + 1;
   return okStatus();
 }

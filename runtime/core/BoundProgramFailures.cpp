@@ -32,7 +32,7 @@ std::string BoundProgram::describeSuspects() const {
       suspects.push_back(number);
   }
   if (suspects.empty())
-    return "";
+    return "the command that met it is one of an earlier call";
   if (suspects.size() == 1)
     return concat("the command that met it is ", describe(suspects[0]));
   return concat("the command that met it is one of ", suspects.size(),

@@ -146,11 +146,15 @@ int64_t optrt::collectiveBytes(const optrt_collective_desc &desc, int64_t n) {
   }
 }
 
+// Of a command that was put on a queue before.
+bool Rank::isLate(const Status &status) const {
+  return !status.ok() && program && !device->adviceOnLateFailure().empty();
+}
+
 Status Rank::report(uint32_t command, const char *what, Status status) const {
   if (status.ok())
     return status;
-  // The command may be another one that was put on a queue before.
-  if (program && !device->adviceOnLateFailure().empty())
+  if (isLate(status))
     return program->locate(*this, status);
   StatusCode code = status.code() == StatusCode::InvalidArgument
                         ? StatusCode::Internal
@@ -369,12 +373,12 @@ Status Rank::startTogether(Queue queue,
             queue, queuedTimes[{one.command, function}].inFlight.*time));
     return okStatus();
   };
-  OPTRT_RETURN_IF_ERROR(note(&CommandTimes::begin));
-  Status status = queued->enqueue(queue, together);
-  if (!status.ok() && program && !device->adviceOnLateFailure().empty())
-    return program->locate(*this, status);
-  OPTRT_RETURN_IF_ERROR(status);
-  return note(&CommandTimes::end);
+  Status status = note(&CommandTimes::begin);
+  if (status.ok())
+    status = queued->enqueue(queue, together);
+  if (status.ok())
+    status = note(&CommandTimes::end);
+  return isLate(status) ? program->locate(*this, status) : status;
 }
 
 Status Rank::reachWait(Site site, uint32_t started) {

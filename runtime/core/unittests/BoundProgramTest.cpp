@@ -315,6 +315,12 @@ TEST_F(BoundProgramTest, LateFailuresAreOfWhatTheHostHasNotWaitedFor) {
             "rank 0, f: an illegal address; the command that met it is one of "
             "2, from attn (wait, gpt2.py:4) to loss (copy, gpt2.py:5); run "
             "again");
+  // The order of queues is no command: what it meets is of those before.
+  device->failsAt = "await";
+  EXPECT_EQ(program->run(*context).message(),
+            "rank 0, f: an illegal address; the command that met it is wte "
+            "(fill, gpt2.py:1); run again");
+  device->failsAt = "copy";
   // Where the device tells at once, it is the command.
   device->advice.clear();
   EXPECT_EQ(program->run(*context).message(),

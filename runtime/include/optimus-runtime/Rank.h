@@ -182,6 +182,7 @@ private:
 
   /// Names the command where `status` is a failure.
   Status report(uint32_t command, const char *what, Status status) const;
+  bool isLate(const Status &status) const;
   /// Before everything that is no collective: what was started must progress
   /// without this thread.
   void beginLocal(uint32_t command);
