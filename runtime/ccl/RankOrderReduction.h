@@ -12,6 +12,7 @@
 
 #include "optimus-runtime/CommandDescriptors.h"
 #include "optimus-support/BFloat16.h"
+#include "optimus-support/ElementType.h"
 #include "optimus-support/Float16.h"
 
 #include <algorithm>
@@ -43,6 +44,21 @@ auto withElement(int32_t type, Body body) {
   if (type == OPTRT_F16)
     return body(Float16());
   return body(float());
+}
+
+/// The same with an integer of its size, for what is only moved.
+template <typename Body>
+auto withBits(int32_t type, Body body) {
+  switch (optimus_support::elementBytes(optimus_support::ElementType(type))) {
+  case 1:
+    return body(uint8_t());
+  case 2:
+    return body(uint16_t());
+  case 4:
+    return body(uint32_t());
+  default:
+    return body(uint64_t());
+  }
 }
 
 /// Elements that are reduced at a time: small enough for the first-level

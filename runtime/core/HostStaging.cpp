@@ -41,10 +41,13 @@ HostStaging::begin(Queue queue, CommandId id, const optrt_collective_desc &desc,
   const int64_t element = optimus_support::elementBytes(ElementType(desc.type));
   const bool reads = desc.kind != OPTRT_BROADCAST || member.isRoot;
   const bool writes = desc.kind != OPTRT_REDUCE || member.isRoot;
+  const bool exchanges = desc.kind == OPTRT_ALL_TO_ALL;
   const int64_t srcColumns =
-      (desc.kind == OPTRT_REDUCE_SCATTER ? member.ranks : 1) * desc.inner;
+      (exchanges || desc.kind == OPTRT_REDUCE_SCATTER ? member.ranks : 1) *
+      desc.inner;
   const int64_t dstColumns =
-      (desc.kind == OPTRT_ALL_GATHER ? member.ranks : 1) * desc.inner;
+      (exchanges || desc.kind == OPTRT_ALL_GATHER ? member.ranks : 1) *
+      desc.inner;
   const bool isInPlace = reads && writes && src == dst;
 
   UnderWay one{id, {desc, nullptr, nullptr}, nullptr, nullptr, nullptr, {}};

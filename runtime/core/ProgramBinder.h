@@ -58,7 +58,6 @@ private:
   template <typename Message>
   Status bindMessage(const Message &message, int32_t kind,
                      const CommandT &command);
-  Status expectMovable(const CommandT &command) const;
   /// Finds what starts together.
   Status bindGroups();
   template <typename Desc>

@@ -19,20 +19,11 @@ namespace optrt {
 // Collectives
 //===----------------------------------------------------------------------===//
 
-Status ProgramBinder::expectMovable(const CommandT &command) const {
-  const ElementType type = command.operands[0]->type;
-  return type == ElementType::F32 || type == ElementType::BF16 ||
-                 type == ElementType::F16
-             ? okStatus()
-             : notHere(concat("collective of ", toString(type)));
-}
-
 template <typename Message>
 Status ProgramBinder::bindMessage(const Message &message, int32_t kind,
                                   const CommandT &command) {
   if (!isQueued)
     return notHere(actionName(command.action.type));
-  OPTRT_RETURN_IF_ERROR(expectMovable(command));
   if (message.carried != 0)
     return notHere("message that a later call waits for");
   if (!message.peer->readings.empty())
@@ -59,10 +50,10 @@ Status ProgramBinder::bind(const ReceiveT &receive, const CommandT &command) {
 
 Status ProgramBinder::bind(const CollectiveT &collective,
                            const CommandT &command) {
-  OPTRT_RETURN_IF_ERROR(expectMovable(command));
   const ElementType type = command.operands[0]->type;
-  if (collective.kind == CollectiveKind::AllToAll && !isQueued)
-    return notHere("all_to_all");
+  if (addsUp(int32_t(collective.kind)) && type != ElementType::F32 &&
+      type != ElementType::BF16 && type != ElementType::F16)
+    return notHere(concat("sum of ", toString(type), " over ranks"));
   if (collective.axes.size() != 1)
     return notHere("collective over several mesh axes");
   if (collective.wire != type || collective.encoding != Encoding::None)

@@ -18,6 +18,7 @@
 
 using namespace optrt;
 using optimus_support::CheckedSize;
+using optimus_support::ElementType;
 using optimus_support::kMaxBytes;
 using optimus_support::kMaxElements;
 using optimus_support::matrixExtent;
@@ -259,10 +260,13 @@ Status Rank::checkCollective(const optrt_collective_desc &desc, const void *src,
     return internal(concat("unknown kind of collective ", desc.kind));
   if (desc.reduction != OPTRT_SUM && desc.reduction != OPTRT_MAX)
     return internal(concat("unknown reduction ", desc.reduction));
-  if (desc.type != OPTRT_F32 && desc.type != OPTRT_BF16 &&
+  if (desc.type < 0 || desc.type > int32_t(ElementType::MAX))
+    return internal(concat("elements of an unknown type ", desc.type));
+  if (addsUp(desc.kind) && desc.type != OPTRT_F32 && desc.type != OPTRT_BF16 &&
       desc.type != OPTRT_F16)
-    return internal(
-        concat("elements of type ", desc.type, "; expected f32, bf16 or f16"));
+    return internal(concat("adds elements of ",
+                           toString(ElementType(desc.type)),
+                           "; expected f32, bf16 or f16"));
   if (desc.axis < 0 ||
       desc.axis >= std::min(mesh.numAxes(), RankActivity::kMaxAxes))
     return internal(concat("mesh axis ", desc.axis, " of a mesh with ",
@@ -281,7 +285,9 @@ Status Rank::checkCollective(const optrt_collective_desc &desc, const void *src,
   bool writes = desc.kind == OPTRT_REDUCE ? isRoot : desc.kind != OPTRT_SEND;
   // Traffic is counted in bytes of whole tensors, of each rank.
   const CheckedSize whole = CheckedSize(n) * desc.inner;
-  const CheckedSize counted = whole * desc.outer * n * int64_t(sizeof(float));
+  const CheckedSize counted =
+      whole * desc.outer * n *
+      optimus_support::elementBytes(ElementType(desc.type));
   if (!counted.isAtMost(kMaxBytes))
     return internal(concat("moves ", desc.outer, "x", desc.inner, " among ", n,
                            " ranks, ", counted.toString(),

@@ -44,6 +44,8 @@ public:
       broadcast();
     else if (shape.kind == CollectiveKind::AllGather)
       allGather();
+    else if (shape.kind == CollectiveKind::AllToAll)
+      allToAll();
     else if (route == CollectiveRoute::Chain)
       reduceAlongChain();
     else
@@ -129,6 +131,18 @@ private:
     for (int i = 1; i != size; ++i) {
       send(receiver(i), own.view, shape.count(), own.ready);
       receive(sender(i), block(sender(i)), shape.count());
+    }
+  }
+
+  void allToAll() {
+    auto block = [&](View::Place place, int member) {
+      return View{place, member * shape.inner};
+    };
+    copy(block(View::Source, index), block(View::Destination, index),
+         shape.count());
+    for (int i = 1; i != size; ++i) {
+      send(receiver(i), block(View::Source, receiver(i)), shape.count());
+      receive(sender(i), block(View::Destination, sender(i)), shape.count());
     }
   }
 

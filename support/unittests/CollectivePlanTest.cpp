@@ -103,8 +103,9 @@ private:
 
   int64_t columnsOf(bool isSource) const {
     const bool isWide =
-        test.shape.kind ==
-        (isSource ? CollectiveKind::ReduceScatter : CollectiveKind::AllGather);
+        test.shape.kind == CollectiveKind::AllToAll ||
+        test.shape.kind == (isSource ? CollectiveKind::ReduceScatter
+                                     : CollectiveKind::AllGather);
     return test.shape.inner * (isWide ? test.size : 1);
   }
 
@@ -297,6 +298,9 @@ private:
     case CollectiveKind::AllGather:
       return content(static_cast<int>(column / test.shape.inner), row,
                      column % test.shape.inner);
+    case CollectiveKind::AllToAll:
+      return content(static_cast<int>(column / test.shape.inner), row,
+                     index * test.shape.inner + column % test.shape.inner);
     case CollectiveKind::ReduceScatter:
       column += index * test.shape.inner;
       break;
@@ -362,7 +366,8 @@ std::vector<Way> allWays() {
           {CollectiveKind::AllReduce, Direct},
           {CollectiveKind::AllReduce, Parts},
           {CollectiveKind::AllGather, Direct},
-          {CollectiveKind::ReduceScatter, Direct}};
+          {CollectiveKind::ReduceScatter, Direct},
+          {CollectiveKind::AllToAll, Direct}};
 }
 
 Case makeCase(Way way, int size, unsigned seed) {
@@ -375,10 +380,11 @@ Case makeCase(Way way, int size, unsigned seed) {
   test.shape.inner = seed % 5 == 0 ? upTo(70) : upTo(9);
   test.size = size;
   test.root = upTo(size - 1);
+  const bool exchanges = way.kind == CollectiveKind::AllToAll;
   const bool gathers = way.kind == CollectiveKind::AllGather;
   const bool scatters = way.kind == CollectiveKind::ReduceScatter;
-  test.shape.srcLd = test.shape.inner * (scatters ? size : 1);
-  test.shape.dstLd = test.shape.inner * (gathers ? size : 1);
+  test.shape.srcLd = test.shape.inner * (scatters || exchanges ? size : 1);
+  test.shape.dstLd = test.shape.inner * (gathers || exchanges ? size : 1);
   test.inPlace = random() % 2;
   test.isOneQueue = random() % 3 == 0;
   if (test.isOneQueue)

@@ -27,7 +27,8 @@ constexpr int64_t kSmallElements = 1 << 15;
 
 /// Whether every rank has a part of the whole tensor.
 bool isInParts(int32_t kind) {
-  return kind == OPTRT_ALL_GATHER || kind == OPTRT_REDUCE_SCATTER;
+  return kind == OPTRT_ALL_GATHER || kind == OPTRT_REDUCE_SCATTER ||
+         kind == OPTRT_ALL_TO_ALL;
 }
 
 int64_t chunksOfABlock(const optrt_collective_desc &desc) {
@@ -75,8 +76,7 @@ struct Range {
   int64_t begin, end;
 };
 
-/// Copies a range of a block to a place of every member: destination(r) may be
-/// null.
+/// Copies a range of a block to n places: destination(r) may be null.
 template <typename T, typename DestinationFn>
 void copyToAll(Range range, int64_t inner, int n, Block<const T> source,
                DestinationFn destination) {
@@ -121,63 +121,95 @@ bool isSmall(const optrt_collective_desc &desc, int n) {
   return desc.outer * desc.inner * blocks <= kSmallElements;
 }
 
-/// runChunk() of members whose elements are T.
+namespace {
+/// A chunk of members whose elements are T.
 template <typename T>
-static void runTypedChunk(std::span<const Posting> members, int64_t chunk) {
-  const optrt_collective_desc &desc = members[0].desc;
-  const int n = static_cast<int>(members.size());
-  // Part by part, or a range of the one block.
-  int64_t perBlock = chunksOfABlock(desc);
-  int64_t part = chunk / perBlock;
-  int64_t begin = chunk % perBlock * kChunkElements;
-  // Without gaps between rows the matrix is one long row.
-  bool oneRow = !isInParts(desc.kind) && isDense(members);
-  int64_t inner = oneRow ? desc.outer * desc.inner : desc.inner;
-  Range range{begin, std::min(begin + kChunkElements, desc.outer * desc.inner)};
-
-  auto source = [&](int r) {
-    return Block<const T>{static_cast<const T *>(members[r].src),
-                          members[r].desc.src_ld};
-  };
-  auto destination = [&](int r) {
-    return Block<T>{static_cast<T *>(members[r].dst), members[r].desc.dst_ld};
-  };
-  switch (desc.kind) {
-  case OPTRT_BROADCAST:
-    copyToAll<T>(range, inner, n, source(desc.root), destination);
-    return;
-  case OPTRT_REDUCE:
-    reduceToAll<T>(range, inner, desc.reduction, n, source, 1,
-                   [&](int) { return destination(desc.root); });
-    return;
-  case OPTRT_ALL_REDUCE:
-    reduceToAll<T>(range, inner, desc.reduction, n, source, n, destination);
-    return;
-  case OPTRT_ALL_GATHER:
-    copyToAll<T>(range, inner, n, source(static_cast<int>(part)), [&](int r) {
-      Block<T> whole = destination(r);
-      whole.data += part * inner;
-      return whole;
-    });
-    return;
-  case OPTRT_REDUCE_SCATTER:
-    reduceToAll<T>(
-        range, inner, desc.reduction, n,
-        [&](int r) {
-          Block<const T> whole = source(r);
-          whole.data += part * inner;
-          return whole;
-        },
-        1, [&](int) { return destination(static_cast<int>(part)); });
-    return;
+class TypedChunk {
+public:
+  TypedChunk(std::span<const Posting> members, int64_t chunk)
+      : members(members), desc(members[0].desc),
+        n(static_cast<int>(members.size())) {
+    // Part by part, or a range of the one block.
+    const int64_t perBlock = chunksOfABlock(desc);
+    part = static_cast<int>(chunk / perBlock);
+    range.begin = chunk % perBlock * kChunkElements;
+    range.end = std::min(range.begin + kChunkElements, desc.outer * desc.inner);
+    // Without gaps between rows the matrix is one long row.
+    const bool oneRow = !isInParts(desc.kind) && isDense(members);
+    inner = oneRow ? desc.outer * desc.inner : desc.inner;
   }
-  assert(false && "the kind was checked at the start");
-}
+
+  void move() const {
+    switch (desc.kind) {
+    case OPTRT_BROADCAST:
+      copyToAll<T>(range, inner, n, source(desc.root),
+                   [&](int r) { return destination(r); });
+      return;
+    case OPTRT_ALL_GATHER:
+      copyToAll<T>(range, inner, n, source(part),
+                   [&](int r) { return destination(r, part); });
+      return;
+    case OPTRT_ALL_TO_ALL:
+      for (int r = 0; r != n; ++r)
+        copyToAll<T>(range, inner, 1, source(r, part),
+                     [&](int) { return destination(part, r); });
+      return;
+    }
+    assert(false && "the kind was checked at the start");
+  }
+
+  void reduce() const {
+    auto first = [&](int r) { return source(r); };
+    switch (desc.kind) {
+    case OPTRT_REDUCE:
+      reduceToAll<T>(range, inner, desc.reduction, n, first, 1,
+                     [&](int) { return destination(desc.root); });
+      return;
+    case OPTRT_ALL_REDUCE:
+      reduceToAll<T>(range, inner, desc.reduction, n, first, n,
+                     [&](int r) { return destination(r); });
+      return;
+    case OPTRT_REDUCE_SCATTER:
+      reduceToAll<T>(
+          range, inner, desc.reduction, n,
+          [&](int r) { return source(r, part); }, 1,
+          [&](int) { return destination(part); });
+      return;
+    }
+    assert(false && "the kind was checked at the start");
+  }
+
+private:
+  /// The block of a member's matrix that is of another.
+  Block<const T> source(int r, int block = 0) const {
+    return {static_cast<const T *>(members[r].src) + block * inner,
+            members[r].desc.src_ld};
+  }
+  /// Null where a member has no destination.
+  Block<T> destination(int r, int block = 0) const {
+    T *const whole = static_cast<T *>(members[r].dst);
+    return {whole ? whole + block * inner : nullptr, members[r].desc.dst_ld};
+  }
+
+  const std::span<const Posting> members;
+  const optrt_collective_desc &desc;
+  const int n;
+  int part;
+  Range range;
+  int64_t inner;
+};
+} // namespace
 
 void runChunk(std::span<const Posting> members, int64_t chunk) {
-  withElement(members[0].desc.type, [&](auto element) {
-    runTypedChunk<decltype(element)>(members, chunk);
-  });
+  const optrt_collective_desc &desc = members[0].desc;
+  if (addsUp(desc.kind))
+    withElement(desc.type, [&](auto element) {
+      TypedChunk<decltype(element)>(members, chunk).reduce();
+    });
+  else
+    withBits(desc.type, [&](auto element) {
+      TypedChunk<decltype(element)>(members, chunk).move();
+    });
 }
 
 } // namespace optrt

@@ -87,10 +87,7 @@ Status SharedGpuGroup::move(size_t number) {
                                         target.dst_ld, elementBytesOf(desc)},
                                        origin, destination);
   };
-  const bool isReduction = desc.kind == OPTRT_REDUCE ||
-                           desc.kind == OPTRT_ALL_REDUCE ||
-                           desc.kind == OPTRT_REDUCE_SCATTER;
-  if (isReduction && size() == 1)
+  if (addsUp(desc.kind) && size() == 1)
     return give(0, 0, 0, 0);
   std::vector<void *> results;
   switch (desc.kind) {

@@ -8,6 +8,8 @@
 
 #include "Operation.h"
 
+#include "optimus-support/ElementType.h"
+
 #include <algorithm>
 #include <climits>
 
@@ -31,6 +33,20 @@ static PlanLimits chainLimits(int64_t count, bool isWhole) {
   return {isWhole ? std::min<int64_t>(count, INT_MAX)
                   : std::clamp<int64_t>(count / 64, 1 << 13, 1 << 16),
           /*sends=*/2, /*receives=*/2};
+}
+
+/// MPI adds nothing: elements are as many bytes.
+static MPI_Datatype typeOf(const optrt_collective_desc &desc) {
+  switch (elementBytes(ElementType(desc.type))) {
+  case 1:
+    return MPI_UINT8_T;
+  case 2:
+    return MPI_UINT16_T;
+  case 4:
+    return MPI_UINT32_T;
+  default:
+    return MPI_UINT64_T;
+  }
 }
 
 namespace {
@@ -89,7 +105,7 @@ Status Operation::begin(const Members &newMembers, int newTag,
                         void *dst) {
   members = newMembers;
   tag = newTag;
-  type = newDesc.type == OPTRT_F32 ? MPI_FLOAT : MPI_UINT16_T;
+  type = typeOf(newDesc);
   Way way = wayOf(members, newDesc, std::move(plan));
   OPTRT_RETURN_IF_ERROR(
       PlanWalk::begin(std::move(way.plan), way.limits, newDesc, src, dst));

@@ -35,7 +35,15 @@ enum Result : int {
   kInProgress = 7,
 };
 /// ncclDataType_t.
-enum Type : int { kF16 = 6, kF32 = 7, kBF16 = 9 };
+enum Type : int {
+  kI8 = 0,
+  kI32 = 2,
+  kI64 = 4,
+  kF16 = 6,
+  kF32 = 7,
+  kF64 = 8,
+  kBF16 = 9
+};
 /// ncclRedOp_t.
 enum Reduction : int { kSum = 0, kMax = 2 };
 

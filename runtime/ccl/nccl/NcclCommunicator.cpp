@@ -10,6 +10,7 @@
 
 #include "../AwakeTime.h"
 #include "core/Thread.h"
+#include "optimus-support/ElementType.h"
 
 #include <chrono>
 #include <utility>
@@ -63,7 +64,9 @@ Status NcclCommunicator::join(const Membership &membership) {
 }
 
 static Type typeOf(int32_t type) {
-  return type == OPTRT_BF16 ? kBF16 : type == OPTRT_F16 ? kF16 : kF32;
+  // In the order of ElementType.
+  constexpr Type types[] = {kF32, kF64, kF16, kBF16, kI32, kI64, kI8};
+  return types[type];
 }
 
 Status NcclCommunicator::enqueue(std::span<const QueuedCollective> together,
@@ -128,7 +131,9 @@ NcclCommunicator::Called NcclCommunicator::exchange(const QueuedCollective &one,
   const NcclApi &api = library.api();
   const auto count = size_t(one.desc->outer * one.desc->inner);
   const Type type = typeOf(one.desc->type);
-  const size_t bytes = count * (type == kF32 ? 4 : 2);
+  const size_t bytes =
+      count * optimus_support::elementBytes(
+                  optimus_support::ElementType(one.desc->type));
   Called called{"ncclSend", kSuccess};
   for (int peer = 0; peer != size && !called.hasFailed(); ++peer) {
     const size_t begin = size_t(peer) * bytes;

@@ -10,6 +10,7 @@
 #define OPTIMUS_RUNTIME_CCL_UNITTESTS_COLLECTIVEKINDS_H
 
 #include "optimus-runtime/CommandDescriptors.h"
+#include "optimus-support/ElementType.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -55,9 +56,24 @@ inline std::vector<Kind> allKinds() {
   for (const Kind &kind :
        withNarrow({{"AllGather", OPTRT_ALL_GATHER, OPTRT_SUM},
                    {"ReduceScatter", OPTRT_REDUCE_SCATTER, OPTRT_SUM},
-                   {"ReduceScatterMax", OPTRT_REDUCE_SCATTER, OPTRT_MAX}}))
+                   {"ReduceScatterMax", OPTRT_REDUCE_SCATTER, OPTRT_MAX},
+                   {"AllToAll", OPTRT_ALL_TO_ALL, OPTRT_SUM}}))
     kinds.push_back(kind);
   return kinds;
+}
+
+/// What adds nothing moves elements of any size.
+inline std::vector<Kind> kindsOfAnyType() {
+  using optimus_support::ElementType;
+  auto move = [&](const char *name, int32_t kind, ElementType type) {
+    return Kind{name, kind, OPTRT_SUM, int32_t(type)};
+  };
+  return {move("BroadcastI64", OPTRT_BROADCAST, ElementType::I64),
+          move("BroadcastI8", OPTRT_BROADCAST, ElementType::I8),
+          move("AllGatherI32", OPTRT_ALL_GATHER, ElementType::I32),
+          move("AllGatherI8", OPTRT_ALL_GATHER, ElementType::I8),
+          move("AllToAllF64", OPTRT_ALL_TO_ALL, ElementType::F64),
+          move("AllToAllI8", OPTRT_ALL_TO_ALL, ElementType::I8)};
 }
 
 } // namespace optrt

@@ -66,7 +66,9 @@ protected:
   void computeContents() {
     const Kind &kind = std::get<2>(GetParam());
     const Shape &shape = std::get<3>(GetParam());
-    columns = kind.kind == OPTRT_REDUCE_SCATTER ? n * shape.inner : shape.inner;
+    const bool exchanges = kind.kind == OPTRT_ALL_TO_ALL;
+    columns = exchanges || kind.kind == OPTRT_REDUCE_SCATTER ? n * shape.inner
+                                                             : shape.inner;
     contents.assign(laidOut.numRanks(), {});
     for (int rank = 0; rank != laidOut.numRanks(); ++rank)
       for (int64_t row = 0; row != shape.outer; ++row)
@@ -177,8 +179,10 @@ protected:
     run.id = id;
     run.inPlace = inPlace;
     run.srcColumns = columns;
-    run.dstColumns =
-        kind.kind == OPTRT_ALL_GATHER ? n * shape.inner : shape.inner;
+    const bool exchanges = kind.kind == OPTRT_ALL_TO_ALL;
+    run.dstColumns = exchanges || kind.kind == OPTRT_ALL_GATHER
+                         ? n * shape.inner
+                         : shape.inner;
     run.desc = {kind.kind,
                 kind.reduction,
                 axes[0],
@@ -221,6 +225,9 @@ protected:
       return content(run.members[run.root], row, column);
     case OPTRT_ALL_GATHER:
       return content(run.members[column / inner], row, column % inner);
+    case OPTRT_ALL_TO_ALL:
+      return content(run.members[column / inner], row,
+                     run.index * inner + column % inner);
     case OPTRT_REDUCE_SCATTER:
       column += run.index * inner;
       break;
@@ -336,7 +343,7 @@ std::vector<Kind> only(bool f32, std::vector<Kind> kinds) {
 }
 
 // The ranks of a group do not depend on the element type: f32 meets every mesh,
-// narrower elements the largest.
+// others the largest.
 INSTANTIATE_TEST_SUITE_P(Conformance, CollectivesTest,
                          testing::Combine(testing::ValuesIn(backends()),
                                           testing::ValuesIn(meshesOfThisJob()),
@@ -366,6 +373,13 @@ INSTANTIATE_TEST_SUITE_P(
                      kShapes),
     describe);
 
+INSTANTIATE_TEST_SUITE_P(
+    AnyType, CollectivesTest,
+    testing::Combine(testing::ValuesIn(backends()),
+                     testing::ValuesIn(largestMeshesOfThisJob()),
+                     testing::ValuesIn(kindsOfAnyType()),
+                     testing::Values(Shape{3, 7}, Shape{33, 65})),
+    describe);
 INSTANTIATE_TEST_SUITE_P(
     Large, CollectivesTest,
     testing::Combine(testing::ValuesIn(backends()),

@@ -9,30 +9,46 @@
 #ifndef OPTIMUS_RUNTIME_CCL_UNITTESTS_TYPEDNUMBERS_H
 #define OPTIMUS_RUNTIME_CCL_UNITTESTS_TYPEDNUMBERS_H
 
-#include "optimus-runtime/CommandDescriptors.h"
-#include "optimus-support/BFloat16.h"
-#include "optimus-support/Float16.h"
+#include "../RankOrderReduction.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 namespace optrt {
 
-/// A number's bits in a narrow element type, and the number of such bits.
-inline uint16_t narrowed(int32_t type, float value) {
-  return type == OPTRT_BF16 ? optimus_support::toBFloat16(value)
-                            : optimus_support::toFloat16(value);
-}
-inline float widened(int32_t type, uint16_t bits) {
-  return type == OPTRT_BF16 ? optimus_support::fromBFloat16(bits)
-                            : optimus_support::fromFloat16(bits);
+/// Calls `body` with a number of an element type.
+template <typename Body>
+auto withNumber(int32_t type, Body body) {
+  using optimus_support::ElementType;
+  switch (ElementType(type)) {
+  case ElementType::F64:
+    return body(double());
+  case ElementType::I32:
+    return body(int32_t());
+  case ElementType::I64:
+    return body(int64_t());
+  case ElementType::I8:
+    return body(int8_t());
+  default:
+    return withElement(type, body);
+  }
 }
 
-/// A number as an element type has it.
+/// A number as an element type has it; integers wrap.
+template <typename T>
+T toNumber(float value) {
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(static_cast<int64_t>(value));
+  else
+    return T(value);
+}
 inline float rounded(int32_t type, float value) {
-  return type == OPTRT_F32 ? value : widened(type, narrowed(type, value));
+  return withNumber(type, [&](auto number) {
+    return float(toNumber<decltype(number)>(value));
+  });
 }
 
 /// Numbers of an element type in memory.
@@ -40,32 +56,28 @@ class Numbers {
 public:
   void assign(int32_t newType, int64_t count, float value) {
     type = newType;
-    bytes.resize(count * (type == OPTRT_F32 ? 4 : 2));
+    each = optimus_support::elementBytes(optimus_support::ElementType(type));
+    bytes.resize(count * each);
     for (int64_t i = 0; i != count; ++i)
       set(i, value);
   }
   float operator[](int64_t i) const {
-    if (type == OPTRT_F32) {
-      float value;
-      std::memcpy(&value, &bytes[i * 4], 4);
-      return value;
-    }
-    uint16_t bits;
-    std::memcpy(&bits, &bytes[i * 2], 2);
-    return widened(type, bits);
+    return withNumber(type, [&](auto number) {
+      std::memcpy(&number, &bytes[i * each], each);
+      return float(number);
+    });
   }
   void set(int64_t i, float value) {
-    if (type == OPTRT_F32) {
-      std::memcpy(&bytes[i * 4], &value, 4);
-      return;
-    }
-    const uint16_t bits = narrowed(type, value);
-    std::memcpy(&bytes[i * 2], &bits, 2);
+    withNumber(type, [&](auto number) {
+      number = toNumber<decltype(number)>(value);
+      std::memcpy(&bytes[i * each], &number, each);
+    });
   }
   void *data() { return bytes.data(); }
 
 private:
   int32_t type = OPTRT_F32;
+  int64_t each = 4;
   std::vector<std::byte> bytes;
 };
 
@@ -86,7 +98,7 @@ inline float element(int32_t type, int rank, int64_t row, int64_t column) {
 }
 
 /// A number that every type has.
-inline constexpr float kUntouched = -12288.0f;
+inline constexpr float kUntouched = -77.0f;
 
 } // namespace optrt
 

@@ -88,6 +88,12 @@ protected:
 /// "broadcast", "reduce", ... for an OPTRT_BROADCAST ...
 std::string_view collectiveName(int32_t kind);
 
+/// Whether a kind of collective reduces; the others move elements of any type.
+constexpr bool addsUp(int32_t kind) {
+  return kind == OPTRT_REDUCE || kind == OPTRT_ALL_REDUCE ||
+         kind == OPTRT_REDUCE_SCATTER;
+}
+
 /// The communicators of a process's ranks. A back-end may be joined with the
 /// control plane of another, which knows the ranks.
 class Collectives {

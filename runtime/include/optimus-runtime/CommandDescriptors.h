@@ -96,7 +96,7 @@ enum { OPTRT_SUM = 0, OPTRT_MAX = 1 };
 ///  send            src [outer,inner] -> the receive of the rank `root`
 ///  receive         the send of the rank `root` -> dst [outer,inner]
 ///
-/// Only back-ends that put collectives on GPUs' queues know the last three.
+/// Only back-ends that put collectives on GPUs' queues know the last two.
 /// src may equal dst for all_reduce (in place) and on the root of a broadcast
 /// or reduce (then its own data does not move). On ranks other than the root,
 /// src of a broadcast and dst of a reduce are ignored and may be null.
@@ -107,7 +107,7 @@ struct optrt_collective_desc {
   int32_t root;      ///< index on that axis
   int64_t outer, inner;
   int64_t src_ld, dst_ld;
-  int32_t type; ///< of the elements: OPTRT_F32, OPTRT_BF16 or OPTRT_F16
+  int32_t type; ///< any; OPTRT_F32, OPTRT_BF16 or OPTRT_F16 where it adds
 };
 
 /// dst[r, 0:cols] = src[r, 0:cols] for elements of any type; with src null,

@@ -28,6 +28,7 @@
 #include "Clique.h"
 
 #include "optimus-runtime/CommandDescriptors.h"
+#include "optimus-support/ElementType.h"
 #include "optimus-support/Status.h"
 
 #include <cstdlib>
@@ -132,7 +133,24 @@ Result put(Call call, const void *src, void *dst, Comm handle, Stream stream) {
 }
 
 int32_t typeOf(Type type) {
-  return type == kBF16 ? OPTRT_BF16 : type == kF16 ? OPTRT_F16 : OPTRT_F32;
+  using optimus_support::ElementType;
+  switch (type) {
+  case kI8:
+    return int32_t(ElementType::I8);
+  case kI32:
+    return OPTRT_I32;
+  case kI64:
+    return int32_t(ElementType::I64);
+  case kF16:
+    return OPTRT_F16;
+  case kF32:
+    return OPTRT_F32;
+  case kF64:
+    return int32_t(ElementType::F64);
+  case kBF16:
+    return OPTRT_BF16;
+  }
+  return -1;
 }
 int32_t reductionOf(Reduction reduction) {
   return reduction == kMax ? OPTRT_MAX : OPTRT_SUM;

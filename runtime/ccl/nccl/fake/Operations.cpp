@@ -39,7 +39,7 @@ bool Operation::sends() const {
 }
 
 size_t Operation::elementBytes() const {
-  return call.type == OPTRT_F32 ? 4 : 2;
+  return optimus_support::elementBytes(optimus_support::ElementType(call.type));
 }
 
 std::string Operation::letter() const {
@@ -110,8 +110,10 @@ cuda::Result Operation::end() {
                  ": rank ", comm->index, " has ", call.toString(), "; rank ",
                  member, " has ", other.toString()));
   }
+  if (!addsUp(call.kind))
+    return receiveMoved(texts);
   return withElement(call.type, [&](auto element) {
-    return receive<decltype(element)>(texts);
+    return receiveSum<decltype(element)>(texts);
   });
 }
 
@@ -133,32 +135,35 @@ cuda::Result Operation::receiveMessage() {
   return cuda::kSuccess;
 }
 
-template <typename T>
-cuda::Result Operation::receive(const std::vector<std::string> &texts) {
-  if (call.kind == OPTRT_REDUCE && !isRoot())
-    return cuda::kSuccess;
+cuda::Result Operation::receiveMoved(const std::vector<std::string> &texts) {
   // In place, a root's own data does not move.
   if (call.kind == OPTRT_BROADCAST && isRoot() && src == dst)
     return cuda::kSuccess;
-  const size_t parts = call.kind == OPTRT_ALL_GATHER ? texts.size() : 1;
-  auto *to = static_cast<T *>(
-      touch(dst, parts * call.count * sizeof(T), /*isWrite=*/true));
+  const size_t bytes = call.count * elementBytes();
+  const bool isBroadcast = call.kind == OPTRT_BROADCAST;
+  const size_t first = isBroadcast ? call.root : 0,
+               parts = isBroadcast ? 1 : texts.size();
+  auto *to = static_cast<char *>(touch(dst, parts * bytes, /*isWrite=*/true));
+  if (!to)
+    return cuda::kIllegalAddress;
+  for (size_t part = 0; part != parts; ++part)
+    std::memcpy(to + part * bytes, texts[first + part].data() + sizeof(Call),
+                bytes);
+  return cuda::kSuccess;
+}
+
+template <typename T>
+cuda::Result Operation::receiveSum(const std::vector<std::string> &texts) {
+  if (call.kind == OPTRT_REDUCE && !isRoot())
+    return cuda::kSuccess;
+  auto *to =
+      static_cast<T *>(touch(dst, call.count * sizeof(T), /*isWrite=*/true));
   if (!to)
     return cuda::kIllegalAddress;
   auto sent = [&](size_t member, size_t at) {
     return reinterpret_cast<const T *>(texts[member].data() + sizeof(Call)) +
            at;
   };
-  if (call.kind == OPTRT_BROADCAST) {
-    std::memcpy(to, sent(call.root, 0), call.count * sizeof(T));
-    return cuda::kSuccess;
-  }
-  if (call.kind == OPTRT_ALL_GATHER) {
-    for (size_t member = 0; member != texts.size(); ++member)
-      std::memcpy(to + member * call.count, sent(member, 0),
-                  call.count * sizeof(T));
-    return cuda::kSuccess;
-  }
   const size_t first =
       call.kind == OPTRT_REDUCE_SCATTER ? comm->index * call.count : 0;
   for (size_t at = 0; at < call.count; at += kReductionBlock)

@@ -96,7 +96,8 @@ private:
   void *touch(const void *at, size_t bytes, bool isWrite) const;
   cuda::Result receiveMessage();
   template <typename T>
-  cuda::Result receive(const std::vector<std::string> &texts);
+  cuda::Result receiveSum(const std::vector<std::string> &texts);
+  cuda::Result receiveMoved(const std::vector<std::string> &texts);
 
   CommRef comm;
   Call call;

@@ -59,6 +59,20 @@ TEST_F(HostStagingTest, RowsComeAndGoWithoutGaps) {
               ElementsAre(1, 2, 3, 4, 0, 5, 6, 7, 8, 0));
 }
 
+TEST_F(HostStagingTest, ExchangesHaveABlockOfEachRankOnBothSides) {
+  auto staged = staging.begin(axis, {1, 0}, describe(OPTRT_ALL_TO_ALL, 2),
+                              {2, false}, source.data(), memory.data());
+  ASSERT_TRUE(staged.ok()) << staged.status().message();
+  ASSERT_TRUE(device->synchronize().ok());
+  EXPECT_EQ((*staged)->desc.src_ld, 4);
+  EXPECT_EQ((*staged)->desc.dst_ld, 4);
+  EXPECT_THAT(floats((*staged)->from, 8), ElementsAre(0, 1, 2, 3, 5, 6, 7, 8));
+  std::memcpy((*staged)->to, (*staged)->from, 8 * sizeof(float));
+  ASSERT_TRUE(staging.finish(kCompute, {1, 0}).ok());
+  EXPECT_THAT(read(memory.data(), 10),
+              ElementsAre(0, 1, 2, 3, 0, 5, 6, 7, 8, 0));
+}
+
 TEST_F(HostStagingTest, WhatIsInPlaceHasOneRoom) {
   auto staged = staging.begin(axis, {1, 0}, describe(OPTRT_ALL_REDUCE, 2),
                               {2, false}, memory.data(), memory.data());
