@@ -158,7 +158,9 @@ private:
   struct Shared;
   void share();
   Status noteFree();
-  void noteAllocated(int64_t bytes);
+  /// The driver's, counted for all ranks of the GPU.
+  Result allocateCounted(Address &address, int64_t bytes);
+  Result freeCounted(Address address, int64_t bytes);
   void leave();
   /// Where each command is waited for: ranks that share a GPU take turns, so
   /// each sees the errors of its own command, and wait when it is put.

@@ -32,14 +32,13 @@ StatusOr<DeviceMemory> CudaDevice::allocate(int64_t bytes,
   Address address = 0;
   const std::string what =
       concat("cannot allocate ", bytes, " bytes for ", purpose);
-  const Result result = driver.api().memAlloc(&address, size_t(bytes));
+  const Result result = allocateCounted(address, bytes);
   if (result == kOutOfMemory)
     return outOfMemory(what);
   OPTRT_RETURN_IF_ERROR(
       driver.check(result, kDriverNames.memAlloc).withContext(what));
   DeviceMemory memory(*this, reinterpret_cast<void *>(address), bytes);
   deviceMemory[memory.data()] = bytes;
-  noteAllocated(bytes);
   OPTRT_CUDA(driver, memsetD8Async, address, 0, size_t(bytes),
              streamOf(kCompute));
   OPTRT_CUDA(driver, streamSynchronize, streamOf(kCompute));
@@ -74,9 +73,8 @@ void CudaDevice::release(void *start) {
   keep(enter());
   auto onHost = hostMemory.find(static_cast<const char *>(start));
   if (onHost == hostMemory.end()) {
-    if (auto known = deviceMemory.extract(start))
-      noteAllocated(-known.mapped());
-    keep(driver.check(driver.api().memFree(toAddress(start)),
+    const auto known = deviceMemory.extract(start);
+    keep(driver.check(freeCounted(toAddress(start), known ? known.mapped() : 0),
                       kDriverNames.memFree));
     return;
   }

@@ -23,8 +23,10 @@ struct CudaDevice::Shared {
   std::atomic<int> numDevices = 0;
   /// Whose command was the first to fail when it was waited for.
   std::atomic<const CudaDevice *> culprit = nullptr;
+  /// So that what is free and what is allocated are of one moment.
+  std::mutex counting;
   /// The free bytes before the first of the devices, and their allocations now.
-  std::atomic<int64_t> freeBefore = kNotKnown, allocated = 0;
+  int64_t freeBefore = kNotKnown, allocated = 0;
 };
 
 static bool isBlockingChosen() {
@@ -40,21 +42,37 @@ void CudaDevice::share() {
   static std::map<DeviceNumber, Shared> all;
   std::lock_guard lock(mutex);
   shared = &all[number];
-  if (shared->numDevices++ == 0)
+  if (shared->numDevices++ == 0) {
+    std::lock_guard counting(shared->counting);
     shared->freeBefore = kNotKnown;
+  }
 }
 
 // Whoever comes first finds the GPU with its context alone.
 Status CudaDevice::noteFree() {
+  std::lock_guard counting(shared->counting);
   OPTRT_ASSIGN_OR_RETURN(const int64_t free, freeBytes());
-  int64_t none = kNotKnown;
-  shared->freeBefore.compare_exchange_strong(none, free + shared->allocated);
+  if (shared->freeBefore == kNotKnown)
+    shared->freeBefore = free + shared->allocated;
   return okStatus();
 }
 
-void CudaDevice::noteAllocated(int64_t bytes) { shared->allocated += bytes; }
+Result CudaDevice::allocateCounted(Address &address, int64_t bytes) {
+  std::lock_guard counting(shared->counting);
+  const Result result = driver.api().memAlloc(&address, size_t(bytes));
+  if (result == kSuccess)
+    shared->allocated += bytes;
+  return result;
+}
+
+Result CudaDevice::freeCounted(Address address, int64_t bytes) {
+  std::lock_guard counting(shared->counting);
+  shared->allocated -= bytes;
+  return driver.api().memFree(address);
+}
 
 int64_t CudaDevice::codeBytes() const {
+  std::lock_guard counting(shared->counting);
   StatusOr<int64_t> free = freeBytes();
   return free.ok() ? std::max<int64_t>(0, shared->freeBefore - *free -
                                               shared->allocated)
