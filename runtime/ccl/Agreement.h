@@ -25,6 +25,10 @@ struct StartedCollective {
 Status checkAgreement(const ControlPlane &control, const StartedCollective &own,
                       const StartedCollective &other);
 
+/// The same of the two ends of a message, whose commands differ.
+Status checkMessage(const ControlPlane &control, const StartedCollective &own,
+                    const StartedCollective &other);
+
 } // namespace optrt
 
 #endif // OPTIMUS_RUNTIME_CCL_AGREEMENT_H

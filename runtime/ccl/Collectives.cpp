@@ -51,13 +51,9 @@ StatusOr<std::unique_ptr<QueuedCollectives>> Collectives::connect(int, Device &,
                          " moves memory that the host can address"));
 }
 
-Status checkAgreement(const ControlPlane &control, const StartedCollective &own,
-                      const StartedCollective &other) {
-  if (other.id == own.id && other.desc.kind == own.desc.kind &&
-      other.desc.reduction == own.desc.reduction &&
-      other.desc.type == own.desc.type && other.desc.root == own.desc.root &&
-      other.desc.outer == own.desc.outer && other.desc.inner == own.desc.inner)
-    return okStatus();
+static Status disagree(const ControlPlane &control,
+                       const StartedCollective &own,
+                       const StartedCollective &other) {
   auto describe = [&](const StartedCollective &one) {
     return concat(
         "rank ", one.rank, " runs ", control.nameOf(one.rank, one.id), ", ",
@@ -67,6 +63,30 @@ Status checkAgreement(const ControlPlane &control, const StartedCollective &own,
   };
   return internal(
       concat("ranks disagree: ", describe(own), " where ", describe(other)));
+}
+
+static bool areOfOneSize(const optrt_collective_desc &own,
+                         const optrt_collective_desc &other) {
+  return own.type == other.type && own.outer == other.outer &&
+         own.inner == other.inner;
+}
+
+Status checkMessage(const ControlPlane &control, const StartedCollective &own,
+                    const StartedCollective &other) {
+  return isMessage(own.desc.kind) && isMessage(other.desc.kind) &&
+                 own.desc.kind != other.desc.kind &&
+                 areOfOneSize(own.desc, other.desc)
+             ? okStatus()
+             : disagree(control, own, other);
+}
+
+Status checkAgreement(const ControlPlane &control, const StartedCollective &own,
+                      const StartedCollective &other) {
+  if (other.id == own.id && other.desc.kind == own.desc.kind &&
+      other.desc.reduction == own.desc.reduction &&
+      other.desc.root == own.desc.root && areOfOneSize(own.desc, other.desc))
+    return okStatus();
+  return disagree(control, own, other);
 }
 
 } // namespace optrt

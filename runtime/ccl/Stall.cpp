@@ -28,6 +28,7 @@ ActivitySnapshot snapshot(const RankActivity &activity) {
   copy.waitingAxis = activity.waitingAxis.load(std::memory_order_relaxed);
   copy.waitingSequence =
       activity.waitingSequence.load(std::memory_order_relaxed);
+  copy.waitingPeer = activity.waitingPeer.load(std::memory_order_relaxed);
   // What was read belongs together only if the rank is still there.
   if (activity.since.load(std::memory_order_acquire) != since)
     return copy;
@@ -80,6 +81,9 @@ private:
     const ActivitySnapshot &at = ranks[rank].activity;
     if (at.waitingAxis < 0)
       return "the exchange between two runs of a function";
+    if (at.waitingSequence == 0)
+      return concat(names(rank, at.waitingCommand), ", a message with rank ",
+                    peerOf(rank));
     return concat(names(rank, at.waitingCommand), ", collective ",
                   at.waitingSequence, " on mesh axis ",
                   mesh.axes()[at.waitingAxis].name);
@@ -96,9 +100,17 @@ private:
     return result;
   }
 
+  /// The other end of the message that this rank waits for.
+  int peerOf(int rank) const {
+    const ActivitySnapshot &at = ranks[rank].activity;
+    return members(rank, at.waitingAxis)[at.waitingPeer];
+  }
+
   /// A member without the start that this rank waits for, or -1.
   int missing(int rank) const {
     const ActivitySnapshot &at = ranks[rank].activity;
+    if (at.waitingSequence == 0)
+      return peerOf(rank);
     for (int member : members(rank, at.waitingAxis))
       if (ranks[member].activity.started[at.waitingAxis] < at.waitingSequence)
         return member;

@@ -22,10 +22,10 @@ namespace optrt {
 /// A copy of a RankActivity, as heartbeats carry it.
 struct ActivitySnapshot {
   std::array<uint64_t, RankActivity::kMaxAxes> started{};
-  uint64_t waitingSequence = 0;
+  uint64_t waitingSequence = 0; ///< 0: it waits for a message
   double waitedSeconds = -1; ///< below 0: in no collective
   CommandId command, waitingCommand;
-  int32_t waitingAxis = 0;
+  int32_t waitingAxis = 0, waitingPeer = 0;
 
   bool waits() const { return waitedSeconds >= 0; }
 };

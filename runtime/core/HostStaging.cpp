@@ -39,8 +39,10 @@ HostStaging::begin(Queue queue, CommandId id, const optrt_collective_desc &desc,
                    Member member, const void *src, void *dst) {
   using optimus_support::ElementType;
   const int64_t element = optimus_support::elementBytes(ElementType(desc.type));
-  const bool reads = desc.kind != OPTRT_BROADCAST || member.isRoot;
-  const bool writes = desc.kind != OPTRT_REDUCE || member.isRoot;
+  const bool reads =
+      desc.kind == OPTRT_BROADCAST ? member.isRoot : desc.kind != OPTRT_RECEIVE;
+  const bool writes =
+      desc.kind == OPTRT_REDUCE ? member.isRoot : desc.kind != OPTRT_SEND;
   const bool exchanges = desc.kind == OPTRT_ALL_TO_ALL;
   const int64_t srcColumns =
       (exchanges || desc.kind == OPTRT_REDUCE_SCATTER ? member.ranks : 1) *

@@ -22,8 +22,6 @@ namespace optrt {
 template <typename Message>
 Status ProgramBinder::bindMessage(const Message &message, int32_t kind,
                                   const CommandT &command) {
-  if (!isQueued)
-    return notHere(actionName(command.action.type));
   if (message.carried != 0)
     return notHere("message that a later call waits for");
   if (!message.peer->readings.empty())

@@ -178,13 +178,15 @@ void Rank::beginLocal(uint32_t command) {
 /// While it lives, the rank is in a collective's start or wait.
 class Rank::InCollective {
 public:
-  InCollective(Rank &rank, CommandId command, int32_t axis, uint64_t sequence)
+  InCollective(Rank &rank, CommandId command, int32_t axis, uint64_t sequence,
+               int32_t peer)
       : rank(rank), axis(axis), begin(Clock::now()) {
     RankActivity &activity = rank.activity;
     activity.command.store(command, std::memory_order_relaxed);
     activity.waitingCommand.store(command, std::memory_order_relaxed);
     activity.waitingAxis.store(axis, std::memory_order_relaxed);
     activity.waitingSequence.store(sequence, std::memory_order_relaxed);
+    activity.waitingPeer.store(peer, std::memory_order_relaxed);
     activity.since.store(begin.time_since_epoch().count(),
                          std::memory_order_release);
   }
@@ -277,8 +279,7 @@ Status Rank::checkCollective(const optrt_collective_desc &desc, const void *src,
   if (desc.outer < 0 || desc.inner < 0)
     return internal(concat("negative size ", desc.outer, "x", desc.inner));
   bool isRoot = mesh.coordinate(rank, desc.axis) == desc.root;
-  const bool isMessage = desc.kind == OPTRT_SEND || desc.kind == OPTRT_RECEIVE;
-  if (isMessage && isRoot)
+  if (isMessage(desc.kind) && isRoot)
     return internal("is to or from this rank itself");
   bool reads =
       desc.kind == OPTRT_BROADCAST ? isRoot : desc.kind != OPTRT_RECEIVE;
@@ -335,7 +336,7 @@ Rank::addressesForCollective(Site site, const optrt_collective_desc &desc,
 void Rank::count(const optrt_collective_desc &desc) {
   Traffic &counted = traffic[desc.axis];
   // What goes from one rank to another is no collective: its sender counts it.
-  if (desc.kind == OPTRT_SEND || desc.kind == OPTRT_RECEIVE) {
+  if (isMessage(desc.kind)) {
     counted.bytes += collectiveBytes(desc, mesh.axisSize(desc.axis));
     return;
   }
@@ -352,15 +353,18 @@ Status Rank::startCollective(Site site, const optrt_collective_desc &desc,
     OPTRT_ASSIGN_OR_RETURN(const Moved moved,
                            addressesForCollective(site, desc, src, dst));
     count(desc);
-    uint64_t sequence =
-        1 + activity.started[desc.axis].fetch_add(1, std::memory_order_relaxed);
+    const uint64_t sequence = isMessage(desc.kind)
+                                  ? 0
+                                  : 1 + activity.started[desc.axis].fetch_add(
+                                            1, std::memory_order_relaxed);
     const CommandId id{site.number, function};
     return device->call(site.queue, [=, this]() -> Status {
       const int32_t axis = moved.desc->axis;
-      InCollective here(*this, id, axis, sequence);
+      const int32_t peer = moved.desc->root;
+      InCollective here(*this, id, axis, sequence, peer);
       OPTRT_RETURN_IF_ERROR(
           communicators[axis]->start(id, *moved.desc, moved.from, moved.to));
-      startedCollectives.push_back({id, axis, sequence, here.entered()});
+      startedCollectives.push_back({id, axis, sequence, peer, here.entered()});
       return okStatus();
     });
   };
@@ -410,7 +414,7 @@ Status Rank::waitForCollective(Site site, uint32_t started) {
       Communicator &communicator = *communicators[one.axis];
       Status status;
       {
-        InCollective here(*this, id, one.axis, one.sequence);
+        InCollective here(*this, id, one.axis, one.sequence, one.peer);
         status = communicator.wait(id);
       }
       intervals.push_back(

@@ -33,6 +33,14 @@ public:
     plan.after.swap(former.after);
   }
 
+  CollectivePlan makeMessage(bool isSender, int peer) {
+    if (isSender)
+      send(peer, {View::Source}, shape.count());
+    else
+      receive(peer, {View::Destination}, shape.count());
+    return std::move(plan);
+  }
+
   CollectivePlan make() {
     if (shape.count() == 0)
       return plan;
@@ -268,6 +276,13 @@ CollectivePlan planCollective(const CollectiveShape &shape, int root, int index,
                               int size, CollectiveRoute route,
                               CollectivePlan former) {
   return Planner(shape, root, index, size, route, std::move(former)).make();
+}
+
+CollectivePlan planMessage(const CollectiveShape &shape, bool isSender,
+                           int peer, CollectivePlan former) {
+  return Planner(shape, peer, /*index=*/0, /*size=*/2, CollectiveRoute::Direct,
+                 std::move(former))
+      .makeMessage(isSender, peer);
 }
 
 CollectiveRoom largestRoomOverTcp(const CollectiveShape &shape, int root,

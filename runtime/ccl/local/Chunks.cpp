@@ -54,8 +54,9 @@ bool isDense(std::span<const Posting> members) {
   for (std::size_t r = 0; r != members.size(); ++r) {
     const optrt_collective_desc &own = members[r].desc;
     bool isRoot = static_cast<int32_t>(r) == desc.root;
-    bool reads = desc.kind != OPTRT_BROADCAST || isRoot;
-    bool writes = desc.kind != OPTRT_REDUCE || isRoot;
+    bool reads =
+        desc.kind == OPTRT_BROADCAST ? isRoot : own.kind != OPTRT_RECEIVE;
+    bool writes = desc.kind == OPTRT_REDUCE ? isRoot : own.kind != OPTRT_SEND;
     if ((reads && own.src_ld != desc.inner) ||
         (writes && own.dst_ld != desc.inner))
       return false;
@@ -148,6 +149,10 @@ public:
     case OPTRT_ALL_GATHER:
       copyToAll<T>(range, inner, n, source(part),
                    [&](int r) { return destination(r, part); });
+      return;
+    case OPTRT_SEND:
+      copyToAll<T>(range, inner, 1, source(0),
+                   [&](int) { return destination(1); });
       return;
     case OPTRT_ALL_TO_ALL:
       for (int r = 0; r != n; ++r)

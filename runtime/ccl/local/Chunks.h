@@ -24,7 +24,8 @@
 
 namespace optrt {
 
-/// What one member brings to a collective.
+/// What one member brings to a collective. Those of a message are its sender
+/// and its receiver.
 struct Posting {
   int rank;
   CommandId id;

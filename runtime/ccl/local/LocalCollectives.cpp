@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../MessageNumbers.h"
 #include "LocalGroup.h"
 #include "ProgressThread.h"
 #include "SharedGpuRank.h"
@@ -53,13 +54,22 @@ public:
                void *dst) override {
     if (inFlight.size() == kMaxInFlight)
       return tooManyInFlight();
-    uint64_t sequence = nextSequence++;
+    InFlight one{id, group, 0};
+    int member = rankIndex;
+    if (isMessage(desc.kind)) {
+      member = desc.kind == OPTRT_RECEIVE;
+      one.group = member ? group->messagesBetween(desc.root, rankIndex)
+                         : group->messagesBetween(rankIndex, desc.root);
+      one.sequence = messages.next(desc);
+    } else {
+      one.sequence = nextSequence++;
+    }
     bool leftToOthers = false;
-    OPTRT_RETURN_IF_ERROR(group->post(
-        sequence, rankIndex, {rank.number, id, desc, src, dst}, leftToOthers));
+    OPTRT_RETURN_IF_ERROR(one.group->post(
+        one.sequence, member, {rank.number, id, desc, src, dst}, leftToOthers));
     if (leftToOthers)
-      rank.ready.push_back({group, sequence});
-    inFlight.push_back({id, sequence});
+      rank.ready.push_back({one.group, one.sequence});
+    inFlight.push_back(std::move(one));
     return okStatus();
   }
 
@@ -68,18 +78,18 @@ public:
                            [&](const InFlight &f) { return f.id == id; });
     if (it == inFlight.end())
       return notStarted();
-    uint64_t sequence = it->sequence;
+    const InFlight one = std::move(*it);
     inFlight.erase(it);
-    bool sleeps = !group->isReady(sequence);
+    bool sleeps = !one.group->isReady(one.sequence);
     if (sleeps) {
       // Whoever sleeps leaves a core, and must not keep work to itself.
       rank.handOver();
       rank.progress.rankSleeps();
     }
-    Status status = group->finish(sequence);
+    Status status = one.group->finish(one.sequence);
     if (sleeps)
       rank.progress.rankWakes();
-    lastCompletion = group->completedAt(sequence, Clock::now());
+    lastCompletion = one.group->completedAt(one.sequence, Clock::now());
     return status;
   }
 
@@ -95,6 +105,7 @@ public:
 private:
   struct InFlight {
     CommandId id;
+    std::shared_ptr<LocalGroup> group;
     uint64_t sequence;
   };
 
@@ -102,6 +113,7 @@ private:
   const int rankIndex;
   LocalRank &rank;
   uint64_t nextSequence = 0;
+  MessageNumbers messages;
   std::vector<InFlight> inFlight;
   Clock::time_point lastCompletion;
 };

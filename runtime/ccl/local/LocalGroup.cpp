@@ -17,6 +17,17 @@ LocalGroup::LocalGroup(int size, int spins, const ControlPlane &control)
     slot.postings.resize(size);
 }
 
+std::shared_ptr<LocalGroup> LocalGroup::messagesBetween(int from, int to) {
+  std::lock_guard lock(mutex);
+  std::shared_ptr<LocalGroup> &group = messages[{from, to}];
+  if (!group) {
+    group = std::make_shared<LocalGroup>(2, spins, control);
+    if (aborted.load(std::memory_order_acquire))
+      group->abort();
+  }
+  return group;
+}
+
 Status LocalGroup::failure() {
   std::lock_guard lock(mutex);
   return disagreement.ok()
@@ -29,8 +40,10 @@ Status LocalGroup::checkPostings(const Slot &slot) const {
     const Posting &posting = slot.postings[index];
     return {posting.rank, posting.id, posting.desc};
   };
+  const auto check =
+      isMessage(slot.postings[0].desc.kind) ? checkMessage : checkAgreement;
   for (int r = 1; r != size(); ++r)
-    OPTRT_RETURN_IF_ERROR(checkAgreement(control, started(0), started(r)));
+    OPTRT_RETURN_IF_ERROR(check(control, started(0), started(r)));
   return okStatus();
 }
 
@@ -134,7 +147,13 @@ LocalGroup::Clock::time_point LocalGroup::completedAt(uint64_t sequence,
 }
 
 void LocalGroup::abort() {
-  aborted.store(true, std::memory_order_release);
+  {
+    // Whoever makes a group of messages after this finds it aborted.
+    std::lock_guard lock(mutex);
+    aborted.store(true, std::memory_order_release);
+    for (auto &[ends, group] : messages)
+      group->abort();
+  }
   for (Slot &slot : slots) {
     slot.ready.abort();
     slot.complete.abort();

@@ -14,6 +14,9 @@
 // for is left to the progress thread. A small one is performed at once by the
 // member that makes it ready.
 //
+// A message is a collective of two members, its sender and its receiver, in a
+// group of theirs for that direction: it waits for nobody else.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef OPTIMUS_RUNTIME_CCL_LOCAL_LOCALGROUP_H
@@ -26,7 +29,10 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <map>
+#include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace optrt {
@@ -42,6 +48,10 @@ public:
   LocalGroup(int size, int spins, const ControlPlane &control);
 
   int size() const { return numMembers; }
+
+  /// That of the messages from one member to another, made when it is first
+  /// asked for; the sender is its member 0.
+  std::shared_ptr<LocalGroup> messagesBetween(int from, int to);
 
   /// Posts member `index`'s part of collective `sequence`. Blocks while the
   /// one kMaxInFlight before it is incomplete. `leftToOthers` becomes true when
@@ -109,6 +119,8 @@ private:
   std::atomic<bool> aborted{false}, disagreed{false};
   std::mutex mutex;
   Status disagreement; ///< under `mutex`; the first stays
+  std::map<std::pair<int, int>, std::shared_ptr<LocalGroup>>
+      messages; ///< under `mutex`
 };
 
 } // namespace optrt

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "../InFlightSlots.h"
+#include "../MessageNumbers.h"
 #include "MpiProcess.h"
 
 #include <algorithm>
@@ -45,9 +46,7 @@ public:
     InFlight *free = inFlight.findFree();
     if (!free)
       return tooManyInFlight();
-    // The tag tells operations apart that are in flight at the same time, with
-    // two numbers each; MPI allows 32767 at least.
-    int tag = static_cast<int>(sequence++ % (4 * kMaxInFlight)) * 2;
+    const int tag = nextTag(desc);
     free->id = id;
     free->complete.store(false, std::memory_order_relaxed);
     std::lock_guard guard(engine.lock());
@@ -85,10 +84,22 @@ private:
   MpiCommunicator(MPI_Comm comm, ProgressEngine &engine)
       : members{comm, 0, 0, false}, engine(engine) {}
 
+  /// Tells operations apart that are in flight at the same time, with two
+  /// numbers each, collectives from messages, and messages from those between
+  /// the same members; MPI allows 32767 at least.
+  int nextTag(const optrt_collective_desc &desc) {
+    constexpr uint64_t kApart = 4 * kMaxInFlight;
+    static_assert(4 * kApart <= 32767);
+    return 2 * static_cast<int>(isMessage(desc.kind)
+                                    ? kApart + messages.next(desc) % kApart
+                                    : sequence++ % kApart);
+  }
+
   Members members;
   ProgressEngine &engine;
   InFlightSlots<InFlight> inFlight;
   uint64_t sequence = 0;
+  MessageNumbers messages;
   Clock::time_point lastCompletion;
 };
 

@@ -63,8 +63,7 @@ static Way wayOf(const Members &members, const optrt_collective_desc &desc,
   const bool isBroadcast = desc.kind == OPTRT_BROADCAST;
   const bool isLong = count >= kChainElements;
   auto plan = [&](CollectiveRoute route) {
-    return planCollective(shape, desc.root, members.index, members.size, route,
-                          std::move(former));
+    return planOf(desc, members.index, members.size, route, std::move(former));
   };
   // Narrow sums would be rounded on their way.
   if (isLong &&

@@ -21,6 +21,16 @@ CollectiveShape optrt::shapeOf(const optrt_collective_desc &desc) {
           desc.src_ld, desc.dst_ld};
 }
 
+CollectivePlan optrt::planOf(const optrt_collective_desc &desc, int index,
+                             int size, CollectiveRoute route,
+                             CollectivePlan former) {
+  return isMessage(desc.kind)
+             ? planMessage(shapeOf(desc), desc.kind == OPTRT_SEND, desc.root,
+                           std::move(former))
+             : planCollective(shapeOf(desc), desc.root, index, size, route,
+                              std::move(former));
+}
+
 std::vector<int64_t> PlanWalk::bufferBytes(const CollectivePlan &plan,
                                            const PlanLimits &limits,
                                            const optrt_collective_desc &desc) {

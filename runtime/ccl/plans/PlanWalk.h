@@ -21,6 +21,12 @@ namespace optrt {
 /// A collective as plans know it.
 optimus_support::CollectiveShape shapeOf(const optrt_collective_desc &desc);
 
+/// What a member does for a collective, or for its end of a message.
+optimus_support::CollectivePlan
+planOf(const optrt_collective_desc &desc, int index, int size,
+       optimus_support::CollectiveRoute route,
+       optimus_support::CollectivePlan former = {});
+
 /// Does the steps of a collective's plan, segment by segment: additions and
 /// copies itself, messages by a transport, whose class derives from this one.
 /// Nothing waits, so that the walks of a thread take turns.

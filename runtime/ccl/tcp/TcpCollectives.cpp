@@ -9,6 +9,7 @@
 #include "TcpCollectives.h"
 
 #include "../InFlightSlots.h"
+#include "../MessageNumbers.h"
 #include "../peers/PeerSockets.h"
 #include "TcpEngine.h"
 
@@ -32,8 +33,9 @@ public:
       return tooManyInFlight();
     free->used = true;
     free->id = id;
-    OPTRT_RETURN_IF_ERROR(
-        free->operation.begin(group.members, sequence++, id, desc, src, dst));
+    OPTRT_RETURN_IF_ERROR(free->operation.begin(
+        group.members, isMessage(desc.kind) ? messages.next(desc) : sequence++,
+        id, desc, src, dst));
     if (!free->operation.isDone())
       engine.add(group, free->operation);
     return okStatus();
@@ -72,6 +74,7 @@ private:
   TcpEngine &engine;
   InFlightSlots<InFlight> inFlight;
   uint64_t sequence = 0;
+  MessageNumbers messages;
   Clock::time_point lastCompletion;
 };
 

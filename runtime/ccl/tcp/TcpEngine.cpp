@@ -11,6 +11,7 @@
 #include "TcpControl.h"
 #include "core/Thread.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <poll.h>
@@ -58,15 +59,39 @@ void TcpEngine::look(std::vector<std::unique_ptr<TcpGroup>> newGroups) {
   wake();
 }
 
+bool TcpGroup::isUnderWay(std::size_t place) const {
+  return std::all_of(queue.begin(), queue.begin() + place,
+                     [&](const TcpOperation *before) {
+                       return queue[place]->sharesNoConnectionWith(*before);
+                     });
+}
+
+short TcpGroup::eventsOf(int member) const {
+  int events = 0;
+  for (std::size_t i = 0; i != queue.size(); ++i) {
+    if (i != 0 && !isUnderWay(i))
+      continue;
+    events |= (queue[i]->sendsTo(member) ? POLLOUT : 0) |
+              (queue[i]->receivesFrom(member) ? POLLIN : 0);
+  }
+  return static_cast<short>(events);
+}
+
 bool TcpEngine::advance(TcpGroup &group) {
   bool changed = false;
-  while (group.failure.ok() && !group.queue.empty()) {
-    group.failure = group.queue.front()->advance();
-    if (group.failure.ok() && !group.queue.front()->isDone())
-      break;
-    changed = true;
-    if (group.failure.ok())
-      group.queue.pop_front();
+  for (std::size_t i = 0; i != group.queue.size() && group.failure.ok();) {
+    if (!group.isUnderWay(i)) {
+      ++i;
+      continue;
+    }
+    group.failure = group.queue[i]->advance();
+    const bool isDone = group.failure.ok() && group.queue[i]->isDone();
+    changed |= isDone || !group.failure.ok();
+    // Those that waited for it come after it.
+    if (isDone)
+      group.queue.erase(group.queue.begin() + i);
+    else
+      ++i;
   }
   return changed;
 }
@@ -119,14 +144,9 @@ void TcpEngine::work() {
         hasChanged |= advance(*group);
         if (group->queue.empty() || !group->failure.ok())
           continue;
-        const TcpOperation &first = *group->queue.front();
-        for (int i = 0; i != group->members.size(); ++i) {
-          short events =
-              static_cast<short>((first.sendsTo(i) ? POLLOUT : 0) |
-                                 (first.receivesFrom(i) ? POLLIN : 0));
-          if (events)
+        for (int i = 0; i != group->members.size(); ++i)
+          if (short events = group->eventsOf(i))
             watched.push_back({group->members.sockets[i].get(), events, 0});
-        }
       }
       if (hasChanged)
         changed.notify_all();

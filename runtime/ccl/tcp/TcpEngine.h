@@ -21,11 +21,16 @@
 namespace optrt {
 
 /// A group's collectives in the order in which they were started: the first is
-/// under way, and the next follow on the same connections.
+/// under way, and the next follow on the same connections. Messages are under
+/// way together where they share none.
 struct TcpGroup {
   TcpMembers members;
   std::deque<TcpOperation *> queue;
   Status failure; ///< nothing moves any more
+
+  bool isUnderWay(std::size_t place) const;
+  /// What is waited for on a member's connection, as poll() has it.
+  short eventsOf(int member) const;
 };
 
 /// A thread that sleeps until something can be sent or received.

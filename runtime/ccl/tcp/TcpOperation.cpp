@@ -13,18 +13,17 @@
 using namespace optrt;
 using namespace optimus_support;
 
-static CollectivePlan planOf(const TcpMembers &members,
-                             const optrt_collective_desc &desc,
-                             CollectivePlan former = {}) {
-  const CollectiveShape shape = shapeOf(desc);
-  return planCollective(shape, desc.root, members.index, members.size(),
-                        shortestRoute(shape), std::move(former));
+static CollectivePlan planOver(const TcpMembers &members,
+                               const optrt_collective_desc &desc,
+                               CollectivePlan former = {}) {
+  return planOf(desc, members.index, members.size(),
+                shortestRoute(shapeOf(desc)), std::move(former));
 }
 
 std::vector<int64_t>
 TcpOperation::bufferBytes(const TcpMembers &members,
                           const optrt_collective_desc &desc) {
-  return PlanWalk::bufferBytes(planOf(members, desc), kWholeMessages, desc);
+  return PlanWalk::bufferBytes(planOver(members, desc), kWholeMessages, desc);
 }
 
 Status TcpOperation::begin(const TcpMembers &newMembers, uint64_t sequence,
@@ -33,8 +32,13 @@ Status TcpOperation::begin(const TcpMembers &newMembers, uint64_t sequence,
   members = &newMembers;
   header = {sequence, 0, {members->ranks[members->index], id, newDesc}};
   lines.resize(members->size());
-  return PlanWalk::begin(planOf(*members, newDesc, std::move(plan)),
+  return PlanWalk::begin(planOver(*members, newDesc, std::move(plan)),
                          kWholeMessages, newDesc, src, dst);
+}
+
+bool TcpOperation::sharesNoConnectionWith(const TcpOperation &other) const {
+  return isMessage(desc.kind) && isMessage(other.desc.kind) &&
+         (desc.root != other.desc.root || desc.kind != other.desc.kind);
 }
 
 Status TcpOperation::post(const Message &message) {
@@ -90,8 +94,10 @@ Status TcpOperation::moveSome(int member, bool isOut,
 Status TcpOperation::checkHeader(const Header &heard, uint64_t channel) const {
   static_assert(std::is_trivially_copyable_v<Header>,
                 "it is sent as its bytes: all ranks run one program");
-  OPTRT_RETURN_IF_ERROR(
-      checkAgreement(*members->control, header.started, heard.started));
+  const bool areMessages =
+      isMessage(heard.started.desc.kind) && isMessage(desc.kind);
+  OPTRT_RETURN_IF_ERROR((areMessages ? checkMessage : checkAgreement)(
+      *members->control, header.started, heard.started));
   if (heard.sequence == header.sequence && heard.channel == channel)
     return okStatus();
   return internal(concat(

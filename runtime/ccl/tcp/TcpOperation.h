@@ -33,10 +33,15 @@ struct TcpMembers {
 /// follow each other on its connection.
 class TcpOperation final : public PlanWalk {
 public:
-  /// `sequence` counts the group's collectives.
+  /// `sequence` counts the group's collectives, or its messages to or from the
+  /// same member.
   Status begin(const TcpMembers &newMembers, uint64_t sequence, CommandId id,
                const optrt_collective_desc &newDesc, const void *src,
                void *dst);
+
+  /// Whether both are messages, to or from other members or in the other
+  /// direction: then neither waits for the other.
+  bool sharesNoConnectionWith(const TcpOperation &other) const;
 
   /// Whether it has something to send to a member, or to receive from it.
   bool sendsTo(int member) const { return !lines[member].out.empty(); }

@@ -17,7 +17,10 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace optrt {
@@ -63,9 +66,35 @@ inline std::vector<Backend> backends() {
   return {{"local", createLocalWorld}};
 }
 
+/// The world of all tests: MPI can be started once a process only.
+inline std::optional<World> theWorld;
+inline World &worldOf(const Backend &backend) {
+  if (!theWorld)
+    theWorld = backend.create();
+  return *theWorld;
+}
+
+/// Runs body(rank) for every rank of this process, on threads.
+inline void onRanks(const World &world, const std::function<void(int)> &body) {
+  std::vector<std::thread> threads;
+  const int first = world.control->firstRank();
+  for (int i = 1; i < world.control->numLocalRanks(); ++i)
+    threads.emplace_back(body, first + i);
+  body(first);
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
 struct Mesh {
   std::vector<int64_t> sizes;
   Collectives::Axes axes; ///< the group's, which is tested
+
+  optimus_support::Mesh named() const {
+    std::vector<optimus_support::MeshAxis> all;
+    for (int64_t size : sizes)
+      all.push_back({"axis" + std::to_string(all.size()), size});
+    return optimus_support::Mesh(all);
+  }
 };
 
 /// 1 to 6 ranks on the tested axis, beside, before and behind another axis;

@@ -36,22 +36,13 @@ struct Shape {
   int64_t outer, inner;
 };
 
-std::optional<World> theWorld;
-
 class CollectivesTest
     : public testing::TestWithParam<std::tuple<Backend, Mesh, Kind, Shape>> {
 protected:
   void SetUp() override {
-    // MPI can be started once a process only, and ends before main does.
-    if (!theWorld)
-      theWorld = std::get<0>(GetParam()).create();
-    world = &*theWorld;
-    const Mesh &mesh = std::get<1>(GetParam());
-    std::vector<optimus_support::MeshAxis> named;
-    for (int64_t size : mesh.sizes)
-      named.push_back({"axis" + std::to_string(named.size()), size});
-    axes = mesh.axes;
-    laidOut = optimus_support::Mesh(named);
+    world = &worldOf(std::get<0>(GetParam()));
+    axes = std::get<1>(GetParam()).axes;
+    laidOut = std::get<1>(GetParam()).named();
     Status status = world->control->layOut(laidOut);
     ASSERT_TRUE(status.ok()) << status.message();
     status =
@@ -107,15 +98,8 @@ protected:
     return members;
   }
 
-  /// Runs body(rank) for every rank of this process.
   void onRanks(const std::function<void(int)> &body) {
-    std::vector<std::thread> threads;
-    const int first = world->control->firstRank();
-    for (int i = 1; i < world->control->numLocalRanks(); ++i)
-      threads.emplace_back(body, first + i);
-    body(first);
-    for (std::thread &thread : threads)
-      thread.join();
+    optrt::onRanks(*world, body);
   }
 
   /// Fills a rank's buffers, runs the collective and compares every element
@@ -430,12 +414,5 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::ValuesIn(allKinds()),
                      testing::Values(Shape{40, 101}, Shape{201, 251})),
     describe);
-
-/// Ends MPI while it can still be ended.
-class WorldEnvironment : public testing::Environment {
-  void TearDown() override { theWorld.reset(); }
-};
-testing::Environment *const worldEnvironment =
-    testing::AddGlobalTestEnvironment(new WorldEnvironment);
 
 } // namespace

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus-runtime/World.h"
+#include "CollectiveWorlds.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -89,6 +89,47 @@ TEST(LocalCollectives, NamesTheCommandsWhereRanksDisagree) {
         "1x8 of f32 where rank 1 runs h.1 (11), all_reduce from or to 0 of "
         "1x8 of f32");
   }
+}
+
+TEST(LocalCollectives, NamesTheCommandsOfAMessageOfTwoSizes) {
+  World world = makeWorld(2);
+  world.control->nameCommands([](int rank, CommandId command) {
+    return concat("h.", rank, " (", command.number, ")");
+  });
+  std::vector<Status> outcomes(2);
+  onRanks(world, [&](int rank) {
+    std::vector<float> values(8);
+    const optrt_collective_desc desc{rank ? OPTRT_RECEIVE : OPTRT_SEND,
+                                     OPTRT_SUM,
+                                     0,
+                                     1 - rank,
+                                     1,
+                                     4 + rank,
+                                     4 + rank,
+                                     4 + rank,
+                                     OPTRT_F32};
+    Communicator &comm = world.collectives->communicator(rank, 0);
+    const CommandId id{uint32_t(10 + rank)};
+    ASSERT_TRUE(comm.start(id, desc, values.data(), values.data()).ok());
+    outcomes[rank] = comm.wait(id);
+  });
+  for (const Status &outcome : outcomes)
+    EXPECT_EQ(outcome.message(),
+              "ranks disagree: rank 0 runs h.0 (10), send from or to 1 of 1x4 "
+              "of f32 where rank 1 runs h.1 (11), receive from or to 0 of 1x5 "
+              "of f32");
+}
+
+TEST(LocalCollectives, MessagesAreLeftWhenARankFails) {
+  World world = makeWorld(2);
+  float value = 1;
+  const optrt_collective_desc desc{OPTRT_RECEIVE, OPTRT_SUM, 0, 1, 1, 1, 1, 1,
+                                   OPTRT_F32};
+  Communicator &comm = world.collectives->communicator(0, 0);
+  ASSERT_TRUE(comm.start({1}, desc, nullptr, &value).ok());
+  world.collectives->abort(unavailable("a test"));
+  EXPECT_THAT(comm.wait({1}).message(), HasSubstr("another rank failed"));
+  EXPECT_FALSE(comm.start({2}, desc, nullptr, &value).ok());
 }
 
 TEST(LocalCollectives, MaximumKeepsNaN) {

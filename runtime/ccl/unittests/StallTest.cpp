@@ -57,6 +57,23 @@ TEST_F(StallTest, NobodyWhileAllIsWell) {
   EXPECT_FALSE(find());
 }
 
+TEST_F(StallTest, WhoseMessageAnotherWaitsFor) {
+  wait(1, 0, /*sequence=*/0, 12.5);
+  ranks[1].activity.waitingPeer = 1;
+  std::optional<Stall> stall = find();
+  ASSERT_TRUE(stall);
+  EXPECT_EQ(stall->rank, 3);
+  EXPECT_EQ(stall->message,
+            "rank 3 stalled in h.3.mlp (103): rank 1 has waited 12.5 s for "
+            "h.1.norm (201), a message with rank 3, which it has not started");
+  // Who waits itself is not to blame.
+  wait(3, 1, 6, 2);
+  ranks[3].activity.started[1] = 6;
+  stall = find();
+  ASSERT_TRUE(stall);
+  EXPECT_EQ(stall->rank, 2);
+}
+
 TEST_F(StallTest, WhoHasNotStartedWhatAnotherWaitsFor) {
   // Rank 1 is rank 0's neighbour on col; 2 and 3 have nothing to do with it.
   wait(0, 1, 6, 12.5);

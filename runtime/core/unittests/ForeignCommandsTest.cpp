@@ -40,20 +40,6 @@ View bytesOf(FunctionWriter &f, View memory, program::ElementType type,
   view.type = type;
   return view;
 }
-/// With the other rank of axis 0.
-template <typename T>
-void exchange(FunctionWriter &f, View data) {
-  T one;
-  one.axis = 0;
-  one.peer = std::make_unique<IntegerT>();
-  one.peer->constant = 1;
-  one.peer->terms = {Term(-1, 0)};
-  one.rows = 1;
-  one.cols = 4;
-  ActionUnion action;
-  action.Set(std::move(one));
-  f.wait(f.add(std::move(action), {data}));
-}
 void reduce(FunctionWriter &f, View memory, CollectiveT all) {
   all.kind = CollectiveKind::AllReduce;
   all.axes = {1};
@@ -111,11 +97,6 @@ INSTANTIATE_TEST_SUITE_P(
                   CollectiveT all;
                   all.wire = program::ElementType::BF16;
                   reduce(f, memory, std::move(all));
-                }},
-        Foreign{"Send", "no send",
-                [](FunctionWriter &f, View memory) {
-                  exchange<SendT>(f, f.at(memory, 0, 4));
-                  exchange<ReceiveT>(f, f.at(memory, 8, 4));
                 }}),
     [](const auto &info) { return info.param.name; });
 

@@ -33,7 +33,8 @@ class QueuedCollectives;
 /// the queue that its commands are on (Device::call). All members start the
 /// same collectives in the same order; each waits for them in any order. The
 /// back-end checks what it can and names the commands where members differ;
-/// otherwise its caller names the command of a failure.
+/// otherwise its caller names the command of a failure. Messages are between
+/// two members: what one sends is what the other receives next from it.
 ///
 /// Between start and wait the source must not be written and the destination
 /// must not be touched. At most kMaxInFlight collectives may be started and
@@ -87,6 +88,11 @@ protected:
 
 /// "broadcast", "reduce", ... for an OPTRT_BROADCAST ...
 std::string_view collectiveName(int32_t kind);
+
+/// Whether it is one end of a message, whose other end is the rank `root`.
+constexpr bool isMessage(int32_t kind) {
+  return kind == OPTRT_SEND || kind == OPTRT_RECEIVE;
+}
 
 /// Whether a kind of collective reduces; the others move elements of any type.
 constexpr bool addsUp(int32_t kind) {

@@ -96,7 +96,8 @@ enum { OPTRT_SUM = 0, OPTRT_MAX = 1 };
 ///  send            src [outer,inner] -> the receive of the rank `root`
 ///  receive         the send of the rank `root` -> dst [outer,inner]
 ///
-/// Only back-ends that put collectives on GPUs' queues know the last two.
+/// Messages from one rank to another are received in the order in which they
+/// are sent; those of other ranks are no concern of theirs.
 /// src may equal dst for all_reduce (in place) and on the root of a broadcast
 /// or reduce (then its own data does not move). On ranks other than the root,
 /// src of a broadcast and dst of a reduce are ignored and may be null.

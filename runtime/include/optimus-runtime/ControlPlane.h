@@ -54,7 +54,8 @@ struct RankActivity {
 
   /// The command that began last.
   std::atomic<CommandId> command{};
-  /// How many collectives the rank has begun to start on each mesh axis.
+  /// How many collectives, without messages, the rank has begun to start on
+  /// each mesh axis.
   std::array<std::atomic<uint64_t>, kMaxAxes> started{};
   /// Ticks of the steady clock at which the rank entered a collective's start
   /// or wait; 0 while it is in none. The rest says in which, and is written
@@ -62,8 +63,10 @@ struct RankActivity {
   std::atomic<int64_t> since{0};
   std::atomic<CommandId> waitingCommand{};
   std::atomic<int32_t> waitingAxis{0};
-  /// Which of the axis's collectives, from 1.
+  /// Which of the axis's collectives, from 1; 0 for a message.
   std::atomic<uint64_t> waitingSequence{0};
+  /// The other end of a message, an index on the axis.
+  std::atomic<int32_t> waitingPeer{0};
 };
 static_assert(std::atomic<CommandId>::is_always_lock_free,
               "a rank writes it with every command");

@@ -140,7 +140,8 @@ public:
   struct StartedCollective {
     CommandId command;
     int32_t axis;
-    uint64_t sequence; ///< of its axis, from 1
+    uint64_t sequence; ///< of its axis, from 1; 0 for a message
+    int32_t peer;      ///< of a message
     Communicator::Clock::time_point begin;
   };
   std::vector<StartedCollective> startedCollectives;

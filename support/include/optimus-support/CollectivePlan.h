@@ -115,6 +115,11 @@ CollectivePlan planCollective(const CollectiveShape &shape, int root, int index,
                               int size, CollectiveRoute route,
                               CollectivePlan former = {});
 
+/// What one end of a message does; `shape` is that of its own matrix, whatever
+/// its kind.
+CollectivePlan planMessage(const CollectiveShape &shape, bool isSender,
+                           int peer, CollectivePlan former = {});
+
 /// How a back-end divides a plan.
 struct PlanLimits {
   int64_t segment; ///< elements of all segments of a step but the last
