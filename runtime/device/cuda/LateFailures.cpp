@@ -23,7 +23,7 @@ struct CudaDevice::Shared {
   std::atomic<int> numDevices = 0;
   /// Whose command was the first to fail when it was waited for.
   std::atomic<const CudaDevice *> culprit = nullptr;
-  /// So that what is free and what is allocated are of one moment.
+  /// Free and allocated bytes are of one moment under it.
   std::mutex counting;
   /// The free bytes before the first of the devices, and their allocations now.
   int64_t freeBefore = kNotKnown, allocated = 0;

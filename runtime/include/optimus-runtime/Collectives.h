@@ -34,7 +34,7 @@ class QueuedCollectives;
 /// same collectives in the same order; each waits for them in any order. The
 /// back-end checks what it can and names the commands where members differ;
 /// otherwise its caller names the command of a failure. Messages are between
-/// two members: what one sends is what the other receives next from it.
+/// two members, and are received in the order in which they are sent.
 ///
 /// Between start and wait the source must not be written and the destination
 /// must not be touched. At most kMaxInFlight collectives may be started and
