@@ -49,16 +49,8 @@ Status ProgramBinder::bind(const ReceiveT &receive, const CommandT &command) {
 Status ProgramBinder::bind(const CollectiveT &collective,
                            const CommandT &command) {
   const ElementType type = command.operands[0]->type;
-  if (addsUp(int32_t(collective.kind)) && type != ElementType::F32 &&
-      type != ElementType::BF16 && type != ElementType::F16)
-    return notHere(concat("sum of ", toString(type), " over ranks"));
   if (collective.axes.size() != 1)
     return notHere("collective over several mesh axes");
-  if (collective.wire != type || collective.encoding != Encoding::None)
-    return notHere("collective that packs its tensor");
-  if (collective.accumulation != ElementType::F32)
-    return notHere(
-        concat("collective that adds in ", toString(collective.accumulation)));
   if (collective.carried != 0)
     return notHere("collective that a later call waits for");
   addPointers(command, 2);

@@ -180,11 +180,8 @@ private:
 
   Status check(const CollectiveT &collective) {
     if (!isKnown(collective.kind, CollectiveKind::AllToAll) ||
-        !isKnown(collective.reduction, Reduction::Max) ||
-        !isKnown(collective.wire, ElementType::I8) ||
-        !isKnown(collective.accumulation, ElementType::I8) ||
-        !isKnown(collective.encoding, Encoding::ScaledInt8))
-      return wrong("has a kind, reduction, type or encoding that is not known");
+        !isKnown(collective.reduction, Reduction::Max))
+      return wrong("has a kind or reduction that is not known");
     OPTRT_RETURN_IF_ERROR(checkAxes(collective.axes, mesh));
     int64_t members = 1;
     for (uint32_t axis : collective.axes)
@@ -345,11 +342,10 @@ private:
           return wrong(concat("operand ", shape.name, " is not updated"));
         continue;
       }
-      const bool isIndex = operand.type == ElementType::I32;
       const OperandT expected =
           makeOperand(shape, operand.type, operand.address);
-      if (isIndex != shape.isIndex || operand.type == ElementType::I64 ||
-          operand.access != shape.access || operand.rows != expected.rows ||
+      if (!mayHold(shape, operand.type) || operand.access != shape.access ||
+          operand.rows != expected.rows ||
           operand.row_bytes != expected.row_bytes ||
           (operand.rows > 1 && operand.pitch != expected.pitch))
         return wrong(concat(
@@ -360,6 +356,18 @@ private:
             " apart, of ", toString(operand.type)));
     }
     return checkTypes();
+  }
+
+  static bool mayHold(const OperandShape &shape, ElementType type) {
+    switch (shape.elements) {
+    case OperandShape::Floats:
+      return type <= ElementType::BF16;
+    case OperandShape::Indices:
+      return type == ElementType::I32;
+    case OperandShape::Any:
+      return true;
+    }
+    return false;
   }
 
   /// Checks that combined operands have one type.
@@ -382,9 +390,9 @@ private:
       OPTRT_RETURN_IF_ERROR(expectOneType({0, 1, 2, 3, 6, 8, 9, 10}));
       return expectF32(7);
     case Action::Collective:
-      OPTRT_RETURN_IF_ERROR(expectOneType({0, 1, 2}));
-      return checkWire(*command.action.AsCollective(),
-                       command.operands[0]->type);
+      OPTRT_RETURN_IF_ERROR(expectOneType({0, 1}));
+      return checkSum(*command.action.AsCollective(),
+                      command.operands[0]->type);
     default:
       return okStatus();
     }
@@ -419,22 +427,18 @@ private:
                         "; expected f32"));
   }
 
-  /// Checks that a tensor can travel, and be summed, in the collective's types.
-  static Status checkWire(const CollectiveT &collective, ElementType type) {
-    const ElementType wire = collective.wire, sum = collective.accumulation;
-    if (collective.encoding == Encoding::ScaledInt8
-            ? wire != ElementType::I8
-            : isFloat(wire) != isFloat(type))
-      return wrong(concat("sends ", toString(type), " as ", toString(wire),
-                          "; expected a type of its kind or, scaled, i8"));
-    if (isFloat(sum) != isFloat(type) || elementBytes(sum) < elementBytes(wire))
-      return wrong(concat("adds ", toString(type), " in ", toString(sum),
-                          "; expected a type of its kind with at least the "
-                          "bytes of ",
-                          toString(wire)));
-    return okStatus();
+  /// Integers travel, and are not added.
+  Status checkSum(const CollectiveT &collective, ElementType type) const {
+    const CollectiveKind kind = collective.kind;
+    const bool adds = kind == CollectiveKind::Reduce ||
+                      kind == CollectiveKind::AllReduce ||
+                      kind == CollectiveKind::ReduceScatter;
+    if (!adds || type == ElementType::F32 || type == ElementType::BF16 ||
+        type == ElementType::F16)
+      return okStatus();
+    return wrong(
+        concat("adds ", toString(type), "; expected f32, bf16 or f16"));
   }
-  static bool isFloat(ElementType type) { return type <= ElementType::BF16; }
 
   const TargetT &target;
   const ProgramTableT &table;

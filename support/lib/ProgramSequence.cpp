@@ -166,14 +166,10 @@ CollectiveOrder orderOfCollectives(const TargetT &target,
     const CollectiveT *one = command.action.AsCollective();
     if (!one)
       continue;
-    std::string what =
-        concat(describeAction(target, command),
-               one->reduction == Reduction::Max ? " of maxima" : "", " of ",
-               one->outer, "x", one->inner, " ", toString(one->wire));
-    if (one->accumulation != one->wire)
-      what += concat(" summed in ", toString(one->accumulation));
-    if (one->encoding != Encoding::None)
-      what += concat(" with encoding ", int(one->encoding));
+    std::string what = concat(
+        describeAction(target, command),
+        one->reduction == Reduction::Max ? " of maxima" : "", " of ",
+        one->outer, "x", one->inner, " ", toString(command.operands[0]->type));
     if (one->root != 0)
       what += concat(" from or to ", one->root);
     order[one->axes].push_back(

@@ -34,7 +34,13 @@ using Shapes = std::vector<OperandShape>;
 
 OperandShape matrix(const char *name, Access access, int64_t rows, int64_t cols,
                     int64_t ld) {
-  return {name, access, OperandShape::Required, false, rows, cols, ld};
+  return {name, access, OperandShape::Required, OperandShape::Floats, rows,
+          cols, ld};
+}
+/// One that is moved as it is.
+OperandShape moved(OperandShape shape) {
+  shape.elements = OperandShape::Any;
+  return shape;
 }
 OperandShape onlyIf(bool there, OperandShape shape) {
   shape.need = there ? OperandShape::Required : OperandShape::Absent;
@@ -108,7 +114,7 @@ struct AttentionSizes {
 /// An operand of so many integers that an attention may do without.
 OperandShape integers(const char *name, int64_t count) {
   OperandShape shape = optional(matrix(name, Access::Read, 1, count, 0));
-  shape.isIndex = true;
+  shape.elements = OperandShape::Indices;
   return shape;
 }
 
@@ -153,15 +159,10 @@ Shapes shapes(const CollectiveT &collective, Sizes &size, const Mesh &mesh) {
       kind == CollectiveKind::AllGather || kind == CollectiveKind::AllToAll;
   const bool scatters =
       kind == CollectiveKind::ReduceScatter || kind == CollectiveKind::AllToAll;
-  return {
-      matrix("src", Access::Read, collective.outer,
-             scatters ? whole : collective.inner, collective.src_ld),
-      matrix("dst", Access::Write, collective.outer,
-             gathers ? whole : collective.inner, collective.dst_ld),
-      onlyIf(collective.encoding != Encoding::None,
-             matrix("error_feedback", Access::Update, collective.outer,
-                    scatters ? whole : collective.inner, collective.src_ld)),
-      workspace()};
+  return {moved(matrix("src", Access::Read, collective.outer,
+                       scatters ? whole : collective.inner, collective.src_ld)),
+          moved(matrix("dst", Access::Write, collective.outer,
+                       gathers ? whole : collective.inner, collective.dst_ld))};
 }
 
 } // namespace
@@ -202,14 +203,15 @@ std::optional<std::vector<OperandShape>> shapesOf(const ActionUnion &action,
   case Action::Send: {
     const SendT &send = *action.AsSend();
     size.positive({send.rows, send.cols});
-    result = {matrix("src", Access::Read, send.rows, send.cols, send.ld)};
+    result = {
+        moved(matrix("src", Access::Read, send.rows, send.cols, send.ld))};
     break;
   }
   case Action::Receive: {
     const ReceiveT &receive = *action.AsReceive();
     size.positive({receive.rows, receive.cols});
-    result = {
-        matrix("dst", Access::Write, receive.rows, receive.cols, receive.ld)};
+    result = {moved(
+        matrix("dst", Access::Write, receive.rows, receive.cols, receive.ld))};
     break;
   }
   case Action::Wait:

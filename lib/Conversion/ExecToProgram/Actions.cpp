@@ -176,8 +176,6 @@ static LogicalResult setAction(exec::CollectiveStartOp op,
   collective.inner = op.getInner();
   collective.src_ld = op.getSrcLd();
   collective.dst_ld = op.getDstLd();
-  // It travels as it lies; what is added is added in f32.
-  collective.wire = getElementType(op.getSrc());
   if (std::optional<StringRef> kernel = op.getKernel())
     collective.kernel = builder.getKernel(*kernel);
   return builder.setAction(command, std::move(collective),

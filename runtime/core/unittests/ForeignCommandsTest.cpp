@@ -40,33 +40,12 @@ View bytesOf(FunctionWriter &f, View memory, program::ElementType type,
   view.type = type;
   return view;
 }
-void reduce(FunctionWriter &f, View memory, CollectiveT all) {
-  all.kind = CollectiveKind::AllReduce;
-  all.axes = {1};
-  all.outer = 1;
-  all.inner = 16;
-  View data = f.at(memory, 0, 16);
-  f.wait(f.collective(std::move(all), data, data));
-}
 
 INSTANTIATE_TEST_SUITE_P(
     All, ForeignCommands,
     testing::Values(
         Foreign{"Value", "no fill with anything but zeros",
                 [](FunctionWriter &f, View memory) { f.fill(memory, 1); }},
-        Foreign{"Type", "no sum of f64 over ranks",
-                [](FunctionWriter &f, View memory) {
-                  CollectiveT all;
-                  all.wire = all.accumulation = program::ElementType::F64;
-                  memory.type = program::ElementType::F64;
-                  reduce(f, memory, std::move(all));
-                }},
-        Foreign{"Sum", "no collective that adds in f64",
-                [](FunctionWriter &f, View memory) {
-                  CollectiveT all;
-                  all.accumulation = program::ElementType::F64;
-                  reduce(f, memory, std::move(all));
-                }},
         Foreign{"Product", "no product of f16",
                 [](FunctionWriter &f, View memory) {
                   GemmT gemm;
@@ -91,12 +70,6 @@ INSTANTIATE_TEST_SUITE_P(
                 [](FunctionWriter &f, View memory) {
                   f.wait(f.collective(CollectiveKind::AllReduce, {0, 1}, memory,
                                       memory));
-                }},
-        Foreign{"Wire", "no collective that packs its tensor",
-                [](FunctionWriter &f, View memory) {
-                  CollectiveT all;
-                  all.wire = program::ElementType::BF16;
-                  reduce(f, memory, std::move(all));
                 }}),
     [](const auto &info) { return info.param.name; });
 

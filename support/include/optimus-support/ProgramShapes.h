@@ -23,8 +23,8 @@ struct OperandShape {
   const char *name = "";
   Access access = Access::Read;
   enum Need : uint8_t { Required, Optional, Absent } need = Required;
-  /// i32 instead of a floating-point type.
-  bool isIndex = false;
+  /// What is only moved may be anything; indices are i32.
+  enum Elements : uint8_t { Floats, Indices, Any } elements = Floats;
   /// In elements. Of workspace, 0: any size.
   int64_t rows = 1, cols = 0, ld = 0;
 };

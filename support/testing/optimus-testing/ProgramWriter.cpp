@@ -335,7 +335,6 @@ uint32_t FunctionWriter::collective(CollectiveKind kind,
   row.axes = std::move(axes);
   row.outer = 1;
   row.inner = std::min(src.elements, dst.elements);
-  row.wire = src.type;
   return collective(std::move(row), src, dst);
 }
 
