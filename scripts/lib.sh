@@ -24,11 +24,15 @@ fail() {
 }
 
 # A signal ends what the script runs too: bash alone would wait for it, or leave
-# it behind.
-child=
+# it behind. Bash's own list has a command from its start; a variable would be
+# set a moment later.
 stop() {
   trap '' HUP INT TERM
-  [[ -z $child ]] || { kill "$child" && wait "$child"; } 2>/dev/null || true
+  local group
+  # `timeout` that has just started its command does not know it yet.
+  for group in $(builtin jobs -p); do
+    { kill -- "-$group" && wait "$group"; } 2>/dev/null || true
+  done
   exit "$1"
 }
 trap 'stop 129' HUP
@@ -38,7 +42,7 @@ trap 'stop 143' TERM
 # run [--limit SECONDS] [--log FILE] COMMAND...: `timeout` passes signals on to
 # all processes of the command. Only its output goes to FILE: not that of traps.
 run() {
-  local limit=0 log= status=0
+  local limit=0 log= status=0 child
   [[ $1 != --limit ]] || { limit=$2 && shift 2; }
   [[ $1 != --log ]] || { log=$2 && shift 2; }
   # With job control, or what runs in the background would ignore SIGINT.
@@ -51,7 +55,6 @@ run() {
   child=$!
   set +m
   wait "$child" || status=$?
-  child=
   return "$status"
 }
 
