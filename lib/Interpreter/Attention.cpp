@@ -74,6 +74,7 @@ struct Parts {
              .kvHeads = shape.groups,
              .headDim = shape.headDim,
              .causal = op.getCausal(),
+             .window = static_cast<int64_t>(op.getWindow().value_or(0)),
              .q = gather(AttentionShape::Q),
              .k = gather(AttentionShape::K),
              .v = gather(AttentionShape::V),

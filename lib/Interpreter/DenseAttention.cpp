@@ -56,7 +56,8 @@ void DenseAttention::forEachQuery(Fn &&fn) const {
                  (sequence * seq * kvHeads + group) * headDim,
                  optimus_support::seenKeys(
                      token, positions.empty() ? token : positions[number],
-                     lengths.empty() ? seq : lengths[sequence], causal)});
+                     lengths.empty() ? seq : lengths[sequence], causal,
+                     window)});
       }
 }
 

@@ -49,12 +49,17 @@ void AttentionExtents::visit(KernelParameters &parameters) {
   parameters.flag("positions", hasPositions);
   parameters.require(causal || !hasPositions,
                      "positions are given without the causal mask");
+  parameters.integer("window", window);
+  parameters.require(!window || (*window >= 1 && causal),
+                     "a window is not positive, or without the causal mask");
 }
 
 void AttentionExtents::describe(KernelDescription &description) const {
   description.option("causal", causal);
   description.option("lengths", hasLengths);
   description.option("positions", hasPositions);
+  if (window)
+    description.option("window" + std::to_string(*window));
   description.size(batch, seq);
   description.size(heads, kvHeads);
   description.size(headDim);
@@ -167,17 +172,31 @@ Value AttentionPlaces::getLength(Value batch) {
 }
 
 Value AttentionPlaces::getFirstKey(Value batch, Value token) {
-  if (!extents.hasPositions)
+  if (!extents.hasFirstKeys())
     return k.index(0);
-  ImplicitLocOpBuilder &b = k.getBuilder();
-  Value place = k.addIndex(k.mulIndex(batch, k.index(extents.seq)), token);
-  Value position = arith::IndexCastOp::create(
-      b, b.getIndexType(), k["positions"].loadElement(place));
-  return k.subIndex(token, k.minIndex(k.maxIndex(position, k.index(0)), token));
+  Value reach = token;
+  if (extents.hasPositions) {
+    ImplicitLocOpBuilder &b = k.getBuilder();
+    Value place = k.addIndex(k.mulIndex(batch, k.index(extents.seq)), token);
+    Value position = arith::IndexCastOp::create(
+        b, b.getIndexType(), k["positions"].loadElement(place));
+    reach = k.minIndex(k.maxIndex(position, k.index(0)), token);
+  }
+  if (extents.window)
+    reach = k.minIndex(reach, k.index(*extents.window - 1));
+  return k.subIndex(token, reach);
+}
+
+Value AttentionPlaces::getWindowsEnd(Value key, int64_t keys) {
+  Value seq = k.index(extents.seq);
+  if (!extents.window)
+    return seq;
+  int64_t reach = keys - 1 + *extents.window;
+  return k.minIndex(k.addIndex(key, k.index(reach)), seq);
 }
 
 void AttentionPlaces::settle(Num &top, Num &total) {
-  if (!extents.hasPositions || !extents.hasLengths)
+  if (!extents.hasFirstKeys() || !extents.hasLengths)
     return;
   Num zero = k.constant(0, k.f32());
   Value isSeeing = k.greater(total, zero);
@@ -342,7 +361,8 @@ void AttentionKeyGrad::build(KernelBuilder &k) const {
         body.add(sums, weight, k["dout"], body.atOut(query), ofValues);
         body.add(sums, gradient, k["q"], body.atQuery(query));
       };
-      k.loop(first, k.index(extents.seq), 1, [&](Value token) {
+      Value end = body.getWindowsEnd(key.token);
+      k.loop(first, end, 1, [&](Value token) {
         if (!extents.hasPositions)
           return addQuery(token);
         k.when(body.isNotBefore(key.token, body.getFirstKey(key.batch, token)),

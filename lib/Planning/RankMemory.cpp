@@ -54,7 +54,7 @@ static int64_t getScratch(func::FuncOp function) {
                      .headDim = int64_t(op.getHeadDim()),
                      .isGradient = isGradient,
                      .isNarrow = isNarrow(op.getQ()),
-                     .hasPositions = op.getPositions() != nullptr});
+                     .hasFirstKeys = op.getPositions() || op.getWindow()});
   };
   function.walk([&](Operation *op) {
     if (auto gemm = dyn_cast<exec::GemmOp>(op))

@@ -279,6 +279,7 @@ class LossFunction:
         causal: bool,
         lengths: Optional[Value] = None,
         positions: Optional[Value] = None,
+        window: Optional[int] = None,
     ) -> Value:
         """Attention on `inputs`, which are one of
 
@@ -288,7 +289,8 @@ class LossFunction:
 
         `lengths` [b] are how many tokens of each sequence are seen; all if
         absent. `positions` [b, s] are those of tokens in their documents, which
-        see themselves alone; attention with them is causal.
+        see themselves alone. With a `window` a token sees so many keys at most, the
+        last ones. Attention with either is causal.
         """
         shape = inputs[0].shape
         self._expect_positions("attention", name, positions, inputs[0])
@@ -312,7 +314,15 @@ class LossFunction:
                 expect_shape(what, value, shape[:3] + shape[-1:])
         lse = shape[:1] + shape[2:-1] + shape[1:2]
         results = [(name, shape), (name + "_lse", lse)]
-        attributes = {"causal": UNIT} if causal else {}
+        attributes: Dict[str, Attribute] = {"causal": UNIT} if causal else {}
+        if window is not None:
+            expect(
+                window >= 1 and causal,
+                self._named("attention", name),
+                "a window of at least 1, with the causal mask",
+                window,
+            )
+            attributes["window"] = window
         groups = {"lengths": lengths, "positions": positions}
         return self._emit("attention", results, inputs, attributes, groups)[0]
 

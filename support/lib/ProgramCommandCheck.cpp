@@ -173,9 +173,16 @@ private:
       return wrong("has no shape");
     const bool hasPositions = positions < command.operands.size() &&
                               command.operands[positions]->address != kNone;
-    return hasPositions && !shape->causal
-               ? wrong("has positions; expected a causal one with them")
-               : okStatus();
+    if (shape->window < 0)
+      return wrong(concat("has window ", shape->window,
+                          "; expected at least 1, or 0 for none"));
+    if (shape->causal)
+      return okStatus();
+    if (hasPositions)
+      return wrong("has positions; expected a causal one with them");
+    return shape->window == 0
+               ? okStatus()
+               : wrong("has a window; expected a causal one with it");
   }
 
   Status check(const CollectiveT &collective) {

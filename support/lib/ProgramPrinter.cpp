@@ -186,6 +186,8 @@ private:
     text += concat(" batch=", shape.batch, " seq=", shape.seq,
                    " heads=", shape.heads, " kv_heads=", shape.kv_heads,
                    " head_dim=", shape.head_dim, shape.causal ? " causal" : "");
+    if (shape.window != 0)
+      text += concat(" window=", shape.window);
   }
 
   std::string formatScalar(uint32_t number) const {

@@ -56,7 +56,8 @@ public:
                d.kv_ld,
                d.causal != 0,
                !x.lengths.empty(),
-               !x.positions.empty()};
+               !x.positions.empty(),
+               d.window != 0 ? std::optional(d.window) : std::nullopt};
     std::vector<std::string> types;
     if (isNarrow)
       types = {"q", "k", "v", "out", "dout", "dq", "dk", "dv"};
@@ -159,6 +160,11 @@ Case withDocuments(Case x, const std::vector<Ints> &sequences) {
   return x;
 }
 
+Case withWindow(Case x, int64_t window) {
+  x.desc.window = window;
+  return x;
+}
+
 /// Every head size and mask, keys and values for one head of queries and for
 /// several, side by side and apart, whole sequences and parts.
 std::vector<Case> makeCases() {
@@ -190,6 +196,15 @@ std::vector<Case> makeCases() {
                     {{70, 130}, {1, 64, 135}}),
       withDocuments(withLengths(makeCase(1, 100, 1, 96, true), {60}),
                     {{40, 40, 20}}),
+      // Windows within a tile and over several, of documents too; and ones
+      // behind the end, which see nothing.
+      withWindow(makeCase(2, 9, 2, 12, true), 1),
+      withWindow(withDocuments(makeCase(1, 9, 2, 12, true), {{4, 5}}), 3),
+      withWindow(makeCase(2, 200, 2, 16, true, 1), 70),
+      withWindow(withDocuments(makeCase(1, 200, 2, 16, true, 1), {{130, 70}}),
+                 65),
+      withWindow(makeCase(1, 128, 1, 64, true), 40),
+      withWindow(withLengths(makeCase(1, 100, 1, 96, true), {40}), 20),
   };
 }
 } // namespace

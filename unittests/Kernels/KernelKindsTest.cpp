@@ -18,6 +18,7 @@ TEST_P(KernelTest, EveryKernelIsReadBack) {
       kernels.step<AdagradOp>(8, true),
       kernels.step<AdamWOp>(8, true),
       Attention{{2, 3, 4, 2, 5, 24, 12, /*causal=*/true}},
+      Attention{{2, 3, 4, 2, 5, 24, 12, true, false, false, /*window=*/2}},
       AttentionKeyGrad{{2, 3, 4, 2, 5}},
       AttentionQueryGrad{{2, 3, 4, 4, 8, 96, 96, false, /*hasLengths=*/true}},
       Clip{},

@@ -25,6 +25,7 @@ namespace mlir::optimus {
 struct DenseAttention {
   int64_t batch, seq, heads, kvHeads, headDim;
   bool causal;
+  int64_t window;                 ///< 0: none
   std::vector<double> q;          ///< [batch, seq, heads, headDim]
   std::vector<double> k, v;       ///< [batch, seq, kvHeads, headDim]
   std::vector<int64_t> lengths;   ///< [batch]; empty: all of seq

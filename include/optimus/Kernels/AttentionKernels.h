@@ -44,7 +44,11 @@ struct AttentionExtents {
   /// From a token to the next one, in elements.
   int64_t qStride = heads * headDim, kvStride = kvHeads * headDim;
   bool causal = false, hasLengths = false, hasPositions = false;
+  /// How many keys a token sees at most.
+  std::optional<int64_t> window = std::nullopt;
 
+  /// Whether tokens see other keys than the sequence's first ones.
+  bool hasFirstKeys() const { return hasPositions || window; }
   int64_t getTokens() const { return batch * seq; }
   /// What is given of q, of k, and of out.
   int64_t getQSize() const {

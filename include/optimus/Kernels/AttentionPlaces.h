@@ -42,18 +42,23 @@ public:
   Value getKeyHead(Value head) { return divide(head, extents.getNumShared()); }
   /// How many tokens of a sequence are seen at all, at least one.
   Value getLength(Value batch);
-  /// The first key that a token sees: that of position 0 in its document.
+  /// The first key that a token sees: that of position 0 in its document, or of
+  /// its window.
   Value getFirstKey(Value batch, Value token);
   /// Whether a token is `first` or a later one.
   Value isNotBefore(Value token, Value first);
   /// The greatest score and the sum of exponentials of a row without keys, for
-  /// a result and an lse of zero. Without both positions and lengths every row
-  /// sees itself.
+  /// a result and an lse of zero. Without lengths, and without positions or
+  /// a window, every row sees a key.
   void settle(Num &top, Num &total);
   /// How many keys are seen by queries that come before token `end`.
   Value getNumKeys(Value end, Value length) {
     return extents.causal ? k.minIndex(end, length) : length;
   }
+
+  /// Where the queries end whose windows reach one of so many keys from `key`
+  /// on.
+  Value getWindowsEnd(Value key, int64_t keys = 1);
 
 protected:
   KernelBuilder &k;

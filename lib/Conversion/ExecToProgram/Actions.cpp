@@ -122,6 +122,7 @@ static std::unique_ptr<program::AttentionShapeT> getShape(OpT op) {
   shape->q_ld = op.getQLd();
   shape->kv_ld = op.getKvLd();
   shape->causal = op.getCausal();
+  shape->window = op.getWindow().value_or(0);
   return shape;
 }
 

@@ -33,6 +33,13 @@ static Value getOptional(Value tensor, Lowering &lowering) {
   return tensor ? lowering.getBuffer(tensor) : Value();
 }
 
+/// A window that reaches over the whole sequence is none.
+template <typename OpT>
+static IntegerAttr getWindow(OpT op, const AttentionShape &shape) {
+  IntegerAttr window = op.getWindowAttr();
+  return window && window.getInt() < shape.sequence ? window : IntegerAttr();
+}
+
 //===----------------------------------------------------------------------===//
 // Launches
 //===----------------------------------------------------------------------===//
@@ -40,6 +47,7 @@ static Value getOptional(Value tensor, Lowering &lowering) {
 template <typename OpT>
 static kernels::AttentionExtents getExtents(OpT op,
                                             const AttentionShape &shape) {
+  IntegerAttr window = getWindow(op, shape);
   return {.batch = shape.batch,
           .seq = shape.sequence,
           .heads = shape.getNumHeads(),
@@ -49,7 +57,8 @@ static kernels::AttentionExtents getExtents(OpT op,
           .kvStride = shape.getStride(AttentionShape::K),
           .causal = op.getCausal(),
           .hasLengths = bool(op.getLengths()),
-          .hasPositions = bool(op.getPositions())};
+          .hasPositions = bool(op.getPositions()),
+          .window = window ? std::optional(window.getInt()) : std::nullopt};
 }
 
 namespace {
@@ -141,7 +150,7 @@ getCommand(OpT op, const AttentionShape &shape, Lowering &lowering) {
       {shape.batch, shape.sequence, shape.getNumHeads(), shape.groups,
        shape.headDim, tensor.getElementType(),
        std::is_same_v<OpT, AttentionGradOp>, choice.isDeterministic,
-       bool(op.getPositions())});
+       bool(op.getPositions()), bool(getWindow(op, shape))});
   if (bytes)
     return std::optional(AttentionCommand{lowering.allocateWorkspace(
         llvm::divideCeil(*bytes, sizeof(float)), "attention workspace")});
@@ -181,7 +190,7 @@ struct AttentionLowering : LoweringModel<AttentionLowering, AttentionOp> {
         shape.batch, shape.sequence, shape.getNumHeads(), shape.groups,
         shape.headDim, shape.getStride(AttentionShape::Q),
         shape.getStride(AttentionShape::K), op.getCausal(),
-        /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
+        getWindow(op, shape), /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
         /*after=*/DenseI32ArrayAttr());
     return success();
   }
@@ -212,7 +221,7 @@ struct AttentionGradLowering
         shape.batch, shape.sequence, shape.getNumHeads(), shape.groups,
         shape.headDim, shape.getStride(AttentionShape::Q),
         shape.getStride(AttentionShape::K), op.getCausal(),
-        lowering.getAttention().isDeterministic,
+        getWindow(op, shape), lowering.getAttention().isDeterministic,
         /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
         /*after=*/DenseI32ArrayAttr());
     return success();

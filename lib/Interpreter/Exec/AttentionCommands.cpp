@@ -28,6 +28,7 @@ public:
                           .kvHeads = int64_t(op.getKvHeads()),
                           .headDim = int64_t(op.getHeadDim()),
                           .causal = op.getCausal(),
+                          .window = int64_t(op.getWindow().value_or(0)),
                           .q = readQueries(op.getQMutable()),
                           .k = readKeys(op.getKMutable()),
                           .v = readKeys(op.getVMutable()),

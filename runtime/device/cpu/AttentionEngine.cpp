@@ -48,9 +48,19 @@ Status checkAttention(const optrt_attention_desc &d, bool pointers) {
           extent.toString(), " elements; expected at most ", kMaxElements));
   if (d.has_positions && !d.causal)
     return invalidArgument("attention with positions must be causal");
+  if (d.window < 0 || (d.window != 0 && !d.causal))
+    return invalidArgument(
+        concat("attention expects a window of at least 1, with the causal "
+               "mask, or 0 for none; found ",
+               d.window));
   if (!pointers)
     return invalidArgument("attention expects every operand; one is null");
   return okStatus();
+}
+
+/// Whether tokens see other keys than the sequence's first ones.
+bool hasFirstKeys(const optrt_attention_desc &d) {
+  return d.has_positions || d.window != 0;
 }
 
 /// A head of a sequence with so many tokens besides padding. Each sees its
@@ -95,22 +105,23 @@ AttentionEngine::getShare(const optrt_attention_desc &desc,
   const int64_t heads =
       attentionScratch(kernels, headOf(desc, desc.seq), isGradient,
                        /*isNarrow=*/desc.type != OPTRT_F32);
-  return {heads, desc.has_positions ? heads + desc.seq : heads};
+  return {heads, hasFirstKeys(desc) ? heads + desc.seq : heads};
 }
 
 AttentionHead AttentionEngine::getHead(const optrt_attention_desc &desc,
                                        const AttentionOperands &x,
                                        int64_t sequence, float *room) const {
   const int64_t length = x.lengths ? x.lengths[sequence] : desc.seq;
-  if (!x.positions)
+  if (!hasFirstKeys(desc))
     return headOf(desc, length);
   static_assert(sizeof(int32_t) == sizeof(float));
   auto *firsts = reinterpret_cast<int32_t *>(room);
   for (int64_t token = 0; token != desc.seq; ++token)
     firsts[token] = static_cast<int32_t>(
-        optimus_support::seenKeys(token,
-                                  x.positions[sequence * desc.seq + token],
-                                  length, desc.causal)
+        optimus_support::seenKeys(
+            token,
+            x.positions ? x.positions[sequence * desc.seq + token] : token,
+            length, desc.causal, desc.window)
             .first);
   return headOf(desc, length, firsts);
 }
@@ -124,7 +135,7 @@ Status AttentionEngine::prepare(const optrt_attention_desc &desc,
        .headDim = desc.head_dim,
        .isGradient = isGradient,
        .isNarrow = desc.type != OPTRT_F32,
-       .hasPositions = desc.has_positions != 0});
+       .hasFirstKeys = hasFirstKeys(desc)});
   const CheckedSize needed = CheckedSize(share) * int64_t(sizeof(float));
   if (!bound.get() || !needed.isAtMost(*bound.get()))
     return internal(concat("attention of seq ", desc.seq, " and head_dim ",

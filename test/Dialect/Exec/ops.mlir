@@ -58,6 +58,8 @@ func.func @attention(%qkv: memref<192xf32>, %out: memref<64xf32>, %lse: memref<1
   exec.attention %qkv, %k, %v, %out, %lse {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, kv_heads = 2 : i64, head_dim = 4 : i64, q_ld = 24 : i64, kv_ld = 24 : i64, causal} : memref<192xf32>, memref<184xf32>, memref<176xf32>, memref<64xf32>, memref<16xf32>
   %dk = exec.slice %dqkv[8] : memref<192xf32> to memref<184xf32>
   %dv = exec.slice %dqkv[16] : memref<192xf32> to memref<176xf32>
+  // CHECK: exec.attention {{.*}} seq = 8 : i64, window = 3 : i64}
+  exec.attention %qkv, %k, %v, %out, %lse {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, kv_heads = 2 : i64, head_dim = 4 : i64, q_ld = 24 : i64, kv_ld = 24 : i64, causal, window = 3 : i64} : memref<192xf32>, memref<184xf32>, memref<176xf32>, memref<64xf32>, memref<16xf32>
   // CHECK: exec.attention_grad
   exec.attention_grad %out, %qkv, %k, %v, %out, %lse, %dqkv, %dk, %dv {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, kv_heads = 2 : i64, head_dim = 4 : i64, q_ld = 24 : i64, kv_ld = 24 : i64} : memref<64xf32>, memref<192xf32>, memref<184xf32>, memref<176xf32>, memref<64xf32>, memref<16xf32>, memref<192xf32>, memref<184xf32>, memref<176xf32>
   return

@@ -36,6 +36,30 @@ func.func @attention_c6_causal(%x: tensor<2x8x3x4x16xf32>, %p: tensor<2x8xi32>) 
 
 // -----
 
+func.func @attention_c7(%x: tensor<2x8x3x4x16xf32>) {
+  // expected-error @below {{C7: expected a window of at least 1, found 0}}
+  %0, %1 = optimus.attention %x {causal, window = 0 : i64} : (tensor<2x8x3x4x16xf32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_c7_causal(%x: tensor<2x8x3x4x16xf32>) {
+  // expected-error @below {{C7: expected attention with a window to be causal}}
+  %0, %1 = optimus.attention %x {window = 3 : i64} : (tensor<2x8x3x4x16xf32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_grad_c7(%x: tensor<2x8x3x4x16xf32>, %o: tensor<2x8x4x16xf32>, %s: tensor<2x4x8xf32>) {
+  // expected-error @below {{C7: expected a window of at least 1, found -1}}
+  %0 = optimus.attention_grad %o, %o, %s, %x {causal, window = -1 : i64} : (tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>, tensor<2x8x3x4x16xf32>) -> tensor<2x8x3x4x16xf32>
+  return
+}
+
+// -----
+
 func.func @attention_grad_c6(%x: tensor<2x8x3x4x16xf32>, %o: tensor<2x8x4x16xf32>, %s: tensor<2x4x8xf32>, %p: tensor<8xi32>) {
   // expected-error @below {{C6: expected positions of shape [2, 8], found [8]}}
   %0 = optimus.attention_grad %o, %o, %s, %x positions(%p) {causal} : (tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>, tensor<2x8x3x4x16xf32>, tensor<8xi32>) -> tensor<2x8x3x4x16xf32>

@@ -81,6 +81,15 @@ func.func @documents(%x: tensor<2x8x3x4x16xf32>, %p: tensor<2x8xi32>) -> tensor<
   return %1 : tensor<2x8x3x4x16xf32>
 }
 
+// CHECK-LABEL: func.func @attention_window
+// CHECK: optimus.attention %{{.*}} {causal, window = 3 : i64} :
+// CHECK: optimus.attention_grad %{{.*}} {causal, window = 3 : i64} :
+func.func @attention_window(%x: tensor<2x8x3x4x16xf32>, %dy: tensor<2x8x4x16xf32>) -> tensor<2x8x3x4x16xf32> {
+  %o, %lse = optimus.attention %x {causal, window = 3 : i64} : (tensor<2x8x3x4x16xf32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
+  %0 = optimus.attention_grad %dy, %o, %lse, %x {causal, window = 3 : i64} : (tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>, tensor<2x8x3x4x16xf32>) -> tensor<2x8x3x4x16xf32>
+  return %0 : tensor<2x8x3x4x16xf32>
+}
+
 // CHECK-LABEL: func.func @attention_grad
 // CHECK: optimus.attention_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {causal} : (tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>, tensor<2x8x3x4x16xf32>) -> tensor<2x8x3x4x16xf32>
 func.func @attention_grad(%o: tensor<2x8x4x16xf32>, %qkv: tensor<2x8x3x4x16xf32>, %lse: tensor<2x4x8xf32>) -> tensor<2x8x3x4x16xf32> {

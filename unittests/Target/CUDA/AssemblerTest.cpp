@@ -160,14 +160,21 @@ void addKernels(CompiledKernels &kernels) {
   add(Attention{odd});
   add(AttentionQueryGrad{odd});
   add(AttentionKeyGrad{odd});
-  // Documents by themselves, in heads of every way to hold keys; nothing is
-  // whole.
+  // Documents by themselves, in windows or not, and windows alone, in heads of
+  // every way to hold keys; nothing is whole.
   for (int64_t dim : {64, 96, 128}) {
     AttentionExtents documents = {2,        500,      12,   12,    dim,
                                   36 * dim, 36 * dim, true, false, true};
-    add(Attention{documents});
-    add(AttentionQueryGrad{documents});
-    add(AttentionKeyGrad{documents});
+    AttentionExtents windows = documents;
+    windows.hasPositions = false;
+    windows.window = 100;
+    AttentionExtents both = documents;
+    both.window = 100;
+    for (const AttentionExtents &extents : {documents, windows, both}) {
+      add(Attention{extents});
+      add(AttentionQueryGrad{extents});
+      add(AttentionKeyGrad{extents});
+    }
   }
   for (int64_t vocabulary : {30522, 50257, 128256}) {
     add(RowMax{rows, vocabulary});

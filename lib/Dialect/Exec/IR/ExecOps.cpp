@@ -363,6 +363,14 @@ verifyAttention(Op op, ArrayRef<std::pair<StringRef, Value>> queries,
     if (failed(check({{"positions", op.getPositions()}}, tokens)))
       return failure();
   }
+  // C7
+  if (IntegerAttr window = op.getWindowAttr()) {
+    if (window.getInt() < 1)
+      return op.emitOpError()
+             << "window must be positive, found " << window.getInt();
+    if (!op.getCausal())
+      return op.emitOpError() << "attention with a window must be causal";
+  }
   return check({{"lse", op.getLse()}}, tokens * heads);
 }
 

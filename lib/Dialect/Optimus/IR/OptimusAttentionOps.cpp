@@ -128,6 +128,20 @@ static LogicalResult expectPositions(Operation *op, Value positions,
                      {shape.batch, shape.sequence});
 }
 
+/// Checks the window of an attention or of its gradient.
+template <typename Op>
+static LogicalResult expectWindow(Op op) {
+  IntegerAttr window = op.getWindowAttr();
+  if (!window)
+    return success();
+  if (window.getInt() < 1)
+    return op.emitOpError("C7: expected a window of at least 1, found ")
+           << window.getInt();
+  if (!op.getCausal())
+    return op.emitOpError("C7: expected attention with a window to be causal");
+  return success();
+}
+
 LogicalResult AttentionOp::verify() {
   if (failed(expectInputs(*this, getInputs())))
     return failure();
@@ -136,6 +150,7 @@ LogicalResult AttentionOp::verify() {
                          shape.getResultShape())) ||
       failed(expectLengths(*this, getLengths(), shape.batch)) ||
       failed(expectPositions(*this, getPositions(), shape, getCausal())) ||
+      failed(expectWindow(*this)) ||
       failed(expectInputElements(*this, getInputs(),
                                  {{"an operand", getInputs()},
                                   {"a result", ValueRange(getResult())}})))
@@ -160,6 +175,7 @@ LogicalResult AttentionGradOp::verify() {
       failed(expectShape(*this, "C2", "out", getOut(), out)) ||
       failed(expectLengths(*this, getLengths(), shape.batch)) ||
       failed(expectPositions(*this, getPositions(), shape, getCausal())) ||
+      failed(expectWindow(*this)) ||
       failed(expectInputElements(*this, getInputs(),
                                  {{"dout", ValueRange(getDout())},
                                   {"out", ValueRange(getOut())},
@@ -222,9 +238,9 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder,
   if (failed(rejectGradients(*this, resultGradients, {"lse"}, 1)))
     return failure();
   Value dy = resultGradients[0];
-  auto grad = AttentionGradOp::create(builder, getLoc(), dy, getResult(),
-                                      getLse(), getInputs(), getLengths(),
-                                      getPositions(), getCausal());
+  auto grad = AttentionGradOp::create(
+      builder, getLoc(), dy, getResult(), getLse(), getInputs(), getLengths(),
+      getPositions(), getCausal(), getWindowAttr());
   for (auto [input, gradient] : llvm::zip(getInputs(), grad.getDinputs()))
     gradients.add(input, gradient);
   return success();
@@ -242,6 +258,8 @@ void AttentionOp::stateFacts(ModelFacts &facts) {
   facts.decide("head_dim", shape.headDim);
   facts.decide("qkv", shape.isPacked ? "packed" : "separate");
   facts.decide("mask", getCausal() ? "causal" : "bidirectional");
+  if (getWindowAttr())
+    facts.decide("window", getWindowAttr().getInt());
   facts.decide("padding", getLengths() ? "masked" : "none");
 }
 

@@ -178,6 +178,65 @@ TEST(Attention, DocumentsWithLargeScoresAreApart) {
   }
 }
 
+Case withWindow(Case x, int64_t window) {
+  x.desc.window = window;
+  return x;
+}
+
+/// Windows end within a block, with one, and after several. Sequences are one
+/// document, several, or end with padding.
+TEST(Attention, WindowsEnd) {
+  const AttentionKernels *sets[3];
+  int count;
+  supportedAttentionKernels(sets, count);
+  for (int64_t window : {1, 5, 64, 65, 100, 199})
+    for (int kind : {0, 1, 2}) {
+      Case x = withWindow(makeCase(2, 200, 4, 20, true, 2), window);
+      if (kind != 0)
+        x = withPositions(x, {{200}, {70, 1, 129}});
+      // Rows of padding see the last keys that there are, and then none.
+      if (kind == 2)
+        x.lengths = {150, 64};
+      for (int set = 0; set < count; ++set)
+        ASSERT_NO_FATAL_FAILURE(expectAll(x, runKernels(*sets[set], x)))
+            << sets[set]->name << " window " << window << " kind " << kind;
+      for (int threads = 1; threads <= maxThreads; ++threads) {
+        CpuDevice device(threads);
+        Result r = runDevice(device, x);
+        ASSERT_NO_FATAL_FAILURE(expectAll(x, r))
+            << threads << " threads, window " << window << " kind " << kind;
+      }
+    }
+}
+
+TEST(Attention, AWindowOfAllTokensIsNone) {
+  Case x = makeCase(2, 150, 2, 20, true);
+  CpuDevice device(1);
+  Result expected = runDevice(device, x);
+  for (int64_t window : {150, 1000}) {
+    Result r = runDevice(device, withWindow(x, window));
+    EXPECT_EQ(r.out, expected.out);
+    EXPECT_EQ(r.lse, expected.lse);
+    EXPECT_EQ(r.grads, expected.grads);
+  }
+}
+
+/// What lies before a window does not matter.
+TEST(Attention, NoBitDependsOnWhatIsBeforeAWindow) {
+  Case x = withWindow(makeCase(1, 150, 2, 20, true), 30), other = x;
+  for (int part : {1, 2})
+    for (int64_t t = 0; t < 70; ++t)
+      std::fill_n(other.inputs.begin() + x.begin(part) + t * x.desc.kv_ld,
+                  x.hidden(), 1e30f);
+  CpuDevice device(1);
+  Result r = runDevice(device, x), s = runDevice(device, other);
+  // Tokens from 70 + 30 - 1 on.
+  EXPECT_TRUE(std::equal(r.out.begin() + 99 * x.hidden(), r.out.end(),
+                         s.out.begin() + 99 * x.hidden()));
+  EXPECT_FALSE(std::equal(r.out.begin() + 98 * x.hidden(), r.out.end(),
+                          s.out.begin() + 98 * x.hidden()));
+}
+
 TEST(Attention, PositionsAreClamped) {
   Case x = withPositions(makeCase(1, 6, 2, 8, true), {{3, 3}}), y = x;
   x.positions = {-1, 5, 7, -9, 1, 2};
@@ -370,7 +429,7 @@ TEST(Attention, PreparedScratchIsEnoughAndWithinItsBound) {
   for (bool isGradient : {false, true})
     bound = std::max(bound, *optimus_support::attentionScratchBytes(
                                  {x.desc.seq, x.desc.head_dim, isGradient,
-                                  /*isNarrow=*/false, /*hasPositions=*/false})
+                                  /*isNarrow=*/false, /*hasFirstKeys=*/false})
                                  .get());
   EXPECT_LE(int64_t(reserved), maxThreads * bound);
   runDevice(device, x);
@@ -407,7 +466,7 @@ TEST(Attention, ScratchIsWithinItsBound) {
           const int64_t bound =
               *optimus_support::attentionScratchBytes({seq, headDim, isGradient,
                                                        /*isNarrow=*/false,
-                                                       /*hasPositions=*/false})
+                                                       /*hasFirstKeys=*/false})
                    .get();
           const int64_t bytes = 4 * (isGradient ? sets[i]->backwardScratch(head)
                                                 : sets[i]->forwardScratch(head));
@@ -439,6 +498,8 @@ TEST(Attention, WrongDescriptorsAreRefused) {
   refuses([](auto &d) { d.heads = 3, d.kv_heads = 2; });
   refuses([](auto &d) { d.q_ld = 7; });
   refuses([](auto &d) { d.kv_ld = 3; });
+  refuses([](auto &d) { d.window = -1; });
+  refuses([](auto &d) { d.causal = 0, d.window = 1; });
   // Products that do not fit 64 bits, or are more than any memory.
   constexpr int64_t kMany = int64_t(1) << 40;
   refuses([](auto &d) { d.batch = d.seq = kMany; });

@@ -22,7 +22,8 @@ def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention", [
     sequence, where there are lengths: what follows is padding. They are from 1
     to s. With `positions`, each token's place in its document, a token sees its
     own document alone: keys from `positions` tokens earlier on, as `seenKeys` of
-    SeenKeys.h says. The operands are q, k and v,
+    SeenKeys.h says. With a `window`, a token sees so many keys at most, itself and the
+    window - 1 before it. The operands are q, k and v,
 
     * in one tensor [b, s, 3, n, d], or
     * q [b, s, n, d] or [b, s, g, r, d], and k and v [b, s, g, d]: each of the g
@@ -44,12 +45,13 @@ def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention", [
     Constraints: (C1) the operands are one tensor of rank 5 with 3 in its third
     dimension, or q, k and v of the shapes above; (C2) the result has the shape
     above; (C3) lse has; (C4) lengths is [b]; (C5) operands and result have one
-    element type; (C6) positions is [b, s], and attention with it causal. Scores,
-    probabilities and lse are f32.
+    element type; (C6) positions is [b, s], and attention with it causal; (C7) window is
+    positive, and attention with it causal. Scores, probabilities and lse are f32.
   }];
   let arguments = (ins Variadic<Optimus_FloatTensor>:$inputs,
                        Optional<Optimus_IndexTensor>:$lengths,
-                       Optional<Optimus_IndexTensor>:$positions, UnitAttr:$causal);
+                       Optional<Optimus_IndexTensor>:$positions, UnitAttr:$causal,
+                       OptionalAttr<I64Attr>:$window);
   let results = (outs Optimus_FloatTensor:$result, Optimus_F32Tensor:$lse);
   let assemblyFormat = [{
     $inputs (`lengths` `(` $lengths^ `)`)? (`positions` `(` $positions^ `)`)?
@@ -76,12 +78,14 @@ def Optimus_AttentionGradOp : Optimus_TensorOp<"attention_grad", [
     results have their shapes; (C2) dout and out have the shape of its result;
     (C3) lse has that of its lse; (C4) lengths is [b]; (C5) dout, out, the operands of
     `optimus.attention` and the results have one element type; (C6) positions is
-    [b, s], and attention with it causal.
+    [b, s], and attention with it causal; (C7) window is positive, and attention with it
+    causal.
   }];
   let arguments = (ins Optimus_FloatTensor:$dout, Optimus_FloatTensor:$out, Optimus_F32Tensor:$lse,
                        Variadic<Optimus_FloatTensor>:$inputs,
                        Optional<Optimus_IndexTensor>:$lengths,
-                       Optional<Optimus_IndexTensor>:$positions, UnitAttr:$causal);
+                       Optional<Optimus_IndexTensor>:$positions, UnitAttr:$causal,
+                       OptionalAttr<I64Attr>:$window);
   let results = (outs Variadic<Optimus_FloatTensor>:$dinputs);
   let assemblyFormat = [{
     $dout `,` $out `,` $lse `,` $inputs (`lengths` `(` $lengths^ `)`)?
