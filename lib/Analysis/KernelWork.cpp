@@ -245,7 +245,10 @@ std::optional<Work> mlir::optimus::getAttentionWork(exec::LaunchOp launch) {
             .gradient = products > 2};
   work.flops = (work.causal ? 1.0 : 2.0) * products * get("batch") *
                get("heads") * work.seq * work.seq * work.headDim;
-  if (computes.contains("window"))
+  if (computes.contains("capacity"))
+    work.flops = 2.0 * products * get("batch") * get("heads") * work.seq *
+                 get("capacity") * work.headDim;
+  else if (computes.contains("window"))
     work.flops *= optimus_support::windowShare(work.seq, get("window"));
   return work;
 }

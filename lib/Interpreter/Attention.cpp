@@ -24,8 +24,9 @@ namespace {
 /// tensor of that part alone.
 struct PartRows {
   PartRows(const AttentionShape &shape, AttentionShape::Part part)
-      : tokens(shape.batch * shape.sequence), stride(shape.getStride(part)),
-        offset(shape.getOffset(part)),
+      : tokens(shape.batch *
+               (part == AttentionShape::Q ? shape.sequence : shape.capacity)),
+        stride(shape.getStride(part)), offset(shape.getOffset(part)),
         width((part == AttentionShape::Q ? shape.getNumHeads() : shape.groups) *
               shape.headDim) {}
 
@@ -51,6 +52,9 @@ std::vector<int64_t> toIntegers(const Tensor &tensor) {
   return {tensor.elements.begin(), tensor.elements.end()};
 }
 
+bool isCached(AttentionOp op) { return op.getCached(); }
+bool isCached(AttentionGradOp) { return false; }
+
 /// The operands of an attention, with the extents that frames hold: those of
 /// whole tensors, whatever the operand's type.
 template <typename Op>
@@ -63,6 +67,7 @@ struct Parts {
     shape.batch = q.shape[0];
     shape.sequence = q.shape[1];
     shape.groups = q.shape[shape.isPacked ? 3 : 2];
+    shape.capacity = get(AttentionShape::K).shape[1];
     if (shape.hasGroupDim)
       shape.queriesPerGroup = q.shape[3];
     auto gather = [&](AttentionShape::Part part) {
@@ -75,6 +80,7 @@ struct Parts {
              .headDim = shape.headDim,
              .causal = op.getCausal(),
              .window = static_cast<int64_t>(op.getWindow().value_or(0)),
+             .capacity = isCached(op) ? shape.capacity : 0,
              .q = gather(AttentionShape::Q),
              .k = gather(AttentionShape::K),
              .v = gather(AttentionShape::V),
@@ -93,18 +99,29 @@ struct Parts {
       const Tensor &tensor = frame.get(input);
       int64_t last = tensor.shape.size() - 1;
       for (int64_t dim = 1; dim <= last; ++dim) {
-        bool isWhole = (dim == 1 && !op.getCausal() && !op.getLengths()) ||
-                       dim == last || (shape.isPacked && dim == 2);
+        bool isWhole =
+            (dim == 1 && !op.getCausal() && !op.getLengths()) ||
+            (dim == 1 && isCached(op) && input != op.getInputs()[0]) ||
+            dim == last || (shape.isPacked && dim == 2);
         if (isWhole && frame.getExtent(input, dim).real != tensor.shape[dim])
           return frame.emitError() << "expected dimension " << dim
                                    << " of an operand without padding";
       }
     }
+    const int64_t least = isCached(op) ? 0 : 1, most = shape.capacity;
     for (auto [sequence, length] : llvm::enumerate(dense.lengths))
-      if (length < 1 || length > shape.sequence)
+      if (length < least || length > most)
         return frame.emitError()
-               << "expected lengths from 1 to " << shape.sequence << ", found "
-               << length << " of sequence " << sequence;
+               << "expected lengths from " << least << " to " << most
+               << ", found " << length << " of sequence " << sequence;
+    if (isCached(op))
+      for (auto [token, position] : llvm::enumerate(dense.positions))
+        if (position >= most)
+          return frame.emitError()
+                 << "expected positions below the capacity of " << most
+                 << ", found " << position << " of token "
+                 << token % shape.sequence << " of sequence "
+                 << token / shape.sequence;
     return success();
   }
 

@@ -336,7 +336,7 @@ Status ProgramBinder::bind(const AttentionShapeT &shape,
           workspace < command.operands.size()
               ? command.operands[workspace]->row_bytes
               : 0,
-          shape.window});
+          shape.window, shape.capacity});
   return okStatus();
 }
 

@@ -135,6 +135,9 @@ std::string describe(const TargetT &target, const ProgramTableT &table,
 
 double countFlops(const CommandT &command) {
   auto pairs = [](const AttentionShapeT &shape) {
+    if (shape.capacity != 0)
+      return double(shape.batch) * shape.heads * shape.seq * shape.capacity *
+             shape.head_dim;
     // A causal mask leaves half and the diagonal.
     const double seen = shape.causal ? (shape.seq + 1) / 2.0 *
                                            windowShare(shape.seq, shape.window)

@@ -188,6 +188,8 @@ private:
                    " head_dim=", shape.head_dim, shape.causal ? " causal" : "");
     if (shape.window != 0)
       text += concat(" window=", shape.window);
+    if (shape.capacity != 0)
+      text += concat(" capacity=", shape.capacity);
   }
 
   std::string formatScalar(uint32_t number) const {

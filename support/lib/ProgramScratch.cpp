@@ -27,7 +27,8 @@ DeviceScratch scratchOf(const FunctionT &function) {
            .isGradient = command->action.type == Action::AttentionGrad,
            .isNarrow = isNarrow(0),
            .hasFirstKeys = shape.window != 0 ||
-                           command->operands[positions]->address != kNone});
+                           command->operands[positions]->address != kNone,
+           .capacity = shape.capacity});
     };
     if (const GemmT *gemm = command->action.AsGemm()) {
       const bool hasBias =

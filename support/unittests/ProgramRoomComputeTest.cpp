@@ -278,6 +278,49 @@ TEST_F(Documents, HaveNoWindowsWithoutTheCausalMask) {
   refuse("command 0 (attention): has a window; expected a causal one with it");
 }
 
+/// Two slots of four keys, and a query in each.
+class Caches : public ProgramRoom {
+protected:
+  AttentionViews views() {
+    return {.q = part(0, 4),
+            .k = part(4, 16),
+            .v = part(20, 16),
+            .lengths = f.at(numbers, 0, 2),
+            .positions = f.at(numbers, 2, 2),
+            .out = part(36, 4),
+            .lse = part(40, 2)};
+  }
+  void attend(const AttentionViews &operands, int64_t capacity = 4) {
+    AttentionShapeT shape;
+    shape.batch = 2;
+    shape.seq = shape.heads = shape.kv_heads = 1;
+    shape.head_dim = shape.q_ld = shape.kv_ld = 2;
+    shape.causal = true;
+    shape.capacity = capacity;
+    f.attention(shape, operands);
+  }
+};
+
+TEST_F(Caches, HaveKeysForTheirCapacity) {
+  attend(views());
+  accept("causal capacity=4 read q=arena0[0]:4f32 read k=arena0[16]:16f32");
+}
+
+TEST_F(Caches, AreNotEmpty) {
+  attend(views(), -4);
+  refuse(
+      "command 0 (attention): has capacity -4; expected at least 1, or 0 for "
+      "no cache");
+}
+
+TEST_F(Caches, HavePositions) {
+  AttentionViews operands = views();
+  operands.positions = {};
+  attend(operands);
+  refuse("command 0 (attention): is of a cache; expected lengths and positions "
+         "with it");
+}
+
 //===----------------------------------------------------------------------===//
 // Numbers that are read when a command is executed
 //===----------------------------------------------------------------------===//

@@ -64,6 +64,19 @@ TEST(SeenKeys, AreTheSameInAWindowOfAllTokens) {
     EXPECT_EQ(seenBy(positions, 5, true, window), seenBy(positions, 5, true));
 }
 
+TEST(SeenKeys, OfACacheAreThoseUpToAPosition) {
+  auto seen = [](int64_t position, int64_t length, int64_t window) {
+    const KeyRange range = seenCachedKeys(position, length, window);
+    return std::pair(range.first, range.end);
+  };
+  EXPECT_EQ(seen(0, 9, 0), Ranges::value_type(0, 1));
+  EXPECT_EQ(seen(5, 9, 0), Ranges::value_type(0, 6));
+  EXPECT_EQ(seen(5, 4, 0), Ranges::value_type(0, 4));
+  EXPECT_EQ(seen(5, 9, 2), Ranges::value_type(4, 6));
+  EXPECT_EQ(seenCachedKeys(5, 0).size(), 0);
+  EXPECT_EQ(seenCachedKeys(-1, 9).size(), 0);
+}
+
 TEST(SeenKeys, OfAWindowAreCounted) {
   for (int64_t seq : {1, 2, 7})
     for (int64_t window = 0; window != 10; ++window) {

@@ -19,6 +19,7 @@ TEST_P(KernelTest, EveryKernelIsReadBack) {
       kernels.step<AdamWOp>(8, true),
       Attention{{2, 3, 4, 2, 5, 24, 12, /*causal=*/true}},
       Attention{{2, 3, 4, 2, 5, 24, 12, true, false, false, /*window=*/2}},
+      Attention{{2, 3, 4, 2, 5, 24, 12, true, true, true, 2, /*capacity=*/9}},
       AttentionKeyGrad{{2, 3, 4, 2, 5}},
       AttentionQueryGrad{{2, 3, 4, 4, 8, 96, 96, false, /*hasLengths=*/true}},
       Clip{},

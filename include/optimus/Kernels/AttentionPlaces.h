@@ -30,9 +30,15 @@ public:
   Value remainder(Value value, int64_t divisor);
 
   /// The first element of a row, where tokens are `stride` elements apart.
-  Value at(const Row &row, int64_t stride);
+  Value at(const Row &row, int64_t stride) {
+    return at(row, stride, extents.seq);
+  }
+  /// The same where a sequence has so many rows.
+  Value at(const Row &row, int64_t stride, int64_t tokens);
   Value atQuery(const Row &row) { return at(row, extents.qStride); }
-  Value atKey(const Row &row) { return at(row, extents.kvStride); }
+  Value atKey(const Row &row) {
+    return at(row, extents.kvStride, extents.getNumKeys());
+  }
   Value atOut(const Row &row) { return at(row, getOutStride()); }
   int64_t getOutStride() const { return extents.heads * extents.headDim; }
   /// The element of lse and delta.
@@ -40,8 +46,11 @@ public:
 
   /// The head of keys that one of queries meets.
   Value getKeyHead(Value head) { return divide(head, extents.getNumShared()); }
-  /// How many tokens of a sequence are seen at all, at least one.
+  /// How many tokens of a sequence are seen at all, at least one where they are
+  /// no cache.
   Value getLength(Value batch);
+  /// What positions say of a token.
+  Value getPosition(Value batch, Value token);
   /// The first key that a token sees: that of position 0 in its document, or of
   /// its window.
   Value getFirstKey(Value batch, Value token);

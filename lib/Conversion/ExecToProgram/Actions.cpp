@@ -131,7 +131,6 @@ template <typename OpT, typename ActionT>
 static LogicalResult
 setAttention(OpT op, ActionT attention, SmallVector<Value> operands,
              FunctionBuilder &builder, program::CommandT &command) {
-  attention.shape = getShape(op);
   Value workspace = op.getWorkspace();
   if (workspace)
     operands.push_back(workspace);
@@ -144,7 +143,10 @@ setAttention(OpT op, ActionT attention, SmallVector<Value> operands,
 
 static LogicalResult setAction(exec::AttentionOp op, FunctionBuilder &builder,
                                program::CommandT &command) {
-  return setAttention(op, program::AttentionT(),
+  program::AttentionT attention;
+  attention.shape = getShape(op);
+  attention.shape->capacity = op.getCapacity().value_or(0);
+  return setAttention(op, std::move(attention),
                       {op.getQ(), op.getK(), op.getV(), op.getLengths(),
                        op.getPositions(), op.getOut(), op.getLse()},
                       builder, command);
@@ -154,6 +156,7 @@ static LogicalResult setAction(exec::AttentionGradOp op,
                                FunctionBuilder &builder,
                                program::CommandT &command) {
   program::AttentionGradT attention;
+  attention.shape = getShape(op);
   attention.deterministic = op.getDeterministic();
   return setAttention(op, std::move(attention),
                       {op.getDout(), op.getQ(), op.getK(), op.getV(),

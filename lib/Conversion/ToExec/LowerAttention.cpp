@@ -33,11 +33,14 @@ static Value getOptional(Value tensor, Lowering &lowering) {
   return tensor ? lowering.getBuffer(tensor) : Value();
 }
 
-/// A window that reaches over the whole sequence is none.
+static bool isCached(AttentionOp op) { return op.getCached(); }
+static bool isCached(AttentionGradOp) { return false; }
+
+/// A window that reaches over all keys is none.
 template <typename OpT>
 static IntegerAttr getWindow(OpT op, const AttentionShape &shape) {
   IntegerAttr window = op.getWindowAttr();
-  return window && window.getInt() < shape.sequence ? window : IntegerAttr();
+  return window && window.getInt() < shape.capacity ? window : IntegerAttr();
 }
 
 //===----------------------------------------------------------------------===//
@@ -58,7 +61,9 @@ static kernels::AttentionExtents getExtents(OpT op,
           .causal = op.getCausal(),
           .hasLengths = bool(op.getLengths()),
           .hasPositions = bool(op.getPositions()),
-          .window = window ? std::optional(window.getInt()) : std::nullopt};
+          .window = window ? std::optional(window.getInt()) : std::nullopt,
+          .capacity =
+              isCached(op) ? std::optional(shape.capacity) : std::nullopt};
 }
 
 namespace {
@@ -179,6 +184,9 @@ struct AttentionLowering : LoweringModel<AttentionLowering, AttentionOp> {
       AttentionLaunches(op, lowering).launchForward(op);
       return success();
     }
+    IntegerAttr capacity =
+        op.getCached() ? lowering.builder.getI64IntegerAttr(shape.capacity)
+                       : IntegerAttr();
     exec::AttentionOp::create(
         lowering.builder, lowering.location,
         getPart(op.getInputs(), shape, AttentionShape::Q, lowering),
@@ -190,7 +198,8 @@ struct AttentionLowering : LoweringModel<AttentionLowering, AttentionOp> {
         shape.batch, shape.sequence, shape.getNumHeads(), shape.groups,
         shape.headDim, shape.getStride(AttentionShape::Q),
         shape.getStride(AttentionShape::K), op.getCausal(),
-        getWindow(op, shape), /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
+        getWindow(op, shape), capacity, /*id=*/IntegerAttr(),
+        /*queue=*/StringAttr(),
         /*after=*/DenseI32ArrayAttr());
     return success();
   }

@@ -51,6 +51,16 @@ inline KeyRange seenKeys(int64_t index, int64_t position, int64_t length,
   return {index - reach, causal ? std::min(index + 1, length) : length};
 }
 
+/// The keys that the query at `position` sees in a cache. Key j is at position
+/// j, and the first `length` are filled: of these it sees those up to its own. A
+/// query at a negative position sees none.
+inline KeyRange seenCachedKeys(int64_t position, int64_t length,
+                               int64_t window = 0) {
+  if (position < 0)
+    return {0, 0};
+  return seenKeys(position, position, length, /*causal=*/true, window);
+}
+
 /// Of the pairs of a query and a key in causal attention to `seq` tokens, the
 /// share that a window leaves.
 inline double windowShare(int64_t seq, int64_t window) {

@@ -76,3 +76,14 @@ func.func @wide_window(%qkv: tensor<2x4x3x2x8xbf16>) -> tensor<2x4x2x8xbf16> {
   %o, %l = optimus.attention %qkv {causal, window = 4 : i64} : (tensor<2x4x3x2x8xbf16>) -> (tensor<2x4x2x8xbf16>, tensor<2x2x4xf32>)
   return %o : tensor<2x4x2x8xbf16>
 }
+
+// Keys of a cache.
+// CHECK-LABEL: func.func @cached(
+// CHECK-NOT: exec.attention
+// CHECK: exec.launch @attention_causal_lengths_positions_capacity64_
+// CPU-LABEL: func.func @cached(
+// CPU: exec.attention {{.*}} capacity = 64 : i64
+func.func @cached(%q: tensor<2x1x2x16xbf16>, %k: tensor<2x64x2x16xbf16>, %l: tensor<2xi32>, %p: tensor<2x1xi32>) -> tensor<2x1x2x16xbf16> {
+  %o, %lse = optimus.attention %q, %k, %k lengths(%l) positions(%p) {cached, causal} : (tensor<2x1x2x16xbf16>, tensor<2x64x2x16xbf16>, tensor<2x64x2x16xbf16>, tensor<2xi32>, tensor<2x1xi32>) -> (tensor<2x1x2x16xbf16>, tensor<2x2x1xf32>)
+  return %o : tensor<2x1x2x16xbf16>
+}

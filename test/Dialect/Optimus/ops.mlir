@@ -81,6 +81,13 @@ func.func @documents(%x: tensor<2x8x3x4x16xf32>, %p: tensor<2x8xi32>) -> tensor<
   return %1 : tensor<2x8x3x4x16xf32>
 }
 
+// CHECK-LABEL: func.func @attention_cached
+// CHECK: optimus.attention %{{.*}}, %{{.*}}, %{{.*}} lengths(%{{.*}}) positions(%{{.*}}) {cached, causal} :
+func.func @attention_cached(%q: tensor<2x3x4x16xf32>, %k: tensor<2x8x4x16xf32>, %l: tensor<2xi32>, %p: tensor<2x3xi32>) -> tensor<2x3x4x16xf32> {
+  %o, %lse = optimus.attention %q, %k, %k lengths(%l) positions(%p) {cached, causal} : (tensor<2x3x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2xi32>, tensor<2x3xi32>) -> (tensor<2x3x4x16xf32>, tensor<2x4x3xf32>)
+  return %o : tensor<2x3x4x16xf32>
+}
+
 // CHECK-LABEL: func.func @attention_window
 // CHECK: optimus.attention %{{.*}} {causal, window = 3 : i64} :
 // CHECK: optimus.attention_grad %{{.*}} {causal, window = 3 : i64} :

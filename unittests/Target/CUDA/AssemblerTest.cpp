@@ -176,6 +176,14 @@ void addKernels(CompiledKernels &kernels) {
       add(AttentionKeyGrad{extents});
     }
   }
+  for (int64_t dim : {64, 128}) {
+    AttentionExtents cache = {8,        1,       32,   8,    dim,
+                              32 * dim, 8 * dim, true, true, true};
+    cache.capacity = 4096;
+    add(Attention{cache});
+    cache.window = 100;
+    add(Attention{cache});
+  }
   for (int64_t vocabulary : {30522, 50257, 128256}) {
     add(RowMax{rows, vocabulary});
     add(ExpSum{rows, vocabulary});

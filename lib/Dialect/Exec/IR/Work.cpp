@@ -53,7 +53,12 @@ static Work getAttentionWork(Op op, int products, bool isGradient) {
 }
 
 Work AttentionOp::getWork() {
-  return getAttentionWork(*this, /*products=*/2, /*isGradient=*/false);
+  Work work = getAttentionWork(*this, /*products=*/2, /*isGradient=*/false);
+  // How much of a cache is filled is not known.
+  if (std::optional<uint64_t> capacity = getCapacity())
+    work.flops =
+        4.0 * getBatch() * getHeads() * getSeq() * *capacity * getHeadDim();
+  return work;
 }
 Work AttentionGradOp::getWork() {
   return getAttentionWork(*this, /*products=*/5, /*isGradient=*/true);

@@ -22,10 +22,10 @@ using namespace mlir::optimus;
 // AttentionShape
 //===----------------------------------------------------------------------===//
 
-bool AttentionShape::isValid(ValueRange inputs) {
+bool AttentionShape::isValid(ValueRange inputs, bool isCached) {
   if (inputs.size() == 1) {
     ArrayRef<int64_t> qkv = shapeOf(inputs[0]);
-    return qkv.size() == 5 && qkv[2] == 3;
+    return !isCached && qkv.size() == 5 && qkv[2] == 3;
   }
   if (inputs.size() != 3)
     return false;
@@ -35,15 +35,19 @@ bool AttentionShape::isValid(ValueRange inputs) {
   SmallVector<int64_t> expected(k);
   if (q.size() == 5)
     expected.insert(expected.begin() + 3, q[3]);
+  if (isCached && q.size() > 1)
+    expected[1] = q[1];
   return q == ArrayRef<int64_t>(expected);
 }
 
 AttentionShape::AttentionShape(ValueRange inputs)
     : isPacked(inputs.size() == 1) {
-  assert(isValid(inputs) && "C1 of optimus.attention holds");
+  assert((isValid(inputs, false) || isValid(inputs, true)) &&
+         "C1 of optimus.attention holds");
   ArrayRef<int64_t> q = shapeOf(inputs[Q]);
   batch = q[0];
   sequence = q[1];
+  capacity = isPacked ? sequence : shapeOf(inputs[K])[1];
   hasGroupDim = !isPacked && q.size() == 5;
   groups = isPacked ? q[3] : q[2];
   queriesPerGroup = hasGroupDim ? q[3] : 1;
@@ -68,8 +72,9 @@ SmallVector<int64_t> AttentionShape::getLseShape() const {
   return {batch, groups, sequence};
 }
 
-std::string AttentionShape::getInputTerms() const {
-  return isPacked ? "bstgd" : getResultTerm() + ",bsgd,bsgd";
+std::string AttentionShape::getInputTerms(bool isCached) const {
+  return isPacked ? "bstgd"
+                  : getResultTerm() + (isCached ? ",bcgd,bcgd" : ",bsgd,bsgd");
 }
 
 std::string AttentionShape::getResultTerm() const {
@@ -84,14 +89,20 @@ std::string AttentionShape::getLseTerm() const {
 // Attention and its gradient
 //===----------------------------------------------------------------------===//
 
-static LogicalResult expectInputs(Operation *op, ValueRange inputs) {
-  if (AttentionShape::isValid(inputs))
+static LogicalResult expectInputs(Operation *op, ValueRange inputs,
+                                  bool isCached = false) {
+  if (AttentionShape::isValid(inputs, isCached))
     return success();
+  if (isCached && inputs.size() == 1)
+    return op->emitOpError("C8: expected q, k and v of cached attention, found "
+                           "one tensor of shape ")
+           << toString(shapeOf(inputs.front()));
   InFlightDiagnostic error = op->emitOpError(
       "C1: expected qkv of shape [batch, sequence, 3, heads, "
       "head dimension], or q of shape [batch, sequence, groups, "
-      "(queries,) head dimension] with k and v of shape [batch, "
-      "sequence, groups, head dimension], found ");
+      "(queries,) head dimension] with k and v of shape [batch, ");
+  error << (isCached ? "capacity" : "sequence")
+        << ", groups, head dimension], found ";
   llvm::interleaveComma(
       inputs, error, [&](Value value) { error << toString(shapeOf(value)); });
   return error;
@@ -143,8 +154,11 @@ static LogicalResult expectWindow(Op op) {
 }
 
 LogicalResult AttentionOp::verify() {
-  if (failed(expectInputs(*this, getInputs())))
+  if (failed(expectInputs(*this, getInputs(), getCached())))
     return failure();
+  if (getCached() && (!getCausal() || !getLengths() || !getPositions()))
+    return emitOpError("C8: expected cached attention to be causal, with "
+                       "lengths and positions");
   AttentionShape shape(getInputs());
   if (failed(expectShape(*this, "C2", "a result", getResult(),
                          shape.getResultShape())) ||
@@ -189,6 +203,7 @@ LogicalResult AttentionGradOp::verify() {
 // gradients of their shared keys and values.
 static constexpr std::pair<char, FactorKind> kinds[] = {
     {'s', FactorKind::Whole},
+    {'c', FactorKind::Whole},
     {'t', FactorKind::Whole},
     {'d', FactorKind::Whole}};
 static constexpr std::pair<char, DimensionClass> attentionDimensions[] = {
@@ -218,7 +233,7 @@ static std::string getMaskTerms(Op op) {
 ShardingRule AttentionOp::getShardingRule() {
   AttentionShape shape(getInputs());
   return getRule(*this,
-                 shape.getInputTerms() + getMaskTerms(*this) + "->" +
+                 shape.getInputTerms(getCached()) + getMaskTerms(*this) + "->" +
                      shape.getResultTerm() + "," + shape.getLseTerm(),
                  getCausal() || getLengths());
 }
@@ -237,6 +252,8 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder,
                                          GradientAccumulator &gradients) {
   if (failed(rejectGradients(*this, resultGradients, {"lse"}, 1)))
     return failure();
+  if (getCached())
+    return emitOpError("is of a cache, through which there is no gradient");
   Value dy = resultGradients[0];
   auto grad = AttentionGradOp::create(
       builder, getLoc(), dy, getResult(), getLse(), getInputs(), getLengths(),

@@ -31,6 +31,13 @@ def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention", [
       all. The groups are a dimension, so that sharding it shards q, k and v alike and
       no code ever orders heads anew.
 
+    `cached` ones have keys and values of their own number, the capacity of a cache:
+    [b, c, g, d], where key j is that of position j. Of each sequence `lengths`, from 0
+    to c, says how many of them are filled, and `positions`, below c, where each query
+    is: it sees the filled keys up to its own. A query at a negative position sees
+    none, as in an empty slot. Results of queries without keys are 0. There is no
+    gradient.
+
     The result has the shape of q, or [b, s, n, d]; `lse`, the logarithm of
     each row's sum of exponentials, has its dimensions of heads between b and s, for
     the gradient's sake. Each head of each sequence is computed on its own, so
@@ -40,18 +47,21 @@ def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention", [
     %o, %lse = optimus.attention %qkv {causal} : (tensor<2x8x3x4x16xf32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
     %p, %m = optimus.attention %q, %k, %v {causal}
       : (tensor<2x8x2x3x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>) -> (tensor<2x8x2x3x16xf32>, tensor<2x2x3x8xf32>)
+    %c, %l = optimus.attention %x, %keys, %values lengths(%lengths) positions(%positions) {cached, causal}
+      : (tensor<2x1x4x16xf32>, tensor<2x64x4x16xf32>, tensor<2x64x4x16xf32>, tensor<2xi32>, tensor<2x1xi32>) -> (tensor<2x1x4x16xf32>, tensor<2x4x1xf32>)
     ```
 
     Constraints: (C1) the operands are one tensor of rank 5 with 3 in its third
     dimension, or q, k and v of the shapes above; (C2) the result has the shape
     above; (C3) lse has; (C4) lengths is [b]; (C5) operands and result have one
     element type; (C6) positions is [b, s], and attention with it causal; (C7) window is
-    positive, and attention with it causal. Scores, probabilities and lse are f32.
+    positive, and attention with it causal; (C8) cached attention has k and v, lengths
+    and positions, and is causal. Scores, probabilities and lse are f32.
   }];
   let arguments = (ins Variadic<Optimus_FloatTensor>:$inputs,
                        Optional<Optimus_IndexTensor>:$lengths,
                        Optional<Optimus_IndexTensor>:$positions, UnitAttr:$causal,
-                       OptionalAttr<I64Attr>:$window);
+                       OptionalAttr<I64Attr>:$window, UnitAttr:$cached);
   let results = (outs Optimus_FloatTensor:$result, Optimus_F32Tensor:$lse);
   let assemblyFormat = [{
     $inputs (`lengths` `(` $lengths^ `)`)? (`positions` `(` $positions^ `)`)?
