@@ -52,6 +52,18 @@ std::vector<int64_t> toIntegers(const Tensor &tensor) {
   return {tensor.elements.begin(), tensor.elements.end()};
 }
 
+/// That positions, so many of each sequence, are below a cache's capacity.
+LogicalResult checkPositions(const std::vector<int64_t> &positions,
+                             int64_t queries, int64_t capacity, Frame &frame) {
+  for (auto [token, position] : llvm::enumerate(positions))
+    if (position >= capacity)
+      return frame.emitError()
+             << "expected positions below the capacity of " << capacity
+             << ", found " << position << " of token " << token % queries
+             << " of sequence " << token / queries;
+  return success();
+}
+
 bool isCached(AttentionOp op) { return op.getCached(); }
 bool isCached(AttentionGradOp) { return false; }
 
@@ -115,13 +127,7 @@ struct Parts {
                << "expected lengths from " << least << " to " << most
                << ", found " << length << " of sequence " << sequence;
     if (isCached(op))
-      for (auto [token, position] : llvm::enumerate(dense.positions))
-        if (position >= most)
-          return frame.emitError()
-                 << "expected positions below the capacity of " << most
-                 << ", found " << position << " of token "
-                 << token % shape.sequence << " of sequence "
-                 << token / shape.sequence;
+      return checkPositions(dense.positions, shape.sequence, most, frame);
     return success();
   }
 
@@ -156,6 +162,24 @@ LogicalResult executeLocally(AttentionGradOp op, Frame &frame) {
   return success();
 }
 
+LogicalResult executeLocally(CacheAppendOp op, Frame &frame) {
+  const Tensor &rows = frame.get(op.getRows());
+  const Tensor &positions = frame.get(op.getPositions());
+  Tensor &result = frame.result(op.getResult());
+  result = frame.get(op.getCache());
+  const int64_t queries = rows.shape[1], capacity = result.shape[1];
+  const int64_t width = rows.getNumElements() / positions.getNumElements();
+  if (failed(checkPositions(toIntegers(positions), queries, capacity, frame)))
+    return failure();
+  for (int64_t row = 0; row < positions.getNumElements(); ++row)
+    if (const auto position = static_cast<int64_t>(positions[row]);
+        position >= 0)
+      std::copy_n(rows.elements.begin() + row * width, width,
+                  result.elements.begin() +
+                      (row / queries * capacity + position) * width);
+  return success();
+}
+
 LogicalResult executeLocally(RotaryOp op, Frame &frame) {
   const Tensor &x = frame.get(op.getX());
   Tensor &result = frame.result(op.getResult());
@@ -171,6 +195,10 @@ LogicalResult executeLocally(RotaryOp op, Frame &frame) {
   double theta = op.getTheta().convertToDouble();
   const Tensor *positions =
       op.getPositions() ? &frame.get(op.getPositions()) : nullptr;
+  if (IntegerAttr capacity = op.getCapacityAttr())
+    if (failed(checkPositions(toIntegers(*positions), sequence,
+                              capacity.getInt(), frame)))
+      return failure();
   for (int64_t element = 0; element < x.getNumElements(); ++element)
     result[element] = x[element];
   for (int64_t row = 0; row < x.getNumRows(); ++row)
@@ -193,5 +221,6 @@ LogicalResult executeLocally(RotaryOp op, Frame &frame) {
 void mlir::optimus::attachAttention(MLIRContext &context) {
   LocalModel<AttentionOp, executeLocally>::attach(context);
   LocalModel<AttentionGradOp, executeLocally>::attach(context);
+  LocalModel<CacheAppendOp, executeLocally>::attach(context);
   LocalModel<RotaryOp, executeLocally>::attach(context);
 }

@@ -237,6 +237,27 @@ struct AttentionGradLowering
   }
 };
 
+struct CacheAppendLowering : LoweringModel<CacheAppendLowering, CacheAppendOp> {
+  InPlaceOperands getInPlaceOperands(Operation *, unsigned) const {
+    return {0};
+  }
+  void lower(CacheAppendOp op, Lowering &lowering) const {
+    ArrayRef<int64_t> cache = op.getCache().getType().getShape();
+    ArrayRef<int64_t> positions = op.getPositions().getType().getShape();
+    Value result = lowering.getBuffer(op.getResult());
+    if (!lowering.shareBuffer(op.getCache(), op.getResult()))
+      lowering.copy(lowering.getBuffer(op.getCache()), result);
+    lowering.launch(kernels::CacheAppend{.batch = cache[0],
+                                         .seq = positions[1],
+                                         .capacity = cache[1],
+                                         .cols = getNumElements(op.getCache()) /
+                                                 (cache[0] * cache[1])},
+                    {{"rows", lowering.getBuffer(op.getRows())},
+                     {"positions", lowering.getBuffer(op.getPositions())},
+                     {"cache", result}});
+  }
+};
+
 struct RotaryLowering : KernelModel<RotaryLowering, RotaryOp> {
   Kernel getKernel(RotaryOp op) const {
     ArrayRef<int64_t> shape =
@@ -250,12 +271,13 @@ struct RotaryLowering : KernelModel<RotaryLowering, RotaryOp> {
                            .inverse = op.getInverse(),
                            .channels = op.getNumRotated(),
                            .turned = op.getNumRotatedHeads(),
-                           .hasPositions = bool(op.getPositions())};
+                           .hasPositions = bool(op.getPositions()),
+                           .capacity = op.getCapacity()};
   }
 };
 } // namespace
 
 void mlir::optimus::attachAttentionLowerings(MLIRContext &context) {
-  attachModels<AttentionLowering, AttentionGradLowering, RotaryLowering>(
-      context);
+  attachModels<AttentionLowering, AttentionGradLowering, CacheAppendLowering,
+               RotaryLowering>(context);
 }

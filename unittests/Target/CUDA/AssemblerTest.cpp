@@ -142,6 +142,7 @@ void addKernels(CompiledKernels &kernels) {
     add(Rotary{2, 256, 12, 64, 1e4, flag});
     add(Rotary{2, 256, 32, 128, 5e5, flag, 64, 8, flag});
     add(Lengths{8, 64, -1, flag});
+    add(Rotary{8, 1, 32, 128, 1e4, flag, 128, 32, true, 4096});
   }
   // GPT-2's, BERT's and Llama's, the most whose keys a warp holds in registers
   // and the next, and a head of an odd size.
@@ -197,6 +198,7 @@ void addKernels(CompiledKernels &kernels) {
     add(PartialLogitSums{rows, cols});
     add(PartialLogitsGrad{rows, cols});
   }
+  add(CacheAppend{8, 1, 4096, 1024});
   add(MergeMoments{rows, {384, 384}, 1e-5});
   add(RmsRstd{rows, 768, 1e-6});
   add(TokenLoss{rows});

@@ -264,6 +264,46 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder,
 }
 
 //===----------------------------------------------------------------------===//
+// Caches
+//===----------------------------------------------------------------------===//
+
+LogicalResult CacheAppendOp::verify() {
+  ArrayRef<int64_t> cache = shapeOf(getCache()), rows = shapeOf(getRows());
+  if (cache.size() < 3)
+    return emitOpError("C1: expected a cache of rank 3 at least, found ")
+           << toString(cache);
+  if (rows.size() != cache.size() || rows[0] != cache[0] ||
+      rows.drop_front(2) != cache.drop_front(2))
+    return emitOpError("C2: expected rows of the shape of the cache but for "
+                       "their number, ")
+           << toString(cache) << ", found " << toString(rows);
+  if (failed(expectShape(*this, "C3", "positions", getPositions(),
+                         rows.take_front(2))) ||
+      failed(expectElements(*this, "C4", "rows", getRows(),
+                            elementTypeOf(getCache()))))
+    return failure();
+  if (getResult().getType() != getCache().getType())
+    return emitOpError(
+               "C5: expected the result to have the type of the cache, ")
+           << getCache().getType() << ", found " << getResult().getType();
+  return success();
+}
+
+ShardingRule CacheAppendOp::getShardingRule() {
+  // Of attention's keys and values.
+  std::string rest = "gd";
+  if (shapeOf(getCache()).size() != 4) {
+    rest.clear();
+    for (size_t dim = 2; dim < shapeOf(getCache()).size(); ++dim)
+      rest.push_back('A' + dim);
+  }
+  return ShardingRule::fromEinsum(
+      *this, "bc" + rest + ",bs" + rest + ",bs->bc" + rest,
+      {{'c', FactorKind::Whole}, {'s', FactorKind::Whole}},
+      attentionDimensions);
+}
+
+//===----------------------------------------------------------------------===//
 // Rotary position embedding
 //===----------------------------------------------------------------------===//
 
@@ -313,6 +353,12 @@ LogicalResult RotaryOp::verify() {
   if (getResult().getType() != getX().getType())
     return emitOpError("C6: expected the result to have the type of x, ")
            << getX().getType() << ", found " << getResult().getType();
+  if (IntegerAttr capacity = getCapacityAttr())
+    if (capacity.getInt() < 1 || !getPositions())
+      return emitOpError("C7: expected a positive capacity with positions, "
+                         "found ")
+             << capacity.getInt()
+             << (getPositions() ? "" : " and no positions");
   return success();
 }
 
@@ -349,6 +395,6 @@ LogicalResult RotaryOp::buildGradient(OpBuilder &builder,
       getX(),
       RotaryOp::create(builder, getLoc(), dy, getPositions(), getThetaAttr(),
                        getInverse() ? UnitAttr() : builder.getUnitAttr(),
-                       getChannelsAttr(), getPartsAttr()));
+                       getChannelsAttr(), getPartsAttr(), getCapacityAttr()));
   return success();
 }

@@ -103,6 +103,32 @@ def Optimus_AttentionGradOp : Optimus_TensorOp<"attention_grad", [
   }];
 }
 
+def Optimus_CacheAppendOp : Optimus_TensorOp<"cache_append", [
+    Optimus_Precisions<["Same", "Same", "Any"], ["Same"]>,
+    Optimus_ResultTypes<["adaptor.getCache()"]>]> {
+  let summary = "Writes rows into a cache at positions";
+  let description = [{
+    `result[i, positions[i, j], …] = rows[i, j, …]`; all else is the cache's. Rows at
+    negative positions are dropped, as those of empty slots; positions of a sequence
+    differ. Where a function returns the result, and the cache's argument donates to
+    it, the rows alone are written, in the argument's buffer.
+
+    ```mlir
+    %c = optimus.cache_append %cache, %rows, %positions
+      : (tensor<2x64x4x16xf32>, tensor<2x1x4x16xf32>, tensor<2x1xi32>) -> tensor<2x64x4x16xf32>
+    ```
+
+    Slots may be sharded, and what follows positions. Constraints: (C1) the cache is
+    [b, c, …] of rank 3 at least; (C2) rows is [b, s, …] with the dimensions of the
+    cache behind positions; (C3) positions is [b, s]; (C4) the cache and rows have one
+    element type; (C5) the result has the type of the cache.
+  }];
+  let arguments = (ins Optimus_FloatTensor:$cache, Optimus_FloatTensor:$rows,
+                       Optimus_IndexTensor:$positions);
+  let results = (outs Optimus_FloatTensor:$result);
+  let assemblyFormat = "$cache `,` $rows `,` $positions attr-dict `:` functional-type(operands, results)";
+}
+
 def Optimus_RotaryOp : Optimus_DifferentiableOp<"rotary", [
     Optimus_Precisions<["Same", "Any"], ["Same"]>,
     Optimus_Facts<["getPlaces"]>, Optimus_ResultTypes<["adaptor.getX()"]>]> {
@@ -117,6 +143,9 @@ def Optimus_RotaryOp : Optimus_DifferentiableOp<"rotary", [
     the start of the sequence, which is never sharded, and nor is the last dimension;
     batch and heads may be.
 
+    With a `capacity`, positions are below that number, as those of a cache; without
+    they are below s.
+
     With `channels`, d is that number: only so many of the first channels of each
     head are rotated, and the others stay. With `parts`, only so many of the first
     entries of the third dimension are: of a packed [b, s, 3, n, d] with `parts = 2`
@@ -130,11 +159,13 @@ def Optimus_RotaryOp : Optimus_DifferentiableOp<"rotary", [
     Constraints: (C1) x has a batch, positions and channels, an even number without `channels`; (C2)
     theta is positive and finite; (C3) channels is even, positive and at most the last
     dimension; (C4) parts is positive and at most the third dimension, which is not
-    the last; (C5) positions is [b, s]; (C6) the result has the type of x.
+    the last; (C5) positions is [b, s]; (C6) the result has the type of x; (C7) capacity
+    is positive, and there are positions with it.
   }];
   let arguments = (ins Optimus_FloatTensor:$x, Optional<Optimus_IndexTensor>:$positions,
                        F64Attr:$theta, UnitAttr:$inverse,
-                       OptionalAttr<I64Attr>:$channels, OptionalAttr<I64Attr>:$parts);
+                       OptionalAttr<I64Attr>:$channels, OptionalAttr<I64Attr>:$parts,
+                       OptionalAttr<I64Attr>:$capacity);
   let results = (outs Optimus_FloatTensor:$result);
   let assemblyFormat = "$x (`positions` `(` $positions^ `:` type($positions) `)`)? attr-dict `:` type($x)";
   let extraClassDeclaration = [{
