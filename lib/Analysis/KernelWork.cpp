@@ -15,6 +15,7 @@
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
+#include "optimus-support/SeenKeys.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
@@ -244,5 +245,10 @@ std::optional<Work> mlir::optimus::getAttentionWork(exec::LaunchOp launch) {
             .gradient = products > 2};
   work.flops = (work.causal ? 1.0 : 2.0) * products * get("batch") *
                get("heads") * work.seq * work.seq * work.headDim;
+  if (computes.contains("capacity"))
+    work.flops = 2.0 * products * get("batch") * get("heads") * work.seq *
+                 get("capacity") * work.headDim;
+  else if (computes.contains("window"))
+    work.flops *= optimus_support::windowShare(work.seq, get("window"));
   return work;
 }

@@ -24,8 +24,9 @@ namespace {
 /// tensor of that part alone.
 struct PartRows {
   PartRows(const AttentionShape &shape, AttentionShape::Part part)
-      : tokens(shape.batch * shape.sequence), stride(shape.getStride(part)),
-        offset(shape.getOffset(part)),
+      : tokens(shape.batch *
+               (part == AttentionShape::Q ? shape.sequence : shape.capacity)),
+        stride(shape.getStride(part)), offset(shape.getOffset(part)),
         width((part == AttentionShape::Q ? shape.getNumHeads() : shape.groups) *
               shape.headDim) {}
 
@@ -51,6 +52,21 @@ std::vector<int64_t> toIntegers(const Tensor &tensor) {
   return {tensor.elements.begin(), tensor.elements.end()};
 }
 
+/// That positions, so many of each sequence, are below a cache's capacity.
+LogicalResult checkPositions(const std::vector<int64_t> &positions,
+                             int64_t queries, int64_t capacity, Frame &frame) {
+  for (auto [token, position] : llvm::enumerate(positions))
+    if (position >= capacity)
+      return frame.emitError()
+             << "expected positions below the capacity of " << capacity
+             << ", found " << position << " of token " << token % queries
+             << " of sequence " << token / queries;
+  return success();
+}
+
+bool isCached(AttentionOp op) { return op.getCached(); }
+bool isCached(AttentionGradOp) { return false; }
+
 /// The operands of an attention, with the extents that frames hold: those of
 /// whole tensors, whatever the operand's type.
 template <typename Op>
@@ -63,6 +79,7 @@ struct Parts {
     shape.batch = q.shape[0];
     shape.sequence = q.shape[1];
     shape.groups = q.shape[shape.isPacked ? 3 : 2];
+    shape.capacity = get(AttentionShape::K).shape[1];
     if (shape.hasGroupDim)
       shape.queriesPerGroup = q.shape[3];
     auto gather = [&](AttentionShape::Part part) {
@@ -74,6 +91,8 @@ struct Parts {
              .kvHeads = shape.groups,
              .headDim = shape.headDim,
              .causal = op.getCausal(),
+             .window = static_cast<int64_t>(op.getWindow().value_or(0)),
+             .capacity = isCached(op) ? shape.capacity : 0,
              .q = gather(AttentionShape::Q),
              .k = gather(AttentionShape::K),
              .v = gather(AttentionShape::V),
@@ -92,18 +111,23 @@ struct Parts {
       const Tensor &tensor = frame.get(input);
       int64_t last = tensor.shape.size() - 1;
       for (int64_t dim = 1; dim <= last; ++dim) {
-        bool isWhole = (dim == 1 && !op.getCausal() && !op.getLengths()) ||
-                       dim == last || (shape.isPacked && dim == 2);
+        bool isWhole =
+            (dim == 1 && !op.getCausal() && !op.getLengths()) ||
+            (dim == 1 && isCached(op) && input != op.getInputs()[0]) ||
+            dim == last || (shape.isPacked && dim == 2);
         if (isWhole && frame.getExtent(input, dim).real != tensor.shape[dim])
           return frame.emitError() << "expected dimension " << dim
                                    << " of an operand without padding";
       }
     }
+    const int64_t least = isCached(op) ? 0 : 1, most = shape.capacity;
     for (auto [sequence, length] : llvm::enumerate(dense.lengths))
-      if (length < 1 || length > shape.sequence)
+      if (length < least || length > most)
         return frame.emitError()
-               << "expected lengths from 1 to " << shape.sequence << ", found "
-               << length << " of sequence " << sequence;
+               << "expected lengths from " << least << " to " << most
+               << ", found " << length << " of sequence " << sequence;
+    if (isCached(op))
+      return checkPositions(dense.positions, shape.sequence, most, frame);
     return success();
   }
 
@@ -138,6 +162,24 @@ LogicalResult executeLocally(AttentionGradOp op, Frame &frame) {
   return success();
 }
 
+LogicalResult executeLocally(CacheAppendOp op, Frame &frame) {
+  const Tensor &rows = frame.get(op.getRows());
+  const Tensor &positions = frame.get(op.getPositions());
+  Tensor &result = frame.result(op.getResult());
+  result = frame.get(op.getCache());
+  const int64_t queries = rows.shape[1], capacity = result.shape[1];
+  const int64_t width = rows.getNumElements() / positions.getNumElements();
+  if (failed(checkPositions(toIntegers(positions), queries, capacity, frame)))
+    return failure();
+  for (int64_t row = 0; row < positions.getNumElements(); ++row)
+    if (const auto position = static_cast<int64_t>(positions[row]);
+        position >= 0)
+      std::copy_n(rows.elements.begin() + row * width, width,
+                  result.elements.begin() +
+                      (row / queries * capacity + position) * width);
+  return success();
+}
+
 LogicalResult executeLocally(RotaryOp op, Frame &frame) {
   const Tensor &x = frame.get(op.getX());
   Tensor &result = frame.result(op.getResult());
@@ -153,6 +195,10 @@ LogicalResult executeLocally(RotaryOp op, Frame &frame) {
   double theta = op.getTheta().convertToDouble();
   const Tensor *positions =
       op.getPositions() ? &frame.get(op.getPositions()) : nullptr;
+  if (IntegerAttr capacity = op.getCapacityAttr())
+    if (failed(checkPositions(toIntegers(*positions), sequence,
+                              capacity.getInt(), frame)))
+      return failure();
   for (int64_t element = 0; element < x.getNumElements(); ++element)
     result[element] = x[element];
   for (int64_t row = 0; row < x.getNumRows(); ++row)
@@ -175,5 +221,6 @@ LogicalResult executeLocally(RotaryOp op, Frame &frame) {
 void mlir::optimus::attachAttention(MLIRContext &context) {
   LocalModel<AttentionOp, executeLocally>::attach(context);
   LocalModel<AttentionGradOp, executeLocally>::attach(context);
+  LocalModel<CacheAppendOp, executeLocally>::attach(context);
   LocalModel<RotaryOp, executeLocally>::attach(context);
 }

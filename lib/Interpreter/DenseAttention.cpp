@@ -44,6 +44,17 @@ struct DenseAttention::Query {
   }
 };
 
+optimus_support::KeyRange DenseAttention::getSeenKeys(int64_t sequence,
+                                                      int64_t token) const {
+  const int64_t length = lengths.empty() ? seq : lengths[sequence];
+  const int64_t position =
+      positions.empty() ? token : positions[sequence * seq + token];
+  return capacity != 0
+             ? optimus_support::seenCachedKeys(position, length, window)
+             : optimus_support::seenKeys(token, position, length, causal,
+                                         window);
+}
+
 template <typename Fn>
 void DenseAttention::forEachQuery(Fn &&fn) const {
   for (int64_t sequence = 0; sequence < batch; ++sequence)
@@ -53,10 +64,8 @@ void DenseAttention::forEachQuery(Fn &&fn) const {
         const int64_t group = head / (heads / kvHeads);
         fn(Query{*this, (sequence * heads + head) * seq + token,
                  (number * heads + head) * headDim,
-                 (sequence * seq * kvHeads + group) * headDim,
-                 optimus_support::seenKeys(
-                     token, positions.empty() ? token : positions[number],
-                     lengths.empty() ? seq : lengths[sequence], causal)});
+                 (sequence * getNumKeys() * kvHeads + group) * headDim,
+                 getSeenKeys(sequence, token)});
       }
 }
 

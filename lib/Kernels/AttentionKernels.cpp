@@ -49,12 +49,26 @@ void AttentionExtents::visit(KernelParameters &parameters) {
   parameters.flag("positions", hasPositions);
   parameters.require(causal || !hasPositions,
                      "positions are given without the causal mask");
+  parameters.integer("window", window);
+  parameters.require(!window || (*window >= 1 && causal),
+                     "a window is not positive, or without the causal mask");
+  parameters.integer("capacity", capacity);
+  parameters.require(
+      !capacity || (*capacity >= 1 && causal && hasLengths && hasPositions &&
+                    (CheckedSize(batch) * *capacity * kvStride)
+                        .isAtMost(optimus_support::kMaxElements)),
+      "a cache is empty or too large, or without the causal "
+      "mask, lengths and positions");
 }
 
 void AttentionExtents::describe(KernelDescription &description) const {
   description.option("causal", causal);
   description.option("lengths", hasLengths);
   description.option("positions", hasPositions);
+  if (window)
+    description.option("window" + std::to_string(*window));
+  if (capacity)
+    description.option("capacity" + std::to_string(*capacity));
   description.size(batch, seq);
   description.size(heads, kvHeads);
   description.size(headDim);
@@ -79,10 +93,11 @@ static void overTokens(KernelDescription &description,
                        int64_t others) {
   constexpr int64_t kPiece = 16, kMost = 128;
   description.overRows(extents.getTokens() * heads,
-                       extents.seq * others * extents.headDim,
+                       extents.getNumKeys() * others * extents.headDim,
                        getLanes(extents));
-  if (extents.headDim % kPiece == 0 && extents.headDim <= kMost &&
-      extents.qStride % kPiece == 0 && extents.kvStride % kPiece == 0)
+  if (!extents.capacity && extents.headDim % kPiece == 0 &&
+      extents.headDim <= kMost && extents.qStride % kPiece == 0 &&
+      extents.kvStride % kPiece == 0)
     description.inGroups(extents.seq);
 }
 
@@ -144,9 +159,8 @@ Value AttentionPlaces::remainder(Value value, int64_t divisor) {
   return arith::RemUIOp::create(k.getBuilder(), value, k.index(divisor));
 }
 
-Value AttentionPlaces::at(const Row &row, int64_t stride) {
-  Value token =
-      k.addIndex(k.mulIndex(row.batch, k.index(extents.seq)), row.token);
+Value AttentionPlaces::at(const Row &row, int64_t stride, int64_t tokens) {
+  Value token = k.addIndex(k.mulIndex(row.batch, k.index(tokens)), row.token);
   return k.addIndex(k.mulIndex(token, k.index(stride)),
                     k.mulIndex(row.head, k.index(extents.headDim)));
 }
@@ -163,21 +177,46 @@ Value AttentionPlaces::getLength(Value batch) {
   ImplicitLocOpBuilder &b = k.getBuilder();
   Value length = arith::IndexCastOp::create(b, b.getIndexType(),
                                             k["lengths"].loadElement(batch));
-  return k.minIndex(k.maxIndex(length, k.index(1)), k.index(extents.seq));
+  return k.minIndex(k.maxIndex(length, k.index(extents.capacity ? 0 : 1)),
+                    k.index(extents.getNumKeys()));
+}
+
+Value AttentionPlaces::getPosition(Value batch, Value token) {
+  ImplicitLocOpBuilder &b = k.getBuilder();
+  Value place = k.addIndex(k.mulIndex(batch, k.index(extents.seq)), token);
+  return arith::IndexCastOp::create(b, b.getIndexType(),
+                                    k["positions"].loadElement(place));
 }
 
 Value AttentionPlaces::getFirstKey(Value batch, Value token) {
-  if (!extents.hasPositions)
+  if (!extents.hasFirstKeys())
     return k.index(0);
-  ImplicitLocOpBuilder &b = k.getBuilder();
-  Value place = k.addIndex(k.mulIndex(batch, k.index(extents.seq)), token);
-  Value position = arith::IndexCastOp::create(
-      b, b.getIndexType(), k["positions"].loadElement(place));
-  return k.subIndex(token, k.minIndex(k.maxIndex(position, k.index(0)), token));
+  if (extents.capacity) {
+    if (!extents.window)
+      return k.index(0);
+    Value before =
+        k.subIndex(getPosition(batch, token), k.index(*extents.window - 1));
+    return k.maxIndex(before, k.index(0));
+  }
+  Value reach = token;
+  if (extents.hasPositions)
+    reach =
+        k.minIndex(k.maxIndex(getPosition(batch, token), k.index(0)), token);
+  if (extents.window)
+    reach = k.minIndex(reach, k.index(*extents.window - 1));
+  return k.subIndex(token, reach);
+}
+
+Value AttentionPlaces::getWindowsEnd(Value key, int64_t keys) {
+  Value seq = k.index(extents.seq);
+  if (!extents.window)
+    return seq;
+  int64_t reach = keys - 1 + *extents.window;
+  return k.minIndex(k.addIndex(key, k.index(reach)), seq);
 }
 
 void AttentionPlaces::settle(Num &top, Num &total) {
-  if (!extents.hasPositions || !extents.hasLengths)
+  if (!extents.hasFirstKeys() || !extents.hasLengths)
     return;
   Num zero = k.constant(0, k.f32());
   Value isSeeing = k.greater(total, zero);
@@ -205,7 +244,9 @@ public:
 
   /// How many keys a row of queries sees.
   Value getNumKeys(const Row &row) {
-    return AttentionPlaces::getNumKeys(k.addIndex(row.token, k.index(1)),
+    Value place =
+        extents.capacity ? getPosition(row.batch, row.token) : row.token;
+    return AttentionPlaces::getNumKeys(k.addIndex(place, k.index(1)),
                                        getLength(row.batch));
   }
 
@@ -258,7 +299,8 @@ public:
 
 // Online softmax: what was summed is scaled whenever a key exceeds all before.
 void Attention::build(KernelBuilder &k) const {
-  if (k.getSchedule().writeAttention(k, extents, AttentionPart::Forward))
+  if (!extents.capacity &&
+      k.getSchedule().writeAttention(k, extents, AttentionPart::Forward))
     return;
   Body body(k, extents);
   KernelBuffer sum = k.allocateShared(extents.headDim);
@@ -342,7 +384,8 @@ void AttentionKeyGrad::build(KernelBuilder &k) const {
         body.add(sums, weight, k["dout"], body.atOut(query), ofValues);
         body.add(sums, gradient, k["q"], body.atQuery(query));
       };
-      k.loop(first, k.index(extents.seq), 1, [&](Value token) {
+      Value end = body.getWindowsEnd(key.token);
+      k.loop(first, end, 1, [&](Value token) {
         if (!extents.hasPositions)
           return addQuery(token);
         k.when(body.isNotBefore(key.token, body.getFirstKey(key.batch, token)),

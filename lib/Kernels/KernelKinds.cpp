@@ -317,14 +317,13 @@ static ArrayRef<Kind> getKindsOf() {
 static ArrayRef<Kind> getKinds() {
   using namespace kernels;
   return getKindsOf<
-      Attention, AttentionKeyGrad, AttentionQueryGrad, Clip, CopyRows,
-      CountReal, Dropout, Elementwise, Embedding, EmbeddingGrad, ExpSum,
-      Grouped, LayerNorm, LayerNormGrad, Lengths, LogitSums, LogitsGrad,
+      Attention, AttentionKeyGrad, AttentionQueryGrad, CacheAppend, Clip,
+      CopyRows, CountReal, Dropout, Elementwise, Embedding, EmbeddingGrad,
+      ExpSum, Grouped, LayerNorm, LayerNormGrad, Lengths, LogitSums, LogitsGrad,
       MergeMoments, NormGradApply, NormGradSums, NormParamGrad, Normalize,
-      PadLogits,
-      PartialLogitSums, PartialLogitsGrad, ReduceRanks, Repetition, RmsNorm,
-      RmsNormGrad, RmsParamGrad, RmsRstd, RmsScale, Rotary, RowChain, RowDot,
-      RowMax, RowMoments, RowSums, SoftmaxSums, SumLeading, SumPartials,
+      PadLogits, PartialLogitSums, PartialLogitsGrad, ReduceRanks, Repetition,
+      RmsNorm, RmsNormGrad, RmsParamGrad, RmsRstd, RmsScale, Rotary, RowChain,
+      RowDot, RowMax, RowMoments, RowSums, SoftmaxSums, SumLeading, SumPartials,
       SumSquares, SumTokens, TokenLoss>();
 }
 

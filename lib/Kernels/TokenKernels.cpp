@@ -10,6 +10,8 @@
 
 #include "TableEntry.h"
 
+#include "optimus-support/Sizes.h"
+
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
@@ -17,6 +19,7 @@
 using namespace mlir;
 using namespace mlir::optimus;
 using namespace mlir::optimus::kernels;
+using optimus_support::CheckedSize;
 
 void Embedding::describe(KernelDescription &description) const {
   description.size(count);
@@ -229,6 +232,37 @@ void Lengths::build(KernelBuilder &k) const {
   });
 }
 
+void CacheAppend::describe(KernelDescription &description) const {
+  description.size(batch, seq);
+  description.size(capacity, cols);
+  description.overRows(batch * seq, cols);
+  description.read("rows", batch * seq * cols)
+      .read("positions", batch * seq, description.i32())
+      .update("cache", batch * capacity * cols);
+}
+
+void CacheAppend::build(KernelBuilder &k) const {
+  KernelBuffer rows = k["rows"], cache = k["cache"];
+  ImplicitLocOpBuilder &b = k.getBuilder();
+  k.forRows([&](Value row) {
+    Value position = arith::IndexCastOp::create(
+        b, b.getIndexType(), k["positions"].loadElement(row));
+    // Unsigned: what is negative is far above.
+    Value hasPlace = arith::CmpIOp::create(b, arith::CmpIPredicate::ult,
+                                           position, k.index(capacity));
+    k.when(hasPlace, [&] {
+      Value sequence = arith::DivUIOp::create(b, row, k.index(seq));
+      Value place =
+          k.addIndex(k.mulIndex(sequence, k.index(capacity)), position);
+      Value from = k.mulIndex(row, k.index(cols)),
+            to = k.mulIndex(place, k.index(cols));
+      k.lanes(cols, [&](Value at, Type type) {
+        cache.store(rows.load(k.addIndex(from, at), type), k.addIndex(to, at));
+      });
+    });
+  });
+}
+
 void Rotary::visit(KernelParameters &parameters) {
   parameters.extent("batch", batch);
   parameters.extent("seq", seq);
@@ -242,6 +276,13 @@ void Rotary::visit(KernelParameters &parameters) {
   parameters.extent("turned", turned);
   parameters.require(turned <= heads, "more heads are rotated than there are");
   parameters.flag("positions", hasPositions);
+  parameters.integer("capacity", capacity);
+  parameters.require(!capacity ||
+                         (hasPositions && *capacity >= 1 &&
+                          (CheckedSize(*capacity) * channels)
+                              .isAtMost(optimus_support::kMaxElements)),
+                     "a capacity is not positive or too large, or without "
+                     "positions");
 }
 
 void Rotary::describe(KernelDescription &description) const {
@@ -250,6 +291,8 @@ void Rotary::describe(KernelDescription &description) const {
   description.size(batch, seq);
   description.size(heads, dim);
   description.size(channels, turned);
+  if (capacity)
+    description.text("capacity_" + Twine(*capacity));
   description.number(theta);
   description.overRows(batch * seq, heads * dim);
   int64_t n = batch * seq * heads * dim;
@@ -280,7 +323,8 @@ static KernelBuffer getRotaryTable(KernelBuilder &k, int64_t seq, int64_t dim,
 
 void Rotary::build(KernelBuilder &k) const {
   KernelBuffer x = k["x"], result = k["result"];
-  KernelBuffer angles = getRotaryTable(k, seq, channels, theta);
+  const int64_t places = capacity.value_or(seq);
+  KernelBuffer angles = getRotaryTable(k, places, channels, theta);
   int64_t half = channels / 2;
   auto keep = [&](int64_t count, Value base) {
     k.lanes(count, [&](Value at, Type type) {
@@ -294,7 +338,7 @@ void Rotary::build(KernelBuilder &k) const {
       return arith::RemUIOp::create(b, token, k.index(seq));
     Value position = arith::IndexCastOp::create(
         b, b.getIndexType(), k["positions"].loadElement(token));
-    return k.minIndex(k.maxIndex(position, k.index(0)), k.index(seq - 1));
+    return k.minIndex(k.maxIndex(position, k.index(0)), k.index(places - 1));
   };
   k.forRows([&](Value token) {
     Value position = getPosition(token);

@@ -49,12 +49,13 @@ static int64_t getScratch(func::FuncOp function) {
   auto isNarrow = [](Value buffer) {
     return !cast<MemRefType>(buffer.getType()).getElementType().isF32();
   };
-  auto attention = [&](auto op, bool isGradient) {
+  auto attention = [&](auto op, bool isGradient, int64_t capacity) {
     bound.attention({.seq = int64_t(op.getSeq()),
                      .headDim = int64_t(op.getHeadDim()),
                      .isGradient = isGradient,
                      .isNarrow = isNarrow(op.getQ()),
-                     .hasPositions = op.getPositions() != nullptr});
+                     .hasFirstKeys = op.getPositions() || op.getWindow(),
+                     .capacity = capacity});
   };
   function.walk([&](Operation *op) {
     if (auto gemm = dyn_cast<exec::GemmOp>(op))
@@ -63,9 +64,10 @@ static int64_t getScratch(func::FuncOp function) {
                      gemm.getBias() && gemm.getAccumulate()},
                     isNarrow(gemm.getA()), isNarrow(gemm.getC()));
     else if (auto forward = dyn_cast<exec::AttentionOp>(op))
-      attention(forward, /*isGradient=*/false);
+      attention(forward, /*isGradient=*/false,
+                forward.getCapacity().value_or(0));
     else if (auto backward = dyn_cast<exec::AttentionGradOp>(op))
-      attention(backward, /*isGradient=*/true);
+      attention(backward, /*isGradient=*/true, /*capacity=*/0);
   });
   return bound.get().bytes(1);
 }

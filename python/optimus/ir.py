@@ -250,11 +250,12 @@ class LossFunction:
         channels: Optional[int] = None,
         parts: Optional[int] = None,
         positions: Optional[Value] = None,
+        capacity: Optional[int] = None,
     ) -> Value:
         """Rotates pairs of channels of x [b, s, …, d] by their position: of all of
         a head's or the first `channels`, of all heads or, where x is
         [b, s, 3, n, d], those of the first `parts` of the three. `positions` are
-        [b, s]; those in the sequence if absent."""
+        [b, s], below `capacity` or else s; those in the sequence if absent."""
         rotated = x.shape[-1] if channels is None else channels
         expect(
             len(x.shape) >= 3 and rotated % 2 == 0 and rotated <= x.shape[-1],
@@ -267,6 +268,8 @@ class LossFunction:
             attributes["channels"] = channels
         if parts is not None:
             attributes["parts"] = parts
+        if capacity is not None:
+            attributes["capacity"] = capacity
         self._expect_positions("rotary", name, positions, x)
         # Its type is that of x, so it is written in this form.
         groups = {"positions": positions}
@@ -279,6 +282,8 @@ class LossFunction:
         causal: bool,
         lengths: Optional[Value] = None,
         positions: Optional[Value] = None,
+        window: Optional[int] = None,
+        cached: bool = False,
     ) -> Value:
         """Attention on `inputs`, which are one of
 
@@ -288,7 +293,12 @@ class LossFunction:
 
         `lengths` [b] are how many tokens of each sequence are seen; all if
         absent. `positions` [b, s] are those of tokens in their documents, which
-        see themselves alone; attention with them is causal.
+        see themselves alone. With a `window` a token sees so many keys at most, the
+        last ones. Attention with either is causal.
+
+        Keys and values of `cached` attention are [b, c, g, d], where key j is that
+        of position j: `lengths` are how many of them are filled, and `positions`
+        where the queries are.
         """
         shape = inputs[0].shape
         self._expect_positions("attention", name, positions, inputs[0])
@@ -307,14 +317,44 @@ class LossFunction:
                 "qkv, or q of shape [b, s, n, d] or [b, s, g, r, d], k and v",
                 "%d inputs, the first of shape %s" % (len(inputs), list(shape)),
             )
+            keys = shape[:3] + shape[-1:]
+            if cached:
+                keys = shape[:1] + inputs[1].shape[1:2] + keys[2:]
             for value in inputs[1:]:
                 what = "%s, %s" % (self._named("attention", name), value)
-                expect_shape(what, value, shape[:3] + shape[-1:])
+                expect_shape(what, value, keys)
         lse = shape[:1] + shape[2:-1] + shape[1:2]
         results = [(name, shape), (name + "_lse", lse)]
-        attributes = {"causal": UNIT} if causal else {}
+        attributes: Dict[str, Attribute] = {"causal": UNIT} if causal else {}
+        if window is not None:
+            expect(
+                window >= 1 and causal,
+                self._named("attention", name),
+                "a window of at least 1, with the causal mask",
+                window,
+            )
+            attributes["window"] = window
+        if cached:
+            expect(
+                causal and lengths is not None and positions is not None,
+                self._named("attention", name),
+                "the causal mask, lengths and positions for keys of a cache",
+                "not all of them",
+            )
+            attributes["cached"] = UNIT
         groups = {"lengths": lengths, "positions": positions}
         return self._emit("attention", results, inputs, attributes, groups)[0]
+
+    def cache_append(
+        self, name: str, cache: Value, rows: Value, positions: Value
+    ) -> Value:
+        """The cache [b, c, …] with rows [b, s, …] at `positions` [b, s]; negative
+        ones have no place."""
+        what = "%s, %s" % (self._named("cache_append", name), rows)
+        expect_shape(what, rows, cache.shape[:1] + rows.shape[1:2] + cache.shape[2:])
+        self._expect_positions("cache_append", name, positions, rows)
+        operands = [cache, rows, positions]
+        return self._emit("cache_append", [(name, cache.shape)], operands)[0]
 
     def _expect_positions(
         self, op: str, name: str, positions: Optional[Value], x: Value

@@ -11,7 +11,7 @@ It shares nothing with the compiler: tensors have Hugging Face's names and
 shapes, linear weights [out, in], and every gradient is derived by hand.
 """
 
-from typing import List, Tuple
+from typing import List, Optional, Tuple
 
 import numpy as np
 
@@ -34,10 +34,11 @@ class Llama:
         kv_heads: int,
         theta: float = 10000.0,
         epsilon: float = 1e-6,
+        window: Optional[int] = None,
     ):
         self.p = parameters
         self.heads, self.kv_heads = heads, kv_heads
-        self.theta, self.epsilon = theta, epsilon
+        self.theta, self.epsilon, self.window = theta, epsilon, window
         self.layers = sum(name.endswith("input_layernorm.weight") for name in parameters)
         self.head = HEAD if HEAD in parameters else EMBEDDING
 
@@ -128,6 +129,9 @@ class Llama:
         scores = q @ k.swapaxes(-1, -2) * scale
         length = q.shape[2]
         scores[..., np.triu(np.ones((length, length), bool), k=1)] = -np.inf
+        if self.window is not None:
+            before = np.tril(np.ones((length, length), bool), k=-self.window)
+            scores[..., before] = -np.inf
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
         weights /= weights.sum(axis=-1, keepdims=True)
         return self._join(weights @ v), (q, k, v, weights, scale)

@@ -271,6 +271,7 @@ def test_bad_arguments(arguments, message):
         (flags(kv_heads=2, ffn=20), "--heads (3) is not divisible by --kv-heads (2)"),
         (flags(), "llama needs --ffn"),
         (flags(ffn=20, rope_theta=-1), "--rope-theta is -1.0; expected a positive"),
+        (flags(ffn=20, window=0), "--window is 0; expected a whole number from 1 to"),
         (flags(ffn=20, norm_eps=0), "--norm-eps is 0.0; expected a positive"),
         (flags(ffn=20, hidden=9), "--hidden / --heads is 3; expected an even number"),
         (flags(ffn=20) + ["--tied", "--untied"], "not allowed with argument"),

@@ -33,7 +33,7 @@ GPT = Model(2, hidden=12, heads=3, sequence=7, vocabulary=19, batch=3)
 LLAMA = LlamaModel(
     2, hidden=16, heads=4, kv_heads=2, ffn=22, sequence=7, vocabulary=19, batch=3
 )
-MODELS = {"gpt2": GPT, "llama": LLAMA}
+MODELS = {"gpt2": GPT, "llama": LLAMA, "window": LLAMA._replace(window=2)}
 # Of each window of the batch, the lengths of its documents.
 DOCUMENTS = ((7,), (1, 2, 4), (3, 3, 1))
 POSITIONS = np.array([[i for length in row for i in range(length)] for row in DOCUMENTS])
@@ -64,7 +64,7 @@ def one_by_one(model, parameters, batch):
     numpy = (
         Gpt2(parameters, model.heads)
         if model.KIND == "gpt2"
-        else Llama(parameters, model.heads, model.kv_heads, model.rope_theta)
+        else Llama(parameters, model.heads, model.kv_heads, window=model.window)
     )
     total, gradients = 0.0, {name: np.zeros_like(p) for name, p in parameters.items()}
     for row, lengths in enumerate(DOCUMENTS):

@@ -59,6 +59,7 @@ VARIANTS = [
         ["rope_theta: checkpoint 10000, library 500000", "--rope-theta 10000"],
     ),
     ("llama", "--norm-eps 1e-5", ["norm_eps: checkpoint 1e-06, library 1e-05", "--norm-eps 1e-06"]),
+    ("llama", "--window 3", ["window: checkpoint none, library 3"]),
     ("llama", "--tied", ["tied: checkpoint false, library true", "--untied"]),
     ("phi", "--rotary-dim 2", ["rotary_dim: checkpoint 4, library 2", "--rotary-dim 4"]),
     ("phi", "--rope-theta 9999", ["rope_theta: checkpoint 10000, library 9999"]),

@@ -46,11 +46,14 @@ MODELS = {
     "full": GROUPED._replace(layers=1, kv_heads=4, sequence=5, rope_theta=50.0),
     # One head of keys for all, and the head is the embedding.
     "tied": GROUPED._replace(layers=1, hidden=12, heads=3, kv_heads=1, tied=True),
+    # Mistral: the last three tokens alone are seen.
+    "window": GROUPED._replace(window=3),
 }
 
 
 def reference(model, parameters):
-    return Llama(parameters, model.heads, model.kv_heads, model.rope_theta)
+    theta, window = model.rope_theta, model.window
+    return Llama(parameters, model.heads, model.kv_heads, theta, window=window)
 
 
 @pytest.fixture
@@ -288,6 +291,7 @@ def test_megatron_moves_what_its_formula_says(tools, strategy):
         (dict(heads=16), "hidden / heads is 1; expected an even number"),
         (dict(kv_heads=3), "heads (4) is not divisible by kv_heads (3)"),
         (dict(kv_heads=0), "kv_heads is 0; expected a whole number from 1 to"),
+        (dict(window=0), "window is 0; expected a whole number from 1 to"),
         (dict(rope_theta=0.0), "rope_theta is 0.0; expected a positive number"),
         (dict(vocabulary=2**31), "vocabulary is 2147483648"),
     ],

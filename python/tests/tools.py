@@ -94,6 +94,7 @@ class LlamaModel(NamedTuple):
     batch: int
     rope_theta: float = 10000.0
     tied: bool = False
+    window: Optional[int] = None
 
     def parameter_shapes(self):
         return llama_reference.parameter_shapes(

@@ -335,7 +335,8 @@ Status ProgramBinder::bind(const AttentionShapeT &shape,
           command.operands[lengths + 1]->address != kNone, isDeterministic,
           workspace < command.operands.size()
               ? command.operands[workspace]->row_bytes
-              : 0});
+              : 0,
+          shape.window, shape.capacity});
   return okStatus();
 }
 

@@ -31,7 +31,10 @@ std::string optrt::describe(const optrt_attention_desc &d) {
                 " sequences of ", d.seq, " tokens, with ", d.heads,
                 " heads of ", d.head_dim, " for queries and ", d.kv_heads,
                 " for keys", d.has_lengths ? ", up to the length of each" : "",
-                d.has_positions ? ", each document by itself" : "");
+                d.has_positions && d.capacity == 0 ? ", each document by itself"
+                                                   : "",
+                d.window != 0 ? concat(", in a window of ", d.window) : "",
+                d.capacity != 0 ? concat(", in caches of ", d.capacity) : "");
 }
 
 namespace {

@@ -9,6 +9,7 @@
 #include "optimus-support/Program.h"
 
 #include "optimus-support/ProgramSchema.h"
+#include "optimus-support/SeenKeys.h"
 #include "optimus-support/Sizes.h"
 
 #include <algorithm>
@@ -134,9 +135,13 @@ std::string describe(const TargetT &target, const ProgramTableT &table,
 
 double countFlops(const CommandT &command) {
   auto pairs = [](const AttentionShapeT &shape) {
+    if (shape.capacity != 0)
+      return double(shape.batch) * shape.heads * shape.seq * shape.capacity *
+             shape.head_dim;
     // A causal mask leaves half and the diagonal.
-    const double seen =
-        shape.causal ? (shape.seq + 1) / 2.0 : double(shape.seq);
+    const double seen = shape.causal ? (shape.seq + 1) / 2.0 *
+                                           windowShare(shape.seq, shape.window)
+                                     : double(shape.seq);
     return double(shape.batch) * shape.heads * shape.seq * seen *
            shape.head_dim;
   };

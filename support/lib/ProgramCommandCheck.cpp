@@ -168,14 +168,38 @@ private:
     return checkScalar(launch.iterations, launch.extent);
   }
 
+  /// Lengths come before positions.
+  Status checkCache(const AttentionShapeT &shape, size_t positions) {
+    if (command.action.type != Action::Attention)
+      return wrong("is of a cache; expected keys of tokens");
+    if (shape.capacity < 0)
+      return wrong(concat("has capacity ", shape.capacity,
+                          "; expected at least 1, or 0 for no cache"));
+    for (size_t operand : {positions - 1, positions})
+      if (operand >= command.operands.size() ||
+          command.operands[operand]->address == kNone)
+        return wrong("is of a cache; expected lengths and positions with it");
+    return shape.causal ? okStatus()
+                        : wrong("is of a cache; expected a causal one");
+  }
+
   Status check(const AttentionShapeT *shape, size_t positions) {
     if (!shape)
       return wrong("has no shape");
     const bool hasPositions = positions < command.operands.size() &&
                               command.operands[positions]->address != kNone;
-    return hasPositions && !shape->causal
-               ? wrong("has positions; expected a causal one with them")
-               : okStatus();
+    if (shape->capacity != 0)
+      OPTRT_RETURN_IF_ERROR(checkCache(*shape, positions));
+    if (shape->window < 0)
+      return wrong(concat("has window ", shape->window,
+                          "; expected at least 1, or 0 for none"));
+    if (shape->causal)
+      return okStatus();
+    if (hasPositions)
+      return wrong("has positions; expected a causal one with them");
+    return shape->window == 0
+               ? okStatus()
+               : wrong("has a window; expected a causal one with it");
   }
 
   Status check(const CollectiveT &collective) {

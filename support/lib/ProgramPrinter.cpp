@@ -186,6 +186,10 @@ private:
     text += concat(" batch=", shape.batch, " seq=", shape.seq,
                    " heads=", shape.heads, " kv_heads=", shape.kv_heads,
                    " head_dim=", shape.head_dim, shape.causal ? " causal" : "");
+    if (shape.window != 0)
+      text += concat(" window=", shape.window);
+    if (shape.capacity != 0)
+      text += concat(" capacity=", shape.capacity);
   }
 
   std::string formatScalar(uint32_t number) const {

@@ -26,7 +26,9 @@ DeviceScratch scratchOf(const FunctionT &function) {
            .headDim = shape.head_dim,
            .isGradient = command->action.type == Action::AttentionGrad,
            .isNarrow = isNarrow(0),
-           .hasPositions = command->operands[positions]->address != kNone});
+           .hasFirstKeys = shape.window != 0 ||
+                           command->operands[positions]->address != kNone,
+           .capacity = shape.capacity});
     };
     if (const GemmT *gemm = command->action.AsGemm()) {
       const bool hasBias =

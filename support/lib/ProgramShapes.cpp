@@ -93,22 +93,27 @@ Shapes shapes(const PackMatrixT &pack, Sizes &size) {
           matrix("dst", Access::Write, 1, pack.elements, 0)};
 }
 
-/// [batch·seq, heads·head_dim] of q, k and v.
+/// [batch·seq, heads·head_dim] of q, k and v; of a cache [batch·capacity, …].
 struct AttentionSizes {
   AttentionSizes(const AttentionShapeT &shape, Sizes &size) {
     size.positive(
         {shape.batch, shape.seq, shape.heads, shape.kv_heads, shape.head_dim});
+    if (shape.capacity != 0)
+      size.positive({shape.capacity});
     if (!size.fit || shape.heads % shape.kv_heads != 0) {
       size.fit = false;
       return;
     }
     tokens = size(CheckedSize(shape.batch) * shape.seq);
+    keys = shape.capacity != 0 ? size(CheckedSize(shape.batch) * shape.capacity)
+                               : tokens;
     queryWidth = size(CheckedSize(shape.heads) * shape.head_dim);
     keyWidth = size(CheckedSize(shape.kv_heads) * shape.head_dim);
     results = size(CheckedSize(tokens) * queryWidth);
     sums = size(CheckedSize(tokens) * shape.heads);
   }
-  int64_t tokens = 1, queryWidth = 1, keyWidth = 1, results = 1, sums = 1;
+  int64_t tokens = 1, keys = 1, queryWidth = 1, keyWidth = 1, results = 1,
+          sums = 1;
 };
 
 /// An operand of so many integers that an attention may do without.
@@ -122,8 +127,8 @@ Shapes shapes(const AttentionT &attention, Sizes &size) {
   const AttentionShapeT &d = *attention.shape;
   const AttentionSizes s(d, size);
   return {matrix("q", Access::Read, s.tokens, s.queryWidth, d.q_ld),
-          matrix("k", Access::Read, s.tokens, s.keyWidth, d.kv_ld),
-          matrix("v", Access::Read, s.tokens, s.keyWidth, d.kv_ld),
+          matrix("k", Access::Read, s.keys, s.keyWidth, d.kv_ld),
+          matrix("v", Access::Read, s.keys, s.keyWidth, d.kv_ld),
           integers("lengths", d.batch),
           integers("positions", s.tokens),
           matrix("out", Access::Write, 1, s.results, 0),
@@ -136,8 +141,8 @@ Shapes shapes(const AttentionGradT &attention, Sizes &size) {
   const AttentionSizes s(d, size);
   return {matrix("dout", Access::Read, 1, s.results, 0),
           matrix("q", Access::Read, s.tokens, s.queryWidth, d.q_ld),
-          matrix("k", Access::Read, s.tokens, s.keyWidth, d.kv_ld),
-          matrix("v", Access::Read, s.tokens, s.keyWidth, d.kv_ld),
+          matrix("k", Access::Read, s.keys, s.keyWidth, d.kv_ld),
+          matrix("v", Access::Read, s.keys, s.keyWidth, d.kv_ld),
           integers("lengths", d.batch),
           integers("positions", s.tokens),
           matrix("out", Access::Read, 1, s.results, 0),

@@ -233,18 +233,21 @@ TEST_F(Workspace, IsUpdated) {
 /// Two sequences of two tokens.
 class Documents : public ProgramRoom {
 protected:
-  void attend(bool causal, int64_t numPositions = 4) {
+  void attend(bool causal, int64_t numPositions = 4, int64_t window = 0) {
     AttentionShapeT shape;
+    shape.window = window;
     shape.batch = shape.seq = 2;
     shape.heads = shape.kv_heads = 1;
     shape.head_dim = shape.q_ld = shape.kv_ld = 2;
     shape.causal = causal;
-    f.attention(shape, {.q = part(0, 8),
-                        .k = part(8, 8),
-                        .v = part(16, 8),
-                        .positions = f.at(numbers, 0, numPositions),
-                        .out = part(24, 8),
-                        .lse = part(32, 4)});
+    f.attention(shape,
+                {.q = part(0, 8),
+                 .k = part(8, 8),
+                 .v = part(16, 8),
+                 .positions =
+                     numPositions > 0 ? f.at(numbers, 0, numPositions) : View(),
+                 .out = part(24, 8),
+                 .lse = part(32, 4)});
   }
 };
 
@@ -257,6 +260,65 @@ TEST_F(Documents, AreRefusedWithoutTheCausalMask) {
   attend(false);
   refuse(
       "command 0 (attention): has positions; expected a causal one with them");
+}
+
+TEST_F(Documents, HaveWindows) {
+  attend(true, 4, 1);
+  accept("causal window=1");
+}
+
+TEST_F(Documents, HaveWindowsOfATokenAtLeast) {
+  attend(true, 4, -1);
+  refuse("command 0 (attention): has window -1; expected at least 1, or 0 for "
+         "none");
+}
+
+TEST_F(Documents, HaveNoWindowsWithoutTheCausalMask) {
+  attend(false, 0, 1);
+  refuse("command 0 (attention): has a window; expected a causal one with it");
+}
+
+/// Two slots of four keys, and a query in each.
+class Caches : public ProgramRoom {
+protected:
+  AttentionViews views() {
+    return {.q = part(0, 4),
+            .k = part(4, 16),
+            .v = part(20, 16),
+            .lengths = f.at(numbers, 0, 2),
+            .positions = f.at(numbers, 2, 2),
+            .out = part(36, 4),
+            .lse = part(40, 2)};
+  }
+  void attend(const AttentionViews &operands, int64_t capacity = 4) {
+    AttentionShapeT shape;
+    shape.batch = 2;
+    shape.seq = shape.heads = shape.kv_heads = 1;
+    shape.head_dim = shape.q_ld = shape.kv_ld = 2;
+    shape.causal = true;
+    shape.capacity = capacity;
+    f.attention(shape, operands);
+  }
+};
+
+TEST_F(Caches, HaveKeysForTheirCapacity) {
+  attend(views());
+  accept("causal capacity=4 read q=arena0[0]:4f32 read k=arena0[16]:16f32");
+}
+
+TEST_F(Caches, AreNotEmpty) {
+  attend(views(), -4);
+  refuse(
+      "command 0 (attention): has capacity -4; expected at least 1, or 0 for "
+      "no cache");
+}
+
+TEST_F(Caches, HavePositions) {
+  AttentionViews operands = views();
+  operands.positions = {};
+  attend(operands);
+  refuse("command 0 (attention): is of a cache; expected lengths and positions "
+         "with it");
 }
 
 //===----------------------------------------------------------------------===//

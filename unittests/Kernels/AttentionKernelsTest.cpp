@@ -56,7 +56,8 @@ public:
                d.kv_ld,
                d.causal != 0,
                !x.lengths.empty(),
-               !x.positions.empty()};
+               !x.positions.empty(),
+               d.window != 0 ? std::optional(d.window) : std::nullopt};
     std::vector<std::string> types;
     if (isNarrow)
       types = {"q", "k", "v", "out", "dout", "dq", "dk", "dv"};
@@ -159,6 +160,11 @@ Case withDocuments(Case x, const std::vector<Ints> &sequences) {
   return x;
 }
 
+Case withWindow(Case x, int64_t window) {
+  x.desc.window = window;
+  return x;
+}
+
 /// Every head size and mask, keys and values for one head of queries and for
 /// several, side by side and apart, whole sequences and parts.
 std::vector<Case> makeCases() {
@@ -190,6 +196,15 @@ std::vector<Case> makeCases() {
                     {{70, 130}, {1, 64, 135}}),
       withDocuments(withLengths(makeCase(1, 100, 1, 96, true), {60}),
                     {{40, 40, 20}}),
+      // Windows within a tile and over several, of documents too; and ones
+      // behind the end, which see nothing.
+      withWindow(makeCase(2, 9, 2, 12, true), 1),
+      withWindow(withDocuments(makeCase(1, 9, 2, 12, true), {{4, 5}}), 3),
+      withWindow(makeCase(2, 200, 2, 16, true, 1), 70),
+      withWindow(withDocuments(makeCase(1, 200, 2, 16, true, 1), {{130, 70}}),
+                 65),
+      withWindow(makeCase(1, 128, 1, 64, true), 40),
+      withWindow(withLengths(makeCase(1, 100, 1, 96, true), {40}), 20),
   };
 }
 } // namespace
@@ -210,6 +225,73 @@ TEST_P(KernelTest, AttentionAndItsGradients) {
     ASSERT_NO_FATAL_FAILURE(
         expectAll(launches.getCase(), launches.run(), accuracy))
         << "case " << number;
+  }
+}
+
+// Queries of a cache have what they have in a whole sequence; those of an empty
+// slot have zeros.
+TEST_P(KernelTest, AttentionOfCaches) {
+  using attention_test::makeCase;
+  constexpr int64_t kQueries = 3, kSlots = 2;
+  std::vector<Launches> wholes;
+  std::vector<size_t> launches;
+  std::vector<AttentionExtents> all;
+  for (int64_t window : {0, 6}) {
+    Case x = withWindow(makeCase(1, 40, 4, 16, true, 2, false), window);
+    wholes.emplace_back(kernels, x, /*isNarrow=*/false);
+    AttentionExtents extents = {kSlots, kQueries, 4,    2,    16,
+                                64,     32,       true, true, true};
+    if (window != 0)
+      extents.window = window;
+    extents.capacity = 40;
+    all.push_back(extents);
+    launches.push_back(kernels.add(Attention{extents}));
+  }
+  ASSERT_EQ(kernels.compile(), "");
+  Ints positions = {7, 39, 20, -1, -1, -1}, lengths = {40, 0};
+  for (size_t number = 0; number != launches.size(); ++number) {
+    const AttentionExtents &extents = all[number];
+    const Case &x = wholes[number].getCase();
+    const int64_t width = x.hidden(), kvWidth = x.kvHidden();
+    Result whole = wholes[number].run();
+    Floats q, caches[2], out = unset(extents.getOutSize()),
+                         lse = unset(extents.getRows());
+    for (int32_t position : positions) {
+      auto row = x.inputs.begin() + std::max(position, 0) * width;
+      q.insert(q.end(), row, row + width);
+    }
+    for (int part : {1, 2}) {
+      Floats &cache = caches[part - 1];
+      auto begin = x.inputs.begin() + x.begin(part);
+      cache.assign(begin, begin + 40 * kvWidth);
+      cache.resize(kSlots * 40 * kvWidth,
+                   std::numeric_limits<float>::quiet_NaN());
+    }
+    std::vector<void *> buffers = {
+        q.data(),         caches[0].data(), caches[1].data(), lengths.data(),
+        positions.data(), out.data(),       lse.data()};
+    std::vector<size_t> bytes;
+    for (size_t count :
+         {q.size(), caches[0].size(), caches[1].size(), lengths.size(),
+          positions.size(), out.size(), lse.size()})
+      bytes.push_back(count * 4);
+    runLaunch(kernels, launches[number], buffers, bytes);
+    for (int64_t i = 0; i < kSlots * kQueries; ++i)
+      for (int64_t c = 0; c < width; ++c) {
+        const int32_t position = positions[i];
+        const float expected =
+            position < 0 ? 0 : whole.out[position * width + c];
+        // Values are below 1.5 and scores below 9: twice the bound on out.
+        ASSERT_NEAR(out[i * width + c], expected,
+                    2 * 1.5 * (8 * 40 + 200) * attention_test::u)
+            << number << " " << i << " " << c;
+      }
+    for (int64_t n = 0; n < 4; ++n)
+      for (int64_t i = 0; i < kQueries; ++i) {
+        ASSERT_NEAR(lse[n * kQueries + i], whole.lse[n * 40 + positions[i]],
+                    2 * (4 * 40 + 100) * attention_test::u);
+        ASSERT_EQ(lse[(4 + n) * kQueries + i], 0);
+      }
   }
 }
 

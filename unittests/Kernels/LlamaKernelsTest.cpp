@@ -183,6 +183,28 @@ TEST_P(KernelTest, RmsNormGradient) {
       });
 }
 
+/// One token turns as the last of a sequence that is as long as a cache.
+TEST_P(KernelTest, RotaryTurnsByPositionsInACache) {
+  const int64_t capacity = 9, heads = 2, dim = 6, width = heads * dim;
+  size_t whole = kernels.add(Rotary{1, capacity, heads, dim, 1e4, false});
+  Rotary one{1, 1, heads, dim, 1e4, false};
+  one.hasPositions = true;
+  one.capacity = capacity;
+  size_t single = kernels.add(one);
+  ASSERT_EQ(kernels.compile(), "");
+  Floats x = random(capacity * width), y = unset(x.size());
+  run(whole, x, y);
+  for (int32_t position : {0, 4, 8}) {
+    Floats token(x.begin() + position * width,
+                 x.begin() + (position + 1) * width);
+    Floats turned = unset(width), expected(y.begin() + position * width,
+                                           y.begin() + (position + 1) * width);
+    Ints positions = {position};
+    run(single, token, positions, turned);
+    EXPECT_EQ(turned, expected) << position;
+  }
+}
+
 /// Each token turns as one at its position would, were there no positions.
 TEST_P(KernelTest, RotaryTurnsByPositions) {
   Rotary plain{1, 9, 2, 8, 1e4, false}, placed = plain;

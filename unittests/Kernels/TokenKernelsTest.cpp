@@ -69,6 +69,30 @@ TEST_P(KernelTest, EmbeddingLooksUpAndAccumulates) {
       });
 }
 
+TEST_P(KernelTest, RowsAreAppendedAtTheirPositions) {
+  const int64_t batch = 3, capacity = 6;
+  for (int64_t seq : {1, 4})
+    for (int64_t cols : {1, 16, 37})
+      kernels.add(CacheAppend{batch, seq, capacity, cols});
+  ASSERT_EQ(kernels.compile(), "");
+  size_t number = 0;
+  for (int64_t seq : {1, 4})
+    for (int64_t cols : {1, 16, 37}) {
+      Floats rows = random(batch * seq * cols),
+             cache = random(batch * capacity * cols), expected = cache;
+      // An empty slot, and what lies beyond the capacity.
+      Ints positions = seq == 1 ? Ints{5, -1, 0}
+                                : Ints{5, 0, 3, 2, -1, -1, -1, -1, 6, 1, -7, 4};
+      for (int64_t row = 0; row < batch * seq; ++row)
+        if (positions[row] >= 0 && positions[row] < capacity)
+          std::copy_n(rows.begin() + row * cols, cols,
+                      expected.begin() +
+                          (row / seq * capacity + positions[row]) * cols);
+      run(number++, rows, positions, cache);
+      EXPECT_EQ(cache, expected) << seq << " " << cols;
+    }
+}
+
 TEST_P(KernelTest, LengthsEndWithWhatIsNoPadding) {
   const int64_t rows = 4, cols = 5, pad = 3, real = 4;
   size_t plain = kernels.add(Lengths{rows, cols, pad}, {real});

@@ -25,10 +25,15 @@ namespace mlir::optimus {
 struct DenseAttention {
   int64_t batch, seq, heads, kvHeads, headDim;
   bool causal;
+  int64_t window;                 ///< 0: none
+  int64_t capacity;               ///< of a cache; 0: keys of tokens
   std::vector<double> q;          ///< [batch, seq, heads, headDim]
-  std::vector<double> k, v;       ///< [batch, seq, kvHeads, headDim]
+  std::vector<double> k, v;       ///< [batch, keys, kvHeads, headDim]
   std::vector<int64_t> lengths;   ///< [batch]; empty: all of seq
   std::vector<int64_t> positions; ///< [batch, seq]; empty: the tokens' places
+
+  /// Of a sequence.
+  int64_t getNumKeys() const { return capacity != 0 ? capacity : seq; }
 
   struct Result {
     std::vector<double> out; ///< [batch, seq, heads, headDim]
@@ -46,6 +51,7 @@ struct DenseAttention {
 
 private:
   struct Query;
+  optimus_support::KeyRange getSeenKeys(int64_t sequence, int64_t token) const;
   template <typename Fn>
   void forEachQuery(Fn &&fn) const;
 };

@@ -20,9 +20,10 @@
 // begins with the part's first element and has as many as are needed:
 //
 //   q, dq          (batch*seq - 1) * qStride + heads*headDim
-//   k, v, dk, dv   (batch*seq - 1) * kvStride + kvHeads*headDim
+//   k, v, dk, dv   (batch*keys - 1) * kvStride + kvHeads*headDim
 //
-// Elements in between are left alone. out and dout are [batch, seq, heads,
+// A sequence has seq keys, or those of a cache. Elements in between are left
+// alone. out and dout are [batch, seq, heads,
 // headDim]; lse and delta are f32 [batch, heads, seq]; lengths and positions,
 // if there are any, i32 [batch] and [batch, seq].
 //
@@ -44,14 +45,22 @@ struct AttentionExtents {
   /// From a token to the next one, in elements.
   int64_t qStride = heads * headDim, kvStride = kvHeads * headDim;
   bool causal = false, hasLengths = false, hasPositions = false;
+  /// How many keys a token sees at most.
+  std::optional<int64_t> window = std::nullopt;
+  /// How many keys a sequence has, where they are a cache: only forward, with
+  /// lengths and positions.
+  std::optional<int64_t> capacity = std::nullopt;
 
+  /// Whether tokens see other keys than the sequence's first ones.
+  bool hasFirstKeys() const { return hasPositions || window; }
+  int64_t getNumKeys() const { return capacity.value_or(seq); }
   int64_t getTokens() const { return batch * seq; }
   /// What is given of q, of k, and of out.
   int64_t getQSize() const {
     return (getTokens() - 1) * qStride + heads * headDim;
   }
   int64_t getKvSize() const {
-    return (getTokens() - 1) * kvStride + kvHeads * headDim;
+    return (batch * getNumKeys() - 1) * kvStride + kvHeads * headDim;
   }
   int64_t getOutSize() const { return getTokens() * heads * headDim; }
   /// Rows of queries: of lse and delta.

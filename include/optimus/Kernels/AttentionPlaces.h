@@ -30,9 +30,15 @@ public:
   Value remainder(Value value, int64_t divisor);
 
   /// The first element of a row, where tokens are `stride` elements apart.
-  Value at(const Row &row, int64_t stride);
+  Value at(const Row &row, int64_t stride) {
+    return at(row, stride, extents.seq);
+  }
+  /// The same where a sequence has so many rows.
+  Value at(const Row &row, int64_t stride, int64_t tokens);
   Value atQuery(const Row &row) { return at(row, extents.qStride); }
-  Value atKey(const Row &row) { return at(row, extents.kvStride); }
+  Value atKey(const Row &row) {
+    return at(row, extents.kvStride, extents.getNumKeys());
+  }
   Value atOut(const Row &row) { return at(row, getOutStride()); }
   int64_t getOutStride() const { return extents.heads * extents.headDim; }
   /// The element of lse and delta.
@@ -40,20 +46,28 @@ public:
 
   /// The head of keys that one of queries meets.
   Value getKeyHead(Value head) { return divide(head, extents.getNumShared()); }
-  /// How many tokens of a sequence are seen at all, at least one.
+  /// How many tokens of a sequence are seen at all, at least one where they are
+  /// no cache.
   Value getLength(Value batch);
-  /// The first key that a token sees: that of position 0 in its document.
+  /// What positions say of a token.
+  Value getPosition(Value batch, Value token);
+  /// The first key that a token sees: that of position 0 in its document, or of
+  /// its window.
   Value getFirstKey(Value batch, Value token);
   /// Whether a token is `first` or a later one.
   Value isNotBefore(Value token, Value first);
   /// The greatest score and the sum of exponentials of a row without keys, for
-  /// a result and an lse of zero. Without both positions and lengths every row
-  /// sees itself.
+  /// a result and an lse of zero. Without lengths, and without positions or
+  /// a window, every row sees a key.
   void settle(Num &top, Num &total);
   /// How many keys are seen by queries that come before token `end`.
   Value getNumKeys(Value end, Value length) {
     return extents.causal ? k.minIndex(end, length) : length;
   }
+
+  /// Where the queries end whose windows reach one of so many keys from `key`
+  /// on.
+  Value getWindowsEnd(Value key, int64_t keys = 1);
 
 protected:
   KernelBuilder &k;

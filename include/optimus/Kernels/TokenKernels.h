@@ -49,17 +49,30 @@ struct Lengths {
   OPTIMUS_CHECKED_KERNEL("lengths");
 };
 
+/// rows[batch*seq*cols], i32 positions[batch*seq] ->
+/// cache[batch*capacity*cols], which is updated: row j of sequence i becomes
+/// that at its position. Negative positions, and those of capacity and more,
+/// have no place.
+struct CacheAppend {
+  int64_t batch, seq, capacity, cols;
+
+  OPTIMUS_KERNEL("cache_append", batch, seq, capacity, cols);
+};
+
 /// x[batch*seq*heads*dim], (positions[batch*seq]) -> result, the same; in
-/// place. Positions are from 0 to seq - 1, or else those of tokens. Of each
+/// place. Positions are from 0 to seq - 1, or else those of tokens, from 0 to
+/// capacity - 1 and others clamped. Of each
 /// token the first `turned` heads are rotated, and of each of those the first
-/// `channels`. Cosines and sines are a constant table of seq*channels elements,
-/// one for all kernels that need it.
+/// `channels`. Cosines and sines are a constant table of a row for each
+/// position, one for all kernels that need it.
 struct Rotary {
   int64_t batch, seq, heads, dim;
   double theta;
   bool inverse;
   int64_t channels = dim, turned = heads;
   bool hasPositions = false;
+  /// Rows of the table; seq if absent.
+  std::optional<int64_t> capacity = std::nullopt;
 
   OPTIMUS_CHECKED_KERNEL("rotary");
 };

@@ -51,7 +51,7 @@ struct GemmShape {
 struct LibraryAttention {
   int64_t batch, seq, heads, kvHeads, headDim;
   Type elements;
-  bool isGradient, isDeterministic, hasPositions;
+  bool isGradient, isDeterministic, hasPositions, hasWindow;
 };
 
 /// A kernel as a device finds and launches it that runs blocks of threads.

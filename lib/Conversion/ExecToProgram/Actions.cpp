@@ -122,6 +122,7 @@ static std::unique_ptr<program::AttentionShapeT> getShape(OpT op) {
   shape->q_ld = op.getQLd();
   shape->kv_ld = op.getKvLd();
   shape->causal = op.getCausal();
+  shape->window = op.getWindow().value_or(0);
   return shape;
 }
 
@@ -130,7 +131,6 @@ template <typename OpT, typename ActionT>
 static LogicalResult
 setAttention(OpT op, ActionT attention, SmallVector<Value> operands,
              FunctionBuilder &builder, program::CommandT &command) {
-  attention.shape = getShape(op);
   Value workspace = op.getWorkspace();
   if (workspace)
     operands.push_back(workspace);
@@ -143,7 +143,10 @@ setAttention(OpT op, ActionT attention, SmallVector<Value> operands,
 
 static LogicalResult setAction(exec::AttentionOp op, FunctionBuilder &builder,
                                program::CommandT &command) {
-  return setAttention(op, program::AttentionT(),
+  program::AttentionT attention;
+  attention.shape = getShape(op);
+  attention.shape->capacity = op.getCapacity().value_or(0);
+  return setAttention(op, std::move(attention),
                       {op.getQ(), op.getK(), op.getV(), op.getLengths(),
                        op.getPositions(), op.getOut(), op.getLse()},
                       builder, command);
@@ -153,6 +156,7 @@ static LogicalResult setAction(exec::AttentionGradOp op,
                                FunctionBuilder &builder,
                                program::CommandT &command) {
   program::AttentionGradT attention;
+  attention.shape = getShape(op);
   attention.deterministic = op.getDeterministic();
   return setAttention(op, std::move(attention),
                       {op.getDout(), op.getQ(), op.getK(), op.getV(),

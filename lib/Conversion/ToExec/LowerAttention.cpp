@@ -33,6 +33,16 @@ static Value getOptional(Value tensor, Lowering &lowering) {
   return tensor ? lowering.getBuffer(tensor) : Value();
 }
 
+static bool isCached(AttentionOp op) { return op.getCached(); }
+static bool isCached(AttentionGradOp) { return false; }
+
+/// A window that reaches over all keys is none.
+template <typename OpT>
+static IntegerAttr getWindow(OpT op, const AttentionShape &shape) {
+  IntegerAttr window = op.getWindowAttr();
+  return window && window.getInt() < shape.capacity ? window : IntegerAttr();
+}
+
 //===----------------------------------------------------------------------===//
 // Launches
 //===----------------------------------------------------------------------===//
@@ -40,6 +50,7 @@ static Value getOptional(Value tensor, Lowering &lowering) {
 template <typename OpT>
 static kernels::AttentionExtents getExtents(OpT op,
                                             const AttentionShape &shape) {
+  IntegerAttr window = getWindow(op, shape);
   return {.batch = shape.batch,
           .seq = shape.sequence,
           .heads = shape.getNumHeads(),
@@ -49,7 +60,10 @@ static kernels::AttentionExtents getExtents(OpT op,
           .kvStride = shape.getStride(AttentionShape::K),
           .causal = op.getCausal(),
           .hasLengths = bool(op.getLengths()),
-          .hasPositions = bool(op.getPositions())};
+          .hasPositions = bool(op.getPositions()),
+          .window = window ? std::optional(window.getInt()) : std::nullopt,
+          .capacity =
+              isCached(op) ? std::optional(shape.capacity) : std::nullopt};
 }
 
 namespace {
@@ -141,7 +155,7 @@ getCommand(OpT op, const AttentionShape &shape, Lowering &lowering) {
       {shape.batch, shape.sequence, shape.getNumHeads(), shape.groups,
        shape.headDim, tensor.getElementType(),
        std::is_same_v<OpT, AttentionGradOp>, choice.isDeterministic,
-       bool(op.getPositions())});
+       bool(op.getPositions()), bool(getWindow(op, shape))});
   if (bytes)
     return std::optional(AttentionCommand{lowering.allocateWorkspace(
         llvm::divideCeil(*bytes, sizeof(float)), "attention workspace")});
@@ -170,6 +184,9 @@ struct AttentionLowering : LoweringModel<AttentionLowering, AttentionOp> {
       AttentionLaunches(op, lowering).launchForward(op);
       return success();
     }
+    IntegerAttr capacity =
+        op.getCached() ? lowering.builder.getI64IntegerAttr(shape.capacity)
+                       : IntegerAttr();
     exec::AttentionOp::create(
         lowering.builder, lowering.location,
         getPart(op.getInputs(), shape, AttentionShape::Q, lowering),
@@ -181,7 +198,8 @@ struct AttentionLowering : LoweringModel<AttentionLowering, AttentionOp> {
         shape.batch, shape.sequence, shape.getNumHeads(), shape.groups,
         shape.headDim, shape.getStride(AttentionShape::Q),
         shape.getStride(AttentionShape::K), op.getCausal(),
-        /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
+        getWindow(op, shape), capacity, /*id=*/IntegerAttr(),
+        /*queue=*/StringAttr(),
         /*after=*/DenseI32ArrayAttr());
     return success();
   }
@@ -212,10 +230,31 @@ struct AttentionGradLowering
         shape.batch, shape.sequence, shape.getNumHeads(), shape.groups,
         shape.headDim, shape.getStride(AttentionShape::Q),
         shape.getStride(AttentionShape::K), op.getCausal(),
-        lowering.getAttention().isDeterministic,
+        getWindow(op, shape), lowering.getAttention().isDeterministic,
         /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
         /*after=*/DenseI32ArrayAttr());
     return success();
+  }
+};
+
+struct CacheAppendLowering : LoweringModel<CacheAppendLowering, CacheAppendOp> {
+  InPlaceOperands getInPlaceOperands(Operation *, unsigned) const {
+    return {0};
+  }
+  void lower(CacheAppendOp op, Lowering &lowering) const {
+    ArrayRef<int64_t> cache = op.getCache().getType().getShape();
+    ArrayRef<int64_t> positions = op.getPositions().getType().getShape();
+    Value result = lowering.getBuffer(op.getResult());
+    if (!lowering.shareBuffer(op.getCache(), op.getResult()))
+      lowering.copy(lowering.getBuffer(op.getCache()), result);
+    lowering.launch(kernels::CacheAppend{.batch = cache[0],
+                                         .seq = positions[1],
+                                         .capacity = cache[1],
+                                         .cols = getNumElements(op.getCache()) /
+                                                 (cache[0] * cache[1])},
+                    {{"rows", lowering.getBuffer(op.getRows())},
+                     {"positions", lowering.getBuffer(op.getPositions())},
+                     {"cache", result}});
   }
 };
 
@@ -232,12 +271,13 @@ struct RotaryLowering : KernelModel<RotaryLowering, RotaryOp> {
                            .inverse = op.getInverse(),
                            .channels = op.getNumRotated(),
                            .turned = op.getNumRotatedHeads(),
-                           .hasPositions = bool(op.getPositions())};
+                           .hasPositions = bool(op.getPositions()),
+                           .capacity = op.getCapacity()};
   }
 };
 } // namespace
 
 void mlir::optimus::attachAttentionLowerings(MLIRContext &context) {
-  attachModels<AttentionLowering, AttentionGradLowering, RotaryLowering>(
-      context);
+  attachModels<AttentionLowering, AttentionGradLowering, CacheAppendLowering,
+               RotaryLowering>(context);
 }

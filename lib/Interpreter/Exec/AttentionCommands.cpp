@@ -15,6 +15,9 @@ using namespace mlir::exec;
 
 namespace {
 
+int64_t getCapacity(AttentionOp op) { return op.getCapacity().value_or(0); }
+int64_t getCapacity(AttentionGradOp) { return 0; }
+
 /// Reads the operands of an attention and writes its results, part by part, a
 /// token's heads side by side.
 template <typename Op>
@@ -28,6 +31,8 @@ public:
                           .kvHeads = int64_t(op.getKvHeads()),
                           .headDim = int64_t(op.getHeadDim()),
                           .causal = op.getCausal(),
+                          .window = int64_t(op.getWindow().value_or(0)),
+                          .capacity = getCapacity(op),
                           .q = readQueries(op.getQMutable()),
                           .k = readKeys(op.getKMutable()),
                           .v = readKeys(op.getVMutable()),
@@ -37,14 +42,15 @@ public:
                                                     getTokens())} {
     // As devices do.
     for (int64_t &length : dense.lengths)
-      length = std::clamp<int64_t>(length, 1, dense.seq);
+      length = std::clamp<int64_t>(length, dense.capacity == 0 ? 1 : 0,
+                                   dense.getNumKeys());
   }
 
   std::vector<double> readQueries(OpOperand &operand) {
     return read(operand, getWidth(), op.getQLd());
   }
   std::vector<double> readKeys(OpOperand &operand) {
-    return read(operand, getKvWidth(), op.getKvLd());
+    return read(operand, getKvWidth(), op.getKvLd(), getNumKeys());
   }
   /// Of results.
   std::vector<double> readRows(OpOperand &operand) {
@@ -71,8 +77,16 @@ private:
   int64_t getTokens() { return op.getBatch() * op.getSeq(); }
   int64_t getWidth() { return op.getHeads() * op.getHeadDim(); }
   int64_t getKvWidth() { return op.getKvHeads() * op.getHeadDim(); }
+  int64_t getNumKeys() {
+    int64_t capacity = getCapacity(op);
+    return capacity != 0 ? op.getBatch() * capacity : getTokens();
+  }
   std::vector<double> read(OpOperand &operand, int64_t width, int64_t ld) {
-    return devices.getOperand(operand, rank).readMatrix(getTokens(), width, ld);
+    return read(operand, width, ld, getTokens());
+  }
+  std::vector<double> read(OpOperand &operand, int64_t width, int64_t ld,
+                           int64_t rows) {
+    return devices.getOperand(operand, rank).readMatrix(rows, width, ld);
   }
   void write(OpOperand &operand, int64_t width, int64_t ld,
              ArrayRef<double> values) {

@@ -43,28 +43,28 @@ CudaAttentionRows::Place CudaAttentionRows::getPlace(Value number,
 
 CudaAttentionRows::Place CudaAttentionRows::getQueries(Value number) {
   Place place = getPlace(number, extents.heads);
-  if (extents.hasPositions)
+  if (extents.hasFirstKeys())
     for (int64_t half : {0, 1})
       place.firsts[half] = getFirstKey(place.batch, place.clamped[half]);
   return place;
 }
 
 Value CudaAttentionRows::getKeysBegin(const Place &queries, int64_t rows) {
-  if (!extents.hasPositions)
+  if (!extents.hasFirstKeys())
     return k.index(0);
   Value first = getFirstKey(queries.batch, queries.begin);
   return k.mulIndex(divide(first, rows), k.index(rows));
 }
 
 Value CudaAttentionRows::getQueriesEnd(const Place &keys) {
-  Value seq = k.index(extents.seq);
+  Value most = getWindowsEnd(keys.begin, kGroupRows);
   if (!extents.hasPositions)
-    return seq;
+    return most;
   SmallVector<Value> ends = k.loop(
-      keys.begin, seq, kGroupRows, SmallVector<Value>{keys.begin},
+      keys.begin, most, kGroupRows, SmallVector<Value>{keys.begin},
       [&](Value token, ValueRange carried) {
         Value isSeeing = k.less(getFirstKey(keys.batch, token), keys.getEnd(k));
-        Value end = k.minIndex(k.addIndex(token, k.index(kGroupRows)), seq);
+        Value end = k.minIndex(k.addIndex(token, k.index(kGroupRows)), most);
         return SmallVector<Value>{
             arith::SelectOp::create(b, isSeeing, end, carried[0])};
       });

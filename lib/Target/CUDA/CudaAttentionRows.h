@@ -48,7 +48,7 @@ protected:
     /// Those that exist.
     Value clamped[2];
     /// The first keys that these see, if they are queries; null without
-    /// positions.
+    /// positions and window.
     Value firsts[2];
 
     Row getRow(Value token) const { return {batch, head, token}; }
@@ -76,7 +76,7 @@ protected:
   /// The same of a query that may not exist.
   Value isSeenBy(Value query, Value key, Value batch, Value length) {
     Value first;
-    if (extents.hasPositions)
+    if (extents.hasFirstKeys())
       first = getFirstKey(batch, k.minIndex(query, k.index(extents.seq - 1)));
     return isSeen(key, query, length, first);
   }

@@ -36,7 +36,7 @@ static constexpr int64_t kMostHeld = 96;
 /// Whether each tile has all of its rows. Testing for the others takes
 /// registers.
 static bool isWhole(const AttentionExtents &extents) {
-  return !extents.hasLengths && !extents.hasPositions &&
+  return !extents.hasLengths && !extents.hasFirstKeys() &&
          extents.seq % kGroupRows == 0;
 }
 
@@ -124,14 +124,21 @@ private:
     return !extents.hasLengths && extents.seq % cores.getTileRows() == 0;
   }
 
-  /// Whether a key so many tokens before a query is of its document; `position`
-  /// has the bits of an i32.
-  Value isWithin(Num position, Value distance) {
+  /// Whether a query sees a key so many tokens before it: one of its document
+  /// and of its window. `position` has the bits of an i32, where there is one.
+  Value isWithin(std::optional<Num> position, Value distance) {
     auto cast = [&](Value index) {
       return arith::IndexCastOp::create(b, k.i32(), index);
     };
-    Value bits = arith::BitcastOp::create(b, k.i32(), position.value);
-    Value reach = arith::MaxSIOp::create(b, bits, cast(k.index(0)));
+    Value reach;
+    if (position) {
+      Value bits = arith::BitcastOp::create(b, k.i32(), position->value);
+      reach = arith::MaxSIOp::create(b, bits, cast(k.index(0)));
+    }
+    if (extents.window) {
+      Value most = cast(k.index(*extents.window - 1));
+      reach = reach ? arith::MinSIOp::create(b, reach, most) : most;
+    }
     // A later key is far beyond any position.
     return arith::CmpIOp::create(b, arith::CmpIPredicate::ule, cast(distance),
                                  reach);
@@ -183,8 +190,8 @@ CoreAttention::Range CoreAttention::getKeys(const Place &place, Value length) {
   Range range;
   range.from = getKeysBegin(place, cores.getTileRows());
   range.to = getNumKeys(place.getEnd(k), length);
-  // Documents begin in any of them.
-  if (extents.hasPositions) {
+  // Documents and windows begin in any of them.
+  if (extents.hasFirstKeys()) {
     range.masked = range.from;
     return range;
   }
@@ -204,8 +211,8 @@ CoreAttention::Range CoreAttention::getKeys(const Place &place, Value length) {
 // What is carried: of each of the two rows the greatest score, unscaled, and
 // the sum of exponentials, of the lane's columns, and then the sums of values.
 // Every query sees a key of the first tile, so that the greatest score is
-// finite from there on; where positions say otherwise the lowest is finite, and
-// weights are masked too.
+// finite from there on; where positions or a window say otherwise the lowest is
+// finite, and weights are masked too.
 void CoreAttention::writeForward() {
   Shared keys = cores.allocate("keys"), values = cores.allocate("values");
   k.forRows([&](Value number) {
@@ -213,7 +220,7 @@ void CoreAttention::writeForward() {
     Own queries = getOwn("q", place, extents.qStride, /*hold=*/true);
     Value keyHead = getKeyHead(place.head);
     Value length = getLength(place.batch);
-    Num lowest = k.constant(extents.hasPositions
+    Num lowest = k.constant(extents.hasFirstKeys()
                                 ? std::numeric_limits<float>::lowest()
                                 : -std::numeric_limits<float>::infinity(),
                             k.f32());
@@ -245,7 +252,7 @@ void CoreAttention::writeForward() {
       }
       tiles.forEach(weights, [&](Num score, int64_t half, Value column) {
         Num weight = exp2(score * getFactor() - exponents[half]);
-        if (extents.hasPositions)
+        if (extents.hasFirstKeys())
           weight = k.select(isVisible(half, column), weight, getZero());
         totals[half] = totals[half] + weight;
         return weight;
@@ -336,8 +343,9 @@ void CoreAttention::writeKeyGrad() {
     // Nobody sees what begins behind the length.
     range.to = arith::SelectOp::create(b, k.less(place.begin, length),
                                        getQueriesEnd(place), range.from);
-    range.masked =
-        extents.hasPositions ? range.to : k.minIndex(place.getEnd(k), range.to);
+    range.masked = extents.hasFirstKeys()
+                       ? range.to
+                       : k.minIndex(place.getEnd(k), range.to);
     range.isMaskedFirst = true;
     range.isUnmasked = !extents.causal;
     const bool isWhole = extents.seq % rows == 0;
@@ -372,10 +380,12 @@ void CoreAttention::writeKeyGrad() {
           Num product = weight * (k.num(*gradient) - delta);
           if (isMasked) {
             Value query = k.addIndex(first, column);
+            std::optional<Num> position;
+            if (extents.hasPositions)
+              position = numbers.load(k.addIndex(here, k.index(2 * rows)));
             Value isVisible =
-                extents.hasPositions
-                    ? isWithin(numbers.load(k.addIndex(here, k.index(2 * rows))),
-                               k.subIndex(query, place.tokens[half]))
+                extents.hasFirstKeys()
+                    ? isWithin(position, k.subIndex(query, place.tokens[half]))
                     : isNotBefore(query, place.tokens[half]);
             product = k.select(isVisible, product, getZero());
             weight = k.select(isVisible, weight, getZero());

@@ -76,6 +76,9 @@ public:
       return llvm::createStringError(
           "expected sequences of one document, found "
           "positions");
+    if (attention.hasWindow)
+      return llvm::createStringError(
+          "expected attention to all earlier tokens, found a window");
     if (attention.headDim % 8 != 0 || attention.headDim > 128)
       return llvm::createStringError(
           "expected heads whose size is a multiple of 8 up to 128, found " +

@@ -147,6 +147,11 @@ def _parsers():
     model.number("--rope-theta", 10000.0, ROPE_THETA)
     model.number("--norm-eps", 1e-6, "epsilon of the norms (default: %(default)s)")
     _add_documents(model)
+    model.count(
+        "--window",
+        "tokens that a token sees, itself and those before it: Mistral's "
+        "sliding_window (default: all)",
+    )
     head = model.add_mutually_exclusive_group()
     head.add_argument(
         "--untied",

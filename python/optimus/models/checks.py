@@ -23,6 +23,7 @@ MOST = {
     "vocabulary": 1 << 24,
     "batch": 1 << 24,
     "chunk": (1 << 31) - 1,
+    "window": (1 << 31) - 1,
 }
 """What no real model reaches; beyond it a number is a slip of the pen, a program
 of gigabytes, or a tensor whose size in bytes is not a number of 64 bits."""

@@ -7,6 +7,7 @@
 # ===-----------------------------------------------------------------------===#
 """Llama with Hugging Face's parameter names, shapes and element order.
 
+With a window it is Mistral.
 RMS norms, rotary position embedding, grouped-query attention and a gated
 feed-forward part; no biases. Published linear weights are [out, in]; ours are too, and
 the products transpose them, so that no element ever moves.
@@ -46,6 +47,9 @@ class Config(NamedTuple):
     init_std: float = 0.02
     within_documents: bool = False
     """Positions begin anew with each document, and nothing is seen of others."""
+    window: Optional[int] = None
+    """How many tokens a token sees, itself and those before it; all of them if
+    absent. Mistral's sliding_window."""
 
     def check(self) -> None:
         """Raises ConfigError unless a model can be built."""
@@ -127,7 +131,9 @@ def _self_attention(
         v = parts.linear("v_proj", y, [groups, channels], [hidden])
         q = model.rotary("q_rotated", q, c.rope_theta, positions=positions)
         k = model.rotary("k_rotated", k, c.rope_theta, positions=positions)
-        y = model.attention("heads", [q, k, v], causal=True, positions=positions)
+        y = model.attention(
+            "heads", [q, k, v], causal=True, positions=positions, window=c.window
+        )
         y = parts.linear("o_proj", y, [hidden], [groups, queries, channels])
         return model.add("sum", y, x)
 

@@ -38,8 +38,10 @@ Status checkAttention(const optrt_attention_desc &d, bool pointers) {
         concat("attention expects leading dimensions of at least a token's "
                "heads; found q_ld ",
                d.q_ld, " and kv_ld ", d.kv_ld));
+  const CheckedSize keys =
+      d.capacity != 0 ? CheckedSize(d.batch) * d.capacity : tokens;
   const CheckedSize extents[] = {matrixExtent(tokens, width, d.q_ld),
-                                 matrixExtent(tokens, kvWidth, d.kv_ld),
+                                 matrixExtent(keys, kvWidth, d.kv_ld),
                                  tokens * d.heads};
   for (const CheckedSize &extent : extents)
     if (tokens.get() != 0 && !extent.isAtMost(kMaxElements))
@@ -48,9 +50,25 @@ Status checkAttention(const optrt_attention_desc &d, bool pointers) {
           extent.toString(), " elements; expected at most ", kMaxElements));
   if (d.has_positions && !d.causal)
     return invalidArgument("attention with positions must be causal");
+  if (d.window < 0 || (d.window != 0 && !d.causal))
+    return invalidArgument(
+        concat("attention expects a window of at least 1, with the causal "
+               "mask, or 0 for none; found ",
+               d.window));
+  if (d.capacity < 0 ||
+      (d.capacity != 0 && (!d.causal || !d.has_lengths || !d.has_positions)))
+    return invalidArgument(
+        concat("attention of caches expects a capacity of at least 1, the "
+               "causal mask, lengths and positions; found capacity ",
+               d.capacity));
   if (!pointers)
     return invalidArgument("attention expects every operand; one is null");
   return okStatus();
+}
+
+/// Whether tokens see other keys than the sequence's first ones.
+bool hasFirstKeys(const optrt_attention_desc &d) {
+  return d.has_positions || d.window != 0;
 }
 
 /// A head of a sequence with so many tokens besides padding. Each sees its
@@ -67,11 +85,27 @@ AttentionHead headOf(const optrt_attention_desc &d, int64_t length,
           firsts};
 }
 
+/// The same of a cache whose first `keys` are seen by any token.
+AttentionHead cachedHeadOf(const optrt_attention_desc &d, int64_t keys,
+                           const int32_t *firsts, const int32_t *ends) {
+  AttentionHead head = headOf(d, d.seq, firsts);
+  head.causal = false;
+  head.keys = keys;
+  head.ends = ends;
+  head.capacity = d.capacity;
+  return head;
+}
+
+/// How many keys a sequence has room for.
+int64_t keysOf(const optrt_attention_desc &d) {
+  return d.capacity != 0 ? d.capacity : d.seq;
+}
+
 /// Where head `head` of sequence `batch` begins.
 struct HeadOffsets {
   HeadOffsets(const optrt_attention_desc &d, int64_t batch, int64_t head)
       : q(batch * d.seq * d.q_ld + head * d.head_dim),
-        kv(batch * d.seq * d.kv_ld +
+        kv(batch * keysOf(d) * d.kv_ld +
            head / (d.heads / d.kv_heads) * d.head_dim),
         out((batch * d.seq * d.heads + head) * d.head_dim),
         lse((batch * d.heads + head) * d.seq) {}
@@ -92,25 +126,44 @@ Status AttentionEngine::reserve(int64_t elements) {
 AttentionEngine::Share
 AttentionEngine::getShare(const optrt_attention_desc &desc,
                           bool isGradient) const {
-  const int64_t heads =
-      attentionScratch(kernels, headOf(desc, desc.seq), isGradient,
-                       /*isNarrow=*/desc.type != OPTRT_F32);
-  return {heads, desc.has_positions ? heads + desc.seq : heads};
+  // Kernels ask whether there are ends, not for their values.
+  const int32_t none = 0;
+  const AttentionHead head =
+      desc.capacity != 0 ? cachedHeadOf(desc, desc.capacity, &none, &none)
+                         : headOf(desc, desc.seq);
+  const int64_t heads = attentionScratch(kernels, head, isGradient,
+                                         /*isNarrow=*/desc.type != OPTRT_F32);
+  const int64_t ranges = desc.capacity != 0 ? 2 : hasFirstKeys(desc) ? 1 : 0;
+  return {heads, heads + ranges * desc.seq};
 }
 
 AttentionHead AttentionEngine::getHead(const optrt_attention_desc &desc,
                                        const AttentionOperands &x,
                                        int64_t sequence, float *room) const {
   const int64_t length = x.lengths ? x.lengths[sequence] : desc.seq;
-  if (!x.positions)
+  if (!hasFirstKeys(desc))
     return headOf(desc, length);
   static_assert(sizeof(int32_t) == sizeof(float));
   auto *firsts = reinterpret_cast<int32_t *>(room);
+  if (desc.capacity != 0) {
+    int32_t *ends = firsts + desc.seq;
+    const int64_t filled = std::clamp<int64_t>(length, 0, desc.capacity);
+    int64_t keys = 0;
+    for (int64_t token = 0; token != desc.seq; ++token) {
+      const optimus_support::KeyRange seen = optimus_support::seenCachedKeys(
+          x.positions[sequence * desc.seq + token], filled, desc.window);
+      ends[token] = static_cast<int32_t>(seen.end);
+      firsts[token] = static_cast<int32_t>(std::min(seen.first, seen.end));
+      keys = std::max(keys, seen.end);
+    }
+    return cachedHeadOf(desc, keys, firsts, ends);
+  }
   for (int64_t token = 0; token != desc.seq; ++token)
     firsts[token] = static_cast<int32_t>(
-        optimus_support::seenKeys(token,
-                                  x.positions[sequence * desc.seq + token],
-                                  length, desc.causal)
+        optimus_support::seenKeys(
+            token,
+            x.positions ? x.positions[sequence * desc.seq + token] : token,
+            length, desc.causal, desc.window)
             .first);
   return headOf(desc, length, firsts);
 }
@@ -124,7 +177,8 @@ Status AttentionEngine::prepare(const optrt_attention_desc &desc,
        .headDim = desc.head_dim,
        .isGradient = isGradient,
        .isNarrow = desc.type != OPTRT_F32,
-       .hasPositions = desc.has_positions != 0});
+       .hasFirstKeys = hasFirstKeys(desc),
+       .capacity = desc.capacity});
   const CheckedSize needed = CheckedSize(share) * int64_t(sizeof(float));
   if (!bound.get() || !needed.isAtMost(*bound.get()))
     return internal(concat("attention of seq ", desc.seq, " and head_dim ",
@@ -178,6 +232,8 @@ Status AttentionEngine::attendGrad(const optrt_attention_desc &desc,
   OPTRT_RETURN_IF_ERROR(checkAttention(desc, x.dout && x.q && x.k && x.v &&
                                                  x.out && x.lse && x.dq &&
                                                  x.dk && x.dv));
+  if (desc.capacity != 0)
+    return invalidArgument("attention of caches has no gradient");
   OPTRT_ASSIGN_OR_RETURN(ElementType type, typeOf("attention_grad", desc.type));
   return type == ElementType::BF16 ? attendGradAs<uint16_t>(desc, x)
                                    : attendGradAs<float>(desc, x);

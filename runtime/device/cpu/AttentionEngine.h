@@ -39,8 +39,8 @@ private:
     int64_t heads, total;
   };
   Share getShare(const optrt_attention_desc &desc, bool isGradient) const;
-  /// A head of a sequence; where its tokens have positions, `room` is for the
-  /// first key of each.
+  /// A head of a sequence; where its tokens have positions or a window, `room`
+  /// is for the first key of each.
   AttentionHead getHead(const optrt_attention_desc &desc,
                         const AttentionOperands &x, int64_t sequence,
                         float *room) const;

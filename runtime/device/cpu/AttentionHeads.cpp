@@ -23,6 +23,11 @@ int64_t padded(int64_t elements) {
   return (elements + kMostLanes - 1) / kMostLanes * kMostLanes;
 }
 
+/// Rows of keys that there is room for.
+int64_t keyRows(const AttentionHead &head) {
+  return head.ends ? head.capacity : head.seq;
+}
+
 /// A head's operands in f32, each without gaps, behind what kernels need.
 class WideOperands {
 public:
@@ -31,17 +36,19 @@ public:
     head.qStride = head.kvStride = head.outStride = head.headDim;
   }
 
-  float *make() {
-    float *made = next;
-    next += padded(head.seq * head.headDim);
-    return made;
-  }
+  float *make() { return makeRows(head.seq); }
   void widen(const uint16_t *from, int64_t stride, float *to) const {
     widenRows(from, stride, head.seq, head.headDim, to);
   }
   float *make(const uint16_t *from, int64_t stride) {
     float *made = make();
     widen(from, stride, made);
+    return made;
+  }
+  /// Of keys or values.
+  float *makeKeys(const uint16_t *from, int64_t stride) {
+    float *made = makeRows(keyRows(head));
+    widenRows(from, stride, head.keys, head.headDim, made);
     return made;
   }
   void narrow(const float *from, uint16_t *to, int64_t stride) const {
@@ -51,6 +58,12 @@ public:
   AttentionHead head;
 
 private:
+  float *makeRows(int64_t rows) {
+    float *made = next;
+    next += padded(rows * head.headDim);
+    return made;
+  }
+
   float *next;
 };
 
@@ -65,7 +78,10 @@ int64_t optrt::attentionScratch(const AttentionKernels &kernels,
     return ofKernels;
   const int64_t operands =
       isGradient ? kWideGradientOperands : kWideAttentionOperands;
-  return padded(ofKernels) + operands * padded(head.seq * head.headDim);
+  constexpr int64_t ofKeys = 2;
+  return padded(ofKernels) +
+         (operands - ofKeys) * padded(head.seq * head.headDim) +
+         ofKeys * padded(keyRows(head) * head.headDim);
 }
 
 void optrt::attend(const AttentionKernels &kernels, const AttentionHead &head,
@@ -79,8 +95,8 @@ void optrt::attend(const AttentionKernels &kernels, const AttentionHead &head,
                    uint16_t *out, float *lse, float *scratch) {
   WideOperands wide(head, scratch, kernels.forwardScratch(head));
   const float *wideQ = wide.make(q, head.qStride);
-  const float *wideK = wide.make(k, head.kvStride);
-  const float *wideV = wide.make(v, head.kvStride);
+  const float *wideK = wide.makeKeys(k, head.kvStride);
+  const float *wideV = wide.makeKeys(v, head.kvStride);
   float *wideOut = wide.make();
   kernels.forward(wide.head, wideQ, wideK, wideV, wideOut, lse, scratch);
   wide.narrow(wideOut, out, head.outStride);

@@ -27,10 +27,15 @@ struct AttentionHead {
   int64_t kvStride;  ///< the same for k, v, dk and dv
   int64_t outStride; ///< the same for out and dout
   bool causal;
-  int64_t keys; ///< tokens see the first ones only, from 1 to seq
+  int64_t keys; ///< tokens see the first ones only, from 1 to seq; from 0 in
+                ///< a cache
   /// The first key that each token sees, at most its own place; null where it
   /// is the sequence's first. Only with `causal`.
   const int32_t *firsts = nullptr;
+  /// Of a cache: the end of each token's keys, at most `keys`, and the room for
+  /// them. It has first keys too, no gradient, and is not `causal`.
+  const int32_t *ends = nullptr;
+  int64_t capacity = 0;
 };
 
 /// The kernels for one instruction set. Scratch is 64-byte aligned.

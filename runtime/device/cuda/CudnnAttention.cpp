@@ -261,6 +261,9 @@ Status CudnnAttention::prepare(const optrt_attention_desc &d, bool isGradient) {
   if (d.has_positions)
     return unavailable("cuDNN is not asked for attention to each document by "
                        "itself. Compile the model with --attention auto");
+  if (d.window != 0)
+    return unavailable("cuDNN is not asked for attention in a window. Compile "
+                       "the model with --attention auto");
   constexpr int latest = optimus_support::kLatestDeterministicGpu;
   if (isGradient && d.deterministic && architecture > latest)
     return unavailable(

@@ -165,11 +165,13 @@ public:
   /// All of an attention, or of its gradient.
   AttentionOperands of(const optrt_attention_desc &d, AttentionOperands x) {
     const CheckedSize tokens = CheckedSize(d.batch) * d.seq,
+                      keys = d.capacity != 0 ? CheckedSize(d.batch) * d.capacity
+                                             : tokens,
                       width = CheckedSize(d.heads) * d.head_dim,
                       kvWidth = CheckedSize(d.kv_heads) * d.head_dim;
     x.q = of(d.type, x.q, tokens, width, d.q_ld);
-    x.k = of(d.type, x.k, tokens, kvWidth, d.kv_ld);
-    x.v = of(d.type, x.v, tokens, kvWidth, d.kv_ld);
+    x.k = of(d.type, x.k, keys, kvWidth, d.kv_ld);
+    x.v = of(d.type, x.v, keys, kvWidth, d.kv_ld);
     x.lengths = (*this)(x.lengths, d.batch);
     x.positions = (*this)(x.positions, tokens);
     x.out = of(d.type, x.out, tokens * width);

@@ -129,7 +129,13 @@ struct optrt_copy_desc {
 /// exponentials, is [batch, heads, seq]. With `lengths` [batch], each from 1 to
 /// seq, tokens see the first ones of their sequence only; null for all. With
 /// `positions` [batch, seq] a token sees keys from so many tokens earlier on,
-/// as seenKeys() says; null for all earlier ones.
+/// as seenKeys() says; null for all earlier ones. With a `window` it sees so
+/// many at most.
+///
+/// With a `capacity` k and v are a cache, [batch, capacity, kv_heads,
+/// head_dim]: key j is that of position j. `positions` say where queries are,
+/// and `lengths`, from 0 to capacity, how many keys are filled:
+/// seenCachedKeys(). There is no gradient.
 struct optrt_attention_desc {
   int64_t batch, seq, heads, kv_heads, head_dim;
   int64_t q_ld, kv_ld;
@@ -138,6 +144,8 @@ struct optrt_attention_desc {
   int32_t has_lengths, has_positions;
   int32_t deterministic; ///< a gradient whose sums are added in one order
   int64_t workspace_bytes;
+  int64_t window = 0;   ///< 0: none
+  int64_t capacity = 0; ///< 0: keys are those of the tokens
 };
 
 #endif // OPTIMUS_RUNTIME_COMMANDDESCRIPTORS_H

@@ -105,14 +105,19 @@ inline constexpr int64_t kWideAttentionOperands = 4, kWideGradientOperands = 8;
 /// What a head of attention holds, or of its gradient.
 struct AttentionScratchShape {
   int64_t seq, headDim;
-  bool isGradient, isNarrow, hasPositions;
+  bool isGradient, isNarrow;
+  bool hasFirstKeys; ///< where there are positions or a window
+  int64_t capacity = 0; ///< of a cache; 0: keys are those of the tokens
 };
 
 /// Bytes that a thread holds for attention at most: copies of a head, some of
 /// them transposed, blocks of scores, sums of rows, narrow operands in f32, and
-/// the first key of each row that has a position.
+/// the first key of each row that has one, and the end of a
+/// cache's.
 inline CheckedSize attentionScratchBytes(const AttentionScratchShape &shape) {
-  const auto [seq, headDim, isGradient, isNarrow, hasPositions] = shape;
+  const auto [tokens, headDim, isGradient, isNarrow, hasFirstKeys, capacity] =
+      shape;
+  const int64_t seq = std::max(tokens, capacity);
   constexpr int64_t block = kAttentionBlock;
   const CheckedSize rows = roundUp(seq, block);
   const CheckedSize width = roundUp(headDim, kMostLanes);
@@ -126,7 +131,8 @@ inline CheckedSize attentionScratchBytes(const AttentionScratchShape &shape) {
                            : isGradient ? kWideGradientOperands
                                         : kWideAttentionOperands;
   return (elements + (isNarrow ? kMostLanes : 0) +
-          (hasPositions ? roundUp(seq, kMostLanes) : CheckedSize(0)) +
+          (hasFirstKeys ? roundUp(seq, kMostLanes) : CheckedSize(0)) +
+          (capacity != 0 ? roundUp(seq, kMostLanes) : CheckedSize(0)) +
           CheckedSize(operands) *
               roundUp(CheckedSize(seq) * headDim, kMostLanes)) *
          int64_t(sizeof(float));

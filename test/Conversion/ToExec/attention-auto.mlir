@@ -55,3 +55,35 @@ func.func @documents(%qkv: tensor<2x4x3x2x8xbf16>, %p: tensor<2x4xi32>) -> tenso
   %o, %l = optimus.attention %qkv positions(%p) {causal} : (tensor<2x4x3x2x8xbf16>, tensor<2x4xi32>) -> (tensor<2x4x2x8xbf16>, tensor<2x2x4xf32>)
   return %o : tensor<2x4x2x8xbf16>
 }
+
+// CHECK-LABEL: func.func @window(
+// CHECK-NOT: exec.attention
+// CHECK: exec.launch @attention_causal_window2_
+// CPU-LABEL: func.func @window(
+// CPU: exec.attention {{.*}} window = 2 : i64
+func.func @window(%qkv: tensor<2x4x3x2x8xbf16>) -> tensor<2x4x2x8xbf16> {
+  %o, %l = optimus.attention %qkv {causal, window = 2 : i64} : (tensor<2x4x3x2x8xbf16>) -> (tensor<2x4x2x8xbf16>, tensor<2x2x4xf32>)
+  return %o : tensor<2x4x2x8xbf16>
+}
+
+// One of the whole sequence is none.
+// CHECK-LABEL: func.func @wide_window(
+// AUTO: exec.attention {{.*}} seq = 4 : i64}
+// BUILTIN: exec.launch @attention_causal_q_
+// CPU-LABEL: func.func @wide_window(
+// CPU: exec.attention {{.*}} seq = 4 : i64}
+func.func @wide_window(%qkv: tensor<2x4x3x2x8xbf16>) -> tensor<2x4x2x8xbf16> {
+  %o, %l = optimus.attention %qkv {causal, window = 4 : i64} : (tensor<2x4x3x2x8xbf16>) -> (tensor<2x4x2x8xbf16>, tensor<2x2x4xf32>)
+  return %o : tensor<2x4x2x8xbf16>
+}
+
+// Keys of a cache.
+// CHECK-LABEL: func.func @cached(
+// CHECK-NOT: exec.attention
+// CHECK: exec.launch @attention_causal_lengths_positions_capacity64_
+// CPU-LABEL: func.func @cached(
+// CPU: exec.attention {{.*}} capacity = 64 : i64
+func.func @cached(%q: tensor<2x1x2x16xbf16>, %k: tensor<2x64x2x16xbf16>, %l: tensor<2xi32>, %p: tensor<2x1xi32>) -> tensor<2x1x2x16xbf16> {
+  %o, %lse = optimus.attention %q, %k, %k lengths(%l) positions(%p) {cached, causal} : (tensor<2x1x2x16xbf16>, tensor<2x64x2x16xbf16>, tensor<2x64x2x16xbf16>, tensor<2xi32>, tensor<2x1xi32>) -> (tensor<2x1x2x16xbf16>, tensor<2x2x1xf32>)
+  return %o : tensor<2x1x2x16xbf16>
+}

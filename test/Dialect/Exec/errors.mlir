@@ -241,6 +241,46 @@ func.func @attention_c6_few(%q: memref<64xf32>, %kv: memref<32xf32>, %lse: memre
 
 // -----
 
+func.func @attention_c7(%q: memref<64xf32>, %kv: memref<32xf32>, %lse: memref<16xf32>) {
+  // expected-error @below {{window must be positive, found 0}}
+  exec.attention %q, %kv, %kv, %q, %lse {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, kv_heads = 1 : i64, head_dim = 4 : i64, q_ld = 8 : i64, kv_ld = 4 : i64, causal, window = 0 : i64} : memref<64xf32>, memref<32xf32>, memref<32xf32>, memref<64xf32>, memref<16xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c7_causal(%q: memref<64xf32>, %kv: memref<32xf32>, %lse: memref<16xf32>) {
+  // expected-error @below {{attention with a window must be causal}}
+  exec.attention %q, %kv, %kv, %q, %lse {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, kv_heads = 1 : i64, head_dim = 4 : i64, q_ld = 8 : i64, kv_ld = 4 : i64, window = 3 : i64} : memref<64xf32>, memref<32xf32>, memref<32xf32>, memref<64xf32>, memref<16xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c8(%q: memref<8xf32>, %kv: memref<32xf32>, %lse: memref<2xf32>, %l: memref<1xi32>, %p: memref<1xi32>) {
+  // expected-error @below {{capacity must be positive, found 0}}
+  exec.attention %q, %kv, %kv, %q, %lse lengths(%l : memref<1xi32>) positions(%p : memref<1xi32>) {batch = 1 : i64, seq = 1 : i64, heads = 2 : i64, kv_heads = 1 : i64, head_dim = 4 : i64, q_ld = 8 : i64, kv_ld = 4 : i64, causal, capacity = 0 : i64} : memref<8xf32>, memref<32xf32>, memref<32xf32>, memref<8xf32>, memref<2xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c8_lengths(%q: memref<8xf32>, %kv: memref<32xf32>, %lse: memref<2xf32>, %p: memref<1xi32>) {
+  // expected-error @below {{attention of a cache must be causal, with lengths and positions}}
+  exec.attention %q, %kv, %kv, %q, %lse positions(%p : memref<1xi32>) {batch = 1 : i64, seq = 1 : i64, heads = 2 : i64, kv_heads = 1 : i64, head_dim = 4 : i64, q_ld = 8 : i64, kv_ld = 4 : i64, causal, capacity = 8 : i64} : memref<8xf32>, memref<32xf32>, memref<32xf32>, memref<8xf32>, memref<2xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c1_cache(%q: memref<8xf32>, %kv: memref<32xf32>, %lse: memref<2xf32>, %l: memref<1xi32>, %p: memref<1xi32>) {
+  // expected-error @below {{k needs 36 elements, but its buffer has 32}}
+  exec.attention %q, %kv, %kv, %q, %lse lengths(%l : memref<1xi32>) positions(%p : memref<1xi32>) {batch = 1 : i64, seq = 1 : i64, heads = 2 : i64, kv_heads = 1 : i64, head_dim = 4 : i64, q_ld = 8 : i64, kv_ld = 4 : i64, causal, capacity = 9 : i64} : memref<8xf32>, memref<32xf32>, memref<32xf32>, memref<8xf32>, memref<2xf32>
+  return
+}
+
+// -----
+
 func.func @attention_grad_c1(%q: memref<64xf32>, %kv: memref<32xf32>, %small: memref<16xf32>) {
   // expected-error @below {{dv needs 32 elements, but its buffer has 16}}
   exec.attention_grad %q, %q, %kv, %kv, %q, %small, %q, %kv, %small {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, kv_heads = 1 : i64, head_dim = 4 : i64, q_ld = 8 : i64, kv_ld = 4 : i64} : memref<64xf32>, memref<64xf32>, memref<32xf32>, memref<32xf32>, memref<64xf32>, memref<16xf32>, memref<64xf32>, memref<32xf32>, memref<16xf32>

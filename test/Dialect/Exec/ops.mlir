@@ -51,13 +51,17 @@ func.func @commands(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>, 
 }
 
 // CHECK-LABEL: func.func @attention
-func.func @attention(%qkv: memref<192xf32>, %out: memref<64xf32>, %lse: memref<16xf32>, %dqkv: memref<192xf32>) {
+func.func @attention(%qkv: memref<192xf32>, %out: memref<64xf32>, %lse: memref<16xf32>, %dqkv: memref<192xf32>, %length: memref<1xi32>, %positions: memref<2xi32>) {
   %k = exec.slice %qkv[8] : memref<192xf32> to memref<184xf32>
   %v = exec.slice %qkv[16] : memref<192xf32> to memref<176xf32>
   // CHECK: exec.attention {{.*}} {batch = 1 : i64, causal, head_dim = 4 : i64, heads = 2 : i64, kv_heads = 2 : i64, kv_ld = 24 : i64, q_ld = 24 : i64, seq = 8 : i64}
   exec.attention %qkv, %k, %v, %out, %lse {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, kv_heads = 2 : i64, head_dim = 4 : i64, q_ld = 24 : i64, kv_ld = 24 : i64, causal} : memref<192xf32>, memref<184xf32>, memref<176xf32>, memref<64xf32>, memref<16xf32>
   %dk = exec.slice %dqkv[8] : memref<192xf32> to memref<184xf32>
   %dv = exec.slice %dqkv[16] : memref<192xf32> to memref<176xf32>
+  // CHECK: exec.attention {{.*}} seq = 8 : i64, window = 3 : i64}
+  exec.attention %qkv, %k, %v, %out, %lse {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, kv_heads = 2 : i64, head_dim = 4 : i64, q_ld = 24 : i64, kv_ld = 24 : i64, causal, window = 3 : i64} : memref<192xf32>, memref<184xf32>, memref<176xf32>, memref<64xf32>, memref<16xf32>
+  // CHECK: exec.attention {{.*}} {batch = 1 : i64, capacity = 7 : i64, causal,
+  exec.attention %qkv, %k, %v, %out, %lse lengths(%length : memref<1xi32>) positions(%positions : memref<2xi32>) {batch = 1 : i64, seq = 2 : i64, heads = 2 : i64, kv_heads = 2 : i64, head_dim = 4 : i64, q_ld = 24 : i64, kv_ld = 24 : i64, causal, capacity = 7 : i64} : memref<192xf32>, memref<184xf32>, memref<176xf32>, memref<64xf32>, memref<16xf32>
   // CHECK: exec.attention_grad
   exec.attention_grad %out, %qkv, %k, %v, %out, %lse, %dqkv, %dk, %dv {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, kv_heads = 2 : i64, head_dim = 4 : i64, q_ld = 24 : i64, kv_ld = 24 : i64} : memref<64xf32>, memref<192xf32>, memref<184xf32>, memref<176xf32>, memref<64xf32>, memref<16xf32>, memref<192xf32>, memref<184xf32>, memref<176xf32>
   return

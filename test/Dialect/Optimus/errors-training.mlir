@@ -36,6 +36,54 @@ func.func @attention_c6_causal(%x: tensor<2x8x3x4x16xf32>, %p: tensor<2x8xi32>) 
 
 // -----
 
+func.func @attention_c7(%x: tensor<2x8x3x4x16xf32>) {
+  // expected-error @below {{C7: expected a window of at least 1, found 0}}
+  %0, %1 = optimus.attention %x {causal, window = 0 : i64} : (tensor<2x8x3x4x16xf32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_c7_causal(%x: tensor<2x8x3x4x16xf32>) {
+  // expected-error @below {{C7: expected attention with a window to be causal}}
+  %0, %1 = optimus.attention %x {window = 3 : i64} : (tensor<2x8x3x4x16xf32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_c8_packed(%x: tensor<2x8x3x4x16xf32>) {
+  // expected-error @below {{C8: expected q, k and v of cached attention, found one tensor of shape [2, 8, 3, 4, 16]}}
+  %0, %1 = optimus.attention %x {cached, causal} : (tensor<2x8x3x4x16xf32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_c8(%q: tensor<2x3x4x16xf32>, %k: tensor<2x8x4x16xf32>, %l: tensor<2xi32>) {
+  // expected-error @below {{C8: expected cached attention to be causal, with lengths and positions}}
+  %0, %1 = optimus.attention %q, %k, %k lengths(%l) {cached, causal} : (tensor<2x3x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2xi32>) -> (tensor<2x3x4x16xf32>, tensor<2x4x3xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_c1_cached(%q: tensor<2x3x4x16xf32>, %k: tensor<2x8x2x16xf32>, %l: tensor<2xi32>, %p: tensor<2x3xi32>) {
+  // expected-error @below {{with k and v of shape [batch, capacity, groups, head dimension], found [2, 3, 4, 16], [2, 8, 2, 16], [2, 8, 2, 16]}}
+  %0, %1 = optimus.attention %q, %k, %k lengths(%l) positions(%p) {cached, causal} : (tensor<2x3x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>, tensor<2xi32>, tensor<2x3xi32>) -> (tensor<2x3x4x16xf32>, tensor<2x4x3xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_grad_c7(%x: tensor<2x8x3x4x16xf32>, %o: tensor<2x8x4x16xf32>, %s: tensor<2x4x8xf32>) {
+  // expected-error @below {{C7: expected a window of at least 1, found -1}}
+  %0 = optimus.attention_grad %o, %o, %s, %x {causal, window = -1 : i64} : (tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>, tensor<2x8x3x4x16xf32>) -> tensor<2x8x3x4x16xf32>
+  return
+}
+
+// -----
+
 func.func @attention_grad_c6(%x: tensor<2x8x3x4x16xf32>, %o: tensor<2x8x4x16xf32>, %s: tensor<2x4x8xf32>, %p: tensor<8xi32>) {
   // expected-error @below {{C6: expected positions of shape [2, 8], found [8]}}
   %0 = optimus.attention_grad %o, %o, %s, %x positions(%p) {causal} : (tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>, tensor<2x8x3x4x16xf32>, tensor<8xi32>) -> tensor<2x8x3x4x16xf32>

@@ -81,6 +81,31 @@ func.func @documents(%x: tensor<2x8x3x4x16xf32>, %p: tensor<2x8xi32>) -> tensor<
   return %1 : tensor<2x8x3x4x16xf32>
 }
 
+// CHECK-LABEL: func.func @attention_cached
+// CHECK: optimus.attention %{{.*}}, %{{.*}}, %{{.*}} lengths(%{{.*}}) positions(%{{.*}}) {cached, causal} :
+func.func @attention_cached(%q: tensor<2x3x4x16xf32>, %k: tensor<2x8x4x16xf32>, %l: tensor<2xi32>, %p: tensor<2x3xi32>) -> tensor<2x3x4x16xf32> {
+  %o, %lse = optimus.attention %q, %k, %k lengths(%l) positions(%p) {cached, causal} : (tensor<2x3x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2xi32>, tensor<2x3xi32>) -> (tensor<2x3x4x16xf32>, tensor<2x4x3xf32>)
+  return %o : tensor<2x3x4x16xf32>
+}
+
+// CHECK-LABEL: func.func @cache_append
+// CHECK: optimus.cache_append %{{.*}}, %{{.*}}, %{{.*}} : (tensor<2x8x4x16xf32>, tensor<2x3x4x16xf32>, tensor<2x3xi32>) -> tensor<2x8x4x16xf32>
+// CHECK: optimus.rotary {{.*}} {capacity = 8 : i64, theta
+func.func @cache_append(%c: tensor<2x8x4x16xf32>, %x: tensor<2x3x4x16xf32>, %p: tensor<2x3xi32>) -> (tensor<2x8x4x16xf32>, tensor<2x3x4x16xf32>) {
+  %0 = optimus.cache_append %c, %x, %p : (tensor<2x8x4x16xf32>, tensor<2x3x4x16xf32>, tensor<2x3xi32>) -> tensor<2x8x4x16xf32>
+  %1 = optimus.rotary %x positions(%p : tensor<2x3xi32>) {theta = 1.0e4 : f64, capacity = 8 : i64} : tensor<2x3x4x16xf32>
+  return %0, %1 : tensor<2x8x4x16xf32>, tensor<2x3x4x16xf32>
+}
+
+// CHECK-LABEL: func.func @attention_window
+// CHECK: optimus.attention %{{.*}} {causal, window = 3 : i64} :
+// CHECK: optimus.attention_grad %{{.*}} {causal, window = 3 : i64} :
+func.func @attention_window(%x: tensor<2x8x3x4x16xf32>, %dy: tensor<2x8x4x16xf32>) -> tensor<2x8x3x4x16xf32> {
+  %o, %lse = optimus.attention %x {causal, window = 3 : i64} : (tensor<2x8x3x4x16xf32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
+  %0 = optimus.attention_grad %dy, %o, %lse, %x {causal, window = 3 : i64} : (tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>, tensor<2x8x3x4x16xf32>) -> tensor<2x8x3x4x16xf32>
+  return %0 : tensor<2x8x3x4x16xf32>
+}
+
 // CHECK-LABEL: func.func @attention_grad
 // CHECK: optimus.attention_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {causal} : (tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x4x8xf32>, tensor<2x8x3x4x16xf32>) -> tensor<2x8x3x4x16xf32>
 func.func @attention_grad(%o: tensor<2x8x4x16xf32>, %qkv: tensor<2x8x3x4x16xf32>, %lse: tensor<2x4x8xf32>) -> tensor<2x8x3x4x16xf32> {

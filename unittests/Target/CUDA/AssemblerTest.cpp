@@ -142,6 +142,7 @@ void addKernels(CompiledKernels &kernels) {
     add(Rotary{2, 256, 12, 64, 1e4, flag});
     add(Rotary{2, 256, 32, 128, 5e5, flag, 64, 8, flag});
     add(Lengths{8, 64, -1, flag});
+    add(Rotary{8, 1, 32, 128, 1e4, flag, 128, 32, true, 4096});
   }
   // GPT-2's, BERT's and Llama's, the most whose keys a warp holds in registers
   // and the next, and a head of an odd size.
@@ -160,14 +161,29 @@ void addKernels(CompiledKernels &kernels) {
   add(Attention{odd});
   add(AttentionQueryGrad{odd});
   add(AttentionKeyGrad{odd});
-  // Documents by themselves, in heads of every way to hold keys; nothing is
-  // whole.
+  // Documents by themselves, in windows or not, and windows alone, in heads of
+  // every way to hold keys; nothing is whole.
   for (int64_t dim : {64, 96, 128}) {
     AttentionExtents documents = {2,        500,      12,   12,    dim,
                                   36 * dim, 36 * dim, true, false, true};
-    add(Attention{documents});
-    add(AttentionQueryGrad{documents});
-    add(AttentionKeyGrad{documents});
+    AttentionExtents windows = documents;
+    windows.hasPositions = false;
+    windows.window = 100;
+    AttentionExtents both = documents;
+    both.window = 100;
+    for (const AttentionExtents &extents : {documents, windows, both}) {
+      add(Attention{extents});
+      add(AttentionQueryGrad{extents});
+      add(AttentionKeyGrad{extents});
+    }
+  }
+  for (int64_t dim : {64, 128}) {
+    AttentionExtents cache = {8,        1,       32,   8,    dim,
+                              32 * dim, 8 * dim, true, true, true};
+    cache.capacity = 4096;
+    add(Attention{cache});
+    cache.window = 100;
+    add(Attention{cache});
   }
   for (int64_t vocabulary : {30522, 50257, 128256}) {
     add(RowMax{rows, vocabulary});
@@ -182,6 +198,7 @@ void addKernels(CompiledKernels &kernels) {
     add(PartialLogitSums{rows, cols});
     add(PartialLogitsGrad{rows, cols});
   }
+  add(CacheAppend{8, 1, 4096, 1024});
   add(MergeMoments{rows, {384, 384}, 1e-5});
   add(RmsRstd{rows, 768, 1e-6});
   add(TokenLoss{rows});

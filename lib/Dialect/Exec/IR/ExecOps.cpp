@@ -309,13 +309,23 @@ template <typename Op>
 static LogicalResult
 verifyAttention(Op op, ArrayRef<std::pair<StringRef, Value>> queries,
                 ArrayRef<std::pair<StringRef, Value>> keys,
-                ArrayRef<std::pair<StringRef, Value>> results) {
+                ArrayRef<std::pair<StringRef, Value>> results,
+                std::optional<int64_t> capacity = std::nullopt) {
   int64_t batch = op.getBatch(), seq = op.getSeq(), heads = op.getHeads(),
           kvHeads = op.getKvHeads(), headDim = op.getHeadDim();
   // C1
   for (int64_t extent : {batch, seq, heads, kvHeads, headDim})
     if (extent <= 0)
       return op.emitOpError() << "extents must be positive, found " << extent;
+  // C8
+  if (capacity) {
+    if (*capacity <= 0)
+      return op.emitOpError()
+             << "capacity must be positive, found " << *capacity;
+    if (!op.getCausal() || !op.getLengths() || !op.getPositions())
+      return op.emitOpError() << "attention of a cache must be causal, with "
+                                 "lengths and positions";
+  }
   // C2
   if (heads % kvHeads != 0)
     return op.emitOpError() << "kv_heads must divide heads, found " << kvHeads
@@ -336,6 +346,7 @@ verifyAttention(Op op, ArrayRef<std::pair<StringRef, Value>> queries,
               verifyElementType(op, name, buffer, getElementType(op.getQ()))))
         return failure();
   CheckedSize tokens = CheckedSize(batch) * seq;
+  CheckedSize numKeys = CheckedSize(batch) * capacity.value_or(seq);
   CheckedSize width = CheckedSize(heads) * headDim;
   CheckedSize kvWidth = CheckedSize(kvHeads) * headDim;
   if (failed(check(results, tokens * width)))
@@ -347,7 +358,7 @@ verifyAttention(Op op, ArrayRef<std::pair<StringRef, Value>> queries,
            << "q_ld and kv_ld must hold a token's heads, found " << qLd
            << " and " << kvLd;
   if (failed(check(queries, matrixExtent(tokens, width, qLd))) ||
-      failed(check(keys, matrixExtent(tokens, kvWidth, kvLd))))
+      failed(check(keys, matrixExtent(numKeys, kvWidth, kvLd))))
     return failure();
   for (int64_t ld : {qLd, kvLd})
     if (ld > kMaxElements)
@@ -362,6 +373,14 @@ verifyAttention(Op op, ArrayRef<std::pair<StringRef, Value>> queries,
       return op.emitOpError() << "attention with positions must be causal";
     if (failed(check({{"positions", op.getPositions()}}, tokens)))
       return failure();
+  }
+  // C7
+  if (IntegerAttr window = op.getWindowAttr()) {
+    if (window.getInt() < 1)
+      return op.emitOpError()
+             << "window must be positive, found " << window.getInt();
+    if (!op.getCausal())
+      return op.emitOpError() << "attention with a window must be causal";
   }
   return check({{"lse", op.getLse()}}, tokens * heads);
 }
@@ -391,7 +410,7 @@ SmallVector<Access> AttentionOp::getAccesses() {
 
 LogicalResult AttentionOp::verify() {
   return verifyAttention(*this, {{"q", getQ()}}, {{"k", getK()}, {"v", getV()}},
-                         {{"out", getOut()}});
+                         {{"out", getOut()}}, getCapacity());
 }
 
 SmallVector<Access> AttentionGradOp::getAccesses() {

@@ -8,9 +8,12 @@
 
 #include "optimus/Dialect/Exec/IR/Exec.h"
 
+#include "optimus-support/SeenKeys.h"
+
 using namespace mlir;
 using namespace mlir::exec;
 using optimus::Work;
+using optimus_support::windowShare;
 
 Work GemmOp::getWork() {
   return {.kind = Work::Product,
@@ -29,13 +32,20 @@ Work PackOp::getWork() {
           .transB = getTrans()};
 }
 
-/// Half of each product is left out with the causal mask.
+template <typename Op>
+static int64_t getWindow(Op op) {
+  return op.getWindow().value_or(0);
+}
+
+/// Half of each product is left out with the causal mask, and more in a window.
 template <typename Op>
 static Work getAttentionWork(Op op, int products, bool isGradient) {
   double all = 2.0 * products * op.getBatch() * op.getHeads() * op.getSeq() *
                op.getSeq() * op.getHeadDim();
   return {.kind = Work::Attention,
-          .flops = op.getCausal() ? all / 2 : all,
+          .flops = op.getCausal()
+                       ? all / 2 * windowShare(op.getSeq(), getWindow(op))
+                       : all,
           .seq = static_cast<int64_t>(op.getSeq()),
           .headDim = static_cast<int64_t>(op.getHeadDim()),
           .causal = op.getCausal(),
@@ -43,7 +53,12 @@ static Work getAttentionWork(Op op, int products, bool isGradient) {
 }
 
 Work AttentionOp::getWork() {
-  return getAttentionWork(*this, /*products=*/2, /*isGradient=*/false);
+  Work work = getAttentionWork(*this, /*products=*/2, /*isGradient=*/false);
+  // How much of a cache is filled is not known.
+  if (std::optional<uint64_t> capacity = getCapacity())
+    work.flops =
+        4.0 * getBatch() * getHeads() * getSeq() * *capacity * getHeadDim();
+  return work;
 }
 Work AttentionGradOp::getWork() {
   return getAttentionWork(*this, /*products=*/5, /*isGradient=*/true);

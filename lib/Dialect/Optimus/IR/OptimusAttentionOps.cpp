@@ -22,10 +22,10 @@ using namespace mlir::optimus;
 // AttentionShape
 //===----------------------------------------------------------------------===//
 
-bool AttentionShape::isValid(ValueRange inputs) {
+bool AttentionShape::isValid(ValueRange inputs, bool isCached) {
   if (inputs.size() == 1) {
     ArrayRef<int64_t> qkv = shapeOf(inputs[0]);
-    return qkv.size() == 5 && qkv[2] == 3;
+    return !isCached && qkv.size() == 5 && qkv[2] == 3;
   }
   if (inputs.size() != 3)
     return false;
@@ -35,15 +35,19 @@ bool AttentionShape::isValid(ValueRange inputs) {
   SmallVector<int64_t> expected(k);
   if (q.size() == 5)
     expected.insert(expected.begin() + 3, q[3]);
+  if (isCached && q.size() > 1)
+    expected[1] = q[1];
   return q == ArrayRef<int64_t>(expected);
 }
 
 AttentionShape::AttentionShape(ValueRange inputs)
     : isPacked(inputs.size() == 1) {
-  assert(isValid(inputs) && "C1 of optimus.attention holds");
+  assert((isValid(inputs, false) || isValid(inputs, true)) &&
+         "C1 of optimus.attention holds");
   ArrayRef<int64_t> q = shapeOf(inputs[Q]);
   batch = q[0];
   sequence = q[1];
+  capacity = isPacked ? sequence : shapeOf(inputs[K])[1];
   hasGroupDim = !isPacked && q.size() == 5;
   groups = isPacked ? q[3] : q[2];
   queriesPerGroup = hasGroupDim ? q[3] : 1;
@@ -68,8 +72,9 @@ SmallVector<int64_t> AttentionShape::getLseShape() const {
   return {batch, groups, sequence};
 }
 
-std::string AttentionShape::getInputTerms() const {
-  return isPacked ? "bstgd" : getResultTerm() + ",bsgd,bsgd";
+std::string AttentionShape::getInputTerms(bool isCached) const {
+  return isPacked ? "bstgd"
+                  : getResultTerm() + (isCached ? ",bcgd,bcgd" : ",bsgd,bsgd");
 }
 
 std::string AttentionShape::getResultTerm() const {
@@ -84,14 +89,20 @@ std::string AttentionShape::getLseTerm() const {
 // Attention and its gradient
 //===----------------------------------------------------------------------===//
 
-static LogicalResult expectInputs(Operation *op, ValueRange inputs) {
-  if (AttentionShape::isValid(inputs))
+static LogicalResult expectInputs(Operation *op, ValueRange inputs,
+                                  bool isCached = false) {
+  if (AttentionShape::isValid(inputs, isCached))
     return success();
+  if (isCached && inputs.size() == 1)
+    return op->emitOpError("C8: expected q, k and v of cached attention, found "
+                           "one tensor of shape ")
+           << toString(shapeOf(inputs.front()));
   InFlightDiagnostic error = op->emitOpError(
       "C1: expected qkv of shape [batch, sequence, 3, heads, "
       "head dimension], or q of shape [batch, sequence, groups, "
-      "(queries,) head dimension] with k and v of shape [batch, "
-      "sequence, groups, head dimension], found ");
+      "(queries,) head dimension] with k and v of shape [batch, ");
+  error << (isCached ? "capacity" : "sequence")
+        << ", groups, head dimension], found ";
   llvm::interleaveComma(
       inputs, error, [&](Value value) { error << toString(shapeOf(value)); });
   return error;
@@ -128,14 +139,32 @@ static LogicalResult expectPositions(Operation *op, Value positions,
                      {shape.batch, shape.sequence});
 }
 
+/// Checks the window of an attention or of its gradient.
+template <typename Op>
+static LogicalResult expectWindow(Op op) {
+  IntegerAttr window = op.getWindowAttr();
+  if (!window)
+    return success();
+  if (window.getInt() < 1)
+    return op.emitOpError("C7: expected a window of at least 1, found ")
+           << window.getInt();
+  if (!op.getCausal())
+    return op.emitOpError("C7: expected attention with a window to be causal");
+  return success();
+}
+
 LogicalResult AttentionOp::verify() {
-  if (failed(expectInputs(*this, getInputs())))
+  if (failed(expectInputs(*this, getInputs(), getCached())))
     return failure();
+  if (getCached() && (!getCausal() || !getLengths() || !getPositions()))
+    return emitOpError("C8: expected cached attention to be causal, with "
+                       "lengths and positions");
   AttentionShape shape(getInputs());
   if (failed(expectShape(*this, "C2", "a result", getResult(),
                          shape.getResultShape())) ||
       failed(expectLengths(*this, getLengths(), shape.batch)) ||
       failed(expectPositions(*this, getPositions(), shape, getCausal())) ||
+      failed(expectWindow(*this)) ||
       failed(expectInputElements(*this, getInputs(),
                                  {{"an operand", getInputs()},
                                   {"a result", ValueRange(getResult())}})))
@@ -160,6 +189,7 @@ LogicalResult AttentionGradOp::verify() {
       failed(expectShape(*this, "C2", "out", getOut(), out)) ||
       failed(expectLengths(*this, getLengths(), shape.batch)) ||
       failed(expectPositions(*this, getPositions(), shape, getCausal())) ||
+      failed(expectWindow(*this)) ||
       failed(expectInputElements(*this, getInputs(),
                                  {{"dout", ValueRange(getDout())},
                                   {"out", ValueRange(getOut())},
@@ -173,6 +203,7 @@ LogicalResult AttentionGradOp::verify() {
 // gradients of their shared keys and values.
 static constexpr std::pair<char, FactorKind> kinds[] = {
     {'s', FactorKind::Whole},
+    {'c', FactorKind::Whole},
     {'t', FactorKind::Whole},
     {'d', FactorKind::Whole}};
 static constexpr std::pair<char, DimensionClass> attentionDimensions[] = {
@@ -202,7 +233,7 @@ static std::string getMaskTerms(Op op) {
 ShardingRule AttentionOp::getShardingRule() {
   AttentionShape shape(getInputs());
   return getRule(*this,
-                 shape.getInputTerms() + getMaskTerms(*this) + "->" +
+                 shape.getInputTerms(getCached()) + getMaskTerms(*this) + "->" +
                      shape.getResultTerm() + "," + shape.getLseTerm(),
                  getCausal() || getLengths());
 }
@@ -221,13 +252,55 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder,
                                          GradientAccumulator &gradients) {
   if (failed(rejectGradients(*this, resultGradients, {"lse"}, 1)))
     return failure();
+  if (getCached())
+    return emitOpError("is of a cache, through which there is no gradient");
   Value dy = resultGradients[0];
-  auto grad = AttentionGradOp::create(builder, getLoc(), dy, getResult(),
-                                      getLse(), getInputs(), getLengths(),
-                                      getPositions(), getCausal());
+  auto grad = AttentionGradOp::create(
+      builder, getLoc(), dy, getResult(), getLse(), getInputs(), getLengths(),
+      getPositions(), getCausal(), getWindowAttr());
   for (auto [input, gradient] : llvm::zip(getInputs(), grad.getDinputs()))
     gradients.add(input, gradient);
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Caches
+//===----------------------------------------------------------------------===//
+
+LogicalResult CacheAppendOp::verify() {
+  ArrayRef<int64_t> cache = shapeOf(getCache()), rows = shapeOf(getRows());
+  if (cache.size() < 3)
+    return emitOpError("C1: expected a cache of rank 3 at least, found ")
+           << toString(cache);
+  if (rows.size() != cache.size() || rows[0] != cache[0] ||
+      rows.drop_front(2) != cache.drop_front(2))
+    return emitOpError("C2: expected rows of the shape of the cache but for "
+                       "their number, ")
+           << toString(cache) << ", found " << toString(rows);
+  if (failed(expectShape(*this, "C3", "positions", getPositions(),
+                         rows.take_front(2))) ||
+      failed(expectElements(*this, "C4", "rows", getRows(),
+                            elementTypeOf(getCache()))))
+    return failure();
+  if (getResult().getType() != getCache().getType())
+    return emitOpError(
+               "C5: expected the result to have the type of the cache, ")
+           << getCache().getType() << ", found " << getResult().getType();
+  return success();
+}
+
+ShardingRule CacheAppendOp::getShardingRule() {
+  // Of attention's keys and values.
+  std::string rest = "gd";
+  if (shapeOf(getCache()).size() != 4) {
+    rest.clear();
+    for (size_t dim = 2; dim < shapeOf(getCache()).size(); ++dim)
+      rest.push_back('A' + dim);
+  }
+  return ShardingRule::fromEinsum(
+      *this, "bc" + rest + ",bs" + rest + ",bs->bc" + rest,
+      {{'c', FactorKind::Whole}, {'s', FactorKind::Whole}},
+      attentionDimensions);
 }
 
 //===----------------------------------------------------------------------===//
@@ -242,6 +315,8 @@ void AttentionOp::stateFacts(ModelFacts &facts) {
   facts.decide("head_dim", shape.headDim);
   facts.decide("qkv", shape.isPacked ? "packed" : "separate");
   facts.decide("mask", getCausal() ? "causal" : "bidirectional");
+  if (getWindowAttr())
+    facts.decide("window", getWindowAttr().getInt());
   facts.decide("padding", getLengths() ? "masked" : "none");
 }
 
@@ -278,6 +353,12 @@ LogicalResult RotaryOp::verify() {
   if (getResult().getType() != getX().getType())
     return emitOpError("C6: expected the result to have the type of x, ")
            << getX().getType() << ", found " << getResult().getType();
+  if (IntegerAttr capacity = getCapacityAttr())
+    if (capacity.getInt() < 1 || !getPositions())
+      return emitOpError("C7: expected a positive capacity with positions, "
+                         "found ")
+             << capacity.getInt()
+             << (getPositions() ? "" : " and no positions");
   return success();
 }
 
@@ -314,6 +395,6 @@ LogicalResult RotaryOp::buildGradient(OpBuilder &builder,
       getX(),
       RotaryOp::create(builder, getLoc(), dy, getPositions(), getThetaAttr(),
                        getInverse() ? UnitAttr() : builder.getUnitAttr(),
-                       getChannelsAttr(), getPartsAttr()));
+                       getChannelsAttr(), getPartsAttr(), getCapacityAttr()));
   return success();
 }

@@ -54,7 +54,10 @@ struct Case {
   }
   /// The first key that token i of sequence b sees, and the end of them.
   int64_t first(int64_t b, int64_t i) const {
-    return positions.empty() ? 0 : i - positions[b * desc.seq + i];
+    const int64_t ofDocument =
+        positions.empty() ? 0 : i - positions[b * desc.seq + i];
+    return desc.window == 0 ? ofDocument
+                            : std::max(ofDocument, i - desc.window + 1);
   }
   int64_t end(int64_t b, int64_t i) const {
     return desc.causal ? std::min(i + 1, length(b)) : length(b);

@@ -58,9 +58,10 @@ inline Result runKernels(const AttentionKernels &kernels, const Case &x) {
     for (int64_t n = 0; n < d.heads; ++n) {
       head.keys = x.length(b);
       std::vector<int32_t> firsts;
-      for (int64_t i = 0; i < d.seq && !x.positions.empty(); ++i)
+      const bool isAll = x.positions.empty() && d.window == 0;
+      for (int64_t i = 0; i < d.seq && !isAll; ++i)
         firsts.push_back(int32_t(x.first(b, i)));
-      head.firsts = x.positions.empty() ? nullptr : firsts.data();
+      head.firsts = isAll ? nullptr : firsts.data();
       int64_t inQ = b * d.seq * d.q_ld + n * d.head_dim;
       int64_t inKv = b * d.seq * d.kv_ld + x.kvHead(n) * d.head_dim;
       int64_t at = b * d.seq * x.hidden() + n * d.head_dim;

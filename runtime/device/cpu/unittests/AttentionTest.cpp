@@ -178,6 +178,154 @@ TEST(Attention, DocumentsWithLargeScoresAreApart) {
   }
 }
 
+Case withWindow(Case x, int64_t window) {
+  x.desc.window = window;
+  return x;
+}
+
+/// Windows end within a block, with one, and after several. Sequences are one
+/// document, several, or end with padding.
+TEST(Attention, WindowsEnd) {
+  const AttentionKernels *sets[3];
+  int count;
+  supportedAttentionKernels(sets, count);
+  for (int64_t window : {1, 5, 64, 65, 100, 199})
+    for (int kind : {0, 1, 2}) {
+      Case x = withWindow(makeCase(2, 200, 4, 20, true, 2), window);
+      if (kind != 0)
+        x = withPositions(x, {{200}, {70, 1, 129}});
+      // Rows of padding see the last keys that there are, and then none.
+      if (kind == 2)
+        x.lengths = {150, 64};
+      for (int set = 0; set < count; ++set)
+        ASSERT_NO_FATAL_FAILURE(expectAll(x, runKernels(*sets[set], x)))
+            << sets[set]->name << " window " << window << " kind " << kind;
+      for (int threads = 1; threads <= maxThreads; ++threads) {
+        CpuDevice device(threads);
+        Result r = runDevice(device, x);
+        ASSERT_NO_FATAL_FAILURE(expectAll(x, r))
+            << threads << " threads, window " << window << " kind " << kind;
+      }
+    }
+}
+
+TEST(Attention, AWindowOfAllTokensIsNone) {
+  Case x = makeCase(2, 150, 2, 20, true);
+  CpuDevice device(1);
+  Result expected = runDevice(device, x);
+  for (int64_t window : {150, 1000}) {
+    Result r = runDevice(device, withWindow(x, window));
+    EXPECT_EQ(r.out, expected.out);
+    EXPECT_EQ(r.lse, expected.lse);
+    EXPECT_EQ(r.grads, expected.grads);
+  }
+}
+
+/// What lies before a window does not matter.
+TEST(Attention, NoBitDependsOnWhatIsBeforeAWindow) {
+  Case x = withWindow(makeCase(1, 150, 2, 20, true), 30), other = x;
+  for (int part : {1, 2})
+    for (int64_t t = 0; t < 70; ++t)
+      std::fill_n(other.inputs.begin() + x.begin(part) + t * x.desc.kv_ld,
+                  x.hidden(), 1e30f);
+  CpuDevice device(1);
+  Result r = runDevice(device, x), s = runDevice(device, other);
+  // Tokens from 70 + 30 - 1 on.
+  EXPECT_TRUE(std::equal(r.out.begin() + 99 * x.hidden(), r.out.end(),
+                         s.out.begin() + 99 * x.hidden()));
+  EXPECT_FALSE(std::equal(r.out.begin() + 98 * x.hidden(), r.out.end(),
+                          s.out.begin() + 98 * x.hidden()));
+}
+
+/// Attention of caches of 150 keys: those of `x`, one sequence, in each slot,
+/// of which `filled` count; what lies behind is infinite. Each slot has the
+/// queries at its positions.
+Result attendCached(CpuDevice &device, const Case &x,
+                    const std::vector<int32_t> &filled,
+                    const std::vector<std::vector<int32_t>> &positions) {
+  const auto slots = int64_t(positions.size()),
+             queries = int64_t(positions.front().size()),
+             width = x.desc.kv_heads * x.desc.head_dim;
+  optrt_attention_desc desc = x.desc;
+  desc.batch = slots;
+  desc.seq = queries;
+  desc.q_ld = x.hidden();
+  desc.kv_ld = width;
+  desc.has_lengths = desc.has_positions = 1;
+  desc.capacity = x.desc.seq;
+  std::vector<float> q, keys[2];
+  std::vector<int32_t> places;
+  for (int64_t slot = 0; slot < slots; ++slot) {
+    for (int32_t position : positions[size_t(slot)]) {
+      places.push_back(position);
+      auto row =
+          x.inputs.begin() + x.begin(0) + std::max(position, 0) * x.desc.q_ld;
+      q.insert(q.end(), row, row + x.hidden());
+    }
+    for (int part : {1, 2})
+      for (int64_t t = 0; t < x.desc.seq; ++t) {
+        auto row = x.inputs.begin() + x.begin(part) + t * x.desc.kv_ld;
+        std::vector<float> key(row, row + width);
+        if (t >= filled[size_t(slot)])
+          key.assign(key.size(), std::numeric_limits<float>::infinity());
+        keys[part - 1].insert(keys[part - 1].end(), key.begin(), key.end());
+      }
+  }
+  Result r = {std::vector<float>(q.size(), NAN),
+              std::vector<float>(size_t(slots * queries * x.desc.heads), NAN),
+              {}};
+  Status status = device.attention(
+      kCompute, desc,
+      {q.data(), keys[0].data(), keys[1].data(), filled.data(), r.out.data(),
+       r.lse.data(), /*workspace=*/nullptr, /*dout=*/nullptr, /*dq=*/nullptr,
+       /*dk=*/nullptr, /*dv=*/nullptr, places.data()});
+  EXPECT_TRUE(status.ok()) << status.toString();
+  return r;
+}
+
+/// Queries of a cache have what they have in a whole sequence, wherever they
+/// begin; those of empty slots have zeros.
+TEST(Attention, CachesAreSequences) {
+  for (int64_t window : {0, 30})
+    for (int threads = 1; threads <= maxThreads; ++threads) {
+      Case x = withWindow(makeCase(1, 150, 4, 20, true, 2), window);
+      CpuDevice device(threads);
+      Result whole = runDevice(device, x);
+      const std::vector<std::vector<int32_t>> positions = {
+          {63, 64, 149}, {-1, -1, -1}, {5, 0, 70}};
+      Result r = attendCached(device, x, {150, 0, 71}, positions);
+      for (size_t slot = 0; slot < 3; ++slot)
+        for (size_t i = 0; i < 3; ++i) {
+          const int32_t position = positions[slot][i];
+          for (int64_t c = 0; c < x.hidden(); ++c) {
+            const float found =
+                r.out[(slot * 3 + i) * size_t(x.hidden()) + size_t(c)];
+            const float expected =
+                position < 0 ? 0 : whole.out[position * x.hidden() + c];
+            // Twice the bound on out: values are below 1.5, scores below 50.
+            ASSERT_NEAR(found, expected, 2 * 1.5 * (2 * 150 + 500) * u)
+                << slot << " " << position << " " << c;
+          }
+          for (int64_t n = 0; n < 4; ++n)
+            ASSERT_NEAR(r.lse[(slot * 4 + size_t(n)) * 3 + i],
+                        position < 0 ? 0 : whole.lse[n * 150 + position],
+                        2 * (150 + 500) * u);
+        }
+    }
+}
+
+/// Neither other slots nor other queries matter to a query.
+TEST(Attention, NoBitDependsOnOtherSlots) {
+  Case x = makeCase(1, 150, 2, 20, true);
+  CpuDevice device(1);
+  Result r = attendCached(device, x, {150, 20}, {{100}, {19}});
+  Result s = attendCached(device, x, {101, 0}, {{100}, {-1}});
+  EXPECT_TRUE(
+      std::equal(r.out.begin(), r.out.begin() + x.hidden(), s.out.begin()));
+  EXPECT_EQ(std::vector<float>(r.lse.begin(), r.lse.begin() + 2),
+            std::vector<float>(s.lse.begin(), s.lse.begin() + 2));
+}
+
 TEST(Attention, PositionsAreClamped) {
   Case x = withPositions(makeCase(1, 6, 2, 8, true), {{3, 3}}), y = x;
   x.positions = {-1, 5, 7, -9, 1, 2};
@@ -370,7 +518,7 @@ TEST(Attention, PreparedScratchIsEnoughAndWithinItsBound) {
   for (bool isGradient : {false, true})
     bound = std::max(bound, *optimus_support::attentionScratchBytes(
                                  {x.desc.seq, x.desc.head_dim, isGradient,
-                                  /*isNarrow=*/false, /*hasPositions=*/false})
+                                  /*isNarrow=*/false, /*hasFirstKeys=*/false})
                                  .get());
   EXPECT_LE(int64_t(reserved), maxThreads * bound);
   runDevice(device, x);
@@ -407,7 +555,7 @@ TEST(Attention, ScratchIsWithinItsBound) {
           const int64_t bound =
               *optimus_support::attentionScratchBytes({seq, headDim, isGradient,
                                                        /*isNarrow=*/false,
-                                                       /*hasPositions=*/false})
+                                                       /*hasFirstKeys=*/false})
                    .get();
           const int64_t bytes = 4 * (isGradient ? sets[i]->backwardScratch(head)
                                                 : sets[i]->forwardScratch(head));
@@ -439,6 +587,10 @@ TEST(Attention, WrongDescriptorsAreRefused) {
   refuses([](auto &d) { d.heads = 3, d.kv_heads = 2; });
   refuses([](auto &d) { d.q_ld = 7; });
   refuses([](auto &d) { d.kv_ld = 3; });
+  refuses([](auto &d) { d.window = -1; });
+  // No lengths and positions.
+  refuses([](auto &d) { d.capacity = 2; });
+  refuses([](auto &d) { d.causal = 0, d.window = 1; });
   // Products that do not fit 64 bits, or are more than any memory.
   constexpr int64_t kMany = int64_t(1) << 40;
   refuses([](auto &d) { d.batch = d.seq = kMany; });

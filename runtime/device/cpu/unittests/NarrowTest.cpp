@@ -345,7 +345,7 @@ TEST_F(NarrowTest, PreparedScratchIsEnoughAndWithinItsBound) {
   workload.attentions = workload.attentionGrads = {{attention, ""}};
   for (bool isGradient : {false, true})
     bound.attention({attention.seq, attention.head_dim, isGradient,
-                     /*isNarrow=*/true, /*hasPositions=*/false});
+                     /*isNarrow=*/true, /*hasFirstKeys=*/false});
   ASSERT_TRUE(device.prepare(workload).ok());
   const size_t prepared = device.scratchBytes();
   EXPECT_GT(prepared, 0u);

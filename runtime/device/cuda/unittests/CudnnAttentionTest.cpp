@@ -147,6 +147,8 @@ TEST_F(CudnnAttentionTest, WhatIsNotForCudnnIsRefused) {
   refuses([&] { desc.head_dim = 6; }, "heads of 6; expected a multiple of 8");
   refuses([&] { desc.kv_ld = 36; },
           "rows that do not begin at multiples of 16");
+  refuses([&] { desc.window = 2; },
+          "cuDNN is not asked for attention in a window");
   refuses([&] { desc.workspace_bytes = 4095; },
           "takes 4096 bytes of workspace; expected at most 4095");
 }

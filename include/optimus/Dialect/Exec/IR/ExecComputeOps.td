@@ -137,7 +137,9 @@ def Exec_AttentionOp : Exec_AttentionCommand<"attention"> {
     slices of one buffer. out is [batch, seq, heads, head_dim], lse [batch, heads, seq].
     With `lengths`, the tokens of a sequence see its first ones only, as many as
     its length says, which is from 1 to seq. With `positions` [batch, seq] a token sees
-    keys from so many tokens earlier on. `workspace` is all that a device's library may use
+    keys from so many tokens earlier on, and with a `window` so many keys at most. With a
+    `capacity`, k and v are a cache of [batch, capacity, kv_heads, head_dim], as
+    `optimus.attention` has it. `workspace` is all that a device's library may use
     besides, where it needs any.
 
     ```mlir
@@ -150,7 +152,8 @@ def Exec_AttentionOp : Exec_AttentionCommand<"attention"> {
     kv_heads divides heads; (C3) q_ld and kv_ld hold a token's heads and are at most 2^48; (C4)
     there is a length for each sequence; (C5) all buffers but lse, which is f32, and lengths
     have one element type; (C6) there is a position for each token, and attention with
-    them is causal.
+    them is causal; (C7) window is positive, and attention with it is causal; (C8)
+    capacity is positive, and attention with it is causal, with lengths and positions.
   }];
   let arguments = (ins Exec_FloatBuffer:$q, Exec_FloatBuffer:$k, Exec_FloatBuffer:$v,
                        Exec_FloatBuffer:$out, Exec_F32Buffer:$lse,
@@ -158,7 +161,8 @@ def Exec_AttentionOp : Exec_AttentionCommand<"attention"> {
                        Optional<Exec_F32Buffer>:$workspace,
                        I64Attr:$batch, I64Attr:$seq, I64Attr:$heads, I64Attr:$kv_heads,
                        I64Attr:$head_dim, I64Attr:$q_ld, I64Attr:$kv_ld,
-                       UnitAttr:$causal, Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
+                       UnitAttr:$causal, OptionalAttr<I64Attr>:$window,
+                       OptionalAttr<I64Attr>:$capacity, Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
   let assemblyFormat = [{
     $q `,` $k `,` $v `,` $out `,` $lse (`lengths` `(` $lengths^ `:` type($lengths) `)`)?
     (`positions` `(` $positions^ `:` type($positions) `)`)?
@@ -183,7 +187,7 @@ def Exec_AttentionGradOp : Exec_AttentionCommand<"attention_grad"> {
                        Optional<Exec_F32Buffer>:$workspace,
                        I64Attr:$batch, I64Attr:$seq, I64Attr:$heads, I64Attr:$kv_heads,
                        I64Attr:$head_dim, I64Attr:$q_ld, I64Attr:$kv_ld,
-                       UnitAttr:$causal, UnitAttr:$deterministic,
+                       UnitAttr:$causal, OptionalAttr<I64Attr>:$window, UnitAttr:$deterministic,
                        Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
   let assemblyFormat = [{
     $dout `,` $q `,` $k `,` $v `,` $out `,` $lse `,` $dq `,` $dk `,` $dv

@@ -24,8 +24,8 @@ struct AttentionShape {
   /// Reads operands that satisfy C1 of `optimus.attention`.
   explicit AttentionShape(ValueRange inputs);
 
-  /// Whether operands satisfy C1.
-  static bool isValid(ValueRange inputs);
+  /// Whether operands satisfy C1: keys and values of a cache, or of the tokens.
+  static bool isValid(ValueRange inputs, bool isCached);
 
   int64_t getNumHeads() const { return groups * queriesPerGroup; }
   /// Which operand, or gradient of one, holds a part, and where it begins
@@ -43,12 +43,13 @@ struct AttentionShape {
 
   /// Terms of the sharding rule: of the operands, joined by commas, of the
   /// result and of lse. Batch is `b`, sequence `s`, groups `g`, heads of
-  /// queries in a group `r`.
-  std::string getInputTerms() const;
+  /// queries in a group `r`, capacity `c`.
+  std::string getInputTerms(bool isCached = false) const;
   std::string getResultTerm() const;
   std::string getLseTerm() const;
 
   int64_t batch, sequence;
+  int64_t capacity;        ///< keys of a sequence
   int64_t groups;          ///< heads of keys and values
   int64_t queriesPerGroup; ///< heads of queries that each of them serves
   int64_t headDim;

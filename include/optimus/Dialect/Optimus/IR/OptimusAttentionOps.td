@@ -22,13 +22,21 @@ def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention", [
     sequence, where there are lengths: what follows is padding. They are from 1
     to s. With `positions`, each token's place in its document, a token sees its
     own document alone: keys from `positions` tokens earlier on, as `seenKeys` of
-    SeenKeys.h says. The operands are q, k and v,
+    SeenKeys.h says. With a `window`, a token sees so many keys at most, itself and the
+    window - 1 before it. The operands are q, k and v,
 
     * in one tensor [b, s, 3, n, d], or
     * q [b, s, n, d] or [b, s, g, r, d], and k and v [b, s, g, d]: each of the g
       heads of keys and values serves r heads of queries, which are n = g·r in
       all. The groups are a dimension, so that sharding it shards q, k and v alike and
       no code ever orders heads anew.
+
+    `cached` ones have keys and values of their own number, the capacity of a cache:
+    [b, c, g, d], where key j is that of position j. Of each sequence `lengths`, from 0
+    to c, says how many of them are filled, and `positions`, below c, where each query
+    is: it sees the filled keys up to its own. A query at a negative position sees
+    none, as in an empty slot. Results of queries without keys are 0. There is no
+    gradient.
 
     The result has the shape of q, or [b, s, n, d]; `lse`, the logarithm of
     each row's sum of exponentials, has its dimensions of heads between b and s, for
@@ -39,17 +47,21 @@ def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention", [
     %o, %lse = optimus.attention %qkv {causal} : (tensor<2x8x3x4x16xf32>) -> (tensor<2x8x4x16xf32>, tensor<2x4x8xf32>)
     %p, %m = optimus.attention %q, %k, %v {causal}
       : (tensor<2x8x2x3x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>) -> (tensor<2x8x2x3x16xf32>, tensor<2x2x3x8xf32>)
+    %c, %l = optimus.attention %x, %keys, %values lengths(%lengths) positions(%positions) {cached, causal}
+      : (tensor<2x1x4x16xf32>, tensor<2x64x4x16xf32>, tensor<2x64x4x16xf32>, tensor<2xi32>, tensor<2x1xi32>) -> (tensor<2x1x4x16xf32>, tensor<2x4x1xf32>)
     ```
 
     Constraints: (C1) the operands are one tensor of rank 5 with 3 in its third
     dimension, or q, k and v of the shapes above; (C2) the result has the shape
     above; (C3) lse has; (C4) lengths is [b]; (C5) operands and result have one
-    element type; (C6) positions is [b, s], and attention with it causal. Scores,
-    probabilities and lse are f32.
+    element type; (C6) positions is [b, s], and attention with it causal; (C7) window is
+    positive, and attention with it causal; (C8) cached attention has k and v, lengths
+    and positions, and is causal. Scores, probabilities and lse are f32.
   }];
   let arguments = (ins Variadic<Optimus_FloatTensor>:$inputs,
                        Optional<Optimus_IndexTensor>:$lengths,
-                       Optional<Optimus_IndexTensor>:$positions, UnitAttr:$causal);
+                       Optional<Optimus_IndexTensor>:$positions, UnitAttr:$causal,
+                       OptionalAttr<I64Attr>:$window, UnitAttr:$cached);
   let results = (outs Optimus_FloatTensor:$result, Optimus_F32Tensor:$lse);
   let assemblyFormat = [{
     $inputs (`lengths` `(` $lengths^ `)`)? (`positions` `(` $positions^ `)`)?
@@ -76,17 +88,45 @@ def Optimus_AttentionGradOp : Optimus_TensorOp<"attention_grad", [
     results have their shapes; (C2) dout and out have the shape of its result;
     (C3) lse has that of its lse; (C4) lengths is [b]; (C5) dout, out, the operands of
     `optimus.attention` and the results have one element type; (C6) positions is
-    [b, s], and attention with it causal.
+    [b, s], and attention with it causal; (C7) window is positive, and attention with it
+    causal.
   }];
   let arguments = (ins Optimus_FloatTensor:$dout, Optimus_FloatTensor:$out, Optimus_F32Tensor:$lse,
                        Variadic<Optimus_FloatTensor>:$inputs,
                        Optional<Optimus_IndexTensor>:$lengths,
-                       Optional<Optimus_IndexTensor>:$positions, UnitAttr:$causal);
+                       Optional<Optimus_IndexTensor>:$positions, UnitAttr:$causal,
+                       OptionalAttr<I64Attr>:$window);
   let results = (outs Variadic<Optimus_FloatTensor>:$dinputs);
   let assemblyFormat = [{
     $dout `,` $out `,` $lse `,` $inputs (`lengths` `(` $lengths^ `)`)?
     (`positions` `(` $positions^ `)`)? attr-dict `:` functional-type(operands, results)
   }];
+}
+
+def Optimus_CacheAppendOp : Optimus_TensorOp<"cache_append", [
+    Optimus_Precisions<["Same", "Same", "Any"], ["Same"]>,
+    Optimus_ResultTypes<["adaptor.getCache()"]>]> {
+  let summary = "Writes rows into a cache at positions";
+  let description = [{
+    `result[i, positions[i, j], …] = rows[i, j, …]`; all else is the cache's. Rows at
+    negative positions are dropped, as those of empty slots; positions of a sequence
+    differ. Where a function returns the result, and the cache's argument donates to
+    it, the rows alone are written, in the argument's buffer.
+
+    ```mlir
+    %c = optimus.cache_append %cache, %rows, %positions
+      : (tensor<2x64x4x16xf32>, tensor<2x1x4x16xf32>, tensor<2x1xi32>) -> tensor<2x64x4x16xf32>
+    ```
+
+    Slots may be sharded, and what follows positions. Constraints: (C1) the cache is
+    [b, c, …] of rank 3 at least; (C2) rows is [b, s, …] with the dimensions of the
+    cache behind positions; (C3) positions is [b, s]; (C4) the cache and rows have one
+    element type; (C5) the result has the type of the cache.
+  }];
+  let arguments = (ins Optimus_FloatTensor:$cache, Optimus_FloatTensor:$rows,
+                       Optimus_IndexTensor:$positions);
+  let results = (outs Optimus_FloatTensor:$result);
+  let assemblyFormat = "$cache `,` $rows `,` $positions attr-dict `:` functional-type(operands, results)";
 }
 
 def Optimus_RotaryOp : Optimus_DifferentiableOp<"rotary", [
@@ -103,6 +143,9 @@ def Optimus_RotaryOp : Optimus_DifferentiableOp<"rotary", [
     the start of the sequence, which is never sharded, and nor is the last dimension;
     batch and heads may be.
 
+    With a `capacity`, positions are below that number, as those of a cache; without
+    they are below s.
+
     With `channels`, d is that number: only so many of the first channels of each
     head are rotated, and the others stay. With `parts`, only so many of the first
     entries of the third dimension are: of a packed [b, s, 3, n, d] with `parts = 2`
@@ -116,11 +159,13 @@ def Optimus_RotaryOp : Optimus_DifferentiableOp<"rotary", [
     Constraints: (C1) x has a batch, positions and channels, an even number without `channels`; (C2)
     theta is positive and finite; (C3) channels is even, positive and at most the last
     dimension; (C4) parts is positive and at most the third dimension, which is not
-    the last; (C5) positions is [b, s]; (C6) the result has the type of x.
+    the last; (C5) positions is [b, s]; (C6) the result has the type of x; (C7) capacity
+    is positive, and there are positions with it.
   }];
   let arguments = (ins Optimus_FloatTensor:$x, Optional<Optimus_IndexTensor>:$positions,
                        F64Attr:$theta, UnitAttr:$inverse,
-                       OptionalAttr<I64Attr>:$channels, OptionalAttr<I64Attr>:$parts);
+                       OptionalAttr<I64Attr>:$channels, OptionalAttr<I64Attr>:$parts,
+                       OptionalAttr<I64Attr>:$capacity);
   let results = (outs Optimus_FloatTensor:$result);
   let assemblyFormat = "$x (`positions` `(` $positions^ `:` type($positions) `)`)? attr-dict `:` type($x)";
   let extraClassDeclaration = [{

@@ -1,0 +1,195 @@
+# ===- test_cache.py - Prefill and decode with a cache --------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""A sequence token by token, its keys and values in a cache, has the logits of the whole.
+
+`@prefill` takes 5 tokens and `@decode` one, seven times; two of three slots are live. The
+interpreters execute both, on all levels, and NumPy all 12 tokens at once.
+"""
+
+import numpy as np
+import pytest
+
+from interpreter import Interpreter, draw_parameters, relative_error
+from llama_reference import Llama
+from optimus.attributes import Raw
+from optimus.ir import ForwardFunction, TensorType, module_text
+from optimus.models import llama
+from test_gradients import TOLERANCE
+from tools import LlamaModel
+
+SLOTS, CAPACITY, PROMPT, WHOLE = 3, 16, 5, 12
+LIVE = np.array([True, False, True])
+MODEL = LlamaModel(
+    2, hidden=16, heads=4, kv_heads=2, ffn=22, sequence=WHOLE, vocabulary=19, batch=SLOTS
+)
+WINDOWS = {"whole": None, "window": 4}
+LAYOUTS = {
+    "serial": [],
+    "2x2": ["--mesh", "row:2,col:2"],
+    "1x4": ["--mesh", "row:1,col:4", "--strategy", "megatron"],
+}
+
+
+def buffer(role, lifetime, more=""):
+    return Raw('#optimus.buffer<role = "%s", lifetime = %s%s>' % (role, lifetime, more))
+
+
+class CachedFunction(ForwardFunction):
+    """`@forward` of tokens whose keys and values are those of earlier calls too."""
+
+    def __init__(self, kind, model, beside=None):
+        super().__init__(model, beside)
+        self.NAME = kind
+        self._caches = []
+
+    def input(self, binding, shape, dims):
+        if binding == "tokens":
+            self._positions = super().input("positions", shape, dims)
+            filled = buffer("lengths", "call", ", filled_by = host")
+            self._lengths = self._argument("lengths", TensorType((SLOTS,), "i32"), filled)
+        return super().input(binding, shape, dims)
+
+    def _argument(self, name, type, binding, **more):
+        value = self._define(name, type)
+        attributes = {"optimus.binding": binding, **more}
+        self._inputs.append((value, attributes, self._locations.text(name)))
+        return value
+
+    def rotary(self, name, x, theta, channels=None, parts=None, positions=None):
+        placed = self._positions
+        return super().rotary(name, x, theta, channels, parts, placed, capacity=CAPACITY)
+
+    def _append(self, name, rows):
+        path = self._locations.path(name)
+        binding = buffer(path, "sequence", ", init = <zeros>, reset = sequence")
+        type = TensorType((SLOTS, CAPACITY) + rows.shape[2:])
+        donates = {"optimus.donates": 1 + len(self._caches)}
+        cache = self._argument(path, type, binding, **donates)
+        self._caches.append(self.cache_append(name + "_filled", cache, rows, self._positions))
+        return self._caches[-1]
+
+    def attention(self, name, inputs, causal, lengths=None, positions=None, window=None):
+        q, k, v = inputs
+        keys, values = self._append("keys", k), self._append("values", v)
+        return super().attention(
+            name, [q, keys, values], causal, self._lengths, self._positions, window, cached=True
+        )
+
+    def head_loss(self, h, table, targets, chunk=None, bias=None):
+        super().head_loss(h, table, targets, chunk, bias)
+        self._results += tuple(self._caches)
+
+    def _signature(self, types):
+        logits, caches = types.split(", ", 1)
+        binding = "{optimus.binding = %s}" % buffer("logits", "call")
+        entry = "#optimus.entry<other, batch = %d, sequence = %d>" % self._positions.shape
+        return (
+            "%s %s, %s" % (logits, binding, caches),
+            " attributes {optimus.entry = %s}" % entry,
+        )
+
+
+def program(window):
+    """@prefill and @decode of one module."""
+    functions = []
+    for kind, sequence in (("prefill", PROMPT), ("decode", 1)):
+        beside = functions[0] if functions else None
+        config = llama.Config(**MODEL._replace(sequence=sequence, window=window)._asdict())
+        functions.append(llama.build(config, lambda model: CachedFunction(kind, model, beside)))
+    return module_text(functions)
+
+
+class Generation:
+    """Calls of the two functions with the caches that the calls before have left."""
+
+    def __init__(self, run, parameters):
+        self._run, self._arguments, self._filled = run, dict(parameters), 0
+        for layer in range(MODEL.layers):
+            for part in ("keys", "values"):
+                shape = (SLOTS, CAPACITY, MODEL.kv_heads, MODEL.hidden // MODEL.heads)
+                name = "model.layers.%d.self_attn.%s" % (layer, part)
+                self._arguments[name] = np.zeros(shape)
+
+    def __call__(self, function, tokens):
+        """The logits of tokens; empty slots have none."""
+        count = tokens.shape[1]
+        places = self._filled + np.arange(count)
+        self._filled += count
+        self._arguments["tokens"] = tokens
+        self._arguments["positions"] = np.where(LIVE[:, None], places, -1)
+        self._arguments["lengths"] = np.where(LIVE, self._filled, 0)
+        results = self._run(function, self._arguments)
+        logits = results.pop("logits")
+        assert results.keys() <= self._arguments.keys() and len(results) == 2 * MODEL.layers
+        for name, cache in results.items():
+            assert not cache[~LIVE].any() and not cache[:, self._filled :].any()
+            self._arguments[name] = cache
+        return logits[LIVE]
+
+
+def generate(run, parameters, tokens):
+    call = Generation(run, parameters)
+    logits = [call("prefill", tokens[:, :PROMPT])]
+    for place in range(PROMPT, WHOLE):
+        logits.append(call("decode", tokens[:, place : place + 1]))
+    return np.concatenate(logits, axis=1)
+
+
+@pytest.fixture(scope="module")
+def sequences():
+    random = np.random.default_rng(11)
+    return draw_parameters(MODEL), random.integers(0, MODEL.vocabulary, (SLOTS, WHOLE))
+
+
+def expected(parameters, tokens, window):
+    numpy = Llama(parameters, MODEL.heads, MODEL.kv_heads, window=window)
+    return numpy.logits(tokens)[LIVE]
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_tokens_one_by_one_have_the_logits_of_the_whole(
+    tools, tmp_path, sequences, layout, window
+):
+    parameters, tokens = sequences
+    source, lowered = tmp_path / "cached.mlir", tmp_path / "lowered.mlir"
+    source.write_text(program(WINDOWS[window]))
+    options = [*LAYOUTS[layout], "--compile-to", "fuse", "-o", lowered]
+    tools.run("optimus-compile", source, *options)
+    interpreter = Interpreter(tools, tmp_path)
+    found = generate(
+        lambda function, arguments: interpreter.run(lowered, function, arguments),
+        parameters,
+        tokens,
+    )
+    assert relative_error(found, expected(*sequences, WINDOWS[window])) < TOLERANCE
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_commands_do_what_the_program_says(tools, tmp_path, sequences, layout):
+    """In f32, and keys and values written where they lie."""
+    parameters, tokens = sequences
+    source, placed = tmp_path / "cached.mlir", tmp_path / "placed.mlir"
+    source.write_text(program(None))
+    options = [*LAYOUTS[layout], "--compile-to", "place", "-o", placed]
+    tools.run("optimus-compile", source, *options)
+    text = placed.read_text()
+    assert text.count("exec.launch @cache_append_") == 2 * 2 * MODEL.layers
+    assert text.count("exec.attention ") == 2 * MODEL.layers
+    interpreter = Interpreter(tools, tmp_path)
+
+    def run(function, arguments):
+        narrow = {
+            name: value if np.issubdtype(value.dtype, np.integer) else value.astype(np.float32)
+            for name, value in arguments.items()
+        }
+        return interpreter.run(placed, function, narrow)
+
+    found = generate(run, parameters, tokens)
+    # Commands are interpreted in f64; parameters and caches pass as f32.
+    assert relative_error(found, expected(*sequences, None)) < 1e-5

@@ -1,0 +1,47 @@
+// RUN: optimus-opt %s --split-input-file --verify-diagnostics
+
+func.func @cache_append_c1(%c: tensor<2x8xf32>, %x: tensor<2x3xf32>, %p: tensor<2x3xi32>) {
+  // expected-error @below {{C1: expected a cache of rank 3 at least, found [2, 8]}}
+  %0 = optimus.cache_append %c, %x, %p : (tensor<2x8xf32>, tensor<2x3xf32>, tensor<2x3xi32>) -> tensor<2x8xf32>
+  return
+}
+
+// -----
+
+func.func @cache_append_c2(%c: tensor<2x8x4x16xf32>, %x: tensor<2x3x2x16xf32>, %p: tensor<2x3xi32>) {
+  // expected-error @below {{C2: expected rows of the shape of the cache but for their number, [2, 8, 4, 16], found [2, 3, 2, 16]}}
+  %0 = optimus.cache_append %c, %x, %p : (tensor<2x8x4x16xf32>, tensor<2x3x2x16xf32>, tensor<2x3xi32>) -> tensor<2x8x4x16xf32>
+  return
+}
+
+// -----
+
+func.func @cache_append_c3(%c: tensor<2x8x4x16xf32>, %x: tensor<2x3x4x16xf32>, %p: tensor<2x8xi32>) {
+  // expected-error @below {{C3: expected positions of shape [2, 3], found [2, 8]}}
+  %0 = optimus.cache_append %c, %x, %p : (tensor<2x8x4x16xf32>, tensor<2x3x4x16xf32>, tensor<2x8xi32>) -> tensor<2x8x4x16xf32>
+  return
+}
+
+// -----
+
+func.func @cache_append_c4(%c: tensor<2x8x4x16xf32>, %x: tensor<2x3x4x16xbf16>, %p: tensor<2x3xi32>) {
+  // expected-error @below {{C4: expected rows of 'f32' elements, found 'bf16'}}
+  %0 = optimus.cache_append %c, %x, %p : (tensor<2x8x4x16xf32>, tensor<2x3x4x16xbf16>, tensor<2x3xi32>) -> tensor<2x8x4x16xf32>
+  return
+}
+
+// -----
+
+func.func @cache_append_c5(%c: tensor<2x8x4x16xf32>, %x: tensor<2x3x4x16xf32>, %p: tensor<2x3xi32>) {
+  // expected-error @below {{C5: expected the result to have the type of the cache}}
+  %0 = optimus.cache_append %c, %x, %p : (tensor<2x8x4x16xf32>, tensor<2x3x4x16xf32>, tensor<2x3xi32>) -> tensor<2x3x4x16xf32>
+  return
+}
+
+// -----
+
+func.func @rotary_c7(%x: tensor<2x3x16xf32>) {
+  // expected-error @below {{C7: expected a positive capacity with positions, found 8 and no positions}}
+  %0 = optimus.rotary %x {theta = 1.0e4 : f64, capacity = 8 : i64} : tensor<2x3x16xf32>
+  return
+}
