@@ -130,11 +130,13 @@ def _parsers():
     gpt = add(gpt2, "GPT-2")
     _add_shape(gpt)
     _add_ffn_and_dropout(gpt)
+    _add_epsilon(gpt, 1e-5)
     _add_documents(gpt)
 
     masked = add(bert, "BERT")
     _add_shape(masked)
     _add_ffn_and_dropout(masked)
+    _add_epsilon(masked, 1e-12)
     _add_masking(masked)
 
     model = add(llama, "Llama")
@@ -145,7 +147,7 @@ def _parsers():
     )
     model.need("--ffn", "width of the feed-forward part")
     model.number("--rope-theta", 10000.0, ROPE_THETA)
-    model.number("--norm-eps", 1e-6, "epsilon of the norms (default: %(default)s)")
+    _add_epsilon(model, 1e-6)
     _add_documents(model)
     head = model.add_mutually_exclusive_group()
     head.add_argument(
@@ -166,6 +168,7 @@ def _parsers():
         "--rotary-dim", "channels of a head that are rotated (default: half of them)"
     )
     parallel.number("--rope-theta", 10000.0, ROPE_THETA)
+    _add_epsilon(parallel, 1e-5)
     parallel.count(
         "--norms",
         "norms of a layer: 1 for attention and feed-forward part together, or 2 "
@@ -204,6 +207,10 @@ def _add_documents(model: _Parser) -> None:
         help="positions begin anew with each document of a sequence, and nothing is "
         "seen of others; optimus-run is told --document-end",
     )
+
+
+def _add_epsilon(model: _Parser, default: float) -> None:
+    model.number("--norm-eps", default, "epsilon of the norms (default: %(default)s)")
 
 
 def _add_ffn_and_dropout(model: _Parser) -> None:
