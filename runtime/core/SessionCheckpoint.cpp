@@ -62,12 +62,15 @@ StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(ControlPlane &control,
     return okStatus();
   };
   OPTRT_RETURN_IF_ERROR(control.agreeOnFiles(openFiles()));
-  const Setting same[] = {
-      {concat("the checkpoint of ", flag),
-       checkpoint
-           ? concat("step ", checkpoint->state().step,
-                    " with state.json of checksum ", checkpoint->fingerprint())
-           : "none"}};
+  std::string found = "none";
+  if (checkpoint)
+    found = checkpoint->hasWeightsAlone()
+                ? concat("weights with headers of checksum ",
+                         checkpoint->fingerprint())
+                : concat("step ", checkpoint->state().step,
+                         " with state.json of checksum ",
+                         checkpoint->fingerprint());
+  const Setting same[] = {{concat("the checkpoint of ", flag), found}};
   OPTRT_RETURN_IF_ERROR(control.checkSame(same));
   if (!checkpoint)
     return checkpoint;
