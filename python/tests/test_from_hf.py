@@ -96,6 +96,15 @@ LLAMA = dict(
 MISTRAL = dict(LLAMA, model_type="mistral", architectures=["MistralForCausalLM"])
 del MISTRAL["attention_bias"], MISTRAL["mlp_bias"], MISTRAL["pretraining_tp"]
 MISTRAL.update(sliding_window=None, tie_word_embeddings=False)
+QWEN2 = dict(LLAMA, model_type="qwen2", architectures=["Qwen2ForCausalLM"])
+for name in ("attention_bias", "mlp_bias", "pretraining_tp", "head_dim"):
+    del QWEN2[name]
+QWEN2.update(
+    layer_types=["full_attention", "full_attention"],
+    max_window_layers=1,
+    sliding_window=None,
+    use_sliding_window=False,
+)
 PHI = dict(
     model_type="phi",
     architectures=["PhiForCausalLM"],
@@ -130,6 +139,11 @@ FAMILIES = {
     "mistral": (
         MISTRAL,
         "llama " + SHAPE + "--kv-heads 2 --ffn 70 --norm-eps 1e-5 --rope-theta 5000",
+    ),
+    "qwen2": (
+        QWEN2,
+        "llama " + SHAPE + "--kv-heads 2 --ffn 70 --norm-eps 1e-5 --rope-theta 5000 --tied"
+        " --qkv-bias",
     ),
     "phi": (PHI, "phi " + SHAPE + "--ffn 70 --norm-eps 1e-4 --rotary-dim 4"),
 }
@@ -257,6 +271,10 @@ def test_a_field_is_used(folder, config, name, value, flags):
         (LLAMA, "rope_theta", 5000.0),
         (LLAMA, "eos_token_id", 2),
         (MISTRAL, "sliding_window", 16),
+        (QWEN2, "sliding_window", 8),
+        (QWEN2, "max_window_layers", 2),
+        (QWEN2, "layer_types", None),
+        (QWEN2, "use_mrope", False),
         (PHI, "num_key_value_heads", None),
     ],
 )
@@ -357,6 +375,13 @@ REFUSED = [
     (LLAMA, "rope_parameters", {"rope_theta": -1}, "a positive rope_theta"),
     (LLAMA, "partial_rotary_factor", 0.5, "no field of this name"),
     (MISTRAL, "sliding_window", 8, "null, or at least --seq, 16"),
+    (MISTRAL, "attention_bias", True, "false"),
+    (QWEN2, "use_sliding_window", True, "false"),
+    (QWEN2, "use_mrope", True, "false"),
+    (
+        *(QWEN2, "layer_types", ["full_attention", "sliding_attention"]),
+        '"full_attention" for each layer',
+    ),
     (PHI, "qk_layernorm", True, "false"),
     (PHI, "num_key_value_heads", 2, "6 or null"),
     (PHI, "partial_rotary_factor", 0, "a number above 0, at most 1"),
@@ -414,7 +439,7 @@ def test_mistakes_of_the_builder_have_the_fields_names(folder):
         ("[]", "expected an object, found []"),
         ('{"a": "%s"}' % ("x" * (4 << 20)), "expected at most 4194304 bytes"),
         ('{"a": "' + '\\"' * (1 << 20), "is not JSON: Unterminated string"),
-        ("{}", "model_type is null; supported: gpt2, bert, llama, mistral, phi"),
+        ("{}", "model_type is null; supported: gpt2, bert, llama, mistral, qwen2, phi"),
         ('{"model_type": "t5"}', 'model_type is "t5"; supported: gpt2, bert'),
         ('{"model_type": ["gpt2"]}', 'model_type is ["gpt2"]; supported: gpt2'),
     ],

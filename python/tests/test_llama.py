@@ -46,6 +46,8 @@ MODELS = {
     "full": GROUPED._replace(layers=1, kv_heads=4, sequence=5, rope_theta=50.0),
     # One head of keys for all, and the head is the embedding.
     "tied": GROUPED._replace(layers=1, hidden=12, heads=3, kv_heads=1, tied=True),
+    # As Qwen2.
+    "biased": GROUPED._replace(layers=1, qkv_bias=True),
 }
 
 
@@ -102,6 +104,11 @@ PARTITIONED = {
     # Some ranks hold nothing but padding.
     "tiny": LlamaModel(
         1, hidden=2, heads=1, kv_heads=1, ffn=2, sequence=2, vocabulary=2, batch=1, tied=True
+    ),
+    # Biases of heads that no mesh divides.
+    "biased": LlamaModel(
+        1, hidden=12, heads=6, kv_heads=3, ffn=9, sequence=3, vocabulary=13, batch=5,
+        qkv_bias=True,
     ),
 }
 

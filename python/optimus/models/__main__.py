@@ -151,6 +151,11 @@ def _parsers():
     model.number("--rope-theta", 10000.0, ROPE_THETA)
     _add_epsilon(model, 1e-6)
     _add_documents(model)
+    model.add_argument(
+        "--qkv-bias",
+        action="store_true",
+        help="queries, keys and values have biases, as in Qwen2",
+    )
     head = model.add_mutually_exclusive_group()
     head.add_argument(
         "--untied",

@@ -225,6 +225,22 @@ def _read_llama(fields: Fields, choices: Choices):
     return _read_rotary_decoder(fields, ffn=11008, kv_heads=None, positions=2048)
 
 
+def _read_qwen2(fields: Fields, choices: Choices):
+    members, notes = _read_rotary_decoder(
+        fields, ffn=22016, kv_heads=32, positions=32768
+    )
+    members["qkv_bias"] = True
+    # Without windows, their fields change nothing.
+    fields.only("use_sliding_window", False)
+    fields.skip(("sliding_window", "max_window_layers"))
+    fields.only("use_mrope", False)
+    kinds = fields.get("layer_types", None)
+    full = ["full_attention"] * members["layers"]
+    if kinds is not None and kinds != full:
+        fields.refuse("layer_types", kinds, "\"full_attention\" for each layer")
+    return members, notes
+
+
 def _read_mistral(fields: Fields, choices: Choices):
     members, notes = _read_rotary_decoder(fields, ffn=14336, kv_heads=8, positions=131072)
     window = fields.whole("sliding_window", 4096) if _has_window(fields) else None
@@ -242,8 +258,10 @@ def _has_window(fields: Fields) -> bool:
 def _read_rotary_decoder(fields: Fields, ffn: int, kv_heads: Optional[int], positions: int):
     """Llama and what has its layers."""
     fields.only("hidden_act", "silu")
-    fields.only("attention_bias", False)
-    fields.only("mlp_bias", False)
+    for name in ("attention_bias", "mlp_bias"):
+        # Of Llama alone; others state none.
+        if fields.has(name):
+            fields.only(name, False)
     fields.skip(("pad_token_id", "is_decoder"))
     members = dict(
         **_common_shape(fields, layers=32, hidden=4096, heads=32, ffn=ffn, vocabulary=32000),
@@ -384,6 +402,12 @@ FAMILIES: Dict[str, Family] = {
         llama,
         ("MistralForCausalLM",),
         _read_mistral,
+        {**_NAMES, "epsilon": "rms_norm_eps"},
+    ),
+    "qwen2": Family(
+        llama,
+        ("Qwen2ForCausalLM",),
+        _read_qwen2,
         {**_NAMES, "epsilon": "rms_norm_eps"},
     ),
     "phi": Family(
