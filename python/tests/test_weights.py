@@ -326,6 +326,12 @@ def test_damaged_and_hostile_folders_are_refused(tools, data, tmp_path):
     deep = write_folder(tmp_path / "deep", tensors, shards=1)
     (deep / "config.json").write_text("[" * 10_000)
     assert "DIR/config.json" in refused(deep)
+    with open(deep / "config.json", "r+b") as file:
+        file.truncate(1 << 30)
+    assert "DIR/config.json" in refused(deep)
+    twice = write_folder(tmp_path / "twice", tensors)
+    safetensors_file.write(twice / "model-00001-of-00003.safetensors", tensors[1::3])
+    assert " is also in another file" in refused(twice)
 
     pickled = tmp_path / "pickled"
     pickled.mkdir()
