@@ -231,6 +231,8 @@ USED = [
     (BERT, "layer_norm_eps", 1e-12, "--norm-eps 1e-12"),
     (LLAMA, "num_key_value_heads", 6, "--kv-heads 6"),
     (LLAMA, "num_key_value_heads", None, "--kv-heads 6"),
+    (MISTRAL, "num_key_value_heads", None, "--kv-heads 6"),
+    (QWEN2, "num_key_value_heads", None, "--kv-heads 6"),
     (LLAMA, "rms_norm_eps", 1e-6, "--norm-eps 1e-6"),
     (LLAMA, "tie_word_embeddings", False, "--untied"),
     (LLAMA, "rope_parameters", None, "--rope-theta 10000"),
@@ -280,6 +282,14 @@ def test_a_field_is_used(folder, config, name, value, flags):
 )
 def test_a_field_changes_nothing(folder, config, name, value):
     assert program(folder(config)) == program(folder(dict(config, **{name: value})))
+
+
+def test_absent_heads_of_keys_are_the_familys(folder):
+    config = dict(MISTRAL, num_attention_heads=16, head_dim=6, hidden_size=96)
+    del config["num_key_value_heads"]
+    known = FAMILIES["mistral"][1].replace("--hidden 60 --heads 6", "--hidden 96 --heads 16")
+    expected = run(*known.replace("--kv-heads 2", "--kv-heads 8").split()).stdout
+    assert program(folder(config)) == expected
 
 
 def test_rope_in_fields_of_both_versions(folder):

@@ -39,7 +39,8 @@ CHANGE_NOTHING = (
     *("summary_proj_to_labels", "summary_first_dropout"),
     # How Transformers computes, keeps and returns it.
     *("torch_dtype", "dtype", "transformers_version", "_name_or_path", "name_or_path"),
-    *("_attn_implementation", "attn_implementation", "_commit_hash", "torchscript"),
+    *("_attn_implementation", "attn_implementation", "_attn_implementation_autoset"),
+    *("_experts_implementation", "_commit_hash", "torchscript"),
     *("output_attentions", "output_hidden_states", "output_scores", "return_dict"),
     *("return_dict_in_generate", "use_bfloat16", "tf_legacy_loss", "use_return_dict"),
     *("gradient_checkpointing", "pretraining_tp", "chunk_size_feed_forward"),
@@ -271,9 +272,10 @@ def _read_rotary_decoder(fields: Fields, ffn: int, kv_heads: Optional[int], posi
         positions=fields.whole("max_position_embeddings", positions),
     )
     heads = members["heads"]
-    members["kv_heads"] = fields.whole("num_key_value_heads", kv_heads)
-    if members["kv_heads"] is None:
-        members["kv_heads"] = heads
+    # Null is as many as of queries, whatever an absent field is.
+    name = "num_key_value_heads"
+    is_null = fields.has(name) and fields.get(name, None) is None
+    members["kv_heads"] = heads if is_null else fields.whole(name, kv_heads) or heads
     width = fields.whole("head_dim", None)
     if width is not None and width * heads != members["hidden"]:
         fields.refuse("head_dim", width, "hidden_size / num_attention_heads")
