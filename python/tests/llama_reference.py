@@ -24,7 +24,8 @@ EMBEDDING = "model.embed_tokens.weight"
 class Llama:
     """The loss of a batch and its gradients, in the dtype of `parameters`.
 
-    The output head is the token embedding where there is no lm_head.weight.
+    The output head is the token embedding where there is no lm_head.weight. Linears
+    have the biases that are there.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class Llama:
         return x, (y, norm_1, mixed, attention, z, norm_2, gate, up, sigmoid, hidden)
 
     def _linear(self, x, name):
-        return x @ self.p[name + ".weight"].T
+        return x @ self.p[name + ".weight"].T + self.p.get(name + ".bias", 0)
 
     def _norm(self, x, name):
         rstd = 1 / np.sqrt((x**2).mean(axis=-1, keepdims=True) + self.epsilon)
@@ -172,6 +173,8 @@ class Llama:
     def _linear_gradient(self, dy, x, name, g):
         rows = dy.reshape(-1, dy.shape[-1])
         g[name + ".weight"] = rows.T @ x.reshape(-1, x.shape[-1])
+        if name + ".bias" in self.p:
+            g[name + ".bias"] = rows.sum(axis=0)
         return dy @ self.p[name + ".weight"]
 
     def _norm_gradient(self, dy, saved, name, g):
@@ -203,8 +206,10 @@ def parameter_shapes(
     ffn: int,
     vocabulary: int,
     tied: bool,
+    qkv_bias: bool = False,
 ) -> List[Tuple[str, Tuple[int, ...]]]:
-    """Names and shapes of Hugging Face's LlamaForCausalLM, as they are used."""
+    """Names and shapes of Hugging Face's LlamaForCausalLM, as they are used, or, with
+    biases, of its Qwen2ForCausalLM."""
     kv_hidden = hidden // heads * kv_heads
     shapes = [(EMBEDDING, (vocabulary, hidden))]
     for layer in range(layers):
@@ -222,5 +227,10 @@ def parameter_shapes(
                 ("mlp.down_proj", (hidden, ffn)),
             ]
         ]
+        if qkv_bias:
+            shapes += [
+                ("model.layers.%d.self_attn.%s_proj.bias" % (layer, name), (width,))
+                for name, width in [("q", hidden), ("k", kv_hidden), ("v", kv_hidden)]
+            ]
     shapes.append(("model.norm.weight", (hidden,)))
     return shapes if tied else shapes + [(HEAD, (vocabulary, hidden))]

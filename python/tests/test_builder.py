@@ -286,6 +286,21 @@ def test_bad_arguments_of_llama(arguments, message):
     assert message in result.stderr
 
 
+@pytest.mark.parametrize(
+    "family, default", [("gpt2", "1.0e-05"), ("bert", "1.0e-12"), ("phi", "1.0e-05")]
+)
+def test_epsilon_of_the_norms_is_an_option(family, default):
+    def epsilons(*more):
+        text = run(family, *flags(), *more).stdout
+        return set(re.findall(r"epsilon = (\S+) :", text))
+
+    assert epsilons() == {default}
+    assert epsilons("--norm-eps", "1e-7") == {"1.0e-07"}
+    refused = run(family, *flags(), "--norm-eps", "0")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "--norm-eps is 0.0; expected a positive number" in refused.stderr
+
+
 @pytest.mark.parametrize("tied", [False, True])
 def test_llama_has_a_head_of_its_own_or_not(tied):
     result = run("llama", *flags(ffn=20), "--tied" if tied else "--untied")
@@ -302,7 +317,7 @@ def test_llama_has_a_head_of_its_own_or_not(tied):
     "arguments, message",
     [
         (["gpt3", *flags()], "no model 'gpt3'; there are gpt2, bert, llama, phi, "
-                             "gated-encoder; did you mean 'gpt2'?"),
+                             "gated-encoder, from-hf; did you mean 'gpt2'?"),
         ([], "expected a model, one of gpt2, bert, llama"),
         (["--layers"], "there is no option --layers"),
     ],

@@ -48,6 +48,8 @@ MODELS = {
     "tied": GROUPED._replace(layers=1, hidden=12, heads=3, kv_heads=1, tied=True),
     # Mistral: the last three tokens alone are seen.
     "window": GROUPED._replace(window=3),
+    # As Qwen2.
+    "biased": GROUPED._replace(layers=1, qkv_bias=True),
 }
 
 
@@ -105,6 +107,11 @@ PARTITIONED = {
     # Some ranks hold nothing but padding.
     "tiny": LlamaModel(
         1, hidden=2, heads=1, kv_heads=1, ffn=2, sequence=2, vocabulary=2, batch=1, tied=True
+    ),
+    # Biases of heads that no mesh divides.
+    "biased": LlamaModel(
+        1, hidden=12, heads=6, kv_heads=3, ffn=9, sequence=3, vocabulary=13, batch=5,
+        qkv_bias=True,
     ),
 }
 

@@ -95,11 +95,12 @@ class LlamaModel(NamedTuple):
     rope_theta: float = 10000.0
     tied: bool = False
     window: Optional[int] = None
+    qkv_bias: Optional[bool] = None
 
     def parameter_shapes(self):
         return llama_reference.parameter_shapes(
             *(self.layers, self.hidden, self.heads, self.kv_heads, self.ffn),
-            *(self.vocabulary, self.tied),
+            *(self.vocabulary, self.tied, bool(self.qkv_bias)),
         )
 
 
@@ -153,7 +154,7 @@ def command_line(model: NamedTuple) -> List[str]:
     for name, value in model._asdict().items():
         flag = names.get(name, "--" + name.replace("_", "-"))
         if isinstance(value, bool):
-            parts.append("--" + ("" if value else "un") + name)
+            parts.append(flag if value else "--un" + name)
         elif value is not None:
             parts += [flag, str(value)]
     return parts

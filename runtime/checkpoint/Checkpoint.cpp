@@ -12,6 +12,9 @@
 #include "CheckpointState.h"
 #include "Finite.h"
 #include "Safetensors.h"
+#include "WeightConfig.h"
+#include "WeightFiles.h"
+#include "WeightMatch.h"
 #include "core/JsonCursor.h"
 #include "optimus-support/Hash.h"
 #include "optimus-support/InputFile.h"
@@ -54,6 +57,16 @@ struct StoredTensor {
 } // namespace
 
 struct Checkpoint::Impl {
+  /// What makes a folder of weights a checkpoint: F32 elements, one after the
+  /// other, of the tensors that the model has. Pieces are of these.
+  struct Weights {
+    std::vector<StoredWeight> stored;
+    std::vector<size_t> numbers; ///< in `stored`, by a piece's tensor
+    std::optional<InputFile> config;
+    std::optional<InputFile> index;
+    std::vector<std::string> notes;
+  };
+
   std::string path;
   std::string fingerprint;
   TrainingState state;
@@ -63,8 +76,19 @@ struct Checkpoint::Impl {
   std::vector<const ListedFile *> tensorFiles; ///< those that have pieces
   std::vector<TensorInfo> infos[2];            ///< by CheckpointFile
   std::unordered_map<std::string, StoredTensor> tensors;
+  std::optional<Weights> weights;
 
   Status openFiles();
+  Status openWeights();
+  Status readWeightHeaders();
+  Status checkWeightIndex() const;
+  Status matchParameters(const ExpectedModel &expected,
+                         std::span<const std::string> ignored);
+  Status checkTie(const WeightMatch::Tie &tie) const;
+  Status readWeight(size_t number, int64_t begin,
+                    std::span<float> elements) const;
+  Status readElements(size_t piece, size_t begin,
+                      std::span<float> elements) const;
   Status addTensors(const ListedFile &listed);
   Status checkIndex(const InputFile &file) const;
 
@@ -165,11 +189,19 @@ Checkpoint::open(const std::string &dir, CheckpointReaderOptions options) {
 Status Checkpoint::Impl::openFiles() {
   std::string statePath = path + "/" + kStateFile;
   std::error_code error;
-  if (!std::filesystem::exists(statePath, error))
+  if (!std::filesystem::exists(statePath, error)) {
+    // A checkpoint that lost its state is damaged.
+    if (!error && hasWeightFiles(path) &&
+        !std::filesystem::exists(path + "/" + kOptimizerFile, error))
+      return openWeights();
+    if (!error)
+      if (std::string reason = describePickles(path); !reason.empty())
+        return invalidArgument(reason);
     return invalidArgument(
         error
             ? concat("cannot read the checkpoint ", path, ": ", error.message())
             : concat(path, " is not a checkpoint: it has no ", kStateFile));
+  }
   OPTRT_ASSIGN_OR_RETURN(InputFile stateFile,
                          InputFile::open(statePath, StatusCode::DataLoss));
   OPTRT_ASSIGN_OR_RETURN(std::string text, stateFile.readAll(kMostStateBytes));
@@ -208,7 +240,7 @@ Checkpoint::openFiles(const std::string &dir, CheckpointReaderOptions options) {
 Status Checkpoint::verifyFiles() const {
   std::vector<char> part;
   for (const auto &[record, file] : impl->files) {
-    if (record.pieces || !impl->verifiesChecksums)
+    if (record.pieces || !impl->verifiesChecksums || impl->weights)
       continue;
     part.resize(std::min(kChecksumBytes, file.size()));
     Hash64 hash;
@@ -224,6 +256,8 @@ Status Checkpoint::verifyFiles() const {
 }
 
 Status Checkpoint::readHeaders() {
+  if (impl->weights)
+    return impl->readWeightHeaders();
   const InputFile *index = nullptr;
   for (const ListedFile &listed : impl->files)
     if (listed.record.name == kModelIndexFile)
@@ -253,6 +287,7 @@ Status Checkpoint::checkUnchanged() const {
 
 const std::string &Checkpoint::fingerprint() const { return impl->fingerprint; }
 const std::string &Checkpoint::path() const { return impl->path; }
+bool Checkpoint::hasWeightsAlone() const { return impl->weights.has_value(); }
 const TrainingState &Checkpoint::state() const { return impl->state; }
 std::span<const TensorInfo> Checkpoint::tensors(CheckpointFile file) const {
   return impl->infos[int(file)];
@@ -339,7 +374,24 @@ Status Checkpoint::checkParameters(const ExpectedModel &expected) const {
   return okStatus();
 }
 
+Status Checkpoint::findParameters(const ExpectedModel &expected,
+                                  std::span<const std::string> ignored) {
+  if (impl->weights)
+    return impl->matchParameters(expected, ignored);
+  if (!ignored.empty())
+    return invalidArgument(concat("--ignore is for folders of weights; ",
+                                  impl->path,
+                                  " is a checkpoint, of which all is read"));
+  return checkParameters(expected);
+}
+
 Status Checkpoint::checkModel(const ExpectedModel &expected) const {
+  if (impl->weights)
+    return invalidArgument(
+        concat(impl->path, " has weights alone, no ", kStateFile,
+               ": there is no run to go on with; begin one with these "
+               "parameters: --load-weights ",
+               impl->path));
   OPTRT_RETURN_IF_ERROR(checkParameters(expected));
   const TrainingState &state = impl->state;
   const std::string &optimizer = expected.record.optimizer;
@@ -377,6 +429,8 @@ Status Checkpoint::checkModel(const ExpectedModel &expected) const {
 
 std::vector<std::string>
 Checkpoint::notesOn(const ExpectedModel &expected) const {
+  if (impl->weights)
+    return impl->weights->notes;
   std::vector<std::string> notes;
   const std::optional<ModelRecord> &own = impl->state.model;
   const std::optional<ModelFunction> &function = expected.record.function;
@@ -435,6 +489,164 @@ Checkpoint::readTensor(const std::string &name) const {
 }
 
 //===----------------------------------------------------------------------===//
+// Weights
+//===----------------------------------------------------------------------===//
+
+Status Checkpoint::Impl::openWeights() {
+  weights.emplace();
+  state.order = "shuffled";
+  OPTRT_ASSIGN_OR_RETURN(WeightFiles found, openWeightFiles(path));
+  std::string identity;
+  for (InputFile &file : found.tensors) {
+    const std::string name = std::filesystem::path(file.path()).filename();
+    OPTRT_ASSIGN_OR_RETURN(std::string header, readSafetensorsHeader(file));
+    identity +=
+        concat(name, " ", file.size(), " ", hashToHex(hash64(header)), "\n");
+    files.push_back(
+        {{name, static_cast<int64_t>(file.size())}, std::move(file)});
+  }
+  if (found.config) {
+    OPTRT_ASSIGN_OR_RETURN(std::string text, readWeightConfig(*found.config));
+    identity += hashToHex(hash64(text));
+  }
+  fingerprint = hashToHex(hash64(identity));
+  weights->config = std::move(found.config);
+  weights->index = std::move(found.index);
+  return okStatus();
+}
+
+Status Checkpoint::Impl::readWeightHeaders() {
+  for (size_t i = 0; i != files.size(); ++i) {
+    const InputFile &file = files[i].file;
+    OPTRT_ASSIGN_OR_RETURN(std::string header, readSafetensorsHeader(file));
+    OPTRT_ASSIGN_OR_RETURN(
+        std::vector<TypedTensor> found,
+        readTypedSafetensors(header, file.size(), file.path()));
+    for (TypedTensor &tensor : found) {
+      const std::string &name = tensor.extent.info.name;
+      StoredTensor place{weights->stored.size(), CheckpointFile::Model,
+                         weights->stored.size(), files[i].record.name};
+      if (!tensors.emplace(name, place).second)
+        return dataLoss(concat(file.path(), " is damaged: the tensor ", name,
+                               " is also in another file"));
+      infos[int(CheckpointFile::Model)].push_back(tensor.extent.info);
+      weights->stored.push_back({std::move(tensor.extent.info),
+                                 std::move(tensor.type), i,
+                                 tensor.extent.offset});
+    }
+  }
+  return checkWeightIndex();
+}
+
+/// Files may have more tensors than their index names.
+Status Checkpoint::Impl::checkWeightIndex() const {
+  if (!weights->index)
+    return okStatus();
+  const InputFile &file = *weights->index;
+  OPTRT_ASSIGN_OR_RETURN(std::string text, file.readAll(kMostWeightIndexBytes));
+  JsonDocument document(text, concat(file.path(), " is damaged"),
+                        StatusCode::DataLoss);
+  for (const auto &[tensor, cursor] : document.root()["weight_map"].members()) {
+    auto entry = tensors.find(tensor);
+    if (entry == tensors.end() || entry->second.fileName != cursor.string())
+      cursor.fail(concat("the tensor is not in \"", cursor.string(), "\""));
+  }
+  return document.status();
+}
+
+Status Checkpoint::Impl::matchParameters(const ExpectedModel &expected,
+                                         std::span<const std::string> ignored) {
+  if (weights->config) {
+    OPTRT_ASSIGN_OR_RETURN(std::string text,
+                           readWeightConfig(*weights->config));
+    OPTRT_RETURN_IF_ERROR(checkWeightConfig(text, weights->config->path(),
+                                            expected.record.function));
+  }
+  OPTRT_ASSIGN_OR_RETURN(
+      WeightMatch match,
+      matchWeights(path, weights->stored, expected.params, ignored));
+  for (const WeightMatch::Tie &tie : match.ties)
+    OPTRT_RETURN_IF_ERROR(checkTie(tie));
+
+  weights->notes = std::move(match.notes);
+  infos[int(CheckpointFile::Model)].clear();
+  tensors.clear();
+  for (size_t i = 0; i != files.size(); ++i) {
+    // In the file's order, so that reading goes forward.
+    std::vector<size_t> chosen;
+    for (size_t param = 0; param != expected.params.size(); ++param)
+      if (weights->stored[match.tensors[param]].file == i)
+        chosen.push_back(param);
+    std::ranges::sort(chosen, {}, [&](size_t param) {
+      return weights->stored[match.tensors[param]].offset;
+    });
+    TensorFileExtent extent{
+        CheckpointFile::Model, 0, 0, kDefaultPieceBytes, {}};
+    for (size_t param : chosen) {
+      const TensorInfo &info = expected.params[param];
+      const size_t bytes =
+          size_t(optimus_support::numElements(info.shape)) * sizeof(float);
+      extent.tensors.push_back({info, extent.bytes, bytes});
+      extent.bytes += bytes;
+      tensors[info.name] = {weights->numbers.size(), CheckpointFile::Model,
+                            infos[int(CheckpointFile::Model)].size(),
+                            files[i].record.name};
+      infos[int(CheckpointFile::Model)].push_back(info);
+      weights->numbers.push_back(match.tensors[param]);
+    }
+    pieces.addFile(std::move(extent));
+    tensorFiles.push_back(&files[i]);
+  }
+  return okStatus();
+}
+
+Status Checkpoint::Impl::readWeight(size_t number, int64_t begin,
+                                    std::span<float> elements) const {
+  const StoredWeight &weight = weights->stored[number];
+  const WeightType type = *findWeightType(weight.type);
+  const InputFile &file = files[weight.file].file;
+  const size_t offset = weight.offset + size_t(begin) * bytesOf(type);
+  if (type == WeightType::F32)
+    return file.read(offset, elements.data(), elements.size_bytes());
+  std::vector<std::byte> stored(elements.size() * bytesOf(type));
+  OPTRT_RETURN_IF_ERROR(file.read(offset, stored.data(), stored.size()));
+  widen(type, stored, elements);
+  return okStatus();
+}
+
+Status Checkpoint::Impl::readElements(size_t piece, size_t begin,
+                                      std::span<float> elements) const {
+  for (const TensorPart &part : pieces.parts(piece, begin, elements.size())) {
+    OPTRT_RETURN_IF_ERROR(readWeight(weights->numbers[part.tensor], part.begin,
+                                     elements.first(part.count)));
+    elements = elements.subspan(part.count);
+  }
+  return okStatus();
+}
+
+Status Checkpoint::Impl::checkTie(const WeightMatch::Tie &tie) const {
+  const StoredWeight &copy = weights->stored[tie.copy],
+                     &original = weights->stored[tie.original];
+  const int64_t count = numElements(copy.info.shape);
+  std::vector<float> first, second;
+  for (int64_t begin = 0; begin < count; begin += int64_t(first.size())) {
+    first.resize(
+        std::min(size_t(count - begin), kDefaultPieceBytes / sizeof(float)));
+    second.resize(first.size());
+    OPTRT_RETURN_IF_ERROR(readWeight(tie.copy, begin, first));
+    OPTRT_RETURN_IF_ERROR(readWeight(tie.original, begin, second));
+    auto [one, other] = std::ranges::mismatch(first, second);
+    if (one != first.end())
+      return invalidArgument(
+          concat("the weights in ", path, " are of another model: element ",
+                 begin + (one - first.begin()), " of ", copy.info.name, " is ",
+                 *one, ", of ", original.info.name, " ", *other,
+                 "; the model has one tensor for both"));
+  }
+  return okStatus();
+}
+
+//===----------------------------------------------------------------------===//
 // Pieces
 //===----------------------------------------------------------------------===//
 
@@ -466,8 +678,10 @@ Status PieceReader::read(std::span<float> elements) {
                            " elements of a piece that has ", numLeft(),
                            " more"));
   OPTRT_RETURN_IF_ERROR(
-      listed.file.read(extent.offset + impl->done * sizeof(float),
-                       elements.data(), elements.size_bytes()));
+      impl->checkpoint.weights
+          ? impl->checkpoint.readElements(impl->piece, impl->done, elements)
+          : listed.file.read(extent.offset + impl->done * sizeof(float),
+                             elements.data(), elements.size_bytes()));
   const float *bad = findNotFinite(elements);
   if (bad && impl->notFinite.ok()) {
     const TensorPart part = pieces.parts(
@@ -476,8 +690,10 @@ Status PieceReader::read(std::span<float> elements) {
         dataLoss(concat(listed.file.path(), ": the tensor ",
                         pieces.tensor(part.tensor).info.name,
                         " has an element that is not finite (", *bad,
-                        "): the run that wrote it had diverged; use another "
-                        "checkpoint"));
+                        impl->checkpoint.weights
+                            ? "): no model can be trained or evaluated with it"
+                            : "): the run that wrote it had diverged; use "
+                              "another checkpoint"));
   }
   impl->done += elements.size();
   if (listed.record.pieces && impl->checkpoint.verifiesChecksums) {

@@ -76,14 +76,45 @@ optrt::layOutSafetensors(const std::vector<TensorInfo> &tensors) {
   return layout;
 }
 
+namespace {
+
+/// Which files are read: as they are written here, F32 alone at multiples of
+/// four bytes, or any.
+enum class Accepted { Ours, All };
+
+struct StoredType {
+  std::string_view name;
+  int64_t bytes;
+};
+
+} // namespace
+
+static constexpr StoredType kStoredTypes[] = {
+    {"F64", 8}, {"F32", 4}, {"F16", 2},     {"BF16", 2},    {"I64", 8},
+    {"I32", 4}, {"I16", 2}, {"I8", 1},      {"U64", 8},     {"U32", 4},
+    {"U16", 2}, {"U8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"BOOL", 1}};
+
+/// Bytes of an element; `entry` fails for a type that the format does not have.
+static int64_t bytesOfElement(const JsonCursor &entry,
+                              const std::string &dtype) {
+  for (const StoredType &type : kStoredTypes)
+    if (type.name == dtype)
+      return type.bytes;
+  entry.fail(concat("expected an element type such as F32, found ", dtype));
+  return 1;
+}
+
 /// Reads one entry of the header; offsets are counted from the file's start.
-static TensorExtent readEntry(const std::string &name, const JsonCursor &entry,
-                              size_t dataBegin, size_t dataBytes) {
-  TensorExtent tensor;
+static TypedTensor readEntry(const std::string &name, const JsonCursor &entry,
+                             size_t dataBegin, size_t dataBytes,
+                             Accepted accepted) {
+  TypedTensor typed;
+  TensorExtent &tensor = typed.extent;
   tensor.info.name = name;
-  std::string dtype = entry["dtype"].string();
-  if (dtype != "F32")
-    entry["dtype"].fail(concat("expected F32, found ", dtype));
+  typed.type = entry["dtype"].string();
+  if (accepted == Accepted::Ours && typed.type != "F32")
+    entry["dtype"].fail(concat("expected F32, found ", typed.type));
+  const int64_t elementBytes = bytesOfElement(entry["dtype"], typed.type);
   tensor.info.shape = entry["shape"].integers(1, kMaxBytes);
   std::vector<int64_t> offsets = entry["data_offsets"].integers(0, kMaxBytes);
   if (offsets.size() != 2 || offsets[0] > offsets[1] ||
@@ -91,19 +122,19 @@ static TensorExtent readEntry(const std::string &name, const JsonCursor &entry,
     entry["data_offsets"].fail(concat("expected [begin, end] within the ",
                                       dataBytes, " bytes of data, found ",
                                       optimus_support::shapeToString(offsets)));
-    return tensor;
+    return typed;
   }
   tensor.offset = dataBegin + offsets[0];
   tensor.bytes = offsets[1] - offsets[0];
   const CheckedSize bytes =
-      CheckedSize::product(tensor.info.shape) * int64_t(sizeof(float));
+      CheckedSize::product(tensor.info.shape) * elementBytes;
   if (bytes.get() != int64_t(tensor.bytes))
     entry["shape"].fail(
         concat("the shape ", optimus_support::shapeToString(tensor.info.shape),
                " does not have the ", tensor.bytes, " bytes of data_offsets"));
-  if (tensor.offset % alignof(float) != 0)
+  if (accepted == Accepted::Ours && tensor.offset % alignof(float) != 0)
     entry["data_offsets"].fail("the data is not aligned to four bytes");
-  return tensor;
+  return typed;
 }
 
 StatusOr<size_t> optrt::beginOfSafetensorsData(std::string_view first,
@@ -122,28 +153,30 @@ StatusOr<size_t> optrt::beginOfSafetensorsData(std::string_view first,
   return kSafetensorsLengthBytes + headerBytes;
 }
 
-StatusOr<std::vector<TensorExtent>>
-optrt::readSafetensors(std::string_view first, size_t fileBytes,
-                       const std::string &path) {
+static StatusOr<std::vector<TypedTensor>> readEntries(std::string_view first,
+                                                      size_t fileBytes,
+                                                      const std::string &path,
+                                                      Accepted accepted) {
   OPTRT_ASSIGN_OR_RETURN(const size_t dataBegin,
                          beginOfSafetensorsData(first, fileBytes, path));
   std::string_view text = first.substr(0, dataBegin);
   text.remove_prefix(kSafetensorsLengthBytes);
   JsonDocument document(text, concat("the header of ", path),
                         StatusCode::DataLoss);
-  std::vector<TensorExtent> tensors;
+  std::vector<TypedTensor> tensors;
   for (const auto &[name, entry] : document.root().members())
     if (name != "__metadata__")
       tensors.push_back(
-          readEntry(name, entry, dataBegin, fileBytes - dataBegin));
+          readEntry(name, entry, dataBegin, fileBytes - dataBegin, accepted));
   OPTRT_RETURN_IF_ERROR(document.status());
 
   std::sort(tensors.begin(), tensors.end(),
-            [](const TensorExtent &a, const TensorExtent &b) {
-              return a.offset < b.offset;
+            [](const TypedTensor &a, const TypedTensor &b) {
+              return a.extent.offset < b.extent.offset;
             });
   size_t expected = dataBegin;
-  for (const TensorExtent &tensor : tensors) {
+  for (const TypedTensor &typed : tensors) {
+    const TensorExtent &tensor = typed.extent;
     if (tensor.offset != expected)
       return dataLoss(concat(path, " is damaged: tensor ", tensor.info.name,
                              " begins at byte ", tensor.offset,
@@ -154,4 +187,21 @@ optrt::readSafetensors(std::string_view first, size_t fileBytes,
     return dataLoss(concat(path, " is damaged: its tensors end at byte ",
                            expected, ", the file at ", fileBytes));
   return tensors;
+}
+
+StatusOr<std::vector<TensorExtent>>
+optrt::readSafetensors(std::string_view first, size_t fileBytes,
+                       const std::string &path) {
+  OPTRT_ASSIGN_OR_RETURN(std::vector<TypedTensor> typed,
+                         readEntries(first, fileBytes, path, Accepted::Ours));
+  std::vector<TensorExtent> tensors;
+  for (TypedTensor &tensor : typed)
+    tensors.push_back(std::move(tensor.extent));
+  return tensors;
+}
+
+StatusOr<std::vector<TypedTensor>>
+optrt::readTypedSafetensors(std::string_view first, size_t fileBytes,
+                            const std::string &path) {
+  return readEntries(first, fileBytes, path, Accepted::All);
 }

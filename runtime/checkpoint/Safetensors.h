@@ -8,8 +8,8 @@
 //
 // A file is eight bytes N, little-endian; a JSON header of N bytes that maps
 // names to dtype, shape and data_offsets, counted in the bytes behind the
-// header; the bytes of the tensors, without gaps. Only F32 is written and
-// accepted here.
+// header; the bytes of the tensors, without gaps. Only F32 is written; other
+// element types are read from folders of weights.
 //
 //===----------------------------------------------------------------------===//
 
@@ -53,6 +53,17 @@ StatusOr<size_t> beginOfSafetensorsData(std::string_view first,
 StatusOr<std::vector<TensorExtent>> readSafetensors(std::string_view first,
                                                     size_t fileBytes,
                                                     const std::string &path);
+
+/// A tensor as any writer of the format stores it, at any byte.
+struct TypedTensor {
+  TensorExtent extent;
+  std::string type; ///< "BF16"
+};
+
+/// As readSafetensors(), for tensors of all element types.
+StatusOr<std::vector<TypedTensor>>
+readTypedSafetensors(std::string_view first, size_t fileBytes,
+                     const std::string &path);
 
 } // namespace optrt
 

@@ -62,12 +62,15 @@ StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(ControlPlane &control,
     return okStatus();
   };
   OPTRT_RETURN_IF_ERROR(control.agreeOnFiles(openFiles()));
-  const Setting same[] = {
-      {concat("the checkpoint of ", flag),
-       checkpoint
-           ? concat("step ", checkpoint->state().step,
-                    " with state.json of checksum ", checkpoint->fingerprint())
-           : "none"}};
+  std::string found = "none";
+  if (checkpoint)
+    found = checkpoint->hasWeightsAlone()
+                ? concat("weights with headers of checksum ",
+                         checkpoint->fingerprint())
+                : concat("step ", checkpoint->state().step,
+                         " with state.json of checksum ",
+                         checkpoint->fingerprint());
+  const Setting same[] = {{concat("the checkpoint of ", flag), found}};
   OPTRT_RETURN_IF_ERROR(control.checkSame(same));
   if (!checkpoint)
     return checkpoint;
@@ -84,12 +87,20 @@ StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(ControlPlane &control,
 }
 
 Status Session::load(const Checkpoint &checkpoint) {
+  if (checkpoint.hasWeightsAlone())
+    return invalidArgument(concat(checkpoint.path(),
+                                  " has weights and no optimizer state: "
+                                  "loadParameters() takes them"));
   return loadFiles(checkpoint,
                    {CheckpointFile::Model, CheckpointFile::Optimizer},
                    checkpoint.state().seed);
 }
 
 Status Session::loadParameters(const Checkpoint &checkpoint, uint64_t seed) {
+  if (checkpoint.hasWeightsAlone() && checkpoint.pieces().numTensors() == 0)
+    return invalidArgument(concat("the weights in ", checkpoint.path(),
+                                  " are not yet those of a model: call "
+                                  "findParameters() first"));
   return loadFiles(checkpoint, {CheckpointFile::Model}, seed);
 }
 

@@ -179,6 +179,14 @@ void addHyperparameters(CLI::App *app, Hyperparameters &hyperparameters,
       hyperparameters);
 }
 
+/// Of a command with --load or --load-weights.
+CLI::Option *addIgnored(CLI::App &app, std::vector<std::string> &ignored) {
+  return optimus_command_line::addList(
+      app, "--ignore", ignored,
+      "Tensors to leave out of a folder of weights, by a pattern "
+      "such as 'score.*'; may be given several times");
+}
+
 void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
   CLI::App *train = app.add_subcommand("train", "Train a model");
   addLibrary(train, "library", options.library);
@@ -233,11 +241,14 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
           "With --load: read the data from its beginning, not from where "
           "the checkpoint's run stopped reading")
       ->needs(load);
-  train
-      ->add_option("--load-weights", options.loadWeights,
-                   "Folder of the checkpoint whose parameters a new run begins "
-                   "with, at step 0 and with a new optimizer state")
-      ->excludes(load);
+  CLI::Option *weights =
+      train
+          ->add_option("--load-weights", options.loadWeights,
+                       "Folder of the checkpoint, or of weights, whose "
+                       "parameters a new run begins with, at step 0 and with a "
+                       "new optimizer state")
+          ->excludes(load);
+  addIgnored(*train, options.ignored)->needs(weights);
   train->add_option("--log-json", options.logJson,
                     "File for one JSON object a step");
   CLI::Option *profile = train->add_option(
@@ -276,12 +287,15 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
 
 /// The parameters of a command that does not train; `use` says in the help what
 /// is done with them.
-void addParameters(CLI::App *app, std::string &load, uint64_t &seed,
+void addParameters(CLI::App *app, std::string &load,
+                   std::vector<std::string> &ignored, uint64_t &seed,
                    const std::string &use) {
-  app->add_option("--load", load,
-                  "Folder of the checkpoint; without it the initial "
-                  "parameters are " +
-                      use);
+  CLI::Option *option =
+      app->add_option("--load", load,
+                      "Folder of the checkpoint, or of weights; without it the "
+                      "initial parameters are " +
+                          use);
+  addIgnored(*app, ignored)->needs(option);
   app->add_option("--seed", seed, "Seed of the initial parameters")
       ->capture_default_str()
       ->check(kSeed);
@@ -292,7 +306,7 @@ void addEval(CLI::App &app, EvalOptions &options, JobOptions &job) {
       "eval", "Mean cross-entropy over all windows of a file");
   addLibrary(eval, "library", options.library);
   addData(eval, options.data);
-  addParameters(eval, options.load, options.seed, "evaluated");
+  addParameters(eval, options.load, options.ignored, options.seed, "evaluated");
   eval->add_flag("--json", options.json,
                  "Print {\"loss\": ..., \"tokens\": "
                  "...}");
@@ -305,7 +319,7 @@ void addForward(CLI::App &app, ForwardOptions &options, JobOptions &job) {
       "forward", "Logits of the windows of a file, in their order");
   addLibrary(forward, "library", options.library);
   addData(forward, options.data);
-  addParameters(forward, options.load, options.seed, "used");
+  addParameters(forward, options.load, options.ignored, options.seed, "used");
   forward
       ->add_option("--windows", options.windows,
                    "How many of the file's windows (default: all)")
@@ -359,8 +373,10 @@ void addVerify(CLI::App &app, VerifyOptions &options) {
                    "Seed of initial values and of the data's order")
       ->capture_default_str()
       ->check(kSeed);
-  verify->add_option("--load", options.load,
-                     "Folder of the checkpoint with the parameters");
+  CLI::Option *load = verify->add_option(
+      "--load", options.load,
+      "Folder of the checkpoint, or of weights, with the parameters");
+  addIgnored(*verify, options.ignored)->needs(load);
   verify->add_option("--order", options.order, kOrderHelp)
       ->check(oneOf(Word{{"shuffled", "sequential"}}));
   verify

@@ -20,6 +20,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace optimus_run {
 
@@ -69,6 +70,7 @@ struct TrainOptions {
   std::string load;
   bool restartData = false; ///< do not go on where `load` stopped reading
   std::string loadWeights;  ///< begins with the parameters in it
+  std::vector<std::string> ignored; ///< patterns of tensors left out of weights
   std::string logJson;
   std::string profile;
   optrt::StepRange profileSteps; ///< that are recorded there
@@ -80,6 +82,7 @@ struct EvalOptions {
   std::string library;
   DataOptions data;
   std::string load;
+  std::vector<std::string> ignored; ///< patterns of tensors left out of weights
   uint64_t seed = 0;
   RankOptions ranks;
   bool json = false;
@@ -89,6 +92,7 @@ struct ForwardOptions {
   std::string library;
   DataOptions data;
   std::string load;
+  std::vector<std::string> ignored; ///< patterns of tensors left out of weights
   uint64_t seed = 0;
   int64_t windows = 0;           ///< the first so many; 0: all
   std::string function;          ///< empty: the only one of its kind
@@ -109,6 +113,7 @@ struct VerifyOptions {
   std::string first, second; ///< libraries
   DataOptions data;
   std::string load;
+  std::vector<std::string> ignored; ///< patterns of tensors left out of weights
   std::string order = "shuffled";
   uint64_t seed = 0;
   int64_t stepIndex = 0;

@@ -71,7 +71,8 @@ Status eval(const EvalOptions &options, World &world) {
                          openCheckpoint(control, options.load));
   const ExpectedModel expected = expectedModel(library->manifest());
   if (checkpoint)
-    OPTRT_RETURN_IF_ERROR(control.agree(checkpoint->checkParameters(expected)));
+    OPTRT_RETURN_IF_ERROR(
+        control.agree(checkpoint->findParameters(expected, options.ignored)));
   SessionOptions chosen = sessionOptions({function->name}, options.ranks);
   chosen.documentEnd = options.data.documentEnd;
   OPTRT_ASSIGN_OR_RETURN(

@@ -130,7 +130,8 @@ Status forward(const ForwardOptions &options, World &world) {
                          openCheckpoint(control, options.load));
   const ExpectedModel expected = expectedModel(plan.library->manifest());
   if (checkpoint)
-    OPTRT_RETURN_IF_ERROR(control.agree(checkpoint->checkParameters(expected)));
+    OPTRT_RETURN_IF_ERROR(
+        control.agree(checkpoint->findParameters(expected, options.ignored)));
   SessionOptions chosen = sessionOptions({plan.function->name}, options.ranks);
   chosen.documentEnd = options.data.documentEnd;
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,

@@ -160,9 +160,9 @@ Status TrainFiles::open(const TrainOptions &options, ControlPlane &control) {
   const Manifest &manifest = library->manifest();
   const ExpectedModel expected = expectedModel(manifest);
   if (checkpoint)
-    OPTRT_RETURN_IF_ERROR(
-        control.agree(start.goesOn ? checkpoint->checkModel(expected)
-                                   : checkpoint->checkParameters(expected)));
+    OPTRT_RETURN_IF_ERROR(control.agree(
+        start.goesOn ? checkpoint->checkModel(expected)
+                     : checkpoint->findParameters(expected, options.ignored)));
   plan.emplace(options, start,
                checkpoint && start.goesOn ? &checkpoint->state() : nullptr);
   if (checkpoint)

@@ -172,7 +172,8 @@ StatusOr<Computed> compute(const ModelLibrary &library,
   } else {
     OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
                            Checkpoint::open(options.load));
-    OPTRT_RETURN_IF_ERROR(checkpoint->checkParameters(expectedModel(manifest)));
+    OPTRT_RETURN_IF_ERROR(
+        checkpoint->findParameters(expectedModel(manifest), options.ignored));
     OPTRT_RETURN_IF_ERROR(session->loadParameters(*checkpoint, options.seed));
   }
   // Dropout is the same as in a training step on this batch.

@@ -5,13 +5,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""`python3 -m optimus.models MODEL …` writes a model's program.
+"""`python3 -m optimus.models MODEL …` writes a model's program, `from-hf DIR` that of a
+folder of Hugging Face's.
 
 Exit codes: 0 done, 1 the arguments or the output are wrong, 2 a fault of ours.
 """
 
 import argparse
 import difflib
+import os
 import sys
 from typing import Any, Iterable, List, Optional, Tuple
 
@@ -24,7 +26,7 @@ from optimus.ir import (
     LossFunction,
     module_text,
 )
-from optimus.models import ConfigError, bert, gpt2, llama, phi, gated_encoder
+from optimus.models import ConfigError, bert, from_hf, gated_encoder, gpt2, llama, phi
 
 PROGRAM = "optimus.models"
 
@@ -130,11 +132,13 @@ def _parsers():
     gpt = add(gpt2, "GPT-2")
     _add_shape(gpt)
     _add_ffn_and_dropout(gpt)
+    _add_epsilon(gpt, 1e-5)
     _add_documents(gpt)
 
     masked = add(bert, "BERT")
     _add_shape(masked)
     _add_ffn_and_dropout(masked)
+    _add_epsilon(masked, 1e-12)
     _add_masking(masked)
 
     model = add(llama, "Llama")
@@ -145,12 +149,17 @@ def _parsers():
     )
     model.need("--ffn", "width of the feed-forward part")
     model.number("--rope-theta", 10000.0, ROPE_THETA)
-    model.number("--norm-eps", 1e-6, "epsilon of the norms (default: %(default)s)")
+    _add_epsilon(model, 1e-6)
     _add_documents(model)
     model.count(
         "--window",
         "tokens that a token sees, itself and those before it: Mistral's "
         "sliding_window (default: all)",
+    )
+    model.add_argument(
+        "--qkv-bias",
+        action="store_true",
+        help="queries, keys and values have biases, as in Qwen2",
     )
     head = model.add_mutually_exclusive_group()
     head.add_argument(
@@ -171,6 +180,7 @@ def _parsers():
         "--rotary-dim", "channels of a head that are rotated (default: half of them)"
     )
     parallel.number("--rope-theta", 10000.0, ROPE_THETA)
+    _add_epsilon(parallel, 1e-5)
     parallel.count(
         "--norms",
         "norms of a layer: 1 for attention and feed-forward part together, or 2 "
@@ -185,15 +195,38 @@ def _parsers():
     gated.count("--head-dim", "channels of a head (default: hidden / heads)")
     gated.need("--ffn", "width of the feed-forward part")
     _add_masking(gated)
+
+    folder = add(from_hf, "a model in a folder that Transformers wrote")
+    _add_folder(folder)
     return parser, models.choices
 
 
-def _add_masking(model: _Parser) -> None:
-    """What every model of masked tokens has."""
+def _add_folder(model: _Parser) -> None:
+    model.add_argument(
+        "folder",
+        metavar="DIR",
+        help="folder with a config.json of the type %s" % ", ".join(from_hf.FAMILIES),
+    )
+    model.count("--seq", "tokens in a sequence (default: the positions of the model)")
+    model.count(
+        "--batch", "sequences in the global batch (default: %(default)s)", default=1
+    )
+    _add_dropout(model)
+    _add_documents(model)
+    _add_mask_token(model)
+    _add_program(model)
+
+
+def _add_mask_token(model: _Parser) -> None:
     model.count(
         "--mask-token",
         "what stands for a hidden token (default: the vocabulary's last)",
     )
+
+
+def _add_masking(model: _Parser) -> None:
+    """What every model of masked tokens has."""
+    _add_mask_token(model)
     model.count(
         "--pad-token",
         "what fills the end of a shorter sequence (default: %(default)s)",
@@ -211,8 +244,16 @@ def _add_documents(model: _Parser) -> None:
     )
 
 
+def _add_epsilon(model: _Parser, default: float) -> None:
+    model.number("--norm-eps", default, "epsilon of the norms (default: %(default)s)")
+
+
 def _add_ffn_and_dropout(model: _Parser) -> None:
     model.count("--ffn", FFN)
+    _add_dropout(model)
+
+
+def _add_dropout(model: _Parser) -> None:
     model.number(
         "--dropout",
         0.0,
@@ -232,15 +273,20 @@ def _add_shape(
     model.need("--seq", "tokens in a sequence")
     model.need("--vocab", "size of the vocabulary")
     model.need("--batch", "sequences in the global batch")
-    model.count(
-        "--chunk",
-        "tokens whose logits exist at one time (default: %d, or more where that makes "
-        "more than %d chunks)" % (LEAST_CHUNK, MOST_CHUNKS),
-    )
     model.number(
         "--init-std",
         0.02,
         "standard deviation of the initial weights (default: %(default)s)",
+    )
+    _add_program(model)
+
+
+def _add_program(model: _Parser) -> None:
+    """How a model is computed, and where its program goes."""
+    model.count(
+        "--chunk",
+        "tokens whose logits exist at one time (default: %d, or more where that makes "
+        "more than %d chunks)" % (LEAST_CHUNK, MOST_CHUNKS),
     )
     model.add_argument(
         "--functions",
@@ -259,18 +305,35 @@ def _add_shape(
     )
 
 
+def _import(options: argparse.Namespace) -> str:
+    """The module of a model in a folder."""
+    chosen = {name: getattr(options, _dest(name)) for name in from_hf.Choices._fields}
+    found = from_hf.read(options.folder, from_hf.Choices(**chosen))
+    try:
+        text = _text(found.module, found.config, options.functions)
+    except ConfigError as error:
+        where = os.path.join(options.folder, from_hf.CONFIG)
+        name_of = lambda member: found.fields.get(member) or _flag(member)
+        raise Mistake("%s: %s" % (where, error.naming(name_of))) from None
+    for note in found.notes:
+        output.say("%s: %s" % (PROGRAM, note))
+    return text
+
+
 def _write(options: argparse.Namespace) -> str:
     """The module. Each member of the model's Config is the option of its name."""
     module = options.module
-    members = {
-        name: getattr(options, _flag(name)[2:].replace("-", "_"))
-        for name in module.Config._fields
-    }
+    if module is from_hf:
+        return _import(options)
+    members = {name: getattr(options, _dest(name)) for name in module.Config._fields}
     if module is llama and members["kv_heads"] is None:
         members["kv_heads"] = members["heads"]
-    config = module.Config(**members)
+    return _text(module, module.Config(**members), options.functions)
+
+
+def _text(module: Any, config: Any, names: Iterable[str]) -> str:
     functions: List[LossFunction] = []
-    for name in sorted(options.functions, reverse=True):
+    for name in sorted(names, reverse=True):
         kind = LossFunction if name == "loss" else ForwardFunction
         beside = functions[0] if functions else None
         functions.append(module.build(config, lambda model: kind(model, beside)))
@@ -295,6 +358,11 @@ def main(given: Optional[List[str]] = None) -> int:
     except Exception:
         return output.fault(PROGRAM)
     return 0
+
+
+def _dest(member: str) -> str:
+    """The option's attribute in a namespace."""
+    return _flag(member)[2:].replace("-", "_")
 
 
 def _flag(member: str) -> str:

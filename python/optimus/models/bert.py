@@ -23,8 +23,6 @@ from optimus.models.checks import (
 from optimus.models.parts import Dims, FunctionMaker, Parts, begin
 
 KIND = "bert"
-EPSILON = 1e-12
-"""Of the layer norms, as in the published model."""
 TOKEN_TYPES = 2
 
 
@@ -47,6 +45,8 @@ class Config(NamedTuple):
     """The token in the place of a hidden one; the vocabulary's last one if absent."""
     pad_token: int = 0
     """The token at the end of a shorter sequence."""
+    epsilon: float = 1e-12
+    """Of the layer norms, as in the published model."""
 
     @property
     def ffn_width(self) -> int:
@@ -59,11 +59,11 @@ class Config(NamedTuple):
     def check(self) -> None:
         """Raises ConfigError unless a model can be built."""
         extents = dict(get_members(self), ffn=self.ffn_width)
-        for name in ("init_std", "dropout", "mask_token", "pad_token"):
+        for name in ("init_std", "dropout", "mask_token", "pad_token", "epsilon"):
             extents.pop(name, None)
         check_extents(extents)
         check_heads(self.hidden, self.heads)
-        check_positive({"init_std": self.init_std})
+        check_positive({"init_std": self.init_std, "epsilon": self.epsilon})
         check_dropout(self.dropout)
         check_masking(self.mask, self.pad_token, self.vocabulary)
 
@@ -92,7 +92,7 @@ def build(config: Config, make: FunctionMaker = LossFunction) -> LossFunction:
             Init.normal(c.init_std),
         )
 
-    parts = Parts(model, c, EPSILON)
+    parts = Parts(model, c, c.epsilon)
     words = table("word", c.vocabulary, "vocabulary")
     positions = table("position", c.sequence, "sequence")
     types = table("token_type", TOKEN_TYPES, "token_types")

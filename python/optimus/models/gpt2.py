@@ -21,8 +21,6 @@ from optimus.models.checks import (
 from optimus.models.parts import FunctionMaker, Parts, begin, positions_of
 
 KIND = "gpt2"
-EPSILON = 1e-5
-"""Of the layer norms, as in the published model."""
 
 
 class Config(NamedTuple):
@@ -42,6 +40,8 @@ class Config(NamedTuple):
     """Of the embeddings and of what enters the residual stream."""
     within_documents: bool = False
     """Positions begin anew with each document, and nothing is seen of others."""
+    epsilon: float = 1e-5
+    """Of the layer norms, as in the published model."""
 
     @property
     def ffn_width(self) -> int:
@@ -50,11 +50,11 @@ class Config(NamedTuple):
     def check(self) -> None:
         """Raises ConfigError unless a model can be built."""
         extents = dict(get_members(self), ffn=self.ffn_width)
-        for name in ("init_std", "dropout", "within_documents"):
+        for name in ("init_std", "dropout", "within_documents", "epsilon"):
             del extents[name]
         check_extents(extents)
         check_heads(self.hidden, self.heads)
-        check_positive({"init_std": self.init_std})
+        check_positive({"init_std": self.init_std, "epsilon": self.epsilon})
         check_dropout(self.dropout)
 
 
@@ -64,7 +64,7 @@ def build(config: Config, make: FunctionMaker = LossFunction) -> LossFunction:
     config.check()
     c = config
     model, tokens, targets = begin(make, KIND, c, ffn=c.ffn_width)
-    parts = Parts(model, c, EPSILON)
+    parts = Parts(model, c, c.epsilon)
     normal = Init.normal(c.init_std)
     wte = model.parameter(
         "wte.weight",

@@ -9,7 +9,8 @@
 
 With a window it is Mistral.
 RMS norms, rotary position embedding, grouped-query attention and a gated
-feed-forward part; no biases. Published linear weights are [out, in]; ours are too, and
+feed-forward part; no biases, or, as in Qwen2, those of queries, keys and values.
+Published linear weights are [out, in]; ours are too, and
 the products transpose them, so that no element ever moves.
 """
 
@@ -50,11 +51,14 @@ class Config(NamedTuple):
     window: Optional[int] = None
     """How many tokens a token sees, itself and those before it; all of them if
     absent. Mistral's sliding_window."""
+    qkv_bias: bool = False
+    """Queries, keys and values have biases."""
 
     def check(self) -> None:
         """Raises ConfigError unless a model can be built."""
         extents = get_members(self)
-        del extents["tied"], extents["within_documents"]
+        for name in ("tied", "within_documents", "qkv_bias"):
+            del extents[name]
         reals = ("rope_theta", "epsilon", "init_std")
         check_positive({name: extents.pop(name) for name in reals})
         check_extents(extents)
@@ -125,10 +129,11 @@ def _self_attention(
     # lie in the published order, group by group.
     groups, queries = ("kv_heads", c.kv_heads), ("queries", c.group)
     channels, hidden = ("head_dim", c.head_dim), ("hidden", c.hidden)
+    linear = parts.biased_linear if c.qkv_bias else parts.linear
     with model.scope("self_attn"):
-        q = parts.linear("q_proj", y, [groups, queries, channels], [hidden])
-        k = parts.linear("k_proj", y, [groups, channels], [hidden])
-        v = parts.linear("v_proj", y, [groups, channels], [hidden])
+        q = linear("q_proj", y, [groups, queries, channels], [hidden])
+        k = linear("k_proj", y, [groups, channels], [hidden])
+        v = linear("v_proj", y, [groups, channels], [hidden])
         q = model.rotary("q_rotated", q, c.rope_theta, positions=positions)
         k = model.rotary("k_rotated", k, c.rope_theta, positions=positions)
         y = model.attention(

@@ -20,8 +20,7 @@ from optimus.models.checks import check_extents, check_heads, check_positive, ge
 from optimus.models.parts import FunctionMaker, Parts, begin, positions_of
 
 KIND = "phi"
-EPSILON = 1e-5
-"""Of the layer norms, as in the published models."""
+
 
 class Config(NamedTuple):
     layers: int
@@ -44,13 +43,15 @@ class Config(NamedTuple):
     init_std: float = 0.02
     within_documents: bool = False
     """Positions begin anew with each document, and nothing is seen of others."""
+    epsilon: float = 1e-5
+    """Of the layer norms, as in the published models."""
 
     def check(self) -> None:
         """Raises ConfigError unless a model can be built."""
         extents = dict(get_members(self), ffn=self.ffn_width)
         for name in ("rotary_dim", "norms", "within_documents"):
             extents.pop(name, None)
-        reals = ("rope_theta", "init_std")
+        reals = ("rope_theta", "init_std", "epsilon")
         check_positive({name: extents.pop(name) for name in reals})
         check_extents(extents)
         check_heads(self.hidden, self.heads)
@@ -90,7 +91,7 @@ def build(config: Config, make: FunctionMaker = LossFunction) -> LossFunction:
         rotary_dim=c.rotated,
         rope_theta=float(c.rope_theta),
     )
-    parts = Parts(model, c, EPSILON)
+    parts = Parts(model, c, c.epsilon)
     hidden, words = [("hidden", c.hidden)], [("vocabulary", c.vocabulary)]
     table = parts.weight("model.embed_tokens", words, hidden)
     positions = positions_of(model, c)

@@ -259,6 +259,33 @@ TEST_F(SessionTest, SavesTheSameByOneThreadAndByAll) {
   EXPECT_EQ(*session->gather("table.weight"), table);
 }
 
+TEST_F(SessionTest, LoadsWeightsThatWereMatched) {
+  open({"train_step"});
+  ASSERT_TRUE(session->initialize(7).ok());
+  const std::string saved = folder("saved"), weights = folder("weights");
+  ASSERT_TRUE(session->save(saved, stateOf(3)).ok());
+  std::filesystem::create_directories(weights);
+  std::filesystem::copy_file(saved + "/model.safetensors",
+                             weights + "/model.safetensors");
+  std::vector<float> table = *session->gather("table.weight");
+  auto checkpoint = Checkpoint::open(weights);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  EXPECT_TRUE((*checkpoint)->hasWeightsAlone());
+  // None of its tensors is known to be a parameter yet.
+  EXPECT_THAT(session->loadParameters(**checkpoint, 8).message(),
+              HasSubstr("findParameters()"));
+  const ExpectedModel expected = expectedModel(session->manifest());
+  EXPECT_THAT((*checkpoint)->checkModel(expected).message(),
+              HasSubstr("--load-weights " + weights));
+  Status found = (*checkpoint)->findParameters(expected);
+  ASSERT_TRUE(found.ok()) << found.message();
+  EXPECT_THAT(session->load(**checkpoint).message(),
+              HasSubstr("no optimizer state"));
+  Status loaded = session->loadParameters(**checkpoint, 8);
+  ASSERT_TRUE(loaded.ok()) << loaded.message();
+  EXPECT_EQ(*session->gather("table.weight"), table);
+}
+
 // What a save was begun with is saved, whatever becomes of it meanwhile.
 TEST_F(SessionTest, SavesASnapshotBehindSteps) {
   open({"train_step"});

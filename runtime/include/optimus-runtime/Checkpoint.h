@@ -18,8 +18,13 @@
 //                          XXH64 of every other file, of those with tensors
 //                          piece by piece
 //
-// It does not depend on its writer's mesh. Writing is atomic: whenever the
-// writer is killed, the folder holds the old or the new checkpoint, whole.
+// A folder without state.json and optimizer.safetensors has weights alone:
+// those of a model that another program wrote, in files of the same format,
+// F32, BF16 or F16.
+//
+// A checkpoint does not depend on its writer's mesh. Writing is atomic:
+// whenever the writer is killed, the folder holds the old or the new
+// checkpoint, whole.
 //
 //===----------------------------------------------------------------------===//
 
@@ -231,6 +236,9 @@ public:
   Status checkUnchanged() const;
 
   const std::string &path() const;
+  /// Whether it is a folder of weights alone: its state() is that of step 0,
+  /// and it has no pieces before findParameters().
+  bool hasWeightsAlone() const;
   const TrainingState &state() const;
   /// In the files' order.
   std::span<const TensorInfo> tensors(CheckpointFile file) const;
@@ -239,6 +247,15 @@ public:
   /// every parameter and no other, each with the expected shape. Otherwise
   /// InvalidArgument, naming what differs.
   Status checkParameters(const ExpectedModel &expected) const;
+  /// The same of a checkpoint. Of weights it finds the model's parameters among
+  /// the tensors, to be read as F32 under the model's names: with or without
+  /// the prefix of a class around it; the first rows of a longer table of
+  /// positions. A tied head that is there must equal its table. InvalidArgument
+  /// for tensors without a parameter, unless they match one of the patterns
+  /// `ignored`, and where config.json differs from the model's function. To be
+  /// called before weights are read.
+  Status findParameters(const ExpectedModel &expected,
+                        std::span<const std::string> ignored = {});
   /// Checks that besides it has the state of this model's optimizer.
   Status checkModel(const ExpectedModel &expected) const;
   /// For people: the parts that could not be compared, and the differences

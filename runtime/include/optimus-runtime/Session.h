@@ -260,8 +260,8 @@ public:
   /// once, verified, and handed on to the ranks that have a part of it.
   /// Collective; failures may differ between processes.
   Status load(const Checkpoint &checkpoint);
-  /// Takes the parameters alone, of a checkpoint that was checked with
-  /// checkParameters(). As above.
+  /// Takes the parameters alone, of a checkpoint that passed checkParameters()
+  /// or findParameters(). As above.
   Status loadParameters(const Checkpoint &checkpoint, uint64_t seed);
   /// Writes a checkpoint. Only the root's machine needs the folder; all
   /// processes that see it write pieces of it, side by side. What `state` says

@@ -1,0 +1,422 @@
+# ===- from_hf.py - Models in Hugging Face's folders ------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Reads the config.json of a folder that Transformers wrote, and writes the program
+of its model. Nothing in the folder is executed, and no weights are read here:
+`optimus-run --load DIR` takes them.
+"""
+
+import os
+from types import ModuleType
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+
+from optimus.arguments import Mistake
+from optimus.models import bert, config_file, gpt2, llama, phi
+from optimus.models.config_file import Fields, shown
+
+KIND = "from-hf"
+CONFIG = "config.json"
+WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+
+CHANGE_NOTHING = (
+    # Tokens, and how text is made or read.
+    *("bos_token_id", "eos_token_id", "sep_token_id", "decoder_start_token_id"),
+    *("forced_bos_token_id", "forced_eos_token_id", "bad_words_ids", "begin_suppress_tokens"),
+    *("suppress_tokens", "max_length", "min_length", "do_sample", "early_stopping"),
+    *("num_beams", "num_beam_groups", "diversity_penalty", "temperature", "top_k"),
+    *("top_p", "typical_p", "repetition_penalty", "length_penalty"),
+    *("no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "num_return_sequences"),
+    *("exponential_decay_length_penalty", "remove_invalid_values", "prefix"),
+    *("tokenizer_class", "use_cache", "task_specific_params"),
+    # Labels of heads that are not there.
+    *("id2label", "label2id", "num_labels", "problem_type", "finetuning_task"),
+    *("classifier_dropout", "summary_type", "summary_use_proj", "summary_activation"),
+    *("summary_proj_to_labels", "summary_first_dropout"),
+    # How Transformers computes, keeps and returns it.
+    *("torch_dtype", "dtype", "transformers_version", "_name_or_path", "name_or_path"),
+    *("_attn_implementation", "attn_implementation", "_attn_implementation_autoset"),
+    *("_experts_implementation", "_commit_hash", "torchscript"),
+    *("output_attentions", "output_hidden_states", "output_scores", "return_dict"),
+    *("return_dict_in_generate", "use_bfloat16", "tf_legacy_loss", "use_return_dict"),
+    *("gradient_checkpointing", "pretraining_tp", "chunk_size_feed_forward"),
+    "reorder_and_upcast_attn",
+)
+"""Of all families. Parts, chunks and upcasts round otherwise, and compute the same."""
+
+
+class Choices(NamedTuple):
+    """What the command line says and a configuration does not."""
+
+    sequence: Optional[int]
+    batch: int
+    chunk: Optional[int]
+    dropout: float
+    within_documents: bool
+    mask_token: Optional[int]
+
+
+class Import(NamedTuple):
+    module: ModuleType
+    """The builder."""
+    config: Any
+    """The builder's."""
+    fields: Dict[str, str]
+    """For messages: the fields that members of the config are from."""
+    notes: List[str]
+
+
+class Family(NamedTuple):
+    module: ModuleType
+    architectures: Tuple[str, ...]
+    read: Callable[[Fields, Choices], Tuple[Dict[str, Any], List[str]]]
+    """Members of the builder's config, and notes."""
+    fields: Dict[str, str]
+    """By the member."""
+    drops: bool = False
+    """Whether the builder has dropout."""
+    keeps_documents: bool = True
+    hides: bool = False
+    """Whether it learns from masked tokens."""
+
+
+def read(folder: str, choices: Choices) -> Import:
+    """Raises Mistake."""
+    path = os.path.join(folder, CONFIG)
+    _check_folder(folder)
+    given = config_file.read(path)
+    kind = given.get("model_type")
+    family = FAMILIES.get(kind) if isinstance(kind, str) else None
+    if family is None:
+        message = "%s: model_type is %s; supported: %s"
+        raise Mistake(message % (path, shown(kind), ", ".join(FAMILIES)))
+    _check_choices(kind, family, choices)
+    fields = Fields(path, given)
+    fields.skip(("model_type", *CHANGE_NOTHING))
+    _check_common(fields, family)
+    members, notes = family.read(fields, choices)
+    absent = dict(fields.defaults)
+    fields.finish()
+    positions = members.pop("positions")
+    sequence = positions if choices.sequence is None else choices.sequence
+    if sequence > positions:
+        message = "--seq is %d; %s has %s %d: no position beyond is trained"
+        raise Mistake(message % (sequence, path, family.fields["positions"], positions))
+    members.update(sequence=sequence, batch=choices.batch, chunk=choices.chunk)
+    for name, is_known in [
+        ("dropout", family.drops),
+        ("within_documents", family.keeps_documents),
+        ("mask_token", family.hides),
+    ]:
+        if is_known:
+            members[name] = getattr(choices, name)
+    if absent:
+        listed = ", ".join("%s %s" % (name, shown(absent[name])) for name in absent)
+        notes.append("fields that %s lacks are %s's defaults: %s" % (path, kind, listed))
+    return Import(family.module, family.module.Config(**members), family.fields, notes)
+
+
+def _check_folder(folder: str) -> None:
+    try:
+        names = sorted(os.listdir(folder))
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise Mistake("cannot read the folder %s: %s" % (folder, why)) from None
+    if CONFIG not in names:
+        what = "%s has no %s" % (folder, CONFIG)
+        if "adapter_config.json" in names:
+            what += ": it is an adapter's; supported: folders of whole models"
+        raise Mistake(what)
+    pickles = [name for name in names if name.endswith(PICKLES)]
+    if pickles and not any(name in names for name in WEIGHTS):
+        raise Mistake(
+            "%s has its weights as a pickle alone (%s): reading one executes whatever "
+            "code is in it; save the model with safetensors" % (folder, shown(pickles[0])[1:-1])
+        )
+
+
+def _check_choices(kind: str, family: Family, choices: Choices) -> None:
+    for flag, is_given, is_known in [
+        ("--dropout", choices.dropout != 0, family.drops),
+        ("--within-documents", choices.within_documents, family.keeps_documents),
+        ("--mask-token", choices.mask_token is not None, family.hides),
+    ]:
+        if is_given and not is_known:
+            raise Mistake("%s is not for models of the type %s" % (flag, kind))
+
+
+def _check_common(fields: Fields, family: Family) -> None:
+    """Fields of all families."""
+    classes = fields.get("architectures", None)
+    if classes is not None and not (
+        isinstance(classes, list)
+        and classes
+        and all(isinstance(one, str) and one in family.architectures for one in classes)
+    ):
+        fields.refuse("architectures", classes, " or ".join(family.architectures))
+    for name in ("quantization_config", "auto_map", "cross_attention_hidden_size"):
+        fields.only(name, None)
+    fields.only("pruned_heads", {}, None)
+    fields.only("is_encoder_decoder", False)
+    fields.only("add_cross_attention", False)
+    # Of most folders nothing of this is there; that says nothing to a reader.
+    fields.defaults.clear()
+
+
+def _dropouts(fields: Fields, defaults: Dict[str, float], drops: bool) -> List[str]:
+    rates = {name: fields.rate(name, rate) for name, rate in defaults.items()}
+    if not any(rates.values()):
+        return []
+    listed = ", ".join("%s %s" % (name, shown(rate)) for name, rate in rates.items())
+    whose = "--dropout's" if drops else "0"
+    return ["dropout in training is %s, not the configuration's: %s" % (whose, listed)]
+
+
+def _read_gpt2(fields: Fields, choices: Choices):
+    positions = fields.whole("n_positions", 1024)
+    if fields.has("n_ctx"):
+        fields.only("n_ctx", positions)
+    fields.only("activation_function", "gelu_new", "gelu_pytorch_tanh")
+    fields.only("scale_attn_weights", True)
+    fields.only("scale_attn_by_inverse_layer_idx", False)
+    fields.only("tie_word_embeddings", True)
+    fields.skip(("pad_token_id", "is_decoder"))
+    members = dict(
+        layers=fields.whole("n_layer", 12),
+        hidden=fields.whole("n_embd", 768),
+        heads=fields.whole("n_head", 12),
+        ffn=fields.whole("n_inner", None),
+        vocabulary=fields.whole("vocab_size", 50257),
+        epsilon=fields.positive("layer_norm_epsilon", 1e-5),
+        init_std=fields.positive("initializer_range", 0.02),
+        positions=positions,
+    )
+    rates = {name: 0.1 for name in ("resid_pdrop", "embd_pdrop", "attn_pdrop")}
+    return members, _dropouts(fields, rates, drops=True)
+
+
+def _read_bert(fields: Fields, choices: Choices):
+    fields.only("hidden_act", "gelu")
+    fields.only("type_vocab_size", 2)
+    fields.only("position_embedding_type", "absolute")
+    fields.only("is_decoder", False)
+    fields.only("tie_word_embeddings", True)
+    members = dict(
+        **_common_shape(fields, layers=12, hidden=768, heads=12, ffn=3072, vocabulary=30522),
+        epsilon=fields.positive("layer_norm_eps", 1e-12),
+        pad_token=fields.whole("pad_token_id", 0, least=0),
+        positions=fields.whole("max_position_embeddings", 512),
+    )
+    rates = {name: 0.1 for name in ("hidden_dropout_prob", "attention_probs_dropout_prob")}
+    notes = _dropouts(fields, rates, drops=True)
+    if choices.mask_token is None:
+        last = members["vocabulary"] - 1
+        notes.append(
+            "the token of a hidden one is the vocabulary's last, %d; --mask-token N is the "
+            "tokenizer's" % last
+        )
+    return members, notes
+
+
+def _read_llama(fields: Fields, choices: Choices):
+    return _read_rotary_decoder(fields, ffn=11008, kv_heads=None, positions=2048)
+
+
+def _read_qwen2(fields: Fields, choices: Choices):
+    members, notes = _read_rotary_decoder(
+        fields, ffn=22016, kv_heads=32, positions=32768
+    )
+    members["qkv_bias"] = True
+    # Without windows, their fields change nothing.
+    fields.only("use_sliding_window", False)
+    fields.skip(("sliding_window", "max_window_layers"))
+    fields.only("use_mrope", False)
+    kinds = fields.get("layer_types", None)
+    full = ["full_attention"] * members["layers"]
+    if kinds is not None and kinds != full:
+        fields.refuse("layer_types", kinds, "\"full_attention\" for each layer")
+    return members, notes
+
+
+def _read_mistral(fields: Fields, choices: Choices):
+    members, notes = _read_rotary_decoder(fields, ffn=14336, kv_heads=8, positions=131072)
+    window = fields.whole("sliding_window", 4096) if _has_window(fields) else None
+    longest = members["positions"] if choices.sequence is None else choices.sequence
+    if window is not None and window < longest:
+        supported = "null, or at least --seq, %d" % longest
+        fields.refuse("sliding_window", window, supported)
+    return members, notes
+
+
+def _has_window(fields: Fields) -> bool:
+    return not fields.has("sliding_window") or fields.get("sliding_window", None) is not None
+
+
+def _read_rotary_decoder(fields: Fields, ffn: int, kv_heads: Optional[int], positions: int):
+    """Llama and what has its layers."""
+    fields.only("hidden_act", "silu")
+    for name in ("attention_bias", "mlp_bias"):
+        # Of Llama alone; others state none.
+        if fields.has(name):
+            fields.only(name, False)
+    fields.skip(("pad_token_id", "is_decoder"))
+    members = dict(
+        **_common_shape(fields, layers=32, hidden=4096, heads=32, ffn=ffn, vocabulary=32000),
+        epsilon=fields.positive("rms_norm_eps", 1e-6),
+        rope_theta=_rope_theta(fields),
+        tied=fields.only("tie_word_embeddings", False, True),
+        positions=fields.whole("max_position_embeddings", positions),
+    )
+    heads = members["heads"]
+    # Null is as many as of queries, whatever an absent field is.
+    name = "num_key_value_heads"
+    is_null = fields.has(name) and fields.get(name, None) is None
+    members["kv_heads"] = heads if is_null else fields.whole(name, kv_heads) or heads
+    width = fields.whole("head_dim", None)
+    if width is not None and width * heads != members["hidden"]:
+        fields.refuse("head_dim", width, "hidden_size / num_attention_heads")
+    return members, _dropouts(fields, {"attention_dropout": 0.0}, drops=False)
+
+
+def _read_phi(fields: Fields, choices: Choices):
+    fields.only("hidden_act", "gelu_new", "gelu_pytorch_tanh")
+    fields.only("qk_layernorm", False)
+    fields.only("tie_word_embeddings", False)
+    fields.skip(("pad_token_id", "is_decoder"))
+    members = dict(
+        **_common_shape(fields, layers=24, hidden=2048, heads=32, ffn=8192, vocabulary=51200),
+        epsilon=fields.positive("layer_norm_eps", 1e-5),
+        rope_theta=_rope_theta(fields, "partial_rotary_factor"),
+        positions=fields.whole("max_position_embeddings", 2048),
+    )
+    heads = members["heads"]
+    if fields.has("num_key_value_heads"):
+        fields.only("num_key_value_heads", heads, None)
+    kept = fields.get("rope_parameters", None) if fields.has("rope_parameters") else None
+    if isinstance(kept, dict) and "partial_rotary_factor" in kept:
+        share = kept["partial_rotary_factor"]
+        if fields.has("partial_rotary_factor"):
+            fields.only("partial_rotary_factor", share)
+    else:
+        share = fields.get("partial_rotary_factor", 0.5)
+    if type(share) not in (int, float) or not 0 < share <= 1:
+        fields.refuse("partial_rotary_factor", share, "a number above 0, at most 1")
+        share = 0.5
+    members["rotary_dim"] = int(members["hidden"] // heads * share)
+    rates = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attention_dropout": 0.0}
+    return members, _dropouts(fields, rates, drops=False)
+
+
+def _common_shape(fields: Fields, **defaults: int) -> Dict[str, Any]:
+    return dict(
+        {
+            member: fields.whole(SHAPE_FIELDS[member], default)
+            for member, default in defaults.items()
+        },
+        init_std=fields.positive("initializer_range", 0.02),
+    )
+
+
+def _rope_theta(fields: Fields, *more: str) -> float:
+    """The base of rotary position embedding, which Transformers 5 writes into
+    `rope_parameters`; `more` are other names that may be in there."""
+    if not fields.has("rope_parameters"):
+        scaling = fields.get("rope_scaling", None)
+        _check_rope(fields, "rope_scaling", scaling, ())
+        return fields.positive("rope_theta", 10000.0)
+    kept = fields.get("rope_parameters", None)
+    fields.only("rope_scaling", None)
+    _check_rope(fields, "rope_parameters", kept, ("rope_theta", *more))
+    theta = kept.get("rope_theta", 10000.0) if isinstance(kept, dict) else 10000.0
+    if type(theta) not in (int, float) or not 0 < theta < float("inf"):
+        fields.refuse("rope_parameters", kept, "a positive rope_theta")
+        return 10000.0
+    if fields.has("rope_theta"):
+        fields.only("rope_theta", theta)
+    return float(theta)
+
+
+def _check_rope(fields: Fields, name: str, value: Any, known: Tuple[str, ...]) -> None:
+    if value is None:
+        return
+    types = ("rope_type", "type")
+    if (
+        not isinstance(value, dict)
+        or set(value) - {*types, *known}
+        or any(value.get(one, "default") != "default" for one in types)
+    ):
+        fields.refuse(name, value, "null, or rope_type \"default\"")
+
+
+SHAPE_FIELDS = {
+    "layers": "num_hidden_layers",
+    "hidden": "hidden_size",
+    "heads": "num_attention_heads",
+    "ffn": "intermediate_size",
+    "vocabulary": "vocab_size",
+}
+
+_NAMES = {
+    **SHAPE_FIELDS,
+    "kv_heads": "num_key_value_heads",
+    "positions": "max_position_embeddings",
+    "init_std": "initializer_range",
+    "rope_theta": "rope_theta",
+}
+
+FAMILIES: Dict[str, Family] = {
+    "gpt2": Family(
+        gpt2,
+        ("GPT2LMHeadModel", "GPT2Model"),
+        _read_gpt2,
+        {
+            "layers": "n_layer",
+            "hidden": "n_embd",
+            "heads": "n_head",
+            "ffn": "n_inner",
+            "vocabulary": "vocab_size",
+            "positions": "n_positions",
+            "epsilon": "layer_norm_epsilon",
+            "init_std": "initializer_range",
+        },
+        drops=True,
+    ),
+    "bert": Family(
+        bert,
+        ("BertForMaskedLM", "BertForPreTraining"),
+        _read_bert,
+        {**_NAMES, "epsilon": "layer_norm_eps", "pad_token": "pad_token_id"},
+        drops=True,
+        keeps_documents=False,
+        hides=True,
+    ),
+    "llama": Family(
+        llama,
+        ("LlamaForCausalLM",),
+        _read_llama,
+        {**_NAMES, "epsilon": "rms_norm_eps"},
+    ),
+    "mistral": Family(
+        llama,
+        ("MistralForCausalLM",),
+        _read_mistral,
+        {**_NAMES, "epsilon": "rms_norm_eps"},
+    ),
+    "qwen2": Family(
+        llama,
+        ("Qwen2ForCausalLM",),
+        _read_qwen2,
+        {**_NAMES, "epsilon": "rms_norm_eps"},
+    ),
+    "phi": Family(
+        phi,
+        ("PhiForCausalLM",),
+        _read_phi,
+        {**_NAMES, "epsilon": "layer_norm_eps", "rotary_dim": "partial_rotary_factor"},
+    ),
+}
+"""By model_type."""

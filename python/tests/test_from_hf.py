@@ -1,0 +1,493 @@
+# ===- test_from_hf.py - Programs of folders that others wrote ---------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""`python3 -m optimus.models from-hf`: the program of a config.json is the builder's
+for the same shape, and a field that would make it another one is refused by name."""
+
+import json
+import os
+
+import pytest
+
+from test_builder import run
+
+# As Transformers writes them, of odd shapes.
+GPT2 = dict(
+    model_type="gpt2",
+    architectures=["GPT2LMHeadModel"],
+    activation_function="gelu_new",
+    attn_pdrop=0.1,
+    bos_token_id=96,
+    embd_pdrop=0.1,
+    eos_token_id=96,
+    initializer_range=0.03,
+    layer_norm_epsilon=1e-3,
+    n_embd=60,
+    n_head=6,
+    n_inner=None,
+    n_layer=2,
+    n_positions=16,
+    reorder_and_upcast_attn=False,
+    resid_pdrop=0.1,
+    scale_attn_by_inverse_layer_idx=False,
+    scale_attn_weights=True,
+    summary_activation=None,
+    summary_first_dropout=0.1,
+    summary_proj_to_labels=True,
+    summary_type="cls_index",
+    summary_use_proj=True,
+    torch_dtype="float32",
+    transformers_version="4.57.1",
+    use_cache=True,
+    vocab_size=97,
+)
+BERT = dict(
+    model_type="bert",
+    architectures=["BertForMaskedLM"],
+    attention_probs_dropout_prob=0.1,
+    classifier_dropout=None,
+    gradient_checkpointing=False,
+    hidden_act="gelu",
+    hidden_dropout_prob=0.1,
+    hidden_size=60,
+    initializer_range=0.02,
+    intermediate_size=70,
+    layer_norm_eps=1e-9,
+    max_position_embeddings=16,
+    num_attention_heads=6,
+    num_hidden_layers=2,
+    pad_token_id=3,
+    position_embedding_type="absolute",
+    transformers_version="4.57.1",
+    type_vocab_size=2,
+    use_cache=True,
+    vocab_size=97,
+)
+LLAMA = dict(
+    model_type="llama",
+    architectures=["LlamaForCausalLM"],
+    attention_bias=False,
+    attention_dropout=0.0,
+    bos_token_id=1,
+    dtype="bfloat16",
+    eos_token_id=[2, 3],
+    head_dim=10,
+    hidden_act="silu",
+    hidden_size=60,
+    initializer_range=0.02,
+    intermediate_size=70,
+    max_position_embeddings=16,
+    mlp_bias=False,
+    num_attention_heads=6,
+    num_hidden_layers=2,
+    num_key_value_heads=2,
+    pretraining_tp=1,
+    rms_norm_eps=1e-5,
+    rope_parameters=dict(rope_theta=5000.0, rope_type="default"),
+    tie_word_embeddings=True,
+    transformers_version="5.0.0",
+    use_cache=True,
+    vocab_size=97,
+)
+MISTRAL = dict(LLAMA, model_type="mistral", architectures=["MistralForCausalLM"])
+del MISTRAL["attention_bias"], MISTRAL["mlp_bias"], MISTRAL["pretraining_tp"]
+MISTRAL.update(sliding_window=None, tie_word_embeddings=False)
+QWEN2 = dict(LLAMA, model_type="qwen2", architectures=["Qwen2ForCausalLM"])
+for name in ("attention_bias", "mlp_bias", "pretraining_tp", "head_dim"):
+    del QWEN2[name]
+QWEN2.update(
+    layer_types=["full_attention", "full_attention"],
+    max_window_layers=1,
+    sliding_window=None,
+    use_sliding_window=False,
+)
+PHI = dict(
+    model_type="phi",
+    architectures=["PhiForCausalLM"],
+    attention_dropout=0.0,
+    embd_pdrop=0.0,
+    hidden_act="gelu_new",
+    hidden_size=60,
+    initializer_range=0.02,
+    intermediate_size=70,
+    layer_norm_eps=1e-4,
+    max_position_embeddings=16,
+    num_attention_heads=6,
+    num_hidden_layers=2,
+    num_key_value_heads=6,
+    partial_rotary_factor=0.4,
+    qk_layernorm=False,
+    resid_pdrop=0.0,
+    rope_scaling=None,
+    rope_theta=10000.0,
+    tie_word_embeddings=False,
+    use_cache=True,
+    vocab_size=97,
+)
+SHAPE = "--layers 2 --hidden 60 --heads 6 --seq 16 --vocab 97 --batch 3 "
+FAMILIES = {
+    "gpt2": (GPT2, "gpt2 " + SHAPE + "--init-std 0.03 --norm-eps 1e-3"),
+    "bert": (BERT, "bert " + SHAPE + "--ffn 70 --norm-eps 1e-9 --pad-token 3"),
+    "llama": (
+        LLAMA,
+        "llama " + SHAPE + "--kv-heads 2 --ffn 70 --norm-eps 1e-5 --rope-theta 5000 --tied",
+    ),
+    "mistral": (
+        MISTRAL,
+        "llama " + SHAPE + "--kv-heads 2 --ffn 70 --norm-eps 1e-5 --rope-theta 5000",
+    ),
+    "qwen2": (
+        QWEN2,
+        "llama " + SHAPE + "--kv-heads 2 --ffn 70 --norm-eps 1e-5 --rope-theta 5000 --tied"
+        " --qkv-bias",
+    ),
+    "phi": (PHI, "phi " + SHAPE + "--ffn 70 --norm-eps 1e-4 --rotary-dim 4"),
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Makes a folder with a configuration, or with a text in its place."""
+
+    def make(config, weights="model.safetensors"):
+        found = tmp_path / "hf"
+        found.mkdir(exist_ok=True)
+        text = config if isinstance(config, str) else json.dumps(config)
+        (found / "config.json").write_text(text)
+        (found / weights).touch()
+        return found
+
+    return make
+
+
+def from_hf(folder, *more):
+    return run("from-hf", folder, "--batch", 3, *more)
+
+
+def program(folder, *more):
+    result = from_hf(folder, *more)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def refusal(result):
+    assert (result.returncode, result.stdout) == (1, ""), result
+    (line,) = result.stderr.splitlines()
+    return line
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_program_is_the_builders(folder, family):
+    config, flags = FAMILIES[family]
+    assert program(folder(config)) == run(*flags.split()).stdout
+
+
+def test_published_configuration(folder):
+    """Of openai-community/gpt2, with fields of old versions."""
+    config = dict(
+        activation_function="gelu_new",
+        architectures=["GPT2LMHeadModel"],
+        attn_pdrop=0.1,
+        bos_token_id=50256,
+        embd_pdrop=0.1,
+        eos_token_id=50256,
+        initializer_range=0.02,
+        layer_norm_epsilon=1e-05,
+        model_type="gpt2",
+        n_ctx=1024,
+        n_embd=768,
+        n_head=12,
+        n_layer=12,
+        n_positions=1024,
+        resid_pdrop=0.1,
+        summary_activation=None,
+        summary_first_dropout=0.1,
+        summary_proj_to_labels=True,
+        summary_type="cls_index",
+        summary_use_proj=True,
+        task_specific_params={"text-generation": {"do_sample": True, "max_length": 50}},
+        vocab_size=50257,
+    )
+    flags = "gpt2 --layers 12 --hidden 768 --heads 12 --seq 1024 --vocab 50257 --batch 3"
+    assert program(folder(config)) == run(*flags.split()).stdout
+
+
+# A field, its value, and what it does to the builder's flags.
+USED = [
+    (GPT2, "n_inner", 50, "--ffn 50"),
+    (GPT2, "n_layer", 1, "--layers 1"),
+    (GPT2, "n_head", 5, "--heads 5"),
+    (GPT2, "n_embd", 66, "--hidden 66"),
+    (GPT2, "vocab_size", 101, "--vocab 101"),
+    (GPT2, "n_positions", 12, "--seq 12"),
+    (GPT2, "layer_norm_epsilon", 1e-5, "--norm-eps 1e-5"),
+    (GPT2, "initializer_range", 1, "--init-std 1"),
+    (BERT, "intermediate_size", 50, "--ffn 50"),
+    (BERT, "pad_token_id", 0, "--pad-token 0"),
+    (BERT, "layer_norm_eps", 1e-12, "--norm-eps 1e-12"),
+    (LLAMA, "num_key_value_heads", 6, "--kv-heads 6"),
+    (LLAMA, "num_key_value_heads", None, "--kv-heads 6"),
+    (MISTRAL, "num_key_value_heads", None, "--kv-heads 6"),
+    (QWEN2, "num_key_value_heads", None, "--kv-heads 6"),
+    (LLAMA, "rms_norm_eps", 1e-6, "--norm-eps 1e-6"),
+    (LLAMA, "tie_word_embeddings", False, "--untied"),
+    (LLAMA, "rope_parameters", None, "--rope-theta 10000"),
+    (PHI, "partial_rotary_factor", 1.0, "--rotary-dim 10"),
+    (PHI, "partial_rotary_factor", 0.25, "--rotary-dim 2"),
+    (PHI, "rope_theta", 500, "--rope-theta 500"),
+]
+
+
+@pytest.mark.parametrize(
+    "config, name, value, flags",
+    USED,
+    ids=["%s-%s-%s" % (one[0]["model_type"], one[1], one[2]) for one in USED],
+)
+def test_a_field_is_used(folder, config, name, value, flags):
+    _, known = FAMILIES[config["model_type"]]
+    known = known.replace(" --tied", "") if flags == "--untied" else known
+    # argparse takes the last of two.
+    expected = run(*known.split(), *flags.split())
+    assert expected.returncode == 0
+    found = program(folder(dict(config, **{name: value})))
+    assert found == expected.stdout
+    assert found != program(folder(config))
+
+
+# Values without influence on the program.
+@pytest.mark.parametrize(
+    "config, name, value",
+    [
+        (GPT2, "activation_function", "gelu_pytorch_tanh"),
+        (GPT2, "architectures", ["GPT2Model"]),
+        (GPT2, "architectures", None),
+        (GPT2, "n_ctx", 16),
+        (GPT2, "reorder_and_upcast_attn", True),
+        (GPT2, "quantization_config", None),
+        (GPT2, "id2label", {str(i): "label" for i in range(1000)}),
+        (LLAMA, "rope_scaling", None),
+        (LLAMA, "rope_theta", 5000.0),
+        (LLAMA, "eos_token_id", 2),
+        (MISTRAL, "sliding_window", 16),
+        (QWEN2, "sliding_window", 8),
+        (QWEN2, "max_window_layers", 2),
+        (QWEN2, "layer_types", None),
+        (QWEN2, "use_mrope", False),
+        (PHI, "num_key_value_heads", None),
+    ],
+)
+def test_a_field_changes_nothing(folder, config, name, value):
+    assert program(folder(config)) == program(folder(dict(config, **{name: value})))
+
+
+def test_absent_heads_of_keys_are_the_familys(folder):
+    config = dict(MISTRAL, num_attention_heads=16, head_dim=6, hidden_size=96)
+    del config["num_key_value_heads"]
+    known = FAMILIES["mistral"][1].replace("--hidden 60 --heads 6", "--hidden 96 --heads 16")
+    expected = run(*known.replace("--kv-heads 2", "--kv-heads 8").split()).stdout
+    assert program(folder(config)) == expected
+
+
+def test_rope_in_fields_of_both_versions(folder):
+    older = dict(LLAMA, rope_theta=5000.0, rope_scaling=None)
+    del older["rope_parameters"]
+    assert program(folder(older)) == program(folder(LLAMA))
+    newer = dict(PHI, rope_parameters=dict(rope_theta=10000.0, partial_rotary_factor=0.4))
+    del newer["rope_theta"], newer["partial_rotary_factor"], newer["rope_scaling"]
+    assert program(folder(newer)) == program(folder(PHI))
+
+
+def test_absent_fields_are_the_familys_and_listed(folder):
+    config = dict(GPT2)
+    del config["layer_norm_epsilon"], config["resid_pdrop"]
+    result = from_hf(folder(config))
+    known = FAMILIES["gpt2"][1].replace("1e-3", "1e-5")
+    assert result.stdout == run(*known.split()).stdout
+    assert "lacks are gpt2's defaults: " in result.stderr
+    assert "layer_norm_epsilon 1e-05" in result.stderr
+    assert "resid_pdrop 0.1" in result.stderr
+    assert "n_head" not in result.stderr
+
+
+def test_dropout_is_the_command_lines(folder):
+    result = from_hf(folder(GPT2), "--dropout", 0.25)
+    known = FAMILIES["gpt2"][1] + " --dropout 0.25"
+    assert result.stdout == run(*known.split()).stdout
+    assert "resid_pdrop 0.1, embd_pdrop 0.1, attn_pdrop 0.1" in result.stderr
+    quiet = dict(GPT2, resid_pdrop=0, embd_pdrop=0.0, attn_pdrop=0.0)
+    assert "pdrop" not in from_hf(folder(quiet)).stderr
+
+
+def test_choices_of_the_command_line(folder):
+    chosen = "--seq 8 --chunk 16 --within-documents --functions loss,forward"
+    known = FAMILIES["gpt2"][1].replace("--seq 16", chosen)
+    assert program(folder(GPT2), *chosen.split()) == run(*known.split()).stdout
+    known = FAMILIES["bert"][1] + " --mask-token 7"
+    assert program(folder(BERT), "--mask-token", 7) == run(*known.split()).stdout
+
+
+@pytest.mark.parametrize(
+    "config, more, message",
+    [
+        (GPT2, ["--seq", 17], "--seq is 17; {} has n_positions 16: no position beyond is"),
+        (GPT2, ["--batch", 0], "{}: --batch is 0; expected a whole number from 1"),
+        (GPT2, ["--mask-token", 1], "--mask-token is not for models of the type gpt2"),
+        (LLAMA, ["--dropout", 0.1], "--dropout is not for models of the type llama"),
+        (BERT, ["--within-documents"], "--within-documents is not for models of the type bert"),
+        (BERT, ["--mask-token", 97], "{}: --mask-token is 97; expected one of the"),
+    ],
+)
+def test_bad_choices(folder, config, more, message):
+    found = folder(config)
+    path = found / "config.json"
+    assert message.format(path) in refusal(from_hf(found, *more))
+
+
+REFUSED = [
+    (GPT2, "activation_function", "relu", '"gelu_new" or "gelu_pytorch_tanh"'),
+    (GPT2, "scale_attn_by_inverse_layer_idx", True, "false"),
+    (GPT2, "scale_attn_weights", False, "true"),
+    (GPT2, "tie_word_embeddings", False, "true"),
+    (GPT2, "add_cross_attention", True, "false"),
+    (GPT2, "n_ctx", 8, "16"),
+    (GPT2, "n_head", 6.0, "a whole number from 1 on"),
+    (GPT2, "n_head", "6", "a whole number from 1 on"),
+    (GPT2, "n_layer", True, "a whole number from 1 on"),
+    (GPT2, "n_layer", -1, "a whole number from 1 on"),
+    (GPT2, "n_embd", 0, "a whole number from 1 on"),
+    (GPT2, "vocab_size", None, "a whole number from 1 on"),
+    (GPT2, "layer_norm_epsilon", 0, "a positive number"),
+    (GPT2, "layer_norm_epsilon", "1e-5", "a positive number"),
+    (GPT2, "resid_pdrop", 2, "a number from 0 to 1"),
+    (GPT2, "pruned_heads", {"0": [1]}, "{} or null"),
+    (GPT2, "quantization_config", {"bits": 4}, "null"),
+    (GPT2, "auto_map", {"AutoModel": "code.py"}, "null"),
+    (GPT2, "architectures", ["GPT2ForSequenceClassification"], "GPT2LMHeadModel or GPT2Model"),
+    (GPT2, "architectures", "GPT2LMHeadModel", "GPT2LMHeadModel or GPT2Model"),
+    (GPT2, "rope_theta", 10000.0, "no field of this name"),
+    (BERT, "hidden_act", "gelu_new", '"gelu"'),
+    (BERT, "type_vocab_size", 1, "2"),
+    (BERT, "position_embedding_type", "relative_key", '"absolute"'),
+    (BERT, "is_decoder", True, "false"),
+    (BERT, "architectures", ["BertModel"], "BertForMaskedLM or BertForPreTraining"),
+    (LLAMA, "hidden_act", "gelu", '"silu"'),
+    (LLAMA, "attention_bias", True, "false"),
+    (LLAMA, "mlp_bias", True, "false"),
+    (LLAMA, "head_dim", 16, "hidden_size / num_attention_heads"),
+    (LLAMA, "rope_theta", 10000.0, "5000.0"),
+    (LLAMA, "rope_scaling", {"type": "yarn", "factor": 4.0}, "null"),
+    (LLAMA, "rope_parameters", {"rope_type": "yarn"}, 'null, or rope_type "default"'),
+    (LLAMA, "rope_parameters", {"rope_theta": 1, "factor": 8}, 'null, or rope_type "default"'),
+    (LLAMA, "rope_parameters", {"rope_theta": -1}, "a positive rope_theta"),
+    (LLAMA, "partial_rotary_factor", 0.5, "no field of this name"),
+    (MISTRAL, "sliding_window", 8, "null, or at least --seq, 16"),
+    (MISTRAL, "attention_bias", True, "false"),
+    (QWEN2, "use_sliding_window", True, "false"),
+    (QWEN2, "use_mrope", True, "false"),
+    (
+        *(QWEN2, "layer_types", ["full_attention", "sliding_attention"]),
+        '"full_attention" for each layer',
+    ),
+    (PHI, "qk_layernorm", True, "false"),
+    (PHI, "num_key_value_heads", 2, "6 or null"),
+    (PHI, "partial_rotary_factor", 0, "a number above 0, at most 1"),
+    (PHI, "rope_scaling", {"type": "linear", "factor": 2.0}, 'null, or rope_type "default"'),
+]
+
+
+@pytest.mark.parametrize(
+    "config, name, value, supported",
+    REFUSED,
+    ids=["%s-%s-%d" % (one[0]["model_type"], one[1], i) for i, one in enumerate(REFUSED)],
+)
+def test_a_field_is_refused(folder, config, name, value, supported):
+    found = folder(dict(config, **{name: value}))
+    expected = "%s/config.json: %s is %s; supported: %s"
+    shown = expected % (found, name, json.dumps(value), supported)
+    assert refusal(from_hf(found)).endswith(shown)
+
+
+def test_a_window_of_the_sequence_is_none(folder):
+    windowed = folder(dict(MISTRAL, sliding_window=8))
+    known = FAMILIES["mistral"][1].replace("--seq 16", "--seq 8")
+    assert program(windowed, "--seq", 8) == run(*known.split()).stdout
+
+
+def test_all_refused_fields_are_named_at_once(folder):
+    config = dict(GPT2, scale_attn_weights=False, n_layer="two", flavour=["sour"] * 100)
+    line = refusal(from_hf(folder(config)))
+    for part in ("scale_attn_weights is false;", 'n_layer is "two";', "flavour is [", "…"):
+        assert part in line
+    assert len(line) < 1000
+
+
+def test_mistakes_of_the_builder_have_the_fields_names(folder):
+    found = folder(dict(GPT2, n_head=7))
+    message = "n_embd (60) is not divisible by n_head (7)"
+    assert "%s/config.json: %s" % (found, message) in refusal(from_hf(found))
+    found = folder(dict(GPT2, n_embd=10**15, n_head=1))
+    assert "n_embd is 1000000000000000; expected" in refusal(from_hf(found))
+    found = folder(dict(PHI, partial_rotary_factor=0.3))
+    assert "partial_rotary_factor is 3; expected an even number" in refusal(from_hf(found))
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("", "is not JSON: Expecting value"),
+        ('{"model_type": "gpt2"', "is not JSON"),
+        ("[" * 10000 + "]" * 10000, "nested more than 32 deep"),
+        ('{"a":' * 40 + "1" + "}" * 40, "nested more than 32 deep"),
+        ('{"n_head": 2, "n_head": 2}', 'the field "n_head" is there twice'),
+        ('{"rope": {"a": 1, "a": 2}}', 'the field "a" is there twice'),
+        ('{"n_head": %s}' % ("9" * 5000), "a number has 5000 digits"),
+        ('{"n_head": NaN}', "NaN is no number of JSON"),
+        ("[]", "expected an object, found []"),
+        ('{"a": "%s"}' % ("x" * (4 << 20)), "expected at most 4194304 bytes"),
+        ('{"a": "' + '\\"' * (1 << 20), "is not JSON: Unterminated string"),
+        ("{}", "model_type is null; supported: gpt2, bert, llama, mistral, qwen2, phi"),
+        ('{"model_type": "t5"}', 'model_type is "t5"; supported: gpt2, bert'),
+        ('{"model_type": ["gpt2"]}', 'model_type is ["gpt2"]; supported: gpt2'),
+    ],
+    ids=lambda value: value[:20],
+)
+def test_hostile_texts(folder, text, message):
+    found = folder(text)
+    line = refusal(from_hf(found))
+    assert message in line and "%s/config.json" % found in line
+
+
+def test_brackets_in_strings_are_no_nesting(folder):
+    odd = dict(GPT2, id2label={"0": '[{"\\' * 100})
+    assert program(folder(odd)) == program(folder(GPT2))
+
+
+def test_other_files(folder, tmp_path):
+    found = folder(GPT2)
+    config = found / "config.json"
+    assert "cannot read the folder" in refusal(from_hf(config))
+    assert "cannot read the folder" in refusal(from_hf(tmp_path / "absent"))
+    config.write_bytes(b'{"model_type": "\xff"}')
+    assert "config.json is not UTF-8: byte 16" in refusal(from_hf(found))
+    config.unlink()
+    assert refusal(from_hf(found)).endswith("%s has no config.json" % found)
+    (found / "adapter_config.json").write_text("{}")
+    assert "it is an adapter's" in refusal(from_hf(found))
+    config.mkdir()
+    assert "cannot read %s: Is a directory" % config in refusal(from_hf(found))
+    config.rmdir()
+    os.mkfifo(config)
+    assert "config.json: expected a regular file" in refusal(from_hf(found))
+
+
+def test_pickles_are_refused(folder):
+    found = folder(GPT2, weights="pytorch_model.bin")
+    line = refusal(from_hf(found))
+    assert "its weights as a pickle alone (pytorch_model.bin)" in line
+    assert "executes" in line
+    (found / "model.safetensors.index.json").touch()
+    assert program(found)

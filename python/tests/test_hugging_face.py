@@ -1,0 +1,177 @@
+# ===- test_hugging_face.py - Folders that others wrote, end to end ----------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""A folder in Hugging Face's format, its program by `from-hf`, compiled, and its
+logits and loss by `optimus-run`: those of NumPy for the values in the folder.
+
+Heads are 6 of width 10, the vocabulary has 97 tokens, and epsilons are so large as to
+change logits. The bound is that of test_forward.
+"""
+
+import json
+
+import numpy as np
+import pytest
+
+import bert_reference
+import gpt2_reference
+import llama_reference
+import safetensors_file
+from families_reference import Phi, phi_shapes
+from test_builder import run
+from test_from_hf import BERT, GPT2, LLAMA, MISTRAL, PHI, QWEN2
+from tools import call, succeed
+
+POSITIONS, SEQUENCE, WINDOWS = 16, 12, 4
+LAYOUTS = [(), ("--mesh", "row:2,col:2", "--strategy", "summa")]
+UNIT = 2.0**-24
+TYPES = ["BF16", "F32", "F16"]
+
+
+def gpt2(parameters, epsilon, monkeypatch):
+    monkeypatch.setattr(gpt2_reference, "EPSILON", epsilon)
+    return gpt2_reference.Gpt2(parameters, 6)
+
+
+def bert(parameters, epsilon, monkeypatch):
+    monkeypatch.setattr(bert_reference, "EPSILON", epsilon)
+    return bert_reference.Bert(parameters, 6, pad=3)
+
+
+def llama(parameters, epsilon, monkeypatch):
+    return llama_reference.Llama(parameters, 6, 2, theta=5000.0, epsilon=epsilon)
+
+
+def phi(parameters, epsilon, monkeypatch):
+    return Phi(parameters, 6, 4, 10000.0)
+
+
+FAMILIES = {
+    "gpt2": (
+        dict(GPT2, layer_norm_epsilon=0.05),
+        gpt2_reference.parameter_shapes(2, 60, POSITIONS, 97, 240),
+        # As GPT2LMHeadModel has them.
+        lambda name: "transformer." + name,
+        gpt2,
+        0.05,
+    ),
+    "bert": (
+        dict(BERT, layer_norm_eps=0.02),
+        bert_reference.parameter_shapes(2, 60, POSITIONS, 97, 70),
+        lambda name: name,
+        bert,
+        0.02,
+    ),
+    "llama": (
+        dict(LLAMA, rms_norm_eps=0.03),
+        llama_reference.parameter_shapes(2, 60, 6, 2, 70, 97, True),
+        lambda name: name,
+        llama,
+        0.03,
+    ),
+    "mistral": (
+        dict(MISTRAL, rms_norm_eps=0.03),
+        llama_reference.parameter_shapes(2, 60, 6, 2, 70, 97, False),
+        lambda name: name,
+        llama,
+        0.03,
+    ),
+    "qwen2": (
+        dict(QWEN2, rms_norm_eps=0.03),
+        llama_reference.parameter_shapes(2, 60, 6, 2, 70, 97, True, qkv_bias=True),
+        lambda name: name,
+        llama,
+        0.03,
+    ),
+    # NumPy's has one epsilon.
+    "phi": (
+        dict(PHI, layer_norm_eps=1e-5),
+        phi_shapes(2, 60, 70, 97, 1),
+        lambda name: name,
+        phi,
+        1e-5,
+    ),
+}
+
+
+def write_folder(folder, config, shapes, rename):
+    """Tensors of all types in any order; returns what they hold."""
+    random = np.random.default_rng(12)
+    values, tensors = {}, []
+    for number, (name, shape) in enumerate(shapes):
+        drawn = random.normal(0, 0.3, shape)
+        dtype = TYPES[number % len(TYPES)]
+        values[name] = safetensors_file.representable(dtype, drawn).astype(float)
+        tensors.append((rename(name), dtype, drawn))
+    shuffled = [tensors[i] for i in random.permutation(len(tensors))]
+    folder.mkdir()
+    safetensors_file.write(folder / "model.safetensors", shuffled, pad=1)
+    (folder / "config.json").write_text(json.dumps(config))
+    return values
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_folders_logits_are_those_of_numpy(tools, tmp_path, monkeypatch, family):
+    config, shapes, rename, reference, epsilon = FAMILIES[family]
+    folder = tmp_path / "hf"
+    values = write_folder(folder, config, shapes, rename)
+    data = tmp_path / "data.txt"
+    random = np.random.default_rng(13)
+    tokens = random.integers(4, 97, WINDOWS * SEQUENCE + 1)
+    data.write_bytes(tokens.astype(np.uint8).tobytes())
+    windows = tokens[:-1].reshape(WINDOWS, SEQUENCE)
+    targets = tokens[1:].reshape(WINDOWS, SEQUENCE)
+
+    # A sequence shorter than the positions of the model.
+    known = {
+        name: value[:SEQUENCE]
+        if name.endswith(("wpe.weight", "position_embeddings.weight"))
+        else value
+        for name, value in values.items()
+    }
+    exact = reference(known, epsilon, monkeypatch).logits(windows)
+    moved = {
+        name: value * (1 + UNIT * random.choice([-1, 1], value.shape))
+        for name, value in known.items()
+    }
+    change = reference(moved, epsilon, monkeypatch).logits(windows) - exact
+    scale = max(
+        np.linalg.norm(exact), np.linalg.norm(change) / (UNIT * np.sqrt(len(known)))
+    )
+
+    program = tmp_path / "model.mlir"
+    shape = ["--seq", SEQUENCE, "--batch", 2, "--functions", "loss,forward"]
+    made = run("from-hf", folder, *shape, "-o", program)
+    assert made.returncode == 0, made.stderr
+    for number, layout in enumerate(LAYOUTS):
+        library = tmp_path / ("model-%d.so" % number)
+        tools.run("optimus-compile", program, *layout, "-o", library)
+        manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
+        (entry,) = [f for f in manifest["functions"] if f["entry"]["kind"] == "forward"]
+        (rounding,) = [arg["rounding"] for arg in entry["args"] if "rounding" in arg]
+        bound = 4 * rounding * UNIT * scale
+        assert bound < 1e-3 * np.linalg.norm(exact)
+        if family != "phi":
+            # No other epsilon is excused.
+            other = reference(known, 0.9 * epsilon, monkeypatch).logits(windows)
+            assert np.linalg.norm(other - exact) > bound
+
+        output = tmp_path / "logits.npy"
+        given = [library, "--data", data, "--load", folder]
+        tools.run("optimus-run", "forward", *given, "-o", output)
+        found = np.load(output)
+        assert found.shape == exact.shape
+        assert np.linalg.norm(found - exact) <= bound
+
+        if family == "bert":
+            # Its loss hides tokens at random.
+            continue
+        loss, count = reference(known, epsilon, monkeypatch).loss(windows, targets)
+        said = succeed(call(tools.command("optimus-run", "eval", *given, "--json")))
+        assert json.loads(said)["tokens"] == count
+        # A loss moves by at most twice as much as its largest logit.
+        assert abs(json.loads(said)["loss"] - loss / count) <= 2 * bound

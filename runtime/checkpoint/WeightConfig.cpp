@@ -1,0 +1,115 @@
+//===- WeightConfig.cpp - The config.json beside weights ------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "WeightConfig.h"
+
+#include "core/JsonCursor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+using namespace optrt;
+using nlohmann::json;
+
+static constexpr size_t kMostConfigBytes = 16 << 20;
+
+namespace {
+
+/// A fact of a library, and a config's field of the same meaning. Families have
+/// different names for one.
+struct Field {
+  const char *fact;
+  const char *name;
+};
+
+/// A name that Transformers has for an activation of ours.
+struct Activation {
+  std::string_view name, fact;
+};
+
+} // namespace
+
+static constexpr Field kFields[] = {{"heads", "n_head"},
+                                    {"heads", "num_attention_heads"},
+                                    {"kv_heads", "num_key_value_heads"},
+                                    {"norm_eps", "layer_norm_epsilon"},
+                                    {"norm_eps", "layer_norm_eps"},
+                                    {"norm_eps", "rms_norm_eps"},
+                                    {"rope_theta", "rope_theta"},
+                                    {"activation", "activation_function"},
+                                    {"activation", "hidden_act"},
+                                    {"tied", "tie_word_embeddings"},
+                                    {"pad_token", "pad_token_id"}};
+
+/// With "silu" the feed-forward parts of the families here are gated.
+static constexpr Activation kActivations[] = {{"gelu_new", "gelu"},
+                                              {"gelu_pytorch_tanh", "gelu"},
+                                              {"gelu", "exact gelu"},
+                                              {"silu", "swiglu"},
+                                              {"swish", "swiglu"}};
+
+StatusOr<std::string>
+optrt::readWeightConfig(const optimus_support::InputFile &file) {
+  return file.readAll(kMostConfigBytes);
+}
+
+static json activationOf(const json &value) {
+  if (value.is_string())
+    for (const Activation &activation : kActivations)
+      if (activation.name == value.get_ref<const std::string &>())
+        return activation.fact;
+  return value;
+}
+
+/// Numbers may be written in several ways; a float's was perhaps that of an
+/// F32.
+static bool areSame(const json &one, const json &other) {
+  if (!one.is_number() || !other.is_number())
+    return one == other;
+  const double first = one.get<double>(), second = other.get<double>();
+  return std::abs(first - second) <=
+         1e-7 * std::max(std::abs(first), std::abs(second));
+}
+
+Status optrt::checkWeightConfig(const std::string &text,
+                                const std::string &path,
+                                const std::optional<ModelFunction> &function) {
+  JsonDocument document(text, path, StatusCode::DataLoss);
+  OPTRT_RETURN_IF_ERROR(document.status());
+  const json &config = document.contents();
+  if (!config.is_object())
+    return dataLoss(concat(path, ": expected an object"));
+  if (!function)
+    return okStatus();
+  std::string differs;
+  auto compare = [&](const char *name, const char *factName,
+                     const json &stated) {
+    auto fact = function->facts.find(factName);
+    if (fact == function->facts.end() || stated.is_null())
+      return;
+    const json own = json::parse(fact->second.value, nullptr, false);
+    const bool isActivation = std::string_view(factName) == "activation";
+    const json value = isActivation ? activationOf(stated) : stated;
+    if (areSame(value, own))
+      return;
+    differs += concat(differs.empty() ? "" : "; ", name, ": config.json ",
+                      value.dump(), ", library ", own.dump());
+  };
+  for (const Field &field : kFields)
+    if (auto found = config.find(field.name); found != config.end())
+      compare(field.name, field.fact, *found);
+  if (auto rope = config.find("rope_parameters");
+      rope != config.end() && rope->is_object())
+    if (auto base = rope->find("rope_theta"); base != rope->end())
+      compare("rope_parameters.rope_theta", "rope_theta", *base);
+  if (differs.empty())
+    return okStatus();
+  return invalidArgument(
+      concat(path, " is of another model than the library: ", differs));
+}

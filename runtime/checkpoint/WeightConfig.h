@@ -1,0 +1,33 @@
+//===- WeightConfig.h - The config.json beside weights ----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CHECKPOINT_WEIGHTCONFIG_H
+#define OPTIMUS_RUNTIME_CHECKPOINT_WEIGHTCONFIG_H
+
+#include "optimus-runtime/ModelRecord.h"
+#include "optimus-runtime/Status.h"
+#include "optimus-support/InputFile.h"
+
+#include <optional>
+#include <string>
+
+namespace optrt {
+
+StatusOr<std::string> readWeightConfig(const optimus_support::InputFile &file);
+
+/// Compares a config.json of Transformers 4 or 5 with a library's function:
+/// heads, the base of rotary angles, the epsilon of norms, the activation, a
+/// tied head. Extents show in the tensors' shapes. InvalidArgument, naming all
+/// differences with both values; DataLoss if it is not JSON. A field or a fact
+/// without its counterpart is not compared.
+Status checkWeightConfig(const std::string &text, const std::string &path,
+                         const std::optional<ModelFunction> &function);
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_CHECKPOINT_WEIGHTCONFIG_H

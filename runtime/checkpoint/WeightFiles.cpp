@@ -1,0 +1,110 @@
+//===- WeightFiles.cpp - The files of a folder of weights -----------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "WeightFiles.h"
+
+#include "CheckpointFolder.h"
+#include "Safetensors.h"
+#include "core/JsonCursor.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+using namespace optrt;
+using namespace optimus_support;
+namespace fs = std::filesystem;
+
+static constexpr const char *kConfigFile = "config.json";
+/// Each is open while it is read.
+static constexpr size_t kMostFiles = 512;
+
+static bool isThere(const fs::path &path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+bool optrt::hasWeightFiles(const std::string &folder) {
+  return isThere(fs::path(folder) / kModelFile) ||
+         isThere(fs::path(folder) / kModelIndexFile);
+}
+
+std::string optrt::describePickles(const std::string &folder) {
+  for (const char *name :
+       {"pytorch_model.bin", "pytorch_model.bin.index.json", "model.ckpt"})
+    if (isThere(fs::path(folder) / name))
+      return concat(folder, " has ", name, " and no ", kModelFile,
+                    ": reading a pickle runs the code in it, so none is read; "
+                    "save the model as safetensors");
+  return "";
+}
+
+/// Names in the folder itself; a name with a folder could lead anywhere.
+static bool isPlainName(const std::string &name) {
+  return name.ends_with(".safetensors") &&
+         name.find('/') == std::string::npos &&
+         name.find('\0') == std::string::npos;
+}
+
+/// The names of the files that an index lists.
+static StatusOr<std::set<std::string>> readFileNames(const InputFile &index) {
+  OPTRT_ASSIGN_OR_RETURN(std::string text,
+                         index.readAll(kMostWeightIndexBytes));
+  JsonDocument document(text, concat(index.path(), " is damaged"),
+                        StatusCode::DataLoss);
+  std::set<std::string> names;
+  for (const auto &[tensor, cursor] : document.root()["weight_map"].members()) {
+    const std::string name = cursor.string();
+    if (!isPlainName(name))
+      cursor.fail(concat("expected the name of a file in the same folder that "
+                         "ends in .safetensors, found \"",
+                         name, "\""));
+    names.insert(name);
+    if (names.size() > kMostFiles)
+      cursor.fail(concat("it names more than ", kMostFiles, " files"));
+    OPTRT_RETURN_IF_ERROR(document.status());
+  }
+  OPTRT_RETURN_IF_ERROR(document.status());
+  if (names.empty())
+    return dataLoss(concat(index.path(), " is damaged: it names no file"));
+  return names;
+}
+
+StatusOr<WeightFiles> optrt::openWeightFiles(const std::string &folder) {
+  WeightFiles files;
+  std::set<std::string> names{kModelFile};
+  if (!isThere(fs::path(folder) / kModelFile)) {
+    OPTRT_ASSIGN_OR_RETURN(files.index,
+                           InputFile::open(concat(folder, "/", kModelIndexFile),
+                                           StatusCode::DataLoss));
+    OPTRT_ASSIGN_OR_RETURN(names, readFileNames(*files.index));
+  }
+  for (const std::string &name : names) {
+    OPTRT_ASSIGN_OR_RETURN(
+        InputFile file,
+        InputFile::open(concat(folder, "/", name), StatusCode::DataLoss));
+    files.tensors.push_back(std::move(file));
+  }
+  if (isThere(fs::path(folder) / kConfigFile)) {
+    OPTRT_ASSIGN_OR_RETURN(files.config,
+                           InputFile::open(concat(folder, "/", kConfigFile),
+                                           StatusCode::DataLoss));
+  }
+  return files;
+}
+
+StatusOr<std::string> optrt::readSafetensorsHeader(const InputFile &file) {
+  std::string first(std::min(kSafetensorsLengthBytes, file.size()), '\0');
+  OPTRT_RETURN_IF_ERROR(file.read(0, first.data(), first.size()));
+  OPTRT_ASSIGN_OR_RETURN(
+      const size_t dataBegin,
+      beginOfSafetensorsData(first, file.size(), file.path()));
+  first.resize(dataBegin);
+  OPTRT_RETURN_IF_ERROR(file.read(0, first.data(), first.size()));
+  return first;
+}

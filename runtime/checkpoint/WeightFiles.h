@@ -1,0 +1,47 @@
+//===- WeightFiles.h - The files of a folder of weights ---------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CHECKPOINT_WEIGHTFILES_H
+#define OPTIMUS_RUNTIME_CHECKPOINT_WEIGHTFILES_H
+
+#include "optimus-runtime/Status.h"
+#include "optimus-support/InputFile.h"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace optrt {
+
+/// Of an index, which is read at once: a line for each tensor.
+inline constexpr size_t kMostWeightIndexBytes = 256 << 20;
+
+/// Whether a folder has model.safetensors or the index of several files.
+bool hasWeightFiles(const std::string &folder);
+
+/// Why weights that are there cannot be read: nothing, unless all are pickles.
+std::string describePickles(const std::string &folder);
+
+struct WeightFiles {
+  std::vector<optimus_support::InputFile> tensors; ///< sorted by name
+  std::optional<optimus_support::InputFile> index; ///< of several
+  std::optional<optimus_support::InputFile> config;
+};
+
+/// Opens the files of a folder for which hasWeightFiles(): model.safetensors
+/// alone, or the files named by the index, all of the same folder.
+StatusOr<WeightFiles> openWeightFiles(const std::string &folder);
+
+/// The bytes of a file before its tensors' data.
+StatusOr<std::string>
+readSafetensorsHeader(const optimus_support::InputFile &file);
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_CHECKPOINT_WEIGHTFILES_H
