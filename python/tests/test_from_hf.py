@@ -384,7 +384,7 @@ REFUSED = [
     (LLAMA, "rope_parameters", {"rope_theta": 1, "factor": 8}, 'null, or rope_type "default"'),
     (LLAMA, "rope_parameters", {"rope_theta": -1}, "a positive rope_theta"),
     (LLAMA, "partial_rotary_factor", 0.5, "no field of this name"),
-    (MISTRAL, "sliding_window", 8, "null, or at least --seq, 16"),
+    (MISTRAL, "sliding_window", 0, "a whole number from 1 on"),
     (MISTRAL, "attention_bias", True, "false"),
     (QWEN2, "use_sliding_window", True, "false"),
     (QWEN2, "use_mrope", True, "false"),
@@ -411,10 +411,12 @@ def test_a_field_is_refused(folder, config, name, value, supported):
     assert refusal(from_hf(found)).endswith(shown)
 
 
-def test_a_window_of_the_sequence_is_none(folder):
+def test_a_window_is_attentions_where_the_sequence_is_longer(folder):
     windowed = folder(dict(MISTRAL, sliding_window=8))
     known = FAMILIES["mistral"][1].replace("--seq 16", "--seq 8")
     assert program(windowed, "--seq", 8) == run(*known.split()).stdout
+    known = FAMILIES["mistral"][1] + " --window 8"
+    assert program(windowed) == run(*known.split()).stdout
 
 
 def test_all_refused_fields_are_named_at_once(folder):
