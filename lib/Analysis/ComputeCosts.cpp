@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -24,6 +25,9 @@ using namespace mlir::optimus;
 //===----------------------------------------------------------------------===//
 
 static double square(double x) { return x * x; }
+
+/// The reuse distance of what no cache has.
+static constexpr double kFar = std::numeric_limits<double>::infinity();
 
 /// How unlike two extents are, in squared octaves.
 static double getDistance(int64_t a, int64_t b) {
@@ -122,6 +126,18 @@ double ComputeCosts::getGemmSeconds(const Work &product, Type factors) const {
   double flops = 2.0 * product.m * product.n * product.k;
   return profile.gemmAlpha +
          flops / (correction * getRate(product.m, product.n, product.k));
+}
+
+double ComputeCosts::getGemmSeconds(const Work &product, Type factors,
+                                    double bytes) const {
+  double seconds = getGemmSeconds(product, factors);
+  if (!isGpu)
+    return seconds;
+  return std::max(seconds, profile.gemmAlpha + bytes / getBytesPerSecond(kFar));
+}
+
+double ComputeCosts::getCopySeconds(double bytes) const {
+  return profile.kernelAlpha + 2 * bytes / getBytesPerSecond(kFar);
 }
 
 double ComputeCosts::getAttentionSeconds(const Work &work,

@@ -90,14 +90,15 @@ CostModel::CostModel(MachineProfile profile, int64_t numRanks,
 //===----------------------------------------------------------------------===//
 
 double CostModel::getGemmSeconds(int64_t m, int64_t n, int64_t k, bool transA,
-                                 bool transB, Type factors) const {
+                                 bool transB, Type factors,
+                                 double bytes) const {
   return slowdown * compute.getGemmSeconds({.kind = Work::Product,
                                             .m = m,
                                             .n = n,
                                             .k = k,
                                             .transA = transA,
                                             .transB = transB},
-                                           factors);
+                                           factors, bytes);
 }
 
 double CostModel::getComputeSeconds(exec::CommandOpInterface command) const {

@@ -183,7 +183,10 @@ constexpr int64_t kRepairWork[] = {300'000, 2'000'000};
 /// Looks in the time of a node of the search, and a number of looks too cheap
 /// to be weighed against bytes: some hundredths of a second.
 constexpr int64_t kLooksPerNode = 1000;
-constexpr int64_t kLeastLooks = 10'000'000;
+constexpr int64_t kLeastLooks = 3'000'000;
+/// Repair ends when it has found nothing for so many looks, one round or two,
+/// and for as many as it had spent until the last find.
+constexpr int64_t kVainLooks = 30'000'000;
 
 /// The indices of the buffers that may lie anywhere by falling key; equal keys
 /// keep time order.
@@ -303,15 +306,21 @@ Placement optimus_planning::placeByPortfolio(const Component &component,
     int64_t looks = kLeastLooks + std::min(nodes, work) * kLooksPerNode;
     end = work - std::min(work, looks);
   }
+  const int64_t given = work;
+  int64_t mostLooks = kVainLooks;
   for (int64_t allowance : kRepairWork)
     for (size_t eighths : {6, 4, 1, 7})
       for (Fit fit : {Fit::First, Fit::Best})
         for (const Order &order : orders) {
-          if (best.arenaBytes <= enough || work <= end)
+          const bool isVain = bytesPerNode > 0 && given - work > mostLooks;
+          if (best.arenaBytes <= enough || work <= end || isVain)
             return best;
+          const int64_t before = best.arenaBytes;
           portfolio.repair(order.indices, fit,
                            std::string(order.name) + "+repair", eighths, enough,
                            allowance, best);
+          if (best.arenaBytes < before)
+            mostLooks = kVainLooks + 2 * (given - work);
         }
   return best;
 }

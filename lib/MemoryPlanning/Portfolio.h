@@ -26,7 +26,8 @@ struct Placement {
 /// is spent; one order is always finished. An arena above `goodEnough` bytes is
 /// then repaired: the same orders again and again, each time with the buffer
 /// that reaches its end moved forward. With `bytesPerNode` (as in Options)
-/// repair, too, costs no more than what it could save is worth.
+/// repair, too, costs no more than what it could save is worth, and ends where
+/// it has found nothing for long.
 Placement placeByPortfolio(const Component &component, int64_t target,
                            int64_t goodEnough, int64_t bytesPerNode,
                            int64_t &work);

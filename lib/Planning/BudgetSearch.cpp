@@ -61,10 +61,11 @@ struct Branch {
 
 class BudgetSearch {
 public:
-  BudgetSearch(const LayoutQuestion &question, const ProgressFn &progress,
-               const Candidate &layout)
-      : options(question.phases), budget(*question.memoryBudget),
-        choices(question, layout), progress(progress) {}
+  BudgetSearch(const LayoutQuestion &question, ArrayRef<Candidate> compiled,
+               const ProgressFn &progress, const Candidate &layout)
+      : options(question.phases), compiled(compiled),
+        budget(*question.memoryBudget), choices(question, layout),
+        progress(progress) {}
 
   Candidate run(ModuleOp module);
 
@@ -100,11 +101,16 @@ private:
     return candidate.problem.empty() && !fits(other) &&
            candidate.rankBytes < other.rankBytes;
   }
+  /// The same step by the name of a policy, where it was compiled before.
+  const Candidate *findCompiled(const Setting &setting,
+                                const RepeatedValues &repeated) const;
   /// Compiles with a choice; nothing where it was tried before.
   std::optional<Candidate> compile(const Setting &setting,
                                    const ValueChoice &choice);
 
   const PhaseOptions &options;
+  /// By the names of policies, some of them of this layout.
+  ArrayRef<Candidate> compiled;
   int64_t budget;
   BudgetSettings choices;
   std::vector<SettingList> lists;
@@ -269,6 +275,21 @@ void BudgetSearch::searchLeast() {
       best = *found;
 }
 
+const Candidate *
+BudgetSearch::findCompiled(const Setting &setting,
+                           const RepeatedValues &repeated) const {
+  for (auto [start, policy] :
+       llvm::zip_equal(setting.starts, setting.policies)) {
+    if (start.repeated != repeated)
+      continue;
+    for (const Candidate &other : compiled)
+      if (other.recompute == policy && other.isPredicted() &&
+          !other.isEstimated && other.hasLayoutOf(setting.alone))
+        return &other;
+  }
+  return nullptr;
+}
+
 std::optional<Candidate> BudgetSearch::compile(const Setting &setting,
                                                const ValueChoice &choice) {
   Candidate candidate = setting.alone;
@@ -280,6 +301,11 @@ std::optional<Candidate> BudgetSearch::compile(const Setting &setting,
   if ((values.empty() && offloaded.empty()) ||
       !tried.insert(candidate.values + " " + candidate.offload).second)
     return std::nullopt;
+  if (candidate.offload.empty())
+    if (const Candidate *same = findCompiled(setting, choice.repeated)) {
+      candidate.takePrediction(*same);
+      return candidate;
+    }
   ++numCompiled;
   progress.say([&] {
     std::string known = "nothing fits yet";
@@ -321,7 +347,8 @@ void BudgetSearch::follow(Branch &branch) {
 
 void mlir::optimus::predictWithin(ModuleOp module,
                                   const LayoutQuestion &question,
+                                  ArrayRef<Candidate> known,
                                   const ProgressFn &progress,
                                   Candidate &candidate) {
-  candidate = BudgetSearch(question, progress, candidate).run(module);
+  candidate = BudgetSearch(question, known, progress, candidate).run(module);
 }

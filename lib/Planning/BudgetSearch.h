@@ -15,9 +15,11 @@ namespace mlir::optimus {
 
 /// Chooses the recomputed values one by one, so that a rank of a candidate's
 /// layout holds at most the budget of `question`, and fills the prediction in:
-/// the fastest that was found to fit, else the smallest.
+/// the fastest that was found to fit, else the smallest. A policy's choice is
+/// not compiled again where the layout is `known` with that policy.
 void predictWithin(ModuleOp module, const LayoutQuestion &question,
-                   const ProgressFn &progress, Candidate &candidate);
+                   llvm::ArrayRef<Candidate> known, const ProgressFn &progress,
+                   Candidate &candidate);
 
 /// Why none of the candidates fits the budget, for people: the smallest
 /// candidate, its live values at the peak, and the needs of other layouts, for

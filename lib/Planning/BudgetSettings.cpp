@@ -156,8 +156,11 @@ void BudgetSettings::buildModel(Setting &setting, func::FuncOp placed,
     bool isKnown = llvm::any_of(setting.starts, [&](const ValueChoice &other) {
       return other.repeated == start.repeated;
     });
-    if (!isKnown)
-      setting.starts.push_back(std::move(start));
+    if (isKnown)
+      continue;
+    setting.starts.push_back(std::move(start));
+    StringRef name = ccl::getRecomputePolicies()[static_cast<size_t>(policy)];
+    setting.policies.push_back(layersPerCut == 0 ? name.str() : "");
   }
   setting.excess =
       getCost(setting.model.program, setting.starts.front()).peakBytes -

@@ -35,6 +35,8 @@ struct Setting {
   std::optional<RecomputeProgram> predicted;
   /// Choices of values that policies make; the first one keeps all.
   std::vector<ValueChoice> starts;
+  /// The policy that makes each of them, or "" where there is none.
+  std::vector<std::string> policies;
   /// The model's peak beyond the rank's.
   int64_t excess = 0;
 };

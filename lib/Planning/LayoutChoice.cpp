@@ -145,7 +145,7 @@ void LayoutChoice::predictWhole(Candidate &candidate) {
     candidate.problem = "parameters, state and inputs alone are beyond the "
                         "budget";
   else if (candidate.recompute == kBudget)
-    predictWithin(module, question, listener, candidate);
+    predictWithin(module, question, candidates, listener, candidate);
   else
     predict(module, phases, candidate);
 }

@@ -197,3 +197,19 @@ def test_trains_as_on_the_processor(tools, session, tokens, tmp_path, case):
         assert found.graph_launches == 0
     elif case.mesh == "serial":
         assert found.graph_launches > 0
+
+
+@pytest.mark.parametrize("precision", ["f32", "bf16"])
+def test_panels_of_slices_are_packed_and_unpacked(tools, session, tokens, tmp_path, precision):
+    """On six GPUs a panel has a slice of two or three blocks of every part."""
+    model, flags = FAMILIES["bert"], ["--precision", precision]
+    serial = tools.library(model, None, "serial", *flags)
+    flags += ["--attention", "builtin", "--panels", 2, *EMULATED]
+    placed = tmp_path / "placed.mlir"
+    program = tools.program(model)
+    layout = ["--mesh", "row:2,col:3", "--compile-to", "place", "-o", placed]
+    tools.run("optimus-compile", program, *flags, *layout)
+    for name in "packed part", "packed source", "packed result":
+        assert f'"{name}"' in placed.read_text()
+    cuda = tools.library(model, "row:2,col:3", "summa", *flags)
+    assert bounds(tools, session, tokens, serial, cuda)

@@ -100,6 +100,28 @@ def test_agrees_with_ccl(tools, phases, model, mesh, strategy, phase):
     assert compared == len(list(model.parameter_shapes())) + 2
 
 
+@pytest.mark.parametrize(
+    "mesh, panels",
+    [
+        ("row:2,col:3", 1),
+        ("row:2,col:3", 2),
+        ("row:1,col:4", 3),
+        pytest.param("row:3,col:2", 4, marks=pytest.mark.long),
+        pytest.param("row:4,col:1", 2, marks=pytest.mark.long),
+        pytest.param("row:2,col:2", 1, marks=pytest.mark.long),
+    ],
+)
+@pytest.mark.parametrize("model", [GPT2, LLAMA], ids=lambda model: model.KIND)
+def test_panels_of_slices_agree(tools, phases, model, mesh, panels):
+    """Panels that have a slice of every rank's part: fewer than blocks, or another
+    number than their multiples."""
+    folder = phases(model, mesh, "summa", "--panels", panels)
+    program = path_of(folder, "place")
+    assert re.search(r"collective_start +all_gather", program.read_text())
+    result = interpret(tools, folder, program)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
 # Two layers, so that buffers of one lie where those of the other lay.
 DEEP = [model._replace(layers=2) for model in (GPT2, BERT, LLAMA)]
 

@@ -28,6 +28,14 @@ public:
   /// in a cache.
   double getGemmSeconds(const Work &product, Type factors) const;
 
+  /// The same, of `bytes` that it reads and writes: a GPU does both at once.
+  double getGemmSeconds(const Work &product, Type factors, double bytes) const;
+
+  /// A copy of bytes that no cache has.
+  double getCopySeconds(double bytes) const;
+
+  bool isForGpu() const { return isGpu; }
+
   /// A command that touches `traffic`.
   double getSeconds(exec::CommandOpInterface command,
                     ArrayRef<OperandTraffic> traffic) const;

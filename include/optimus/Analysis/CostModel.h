@@ -72,9 +72,18 @@ public:
   }
 
   /// A product C[m,n] = op(A)[m,k]·op(B)[k,n] of factors of a type, f32 where
-  /// none is given.
+  /// none is given, which reads and writes `bytes`.
   double getGemmSeconds(int64_t m, int64_t n, int64_t k, bool transA,
-                        bool transB, Type factors = {}) const;
+                        bool transB, Type factors = {}, double bytes = 0) const;
+
+  /// A copy of bytes that no cache has.
+  double getCopySeconds(double bytes) const {
+    return slowdown * compute.getCopySeconds(bytes);
+  }
+
+  /// Whether copies pack the columns of a matrix for a collective, which moves
+  /// nothing else.
+  bool packsColumns() const { return compute.isForGpu(); }
 
   /// A collective of `bytes`, the whole tensor.
   double getCollectiveSeconds(exec::CollectiveKind kind, RankGroup group,

@@ -66,6 +66,16 @@ struct Candidate {
 
   StepNeeds getNeeds() const { return {stepMs, peakBytes}; }
 
+  /// Takes the predictions over from a candidate with the same step.
+  void takePrediction(const Candidate &same) {
+    stepMs = same.stepMs;
+    exposedMs = same.exposedMs;
+    commBytes = same.commBytes;
+    rankBytes = same.rankBytes;
+    heldBytes = same.heldBytes;
+    peakBytes = same.peakBytes;
+  }
+
   /// What makes a compilation this candidate.
   PhaseOptions getPhases(PhaseOptions options) const {
     options.mesh = mesh;

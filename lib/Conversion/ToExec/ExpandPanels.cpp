@@ -8,10 +8,18 @@
 //
 // One tensor of a product A·B = C stays where it is. The index missing in it is
 // streamed in panels, and each of the other two moves over its sharding axis of
-// this index: an operand's panel is broadcast by its owner, a result's panel is
-// reduced to its owner. A panel of a tensor is a matrix of the tensor's memory,
-// [outer, inner] with a leading dimension, where the dimensions before the
-// streamed one make up `outer`.
+// this index. A panel that belongs to one rank is broadcast by it, or reduced
+// to it. One with a slice of every rank's part is gathered from them, or
+// scattered to them. A rank's part of a panel is a matrix of the tensor's
+// memory, [outer, inner] with a leading dimension, where the dimensions before
+// the streamed one make up `outer`.
+//
+// An index of 12 on an axis of 3 ranks, where the other tensor moves over an
+// axis of 2, has 6 blocks of 2 elements:
+//
+//   6 panels:  00 11 22 33 44 55    each of one rank in either tensor
+//   2 panels:  01 01 01 01 01 01    slices of 2 blocks on each of 3 ranks
+//   1 panel:   00 00 00 00 00 00    the tensor whole
 //
 // Products of a group are expanded together: an operand's panel that several
 // of them multiply is fetched once, and the panels of a sum of products are
@@ -20,31 +28,17 @@
 //===----------------------------------------------------------------------===//
 
 #include "LoweringModel.h"
-#include "PanelProduct.h"
-
-#include "optimus/Dialect/Optimus/IR/Provenance.h"
+#include "PanelMovement.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
-
-/// The id of a tensor; an argument's is what the program calls it.
-static std::string getTensorId(Value tensor) {
-  auto argument = dyn_cast<BlockArgument>(tensor);
-  if (!argument)
-    return getValueId(cast<OpResult>(tensor));
-  auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  for (StringRef name : {OptimusDialect::kParam, OptimusDialect::kBinding})
-    if (auto text = function.getArgAttrOfType<StringAttr>(
-            argument.getArgNumber(), name))
-      return text.str();
-  return "argument " + std::to_string(argument.getArgNumber());
-}
 
 namespace {
 /// Emits the panels of products that are expanded together.
 class PanelExpansion {
 public:
-  explicit PanelExpansion(Lowering &lowering) : lowering(lowering) {}
+  explicit PanelExpansion(Lowering &lowering)
+      : lowering(lowering), movement(lowering) {}
 
   LogicalResult run(ArrayRef<Operation *> group) {
     for (Operation *op : group) {
@@ -64,10 +58,11 @@ public:
                << products.front().numPanels;
     }
     for (int64_t panel = 0; panel < products.front().numPanels; ++panel) {
-      fetched.clear();
+      movement.begin(products, panel);
       for (size_t index = 0; index < products.size(); ++index)
         expand(index, panel);
     }
+    movement.end();
     return success();
   }
 
@@ -105,80 +100,6 @@ private:
       return op->emitOpError("is in a group of products, but is not a sum of "
                              "neighbours in it");
     return success();
-  }
-
-  struct FetchedPanel {
-    const PanelOperand *operand;
-    Matrix matrix;
-  };
-
-  /// Panel `panel` where it lies on its owner.
-  Value getOwn(const PanelOperand &operand, int64_t panel) {
-    return lowering.slice(operand.buffer,
-                          panel % operand.numLocal * operand.inner,
-                          (operand.outer - 1) * operand.ld + operand.inner);
-  }
-
-  static Type getElements(const PanelOperand &operand) {
-    return cast<RankedTensorType>(operand.tensor.getType()).getElementType();
-  }
-
-  Value allocatePanel(const PanelOperand &operand, int64_t panel,
-                      StringRef name) {
-    return lowering.allocateWorkspace(
-        operand.outer * operand.inner, getElements(operand), name,
-        getTensorId(operand.tensor) + " panel " + std::to_string(panel));
-  }
-
-  Value selectOwner(const PanelOperand &operand, int64_t panel, Value own,
-                    Value other) {
-    return exec::SelectRankOp::create(
-        lowering.builder, lowering.location, own.getType(),
-        lowering.builder.getStringAttr(operand.axis),
-        lowering.builder.getI64IntegerAttr(operand.getOwner(panel)), own,
-        other);
-  }
-
-  /// A factor's panel on every rank, as a matrix; fetched once in a group.
-  Matrix getPanel(const PanelOperand &operand, int64_t panel) {
-    if (!operand.isStreamed)
-      return {operand.buffer, operand.cols};
-    for (const FetchedPanel &known : fetched)
-      if (known.operand->hasPanelsOf(operand))
-        return known.matrix;
-    Matrix matrix = fetch(operand, panel);
-    fetched.push_back({&operand, matrix});
-    return matrix;
-  }
-
-  Matrix fetch(const PanelOperand &operand, int64_t panel) {
-    Value own = getOwn(operand, panel);
-    if (operand.axis.empty()) {
-      if (operand.isMatrix())
-        return getMatrix(operand, own);
-      Value packed = allocatePanel(operand, panel, "packed panel");
-      lowering.copy({own, operand.ld}, {packed, operand.inner}, operand.outer,
-                    operand.inner);
-      return {packed, operand.panelCols};
-    }
-    Value panelBuffer = allocatePanel(operand, panel, "received panel");
-    // The owner uses its panel where it lies.
-    if (operand.isContiguous())
-      panelBuffer = selectOwner(operand, panel, own, panelBuffer);
-    lowering.collective({exec::CollectiveKind::Broadcast,
-                         operand.axis,
-                         {own, operand.ld},
-                         {panelBuffer, operand.inner},
-                         operand.outer,
-                         operand.inner,
-                         operand.getOwner(panel)});
-    return {panelBuffer, operand.panelCols};
-  }
-
-  /// A panel that is a matrix where it lies.
-  Matrix getMatrix(const PanelOperand &operand, Value own) {
-    bool isWholeRow = operand.streamsRows || operand.isContiguous();
-    return {own, isWholeRow ? operand.panelCols : operand.cols};
   }
 
   /// Whether a neighbour in the group goes to where product `index` does.
@@ -236,8 +157,8 @@ private:
     const PanelOperand &c = product.operands[2];
     lowering.location = product.op.getLoc();
     Gemm gemm = product.getGemm();
-    gemm.a = getPanel(product.operands[0], panel);
-    gemm.b = getPanel(product.operands[1], panel);
+    gemm.a = movement.getFactor(product.operands[0], panel);
+    gemm.b = movement.getFactor(product.operands[1], panel);
     bool isFirst = index == 0 || !isSummedWith(index, index - 1);
     bool isLast = !isSummedWith(index, index + 1);
     if (product.stationary == ccl::ProductForm::C) {
@@ -246,35 +167,21 @@ private:
       return;
     }
     if (c.axis.empty() && c.isMatrix()) {
-      addProduct(gemm, c, getMatrix(c, getOwn(c, panel)), isFirst, isLast);
+      Matrix own = movement.getOwn(c, panel);
+      addProduct(gemm, c, PanelMovement::getMatrix(c, own.buffer), isFirst,
+                 isLast);
       return;
     }
-    if (isFirst) {
-      partial = allocatePanel(c, panel, "partial panel");
-      // The owner adds to its own part where the result will lie.
-      if (!c.axis.empty() && c.isContiguous())
-        partial = selectOwner(c, panel, getOwn(c, panel), partial);
-    }
+    if (isFirst)
+      partial = movement.allocatePartial(c, panel);
     addProduct(gemm, c, {partial, c.panelCols}, isFirst, isLast);
-    if (!isLast)
-      return;
-    Value own = getOwn(c, panel);
-    if (c.axis.empty())
-      lowering.copy({partial, c.inner}, {own, c.ld}, c.outer, c.inner);
-    else
-      lowering.collective({exec::CollectiveKind::Reduce,
-                           c.axis,
-                           {partial, c.inner},
-                           {own, c.ld},
-                           c.outer,
-                           c.inner,
-                           c.getOwner(panel)});
+    if (isLast)
+      movement.reduce(c, panel, partial);
   }
 
   Lowering &lowering;
+  PanelMovement movement;
   std::vector<PanelProduct> products;
-  /// The panels of the present step.
-  SmallVector<FetchedPanel> fetched;
   /// The panel that the present sum is made in.
   Value partial;
   /// By the buffers of narrow sums, what they are so far.

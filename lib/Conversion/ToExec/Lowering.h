@@ -51,6 +51,13 @@ struct Collective {
   bool scatters() const { return kind == exec::CollectiveKind::ReduceScatter; }
 };
 
+/// A collective whose source is ready to move.
+struct Movement {
+  Collective given, moved;
+  /// The target moves it as it lies.
+  bool isStrided = true;
+};
+
 /// A buffer that a kernel is given, by the name of the operand.
 struct NamedBuffer {
   StringRef operand;
@@ -116,7 +123,14 @@ public:
   void convert(Value src, Value dst);
   /// Starts a collective and waits for it; packs and unpacks its rows where the
   /// target cannot move them as they lie.
-  void collective(const Collective &collective);
+  void collective(const Collective &collective) { finish(pack(collective)); }
+  /// The first half: copies the source if it must be packed.
+  Movement pack(const Collective &collective);
+  /// The second half.
+  void finish(const Movement &movement);
+  /// Whether copies come before a collective, or after it.
+  bool packs(const Collective &collective) const;
+  bool unpacks(const Collective &collective) const;
   /// Launches a kernel on a buffer for each of its operands, in any order.
   void launch(const Kernel &kernel, ArrayRef<NamedBuffer> buffers,
               ArrayRef<Value> scalars = {});
@@ -150,8 +164,6 @@ private:
                  ArrayAttr values);
   /// Moves matrices as they lie.
   void moveStrided(const Collective &collective);
-  /// Moves packed copies of those that have rows apart.
-  void movePacked(Collective collective);
   ArrayAttr getAxes(Type type, int64_t dim);
 
   MeshOp mesh;

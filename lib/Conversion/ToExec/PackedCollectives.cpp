@@ -23,56 +23,69 @@ static bool isPacked(const Matrix &matrix, const Collective &collective,
          (!hasAllBlocks && matrix.ld == collective.inner);
 }
 
-void Lowering::collective(const Collective &collective) {
-  if (target.movesStrided(collective.kind) ||
-      (isPacked(collective.src, collective, collective.scatters()) &&
-       isPacked(collective.dst, collective, collective.gathers())))
-    moveStrided(collective);
-  else
-    movePacked(collective);
+bool Lowering::packs(const Collective &collective) const {
+  return !target.movesStrided(collective.kind) &&
+         !isPacked(collective.src, collective, collective.scatters());
 }
 
-void Lowering::movePacked(Collective collective) {
-  const Collective given = collective;
+bool Lowering::unpacks(const Collective &collective) const {
+  return !target.movesStrided(collective.kind) &&
+         !isPacked(collective.dst, collective, collective.gathers());
+}
+
+/// Copies between rows of a matrix and block after block of a packed one.
+static void copyBlocks(Lowering &lowering, const Collective &given,
+                       const Matrix &rows, Value packed, int64_t blocks,
+                       bool packs) {
   const int64_t outer = given.outer, inner = given.inner;
-  const int64_t ranks = *mesh.getAxisSize(given.axis);
+  for (int64_t block = 0; block < blocks; ++block) {
+    Matrix apart = {lowering.slice(rows.buffer, block * inner,
+                                   (outer - 1) * rows.ld + inner),
+                    rows.ld};
+    Matrix dense = {
+        lowering.slice(packed, block * outer * inner, outer * inner), inner};
+    lowering.copy(packs ? apart : dense, packs ? dense : apart, outer, inner);
+  }
+}
+
+/// A packed matrix of so many blocks, which is one row.
+static Matrix allocatePacked(Lowering &lowering, const Collective &given,
+                             StringRef name, int64_t blocks) {
   Type element = cast<MemRefType>(given.src.buffer.getType()).getElementType();
-  // Copies between rows of a matrix and block after block of a packed one.
-  auto copyBlocks = [&](const Matrix &rows, Value packed, int64_t blocks,
-                        bool packs) {
-    for (int64_t block = 0; block < blocks; ++block) {
-      Matrix apart = {
-          slice(rows.buffer, block * inner, (outer - 1) * rows.ld + inner),
-          rows.ld};
-      Matrix dense = {slice(packed, block * outer * inner, outer * inner),
-                      inner};
-      copy(packs ? apart : dense, packs ? dense : apart, outer, inner);
-    }
-  };
-  // A packed matrix is one row of blocks.
-  collective.outer = 1;
-  collective.inner = outer * inner;
-  auto getPacked = [&](StringRef name, int64_t blocks) {
-    int64_t extent = blocks * outer * inner;
-    return Matrix{allocateWorkspace(extent, element, name), extent};
-  };
-  const int64_t sent = given.scatters() ? ranks : 1;
-  if (isPacked(given.src, given, given.scatters())) {
-    collective.src.ld = outer * inner;
-  } else {
-    collective.src = getPacked("packed source", sent);
-    copyBlocks(given.src, collective.src.buffer, sent, /*packs=*/true);
-  }
-  const int64_t received = given.gathers() ? ranks : 1;
-  if (isPacked(given.dst, given, given.gathers())) {
-    collective.dst.ld = outer * inner;
-    moveStrided(collective);
-    return;
-  }
-  collective.dst = getPacked("packed result", received);
+  int64_t extent = blocks * given.outer * given.inner;
+  return {lowering.allocateWorkspace(extent, element, name), extent};
+}
+
+Movement Lowering::pack(const Collective &collective) {
+  Movement movement{collective, collective};
+  if (!packs(collective) && !unpacks(collective))
+    return movement;
+  movement.isStrided = false;
+  Collective &moved = movement.moved;
+  moved.outer = 1;
+  moved.inner = collective.outer * collective.inner;
+  moved.src.ld = moved.dst.ld = moved.inner;
+  if (!packs(collective))
+    return movement;
+  int64_t blocks = collective.scatters() ? *mesh.getAxisSize(moved.axis) : 1;
+  moved.src = allocatePacked(*this, collective, "packed source", blocks);
+  copyBlocks(*this, collective, collective.src, moved.src.buffer, blocks,
+             /*packs=*/true);
+  return movement;
+}
+
+void Lowering::finish(const Movement &movement) {
+  const Collective &given = movement.given;
+  if (movement.isStrided || !unpacks(given))
+    return moveStrided(movement.moved);
+  Collective moved = movement.moved;
+  int64_t blocks = given.gathers() ? *mesh.getAxisSize(given.axis) : 1;
+  moved.dst = allocatePacked(*this, given, "packed result", blocks);
   // Only the root's part of a reduction is written: others get theirs back.
   if (given.kind == exec::CollectiveKind::Reduce)
-    copyBlocks(given.dst, collective.dst.buffer, received, /*packs=*/true);
-  moveStrided(collective);
-  copyBlocks(given.dst, collective.dst.buffer, received, /*packs=*/false);
+    copyBlocks(*this, given, given.dst, moved.dst.buffer, blocks,
+               /*packs=*/true);
+  moveStrided(moved);
+  copyBlocks(*this, given, given.dst, moved.dst.buffer, blocks,
+             /*packs=*/false);
 }

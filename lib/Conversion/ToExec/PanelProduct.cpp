@@ -25,6 +25,8 @@ LogicalResult PanelProduct::describe(Value result) {
     return op.emitOpError("has no form of distributed product");
   stationary = form->stationary;
   numPanels = form->panels;
+  blocks = form->blocks;
+  hasOwners = form->hasOwners();
   using enum PanelOperand::Group;
   constexpr PanelOperand::Group streamedOf[3] = {N, M, K};
   streamed = streamedOf[stationary];
@@ -72,8 +74,7 @@ Gemm PanelProduct::getGemm() {
   gemm.transA = transA;
   gemm.transB = op.getTransposeB();
   // Only an operand that stays is the same buffer in every step.
-  gemm.isWeightB =
-      stationary == ccl::ProductForm::B && isParameter(op.getB());
+  gemm.isWeightB = stationary == ccl::ProductForm::B && isParameter(op.getB());
   return gemm;
 }
 
@@ -105,16 +106,18 @@ LogicalResult PanelProduct::describePanels(PanelOperand &operand, int tensor,
     operand.axis = axis;
   operand.isStreamed = true;
   operand.streamsRows = operand.rowGroup == streamed;
-  if (numPanels % ranks != 0 || shape[dim] % (numPanels / ranks) != 0)
+  if (!ccl::canDivideIntoPanels(shape[dim] * ranks, blocks, numPanels))
     return op.emitOpError() << "cannot shard dimension " << dim << " of "
                             << StringRef("ABC").substr(tensor, 1) << ", "
                             << shape[dim] << " on each of " << ranks
                             << " ranks, into " << numPanels << " panels";
-  operand.numLocal = numPanels / ranks;
+  operand.numLocal = hasOwners ? numPanels / ranks : numPanels;
+  operand.sharers = hasOwners ? 1 : ranks;
+  operand.slices = hasOwners ? 1 : blocks / ranks;
   operand.outer = getExtentOf(shape.take_front(dim));
   operand.ld = getExtentOf(shape.drop_front(dim));
   operand.inner = operand.ld / operand.numLocal;
-  (operand.streamsRows ? operand.panelRows : operand.panelCols) /=
-      operand.numLocal;
+  int64_t &extent = operand.streamsRows ? operand.panelRows : operand.panelCols;
+  extent = extent / operand.numLocal * operand.sharers;
   return success();
 }

@@ -107,3 +107,65 @@ func.func @one_row(%x: tensor<8x6xf32, #x>, %w: tensor<12x3xf32, #w>) -> tensor<
   %0 = ccl.matmul %x, %w {stationary = "c", panels = 2 : i64} : (tensor<8x6xf32, #x>, tensor<12x3xf32, #w>) -> tensor<8x3xf32, #y>
   return %0 : tensor<8x3xf32, #y>
 }
+
+// -----
+
+#x = #ccl.local<[8, 16], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#w = #ccl.local<[16, 8], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#y = #ccl.local<[8, 8], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+#wt = #ccl.local<[16, 16], #optimus.sharding<@mesh, [{"col"}, {"row"}]>>
+#yt = #ccl.local<[8, 16], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
+optimus.mesh @mesh <["row" = 2, "col" = 4]>
+
+// Two panels of K = 16, which are fewer than the 4 blocks: a panel has half of
+// each rank's part of X. Of W a rank of "row" has two blocks, whose halves are
+// packed first; those of the second panel before the first is multiplied, so
+// that they can move meanwhile.
+// CHECK-LABEL: func.func @gathered(
+// CHECK-SAME: %[[X:.*]]: memref<16xf32>, %[[W:.*]]: memref<16xf32>, %[[Y:.*]]: memref<8xf32>)
+// CHECK: %[[W1:.*]] = exec.slice %[[W]][4] : memref<16xf32> to memref<12xf32>
+// CHECK: %[[NEXT:.*]] = exec.alloc "workspace" {name = "packed part", values = ["argument 1 panel 1"]} : memref<8xf32>
+// CHECK: exec.copy %[[NEXT]] from %[[W1]] : {{.*}} {cols = 4 : i64, dst_ld = 4 : i64, {{.*}}rows = 2 : i64, src_ld = 8 : i64}
+// CHECK: %[[X0:.*]] = exec.slice %[[X]][0] : memref<16xf32> to memref<14xf32>
+// CHECK: %[[PX:.*]] = exec.alloc "workspace" {name = "received panel", values = ["argument 0 panel 0"]} : memref<32xf32>
+// CHECK: exec.collective_start all_gather sum over "col", %[[X0]] to %[[PX]] {dst_ld = 8 : i64, {{.*}}inner = 2 : i64, outer = 4 : i64, src_ld = 4 : i64}
+// CHECK: %[[PW:.*]] = exec.alloc "workspace" {name = "received panel", values = ["argument 1 panel 0"]} : memref<16xf32>
+// CHECK: exec.copy %[[OWN:.*]] from
+// CHECK: exec.collective_start all_gather sum over "row", %[[OWN]] to %[[PW]] {dst_ld = 16 : i64, {{.*}}inner = 8 : i64, outer = 1 : i64, src_ld = 8 : i64}
+// CHECK: exec.gemm %[[PX]], %[[PW]], %[[Y]] {{{.*}}k = 8 : i64, lda = 8 : i64, ldb = 2 : i64, ldc = 2 : i64, m = 4 : i64, n = 2 : i64}
+// CHECK: exec.slice %[[X]][2]
+// CHECK: exec.collective_start all_gather sum over "row", %[[NEXT]]
+// CHECK: exec.gemm {{.*}}, %[[Y]] {accumulate
+// CHECK-NOT: exec.gemm
+func.func @gathered(%x: tensor<4x4xf32, #x>, %w: tensor<8x2xf32, #w>) -> tensor<4x2xf32, #y> {
+  %0 = ccl.matmul %x, %w {stationary = "c", panels = 2 : i64} : (tensor<4x4xf32, #x>, tensor<8x2xf32, #w>) -> tensor<4x2xf32, #y>
+  return %0 : tensor<4x2xf32, #y>
+}
+
+// A result's panel is scattered to all of its ranks.
+// CHECK-LABEL: func.func @scattered(
+// CHECK-SAME: %{{.*}}: memref<16xf32>, %{{.*}}: memref<32xf32>, %[[Y:.*]]: memref<16xf32>)
+// CHECK: exec.collective_start all_gather sum over "row"
+// CHECK: %[[P:.*]] = exec.alloc "workspace" {name = "partial panel", values = ["matmul:0 panel 0"]} : memref<32xf32>
+// CHECK: exec.gemm %{{.*}}, %{{.*}}, %[[P]] {{.*}}n = 8 : i64
+// CHECK: %[[Y0:.*]] = exec.slice %[[Y]][0] : memref<16xf32> to memref<14xf32>
+// CHECK: exec.collective_start reduce_scatter sum over "col", %[[P]] to %[[Y0]] {dst_ld = 4 : i64, {{.*}}inner = 2 : i64, outer = 4 : i64, src_ld = 8 : i64}
+// CHECK: exec.slice %[[Y]][2]
+// CHECK: exec.collective_start reduce_scatter sum over "col"
+// CHECK-NOT: exec.gemm
+func.func @scattered(%x: tensor<4x4xf32, #yt>, %w: tensor<4x8xf32, #wt>) -> tensor<4x4xf32, #yt> {
+  %0 = ccl.matmul %x, %w {stationary = "a", panels = 2 : i64} : (tensor<4x4xf32, #yt>, tensor<4x8xf32, #wt>) -> tensor<4x4xf32, #yt>
+  return %0 : tensor<4x4xf32, #yt>
+}
+
+// One panel is each tensor whole, and nothing is packed.
+// CHECK-LABEL: func.func @whole(
+// CHECK: exec.collective_start all_gather sum over "col", %{{.*}} {dst_ld = 16 : i64, {{.*}}inner = 4 : i64, outer = 4 : i64, src_ld = 4 : i64}
+// CHECK: exec.collective_start all_gather sum over "row", %{{.*}} {{.*}}inner = 16 : i64, outer = 1 : i64
+// CHECK-NOT: exec.copy
+// CHECK: exec.gemm {{.*}}k = 16 : i64
+// CHECK-NOT: exec.gemm
+func.func @whole(%x: tensor<4x4xf32, #x>, %w: tensor<8x2xf32, #w>) -> tensor<4x2xf32, #y> {
+  %0 = ccl.matmul %x, %w {stationary = "c", panels = 1 : i64} : (tensor<4x4xf32, #x>, tensor<8x2xf32, #w>) -> tensor<4x2xf32, #y>
+  return %0 : tensor<4x2xf32, #y>
+}

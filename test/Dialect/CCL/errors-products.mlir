@@ -52,19 +52,7 @@ optimus.mesh @mesh <["row" = 2, "col" = 3]>
 #w = #ccl.local<[12, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
 #y = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
 func.func @matmul_c3(%x: tensor<4x4xf32, #x>, %w: tensor<6x2xf32, #w>) {
-  // expected-error @below {{C3: expected a number of panels that is a multiple of 3, the size of "col", found 2}}
-  %0 = ccl.matmul %x, %w {stationary = "c", panels = 2 : i64} : (tensor<4x4xf32, #x>, tensor<6x2xf32, #w>) -> tensor<4x2xf32, #y>
-  return
-}
-
-// -----
-
-optimus.mesh @mesh <["row" = 2, "col" = 3]>
-#x = #ccl.local<[8, 12], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
-#w = #ccl.local<[12, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
-#y = #ccl.local<[8, 6], #optimus.sharding<@mesh, [{"row"}, {"col"}]>>
-func.func @matmul_c3_row(%x: tensor<4x4xf32, #x>, %w: tensor<6x2xf32, #w>) {
-  // expected-error @below {{C3: expected a number of panels that is a multiple of 2, the size of "row", found 3}}
+  // expected-error @below {{C3: expected a number of panels that divides 2, what each of 6 blocks has of K, or a multiple of 6, found 3}}
   %0 = ccl.matmul %x, %w {stationary = "c", panels = 3 : i64} : (tensor<4x4xf32, #x>, tensor<6x2xf32, #w>) -> tensor<4x2xf32, #y>
   return
 }

@@ -4,7 +4,7 @@
 // RUN: optimus-opt %s --pass-pipeline='builtin.module(func.func(optimus-tune-products{move=whole}),optimus-verify-partition)' --mlir-print-local-scope | FileCheck %s --check-prefix=WHOLE
 // Links that start at once make panels free, and slow starts forbid them.
 // RUN: echo '{"version": 1, "comm": [{"backend": "mpi", "ranks": 2, "collective": "broadcast", "alpha_s": 1, "beta_s_per_byte": 0}]}' > %t.json
-// RUN: optimus-opt %s --pass-pipeline='builtin.module(func.func(optimus-tune-products{machine-profile=%t.json max-whole-bytes=0}))' --mlir-print-local-scope | FileCheck %s --check-prefix=LEAST
+// RUN: optimus-opt %s --pass-pipeline='builtin.module(func.func(optimus-tune-products{machine-profile=%t.json move=panels}))' --mlir-print-local-scope | FileCheck %s --check-prefix=LEAST
 // A number that is given is taken, or the nearest smaller one that divides.
 // RUN: optimus-opt %s --pass-pipeline='builtin.module(func.func(optimus-tune-products{move=panels panels=13}),optimus-verify-partition)' --mlir-print-local-scope | FileCheck %s --check-prefix=GIVEN
 // RUN: not optimus-opt %s --optimus-tune-products='panels=-2' 2>&1 | FileCheck %s --check-prefix=NEGATIVE

@@ -13,6 +13,7 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include <array>
+#include <numeric>
 
 using namespace mlir;
 using namespace mlir::ccl;
@@ -151,11 +152,22 @@ FailureOr<ProductForm> ccl::getProductForm(MatmulOp op) {
   form.stationary = name == "a"   ? ProductForm::A
                     : name == "b" ? ProductForm::B
                                   : ProductForm::C;
-  for (int tensor = 0; tensor < 3; ++tensor)
-    if (tensor != form.stationary)
-      form.moves[tensor] = sharding->axes[tensor][streamedOf[form.stationary]];
+  MeshOp mesh = optimus::getMesh(op);
+  for (int tensor = 0; tensor < 3; ++tensor) {
+    if (tensor == form.stationary)
+      continue;
+    StringRef axis = sharding->axes[tensor][streamedOf[form.stationary]];
+    form.moves[tensor] = axis;
+    if (!axis.empty())
+      form.blocks = std::lcm(form.blocks, *mesh.getAxisSize(axis));
+  }
   form.panels = op.getPanels();
   return form;
+}
+
+bool ccl::canDivideIntoPanels(int64_t extent, int64_t blocks, int64_t panels) {
+  int64_t parts = panels % blocks == 0 ? panels : blocks * panels;
+  return extent % parts == 0;
 }
 
 SmallVector<Operation *> ccl::getProductGroup(Operation *op) {
@@ -195,9 +207,10 @@ namespace {
 class ProductVerifier {
 public:
   ProductVerifier(MatmulOp op, MeshOp mesh, const ProductSharding &sharding,
-                  ProductForm::Tensor stationary)
-      : op(op), mesh(mesh), sharding(sharding), stationary(stationary),
-        streamed(streamedOf[stationary]), groups(getProductGroups(op)),
+                  const ProductForm &form)
+      : op(op), mesh(mesh), sharding(sharding), form(form),
+        stationary(form.stationary), streamed(streamedOf[stationary]),
+        groups(getProductGroups(op)),
         types{cast<RankedTensorType>(op.getA().getType()),
               cast<RankedTensorType>(op.getB().getType()),
               cast<RankedTensorType>(op.getResult().getType())} {}
@@ -260,7 +273,7 @@ private:
 
   /// C3
   LogicalResult verifyPanels() {
-    int64_t panels = op.getPanels();
+    int64_t panels = form.panels, blocks = form.blocks;
     if (panels > kMostPanels)
       return op.emitOpError("C3: expected at most ")
              << kMostPanels << " panels, found " << panels;
@@ -269,24 +282,23 @@ private:
     for (int t = 0; t < 3; ++t) {
       if (t == stationary)
         continue;
-      int64_t size = 1;
-      StringRef axis = sharding.axes[t][streamed];
+      StringRef axis = form.moves[t];
       if (!axis.empty())
-        size = *mesh.getAxisSize(axis);
-      if (panels % size != 0)
-        return op.emitOpError("C3: expected a number of panels that is a "
-                              "multiple of ")
-               << size << ", the size of \"" << axis << "\", found " << panels;
-      if (!axis.empty())
-        padded = types[t].getDimSize(sharding.dims[t][streamed]) * size;
+        padded = types[t].getDimSize(sharding.dims[t][streamed]) *
+                 *mesh.getAxisSize(axis);
       else if (sharding.isAlike(streamed) && groups[t][streamed].size > 0)
         padded = types[t].getDimSize(groups[t][streamed].begin);
     }
-    if (padded % panels != 0)
+    if (canDivideIntoPanels(padded, blocks, panels))
+      return success();
+    if (form.hasOwners())
       return op.emitOpError("C3: expected a number of panels that divides ")
              << padded << ", the padded extent of " << getGroupName(streamed)
              << ", found " << panels;
-    return success();
+    return op.emitOpError("C3: expected a number of panels that divides ")
+           << padded / blocks << ", what each of " << blocks
+           << " blocks has of " << getGroupName(streamed)
+           << ", or a multiple of " << blocks << ", found " << panels;
   }
 
   /// C6
@@ -333,6 +345,7 @@ private:
   MatmulOp op;
   MeshOp mesh;
   const ProductSharding &sharding;
+  const ProductForm &form;
   ProductForm::Tensor stationary;
   int streamed;
   ProductGroups groups;
@@ -364,7 +377,7 @@ LogicalResult MatmulOp::verify() {
     return emitOpError("C2: expected each group of dimensions to be sharded by "
                        "one axis at most beyond those that shard it alike in "
                        "both tensors, along one dimension");
-  return ProductVerifier(*this, mesh, *sharding, form->stationary).verify();
+  return ProductVerifier(*this, mesh, *sharding, *form).verify();
 }
 
 void MatmulOp::setSymbolicValues(optimus::SymbolicValues &symbolic) {

@@ -35,9 +35,13 @@ using namespace mlir::ccl;
 using optimus::AddOp;
 
 namespace {
+/// Which elements of the streamed index each panel has: their number and, where
+/// a panel has a slice of every block, that of the blocks.
+using PanelDivision = std::pair<int64_t, int64_t>;
+
 /// An operand that moves: the tensor, its axis, the dimension that the axis
 /// shards, and the panels it moves in.
-using MovingOperand = std::tuple<void *, StringRef, int64_t, int64_t>;
+using MovingOperand = std::tuple<void *, StringRef, int64_t, PanelDivision>;
 
 /// One product, or a sum of products whose partial results move as one.
 struct ProductTerm {
@@ -89,6 +93,10 @@ private:
 };
 } // namespace
 
+static PanelDivision getDivision(const ProductForm &form) {
+  return {form.panels, form.hasOwners() ? 1 : form.blocks};
+}
+
 /// Collects the terms of `sum` if all are products whose results move over
 /// one axis in as many panels and are used for nothing else.
 static LogicalResult collectTerms(Value value, ProductTerm &term) {
@@ -107,10 +115,9 @@ static LogicalResult collectTerms(Value value, ProductTerm &term) {
   if (failed(form) || form->moves[ProductForm::C].empty())
     return failure();
   if (!term.products.empty()) {
-    MatmulOp first = term.products.front();
-    if (product.getPanels() != first.getPanels() ||
-        form->moves[ProductForm::C] !=
-            getProductForm(first)->moves[ProductForm::C])
+    FailureOr<ProductForm> first = getProductForm(term.products.front());
+    if (getDivision(*form) != getDivision(*first) ||
+        form->moves[ProductForm::C] != first->moves[ProductForm::C])
       return failure();
   }
   term.products.push_back(product);
@@ -153,7 +160,7 @@ void ProductTerm::findMovingOperands() {
         // Of all groups only the streamed one is sharded by an axis of its own.
         moving.push_back({operand.getAsOpaquePointer(), axis,
                           *llvm::max_element(sharding->dims[tensor]),
-                          product.getPanels()});
+                          getDivision(*form)});
   }
 }
 

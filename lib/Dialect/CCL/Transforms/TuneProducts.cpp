@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "TunableProduct.h"
+
 #include "optimus/Analysis/Pricing.h"
-#include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/CCL/Transforms/Passes.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
@@ -24,215 +25,44 @@ namespace mlir::ccl {
 
 using namespace mlir;
 using namespace mlir::ccl;
-using exec::CollectiveKind;
 using optimus::MeshOp;
 using optimus::OptimusDialect;
 
 namespace {
-/// A moving tensor, and the cost of its movement.
-struct Mover {
-  int tensor;
-  int64_t dim;
-  StringRef axis;
-  int64_t ranks;
-  /// All of the tensor that one group of ranks along the axis has, in bytes.
-  double bytes;
-  /// It is there before the product is due: a parameter.
-  bool isEarly;
-};
+/// Bytes that a rank has alive at each operation of a function: its arguments,
+/// and values with a later use.
+struct LiveBytes {
+  llvm::DenseMap<Operation *, double> at;
+  double most = 0;
 
-/// A distributed product, the ways in which it can run and their prices.
-class TunableProduct {
-public:
-  TunableProduct(MatmulOp op, const optimus::CostModel &costs)
-      : op(op), mesh(optimus::getMesh(op)), costs(costs) {}
-
-  LogicalResult describe() {
-    FailureOr<ProductSharding> found = getProductSharding(op);
-    FailureOr<ProductForm> form = getProductForm(op);
-    if (failed(found) || failed(form))
-      return failure();
-    sharding = *found;
-    stationary = form->stationary;
-    constexpr int streamedOf[3] = {2, 0, 1};
-    streamed = streamedOf[stationary];
-    for (int tensor = 0; tensor < 3; ++tensor) {
-      StringRef axis = sharding.axes[tensor][streamed];
-      if (tensor == stationary || axis.empty())
-        continue;
-      int64_t ranks = *mesh.getAxisSize(axis);
-      auto type = getType(tensor);
-      movers.push_back({tensor, sharding.dims[tensor][streamed], axis, ranks,
-                        1.0 * optimus::getBytes(type) * ranks,
-                        isa<BlockArgument>(getValue(tensor))});
-    }
-    countExtents();
-    return success(!movers.empty());
-  }
-
-  /// The streamed dimension where it is whole on a rank's axis: what panels
-  /// divide.
-  int64_t getStreamedExtent() const {
-    const Mover &mover = movers.front();
-    return getType(mover.tensor).getDimSize(mover.dim) * mover.ranks;
-  }
-
-  /// Bytes that a rank has beside its own parts when tensors move whole.
-  double getWholeBytes() const {
-    double bytes = 0;
-    for (const Mover &mover : movers)
-      bytes += mover.bytes;
-    return bytes;
-  }
-
-  /// Panels, one after another: the next one moves while one is multiplied. The
-  /// first of what was not there early, and the last of a result, are waited
-  /// for.
-  double pricePanels(int64_t panels) const {
-    double first = 0, last = 0, slowest = 0;
-    llvm::StringMap<double> busy;
-    for (const Mover &mover : movers) {
-      bool isResult = mover.tensor == ProductForm::C;
-      double seconds = costs.getCollectiveSeconds(
-          isResult ? CollectiveKind::Reduce : CollectiveKind::Broadcast,
-          getGroup(mover), mover.bytes / panels);
-      slowest = std::max(slowest, busy[costs.getLink(mover.axis)] += seconds);
-      if (isResult)
-        last += seconds;
-      else if (!mover.isEarly)
-        first = std::max(first, seconds);
-    }
-    double product = priceProduct(panels);
-    return first + (panels - 1) * std::max(product, slowest) + product + last;
-  }
-
-  /// All of it at once, on both axes together.
-  double priceWhole() const {
-    double operands = 0, result = 0;
-    llvm::StringMap<double> busy;
-    for (const Mover &mover : movers) {
-      if (mover.tensor == ProductForm::C)
-        result = costs.getCollectiveSeconds(CollectiveKind::ReduceScatter,
-                                            getGroup(mover), mover.bytes);
-      else if (!mover.isEarly)
-        operands = std::max(
-            operands, busy[costs.getLink(mover.axis)] +=
-                      costs.getCollectiveSeconds(CollectiveKind::AllGather,
-                                                 getGroup(mover), mover.bytes));
-    }
-    return operands + priceProduct(1) + result;
-  }
-
-  /// Replaces the product by a local one of gathered operands. Operands that a
-  /// product of its group gathered before are in `gathered`. Returns the
-  /// product, and how its partial sums are reduced if they are.
-  std::pair<Value, const Mover *>
-  moveWhole(llvm::DenseMap<std::pair<Value, StringRef>, Value> &gathered) {
-    OpBuilder builder(op);
-    Value operands[2] = {op.getA(), op.getB()};
-    RankedTensorType resultType = getType(ProductForm::C);
-    const Mover *scatters = nullptr;
-    for (const Mover &mover : movers) {
-      RankedTensorType whole = getWholeType(mover);
-      if (mover.tensor == ProductForm::C) {
-        resultType = whole;
-        scatters = &mover;
-        continue;
-      }
-      Value &operand = operands[mover.tensor];
-      Value &known = gathered[{operand, mover.axis}];
-      if (!known || known.getType() != whole)
-        known = AllGatherOp::create(
-            builder, optimus::withPart(op.getLoc(), "all_gather"), whole,
-            operand, mover.axis, mover.dim);
-      operand = known;
-    }
-    // The partial sums are values of their own, their sum is the product.
-    Location loc =
-        scatters ? optimus::withPart(op.getLoc(), "partial") : op.getLoc();
-    Value product = optimus::MatmulOp::create(
-        builder, loc, resultType, operands[0], operands[1], op.getContracting(),
-        op.getTransposeA(), op.getTransposeB());
-    return {product, scatters};
-  }
-
-  MatmulOp getOp() const { return op; }
-
-private:
-  Value getValue(int tensor) const {
-    MatmulOp product = op;
-    return tensor == 0   ? product.getA()
-           : tensor == 1 ? product.getB()
-                         : product.getResult();
-  }
-  RankedTensorType getType(int tensor) const {
-    return cast<RankedTensorType>(getValue(tensor).getType());
-  }
-
-  /// What one rank multiplies when the streamed group is whole.
-  void countExtents() {
-    MatmulOp product = op;
-    int64_t k = product.getContracting();
-    auto multiply = [](ArrayRef<int64_t> shape) {
-      int64_t extent = 1;
-      for (int64_t size : shape)
-        extent *= size;
-      return extent;
+  explicit LiveBytes(func::FuncOp function) {
+    double alive = 0;
+    for (BlockArgument argument : function.getArguments())
+      alive += optimus::getBytes(argument.getType());
+    llvm::DenseMap<Value, Operation *> lastUses;
+    auto forEachValue = [](Operation &op, auto visit) {
+      for (Value result : op.getResults())
+        visit(result);
+      for (Value operand : op.getOperands())
+        if (operand.getDefiningOp())
+          visit(operand);
     };
-    ArrayRef<int64_t> a = getType(0).getShape(), b = getType(1).getShape();
-    bool transA = product.getTransposeA(), transB = product.getTransposeB();
-    extents[0] = multiply(transA ? a.drop_front(k) : a.drop_back(k));
-    extents[1] = multiply(transA ? a.take_front(k) : a.take_back(k));
-    extents[2] = multiply(transB ? b.drop_back(k) : b.drop_front(k));
-    // One rank's part of a group that moves is its shard.
-    for (const Mover &mover : movers)
-      if (mover.tensor == (streamed == 2 ? 1 : 0))
-        extents[streamed] *= mover.ranks;
-  }
-
-  double priceProduct(int64_t panels) const {
-    int64_t extent[3] = {extents[0], extents[1], extents[2]};
-    extent[streamed] = std::max<int64_t>(1, extent[streamed] / panels);
-    MatmulOp product = op;
-    return costs.getGemmSeconds(extent[0], extent[2], extent[1],
-                                product.getTransposeA(),
-                                product.getTransposeB(),
-                                getType(0).getElementType());
-  }
-
-  optimus::RankGroup getGroup(const Mover &mover) const {
-    return optimus::getRankGroup(mesh, mover.axis);
-  }
-
-  /// The type of a tensor when what its axis shards is whole; of the result,
-  /// with partial sums over that axis.
-  RankedTensorType getWholeType(const Mover &mover) const {
-    RankedTensorType type = getType(mover.tensor);
-    optimus::ShardingAttr sharding = getLocal(type).getSharding();
-    SmallVector<int64_t> padded;
-    for (int64_t dim = 0; dim < type.getRank(); ++dim)
-      padded.push_back(type.getDimSize(dim) *
-                       MeshOp(mesh).getProduct(getDimAxes(type, dim)));
-    SmallVector<StringRef> axes = getDimAxes(type, mover.dim);
-    llvm::erase(axes, mover.axis);
-    sharding = sharding.withDimAxes(mover.dim, axes);
-    if (mover.tensor == ProductForm::C) {
-      SmallVector<StringRef> unreduced = sharding.getUnreducedAxes();
-      unreduced.push_back(mover.axis);
-      sharding = sharding.withUnreduced(unreduced);
+    for (Operation &op : function.front())
+      forEachValue(op, [&](Value value) { lastUses[value] = &op; });
+    for (Operation &op : function.front()) {
+      for (Value result : op.getResults())
+        alive += optimus::getBytes(result.getType());
+      at[&op] = alive;
+      most = std::max(most, alive);
+      forEachValue(op, [&](Value value) {
+        auto found = lastUses.find(value);
+        if (found == lastUses.end() || found->second != &op)
+          return;
+        alive -= optimus::getBytes(value.getType());
+        lastUses.erase(found);
+      });
     }
-    return getLocalType(getGlobalShape(type), padded, type.getElementType(),
-                        sharding, mesh);
   }
-
-  MatmulOp op;
-  MeshOp mesh;
-  const optimus::CostModel &costs;
-  ProductSharding sharding;
-  int stationary = 0, streamed = 0;
-  SmallVector<Mover, 2> movers;
-  /// M, K and N of the local product with the streamed group whole.
-  int64_t extents[3];
 };
 
 class TuneProductsPass
@@ -271,75 +101,193 @@ public:
     for (MatmulOp op : function.getOps<MatmulOp>())
       if (groups.empty() || !llvm::is_contained(groups.back(), op))
         groups.push_back(getProductGroup(op));
+    if (groups.empty())
+      return;
+    LiveBytes alive(function);
+    // All are chosen before any is replaced, which would renumber the block.
+    Operation *last = groups.back().back();
+    for (MatmulOp op : function.getOps<MatmulOp>())
+      last = op;
+    std::vector<Choice> choices;
     for (ArrayRef<Operation *> group : groups)
-      tune(group, *costs);
-    if (!groups.empty())
-      optimus::nameValues(function.front());
+      if (std::optional<Choice> choice = choose(group, last, *costs, alive))
+        choices.push_back(std::move(*choice));
+    sayFewer(choices);
+    for (Choice &choice : choices)
+      apply(choice);
+    optimus::nameValues(function.front());
   }
 
 private:
-  /// Products of a group have one number of panels, or all move whole.
-  void tune(ArrayRef<Operation *> group, const optimus::CostModel &costs) {
+  /// How the products of a group move.
+  struct Choice {
+    ArrayRef<Operation *> group;
     std::vector<TunableProduct> products;
-    for (Operation *op : group) {
+    int64_t panels = 0;
+    bool movesWhole = false;
+  };
+
+  /// Products of a group have one number of panels, or all move whole.
+  std::optional<Choice> choose(ArrayRef<Operation *> ops, Operation *last,
+                               const optimus::CostModel &costs,
+                               const LiveBytes &alive) {
+    Choice choice;
+    choice.group = ops;
+    std::vector<TunableProduct> &products = choice.products;
+    double aliveHere = 0;
+    for (Operation *op : ops) {
+      aliveHere = std::max(aliveHere, alive.at.lookup(op));
       auto product = dyn_cast<MatmulOp>(op);
       if (!product)
         continue;
-      products.emplace_back(product, costs);
+      products.emplace_back(product, last, costs);
       // A user's choice stands; a product that nothing moves of has none.
       if (op->hasAttr(OptimusDialect::kMove) ||
-          failed(products.back().describe()))
-        return;
+          failed(products.back().describe(getSum(product, ops))))
+        return std::nullopt;
     }
     numProducts += products.size();
-    auto addUp = [&](auto price) {
-      double seconds = 0;
-      for (const TunableProduct &product : products)
-        seconds += price(product);
-      return seconds;
-    };
-    auto pricePanels = [&](int64_t panels) {
-      return addUp([&](const TunableProduct &product) {
-        return product.pricePanels(panels);
-      });
-    };
-    int64_t least = products.front().getOp().getPanels(), best = least;
-    double bestSeconds = pricePanels(least);
-    // Multiples of the least number are panels of one owner each, too.
-    int64_t most = panels > 0                ? panels
-                   : maxFactor < kMostPanels ? maxFactor * least
-                                             : kMostPanels;
-    for (int64_t number = 2 * least; number <= std::min(most, kMostPanels);
-         number += least) {
-      if (llvm::any_of(products, [&](const TunableProduct &product) {
-            return product.getStreamedExtent() % number != 0;
-          }))
-        continue;
-      double seconds = pricePanels(number);
-      if (panels > 0 || seconds < (1 - kGain) * bestSeconds)
-        std::tie(best, bestSeconds) = std::pair(number, seconds);
-    }
-    double bytes = addUp([](const TunableProduct &product) {
-      return static_cast<double>(product.getWholeBytes());
-    });
-    double whole = addUp(
-        [](const TunableProduct &product) { return product.priceWhole(); });
-    bool movesWhole =
-        move == "whole" || (move == "auto" && bytes <= maxWholeBytes &&
-                            whole < (1 - kGain) * bestSeconds);
+    TunableGroup group(products, optimus::getMesh(ops.front()), costs);
+    const int64_t given = products.front().getOp().getPanels();
+    // The need of the given number is granted.
+    double granted =
+        std::max({group.getExtraBytes(given), double(maxWholeBytes),
+                  (1 + maxShare) * alive.most - aliveHere});
+    choice.panels =
+        panels > 0 ? getNearest(group) : chooseMultiple(group, given);
+    choice.movesWhole = move == "whole";
+    if (panels == 0 && move != "whole")
+      weighMemory(group, granted, choice);
     LDBG() << products.size() << " products, the first of "
            << optimus::describeLocation(products.front().getOp().getLoc())
-           << ": panels " << least << " -> " << best << " in "
-           << bestSeconds * 1e3 << " ms, whole in " << whole * 1e3 << " ms, "
-           << bytes << " bytes; " << (movesWhole ? "whole" : "panels");
-    if (movesWhole) {
-      moveWhole(group, products);
-      numWhole += products.size();
-    } else if (best != least) {
-      for (TunableProduct &product : products)
-        product.getOp().setPanels(best);
-      numMorePanels += products.size();
+           << ": panels " << given << " -> " << choice.panels << " in "
+           << group.pricePanels(choice.panels) * 1e3 << " ms, whole in "
+           << group.priceWhole() * 1e3 << " ms, " << group.getExtraBytes(1)
+           << " of " << granted << " bytes; "
+           << (choice.movesWhole ? "whole" : "panels");
+    return choice;
+  }
+
+  /// The number that was asked for, or the nearest fewer possible.
+  int64_t getNearest(const TunableGroup &group) const {
+    int64_t number = panels;
+    while (!group.canHave(number))
+      --number;
+    return number;
+  }
+
+  /// Of the multiples of the given number the fastest.
+  int64_t chooseMultiple(const TunableGroup &group, int64_t given) const {
+    int64_t best = given;
+    double bestSeconds = group.pricePanels(given);
+    for (int64_t number = 2 * given;
+         number <= std::min<int64_t>(maxFactor * given, kMostPanels);
+         number += given) {
+      if (!group.canHave(number))
+        continue;
+      double seconds = group.pricePanels(number);
+      if (seconds < (1 - kGain) * bestSeconds)
+        std::tie(best, bestSeconds) = std::pair(number, seconds);
     }
+    return best;
+  }
+
+  /// How a group moves: whole tensors are one panel.
+  struct Way {
+    int64_t panels;
+    double bytes, seconds;
+
+    bool gainsOn(const Way &other) const {
+      return seconds < (1 - kGain) * other.seconds;
+    }
+  };
+
+  /// Of the chosen panels, panels of slices and whole tensors within the
+  /// granted bytes: the fewest bytes on which no other way gains.
+  ///
+  ///   8 panels        7.4 ms    132 MiB
+  ///   4, of slices    6.0 ms    264 MiB    -> these
+  ///   whole           5.9 ms    528 MiB
+  ///
+  /// Bytes that are always allowed are not weighed.
+  void weighMemory(const TunableGroup &group, double granted,
+                   Choice &choice) const {
+    Way little{choice.panels, group.getExtraBytes(choice.panels),
+               group.pricePanels(choice.panels)};
+    const Way given = little;
+    SmallVector<Way> ways;
+    auto add = [&](int64_t number, double seconds) {
+      Way way{number, group.getExtraBytes(number), seconds};
+      if (way.bytes > granted)
+        return;
+      if (way.bytes > maxWholeBytes)
+        ways.push_back(way);
+      else if (way.gainsOn(given) && way.seconds < little.seconds)
+        little = way;
+    };
+    for (int64_t number = kMostPanels; number > 1; number /= 2)
+      if (group.canHave(number) && !group.haveOwners(number))
+        add(number, group.pricePanels(number));
+    if (move == "auto")
+      add(1, group.priceWhole());
+    ways.insert(ways.begin(), little);
+    llvm::stable_sort(
+        ways, [](const Way &a, const Way &b) { return a.bytes < b.bytes; });
+    const Way *chosen = llvm::find_if(ways, [&](const Way &way) {
+      return llvm::none_of(
+          ways, [&](const Way &other) { return other.gainsOn(way); });
+    });
+    choice.movesWhole = chosen->panels == 1;
+    if (!choice.movesWhole)
+      choice.panels = chosen->panels;
+  }
+
+  /// Warns of products without the number of panels that was asked for.
+  void sayFewer(ArrayRef<Choice> choices) {
+    int64_t all = 0, fewer = 0;
+    const Choice *first = nullptr;
+    for (const Choice &choice : choices) {
+      all += choice.products.size();
+      if (panels == 0 || choice.movesWhole || choice.panels == panels)
+        continue;
+      fewer += choice.products.size();
+      if (!first)
+        first = &choice;
+    }
+    if (!first)
+      return;
+    MatmulOp product = first->products.front().getOp();
+    getOperation().emitWarning()
+        << "expected " << int64_t(panels) << " panels of each product of @"
+        << getOperation().getSymName() << ", found " << fewer << " of " << all
+        << " whose dimensions do not divide so; the first, "
+        << optimus::describeLocation(product.getLoc()) << ", has "
+        << first->panels << ": choose this number, or sizes that divide";
+  }
+
+  void apply(Choice &choice) {
+    if (choice.movesWhole) {
+      moveWhole(choice.group, choice.products);
+      numWhole += choice.products.size();
+      return;
+    }
+    for (TunableProduct &product : choice.products) {
+      MatmulOp op = product.getOp();
+      if (int64_t(op.getPanels()) == choice.panels)
+        continue;
+      op.setPanels(choice.panels);
+      ++numOtherPanels;
+    }
+  }
+
+  /// The sum in its group that a product is added to in the end; its result
+  /// without one.
+  static Value getSum(MatmulOp product, ArrayRef<Operation *> group) {
+    Value sum = product.getResult();
+    while (sum.hasOneUse() && isa<optimus::AddOp>(*sum.getUsers().begin()) &&
+           llvm::is_contained(group, *sum.getUsers().begin()))
+      sum = sum.getUsers().begin()->getResult(0);
+    return sum;
   }
 
   /// Replaces the products of a group by local ones. What is only added up in

@@ -32,9 +32,9 @@ Plan exec::planArena(ArrayRef<LiveRange> ranges) {
   // A compilation waits about a second for each 5 MiB of arena, and at most as
   // long for what only the local search finds.
   options.bytesPerNode = 16;
-  options.moveLimit = 100'000;
-  // An exact search among thousands of buffers takes seconds and finds nothing.
-  if (ranges.size() > 2000)
+  options.moveLimit = 40'000;
+  // An exact search among a thousand buffers takes seconds and finds nothing.
+  if (ranges.size() > 500)
     options.nodeLimit = 0;
   return optimus_planning::plan(ranges, options);
 }

@@ -15,12 +15,6 @@
 
 namespace mlir::exec {
 
-/// The operations of a block, in order.
-SmallVector<Operation *> listOperations(func::FuncOp function);
-
-/// Puts the operations of a function's block into an order of them.
-void restoreOrder(func::FuncOp function, ArrayRef<Operation *> operations);
-
 /// Collectives without computation to overlap with, of these how many for want
 /// of workspace, and the most bytes alive at once.
 struct OverlapOutcome {

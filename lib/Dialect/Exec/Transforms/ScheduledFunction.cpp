@@ -20,6 +20,21 @@
 using namespace mlir;
 using namespace mlir::exec;
 
+SmallVector<Operation *> exec::listOperations(func::FuncOp function) {
+  SmallVector<Operation *> operations;
+  for (Operation &op : function.getBody().front())
+    operations.push_back(&op);
+  return operations;
+}
+
+void exec::restoreOrder(func::FuncOp function,
+                        ArrayRef<Operation *> operations) {
+  Block &block = function.getBody().front();
+  for (Operation *op : operations)
+    op->moveBefore(&block, block.end());
+  numberCommands(function);
+}
+
 ScheduledFunction::ScheduledFunction(func::FuncOp function,
                                      const optimus::CostModel &costs,
                                      const Offloading &offloading)
@@ -52,21 +67,24 @@ void ScheduledFunction::restore() {
   }
 }
 
-void ScheduledFunction::overlap(int64_t bound, std::optional<unsigned> reach) {
+bool ScheduledFunction::overlap(int64_t bound, std::optional<unsigned> reach) {
   schedule(bound, reach);
-  // Slots are coarser than commands; what they miss comes off the bound.
+  // Slots are coarser than commands; what they miss comes off the bound, and a
+  // little more each time.
   int64_t limit = bound;
   for (int attempt = 0; attempt < 4; ++attempt) {
     int64_t excess = getPeakBytes() - bound;
     if (excess <= 0)
-      break;
-    limit -= excess;
+      return true;
+    limit -= excess + attempt * bound / 256;
     schedule(limit, reach);
   }
   // Buffers that several collectives fill can defeat it; what was there
   // before fits.
-  if (getPeakBytes() > bound)
-    restore();
+  if (getPeakBytes() <= bound)
+    return true;
+  restore();
+  return false;
 }
 
 void ScheduledFunction::orderForMemory() {
@@ -126,19 +144,20 @@ void ScheduledFunction::describe() {
 
 void ScheduledFunction::findResident() {
   resident.clear();
-  if (offloading.isEmpty())
+  OffloadPlan *plan = getOffloadPlan();
+  if (!plan)
     return;
-  OffloadPlan plan(function, offloading, costs);
   SmallVector<int64_t> slots;
   int64_t gap = 0;
-  for (CommandOpInterface command : plan.getCommands()) {
+  for (CommandOpInterface command : plan->getCommands()) {
     bool isCollective =
         command.getWaitingCommand() || command.getAwaitedCommand();
     slots.push_back(isCollective ? 2 * gap : 2 * gap++ + 1);
   }
-  plan.getRewriter().forEachRange([&](Value base, int64_t first, int64_t last) {
-    resident[base].push_back({slots[first], slots[last]});
-  });
+  plan->getRewriter().forEachRange(
+      [&](Value base, int64_t first, int64_t last) {
+        resident[base].push_back({slots[first], slots[last]});
+      });
 }
 
 void ScheduledFunction::findFreeing(MutableArrayRef<OverlapTask> described) {
@@ -253,7 +272,23 @@ void ScheduledFunction::place(Operation *op) {
 
 void ScheduledFunction::finish() {
   numberCommands(function);
+  forgetOrder();
+}
+
+void ScheduledFunction::forgetOrder() {
   peakBytes.reset();
+  plan.reset();
+}
+
+void ScheduledFunction::setOrder(ArrayRef<Operation *> operations) {
+  restoreOrder(function, operations);
+  forgetOrder();
+}
+
+OffloadPlan *ScheduledFunction::getOffloadPlan() {
+  if (!plan && !offloading.isEmpty())
+    plan.emplace(function, offloading, costs);
+  return plan ? &*plan : nullptr;
 }
 
 int64_t ScheduledFunction::getPeakBytes() {
@@ -265,7 +300,7 @@ int64_t ScheduledFunction::getPeakBytes() {
 }
 
 SmallVector<optimus_planning::LiveRange>
-ScheduledFunction::collectLiveRanges() const {
+ScheduledFunction::collectLiveRanges() {
   llvm::MapVector<Value, LiveInterval> intervals =
       computeLiveIntervals(function);
   SmallVector<optimus_planning::LiveRange> ranges;
@@ -273,9 +308,7 @@ ScheduledFunction::collectLiveRanges() const {
     ranges.push_back({static_cast<int64_t>(ranges.size()), first, last + 1,
                       getBufferBytes(base), alignment});
   };
-  std::optional<OffloadPlan> plan;
-  if (!offloading.isEmpty())
-    plan.emplace(function, offloading, costs);
+  OffloadPlan *plan = getOffloadPlan();
   for (const auto &[base, interval] : intervals)
     if (base.getDefiningOp<AllocOp>() &&
         getMemorySpace(base) == MemorySpace::Device &&
@@ -289,12 +322,9 @@ ScheduledFunction::collectLiveRanges() const {
   return ranges;
 }
 
-double ScheduledFunction::predictSeconds() const {
+double ScheduledFunction::predictSeconds() {
   double seconds = costs.predictStep(function).getSeconds();
-  if (!offloading.isEmpty())
-    seconds += OffloadPlan(function, offloading, costs)
-                   .getTransfers()
-                   .predict()
-                   .exposedSeconds;
+  if (OffloadPlan *plan = getOffloadPlan())
+    seconds += plan->getTransfers().predict().exposedSeconds;
   return seconds;
 }

@@ -18,7 +18,14 @@
 
 namespace mlir::exec {
 
-/// A function as the schedulers see it, and back.
+/// The operations of a block, in order.
+SmallVector<Operation *> listOperations(func::FuncOp function);
+
+/// Puts the operations of a function's block into an order of them.
+void restoreOrder(func::FuncOp function, ArrayRef<Operation *> operations);
+
+/// A function as the schedulers see it, and back. While it lives nothing else
+/// changes the order of commands.
 class ScheduledFunction {
 public:
   /// Every wait stands behind its start. What is to be offloaded rests outside
@@ -30,19 +37,26 @@ public:
   /// behind its start.
   void orderForMemory();
 
+  /// Puts the operations into an order of them.
+  void setOrder(ArrayRef<Operation *> operations);
+
   /// Moves starts up and waits down so that no more than `bound` bytes are
-  /// alive together; restores the order where that cannot be kept. What was
-  /// moved before counts for nothing. The reach is OverlapScheduler's.
-  void overlap(int64_t bound, std::optional<unsigned> reach = std::nullopt);
+  /// alive together; restores the order where that cannot be kept, and returns
+  /// false. What was moved before counts for nothing. The reach is
+  /// OverlapScheduler's.
+  bool overlap(int64_t bound, std::optional<unsigned> reach = std::nullopt);
+
+  /// Puts the commands back where they were, each wait behind its start.
+  void restore();
 
   /// The most bytes that are alive at once, in the order as it is.
   int64_t getPeakBytes();
 
   /// The live ranges in the device's memory, in the order as it is.
-  SmallVector<optimus_planning::LiveRange> collectLiveRanges() const;
+  SmallVector<optimus_planning::LiveRange> collectLiveRanges();
 
   /// The predicted time of a call, in the order as it is.
-  double predictSeconds() const;
+  double predictSeconds();
 
   /// Collectives that end before any computation, and how many of them lack
   /// memory for a better place.
@@ -52,8 +66,6 @@ private:
   /// Schedules under a bound of bytes that are alive together, and puts the
   /// commands into the new order.
   void schedule(int64_t bound, std::optional<unsigned> reach);
-  /// Puts the commands back where they were, each wait behind its start.
-  void restore();
   /// Tells computing nodes from collectives, numbers both and describes them to
   /// the scheduler: the same for every schedule.
   void describe();
@@ -70,6 +82,10 @@ private:
   void place(Operation *op);
   /// Numbers the commands in the order in which they were placed.
   void finish();
+  /// Drops what is known of the order before.
+  void forgetOrder();
+  /// The copies in the order as it is; nothing if nothing is offloaded.
+  OffloadPlan *getOffloadPlan();
 
   func::FuncOp function;
   const optimus::CostModel &costs;
@@ -85,8 +101,9 @@ private:
   /// slots.
   llvm::MapVector<Value, SmallVector<std::pair<int64_t, int64_t>>> resident;
   llvm::DenseSet<Operation *> placed;
-  /// Of the order as it is, once it was asked for.
+  /// Of the order as it is, once they were asked for.
   std::optional<int64_t> peakBytes;
+  std::optional<OffloadPlan> plan;
 };
 
 } // namespace mlir::exec

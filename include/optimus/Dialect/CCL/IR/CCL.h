@@ -52,8 +52,7 @@ RankedTensorType getLocalType(ArrayRef<int64_t> shape,
                               optimus::ShardingAttr sharding,
                               optimus::MeshOp mesh);
 
-/// The most panels of a product. Its commands are as many, so beyond that
-/// tensors move whole: the mesh is so long that a panel would be a sliver.
+/// The most panels of a product: its commands are as many.
 inline constexpr int64_t kMostPanels = 64;
 
 /// How a distributed product runs on a mesh, derived from the types of its
@@ -64,7 +63,18 @@ struct ProductForm {
   /// The axis over which each of A, B and C moves; empty where it does not.
   StringRef moves[3];
   int64_t panels;
+  /// The least common multiple of the sizes of these axes: of so many blocks
+  /// of the streamed index each belongs to one rank in either tensor.
+  int64_t blocks = 1;
+
+  /// Whether each panel belongs to one rank in either tensor: as many whole
+  /// panels make up a block. Else a panel has a slice of every block.
+  bool hasOwners() const { return panels % blocks == 0; }
 };
+
+/// Whether a streamed index of `extent` elements, in `blocks` blocks that each
+/// belong to one rank, divides into `panels` panels.
+bool canDivideIntoPanels(int64_t extent, int64_t blocks, int64_t panels);
 
 /// How the groups of dimensions (0 M, 1 K, 2 N) of a product's tensors (A, B,
 /// C) are sharded. Axes of one rank shard nothing.

@@ -172,8 +172,9 @@ def CCL_MatmulOp : CCL_Op<"matmul", [
     along both of their groups of dimensions. The tensor named by `stationary` (`"a"`,
     `"b"` or `"c"`, the result) stays where it is; of the index it lacks, the
     streamed one, `panels` panels move: over one axis for each of the two other
-    tensors, by broadcast where the tensor is an operand, by reduction where
-    it is the result. See `docs/products.md`.
+    tensors. Where each panel belongs to one rank, an operand's is broadcast and a
+    result's reduced; where a panel has a slice of every rank's part, an operand's is
+    gathered and a result's scattered. See `docs/products.md`.
 
     ```mlir
     optimus.mesh @mesh <["row" = 2, "col" = 3]>
@@ -190,9 +191,10 @@ def CCL_MatmulOp : CCL_Op<"matmul", [
     Constraints: (C1) `stationary` is a, b or c; (C2) beyond that each tensor is
     sharded by one axis at most in each group, the fastest of its dimension, and
     both tensors by it along the same dimension of the group; (C3) `panels` is
-    at most 64 and a multiple of the size of each axis of a moving tensor. It
-    divides the padded streamed dimension, or the rest of it after axes that
-    shard it alike; (C4) the two tensors that have a group have it with equal
+    at most 64. Let E be the padded streamed dimension, or the rest of it after
+    axes with equal shards, and L the least common multiple of the sizes of
+    the axes that tensors move over. `panels` is a multiple of L and divides E,
+    or it divides E/L; (C4) the two tensors that have a group have it with equal
     whole and padded extents; (C5) a group that the stationary tensor shares is
     sharded alike in both; (C6) the operands hold no partial sums; a moving
     result moves over an axis that shards the contracted index alike in both

@@ -14,11 +14,15 @@ include "mlir/Pass/PassBase.td"
 def TuneProductsPass : Pass<"optimus-tune-products", "::mlir::func::FuncOp"> {
   let summary = "Chooses how what moves in each distributed product does";
   let description = [{
-    By predicted times (see docs/cost-model.md), a `ccl.matmul` keeps its least
-    number of panels, gets a multiple of it, or becomes a local product. A
-    multiple shortens the wait for the first and last panel. A local product
-    stands between an all-gather of each moving operand and a reduce-scatter of
-    a moving result: fewer, larger messages, and more memory. Products of a
+    By predicted times (see docs/cost-model.md), a `ccl.matmul` keeps its number
+    of panels, gets a multiple of it or a power of two, or becomes a local
+    product. A multiple shortens the wait for the first and last panel. A power
+    of two makes fewer, larger messages of panels that have a slice of every
+    rank's part. A local product stands between an all-gather of each moving
+    operand and a reduce-scatter of a moving result. Fewer messages take more
+    memory: with the bytes alive at the product it may exceed the most alive at
+    once by `max-share`, or be `max-whole-bytes`. Of the ways within 5 % of the
+    fastest the one with the fewest bytes is taken. Products of a
     group (see `--optimus-group-products`) are treated alike, by the sum of
     their times. One that carries `optimus.move` is left alone.
 
@@ -35,13 +39,16 @@ def TuneProductsPass : Pass<"optimus-tune-products", "::mlir::func::FuncOp"> {
     Option<"move", "move", "std::string", "\"auto\"",
            "auto, or panels or whole for all products">,
     Option<"maxFactor", "max-factor", "int64_t", "4",
-           "The largest multiple of the least number of panels">,
+           "The largest multiple of the given number of panels">,
     Option<"panels", "panels", "int64_t", "0",
            "The number of panels, instead of one chosen by predicted times, or "
            "the nearest smaller one that a product can have, at most 64; 0 to "
            "choose">,
     Option<"maxWholeBytes", "max-whole-bytes", "int64_t", "16777216",
-           "Bytes of tensors beyond which auto moves none of them whole">,
+           "Bytes that tensors may always have beside the parts of ranks">,
+    Option<"maxShare", "max-share", "double", "0.35",
+           "Share of the most bytes alive at once by which such tensors may "
+           "exceed them">,
     Option<"machineProfile", "machine-profile", "std::string", "\"\"",
            "JSON file that optimus-run bench --gemm and --comm wrote "
            "(default: a built-in profile)">,
@@ -51,7 +58,8 @@ def TuneProductsPass : Pass<"optimus-tune-products", "::mlir::func::FuncOp"> {
   let statistics = [
     Statistic<"numProducts", "products", "Distributed products">,
     Statistic<"numWhole", "whole", "Products whose tensors move whole">,
-    Statistic<"numMorePanels", "more-panels", "Products with more panels">
+    Statistic<"numOtherPanels", "other-panels",
+              "Products with another number of panels">
   ];
 }
 
