@@ -62,7 +62,10 @@ FAMILIES = {
     "bert": (
         dict(BERT, layer_norm_eps=0.02),
         bert_reference.parameter_shapes(2, 60, POSITIONS, 97, 70),
-        lambda name: name,
+        # As in the first folders.
+        lambda name: name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ),
         bert,
         0.02,
     ),

@@ -115,6 +115,21 @@ std::optional<size_t> Matcher::findBehindPrefix(const std::string &name) const {
   return std::nullopt;
 }
 
+/// What norms' parameters were called by TensorFlow, and still are in the first
+/// folders of BERT; empty for others.
+///
+///   x.LayerNorm.weight -> x.LayerNorm.gamma
+///   x.LayerNorm.bias   -> x.LayerNorm.beta
+static std::string olderName(std::string_view name) {
+  for (auto [now, before] : {std::pair("LayerNorm.weight", "LayerNorm.gamma"),
+                             {"LayerNorm.bias", "LayerNorm.beta"}})
+    if (name.ends_with(now)) {
+      name.remove_suffix(std::string_view(now).size());
+      return concat(name, before);
+    }
+  return "";
+}
+
 Status Matcher::checkTaken(const StoredWeight &weight,
                            const TensorInfo &param) {
   if (!findWeightType(weight.type))
@@ -144,7 +159,10 @@ Status Matcher::take(std::span<const TensorInfo> params) {
   std::vector<std::string> missing;
   for (const TensorInfo &param : params) {
     std::optional<size_t> found = findBehindPrefix(param.name);
-    if (!found) {
+    if (std::string older = olderName(param.name); !found && !older.empty())
+      found = findBehindPrefix(older);
+    // A tensor is of one parameter.
+    if (!found || isTaken[*found]) {
       missing.push_back(param.name);
       continue;
     }

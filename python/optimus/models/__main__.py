@@ -124,8 +124,10 @@ def _parsers():
     parser.add_argument("--version", action="version", version=version)
     models = parser.add_subparsers(dest="model", metavar="MODEL")
 
-    def add(module: Any, title: str) -> _Parser:
-        model = models.add_parser(module.KIND, help=title, description=module.__doc__)
+    def add(module: Any, title: str, name: Optional[str] = None) -> _Parser:
+        model = models.add_parser(
+            name or module.KIND, help=title, description=module.__doc__
+        )
         model.set_defaults(module=module)
         return model
 
@@ -196,7 +198,7 @@ def _parsers():
     gated.need("--ffn", "width of the feed-forward part")
     _add_masking(gated)
 
-    folder = add(from_hf, "a model in a folder that Transformers wrote")
+    folder = add(from_hf, "a model in a folder that Transformers wrote", from_hf.NAME)
     _add_folder(folder)
     return parser, models.choices
 

@@ -18,7 +18,8 @@ from optimus.arguments import Mistake
 from optimus.models import bert, config_file, gpt2, llama, phi
 from optimus.models.config_file import Fields, shown
 
-KIND = "from-hf"
+NAME = "from-hf"
+"""On the command line."""
 CONFIG = "config.json"
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")

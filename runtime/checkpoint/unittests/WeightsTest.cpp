@@ -132,6 +132,23 @@ TEST_F(Match, TakesPrefixesOnEitherSide) {
   }
 }
 
+TEST_F(Match, TakesTheOlderNamesOfNorms) {
+  params = {{"bert.x.LayerNorm.weight", {2}}, {"bert.x.LayerNorm.bias", {2}}};
+  add("x.LayerNorm.beta", {2});
+  add("x.LayerNorm.gamma", {2});
+  expectTaken({1, 0});
+  // Of norms alone.
+  params.push_back({"dense.weight", {2}});
+  add("dense.gamma", {2});
+  expectRefused("they lack 1 of its 3 parameters: dense.weight");
+}
+
+TEST_F(Match, TakesATensorOnce) {
+  params = {{"x", {2}}, {"model.x", {2}}};
+  add("x", {2});
+  expectRefused("they lack 1 of its 2 parameters: model.x");
+}
+
 TEST_F(Match, TakesAParametersOwnNameFirst) {
   for (const TensorInfo &param : params)
     add(param.name, param.shape);
