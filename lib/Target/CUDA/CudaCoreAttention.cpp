@@ -53,6 +53,9 @@ static int64_t chooseTileRows(const AttentionExtents &extents,
   case AttentionPart::KeyGrad:
     if (isNarrow && isWhole(extents))
       return 64;
+    // Masks of windows alone take some registers more.
+    if (extents.window && !extents.hasPositions && !isNarrow)
+      return 16;
     return extents.headDim <= kMostHeld ? 32 : 16;
   }
   llvm_unreachable("all parts are covered");
@@ -125,20 +128,17 @@ private:
   }
 
   /// Whether a query sees a key so many tokens before it: one of its document
-  /// and of its window. `position` has the bits of an i32, where there is one.
-  Value isWithin(std::optional<Num> position, Value distance) {
+  /// and of its window. `position`, or else the window's reach, has the bits of
+  /// an i32.
+  Value isWithin(Num position, Value distance) {
     auto cast = [&](Value index) {
       return arith::IndexCastOp::create(b, k.i32(), index);
     };
-    Value reach;
-    if (position) {
-      Value bits = arith::BitcastOp::create(b, k.i32(), position->value);
-      reach = arith::MaxSIOp::create(b, bits, cast(k.index(0)));
-    }
-    if (extents.window) {
-      Value most = cast(k.index(*extents.window - 1));
-      reach = reach ? arith::MinSIOp::create(b, reach, most) : most;
-    }
+    Value bits = arith::BitcastOp::create(b, k.i32(), position.value);
+    Value reach = arith::MaxSIOp::create(b, bits, cast(k.index(0)));
+    if (extents.hasPositions && extents.window)
+      reach =
+          arith::MinSIOp::create(b, reach, cast(k.index(*extents.window - 1)));
     // A later key is far beyond any position.
     return arith::CmpIOp::create(b, arith::CmpIPredicate::ule, cast(distance),
                                  reach);
@@ -329,10 +329,23 @@ void CoreAttention::writeKeyGrad() {
   const int64_t rows = cores.getTileRows();
   const bool hold = extents.headDim <= kMostHeld;
   Shared queries = cores.allocate("queries"), douts = cores.allocate("douts");
-  // Of each tile lse, delta, and the bits of positions where there are any.
-  const int64_t kinds = extents.hasPositions ? 3 : 2;
+  // Of each tile lse, delta, and the bits of positions where there are any, or
+  // the reach of windows: as a constant it takes registers.
+  const int64_t kinds = extents.hasFirstKeys() ? 3 : 2;
   KernelBuffer numbers(k,
                        threads.getShared("numbers", 2 * kinds * rows, k.f32()));
+  if (extents.window && !extents.hasPositions)
+    k.when(k.less(threads.getThread(), k.index(2 * rows)), [&] {
+      Value stage = divide(threads.getThread(), rows);
+      Value place = k.addIndex(
+          k.mulIndex(stage, k.index(kinds * rows)),
+          k.addIndex(k.index(2 * rows), remainder(threads.getThread(), rows)));
+      auto reach = static_cast<int32_t>(
+          std::min<int64_t>(*extents.window - 1, INT32_MAX));
+      numbers.store(k.num(arith::ConstantOp::create(
+                        b, b.getF32FloatAttr(llvm::bit_cast<float>(reach)))),
+                    place);
+    });
   k.forRows([&](Value number) {
     Place place = getPlace(number, extents.kvHeads);
     Own keys = getOwn("k", place, extents.kvStride, hold);
@@ -380,12 +393,11 @@ void CoreAttention::writeKeyGrad() {
           Num product = weight * (k.num(*gradient) - delta);
           if (isMasked) {
             Value query = k.addIndex(first, column);
-            std::optional<Num> position;
-            if (extents.hasPositions)
-              position = numbers.load(k.addIndex(here, k.index(2 * rows)));
             Value isVisible =
                 extents.hasFirstKeys()
-                    ? isWithin(position, k.subIndex(query, place.tokens[half]))
+                    ? isWithin(
+                          numbers.load(k.addIndex(here, k.index(2 * rows))),
+                          k.subIndex(query, place.tokens[half]))
                     : isNotBefore(query, place.tokens[half]);
             product = k.select(isVisible, product, getZero());
             weight = k.select(isVisible, weight, getZero());
