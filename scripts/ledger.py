@@ -55,6 +55,15 @@ def measure() -> float:
     return time.monotonic() - begin
 
 
+def slowness() -> float:
+    """The job's time of a processor now, beside that on the ledger's machine. Others
+    beside it count as far as they slow the processor down."""
+    begin = time.process_time()
+    _job(0)
+    reference = json.loads(LEDGER.read_text())["reference_seconds"]
+    return (time.process_time() - begin) / reference
+
+
 class Row(NamedTuple):
     name: str
     seconds: float

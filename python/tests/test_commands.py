@@ -76,6 +76,9 @@ def test_page(tools, by_hand, tmp_path, page):
     folder = tmp_path / "checkout" / "build" / "by-hand"
     shutil.copytree(by_hand / "build" / "by-hand", folder)
     root = tmp_path / "checkout"
+    has_assembler = shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin")
+    if page.name == "scale.md" and not has_assembler:
+        pytest.skip("no ptxas of the CUDA toolkit is installed")
     commands = "PATH=%s/build/bin:$PATH\n%s" % (root, commands_of(page))
     gpu = tools.fake_gpu(count=4) if page.name in ("gpus.md", "machine-profiles.md") else {}
     output = run_shell(commands, folder, **{**gpu, "PYTHONPATH": str(root / "python")})

@@ -200,8 +200,8 @@ std::vector<Case> makeCases() {
       // behind the end, which see nothing.
       withWindow(makeCase(2, 9, 2, 12, true), 1),
       withWindow(withDocuments(makeCase(1, 9, 2, 12, true), {{4, 5}}), 3),
-      withWindow(makeCase(2, 200, 2, 16, true, 1), 70),
-      withWindow(withDocuments(makeCase(1, 200, 2, 16, true, 1), {{130, 70}}),
+      withWindow(makeCase(1, 200, 1, 16, true), 70),
+      withWindow(withDocuments(makeCase(1, 140, 2, 16, true, 1), {{90, 50}}),
                  65),
       withWindow(makeCase(1, 128, 1, 64, true), 40),
       withWindow(withLengths(makeCase(1, 100, 1, 96, true), {40}), 20),

@@ -56,8 +56,7 @@ inline std::vector<Kind> allKinds() {
   for (const Kind &kind :
        withNarrow({{"AllGather", OPTRT_ALL_GATHER, OPTRT_SUM},
                    {"ReduceScatter", OPTRT_REDUCE_SCATTER, OPTRT_SUM},
-                   {"ReduceScatterMax", OPTRT_REDUCE_SCATTER, OPTRT_MAX},
-                   {"AllToAll", OPTRT_ALL_TO_ALL, OPTRT_SUM}}))
+                   {"ReduceScatterMax", OPTRT_REDUCE_SCATTER, OPTRT_MAX}}))
     kinds.push_back(kind);
   return kinds;
 }
@@ -72,6 +71,7 @@ inline std::vector<Kind> kindsOfAnyType() {
           move("BroadcastI8", OPTRT_BROADCAST, ElementType::I8),
           move("AllGatherI32", OPTRT_ALL_GATHER, ElementType::I32),
           move("AllGatherI8", OPTRT_ALL_GATHER, ElementType::I8),
+          move("AllToAll", OPTRT_ALL_TO_ALL, ElementType::F32),
           move("AllToAllF64", OPTRT_ALL_TO_ALL, ElementType::F64),
           move("AllToAllI8", OPTRT_ALL_TO_ALL, ElementType::I8)};
 }
