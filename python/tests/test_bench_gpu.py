@@ -18,7 +18,7 @@ import tarfile
 
 import pytest
 
-from tools import REPOSITORY, TIMEOUT_SECONDS, call, succeed
+from tools import REPOSITORY, TIMEOUT_SECONDS, call, has_assembler, succeed
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,7 @@ def test_every_check_runs_to_its_end(pack, tools, tmp_path):
 
 def roofline(tools, archive, checks):
     """The archive, read by bench/gpu/roofline."""
-    if not (shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin")):
+    if not has_assembler():
         return
     script, build = REPOSITORY / "bench/gpu/roofline", tools.binaries.resolve().parent
     flags = ["--archive", archive, "--build", build, "--attention", "cudnn", "--json"]

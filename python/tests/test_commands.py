@@ -14,7 +14,7 @@ import shutil
 import pytest
 
 from shell_examples import make_checkout, run_shell, shell_blocks
-from tools import REPOSITORY
+from tools import REPOSITORY, has_assembler
 
 NOT_RUN = {
     "scripts/": "installs packages and builds; test_scripts.py has what can be tried",
@@ -76,8 +76,7 @@ def test_page(tools, by_hand, tmp_path, page):
     folder = tmp_path / "checkout" / "build" / "by-hand"
     shutil.copytree(by_hand / "build" / "by-hand", folder)
     root = tmp_path / "checkout"
-    has_assembler = shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin")
-    if page.name == "scale.md" and not has_assembler:
+    if page.name == "scale.md" and not has_assembler():
         pytest.skip("no ptxas of the CUDA toolkit is installed")
     commands = "PATH=%s/build/bin:$PATH\n%s" % (root, commands_of(page))
     gpu = tools.fake_gpu(count=4) if page.name in ("gpus.md", "machine-profiles.md") else {}

@@ -16,7 +16,6 @@ test_meshes.py.
 
 import ctypes
 import os
-import shutil
 
 import numpy as np
 import pytest
@@ -28,6 +27,7 @@ from tools import (
     LlamaModel,
     Model,
     call,
+    has_assembler,
     losses,
     read_log,
     succeed,
@@ -154,10 +154,6 @@ class Library(ctypes.Structure):
         ("num_images", ctypes.c_uint32),
         ("images", ctypes.POINTER(Image)),
     ]
-
-
-def has_assembler():
-    return shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin")
 
 
 @pytest.mark.skipif(not has_assembler(), reason="no ptxas of the CUDA toolkit is installed")

@@ -7,7 +7,6 @@
 # ===-----------------------------------------------------------------------===#
 """bench/gpu/instructions.py counts a loop's instructions, and attention has few."""
 
-import importlib.util
 import json
 import shutil
 import subprocess
@@ -16,18 +15,14 @@ import sys
 import pytest
 
 from optimus.models import gpt2
-from tools import REPOSITORY
+from tools import REPOSITORY, has_assembler, load_script
 
 SCRIPT = REPOSITORY / "bench/gpu/instructions.py"
 
 
 @pytest.fixture(scope="module")
 def instructions():
-    spec = importlib.util.spec_from_file_location("instructions", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_script(SCRIPT)
 
 
 # As nvdisasm 13.2 prints it. The outer loop has two with products, of five
@@ -103,8 +98,7 @@ def test_mistakes(instructions, tmp_path, monkeypatch, capsys):
 
 
 def has_tools(instructions):
-    assembler = shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin")
-    return assembler and instructions.find_nvdisasm()
+    return has_assembler() and instructions.find_nvdisasm()
 
 
 # Of each loop without a mask, at heads of 64: what a product costs beside

@@ -10,14 +10,13 @@ an archive has measured."""
 
 import importlib
 import json
-import shutil
 import subprocess
 import sys
 import tarfile
 
 import pytest
 
-from tools import REPOSITORY
+from tools import REPOSITORY, has_assembler
 
 GPU = REPOSITORY / "bench/gpu"
 CONSTANTS = json.loads((GPU / "constants.json").read_text())
@@ -162,10 +161,6 @@ def archive(tmp_path):
     with tarfile.open(tmp_path / "results.tar.gz", "w:gz") as out:
         out.add(results, "results/results.json")
     return tmp_path / "results.tar.gz"
-
-
-def has_assembler():
-    return shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin")
 
 
 def test_measured_figures_take_the_place_of_constants(tools, archive):

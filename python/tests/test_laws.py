@@ -9,7 +9,6 @@
 the difference of two depths."""
 
 import collections
-import importlib.util
 import json
 import os
 import re
@@ -19,7 +18,7 @@ import time
 import pytest
 
 from selection import covering
-from tools import REPOSITORY, BertModel, LlamaModel, Model, PhiModel
+from tools import REPOSITORY, BertModel, LlamaModel, Model, PhiModel, load_script
 
 PAGE = REPOSITORY / "docs" / "scale.md"
 DEPTHS = (4, 8)
@@ -54,11 +53,7 @@ def bound(law):
 
 def slowness():
     """Of this machine, beside that of scripts/ledger.json: the page's times are for it."""
-    source = REPOSITORY / "scripts" / "ledger.py"
-    spec = importlib.util.spec_from_file_location("ledger", source)
-    ledger = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(ledger)
-    return ledger.slowness()
+    return load_script(REPOSITORY / "scripts" / "ledger.py").slowness()
 
 
 def ranks(mesh):

@@ -8,7 +8,6 @@
 """The suites together may take what scripts/ledger.json allows, on a slow machine
 longer."""
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from tools import REPOSITORY
+from tools import REPOSITORY, load_script
 
 SCRIPT = REPOSITORY / "scripts" / "ledger.py"
 LEDGER = json.loads(SCRIPT.with_suffix(".json").read_text())
@@ -24,10 +23,7 @@ LEDGER = json.loads(SCRIPT.with_suffix(".json").read_text())
 
 @pytest.fixture
 def ledger():
-    spec = importlib.util.spec_from_file_location("ledger", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(SCRIPT)
 
 
 @pytest.fixture

@@ -9,14 +9,17 @@
 
 import functools
 import hashlib
+import importlib.util
 import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Dict, List, NamedTuple, Optional
 
 import numpy as np
@@ -37,6 +40,21 @@ TIMEOUT_SECONDS = 120
 
 # Flags for an emulated GPU: Tools.fake_gpu has its driver.
 EMULATED = ("--target", "cuda", "--gpu-arch", "emulated")
+
+
+def has_assembler() -> bool:
+    """Whether there is a ptxas where optimus-compile looks for one."""
+    places = (None, "/usr/local/cuda/bin")
+    return any(shutil.which("ptxas", path=place) for place in places)
+
+
+def load_script(path: Path) -> ModuleType:
+    """A script of the repository, as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 class Model(NamedTuple):

@@ -20,14 +20,10 @@ struct StartedCollective {
   optrt_collective_desc desc{};
 };
 
-/// Internal, naming both commands, unless they are the same collective; strides
-/// are a rank's own business.
+/// Internal, naming both commands, unless they are the same collective or the
+/// two ends of a message of one size; strides are a rank's own business.
 Status checkAgreement(const ControlPlane &control, const StartedCollective &own,
                       const StartedCollective &other);
-
-/// The same of the two ends of a message, whose commands differ.
-Status checkMessage(const ControlPlane &control, const StartedCollective &own,
-                    const StartedCollective &other);
 
 } // namespace optrt
 

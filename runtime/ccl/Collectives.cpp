@@ -51,9 +51,16 @@ StatusOr<std::unique_ptr<QueuedCollectives>> Collectives::connect(int, Device &,
                          " moves memory that the host can address"));
 }
 
-static Status disagree(const ControlPlane &control,
-                       const StartedCollective &own,
-                       const StartedCollective &other) {
+Status checkAgreement(const ControlPlane &control, const StartedCollective &own,
+                      const StartedCollective &other) {
+  const bool areEnds = isMessage(own.desc.kind) && isMessage(other.desc.kind) &&
+                       own.desc.kind != other.desc.kind;
+  const bool areSame = other.id == own.id && other.desc.kind == own.desc.kind &&
+                       other.desc.reduction == own.desc.reduction &&
+                       other.desc.root == own.desc.root;
+  if ((areEnds || areSame) && other.desc.type == own.desc.type &&
+      other.desc.outer == own.desc.outer && other.desc.inner == own.desc.inner)
+    return okStatus();
   auto describe = [&](const StartedCollective &one) {
     return concat(
         "rank ", one.rank, " runs ", control.nameOf(one.rank, one.id), ", ",
@@ -63,30 +70,6 @@ static Status disagree(const ControlPlane &control,
   };
   return internal(
       concat("ranks disagree: ", describe(own), " where ", describe(other)));
-}
-
-static bool areOfOneSize(const optrt_collective_desc &own,
-                         const optrt_collective_desc &other) {
-  return own.type == other.type && own.outer == other.outer &&
-         own.inner == other.inner;
-}
-
-Status checkMessage(const ControlPlane &control, const StartedCollective &own,
-                    const StartedCollective &other) {
-  return isMessage(own.desc.kind) && isMessage(other.desc.kind) &&
-                 own.desc.kind != other.desc.kind &&
-                 areOfOneSize(own.desc, other.desc)
-             ? okStatus()
-             : disagree(control, own, other);
-}
-
-Status checkAgreement(const ControlPlane &control, const StartedCollective &own,
-                      const StartedCollective &other) {
-  if (other.id == own.id && other.desc.kind == own.desc.kind &&
-      other.desc.reduction == own.desc.reduction &&
-      other.desc.root == own.desc.root && areOfOneSize(own.desc, other.desc))
-    return okStatus();
-  return disagree(control, own, other);
 }
 
 } // namespace optrt

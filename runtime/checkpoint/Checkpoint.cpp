@@ -6,18 +6,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus-runtime/Checkpoint.h"
+#include "CheckpointImpl.h"
 
 #include "CheckpointFolder.h"
-#include "CheckpointState.h"
 #include "Finite.h"
 #include "Safetensors.h"
-#include "WeightConfig.h"
 #include "WeightFiles.h"
-#include "WeightMatch.h"
 #include "core/JsonCursor.h"
 #include "optimus-support/Hash.h"
-#include "optimus-support/InputFile.h"
 #include "optimus-support/Shard.h"
 
 #include <algorithm>
@@ -29,74 +25,10 @@ using namespace optimus_support;
 
 /// How much of a file is read at a time to compute its checksum.
 static constexpr size_t kChecksumBytes = 1 << 20;
-/// Pieces of files that state.json knows no pieces of.
-static constexpr size_t kDefaultPieceBytes = 4 << 20;
-/// Of the two files that are read at once. A state has 16 digits for each
-/// piece, an index a line for each tensor.
-static constexpr size_t kMostStateBytes = 256 << 20,
-                        kMostIndexBytes = 256 << 20;
+/// Of a state, which is read at once: 16 digits for each piece.
+static constexpr size_t kMostStateBytes = 256 << 20;
 /// How often a folder is opened that is replaced meanwhile.
 static constexpr int kMostAttempts = 100;
-
-namespace {
-
-/// A file that state.json lists.
-struct ListedFile {
-  FileRecord record;
-  InputFile file;
-};
-
-/// Where a tensor lies.
-struct StoredTensor {
-  size_t number; ///< in the pieces
-  CheckpointFile kind;
-  size_t index;         ///< in the TensorInfos of that kind
-  std::string fileName; ///< in the folder
-};
-
-} // namespace
-
-struct Checkpoint::Impl {
-  /// What makes a folder of weights a checkpoint: F32 elements, one after the
-  /// other, of the tensors that the model has. Pieces are of these.
-  struct Weights {
-    std::vector<StoredWeight> stored;
-    std::vector<size_t> numbers; ///< in `stored`, by a piece's tensor
-    std::optional<InputFile> config;
-    std::optional<InputFile> index;
-    std::vector<std::string> notes;
-  };
-
-  std::string path;
-  std::string fingerprint;
-  TrainingState state;
-  std::vector<ListedFile> files; ///< sorted by name
-  bool verifiesChecksums = true;
-  CheckpointPieces pieces;
-  std::vector<const ListedFile *> tensorFiles; ///< those that have pieces
-  std::vector<TensorInfo> infos[2];            ///< by CheckpointFile
-  std::unordered_map<std::string, StoredTensor> tensors;
-  std::optional<Weights> weights;
-
-  Status openFiles();
-  Status openWeights();
-  Status readWeightHeaders();
-  Status checkWeightIndex() const;
-  Status matchParameters(const ExpectedModel &expected,
-                         std::span<const std::string> ignored);
-  Status checkTie(const WeightMatch::Tie &tie) const;
-  Status readWeight(size_t number, int64_t begin,
-                    std::span<float> elements) const;
-  Status readElements(size_t piece, size_t begin,
-                      std::span<float> elements) const;
-  Status addTensors(const ListedFile &listed);
-  Status checkIndex(const InputFile &file) const;
-
-  /// Null if the file has none of this name.
-  const TensorInfo *find(CheckpointFile file, const std::string &name) const;
-  StatusOr<const StoredTensor *> locate(const std::string &name) const;
-  std::string describeDifference(std::span<const TensorInfo> params) const;
-};
 
 static Status isDamaged(const InputFile &file, uint64_t found,
                         const std::string &where, uint64_t expected) {
@@ -112,50 +44,59 @@ static Status isDamagedBetween(const InputFile &file, uint64_t found,
                    expected);
 }
 
+/// The bytes before the data of a file, which have a checksum.
+static StatusOr<std::string> readHeader(const InputFile &file,
+                                        const PieceChecksums &checksums,
+                                        bool verifies) {
+  std::string header(checksums.headerBytes, '\0');
+  OPTRT_RETURN_IF_ERROR(file.read(0, header.data(), header.size()));
+  if (verifies && hash64(header) != checksums.header)
+    return isDamagedBetween(file, hash64(header), 0, header.size(),
+                            checksums.header);
+  OPTRT_ASSIGN_OR_RETURN(
+      size_t dataBegin,
+      beginOfSafetensorsData(header, file.size(), file.path()));
+  if (dataBegin != header.size())
+    return dataLoss(concat(file.path(), " is damaged: its data begins at byte ",
+                           dataBegin, ", state.json says ", header.size()));
+  return header;
+}
+
+Status Checkpoint::Impl::addTensor(const TensorInfo &info, size_t number,
+                                   CheckpointFile kind,
+                                   const ListedFile &listed) {
+  std::vector<TensorInfo> &known = infos[int(kind)];
+  const StoredTensor tensor{number, kind, known.size(), listed.record.name};
+  if (!tensors.emplace(info.name, tensor).second)
+    return dataLoss(concat(listed.file.path(), " is damaged: the tensor ",
+                           info.name, " is also in another file"));
+  known.push_back(info);
+  return okStatus();
+}
+
 Status Checkpoint::Impl::addTensors(const ListedFile &listed) {
   const InputFile &file = listed.file;
   const std::optional<PieceChecksums> &checksums = listed.record.pieces;
-  std::string first(checksums ? checksums->headerBytes
-                              : std::min(kSafetensorsLengthBytes, file.size()),
-                    '\0');
-  OPTRT_RETURN_IF_ERROR(file.read(0, first.data(), first.size()));
-  if (checksums && verifiesChecksums && hash64(first) != checksums->header)
-    return isDamagedBetween(file, hash64(first), 0, first.size(),
-                            checksums->header);
-  OPTRT_ASSIGN_OR_RETURN(
-      size_t dataBegin,
-      beginOfSafetensorsData(first, file.size(), file.path()));
-  if (checksums && dataBegin != checksums->headerBytes)
-    return dataLoss(concat(file.path(), " is damaged: its data begins at byte ",
-                           dataBegin, ", state.json says ",
-                           checksums->headerBytes));
-  if (!checksums) {
-    first.resize(dataBegin);
-    OPTRT_RETURN_IF_ERROR(file.read(0, first.data(), first.size()));
-  }
+  OPTRT_ASSIGN_OR_RETURN(const std::string header,
+                         checksums
+                             ? readHeader(file, *checksums, verifiesChecksums)
+                             : readSafetensorsHeader(file));
   OPTRT_ASSIGN_OR_RETURN(std::vector<TensorExtent> extents,
-                         readSafetensors(first, file.size(), file.path()));
+                         readSafetensors(header, file.size(), file.path()));
   CheckpointFile kind = listed.record.name == kOptimizerFile
                             ? CheckpointFile::Optimizer
                             : CheckpointFile::Model;
   size_t number = pieces.numTensors();
-  for (const TensorExtent &extent : extents) {
-    StoredTensor tensor{number++, kind, infos[int(kind)].size(),
-                        listed.record.name};
-    if (!tensors.emplace(extent.info.name, tensor).second)
-      return dataLoss(concat(file.path(), " is damaged: the tensor ",
-                             extent.info.name, " is also in another file"));
-    infos[int(kind)].push_back(extent.info);
-  }
-  pieces.addFile({kind, dataBegin, file.size(),
+  for (const TensorExtent &extent : extents)
+    OPTRT_RETURN_IF_ERROR(addTensor(extent.info, number++, kind, listed));
+  pieces.addFile({kind, header.size(), file.size(),
                   checksums ? checksums->pieceBytes : kDefaultPieceBytes,
                   std::move(extents)});
   tensorFiles.push_back(&listed);
   return okStatus();
 }
 
-/// Checks that the index of a sharded model names the file of each tensor.
-Status Checkpoint::Impl::checkIndex(const InputFile &file) const {
+StatusOr<size_t> Checkpoint::Impl::checkIndex(const InputFile &file) const {
   OPTRT_ASSIGN_OR_RETURN(std::string text, file.readAll(kMostIndexBytes));
   JsonDocument document(text, concat(file.path(), " is damaged"),
                         StatusCode::DataLoss);
@@ -167,6 +108,11 @@ Status Checkpoint::Impl::checkIndex(const InputFile &file) const {
     ++found;
   }
   OPTRT_RETURN_IF_ERROR(document.status());
+  return found;
+}
+
+Status Checkpoint::Impl::checkWholeIndex(const InputFile &file) const {
+  OPTRT_ASSIGN_OR_RETURN(const size_t found, checkIndex(file));
   if (found != infos[int(CheckpointFile::Model)].size())
     return dataLoss(concat(file.path(), " is damaged: it lists ", found,
                            " tensors, the files have ",
@@ -265,7 +211,7 @@ Status Checkpoint::readHeaders() {
     else
       OPTRT_RETURN_IF_ERROR(impl->addTensors(listed));
   if (index)
-    OPTRT_RETURN_IF_ERROR(impl->checkIndex(*index));
+    OPTRT_RETURN_IF_ERROR(impl->checkWholeIndex(*index));
   if (impl->infos[int(CheckpointFile::Model)].empty())
     return dataLoss(concat(impl->path, "/", kStateFile,
                            " is damaged: it lists no file with parameters"));
@@ -486,164 +432,6 @@ Checkpoint::readTensor(const std::string &name) const {
                 values.begin() + part->begin);
   }
   return values;
-}
-
-//===----------------------------------------------------------------------===//
-// Weights
-//===----------------------------------------------------------------------===//
-
-Status Checkpoint::Impl::openWeights() {
-  weights.emplace();
-  state.order = "shuffled";
-  OPTRT_ASSIGN_OR_RETURN(WeightFiles found, openWeightFiles(path));
-  std::string identity;
-  for (InputFile &file : found.tensors) {
-    const std::string name = std::filesystem::path(file.path()).filename();
-    OPTRT_ASSIGN_OR_RETURN(std::string header, readSafetensorsHeader(file));
-    identity +=
-        concat(name, " ", file.size(), " ", hashToHex(hash64(header)), "\n");
-    files.push_back(
-        {{name, static_cast<int64_t>(file.size())}, std::move(file)});
-  }
-  if (found.config) {
-    OPTRT_ASSIGN_OR_RETURN(std::string text, readWeightConfig(*found.config));
-    identity += hashToHex(hash64(text));
-  }
-  fingerprint = hashToHex(hash64(identity));
-  weights->config = std::move(found.config);
-  weights->index = std::move(found.index);
-  return okStatus();
-}
-
-Status Checkpoint::Impl::readWeightHeaders() {
-  for (size_t i = 0; i != files.size(); ++i) {
-    const InputFile &file = files[i].file;
-    OPTRT_ASSIGN_OR_RETURN(std::string header, readSafetensorsHeader(file));
-    OPTRT_ASSIGN_OR_RETURN(
-        std::vector<TypedTensor> found,
-        readTypedSafetensors(header, file.size(), file.path()));
-    for (TypedTensor &tensor : found) {
-      const std::string &name = tensor.extent.info.name;
-      StoredTensor place{weights->stored.size(), CheckpointFile::Model,
-                         weights->stored.size(), files[i].record.name};
-      if (!tensors.emplace(name, place).second)
-        return dataLoss(concat(file.path(), " is damaged: the tensor ", name,
-                               " is also in another file"));
-      infos[int(CheckpointFile::Model)].push_back(tensor.extent.info);
-      weights->stored.push_back({std::move(tensor.extent.info),
-                                 std::move(tensor.type), i,
-                                 tensor.extent.offset});
-    }
-  }
-  return checkWeightIndex();
-}
-
-/// Files may have more tensors than their index names.
-Status Checkpoint::Impl::checkWeightIndex() const {
-  if (!weights->index)
-    return okStatus();
-  const InputFile &file = *weights->index;
-  OPTRT_ASSIGN_OR_RETURN(std::string text, file.readAll(kMostWeightIndexBytes));
-  JsonDocument document(text, concat(file.path(), " is damaged"),
-                        StatusCode::DataLoss);
-  for (const auto &[tensor, cursor] : document.root()["weight_map"].members()) {
-    auto entry = tensors.find(tensor);
-    if (entry == tensors.end() || entry->second.fileName != cursor.string())
-      cursor.fail(concat("the tensor is not in \"", cursor.string(), "\""));
-  }
-  return document.status();
-}
-
-Status Checkpoint::Impl::matchParameters(const ExpectedModel &expected,
-                                         std::span<const std::string> ignored) {
-  if (weights->config) {
-    OPTRT_ASSIGN_OR_RETURN(std::string text,
-                           readWeightConfig(*weights->config));
-    OPTRT_RETURN_IF_ERROR(checkWeightConfig(text, weights->config->path(),
-                                            expected.record.function));
-  }
-  OPTRT_ASSIGN_OR_RETURN(
-      WeightMatch match,
-      matchWeights(path, weights->stored, expected.params, ignored));
-  for (const WeightMatch::Tie &tie : match.ties)
-    OPTRT_RETURN_IF_ERROR(checkTie(tie));
-
-  weights->notes = std::move(match.notes);
-  infos[int(CheckpointFile::Model)].clear();
-  tensors.clear();
-  for (size_t i = 0; i != files.size(); ++i) {
-    // In the file's order, so that reading goes forward.
-    std::vector<size_t> chosen;
-    for (size_t param = 0; param != expected.params.size(); ++param)
-      if (weights->stored[match.tensors[param]].file == i)
-        chosen.push_back(param);
-    std::ranges::sort(chosen, {}, [&](size_t param) {
-      return weights->stored[match.tensors[param]].offset;
-    });
-    TensorFileExtent extent{
-        CheckpointFile::Model, 0, 0, kDefaultPieceBytes, {}};
-    for (size_t param : chosen) {
-      const TensorInfo &info = expected.params[param];
-      const size_t bytes =
-          size_t(optimus_support::numElements(info.shape)) * sizeof(float);
-      extent.tensors.push_back({info, extent.bytes, bytes});
-      extent.bytes += bytes;
-      tensors[info.name] = {weights->numbers.size(), CheckpointFile::Model,
-                            infos[int(CheckpointFile::Model)].size(),
-                            files[i].record.name};
-      infos[int(CheckpointFile::Model)].push_back(info);
-      weights->numbers.push_back(match.tensors[param]);
-    }
-    pieces.addFile(std::move(extent));
-    tensorFiles.push_back(&files[i]);
-  }
-  return okStatus();
-}
-
-Status Checkpoint::Impl::readWeight(size_t number, int64_t begin,
-                                    std::span<float> elements) const {
-  const StoredWeight &weight = weights->stored[number];
-  const WeightType type = *findWeightType(weight.type);
-  const InputFile &file = files[weight.file].file;
-  const size_t offset = weight.offset + size_t(begin) * bytesOf(type);
-  if (type == WeightType::F32)
-    return file.read(offset, elements.data(), elements.size_bytes());
-  std::vector<std::byte> stored(elements.size() * bytesOf(type));
-  OPTRT_RETURN_IF_ERROR(file.read(offset, stored.data(), stored.size()));
-  widen(type, stored, elements);
-  return okStatus();
-}
-
-Status Checkpoint::Impl::readElements(size_t piece, size_t begin,
-                                      std::span<float> elements) const {
-  for (const TensorPart &part : pieces.parts(piece, begin, elements.size())) {
-    OPTRT_RETURN_IF_ERROR(readWeight(weights->numbers[part.tensor], part.begin,
-                                     elements.first(part.count)));
-    elements = elements.subspan(part.count);
-  }
-  return okStatus();
-}
-
-Status Checkpoint::Impl::checkTie(const WeightMatch::Tie &tie) const {
-  const StoredWeight &copy = weights->stored[tie.copy],
-                     &original = weights->stored[tie.original];
-  const int64_t count = numElements(copy.info.shape);
-  std::vector<float> first, second;
-  for (int64_t begin = 0; begin < count; begin += int64_t(first.size())) {
-    first.resize(
-        std::min(size_t(count - begin), kDefaultPieceBytes / sizeof(float)));
-    second.resize(first.size());
-    OPTRT_RETURN_IF_ERROR(readWeight(tie.copy, begin, first));
-    OPTRT_RETURN_IF_ERROR(readWeight(tie.original, begin, second));
-    auto [one, other] = std::ranges::mismatch(first, second);
-    if (one != first.end())
-      return invalidArgument(
-          concat("the weights in ", path, " are of another model: element ",
-                 begin + (one - first.begin()), " of ", copy.info.name, " is ",
-                 *one, ", of ", original.info.name, " ", *other,
-                 "; the model has one tensor for both"));
-  }
-  return okStatus();
 }
 
 //===----------------------------------------------------------------------===//

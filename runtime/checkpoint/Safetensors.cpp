@@ -205,3 +205,15 @@ optrt::readTypedSafetensors(std::string_view first, size_t fileBytes,
                             const std::string &path) {
   return readEntries(first, fileBytes, path, Accepted::All);
 }
+
+StatusOr<std::string>
+optrt::readSafetensorsHeader(const optimus_support::InputFile &file) {
+  std::string first(std::min(kSafetensorsLengthBytes, file.size()), '\0');
+  OPTRT_RETURN_IF_ERROR(file.read(0, first.data(), first.size()));
+  OPTRT_ASSIGN_OR_RETURN(
+      const size_t dataBegin,
+      beginOfSafetensorsData(first, file.size(), file.path()));
+  first.resize(dataBegin);
+  OPTRT_RETURN_IF_ERROR(file.read(0, first.data(), first.size()));
+  return first;
+}

@@ -18,6 +18,7 @@
 
 #include "optimus-runtime/CheckpointPieces.h"
 #include "optimus-runtime/Status.h"
+#include "optimus-support/InputFile.h"
 
 #include <cstddef>
 #include <string>
@@ -46,6 +47,10 @@ inline constexpr size_t kSafetensorsLengthBytes = 8;
 StatusOr<size_t> beginOfSafetensorsData(std::string_view first,
                                         size_t fileBytes,
                                         const std::string &path);
+
+/// The bytes of a file before its tensors' data. Fails with DataLoss.
+StatusOr<std::string>
+readSafetensorsHeader(const optimus_support::InputFile &file);
 
 /// Reads the header of a file of `fileBytes`, from at least the bytes before
 /// the data, and checks it against that size. The tensors come in the order of

@@ -17,8 +17,6 @@
 using namespace optrt;
 using nlohmann::json;
 
-static constexpr size_t kMostConfigBytes = 16 << 20;
-
 namespace {
 
 /// A fact of a library, and a config's field of the same meaning. Families have
@@ -53,11 +51,6 @@ static constexpr Activation kActivations[] = {{"gelu_new", "gelu"},
                                               {"gelu", "exact gelu"},
                                               {"silu", "swiglu"},
                                               {"swish", "swiglu"}};
-
-StatusOr<std::string>
-optrt::readWeightConfig(const optimus_support::InputFile &file) {
-  return file.readAll(kMostConfigBytes);
-}
 
 static json activationOf(const json &value) {
   if (value.is_string())

@@ -11,14 +11,11 @@
 
 #include "optimus-runtime/ModelRecord.h"
 #include "optimus-runtime/Status.h"
-#include "optimus-support/InputFile.h"
 
 #include <optional>
 #include <string>
 
 namespace optrt {
-
-StatusOr<std::string> readWeightConfig(const optimus_support::InputFile &file);
 
 /// Compares a config.json of Transformers 4 or 5 with a library's function:
 /// heads, the base of rotary angles, the epsilon of norms, the activation, a

@@ -9,7 +9,6 @@
 #include "WeightFiles.h"
 
 #include "CheckpointFolder.h"
-#include "Safetensors.h"
 #include "core/JsonCursor.h"
 
 #include <algorithm>
@@ -23,6 +22,7 @@ namespace fs = std::filesystem;
 static constexpr const char *kConfigFile = "config.json";
 /// Each is open while it is read.
 static constexpr size_t kMostFiles = 512;
+static constexpr size_t kMostConfigBytes = 16 << 20;
 
 static bool isThere(const fs::path &path) {
   std::error_code error;
@@ -53,8 +53,7 @@ static bool isPlainName(const std::string &name) {
 
 /// The names of the files that an index lists.
 static StatusOr<std::set<std::string>> readFileNames(const InputFile &index) {
-  OPTRT_ASSIGN_OR_RETURN(std::string text,
-                         index.readAll(kMostWeightIndexBytes));
+  OPTRT_ASSIGN_OR_RETURN(std::string text, index.readAll(kMostIndexBytes));
   JsonDocument document(text, concat(index.path(), " is damaged"),
                         StatusCode::DataLoss);
   std::set<std::string> names;
@@ -91,20 +90,11 @@ StatusOr<WeightFiles> optrt::openWeightFiles(const std::string &folder) {
     files.tensors.push_back(std::move(file));
   }
   if (isThere(fs::path(folder) / kConfigFile)) {
-    OPTRT_ASSIGN_OR_RETURN(files.config,
-                           InputFile::open(concat(folder, "/", kConfigFile),
-                                           StatusCode::DataLoss));
+    const std::string path = concat(folder, "/", kConfigFile);
+    OPTRT_ASSIGN_OR_RETURN(const InputFile file,
+                           InputFile::open(path, StatusCode::DataLoss));
+    OPTRT_ASSIGN_OR_RETURN(std::string text, file.readAll(kMostConfigBytes));
+    files.config = {path, std::move(text)};
   }
   return files;
-}
-
-StatusOr<std::string> optrt::readSafetensorsHeader(const InputFile &file) {
-  std::string first(std::min(kSafetensorsLengthBytes, file.size()), '\0');
-  OPTRT_RETURN_IF_ERROR(file.read(0, first.data(), first.size()));
-  OPTRT_ASSIGN_OR_RETURN(
-      const size_t dataBegin,
-      beginOfSafetensorsData(first, file.size(), file.path()));
-  first.resize(dataBegin);
-  OPTRT_RETURN_IF_ERROR(file.read(0, first.data(), first.size()));
-  return first;
 }

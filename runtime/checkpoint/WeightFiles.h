@@ -20,7 +20,7 @@
 namespace optrt {
 
 /// Of an index, which is read at once: a line for each tensor.
-inline constexpr size_t kMostWeightIndexBytes = 256 << 20;
+inline constexpr size_t kMostIndexBytes = 256 << 20;
 
 /// Whether a folder has model.safetensors or the index of several files.
 bool hasWeightFiles(const std::string &folder);
@@ -28,19 +28,19 @@ bool hasWeightFiles(const std::string &folder);
 /// Why weights that are there cannot be read: nothing, unless all are pickles.
 std::string describePickles(const std::string &folder);
 
+struct TextFile {
+  std::string path, text;
+};
+
 struct WeightFiles {
   std::vector<optimus_support::InputFile> tensors; ///< sorted by name
   std::optional<optimus_support::InputFile> index; ///< of several
-  std::optional<optimus_support::InputFile> config;
+  std::optional<TextFile> config;
 };
 
 /// Opens the files of a folder for which hasWeightFiles(): model.safetensors
 /// alone, or the files named by the index, all of the same folder.
 StatusOr<WeightFiles> openWeightFiles(const std::string &folder);
-
-/// The bytes of a file before its tensors' data.
-StatusOr<std::string>
-readSafetensorsHeader(const optimus_support::InputFile &file);
 
 } // namespace optrt
 

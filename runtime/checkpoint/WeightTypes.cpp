@@ -8,41 +8,23 @@
 
 #include "WeightTypes.h"
 
-#include <bit>
+#include "optimus-support/BFloat16.h"
+#include "optimus-support/Float16.h"
+
 #include <cstdint>
 #include <cstring>
 
 using namespace optrt;
+using namespace optimus_support;
 
-std::optional<WeightType> optrt::findWeightType(std::string_view name) {
+std::optional<ElementType> optrt::findWeightType(std::string_view name) {
   if (name == "F32")
-    return WeightType::F32;
+    return ElementType::F32;
   if (name == "BF16")
-    return WeightType::BF16;
+    return ElementType::BF16;
   if (name == "F16")
-    return WeightType::F16;
+    return ElementType::F16;
   return std::nullopt;
-}
-
-size_t optrt::bytesOf(WeightType type) {
-  return type == WeightType::F32 ? sizeof(float) : sizeof(uint16_t);
-}
-
-static float widenBF16(uint16_t bits) {
-  return std::bit_cast<float>(uint32_t(bits) << 16);
-}
-
-/// F16 has 5 bits of exponent, biased by 15, and 10 of mantissa; F32 has 8,
-/// biased by 127, and 23.
-static float widenF16(uint16_t bits) {
-  const uint32_t sign = uint32_t(bits & 0x8000) << 16;
-  const uint32_t exponent = bits >> 10 & 0x1F, mantissa = bits & 0x3FF;
-  if (exponent == 0) { // mantissa * 2^-24, a normal number of F32
-    const float magnitude = static_cast<float>(mantissa) * 0x1p-24F;
-    return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | sign);
-  }
-  const uint32_t wide = exponent == 0x1F ? 0xFF : exponent + (127 - 15);
-  return std::bit_cast<float>(sign | wide << 23 | mantissa << 13);
 }
 
 template <typename Widen>
@@ -55,16 +37,10 @@ static void widenHalves(std::span<const std::byte> from, std::span<float> to,
   }
 }
 
-void optrt::widen(WeightType type, std::span<const std::byte> from,
+void optrt::widen(ElementType type, std::span<const std::byte> from,
                   std::span<float> to) {
-  switch (type) {
-  case WeightType::F32:
-    if (!to.empty())
-      std::memcpy(to.data(), from.data(), to.size_bytes());
-    return;
-  case WeightType::BF16:
-    return widenHalves(from, to, widenBF16);
-  case WeightType::F16:
-    return widenHalves(from, to, widenF16);
-  }
+  if (type == ElementType::BF16)
+    widenHalves(from, to, fromBFloat16);
+  else
+    widenHalves(from, to, fromFloat16);
 }

@@ -9,6 +9,8 @@
 #ifndef OPTIMUS_RUNTIME_CHECKPOINT_WEIGHTTYPES_H
 #define OPTIMUS_RUNTIME_CHECKPOINT_WEIGHTTYPES_H
 
+#include "optimus-support/ElementType.h"
+
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -16,15 +18,14 @@
 
 namespace optrt {
 
-/// The types whose every value is one of F32.
-enum class WeightType { F32, BF16, F16 };
+/// By safetensors' name: F32, BF16 or F16, whose every value is one of F32;
+/// nothing for others.
+std::optional<optimus_support::ElementType>
+findWeightType(std::string_view name);
 
-/// By safetensors' name; nothing for a type that does not fit into F32.
-std::optional<WeightType> findWeightType(std::string_view name);
-size_t bytesOf(WeightType type);
-
-/// Little-endian elements at any address, exactly as F32. `from` has as many.
-void widen(WeightType type, std::span<const std::byte> from,
+/// Little-endian elements of BF16 or F16 at any address, exactly as F32. `from`
+/// has as many.
+void widen(optimus_support::ElementType type, std::span<const std::byte> from,
            std::span<float> to);
 
 } // namespace optrt

@@ -39,17 +39,12 @@ HostStaging::begin(Queue queue, CommandId id, const optrt_collective_desc &desc,
                    Member member, const void *src, void *dst) {
   using optimus_support::ElementType;
   const int64_t element = optimus_support::elementBytes(ElementType(desc.type));
-  const bool reads =
-      desc.kind == OPTRT_BROADCAST ? member.isRoot : desc.kind != OPTRT_RECEIVE;
-  const bool writes =
-      desc.kind == OPTRT_REDUCE ? member.isRoot : desc.kind != OPTRT_SEND;
-  const bool exchanges = desc.kind == OPTRT_ALL_TO_ALL;
+  const bool reads = hasSource(desc.kind, member.isRoot),
+             writes = hasDestination(desc.kind, member.isRoot);
   const int64_t srcColumns =
-      (exchanges || desc.kind == OPTRT_REDUCE_SCATTER ? member.ranks : 1) *
-      desc.inner;
-  const int64_t dstColumns =
-      (exchanges || desc.kind == OPTRT_ALL_GATHER ? member.ranks : 1) *
-      desc.inner;
+                    (readsBlocks(desc.kind) ? member.ranks : 1) * desc.inner,
+                dstColumns =
+                    (writesBlocks(desc.kind) ? member.ranks : 1) * desc.inner;
   const bool isInPlace = reads && writes && src == dst;
 
   UnderWay one{id, {desc, nullptr, nullptr}, nullptr, nullptr, nullptr, {}};

@@ -281,9 +281,8 @@ Status Rank::checkCollective(const optrt_collective_desc &desc, const void *src,
   bool isRoot = mesh.coordinate(rank, desc.axis) == desc.root;
   if (isMessage(desc.kind) && isRoot)
     return internal("is to or from this rank itself");
-  bool reads =
-      desc.kind == OPTRT_BROADCAST ? isRoot : desc.kind != OPTRT_RECEIVE;
-  bool writes = desc.kind == OPTRT_REDUCE ? isRoot : desc.kind != OPTRT_SEND;
+  const bool reads = hasSource(desc.kind, isRoot),
+             writes = hasDestination(desc.kind, isRoot);
   // Traffic is counted in bytes of whole tensors, of each rank.
   const CheckedSize whole = CheckedSize(n) * desc.inner;
   const CheckedSize counted =
@@ -293,12 +292,10 @@ Status Rank::checkCollective(const optrt_collective_desc &desc, const void *src,
     return internal(concat("moves ", desc.outer, "x", desc.inner, " among ", n,
                            " ranks, ", counted.toString(),
                            " bytes together; expected at most ", kMaxBytes));
-  const bool exchanges = desc.kind == OPTRT_ALL_TO_ALL;
-  int64_t srcColumns = exchanges || desc.kind == OPTRT_REDUCE_SCATTER
-                           ? n * desc.inner
-                           : desc.inner;
-  int64_t dstColumns =
-      exchanges || desc.kind == OPTRT_ALL_GATHER ? n * desc.inner : desc.inner;
+  const int64_t srcColumns =
+                    readsBlocks(desc.kind) ? n * desc.inner : desc.inner,
+                dstColumns =
+                    writesBlocks(desc.kind) ? n * desc.inner : desc.inner;
   for (auto [columns, ld] : {std::pair(srcColumns, desc.src_ld),
                              std::pair(dstColumns, desc.dst_ld)})
     if (CheckedSize extent = matrixExtent(desc.outer, columns, ld);

@@ -9,6 +9,7 @@
 #include "Chunks.h"
 
 #include "../RankOrderReduction.h"
+#include "optimus-runtime/Collectives.h"
 
 #include <algorithm>
 #include <cassert>
@@ -26,10 +27,7 @@ constexpr int64_t kChunkElements = 8 * kReductionBlock;
 constexpr int64_t kSmallElements = 1 << 15;
 
 /// Whether every rank has a part of the whole tensor.
-bool isInParts(int32_t kind) {
-  return kind == OPTRT_ALL_GATHER || kind == OPTRT_REDUCE_SCATTER ||
-         kind == OPTRT_ALL_TO_ALL;
-}
+bool isInParts(int32_t kind) { return readsBlocks(kind) || writesBlocks(kind); }
 
 int64_t chunksOfABlock(const optrt_collective_desc &desc) {
   return (desc.outer * desc.inner + kChunkElements - 1) / kChunkElements;
@@ -54,9 +52,8 @@ bool isDense(std::span<const Posting> members) {
   for (std::size_t r = 0; r != members.size(); ++r) {
     const optrt_collective_desc &own = members[r].desc;
     bool isRoot = static_cast<int32_t>(r) == desc.root;
-    bool reads =
-        desc.kind == OPTRT_BROADCAST ? isRoot : own.kind != OPTRT_RECEIVE;
-    bool writes = desc.kind == OPTRT_REDUCE ? isRoot : own.kind != OPTRT_SEND;
+    const bool reads = hasSource(own.kind, isRoot),
+               writes = hasDestination(own.kind, isRoot);
     if ((reads && own.src_ld != desc.inner) ||
         (writes && own.dst_ld != desc.inner))
       return false;

@@ -40,10 +40,8 @@ Status LocalGroup::checkPostings(const Slot &slot) const {
     const Posting &posting = slot.postings[index];
     return {posting.rank, posting.id, posting.desc};
   };
-  const auto check =
-      isMessage(slot.postings[0].desc.kind) ? checkMessage : checkAgreement;
   for (int r = 1; r != size(); ++r)
-    OPTRT_RETURN_IF_ERROR(check(control, started(0), started(r)));
+    OPTRT_RETURN_IF_ERROR(checkAgreement(control, started(0), started(r)));
   return okStatus();
 }
 

@@ -22,7 +22,7 @@ public:
 
   Status check(const QueuedCollective &one) const override {
     const int32_t kind = one.desc->kind;
-    if (kind == OPTRT_SEND || kind == OPTRT_RECEIVE)
+    if (isMessage(kind))
       return unavailable("messages from rank to rank are for --backend nccl; "
                          "ranks that share a GPU start collectives alone");
     OPTRT_RETURN_IF_ERROR(checkOneStretch("a shared GPU", *one.desc));

@@ -141,11 +141,8 @@ static bool isOneStretch(const optrt_collective_desc &desc, bool isInParts,
 
 Status checkOneStretch(std::string_view who,
                        const optrt_collective_desc &desc) {
-  const bool exchanges = desc.kind == OPTRT_ALL_TO_ALL;
-  if (isOneStretch(desc, exchanges || desc.kind == OPTRT_REDUCE_SCATTER,
-                   desc.src_ld) &&
-      isOneStretch(desc, exchanges || desc.kind == OPTRT_ALL_GATHER,
-                   desc.dst_ld))
+  if (isOneStretch(desc, readsBlocks(desc.kind), desc.src_ld) &&
+      isOneStretch(desc, writesBlocks(desc.kind), desc.dst_ld))
     return okStatus();
   return internal(concat(who, " moves one stretch of memory; found ",
                          desc.outer, " rows of ", desc.inner,

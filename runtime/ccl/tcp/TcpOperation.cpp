@@ -94,10 +94,8 @@ Status TcpOperation::moveSome(int member, bool isOut,
 Status TcpOperation::checkHeader(const Header &heard, uint64_t channel) const {
   static_assert(std::is_trivially_copyable_v<Header>,
                 "it is sent as its bytes: all ranks run one program");
-  const bool areMessages =
-      isMessage(heard.started.desc.kind) && isMessage(desc.kind);
-  OPTRT_RETURN_IF_ERROR((areMessages ? checkMessage : checkAgreement)(
-      *members->control, header.started, heard.started));
+  OPTRT_RETURN_IF_ERROR(
+      checkAgreement(*members->control, header.started, heard.started));
   if (heard.sequence == header.sequence && heard.channel == channel)
     return okStatus();
   return internal(concat(

@@ -18,6 +18,7 @@
 #include <limits>
 
 using namespace optrt;
+using optimus_support::ElementType;
 
 //===----------------------------------------------------------------------===//
 // Element types
@@ -41,7 +42,7 @@ static float valueOf(unsigned bits, int exponentBits, int mantissaBits) {
                                                                   : value);
 }
 
-static void expectExact(WeightType type, int exponentBits, int mantissaBits) {
+static void expectExact(ElementType type, int exponentBits, int mantissaBits) {
   // From an odd address.
   std::vector<std::byte> from(1 + 2 * 65536);
   for (unsigned bits = 0; bits != 65536; ++bits) {
@@ -60,13 +61,13 @@ static void expectExact(WeightType type, int exponentBits, int mantissaBits) {
   }
 }
 
-TEST(WeightTypes, AllF16AreExact) { expectExact(WeightType::F16, 5, 10); }
-TEST(WeightTypes, AllBF16AreExact) { expectExact(WeightType::BF16, 8, 7); }
+TEST(WeightTypes, AllF16AreExact) { expectExact(ElementType::F16, 5, 10); }
+TEST(WeightTypes, AllBF16AreExact) { expectExact(ElementType::BF16, 8, 7); }
 
 TEST(WeightTypes, KnowThoseThatFitIntoF32) {
-  EXPECT_EQ(findWeightType("F32"), WeightType::F32);
-  EXPECT_EQ(findWeightType("BF16"), WeightType::BF16);
-  EXPECT_EQ(findWeightType("F16"), WeightType::F16);
+  EXPECT_EQ(findWeightType("F32"), ElementType::F32);
+  EXPECT_EQ(findWeightType("BF16"), ElementType::BF16);
+  EXPECT_EQ(findWeightType("F16"), ElementType::F16);
   for (const char *name : {"F64", "I64", "I8", "F8_E4M3", "f32", ""})
     EXPECT_FALSE(findWeightType(name).has_value()) << name;
 }

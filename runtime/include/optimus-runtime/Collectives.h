@@ -94,6 +94,22 @@ constexpr bool isMessage(int32_t kind) {
   return kind == OPTRT_SEND || kind == OPTRT_RECEIVE;
 }
 
+/// Whether a rank's source, or its destination, has a block of each rank.
+constexpr bool readsBlocks(int32_t kind) {
+  return kind == OPTRT_REDUCE_SCATTER || kind == OPTRT_ALL_TO_ALL;
+}
+constexpr bool writesBlocks(int32_t kind) {
+  return kind == OPTRT_ALL_GATHER || kind == OPTRT_ALL_TO_ALL;
+}
+
+/// Whether a rank has a source, or a destination.
+constexpr bool hasSource(int32_t kind, bool isRoot) {
+  return kind == OPTRT_BROADCAST ? isRoot : kind != OPTRT_RECEIVE;
+}
+constexpr bool hasDestination(int32_t kind, bool isRoot) {
+  return kind == OPTRT_REDUCE ? isRoot : kind != OPTRT_SEND;
+}
+
 /// Whether a kind of collective reduces; the others move elements of any type.
 constexpr bool addsUp(int32_t kind) {
   return kind == OPTRT_REDUCE || kind == OPTRT_ALL_REDUCE ||

@@ -30,9 +30,7 @@ std::string Operation::name() const {
   return std::string(collectiveName(call.kind));
 }
 
-bool Operation::isMessage() const {
-  return call.kind == OPTRT_SEND || call.kind == OPTRT_RECEIVE;
-}
+bool Operation::isMessage() const { return optrt::isMessage(call.kind); }
 
 bool Operation::sends() const {
   return call.kind == OPTRT_BROADCAST ? isRoot() : call.kind != OPTRT_RECEIVE;

@@ -1,0 +1,91 @@
+//===- CheckpointImpl.h - What an open checkpoint has -----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_CHECKPOINT_CHECKPOINTIMPL_H
+#define OPTIMUS_RUNTIME_CHECKPOINT_CHECKPOINTIMPL_H
+
+#include "CheckpointState.h"
+#include "WeightFiles.h"
+#include "WeightMatch.h"
+#include "optimus-runtime/Checkpoint.h"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace optrt {
+
+/// Pieces of files that state.json knows no pieces of.
+inline constexpr size_t kDefaultPieceBytes = 4 << 20;
+
+/// A file that state.json lists.
+struct ListedFile {
+  FileRecord record;
+  optimus_support::InputFile file;
+};
+
+/// Where a tensor lies.
+struct StoredTensor {
+  size_t number; ///< in the pieces
+  CheckpointFile kind;
+  size_t index;         ///< in the TensorInfos of that kind
+  std::string fileName; ///< in the folder
+};
+
+struct Checkpoint::Impl {
+  /// What makes a folder of weights a checkpoint: F32 elements, one after the
+  /// other, of the tensors that the model has. Pieces are of these.
+  struct Weights {
+    std::vector<StoredWeight> stored;
+    std::vector<size_t> numbers;      ///< in `stored`, by a piece's tensor
+    std::vector<std::string> headers; ///< of the files, until they are read
+    std::optional<TextFile> config;
+    std::optional<optimus_support::InputFile> index;
+    std::vector<std::string> notes;
+  };
+
+  std::string path;
+  std::string fingerprint;
+  TrainingState state;
+  std::vector<ListedFile> files; ///< sorted by name
+  bool verifiesChecksums = true;
+  CheckpointPieces pieces;
+  std::vector<const ListedFile *> tensorFiles; ///< those that have pieces
+  std::vector<TensorInfo> infos[2];            ///< by CheckpointFile
+  std::unordered_map<std::string, StoredTensor> tensors;
+  std::optional<Weights> weights;
+
+  Status openFiles();
+  Status openWeights();
+  Status readWeightHeaders();
+  Status matchParameters(const ExpectedModel &expected,
+                         std::span<const std::string> ignored);
+  Status checkTie(const WeightMatch::Tie &tie) const;
+  Status readWeight(size_t number, int64_t begin,
+                    std::span<float> elements) const;
+  Status readElements(size_t piece, size_t begin,
+                      std::span<float> elements) const;
+  Status addTensor(const TensorInfo &info, size_t number, CheckpointFile kind,
+                   const ListedFile &listed);
+  Status addTensors(const ListedFile &listed);
+  /// Checks the file of each tensor of an index; returns their number.
+  StatusOr<size_t> checkIndex(const optimus_support::InputFile &file) const;
+  /// Checks that an index names the file of each tensor.
+  Status checkWholeIndex(const optimus_support::InputFile &file) const;
+
+  /// Null if the file has none of this name.
+  const TensorInfo *find(CheckpointFile file, const std::string &name) const;
+  StatusOr<const StoredTensor *> locate(const std::string &name) const;
+  std::string describeDifference(std::span<const TensorInfo> params) const;
+};
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_CHECKPOINT_CHECKPOINTIMPL_H
