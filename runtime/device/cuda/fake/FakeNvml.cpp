@@ -16,6 +16,7 @@
 
 #include "NvmlApi.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
@@ -33,7 +34,8 @@ OPTRT_NVML_FUNCTIONS(OPTRT_FAKE_DECLARE)
 
 struct optrt::cuda::NvmlDeviceOpaque {};
 
-static bool isOpen = false;
+/// Who has it open: NVML counts inits and shutdowns, of all threads.
+static std::atomic<int> numOpen = 0;
 
 namespace {
 struct Process {
@@ -55,11 +57,11 @@ static std::vector<Process> readProcesses() {
 }
 
 NvmlResult nvmlInit_v2() {
-  isOpen = true;
+  ++numOpen;
   return kNvmlSuccess;
 }
 NvmlResult nvmlShutdown() {
-  isOpen = false;
+  --numOpen;
   return kNvmlSuccess;
 }
 
@@ -67,7 +69,7 @@ NvmlResult nvmlDeviceGetHandleByPciBusId_v2(const char *pciAddress,
                                             NvmlDevice *device) {
   static NvmlDeviceOpaque only;
   *device = &only;
-  return isOpen && std::string_view(pciAddress) == "0000:01:00.0"
+  return numOpen != 0 && std::string_view(pciAddress) == "0000:01:00.0"
              ? kNvmlSuccess
              : kNvmlNotFound;
 }
@@ -75,7 +77,7 @@ NvmlResult nvmlDeviceGetHandleByPciBusId_v2(const char *pciAddress,
 NvmlResult nvmlDeviceGetComputeRunningProcesses_v3(NvmlDevice device,
                                                    unsigned *count,
                                                    NvmlProcess *processes) {
-  if (!isOpen || !device)
+  if (numOpen == 0 || !device)
     return kNvmlInvalidArgument;
   const std::vector<Process> known = readProcesses();
   const bool fits = *count >= known.size();

@@ -10,6 +10,9 @@
 
 #include "Nvml.h"
 
+#include <thread>
+#include <vector>
+
 using namespace optrt;
 using testing::HasSubstr;
 
@@ -73,6 +76,21 @@ TEST_F(OutOfMemoryTest, NvmlMayKnowNoSuchGpu) {
   auto holders = cuda::findMemoryHolders("0000:ff:00.0");
   EXPECT_EQ(holders.status().message(),
             "nvmlDeviceGetHandleByPciBusId_v2 ended with 6");
+}
+
+// Ranks that are threads open and close NVML each for itself.
+TEST_F(OutOfMemoryTest, RanksMayAskAtOnce) {
+  setenv("OPTIMUS_FAKE_GPU_PROCESSES", "4711 python3 4096", 1);
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank != 4; ++rank)
+    ranks.emplace_back([] {
+      for (int look = 0; look != 50; ++look) {
+        auto holders = cuda::findMemoryHolders("0000:01:00.0");
+        ASSERT_TRUE(holders.ok()) << holders.status().message();
+      }
+    });
+  for (std::thread &rank : ranks)
+    rank.join();
 }
 
 } // namespace
