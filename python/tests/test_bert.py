@@ -258,6 +258,7 @@ def trained(tools, model, mesh, strategy, data, folder):
     return library, log, Checkpoint(folder / "final")
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("model", [TRAINED, RAGGED], ids=["even", "ragged"])
 @pytest.mark.parametrize(
     "mesh, strategy",

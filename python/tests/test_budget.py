@@ -46,6 +46,7 @@ def results(log):
     return [(step["loss"], step["grad_norm"]) for step in log]
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("mesh, name", covering(["row:1,col:1", "row:2,col:2"], MODELS))
 def test_budgets_train_the_same_bits(tools, text, tmp_path, mesh, name):
     model = MODELS[name]

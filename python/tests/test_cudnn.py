@@ -53,6 +53,7 @@ class Case:
         self.captured = captured
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("mesh", list(MESHES))
 @pytest.mark.parametrize("family", list(FAMILIES))
 def test_trains_as_our_attention_does(tools, session, tokens, tmp_path, family, mesh):  # noqa: F811

@@ -120,6 +120,7 @@ def probe() -> str:
     return model.text()
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("mesh", ["row:1,col:1", "row:2,col:2", "row:2,col:3"])
 @pytest.mark.parametrize("strategy", ["summa", "megatron"])
 def test_compiled_masks_are_the_rule_s(tools, tmp_path, mesh, strategy):

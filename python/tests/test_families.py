@@ -133,6 +133,7 @@ def cases():
             yield pytest.param(*layout, name, marks=marks)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("mesh, strategy, name", cases())
 def test_a_mesh_trains_as_one_rank(tools, text, serial, tmp_path, mesh, strategy, name):
     library = tools.library(TRAINED[name], mesh, strategy)

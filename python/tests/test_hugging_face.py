@@ -117,6 +117,7 @@ def write_folder(folder, config, shapes, rename):
     return values
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_folders_logits_are_those_of_numpy(tools, tmp_path, monkeypatch, family):
     config, shapes, rename, reference, epsilon = FAMILIES[family]

@@ -177,6 +177,7 @@ def test_another_function_is_refused(
     assert (folder / "state.json").read_bytes() == before
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("family, flags, words", VARIANTS)
 def test_records_differ_where_functions_do(programs, family, flags, words):
     """What is compared, without a compilation of each."""

@@ -60,6 +60,7 @@ def cases():
             yield pytest.param(family, target, marks=marks)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("family, target", cases())
 def test_the_compiler_keeps_the_promise(tools, family, target):
     if not FOREIGN.get(target, True):

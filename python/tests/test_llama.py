@@ -121,6 +121,7 @@ def serial_results(tools, tmp_path_factory):
     return SerialResults(tools, PARTITIONED, HYPER, tmp_path_factory)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("mesh, strategy, name", covering(LAYOUTS, PARTITIONED))
 def test_every_mesh_means_the_serial_program(
     tools, tmp_path, serial_results, mesh, strategy, name
@@ -201,6 +202,7 @@ def test_compiled_evaluation_equals_numpy(tools, text, text_tokens, serial):
     assert losses(serial.log)[-1] < losses(serial.log)[0] - 1
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "mesh, strategy",
     [

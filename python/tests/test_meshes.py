@@ -149,6 +149,7 @@ def test_every_mesh_drops_the_same_elements(
     tools.run("optimus-run", "verify", dropping_serial.library, library, *flags)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("mesh, strategy", MESHES)
 def test_verify_compares_every_gradient(tools, text, serial, mesh, strategy):
     library = tools.library(EVEN, mesh, strategy)
@@ -202,6 +203,7 @@ def test_processes_and_threads_give_the_same_bits(tools, text, tmp_path):
     assert len(threads) == len(processes) == 10
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "mesh, strategy, name", covering(MESHES, ["even", "ragged"])
 )

@@ -70,6 +70,7 @@ def annotate_residual(text):
     return "\n".join(lines)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("mesh", ["row:2,col:2", "row:2,col:3", "data:2,row:1,col:2"])
 @pytest.mark.parametrize("strategy", ["summa", "summa-paper", "megatron-sp"])
 @pytest.mark.parametrize("whole_rows", [False, True], ids=["weights", "activations"])

@@ -82,6 +82,7 @@ def relative(found, expected):
     return np.linalg.norm(found - expected) / scale if scale else np.linalg.norm(found)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("mesh, strategy", LAYOUTS)
 def test_gradients_are_those_of_f32_but_for_rounding(tools, tmp_path, name, mesh, strategy):
@@ -139,6 +140,7 @@ def multiplies_bf16():
     return " avx512_bf16" in pathlib.Path("/proc/cpuinfo").read_text()
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("instructions", ["DEFAULT", "AVX2"])
 @pytest.mark.parametrize("name", TRAINED)
 def test_it_learns_as_in_f32(tools, tmp_path, text, name, instructions):
@@ -192,6 +194,7 @@ def test_libraries_sum_in_f32(tools, text, mesh, strategy):
     tools.run("optimus-run", "verify", serial, sharded, "--data", text)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("name", TRAINED)
 @pytest.mark.parametrize("mesh, strategy", LAYOUTS[1:])
 def test_meshes_agree_within_derived_bounds(tools, text, name, mesh, strategy):
@@ -209,6 +212,7 @@ def first_batch(name, tokens):
     return masked(inputs[rows], rows, 1, 1, model.vocabulary, model.vocabulary - 1, 0)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "mesh, strategy, share", [(*LAYOUTS[0], 0.6), (*LAYOUTS[1], 0.85)], ids=["serial", "summa"]
 )

@@ -306,6 +306,7 @@ def only_error(command, ranks_are):
     return line
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("ranks_are", ["threads", "processes"])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_names_rank_command_and_collective(
@@ -327,6 +328,7 @@ def test_a_fault_names_rank_command_and_collective(
 STUCK = [("1", "threads"), ("1:kernels", "threads"), ("1:kernels", "processes")]
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("gpu, ranks_are", STUCK)
 @pytest.mark.parametrize("place", [20, 100], ids=["first step", "replayed step"])
 def test_an_abort_without_an_end_ends_the_process(

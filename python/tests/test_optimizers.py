@@ -56,6 +56,7 @@ def begin(name, parameters):
 # ------------------------------------------------------------ the interpreter
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("clip", [0.01, 1e9], ids=["clipped", "free"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_three_training_steps_equal_numpy(interpreter, name, clip):
@@ -90,6 +91,7 @@ def test_three_training_steps_equal_numpy(interpreter, name, clip):
             state.update({kind + ":" + key: value for key, value in kept.items()})
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("mesh", ["row:2,col:2", "row:2,col:3", "data:2,row:1,col:2"])
 @pytest.mark.parametrize("strategy", ["summa", "megatron"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
@@ -160,6 +162,7 @@ def test_microbatches_add_up_to_one_batch(tools, tmp_path, mesh):
 COMPILED = Model(layers=2, hidden=48, heads=6, sequence=32, vocabulary=256, batch=4)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "name, lr", [("sgd", 0.05), ("lamb", 0.01), ("lion", 1e-3), ("adagrad", 0.02)]
 )

@@ -49,6 +49,7 @@ def same(a, b) -> bool:
     )
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("space", ["file", "host"])
 def test_bits_are_those_without(tools, text, tmp_path, case, space):

@@ -54,6 +54,7 @@ def scale_of(key, expected):
     return np.abs(expected[key.replace("self.key.bias", "self.query.bias")]).max()
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("mesh, strategy, name", covering(LAYOUTS, MODELS))
 def test_every_mesh_means_the_serial_program(
     tools, tmp_path, serial_results, mesh, strategy, name

@@ -39,6 +39,7 @@ def train(tools, text, folder, model, mesh, precision, *flags):
     return results(folder)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "model, precision, mesh",
     [("gpt2", precision, mesh) for precision in ("f32", "bf16") for mesh in MESHES]

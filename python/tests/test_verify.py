@@ -44,6 +44,7 @@ def verify(tools, first, second, data, *flags):
     return result, json.loads(result.stdout)["tensors"]
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "model, mesh, strategy",
     CASES,
