@@ -12,11 +12,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
-#include "ComputeCosts.h"
 #include "Format.h"
-#include "MachineProfile.h"
-#include "optimus-runtime/RankTeam.h"
-#include "optimus-support/ResourceLimits.h"
+
+#include "measure/ComputeCosts.h"
+#include "measure/MachineProfile.h"
 
 #include <iostream>
 
@@ -77,54 +76,6 @@ void print(const ComputeCosts &costs, int threads, int ranks) {
       costs.f32.attentionFlops() / 1e9, costs.bf16.attentionFlops() / 1e9);
 }
 
-nlohmann::ordered_json toJson(const ProductCosts &costs) {
-  return {{"flops_per_s", costs.flops()},
-          {"attention_flops_per_s", costs.attentionFlops()},
-          {"attention", costs.attentions},
-          {"points", costs.products}};
-}
-
-nlohmann::ordered_json toJson(const ComputeCosts &costs, int threads,
-                              int ranks) {
-  const int cores = optimus_support::resourceLimits().usableCores();
-  nlohmann::ordered_json entry{{"threads", threads},
-                               {"ranks", ranks},
-                               {"cores", cores},
-                               {"alpha_s", costs.gemmAlpha},
-                               {"cold_s_per_byte", costs.coldSecondsPerByte},
-                               {"kernel_alpha_s", costs.kernelAlpha},
-                               {"bytes_per_s", costs.bytesPerSecond()},
-                               {"vector_ops_per_s", costs.vectorOps},
-                               {"divisions_per_s", costs.divisions},
-                               {"scalar_ops_per_s", costs.scalarOps},
-                               {"packs", costs.packs},
-                               {"streams", costs.streams},
-                               {"columns", costs.columns}};
-  entry.update(toJson(costs.f32));
-  nlohmann::ordered_json narrow{{"type", "bf16"}};
-  narrow.update(toJson(costs.bf16));
-  entry["types"] = nlohmann::ordered_json::array({narrow});
-  return nlohmann::ordered_json::array({entry});
-}
-
-/// Every rank on a thread of its own, all at the same time.
-StatusOr<ComputeCosts> measureTogether(const BenchOptions &options, int threads,
-                                       int ranks) {
-  OPTRT_ASSIGN_OR_RETURN(DeviceFactory factory, DeviceFactory::open("cpu"));
-  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<RankTeam> team,
-                         RankTeam::create(ranks, [](const Status &) {}));
-  std::vector<ComputeCosts> costs(ranks);
-  OPTRT_RETURN_IF_ERROR(team->run([&](int rank) -> Status {
-    OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
-                           factory.create(threads));
-    OPTRT_ASSIGN_OR_RETURN(
-        costs[rank],
-        measureComputeCosts(*device, {options.largest, options.rounds}));
-    return okStatus();
-  }));
-  return medianOf(std::move(costs));
-}
-
 } // namespace
 
 Status benchProducts(const BenchOptions &options, World &world) {
@@ -137,9 +88,10 @@ Status benchProducts(const BenchOptions &options, World &world) {
     OPTRT_RETURN_IF_ERROR(checkMachineProfile(options.profile));
   int threads = std::max(1, options.ranks.threadsPerRank);
   int ranks = std::max(1, static_cast<int>(options.numRanks));
-  OPTRT_ASSIGN_OR_RETURN(ComputeCosts costs,
-                         measureTogether(options, threads, ranks));
-  nlohmann::ordered_json entries = toJson(costs, threads, ranks);
+  OPTRT_ASSIGN_OR_RETURN(
+      ComputeCosts costs,
+      measureComputeCosts(threads, ranks, {options.largest, options.rounds}));
+  nlohmann::ordered_json entries = machineEntries(costs, threads, ranks);
   if (options.json)
     std::cout << entries.dump(2) << '\n';
   else

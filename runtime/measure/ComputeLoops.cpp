@@ -20,7 +20,7 @@
 #define OPTIMUS_FOR_EVERY_PROCESSOR
 #endif
 
-namespace optimus_run {
+namespace optrt {
 
 using Vector =
     float __attribute__((vector_size(kLoopElements * sizeof(float))));
@@ -95,4 +95,4 @@ void recurrenceLoop(int64_t begin, int64_t end, void *const *args) {
   y[begin] = sum;
 }
 
-} // namespace optimus_run
+} // namespace optrt

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_COLLECTIVEMOVER_H
-#define OPTIMUS_TOOLS_OPTIMUS_RUN_COLLECTIVEMOVER_H
+#ifndef OPTIMUS_RUNTIME_MEASURE_COLLECTIVEMOVER_H
+#define OPTIMUS_RUNTIME_MEASURE_COLLECTIVEMOVER_H
 
 #include "optimus-runtime/Device.h"
 #include "optimus-runtime/World.h"
@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace optimus_run {
+namespace optrt {
 
 /// A rank's collectives, one at a time, between memory of what it computes on.
 /// Operands are f32 and one row; those of a call lie on the host.
@@ -25,36 +25,36 @@ class CollectiveMover {
 public:
   virtual ~CollectiveMover() = default;
 
-  virtual optrt::Status run(const optrt_collective_desc &desc, const float *src,
-                            float *dst) = 0;
+  virtual Status run(const optrt_collective_desc &desc, const float *src,
+                     float *dst) = 0;
   /// The seconds of one, of these operands or, on a GPU, of its memory.
-  virtual optrt::StatusOr<double> time(const optrt_collective_desc &desc,
-                                       const float *src, float *dst) = 0;
+  virtual StatusOr<double> time(const optrt_collective_desc &desc,
+                                const float *src, float *dst) = 0;
 };
 
 /// Makes those of a kind of device.
 class Movers {
 public:
   /// "cuda", or else a processor.
-  static optrt::StatusOr<Movers> open(const std::string &device);
+  static StatusOr<Movers> open(const std::string &device);
 
   /// What the GPU says of itself; empty of a processor.
   const std::string &gpu() const { return properties; }
   /// Before they are made: all ranks share a GPU, or each has its own.
   /// Collective; the outcome is the same in every process.
-  optrt::Status chooseGpus(optrt::ControlPlane &control, bool hasEachItsOwn);
+  Status chooseGpus(ControlPlane &control, bool hasEachItsOwn);
   /// For tensors of up to so many bytes, on the thread of this process's
   /// `index`th rank. All end at the same time.
-  optrt::StatusOr<std::unique_ptr<CollectiveMover>>
-  create(optrt::World &world, int index, int64_t maxBytes,
+  StatusOr<std::unique_ptr<CollectiveMover>>
+  create(World &world, int index, int64_t maxBytes,
          double timeoutSeconds) const;
 
 private:
-  std::optional<optrt::DeviceFactory> factory;
+  std::optional<DeviceFactory> factory;
   std::string properties;
   std::vector<int> gpus; ///< of each rank of this process
 };
 
-} // namespace optimus_run
+} // namespace optrt
 
-#endif // OPTIMUS_TOOLS_OPTIMUS_RUN_COLLECTIVEMOVER_H
+#endif // OPTIMUS_RUNTIME_MEASURE_COLLECTIVEMOVER_H

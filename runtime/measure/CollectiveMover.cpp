@@ -14,9 +14,7 @@
 
 #include <chrono>
 
-using namespace optrt;
-
-namespace optimus_run {
+namespace optrt {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -192,4 +190,4 @@ Movers::create(World &world, int index, int64_t maxBytes,
   return std::unique_ptr<CollectiveMover>(std::move(mover));
 }
 
-} // namespace optimus_run
+} // namespace optrt

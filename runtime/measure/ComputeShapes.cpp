@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-using namespace optimus_run;
+using namespace optrt;
 
 namespace {
 
@@ -21,7 +21,7 @@ constexpr int64_t kTokens[] = {32, 128, 1024};
 
 } // namespace
 
-std::vector<GemmPoint> optimus_run::productShapes(int64_t largest) {
+std::vector<GemmPoint> optrt::productShapes(int64_t largest) {
   struct Operation {
     bool transA, transB, bias;
   };
@@ -51,7 +51,7 @@ std::vector<GemmPoint> optimus_run::productShapes(int64_t largest) {
 }
 
 std::vector<const GemmPoint *>
-optimus_run::chooseForCold(const std::vector<GemmPoint> &points) {
+optrt::chooseForCold(const std::vector<GemmPoint> &points) {
   constexpr std::size_t kEvery = 15;
   constexpr int64_t kLeast = 128;
   std::vector<const GemmPoint *> large, chosen;
@@ -63,7 +63,7 @@ optimus_run::chooseForCold(const std::vector<GemmPoint> &points) {
   return chosen;
 }
 
-std::vector<PackPoint> optimus_run::packShapes(int64_t largest) {
+std::vector<PackPoint> optrt::packShapes(int64_t largest) {
   std::vector<PackPoint> points;
   for (bool trans : {false, true})
     for (std::size_t i = 0; i != std::size(kFeatures); ++i)
@@ -73,7 +73,7 @@ std::vector<PackPoint> optimus_run::packShapes(int64_t largest) {
   return points;
 }
 
-std::vector<AttentionPoint> optimus_run::attentionShapes(int64_t largest) {
+std::vector<AttentionPoint> optrt::attentionShapes(int64_t largest) {
   std::vector<AttentionPoint> points;
   for (bool gradient : {false, true})
     for (bool causal : {false, true})

@@ -11,19 +11,20 @@
 #include "ComputeLoops.h"
 #include "ComputeShapes.h"
 
+#include "optimus-runtime/RankTeam.h"
 #include "optimus-support/ElementType.h"
+#include "optimus-support/ResourceLimits.h"
 
 #include <algorithm>
 #include <chrono>
 #include <functional>
 #include <numeric>
 
-using namespace optrt;
 using optimus_support::elementBytes;
 using optimus_support::ElementType;
 using Json = nlohmann::ordered_json;
 
-namespace optimus_run {
+namespace optrt {
 
 void to_json(Json &json, const GemmPoint &point) {
   json = {{"m", point.m},
@@ -394,13 +395,13 @@ double ProductCosts::attentionFlops() const {
   return flops / seconds;
 }
 
-StatusOr<ComputeCosts> measureComputeCosts(Device &device,
-                                           const ComputeGrid &grid) {
+static StatusOr<ComputeCosts> measureRank(Device &device,
+                                          const ComputeGrid &grid) {
   OPTRT_ASSIGN_OR_RETURN(Operands operands, Operands::allocate(device));
   return ComputeTimer(device, std::move(operands), grid).measure();
 }
 
-ComputeCosts medianOf(std::vector<ComputeCosts> ranks) {
+static ComputeCosts medianOf(std::vector<ComputeCosts> ranks) {
   ComputeCosts result = ranks.front();
   auto set = [&](auto get) {
     std::vector<double> values;
@@ -435,4 +436,48 @@ ComputeCosts medianOf(std::vector<ComputeCosts> ranks) {
   return result;
 }
 
-} // namespace optimus_run
+StatusOr<ComputeCosts> measureComputeCosts(int threads, int ranks,
+                                           const ComputeGrid &grid) {
+  OPTRT_ASSIGN_OR_RETURN(DeviceFactory factory, DeviceFactory::open("cpu"));
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<RankTeam> team,
+                         RankTeam::create(ranks, [](const Status &) {}));
+  std::vector<ComputeCosts> costs(ranks);
+  OPTRT_RETURN_IF_ERROR(team->run([&](int rank) -> Status {
+    OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
+                           factory.create(threads));
+    OPTRT_ASSIGN_OR_RETURN(costs[rank], measureRank(*device, grid));
+    return okStatus();
+  }));
+  return medianOf(std::move(costs));
+}
+
+static Json toJson(const ProductCosts &costs) {
+  return {{"flops_per_s", costs.flops()},
+          {"attention_flops_per_s", costs.attentionFlops()},
+          {"attention", costs.attentions},
+          {"points", costs.products}};
+}
+
+Json machineEntries(const ComputeCosts &costs, int threads, int ranks) {
+  const int cores = optimus_support::resourceLimits().usableCores();
+  Json entry{{"threads", threads},
+             {"ranks", ranks},
+             {"cores", cores},
+             {"alpha_s", costs.gemmAlpha},
+             {"cold_s_per_byte", costs.coldSecondsPerByte},
+             {"kernel_alpha_s", costs.kernelAlpha},
+             {"bytes_per_s", costs.bytesPerSecond()},
+             {"vector_ops_per_s", costs.vectorOps},
+             {"divisions_per_s", costs.divisions},
+             {"scalar_ops_per_s", costs.scalarOps},
+             {"packs", costs.packs},
+             {"streams", costs.streams},
+             {"columns", costs.columns}};
+  entry.update(toJson(costs.f32));
+  Json narrow{{"type", "bf16"}};
+  narrow.update(toJson(costs.bf16));
+  entry["types"] = Json::array({narrow});
+  return Json::array({entry});
+}
+
+} // namespace optrt

@@ -11,12 +11,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_COMPUTELOOPS_H
-#define OPTIMUS_TOOLS_OPTIMUS_RUN_COMPUTELOOPS_H
+#ifndef OPTIMUS_RUNTIME_MEASURE_COMPUTELOOPS_H
+#define OPTIMUS_RUNTIME_MEASURE_COMPUTELOOPS_H
 
 #include <cstdint>
 
-namespace optimus_run {
+namespace optrt {
 
 inline constexpr int64_t kLoopElements = 16;
 
@@ -39,6 +39,6 @@ void divisionLoop(int64_t begin, int64_t end, void *const *args);
 /// y = y·x + x, one element after the other: 2 operations an element.
 void recurrenceLoop(int64_t begin, int64_t end, void *const *args);
 
-} // namespace optimus_run
+} // namespace optrt
 
-#endif // OPTIMUS_TOOLS_OPTIMUS_RUN_COMPUTELOOPS_H
+#endif // OPTIMUS_RUNTIME_MEASURE_COMPUTELOOPS_H

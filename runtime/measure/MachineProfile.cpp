@@ -17,11 +17,10 @@
 #include <filesystem>
 #include <sys/stat.h>
 
-using namespace optrt;
 using optimus_support::FileLock;
 using Json = nlohmann::ordered_json;
 
-namespace optimus_run {
+namespace optrt {
 namespace {
 
 /// Of the profiles that we write; a point of a measurement takes 100 bytes.
@@ -157,4 +156,4 @@ LinearCost fitLinearCost(std::span<const CostPoint> points) {
   return fit;
 }
 
-} // namespace optimus_run
+} // namespace optrt

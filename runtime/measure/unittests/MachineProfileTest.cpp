@@ -6,11 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "MachineProfile.h"
+#include "measure/MachineProfile.h"
 
 #include <gtest/gtest.h>
 
-using namespace optimus_run;
+using namespace optrt;
 
 namespace {
 

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_COMPUTECOSTS_H
-#define OPTIMUS_TOOLS_OPTIMUS_RUN_COMPUTECOSTS_H
+#ifndef OPTIMUS_RUNTIME_MEASURE_COMPUTECOSTS_H
+#define OPTIMUS_RUNTIME_MEASURE_COMPUTECOSTS_H
 
 #include "optimus-runtime/Device.h"
 
@@ -15,7 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-namespace optimus_run {
+namespace optrt {
 
 /// C[m,n] = op(A)[m,k]·op(B)[k,n], with a bias as forward products have it.
 struct GemmPoint {
@@ -104,13 +104,17 @@ struct ComputeGrid {
   int64_t rounds = 3;
 };
 
-/// Errors are the device's.
-optrt::StatusOr<ComputeCosts> measureComputeCosts(optrt::Device &device,
-                                                  const ComputeGrid &grid);
+/// On so many ranks of this process at the same time, each on a thread of its
+/// own with a team of `threads`; of each figure the ranks' median.
+///
+/// Errors: the device's, and Unavailable where threads cannot be had.
+StatusOr<ComputeCosts> measureComputeCosts(int threads, int ranks,
+                                           const ComputeGrid &grid);
 
-/// Of ranks that measured the same at the same time, the median of each figure.
-ComputeCosts medianOf(std::vector<ComputeCosts> ranks);
+/// The entry of section "gemm" of a machine profile.
+nlohmann::ordered_json machineEntries(const ComputeCosts &costs, int threads,
+                                      int ranks);
 
-} // namespace optimus_run
+} // namespace optrt
 
-#endif // OPTIMUS_TOOLS_OPTIMUS_RUN_COMPUTECOSTS_H
+#endif // OPTIMUS_RUNTIME_MEASURE_COMPUTECOSTS_H

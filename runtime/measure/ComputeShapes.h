@@ -6,12 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_COMPUTESHAPES_H
-#define OPTIMUS_TOOLS_OPTIMUS_RUN_COMPUTESHAPES_H
+#ifndef OPTIMUS_RUNTIME_MEASURE_COMPUTESHAPES_H
+#define OPTIMUS_RUNTIME_MEASURE_COMPUTESHAPES_H
 
 #include "ComputeCosts.h"
 
-namespace optimus_run {
+namespace optrt {
 
 // Each has extents up to `largest`.
 
@@ -33,6 +33,6 @@ std::vector<PackPoint> packShapes(int64_t largest);
 /// Heads, each with a mask and without, and its gradient.
 std::vector<AttentionPoint> attentionShapes(int64_t largest);
 
-} // namespace optimus_run
+} // namespace optrt
 
-#endif // OPTIMUS_TOOLS_OPTIMUS_RUN_COMPUTESHAPES_H
+#endif // OPTIMUS_RUNTIME_MEASURE_COMPUTESHAPES_H

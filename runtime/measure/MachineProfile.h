@@ -12,8 +12,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_MACHINEPROFILE_H
-#define OPTIMUS_TOOLS_OPTIMUS_RUN_MACHINEPROFILE_H
+#ifndef OPTIMUS_RUNTIME_MEASURE_MACHINEPROFILE_H
+#define OPTIMUS_RUNTIME_MEASURE_MACHINEPROFILE_H
 
 #include "optimus-runtime/Status.h"
 
@@ -21,7 +21,7 @@
 #include <span>
 #include <string>
 
-namespace optimus_run {
+namespace optrt {
 
 constexpr int kMachineProfileVersion = 1;
 
@@ -32,8 +32,8 @@ constexpr int kMachineProfileVersion = 1;
 ///
 /// Errors: InvalidArgument for a file that is something else; Unavailable when
 /// it cannot be read.
-optrt::Status checkMachineProfile(const std::string &path,
-                                  const nlohmann::ordered_json &gpu = nullptr);
+Status checkMachineProfile(const std::string &path,
+                           const nlohmann::ordered_json &gpu = nullptr);
 
 /// Writes the entries of one section into the profile at `path`, which is made
 /// if it does not exist. An entry takes the place of the one that has the same
@@ -42,11 +42,11 @@ optrt::Status checkMachineProfile(const std::string &path,
 /// exchanged by one rename.
 ///
 /// Errors: as above; Unavailable when it cannot be written.
-optrt::Status
-mergeIntoMachineProfile(const std::string &path, const std::string &section,
-                        const nlohmann::ordered_json &entries,
-                        std::span<const char *const> keys,
-                        const nlohmann::ordered_json &gpu = nullptr);
+Status mergeIntoMachineProfile(const std::string &path,
+                               const std::string &section,
+                               const nlohmann::ordered_json &entries,
+                               std::span<const char *const> keys,
+                               const nlohmann::ordered_json &gpu = nullptr);
 
 /// seconds = alpha + beta * bytes.
 struct LinearCost {
@@ -63,6 +63,6 @@ struct CostPoint {
 /// ones, which take a thousand times as long. Needs a point, with seconds > 0.
 LinearCost fitLinearCost(std::span<const CostPoint> points);
 
-} // namespace optimus_run
+} // namespace optrt
 
-#endif // OPTIMUS_TOOLS_OPTIMUS_RUN_MACHINEPROFILE_H
+#endif // OPTIMUS_RUNTIME_MEASURE_MACHINEPROFILE_H
