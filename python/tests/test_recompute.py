@@ -69,6 +69,26 @@ def test_policies_train_alike_in_less_memory(tools, text, tmp_path, library, mes
     assert peaks["layer"] < 0.5 * peaks["none"]
 
 
+@pytest.mark.rotates
+@pytest.mark.parametrize("policy", ["none", "attention", "layer", "budget"])
+def test_64_ranks_train_as_one(tools, text, tmp_path, policy):
+    """Eight columns and rows, where the parts of a layer are small beside what is
+    whole on each rank."""
+    model = Model(layers=4, hidden=64, heads=8, sequence=64, vocabulary=256, batch=8)
+    flags = ["--recompute", policy]
+    if policy == "budget":
+        # Between what "layer" and "none" take, 257 and 383 KiB.
+        flags += ["--memory-budget", "300KiB"]
+    serial = tools.library(model)
+    path = tools.library(model, "row:8,col:8", "summa", *flags)
+    tools.run("optimus-run", "verify", serial, path, "--data", text, "--threads-per-rank", 1)
+    logs = [
+        tools.train(each, text, 3, *FLAGS, log=tmp_path / each.stem) for each in (serial, path)
+    ]
+    expected, found = ([step["loss"] for step in log] for log in logs)
+    assert found == pytest.approx(expected, rel=1e-4)
+
+
 @pytest.mark.parametrize(
     "mesh, policy, name",
     covering(["row:2,col:2", "data:2,row:1,col:2"], ["attention", "layer"], OTHERS),
