@@ -11,11 +11,8 @@
 #include <gtest/gtest.h>
 
 using mlir::exec::CollectiveKind;
-using mlir::optimus::CommunicationCosts;
-using mlir::optimus::CommunicationProfile;
 using mlir::optimus::CostModel;
 using mlir::optimus::MachineProfile;
-using mlir::optimus::RunProfile;
 
 namespace {
 
@@ -111,75 +108,6 @@ TEST(CostModel, InterpolatesCollectives) {
   EXPECT_NEAR(seconds(2000), 4e-5, 1e-12);
   // Beyond the points, the line.
   EXPECT_NEAR(seconds(1e6), 1e-5 + 1e-3, 1e-12);
-}
-
-mlir::optimus::MeasuredCommand measure(const char *kind, int64_t bytes,
-                                       double seconds) {
-  mlir::optimus::MeasuredCommand command;
-  command.kind = kind;
-  command.largest = bytes;
-  command.ranks = 4;
-  command.stride = 2;
-  command.seconds = seconds;
-  return command;
-}
-
-RunProfile runOf(std::vector<mlir::optimus::MeasuredCommand> commands) {
-  RunProfile run;
-  run.numRanks = 8;
-  run.commands = std::move(commands);
-  return run;
-}
-
-/// Of 1 ms and 2 ns a byte: a broadcast goes down two levels of a tree, an
-/// all-gather three times on to the next rank.
-TEST(CommunicationCosts, LearnsLinks) {
-  CommunicationCosts costs{CommunicationProfile()};
-  double before = costs.getSeconds(CollectiveKind::Broadcast, {4, 1}, 1000000);
-  costs.learn(runOf({measure("broadcast", 1000, 2e-3 + 2e-6),
-                     measure("broadcast", 1000000, 2e-3 + 2e-3),
-                     measure("all_gather", 4000000, 3e-3 + 6e-3),
-                     measure("gemm", 4000000, 100)}));
-  EXPECT_NEAR(costs.getSeconds(CollectiveKind::Reduce, {4, 2}, 500000), 3e-3,
-              1e-9);
-  EXPECT_NEAR(costs.getSeconds(CollectiveKind::AllReduce, {4, 2}, 4000000),
-              6e-3 + 12e-3, 1e-9);
-  // Ranks that nothing was measured among.
-  EXPECT_EQ(costs.getSeconds(CollectiveKind::Broadcast, {4, 1}, 1000000),
-            before);
-}
-
-TEST(CommunicationCosts, ScalesWhatIsKnownWhereCollectivesAreAlike) {
-  CommunicationProfile profile;
-  CommunicationCosts costs(profile);
-  double expected =
-      costs.getSeconds(CollectiveKind::Broadcast, {4, 2}, 1000000);
-  double nineTimes = 9 * (2 * profile.linkAlpha + 1000 * profile.linkBeta);
-  costs.learn(runOf({measure("broadcast", 1000, nineTimes)}));
-  EXPECT_NEAR(costs.getSeconds(CollectiveKind::Broadcast, {4, 2}, 1000000),
-              9 * expected, 1e-9);
-}
-
-TEST(CommunicationCosts, KnowsNoNegativeTimes) {
-  // What is larger takes less.
-  CommunicationCosts costs{CommunicationProfile()};
-  costs.learn(runOf(
-      {measure("broadcast", 1000, 2e-3), measure("broadcast", 1000000, 1e-3)}));
-  EXPECT_GT(costs.getSeconds(CollectiveKind::Broadcast, {4, 2}, 1e9), 0);
-  CommunicationCosts others{CommunicationProfile()};
-  others.learn(runOf(
-      {measure("broadcast", 1000, 1e-7), measure("broadcast", 1000000, 1e-3)}));
-  EXPECT_GT(others.getSeconds(CollectiveKind::Broadcast, {4, 2}, 1), 0);
-}
-
-TEST(CommunicationCosts, HostsHaveOneLink) {
-  RunProfile run = runOf({});
-  for (int host = 0; host < run.numRanks; ++host) {
-    CommunicationCosts costs{CommunicationProfile()};
-    run.hosts.insert("node" + std::to_string(host));
-    costs.learn(run);
-    EXPECT_EQ(costs.getProfile().axesShareLink, host + 1 == run.numRanks);
-  }
 }
 
 TEST(CostModel, ScalesToOtherNumbersOfRanks) {

@@ -15,49 +15,26 @@
 #ifndef OPTIMUS_ANALYSIS_COSTMODEL_H
 #define OPTIMUS_ANALYSIS_COSTMODEL_H
 
-#include "optimus/Analysis/CommunicationCosts.h"
-#include "optimus/Analysis/ComputeCosts.h"
 #include "optimus/Analysis/MachineProfile.h"
 #include "optimus/Analysis/MeasuredCosts.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Prices/MachinePrices.h"
+#include "optimus/Prices/StepTimeline.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace mlir::optimus {
 
-/// What a rank waits for, of one kind of collective on one mesh axis.
-struct ExposedCollectives {
-  StringRef axis;
-  exec::CollectiveKind kind;
-  /// How many are waited for, and for how long all of them.
-  int64_t count = 0;
-  double seconds = 0;
-  /// Of these seconds, what passes because the axis still carries earlier ones,
-  /// and because nothing is computed between start and wait. For the rest, what
-  /// is computed there is too short.
-  double queuedSeconds = 0, idleSeconds = 0;
-};
-
-/// One call of a function on one rank.
-struct StepPrediction {
-  /// What the rank computes.
-  double computeSeconds = 0;
-  /// All collectives, one after the other.
-  double commSeconds = 0;
-  /// What it spends waiting for collectives: at most the above.
-  double exposedSeconds = 0;
-  /// The same by axis and kind, what takes longest first.
-  SmallVector<ExposedCollectives> exposed;
-  /// The computing commands by kind ("gemm"), longest first.
-  SmallVector<std::pair<StringRef, double>> parts;
-
-  double getSeconds() const { return computeSeconds + exposedSeconds; }
-};
+using optimus_prices::ExposedCollectives;
+using optimus_prices::RankGroup;
+using optimus_prices::StepPrediction;
 
 /// Those that differ in their coordinate on an axis only.
 RankGroup getRankGroup(MeshOp mesh, StringRef axis);
 
+/// Prices what passes ask about: programs of commands, and parts of them that
+/// are still to be made.
 class CostModel {
 public:
   /// Prices programs for a mesh of `numRanks` ranks. What was `measured` of a
@@ -78,18 +55,16 @@ public:
 
   /// A copy of bytes that no cache has.
   double getCopySeconds(double bytes) const {
-    return slowdown * compute.getCopySeconds(bytes);
+    return prices.getCopySeconds(bytes);
   }
 
   /// Whether copies pack the columns of a matrix for a collective, which moves
   /// nothing else.
-  bool packsColumns() const { return compute.isForGpu(); }
+  bool packsColumns() const { return prices.isForGpu(); }
 
   /// A collective of `bytes`, the whole tensor.
   double getCollectiveSeconds(exec::CollectiveKind kind, RankGroup group,
-                              double bytes) const {
-    return communication.getSeconds(kind, group, bytes);
-  }
+                              double bytes) const;
 
   /// A command other than a collective or a wait, whose operands no cache has.
   double getComputeSeconds(exec::CommandOpInterface command) const;
@@ -100,7 +75,7 @@ public:
   /// What carries the collectives of a mesh axis, one after the other: its
   /// own link, or "" where all axes share one.
   StringRef getLink(StringRef axis) const {
-    return communication.getProfile().axesShareLink ? "" : axis;
+    return prices.axesShareLink() ? "" : axis;
   }
 
   /// A program in its present order.
@@ -108,11 +83,7 @@ public:
 
 private:
   std::shared_ptr<const MeasuredCosts> measured;
-  CommunicationCosts communication;
-  /// Of the profile's, the one for the threads that a rank has.
-  ComputeCosts compute;
-  /// How much slower a rank computes because ranks share cores.
-  double slowdown = 1;
+  optimus_prices::MachinePrices prices;
 };
 
 } // namespace mlir::optimus

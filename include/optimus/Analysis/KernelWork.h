@@ -11,6 +11,7 @@
 
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/IR/Work.h"
+#include "optimus/Prices/CommandWork.h"
 
 #include "llvm/ADT/SmallBitVector.h"
 
@@ -18,22 +19,7 @@
 
 namespace mlir::optimus {
 
-/// Operations of a kernel, over all of its iterations.
-struct KernelWork {
-  /// Elements of vectors that are computed, loaded or stored.
-  double vectorOps = 0;
-  /// Elements of vectors: divisions and square roots.
-  double divisions = 0;
-  /// Floating-point operations on one element.
-  double scalarOps = 0;
-
-  KernelWork &operator+=(const KernelWork &other) {
-    vectorOps += other.vectorOps;
-    divisions += other.divisions;
-    scalarOps += other.scalarOps;
-    return *this;
-  }
-};
+using optimus_prices::KernelWork;
 
 /// Counts in the kernel that a launch runs; nothing where it is not built yet.
 /// A rank-dependent number, or the extent of a loop that depends on the data,

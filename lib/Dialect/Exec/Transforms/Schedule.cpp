@@ -202,8 +202,7 @@ private:
     for (const optimus::ExposedCollectives &entry : prediction.exposed)
       waits.push_back(b.getDictionaryAttr(
           {b.getNamedAttr("axis", b.getStringAttr(entry.axis)),
-           b.getNamedAttr("collective",
-                          b.getStringAttr(stringifyCollectiveKind(entry.kind))),
+           b.getNamedAttr("collective", b.getStringAttr(toString(entry.kind))),
            count("count", entry.count), number("ms", entry.seconds),
            number("queued_ms", entry.queuedSeconds),
            number("idle_ms", entry.idleSeconds)}));

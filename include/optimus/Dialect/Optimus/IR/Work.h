@@ -9,34 +9,11 @@
 #ifndef OPTIMUS_DIALECT_OPTIMUS_IR_WORK_H
 #define OPTIMUS_DIALECT_OPTIMUS_IR_WORK_H
 
-#include <cstdint>
+#include "optimus/Prices/Work.h"
 
 namespace mlir::optimus {
 
-/// What an operation computes on one rank, as far as its time depends on it.
-struct Work {
-  enum Kind {
-    /// It takes as long as its operands and results move through memory.
-    Traffic,
-    /// A product of matrices, C[m,n] = op(A)[m,k]·op(B)[k,n].
-    Product,
-    /// Attention, whose products are fused.
-    Attention,
-    /// op(B)[k,n] of products, copied into the layout that they read.
-    Packing,
-  };
-  Kind kind = Traffic;
-  /// The extents of a product, and which factors are stored transposed; of
-  /// packing those of B.
-  int64_t m = 0, n = 0, k = 0;
-  bool transA = false, transB = false;
-  /// Whether a bias is added in it.
-  bool bias = false;
-  /// Floating-point operations of attention, and what a head of it looks like.
-  double flops = 0;
-  int64_t seq = 0, headDim = 0;
-  bool causal = false, gradient = false;
-};
+using optimus_prices::Work;
 
 } // namespace mlir::optimus
 

@@ -1,4 +1,4 @@
-//===- CommunicationCosts.cpp - What collectives take -----------*- C++ -*-===//
+//===- CollectivePrices.cpp - What collectives take -------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,32 +6,18 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus/Analysis/CommunicationCosts.h"
-
-#include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/MathExtras.h"
+#include "optimus/Prices/CollectivePrices.h"
 
 #include <algorithm>
 #include <cmath>
 
-using namespace mlir;
-using namespace mlir::optimus;
-using exec::CollectiveKind;
+namespace optimus_prices {
 
-RankGroup mlir::optimus::getRankGroup(MeshOp mesh, StringRef axis) {
-  RankGroup group;
-  if (!mesh)
-    return group;
-  // The last axis is the one along which ranks are numbered.
-  bool isFound = false;
-  for (MeshAxisAttr one : mesh.getAxisList())
-    if (one.getName() == axis) {
-      group.ranks = one.getSize();
-      isFound = true;
-    } else if (isFound) {
-      group.stride *= one.getSize();
-    }
-  return group;
+std::string_view toString(CollectiveKind kind) {
+  static constexpr std::string_view names[] = {"broadcast",      "reduce",
+                                               "all_reduce",     "all_gather",
+                                               "reduce_scatter", "all_to_all"};
+  return names[static_cast<int>(kind)];
 }
 
 /// What a collective costs on links of alpha + bytes·beta: broadcasts and
@@ -49,25 +35,25 @@ static double getLinkSeconds(CollectiveKind kind, int64_t ranks, double bytes,
     return 2 * (ranks - 1) * alpha + 2 * part * bytes * beta;
   case CollectiveKind::AllGather:
   case CollectiveKind::ReduceScatter:
+  case CollectiveKind::AllToAll:
     return (ranks - 1) * alpha + part * bytes * beta;
   }
-  llvm_unreachable("unknown collective");
+  return 0;
 }
 
 /// A measured collective: between points by interpolation, else by its line.
 static double getMeasuredSeconds(const CollectiveProfile &measured,
                                  double bytes) {
-  ArrayRef<std::pair<double, double>> points = measured.points;
+  const std::vector<std::pair<double, double>> &points = measured.points;
   double line = measured.alpha + measured.beta * bytes;
   if (points.size() < 2 || bytes > points.back().first)
     return line;
   if (bytes <= points.front().first)
     return points.front().second;
-  const auto *above =
-      llvm::lower_bound(points, bytes, [](auto &point, double size) {
-        return point.first < size;
-      });
-  const auto *below = above - 1;
+  const auto above = std::lower_bound(
+      points.begin(), points.end(), bytes,
+      [](const auto &point, double size) { return point.first < size; });
+  const auto below = above - 1;
   double fraction = (bytes - below->first) / (above->first - below->first);
   return below->second + fraction * (above->second - below->second);
 }
@@ -87,8 +73,10 @@ static std::pair<double, double> getStepsAndPart(CollectiveKind kind,
   case CollectiveKind::AllGather:
   case CollectiveKind::ReduceScatter:
     return {steps, part};
+  case CollectiveKind::AllToAll:
+    return {ranks - 1, part};
   }
-  llvm_unreachable("unknown collective");
+  return {0, 0};
 }
 
 namespace {
@@ -129,24 +117,22 @@ struct LinkFit {
 };
 } // namespace
 
-void CommunicationCosts::learn(const RunProfile &run) {
-  profile.axesShareLink |= run.hasHostForEachRank();
-  SmallVector<std::pair<RankGroup, LinkFit>, 2> fits;
-  for (const MeasuredCommand &command : run.commands) {
-    std::optional<CollectiveKind> kind =
-        exec::symbolizeCollectiveKind(command.kind);
-    if (!kind || command.ranks <= 1)
+void CollectivePrices::learn(std::span<const MeasuredCollective> run,
+                             bool hasHostForEachRank) {
+  profile.axesShareLink |= hasHostForEachRank;
+  std::vector<std::pair<RankGroup, LinkFit>> fits;
+  for (const MeasuredCollective &one : run) {
+    if (one.group.ranks <= 1)
       continue;
-    RankGroup group{command.ranks, command.stride};
-    auto *entry = llvm::find_if(
-        fits, [&](const auto &other) { return other.first == group; });
+    auto entry = std::find_if(fits.begin(), fits.end(), [&](const auto &other) {
+      return other.first == one.group;
+    });
     if (entry == fits.end())
-      entry = &fits.emplace_back(group, LinkFit());
+      entry = fits.insert(entry, {one.group, LinkFit()});
     auto price = [&](double alpha, double beta) {
-      return getLinkSeconds(*kind, group.ranks, double(command.largest), alpha,
-                            beta);
+      return getLinkSeconds(one.kind, one.group.ranks, one.bytes, alpha, beta);
     };
-    entry->second.add(price(1, 0), price(0, 1), command.seconds);
+    entry->second.add(price(1, 0), price(0, 1), one.seconds);
   }
   for (const auto &[group, fit] : fits) {
     auto [alpha, beta] = fit.solve(profile.linkAlpha, profile.linkBeta);
@@ -154,8 +140,8 @@ void CommunicationCosts::learn(const RunProfile &run) {
   }
 }
 
-double CommunicationCosts::getNearSeconds(CollectiveKind kind, int64_t ranks,
-                                          double bytes) const {
+double CollectivePrices::getNearSeconds(CollectiveKind kind, int64_t ranks,
+                                        double bytes) const {
   auto getLink = [&](int64_t ranks) {
     if (profile.tiers.empty())
       return getLinkSeconds(kind, ranks, bytes, profile.linkAlpha,
@@ -171,7 +157,7 @@ double CommunicationCosts::getNearSeconds(CollectiveKind kind, int64_t ranks,
   };
   for (const CollectiveProfile &entry : profile.collectives)
     if (entry.backend == profile.backend &&
-        entry.collective == exec::stringifyCollectiveKind(kind) &&
+        entry.collective == toString(kind) &&
         (!best || getOctaves(entry.ranks) < getOctaves(best->ranks)))
       best = &entry;
   if (!best)
@@ -180,8 +166,8 @@ double CommunicationCosts::getNearSeconds(CollectiveKind kind, int64_t ranks,
          getLink(best->ranks);
 }
 
-double CommunicationCosts::getSeconds(CollectiveKind kind, RankGroup group,
-                                      double bytes) const {
+double CollectivePrices::getSeconds(CollectiveKind kind, RankGroup group,
+                                    double bytes) const {
   if (group.ranks <= 1)
     return 0;
   for (const MeasuredLink &link : links)
@@ -201,7 +187,7 @@ double CommunicationCosts::getSeconds(CollectiveKind kind, RankGroup group,
                           : std::clamp<int64_t>(tier.ranks / group.stride,
                                                 joined, group.ranks);
     if (here > joined) {
-      latency += getStepsAndPart(kind, llvm::divideCeil(here, joined)).first *
+      latency += getStepsAndPart(kind, (here + joined - 1) / joined).first *
                  tier.alpha;
       beta = std::max(beta, tier.beta / joined);
     }
@@ -211,3 +197,5 @@ double CommunicationCosts::getSeconds(CollectiveKind kind, RankGroup group,
   }
   return latency + part * bytes * beta;
 }
+
+} // namespace optimus_prices

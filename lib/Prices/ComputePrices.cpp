@@ -1,4 +1,4 @@
-//===- ComputeCosts.cpp - What computing takes ------------------*- C++ -*-===//
+//===- ComputePrices.cpp - What computing takes -----------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,19 +6,17 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus/Analysis/ComputeCosts.h"
-
-#include "optimus/Analysis/KernelWork.h"
-
-#include "llvm/ADT/DenseSet.h"
-#include "llvm/ADT/bit.h"
+#include "optimus/Prices/ComputePrices.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <vector>
 
-using namespace mlir;
-using namespace mlir::optimus;
+using optimus_support::ElementType;
+
+namespace optimus_prices {
 
 //===----------------------------------------------------------------------===//
 // From what was measured nearby
@@ -37,8 +35,8 @@ static double getDistance(int64_t a, int64_t b) {
 /// How unlike two leading dimensions are in the powers of two that divide them:
 /// rows that lie such powers apart compete for places in the cache.
 static double getStrideDistance(int64_t a, int64_t b) {
-  return 0.05 * square(llvm::countr_zero(uint64_t(a)) -
-                       llvm::countr_zero(uint64_t(b)));
+  return 0.05 *
+         square(std::countr_zero(uint64_t(a)) - std::countr_zero(uint64_t(b)));
 }
 
 /// How unlike two products are. A transposed A is another kernel of the
@@ -76,21 +74,21 @@ static double getDistance(const PackPoint &point, const Work &packing) {
 /// How the nearest points compare to what a formula says of them: the mean of
 /// their factors' logarithms, weighted by inverse distance.
 template <typename Point>
-static double
-getCorrection(ArrayRef<Point> points, const Work &work,
-              llvm::function_ref<double(const Point &)> getFactor) {
+static double getCorrection(const std::vector<Point> &points, const Work &work,
+                            auto &&getFactor) {
   constexpr size_t kNeighbours = 4;
-  SmallVector<std::pair<double, const Point *>> neighbours;
+  std::vector<std::pair<double, const Point *>> neighbours;
   for (const Point &point : points)
     neighbours.push_back({getDistance(point, work), &point});
   size_t count = std::min(kNeighbours, neighbours.size());
-  std::partial_sort(neighbours.begin(), neighbours.begin() + count,
-                    neighbours.end(), llvm::less_first());
+  std::partial_sort(
+      neighbours.begin(), neighbours.begin() + count, neighbours.end(),
+      [](const auto &a, const auto &b) { return a.first < b.first; });
   // What was measured itself needs no others.
   if (count > 0 && neighbours.front().first == 0)
     count = 1;
   double weights = 0, correction = 0;
-  for (auto [distance, point] : ArrayRef(neighbours).take_front(count)) {
+  for (const auto &[distance, point] : std::span(neighbours).first(count)) {
     double weight = 1 / (distance + 1e-3);
     weights += weight;
     correction += weight * std::log(getFactor(*point));
@@ -102,15 +100,15 @@ getCorrection(ArrayRef<Point> points, const Work &work,
 // Products and attention
 //===----------------------------------------------------------------------===//
 
-const ProductRates &ComputeCosts::getRates(Type factors) const {
-  if (factors && factors.isBF16())
-    return profile.getRates("bf16");
-  if (factors && factors.isF16())
-    return profile.getRates("f16");
+const ProductRates &ComputePrices::getRates(ElementType factors) const {
+  // The others are priced as f32.
+  if (factors == ElementType::BF16 || factors == ElementType::F16)
+    return profile.getRates(optimus_support::toString(factors));
   return profile;
 }
 
-double ComputeCosts::getGemmSeconds(const Work &product, Type factors) const {
+double ComputePrices::getGemmSeconds(const Work &product,
+                                     ElementType factors) const {
   const ProductRates &rates = getRates(factors);
   auto getRate = [&](int64_t m, int64_t n, int64_t k) {
     return rates.flopsPerSecond * (m / (m + rates.halfM)) *
@@ -128,20 +126,20 @@ double ComputeCosts::getGemmSeconds(const Work &product, Type factors) const {
          flops / (correction * getRate(product.m, product.n, product.k));
 }
 
-double ComputeCosts::getGemmSeconds(const Work &product, Type factors,
-                                    double bytes) const {
+double ComputePrices::getGemmSeconds(const Work &product, ElementType factors,
+                                     double bytes) const {
   double seconds = getGemmSeconds(product, factors);
   if (!isGpu)
     return seconds;
   return std::max(seconds, profile.gemmAlpha + bytes / getBytesPerSecond(kFar));
 }
 
-double ComputeCosts::getCopySeconds(double bytes) const {
+double ComputePrices::getCopySeconds(double bytes) const {
   return profile.kernelAlpha + 2 * bytes / getBytesPerSecond(kFar);
 }
 
-double ComputeCosts::getAttentionSeconds(const Work &work,
-                                         const AttentionRates &rates) const {
+double ComputePrices::getAttentionSeconds(const Work &work,
+                                          const AttentionRates &rates) const {
   double correction = getCorrection<AttentionPoint>(
       rates.points, work, [&](const AttentionPoint &point) {
         double flops = (point.causal ? 1.0 : 2.0) * (point.gradient ? 5 : 2) *
@@ -151,10 +149,10 @@ double ComputeCosts::getAttentionSeconds(const Work &work,
   return profile.kernelAlpha + work.flops / (correction * rates.flopsPerSecond);
 }
 
-double ComputeCosts::getPackSeconds(const Work &work,
-                                    ArrayRef<OperandTraffic> traffic) const {
+double ComputePrices::getPackSeconds(const Work &work,
+                                     std::span<const Touch> touches) const {
   if (profile.packs.empty())
-    return profile.kernelAlpha + getTrafficSeconds(traffic);
+    return profile.kernelAlpha + getTrafficSeconds(touches);
   double elementsPerSecond =
       getCorrection<PackPoint>(profile.packs, work, [](const PackPoint &point) {
         return double(point.rows) * point.cols / point.seconds;
@@ -162,40 +160,27 @@ double ComputeCosts::getPackSeconds(const Work &work,
   return double(work.k) * work.n / elementsPerSecond;
 }
 
-/// What the device does to C after the product.
-double ComputeCosts::getEpilogueSeconds(exec::GemmOp gemm) const {
-  if (gemm.getEpilogue() == exec::Epilogue::None || profile.streams.empty())
-    return 0;
-  double bytes = 4.0 * gemm.getM() * gemm.getN();
-  // A dense residual is added by the product itself: C is not read again.
-  bool isFused = gemm.getEpilogue() == exec::Epilogue::Add &&
-                 gemm.getLdc() == gemm.getN() &&
-                 gemm.getLdExtra() == gemm.getN();
-  return getFetchSeconds((isFused ? 1 : 2) * bytes, 2 * bytes);
-}
-
 //===----------------------------------------------------------------------===//
 // Memory
 //===----------------------------------------------------------------------===//
 
 /// Between two sizes that were measured, by the logarithms.
-static double interpolate(ArrayRef<std::pair<double, double>> points,
+static double interpolate(const std::vector<std::pair<double, double>> &points,
                           double reuseBytes) {
   if (reuseBytes <= points.front().first)
     return points.front().second;
   if (reuseBytes >= points.back().first)
     return points.back().second;
-  const auto *above =
-      llvm::lower_bound(points, reuseBytes, [](auto &point, double bytes) {
-        return point.first < bytes;
-      });
-  const auto *below = above - 1;
+  const auto above = std::lower_bound(
+      points.begin(), points.end(), reuseBytes,
+      [](const auto &point, double bytes) { return point.first < bytes; });
+  const auto below = above - 1;
   double fraction = std::log(reuseBytes / below->first) /
                     std::log(above->first / below->first);
   return below->second * std::pow(above->second / below->second, fraction);
 }
 
-double ComputeCosts::getBytesPerSecond(double reuseBytes) const {
+double ComputePrices::getBytesPerSecond(double reuseBytes) const {
   return profile.streams.empty() ? profile.bytesPerSecond
                                  : interpolate(profile.streams, reuseBytes);
 }
@@ -203,35 +188,39 @@ double ComputeCosts::getBytesPerSecond(double reuseBytes) const {
 /// A processor's core waits for the lines it reads, and likewise for those it
 /// writes; changed lines go back to memory at the same time. So the timed loop
 /// fetches two of the three bytes it reads and writes.
-double ComputeCosts::getFetchSeconds(double bytes, double reuseBytes) const {
+double ComputePrices::getFetchSeconds(double bytes, double reuseBytes) const {
   constexpr double kFetched = 2.0 / 3;
   return bytes / (kFetched * getBytesPerSecond(reuseBytes));
 }
 
-double ComputeCosts::getTrafficSeconds(ArrayRef<OperandTraffic> traffic) const {
+double ComputePrices::getTrafficSeconds(std::span<const Touch> touches) const {
   bool fetches = !isGpu && !profile.streams.empty();
   double seconds = 0;
-  llvm::SmallDenseSet<Value, 8> fetched;
-  for (const OperandTraffic &one : traffic)
+  for (auto at = touches.begin(); at != touches.end(); ++at) {
+    const Touch &one = *at;
+    const auto isSame = [&](const Touch &other) {
+      return other.buffer == one.buffer;
+    };
     if (!fetches)
       seconds += (one.reads + one.writes) * one.bytes /
                  getBytesPerSecond(one.reuseBytes);
-    else if (fetched.insert(one.operand->get()).second)
+    // An operand that is there twice is fetched once.
+    else if (std::none_of(touches.begin(), at, isSame))
       seconds += getFetchSeconds(one.bytes, one.reuseBytes);
+  }
   return seconds;
 }
 
 /// Rows of a matrix lie too far apart for the processor to foresee which is
 /// read next.
-double ComputeCosts::getTrafficSeconds(exec::LaunchOp launch,
-                                       ArrayRef<OperandTraffic> traffic) const {
+double
+ComputePrices::getKernelTrafficSeconds(std::span<const Touch> touches) const {
   if (profile.columns.empty())
-    return getTrafficSeconds(traffic);
-  llvm::SmallBitVector byColumns = getBuffersByColumns(launch);
-  SmallVector<OperandTraffic> byRows;
+    return getTrafficSeconds(touches);
+  std::vector<Touch> byRows;
   double seconds = 0;
-  for (auto [number, one] : llvm::enumerate(traffic))
-    if (byColumns.test(number))
+  for (const Touch &one : touches)
+    if (one.byColumns)
       seconds += one.bytes / interpolate(profile.columns, one.reuseBytes);
     else
       byRows.push_back(one);
@@ -241,7 +230,7 @@ double ComputeCosts::getTrafficSeconds(exec::LaunchOp launch,
 /// Products were timed with operands in a cache. A byte of other operands costs
 /// its measured time outside of caches, or the excess of its memory's time over
 /// the nearest cache's.
-double ComputeCosts::getColdSeconds(ArrayRef<OperandTraffic> traffic) const {
+double ComputePrices::getColdSeconds(std::span<const Touch> touches) const {
   if (profile.coldSecondsPerByte == 0 || profile.streams.empty())
     return 0;
   double nearest = 1 / profile.streams.front().second;
@@ -249,7 +238,7 @@ double ComputeCosts::getColdSeconds(ArrayRef<OperandTraffic> traffic) const {
   if (farthest <= nearest)
     return 0;
   double seconds = 0;
-  for (const OperandTraffic &one : traffic) {
+  for (const Touch &one : touches) {
     double here = 1 / getBytesPerSecond(one.reuseBytes);
     double share =
         std::clamp((here - nearest) / (farthest - nearest), 0.0, 1.0);
@@ -262,64 +251,62 @@ double ComputeCosts::getColdSeconds(ArrayRef<OperandTraffic> traffic) const {
 // Commands
 //===----------------------------------------------------------------------===//
 
-/// What factors of products a command has: its first operand.
-static Type getFactors(exec::CommandOpInterface command) {
-  return cast<MemRefType>(command->getOperand(0).getType()).getElementType();
+/// What the device does to C after the product.
+double ComputePrices::getEpilogueSeconds(const CommandWork &command) const {
+  if (command.epilogue == Epilogue::None || profile.streams.empty())
+    return 0;
+  double bytes = 4.0 * command.work.m * command.work.n;
+  const bool isFused = command.epilogue == Epilogue::Fused;
+  return getFetchSeconds((isFused ? 1 : 2) * bytes, 2 * bytes);
 }
 
 /// Memory and arithmetic go on at the same time.
-double ComputeCosts::getLaunchSeconds(exec::LaunchOp launch,
-                                      ArrayRef<OperandTraffic> traffic) const {
-  if (std::optional<Work> attention = getAttentionWork(launch))
+double ComputePrices::getKernelSeconds(const CommandWork &command,
+                                       std::span<const Touch> touches) const {
+  if (command.work.kind == Work::Attention)
     return std::max(
-        getAttentionSeconds(*attention, getRates(getFactors(launch)).attention),
-        profile.kernelAlpha + getTrafficSeconds(traffic));
-  KernelWork work = getKernelWork(launch);
+        getAttentionSeconds(command.work, getRates(command.factors).attention),
+        profile.kernelAlpha + getTrafficSeconds(touches));
   double computing = 0;
   for (auto [ops, rate] :
-       {std::pair(work.vectorOps, profile.vectorOpsPerSecond),
-        std::pair(work.divisions, profile.divisionsPerSecond),
-        std::pair(work.scalarOps, profile.scalarOpsPerSecond)})
+       {std::pair(command.kernel.vectorOps, profile.vectorOpsPerSecond),
+        std::pair(command.kernel.divisions, profile.divisionsPerSecond),
+        std::pair(command.kernel.scalarOps, profile.scalarOpsPerSecond)})
     if (rate > 0)
       computing += ops / rate;
   // What the rates of all threads are for, fewer may do.
-  int64_t tasks =
-      launch.getExtent().value_or(1) / launch.getGrain().value_or(1);
-  double idle = profile.streams.empty()
-                    ? 1
-                    : double(profile.threads) /
-                          std::clamp<int64_t>(tasks, 1, profile.threads);
+  double idle =
+      profile.streams.empty()
+          ? 1
+          : double(profile.threads) /
+                std::clamp<int64_t>(command.tasks, 1, profile.threads);
   return profile.kernelAlpha +
-         idle * std::max(computing, getTrafficSeconds(launch, traffic));
+         idle * std::max(computing, getKernelTrafficSeconds(touches));
 }
 
-double ComputeCosts::getSeconds(exec::CommandOpInterface command,
-                                ArrayRef<OperandTraffic> traffic) const {
-  if (auto launch = dyn_cast<exec::LaunchOp>(*command))
-    return getLaunchSeconds(launch, traffic);
-  Work work;
-  if (auto working = dyn_cast<WorkOpInterface>(*command))
-    work = working.getWork();
-  switch (work.kind) {
+double ComputePrices::getSeconds(const CommandWork &command,
+                                 std::span<const Touch> touches) const {
+  if (command.isKernel)
+    return getKernelSeconds(command, touches);
+  switch (command.work.kind) {
   case Work::Product: {
-    double product = getGemmSeconds(work, getFactors(command));
+    double product = getGemmSeconds(command.work, command.factors);
     if (isGpu)
-      return std::max(product, profile.gemmAlpha + getTrafficSeconds(traffic));
-    double seconds = product + getColdSeconds(traffic);
-    if (auto gemm = dyn_cast<exec::GemmOp>(*command))
-      seconds += getEpilogueSeconds(gemm);
-    return seconds;
+      return std::max(product, profile.gemmAlpha + getTrafficSeconds(touches));
+    return product + getColdSeconds(touches) + getEpilogueSeconds(command);
   }
   case Work::Attention: {
     // On GPUs a command is the library's.
-    const ProductRates &rates = getRates(getFactors(command));
-    return getAttentionSeconds(work, isGpu ? rates.getLibraryAttention()
-                                           : rates.attention);
+    const ProductRates &rates = getRates(command.factors);
+    return getAttentionSeconds(command.work, isGpu ? rates.getLibraryAttention()
+                                                   : rates.attention);
   }
   case Work::Packing:
-    return getPackSeconds(work, traffic);
+    return getPackSeconds(command.work, touches);
   case Work::Traffic:
-    return profile.kernelAlpha + getTrafficSeconds(traffic);
+    break;
   }
-  llvm_unreachable("unknown kind of work");
+  return profile.kernelAlpha + getTrafficSeconds(touches);
 }
+
+} // namespace optimus_prices

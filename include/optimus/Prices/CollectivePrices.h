@@ -1,0 +1,76 @@
+//===- CollectivePrices.h - What collectives take ---------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_PRICES_COLLECTIVEPRICES_H
+#define OPTIMUS_PRICES_COLLECTIVEPRICES_H
+
+#include "optimus/Prices/MachineProfile.h"
+
+#include <span>
+
+namespace optimus_prices {
+
+enum class CollectiveKind {
+  Broadcast,
+  Reduce,
+  AllReduce,
+  AllGather,
+  ReduceScatter,
+  AllToAll
+};
+
+/// As machine profiles spell it: "all_reduce".
+std::string_view toString(CollectiveKind kind);
+
+/// The ranks of a collective: so many, whose numbers lie `stride` apart.
+struct RankGroup {
+  int64_t ranks = 1;
+  int64_t stride = 1;
+
+  bool operator==(const RankGroup &other) const = default;
+};
+
+/// A collective of a run: of `bytes`, the whole tensor, from start to end.
+struct MeasuredCollective {
+  CollectiveKind kind;
+  RankGroup group;
+  double bytes, seconds;
+};
+
+/// Prices collectives, in seconds.
+class CollectivePrices {
+public:
+  explicit CollectivePrices(CommunicationProfile profile)
+      : profile(std::move(profile)) {}
+
+  /// Prices collectives among the same ranks as a collective of the run by the
+  /// links found in that run. Ranks that each had a host of their own have one
+  /// link for all axes.
+  void learn(std::span<const MeasuredCollective> run, bool hasHostForEachRank);
+
+  const CommunicationProfile &getProfile() const { return profile; }
+
+  /// A collective of `bytes`, the whole tensor.
+  double getSeconds(CollectiveKind kind, RankGroup group, double bytes) const;
+
+private:
+  struct MeasuredLink {
+    RankGroup group;
+    double alpha, beta;
+  };
+
+  /// Among ranks that share the nearest links.
+  double getNearSeconds(CollectiveKind kind, int64_t ranks, double bytes) const;
+
+  CommunicationProfile profile;
+  std::vector<MeasuredLink> links;
+};
+
+} // namespace optimus_prices
+
+#endif // OPTIMUS_PRICES_COLLECTIVEPRICES_H

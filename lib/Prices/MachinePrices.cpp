@@ -1,0 +1,76 @@
+//===- MachinePrices.cpp - What a machine takes for a program ---*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Prices/MachinePrices.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace optimus_prices {
+
+/// How many threads each core of the machine has while `ranks` compute.
+static double getShare(const ComputeProfile &entry, int64_t ranks) {
+  return entry.cores > 0 ? double(ranks * entry.threads) / entry.cores : 1.0;
+}
+
+/// The entry for the work of so many ranks on one machine: they get as many
+/// threads as were measured and there are cores for, beside as many others as
+/// come nearest.
+static ComputeProfile chooseProfile(std::span<const ComputeProfile> entries,
+                                    int64_t ranks) {
+  if (entries.empty())
+    return ComputeProfile();
+  auto isBetter = [&](const ComputeProfile &a, const ComputeProfile &b) {
+    double shareOfA = getShare(a, ranks), shareOfB = getShare(b, ranks);
+    if (a.threads != b.threads)
+      return shareOfA <= 1 ? shareOfB > 1 || a.threads > b.threads
+                           : shareOfA < shareOfB;
+    // Those that compute at the same time; the others wait for a core.
+    auto getOctaves = [&](const ComputeProfile &entry) {
+      double busy =
+          entry.cores > 0
+              ? std::min<double>(ranks, double(entry.cores) / entry.threads)
+              : double(ranks);
+      return std::abs(std::log2(busy) - std::log2(double(entry.ranks)));
+    };
+    return getOctaves(a) < getOctaves(b);
+  };
+  const ComputeProfile *best = &entries.front();
+  for (const ComputeProfile &entry : entries.subspan(1))
+    if (isBetter(entry, *best))
+      best = &entry;
+  return *best;
+}
+
+/// Only ranks that are threads are known to share a machine.
+static int64_t getNeighbours(const MachineProfile &profile, int64_t numRanks) {
+  return profile.backend == "local" ? numRanks : 1;
+}
+
+/// Products that were not measured one by one have the rate of those of a run.
+static ComputeProfile learnRate(ComputeProfile compute, double rate) {
+  if (rate > 0 && compute.points.empty())
+    compute.flopsPerSecond = rate;
+  return compute;
+}
+
+MachinePrices::MachinePrices(const MachineProfile &profile, int64_t numRanks,
+                             double flopsOfRun)
+    : communication(profile),
+      compute(learnRate(chooseProfile(profile.computes,
+                                      getNeighbours(profile, numRanks)),
+                        flopsOfRun),
+              /*isGpu=*/profile.gpu.has_value()) {
+  const ComputeProfile &chosen = compute.getProfile();
+  int64_t ranks = getNeighbours(profile, numRanks);
+  // If more were measured than there are cores for, they shared them then.
+  slowdown = std::max(1.0, getShare(chosen, ranks)) /
+             std::max(1.0, getShare(chosen, std::min(ranks, chosen.ranks)));
+}
+
+} // namespace optimus_prices
