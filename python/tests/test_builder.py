@@ -19,7 +19,7 @@ import pytest
 
 from gpt2_reference import parameter_shapes
 from optimus import ProgramError, attributes, ir
-from optimus.models import ConfigError, __main__ as command_line, gpt2, llama
+from optimus.models import ConfigError, __main__ as command_line, gpt2, llama, published
 from tools import default_signals
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -179,7 +179,9 @@ def test_module_describes_the_model():
     assert first == (
         'module attributes {optimus.model = {kind = "gpt2", batch = 4 : i64, '
         "sequence = 8 : i64, vocabulary = 50 : i64, layers = 2 : i64, "
-        "hidden = 12 : i64, heads = 3 : i64, ffn = 48 : i64}} {"
+        "hidden = 12 : i64, heads = 3 : i64, ffn = 48 : i64, config = "
+        + attributes.string_text(published.text_of(published.config_of("gpt2", SMALL)))
+        + "}} {"
     )
 
 

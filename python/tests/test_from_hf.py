@@ -10,6 +10,7 @@ for the same shape, and a field that would make it another one is refused by nam
 
 import json
 import os
+import re
 
 import pytest
 
@@ -168,10 +169,25 @@ def from_hf(folder, *more):
     return run("from-hf", folder, "--batch", 3, *more)
 
 
+def apart(text):
+    """A program without the model's config.json, and its fields."""
+    found = re.findall(r', config = "([^"]*)"', text)
+    fields = [re.sub(r"\\([0-9A-F]{2})", lambda one: chr(int(one[1], 16)), one) for one in found]
+    (config,) = map(json.loads, fields)
+    return text.replace(', config = "%s"' % found[0], ""), config
+
+
 def program(folder, *more):
+    """Without the model's config.json."""
     result = from_hf(folder, *more)
     assert result.returncode == 0, result.stderr
-    return result.stdout
+    return apart(result.stdout)[0]
+
+
+def built(*flags):
+    result = run(*flags)
+    assert result.returncode == 0, result.stderr
+    return apart(result.stdout)[0]
 
 
 def refusal(result):
@@ -183,7 +199,7 @@ def refusal(result):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_program_is_the_builders(folder, family):
     config, flags = FAMILIES[family]
-    assert program(folder(config)) == run(*flags.split()).stdout
+    assert program(folder(config)) == built(*flags.split())
 
 
 def test_published_configuration(folder):
@@ -213,7 +229,7 @@ def test_published_configuration(folder):
         vocab_size=50257,
     )
     flags = "gpt2 --layers 12 --hidden 768 --heads 12 --seq 1024 --vocab 50257 --batch 3"
-    assert program(folder(config)) == run(*flags.split()).stdout
+    assert program(folder(config)) == built(*flags.split())
 
 
 # A field, its value, and what it does to the builder's flags.
@@ -251,10 +267,8 @@ def test_a_field_is_used(folder, config, name, value, flags):
     _, known = FAMILIES[config["model_type"]]
     known = known.replace(" --tied", "") if flags == "--untied" else known
     # argparse takes the last of two.
-    expected = run(*known.split(), *flags.split())
-    assert expected.returncode == 0
     found = program(folder(dict(config, **{name: value})))
-    assert found == expected.stdout
+    assert found == built(*known.split(), *flags.split())
     assert found != program(folder(config))
 
 
@@ -288,7 +302,7 @@ def test_absent_heads_of_keys_are_the_familys(folder):
     config = dict(MISTRAL, num_attention_heads=16, head_dim=6, hidden_size=96)
     del config["num_key_value_heads"]
     known = FAMILIES["mistral"][1].replace("--hidden 60 --heads 6", "--hidden 96 --heads 16")
-    expected = run(*known.replace("--kv-heads 2", "--kv-heads 8").split()).stdout
+    expected = built(*known.replace("--kv-heads 2", "--kv-heads 8").split())
     assert program(folder(config)) == expected
 
 
@@ -306,7 +320,7 @@ def test_absent_fields_are_the_familys_and_listed(folder):
     del config["layer_norm_epsilon"], config["resid_pdrop"]
     result = from_hf(folder(config))
     known = FAMILIES["gpt2"][1].replace("1e-3", "1e-5")
-    assert result.stdout == run(*known.split()).stdout
+    assert apart(result.stdout)[0] == built(*known.split())
     assert "lacks are gpt2's defaults: " in result.stderr
     assert "layer_norm_epsilon 1e-05" in result.stderr
     assert "resid_pdrop 0.1" in result.stderr
@@ -316,7 +330,7 @@ def test_absent_fields_are_the_familys_and_listed(folder):
 def test_dropout_is_the_command_lines(folder):
     result = from_hf(folder(GPT2), "--dropout", 0.25)
     known = FAMILIES["gpt2"][1] + " --dropout 0.25"
-    assert result.stdout == run(*known.split()).stdout
+    assert apart(result.stdout)[0] == built(*known.split())
     assert "resid_pdrop 0.1, embd_pdrop 0.1, attn_pdrop 0.1" in result.stderr
     quiet = dict(GPT2, resid_pdrop=0, embd_pdrop=0.0, attn_pdrop=0.0)
     assert "pdrop" not in from_hf(folder(quiet)).stderr
@@ -325,9 +339,9 @@ def test_dropout_is_the_command_lines(folder):
 def test_choices_of_the_command_line(folder):
     chosen = "--seq 8 --chunk 16 --within-documents --functions loss,forward"
     known = FAMILIES["gpt2"][1].replace("--seq 16", chosen)
-    assert program(folder(GPT2), *chosen.split()) == run(*known.split()).stdout
+    assert program(folder(GPT2), *chosen.split()) == built(*known.split())
     known = FAMILIES["bert"][1] + " --mask-token 7"
-    assert program(folder(BERT), "--mask-token", 7) == run(*known.split()).stdout
+    assert program(folder(BERT), "--mask-token", 7) == built(*known.split())
 
 
 @pytest.mark.parametrize(
@@ -414,9 +428,9 @@ def test_a_field_is_refused(folder, config, name, value, supported):
 def test_a_window_is_attentions_where_the_sequence_is_longer(folder):
     windowed = folder(dict(MISTRAL, sliding_window=8))
     known = FAMILIES["mistral"][1].replace("--seq 16", "--seq 8")
-    assert program(windowed, "--seq", 8) == run(*known.split()).stdout
+    assert program(windowed, "--seq", 8) == built(*known.split())
     known = FAMILIES["mistral"][1] + " --window 8"
-    assert program(windowed) == run(*known.split()).stdout
+    assert program(windowed) == built(*known.split())
 
 
 def test_all_refused_fields_are_named_at_once(folder):
@@ -493,3 +507,76 @@ def test_pickles_are_refused(folder):
     assert "executes" in line
     (found / "model.safetensors.index.json").touch()
     assert program(found)
+
+
+# Of each class of Transformers that has a builder's layers.
+OWN = {
+    "gpt2": FAMILIES["gpt2"][1] + " --dropout 0.1",
+    "bert": FAMILIES["bert"][1] + " --dropout 0.1",
+    "llama": FAMILIES["llama"][1],
+    "mistral": FAMILIES["mistral"][1] + " --window 7",
+    "qwen2": FAMILIES["qwen2"][1],
+    "phi": FAMILIES["phi"][1],
+    # A third of 12 channels is less than 4 in floats.
+    "phi-thirds": "phi " + SHAPE.replace("60", "72") + "--rotary-dim 4",
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_the_configuration_of_a_builder_is_read_back(folder, name):
+    flags = OWN[name].split()
+    own, config = apart(run(*flags).stdout)
+    assert config["model_type"] == name.split("-")[0]
+    dropout = ["--dropout", 0.1] * ("--dropout" in flags)
+    result = from_hf(folder(dict(config, torch_dtype="float32")), *dropout)
+    assert result.returncode == 0, result.stderr
+    assert apart(result.stdout) == (own, config)
+    # What is absent would be a default of the family's version.
+    assert "max_position_embeddings" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "phi --layers 1 --hidden 60 --heads 6 --seq 16 --vocab 97 --batch 3 --norms 2",
+        "llama " + SHAPE + "--ffn 70 --qkv-bias --window 4",
+        "gated-encoder " + SHAPE + "--ffn 70",
+    ],
+)
+def test_a_model_without_a_class_has_no_configuration(flags):
+    result = run(*flags.split())
+    assert result.returncode == 0, result.stderr
+    assert ", config = " not in result.stdout
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_configuration_is_kept(folder, family):
+    given = FAMILIES[family][0]
+    _, config = apart(from_hf(folder(given)).stdout)
+    rates = ("_pdrop", "attention_dropout", "dropout_prob")
+    off = {name: 0.0 for name in given if name.endswith(rates)}
+    expected = dict(given, **off)
+    # Whoever saves the weights knows their type.
+    for name in ("torch_dtype", "dtype"):
+        expected.pop(name, None)
+    assert config == expected
+    assert list(config) == list(expected)
+
+
+def test_a_configuration_says_what_was_changed(folder):
+    known = dict(GPT2, n_ctx=16)
+    _, config = apart(from_hf(folder(known), "--seq", 12, "--dropout", 0.25).stdout)
+    assert (config["n_positions"], config["n_ctx"]) == (12, 12)
+    rates = [config[name] for name in ("resid_pdrop", "embd_pdrop", "attn_pdrop")]
+    assert rates == [0.25, 0.25, 0]
+    # Of a rotated position there is no table.
+    _, config = apart(from_hf(folder(LLAMA), "--seq", 12).stdout)
+    assert config["max_position_embeddings"] == 16
+    for classes, written in [
+        (["BertForPreTraining"], "BertForMaskedLM"),
+        (None, "BertForMaskedLM"),
+    ]:
+        _, config = apart(from_hf(folder(dict(BERT, architectures=classes))).stdout)
+        assert config["architectures"] == [written]
+    _, config = apart(from_hf(folder(dict(GPT2, architectures=["GPT2Model"]))).stdout)
+    assert config["architectures"] == ["GPT2Model"]

@@ -218,6 +218,15 @@ static ElementType readPrecision(const JsonCursor &cursor) {
   return type;
 }
 
+/// The text of an object.
+static std::string readConfig(const JsonCursor &cursor) {
+  std::string text = cursor.string();
+  JsonDocument document(text, "", StatusCode::InvalidArgument);
+  if (!document.status().ok() || !document.contents().is_object())
+    cursor.fail("expected the text of a JSON object");
+  return text;
+}
+
 StatusOr<Manifest> optrt::parseManifest(std::string_view json) {
   JsonDocument document(json, "the model's manifest",
                         StatusCode::InvalidArgument);
@@ -261,6 +270,8 @@ StatusOr<Manifest> optrt::parseManifest(std::string_view json) {
     if (JsonCursor incidental = function.find("incidental"))
       manifest.incidental = readFacts(incidental);
   }
+  if (JsonCursor config = root.find("config"))
+    manifest.config = readConfig(config);
   std::set<std::string> dimensionNames;
   if (JsonCursor dimensions = root.find("dimensions"))
     for (const JsonCursor &entry : dimensions.elements())

@@ -15,7 +15,7 @@ import argparse
 import difflib
 import os
 import sys
-from typing import Any, Iterable, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from optimus import __version__, arguments, output
 from optimus.arguments import Mistake, whole_number
@@ -26,7 +26,16 @@ from optimus.ir import (
     LossFunction,
     module_text,
 )
-from optimus.models import ConfigError, bert, from_hf, gated_encoder, gpt2, llama, phi
+from optimus.models import (
+    ConfigError,
+    bert,
+    from_hf,
+    gated_encoder,
+    gpt2,
+    llama,
+    phi,
+    published,
+)
 
 PROGRAM = "optimus.models"
 
@@ -312,7 +321,8 @@ def _import(options: argparse.Namespace) -> str:
     chosen = {name: getattr(options, _dest(name)) for name in from_hf.Choices._fields}
     found = from_hf.read(options.folder, from_hf.Choices(**chosen))
     try:
-        text = _text(found.module, found.config, options.functions)
+        more = {"config": published.text_of(found.published)}
+        text = _text(found.module, found.config, options.functions, more)
     except ConfigError as error:
         where = os.path.join(options.folder, from_hf.CONFIG)
         name_of = lambda member: found.fields.get(member) or _flag(member)
@@ -333,12 +343,16 @@ def _write(options: argparse.Namespace) -> str:
     return _text(module, module.Config(**members), options.functions)
 
 
-def _text(module: Any, config: Any, names: Iterable[str]) -> str:
+def _text(
+    module: Any, config: Any, names: Iterable[str], more: Dict[str, Any] = {}
+) -> str:
+    """`more` are attributes of the model beside, or in place of, the builder's."""
     functions: List[LossFunction] = []
     for name in sorted(names, reverse=True):
         kind = LossFunction if name == "loss" else ForwardFunction
         beside = functions[0] if functions else None
-        functions.append(module.build(config, lambda model: kind(model, beside)))
+        make = lambda model: kind({**model, **more}, beside)
+        functions.append(module.build(config, make))
     return module_text(functions)
 
 

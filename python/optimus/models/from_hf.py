@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from optimus.arguments import Mistake
-from optimus.models import bert, config_file, gpt2, llama, phi
+from optimus.models import bert, config_file, gpt2, llama, phi, published
 from optimus.models.config_file import Fields, shown
 
 NAME = "from-hf"
@@ -69,6 +69,8 @@ class Import(NamedTuple):
     fields: Dict[str, str]
     """For messages: the fields that members of the config are from."""
     notes: List[str]
+    published: Dict[str, Any]
+    """The config.json of what is trained."""
 
 
 class Family(NamedTuple):
@@ -83,6 +85,14 @@ class Family(NamedTuple):
     keeps_documents: bool = True
     hides: bool = False
     """Whether it learns from masked tokens."""
+    positions: Tuple[str, ...] = ()
+    """Fields for the rows of a table of positions, which a shorter sequence cuts."""
+    dropped: Tuple[str, ...] = ()
+    """Fields for the dropout that the builder has."""
+    kept: Tuple[str, ...] = ()
+    """Fields for the dropout of others, with which nothing is trained."""
+    written: Tuple[str, ...] = ()
+    """Classes with exactly the builder's parameters; by default all."""
 
 
 def read(folder: str, choices: Choices) -> Import:
@@ -118,7 +128,14 @@ def read(folder: str, choices: Choices) -> Import:
     if absent:
         listed = ", ".join("%s %s" % (name, shown(absent[name])) for name in absent)
         notes.append("fields that %s lacks are %s's defaults: %s" % (path, kind, listed))
-    return Import(family.module, family.module.Config(**members), family.fields, notes)
+    config = family.module.Config(**members)
+    known = family.written or family.architectures
+    rates = {
+        **{name: float(choices.dropout) for name in family.dropped},
+        **{name: 0.0 for name in family.kept if given.get(name) or family.drops},
+    }
+    out = published.kept(given, known[0], known, family.positions, sequence, rates)
+    return Import(family.module, config, family.fields, notes, out)
 
 
 def _check_folder(folder: str) -> None:
@@ -385,6 +402,9 @@ FAMILIES: Dict[str, Family] = {
             "init_std": "initializer_range",
         },
         drops=True,
+        positions=("n_positions", "n_ctx"),
+        dropped=("resid_pdrop", "embd_pdrop"),
+        kept=("attn_pdrop",),
     ),
     "bert": Family(
         bert,
@@ -394,30 +414,38 @@ FAMILIES: Dict[str, Family] = {
         drops=True,
         keeps_documents=False,
         hides=True,
+        positions=("max_position_embeddings",),
+        dropped=("hidden_dropout_prob",),
+        kept=("attention_probs_dropout_prob",),
+        written=("BertForMaskedLM",),
     ),
     "llama": Family(
         llama,
         ("LlamaForCausalLM",),
         _read_llama,
         {**_NAMES, "epsilon": "rms_norm_eps"},
+        kept=("attention_dropout",),
     ),
     "mistral": Family(
         llama,
         ("MistralForCausalLM",),
         _read_mistral,
         {**_NAMES, "epsilon": "rms_norm_eps"},
+        kept=("attention_dropout",),
     ),
     "qwen2": Family(
         llama,
         ("Qwen2ForCausalLM",),
         _read_qwen2,
         {**_NAMES, "epsilon": "rms_norm_eps"},
+        kept=("attention_dropout",),
     ),
     "phi": Family(
         phi,
         ("PhiForCausalLM",),
         _read_phi,
         {**_NAMES, "epsilon": "layer_norm_eps", "rotary_dim": "partial_rotary_factor"},
+        kept=("resid_pdrop", "embd_pdrop", "attention_dropout"),
     ),
 }
 """By model_type."""

@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 from optimus.attributes import Attribute
 from optimus.ir import ONES, ZEROS, Init, LossFunction, Value
+from optimus.models import published
 
 Dims = Sequence[Tuple[str, int]]
 """Names and extents of dimensions."""
@@ -27,8 +28,11 @@ def begin(
     make: FunctionMaker, kind: str, config: Any, **more: Any
 ) -> Tuple[LossFunction, Value, Value]:
     """An empty model, its tokens and its targets, which not every function has. Its
-    attributes are the members of a Config that every model has, and `more`."""
+    attributes are the members of a Config that every model has, `more`, and its
+    config.json."""
     attributes = {name: getattr(config, name) for name in COMMON}
+    if fields := published.config_of(kind, config):
+        more["config"] = published.text_of(fields)
     model = make({"kind": kind, **attributes, **more})
     shape, dims = (config.batch, config.sequence), ("batch", "sequence")
     tokens = model.input("tokens", shape, dims)

@@ -53,6 +53,11 @@ static const Mistake kMistakes[] = {
      "function.facts.heads.flag: expected a string"},
     {"Precision", "/precision", "i32",
      "precision: expected f32, bf16 or f16; found i32"},
+    {"Config", "/config", json::object(), "config: expected a string"},
+    {"ConfigOfNoObject", "/config", "[1]",
+     "config: expected the text of a JSON object"},
+    {"ConfigTooDeep", "/config", std::string(100, '['),
+     "config: expected the text of a JSON object"},
     {"AxisTwice", "/mesh/1/axis", "row", "\"row\" is used twice"},
     {"AxisSize", "/mesh/0/size", 0, "mesh[0].size: expected an integer"},
     {"MeshTooLarge", "/mesh/0/size", 1 << 16, "more than 65536 ranks"},
@@ -225,6 +230,7 @@ TEST(Manifest, NamesEveryMissingMember) {
                                                          "filled_by",
                                                          "function",
                                                          "incidental",
+                                                         "config",
                                                          "flag"};
           if (pointer.to_string().ends_with("facts") ||
               pointer.to_string().ends_with("incidental"))

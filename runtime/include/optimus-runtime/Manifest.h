@@ -196,6 +196,9 @@ struct Manifest {
   /// Nothing where the objective is the next token.
   std::optional<MaskedObjective> masked;
   std::string optimizer;
+  /// The text of the model's config.json, in the fields of Transformers; empty
+  /// where it has no class there.
+  std::string config;
   /// Nothing where the compiler did not see the whole program.
   std::optional<ModelFunction> function;
   /// Facts stated by its operations without influence on the function.
