@@ -387,7 +387,10 @@ REFUSED = [
     (BERT, "type_vocab_size", 1, "2"),
     (BERT, "position_embedding_type", "relative_key", '"absolute"'),
     (BERT, "is_decoder", True, "false"),
-    (BERT, "architectures", ["BertModel"], "BertForMaskedLM or BertForPreTraining"),
+    (
+        *(BERT, "architectures", ["BertForQuestionAnswering"]),
+        "BertForMaskedLM or BertForPreTraining or BertModel",
+    ),
     (LLAMA, "hidden_act", "gelu", '"silu"'),
     (LLAMA, "attention_bias", True, "false"),
     (LLAMA, "mlp_bias", True, "false"),
@@ -580,3 +583,21 @@ def test_a_configuration_says_what_was_changed(folder):
         assert config["architectures"] == [written]
     _, config = apart(from_hf(folder(dict(GPT2, architectures=["GPT2Model"]))).stdout)
     assert config["architectures"] == ["GPT2Model"]
+
+
+def test_an_encoder_has_a_forward_function_alone(folder):
+    encoder = dict(BERT, architectures=["BertModel"])
+    text, config = apart(from_hf(folder(encoder)).stdout)
+    flags = FAMILIES["bert"][1] + " --no-head"
+    assert text == built(*flags.split()) == program(folder(encoder), "--functions", "forward")
+    assert "@loss" not in text and 'role = "hidden_states"' in text
+    # It is not trained: dropout stays as it was.
+    assert config == encoder
+    assert apart(run(*flags.split()).stdout)[1]["architectures"] == ["BertModel"]
+    for more, message in [
+        (["--functions", "loss"], "--functions loss needs a model with a head"),
+        (["--functions", "loss,forward"], "--functions loss needs a model with a head"),
+        (["--mask-token", 5], "--mask-token and --dropout are not for BertModel: it has no loss"),
+        (["--dropout", 0.1], "--mask-token and --dropout are not for BertModel"),
+    ]:
+        assert message in refusal(from_hf(folder(encoder), *more))

@@ -143,6 +143,16 @@ std::optional<int64_t> Manifest::findBuffer(std::string_view name) const {
   return found->second;
 }
 
+std::optional<int64_t>
+Manifest::findForwardOutput(const Function &function) const {
+  for (std::string_view role : {"logits", "hidden_states"})
+    if (std::optional<int64_t> buffer = findRole(role))
+      if (const Arg *arg = function.findArg(*buffer);
+          arg && arg->access != Access::Read)
+        return buffer;
+  return std::nullopt;
+}
+
 std::optional<int64_t> Manifest::findRole(std::string_view role,
                                           int64_t of) const {
   for (size_t i = 0; i < buffers.size(); ++i)

@@ -353,8 +353,9 @@ void addForward(CLI::App &app, ForwardOptions &options, JobOptions &job) {
   forward->add_option("--function", options.function,
                       "Which function, where the library has several of the "
                       "kind forward");
-  forward->add_option("--result", options.result, "Which of its outputs")
-      ->capture_default_str();
+  forward->add_option("--result", options.result,
+                      "Which of its outputs (default: logits, or hidden_states "
+                      "of a model without a head)");
   forward
       ->add_option("-o,--output", options.output,
                    "FILE.npy or FILE.safetensors to write")

@@ -104,7 +104,7 @@ struct ForwardOptions {
   uint64_t seed = 0;
   int64_t windows = 0;           ///< the first so many; 0: all
   std::string function;          ///< empty: the only one of its kind
-  std::string result = "logits"; ///< which of its outputs
+  std::string result;            ///< which of its outputs; empty: of its kind
   std::string output;            ///< the file
   RankOptions ranks;
 };

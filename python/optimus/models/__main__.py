@@ -151,6 +151,12 @@ def _parsers():
     _add_ffn_and_dropout(masked)
     _add_epsilon(masked, 1e-12)
     _add_masking(masked)
+    masked.add_argument(
+        "--no-head",
+        dest="head",
+        action="store_false",
+        help="an encoder without a head, whose output are hidden states",
+    )
 
     model = add(llama, "Llama")
     _add_shape(model)
@@ -302,10 +308,10 @@ def _add_program(model: _Parser) -> None:
     model.add_argument(
         "--functions",
         type=_functions,
-        default=("loss",),
         metavar="LIST",
         help="of loss, from which training, evaluation and gradients are made, and "
-        "forward, the logits of a batch (default: loss)",
+        "forward, the logits of a batch, or the hidden states of an encoder without a "
+        "head (default: loss, or forward of such an encoder)",
     )
     model.add_argument(
         "-o",
@@ -344,10 +350,18 @@ def _write(options: argparse.Namespace) -> str:
 
 
 def _text(
-    module: Any, config: Any, names: Iterable[str], more: Dict[str, Any] = {}
+    module: Any,
+    config: Any,
+    names: Optional[Iterable[str]],
+    more: Dict[str, Any] = {},
 ) -> str:
     """`more` are attributes of the model beside, or in place of, the builder's."""
     functions: List[LossFunction] = []
+    has_loss = getattr(config, "head", True)
+    if names is None:
+        names = ("loss",) if has_loss else ("forward",)
+    elif "loss" in names and not has_loss:
+        raise Mistake("--functions loss needs a model with a head; this one has forward")
     for name in sorted(names, reverse=True):
         kind = LossFunction if name == "loss" else ForwardFunction
         beside = functions[0] if functions else None

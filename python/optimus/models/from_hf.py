@@ -134,6 +134,9 @@ def read(folder: str, choices: Choices) -> Import:
         **{name: float(choices.dropout) for name in family.dropped},
         **{name: 0.0 for name in family.kept if given.get(name) or family.drops},
     }
+    # An encoder without a head is not trained.
+    if not members.get("head", True):
+        rates = {}
     out = published.kept(given, known[0], known, family.positions, sequence, rates)
     return Import(family.module, config, family.fields, notes, out)
 
@@ -229,9 +232,14 @@ def _read_bert(fields: Fields, choices: Choices):
         pad_token=fields.whole("pad_token_id", 0, least=0),
         positions=fields.whole("max_position_embeddings", 512),
     )
+    members["head"] = fields.get("architectures", None) != ["BertModel"]
     rates = {name: 0.1 for name in ("hidden_dropout_prob", "attention_probs_dropout_prob")}
     notes = _dropouts(fields, rates, drops=True)
-    if choices.mask_token is None:
+    if not members["head"]:
+        notes = []
+        if choices.mask_token is not None or choices.dropout:
+            raise Mistake("--mask-token and --dropout are not for BertModel: it has no loss")
+    elif choices.mask_token is None:
         last = members["vocabulary"] - 1
         notes.append(
             "the token of a hidden one is the vocabulary's last, %d; --mask-token N is the "
@@ -408,7 +416,7 @@ FAMILIES: Dict[str, Family] = {
     ),
     "bert": Family(
         bert,
-        ("BertForMaskedLM", "BertForPreTraining"),
+        ("BertForMaskedLM", "BertForPreTraining", "BertModel"),
         _read_bert,
         {**_NAMES, "epsilon": "layer_norm_eps", "pad_token": "pad_token_id"},
         drops=True,
@@ -417,7 +425,7 @@ FAMILIES: Dict[str, Family] = {
         positions=("max_position_embeddings",),
         dropped=("hidden_dropout_prob",),
         kept=("attention_probs_dropout_prob",),
-        written=("BertForMaskedLM",),
+        written=("BertForMaskedLM", "BertModel"),
     ),
     "llama": Family(
         llama,

@@ -75,7 +75,7 @@ def _gpt2(c: Any) -> Dict[str, Any]:
 
 def _bert(c: Any) -> Dict[str, Any]:
     return dict(
-        architectures=["BertForMaskedLM"],
+        architectures=["BertForMaskedLM" if c.head else "BertModel"],
         model_type="bert",
         **_shape(c),
         hidden_act="gelu",

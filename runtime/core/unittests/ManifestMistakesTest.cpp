@@ -180,7 +180,8 @@ static const Mistake kMistakes[] = {
     {"EntrySequence", "/functions/0/entry/sequence", 0,
      "functions[0].entry.sequence: expected an integer from 1"},
     {"ForwardWithoutLogits", "/functions/1/entry/kind", "forward",
-     "no output \"logits\", which eval_step must have"},
+     "no output \"logits\" or \"hidden_states\", one of which eval_step must "
+     "have"},
     {"Rounding", "/functions/0/args/5/rounding", -1,
      "functions[0].args[5].rounding: expected a finite number from 0"},
     {"FunctionTwice", "/functions/1/name", "train_step", "is used twice"},
