@@ -41,6 +41,7 @@ FAMILIES = {
     "llama": ("llama " + LLAMA + " --tied", "AutoModelForCausalLM"),
     "mistral": ("llama " + LLAMA + " --window 5", "AutoModelForCausalLM"),
     "qwen2": ("llama " + LLAMA + " --qkv-bias", "AutoModelForCausalLM"),
+    "qwen3": ("llama " + LLAMA + " --qk-norm --head-dim 14", "AutoModelForCausalLM"),
     "phi": ("phi " + SHAPE + " --rotary-dim 4", "AutoModelForCausalLM"),
 }
 TOLERANCE = 1e-6

@@ -106,6 +106,14 @@ QWEN2.update(
     sliding_window=None,
     use_sliding_window=False,
 )
+QWEN3 = dict(
+    QWEN2,
+    model_type="qwen3",
+    architectures=["Qwen3ForCausalLM"],
+    attention_bias=False,
+    head_dim=14,
+    tie_word_embeddings=False,
+)
 PHI = dict(
     model_type="phi",
     architectures=["PhiForCausalLM"],
@@ -145,6 +153,11 @@ FAMILIES = {
         QWEN2,
         "llama " + SHAPE + "--kv-heads 2 --ffn 70 --norm-eps 1e-5 --rope-theta 5000 --tied"
         " --qkv-bias",
+    ),
+    "qwen3": (
+        QWEN3,
+        "llama " + SHAPE + "--kv-heads 2 --ffn 70 --norm-eps 1e-5 --rope-theta 5000"
+        " --head-dim 14 --qk-norm",
     ),
     "phi": (PHI, "phi " + SHAPE + "--ffn 70 --norm-eps 1e-4 --rotary-dim 4"),
 }
@@ -249,6 +262,9 @@ USED = [
     (LLAMA, "num_key_value_heads", None, "--kv-heads 6"),
     (MISTRAL, "num_key_value_heads", None, "--kv-heads 6"),
     (QWEN2, "num_key_value_heads", None, "--kv-heads 6"),
+    (LLAMA, "head_dim", 14, "--head-dim 14"),
+    (MISTRAL, "head_dim", 14, "--head-dim 14"),
+    (QWEN3, "head_dim", 8, "--head-dim 8"),
     (LLAMA, "rms_norm_eps", 1e-6, "--norm-eps 1e-6"),
     (LLAMA, "tie_word_embeddings", False, "--untied"),
     (LLAMA, "rope_parameters", None, "--rope-theta 10000"),
@@ -394,7 +410,9 @@ REFUSED = [
     (LLAMA, "hidden_act", "gelu", '"silu"'),
     (LLAMA, "attention_bias", True, "false"),
     (LLAMA, "mlp_bias", True, "false"),
-    (LLAMA, "head_dim", 16, "hidden_size / num_attention_heads"),
+    (QWEN2, "head_dim", 16, "hidden_size / num_attention_heads"),
+    (QWEN3, "attention_bias", True, "false"),
+    (QWEN3, "use_sliding_window", True, "false"),
     (LLAMA, "rope_theta", 10000.0, "5000.0"),
     (LLAMA, "rope_scaling", {"type": "yarn", "factor": 4.0}, "null"),
     (LLAMA, "rope_parameters", {"rope_type": "yarn"}, 'null, or rope_type "default"'),
@@ -468,7 +486,7 @@ def test_mistakes_of_the_builder_have_the_fields_names(folder):
         ("[]", "expected an object, found []"),
         ('{"a": "%s"}' % ("x" * (4 << 20)), "expected at most 4194304 bytes"),
         ('{"a": "' + '\\"' * (1 << 20), "is not JSON: Unterminated string"),
-        ("{}", "model_type is null; supported: gpt2, bert, llama, mistral, qwen2, phi"),
+        ("{}", "model_type is null; supported: gpt2, bert, llama, mistral, qwen2, qwen3, phi"),
         ('{"model_type": "t5"}', 'model_type is "t5"; supported: gpt2, bert'),
         ('{"model_type": ["gpt2"]}', 'model_type is ["gpt2"]; supported: gpt2'),
     ],
@@ -519,6 +537,10 @@ OWN = {
     "llama": FAMILIES["llama"][1],
     "mistral": FAMILIES["mistral"][1] + " --window 7",
     "qwen2": FAMILIES["qwen2"][1],
+    "qwen3": FAMILIES["qwen3"][1],
+    # Of Qwen3 a head's width is 128 unless it is stated.
+    "qwen3-plain": FAMILIES["qwen3"][1].replace("--head-dim 14", ""),
+    "llama-wide": FAMILIES["llama"][1] + " --head-dim 14",
     "phi": FAMILIES["phi"][1],
     # A third of 12 channels is less than 4 in floats.
     "phi-thirds": "phi " + SHAPE.replace("60", "72") + "--rotary-dim 4",
@@ -543,6 +565,8 @@ def test_the_configuration_of_a_builder_is_read_back(folder, name):
     [
         "phi --layers 1 --hidden 60 --heads 6 --seq 16 --vocab 97 --batch 3 --norms 2",
         "llama " + SHAPE + "--ffn 70 --qkv-bias --window 4",
+        "llama " + SHAPE + "--ffn 70 --qk-norm --window 4",
+        "llama " + SHAPE + "--ffn 70 --qkv-bias --head-dim 8",
         "gated-encoder " + SHAPE + "--ffn 70",
     ],
 )

@@ -23,7 +23,7 @@ import llama_reference
 import safetensors_file
 from families_reference import Phi, phi_shapes
 from test_builder import run
-from test_from_hf import BERT, GPT2, LLAMA, MISTRAL, PHI, QWEN2
+from test_from_hf import BERT, GPT2, LLAMA, MISTRAL, PHI, QWEN2, QWEN3
 from tools import call, succeed
 
 POSITIONS, SEQUENCE, WINDOWS = 16, 12, 4
@@ -87,6 +87,15 @@ FAMILIES = {
     "qwen2": (
         dict(QWEN2, rms_norm_eps=0.03),
         llama_reference.parameter_shapes(2, 60, 6, 2, 70, 97, True, qkv_bias=True),
+        lambda name: name,
+        llama,
+        0.03,
+    ),
+    "qwen3": (
+        dict(QWEN3, rms_norm_eps=0.03),
+        llama_reference.parameter_shapes(
+            *(2, 60, 6, 2, 70, 97, False), head_dim=14, qk_norm=True
+        ),
         lambda name: name,
         llama,
         0.03,

@@ -43,6 +43,7 @@ FLAGS = {
     "sequence": "--seq",
     "vocabulary": "--vocab",
     "epsilon": "--norm-eps",
+    "head_width": "--head-dim",
 }
 """Flags with another name than their member of a Config."""
 
@@ -159,7 +160,7 @@ def _parsers():
     )
 
     model = add(llama, "Llama")
-    _add_shape(model)
+    _add_shape(model, heads="attention heads; must divide --hidden without --head-dim")
     model.count(
         "--kv-heads",
         "heads of keys and values; must divide --heads (default: --heads)",
@@ -177,6 +178,15 @@ def _parsers():
         "--qkv-bias",
         action="store_true",
         help="queries, keys and values have biases, as in Qwen2",
+    )
+    model.count(
+        "--head-dim",
+        "channels of a head; heads times it need not be --hidden (default: hidden / heads)",
+    )
+    model.add_argument(
+        "--qk-norm",
+        action="store_true",
+        help="queries and keys have norms over a head's channels, as in Qwen3",
     )
     head = model.add_mutually_exclusive_group()
     head.add_argument(

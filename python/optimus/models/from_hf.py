@@ -257,15 +257,31 @@ def _read_qwen2(fields: Fields, choices: Choices):
         fields, ffn=22016, kv_heads=32, positions=32768
     )
     members["qkv_bias"] = True
-    # Without windows, their fields change nothing.
+    if "head_width" in members:
+        fields.refuse(
+            "head_dim", members["head_width"], "hidden_size / num_attention_heads"
+        )
+    fields.only("use_mrope", False)
+    _check_windows(fields, members["layers"])
+    return members, notes
+
+
+def _read_qwen3(fields: Fields, choices: Choices):
+    members, notes = _read_rotary_decoder(
+        fields, ffn=22016, kv_heads=32, positions=32768, head_dim=128
+    )
+    members["qk_norm"] = True
+    _check_windows(fields, members["layers"])
+    return members, notes
+
+
+def _check_windows(fields: Fields, layers: int) -> None:
+    """Without windows of Qwen's models, their fields change nothing."""
     fields.only("use_sliding_window", False)
     fields.skip(("sliding_window", "max_window_layers"))
-    fields.only("use_mrope", False)
     kinds = fields.get("layer_types", None)
-    full = ["full_attention"] * members["layers"]
-    if kinds is not None and kinds != full:
+    if kinds is not None and kinds != ["full_attention"] * layers:
         fields.refuse("layer_types", kinds, "\"full_attention\" for each layer")
-    return members, notes
 
 
 def _read_mistral(fields: Fields, choices: Choices):
@@ -282,7 +298,13 @@ def _has_window(fields: Fields) -> bool:
     return not fields.has("sliding_window") or fields.get("sliding_window", None) is not None
 
 
-def _read_rotary_decoder(fields: Fields, ffn: int, kv_heads: Optional[int], positions: int):
+def _read_rotary_decoder(
+    fields: Fields,
+    ffn: int,
+    kv_heads: Optional[int],
+    positions: int,
+    head_dim: Optional[int] = None,
+):
     """Llama and what has its layers."""
     fields.only("hidden_act", "silu")
     for name in ("attention_bias", "mlp_bias"):
@@ -302,9 +324,9 @@ def _read_rotary_decoder(fields: Fields, ffn: int, kv_heads: Optional[int], posi
     name = "num_key_value_heads"
     is_null = fields.has(name) and fields.get(name, None) is None
     members["kv_heads"] = heads if is_null else fields.whole(name, kv_heads) or heads
-    width = fields.whole("head_dim", None)
+    width = fields.whole("head_dim", head_dim)
     if width is not None and width * heads != members["hidden"]:
-        fields.refuse("head_dim", width, "hidden_size / num_attention_heads")
+        members["head_width"] = width
     return members, _dropouts(fields, {"attention_dropout": 0.0}, drops=False)
 
 
@@ -431,14 +453,14 @@ FAMILIES: Dict[str, Family] = {
         llama,
         ("LlamaForCausalLM",),
         _read_llama,
-        {**_NAMES, "epsilon": "rms_norm_eps"},
+        {**_NAMES, "epsilon": "rms_norm_eps", "head_width": "head_dim"},
         kept=("attention_dropout",),
     ),
     "mistral": Family(
         llama,
         ("MistralForCausalLM",),
         _read_mistral,
-        {**_NAMES, "epsilon": "rms_norm_eps"},
+        {**_NAMES, "epsilon": "rms_norm_eps", "head_width": "head_dim"},
         kept=("attention_dropout",),
     ),
     "qwen2": Family(
@@ -446,6 +468,13 @@ FAMILIES: Dict[str, Family] = {
         ("Qwen2ForCausalLM",),
         _read_qwen2,
         {**_NAMES, "epsilon": "rms_norm_eps"},
+        kept=("attention_dropout",),
+    ),
+    "qwen3": Family(
+        llama,
+        ("Qwen3ForCausalLM",),
+        _read_qwen3,
+        {**_NAMES, "epsilon": "rms_norm_eps", "head_width": "head_dim"},
         kept=("attention_dropout",),
     ),
     "phi": Family(

@@ -89,14 +89,22 @@ def _bert(c: Any) -> Dict[str, Any]:
 
 
 def _llama(c: Any) -> Optional[Dict[str, Any]]:
-    if c.qkv_bias and c.window is not None:
-        return None
     name, kind = "LlamaForCausalLM", "llama"
     more = dict(attention_bias=False, mlp_bias=False)
+    if [c.window is not None, c.qkv_bias, c.qk_norm].count(True) > 1:
+        return None
     if c.window is not None:
         name, kind, more = "MistralForCausalLM", "mistral", dict(sliding_window=c.window)
     elif c.qkv_bias:
         name, kind, more = "Qwen2ForCausalLM", "qwen2", dict(use_sliding_window=False)
+    elif c.qk_norm:
+        name, kind = "Qwen3ForCausalLM", "qwen3"
+        more = dict(use_sliding_window=False, attention_bias=False)
+    if c.qk_norm or c.head_width is not None:
+        # Qwen3's default is 128; Qwen2 has none.
+        if c.qkv_bias:
+            return None
+        more["head_dim"] = c.head_dim
     return dict(
         architectures=[name],
         model_type=kind,
