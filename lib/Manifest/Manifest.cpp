@@ -160,6 +160,8 @@ mlir::optimus::buildManifest(ModuleOp module, const CpuTarget &processor,
                         {"dimensions", layouts.getDimensions()},
                         {"buffers", std::move(*buffers)},
                         {"functions", std::move(functionList)}};
+  if (auto config = described.getAs<StringAttr>("config"))
+    manifest["config"] = config.getValue();
   if (modelFunction)
     manifest["function"] = std::move(*modelFunction);
   return llvm::formatv("{0:2}", json::Value(std::move(manifest))).str();

@@ -162,12 +162,26 @@ static void stateObjective(ModuleOp module, ModelFacts &facts) {
       facts.decide(name, value);
 }
 
+/// The function of a model without a head, which has no loss; null where there
+/// is none.
+static func::FuncOp findEncoder(ModuleOp module) {
+  for (func::FuncOp function : findEntries(module, EntryKind::Forward))
+    for (unsigned result = 0; result != function.getNumResults(); ++result)
+      if (BufferAttr buffer = getResultBuffer(function, result);
+          buffer && buffer.getRole() == "hidden_states")
+        return function;
+  return {};
+}
+
 void mlir::optimus::recordFunction(ModuleOp module) {
   auto loss = module.lookupSymbol<func::FuncOp>(kLoss);
+  if (!loss)
+    loss = findEncoder(module);
   if (!loss || !loss.getBody().hasOneBlock() ||
       module->hasAttr(OptimusDialect::kFunction))
     return;
-  LDBG() << "@" << kLoss << " has the hash " << FunctionHasher(loss).hash();
+  LDBG() << "@" << loss.getSymName() << " has the hash "
+         << FunctionHasher(loss).hash();
   ModelFacts facts(module.getContext());
   stateObjective(module, facts);
   loss.walk([&](ModelFactsOpInterface op) { op.stateFacts(facts); });

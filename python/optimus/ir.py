@@ -413,6 +413,10 @@ class LossFunction:
             )
         )
 
+    def hidden_states(self, h: Value) -> None:
+        """Ends the function of a model without a head, whose output `h` is."""
+        expect(False, "@" + self.NAME, "a model with a head", "one without")
+
     # --------------------------------------------------------------- writing
 
     def text(self) -> str:
@@ -531,9 +535,11 @@ class LossFunction:
 
 class ForwardFunction(LossFunction):
     """The function `@forward(params…, tokens) -> logits` of the model whose loss the same
-    calls write: without targets, nor randomness."""
+    calls write: without targets, nor randomness. Of a model without a head the output
+    are `hidden_states`."""
 
     NAME = "forward"
+    _output = "logits"
 
     def input(
         self, binding: str, shape: Sequence[int], dims: Sequence[str]
@@ -562,8 +568,11 @@ class ForwardFunction(LossFunction):
             self._emit("head", results, [h, table], None, {"bias": bias}, "head")
         )
 
+    def hidden_states(self, h: Value) -> None:
+        self._output, self._results = "hidden_states", (h,)
+
     def _signature(self, types: str) -> Tuple[str, str]:
-        buffer = '#optimus.buffer<role = "logits", lifetime = call>'
+        buffer = '#optimus.buffer<role = "%s", lifetime = call>' % self._output
         entry = "#optimus.entry<forward, batch = %d, sequence = %d>" % tuple(
             self._inputs[0][0].shape
         )

@@ -65,7 +65,11 @@ class Bert:
         """Nothing is hidden."""
         return self._logits(tokens, np.full_like(tokens, -1))[0]
 
-    def _logits(self, tokens, targets):
+    def hidden_states(self, tokens: np.ndarray) -> np.ndarray:
+        """What comes out of the last layer, before a head."""
+        return self._encode(tokens, np.full_like(tokens, -1))[0]
+
+    def _encode(self, tokens, targets):
         p = self.p
         x = (
             p[WORDS][tokens]
@@ -79,6 +83,11 @@ class Bert:
         for layer in range(self.layers):
             x, saved = self._block(x, layer, hidden_keys)
             blocks.append(saved)
+        return x, first_norm, blocks
+
+    def _logits(self, tokens, targets):
+        p = self.p
+        x, first_norm, blocks = self._encode(tokens, targets)
         up = self._linear(x, HEAD + "transform.dense")
         activated, slope = _gelu(up)
         y, head_norm = self._norm(activated, HEAD + "transform.LayerNorm")

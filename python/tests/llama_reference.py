@@ -25,7 +25,7 @@ class Llama:
     """The loss of a batch and its gradients, in the dtype of `parameters`.
 
     The output head is the token embedding where there is no lm_head.weight. Linears
-    have the biases that are there.
+    have the biases, queries and keys the norms that are there.
     """
 
     def __init__(
@@ -87,7 +87,10 @@ class Llama:
         q = self._split(self._linear(y, a + "q_proj"), self.heads)
         k = self._split(self._linear(y, a + "k_proj"), self.kv_heads)
         v = self._split(self._linear(y, a + "v_proj"), self.kv_heads)
+        q, norm_q = self._head_norm(q, a + "q_norm")
+        k, norm_k = self._head_norm(k, a + "k_norm")
         mixed, attention = self._attention(self._rotate(q), self._rotate(k), v)
+        attention = (attention, norm_q, norm_k)
         x = x + self._linear(mixed, a + "o_proj")
         z, norm_2 = self._norm(x, prefix + "post_attention_layernorm")
         gate, up = self._linear(z, m + "gate_proj"), self._linear(z, m + "up_proj")
@@ -102,6 +105,10 @@ class Llama:
     def _norm(self, x, name):
         rstd = 1 / np.sqrt((x**2).mean(axis=-1, keepdims=True) + self.epsilon)
         return x * rstd * self.p[name + ".weight"], (x * rstd, rstd)
+
+    def _head_norm(self, x, name):
+        """Over the channels of each head, where there is one."""
+        return self._norm(x, name) if name + ".weight" in self.p else (x, None)
 
     @staticmethod
     def _split(x, heads):
@@ -163,8 +170,12 @@ class Llama:
         d = d + self._linear_gradient(d_up, z, m + "up_proj", g)
         dx = dx + self._norm_gradient(d, norm_2, prefix + "post_attention_layernorm", g)
         d = self._linear_gradient(dx, mixed, a + "o_proj", g)
+        attention, norm_q, norm_k = attention
         dq, dk, dv = self._attention_gradient(d, attention)
         dq, dk = self._rotate(dq, -1), self._rotate(dk, -1)
+        if norm_q:
+            dq = self._norm_gradient(dq, norm_q, a + "q_norm", g)
+            dk = self._norm_gradient(dk, norm_k, a + "k_norm", g)
         d = 0
         for gradient, name in [(dq, "q_proj"), (dk, "k_proj"), (dv, "v_proj")]:
             d = d + self._linear_gradient(self._join(gradient), y, a + name, g)
@@ -179,7 +190,7 @@ class Llama:
 
     def _norm_gradient(self, dy, saved, name, g):
         x_hat, rstd = saved
-        g[name + ".weight"] = (dy * x_hat).sum(axis=(0, 1))
+        g[name + ".weight"] = (dy * x_hat).sum(axis=tuple(range(dy.ndim - 1)))
         d = dy * self.p[name + ".weight"]
         return rstd * (d - x_hat * (d * x_hat).mean(axis=-1, keepdims=True))
 
@@ -207,20 +218,28 @@ def parameter_shapes(
     vocabulary: int,
     tied: bool,
     qkv_bias: bool = False,
+    head_dim: Optional[int] = None,
+    qk_norm: bool = False,
 ) -> List[Tuple[str, Tuple[int, ...]]]:
     """Names and shapes of Hugging Face's LlamaForCausalLM, as they are used, or, with
-    biases, of its Qwen2ForCausalLM."""
-    kv_hidden = hidden // heads * kv_heads
+    biases, of its Qwen2ForCausalLM, with norms of Qwen3ForCausalLM."""
+    head_dim = head_dim or hidden // heads
+    q_hidden, kv_hidden = head_dim * heads, head_dim * kv_heads
     shapes = [(EMBEDDING, (vocabulary, hidden))]
     for layer in range(layers):
         shapes += [
             ("model.layers.%d.%s.weight" % (layer, name), shape)
             for name, shape in [
                 ("input_layernorm", (hidden,)),
-                ("self_attn.q_proj", (hidden, hidden)),
+                ("self_attn.q_proj", (q_hidden, hidden)),
                 ("self_attn.k_proj", (kv_hidden, hidden)),
                 ("self_attn.v_proj", (kv_hidden, hidden)),
-                ("self_attn.o_proj", (hidden, hidden)),
+                ("self_attn.o_proj", (hidden, q_hidden)),
+                *[
+                    ("self_attn.%s_norm" % part, (head_dim,))
+                    for part in ("q", "k")
+                    if qk_norm
+                ],
                 ("post_attention_layernorm", (hidden,)),
                 ("mlp.gate_proj", (ffn, hidden)),
                 ("mlp.up_proj", (ffn, hidden)),
@@ -230,7 +249,7 @@ def parameter_shapes(
         if qkv_bias:
             shapes += [
                 ("model.layers.%d.self_attn.%s_proj.bias" % (layer, name), (width,))
-                for name, width in [("q", hidden), ("k", kv_hidden), ("v", kv_hidden)]
+                for name, width in [("q", q_hidden), ("k", kv_hidden), ("v", kv_hidden)]
             ]
     shapes.append(("model.norm.weight", (hidden,)))
     return shapes if tied else shapes + [(HEAD, (vocabulary, hidden))]

@@ -18,11 +18,18 @@ from typing import Dict, Iterable, Tuple, Union
 
 import numpy as np
 
-_DTYPES = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8")}
+_DTYPES = {
+    "F32": np.dtype("<f4"),
+    "F64": np.dtype("<f8"),
+    "F16": np.dtype("<f2"),
+    "BF16": np.dtype("<u2"),
+    "I64": np.dtype("<i8"),
+    "U8": np.dtype("u1"),
+}
 
 
 def read(path: Union[str, Path]) -> Dict[str, np.ndarray]:
-    """All tensors of a file, in the order in which they lie."""
+    """All tensors of a file, in the order in which they lie; BF16 as F32."""
     data = Path(path).read_bytes()
     (size,) = struct.unpack_from("<Q", data)
     header = json.loads(data[8 : 8 + size])
@@ -38,9 +45,44 @@ def read(path: Union[str, Path]) -> Dict[str, np.ndarray]:
         assert begin == end, "%s begins at %d, not %d" % (name, begin, end)
         end = stop
         values = np.frombuffer(body[begin:stop], _DTYPES[entry["dtype"]])
+        if entry["dtype"] == "BF16":
+            values = (values.astype("<u4") << 16).view("<f4")
         tensors[name] = values.reshape(entry["shape"]).copy()
     assert end == len(body), "%d bytes follow the last tensor" % (len(body) - end)
     return tensors
+
+
+def dtypes(path: Union[str, Path]) -> Dict[str, str]:
+    """The element types of all tensors of a file."""
+    data = Path(path).read_bytes()
+    (size,) = struct.unpack_from("<Q", data)
+    header = json.loads(data[8 : 8 + size])
+    header.pop("__metadata__", None)
+    return {name: entry["dtype"] for name, entry in header.items()}
+
+
+def read_folder(folder: Path) -> Dict[str, np.ndarray]:
+    """All tensors of a model in one file, or in those that its index names."""
+    index = folder / "model.safetensors.index.json"
+    if not index.exists():
+        return read(folder / "model.safetensors")
+    files = json.loads(index.read_text())["weight_map"]
+    tensors: Dict[str, np.ndarray] = {}
+    for name in sorted(set(files.values())):
+        found = read(folder / name)
+        assert all(files[tensor] == name for tensor in found)
+        tensors.update(found)
+    assert tensors.keys() == files.keys()
+    return tensors
+
+
+def rounded(dtype: str, values: np.ndarray) -> np.ndarray:
+    """F32 to the nearest number of a type, ties to even, as F32."""
+    if dtype == "BF16":
+        bits = np.ascontiguousarray(values, "<f4").view("<u4").astype(np.uint64)
+        bits = bits + 0x7FFF + (bits >> 16 & 1)
+        return (bits & 0xFFFF0000).astype("<u4").view("<f4")
+    return values.astype({"F32": "<f4", "F16": "<f2"}[dtype]).astype("<f4")
 
 
 def write(path: Union[str, Path], tensors: Iterable[Tuple[str, str, np.ndarray]], pad: int = 0):

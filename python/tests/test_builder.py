@@ -19,7 +19,7 @@ import pytest
 
 from gpt2_reference import parameter_shapes
 from optimus import ProgramError, attributes, ir
-from optimus.models import ConfigError, __main__ as command_line, gpt2, llama
+from optimus.models import ConfigError, __main__ as command_line, bert, gpt2, llama, published
 from tools import default_signals
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -179,7 +179,9 @@ def test_module_describes_the_model():
     assert first == (
         'module attributes {optimus.model = {kind = "gpt2", batch = 4 : i64, '
         "sequence = 8 : i64, vocabulary = 50 : i64, layers = 2 : i64, "
-        "hidden = 12 : i64, heads = 3 : i64, ffn = 48 : i64}} {"
+        "hidden = 12 : i64, heads = 3 : i64, ffn = 48 : i64, config = "
+        + attributes.string_text(published.text_of(published.config_of("gpt2", SMALL)))
+        + "}} {"
     )
 
 
@@ -434,3 +436,11 @@ def test_unwritable_output(tmp_path, where):
 def test_config_errors_reach_python_callers():
     with pytest.raises(ConfigError, match="heads"):
         gpt2.build(SMALL._replace(heads=5))
+
+
+def test_a_model_without_a_head_has_no_loss():
+    config = bert.Config(1, 12, 3, 8, 50, 4, head=False)
+    with pytest.raises(ProgramError, match="@loss: expected a model with a head"):
+        bert.build(config)
+    text = bert.build(config, ir.ForwardFunction).text()
+    assert "objective" not in text and "cls." not in text

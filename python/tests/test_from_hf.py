@@ -10,6 +10,7 @@ for the same shape, and a field that would make it another one is refused by nam
 
 import json
 import os
+import re
 
 import pytest
 
@@ -105,6 +106,14 @@ QWEN2.update(
     sliding_window=None,
     use_sliding_window=False,
 )
+QWEN3 = dict(
+    QWEN2,
+    model_type="qwen3",
+    architectures=["Qwen3ForCausalLM"],
+    attention_bias=False,
+    head_dim=14,
+    tie_word_embeddings=False,
+)
 PHI = dict(
     model_type="phi",
     architectures=["PhiForCausalLM"],
@@ -145,6 +154,11 @@ FAMILIES = {
         "llama " + SHAPE + "--kv-heads 2 --ffn 70 --norm-eps 1e-5 --rope-theta 5000 --tied"
         " --qkv-bias",
     ),
+    "qwen3": (
+        QWEN3,
+        "llama " + SHAPE + "--kv-heads 2 --ffn 70 --norm-eps 1e-5 --rope-theta 5000"
+        " --head-dim 14 --qk-norm",
+    ),
     "phi": (PHI, "phi " + SHAPE + "--ffn 70 --norm-eps 1e-4 --rotary-dim 4"),
 }
 
@@ -168,10 +182,25 @@ def from_hf(folder, *more):
     return run("from-hf", folder, "--batch", 3, *more)
 
 
+def apart(text):
+    """A program without the model's config.json, and its fields."""
+    found = re.findall(r', config = "([^"]*)"', text)
+    fields = [re.sub(r"\\([0-9A-F]{2})", lambda one: chr(int(one[1], 16)), one) for one in found]
+    (config,) = map(json.loads, fields)
+    return text.replace(', config = "%s"' % found[0], ""), config
+
+
 def program(folder, *more):
+    """Without the model's config.json."""
     result = from_hf(folder, *more)
     assert result.returncode == 0, result.stderr
-    return result.stdout
+    return apart(result.stdout)[0]
+
+
+def built(*flags):
+    result = run(*flags)
+    assert result.returncode == 0, result.stderr
+    return apart(result.stdout)[0]
 
 
 def refusal(result):
@@ -183,7 +212,7 @@ def refusal(result):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_program_is_the_builders(folder, family):
     config, flags = FAMILIES[family]
-    assert program(folder(config)) == run(*flags.split()).stdout
+    assert program(folder(config)) == built(*flags.split())
 
 
 def test_published_configuration(folder):
@@ -213,7 +242,7 @@ def test_published_configuration(folder):
         vocab_size=50257,
     )
     flags = "gpt2 --layers 12 --hidden 768 --heads 12 --seq 1024 --vocab 50257 --batch 3"
-    assert program(folder(config)) == run(*flags.split()).stdout
+    assert program(folder(config)) == built(*flags.split())
 
 
 # A field, its value, and what it does to the builder's flags.
@@ -233,6 +262,9 @@ USED = [
     (LLAMA, "num_key_value_heads", None, "--kv-heads 6"),
     (MISTRAL, "num_key_value_heads", None, "--kv-heads 6"),
     (QWEN2, "num_key_value_heads", None, "--kv-heads 6"),
+    (LLAMA, "head_dim", 14, "--head-dim 14"),
+    (MISTRAL, "head_dim", 14, "--head-dim 14"),
+    (QWEN3, "head_dim", 8, "--head-dim 8"),
     (LLAMA, "rms_norm_eps", 1e-6, "--norm-eps 1e-6"),
     (LLAMA, "tie_word_embeddings", False, "--untied"),
     (LLAMA, "rope_parameters", None, "--rope-theta 10000"),
@@ -251,10 +283,8 @@ def test_a_field_is_used(folder, config, name, value, flags):
     _, known = FAMILIES[config["model_type"]]
     known = known.replace(" --tied", "") if flags == "--untied" else known
     # argparse takes the last of two.
-    expected = run(*known.split(), *flags.split())
-    assert expected.returncode == 0
     found = program(folder(dict(config, **{name: value})))
-    assert found == expected.stdout
+    assert found == built(*known.split(), *flags.split())
     assert found != program(folder(config))
 
 
@@ -288,7 +318,7 @@ def test_absent_heads_of_keys_are_the_familys(folder):
     config = dict(MISTRAL, num_attention_heads=16, head_dim=6, hidden_size=96)
     del config["num_key_value_heads"]
     known = FAMILIES["mistral"][1].replace("--hidden 60 --heads 6", "--hidden 96 --heads 16")
-    expected = run(*known.replace("--kv-heads 2", "--kv-heads 8").split()).stdout
+    expected = built(*known.replace("--kv-heads 2", "--kv-heads 8").split())
     assert program(folder(config)) == expected
 
 
@@ -306,7 +336,7 @@ def test_absent_fields_are_the_familys_and_listed(folder):
     del config["layer_norm_epsilon"], config["resid_pdrop"]
     result = from_hf(folder(config))
     known = FAMILIES["gpt2"][1].replace("1e-3", "1e-5")
-    assert result.stdout == run(*known.split()).stdout
+    assert apart(result.stdout)[0] == built(*known.split())
     assert "lacks are gpt2's defaults: " in result.stderr
     assert "layer_norm_epsilon 1e-05" in result.stderr
     assert "resid_pdrop 0.1" in result.stderr
@@ -316,7 +346,7 @@ def test_absent_fields_are_the_familys_and_listed(folder):
 def test_dropout_is_the_command_lines(folder):
     result = from_hf(folder(GPT2), "--dropout", 0.25)
     known = FAMILIES["gpt2"][1] + " --dropout 0.25"
-    assert result.stdout == run(*known.split()).stdout
+    assert apart(result.stdout)[0] == built(*known.split())
     assert "resid_pdrop 0.1, embd_pdrop 0.1, attn_pdrop 0.1" in result.stderr
     quiet = dict(GPT2, resid_pdrop=0, embd_pdrop=0.0, attn_pdrop=0.0)
     assert "pdrop" not in from_hf(folder(quiet)).stderr
@@ -325,9 +355,9 @@ def test_dropout_is_the_command_lines(folder):
 def test_choices_of_the_command_line(folder):
     chosen = "--seq 8 --chunk 16 --within-documents --functions loss,forward"
     known = FAMILIES["gpt2"][1].replace("--seq 16", chosen)
-    assert program(folder(GPT2), *chosen.split()) == run(*known.split()).stdout
+    assert program(folder(GPT2), *chosen.split()) == built(*known.split())
     known = FAMILIES["bert"][1] + " --mask-token 7"
-    assert program(folder(BERT), "--mask-token", 7) == run(*known.split()).stdout
+    assert program(folder(BERT), "--mask-token", 7) == built(*known.split())
 
 
 @pytest.mark.parametrize(
@@ -373,11 +403,16 @@ REFUSED = [
     (BERT, "type_vocab_size", 1, "2"),
     (BERT, "position_embedding_type", "relative_key", '"absolute"'),
     (BERT, "is_decoder", True, "false"),
-    (BERT, "architectures", ["BertModel"], "BertForMaskedLM or BertForPreTraining"),
+    (
+        *(BERT, "architectures", ["BertForQuestionAnswering"]),
+        "BertForMaskedLM or BertForPreTraining or BertModel",
+    ),
     (LLAMA, "hidden_act", "gelu", '"silu"'),
     (LLAMA, "attention_bias", True, "false"),
     (LLAMA, "mlp_bias", True, "false"),
-    (LLAMA, "head_dim", 16, "hidden_size / num_attention_heads"),
+    (QWEN2, "head_dim", 16, "hidden_size / num_attention_heads"),
+    (QWEN3, "attention_bias", True, "false"),
+    (QWEN3, "use_sliding_window", True, "false"),
     (LLAMA, "rope_theta", 10000.0, "5000.0"),
     (LLAMA, "rope_scaling", {"type": "yarn", "factor": 4.0}, "null"),
     (LLAMA, "rope_parameters", {"rope_type": "yarn"}, 'null, or rope_type "default"'),
@@ -414,9 +449,9 @@ def test_a_field_is_refused(folder, config, name, value, supported):
 def test_a_window_is_attentions_where_the_sequence_is_longer(folder):
     windowed = folder(dict(MISTRAL, sliding_window=8))
     known = FAMILIES["mistral"][1].replace("--seq 16", "--seq 8")
-    assert program(windowed, "--seq", 8) == run(*known.split()).stdout
+    assert program(windowed, "--seq", 8) == built(*known.split())
     known = FAMILIES["mistral"][1] + " --window 8"
-    assert program(windowed) == run(*known.split()).stdout
+    assert program(windowed) == built(*known.split())
 
 
 def test_all_refused_fields_are_named_at_once(folder):
@@ -451,7 +486,7 @@ def test_mistakes_of_the_builder_have_the_fields_names(folder):
         ("[]", "expected an object, found []"),
         ('{"a": "%s"}' % ("x" * (4 << 20)), "expected at most 4194304 bytes"),
         ('{"a": "' + '\\"' * (1 << 20), "is not JSON: Unterminated string"),
-        ("{}", "model_type is null; supported: gpt2, bert, llama, mistral, qwen2, phi"),
+        ("{}", "model_type is null; supported: gpt2, bert, llama, mistral, qwen2, qwen3, phi"),
         ('{"model_type": "t5"}', 'model_type is "t5"; supported: gpt2, bert'),
         ('{"model_type": ["gpt2"]}', 'model_type is ["gpt2"]; supported: gpt2'),
     ],
@@ -493,3 +528,100 @@ def test_pickles_are_refused(folder):
     assert "executes" in line
     (found / "model.safetensors.index.json").touch()
     assert program(found)
+
+
+# Of each class of Transformers that has a builder's layers.
+OWN = {
+    "gpt2": FAMILIES["gpt2"][1] + " --dropout 0.1",
+    "bert": FAMILIES["bert"][1] + " --dropout 0.1",
+    "llama": FAMILIES["llama"][1],
+    "mistral": FAMILIES["mistral"][1] + " --window 7",
+    "qwen2": FAMILIES["qwen2"][1],
+    "qwen3": FAMILIES["qwen3"][1],
+    # Of Qwen3 a head's width is 128 unless it is stated.
+    "qwen3-plain": FAMILIES["qwen3"][1].replace("--head-dim 14", ""),
+    "llama-wide": FAMILIES["llama"][1] + " --head-dim 14",
+    "phi": FAMILIES["phi"][1],
+    # A third of 12 channels is less than 4 in floats.
+    "phi-thirds": "phi " + SHAPE.replace("60", "72") + "--rotary-dim 4",
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_the_configuration_of_a_builder_is_read_back(folder, name):
+    flags = OWN[name].split()
+    own, config = apart(run(*flags).stdout)
+    assert config["model_type"] == name.split("-")[0]
+    dropout = ["--dropout", 0.1] * ("--dropout" in flags)
+    result = from_hf(folder(dict(config, torch_dtype="float32")), *dropout)
+    assert result.returncode == 0, result.stderr
+    assert apart(result.stdout) == (own, config)
+    # What is absent would be a default of the family's version.
+    assert "max_position_embeddings" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "phi --layers 1 --hidden 60 --heads 6 --seq 16 --vocab 97 --batch 3 --norms 2",
+        "llama " + SHAPE + "--ffn 70 --qkv-bias --window 4",
+        "llama " + SHAPE + "--ffn 70 --qk-norm --window 4",
+        "llama " + SHAPE + "--ffn 70 --qkv-bias --head-dim 8",
+        "gated-encoder " + SHAPE + "--ffn 70",
+    ],
+)
+def test_a_model_without_a_class_has_no_configuration(flags):
+    result = run(*flags.split())
+    assert result.returncode == 0, result.stderr
+    assert ", config = " not in result.stdout
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_configuration_is_kept(folder, family):
+    given = FAMILIES[family][0]
+    _, config = apart(from_hf(folder(given)).stdout)
+    rates = ("_pdrop", "attention_dropout", "dropout_prob")
+    off = {name: 0.0 for name in given if name.endswith(rates)}
+    expected = dict(given, **off)
+    # Whoever saves the weights knows their type.
+    for name in ("torch_dtype", "dtype"):
+        expected.pop(name, None)
+    assert config == expected
+    assert list(config) == list(expected)
+
+
+def test_a_configuration_says_what_was_changed(folder):
+    known = dict(GPT2, n_ctx=16)
+    _, config = apart(from_hf(folder(known), "--seq", 12, "--dropout", 0.25).stdout)
+    assert (config["n_positions"], config["n_ctx"]) == (12, 12)
+    rates = [config[name] for name in ("resid_pdrop", "embd_pdrop", "attn_pdrop")]
+    assert rates == [0.25, 0.25, 0]
+    # Of a rotated position there is no table.
+    _, config = apart(from_hf(folder(LLAMA), "--seq", 12).stdout)
+    assert config["max_position_embeddings"] == 16
+    for classes, written in [
+        (["BertForPreTraining"], "BertForMaskedLM"),
+        (None, "BertForMaskedLM"),
+    ]:
+        _, config = apart(from_hf(folder(dict(BERT, architectures=classes))).stdout)
+        assert config["architectures"] == [written]
+    _, config = apart(from_hf(folder(dict(GPT2, architectures=["GPT2Model"]))).stdout)
+    assert config["architectures"] == ["GPT2Model"]
+
+
+def test_an_encoder_has_a_forward_function_alone(folder):
+    encoder = dict(BERT, architectures=["BertModel"])
+    text, config = apart(from_hf(folder(encoder)).stdout)
+    flags = FAMILIES["bert"][1] + " --no-head"
+    assert text == built(*flags.split()) == program(folder(encoder), "--functions", "forward")
+    assert "@loss" not in text and 'role = "hidden_states"' in text
+    # It is not trained: dropout stays as it was.
+    assert config == encoder
+    assert apart(run(*flags.split()).stdout)[1]["architectures"] == ["BertModel"]
+    for more, message in [
+        (["--functions", "loss"], "--functions loss needs a model with a head"),
+        (["--functions", "loss,forward"], "--functions loss needs a model with a head"),
+        (["--mask-token", 5], "--mask-token and --dropout are not for BertModel: it has no loss"),
+        (["--dropout", 0.1], "--mask-token and --dropout are not for BertModel"),
+    ]:
+        assert message in refusal(from_hf(folder(encoder), *more))

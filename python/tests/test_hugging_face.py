@@ -23,11 +23,12 @@ import llama_reference
 import safetensors_file
 from families_reference import Phi, phi_shapes
 from test_builder import run
-from test_from_hf import BERT, GPT2, LLAMA, MISTRAL, PHI, QWEN2
+from test_from_hf import BERT, GPT2, LLAMA, MISTRAL, PHI, QWEN2, QWEN3
 from tools import call, succeed
 
 POSITIONS, SEQUENCE, WINDOWS = 16, 12, 4
 LAYOUTS = [(), ("--mesh", "row:2,col:2", "--strategy", "summa")]
+ODD = ("--mesh", "row:1,col:3", "--strategy", "megatron")
 UNIT = 2.0**-24
 TYPES = ["BF16", "F32", "F16"]
 
@@ -86,6 +87,15 @@ FAMILIES = {
     "qwen2": (
         dict(QWEN2, rms_norm_eps=0.03),
         llama_reference.parameter_shapes(2, 60, 6, 2, 70, 97, True, qkv_bias=True),
+        lambda name: name,
+        llama,
+        0.03,
+    ),
+    "qwen3": (
+        dict(QWEN3, rms_norm_eps=0.03),
+        llama_reference.parameter_shapes(
+            *(2, 60, 6, 2, 70, 97, False), head_dim=14, qk_norm=True
+        ),
         lambda name: name,
         llama,
         0.03,
@@ -179,3 +189,75 @@ def test_a_folders_logits_are_those_of_numpy(tools, tmp_path, monkeypatch, famil
         assert json.loads(said)["tokens"] == count
         # A loss moves by at most twice as much as its largest logit.
         assert abs(json.loads(said)["loss"] - loss / count) <= 2 * bound
+
+
+def test_an_encoders_hidden_states_are_those_of_numpy(tools, tmp_path, monkeypatch):
+    """BertModel, with sequences that end in padding."""
+    config = dict(BERT, architectures=["BertModel"], layer_norm_eps=0.02)
+    shapes = [
+        one
+        for one in bert_reference.parameter_shapes(2, 60, POSITIONS, 97, 70)
+        if not one[0].startswith("cls.")
+    ]
+    folder = tmp_path / "hf"
+    # As the class writes itself, with a pooler.
+    pooler = [("pooler.dense.weight", (60, 60)), ("pooler.dense.bias", (60,))]
+    rename = lambda name: name.replace("bert.", "", 1)
+    values = write_folder(folder, config, shapes + pooler, rename)
+    random = np.random.default_rng(13)
+    tokens = random.integers(4, 97, (WINDOWS, SEQUENCE))
+    tokens[1, 7:] = tokens[3, 1:] = 3
+    data = tmp_path / "data.txt"
+    data.write_bytes(np.append(tokens, 5).astype(np.uint8).tobytes())
+
+    known = {name: value for name, value in values.items() if "pooler" not in name}
+    monkeypatch.setattr(bert_reference, "EPSILON", 0.02)
+    hidden = lambda of: bert_reference.Bert(of, 6, pad=3).hidden_states(tokens)
+    exact = hidden(known)
+    moved = {
+        name: value * (1 + UNIT * random.choice([-1, 1], value.shape))
+        for name, value in known.items()
+    }
+    change = np.linalg.norm(hidden(moved) - exact) / (UNIT * np.sqrt(len(known)))
+    scale = max(np.linalg.norm(exact), change)
+
+    program = tmp_path / "model.mlir"
+    made = run("from-hf", folder, "--seq", SEQUENCE, "--batch", 2, "-o", program)
+    assert made.returncode == 0, made.stderr
+    libraries = []
+    for number, layout in enumerate([*LAYOUTS, ODD]):
+        library = tmp_path / ("model-%d.so" % number)
+        libraries.append(library)
+        tools.run("optimus-compile", program, *layout, "-o", library)
+        manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
+        assert manifest["function"]["facts"]["heads"]["value"] == 6
+        (entry,) = manifest["functions"]
+        (rounding,) = [arg["rounding"] for arg in entry["args"] if "rounding" in arg]
+        bound = 4 * rounding * UNIT * scale
+        assert bound < 1e-3 * np.linalg.norm(exact)
+        output = tmp_path / "hidden.npy"
+        given = [library, "--data", data, "--load", folder]
+        said = tools.run("optimus-run", "forward", *given, "-o", output)
+        assert "not used: pooler.dense.bias, pooler.dense.weight" in said or (
+            "not used: pooler.dense.weight, pooler.dense.bias" in said
+        )
+        found = np.load(output)
+        assert found.shape == exact.shape
+        # What stands for padding means nothing.
+        real = tokens != 3
+        assert np.linalg.norm((found - exact)[real]) <= bound
+
+    given = ["--data", data, "--load", folder]
+    said = tools.run("optimus-run", "verify", *libraries[:2], *given, "--json")
+    assert "hidden_states" in said
+    # Heads are what the class says, and come out again under its names.
+    (folder / "config.json").write_text(json.dumps(dict(config, num_attention_heads=5)))
+    result = call(tools.command("optimus-run", "forward", libraries[0], *given, "-o", output))
+    assert result.returncode == 1
+    assert "num_attention_heads: config.json 5, library 6" in result.stderr
+    (folder / "config.json").write_text(json.dumps(config))
+    out = tmp_path / "out"
+    tools.run("optimus-run", "convert", libraries[0], "--load", folder, "--save", out)
+    names = {rename(name) for name, _ in shapes}
+    assert safetensors_file.read(out / "model.safetensors").keys() == names
+    assert json.loads((out / "config.json").read_text())["architectures"] == ["BertModel"]

@@ -50,6 +50,8 @@ MODELS = {
     "window": GROUPED._replace(window=3),
     # As Qwen2.
     "biased": GROUPED._replace(layers=1, qkv_bias=True),
+    # As Qwen3: 4 heads of 6 channels in a stream of 16.
+    "normed": GROUPED._replace(layers=1, head_dim=6, qk_norm=True),
 }
 
 
@@ -112,6 +114,11 @@ PARTITIONED = {
     "biased": LlamaModel(
         1, hidden=12, heads=6, kv_heads=3, ffn=9, sequence=3, vocabulary=13, batch=5,
         qkv_bias=True,
+    ),
+    # Norms of heads that no mesh divides, of another width than the stream's share.
+    "normed": LlamaModel(
+        1, hidden=10, heads=6, kv_heads=3, ffn=9, sequence=3, vocabulary=13, batch=5,
+        head_dim=4, qk_norm=True,
     ),
 }
 

@@ -70,6 +70,13 @@ class Machine:
         path.write_text("#!/bin/sh\n%s\n" % body)
         path.chmod(0o755)
 
+    def bring_wheels(self) -> None:
+        """As scripts/setup --python leaves them."""
+        requirements = (self.root / "scripts/python-requirements.txt").read_bytes()
+        folder = self.root / ".cache/python"
+        folder.mkdir(parents=True)
+        (folder / "version").write_text(hashlib.sha256(requirements).hexdigest() + "  -\n")
+
     def run(self, script: str, **settings):
         command, environment = self.command(script, **settings)
         return call(command, env=environment)
@@ -206,6 +213,42 @@ def test_setup_takes_cuda_with_the_right_hash_only(machine, wheels):
     assert list((machine.root / ".cache").iterdir()) == []
 
 
+def test_setup_unpacks_wheels_of_data_once(machine, wheels):
+    wheels.require("python", "a-model", "model/config.json", "{}")
+    first, second = wheels.setup("--python"), wheels.setup("--python")
+    assert first.returncode == 0, first.stderr
+    assert (second.returncode, second.stdout, second.stderr) == (0, "", "")
+    cache = machine.root / ".cache"
+    assert [path.name for path in cache.iterdir()] == ["python"]
+    assert (cache / "python/nvidia/cu13/model/config.json").read_text() == "{}"
+    assert not list(cache.rglob("*.whl"))
+    # Another version takes the place of the first.
+    wheels.require("python", "a-model", "model/config.json", "[]")
+    assert wheels.setup("--python").returncode == 0
+    assert (cache / "python/nvidia/cu13/model/config.json").read_text() == "[]"
+    path = machine.root / "scripts/python-requirements.txt"
+    path.write_text(re.sub(r"sha256:\w{4}", "sha256:0000", path.read_text()))
+    result = wheels.setup("--python")
+    assert result.returncode == 1
+    assert "DO NOT MATCH THE HASHES" in result.stderr
+    assert "pip cannot bring the wheels, see above; tests that need them are" in result.stderr
+    # What was there stays.
+    assert (cache / "python/nvidia/cu13/model/config.json").read_text() == "[]"
+    assert [path.name for path in cache.iterdir()] == ["python"]
+
+
+def test_tests_go_on_without_wheels(machine, wheels):
+    machine.fake("cmake", "exit 1")
+    command, environment = machine.command("test", table=INSTALLED)
+    none = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}
+    result = call(command, env=dict(environment, **none))
+    assert "pip cannot bring the wheels, see above" in result.stderr
+    lines = result.stdout.splitlines()
+    skipped = [i for i, line in enumerate(lines) if "models are skipped, see above" in line]
+    built = [i for i, line in enumerate(lines) if "Building everything" in line]
+    assert skipped and built and skipped[0] < built[0]
+
+
 def test_setup_leaves_a_toolkit_alone(machine, tmp_path):
     toolkit = tmp_path / "toolkit"
     for name in ("bin/ptxas", "include/cuda.h"):
@@ -275,6 +318,7 @@ def test_setup_rejects_an_empty_list(machine):
 
 def test_build_that_fails_counts_as_a_failure(machine):
     machine.fake("cmake", "echo CMake Error; exit 1")
+    machine.bring_wheels()
     result = machine.run("test", table=INSTALLED)
     assert result.returncode == 1
     assert "CMake Error" in result.stderr
@@ -286,6 +330,7 @@ def test_only_new_build_folders_choose_what_compiles_fastest(machine):
     machine.fake("cmake", 'echo "cmake $*" >>%s' % machine.log)
     machine.fake("ninja", "exit 1")
     machine.fake("clang++-22", "exit 1")
+    machine.bring_wheels()
     machine.run("test", table=INSTALLED)
     (machine.root / "build/CMakeCache.txt").touch()
     machine.run("test", table=INSTALLED)

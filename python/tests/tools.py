@@ -114,11 +114,14 @@ class LlamaModel(NamedTuple):
     tied: bool = False
     window: Optional[int] = None
     qkv_bias: Optional[bool] = None
+    head_dim: Optional[int] = None
+    qk_norm: Optional[bool] = None
 
     def parameter_shapes(self):
         return llama_reference.parameter_shapes(
             *(self.layers, self.hidden, self.heads, self.kv_heads, self.ffn),
             *(self.vocabulary, self.tied, bool(self.qkv_bias)),
+            *(self.head_dim, bool(self.qk_norm)),
         )
 
 

@@ -12,6 +12,7 @@
 #include "Finite.h"
 #include "Safetensors.h"
 #include "WeightFiles.h"
+#include "WeightTypes.h"
 #include "core/JsonCursor.h"
 #include "optimus-support/Hash.h"
 #include "optimus-support/Shard.h"
@@ -27,6 +28,8 @@ using namespace optimus_support;
 static constexpr size_t kChecksumBytes = 1 << 20;
 /// Of a state, which is read at once: 16 digits for each piece.
 static constexpr size_t kMostStateBytes = 256 << 20;
+/// Of a companion: tokenizers of some 200,000 tokens have 20 MiB.
+static constexpr size_t kMostCompanionBytes = 128 << 20;
 /// How often a folder is opened that is replaced meanwhile.
 static constexpr int kMostAttempts = 100;
 
@@ -74,24 +77,31 @@ Status Checkpoint::Impl::addTensor(const TensorInfo &info, size_t number,
   return okStatus();
 }
 
-Status Checkpoint::Impl::addTensors(const ListedFile &listed) {
+Status Checkpoint::Impl::addTensors(ListedFile &listed) {
   const InputFile &file = listed.file;
   const std::optional<PieceChecksums> &checksums = listed.record.pieces;
   OPTRT_ASSIGN_OR_RETURN(const std::string header,
                          checksums
                              ? readHeader(file, *checksums, verifiesChecksums)
                              : readSafetensorsHeader(file));
-  OPTRT_ASSIGN_OR_RETURN(std::vector<TensorExtent> extents,
+  OPTRT_ASSIGN_OR_RETURN(UniformTensors tensors,
                          readSafetensors(header, file.size(), file.path()));
   CheckpointFile kind = listed.record.name == kOptimizerFile
                             ? CheckpointFile::Optimizer
                             : CheckpointFile::Model;
+  if (kind == CheckpointFile::Optimizer && tensors.type != ElementType::F32)
+    return dataLoss(concat(file.path(),
+                           " is damaged: expected elements of "
+                           "type F32, found ",
+                           nameOfWeightType(tensors.type)));
+  listed.type = tensors.type;
   size_t number = pieces.numTensors();
-  for (const TensorExtent &extent : extents)
+  for (const TensorExtent &extent : tensors.extents)
     OPTRT_RETURN_IF_ERROR(addTensor(extent.info, number++, kind, listed));
   pieces.addFile({kind, header.size(), file.size(),
                   checksums ? checksums->pieceBytes : kDefaultPieceBytes,
-                  std::move(extents)});
+                  std::move(tensors.extents),
+                  size_t(elementBytes(tensors.type))});
   tensorFiles.push_back(&listed);
   return okStatus();
 }
@@ -185,7 +195,7 @@ Checkpoint::openFiles(const std::string &dir, CheckpointReaderOptions options) {
 
 Status Checkpoint::verifyFiles() const {
   std::vector<char> part;
-  for (const auto &[record, file] : impl->files) {
+  for (const auto &[record, file, type] : impl->files) {
     if (record.pieces || !impl->verifiesChecksums || impl->weights)
       continue;
     part.resize(std::min(kChecksumBytes, file.size()));
@@ -205,10 +215,10 @@ Status Checkpoint::readHeaders() {
   if (impl->weights)
     return impl->readWeightHeaders();
   const InputFile *index = nullptr;
-  for (const ListedFile &listed : impl->files)
+  for (ListedFile &listed : impl->files)
     if (listed.record.name == kModelIndexFile)
       index = &listed.file;
-    else
+    else if (!isCompanionFileName(listed.record.name))
       OPTRT_RETURN_IF_ERROR(impl->addTensors(listed));
   if (index)
     OPTRT_RETURN_IF_ERROR(impl->checkWholeIndex(*index));
@@ -378,6 +388,13 @@ Checkpoint::notesOn(const ExpectedModel &expected) const {
   if (impl->weights)
     return impl->weights->notes;
   std::vector<std::string> notes;
+  for (const ListedFile *listed : impl->tensorFiles)
+    if (listed->type != ElementType::F32) {
+      notes.push_back(concat(impl->path, ": its parameters were rounded to ",
+                             nameOfWeightType(listed->type),
+                             " when they were saved"));
+      break;
+    }
   const std::optional<ModelRecord> &own = impl->state.model;
   const std::optional<ModelFunction> &function = expected.record.function;
   if (!own || !areComparable(own->function, function)) {
@@ -409,6 +426,50 @@ Checkpoint::Impl::locate(const std::string &name) const {
 }
 
 const CheckpointPieces &Checkpoint::pieces() const { return impl->pieces; }
+
+void Checkpoint::forEachWeight(
+    const std::function<void(const TensorInfo &, const std::string &,
+                             const InputFile &, size_t)> &visit) const {
+  const std::vector<TensorFileExtent> &extents = impl->pieces.files();
+  if (impl->weights && extents.empty())
+    for (const StoredWeight &weight : impl->weights->stored)
+      visit(weight.info, weight.type, impl->files[weight.file].file,
+            weight.offset);
+  size_t number = 0;
+  for (size_t i = 0; i != extents.size(); ++i)
+    for (const TensorExtent &tensor : extents[i].tensors) {
+      if (impl->weights) {
+        const StoredWeight &weight =
+            impl->weights->stored[impl->weights->numbers[number++]];
+        visit(tensor.info, weight.type, impl->files[weight.file].file,
+              weight.offset);
+      } else if (extents[i].kind == CheckpointFile::Model) {
+        const ListedFile &listed = *impl->tensorFiles[i];
+        visit(tensor.info, nameOfWeightType(listed.type), listed.file,
+              tensor.offset);
+      }
+    }
+}
+
+StatusOr<std::vector<CompanionFile>> Checkpoint::readCompanions() const {
+  std::vector<CompanionFile> found;
+  for (std::string_view name : companionFileNames()) {
+    const std::string path = concat(impl->path, "/", name);
+    std::error_code error;
+    if (!std::filesystem::exists(path, error))
+      continue;
+    OPTRT_ASSIGN_OR_RETURN(InputFile file,
+                           InputFile::open(path, StatusCode::DataLoss));
+    OPTRT_ASSIGN_OR_RETURN(std::string text, file.readAll(kMostCompanionBytes));
+    auto listed = std::ranges::find(impl->files, name, [](const auto &one) {
+      return std::string_view(one.record.name);
+    });
+    if (listed != impl->files.end() && hash64(text) != listed->record.hash)
+      return isDamaged(file, hash64(text), "", listed->record.hash);
+    found.push_back({std::string(name), std::move(text)});
+  }
+  return found;
+}
 
 StatusOr<std::vector<float>>
 Checkpoint::readTensor(const std::string &name) const {
@@ -445,16 +506,41 @@ struct PieceReader::Impl {
   size_t done = 0; ///< elements
   Hash64 hash;
   Status notFinite; ///< the first element; damage says more
+  std::vector<std::byte> stored; ///< of elements that are not F32
+
+  StatusOr<std::span<const std::byte>> readStored(const ListedFile &listed,
+                                                  std::span<float> elements);
 };
 
 PieceReader::PieceReader(const Checkpoint &checkpoint, size_t piece)
-    : impl(new Impl{
-          *checkpoint.impl, piece, checkpoint.impl->pieces[piece], 0, {}, {}}) {
-}
+    : impl(new Impl{*checkpoint.impl,
+                    piece,
+                    checkpoint.impl->pieces[piece],
+                    0,
+                    {},
+                    {},
+                    {}}) {}
 PieceReader::~PieceReader() = default;
 
 size_t PieceReader::numLeft() const {
   return impl->extent.numElements() - impl->done;
+}
+
+/// Reads the next elements of a checkpoint's piece. Returns their bytes in the
+/// file, for the checksum.
+StatusOr<std::span<const std::byte>>
+PieceReader::Impl::readStored(const ListedFile &listed,
+                              std::span<float> elements) {
+  std::span<std::byte> bytes = std::as_writable_bytes(elements);
+  if (listed.type != ElementType::F32) {
+    stored.resize(elements.size() * extent.elementBytes);
+    bytes = stored;
+  }
+  OPTRT_RETURN_IF_ERROR(listed.file.read(
+      extent.offset + done * extent.elementBytes, bytes.data(), bytes.size()));
+  if (listed.type != ElementType::F32)
+    widen(listed.type, bytes, elements);
+  return std::span<const std::byte>(bytes);
 }
 
 Status PieceReader::read(std::span<float> elements) {
@@ -465,11 +551,13 @@ Status PieceReader::read(std::span<float> elements) {
     return internal(concat("cannot read ", elements.size(),
                            " elements of a piece that has ", numLeft(),
                            " more"));
-  OPTRT_RETURN_IF_ERROR(
-      impl->checkpoint.weights
-          ? impl->checkpoint.readElements(impl->piece, impl->done, elements)
-          : listed.file.read(extent.offset + impl->done * sizeof(float),
-                             elements.data(), elements.size_bytes()));
+  std::span<const std::byte> stored;
+  if (impl->checkpoint.weights)
+    OPTRT_RETURN_IF_ERROR(
+        impl->checkpoint.readElements(impl->piece, impl->done, elements));
+  else {
+    OPTRT_ASSIGN_OR_RETURN(stored, impl->readStored(listed, elements));
+  }
   const float *bad = findNotFinite(elements);
   if (bad && impl->notFinite.ok()) {
     const TensorPart part = pieces.parts(
@@ -485,7 +573,7 @@ Status PieceReader::read(std::span<float> elements) {
   }
   impl->done += elements.size();
   if (listed.record.pieces && impl->checkpoint.verifiesChecksums) {
-    impl->hash.update(elements.data(), elements.size_bytes());
+    impl->hash.update(stored.data(), stored.size());
     const uint64_t expected =
         listed.record.pieces->pieces[impl->piece - pieces.firstOf(extent.file)];
     if (numLeft() == 0 && impl->hash.digest() != expected)

@@ -12,6 +12,7 @@
 #include "optimus-support/Hash.h"
 #include "optimus-support/TemporaryPath.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -50,9 +51,33 @@ bool optrt::isModelFileName(std::string_view name) {
   return true;
 }
 
+static constexpr std::string_view kCompanions[] = {kConfigFile,
+                                                   "added_tokens.json",
+                                                   "chat_template.jinja",
+                                                   "chat_template.json",
+                                                   "generation_config.json",
+                                                   "merges.txt",
+                                                   "sentencepiece.bpe.model",
+                                                   "special_tokens_map.json",
+                                                   "spiece.model",
+                                                   "tokenizer.json",
+                                                   "tokenizer.model",
+                                                   "tokenizer_config.json",
+                                                   "vocab.json",
+                                                   "vocab.txt"};
+
+std::span<const std::string_view> optrt::companionFileNames() {
+  return kCompanions;
+}
+
+bool optrt::isCompanionFileName(std::string_view name) {
+  return std::ranges::find(kCompanions, name) != std::end(kCompanions);
+}
+
 bool optrt::isCheckpointFileName(std::string_view name) {
   return name == kStateFile || name == kOptimizerFile ||
-         name == kModelIndexFile || isModelFileName(name);
+         name == kModelIndexFile || isModelFileName(name) ||
+         isCompanionFileName(name);
 }
 
 /// Deletes a checkpoint's files, and the folder if nothing else is in it.

@@ -26,10 +26,12 @@
 #ifndef OPTIMUS_RUNTIME_CHECKPOINT_CHECKPOINTFOLDER_H
 #define OPTIMUS_RUNTIME_CHECKPOINT_CHECKPOINTFOLDER_H
 
+#include "optimus-runtime/Checkpoint.h"
 #include "optimus-runtime/Status.h"
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -44,6 +46,10 @@ inline constexpr const char *kOptimizerFile = "optimizer.safetensors";
 std::string modelShardName(size_t index, size_t count);
 /// Whether it is kModelFile or the name of a shard.
 bool isModelFileName(std::string_view name);
+/// config.json, a tokenizer's and generation's files: what Transformers wants
+/// beside weights.
+std::span<const std::string_view> companionFileNames();
+bool isCompanionFileName(std::string_view name);
 /// Whether a checkpoint may have a file of that name.
 bool isCheckpointFileName(std::string_view name);
 

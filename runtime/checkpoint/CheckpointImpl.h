@@ -29,6 +29,8 @@ inline constexpr size_t kDefaultPieceBytes = 4 << 20;
 struct ListedFile {
   FileRecord record;
   optimus_support::InputFile file;
+  /// Of its tensors; F32 until the header is read.
+  optimus_support::ElementType type = optimus_support::ElementType::F32;
 };
 
 /// Where a tensor lies.
@@ -74,7 +76,7 @@ struct Checkpoint::Impl {
                       std::span<float> elements) const;
   Status addTensor(const TensorInfo &info, size_t number, CheckpointFile kind,
                    const ListedFile &listed);
-  Status addTensors(const ListedFile &listed);
+  Status addTensors(ListedFile &listed);
   /// Checks the file of each tensor of an index; returns their number.
   StatusOr<size_t> checkIndex(const optimus_support::InputFile &file) const;
   /// Checks that an index names the file of each tensor.

@@ -35,7 +35,8 @@ PieceExtent CheckpointPieces::operator[](size_t piece) const {
       file.pieceBytes;
   const size_t offset = std::max(begin, file.dataBegin);
   return {number, offset,
-          std::min(begin + file.pieceBytes, file.bytes) - offset};
+          std::min(begin + file.pieceBytes, file.bytes) - offset,
+          file.elementBytes};
 }
 
 const TensorExtent &CheckpointPieces::tensor(size_t tensor) const {
@@ -47,8 +48,8 @@ std::vector<TensorPart> CheckpointPieces::parts(size_t piece, size_t first,
                                                 size_t count) const {
   const PieceExtent extent = (*this)[piece];
   const std::vector<TensorExtent> &tensors = tensorFiles[extent.file].tensors;
-  size_t begin = extent.offset + first * sizeof(float);
-  const size_t end = begin + count * sizeof(float);
+  size_t begin = extent.offset + first * extent.elementBytes;
+  const size_t end = begin + count * extent.elementBytes;
   auto tensor = std::upper_bound(tensors.begin(), tensors.end(), begin,
                                  [](size_t byte, const TensorExtent &one) {
                                    return byte < one.offset;
@@ -59,8 +60,8 @@ std::vector<TensorPart> CheckpointPieces::parts(size_t piece, size_t first,
     const size_t stop = std::min(end, tensor->offset + tensor->bytes);
     parts.push_back(
         {firstTensors[extent.file] + size_t(tensor - tensors.begin()),
-         int64_t((begin - tensor->offset) / sizeof(float)),
-         int64_t((stop - begin) / sizeof(float))});
+         int64_t((begin - tensor->offset) / extent.elementBytes),
+         int64_t((stop - begin) / extent.elementBytes)});
     begin = stop;
   }
   return parts;

@@ -195,7 +195,8 @@ static FileRecord readRecord(const std::string &name,
   if (!isCheckpointFileName(name) || name == kStateFile)
     cursor.fail("a checkpoint has no file of this name");
   record.size = cursor["size"].integer(0, kMaxBytes);
-  if (JsonCursor pieces = cursor.find("pieces"))
+  JsonCursor pieces = cursor.find("pieces");
+  if (pieces && !isCompanionFileName(name))
     record.pieces = readPieces(pieces, cursor["header"], record.size);
   else
     record.hash = readHash(cursor["xxh64"]);

@@ -10,19 +10,23 @@
 #include "CheckpointState.h"
 #include "Finite.h"
 #include "Safetensors.h"
+#include "WeightConfig.h"
+#include "WeightFiles.h"
+#include "WeightTypes.h"
 #include "optimus-runtime/Checkpoint.h"
 #include "optimus-support/Hash.h"
 #include "optimus-support/NewFile.h"
 #include "optimus-support/Shard.h"
 
-#include <nlohmann/json.hpp>
-
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <mutex>
 #include <unordered_set>
 
 using namespace optrt;
+using optimus_support::elementBytes;
+using optimus_support::ElementType;
 using optimus_support::NewFile;
 
 namespace {
@@ -43,6 +47,7 @@ struct CheckpointWriter::Impl {
   std::unordered_set<std::string> names;
 
   std::vector<TensorFile> files;
+  std::vector<CompanionFile> companions;
   CheckpointPieces pieces;
   std::vector<uint64_t> checksums;        ///< one a piece
   std::vector<std::atomic<bool>> isKnown; ///< likewise
@@ -76,9 +81,13 @@ struct CheckpointWriter::Impl {
 
 Status CheckpointWriter::Impl::addFile(CheckpointFile kind, std::string name,
                                        const std::vector<TensorInfo> &tensors) {
-  OPTRT_ASSIGN_OR_RETURN(SafetensorsLayout layout, layOutSafetensors(tensors));
+  const ElementType type =
+      kind == CheckpointFile::Model ? options.modelType : ElementType::F32;
+  OPTRT_ASSIGN_OR_RETURN(SafetensorsLayout layout,
+                         layOutSafetensors(tensors, type));
   pieces.addFile({kind, layout.header.size(), layout.fileBytes,
-                  options.pieceBytes, std::move(layout.tensors)});
+                  options.pieceBytes, std::move(layout.tensors),
+                  size_t(elementBytes(type))});
   files.push_back(
       {std::move(name), std::move(layout.header), layout.fileBytes, {}});
   return okStatus();
@@ -96,8 +105,8 @@ Status CheckpointWriter::Impl::layOut() {
   std::vector<std::vector<TensorInfo>> shards(1);
   int64_t room = options.shardLimitBytes;
   for (const TensorInfo &tensor : model) {
-    int64_t bytes =
-        optimus_support::numElements(tensor.shape) * int64_t(sizeof(float));
+    int64_t bytes = optimus_support::numElements(tensor.shape) *
+                    elementBytes(options.modelType);
     if (bytes > room && !shards.back().empty()) {
       shards.emplace_back();
       room = options.shardLimitBytes;
@@ -105,6 +114,8 @@ Status CheckpointWriter::Impl::layOut() {
     room -= bytes;
     shards.back().push_back(tensor);
   }
+  OPTRT_RETURN_IF_ERROR(
+      checkNumModelFiles(shards.size(), options.shardLimitBytes));
   for (size_t i = 0; i < shards.size(); ++i)
     OPTRT_RETURN_IF_ERROR(addFile(
         CheckpointFile::Model,
@@ -143,18 +154,17 @@ CheckpointWriter::Impl::writeSmallFile(const std::string &name,
 
 /// Writes Hugging Face's index of a sharded model.
 StatusOr<FileRecord> CheckpointWriter::Impl::writeIndex() {
-  nlohmann::json index;
+  std::vector<std::pair<std::string, std::string>> places;
   int64_t total = 0;
   for (size_t i = 0; i != files.size(); ++i) {
     if (pieces.files()[i].kind != CheckpointFile::Model)
       continue;
     for (const TensorExtent &tensor : pieces.files()[i].tensors) {
-      index["weight_map"][tensor.info.name] = files[i].name;
+      places.emplace_back(tensor.info.name, files[i].name);
       total += int64_t(tensor.bytes);
     }
   }
-  index["metadata"]["total_size"] = total;
-  return writeSmallFile(kModelIndexFile, index.dump(2) + "\n");
+  return writeSmallFile(kModelIndexFile, formatIndex(places, total));
 }
 
 CheckpointWriter::CheckpointWriter(CheckpointWriterOptions options)
@@ -182,6 +192,15 @@ Status CheckpointWriter::addTensor(CheckpointFile file, const std::string &name,
   if (optimus_support::numElements(shape) < 1)
     return internal(concat("the tensor ", name, " has no elements"));
   impl->declared[int(file)].push_back({name, {shape.begin(), shape.end()}});
+  return okStatus();
+}
+
+Status CheckpointWriter::addFile(CompanionFile file) {
+  if (!isCompanionFileName(file.name))
+    return internal(concat("a checkpoint has no file called ", file.name));
+  if (file.name == kConfigFile)
+    file.text = withElementType(file.text, impl->options.modelType);
+  impl->companions.push_back(std::move(file));
   return okStatus();
 }
 
@@ -269,6 +288,11 @@ Status CheckpointWriter::commit(const TrainingState &state) {
     OPTRT_ASSIGN_OR_RETURN(FileRecord index, impl->writeIndex());
     records.push_back(index);
   }
+  for (const CompanionFile &file : impl->companions) {
+    OPTRT_ASSIGN_OR_RETURN(FileRecord record,
+                           impl->writeSmallFile(file.name, file.text));
+    records.push_back(record);
+  }
   OPTRT_RETURN_IF_ERROR(
       impl->writeSmallFile(kStateFile, formatState(state, records)).status());
   impl->files.clear();
@@ -285,10 +309,23 @@ struct PieceWriter::Impl {
   PieceExtent extent;
   size_t done = 0; ///< elements
   optimus_support::Hash64 hash;
+  std::vector<std::byte> narrowed; ///< elements that are not written as F32
+
+  Status refuse(size_t element, const std::string &what);
 };
 
+/// For an element of a slab that cannot be written.
+Status PieceWriter::Impl::refuse(size_t element, const std::string &what) {
+  const TensorPart part =
+      writer.pieces.parts(piece, done + element, /*count=*/1)[0];
+  return writer.fail(invalidArgument(
+      concat("the tensor ", writer.pieces.tensor(part.tensor).info.name,
+             " has an element that is ", what)));
+}
+
 PieceWriter::PieceWriter(CheckpointWriter &writer, size_t piece)
-    : impl(new Impl{*writer.impl, piece, writer.impl->pieces[piece], 0, {}}) {}
+    : impl(new Impl{
+          *writer.impl, piece, writer.impl->pieces[piece], 0, {}, {}}) {}
 PieceWriter::~PieceWriter() = default;
 
 size_t PieceWriter::numLeft() const {
@@ -302,19 +339,29 @@ Status PieceWriter::append(std::span<const float> elements) {
     return internal(concat("cannot write ", elements.size(),
                            " elements to a piece that has room for ",
                            numLeft()));
-  if (const float *bad = findNotFinite(elements)) {
-    const size_t at = impl->done + size_t(bad - elements.data());
-    const TensorPart part = writer.pieces.parts(impl->piece, at, 1)[0];
-    return writer.fail(invalidArgument(
-        concat("the tensor ", writer.pieces.tensor(part.tensor).info.name,
-               " has an element that is not finite (", *bad, ")")));
+  const PieceExtent &extent = impl->extent;
+  if (const float *bad = findNotFinite(elements))
+    return impl->refuse(size_t(bad - elements.data()),
+                        concat("not finite (", *bad, ")"));
+  std::span<const std::byte> bytes = std::as_bytes(elements);
+  if (extent.elementBytes != sizeof(float)) {
+    const ElementType type = writer.options.modelType;
+    const auto beyond = std::ranges::find_if_not(
+        elements, [&](float element) { return fits(type, element); });
+    if (beyond != elements.end())
+      return impl->refuse(size_t(beyond - elements.begin()),
+                          concat("beyond the range of ", nameOfWeightType(type),
+                                 " (", *beyond, ")"));
+    impl->narrowed.resize(elements.size() * extent.elementBytes);
+    narrow(type, elements, impl->narrowed);
+    bytes = impl->narrowed;
   }
-  if (Status written = writer.files[impl->extent.file].file.write(
-          impl->extent.offset + impl->done * sizeof(float), elements.data(),
-          elements.size_bytes());
+  if (Status written = writer.files[extent.file].file.write(
+          extent.offset + impl->done * extent.elementBytes, bytes.data(),
+          bytes.size());
       !written.ok())
     return writer.fail(std::move(written));
-  impl->hash.update(elements.data(), elements.size_bytes());
+  impl->hash.update(bytes.data(), bytes.size());
   impl->done += elements.size();
   if (numLeft() == 0)
     writer.know(impl->piece, impl->hash.digest());

@@ -8,6 +8,7 @@
 
 #include "Safetensors.h"
 
+#include "WeightTypes.h"
 #include "core/JsonCursor.h"
 #include "optimus-support/Shard.h"
 #include "optimus-support/Sizes.h"
@@ -19,6 +20,7 @@
 using namespace optrt;
 using nlohmann::json;
 using optimus_support::CheckedSize;
+using optimus_support::ElementType;
 using optimus_support::kMaxBytes;
 
 static_assert(std::endian::native == std::endian::little,
@@ -28,16 +30,46 @@ static_assert(std::endian::native == std::endian::little,
 static constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 static constexpr size_t kDataAlignment = 64;
 
+namespace {
+
+struct StoredType {
+  std::string_view name;
+  int64_t bytes;
+};
+
+} // namespace
+
+static constexpr StoredType kStoredTypes[] = {
+    {"F64", 8}, {"F32", 4}, {"F16", 2},     {"BF16", 2},    {"I64", 8},
+    {"I32", 4}, {"I16", 2}, {"I8", 1},      {"U64", 8},     {"U32", 4},
+    {"U16", 2}, {"U8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"BOOL", 1}};
+
+int64_t optrt::bytesOfElement(std::string_view type) {
+  for (const StoredType &known : kStoredTypes)
+    if (known.name == type)
+      return known.bytes;
+  return 0;
+}
+
 StatusOr<SafetensorsLayout>
-optrt::layOutSafetensors(const std::vector<TensorInfo> &tensors) {
+optrt::layOutSafetensors(const std::vector<TensorInfo> &tensors,
+                         ElementType type) {
+  std::vector<TypedInfo> typed;
+  for (const TensorInfo &tensor : tensors)
+    typed.push_back({tensor, nameOfWeightType(type)});
+  return layOutSafetensors(typed);
+}
+
+StatusOr<SafetensorsLayout>
+optrt::layOutSafetensors(const std::vector<TypedInfo> &tensors) {
   SafetensorsLayout layout;
   // Ordered, so that a header lists tensors as they lie.
   nlohmann::ordered_json header;
   header["__metadata__"]["format"] = "pt"; // what Hugging Face's loader wants
   size_t dataBytes = 0;
-  for (const TensorInfo &tensor : tensors) {
+  for (const auto &[tensor, type] : tensors) {
     const CheckedSize needed =
-        CheckedSize::product(tensor.shape) * int64_t(sizeof(float));
+        CheckedSize::product(tensor.shape) * bytesOfElement(type);
     if (!(needed + int64_t(dataBytes)).isAtMost(kMaxBytes))
       return invalidArgument(concat("with the tensor \"", tensor.name, "\" of ",
                                     needed.toString(),
@@ -45,7 +77,7 @@ optrt::layOutSafetensors(const std::vector<TensorInfo> &tensors) {
                                     "2^52"));
     const auto bytes = static_cast<size_t>(*needed.get());
     nlohmann::ordered_json &entry = header[tensor.name];
-    entry["dtype"] = "F32";
+    entry["dtype"] = type;
     entry["shape"] = tensor.shape;
     entry["data_offsets"] = {dataBytes, dataBytes + bytes};
     layout.tensors.push_back({tensor, dataBytes, bytes});
@@ -78,28 +110,17 @@ optrt::layOutSafetensors(const std::vector<TensorInfo> &tensors) {
 
 namespace {
 
-/// Which files are read: as they are written here, F32 alone at multiples of
-/// four bytes, or any.
+/// Which files are read: as they are written here, F32, BF16 or F16 at
+/// multiples of an element's bytes, or any.
 enum class Accepted { Ours, All };
 
-struct StoredType {
-  std::string_view name;
-  int64_t bytes;
-};
-
 } // namespace
-
-static constexpr StoredType kStoredTypes[] = {
-    {"F64", 8}, {"F32", 4}, {"F16", 2},     {"BF16", 2},    {"I64", 8},
-    {"I32", 4}, {"I16", 2}, {"I8", 1},      {"U64", 8},     {"U32", 4},
-    {"U16", 2}, {"U8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"BOOL", 1}};
 
 /// Bytes of an element; `entry` fails for a type that the format does not have.
 static int64_t bytesOfElement(const JsonCursor &entry,
                               const std::string &dtype) {
-  for (const StoredType &type : kStoredTypes)
-    if (type.name == dtype)
-      return type.bytes;
+  if (const int64_t bytes = bytesOfElement(dtype))
+    return bytes;
   entry.fail(concat("expected an element type such as F32, found ", dtype));
   return 1;
 }
@@ -112,9 +133,10 @@ static TypedTensor readEntry(const std::string &name, const JsonCursor &entry,
   TensorExtent &tensor = typed.extent;
   tensor.info.name = name;
   typed.type = entry["dtype"].string();
-  if (accepted == Accepted::Ours && typed.type != "F32")
-    entry["dtype"].fail(concat("expected F32, found ", typed.type));
-  const int64_t elementBytes = bytesOfElement(entry["dtype"], typed.type);
+  if (accepted == Accepted::Ours && !findWeightType(typed.type))
+    entry["dtype"].fail(
+        concat("expected F32, BF16 or F16, found ", typed.type));
+  const int64_t width = bytesOfElement(entry["dtype"], typed.type);
   tensor.info.shape = entry["shape"].integers(1, kMaxBytes);
   std::vector<int64_t> offsets = entry["data_offsets"].integers(0, kMaxBytes);
   if (offsets.size() != 2 || offsets[0] > offsets[1] ||
@@ -126,15 +148,25 @@ static TypedTensor readEntry(const std::string &name, const JsonCursor &entry,
   }
   tensor.offset = dataBegin + offsets[0];
   tensor.bytes = offsets[1] - offsets[0];
-  const CheckedSize bytes =
-      CheckedSize::product(tensor.info.shape) * elementBytes;
+  const CheckedSize bytes = CheckedSize::product(tensor.info.shape) * width;
   if (bytes.get() != int64_t(tensor.bytes))
     entry["shape"].fail(
         concat("the shape ", optimus_support::shapeToString(tensor.info.shape),
                " does not have the ", tensor.bytes, " bytes of data_offsets"));
-  if (accepted == Accepted::Ours && tensor.offset % alignof(float) != 0)
-    entry["data_offsets"].fail("the data is not aligned to four bytes");
+  if (accepted == Accepted::Ours && tensor.offset % size_t(width) != 0)
+    entry["data_offsets"].fail(
+        concat("the data is not aligned to ", width, " bytes"));
   return typed;
+}
+
+std::string optrt::formatIndex(
+    const std::vector<std::pair<std::string, std::string>> &places,
+    int64_t totalBytes) {
+  json index;
+  for (const auto &[tensor, file] : places)
+    index["weight_map"][tensor] = file;
+  index["metadata"]["total_size"] = totalBytes;
+  return index.dump(2) + "\n";
 }
 
 StatusOr<size_t> optrt::beginOfSafetensorsData(std::string_view first,
@@ -189,14 +221,22 @@ static StatusOr<std::vector<TypedTensor>> readEntries(std::string_view first,
   return tensors;
 }
 
-StatusOr<std::vector<TensorExtent>>
-optrt::readSafetensors(std::string_view first, size_t fileBytes,
-                       const std::string &path) {
+StatusOr<UniformTensors> optrt::readSafetensors(std::string_view first,
+                                                size_t fileBytes,
+                                                const std::string &path) {
   OPTRT_ASSIGN_OR_RETURN(std::vector<TypedTensor> typed,
                          readEntries(first, fileBytes, path, Accepted::Ours));
-  std::vector<TensorExtent> tensors;
-  for (TypedTensor &tensor : typed)
-    tensors.push_back(std::move(tensor.extent));
+  UniformTensors tensors;
+  if (!typed.empty())
+    tensors.type = *findWeightType(typed.front().type);
+  for (TypedTensor &tensor : typed) {
+    if (tensor.type != typed.front().type)
+      return dataLoss(concat(path, " is damaged: tensor ",
+                             tensor.extent.info.name, " has elements of type ",
+                             tensor.type, ", the first one has ",
+                             typed.front().type));
+    tensors.extents.push_back(std::move(tensor.extent));
+  }
   return tensors;
 }
 

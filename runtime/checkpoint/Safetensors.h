@@ -8,8 +8,8 @@
 //
 // A file is eight bytes N, little-endian; a JSON header of N bytes that maps
 // names to dtype, shape and data_offsets, counted in the bytes behind the
-// header; the bytes of the tensors, without gaps. Only F32 is written; other
-// element types are read from folders of weights.
+// header; the bytes of the tensors, without gaps. Files written here have
+// tensors of one type, F32, BF16 or F16; folders of weights have any.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,25 +18,45 @@
 
 #include "optimus-runtime/CheckpointPieces.h"
 #include "optimus-runtime/Status.h"
+#include "optimus-support/ElementType.h"
 #include "optimus-support/InputFile.h"
 
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace optrt {
 
 /// The bytes before the tensors' data, and where each tensor lies, in the given
-/// order and gapless. The data begins at a multiple of 64 bytes. Fails with
-/// InvalidArgument for a name that is not valid UTF-8.
+/// order and gapless. The data begins at a multiple of 64 bytes. `type` is F32,
+/// BF16 or F16. Fails with InvalidArgument for a name that is not valid UTF-8.
 struct SafetensorsLayout {
   std::string header;
   std::vector<TensorExtent> tensors;
   size_t fileBytes = 0;
 };
 StatusOr<SafetensorsLayout>
-layOutSafetensors(const std::vector<TensorInfo> &tensors);
+layOutSafetensors(const std::vector<TensorInfo> &tensors,
+                  optimus_support::ElementType type);
+
+/// A tensor and its type, as "BF16".
+struct TypedInfo {
+  TensorInfo info;
+  std::string type;
+};
+/// The same of tensors of any types.
+StatusOr<SafetensorsLayout>
+layOutSafetensors(const std::vector<TypedInfo> &tensors);
+
+/// Bytes of an element of one of the format's types; 0 of others.
+int64_t bytesOfElement(std::string_view type);
+
+/// Hugging Face's index of a sharded model, from each tensor's name and file.
+std::string
+formatIndex(const std::vector<std::pair<std::string, std::string>> &places,
+            int64_t totalBytes);
 
 /// A file's first bytes, which say where its header ends.
 inline constexpr size_t kSafetensorsLengthBytes = 8;
@@ -54,10 +74,14 @@ readSafetensorsHeader(const optimus_support::InputFile &file);
 
 /// Reads the header of a file of `fileBytes`, from at least the bytes before
 /// the data, and checks it against that size. The tensors come in the order of
-/// their offsets. Fails with DataLoss; `path` is for messages.
-StatusOr<std::vector<TensorExtent>> readSafetensors(std::string_view first,
-                                                    size_t fileBytes,
-                                                    const std::string &path);
+/// their offsets, all of one type. Fails with DataLoss; `path` is for messages.
+struct UniformTensors {
+  optimus_support::ElementType type = optimus_support::ElementType::F32;
+  std::vector<TensorExtent> extents;
+};
+StatusOr<UniformTensors> readSafetensors(std::string_view first,
+                                         size_t fileBytes,
+                                         const std::string &path);
 
 /// A tensor as any writer of the format stores it, at any byte.
 struct TypedTensor {

@@ -16,6 +16,7 @@
 
 using namespace optrt;
 using nlohmann::json;
+using optimus_support::ElementType;
 
 namespace {
 
@@ -105,4 +106,22 @@ Status optrt::checkWeightConfig(const std::string &text,
     return okStatus();
   return invalidArgument(
       concat(path, " is of another model than the library: ", differs));
+}
+
+std::string optrt::withElementType(const std::string &text, ElementType type) {
+  JsonDocument document(text, "", StatusCode::DataLoss);
+  if (!document.status().ok() || !document.contents().is_object())
+    return text;
+  // Ordered, so that fields stay where they were.
+  auto config = nlohmann::ordered_json::parse(text);
+  const char *name = type == ElementType::BF16  ? "bfloat16"
+                     : type == ElementType::F16 ? "float16"
+                                                : "float32";
+  // Transformers 4 reads the first, Transformers 5 the second and, where that
+  // is absent, the first.
+  if (config.contains("dtype"))
+    config["dtype"] = name;
+  if (config.contains("torch_dtype") || !config.contains("dtype"))
+    config["torch_dtype"] = name;
+  return config.dump(2) + "\n";
 }

@@ -11,6 +11,7 @@
 
 #include "optimus-runtime/ModelRecord.h"
 #include "optimus-runtime/Status.h"
+#include "optimus-support/ElementType.h"
 
 #include <optional>
 #include <string>
@@ -24,6 +25,12 @@ namespace optrt {
 /// without its counterpart is not compared.
 Status checkWeightConfig(const std::string &text, const std::string &path,
                          const std::optional<ModelFunction> &function);
+
+/// The same config, laid out for people, with the element type of the weights
+/// beside it: F32, BF16 or F16. `text` is returned as it is unless it is a JSON
+/// object.
+std::string withElementType(const std::string &text,
+                            optimus_support::ElementType type);
 
 } // namespace optrt
 

@@ -19,14 +19,19 @@ using namespace optrt;
 using namespace optimus_support;
 namespace fs = std::filesystem;
 
-static constexpr const char *kConfigFile = "config.json";
-/// Each is open while it is read.
-static constexpr size_t kMostFiles = 512;
 static constexpr size_t kMostConfigBytes = 16 << 20;
 
 static bool isThere(const fs::path &path) {
   std::error_code error;
   return fs::exists(path, error);
+}
+
+Status optrt::checkNumModelFiles(size_t files, int64_t shardLimitBytes) {
+  if (files <= kMostModelFiles)
+    return okStatus();
+  return invalidArgument(concat("with ", shardLimitBytes,
+                                " bytes in a file the model has ", files,
+                                " files; expected at most ", kMostModelFiles));
 }
 
 bool optrt::hasWeightFiles(const std::string &folder) {
@@ -64,8 +69,8 @@ static StatusOr<std::set<std::string>> readFileNames(const InputFile &index) {
                          "ends in .safetensors, found \"",
                          name, "\""));
     names.insert(name);
-    if (names.size() > kMostFiles)
-      cursor.fail(concat("it names more than ", kMostFiles, " files"));
+    if (names.size() > kMostModelFiles)
+      cursor.fail(concat("it names more than ", kMostModelFiles, " files"));
     OPTRT_RETURN_IF_ERROR(document.status());
   }
   OPTRT_RETURN_IF_ERROR(document.status());

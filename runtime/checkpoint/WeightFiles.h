@@ -13,6 +13,7 @@
 #include "optimus-support/InputFile.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,11 @@ namespace optrt {
 
 /// Of an index, which is read at once: a line for each tensor.
 inline constexpr size_t kMostIndexBytes = 256 << 20;
+/// Each is open while it is read.
+inline constexpr size_t kMostModelFiles = 512;
+
+/// InvalidArgument for more files, with which somebody asked for so small ones.
+Status checkNumModelFiles(size_t files, int64_t shardLimitBytes);
 
 /// Whether a folder has model.safetensors or the index of several files.
 bool hasWeightFiles(const std::string &folder);

@@ -23,10 +23,20 @@ namespace optrt {
 std::optional<optimus_support::ElementType>
 findWeightType(std::string_view name);
 
-/// Little-endian elements of BF16 or F16 at any address, exactly as F32. `from`
-/// has as many.
+/// The inverse.
+const char *nameOfWeightType(optimus_support::ElementType type);
+
+/// Whether a number stays finite in the type.
+bool fits(optimus_support::ElementType type, float number);
+
+/// Little-endian elements at any address, exactly as F32. `from` has as many.
 void widen(optimus_support::ElementType type, std::span<const std::byte> from,
            std::span<float> to);
+
+/// The inverse, rounded to the nearest, ties to even. Beyond the type's largest
+/// number lies infinity.
+void narrow(optimus_support::ElementType type, std::span<const float> from,
+            std::span<std::byte> to);
 
 } // namespace optrt
 

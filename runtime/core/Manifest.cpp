@@ -143,6 +143,16 @@ std::optional<int64_t> Manifest::findBuffer(std::string_view name) const {
   return found->second;
 }
 
+std::optional<int64_t>
+Manifest::findForwardOutput(const Function &function) const {
+  for (std::string_view role : {"logits", "hidden_states"})
+    if (std::optional<int64_t> buffer = findRole(role))
+      if (const Arg *arg = function.findArg(*buffer);
+          arg && arg->access != Access::Read)
+        return buffer;
+  return std::nullopt;
+}
+
 std::optional<int64_t> Manifest::findRole(std::string_view role,
                                           int64_t of) const {
   for (size_t i = 0; i < buffers.size(); ++i)
@@ -218,6 +228,15 @@ static ElementType readPrecision(const JsonCursor &cursor) {
   return type;
 }
 
+/// The text of an object.
+static std::string readConfig(const JsonCursor &cursor) {
+  std::string text = cursor.string();
+  JsonDocument document(text, "", StatusCode::InvalidArgument);
+  if (!document.status().ok() || !document.contents().is_object())
+    cursor.fail("expected the text of a JSON object");
+  return text;
+}
+
 StatusOr<Manifest> optrt::parseManifest(std::string_view json) {
   JsonDocument document(json, "the model's manifest",
                         StatusCode::InvalidArgument);
@@ -261,6 +280,8 @@ StatusOr<Manifest> optrt::parseManifest(std::string_view json) {
     if (JsonCursor incidental = function.find("incidental"))
       manifest.incidental = readFacts(incidental);
   }
+  if (JsonCursor config = root.find("config"))
+    manifest.config = readConfig(config);
   std::set<std::string> dimensionNames;
   if (JsonCursor dimensions = root.find("dimensions"))
     for (const JsonCursor &entry : dimensions.elements())

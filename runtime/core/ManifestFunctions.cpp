@@ -51,7 +51,6 @@ static void checkOutputs(const JsonCursor &cursor, const Manifest &manifest,
   static constexpr struct {
     EntryKind kind;
     std::string_view output;
-    bool isNumber = true;
   } kOutputs[] = {
       {EntryKind::Train, "loss_sum"},
       {EntryKind::Train, "real_count"},
@@ -63,19 +62,22 @@ static void checkOutputs(const JsonCursor &cursor, const Manifest &manifest,
       {EntryKind::Accumulate, "loss_sum"},
       {EntryKind::Accumulate, "real_count"},
       {EntryKind::Update, "grad_norm"},
-      {EntryKind::Forward, "logits", /*isNumber=*/false},
   };
-  for (const auto &[kind, output, isNumber] : kOutputs) {
+  for (const auto &[kind, output] : kOutputs) {
     if (kind != function.kind)
       continue;
     std::optional<int64_t> buffer = manifest.findRole(output);
     const Arg *arg = buffer ? function.findArg(*buffer) : nullptr;
     if (!arg || arg->access == Access::Read ||
-        (isNumber && !manifest.buffers[*buffer].isNumber()))
-      cursor.fail(concat("no output \"", output, "\", ",
-                         isNumber ? "one f32, " : "", "which ", function.name,
-                         " must have"));
+        !manifest.buffers[*buffer].isNumber())
+      cursor.fail(concat("no output \"", output, "\", one f32, which ",
+                         function.name, " must have"));
   }
+  if (function.kind == EntryKind::Forward &&
+      !manifest.findForwardOutput(function))
+    cursor.fail(concat("no output \"logits\" or \"hidden_states\", one of "
+                       "which ",
+                       function.name, " must have"));
 }
 
 /// The kind of a function, and the batch that it reads.

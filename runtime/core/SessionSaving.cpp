@@ -166,6 +166,17 @@ PieceSlabs Session::slabsOf(const CheckpointPieces &pieces) const {
                     }));
 }
 
+/// Of the root's process.
+Status Session::addCompanions(CheckpointWriter &writer) const {
+  const std::string &config = manifest().config;
+  if (!config.empty())
+    OPTRT_RETURN_IF_ERROR(writer.addFile({kConfigFile, config}));
+  for (const CompanionFile &file : saveFormat.companions)
+    if (file.name != kConfigFile || config.empty())
+      OPTRT_RETURN_IF_ERROR(writer.addFile(file));
+  return okStatus();
+}
+
 /// Declares the tensors, and shares their pieces out over the processes that
 /// see the folder.
 StatusOr<std::unique_ptr<Session::Saving>>
@@ -174,10 +185,14 @@ Session::prepareSave(const std::string &dir, TrainingState state,
   OPTRT_RETURN_IF_ERROR(checkIdle("a checkpoint was saved"));
   state.modelHash = manifest().modelHash;
   state.model = manifest().record();
-  auto writer = std::make_unique<CheckpointWriter>();
+  CheckpointWriterOptions format;
+  format.modelType = saveFormat.modelType;
+  format.shardLimitBytes = saveFormat.shardLimitBytes;
+  auto writer = std::make_unique<CheckpointWriter>(format);
   auto prepare = [&]() -> Status {
     if (control.isRoot()) {
-      OPTRT_ASSIGN_OR_RETURN(writer, CheckpointWriter::create(dir));
+      OPTRT_ASSIGN_OR_RETURN(writer, CheckpointWriter::create(dir, format));
+      OPTRT_RETURN_IF_ERROR(addCompanions(*writer));
     }
     for (std::size_t i = 0; i != manifest().buffers.size(); ++i) {
       const Buffer &buffer = manifest().buffers[i];

@@ -5,6 +5,7 @@
 // RUN: optimus-opt %t.mlir --optimus-pipeline='to=place' --optimus-build-manifest='strategy=serial optimizer=adamw mcpu=tremont' | FileCheck %s --check-prefix=SMALL
 
 // CHECK:      exec.manifest = "{
+// CHECK-SAME:   \22config\22: \22{\\\22architectures\\\22:[\\\22GPT2LMHeadModel\\\22]
 // CHECK-SAME:   \22optimizer\22: \22adamw\22
 // CHECK-SAME:   \22strategy\22: \22serial\22
 // CHECK-SAME:   \22cpu\22: \22x86-64\22

@@ -18,6 +18,7 @@
 #include <charconv>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace optimus_command_line {
@@ -54,6 +55,36 @@ struct Word {
     if (std::find(words.begin(), words.end(), text) == words.end())
       return std::nullopt;
     return text;
+  }
+};
+
+/// A number of bytes: 65536, 512MiB, 5GB.
+struct ByteCount {
+  std::string expected() const {
+    return "a size from 1 byte to 4096TB, as 512MiB or 5GB";
+  }
+  std::optional<int64_t> parse(const std::string &text) const {
+    int64_t value = 0;
+    const char *end = text.data() + text.size();
+    auto [stop, error] = std::from_chars(text.data(), end, value);
+    if (error != std::errc() || value < 1)
+      return std::nullopt;
+    const std::string unit(stop, end);
+    const std::pair<const char *, int64_t> units[] = {
+        {"", 1},
+        {"KB", 1'000},
+        {"MB", 1'000'000},
+        {"GB", 1'000'000'000},
+        {"TB", 1'000'000'000'000},
+        {"KiB", int64_t(1) << 10},
+        {"MiB", int64_t(1) << 20},
+        {"GiB", int64_t(1) << 30},
+        {"TiB", int64_t(1) << 40}};
+    constexpr int64_t kMost = 4'096'000'000'000'000;
+    for (auto [name, bytes] : units)
+      if (unit == name && value <= kMost / bytes)
+        return value * bytes;
+    return std::nullopt;
   }
 };
 

@@ -21,6 +21,7 @@
 #include <tuple>
 
 using namespace optrt;
+using optimus_command_line::ByteCount;
 using optimus_command_line::Number;
 using optimus_command_line::oneOf;
 using optimus_command_line::Word;
@@ -187,6 +188,30 @@ CLI::Option *addIgnored(CLI::App &app, std::vector<std::string> &ignored) {
       "such as 'score.*'; may be given several times");
 }
 
+/// How a folder is written; `save` names it.
+void addSaveFormat(CLI::App &app, SaveFlags &format, CLI::Option *save) {
+  app.add_option_function<std::string>(
+         "--save-dtype",
+         [&format](const std::string &text) {
+           format.type = text == "bf16"  ? optimus_support::ElementType::BF16
+                         : text == "f16" ? optimus_support::ElementType::F16
+                                         : optimus_support::ElementType::F32;
+         },
+         "Element type of saved parameters: f32, or bf16 or f16, rounded to "
+         "the nearest, ties to even; an optimizer's state is f32")
+      ->needs(save)
+      ->check(oneOf(Word{{"f32", "bf16", "f16"}}));
+  app.add_option_function<std::string>(
+         "--save-shard",
+         [&format](const std::string &text) {
+           format.shardBytes = ByteCount().parse(text);
+         },
+         "Most bytes of parameters in a file, as 2GB or 512MiB; a larger "
+         "tensor has a file of its own (default: 5GB)")
+      ->needs(save)
+      ->check(oneOf(ByteCount()));
+}
+
 void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
   CLI::App *train = app.add_subcommand("train", "Train a model");
   addLibrary(train, "library", options.library);
@@ -203,6 +228,7 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
   addRankOptions(train, options.ranks);
   CLI::Option *save = train->add_option("--save", options.save,
                                         "Folder of the checkpoint to write");
+  addSaveFormat(*train, options.saveFormat, save);
   CLI::Option *saveEvery =
       train
           ->add_option("--save-every", options.saveEvery,
@@ -327,8 +353,9 @@ void addForward(CLI::App &app, ForwardOptions &options, JobOptions &job) {
   forward->add_option("--function", options.function,
                       "Which function, where the library has several of the "
                       "kind forward");
-  forward->add_option("--result", options.result, "Which of its outputs")
-      ->capture_default_str();
+  forward->add_option("--result", options.result,
+                      "Which of its outputs (default: logits, or hidden_states "
+                      "of a model without a head)");
   forward
       ->add_option("-o,--output", options.output,
                    "FILE.npy or FILE.safetensors to write")
@@ -386,6 +413,25 @@ void addVerify(CLI::App &app, VerifyOptions &options) {
       ->check(kSteps);
   addRankOptions(verify, options.ranks);
   verify->add_flag("--json", options.json, "Print the comparison as JSON");
+}
+
+void addConvert(CLI::App &app, ConvertOptions &options) {
+  CLI::App *convert = app.add_subcommand(
+      "convert", "Write a model as a folder of weights, for Transformers");
+  CLI::Option *library = convert->add_option(
+      "library", options.library,
+      "Library of the model: its names and config.json; needed where --load's "
+      "folder has no config.json");
+  convert
+      ->add_option("--load", options.load,
+                   "Folder of the checkpoint, or of weights")
+      ->required();
+  addIgnored(*convert, options.ignored)->needs(library);
+  addSaveFormat(*convert, options.format,
+                convert
+                    ->add_option("--save", options.save,
+                                 "Folder to write: a new or an empty one")
+                    ->required());
 }
 
 void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
@@ -467,7 +513,8 @@ void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
 constexpr std::pair<const char *, Subcommand> kSubcommands[] = {
     {"train", Subcommand::Train},     {"eval", Subcommand::Eval},
     {"forward", Subcommand::Forward}, {"verify", Subcommand::Verify},
-    {"inspect", Subcommand::Inspect}, {"bench", Subcommand::Bench},
+    {"inspect", Subcommand::Inspect}, {"convert", Subcommand::Convert},
+    {"bench", Subcommand::Bench},
 };
 
 } // namespace
@@ -485,6 +532,7 @@ std::optional<int> parseCommandLine(int argc, char **argv, bool speaks,
   addForward(app, line.forward, line.job);
   addVerify(app, line.verify);
   addInspect(app, line.inspect);
+  addConvert(app, line.convert);
   addBench(app, line.bench, line.job);
   for (const auto &[name, subcommand] : kSubcommands)
     app.get_subcommand(name)->set_version_flag("--version", kVersion,

@@ -16,7 +16,7 @@
 
 namespace optimus_run {
 
-enum class Subcommand { Train, Eval, Forward, Verify, Inspect, Bench };
+enum class Subcommand { Train, Eval, Forward, Verify, Inspect, Convert, Bench };
 
 /// A parsed command line: the subcommand and its options.
 struct CommandLine {
@@ -26,6 +26,7 @@ struct CommandLine {
   EvalOptions eval;
   ForwardOptions forward;
   VerifyOptions verify;
+  ConvertOptions convert;
   InspectOptions inspect;
   BenchOptions bench;
 };

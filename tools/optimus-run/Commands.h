@@ -49,6 +49,13 @@ struct DataOptions {
   optrt::Status checkDocumentEnd(const optrt::ModelLibrary &library) const;
 };
 
+/// How a folder of a model is written.
+struct SaveFlags {
+  /// Of the parameters; absent: F32, or what they are already.
+  std::optional<optimus_support::ElementType> type;
+  std::optional<int64_t> shardBytes; ///< most bytes of tensors in a file
+};
+
 struct TrainOptions {
   std::string library;
   DataOptions data;
@@ -62,6 +69,7 @@ struct TrainOptions {
   RankOptions ranks;
   std::string save;
   int64_t saveEvery = 0;
+  SaveFlags saveFormat;
   /// Whether checkpoints are written behind steps; absent: where memory allows.
   std::optional<bool> saveAsync;
   int64_t checkReplicas = 0; ///< every so many steps; 0: never
@@ -96,9 +104,17 @@ struct ForwardOptions {
   uint64_t seed = 0;
   int64_t windows = 0;           ///< the first so many; 0: all
   std::string function;          ///< empty: the only one of its kind
-  std::string result = "logits"; ///< which of its outputs
+  std::string result;            ///< which of its outputs; empty: of its kind
   std::string output;            ///< the file
   RankOptions ranks;
+};
+
+struct ConvertOptions {
+  std::string library; ///< empty: none is needed
+  std::string load;
+  std::vector<std::string> ignored; ///< patterns of tensors left out of weights
+  std::string save;
+  SaveFlags format;
 };
 
 struct InspectOptions {
@@ -159,6 +175,8 @@ optrt::Status benchGpu(const BenchOptions &options, optrt::World &world);
 optrt::Status inspect(const InspectOptions &options);
 /// Runs all ranks as threads, one library after the other.
 optrt::Status verify(const VerifyOptions &options);
+/// Writes a model's weights to a folder of their own.
+optrt::Status convert(const ConvertOptions &options);
 
 /// Prints a failure in one line.
 void printFailure(const optrt::Status &status);

@@ -44,9 +44,12 @@ StatusOr<Plan> makePlan(const ForwardOptions &options) {
   OPTRT_ASSIGN_OR_RETURN(plan.function,
                          manifest.findEntry(options.library, EntryKind::Forward,
                                             options.function));
-  OPTRT_ASSIGN_OR_RETURN(
-      int64_t output,
-      manifest.findOutput(options.library, *plan.function, options.result));
+  int64_t output = *manifest.findForwardOutput(*plan.function);
+  if (!options.result.empty()) {
+    OPTRT_ASSIGN_OR_RETURN(
+        output,
+        manifest.findOutput(options.library, *plan.function, options.result));
+  }
   const Buffer &buffer = manifest.buffers[output];
   if (buffer.layout.shape.empty() ||
       buffer.layout.shape.front() != manifest.batch)

@@ -28,6 +28,7 @@
 #include <optional>
 
 using namespace optrt;
+using optimus_support::ElementType;
 
 namespace optimus_run {
 namespace {
@@ -63,6 +64,7 @@ public:
 private:
   Status prepareSession();
   Status beginState();
+  SaveFormat saveFormat();
   Status failJob(const Status &status);
   Status end(Status status);
   void warnOfProfile(Progress *progress);
@@ -200,6 +202,7 @@ Status Training::prepareSession() {
                                        options.ranks.tune));
   calls.emplace(files, *session, control, timesCommunication);
   OPTRT_RETURN_IF_ERROR(control.checkSame(settings()));
+  session->setSaveFormat(saveFormat());
   OPTRT_RETURN_IF_ERROR(control.agree(beginState()));
   files.checkpoint.reset();
   if (options.saveEvery > 0 && options.saveAsync.value_or(true)) {
@@ -208,6 +211,16 @@ Status Training::prepareSession() {
         session->reserveSnapshot(options.save, options.saveAsync.has_value()));
   }
   return okStatus();
+}
+
+SaveFormat Training::saveFormat() {
+  SaveFormat format;
+  format.companions = std::move(files.companions);
+  if (options.saveFormat.type)
+    format.modelType = *options.saveFormat.type;
+  if (options.saveFormat.shardBytes)
+    format.shardLimitBytes = *options.saveFormat.shardBytes;
+  return format;
 }
 
 Status Training::beginState() {
@@ -230,6 +243,9 @@ std::vector<Setting> Training::settings() const {
        {"--save or --save-every",
         concat(options.save.empty() ? "nowhere " : "saved ",
                options.saveEvery)},
+       {"--save-dtype or --save-shard",
+        concat(toString(options.saveFormat.type.value_or(ElementType::F32)),
+               ", files of ", options.saveFormat.shardBytes.value_or(0))},
        {"--save-async or --no-save-async", !options.saveAsync   ? "neither"
                                            : *options.saveAsync ? "on"
                                                                 : "off"},

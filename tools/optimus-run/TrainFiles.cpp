@@ -121,6 +121,9 @@ Status TrainFiles::claimOutputs(const TrainOptions &options) {
   auto claimSave = [&]() -> Status {
     OPTRT_ASSIGN_OR_RETURN(saveLock, lockCheckpoint(options.save));
     OPTRT_RETURN_IF_ERROR(checkReplaces(options));
+    if (checkpoint) {
+      OPTRT_ASSIGN_OR_RETURN(companions, checkpoint->readCompanions());
+    }
     return CheckpointWriter::create(options.save).status();
   };
   if (!options.save.empty())

@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace optimus_run {
 
@@ -34,6 +35,7 @@ struct TrainFiles {
 
   /// Of the root process.
   optimus_support::FileLock saveLock;
+  std::vector<optrt::CompanionFile> companions; ///< of the start, to be saved
   TrainLog log;
 
   /// Nothing that is there changes yet. Collective; errors are the same in

@@ -141,7 +141,8 @@ StatusOr<Results> runCompared(Session &session, const Dataset &data,
     OPTRT_RETURN_IF_ERROR(session.checkTraffic(forward->name));
     OPTRT_ASSIGN_OR_RETURN(
         result.logits,
-        session.gather(manifest.buffers[*manifest.findRole("logits")].name));
+        session.gather(
+            manifest.buffers[*manifest.findForwardOutput(*forward)].name));
   }
   return result;
 }
@@ -265,10 +266,12 @@ StatusOr<ComputedLists> listTensors(const ModelLibrary &library,
                                 computed.perturbed.gradients[p]));
     }
   }
-  if (const Function *forward = compared.forward)
-    OPTRT_RETURN_IF_ERROR(
-        add(lists.logits, "logits", *forward, manifest.findRole("logits"),
-            computed.exact.logits, computed.perturbed.logits));
+  if (const Function *forward = compared.forward) {
+    const int64_t output = *manifest.findForwardOutput(*forward);
+    OPTRT_RETURN_IF_ERROR(add(lists.logits, manifest.buffers[output].name,
+                              *forward, output, computed.exact.logits,
+                              computed.perturbed.logits));
+  }
   return lists;
 }
 

@@ -81,9 +81,11 @@ int run(int argc, char **argv) {
   bool speaks = launcher->isFirst();
   if (std::optional<int> code = parseCommandLine(argc, argv, speaks, line))
     return *code;
-  // These two use no other process.
+  // These use no other process.
   if (line.subcommand == Subcommand::Verify)
     return speaks ? finish(verify(line.verify), true) : 0;
+  if (line.subcommand == Subcommand::Convert)
+    return speaks ? finish(convert(line.convert), true) : 0;
   if (line.subcommand == Subcommand::Inspect)
     return speaks ? finish(inspect(line.inspect), true) : 0;
   launcher = findLauncherOf(line.job);

@@ -15,7 +15,7 @@ import argparse
 import difflib
 import os
 import sys
-from typing import Any, Iterable, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from optimus import __version__, arguments, output
 from optimus.arguments import Mistake, whole_number
@@ -26,7 +26,16 @@ from optimus.ir import (
     LossFunction,
     module_text,
 )
-from optimus.models import ConfigError, bert, from_hf, gated_encoder, gpt2, llama, phi
+from optimus.models import (
+    ConfigError,
+    bert,
+    from_hf,
+    gated_encoder,
+    gpt2,
+    llama,
+    phi,
+    published,
+)
 
 PROGRAM = "optimus.models"
 
@@ -34,6 +43,7 @@ FLAGS = {
     "sequence": "--seq",
     "vocabulary": "--vocab",
     "epsilon": "--norm-eps",
+    "head_width": "--head-dim",
 }
 """Flags with another name than their member of a Config."""
 
@@ -142,9 +152,15 @@ def _parsers():
     _add_ffn_and_dropout(masked)
     _add_epsilon(masked, 1e-12)
     _add_masking(masked)
+    masked.add_argument(
+        "--no-head",
+        dest="head",
+        action="store_false",
+        help="an encoder without a head, whose output are hidden states",
+    )
 
     model = add(llama, "Llama")
-    _add_shape(model)
+    _add_shape(model, heads="attention heads; must divide --hidden without --head-dim")
     model.count(
         "--kv-heads",
         "heads of keys and values; must divide --heads (default: --heads)",
@@ -162,6 +178,15 @@ def _parsers():
         "--qkv-bias",
         action="store_true",
         help="queries, keys and values have biases, as in Qwen2",
+    )
+    model.count(
+        "--head-dim",
+        "channels of a head; heads times it need not be --hidden (default: hidden / heads)",
+    )
+    model.add_argument(
+        "--qk-norm",
+        action="store_true",
+        help="queries and keys have norms over a head's channels, as in Qwen3",
     )
     head = model.add_mutually_exclusive_group()
     head.add_argument(
@@ -293,10 +318,10 @@ def _add_program(model: _Parser) -> None:
     model.add_argument(
         "--functions",
         type=_functions,
-        default=("loss",),
         metavar="LIST",
         help="of loss, from which training, evaluation and gradients are made, and "
-        "forward, the logits of a batch (default: loss)",
+        "forward, the logits of a batch, or the hidden states of an encoder without a "
+        "head (default: loss, or forward of such an encoder)",
     )
     model.add_argument(
         "-o",
@@ -312,7 +337,8 @@ def _import(options: argparse.Namespace) -> str:
     chosen = {name: getattr(options, _dest(name)) for name in from_hf.Choices._fields}
     found = from_hf.read(options.folder, from_hf.Choices(**chosen))
     try:
-        text = _text(found.module, found.config, options.functions)
+        more = {"config": published.text_of(found.published)}
+        text = _text(found.module, found.config, options.functions, more)
     except ConfigError as error:
         where = os.path.join(options.folder, from_hf.CONFIG)
         name_of = lambda member: found.fields.get(member) or _flag(member)
@@ -333,12 +359,24 @@ def _write(options: argparse.Namespace) -> str:
     return _text(module, module.Config(**members), options.functions)
 
 
-def _text(module: Any, config: Any, names: Iterable[str]) -> str:
+def _text(
+    module: Any,
+    config: Any,
+    names: Optional[Iterable[str]],
+    more: Dict[str, Any] = {},
+) -> str:
+    """`more` are attributes of the model beside, or in place of, the builder's."""
     functions: List[LossFunction] = []
+    has_loss = getattr(config, "head", True)
+    if names is None:
+        names = ("loss",) if has_loss else ("forward",)
+    elif "loss" in names and not has_loss:
+        raise Mistake("--functions loss needs a model with a head; this one has forward")
     for name in sorted(names, reverse=True):
         kind = LossFunction if name == "loss" else ForwardFunction
         beside = functions[0] if functions else None
-        functions.append(module.build(config, lambda model: kind(model, beside)))
+        make = lambda model: kind({**model, **more}, beside)
+        functions.append(module.build(config, make))
     return module_text(functions)
 
 

@@ -7,7 +7,10 @@
 # ===-----------------------------------------------------------------------===#
 """BERT for masked tokens, with Hugging Face's parameter names, shapes and
 element order (BertForMaskedLM): every token sees all of its sequence that is
-not padding. Sequences are of one segment, whose token type is 0."""
+not padding. Sequences are of one segment, whose token type is 0.
+
+Without its head it is BertModel, an encoder: it has no loss, and its output are the
+hidden states of all tokens."""
 
 from typing import NamedTuple, Optional
 
@@ -47,6 +50,8 @@ class Config(NamedTuple):
     """The token at the end of a shorter sequence."""
     epsilon: float = 1e-12
     """Of the layer norms, as in the published model."""
+    head: bool = True
+    """Whether there is one, and a loss."""
 
     @property
     def ffn_width(self) -> int:
@@ -59,7 +64,8 @@ class Config(NamedTuple):
     def check(self) -> None:
         """Raises ConfigError unless a model can be built."""
         extents = dict(get_members(self), ffn=self.ffn_width)
-        for name in ("init_std", "dropout", "mask_token", "pad_token", "epsilon"):
+        others = ("init_std", "dropout", "mask_token", "pad_token", "epsilon", "head")
+        for name in others:
             extents.pop(name, None)
         check_extents(extents)
         check_heads(self.hidden, self.heads)
@@ -73,20 +79,17 @@ def build(config: Config, make: FunctionMaker = LossFunction) -> LossFunction:
     ConfigError."""
     config.check()
     c = config
+    objective = dict(objective="masked_token", mask_token=c.mask) if c.head else {}
     model, tokens, targets = begin(
-        make,
-        KIND,
-        c,
-        ffn=c.ffn_width,
-        objective="masked_token",
-        mask_token=c.mask,
-        pad_token=c.pad_token,
+        make, KIND, c, ffn=c.ffn_width, **objective, pad_token=c.pad_token
     )
     lengths = model.lengths("lengths", tokens, targets, c.pad_token)
+    # The class with a head holds the other one under this name.
+    prefix = "bert." if c.head else ""
 
     def table(name: str, rows: int, dim: str) -> Value:
         return model.parameter(
-            "bert.embeddings.%s_embeddings.weight" % name,
+            "%sembeddings.%s_embeddings.weight" % (prefix, name),
             (rows, c.hidden),
             (dim, "hidden"),
             Init.normal(c.init_std),
@@ -97,16 +100,19 @@ def build(config: Config, make: FunctionMaker = LossFunction) -> LossFunction:
     positions = table("position", c.sequence, "sequence")
     types = table("token_type", TOKEN_TYPES, "token_types")
     # Padding learns as an output only, as with Hugging Face's padding_idx.
-    with model.scope("bert.embeddings"):
+    with model.scope(prefix + "embeddings"):
         x = model.embedding("words", words, tokens, pad=c.pad_token)
         x = model.add("positioned", x, positions)
         x = model.add("typed", x, model.row("type", types, 0))
         x = parts.layer_norm("LayerNorm", x)
         x = model.dropout("dropped", x, c.dropout)
     for layer in range(c.layers):
-        with model.scope("bert.encoder.layer.%d" % layer):
+        with model.scope("%sencoder.layer.%d" % (prefix, layer)):
             block = _Block(model, parts, c)
             x = block.feed_forward(block.self_attention(x, lengths))
+    if not c.head:
+        model.hidden_states(x)
+        return model
     with model.scope("cls.predictions"):
         _head(model, parts, c, x, words, targets)
     return model

@@ -18,6 +18,7 @@ MOST = {
     "heads": 1 << 14,
     "kv_heads": 1 << 14,
     "head_dim": 1 << 14,
+    "head_width": 1 << 14,
     "ffn": 1 << 20,
     "sequence": 1 << 24,
     "vocabulary": 1 << 24,

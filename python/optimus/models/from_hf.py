@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from optimus.arguments import Mistake
-from optimus.models import bert, config_file, gpt2, llama, phi
+from optimus.models import bert, config_file, gpt2, llama, phi, published
 from optimus.models.config_file import Fields, shown
 
 NAME = "from-hf"
@@ -69,6 +69,8 @@ class Import(NamedTuple):
     fields: Dict[str, str]
     """For messages: the fields that members of the config are from."""
     notes: List[str]
+    published: Dict[str, Any]
+    """The config.json of what is trained."""
 
 
 class Family(NamedTuple):
@@ -83,6 +85,14 @@ class Family(NamedTuple):
     keeps_documents: bool = True
     hides: bool = False
     """Whether it learns from masked tokens."""
+    positions: Tuple[str, ...] = ()
+    """Fields for the rows of a table of positions, which a shorter sequence cuts."""
+    dropped: Tuple[str, ...] = ()
+    """Fields for the dropout that the builder has."""
+    kept: Tuple[str, ...] = ()
+    """Fields for the dropout of others, with which nothing is trained."""
+    written: Tuple[str, ...] = ()
+    """Classes with exactly the builder's parameters; by default all."""
 
 
 def read(folder: str, choices: Choices) -> Import:
@@ -118,7 +128,17 @@ def read(folder: str, choices: Choices) -> Import:
     if absent:
         listed = ", ".join("%s %s" % (name, shown(absent[name])) for name in absent)
         notes.append("fields that %s lacks are %s's defaults: %s" % (path, kind, listed))
-    return Import(family.module, family.module.Config(**members), family.fields, notes)
+    config = family.module.Config(**members)
+    known = family.written or family.architectures
+    rates = {
+        **{name: float(choices.dropout) for name in family.dropped},
+        **{name: 0.0 for name in family.kept if given.get(name) or family.drops},
+    }
+    # An encoder without a head is not trained.
+    if not members.get("head", True):
+        rates = {}
+    out = published.kept(given, known[0], known, family.positions, sequence, rates)
+    return Import(family.module, config, family.fields, notes, out)
 
 
 def _check_folder(folder: str) -> None:
@@ -212,9 +232,14 @@ def _read_bert(fields: Fields, choices: Choices):
         pad_token=fields.whole("pad_token_id", 0, least=0),
         positions=fields.whole("max_position_embeddings", 512),
     )
+    members["head"] = fields.get("architectures", None) != ["BertModel"]
     rates = {name: 0.1 for name in ("hidden_dropout_prob", "attention_probs_dropout_prob")}
     notes = _dropouts(fields, rates, drops=True)
-    if choices.mask_token is None:
+    if not members["head"]:
+        notes = []
+        if choices.mask_token is not None or choices.dropout:
+            raise Mistake("--mask-token and --dropout are not for BertModel: it has no loss")
+    elif choices.mask_token is None:
         last = members["vocabulary"] - 1
         notes.append(
             "the token of a hidden one is the vocabulary's last, %d; --mask-token N is the "
@@ -232,15 +257,31 @@ def _read_qwen2(fields: Fields, choices: Choices):
         fields, ffn=22016, kv_heads=32, positions=32768
     )
     members["qkv_bias"] = True
-    # Without windows, their fields change nothing.
+    if "head_width" in members:
+        fields.refuse(
+            "head_dim", members["head_width"], "hidden_size / num_attention_heads"
+        )
+    fields.only("use_mrope", False)
+    _check_windows(fields, members["layers"])
+    return members, notes
+
+
+def _read_qwen3(fields: Fields, choices: Choices):
+    members, notes = _read_rotary_decoder(
+        fields, ffn=22016, kv_heads=32, positions=32768, head_dim=128
+    )
+    members["qk_norm"] = True
+    _check_windows(fields, members["layers"])
+    return members, notes
+
+
+def _check_windows(fields: Fields, layers: int) -> None:
+    """Without windows of Qwen's models, their fields change nothing."""
     fields.only("use_sliding_window", False)
     fields.skip(("sliding_window", "max_window_layers"))
-    fields.only("use_mrope", False)
     kinds = fields.get("layer_types", None)
-    full = ["full_attention"] * members["layers"]
-    if kinds is not None and kinds != full:
+    if kinds is not None and kinds != ["full_attention"] * layers:
         fields.refuse("layer_types", kinds, "\"full_attention\" for each layer")
-    return members, notes
 
 
 def _read_mistral(fields: Fields, choices: Choices):
@@ -257,7 +298,13 @@ def _has_window(fields: Fields) -> bool:
     return not fields.has("sliding_window") or fields.get("sliding_window", None) is not None
 
 
-def _read_rotary_decoder(fields: Fields, ffn: int, kv_heads: Optional[int], positions: int):
+def _read_rotary_decoder(
+    fields: Fields,
+    ffn: int,
+    kv_heads: Optional[int],
+    positions: int,
+    head_dim: Optional[int] = None,
+):
     """Llama and what has its layers."""
     fields.only("hidden_act", "silu")
     for name in ("attention_bias", "mlp_bias"):
@@ -277,9 +324,9 @@ def _read_rotary_decoder(fields: Fields, ffn: int, kv_heads: Optional[int], posi
     name = "num_key_value_heads"
     is_null = fields.has(name) and fields.get(name, None) is None
     members["kv_heads"] = heads if is_null else fields.whole(name, kv_heads) or heads
-    width = fields.whole("head_dim", None)
+    width = fields.whole("head_dim", head_dim)
     if width is not None and width * heads != members["hidden"]:
-        fields.refuse("head_dim", width, "hidden_size / num_attention_heads")
+        members["head_width"] = width
     return members, _dropouts(fields, {"attention_dropout": 0.0}, drops=False)
 
 
@@ -385,39 +432,57 @@ FAMILIES: Dict[str, Family] = {
             "init_std": "initializer_range",
         },
         drops=True,
+        positions=("n_positions", "n_ctx"),
+        dropped=("resid_pdrop", "embd_pdrop"),
+        kept=("attn_pdrop",),
     ),
     "bert": Family(
         bert,
-        ("BertForMaskedLM", "BertForPreTraining"),
+        ("BertForMaskedLM", "BertForPreTraining", "BertModel"),
         _read_bert,
         {**_NAMES, "epsilon": "layer_norm_eps", "pad_token": "pad_token_id"},
         drops=True,
         keeps_documents=False,
         hides=True,
+        positions=("max_position_embeddings",),
+        dropped=("hidden_dropout_prob",),
+        kept=("attention_probs_dropout_prob",),
+        written=("BertForMaskedLM", "BertModel"),
     ),
     "llama": Family(
         llama,
         ("LlamaForCausalLM",),
         _read_llama,
-        {**_NAMES, "epsilon": "rms_norm_eps"},
+        {**_NAMES, "epsilon": "rms_norm_eps", "head_width": "head_dim"},
+        kept=("attention_dropout",),
     ),
     "mistral": Family(
         llama,
         ("MistralForCausalLM",),
         _read_mistral,
-        {**_NAMES, "epsilon": "rms_norm_eps"},
+        {**_NAMES, "epsilon": "rms_norm_eps", "head_width": "head_dim"},
+        kept=("attention_dropout",),
     ),
     "qwen2": Family(
         llama,
         ("Qwen2ForCausalLM",),
         _read_qwen2,
         {**_NAMES, "epsilon": "rms_norm_eps"},
+        kept=("attention_dropout",),
+    ),
+    "qwen3": Family(
+        llama,
+        ("Qwen3ForCausalLM",),
+        _read_qwen3,
+        {**_NAMES, "epsilon": "rms_norm_eps", "head_width": "head_dim"},
+        kept=("attention_dropout",),
     ),
     "phi": Family(
         phi,
         ("PhiForCausalLM",),
         _read_phi,
         {**_NAMES, "epsilon": "layer_norm_eps", "rotary_dim": "partial_rotary_factor"},
+        kept=("resid_pdrop", "embd_pdrop", "attention_dropout"),
     ),
 }
 """By model_type."""

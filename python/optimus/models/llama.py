@@ -7,7 +7,7 @@
 # ===-----------------------------------------------------------------------===#
 """Llama with Hugging Face's parameter names, shapes and element order.
 
-With a window it is Mistral.
+With a window it is Mistral, with norms of queries and keys Qwen3.
 RMS norms, rotary position embedding, grouped-query attention and a gated
 feed-forward part; no biases, or, as in Qwen2, those of queries, keys and values.
 Published linear weights are [out, in]; ours are too, and
@@ -53,19 +53,26 @@ class Config(NamedTuple):
     absent. Mistral's sliding_window."""
     qkv_bias: bool = False
     """Queries, keys and values have biases."""
+    head_width: Optional[int] = None
+    """Channels of a head; heads * head_width need not be hidden. hidden / heads if
+    absent."""
+    qk_norm: bool = False
+    """Queries and keys have norms, each over a head's channels, as in Qwen3."""
 
     def check(self) -> None:
         """Raises ConfigError unless a model can be built."""
         extents = get_members(self)
-        for name in ("tied", "within_documents", "qkv_bias"):
+        for name in ("tied", "within_documents", "qkv_bias", "qk_norm"):
             del extents[name]
         reals = ("rope_theta", "epsilon", "init_std")
         check_positive({name: extents.pop(name) for name in reals})
         check_extents(extents)
-        check_heads(self.hidden, self.heads)
+        if self.head_width is None:
+            check_heads(self.hidden, self.heads)
         if self.head_dim % 2:
+            what = "{hidden} / {heads}" if self.head_width is None else "{head_width}"
             raise ConfigError(
-                "{hidden} / {heads} is %d; expected an even number, since the "
+                what + " is %d; expected an even number, since the "
                 "position embedding rotates pairs of channels" % self.head_dim
             )
         if self.heads % self.kv_heads:
@@ -77,7 +84,8 @@ class Config(NamedTuple):
 
     @property
     def head_dim(self) -> int:
-        return self.hidden // self.heads
+        """Channels of a head."""
+        return self.hidden // self.heads if self.head_width is None else self.head_width
 
     @property
     def group(self) -> int:
@@ -134,6 +142,9 @@ def _self_attention(
         q = linear("q_proj", y, [groups, queries, channels], [hidden])
         k = linear("k_proj", y, [groups, channels], [hidden])
         v = linear("v_proj", y, [groups, channels], [hidden])
+        if c.qk_norm:
+            q = parts.rms_norm("q_norm", q, channels)
+            k = parts.rms_norm("k_norm", k, channels)
         q = model.rotary("q_rotated", q, c.rope_theta, positions=positions)
         k = model.rotary("k_rotated", k, c.rope_theta, positions=positions)
         y = model.attention(

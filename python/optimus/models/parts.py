@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 from optimus.attributes import Attribute
 from optimus.ir import ONES, ZEROS, Init, LossFunction, Value
+from optimus.models import published
 
 Dims = Sequence[Tuple[str, int]]
 """Names and extents of dimensions."""
@@ -27,8 +28,11 @@ def begin(
     make: FunctionMaker, kind: str, config: Any, **more: Any
 ) -> Tuple[LossFunction, Value, Value]:
     """An empty model, its tokens and its targets, which not every function has. Its
-    attributes are the members of a Config that every model has, and `more`."""
+    attributes are the members of a Config that every model has, `more`, and its
+    config.json."""
     attributes = {name: getattr(config, name) for name in COMMON}
+    if fields := published.config_of(kind, config):
+        more["config"] = published.text_of(fields)
     model = make({"kind": kind, **attributes, **more})
     shape, dims = (config.batch, config.sequence), ("batch", "sequence")
     tokens = model.input("tokens", shape, dims)
@@ -51,16 +55,22 @@ class Parts:
         self._model, self._hidden, self._epsilon = model, config.hidden, epsilon
         self._init = Init.normal(config.init_std)
 
-    def _vector(self, name: str, init: Init) -> Value:
-        return self._model.parameter(name, (self._hidden,), ("hidden",), init)
+    def _vector(
+        self, name: str, init: Init, of: Optional[Tuple[str, int]] = None
+    ) -> Value:
+        """Of the residual stream's dimension, or another one."""
+        dim, extent = of or ("hidden", self._hidden)
+        return self._model.parameter(name, (extent,), (dim,), init)
 
     def layer_norm(self, name: str, x: Value) -> Value:
         gain = self._vector(name + ".weight", ONES)
         bias = self._vector(name + ".bias", ZEROS)
         return self._model.layer_norm(name, x, gain, bias, self._epsilon)
 
-    def rms_norm(self, name: str, x: Value) -> Value:
-        gain = self._vector(name + ".weight", ONES)
+    def rms_norm(
+        self, name: str, x: Value, of: Optional[Tuple[str, int]] = None
+    ) -> Value:
+        gain = self._vector(name + ".weight", ONES, of)
         return self._model.rms_norm(name, x, gain, self._epsilon)
 
     def weight(self, name: str, outs: Dims, ins: Dims) -> Value:

@@ -381,8 +381,13 @@ TEST(SafetensorsHeader, NamesWhatIsWrong) {
   };
   EXPECT_TRUE(
       read(one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]})")).ok());
-  expectBad(one(R"({"dtype":"F16","shape":[2],"data_offsets":[0,8]})"),
-            "a.dtype: expected F32, found F16");
+  expectBad(one(R"({"dtype":"F64","shape":[1],"data_offsets":[0,8]})"),
+            "a.dtype: expected F32, BF16 or F16, found F64");
+  expectBad(
+      makeFile(R"({"a":{"dtype":"F16","shape":[2],"data_offsets":[0,4]},)"
+               R"("b":{"dtype":"BF16","shape":[2],"data_offsets":[4,8]}})",
+               8),
+      "tensor b has elements of type BF16, the first one has F16");
   expectBad(one(R"({"shape":[2],"data_offsets":[0,8]})"), "no member \"dtype");
   expectBad(one(R"({"dtype":"F32","data_offsets":[0,8]})"),
             "no member \"shape\"");

@@ -28,6 +28,7 @@ inline nlohmann::json example() {
     "strategy": "summa",
     "model": {"batch": 16, "sequence": 128, "vocabulary": 256},
     "optimizer": "adamw",
+    "config": "{\"model_type\":\"gpt2\"}",
     "function": {
       "version": 1, "hash": "0f0e0d0c0b0a0908",
       "facts": {"heads": {"value": 6, "flag": "--heads"},

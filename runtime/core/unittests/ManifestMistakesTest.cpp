@@ -53,6 +53,11 @@ static const Mistake kMistakes[] = {
      "function.facts.heads.flag: expected a string"},
     {"Precision", "/precision", "i32",
      "precision: expected f32, bf16 or f16; found i32"},
+    {"Config", "/config", json::object(), "config: expected a string"},
+    {"ConfigOfNoObject", "/config", "[1]",
+     "config: expected the text of a JSON object"},
+    {"ConfigTooDeep", "/config", std::string(100, '['),
+     "config: expected the text of a JSON object"},
     {"AxisTwice", "/mesh/1/axis", "row", "\"row\" is used twice"},
     {"AxisSize", "/mesh/0/size", 0, "mesh[0].size: expected an integer"},
     {"MeshTooLarge", "/mesh/0/size", 1 << 16, "more than 65536 ranks"},
@@ -175,7 +180,8 @@ static const Mistake kMistakes[] = {
     {"EntrySequence", "/functions/0/entry/sequence", 0,
      "functions[0].entry.sequence: expected an integer from 1"},
     {"ForwardWithoutLogits", "/functions/1/entry/kind", "forward",
-     "no output \"logits\", which eval_step must have"},
+     "no output \"logits\" or \"hidden_states\", one of which eval_step must "
+     "have"},
     {"Rounding", "/functions/0/args/5/rounding", -1,
      "functions[0].args[5].rounding: expected a finite number from 0"},
     {"FunctionTwice", "/functions/1/name", "train_step", "is used twice"},
@@ -225,6 +231,7 @@ TEST(Manifest, NamesEveryMissingMember) {
                                                          "filled_by",
                                                          "function",
                                                          "incidental",
+                                                         "config",
                                                          "flag"};
           if (pointer.to_string().ends_with("facts") ||
               pointer.to_string().ends_with("incidental"))

@@ -36,6 +36,7 @@ TEST(Manifest, ReadsTheExample) {
                         {"mesh", {"\"row:2,col:2\"", ""}},
                         {"precision", {"\"bf16\"", ""}},
                         {"strategy", {"\"summa\"", ""}}}));
+  EXPECT_EQ(manifest.config, R"({"model_type":"gpt2"})");
   EXPECT_EQ(manifest.batch, 16);
   EXPECT_EQ(manifest.sequence, 128);
   EXPECT_EQ(manifest.vocabulary, 256);

@@ -8,8 +8,9 @@
 //
 // A checkpoint is a folder:
 //
-//   model.safetensors      whole parameters, F32, under Hugging Face's names
-//                          and shapes; beyond a limit (5 GB) instead
+//   model.safetensors      whole parameters, F32 or, if asked, BF16 or F16,
+//                          under Hugging Face's names and shapes; beyond a
+//                          limit (5 GB) instead
 //                          model-0000i-of-0000n.safetensors and
 //                          model.safetensors.index.json
 //   optimizer.safetensors  exp_avg.NAME and exp_avg_sq.NAME
@@ -17,6 +18,7 @@
 //                          the data, hyperparameters, model hash, and size and
 //                          XXH64 of every other file, of those with tensors
 //                          piece by piece
+//   config.json, ...       what Transformers opens the folder with: companions
 //
 // A folder without state.json and optimizer.safetensors has weights alone:
 // those of a model that another program wrote, in files of the same format,
@@ -37,10 +39,13 @@
 #include "optimus-runtime/Hyperparameters.h"
 #include "optimus-runtime/ModelRecord.h"
 #include "optimus-runtime/Status.h"
+#include "optimus-support/ElementType.h"
 #include "optimus-support/FileLock.h"
+#include "optimus-support/InputFile.h"
 #include "optimus-support/Shard.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -89,7 +94,21 @@ struct ExpectedModel {
   ModelRecord record;
 };
 
+/// A model's configuration, in the fields of Transformers.
+inline constexpr const char *kConfigFile = "config.json";
+
+/// A small file beside the tensors, for programs that open the folder as a
+/// model: config.json, a tokenizer's.
+struct CompanionFile {
+  std::string name, text;
+
+  bool operator==(const CompanionFile &) const = default;
+};
+
 struct CheckpointWriterOptions {
+  /// Of the parameters: F32, or BF16 or F16, rounded to the nearest, ties to
+  /// even. The optimizer's state is F32.
+  optimus_support::ElementType modelType = optimus_support::ElementType::F32;
   /// Most bytes of tensors in one model file; a larger tensor has its own.
   int64_t shardLimitBytes = 5'000'000'000;
   /// Bytes of a piece: a multiple of four.
@@ -134,7 +153,12 @@ public:
   Status addTensor(CheckpointFile file, const std::string &name,
                    std::span<const int64_t> shape);
 
-  /// Decides where everything lies.
+  /// Adds a companion: of the process that commits, before it does. A
+  /// config.json gets the type of the parameters.
+  Status addFile(CompanionFile file);
+
+  /// Decides where everything lies. InvalidArgument for more model files than a
+  /// reader opens.
   Status layOut();
   /// The same, and makes all files, with their headers.
   Status begin();
@@ -176,8 +200,8 @@ public:
 
   size_t numLeft() const;
   /// Writes the next elements. Unavailable if the disk is full; InvalidArgument
-  /// if an element is not finite: no run can go on from there. A failure is
-  /// final for the whole checkpoint.
+  /// if an element is not finite, or not once it is rounded: no run can go on
+  /// from there. A failure is final for the whole checkpoint.
   Status append(std::span<const float> elements);
 
 private:
@@ -263,6 +287,18 @@ public:
   std::vector<std::string> notesOn(const ExpectedModel &expected) const;
 
   const CheckpointPieces &pieces() const;
+
+  /// The companions that lie in the folder, verified where state.json lists
+  /// them. DataLoss for one of more than 128 MiB.
+  StatusOr<std::vector<CompanionFile>> readCompanions() const;
+
+  /// Visits what the model is made of where it lies: each tensor with its type,
+  /// as "BF16", its file and its place there. Of weights without
+  /// findParameters(), all tensors.
+  void forEachWeight(
+      const std::function<void(const TensorInfo &, const std::string &,
+                               const optimus_support::InputFile &,
+                               size_t offset)> &visit) const;
 
   /// All elements of a tensor, row-major.
   StatusOr<std::vector<float>> readTensor(const std::string &name) const;

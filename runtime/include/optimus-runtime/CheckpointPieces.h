@@ -34,7 +34,7 @@ struct TensorInfo {
 /// A tensor's bytes in a file, counted from the file's start.
 struct TensorExtent {
   TensorInfo info;
-  size_t offset = 0; ///< multiple of alignof(float)
+  size_t offset = 0; ///< multiple of an element's bytes
   size_t bytes = 0;
 };
 
@@ -45,6 +45,7 @@ struct TensorFileExtent {
   /// A piece ends where the file's offset is a multiple of this.
   size_t pieceBytes = 0;
   std::vector<TensorExtent> tensors; ///< in the order of their offsets
+  size_t elementBytes = sizeof(float); ///< of all of them
 };
 
 /// Elements of a tensor that lie together in a file.
@@ -59,8 +60,9 @@ struct TensorPart {
 struct PieceExtent {
   size_t file = 0; ///< in the order in which they were added
   size_t offset = 0, bytes = 0;
+  size_t elementBytes = sizeof(float);
 
-  size_t numElements() const { return bytes / sizeof(float); }
+  size_t numElements() const { return bytes / elementBytes; }
 };
 
 /// The pieces of all files, one file after the other.

@@ -196,6 +196,9 @@ struct Manifest {
   /// Nothing where the objective is the next token.
   std::optional<MaskedObjective> masked;
   std::string optimizer;
+  /// The text of the model's config.json, in the fields of Transformers; empty
+  /// where it has no class there.
+  std::string config;
   /// Nothing where the compiler did not see the whole program.
   std::optional<ModelFunction> function;
   /// Facts stated by its operations without influence on the function.
@@ -228,6 +231,9 @@ struct Manifest {
   std::optional<int64_t> findBuffer(std::string_view name) const;
   /// The first buffer with a role, of a parameter or of none, or nothing.
   std::optional<int64_t> findRole(std::string_view role, int64_t of = -1) const;
+  /// What a function of the kind Forward is called for: its logits, or the
+  /// hidden states of a model without a head.
+  std::optional<int64_t> findForwardOutput(const Function &function) const;
   /// The indices of the buffers that live so long, in order.
   std::vector<int64_t> buffersOfLifetime(Lifetime lifetime) const;
   /// What a checkpoint keeps of it.

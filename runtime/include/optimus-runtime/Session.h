@@ -169,6 +169,16 @@ struct SaveOptions {
   bool isAlone = false;
 };
 
+/// How a model is written, in every checkpoint of a session.
+struct SaveFormat {
+  /// Of the parameters; CheckpointWriterOptions::modelType.
+  optimus_support::ElementType modelType = optimus_support::ElementType::F32;
+  int64_t shardLimitBytes = CheckpointWriterOptions().shardLimitBytes;
+  /// Of the root's process: what lies beside the tensors. The library's
+  /// config.json, if it has one, takes the place of one of these.
+  std::vector<CompanionFile> companions;
+};
+
 /// Opens a checkpoint in every process, null for an empty `dir`. Files that
 /// have no checksums of pieces are verified, once a machine, before anything
 /// else in them is read. `flag` is for messages: who named it. Collective.
@@ -263,6 +273,9 @@ public:
   /// Takes the parameters alone, of a checkpoint that passed checkParameters()
   /// or findParameters(). As above.
   Status loadParameters(const Checkpoint &checkpoint, uint64_t seed);
+  /// Of the checkpoints that follow: alike in every process, but for the
+  /// companions.
+  void setSaveFormat(SaveFormat format) { saveFormat = std::move(format); }
   /// Writes a checkpoint. Only the root's machine needs the folder; all
   /// processes that see it write pieces of it, side by side. What `state` says
   /// of the model is the manifest's. Collective.
@@ -416,6 +429,7 @@ private:
   class PieceSlabs slabsOf(const CheckpointPieces &pieces) const;
   StatusOr<std::unique_ptr<Saving>>
   prepareSave(const std::string &dir, TrainingState state, SaveOptions options);
+  Status addCompanions(CheckpointWriter &writer) const;
   class PieceSink;
   /// Puts this process's pieces together, each in a sink of its own; on several
   /// threads, unless told otherwise. Collective.
@@ -456,6 +470,7 @@ private:
   std::shared_ptr<CommandNamer> names; ///< of the control plane too
   std::vector<std::unique_ptr<LocalRank>> ranks;
   std::unique_ptr<class RankTeam> team;
+  SaveFormat saveFormat;
   std::vector<float> snapshot;    ///< of this process's pieces
   std::unique_ptr<Saving> saving; ///< last: it reads the snapshot
 };

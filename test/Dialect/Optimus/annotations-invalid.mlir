@@ -249,6 +249,24 @@ module attributes {optimus.model = {batch = 1 : i64, sequence = 1 : i64, vocabul
 
 // -----
 
+// expected-error @below {{A1: expected optimus.model to have as 'config' the text of a JSON object, found "[1]"}}
+module attributes {optimus.model = {batch = 1 : i64, sequence = 1 : i64, vocabulary = 8 : i64, config = "[1]"}} {
+}
+
+// -----
+
+// expected-error @below {{A1: expected optimus.model to have as 'config' the text of a JSON object, found "{\22a\22:"}}
+module attributes {optimus.model = {batch = 1 : i64, sequence = 1 : i64, vocabulary = 8 : i64, config = "{\22a\22:"}} {
+}
+
+// -----
+
+// expected-error @below {{A1: expected optimus.model to have as 'config' the text of a JSON object, found {a = 1 : i64}}}
+module attributes {optimus.model = {batch = 1 : i64, sequence = 1 : i64, vocabulary = 8 : i64, config = {a = 1}}} {
+}
+
+// -----
+
 // expected-error @below {{A1: expected optimus.model to have an i64 'pad_token' from 0 to 7, found "none"}}
 module attributes {optimus.model = {batch = 1 : i64, sequence = 1 : i64, vocabulary = 8 : i64, pad_token = "none"}} {
 }

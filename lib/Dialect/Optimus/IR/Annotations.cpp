@@ -75,6 +75,18 @@ static LogicalResult refuse(Operation *op, const Twine &where,
 // On operations
 //===----------------------------------------------------------------------===//
 
+/// Whether a text is that of a JSON object; false without one.
+static bool isObject(StringAttr text) {
+  if (!text)
+    return false;
+  llvm::Expected<llvm::json::Value> parsed = llvm::json::parse(text.getValue());
+  if (!parsed) {
+    llvm::consumeError(parsed.takeError());
+    return false;
+  }
+  return parsed->getAsObject() != nullptr;
+}
+
 static LogicalResult verifyModel(Operation *op, Attribute value) {
   auto fail = [&](const Twine &expected, auto found) {
     return op->emitOpError("A1: expected ")
@@ -109,8 +121,12 @@ static LogicalResult verifyModel(Operation *op, Attribute value) {
   if (objective && objective == "masked_token" &&
       failed(verifyInteger("mask_token", 0, lastToken)))
     return failure();
-  if (model.contains("pad_token"))
-    return verifyInteger("pad_token", 0, lastToken);
+  if (model.contains("pad_token") &&
+      failed(verifyInteger("pad_token", 0, lastToken)))
+    return failure();
+  if (Attribute config = model.get("config"))
+    if (!isObject(dyn_cast<StringAttr>(config)))
+      return fail(" to have as 'config' the text of a JSON object", config);
   return success();
 }
 

@@ -49,7 +49,9 @@ def Optimus_Dialect : Dialect {
     * (A1) `optimus.model` is a dictionary in which `batch`, `sequence` and
       `vocabulary` are from 1 to 2^31 − 1. `objective`, if there is one, is
       `next_token` or `masked_token`; that has `mask_token` and may have `pad_token`,
-      tokens below `vocabulary`. Other members are the builder's own.
+      tokens below `vocabulary`. `config`, if there is one, is the text of a JSON
+      object: the model's config.json, which checkpoints get. Other members are the
+      builder's own.
     * (A2) `optimus.param` is 1 to 255 bytes of UTF-8 without control characters
       and colons, not `__metadata__`, which safetensors keeps for itself, and no
       state of an optimizer, as `exp_avg.…`.
