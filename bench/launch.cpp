@@ -14,41 +14,24 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus-runtime/World.h"
+#include "join.h"
 
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 
 using namespace optrt;
+using optimus_bench::kTimeoutSeconds;
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kTimeoutSeconds = 120;
-
-int fail(const Status &status) {
-  std::fprintf(stderr, "optimus-bench-launch: error: %s\n",
-               status.message().c_str());
-  return status.exitCode();
-}
+int fail(const Status &status) { return optimus_bench::fail("launch", status); }
 
 void reportEnd(const Status &status, bool speaks) {
   if (speaks)
     fail(status);
-}
-
-StatusOr<World> join(const std::string &backend) {
-  OPTRT_ASSIGN_OR_RETURN(Launcher launcher, findLauncher());
-  OPTRT_ASSIGN_OR_RETURN(std::string chosen, chooseBackend(launcher, backend));
-  if (chosen == "mpi")
-    return createMpiWorld();
-  TcpJob job = tcpJobOf(launcher);
-  job.timeoutSeconds = kTimeoutSeconds;
-  job.onStall = reportEnd;
-  bool isSaidElsewhere = false;
-  return createTcpWorld(std::move(job), isSaidElsewhere);
 }
 
 Status run(World &world, int64_t rows, int64_t columns, double joined) {
@@ -78,7 +61,7 @@ int main(int argc, char **argv) {
     return fail(invalidArgument("expected --backend mpi|tcp --mesh "
                                 "ROWSxCOLUMNS, found other arguments"));
   Clock::time_point start = Clock::now();
-  StatusOr<World> world = join(argv[2]);
+  StatusOr<World> world = optimus_bench::join(argv[2], reportEnd);
   if (!world.ok())
     return fail(world.status());
   Status status =

@@ -389,6 +389,19 @@ def test_memory_behaviours_of_a_small_model(tools, tmp_path):
         assert arena_by_bound * pages_by_arena >= 0.98
 
 
+def test_calls_counts_what_lies_between_them(tools):
+    arguments = ["--ranks", 4, "--microbatches", 5, "--steps", 2]
+    within = run_bench("calls", tools, *arguments, "--limit", 1e9)
+    assert within.returncode == 0, within.stderr
+    rows = re.findall(r"^\| ([12]) \| (\d+) \| ([\d.]+) \| ([\d.]+) \|", within.stdout, re.MULTILINE)
+    # Five microbatches and the update have five gaps.
+    assert [row[:2] for row in rows] == [("1", "5"), ("2", "5")]
+    assert all(0 < float(row[2]) <= float(row[3]) for row in rows)
+    beyond = run_bench("calls", tools, *arguments, "--limit", 0)
+    assert beyond.returncode == 1
+    assert "µs between two calls of a rank; expected at most 0" in beyond.stderr
+
+
 def test_all_benchmarks_are_listed_and_explain_themselves():
     bench = REPOSITORY / "bench"
     listed = subprocess.run([bench / "run"], capture_output=True, text=True, check=True)

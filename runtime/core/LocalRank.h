@@ -27,7 +27,7 @@ struct Session::LocalRank {
   CommandObserver *observer = nullptr; ///< of the calls that it wants to see
   RankBuffers buffers;
   SpaceMemory arenas;
-  /// Of the last run.
+  /// Of the last run, all its calls together.
   Transfers transfers;
   std::vector<BoundProgram> programs; ///< one a callable
   int64_t communicationBytes = 0;     ///< that its communicators keep

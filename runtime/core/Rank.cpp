@@ -40,11 +40,11 @@ void Rank::resetCounters() {
   std::fill(traffic.begin(), traffic.end(), Traffic());
   std::fill(exposed.begin(), exposed.end(), Clock::duration());
   intervals.clear();
-  if (staging)
-    staging->restart();
 }
 
 void Rank::beginCall(std::span<const PlannedCollective> newPlanned) {
+  if (staging)
+    staging->restart();
   if (!queued)
     return;
   // What is replayed is not submitted.

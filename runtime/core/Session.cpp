@@ -208,6 +208,10 @@ void Session::chooseBuffers(Placement placement) {
   for (int64_t buffer : written)
     if (manifest.buffers[buffer].isNumber())
       numbers.push_back(buffer);
+  for (int64_t buffer : held)
+    resets[static_cast<std::size_t>(manifest.buffers[buffer].reset)].push_back(
+        buffer);
+  random = findWords("random", optimus_support::kNumRandomWords);
   isFilled.resize(manifest.buffers.size());
 
   const ProgramTableT &table = tableOf(library.target(), control.firstRank());

@@ -9,7 +9,6 @@
 #include "LocalRank.h"
 #include "ShardExchange.h"
 #include "optimus-runtime/RankTeam.h"
-#include "optimus-support/Dropout.h"
 
 #include <algorithm>
 #include <atomic>
@@ -49,7 +48,7 @@ bool Session::isHeld(int64_t buffer) const {
   return std::binary_search(held.begin(), held.end(), buffer);
 }
 
-std::optional<int64_t> Session::findHostFilled(std::string_view name) {
+std::optional<int64_t> Session::findHostFilled(std::string_view name) const {
   std::optional<int64_t> buffer = manifest().findBuffer(name);
   if (!buffer || !isHeld(*buffer) ||
       manifest().buffers[*buffer].filledBy != FilledBy::Host)
@@ -89,13 +88,21 @@ void Session::setScalar(std::string_view name, float value) {
       failedToSet = rank->buffers.setNumber(*buffer, value);
 }
 
-void Session::setWords(std::string_view name, std::span<const int32_t> words) {
+std::optional<int64_t> Session::findWords(std::string_view name,
+                                          std::size_t count) const {
   std::optional<int64_t> buffer = findHostFilled(name);
   if (!buffer)
-    return;
+    return std::nullopt;
   const Buffer &described = manifest().buffers[*buffer];
   if (described.type != ElementType::I32 ||
-      described.layout.numElements() != static_cast<int64_t>(words.size()))
+      described.layout.numElements() != static_cast<int64_t>(count))
+    return std::nullopt;
+  return buffer;
+}
+
+void Session::setWords(std::string_view name, std::span<const int32_t> words) {
+  std::optional<int64_t> buffer = findWords(name, words.size());
+  if (!buffer)
     return;
   isFilled[*buffer] = true;
   if (failedToSet.ok())
@@ -106,21 +113,21 @@ void Session::setWords(std::string_view name, std::span<const int32_t> words) {
 }
 
 void Session::setRandom(uint64_t seed, int64_t step, uint32_t microbatch) {
-  setWords("random", optimus_support::randomWords(seed, step, microbatch));
+  if (random)
+    setWords(manifest().buffers[*random].name,
+             optimus_support::randomWords(seed, step, microbatch));
+}
+
+Status Session::reset(LocalRank &rank, Reset when) {
+  for (int64_t buffer : resets[static_cast<std::size_t>(when)])
+    OPTRT_RETURN_IF_ERROR(rank.buffers.initialize(buffer, /*seed=*/0));
+  return okStatus();
 }
 
 Status Session::reset(Reset when) {
-  std::vector<int64_t> buffers;
-  for (int64_t buffer : held)
-    if (manifest().buffers[buffer].reset == when)
-      buffers.push_back(buffer);
-  if (buffers.empty())
+  if (resets[static_cast<std::size_t>(when)].empty())
     return okStatus();
-  return team->run([&](int i) -> Status {
-    for (int64_t buffer : buffers)
-      OPTRT_RETURN_IF_ERROR(ranks[i]->buffers.initialize(buffer, /*seed=*/0));
-    return okStatus();
-  });
+  return team->run([&](int i) { return reset(*ranks[i], when); });
 }
 
 const HostBatch::Rows *HostBatch::find(int64_t begin, int64_t words) const {
@@ -144,59 +151,79 @@ static void findPositions(std::span<const int32_t> tokens, int64_t sequence,
 }
 
 template <typename Visit>
-Status Session::forEachPartOfBatch(Visit visit) const {
-  for (const std::unique_ptr<LocalRank> &rank : ranks)
-    for (int64_t index : held) {
-      const Buffer &buffer = manifest().buffers[index];
-      if (buffer.filledBy != FilledBy::Data)
-        continue;
-      const auto [begin, rows] = rowsOf(rank->context.rank, buffer);
-      OPTRT_RETURN_IF_ERROR(visit(*rank, index, begin, rows));
-    }
+Status Session::forEachPartOfBatch(const LocalRank &rank, Visit visit) const {
+  for (int64_t index : held) {
+    const Buffer &buffer = manifest().buffers[index];
+    if (buffer.filledBy != FilledBy::Data)
+      continue;
+    const auto [begin, rows] = rowsOf(rank.context.rank, buffer);
+    OPTRT_RETURN_IF_ERROR(visit(index, begin, rows));
+  }
   return okStatus();
 }
 
 Status Session::read(const FillRows &fill, HostBatch &batch) const {
   batch.numParts = 0;
-  return forEachPartOfBatch(
-      [&](LocalRank &, int64_t, int64_t begin, int64_t rows) -> Status {
-        const int64_t words = rows * manifest().sequence;
-        // Tokens and targets of a rank have the same rows, and often ranks do.
-        if (batch.find(begin, words))
-          return okStatus();
-        if (batch.numParts == batch.parts.size())
-          batch.parts.emplace_back();
-        HostBatch::Rows &part = batch.parts[batch.numParts];
-        part.begin = begin;
-        part.tokens.resize(words);
-        part.targets.resize(words);
-        OPTRT_RETURN_IF_ERROR(
-            fill(begin, rows, part.tokens.data(), part.targets.data()));
-        if (manifest().findRole("positions"))
-          findPositions(part.tokens, manifest().sequence, documentEnd,
-                        part.positions);
-        ++batch.numParts;
-        return okStatus();
-      });
+  auto readPart = [&](int64_t, int64_t begin, int64_t rows) -> Status {
+    const int64_t words = rows * manifest().sequence;
+    // Tokens and targets of a rank have the same rows, and often ranks do.
+    if (batch.find(begin, words))
+      return okStatus();
+    if (batch.numParts == batch.parts.size())
+      batch.parts.emplace_back();
+    HostBatch::Rows &part = batch.parts[batch.numParts];
+    part.begin = begin;
+    part.tokens.resize(words);
+    part.targets.resize(words);
+    OPTRT_RETURN_IF_ERROR(
+        fill(begin, rows, part.tokens.data(), part.targets.data()));
+    if (manifest().findRole("positions"))
+      findPositions(part.tokens, manifest().sequence, documentEnd,
+                    part.positions);
+    ++batch.numParts;
+    return okStatus();
+  };
+  for (const std::unique_ptr<LocalRank> &rank : ranks)
+    OPTRT_RETURN_IF_ERROR(forEachPartOfBatch(*rank, readPart));
+  return okStatus();
+}
+
+Status Session::checkRead(const HostBatch &batch) const {
+  auto check = [&](int64_t, int64_t begin, int64_t rows) -> Status {
+    if (batch.find(begin, rows * manifest().sequence))
+      return okStatus();
+    return internal(concat("the batch has no ", rows, " rows from ", begin,
+                           " on: it was not read"));
+  };
+  for (const std::unique_ptr<LocalRank> &rank : ranks)
+    OPTRT_RETURN_IF_ERROR(forEachPartOfBatch(*rank, check));
+  return okStatus();
+}
+
+/// Of a batch that was checked.
+Status Session::fill(LocalRank &rank, const HostBatch &batch) {
+  auto fillPart = [&](int64_t index, int64_t begin, int64_t rows) {
+    const HostBatch::Rows &part =
+        *batch.find(begin, rows * manifest().sequence);
+    const std::string &role = manifest().buffers[index].role;
+    const std::vector<int32_t> &values = role == "tokens"    ? part.tokens
+                                         : role == "targets" ? part.targets
+                                                             : part.positions;
+    return rank.buffers.setRows(index, values.data(),
+                                /*padding=*/role == "targets" ? -1 : 0);
+  };
+  return forEachPartOfBatch(rank, fillPart);
 }
 
 Status Session::fill(const HostBatch &batch) {
   OPTRT_RETURN_IF_ERROR(checkIdle("inputs were filled"));
-  return forEachPartOfBatch([&](LocalRank &rank, int64_t index, int64_t begin,
-                                int64_t rows) -> Status {
-    const HostBatch::Rows *part = batch.find(begin, rows * manifest().sequence);
-    if (!part)
-      return internal(concat("the batch has no ", rows, " rows from ", begin,
-                             " on: it was not read"));
-    const std::string &role = manifest().buffers[index].role;
-    const std::vector<int32_t> &values = role == "tokens"    ? part->tokens
-                                         : role == "targets" ? part->targets
-                                                             : part->positions;
-    OPTRT_RETURN_IF_ERROR(rank.buffers.setRows(
-        index, values.data(), /*padding=*/role == "targets" ? -1 : 0));
-    isFilled[index] = true;
-    return okStatus();
-  });
+  OPTRT_RETURN_IF_ERROR(checkRead(batch));
+  for (const std::unique_ptr<LocalRank> &rank : ranks)
+    OPTRT_RETURN_IF_ERROR(fill(*rank, batch));
+  for (int64_t buffer : held)
+    if (manifest().buffers[buffer].filledBy == FilledBy::Data)
+      isFilled[buffer] = true;
+  return okStatus();
 }
 
 Status Session::fill(const FillRows &rows) {

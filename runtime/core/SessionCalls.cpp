@@ -67,10 +67,17 @@ Status Session::checkIdle(const char *what) const {
                                "before"));
 }
 
-Status Session::checkFilled(const Callable &callable) const {
+bool Session::isOfBatch(int64_t buffer) const {
+  return manifest().buffers[buffer].filledBy == FilledBy::Data ||
+         random == buffer;
+}
+
+Status Session::checkFilled(const Call &call) const {
+  const Callable &callable = callables[call.callable];
   for (int64_t index : callable.buffers) {
     const Buffer &buffer = manifest().buffers[index];
-    if (buffer.filledBy != FilledBy::Program && !isFilled[index])
+    if (buffer.filledBy != FilledBy::Program && !isFilled[index] &&
+        !(call.inputs && isOfBatch(index)))
       return invalidArgument(
           concat(callable.function->name, " reads \"", buffer.name,
                  "\", which the ", toString(buffer.filledBy),
@@ -81,43 +88,97 @@ Status Session::checkFilled(const Callable &callable) const {
   return okStatus();
 }
 
-Status Session::submit(const Callable &callable) {
+Status Session::beginCall(LocalRank &rank, const Call &call) {
+  OPTRT_RETURN_IF_ERROR(reset(rank, Reset::Call));
+  if (call.inputs) {
+    OPTRT_RETURN_IF_ERROR(fill(rank, call.inputs->batch));
+    if (random)
+      OPTRT_RETURN_IF_ERROR(
+          rank.buffers.setWords(*random, call.inputs->random));
+  }
+  rank.context.function = static_cast<uint32_t>(
+      callables[call.callable].function - manifest().functions.data());
+  rank.context.observer =
+      rank.observer && rank.observer->beginCall(call.callable) ? rank.observer
+                                                               : nullptr;
+  Status status = rank.programs[call.callable].run(rank.context);
+  if (!status.ok())
+    rank.context.abandonCall();
+  return status;
+}
+
+Status Session::endCall(LocalRank &rank) {
+  OPTRT_RETURN_IF_ERROR(rank.context.endCall());
+  rank.transfers.add(rank.context.device->takeTransfers());
+  if (rank.context.observer)
+    rank.context.observer->endCall();
+  return okStatus();
+}
+
+Status Session::submit(std::vector<Call> calls,
+                       std::initializer_list<Reset> first) {
   OPTRT_RETURN_IF_ERROR(checkIdle("a call was submitted"));
   // What could not be set before the call.
   OPTRT_RETURN_IF_ERROR(std::exchange(failedToSet, okStatus()));
-  OPTRT_RETURN_IF_ERROR(checkFilled(callable));
-  OPTRT_RETURN_IF_ERROR(reset(Reset::Call));
-  const std::size_t number = &callable - callables.data();
-  auto start = [this, number](int i) -> Status {
+  for (const Call &call : calls)
+    OPTRT_RETURN_IF_ERROR(checkFilled(call));
+  submitted = std::move(calls);
+  for (const Call &call : submitted)
+    for (int64_t buffer : held)
+      if (call.inputs && isOfBatch(buffer))
+        isFilled[buffer] = true;
+  // The last call is left to finish: a single rank has put it on its device's
+  // queues by then.
+  auto start = [this, resets = std::vector(first)](int i) -> Status {
     LocalRank &rank = *ranks[i];
-    rank.context.function = static_cast<uint32_t>(callables[number].function -
-                                                  manifest().functions.data());
     rank.context.resetCounters();
-    rank.context.observer = rank.observer && rank.observer->beginCall(number)
-                                ? rank.observer
-                                : nullptr;
-    Status status = rank.programs[number].run(rank.context);
-    if (!status.ok())
-      rank.context.abandonCall();
-    return status;
-  };
-  auto finish = [this](int i) -> Status {
-    Rank &context = ranks[i]->context;
-    OPTRT_RETURN_IF_ERROR(context.endCall());
-    ranks[i]->transfers = context.device->takeTransfers();
-    if (context.observer)
-      context.observer->endCall();
+    rank.transfers = {};
+    for (Reset when : resets)
+      OPTRT_RETURN_IF_ERROR(reset(rank, when));
+    for (const Call &call : submitted) {
+      OPTRT_RETURN_IF_ERROR(beginCall(rank, call));
+      if (&call != &submitted.back())
+        OPTRT_RETURN_IF_ERROR(endCall(rank));
+    }
     return okStatus();
   };
-  return team->submit(std::move(start), std::move(finish));
+  return team->submit(std::move(start),
+                      [this](int i) { return endCall(*ranks[i]); });
 }
 
 Status Session::submit(std::string_view name) {
   const Function *function = manifest().findFunction(name);
-  for (const Callable &callable : callables)
-    if (callable.function == function)
-      return submit(callable);
+  for (std::size_t number = 0; number != callables.size(); ++number)
+    if (callables[number].function == function)
+      return submit({{number}}, {});
   return internal(concat("the function ", name, " was not chosen"));
+}
+
+Status Session::submitSequence(std::string_view name, int64_t times,
+                               std::span<const CallInputs> inputs) {
+  auto sequence =
+      std::find_if(sequences.begin(), sequences.end(),
+                   [&](const ChosenSequence &one) { return one.name == name; });
+  if (sequence == sequences.end())
+    return internal(concat("the sequence ", name, " was not chosen"));
+  if (times < 1)
+    return internal(concat("the sequence ", name, " was to run ", times,
+                           " calls in a row; expected at least 1"));
+  OPTRT_RETURN_IF_ERROR(checkIdle("a sequence was submitted"));
+  std::vector<Call> calls;
+  std::size_t numBatches = 0;
+  for (const auto &[number, inARow] : sequence->calls)
+    for (int64_t time = 0; time != (inARow ? inARow : times); ++time) {
+      calls.push_back({number});
+      if (callables[number].readsBatch && numBatches++ < inputs.size())
+        calls.back().inputs = &inputs[numBatches - 1];
+    }
+  if (numBatches != inputs.size())
+    return internal(concat("the sequence ", name, " was given ", inputs.size(),
+                           " batches; expected ", numBatches));
+  for (const CallInputs &one : inputs)
+    OPTRT_RETURN_IF_ERROR(checkRead(one.batch));
+  return submit(std::move(calls), {Reset::Step, Reset::Sequence});
 }
 
 StatusOr<StepOutputs> Session::collect() {
@@ -131,38 +192,6 @@ StatusOr<StepOutputs> Session::collect() {
 StatusOr<StepOutputs> Session::run(std::string_view function) {
   OPTRT_RETURN_IF_ERROR(submit(function));
   return collect();
-}
-
-StatusOr<StepOutputs> Session::runSequence(std::string_view name, int64_t times,
-                                           SequenceHost &host) {
-  auto sequence =
-      std::find_if(sequences.begin(), sequences.end(),
-                   [&](const ChosenSequence &one) { return one.name == name; });
-  if (sequence == sequences.end())
-    return internal(concat("the sequence ", name, " was not chosen"));
-  OPTRT_RETURN_IF_ERROR(checkIdle("a sequence was begun"));
-  if (times < 1)
-    return internal(concat("the sequence ", name, " was to run ", times,
-                           " calls in a row; expected at least 1"));
-  OPTRT_RETURN_IF_ERROR(reset(Reset::Step));
-  OPTRT_RETURN_IF_ERROR(reset(Reset::Sequence));
-  StatusOr<StepOutputs> outputs = StepOutputs();
-  int64_t index = 0, batch = 0;
-  for (const auto &[number, inARow] : sequence->calls)
-    for (int64_t time = 0; time != (inARow ? inARow : times); ++time) {
-      const Callable &callable = callables[number];
-      const SequenceCall call{*callable.function, index++, batch,
-                              callable.readsBatch};
-      batch += callable.readsBatch;
-      OPTRT_RETURN_IF_ERROR(host.before(call));
-      OPTRT_RETURN_IF_ERROR(submit(callable));
-      host.during(call);
-      outputs = collect();
-      if (!outputs.ok())
-        return outputs;
-      OPTRT_RETURN_IF_ERROR(host.after(call));
-    }
-  return outputs;
 }
 
 } // namespace optrt

@@ -108,9 +108,12 @@ Status Session::checkTraffic(std::string_view name) {
   const Mesh &mesh = library.manifest().mesh;
   OPTRT_ASSIGN_OR_RETURN(std::vector<Traffic> counted, trafficOfLastRun());
   std::vector<Traffic> predicted(mesh.numAxes());
-  for (const AxisTraffic &axis :
-       library.manifest().findFunction(name)->communication)
-    predicted[axis.axis] = {axis.bytes, axis.messages};
+  for (const Call &call : submitted)
+    for (const AxisTraffic &axis :
+         callables[call.callable].function->communication) {
+      predicted[axis.axis].bytes += axis.bytes;
+      predicted[axis.axis].messages += axis.messages;
+    }
   for (int axis = 0; axis != mesh.numAxes(); ++axis) {
     // The manifest lists axes with more than one rank only.
     if (mesh.axisSize(axis) == 1)

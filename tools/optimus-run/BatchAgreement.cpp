@@ -78,45 +78,54 @@ BatchAgreement::BatchAgreement(const Session &session, ControlPlane &control,
 }
 
 Status BatchAgreement::read(BatchRows rows, HostBatch &batch) {
-  last = std::move(rows);
-  hashes.clear();
+  batches.clear();
   own.clear();
+  return readAnother(std::move(rows), batch);
+}
+
+Status BatchAgreement::readAnother(BatchRows rows, HostBatch &batch) {
+  Status status =
+      readInto(batches.emplace_back(Batch{std::move(rows), {}}), batch);
+  if (!status.ok())
+    own.clear();
+  return status;
+}
+
+Status BatchAgreement::readInto(Batch &read, HostBatch &batch) {
   if (ranges.empty())
     return session.read(
         [&](int64_t begin, int64_t count, int32_t *tokens, int32_t *targets) {
-          return last.fill(begin, count, tokens, targets, nullptr);
+          return read.rows.fill(begin, count, tokens, targets, nullptr);
         },
         batch);
   auto hashesOf = [&](const RowRange &range) -> std::vector<uint64_t> & {
-    for (auto &[known, list] : hashes)
+    for (auto &[known, list] : read.hashes)
       if (known == range)
         return list;
-    return hashes.emplace_back(range, std::vector<uint64_t>(range.second))
+    return read.hashes.emplace_back(range, std::vector<uint64_t>(range.second))
         .second;
   };
   OPTRT_RETURN_IF_ERROR(session.read(
       [&](int64_t begin, int64_t count, int32_t *tokens, int32_t *targets) {
-        return last.fill(begin, count, tokens, targets,
-                         hashesOf({begin, count}).data());
+        return read.rows.fill(begin, count, tokens, targets,
+                              hashesOf({begin, count}).data());
       },
       batch));
-  std::string digests;
   for (const RowRange &range :
        ranges[control.firstRank() / control.numLocalRanks()]) {
     const bool isRead =
-        std::any_of(hashes.begin(), hashes.end(),
+        std::any_of(read.hashes.begin(), read.hashes.end(),
                     [&](const auto &entry) { return entry.first == range; });
     std::vector<uint64_t> &list = hashesOf(range);
     if (!isRead) {
       std::vector<int64_t> windows;
       for (int64_t row = range.first; row != range.first + range.second; ++row)
-        windows.push_back(last.window(row));
+        windows.push_back(read.rows.window(row));
       OPTRT_RETURN_IF_ERROR(data.hashWindows(windows, list.data()));
     }
-    digests += optimus_support::hashToHex(
+    own += optimus_support::hashToHex(
         optimus_support::hash64(list.data(), list.size() * sizeof(uint64_t)));
   }
-  own = std::move(digests);
   return okStatus();
 }
 
@@ -125,25 +134,29 @@ Status BatchAgreement::compare(std::span<const std::string> all) {
     std::size_t process;
     std::string_view digest;
   };
-  std::map<RowRange, First> firsts;
-  for (std::size_t process = 0; process != ranges.size(); ++process)
-    for (std::size_t i = 0; i != ranges[process].size(); ++i) {
-      const RowRange &range = ranges[process][i];
-      const std::string_view text = all[process];
-      const std::string_view digest =
-          text.substr(std::min(i * kDigits, text.size()), kDigits);
-      const auto [found, isNew] = firsts.emplace(range, First{process, digest});
-      if (!isNew && found->second.digest != digest)
-        return difference(found->second.process, process, range);
-    }
+  for (std::size_t batch = 0; batch != batches.size(); ++batch) {
+    std::map<RowRange, First> firsts;
+    for (std::size_t process = 0; process != ranges.size(); ++process)
+      for (std::size_t i = 0; i != ranges[process].size(); ++i) {
+        const RowRange &range = ranges[process][i];
+        const std::string_view text = all[process];
+        const std::size_t place = batch * ranges[process].size() + i;
+        const std::string_view digest =
+            text.substr(std::min(place * kDigits, text.size()), kDigits);
+        const auto [found, isNew] =
+            firsts.emplace(range, First{process, digest});
+        if (!isNew && found->second.digest != digest)
+          return difference(found->second.process, process, batch, range);
+      }
+  }
   return okStatus();
 }
 
 /// Both say where their files are and what they have of each row.
 Status BatchAgreement::difference(std::size_t one, std::size_t other,
-                                  const RowRange &range) {
+                                  std::size_t batch, const RowRange &range) {
   std::string text = data.path() + "\n";
-  for (const auto &[known, list] : hashes)
+  for (const auto &[known, list] : batches[batch].hashes)
     if (known == range)
       text += writeHashes(list);
   const std::vector<std::string> all = control.allGather(text);
@@ -158,7 +171,7 @@ Status BatchAgreement::difference(std::size_t one, std::size_t other,
   while (row + 1 < range.second && rows.substr(row * kDigits, kDigits) ==
                                        otherRows.substr(row * kDigits, kDigits))
     ++row;
-  const int64_t window = last.window(range.first + row);
+  const int64_t window = batches[batch].rows.window(range.first + row);
   const int perProcess = control.numLocalRanks();
   const int oneRank = one * perProcess, otherRank = other * perProcess;
   return invalidArgument(concat(

@@ -54,9 +54,11 @@ public:
   /// Reads what this process's ranks have of a batch, and hashes it. A failure
   /// is of this process only. Also while a call is under way.
   optrt::Status read(BatchRows rows, optrt::HostBatch &batch);
+  /// Reads another one, to be agreed on together with those before.
+  optrt::Status readAnother(BatchRows rows, optrt::HostBatch &batch);
 
-  /// The digests compared by the others, of the last batch read: 16 digits a
-  /// range of rows. Empty where it was not read.
+  /// The digests compared by the others, of the batches read: 16 digits a range
+  /// of rows of each. Empty where one was not read.
   const std::string &digests() const { return own; }
 
   /// Compares the digests of all processes, in their order. Collective where
@@ -73,7 +75,7 @@ public:
 private:
   using RowRange = optrt::Session::RowRange;
   optrt::Status difference(std::size_t one, std::size_t other,
-                           const RowRange &range);
+                           std::size_t batch, const RowRange &range);
 
   const optrt::Session &session;
   optrt::ControlPlane &control;
@@ -82,8 +84,13 @@ private:
   /// for a single process.
   std::vector<std::vector<RowRange>> ranges;
 
-  BatchRows last;
-  std::vector<std::pair<RowRange, std::vector<uint64_t>>> hashes; ///< of `last`
+  struct Batch {
+    BatchRows rows;
+    std::vector<std::pair<RowRange, std::vector<uint64_t>>> hashes;
+  };
+  optrt::Status readInto(Batch &read, optrt::HostBatch &batch);
+
+  std::vector<Batch> batches; ///< to be agreed on
   std::string own;
 };
 

@@ -107,7 +107,7 @@ private:
   RankMemory largestRank;
   StepReport last;
   double secondsAfterFirst = 0;
-  Clock::duration reading{}; ///< how long the first batch took to be read
+  Clock::duration reading{}; ///< how long the batches took to be read
   int64_t reached = 0; ///< the last step that was taken, by this run or before
   /// The step of the checkpoint that was written last, or -1.
   int64_t lastSaved = -1;
@@ -307,7 +307,7 @@ Status Training::steps() {
   {
     Progress progress(control.isRoot(), plan().firstStep, lastStep());
     for (int64_t step = plan().firstStep; step <= lastStep(); ++step) {
-      // No rank begins a step until all have its batch.
+      // No rank begins a step until all have its batches.
       Clock::time_point begin = Clock::now();
       Status read = ending.ok() ? calls->prepare(step) : ending;
       reading = Clock::now() - begin;
@@ -372,9 +372,6 @@ Status Training::oneStep(int64_t step, Progress &progress) {
   if (outputs.ok())
     profile.endStep();
   warnOfProfile(&progress);
-  ending = calls->unread();
-  if (!ending.ok())
-    return okStatus();
   OPTRT_RETURN_IF_ERROR(calls->miscounted());
   if (!outputs.ok())
     return failJob(outputs.status());

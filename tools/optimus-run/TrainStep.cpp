@@ -8,6 +8,8 @@
 
 #include "TrainStep.h"
 
+#include <utility>
+
 using namespace optrt;
 
 namespace optimus_run {
@@ -22,89 +24,62 @@ TrainStep::TrainStep(const TrainFiles &files, Session &session,
       microbatches(files.plan->hyperparameters.microbatches),
       reading(session, control, *files.data) {}
 
-/// Reads a part of a step's batch, in this process.
-void TrainStep::read(int64_t ofStep, int64_t microbatch) {
-  const int64_t size = session.manifest().batch;
-  const int64_t begin =
-      files.plan->positionBefore(ofStep, size * microbatches) +
-      microbatch * size;
+/// Reads the batches of a step, in this process.
+void TrainStep::read(int64_t ofStep) {
   readFor = ofStep;
+  outcome = okStatus();
+  next.resize(microbatches);
   const Dataset &data = *files.data;
-  outcome =
-      reading.read({[&data, begin, size](int64_t rowsBegin, int64_t rowsCount,
-                                         int32_t *tokens, int32_t *targets,
-                                         uint64_t *hashes) {
-                      return data.fillBatch(begin, size, rowsBegin, rowsCount,
-                                            tokens, targets, hashes);
-                    },
-                    [&data, begin, size](int64_t row) {
-                      return data.windowOfRow(begin, size, row);
-                    }},
-                   batch);
+  const int64_t size = session.manifest().batch;
+  for (int64_t m = 0; m != microbatches && outcome.ok(); ++m) {
+    next[m].random = optimus_support::randomWords(files.plan->seed, ofStep,
+                                                  static_cast<uint32_t>(m));
+    const int64_t begin =
+        files.plan->positionBefore(ofStep, size * microbatches) + m * size;
+    BatchRows rows{[&data, begin, size](int64_t rowsBegin, int64_t rowsCount,
+                                        int32_t *tokens, int32_t *targets,
+                                        uint64_t *hashes) {
+                     return data.fillBatch(begin, size, rowsBegin, rowsCount,
+                                           tokens, targets, hashes);
+                   },
+                   [&data, begin, size](int64_t row) {
+                     return data.windowOfRow(begin, size, row);
+                   }};
+    outcome = m == 0 ? reading.read(std::move(rows), next[m].batch)
+                     : reading.readAnother(std::move(rows), next[m].batch);
+  }
 }
 
 Status TrainStep::prepare(int64_t ofStep) {
   if (readFor != ofStep)
-    read(ofStep, /*microbatch=*/0);
+    read(ofStep);
   return outcome;
 }
 
-StatusOr<StepOutputs> TrainStep::run(int64_t ofStep) {
-  step = ofStep;
-  time = {};
-  paged = {};
-  return session.runSequence(sequenceFor(microbatches), microbatches, *this);
-}
-
-Status TrainStep::before(const SequenceCall &call) {
-  if (!call.readsBatch)
-    return okStatus();
-  // Of the first one all have agreed before the step.
-  if (call.batch > 0) {
-    whyUnread = reading.agree(outcome);
-    OPTRT_RETURN_IF_ERROR(whyUnread);
-  }
-  session.setRandom(files.plan->seed, step, static_cast<uint32_t>(call.batch));
-  return session.fill(batch);
-}
-
-void TrainStep::during(const SequenceCall &call) {
-  if (!call.readsBatch)
-    return;
-  if (call.batch + 1 < microbatches)
-    read(step, call.batch + 1);
-  else if (step < files.plan->hyperparameters.steps)
-    read(step + 1, /*microbatch=*/0);
-}
-
-Status TrainStep::after(const SequenceCall &call) {
+StatusOr<StepOutputs> TrainStep::run(int64_t step) {
+  std::swap(current, next);
+  OPTRT_RETURN_IF_ERROR(
+      session.submitSequence(sequenceFor(microbatches), microbatches, current));
+  if (step < files.plan->hyperparameters.steps)
+    read(step + 1);
+  StatusOr<StepOutputs> outputs = session.collect();
+  if (!outputs.ok())
+    return outputs;
   end = Clock::now();
-  if (timesCommunication) {
-    SlowestRank slowest = session.communicationTimeOfLastRun();
-    time.inFlight += slowest.total.inFlight;
-    time.exposed += slowest.total.exposed;
+  if (timesCommunication)
+    time = session.communicationTimeOfLastRun().total;
+  if (session.isPaging())
+    paged = session.pagingOfLastRun();
+  if (step == files.plan->firstStep) {
+    whyMiscounted = count();
+    OPTRT_RETURN_IF_ERROR(whyMiscounted);
   }
-  if (session.isPaging()) {
-    const PagingTime ofCall = session.pagingOfLastRun();
-    paged.bytesIn += ofCall.bytesIn;
-    paged.bytesOut += ofCall.bytesOut;
-    paged.seconds += ofCall.seconds;
-    paged.exposed += ofCall.exposed;
-  }
-  if (step == files.plan->firstStep)
-    whyMiscounted = countTraffic(call.function.name);
-  return whyMiscounted;
+  return outputs;
 }
 
-Status TrainStep::countTraffic(const std::string &function) {
-  OPTRT_RETURN_IF_ERROR(session.checkTraffic(function));
-  OPTRT_ASSIGN_OR_RETURN(std::vector<Traffic> ofCall,
-                         session.trafficOfLastRun());
-  counted.resize(ofCall.size());
-  for (std::size_t axis = 0; axis != ofCall.size(); ++axis) {
-    counted[axis].bytes += ofCall[axis].bytes;
-    counted[axis].messages += ofCall[axis].messages;
-  }
+Status TrainStep::count() {
+  OPTRT_RETURN_IF_ERROR(session.checkTraffic(sequenceFor(microbatches)));
+  OPTRT_ASSIGN_OR_RETURN(counted, session.trafficOfLastRun());
   return okStatus();
 }
 

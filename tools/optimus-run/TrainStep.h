@@ -19,40 +19,36 @@
 
 namespace optimus_run {
 
-/// Runs steps: gives each call its batch, reads the next one meanwhile, and
-/// adds up what the calls of a step communicate.
-class TrainStep final : public optrt::SequenceHost {
+/// Runs steps: gives each its batches, and reads those of the next one
+/// meanwhile.
+class TrainStep {
 public:
   using Clock = std::chrono::steady_clock;
 
   /// The sequence that takes a step of so many microbatches.
   static std::string sequenceFor(int64_t microbatches);
 
-  /// All must outlive it. `timesCommunication` costs an exchange a call.
+  /// All must outlive it. `timesCommunication` costs an exchange a step.
   /// Collective.
   TrainStep(const TrainFiles &files, optrt::Session &session,
             optrt::ControlPlane &control, bool timesCommunication);
 
-  /// Reads a step's first batch, where that was not done during the one before.
-  /// A failure is of this process only.
+  /// Reads the batches of a step, all its microbatches, where that was not done
+  /// during the one before. A failure is of this process only.
   optrt::Status prepare(int64_t step);
-  /// Of that batch, for comparison among processes.
+  /// Of these batches, for comparison among processes.
   BatchAgreement &agreement() { return reading; }
 
-  /// Takes a step whose first batch all processes have read. Collective.
+  /// Takes a step whose batches all processes have read. Collective.
   optrt::StatusOr<optrt::StepOutputs> run(int64_t step);
-
-  /// Why a later batch of the last step could not be read, in some process:
-  /// then the step was not taken, and the model is as before.
-  const optrt::Status &unread() const { return whyUnread; }
 
   /// That the first step communicated otherwise than the manifest says; the
   /// same in every process.
   const optrt::Status &miscounted() const { return whyMiscounted; }
 
-  /// When the last call of the last step was done.
+  /// When the last step was done.
   Clock::time_point ended() const { return end; }
-  /// Of the last step: of each call the slowest rank's.
+  /// Of the last step, the slowest rank's.
   optrt::CommunicationTime communication() const { return time; }
   /// What the last step copied between memories.
   const optrt::PagingTime &paging() const { return paged; }
@@ -61,23 +57,20 @@ public:
   const std::vector<optrt::Traffic> &traffic() const { return counted; }
 
 private:
-  optrt::Status before(const optrt::SequenceCall &call) override;
-  void during(const optrt::SequenceCall &call) override;
-  optrt::Status after(const optrt::SequenceCall &call) override;
-  void read(int64_t ofStep, int64_t microbatch);
-  optrt::Status countTraffic(const std::string &function);
+  void read(int64_t ofStep);
+  optrt::Status count();
 
   const TrainFiles &files;
   optrt::Session &session;
   const bool timesCommunication;
   const int64_t microbatches;
 
-  int64_t step = 0;
-  /// The last batch read, its step, and the outcome.
+  /// The batches read last, their step, and the outcome; and those of the step
+  /// under way.
   BatchAgreement reading;
-  optrt::HostBatch batch;
+  std::vector<optrt::CallInputs> next, current;
   int64_t readFor = 0;
-  optrt::Status outcome, whyUnread, whyMiscounted;
+  optrt::Status outcome, whyMiscounted;
   Clock::time_point end;
   optrt::CommunicationTime time;
   optrt::PagingTime paged;

@@ -8,14 +8,18 @@
 
 #include "optimus-runtime/Session.h"
 
+#include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <iterator>
 #include <limits>
+#include <mutex>
 #include <unistd.h>
+#include <utility>
 
 using namespace optrt;
 using testing::HasSubstr;
@@ -24,7 +28,8 @@ using testing::HasSubstr;
 class SessionTest : public testing::Test {
 protected:
   void open(std::vector<std::string> functions,
-            std::vector<std::string> sequences = {}) {
+            std::vector<std::string> sequences = {},
+            std::function<CommandObserver *(const Rank &)> observe = {}) {
     // The library and the world outlive their session.
     session.reset();
     auto opened = ModelLibrary::open(OPTIMUS_TOY2);
@@ -35,22 +40,39 @@ protected:
     options.functions = std::move(functions);
     options.sequences = std::move(sequences);
     options.threadsPerRank = 1;
+    options.observe = std::move(observe);
     auto made = Session::create(*library, world, options);
     ASSERT_TRUE(made.ok()) << made.status().message();
     session = std::move(made).value();
   }
 
-  /// Row r of the batch is r, r + 1, …; targets follow.
-  Status fill() {
-    return session->fill([&](int64_t begin, int64_t count, int32_t *tokens,
-                             int32_t *targets) {
+  /// Row r of batch b is b + r, b + r + 1, …; targets follow.
+  Session::FillRows rowsOf(int number) const {
+    return [this, number](int64_t begin, int64_t count, int32_t *tokens,
+                          int32_t *targets) {
       const int64_t sequence = session->manifest().sequence;
       for (int64_t i = 0; i != count * sequence; ++i) {
-        tokens[i] = static_cast<int32_t>(begin + i / sequence + i % sequence);
+        tokens[i] =
+            static_cast<int32_t>(number + begin + i / sequence + i % sequence);
         targets[i] = tokens[i] + 1;
       }
       return okStatus();
-    });
+    };
+  }
+  Status fill(int number = 0) { return session->fill(rowsOf(number)); }
+
+  /// The inputs of so many calls: batches 0, 1, …
+  std::vector<CallInputs> inputs(int count) const {
+    std::vector<CallInputs> all(count);
+    for (int number = 0; number != count; ++number)
+      EXPECT_TRUE(session->read(rowsOf(number), all[number].batch).ok());
+    return all;
+  }
+  StatusOr<StepOutputs> runSequence(const char *name, int64_t times,
+                                    int numBatches) {
+    const std::vector<CallInputs> batches = inputs(numBatches);
+    OPTRT_RETURN_IF_ERROR(session->submitSequence(name, times, batches));
+    return session->collect();
   }
 
   void setScalars() {
@@ -369,64 +391,120 @@ TEST_F(SessionTest, HoldsWhatItsFunctionsUse) {
   EXPECT_EQ(session->largestRankMemory().gradients, memory.parameters);
 }
 
+TEST_F(SessionTest, RunsTheCallsOfASequence) {
+  open({"eval_step", "grad_step"}, {"eval_twice"});
+  ASSERT_TRUE(session->initialize(7).ok());
+  auto outputs = runSequence("eval_twice", 2, 3);
+  ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+  EXPECT_EQ(outputs->realCount(), 32);
+  auto gradient = session->gather("grad:table.bias");
+  ASSERT_TRUE(gradient.ok()) << gradient.status().message();
+  // What all its calls have moved.
+  Status counted = session->checkTraffic("eval_twice");
+  EXPECT_TRUE(counted.ok()) << counted.message();
+  auto ofSequence = session->trafficOfLastRun();
+  ASSERT_TRUE(ofSequence.ok());
+
+  // The last call has had the last batch; one by one they do the same.
+  int64_t bytes = 0, messages = 0;
+  auto runAlone = [&](const char *function, int batch) {
+    EXPECT_TRUE(fill(batch).ok());
+    outputs = session->run(function);
+    ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+    auto traffic = session->trafficOfLastRun();
+    ASSERT_TRUE(traffic.ok());
+    bytes += traffic->front().bytes;
+    messages += traffic->front().messages;
+  };
+  const float last = outputs->lossSum();
+  runAlone("eval_step", 0);
+  runAlone("eval_step", 1);
+  EXPECT_NE(outputs->lossSum(), last);
+  runAlone("grad_step", 2);
+  EXPECT_EQ(outputs->lossSum(), last);
+  EXPECT_EQ(*session->gather("grad:table.bias"), *gradient);
+  EXPECT_EQ(ofSequence->front().bytes, bytes);
+  EXPECT_EQ(ofSequence->front().messages, messages);
+}
+
+TEST_F(SessionTest, BeginsNoSequenceThatCannotEnd) {
+  open({"eval_step"}, {"eval_twice", "train"});
+  ASSERT_TRUE(session->initialize(7).ok());
+  auto refuse = [&](const char *name, int64_t times, int batches,
+                    const char *message) {
+    auto outputs = runSequence(name, times, batches);
+    ASSERT_FALSE(outputs.ok());
+    EXPECT_THAT(outputs.status().message(), HasSubstr(message));
+    EXPECT_TRUE(session->canGoOn());
+  };
+  refuse("eval_twice", 0, 3, "expected at least 1");
+  refuse("eval_twice", 2, 2, "was given 2 batches; expected 3");
+  refuse("eval_twice", 2, 4, "was given 4 batches; expected 3");
+  refuse("eval_average", 1, 1, "the sequence eval_average was not chosen");
+  refuse("train", 1, 1, "train_step reads \"lr\", which the host must fill");
+  const std::vector<CallInputs> unread(3);
+  EXPECT_THAT(session->submitSequence("eval_twice", 2, unread).message(),
+              HasSubstr("it was not read"));
+  // Nothing of them has become the input of a function.
+  EXPECT_THAT(session->run("eval_step").status().message(),
+              HasSubstr("\"tokens\", which the data must fill"));
+  EXPECT_TRUE(runSequence("eval_twice", 2, 3).ok());
+}
+
+TEST_F(SessionTest, LeavesRanksAloneDuringASequence) {
+  open({}, {"eval_twice"});
+  ASSERT_TRUE(session->initialize(7).ok());
+  const std::vector<CallInputs> batches = inputs(3);
+  ASSERT_TRUE(session->submitSequence("eval_twice", 2, batches).ok());
+  EXPECT_THAT(session->submitSequence("eval_twice", 2, batches).message(),
+              HasSubstr("while a call is under way"));
+  EXPECT_THAT(fill().message(), HasSubstr("while a call is under way"));
+  EXPECT_TRUE(session->collect().ok());
+}
+
 namespace {
 
-/// Notes what it is asked, and fills the batch of `test` before each call.
-class Notes final : public SequenceHost {
+/// Counts the calls that a rank begins. One with an other holds its first call
+/// back, when all of it is done, until the other has begun its second.
+class Cursor final : public CommandObserver {
 public:
-  explicit Notes(std::function<Status()> fill) : fill(std::move(fill)) {}
-  Status before(const SequenceCall &call) override {
-    text += concat("before ", call.function.name, " ", call.index, " batch ",
-                   call.batch, call.readsBatch ? " reads" : "", "\n");
-    return call.index == failsAt ? unavailable("no data") : fill();
+  bool beginCall(std::size_t) override {
+    std::lock_guard lock(mutex);
+    ++begun;
+    changed.notify_all();
+    return true;
   }
-  void during(const SequenceCall &call) override {
-    text += concat("during ", call.index, "\n");
+  void endCall() override {
+    if (!other || std::exchange(hasWaited, true))
+      return;
+    std::unique_lock lock(other->mutex);
+    hasMet = other->changed.wait_for(lock, std::chrono::seconds(60),
+                                     [&] { return other->begun > 1; });
   }
-  Status after(const SequenceCall &call) override {
-    text += concat("after ", call.index, "\n");
-    return okStatus();
-  }
+  void begin(const BoundProgram &, Site) override {}
+  void end(const BoundProgram &, Site) override {}
 
-  std::string text;
-  int64_t failsAt = -1;
+  Cursor *other = nullptr;
+  bool hasWaited = false, hasMet = false;
 
 private:
-  const std::function<Status()> fill;
+  std::mutex mutex;
+  std::condition_variable changed;
+  int begun = 0;
 };
 
 } // namespace
 
-TEST_F(SessionTest, RunsTheCallsOfASequence) {
-  open({}, {"eval_twice"});
+TEST_F(SessionTest, ARankGoesOnWhereAnotherStandsBetweenCalls) {
+  Cursor cursors[2];
+  cursors[1].other = &cursors[0];
+  open({}, {"eval_twice"},
+       [&](const Rank &rank) { return &cursors[rank.rank]; });
   ASSERT_TRUE(session->initialize(7).ok());
-  Notes notes([&] { return fill(); });
-  auto outputs = session->runSequence("eval_twice", 2, notes);
-  ASSERT_TRUE(outputs.ok()) << outputs.status().message();
-  EXPECT_EQ(outputs->realCount(), 32);
-  EXPECT_EQ(notes.text,
-            "before eval_step 0 batch 0 reads\nduring 0\nafter 0\n"
-            "before eval_step 1 batch 1 reads\nduring 1\nafter 1\n"
-            "before grad_step 2 batch 2 reads\nduring 2\nafter 2\n");
-  // The last call has made the gradients.
-  EXPECT_TRUE(session->gather("grad:table.bias").ok());
-
-  EXPECT_THAT(session->runSequence("eval_twice", 0, notes).status().message(),
-              HasSubstr("expected at least 1"));
-  EXPECT_THAT(session->runSequence("train", 1, notes).status().message(),
-              HasSubstr("the sequence train was not chosen"));
-}
-
-TEST_F(SessionTest, AHostEndsASequenceBetweenCalls) {
-  open({}, {"eval_twice"});
-  ASSERT_TRUE(session->initialize(7).ok());
-  Notes notes([&] { return fill(); });
-  notes.failsAt = 1;
-  auto outputs = session->runSequence("eval_twice", 2, notes);
-  EXPECT_EQ(outputs.status().message(), "no data");
-  EXPECT_EQ(notes.text, "before eval_step 0 batch 0 reads\nduring 0\nafter 0\n"
-                        "before eval_step 1 batch 1 reads\n");
-  EXPECT_TRUE(session->canGoOn());
+  EXPECT_TRUE(runSequence("eval_twice", 2, 3).ok());
+  EXPECT_TRUE(cursors[1].hasMet);
+  // They end before what they look at.
+  session.reset();
 }
 
 TEST_F(SessionTest, ASequenceBindsOtherBuffers) {
@@ -434,9 +512,8 @@ TEST_F(SessionTest, ASequenceBindsOtherBuffers) {
   ASSERT_TRUE(session->initialize(7).ok());
   setScalars();
   session->setScalar("beta2_power", 0.5f);
-  Notes notes([&] { return fill(); });
   auto lossOfAverage = [&]() -> double {
-    auto outputs = session->runSequence("eval_average", 1, notes);
+    auto outputs = runSequence("eval_average", 1, 1);
     EXPECT_TRUE(outputs.ok()) << outputs.status().message();
     return outputs.ok() ? outputs->meanLoss() : 0;
   };
@@ -448,7 +525,7 @@ TEST_F(SessionTest, ASequenceBindsOtherBuffers) {
   // With a table of zeros, and a bias of zeros, all words are as likely.
   EXPECT_NEAR(lossOfAverage(), std::log(256.0), 1e-5);
   EXPECT_GT(std::abs(lossOfTable() - std::log(256.0)), 1e-4);
-  ASSERT_TRUE(session->runSequence("train", 1, notes).ok());
+  ASSERT_TRUE(runSequence("train", 1, 1).ok());
   EXPECT_GT(std::abs(lossOfAverage() - std::log(256.0)), 1e-4);
   EXPECT_NE(lossOfAverage(), lossOfTable());
 }

@@ -61,6 +61,13 @@ struct Transfers {
   /// nanoseconds.
   std::vector<CommandTimes> times;
   int64_t waited = 0;
+
+  void add(const Transfers &later) {
+    bytesIn += later.bytesIn;
+    bytesOut += later.bytesOut;
+    times.insert(times.end(), later.times.begin(), later.times.end());
+    waited += later.waited;
+  }
 };
 
 /// The alignment of a device's allocations.

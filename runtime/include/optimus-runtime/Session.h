@@ -24,6 +24,7 @@
 #include "optimus-runtime/Status.h"
 #include "optimus-runtime/Tuning.h"
 #include "optimus-runtime/World.h"
+#include "optimus-support/Dropout.h"
 
 #include <algorithm>
 #include <array>
@@ -189,32 +190,17 @@ StatusOr<std::unique_ptr<Checkpoint>>
 openCheckpoint(ControlPlane &control, const std::string &dir,
                std::string_view flag = "--load");
 
-/// A call of a sequence that is run.
-struct SequenceCall {
-  const Function &function;
-  int64_t index = 0;       ///< in the sequence, from 0
-  int64_t batch = 0;       ///< how many calls before it have read a batch
-  bool readsBatch = false; ///< whether it reads what the data fills
+/// What a call of a sequence is given before it runs, if it reads a batch.
+struct CallInputs {
+  HostBatch batch;
+  /// What its draws depend on, see Session::setRandom().
+  std::array<int32_t, optimus_support::kNumRandomWords> random{};
 };
 
-/// What somebody does around the calls of a sequence, on the main thread.
-class SequenceHost {
-public:
-  virtual ~SequenceHost() = default;
-  /// Before a call, when ranks are idle: gives it its inputs. A failure, which
-  /// must be the same in every process, ends the sequence, and nothing of the
-  /// call has run.
-  virtual Status before(const SequenceCall &call) = 0;
-  /// While the call is under way: reads the next batch, for instance.
-  virtual void during(const SequenceCall &call) = 0;
-  /// When it is done.
-  virtual Status after(const SequenceCall &call) = 0;
-};
-
-/// A model in the memory of this process's ranks. A call is submitted and then
-/// collected; one at a time. Between the two the ranks have the session: every
-/// call on their memory fails with Internal, and the main thread may only
-/// read() the batch of a later call and do work without ranks and other
+/// A model in the memory of this process's ranks. A function or a sequence is
+/// submitted and then collected; one at a time. Between the two the ranks have
+/// the session: every call on their memory fails with Internal, and the main
+/// thread may only read() later batches and do work without ranks and other
 /// processes.
 class Session {
 public:
@@ -307,8 +293,8 @@ public:
   /// and the number of the step, from 1 and below 2^48, and that of the
   /// microbatch, from 0.
   void setRandom(uint64_t seed, int64_t step, uint32_t microbatch = 0);
-  /// Sets buffers that are reset then back to their initial values. Those of
-  /// each call run() resets.
+  /// Sets buffers that are reset then back to their initial values. What is
+  /// reset before calls, ranks reset by themselves.
   Status reset(Reset when);
 
   /// Rows of the global batch: the first, and how many.
@@ -336,28 +322,30 @@ public:
   /// not there, Internal while a call is under way; then nothing has changed
   /// and there is nothing to collect.
   Status submit(std::string_view function);
-  /// Waits for what was submitted, and returns its outputs or why a rank
-  /// failed.
+  /// Waits for what was submitted, and returns the outputs of its last call, or
+  /// why a rank failed.
   StatusOr<StepOutputs> collect();
   /// Submits and collects.
   StatusOr<StepOutputs> run(std::string_view function);
-  /// Sets back what is reset before a step or a sequence, and runs a chosen
-  /// sequence; calls that leave it to the caller run `times` in a row. Returns
-  /// the last call's outputs. A failure of the host's comes between two calls:
-  /// canGoOn() stays true, and only what lives for a sequence is lost.
-  StatusOr<StepOutputs> runSequence(std::string_view sequence, int64_t times,
-                                    SequenceHost &host);
+  /// Hands a chosen sequence to all ranks, as submit() does. Each sets back the
+  /// buffers that are reset before a step or a sequence, and goes from call to
+  /// call by itself: it waits for others in collectives alone. Calls without a
+  /// number of their own run `times` in a row. The inputs belong to the calls
+  /// that read a batch, in their order, and stay until collect(). Also Internal
+  /// where their number or `times` does not fit.
+  Status submitSequence(std::string_view sequence, int64_t times,
+                        std::span<const CallInputs> inputs);
   /// False after a call that failed: what it should have changed may be changed
   /// by half, and nothing more can be run.
   bool canGoOn() const { return !broken; }
 
-  /// What the last run communicated, one entry a mesh axis: bytes summed over
-  /// all ranks, messages of one rank. Internal when ranks differ in messages.
-  /// Collective.
+  /// What the last run, of a function or a whole sequence, communicated, one
+  /// entry a mesh axis: bytes summed over all ranks, messages of one rank.
+  /// Internal when ranks differ in messages. Collective.
   StatusOr<std::vector<Traffic>> trafficOfLastRun();
-  /// Compares that with the manifest's prediction; Internal when they differ.
-  /// Collective.
-  Status checkTraffic(std::string_view function);
+  /// Compares that with the manifest's prediction for the calls of the last
+  /// run; Internal when they differ. `name` is for messages. Collective.
+  Status checkTraffic(std::string_view name);
 
   /// Compares the state between steps on ranks with the same shards, by hashes.
   /// Collective.
@@ -419,7 +407,21 @@ private:
   Status buildRank(LocalRank &rank, const SessionOptions &options);
   std::array<int64_t, 3>
   arenaBytesOf(const optimus_support::program::ProgramTableT &table) const;
-  Status submit(const Callable &callable);
+  /// A call that ranks are to make, in the order of a sequence.
+  struct Call {
+    std::size_t callable;
+    const CallInputs *inputs = nullptr; ///< or what is there
+  };
+  /// Hands calls to all ranks, which set these buffers back before the first.
+  Status submit(std::vector<Call> calls, std::initializer_list<Reset> first);
+  /// Makes a call on a rank, up to where all its commands are on queues, and
+  /// waits until they are done. On the rank's thread.
+  Status beginCall(LocalRank &rank, const Call &call);
+  Status endCall(LocalRank &rank);
+  Status reset(LocalRank &rank, Reset when);
+  Status fill(LocalRank &rank, const HostBatch &batch);
+  /// Checks that a batch has the rows of this process's ranks.
+  Status checkRead(const HostBatch &batch) const;
   StatusOr<int64_t> findOutput(std::string_view function,
                                std::string_view name) const;
   /// Elements of a whole buffer, in the root process.
@@ -439,14 +441,19 @@ private:
   Status checkIdle(const char *what) const;
   bool isHeld(int64_t buffer) const;
   RowRange rowsOf(int rank, const Buffer &buffer) const;
-  /// Visits what is read from data, rank by rank: the rank, the buffer and its
-  /// rows, as their first one and their number.
+  /// Visits what a rank reads from data: the buffer and its rows, as their
+  /// first one and their number.
   template <typename Visit>
-  Status forEachPartOfBatch(Visit visit) const;
+  Status forEachPartOfBatch(const LocalRank &rank, Visit visit) const;
   /// A held buffer filled by the host, or nothing.
-  std::optional<int64_t> findHostFilled(std::string_view name);
-  /// Checks that a function's inputs from outside are there.
-  Status checkFilled(const Callable &callable) const;
+  std::optional<int64_t> findHostFilled(std::string_view name) const;
+  /// Of them, one of so many i32 words.
+  std::optional<int64_t> findWords(std::string_view name,
+                                   std::size_t count) const;
+  /// Whether a batch has this buffer, or comes with its words.
+  bool isOfBatch(int64_t buffer) const;
+  /// Checks that a call's inputs from outside are there, or will be.
+  Status checkFilled(const Call &call) const;
   StatusOr<StepOutputs> outputs() const;
 
   const ModelLibrary &library;
@@ -459,10 +466,13 @@ private:
   std::vector<ChosenSequence> sequences;
   std::vector<int64_t> held;    ///< buffers that they use, ascending
   std::vector<int64_t> numbers; ///< of them, numbers that functions write
+  std::array<std::vector<int64_t>, 4> resets; ///< of them, by their Reset
+  std::optional<int64_t> random;              ///< of them, what draws depend on
   std::vector<bool> isFilled;   ///< one a buffer: from outside, so far
   RankMemory memory;            ///< of each rank, without the device's
   bool paging = false;
   bool broken = false;
+  std::vector<Call> submitted; ///< last
   /// Of setScalar() and its like, which the next run reports.
   Status failedToSet;
   std::optional<int64_t> documentEnd;  ///< of its options
