@@ -16,7 +16,15 @@
 
 namespace optimus_run {
 
-enum class Subcommand { Train, Eval, Forward, Verify, Inspect, Bench };
+enum class Subcommand {
+  Train,
+  Eval,
+  Forward,
+  Generate,
+  Verify,
+  Inspect,
+  Bench
+};
 
 /// A parsed command line: the subcommand and its options.
 struct CommandLine {
@@ -25,6 +33,7 @@ struct CommandLine {
   TrainOptions train;
   EvalOptions eval;
   ForwardOptions forward;
+  GenerateOptions generate;
   VerifyOptions verify;
   InspectOptions inspect;
   BenchOptions bench;

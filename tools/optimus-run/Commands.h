@@ -9,6 +9,7 @@
 #ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_COMMANDS_H
 #define OPTIMUS_TOOLS_OPTIMUS_RUN_COMMANDS_H
 
+#include "Prompts.h"
 #include "optimus-runtime/DataIdentity.h"
 #include "optimus-runtime/Hyperparameters.h"
 #include "optimus-runtime/Profile.h"
@@ -101,6 +102,20 @@ struct ForwardOptions {
   RankOptions ranks;
 };
 
+struct GenerateOptions {
+  std::string library;
+  PromptOptions prompts;
+  std::string load;
+  std::vector<std::string> ignored; ///< patterns of tensors left out of weights
+  uint64_t seed = 0;                ///< of initial parameters and of sampling
+  std::optional<int64_t> maxTokens; ///< absent: to the context's end
+  optrt::SamplingOptions sampling;
+  bool json = false;
+  bool rates = false; ///< say how fast it was
+  std::string logits; ///< file of those by which tokens were chosen; or empty
+  RankOptions ranks;
+};
+
 struct InspectOptions {
   std::string library;
   bool json = false;
@@ -147,6 +162,9 @@ optrt::StatusOr<int> train(const TrainOptions &options, optrt::World &world);
 optrt::Status eval(const EvalOptions &options, optrt::World &world);
 /// Writes what a function of the kind forward makes of a file's windows.
 optrt::Status forward(const ForwardOptions &options, optrt::World &world);
+/// Prints the texts that follow prompts. InvalidArgument when the library has
+/// no functions for it, or a prompt is beyond its context or its vocabulary.
+optrt::Status generate(const GenerateOptions &options, optrt::World &world);
 /// Times training steps, or another function, on random tokens.
 optrt::Status bench(const BenchOptions &options, optrt::World &world);
 /// Times and checks collectives: bench --comm.
