@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from interpreter import Interpreter, draw_parameters, relative_error
+from sampling_reference import Sampling, choose
 from test_forward import reference, rounding_bound
 from test_gradients import TOLERANCE
 from tools import (
@@ -203,6 +204,35 @@ def test_tokens_depend_on_their_prompt_alone(tools, states, tmp_path):
     )
 
 
+SAMPLINGS = [
+    Sampling(temperature=1.0, seed=7),
+    Sampling(temperature=0.6, top_k=5, seed=2**64 - 1),
+    Sampling(temperature=1.5, top_p=0.7),
+    Sampling(temperature=1.2, min_p=0.2, repetition_penalty=1.3),
+    Sampling(temperature=2.0, top_k=12, top_p=0.9, min_p=0.01, seed=3),
+    Sampling(presence_penalty=0.5, frequency_penalty=0.25),
+    Sampling(repetition_penalty=5.0),
+    Sampling(temperature=0.9, repetition_penalty=0.7, frequency_penalty=-0.5, seed=4),
+]
+
+
+def test_tokens_are_chosen_as_numpy_chooses_them(tools, states, tmp_path):
+    model = MODELS["gpt2"]
+    state, _ = states("gpt2")
+    library = tools.library(model, functions=None, generate=EXTENTS)
+    prompts = draw_prompts(model, len(SAMPLINGS))
+    requests = [
+        {"tokens": prompt, **sampling._asdict()}
+        for prompt, sampling in zip(prompts, SAMPLINGS)
+    ]
+    answers, logits = generate(tools, library, state, tmp_path, requests)
+    for prompt, sampling, answer, found in zip(prompts, SAMPLINGS, answers, logits):
+        new = []
+        for row in found:
+            new.append(choose(row, prompt, new, sampling))
+        assert answer["tokens"] == new and len(new) == NEW
+
+
 def test_threads_and_processes_give_the_same_bits(tools, states, tmp_path):
     model = MODELS["llama"]
     state, _ = states("llama")
@@ -289,6 +319,58 @@ def test_stops_and_lengths(tools, states, tmp_path):
     begin = next(i for i in range(NEW) if tokens[i : i + 2] == tokens[3:5])
     assert (first["tokens"], first["finish_reason"]) == (tokens[:begin], "stop")
     assert (last["tokens"], last["finish_reason"]) == (tokens[:3], "length")
+
+
+def score(tools, library, state, tmp_path, texts):
+    file = tmp_path / "texts.jsonl"
+    file.write_text("".join(json.dumps(text) + "\n" for text in texts))
+    said = tools.run("optimus-run", "score", library, "--load", state.folder, "--tokens", file)
+    return [json.loads(line) for line in said.splitlines()]
+
+
+def test_scores_are_log_probabilities(tools, states, tmp_path):
+    model = MODELS["llama"]
+    state, _ = states("llama")
+    library = tools.library(model, functions=None, generate=EXTENTS)
+    parameters = {k: v.astype(float) for k, v in state.parameters.items()}
+
+    def expect(tokens):
+        logits = reference(model, parameters).logits(np.array([tokens]))[0]
+        logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        return logs[np.arange(len(tokens) - 1), tokens[1:]]
+
+    texts = draw_prompts(model, 5, size=WHOLE)
+    scored = score(tools, library, state, tmp_path, texts)
+    for tokens, found in zip(texts, scored):
+        logs = expect(tokens)
+        assert found["tokens"] == WHOLE - 1
+        np.testing.assert_allclose(found["log_probabilities"], logs, atol=1e-4)
+        assert found["log_probability"] == pytest.approx(logs.sum(), abs=1e-3)
+        assert found["perplexity"] == pytest.approx(np.exp(-logs.mean()), rel=1e-3)
+    # Tokens that may follow, of several lengths.
+    prompt, choices = texts[0][:6], [texts[1][:4], texts[2][:1], texts[3][:6]]
+    (found,) = score(tools, library, state, tmp_path, [{"tokens": prompt, "choices": choices}])
+    sums = [expect(prompt + choice)[5:].sum() for choice in choices]
+    means = [total / len(choice) for total, choice in zip(sums, choices)]
+    np.testing.assert_allclose(found["log_probabilities"], sums, atol=1e-3)
+    assert found["best"] == int(np.argmax(sums))
+    assert found["best_by_length"] == int(np.argmax(means))
+
+
+def test_scores_of_nothing_are_refused(tools, states, tmp_path):
+    library = tools.library(MODELS["gpt2"], functions=None, generate=EXTENTS)
+    file = tmp_path / "texts.jsonl"
+    for text, message in [
+        ([1], "prompt 1: expected at least two tokens"),
+        ({"tokens": [1], "choices": [[]]}, "expected a choice of at least one token"),
+        ({"tokens": [1], "choices": [[19]]}, "token 0 of the continuation is 19"),
+        ({"tokens": [1], "choices": [[1] * 13]}, "expected at most 12 new tokens"),
+        ({"tokens": [1], "echo": True}, "echo: there is no such option"),
+    ]:
+        file.write_text(json.dumps(text))
+        result = tools.call("optimus-run", "score", library, "--tokens", file)
+        assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
+        assert message in result.stderr and result.stdout == ""
 
 
 def test_bytes_are_printed_as_text(tools, text, tmp_path):

@@ -61,13 +61,16 @@ StatusOr<int64_t> Generator::add(GenerationRequest request) {
     return invalidArgument("the prompt has no token; expected at least one, "
                            "which the first new one follows");
   for (auto [where, tokens] :
-       {std::pair("the prompt", std::span<const int32_t>(request.prompt))})
+       {std::pair("the prompt", std::span<const int32_t>(request.prompt)),
+        {"the continuation", request.continuation}})
     for (std::size_t i = 0; i != tokens.size(); ++i)
       if (tokens[i] < 0 || tokens[i] >= entries.vocabulary)
         return invalidArgument(concat("token ", i, " of ", where, " is ",
                                       tokens[i],
                                       "; expected one of the vocabulary's ",
                                       entries.vocabulary, ", from 0 on"));
+  if (!request.continuation.empty())
+    request.maxTokens = std::ssize(request.continuation);
   // The last token that is generated is put nowhere.
   const int64_t place = context - size + 1;
   if (place < 1)
@@ -148,13 +151,18 @@ Status Generator::choose(std::vector<Choice> &choices,
     const std::size_t bytes = row.size() * sizeof(float);
     std::memcpy(row.data(), logits->bytes.data() + choice.slot * bytes, bytes);
     const Text &text = *slots[choice.slot];
-    StatusOr<int32_t> token = sampleToken(
-        row, text.request.prompt, text.generated, text.request.sampling);
+    const GenerationRequest &request = text.request;
+    StatusOr<int32_t> token =
+        request.continuation.empty()
+            ? sampleToken(row, request.prompt, text.generated, request.sampling)
+            : StatusOr<int32_t>(request.continuation[text.generated.size()]);
+    if (token.ok() && request.wantsScores)
+      choice.score = logProbability(row, *token);
     if (!token.ok())
       own = token.status().withContext(concat("text ", text.number));
     else
       tokens.push_back(*token);
-    if (text.request.wantsLogits)
+    if (request.wantsLogits)
       choice.logits = std::move(row);
   }
   OPTRT_RETURN_IF_ERROR(control.agree(own));
@@ -214,6 +222,7 @@ GeneratedPart Generator::extend(Text &text, Choice &choice) {
   GeneratedPart part;
   part.text = text.number;
   part.logits = std::move(choice.logits);
+  part.score = choice.score;
   int64_t end = std::ssize(tokens);
   for (const std::vector<int32_t> &stop : text.request.stops)
     if (stop.size() <= tokens.size() &&

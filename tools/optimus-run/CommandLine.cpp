@@ -362,28 +362,40 @@ void addSampling(CLI::App *app, SamplingOptions &sampling) {
       ->group(kGroup);
 }
 
+/// One of --bytes and --tokens, in this order.
+std::pair<CLI::Option *, CLI::Option *>
+addPrompts(CLI::App *app, PromptOptions &prompts, const std::string &bytesHelp,
+           const std::string &tokensHelp) {
+  CLI::Option *bytes = app->add_option("--bytes", prompts.bytes, bytesHelp);
+  CLI::Option *tokens = app->add_option("--tokens", prompts.file, tokensHelp);
+  bytes->excludes(tokens);
+  return {bytes, tokens};
+}
+
+void requireOne(std::pair<CLI::Option *, CLI::Option *> prompts) {
+  if (prompts.first->count() + prompts.second->count() == 0)
+    throw CLI::RequiredError("--bytes or --tokens");
+}
+
 void addGenerate(CLI::App &app, GenerateOptions &options, JobOptions &job) {
   CLI::App *generate =
       app.add_subcommand("generate", "Text that follows a prompt");
-  addLibrary(generate, "library", options.library);
-  PromptOptions &prompts = options.prompts;
-  CLI::Option *bytes = generate->add_option(
-      "--bytes", prompts.bytes,
+  GenerationSource &source = options.source;
+  addLibrary(generate, "library", source.library);
+  auto prompts = addPrompts(
+      generate, options.prompts,
       "The prompt, of a model with a token a byte; it is printed with what "
-      "follows");
-  CLI::Option *tokens = generate->add_option(
-      "--tokens", prompts.file,
+      "follows",
       "FILE.jsonl of prompts, a line each: [1, 2], or {\"tokens\": [1, 2], "
       "\"max_tokens\": 5, ...}; a line of JSON is printed for each");
-  bytes->excludes(tokens);
-  addParameters(generate, options.load, options.ignored, options.seed, "used");
+  addParameters(generate, source.load, source.ignored, source.seed, "used");
   generate
       ->add_option("--max-tokens", options.maxTokens,
                    "New tokens at most (default: what the context has place "
                    "for)")
       ->check(kSomeSteps);
   optimus_command_line::addList(
-      *generate, "--stop", prompts.stops,
+      *generate, "--stop", options.prompts.stops,
       "End before this text, or with --tokens before this token; may be given "
       "several times");
   generate->add_flag("--json", options.json,
@@ -394,13 +406,27 @@ void addGenerate(CLI::App &app, GenerateOptions &options, JobOptions &job) {
   generate->add_flag("--rates", options.rates,
                      "Say how many tokens a second there were");
   addSampling(generate, options.sampling);
-  generate->parse_complete_callback([&options, bytes, tokens] {
-    if (bytes->count() + tokens->count() == 0)
-      throw CLI::RequiredError("--bytes or --tokens");
-    options.sampling.seed = options.seed;
+  generate->parse_complete_callback([&options, prompts] {
+    requireOne(prompts);
+    options.sampling.seed = options.source.seed;
   });
   addRanks(generate, addJob(generate, job), job);
-  addRankOptions(generate, options.ranks);
+  addRankOptions(generate, source.ranks);
+}
+
+void addScore(CLI::App &app, ScoreOptions &options, JobOptions &job) {
+  CLI::App *score = app.add_subcommand(
+      "score", "Log-probabilities of given tokens, each after those before it");
+  GenerationSource &source = options.source;
+  addLibrary(score, "library", source.library);
+  auto prompts = addPrompts(
+      score, options.prompts, "The text, of a model with a token a byte",
+      "FILE.jsonl of texts, a line each: [1, 2], or {\"tokens\": [1, 2], "
+      "\"choices\": [[3], [4, 5]]} for tokens that may follow");
+  addParameters(score, source.load, source.ignored, source.seed, "used");
+  score->parse_complete_callback([prompts] { requireOne(prompts); });
+  addRanks(score, addJob(score, job), job);
+  addRankOptions(score, source.ranks);
 }
 
 void addInspect(CLI::App &app, InspectOptions &options) {
@@ -533,8 +559,8 @@ void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
 constexpr std::pair<const char *, Subcommand> kSubcommands[] = {
     {"train", Subcommand::Train},     {"eval", Subcommand::Eval},
     {"forward", Subcommand::Forward}, {"generate", Subcommand::Generate},
-    {"verify", Subcommand::Verify},   {"inspect", Subcommand::Inspect},
-    {"bench", Subcommand::Bench},
+    {"score", Subcommand::Score},     {"verify", Subcommand::Verify},
+    {"inspect", Subcommand::Inspect}, {"bench", Subcommand::Bench},
 };
 
 } // namespace
@@ -551,6 +577,7 @@ std::optional<int> parseCommandLine(int argc, char **argv, bool speaks,
   addEval(app, line.eval, line.job);
   addForward(app, line.forward, line.job);
   addGenerate(app, line.generate, line.job);
+  addScore(app, line.score, line.job);
   addVerify(app, line.verify);
   addInspect(app, line.inspect);
   addBench(app, line.bench, line.job);

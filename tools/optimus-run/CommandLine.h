@@ -21,6 +21,7 @@ enum class Subcommand {
   Eval,
   Forward,
   Generate,
+  Score,
   Verify,
   Inspect,
   Bench
@@ -34,6 +35,7 @@ struct CommandLine {
   EvalOptions eval;
   ForwardOptions forward;
   GenerateOptions generate;
+  ScoreOptions score;
   VerifyOptions verify;
   InspectOptions inspect;
   BenchOptions bench;

@@ -102,18 +102,28 @@ struct ForwardOptions {
   RankOptions ranks;
 };
 
-struct GenerateOptions {
+/// Which model generates or scores texts.
+struct GenerationSource {
   std::string library;
-  PromptOptions prompts;
   std::string load;
   std::vector<std::string> ignored; ///< patterns of tensors left out of weights
   uint64_t seed = 0;                ///< of initial parameters and of sampling
+  RankOptions ranks;
+};
+
+struct GenerateOptions {
+  GenerationSource source;
+  PromptOptions prompts;
   std::optional<int64_t> maxTokens; ///< absent: to the context's end
   optrt::SamplingOptions sampling;
   bool json = false;
   bool rates = false; ///< say how fast it was
   std::string logits; ///< file of those by which tokens were chosen; or empty
-  RankOptions ranks;
+};
+
+struct ScoreOptions {
+  GenerationSource source;
+  PromptOptions prompts;
 };
 
 struct InspectOptions {
@@ -165,6 +175,8 @@ optrt::Status forward(const ForwardOptions &options, optrt::World &world);
 /// Prints the texts that follow prompts. InvalidArgument when the library has
 /// no functions for it, or a prompt is beyond its context or its vocabulary.
 optrt::Status generate(const GenerateOptions &options, optrt::World &world);
+/// Prints the log-probabilities of given tokens. Errors as above.
+optrt::Status score(const ScoreOptions &options, optrt::World &world);
 /// Times training steps, or another function, on random tokens.
 optrt::Status bench(const BenchOptions &options, optrt::World &world);
 /// Times and checks collectives: bench --comm.

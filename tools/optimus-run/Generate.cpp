@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
+#include "Generation.h"
 #include "Prompts.h"
 #include "TensorFile.h"
 #include "TuningFile.h"
@@ -34,42 +35,25 @@ struct GenerationPlan {
 StatusOr<GenerationPlan> planGeneration(const GenerateOptions &options) {
   GenerationPlan plan;
   const optimus_support::PathUse inputs[] = {
-      {"the library", options.library},
+      {"the library", options.source.library},
       {"--tokens", options.prompts.file},
-      {"--load", options.load, /*isWhole=*/true}};
-  const optimus_support::PathUse outputs[] = {{"--tune", options.ranks.tune},
-                                              {"--logits", options.logits}};
+      {"--load", options.source.load, /*isWhole=*/true}};
+  const optimus_support::PathUse outputs[] = {
+      {"--tune", options.source.ranks.tune}, {"--logits", options.logits}};
   if (!options.logits.empty())
     OPTRT_RETURN_IF_ERROR(TensorFile::check(options.logits));
   OPTRT_RETURN_IF_ERROR(optimus_support::checkOutputsApart(inputs, outputs));
-  OPTRT_ASSIGN_OR_RETURN(plan.library, ModelLibrary::open(options.library));
-  OPTRT_ASSIGN_OR_RETURN(
-      plan.entries,
-      GenerationEntries::find(options.library, plan.library->manifest()));
+  OPTRT_ASSIGN_OR_RETURN(plan.library,
+                         ModelLibrary::open(options.source.library));
+  OPTRT_ASSIGN_OR_RETURN(plan.entries,
+                         GenerationEntries::find(options.source.library,
+                                                 plan.library->manifest()));
   OPTRT_ASSIGN_OR_RETURN(
       plan.requests, readPrompts(options.prompts, plan.entries.vocabulary,
                                  {.maxTokens = options.maxTokens.value_or(0),
                                   .wantsLogits = !options.logits.empty(),
                                   .sampling = options.sampling}));
   return plan;
-}
-
-/// Processes must have been asked for the same.
-Status compareRequests(const GenerationPlan &plan, ControlPlane &control) {
-  optimus_support::Hash64 hash;
-  auto add = [&](const auto &number) { hash.update(&number, sizeof(number)); };
-  for (const GenerationRequest &request : plan.requests) {
-    add(request.maxTokens);
-    add(request.sampling.seed);
-    for (int32_t token : request.prompt)
-      add(token);
-    for (const std::vector<int32_t> &stop : request.stops)
-      for (int32_t token : stop)
-        add(token);
-  }
-  const Setting same[] = {{"the hash of what is asked for",
-                           optimus_support::hashToHex(hash.digest())}};
-  return control.checkSame(same);
 }
 
 /// Tokens as bytes: of models with a token a byte.
@@ -202,6 +186,52 @@ Status generateAll(const GenerateOptions &options, GenerationPlan &plan,
 
 } // namespace
 
+StatusOr<std::unique_ptr<Session>>
+createGeneration(const ModelLibrary &library, const GenerationEntries &entries,
+                 const GenerationSource &source, World &world) {
+  ControlPlane &control = *world.control;
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
+                         openCheckpoint(control, source.load));
+  const ExpectedModel expected = expectedModel(library.manifest());
+  if (checkpoint)
+    OPTRT_RETURN_IF_ERROR(
+        control.agree(checkpoint->findParameters(expected, source.ignored)));
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
+                         createSession(library, world,
+                                       sessionOptions({entries.prefill->name,
+                                                       entries.decode->name},
+                                                      source.ranks),
+                                       source.ranks.tune));
+  OPTRT_RETURN_IF_ERROR(control.agree(
+      checkpoint ? session->loadParameters(*checkpoint, source.seed)
+                 : session->initialize(source.seed)));
+  if (checkpoint && control.isRoot())
+    for (const std::string &note : checkpoint->notesOn(expected))
+      std::fprintf(stderr, "%s\n", note.c_str());
+  return session;
+}
+
+Status compareRequests(std::span<const GenerationRequest> requests,
+                       ControlPlane &control) {
+  optimus_support::Hash64 hash;
+  auto add = [&](const auto &number) { hash.update(&number, sizeof(number)); };
+  auto addAll = [&](std::span<const int32_t> tokens) {
+    add(tokens.size());
+    for (int32_t token : tokens)
+      add(token);
+  };
+  for (const GenerationRequest &request : requests) {
+    add(request.maxTokens);
+    addAll(request.prompt);
+    addAll(request.continuation);
+    for (const std::vector<int32_t> &stop : request.stops)
+      addAll(stop);
+  }
+  const Setting same[] = {
+      {"the hash of all prompts", optimus_support::hashToHex(hash.digest())}};
+  return control.checkSame(same);
+}
+
 Status generate(const GenerateOptions &options, World &world) {
   ControlPlane &control = *world.control;
   GenerationPlan plan;
@@ -210,26 +240,10 @@ Status generate(const GenerateOptions &options, World &world) {
     return okStatus();
   };
   OPTRT_RETURN_IF_ERROR(control.agreeOnFiles(prepare()));
-  OPTRT_RETURN_IF_ERROR(compareRequests(plan, control));
-  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
-                         openCheckpoint(control, options.load));
-  const ExpectedModel expected = expectedModel(plan.library->manifest());
-  if (checkpoint)
-    OPTRT_RETURN_IF_ERROR(
-        control.agree(checkpoint->findParameters(expected, options.ignored)));
+  OPTRT_RETURN_IF_ERROR(compareRequests(plan.requests, control));
   OPTRT_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
-      createSession(*plan.library, world,
-                    sessionOptions(
-                        {plan.entries.prefill->name, plan.entries.decode->name},
-                        options.ranks),
-                    options.ranks.tune));
-  OPTRT_RETURN_IF_ERROR(control.agree(
-      checkpoint ? session->loadParameters(*checkpoint, options.seed)
-                 : session->initialize(options.seed)));
-  if (checkpoint && control.isRoot())
-    for (const std::string &note : checkpoint->notesOn(expected))
-      std::fprintf(stderr, "%s\n", note.c_str());
+      createGeneration(*plan.library, plan.entries, options.source, world));
   Status generated = generateAll(options, plan, *session, control);
   if (!generated.ok() && !session->canGoOn())
     return failJob(control, generated);

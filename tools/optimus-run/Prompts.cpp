@@ -19,7 +19,7 @@ using namespace optrt;
 namespace optimus_run {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t(1) << 30;
+constexpr std::size_t kMostPromptBytes = std::size_t(1) << 30;
 constexpr int64_t kMostTokens = std::numeric_limits<int32_t>::max();
 
 std::vector<int32_t> toTokens(std::string_view bytes) {
@@ -93,6 +93,44 @@ std::string describePrompt(const PromptOptions &options, std::size_t index) {
                           : concat(options.file, ", prompt ", index + 1);
 }
 
+/// InvalidArgument where bytes are no tokens of a model.
+static Status checkBytes(int64_t vocabulary) {
+  if (vocabulary <= 256)
+    return okStatus();
+  return invalidArgument(concat(
+      "--bytes is for models with a token a byte, and this one has a "
+      "vocabulary of ",
+      vocabulary, ", which a tokenizer made; give its tokens by --tokens"));
+}
+
+/// Visits the lines of a file, JSON objects; a list is one of tokens.
+template <typename Visit>
+static Status forEachLine(const std::string &path, const Visit &visit) {
+  OPTRT_ASSIGN_OR_RETURN(std::string text,
+                         optimus_support::readInput(path, kMostPromptBytes));
+  int64_t number = 0;
+  bool isEmpty = true;
+  for (std::size_t begin = 0, end; begin < text.size(); begin = end + 1) {
+    end = std::min(text.find('\n', begin), text.size());
+    ++number;
+    std::string line = text.substr(begin, end - begin);
+    const std::size_t first = line.find_first_not_of(" \t\r");
+    if (first == std::string::npos)
+      continue;
+    if (line[first] == '[')
+      line = concat("{\"tokens\": ", line, "}");
+    JsonDocument document(line, concat(path, ":", number),
+                          StatusCode::InvalidArgument);
+    visit(document.root());
+    OPTRT_RETURN_IF_ERROR(document.status());
+    isEmpty = false;
+  }
+  return isEmpty ? invalidArgument(concat(
+                       path, " has no prompt; expected a line such as [1, 2] "
+                             "or {\"tokens\": [1, 2], ...}"))
+                 : okStatus();
+}
+
 StatusOr<std::vector<GenerationRequest>>
 readPrompts(const PromptOptions &options, int64_t vocabulary,
             const GenerationRequest &common) {
@@ -104,39 +142,36 @@ readPrompts(const PromptOptions &options, int64_t vocabulary,
   }
   std::vector<GenerationRequest> requests;
   if (options.isText()) {
-    if (vocabulary > 256)
-      return invalidArgument(concat(
-          "--bytes is for models with a token a byte, and this one has a "
-          "vocabulary of ",
-          vocabulary, ", which a tokenizer made; give its tokens by --tokens"));
+    OPTRT_RETURN_IF_ERROR(checkBytes(vocabulary));
     request.prompt = toTokens(*options.bytes);
     requests.push_back(std::move(request));
     return requests;
   }
-  OPTRT_ASSIGN_OR_RETURN(std::string text,
-                         optimus_support::readInput(options.file, kMostBytes));
-  int64_t number = 0;
-  for (std::size_t begin = 0, end; begin < text.size(); begin = end + 1) {
-    end = std::min(text.find('\n', begin), text.size());
-    ++number;
-    std::string line = text.substr(begin, end - begin);
-    const std::size_t first = line.find_first_not_of(" \t\r");
-    if (first == std::string::npos)
-      continue;
-    // A list is what is said most often.
-    if (line[first] == '[')
-      line = concat("{\"tokens\": ", line, "}");
-    JsonDocument document(line, concat(options.file, ":", number),
-                          StatusCode::InvalidArgument);
+  OPTRT_RETURN_IF_ERROR(forEachLine(options.file, [&](const JsonCursor &line) {
     requests.push_back(request);
-    readLine(document.root(), requests.back());
-    OPTRT_RETURN_IF_ERROR(document.status());
-  }
-  if (requests.empty())
-    return invalidArgument(
-        concat(options.file, " has no prompt; expected a line such as [1, 2] "
-                             "or {\"tokens\": [1, 2], \"max_tokens\": 5}"));
+    readLine(line, requests.back());
+  }));
   return requests;
+}
+
+StatusOr<std::vector<ScoredText>> readScoredTexts(const PromptOptions &options,
+                                                  int64_t vocabulary) {
+  std::vector<ScoredText> texts;
+  if (options.isText()) {
+    OPTRT_RETURN_IF_ERROR(checkBytes(vocabulary));
+    texts.push_back({toTokens(*options.bytes)});
+    return texts;
+  }
+  OPTRT_RETURN_IF_ERROR(forEachLine(options.file, [&](const JsonCursor &line) {
+    texts.push_back({readTokens(line["tokens"])});
+    for (const auto &[name, member] : line.members())
+      if (name == "choices")
+        for (const JsonCursor &choice : member.elements())
+          texts.back().choices.push_back(readTokens(choice));
+      else if (name != "tokens")
+        member.fail("there is no such option; expected tokens or choices");
+  }));
+  return texts;
 }
 
 } // namespace optimus_run

@@ -32,6 +32,16 @@ optrt::StatusOr<std::vector<optrt::GenerationRequest>>
 readPrompts(const PromptOptions &options, int64_t vocabulary,
             const optrt::GenerationRequest &common);
 
+/// A text to be scored, or continuations of it.
+struct ScoredText {
+  std::vector<int32_t> tokens;
+  /// Each is scored behind the tokens; nothing where the tokens are themselves.
+  std::vector<std::vector<int32_t>> choices = {};
+};
+/// Errors as above.
+optrt::StatusOr<std::vector<ScoredText>>
+readScoredTexts(const PromptOptions &options, int64_t vocabulary);
+
 /// Where a prompt comes from, in messages.
 std::string describePrompt(const PromptOptions &options, std::size_t index);
 

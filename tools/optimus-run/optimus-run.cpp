@@ -34,6 +34,8 @@ int runCommand(const CommandLine &line, World &world) {
     return finish(forward(line.forward, world), world.control->isRoot());
   if (line.subcommand == Subcommand::Generate)
     return finish(generate(line.generate, world), world.control->isRoot());
+  if (line.subcommand == Subcommand::Score)
+    return finish(score(line.score, world), world.control->isRoot());
   if (line.subcommand == Subcommand::Bench)
     return finish(bench(line.bench, world), world.control->isRoot());
   StatusOr<int> signal = train(line.train, world);
@@ -51,7 +53,9 @@ jobOf(const CommandLine &line) {
   case Subcommand::Forward:
     return {line.forward.library, line.forward.ranks};
   case Subcommand::Generate:
-    return {line.generate.library, line.generate.ranks};
+    return {line.generate.source.library, line.generate.source.ranks};
+  case Subcommand::Score:
+    return {line.score.source.library, line.score.source.ranks};
   case Subcommand::Bench:
     return {line.bench.library, line.bench.ranks};
   default:

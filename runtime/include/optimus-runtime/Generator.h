@@ -46,7 +46,10 @@ struct GenerationRequest {
   int64_t maxTokens = 0;
   /// A text ends before each of these, of which it has none.
   std::vector<std::vector<int32_t>> stops = {};
+  /// If there are any, these follow the prompt, and nothing is chosen.
+  std::vector<int32_t> continuation = {};
   bool wantsLogits = false; ///< see GeneratedPart::logits
+  bool wantsScores = false; ///< see GeneratedPart::score
   SamplingOptions sampling = {};
 };
 
@@ -65,6 +68,9 @@ struct GeneratedPart {
   /// Those by which a token was chosen in this step, if the request wants them:
   /// in the root process, elsewhere none.
   std::vector<float> logits = {};
+  /// The logarithm of the probability of this step's token, by the logits as
+  /// they are, if the request wants it: in the root process.
+  double score = 0;
 };
 
 /// What has been done so far.
@@ -108,6 +114,7 @@ private:
     int64_t slot = 0;
     int32_t token = 0;
     std::vector<float> logits = {};
+    double score = 0;
   };
   struct Text {
     int64_t number = 0;
