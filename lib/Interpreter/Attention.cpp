@@ -180,6 +180,19 @@ LogicalResult executeLocally(CacheAppendOp op, Frame &frame) {
   return success();
 }
 
+LogicalResult executeLocally(PartOp op, Frame &frame) {
+  const Tensor &packed = frame.get(op.getPacked());
+  Tensor &result = frame.result(op.getResult());
+  const int64_t tokens = packed.shape[0] * packed.shape[1];
+  const int64_t parts = packed.shape[2];
+  const int64_t width = result.getNumElements() / tokens;
+  const auto index = static_cast<int64_t>(op.getIndex());
+  for (int64_t token = 0; token != tokens; ++token)
+    std::copy_n(packed.elements.begin() + (token * parts + index) * width,
+                width, result.elements.begin() + token * width);
+  return success();
+}
+
 LogicalResult executeLocally(RotaryOp op, Frame &frame) {
   const Tensor &x = frame.get(op.getX());
   Tensor &result = frame.result(op.getResult());
@@ -222,5 +235,6 @@ void mlir::optimus::attachAttention(MLIRContext &context) {
   LocalModel<AttentionOp, executeLocally>::attach(context);
   LocalModel<AttentionGradOp, executeLocally>::attach(context);
   LocalModel<CacheAppendOp, executeLocally>::attach(context);
+  LocalModel<PartOp, executeLocally>::attach(context);
   LocalModel<RotaryOp, executeLocally>::attach(context);
 }

@@ -17,10 +17,12 @@ using namespace mlir::optimus;
 namespace {
 
 /// The local row of a token in a table of `total` rows in all; -1 where another
-/// rank has it. Fails for no row at all.
+/// rank has it, and where there is no token. Fails beyond the table.
 FailureOr<int64_t> findRow(Frame &frame, double token, Extent rows,
                            int64_t total) {
-  if (token < 0 || token >= total)
+  if (token < 0)
+    return -1;
+  if (token >= total)
     return frame.emitError()
            << "expected tokens in [0, " << total
            << "), the rows of the table; found " << static_cast<int64_t>(token);

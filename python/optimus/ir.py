@@ -135,6 +135,13 @@ class LossFunction:
         self._inputs.append((value, attributes, self._locations.text(binding)))
         return value
 
+    def positions(
+        self, shape: Sequence[int], dims: Sequence[str], within_documents: bool
+    ) -> Optional[Value]:
+        """Where tokens stand, if that is more than their order in the sequence: in
+        their documents, where these are kept apart."""
+        return self.input("positions", shape, dims) if within_documents else None
+
     def random(self) -> Value:
         """The words that random numbers depend on, the last of the inputs."""
         if self._random is None:
@@ -355,6 +362,18 @@ class LossFunction:
         self._expect_positions("cache_append", name, positions, rows)
         operands = [cache, rows, positions]
         return self._emit("cache_append", [(name, cache.shape)], operands)[0]
+
+    def part(self, name: str, packed: Value, index: int) -> Value:
+        """Queries (0), keys (1) or values (2) of qkv [b, s, 3, n, d]."""
+        shape = packed.shape
+        expect(
+            len(shape) >= 4 and 0 <= index < shape[2],
+            self._named("part", name),
+            "an index below the third of four dimensions or more",
+            "%d of %s" % (index, list(shape)),
+        )
+        results = [(name, shape[:2] + shape[3:])]
+        return self._emit("part", results, [packed], {"index": index})[0]
 
     def _expect_positions(
         self, op: str, name: str, positions: Optional[Value], x: Value

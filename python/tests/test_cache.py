@@ -16,8 +16,8 @@ import pytest
 
 from interpreter import Interpreter, draw_parameters, relative_error
 from llama_reference import Llama
-from optimus.attributes import Raw
-from optimus.ir import ForwardFunction, TensorType, module_text
+from optimus.generation import CachedFunction, Generation
+from optimus.ir import module_text
 from optimus.models import llama
 from test_gradients import TOLERANCE
 from tools import LlamaModel
@@ -35,76 +35,20 @@ LAYOUTS = {
 }
 
 
-def buffer(role, lifetime, more=""):
-    return Raw('#optimus.buffer<role = "%s", lifetime = %s%s>' % (role, lifetime, more))
-
-
-class CachedFunction(ForwardFunction):
-    """`@forward` of tokens whose keys and values are those of earlier calls too."""
-
-    def __init__(self, kind, model, beside=None):
-        super().__init__(model, beside)
-        self.NAME = kind
-        self._caches = []
-
-    def input(self, binding, shape, dims):
-        if binding == "tokens":
-            self._positions = super().input("positions", shape, dims)
-            filled = buffer("lengths", "call", ", filled_by = host")
-            self._lengths = self._argument("lengths", TensorType((SLOTS,), "i32"), filled)
-        return super().input(binding, shape, dims)
-
-    def _argument(self, name, type, binding, **more):
-        value = self._define(name, type)
-        attributes = {"optimus.binding": binding, **more}
-        self._inputs.append((value, attributes, self._locations.text(name)))
-        return value
-
-    def rotary(self, name, x, theta, channels=None, parts=None, positions=None):
-        placed = self._positions
-        return super().rotary(name, x, theta, channels, parts, placed, capacity=CAPACITY)
-
-    def _append(self, name, rows):
-        path = self._locations.path(name)
-        binding = buffer(path, "sequence", ", init = <zeros>, reset = sequence")
-        type = TensorType((SLOTS, CAPACITY) + rows.shape[2:])
-        donates = {"optimus.donates": 1 + len(self._caches)}
-        cache = self._argument(path, type, binding, **donates)
-        self._caches.append(self.cache_append(name + "_filled", cache, rows, self._positions))
-        return self._caches[-1]
-
-    def attention(self, name, inputs, causal, lengths=None, positions=None, window=None):
-        q, k, v = inputs
-        keys, values = self._append("keys", k), self._append("values", v)
-        return super().attention(
-            name, [q, keys, values], causal, self._lengths, self._positions, window, cached=True
-        )
-
-    def head_loss(self, h, table, targets, chunk=None, bias=None):
-        super().head_loss(h, table, targets, chunk, bias)
-        self._results += tuple(self._caches)
-
-    def _signature(self, types):
-        logits, caches = types.split(", ", 1)
-        binding = "{optimus.binding = %s}" % buffer("logits", "call")
-        entry = "#optimus.entry<other, batch = %d, sequence = %d>" % self._positions.shape
-        return (
-            "%s %s, %s" % (logits, binding, caches),
-            " attributes {optimus.entry = %s}" % entry,
-        )
-
-
 def program(window):
     """@prefill and @decode of one module."""
     functions = []
-    for kind, sequence in (("prefill", PROMPT), ("decode", 1)):
+    config = llama.Config(**MODEL._replace(window=window)._asdict())
+    extents = Generation(SLOTS, CAPACITY, PROMPT)
+    for kind, count in (("prefill", PROMPT), ("decode", 1)):
         beside = functions[0] if functions else None
-        config = llama.Config(**MODEL._replace(sequence=sequence, window=window)._asdict())
-        functions.append(llama.build(config, lambda model: CachedFunction(kind, model, beside)))
+        # Unlike the builders' @prefill this one has logits, too.
+        make = lambda model: CachedFunction(kind, count, extents, model, beside)
+        functions.append(llama.build(config, make))
     return module_text(functions)
 
 
-class Generation:
+class Calls:
     """Calls of the two functions with the caches that the calls before have left."""
 
     def __init__(self, run, parameters):
@@ -120,11 +64,11 @@ class Generation:
         count = tokens.shape[1]
         places = self._filled + np.arange(count)
         self._filled += count
-        self._arguments["tokens"] = tokens
-        self._arguments["positions"] = np.where(LIVE[:, None], places, -1)
+        self._arguments[function + "_tokens"] = tokens
+        self._arguments[function + "_positions"] = np.where(LIVE[:, None], places, -1)
         self._arguments["lengths"] = np.where(LIVE, self._filled, 0)
         results = self._run(function, self._arguments)
-        logits = results.pop("logits")
+        logits = results.pop("next_logits")
         assert results.keys() <= self._arguments.keys() and len(results) == 2 * MODEL.layers
         for name, cache in results.items():
             assert not cache[~LIVE].any() and not cache[:, self._filled :].any()
@@ -133,7 +77,7 @@ class Generation:
 
 
 def generate(run, parameters, tokens):
-    call = Generation(run, parameters)
+    call = Calls(run, parameters)
     logits = [call("prefill", tokens[:, :PROMPT])]
     for place in range(PROMPT, WHOLE):
         logits.append(call("decode", tokens[:, place : place + 1]))

@@ -62,7 +62,9 @@ def reference(model, parameters):
     kinds = {
         "gpt2": lambda: Gpt2(parameters, model.heads),
         "bert": lambda: Bert(parameters, model.heads),
-        "llama": lambda: Llama(parameters, model.heads, model.kv_heads),
+        "llama": lambda: Llama(
+            parameters, model.heads, model.kv_heads, window=model.window
+        ),
         "phi": lambda: Phi(parameters, model.heads, model.rotary_dim, model.rope_theta),
         "gated-encoder": lambda: GatedEncoder(parameters, model.heads),
     }

@@ -258,11 +258,14 @@ class Tools:
             if lifetime in (None, buffer["lifetime"])
         ]
 
-    def program(self, model: Model, functions: str = "loss") -> Path:
+    def program(
+        self, model: Model, functions: Optional[str] = "loss", generate: Optional[str] = None
+    ) -> Path:
         """The model's text IR."""
-        parts = [model.KIND, *map(str, model)] + [functions] * (functions != "loss")
-        name = "-".join(parts) + ".mlir"
-        return self._session.once(name, lambda path: build_program(model, path, functions))
+        parts = [model.KIND, *map(str, model)] + [str(functions)] * (functions != "loss")
+        name = "-".join([*parts, *([generate] if generate else [])]) + ".mlir"
+        make = lambda path: build_program(model, path, functions, generate)
+        return self._session.once(name, make)
 
     def library(
         self,
@@ -270,11 +273,13 @@ class Tools:
         mesh: Optional[str] = None,
         strategy: str = "serial",
         *flags,
-        functions: str = "loss",
+        functions: Optional[str] = "loss",
+        generate: Optional[str] = None,
     ) -> Path:
         """The model compiled for a mesh such as "row:2,col:2", once a session, or
         in one before with the same compiler."""
-        return self._compiled(".so", model, mesh, strategy, *flags, functions=functions)
+        more = {"functions": functions, "generate": generate}
+        return self._compiled(".so", model, mesh, strategy, *flags, **more)
 
     def manifest(
         self,
@@ -305,15 +310,15 @@ class Tools:
         mesh: Optional[str],
         strategy: str,
         *flags,
-        functions: str = "loss",
+        functions: Optional[str] = "loss",
+        generate: Optional[str] = None,
     ) -> Path:
         flags = ("--strategy", strategy, *self._processor, *map(str, flags))
         if mesh:
             flags += ("--mesh", mesh)
-        key = repr((model.KIND, *model, *flags, functions)).encode()
+        key = repr((model.KIND, *model, *flags, functions, generate)).encode()
         name = "%s-%s%s" % (model.KIND, hashlib.sha256(key).hexdigest()[:16], suffix)
-        source = self.program(model, functions)
-
+        source = self.program(model, functions, generate)
 
         def compile(path: Path) -> None:
             self.run("optimus-compile", source, *flags, "-o", path)
@@ -347,10 +352,17 @@ class Tools:
         return Checkpoint(folder)
 
 
-def build_program(model: Model, path: Path, functions: str = "loss") -> None:
+def build_program(
+    model: Model,
+    path: Path,
+    functions: Optional[str] = "loss",
+    generate: Optional[str] = None,
+) -> None:
     environment = dict(os.environ, PYTHONPATH=str(REPOSITORY / "python"))
     builder = [sys.executable, "-m", "optimus.models", model.KIND]
-    flags = [*command_line(model), "--functions", functions, "-o", str(path)]
+    flags = [*command_line(model), "-o", str(path)]
+    flags += ["--functions", functions] if functions else []
+    flags += ["--generate", generate] if generate else []
     succeed(call([*builder, *flags], env=environment))
 
 

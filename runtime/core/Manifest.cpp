@@ -119,6 +119,23 @@ Manifest::findFunctionOrKind(std::string_view library,
                                 describeEntries(all)));
 }
 
+std::optional<CacheExtents> Manifest::cacheOf(const Function &function) const {
+  std::optional<CacheExtents> found;
+  for (const Arg &arg : function.args) {
+    const Buffer &buffer = buffers[arg.buffer];
+    if (!buffer.isCache())
+      continue;
+    const std::vector<int64_t> &shape = buffer.layout.shape;
+    if (!found)
+      found = {shape[0], shape[1], 0};
+    if (found->slots != shape[0] || found->context != shape[1])
+      return std::nullopt;
+    found->bytesPerToken += buffer.layout.numElements() / shape[0] / shape[1] *
+                            optimus_support::elementBytes(buffer.type);
+  }
+  return found;
+}
+
 StatusOr<int64_t> Manifest::findOutput(std::string_view library,
                                        const Function &function,
                                        std::string_view name) const {

@@ -11,7 +11,9 @@
 #include "optimus-support/Dropout.h"
 #include "optimus-support/Philox.h"
 
+#include <algorithm>
 #include <cmath>
+#include <span>
 
 using namespace optrt;
 using optimus_support::Initializer;
@@ -65,9 +67,15 @@ static void checkFilled(const JsonCursor &cursor, const Buffer &buffer,
                " fills to have the lifetime call, no init, no saved and no "
                "unreduced"));
   if (buffer.filledBy == FilledBy::Host) {
-    if (buffer.layout.localShape != buffer.layout.shape)
+    // Of slots a rank is given its own.
+    std::span<const int64_t> shape = buffer.layout.shape,
+                             local = buffer.layout.localShape;
+    const std::size_t first =
+        buffer.type == ElementType::I32 && !shape.empty() ? 1 : 0;
+    if (!std::ranges::equal(shape.subspan(first), local.subspan(first)))
       cursor["local_shape"].fail(
-          "expected what the host fills to be whole on every rank");
+          "expected what the host fills to be whole on every rank, but for the "
+          "first dimension of i32");
     return;
   }
   if (buffer.role != "tokens" && buffer.role != "targets" &&

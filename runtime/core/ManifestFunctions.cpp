@@ -80,6 +80,52 @@ static void checkOutputs(const JsonCursor &cursor, const Manifest &manifest,
                        function.name, " must have"));
 }
 
+static bool generates(EntryKind kind) {
+  return kind == EntryKind::Prefill || kind == EntryKind::Decode;
+}
+
+/// Checks inputs and outputs of a function for generation: tokens of slots, as
+/// Session::fillSlots() fills them, and logits of a token a slot.
+static void checkSlots(const JsonCursor &cursor, const Manifest &manifest,
+                       const Function &function) {
+  if (!generates(function.kind))
+    return;
+  // After a mistake there may be no buffer.
+  for (const Arg &arg : function.args)
+    if (arg.buffer < 0 || arg.buffer >= std::ssize(manifest.buffers))
+      return;
+  std::optional<CacheExtents> cache = manifest.cacheOf(function);
+  if (!cache || cache->slots != function.batch ||
+      cache->context < function.sequence || cache->context > INT32_MAX)
+    return cursor["args"].fail(concat(
+        "expected caches of one shape [slots, context, ...], with ",
+        function.batch, " slots as the entry of ", function.name,
+        " has, and a context of at least its ", function.sequence, " tokens"));
+  auto check = [&](const std::string &name, ElementType type, FilledBy filledBy,
+                   std::span<const int64_t> shape) {
+    std::optional<int64_t> index = manifest.findBuffer(name);
+    const Buffer *buffer = index ? &manifest.buffers[*index] : nullptr;
+    if (!buffer || !function.findArg(*index) || buffer->type != type ||
+        buffer->filledBy != filledBy ||
+        !std::equal(shape.begin(), shape.end(), buffer->layout.shape.begin(),
+                    buffer->layout.shape.begin() +
+                        std::min(shape.size(), buffer->layout.shape.size())))
+      cursor["args"].fail(concat(
+          "expected ", name, " among them, ", toString(type),
+          filledBy == FilledBy::Host ? " that the host fills, of" : " of",
+          " shape ",
+          optimus_support::shapeToString({shape.begin(), shape.end()}), ", as ",
+          function.name, " needs"));
+  };
+  const int64_t shape[] = {function.batch, function.sequence};
+  const std::string kind(toString(function.kind));
+  for (const char *input : {"_tokens", "_positions"})
+    check(kind + input, ElementType::I32, FilledBy::Host, shape);
+  check("lengths", ElementType::I32, FilledBy::Host, std::span(shape).first(1));
+  if (function.kind == EntryKind::Decode)
+    check("next_logits", ElementType::F32, FilledBy::Program, shape);
+}
+
 /// The kind of a function, and the batch that it reads.
 static void readEntry(const JsonCursor &cursor, const Manifest &manifest,
                       Function &function) {
@@ -92,7 +138,8 @@ static void readEntry(const JsonCursor &cursor, const Manifest &manifest,
        {std::tuple("batch", &function.batch, manifest.batch),
         {"sequence", &function.sequence, manifest.sequence}}) {
     // Others may say nothing: they read what all of the library do.
-    const bool isNeeded = readsBatch && function.kind != EntryKind::Other;
+    const bool isNeeded = generates(function.kind) ||
+                          (readsBatch && function.kind != EntryKind::Other);
     if (readsBatch)
       *number = expected;
     if (JsonCursor found = isNeeded ? cursor[name] : cursor.find(name)) {
@@ -131,6 +178,7 @@ static Function readFunction(const JsonCursor &cursor, const Manifest &manifest,
   function.args = readArgs(cursor["args"], manifest);
   readEntry(cursor["entry"], manifest, function);
   checkOutputs(cursor["args"], manifest, function);
+  checkSlots(cursor, manifest, function);
 
   function.commands = cursor["commands"].integer(0, UINT32_MAX);
   function.arenaBytes = cursor["arena_bytes"].integer(0, kMaxBytes);

@@ -100,16 +100,33 @@ std::optional<int64_t> Session::findWords(std::string_view name,
   return buffer;
 }
 
-void Session::setWords(std::string_view name, std::span<const int32_t> words) {
+void Session::setWords(std::string_view name, std::span<const int32_t> words,
+                       int32_t padding) {
   std::optional<int64_t> buffer = findWords(name, words.size());
   if (!buffer)
     return;
+  const Buffer &described = manifest().buffers[*buffer];
   isFilled[*buffer] = true;
   if (failedToSet.ok())
     failedToSet = checkIdle("words were set");
-  for (const std::unique_ptr<LocalRank> &rank : ranks)
+  if (described.layout.localShape == described.layout.shape) {
+    for (const std::unique_ptr<LocalRank> &rank : ranks)
+      if (failedToSet.ok())
+        failedToSet = rank->buffers.setWords(*buffer, words);
+    return;
+  }
+  // Of the first dimension each rank has a part.
+  const int64_t count = described.layout.numLocalElements();
+  const int64_t width = count / described.layout.localShape[0];
+  for (const std::unique_ptr<LocalRank> &rank : ranks) {
+    const int64_t first = rowsOf(rank->context.rank, described).first * width;
+    const int64_t real =
+        std::clamp<int64_t>(std::ssize(words) - first, 0, count);
+    std::vector<int32_t> part(count, padding);
+    std::copy_n(words.begin() + (real ? first : 0), real, part.begin());
     if (failedToSet.ok())
-      failedToSet = rank->buffers.setWords(*buffer, words);
+      failedToSet = rank->buffers.setWords(*buffer, part);
+  }
 }
 
 void Session::setRandom(uint64_t seed, int64_t step, uint32_t microbatch) {

@@ -364,6 +364,98 @@ void addForward(CLI::App &app, ForwardOptions &options, JobOptions &job) {
   addRankOptions(forward, options.ranks);
 }
 
+/// How tokens are chosen; what may be given is checked by SamplingOptions.
+void addSampling(CLI::App *app, SamplingOptions &sampling) {
+  constexpr const char *kGroup = "Sampling (docs/inference.md)";
+  for (auto [name, number, help] :
+       {std::tuple("--temperature", &sampling.temperature,
+                   "Divides logits; 0 chooses the most probable token"),
+        {"--top-p", &sampling.topP,
+         "Choose among the fewest tokens of at least this probability"},
+        {"--min-p", &sampling.minP,
+         "Choose among tokens at least this times as probable as the most "
+         "probable one"},
+        {"--repetition-penalty", &sampling.repetitionPenalty,
+         "Divides positive logits of tokens of the text so far, and multiplies "
+         "negative ones"},
+        {"--presence-penalty", &sampling.presencePenalty,
+         "Subtracted from the logit of each token that was generated"},
+        {"--frequency-penalty", &sampling.frequencyPenalty,
+         "Subtracted as often as the token was generated"}})
+    app->add_option(name, *number, help)->capture_default_str()->group(kGroup);
+  app->add_option("--top-k", sampling.topK,
+                  "Choose among so many of the most probable tokens; 0: all")
+      ->capture_default_str()
+      ->group(kGroup);
+}
+
+/// One of --bytes and --tokens, in this order.
+std::pair<CLI::Option *, CLI::Option *>
+addPrompts(CLI::App *app, PromptOptions &prompts, const std::string &bytesHelp,
+           const std::string &tokensHelp) {
+  CLI::Option *bytes = app->add_option("--bytes", prompts.bytes, bytesHelp);
+  CLI::Option *tokens = app->add_option("--tokens", prompts.file, tokensHelp);
+  bytes->excludes(tokens);
+  return {bytes, tokens};
+}
+
+void requireOne(std::pair<CLI::Option *, CLI::Option *> prompts) {
+  if (prompts.first->count() + prompts.second->count() == 0)
+    throw CLI::RequiredError("--bytes or --tokens");
+}
+
+void addGenerate(CLI::App &app, GenerateOptions &options, JobOptions &job) {
+  CLI::App *generate =
+      app.add_subcommand("generate", "Text that follows a prompt");
+  GenerationSource &source = options.source;
+  addLibrary(generate, "library", source.library);
+  auto prompts = addPrompts(
+      generate, options.prompts,
+      "The prompt, of a model with a token a byte; it is printed with what "
+      "follows",
+      "FILE.jsonl of prompts, a line each: [1, 2], or {\"tokens\": [1, 2], "
+      "\"max_tokens\": 5, ...}; a line of JSON is printed for each");
+  addParameters(generate, source.load, source.ignored, source.seed, "used");
+  generate
+      ->add_option("--max-tokens", options.maxTokens,
+                   "New tokens at most (default: what the context has place "
+                   "for)")
+      ->check(kSomeSteps);
+  optimus_command_line::addList(
+      *generate, "--stop", options.prompts.stops,
+      "End before this text, or with --tokens before this token; may be given "
+      "several times");
+  generate->add_flag("--json", options.json,
+                     "Print a line of JSON for each prompt");
+  generate->add_option("--logits", options.logits,
+                       "FILE.npy or FILE.safetensors for the logits by which "
+                       "each new token was chosen, text behind text");
+  generate->add_flag("--rates", options.rates,
+                     "Say how many tokens a second there were");
+  addSampling(generate, options.sampling);
+  generate->parse_complete_callback([&options, prompts] {
+    requireOne(prompts);
+    options.sampling.seed = options.source.seed;
+  });
+  addRanks(generate, addJob(generate, job), job);
+  addRankOptions(generate, source.ranks);
+}
+
+void addScore(CLI::App &app, ScoreOptions &options, JobOptions &job) {
+  CLI::App *score = app.add_subcommand(
+      "score", "Log-probabilities of given tokens, each after those before it");
+  GenerationSource &source = options.source;
+  addLibrary(score, "library", source.library);
+  auto prompts = addPrompts(
+      score, options.prompts, "The text, of a model with a token a byte",
+      "FILE.jsonl of texts, a line each: [1, 2], or {\"tokens\": [1, 2], "
+      "\"choices\": [[3], [4, 5]]} for tokens that may follow");
+  addParameters(score, source.load, source.ignored, source.seed, "used");
+  score->parse_complete_callback([prompts] { requireOne(prompts); });
+  addRanks(score, addJob(score, job), job);
+  addRankOptions(score, source.ranks);
+}
+
 void addInspect(CLI::App &app, InspectOptions &options) {
   CLI::App *inspect =
       app.add_subcommand("inspect", "What a model library contains");
@@ -512,7 +604,8 @@ void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
 
 constexpr std::pair<const char *, Subcommand> kSubcommands[] = {
     {"train", Subcommand::Train},     {"eval", Subcommand::Eval},
-    {"forward", Subcommand::Forward}, {"verify", Subcommand::Verify},
+    {"forward", Subcommand::Forward}, {"generate", Subcommand::Generate},
+    {"score", Subcommand::Score},     {"verify", Subcommand::Verify},
     {"inspect", Subcommand::Inspect}, {"convert", Subcommand::Convert},
     {"bench", Subcommand::Bench},
 };
@@ -530,6 +623,8 @@ std::optional<int> parseCommandLine(int argc, char **argv, bool speaks,
   addTrain(app, line.train, line.job);
   addEval(app, line.eval, line.job);
   addForward(app, line.forward, line.job);
+  addGenerate(app, line.generate, line.job);
+  addScore(app, line.score, line.job);
   addVerify(app, line.verify);
   addInspect(app, line.inspect);
   addConvert(app, line.convert);

@@ -16,7 +16,17 @@
 
 namespace optimus_run {
 
-enum class Subcommand { Train, Eval, Forward, Verify, Inspect, Convert, Bench };
+enum class Subcommand {
+  Train,
+  Eval,
+  Forward,
+  Generate,
+  Score,
+  Verify,
+  Inspect,
+  Convert,
+  Bench
+};
 
 /// A parsed command line: the subcommand and its options.
 struct CommandLine {
@@ -25,6 +35,8 @@ struct CommandLine {
   TrainOptions train;
   EvalOptions eval;
   ForwardOptions forward;
+  GenerateOptions generate;
+  ScoreOptions score;
   VerifyOptions verify;
   ConvertOptions convert;
   InspectOptions inspect;

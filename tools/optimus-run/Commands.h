@@ -9,6 +9,7 @@
 #ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_COMMANDS_H
 #define OPTIMUS_TOOLS_OPTIMUS_RUN_COMMANDS_H
 
+#include "Prompts.h"
 #include "optimus-runtime/DataIdentity.h"
 #include "optimus-runtime/Hyperparameters.h"
 #include "optimus-runtime/Profile.h"
@@ -117,6 +118,30 @@ struct ConvertOptions {
   SaveFlags format;
 };
 
+/// Which model generates or scores texts.
+struct GenerationSource {
+  std::string library;
+  std::string load;
+  std::vector<std::string> ignored; ///< patterns of tensors left out of weights
+  uint64_t seed = 0;                ///< of initial parameters and of sampling
+  RankOptions ranks;
+};
+
+struct GenerateOptions {
+  GenerationSource source;
+  PromptOptions prompts;
+  std::optional<int64_t> maxTokens; ///< absent: to the context's end
+  optrt::SamplingOptions sampling;
+  bool json = false;
+  bool rates = false; ///< say how fast it was
+  std::string logits; ///< file of those by which tokens were chosen; or empty
+};
+
+struct ScoreOptions {
+  GenerationSource source;
+  PromptOptions prompts;
+};
+
 struct InspectOptions {
   std::string library;
   bool json = false;
@@ -163,6 +188,11 @@ optrt::StatusOr<int> train(const TrainOptions &options, optrt::World &world);
 optrt::Status eval(const EvalOptions &options, optrt::World &world);
 /// Writes what a function of the kind forward makes of a file's windows.
 optrt::Status forward(const ForwardOptions &options, optrt::World &world);
+/// Prints the texts that follow prompts. InvalidArgument when the library has
+/// no functions for it, or a prompt is beyond its context or its vocabulary.
+optrt::Status generate(const GenerateOptions &options, optrt::World &world);
+/// Prints the log-probabilities of given tokens. Errors as above.
+optrt::Status score(const ScoreOptions &options, optrt::World &world);
 /// Times training steps, or another function, on random tokens.
 optrt::Status bench(const BenchOptions &options, optrt::World &world);
 /// Times and checks collectives: bench --comm.

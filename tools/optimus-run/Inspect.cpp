@@ -167,6 +167,20 @@ void printModel(const ModelLibrary &library) {
             << manifest.sourceHash << ", model " << manifest.modelHash << "\n";
   if (manifest.function)
     std::cout << "  function: " << toString(manifest.function->facts) << "\n";
+  for (const Function &function : manifest.functions)
+    if (std::optional<CacheExtents> cache = manifest.cacheOf(function);
+        cache && function.kind == EntryKind::Decode)
+      std::cout << "  cache: " << cache->slots
+                << (cache->slots == 1 ? " slot" : " slots") << " of "
+                << cache->context << " tokens, "
+                << formatBytes(cache->bytesPerToken) << " a token\n";
+}
+
+/// The role of a buffer; those of caches in all layers are one.
+std::string roleOf(const Buffer &buffer) {
+  const LayerName name(buffer.role);
+  return buffer.isCache() && name.layer ? name.before + "*" + name.after
+                                        : buffer.role;
 }
 
 void printDimensions(const Manifest &manifest) {
@@ -210,7 +224,7 @@ std::vector<std::string> describeRole(const Buffer &buffer) {
     reset = concat("every ", toString(buffer.reset));
   if (buffer.saved)
     saved = buffer.saved->file == CheckpointFile::Model ? "model" : "optimizer";
-  return {buffer.role,
+  return {roleOf(buffer),
           std::string(toString(buffer.type)),
           std::string(toString(buffer.lifetime)),
           buffer.init ? initToString(*buffer.init) : "-",
@@ -260,7 +274,7 @@ std::string rolesToString(const Manifest &manifest,
                           std::span<const int64_t> buffers) {
   std::vector<std::string> roles;
   for (int64_t buffer : buffers) {
-    const std::string &role = manifest.buffers[buffer].role;
+    const std::string role = roleOf(manifest.buffers[buffer]);
     if (std::find(roles.begin(), roles.end(), role) == roles.end())
       roles.push_back(role);
   }

@@ -32,6 +32,10 @@ int runCommand(const CommandLine &line, World &world) {
     return finish(eval(line.eval, world), world.control->isRoot());
   if (line.subcommand == Subcommand::Forward)
     return finish(forward(line.forward, world), world.control->isRoot());
+  if (line.subcommand == Subcommand::Generate)
+    return finish(generate(line.generate, world), world.control->isRoot());
+  if (line.subcommand == Subcommand::Score)
+    return finish(score(line.score, world), world.control->isRoot());
   if (line.subcommand == Subcommand::Bench)
     return finish(bench(line.bench, world), world.control->isRoot());
   StatusOr<int> signal = train(line.train, world);
@@ -48,6 +52,10 @@ jobOf(const CommandLine &line) {
     return {line.eval.library, line.eval.ranks};
   case Subcommand::Forward:
     return {line.forward.library, line.forward.ranks};
+  case Subcommand::Generate:
+    return {line.generate.source.library, line.generate.source.ranks};
+  case Subcommand::Score:
+    return {line.score.source.library, line.score.source.ranks};
   case Subcommand::Bench:
     return {line.bench.library, line.bench.ranks};
   default:

@@ -258,6 +258,20 @@ struct CacheAppendLowering : LoweringModel<CacheAppendLowering, CacheAppendOp> {
   }
 };
 
+struct PartLowering : LoweringModel<PartLowering, PartOp> {
+  void lower(PartOp op, Lowering &lowering) const {
+    ArrayRef<int64_t> shape = op.getPacked().getType().getShape();
+    const int64_t tokens = shape[0] * shape[1], parts = shape[2];
+    const int64_t width = getNumElements(op.getResult()) / tokens;
+    const auto index = static_cast<int64_t>(op.getIndex());
+    Value packed = lowering.getBuffer(op.getPacked());
+    lowering.copy({lowering.slice(packed, index * width,
+                                  (tokens * parts - index) * width),
+                   parts * width},
+                  {lowering.getBuffer(op.getResult()), width}, tokens, width);
+  }
+};
+
 struct RotaryLowering : KernelModel<RotaryLowering, RotaryOp> {
   Kernel getKernel(RotaryOp op) const {
     ArrayRef<int64_t> shape =
@@ -279,5 +293,5 @@ struct RotaryLowering : KernelModel<RotaryLowering, RotaryOp> {
 
 void mlir::optimus::attachAttentionLowerings(MLIRContext &context) {
   attachModels<AttentionLowering, AttentionGradLowering, CacheAppendLowering,
-               RotaryLowering>(context);
+               PartLowering, RotaryLowering>(context);
 }

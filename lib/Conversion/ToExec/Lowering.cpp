@@ -8,6 +8,7 @@
 
 #include "Lowering.h"
 
+#include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Kernels/ElementwiseKernels.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -66,8 +67,20 @@ Value Lowering::slice(Value buffer, int64_t offset, int64_t extent) {
                                buffer, offset);
 }
 
+/// Whether a weight is read once by a product of a token for each slot: packing
+/// it would move three times the bytes.
+static bool isForFewRows(const Gemm &gemm) {
+  constexpr int64_t kFewRows = 16;
+  auto argument = dyn_cast<BlockArgument>(gemm.b.buffer);
+  auto function =
+      argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp())
+               : func::FuncOp();
+  return gemm.m <= kFewRows && function &&
+         getEntryKind(function) == EntryKind::Decode;
+}
+
 Value Lowering::getPacked(const Gemm &gemm) {
-  if (!gemm.isWeightB)
+  if (!gemm.isWeightB || isForFewRows(gemm))
     return nullptr;
   bool isDense =
       gemm.a.ld == (gemm.transA ? gemm.m : gemm.k) && gemm.c.ld == gemm.n;

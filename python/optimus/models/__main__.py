@@ -15,10 +15,12 @@ import argparse
 import difflib
 import os
 import sys
+from functools import partial
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from optimus import __version__, arguments, output
 from optimus.arguments import Mistake, whole_number
+from optimus.generation import DecodeFunction, Generation, PrefillFunction
 from optimus.ir import (
     LEAST_CHUNK,
     MOST_CHUNKS,
@@ -46,6 +48,9 @@ FLAGS = {
     "head_width": "--head-dim",
 }
 """Flags with another name than their member of a Config."""
+
+GENERATING = (gpt2, llama, phi)
+"""The models of the next token."""
 
 FFN = "width of the feed-forward part (default: 4 * hidden)"
 ROPE_THETA = "base of the position embedding's angles (default: %(default)s)"
@@ -93,6 +98,20 @@ def _functions(text: str) -> Tuple[str, ...]:
     if len(set(names)) == len(names) and set(names) <= {"loss", "forward"}:
         return names
     message = "expected loss, forward or both, separated by a comma, found '%s'" % text
+    raise argparse.ArgumentTypeError(message)
+
+
+def _generation(text: str) -> Generation:
+    found: Dict[str, int] = {}
+    for part in text.split(","):
+        name, equals, number = part.partition("=")
+        if name not in Generation._fields or not equals or name in found:
+            break
+        found[name] = whole_number(number)
+    else:
+        if len(found) == len(Generation._fields):
+            return Generation(**found)
+    message = "expected slots=N,context=N,chunk=N, found '%s'" % text
     raise argparse.ArgumentTypeError(message)
 
 
@@ -271,6 +290,20 @@ def _add_documents(model: _Parser) -> None:
     )
 
 
+    _add_generation(model)
+
+
+def _add_generation(model: _Parser) -> None:
+    model.add_argument(
+        "--generate",
+        type=_generation,
+        metavar="EXTENTS",
+        help="add the functions of optimus-run generate: slots=N,context=N,chunk=N, the "
+        "texts generated side by side, the tokens of each at most, and those of a prompt "
+        "that one call takes in",
+    )
+
+
 def _add_epsilon(model: _Parser, default: float) -> None:
     model.number("--norm-eps", default, "epsilon of the norms (default: %(default)s)")
 
@@ -321,7 +354,8 @@ def _add_program(model: _Parser) -> None:
         metavar="LIST",
         help="of loss, from which training, evaluation and gradients are made, and "
         "forward, the logits of a batch, or the hidden states of an encoder without a "
-        "head (default: loss, or forward of such an encoder)",
+        "head (default: loss, or forward of such an encoder, or neither with "
+        "--generate)",
     )
     model.add_argument(
         "-o",
@@ -338,7 +372,7 @@ def _import(options: argparse.Namespace) -> str:
     found = from_hf.read(options.folder, from_hf.Choices(**chosen))
     try:
         more = {"config": published.text_of(found.published)}
-        text = _text(found.module, found.config, options.functions, more)
+        text = _text(found.module, found.config, options, more)
     except ConfigError as error:
         where = os.path.join(options.folder, from_hf.CONFIG)
         name_of = lambda member: found.fields.get(member) or _flag(member)
@@ -356,24 +390,34 @@ def _write(options: argparse.Namespace) -> str:
     members = {name: getattr(options, _dest(name)) for name in module.Config._fields}
     if module is llama and members["kv_heads"] is None:
         members["kv_heads"] = members["heads"]
-    return _text(module, module.Config(**members), options.functions)
+    return _text(module, module.Config(**members), options)
 
 
 def _text(
-    module: Any,
-    config: Any,
-    names: Optional[Iterable[str]],
-    more: Dict[str, Any] = {},
+    module: Any, config: Any, options: argparse.Namespace, more: Dict[str, Any] = {}
 ) -> str:
     """`more` are attributes of the model beside, or in place of, the builder's."""
-    functions: List[LossFunction] = []
+    generation = getattr(options, "generate", None)
+    names = options.functions
     has_loss = getattr(config, "head", True)
     if names is None:
-        names = ("loss",) if has_loss else ("forward",)
+        names = () if generation else ("loss",) if has_loss else ("forward",)
     elif "loss" in names and not has_loss:
         raise Mistake("--functions loss needs a model with a head; this one has forward")
-    for name in sorted(names, reverse=True):
-        kind = LossFunction if name == "loss" else ForwardFunction
+    kinds = [
+        LossFunction if name == "loss" else ForwardFunction
+        for name in sorted(names, reverse=True)
+    ]
+    if generation:
+        if module not in GENERATING:
+            raise ConfigError(
+                "{generate}: %s sees both sides of a token, and generates no text"
+                % module.KIND
+            )
+        generation.check(config.sequence if module is gpt2 else None)
+        kinds += [partial(kind, generation) for kind in (PrefillFunction, DecodeFunction)]
+    functions: List[LossFunction] = []
+    for kind in kinds:
         beside = functions[0] if functions else None
         make = lambda model: kind({**model, **more}, beside)
         functions.append(module.build(config, make))

@@ -40,11 +40,9 @@ def begin(
 
 
 def positions_of(model: LossFunction, config: Any) -> Optional[Value]:
-    """The places of tokens in their documents, where these are kept apart."""
-    if not config.within_documents:
-        return None
+    """Where tokens stand, if not in the order of their sequence."""
     shape, dims = (config.batch, config.sequence), ("batch", "sequence")
-    return model.input("positions", shape, dims)
+    return model.positions(shape, dims, config.within_documents)
 
 
 class Parts:

@@ -156,7 +156,9 @@ TEST(Manifest, FindsFunctionsByKind) {
 }
 
 TEST(Manifest, FindsFunctionsByKindOrName) {
-  StatusOr<Manifest> manifest = parseManifest(example().dump());
+  nlohmann::json json = example();
+  json["functions"][2]["name"] = "append";
+  StatusOr<Manifest> manifest = parseManifest(json.dump());
   ASSERT_TRUE(manifest.ok()) << manifest.status().message();
   auto find = [&](std::string_view text) {
     StatusOr<const Function *> found =
@@ -164,10 +166,87 @@ TEST(Manifest, FindsFunctionsByKindOrName) {
     return found.ok() ? (*found)->name : found.status().message();
   };
   EXPECT_EQ(find("train"), "train_step");
-  EXPECT_EQ(find("decode"), "decode");
+  EXPECT_EQ(find("append"), "append");
+  EXPECT_THAT(find("decode"), testing::StartsWith("`m.so` has no function of "
+                                                  "the kind decode; "));
   EXPECT_THAT(find("step"),
               testing::StartsWith("`m.so` has no function, nor a kind of them, "
                                   "called step; its functions are train_step"));
+}
+
+/// The example with a function that generates text, of buffers from 11 on.
+static nlohmann::json generatingExample() {
+  nlohmann::json json = example();
+  auto add = [&](const char *name, const char *type, std::vector<int64_t> shape,
+                 nlohmann::json more) {
+    nlohmann::json buffer = {{"name", name},         {"role", name},
+                             {"type", type},         {"shape", shape},
+                             {"local_shape", shape}, {"lifetime", "call"}};
+    buffer["sharding"] = std::vector<std::vector<std::string>>(shape.size());
+    buffer.update(more);
+    json["buffers"].push_back(buffer);
+  };
+  const nlohmann::json cache = {{"lifetime", "sequence"},
+                                {"init", {{"kind", "zeros"}}},
+                                {"reset", "sequence"}};
+  const nlohmann::json host = {{"filled_by", "host"}};
+  add("h.0.keys", "f32", {2, 8, 3}, cache);
+  add("h.0.values", "f32", {2, 8, 3}, cache);
+  add("decode_tokens", "i32", {2, 1}, host);
+  add("decode_positions", "i32", {2, 1}, host);
+  add("lengths", "i32", {2}, host);
+  add("next_logits", "f32", {2, 1, 256}, nlohmann::json::object());
+  nlohmann::json args;
+  for (auto [buffer, access] : {std::pair(0, "read"),
+                                {11, "update"},
+                                {12, "update"},
+                                {13, "read"},
+                                {14, "read"},
+                                {15, "read"},
+                                {16, "write"}})
+    args.push_back({{"buffer", buffer}, {"access", access}});
+  json["functions"].push_back(
+      {{"name", "next"},
+       {"entry", {{"kind", "decode"}, {"batch", 2}, {"sequence", 1}}},
+       {"args", args},
+       {"commands", 30},
+       {"arena_bytes", 0}});
+  return json;
+}
+
+TEST(Manifest, KnowsCaches) {
+  StatusOr<Manifest> manifest = parseManifest(generatingExample().dump());
+  ASSERT_TRUE(manifest.ok()) << manifest.status().message();
+  // Keys and values of three elements of f32.
+  EXPECT_EQ(manifest->cacheOf(*manifest->findFunction("next")),
+            (CacheExtents{2, 8, 24}));
+  EXPECT_EQ(manifest->cacheOf(*manifest->findFunction("train_step")),
+            std::nullopt);
+}
+
+TEST(Manifest, ChecksFunctionsForGeneration) {
+  auto message = [](const char *pointer, const nlohmann::json &value) {
+    nlohmann::json json = generatingExample();
+    json[nlohmann::json::json_pointer(pointer)] = value;
+    StatusOr<Manifest> manifest = parseManifest(json.dump());
+    return manifest.ok() ? std::string() : manifest.status().message();
+  };
+  using testing::HasSubstr;
+  EXPECT_THAT(message("/functions/3/entry/batch", 3),
+              HasSubstr("functions[3].args: expected caches of one shape "
+                        "[slots, context, ...], with 3 slots"));
+  EXPECT_THAT(message("/functions/3/entry/sequence", 9),
+              HasSubstr("a context of at least its 9 tokens"));
+  EXPECT_THAT(message("/functions/3/entry/sequence", 2),
+              HasSubstr("expected decode_tokens among them, i32 that the host "
+                        "fills, of shape [2, 2]"));
+  EXPECT_THAT(message("/buffers/15/name", "counts"),
+              HasSubstr("expected lengths among them"));
+  EXPECT_THAT(
+      message("/buffers/16/type", "bf16"),
+      HasSubstr("expected next_logits among them, f32 of shape [2, 1]"));
+  EXPECT_THAT(message("/buffers/16/role", "logits"),
+              HasSubstr("no output \"next_logits\", which next must have"));
 }
 
 TEST(Manifest, NamesTheOutputsThatThereAre) {

@@ -78,6 +78,8 @@ enum class EntryKind {
   Accumulate, ///< adds those of a microbatch up
   Update,     ///< ends a step of microbatches
   Forward,    ///< the logits of a batch
+  Prefill,    ///< puts chunks of prompts into the slots of a cache
+  Decode,     ///< puts a token into each slot; the logits of the next ones
   Other,
 };
 
@@ -118,6 +120,12 @@ struct Buffer {
   /// Of a rank.
   int64_t numBytes() const {
     return layout.numLocalElements() * optimus_support::elementBytes(type);
+  }
+  /// Whether it keeps keys or values of texts: [slots, context, …].
+  bool isCache() const {
+    return lifetime == Lifetime::Sequence && reset == Reset::Sequence &&
+           of < 0 && layout.shape.size() >= 3 && layout.shape[0] > 0 &&
+           layout.shape[1] > 0;
   }
   /// Whether it is one f32, alike on all ranks.
   bool isNumber() const {
@@ -171,6 +179,15 @@ struct Function {
 
   /// The argument that is a buffer, or null.
   const Arg *findArg(int64_t buffer) const;
+};
+
+/// The memory of a function for generation.
+struct CacheExtents {
+  int64_t slots = 0;         ///< texts
+  int64_t context = 0;       ///< tokens of each
+  int64_t bytesPerToken = 0; ///< of a text, on all ranks together
+
+  bool operator==(const CacheExtents &) const = default;
 };
 
 /// What a call leaves behind, in the order of its arguments.
@@ -243,6 +260,9 @@ struct Manifest {
 
   /// What a function changes and returns: all that follows from its accesses.
   Effects effectsOf(const Function &function) const;
+  /// The cache of a function, which all its buffers of keys and values fit, or
+  /// nothing where it has none, or several.
+  std::optional<CacheExtents> cacheOf(const Function &function) const;
   /// Whether a function changes something that lives so long.
   bool changes(const Function &function, Lifetime lifetime) const;
 };

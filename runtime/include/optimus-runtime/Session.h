@@ -190,6 +190,14 @@ StatusOr<std::unique_ptr<Checkpoint>>
 openCheckpoint(ControlPlane &control, const std::string &dir,
                std::string_view flag = "--load");
 
+/// What a call puts into a slot of a cache: tokens of one text, behind each
+/// other.
+struct SlotTokens {
+  int64_t slot = 0;
+  int64_t position = 0; ///< of the first
+  std::span<const int32_t> tokens;
+};
+
 /// What a call of a sequence is given before it runs, if it reads a batch.
 struct CallInputs {
   HostBatch batch;
@@ -288,7 +296,10 @@ public:
   /// chosen function takes one of that name, type and size; what a function
   /// takes and nothing has set is found when it is run.
   void setScalar(std::string_view name, float value);
-  void setWords(std::string_view name, std::span<const int32_t> words);
+  /// Where ranks have a part of the first dimension, `padding` follows the
+  /// words.
+  void setWords(std::string_view name, std::span<const int32_t> words,
+                int32_t padding = 0);
   /// Sets the words of functions that draw random numbers: from the run's seed
   /// and the number of the step, from 1 and below 2^48, and that of the
   /// microbatch, from 0.
@@ -315,6 +326,14 @@ public:
   Status fill(const HostBatch &batch);
   /// Reads and gives them.
   Status fill(const FillRows &fill);
+
+  /// Gives a chosen function of the kind prefill or decode its tokens; other
+  /// slots stay as they are. InvalidArgument, with nothing changed, for what
+  /// the function has no place for: a slot twice or beyond those it has, a
+  /// position beyond the context, more tokens than it takes, or one beyond the
+  /// vocabulary.
+  Status fillSlots(std::string_view function,
+                   std::span<const SlotTokens> slots);
 
   /// Hands a function to all ranks, on the inputs that are there, and returns:
   /// thread ranks run it meanwhile; a single rank has put it on its device's

@@ -48,3 +48,19 @@ func.func @loss(%h: tensor<10x8xf32>, %table: tensor<6x8xf32> {optimus.param = "
   %0:2 = optimus.head_loss %h, %table, %targets {chunk = 4 : i64} : (tensor<10x8xf32>, tensor<6x8xf32>, tensor<10xi32>) -> (tensor<f32>, tensor<f32>)
   return %0#0, %0#1 : tensor<f32>, tensor<f32>
 }
+
+// A token for each slot reads a weight once: packing it would move three times the
+// bytes. Many slots are as many rows.
+// CHECK-LABEL: func.func @next(
+// CHECK-NOT: exec.pack
+// CHECK: exec.gemm %{{.*}}, %{{.*}}, %{{.*}} bias(%{{.*}}) {{{.*}}ldb = 70 : i64
+// CHECK-LABEL: func.func @next_of_many(
+// CHECK: exec.pack
+func.func @next(%x: tensor<16x20xf32>, %w: tensor<20x70xf32> {optimus.param = "w"}, %b: tensor<70xf32>) -> tensor<16x70xf32> attributes {optimus.entry = #optimus.entry<decode, batch = 16, sequence = 1>} {
+  %y = optimus.matmul %x, %w bias(%b) : (tensor<16x20xf32>, tensor<20x70xf32>, tensor<70xf32>) -> tensor<16x70xf32>
+  return %y : tensor<16x70xf32>
+}
+func.func @next_of_many(%x: tensor<17x20xf32>, %w: tensor<20x70xf32> {optimus.param = "w"}, %b: tensor<70xf32>) -> tensor<17x70xf32> attributes {optimus.entry = #optimus.entry<decode, batch = 17, sequence = 1>} {
+  %y = optimus.matmul %x, %w bias(%b) : (tensor<17x20xf32>, tensor<20x70xf32>, tensor<70xf32>) -> tensor<17x70xf32>
+  return %y : tensor<17x70xf32>
+}

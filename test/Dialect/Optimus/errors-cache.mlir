@@ -40,6 +40,38 @@ func.func @cache_append_c5(%c: tensor<2x8x4x16xf32>, %x: tensor<2x3x4x16xf32>, %
 
 // -----
 
+func.func @part_c1(%x: tensor<2x8x3xf32>) {
+  // expected-error @below {{C1: expected a packed tensor of rank 4 at least, found [2, 8, 3]}}
+  %0 = optimus.part %x {index = 1 : i64} : (tensor<2x8x3xf32>) -> tensor<2x8xf32>
+  return
+}
+
+// -----
+
+func.func @part_c1_result(%x: tensor<2x8x3x4x16xf32>) {
+  // expected-error @below {{C1: expected a result of shape [2, 8, 4, 16], found [2, 8, 3, 16]}}
+  %0 = optimus.part %x {index = 1 : i64} : (tensor<2x8x3x4x16xf32>) -> tensor<2x8x3x16xf32>
+  return
+}
+
+// -----
+
+func.func @part_c2(%x: tensor<2x8x3x4x16xf32>) {
+  // expected-error @below {{C2: expected an index from 0 to 2, found 3}}
+  %0 = optimus.part %x {index = 3 : i64} : (tensor<2x8x3x4x16xf32>) -> tensor<2x8x4x16xf32>
+  return
+}
+
+// -----
+
+func.func @part_c3(%x: tensor<2x8x3x4x16xf32>) {
+  // expected-error @below {{C3: expected a result of 'f32' elements, found 'bf16'}}
+  %0 = optimus.part %x {index = 0 : i64} : (tensor<2x8x3x4x16xf32>) -> tensor<2x8x4x16xbf16>
+  return
+}
+
+// -----
+
 func.func @rotary_c7(%x: tensor<2x3x16xf32>) {
   // expected-error @below {{C7: expected a positive capacity with positions, found 8 and no positions}}
   %0 = optimus.rotary %x {theta = 1.0e4 : f64, capacity = 8 : i64} : tensor<2x3x16xf32>

@@ -281,6 +281,13 @@ func.func @normalize(%x: tensor<8x16xf32>, %m: tensor<8xf32>, %g: tensor<16xf32>
   return %0 : tensor<8x16xf32>
 }
 
+// CHECK-LABEL: func.func @part
+// CHECK: optimus.part %{{.*}} {index = 2 : i64} : (tensor<2x8x3x4x16xf32>) -> tensor<2x8x4x16xf32>
+func.func @part(%x: tensor<2x8x3x4x16xf32>) -> tensor<2x8x4x16xf32> {
+  %0 = optimus.part %x {index = 2 : i64} : (tensor<2x8x3x4x16xf32>) -> tensor<2x8x4x16xf32>
+  return %0 : tensor<2x8x4x16xf32>
+}
+
 // CHECK-LABEL: func.func @rms_norm
 // CHECK: optimus.rms_norm %{{.*}}, %{{.*}} {epsilon = 1.000000e-05 : f64} : (tensor<2x8x16xf32>, tensor<16xf32>) -> (tensor<2x8x16xf32>, tensor<2x8xf32>)
 func.func @rms_norm(%x: tensor<2x8x16xf32>, %g: tensor<16xf32>) -> tensor<2x8x16xf32> {

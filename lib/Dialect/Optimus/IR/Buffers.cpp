@@ -97,6 +97,11 @@ bool mlir::optimus::isFilledByData(StringRef role) {
   return role == "tokens" || role == "targets" || role == "positions";
 }
 
+bool mlir::optimus::isOfPositions(StringRef role) {
+  return role == "positions" || role == "prefill_positions" ||
+         role == "decode_positions";
+}
+
 BufferAttr mlir::optimus::getInputBuffer(MLIRContext *context, StringRef name) {
   FilledBy filledBy;
   if (isFilledByData(name))

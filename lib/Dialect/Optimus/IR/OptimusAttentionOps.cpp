@@ -303,6 +303,40 @@ ShardingRule CacheAppendOp::getShardingRule() {
       attentionDimensions);
 }
 
+LogicalResult PartOp::verify() {
+  ArrayRef<int64_t> packed = shapeOf(getPacked());
+  if (packed.size() < 4)
+    return emitOpError(
+               "C1: expected a packed tensor of rank 4 at least, found ")
+           << toString(packed);
+  SmallVector<int64_t> expected(packed);
+  expected.erase(expected.begin() + 2);
+  if (failed(expectShape(*this, "C1", "a result", getResult(), expected)))
+    return failure();
+  const auto index = static_cast<int64_t>(getIndex());
+  if (index < 0 || index >= packed[2])
+    return emitOpError("C2: expected an index from 0 to ")
+           << packed[2] - 1 << ", found " << index;
+  return expectElements(*this, "C3", "a result", getResult(),
+                        elementTypeOf(getPacked()));
+}
+
+ShardingRule PartOp::getShardingRule() {
+  // Of attention's qkv, or whatever has parts.
+  std::string rest = "gd";
+  if (shapeOf(getPacked()).size() != 5) {
+    rest.clear();
+    for (size_t dim = 3; dim < shapeOf(getPacked()).size(); ++dim)
+      rest.push_back('A' + dim);
+  }
+  return ShardingRule::fromEinsum(*this, "bst" + rest + "->bs" + rest,
+                                  {{'t', FactorKind::Whole}},
+                                  attentionDimensions);
+}
+
+// Elements are copied.
+double PartOp::countRoundings(unsigned result) { return 0; }
+
 //===----------------------------------------------------------------------===//
 // Rotary position embedding
 //===----------------------------------------------------------------------===//

@@ -48,7 +48,7 @@ Value EmbeddingOp::getStandIn() {
   BufferAttr buffer = function
                           ? getArgumentBuffer(function, argument.getArgNumber())
                           : BufferAttr();
-  return buffer && buffer.getRole() == "positions" ? getTable() : Value();
+  return buffer && isOfPositions(buffer.getRole()) ? getTable() : Value();
 }
 
 void LengthsOp::stateFacts(ModelFacts &facts) {

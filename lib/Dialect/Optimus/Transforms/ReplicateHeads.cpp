@@ -222,6 +222,13 @@ public:
     int64_t columns = countColumns(*table, *read);
     if (columns == 1)
       return;
+    // A cache has the heads as they are, and functions share their weights.
+    WalkResult cached = getOperation().walk([](AttentionOp attention) {
+      return attention.getCached() ? WalkResult::interrupt()
+                                   : WalkResult::advance();
+    });
+    if (cached.wasInterrupted())
+      return;
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (function.getBody().hasOneBlock())
         replicate(function, columns);

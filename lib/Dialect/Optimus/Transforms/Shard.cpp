@@ -46,6 +46,7 @@ public:
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (!function.isExternal() && failed(shard(function)))
         return signalPassFailure();
+    settleUnused();
     if (failed(layout->checkChosen()))
       return signalPassFailure();
     if (noPad && failed(checkDivisibility(DimensionClasses(getOperation()))))
@@ -68,6 +69,8 @@ private:
   LogicalResult decideResults(Operation *op, ShardingPropagation &known);
   void annotate(func::FuncOp function, const ShardingPropagation &known);
   LogicalResult shardResults(func::FuncOp function);
+  /// Parameters without a use in a function lie there as elsewhere.
+  void settleUnused();
 
   /// An annotation by the user, without the axes of one rank, since these shard
   /// nothing. It must fit the value and the mesh.
@@ -81,6 +84,10 @@ private:
   const Strategy *table = nullptr;
   MeshOp meshOp;
   std::optional<Layout> layout;
+  /// How parameters lie, by the first function that uses them: the next ones
+  /// use them so, whatever they do with them. A table of positions that one
+  /// adds whole is looked up by another.
+  llvm::StringMap<ShardingAttr> settled;
 };
 } // namespace
 
@@ -159,7 +166,28 @@ LogicalResult ShardPass::shard(func::FuncOp function) {
   if (failed(known.run()))
     return failure();
   annotate(function, known);
+  for (BlockArgument argument : function.getArguments())
+    if (BufferAttr buffer =
+            getArgumentBuffer(function, argument.getArgNumber());
+        buffer && buffer.getLifetime() == Lifetime::Parameter &&
+        !argument.use_empty())
+      settled.try_emplace(buffer.getOf().getValue(), known.get(argument));
   return shardResults(function);
+}
+
+void ShardPass::settleUnused() {
+  for (auto function : getOperation().getOps<func::FuncOp>()) {
+    if (function.isExternal())
+      continue;
+    updateArgAttrs(function, [&](unsigned number, NamedAttrList &attributes) {
+      BufferAttr buffer = getArgumentBuffer(function, number);
+      if (!buffer || buffer.getLifetime() != Lifetime::Parameter ||
+          !function.getArgument(number).use_empty())
+        return;
+      if (ShardingAttr same = settled.lookup(buffer.getOf().getValue()))
+        attributes.set(OptimusDialect::kSharding, same);
+    });
+  }
 }
 
 FailureOr<ShardingAttr>
@@ -223,6 +251,13 @@ LogicalResult ShardPass::decideArguments(func::FuncOp function,
           {}}.toString();
     StringRef path =
         buffer && buffer.getOf() ? buffer.getOf().getValue() : StringRef();
+    if (ShardingAttr same =
+            getSharding(argument) ? ShardingAttr() : settled.lookup(path)) {
+      if (buffer.getLifetime() == Lifetime::Parameter) {
+        known.decide(argument, same, "as in another function");
+        continue;
+      }
+    }
     if (failed(decide(function, argument, getSharding(argument), role, path,
                       known)))
       return failure();

@@ -28,6 +28,10 @@ inline constexpr StringLiteral kParameterRole = "parameter";
 /// "positions".
 bool isFilledByData(StringRef role);
 
+/// Whether it is where tokens stand: in a batch, in a chunk of a prompt, or
+/// those of one step of generation.
+bool isOfPositions(StringRef role);
+
 /// The buffer of an input that a builder names: what data fill, or "random".
 /// Null for any other name.
 BufferAttr getInputBuffer(MLIRContext *context, StringRef name);

@@ -129,6 +129,26 @@ def Optimus_CacheAppendOp : Optimus_TensorOp<"cache_append", [
   let assemblyFormat = "$cache `,` $rows `,` $positions attr-dict `:` functional-type(operands, results)";
 }
 
+def Optimus_PartOp : Optimus_TensorOp<"part", [Optimus_Precisions<["Same"], ["Same"]>, Optimus_Rounding]> {
+  let summary = "Queries, keys or values of a packed tensor";
+  let description = [{
+    `result[i, j, …] = packed[i, j, index, …]`: of qkv [b, s, 3, n, d] the queries
+    (0), the keys (1) or the values (2), for a cache that keeps the last two. There is
+    no gradient.
+
+    ```mlir
+    %k = optimus.part %qkv {index = 1 : i64} : (tensor<2x8x3x4x16xf32>) -> tensor<2x8x4x16xf32>
+    ```
+
+    All dimensions may be sharded but that of the parts. Constraints: (C1) packed has
+    rank 4 at least, and the result all its dimensions but the third; (C2) index is below
+    the third dimension; (C3) the result has the element type of packed.
+  }];
+  let arguments = (ins Optimus_FloatTensor:$packed, I64Attr:$index);
+  let results = (outs Optimus_FloatTensor:$result);
+  let assemblyFormat = "$packed attr-dict `:` functional-type(operands, results)";
+}
+
 def Optimus_RotaryOp : Optimus_DifferentiableOp<"rotary", [
     Optimus_Precisions<["Same", "Any"], ["Same"]>,
     Optimus_Facts<["getPlaces"]>, Optimus_ResultTypes<["adaptor.getX()"]>]> {

@@ -194,7 +194,9 @@ def Optimus_EntryKind : Optimus_I32Enum<"EntryKind", "what a function is called 
   I32EnumAttrCase<"Accumulate", 3, "accumulate">,
   I32EnumAttrCase<"Update", 4, "update">,
   I32EnumAttrCase<"Forward", 5, "forward">,
-  I32EnumAttrCase<"Other", 6, "other">
+  I32EnumAttrCase<"Prefill", 6, "prefill">,
+  I32EnumAttrCase<"Decode", 7, "decode">,
+  I32EnumAttrCase<"Other", 8, "other">
 ]>;
 
 def Optimus_EntryAttr : Optimus_Attr<"Entry", "entry"> {
@@ -211,7 +213,9 @@ def Optimus_EntryAttr : Optimus_Attr<"Entry", "entry"> {
 
     A step of training is `train`, or for microbatches `accumulate` and then
     `update`; `eval` is the loss on average over random draws, `grad` the loss with
-    its gradients, `forward` the logits. `other` is called by name.
+    its gradients, `forward` the logits. Two kinds generate text: `prefill` puts the keys
+    and values of a chunk of tokens into each slot of a cache; `decode` puts in those of
+    one token a slot, and has the logits of the next. `other` is called by name.
 
     Constraints: (C1) batch and sequence are from 1 to 2^31 − 1, or both absent.
   }];

@@ -266,7 +266,8 @@ def Optimus_EmbeddingOp : Optimus_DifferentiableOp<"embedding", [
   let summary = "Rows of a table, chosen by tokens";
   let description = [{
     `result[…, :] = table[tokens[…], :]`. Where the table holds some rows only,
-    other tokens give zeros, so that the parts add up.
+    other tokens give zeros, so that the parts add up. So do negative ones, which are none,
+    as the position of an empty slot of a cache.
 
     Row `pad`, where there is one, is looked up like any other, but look-ups of
     it give it no gradient, as PyTorch's `padding_idx` has it.

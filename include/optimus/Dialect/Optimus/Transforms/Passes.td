@@ -72,7 +72,8 @@ def ReplicateHeadsPass : Pass<"optimus-replicate-heads", "::mlir::ModuleOp"> {
       product is the sum over a group, reduce-scattered.
 
     Nothing changes where r does not divide the queries of a head, g, where padding makes
-    no more products, or the program has the heads in another way. Then they are padded, as --optimus-partition says.
+    no more products, or the program has the heads in another way, as in a cache of keys,
+    whose slots hold each head once. Then they are padded, as --optimus-partition says.
 
     ```mlir
     %k = optimus.matmul %x, %wk {transpose_b} : (tensor<4x16x64xf32>, tensor<2x8x64xf32>) -> tensor<4x16x2x8xf32>

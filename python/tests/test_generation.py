@@ -1,0 +1,428 @@
+# ===- test_generation.py - Texts, token by token ---------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""`optimus-run generate`: prompts in chunks, one token after the other, slots.
+
+Logits of tokens one by one are those of NumPy on the whole text, within the bound of
+docs/equivalence.md for f32 (see test_forward.py).
+"""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from interpreter import Interpreter, draw_parameters, relative_error
+from sampling_reference import Sampling, choose
+from test_forward import reference, rounding_bound
+from test_gradients import TOLERANCE
+from tools import (
+    EMULATED,
+    Checkpoint,
+    LlamaModel,
+    Model,
+    PhiModel,
+    call,
+    command_line,
+    mpirun,
+    succeed,
+)
+
+# 5 of the 6 tokens of a prompt are prefilled, in chunks of 3 and 2; 7 new ones follow.
+PROMPT, NEW, WHOLE = 6, 7, 12
+EXTENTS = "slots=3,context=12,chunk=3"
+SLOTS = 3
+MODELS = {
+    "gpt2": Model(2, 16, 4, sequence=WHOLE, vocabulary=19, batch=2, dropout=0.25),
+    "llama": LlamaModel(2, 16, 4, 2, ffn=20, sequence=WHOLE, vocabulary=13, batch=2),
+    "mistral": LlamaModel(2, 24, 6, 3, 20, WHOLE, 13, batch=2, window=4),
+    "qwen2": LlamaModel(2, 16, 4, 2, 20, WHOLE, 13, batch=2, tied=True, qkv_bias=True),
+    "phi": PhiModel(1, 12, 3, sequence=WHOLE, vocabulary=11, batch=2, rotary_dim=2, ffn=7),
+}
+LAYOUTS = [
+    (None, "serial"),
+    ("row:2,col:2", "summa"),
+    ("row:1,col:4", "megatron"),
+]
+
+
+@pytest.mark.parametrize("name", ["gpt2", "phi"])
+def test_a_prefilled_prompt_is_seen(tools, tmp_path, name):
+    """By the interpreter in f64: `@prefill` has no results but its caches."""
+    model = MODELS[name]
+    lowered = tmp_path / "lowered.mlir"
+    source = tools.program(model, None, EXTENTS)
+    tools.run("optimus-compile", source, "--mesh", "row:2,col:2", "--compile-to", "fuse",
+              "-o", lowered)
+    interpreter = Interpreter(tools, tmp_path)
+    parameters = draw_parameters(model)
+    tokens = np.random.default_rng(4).integers(0, model.vocabulary, (SLOTS, WHOLE))
+    live = np.array([True, False, True])
+    heads = getattr(model, "kv_heads", model.heads)
+    cached = {
+        found: np.zeros((SLOTS, WHOLE, heads, model.hidden // model.heads))
+        for found in re.findall(r'role = "([\w.]+\.(?:keys|values))"', source.read_text())
+    }
+    assert len(cached) == 2 * model.layers
+    found = []
+    for kind, begin, count in [("prefill", 0, 3), ("prefill", 3, 2)] + [
+        ("decode", place, 1) for place in range(5, WHOLE)
+    ]:
+        width = 3 if kind == "prefill" else 1
+        given = np.zeros((SLOTS, width), int)
+        given[:, :count] = tokens[:, begin : begin + count]
+        places = np.full((SLOTS, width), -1)
+        places[live, :count] = begin + np.arange(count)
+        results = interpreter.run(lowered, kind, {
+            **parameters,
+            **cached,
+            kind + "_tokens": given,
+            kind + "_positions": places,
+            "lengths": np.where(live, begin + count, 0),
+        })
+        if kind == "decode":
+            found.append(results.pop("next_logits"))
+        cached.update(results)
+    logits = np.concatenate(found, axis=1)[live]
+    expected = reference(model, parameters).logits(tokens)[live][:, 5:]
+    assert relative_error(logits, expected) < TOLERANCE
+
+
+@pytest.fixture(scope="module")
+def states(tools, text, tmp_path_factory):
+    """By model: a checkpoint of some steps, and the rounding of logits in f32."""
+    known = {}
+
+    def get(name):
+        if name not in known:
+            model = MODELS[name]
+            folder = tmp_path_factory.mktemp("generation") / name
+            library = tools.library(model, functions="loss,forward")
+            tokens = folder.with_suffix(".bin")
+            values = np.random.default_rng(8).integers(0, model.vocabulary, 600)
+            values.astype(np.uint16).tofile(tokens)
+            tools.train(library, tokens, 20, "--lr", 0.03, "--save", folder,
+                        log=folder.with_suffix(".log"))
+            manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
+            (entry,) = [f for f in manifest["functions"] if f["entry"]["kind"] == "forward"]
+            (rounding,) = [arg["rounding"] for arg in entry["args"] if "rounding" in arg]
+            known[name] = Checkpoint(folder), rounding
+        return known[name]
+
+    return get
+
+
+def generate(tools, library, state, tmp_path, prompts, *flags, prefix=(), env=None):
+    """The answers to prompts, and the logits of each choice."""
+    file, logits = tmp_path / "prompts.jsonl", tmp_path / "logits.npy"
+    file.write_text("".join(json.dumps(prompt) + "\n" for prompt in prompts))
+    command = tools.command(
+        "optimus-run",
+        *("generate", library, "--load", state.folder, "--tokens", file),
+        *("--logits", logits, *flags),
+    )
+    said = succeed(call([*prefix, *command], env=env))
+    answers = [json.loads(line) for line in said.splitlines()]
+    ends = np.cumsum([len(answer["tokens"]) for answer in answers])
+    return answers, np.split(np.load(logits), ends[:-1])
+
+
+def draw_prompts(model, count, seed=2, size=PROMPT):
+    random = np.random.default_rng(seed)
+    return [random.integers(0, model.vocabulary, size).tolist() for _ in range(count)]
+
+
+def check_answers(model, state, rounding, prompts, answers, logits):
+    """Greedy ones, of all the tokens that the context has place for."""
+    parameters = {k: v.astype(float) for k, v in state.parameters.items()}
+    for prompt, answer, found in zip(prompts, answers, logits):
+        assert answer["finish_reason"] == "length"
+        assert answer["tokens"] == found.argmax(axis=1).tolist()
+        whole = np.array([prompt + answer["tokens"][:-1]])
+        assert found.shape == (NEW, model.vocabulary) and whole.shape == (1, WHOLE)
+        expected, bound = rounding_bound(model, parameters, whole, rounding)
+        assert np.linalg.norm(found - expected[0, PROMPT - 1 :]) <= bound
+        # It would not excuse the logits of another place.
+        assert bound < 1e-2 * np.linalg.norm(expected[0, 1:] - expected[0, :-1])
+
+
+@pytest.mark.parametrize("mesh, strategy", LAYOUTS)
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_tokens_one_by_one_have_the_logits_of_the_whole(
+    tools, states, tmp_path, name, mesh, strategy
+):
+    model = MODELS[name]
+    state, rounding = states(name)
+    library = tools.library(model, mesh, strategy, functions=None, generate=EXTENTS)
+    # Two of three slots are live.
+    prompts = draw_prompts(model, 2)
+    answers, logits = generate(tools, library, state, tmp_path, prompts)
+    check_answers(model, state, rounding, prompts, answers, logits)
+
+
+@pytest.mark.parametrize("name", ["mistral", "qwen2", "phi"])
+def test_every_causal_family_generates(tools, states, tmp_path, name):
+    model = MODELS[name]
+    state, rounding = states(name)
+    library = tools.library(model, functions=None, generate=EXTENTS)
+    prompts = draw_prompts(model, 4)
+    answers, logits = generate(tools, library, state, tmp_path, prompts)
+    check_answers(model, state, rounding, prompts, answers, logits)
+
+
+def test_tokens_depend_on_their_prompt_alone(tools, states, tmp_path):
+    """Bits of logits, too: alone or beside others, in any slot, waiting or not."""
+    model = MODELS["gpt2"]
+    state, _ = states("gpt2")
+    library = tools.library(model, functions=None, generate=EXTENTS)
+    random = np.random.default_rng(9)
+    prompts = [
+        {
+            "tokens": prompt[: random.integers(1, PROMPT + 1)],
+            "max_tokens": int(random.integers(1, NEW + 1)),
+            "temperature": float(random.choice([0, 1])),
+            "seed": seed,
+        }
+        for seed, prompt in enumerate(draw_prompts(model, 9))
+    ]
+    answers, logits = generate(tools, library, state, tmp_path, prompts)
+    for order in (range(8, -1, -1), [4, 0, 8, 2], [3], [7]):
+        own = [prompts[index] for index in order]
+        again, found = generate(tools, library, state, tmp_path, own)
+        for index, answer, bits in zip(order, again, found):
+            assert answer == answers[index]
+            assert bits.tobytes() == logits[index].tobytes()
+    # Samples are not the most probable tokens.
+    assert any(
+        answer["tokens"] != found.argmax(axis=1).tolist()
+        for answer, found in zip(answers, logits)
+    )
+
+
+SAMPLINGS = [
+    Sampling(temperature=1.0, seed=7),
+    Sampling(temperature=0.6, top_k=5, seed=2**64 - 1),
+    Sampling(temperature=1.5, top_p=0.7),
+    Sampling(temperature=1.2, min_p=0.2, repetition_penalty=1.3),
+    Sampling(temperature=2.0, top_k=12, top_p=0.9, min_p=0.01, seed=3),
+    Sampling(presence_penalty=0.5, frequency_penalty=0.25),
+    Sampling(repetition_penalty=5.0),
+    Sampling(temperature=0.9, repetition_penalty=0.7, frequency_penalty=-0.5, seed=4),
+]
+
+
+def test_tokens_are_chosen_as_numpy_chooses_them(tools, states, tmp_path):
+    model = MODELS["gpt2"]
+    state, _ = states("gpt2")
+    library = tools.library(model, functions=None, generate=EXTENTS)
+    prompts = draw_prompts(model, len(SAMPLINGS))
+    requests = [
+        {"tokens": prompt, **sampling._asdict()}
+        for prompt, sampling in zip(prompts, SAMPLINGS)
+    ]
+    answers, logits = generate(tools, library, state, tmp_path, requests)
+    for prompt, sampling, answer, found in zip(prompts, SAMPLINGS, answers, logits):
+        new = []
+        for row in found:
+            new.append(choose(row, prompt, new, sampling))
+        assert answer["tokens"] == new and len(new) == NEW
+
+
+def test_threads_and_processes_give_the_same_bits(tools, states, tmp_path):
+    model = MODELS["llama"]
+    state, _ = states("llama")
+    library = tools.library(model, "row:2,col:2", "summa", functions=None, generate=EXTENTS)
+    prompts = draw_prompts(model, 4)
+    answers, logits = generate(tools, library, state, tmp_path, prompts)
+    for flags, prefix in [
+        (["--threads-per-rank", 2], []),
+        ([], mpirun(4)),
+        (["--backend", "tcp"], mpirun(4)),
+    ]:
+        again, found = generate(
+            tools, library, state, tmp_path, prompts, *flags, prefix=prefix
+        )
+        assert again == answers
+        assert [bits.tobytes() for bits in found] == [bits.tobytes() for bits in logits]
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_an_emulated_gpu_gives_the_logits_of_a_processor(tools, states, tmp_path, eager):
+    model = MODELS["gpt2"]
+    state, rounding = states("gpt2")
+    library = tools.library(
+        model, "row:2,col:2", "summa", *EMULATED, functions=None, generate=EXTENTS
+    )
+    prompts = draw_prompts(model, 2)
+    flags = ["--eager"] if eager else []
+    answers, logits = generate(
+        tools, library, state, tmp_path, prompts, *flags, env=tools.fake_gpu()
+    )
+    check_answers(model, state, rounding, prompts, answers, logits)
+
+
+def test_a_library_for_generation_alone_has_no_training(tools):
+    library = tools.library(MODELS["gpt2"], functions=None, generate=EXTENTS)
+    manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
+    kinds = {function["entry"]["kind"] for function in manifest["functions"]}
+    assert kinds == {"prefill", "decode"}
+    lifetimes = {buffer["lifetime"] for buffer in manifest["buffers"]}
+    assert lifetimes == {"parameter", "sequence", "call"}
+    assert not any("saved" in buffer for buffer in manifest["buffers"]
+                   if buffer["lifetime"] != "parameter")
+    # Keys and values of two layers, 16 wide.
+    said = tools.run("optimus-run", "inspect", library)
+    assert "cache: 3 slots of 12 tokens, 256 B a token" in said
+
+
+def test_training_is_as_without_it(tools):
+    model = MODELS["gpt2"]
+
+    def functions(library):
+        manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
+        names = [buffer["name"] for buffer in manifest["buffers"]]
+        kept = [
+            function
+            for function in manifest["functions"]
+            if function["entry"]["kind"] not in ("prefill", "decode")
+        ]
+        for function in kept:
+            for arg in function["args"]:
+                arg["buffer"] = names[arg["buffer"]]
+        return kept
+
+    plain = tools.library(model, "row:2,col:2", "summa")
+    more = tools.library(model, "row:2,col:2", "summa", generate=EXTENTS)
+    assert functions(more) == functions(plain)
+
+
+def test_stops_and_lengths(tools, states, tmp_path):
+    model = MODELS["gpt2"]
+    state, _ = states("gpt2")
+    library = tools.library(model, functions=None, generate=EXTENTS)
+    (prompt,) = draw_prompts(model, 1)
+    run = lambda *prompts: generate(tools, library, state, tmp_path, prompts)[0]
+    (whole,) = run({"tokens": prompt, "temperature": 2.0, "seed": 3})
+    tokens = whole["tokens"]
+    assert len(tokens) == NEW and len(set(tokens)) > 2
+    request = {"tokens": prompt, "temperature": 2.0, "seed": 3}
+    # Of several tokens; and one that begins, but does not come.
+    first, last = run(
+        {**request, "stop": [tokens[3:5], [tokens[1], model.vocabulary - 1, 0]]},
+        {**request, "max_tokens": 3},
+    )
+    begin = next(i for i in range(NEW) if tokens[i : i + 2] == tokens[3:5])
+    assert (first["tokens"], first["finish_reason"]) == (tokens[:begin], "stop")
+    assert (last["tokens"], last["finish_reason"]) == (tokens[:3], "length")
+
+
+def score(tools, library, state, tmp_path, texts):
+    file = tmp_path / "texts.jsonl"
+    file.write_text("".join(json.dumps(text) + "\n" for text in texts))
+    said = tools.run("optimus-run", "score", library, "--load", state.folder, "--tokens", file)
+    return [json.loads(line) for line in said.splitlines()]
+
+
+def test_scores_are_log_probabilities(tools, states, tmp_path):
+    model = MODELS["llama"]
+    state, _ = states("llama")
+    library = tools.library(model, functions=None, generate=EXTENTS)
+    parameters = {k: v.astype(float) for k, v in state.parameters.items()}
+
+    def expect(tokens):
+        logits = reference(model, parameters).logits(np.array([tokens]))[0]
+        logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        return logs[np.arange(len(tokens) - 1), tokens[1:]]
+
+    texts = draw_prompts(model, 5, size=WHOLE)
+    scored = score(tools, library, state, tmp_path, texts)
+    for tokens, found in zip(texts, scored):
+        logs = expect(tokens)
+        assert found["tokens"] == WHOLE - 1
+        np.testing.assert_allclose(found["log_probabilities"], logs, atol=1e-4)
+        assert found["log_probability"] == pytest.approx(logs.sum(), abs=1e-3)
+        assert found["perplexity"] == pytest.approx(np.exp(-logs.mean()), rel=1e-3)
+    # Tokens that may follow, of several lengths.
+    prompt, choices = texts[0][:6], [texts[1][:4], texts[2][:1], texts[3][:6]]
+    (found,) = score(tools, library, state, tmp_path, [{"tokens": prompt, "choices": choices}])
+    sums = [expect(prompt + choice)[5:].sum() for choice in choices]
+    means = [total / len(choice) for total, choice in zip(sums, choices)]
+    np.testing.assert_allclose(found["log_probabilities"], sums, atol=1e-3)
+    assert found["best"] == int(np.argmax(sums))
+    assert found["best_by_length"] == int(np.argmax(means))
+
+
+def test_scores_of_nothing_are_refused(tools, states, tmp_path):
+    library = tools.library(MODELS["gpt2"], functions=None, generate=EXTENTS)
+    file = tmp_path / "texts.jsonl"
+    for text, message in [
+        ([1], "prompt 1: expected at least two tokens"),
+        ({"tokens": [1], "choices": [[]]}, "expected a choice of at least one token"),
+        ({"tokens": [1], "choices": [[19]]}, "token 0 of the continuation is 19"),
+        ({"tokens": [1], "choices": [[1] * 13]}, "expected at most 12 new tokens"),
+        ({"tokens": [1], "echo": True}, "echo: there is no such option"),
+    ]:
+        file.write_text(json.dumps(text))
+        result = tools.call("optimus-run", "score", library, "--tokens", file)
+        assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
+        assert message in result.stderr and result.stdout == ""
+
+
+def test_bytes_are_printed_as_text(tools, text, tmp_path):
+    model = Model(1, 16, 2, sequence=16, vocabulary=256, batch=4)
+    library = tools.library(model, generate="slots=1,context=16,chunk=4")
+    folder = tmp_path / "state"
+    tools.train(library, text, 3, "--save", folder, log=tmp_path / "log")
+    command = ("generate", library, "--load", folder, "--max-tokens", 5)
+    said = tools.run("optimus-run", *command, "--bytes", "the sea")
+    assert said.startswith("the sea") and said.endswith("\n")
+    (answer,) = tools.run("optimus-run", *command, "--bytes", "the sea", "--json").splitlines()
+    answer = json.loads(answer)
+    assert answer["prompt_tokens"] == 7 and len(answer["tokens"]) == 5
+    assert answer["text"] == bytes(answer["tokens"]).decode(errors="replace")
+    # A stop is text, too.
+    stop = chr(answer["tokens"][0])
+    (ended,) = tools.run(
+        "optimus-run", *command, "--bytes", "the sea", "--json", "--stop", stop
+    ).splitlines()
+    assert json.loads(ended)["finish_reason"] == "stop"
+
+
+MISTAKES = {
+    "beyond the context": ([list(range(13))], "prompt 1: the prompt has 13 tokens; expected at most the 12"),
+    "too many": ([{"tokens": [1, 2], "max_tokens": 12}], "expected at most 11 new tokens"),
+    "beyond the vocabulary": ([[1, 19]], "token 1 of the prompt is 19; expected one of the vocabulary's 19"),
+    "no token": ([[]], "the prompt has no token"),
+    "an option": ([{"tokens": [1], "best_of": 2}], "best_of: there is no such option"),
+    "a temperature": ([{"tokens": [1], "temperature": -1}], "the temperature is -1"),
+    "no tokens": ([{"max_tokens": 2}], "tokens"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_are_told(tools, tmp_path, name):
+    prompts, expected = MISTAKES[name]
+    library = tools.library(MODELS["gpt2"], functions=None, generate=EXTENTS)
+    file = tmp_path / "prompts.jsonl"
+    file.write_text("".join(json.dumps(prompt) + "\n" for prompt in prompts))
+    result = tools.call("optimus-run", "generate", library, "--tokens", file)
+    assert result.returncode == 1 and result.stdout == ""
+    assert expected in result.stderr and len(result.stderr.splitlines()) == 1
+
+
+def test_other_libraries_are_refused(tools, tmp_path):
+    file = tmp_path / "prompts.jsonl"
+    file.write_text("[1]\n")
+    library = tools.library(MODELS["gpt2"])
+    result = tools.call("optimus-run", "generate", library, "--tokens", file)
+    assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
+    assert "has no function of the kind prefill" in result.stderr
+    assert "--generate slots=1,context=N,chunk=N" in result.stderr
+    library = tools.library(MODELS["gpt2"], functions=None, generate=EXTENTS)
+    result = tools.call("optimus-run", "train", library, "--data", file, "--steps", 1)
+    assert result.returncode == 1 and len(result.stderr.splitlines()) == 1

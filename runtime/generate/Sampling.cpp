@@ -1,0 +1,179 @@
+//===- Sampling.cpp - Choosing a token by its logits ----------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus-runtime/Sampling.h"
+
+#include "optimus-support/Philox.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+using namespace optrt;
+
+namespace {
+/// The stream of tokens that are drawn: no model's.
+constexpr uint32_t kSamplingStream = optimus_support::kFirstReservedStream;
+/// The steps of a stream of random numbers.
+constexpr uint64_t kMostAlternatives = uint64_t(1) << 48;
+
+/// Tokens with what they weigh, the heaviest first.
+struct Candidate {
+  int32_t token;
+  double logit;
+  double weight = 0;
+};
+} // namespace
+
+Status SamplingOptions::check(int64_t vocabulary) const {
+  struct Range {
+    const char *name;
+    double value, least, most;
+    const char *expected;
+  };
+  const Range ranges[] = {
+      {"temperature", temperature, 0, 1e6, "a number from 0"},
+      {"top-k", double(topK), 0, 1e15, "a whole number from 0"},
+      {"top-p", topP, 1e-9, 1, "a number above 0, up to 1"},
+      {"min-p", minP, 0, 1, "a number from 0 to 1"},
+      {"repetition penalty", repetitionPenalty, 1e-6, 1e6, "a number above 0"},
+      {"presence penalty", presencePenalty, -1e6, 1e6, "a finite number"},
+      {"frequency penalty", frequencyPenalty, -1e6, 1e6, "a finite number"},
+  };
+  for (const Range &range : ranges)
+    // What is no number is in no range.
+    if (!(range.value >= range.least && range.value <= range.most))
+      return invalidArgument(concat("the ", range.name, " is ", range.value,
+                                    "; expected ", range.expected));
+  for (const auto &[token, bias] : logitBias) {
+    if (token < 0 || token >= vocabulary)
+      return invalidArgument(concat("a bias is for the token ", token,
+                                    "; expected one of the vocabulary's ",
+                                    vocabulary, ", from 0 on"));
+    if (!std::isfinite(bias))
+      return invalidArgument(concat("the bias of token ", token, " is ", bias,
+                                    "; expected a finite number"));
+  }
+  if (alternative >= kMostAlternatives)
+    return invalidArgument(concat("the alternative is ", alternative,
+                                  "; expected a number below 2^48"));
+  return okStatus();
+}
+
+/// Logits as biases and penalties leave them.
+static std::vector<double> penalize(std::span<const float> logits,
+                                    std::span<const int32_t> prompt,
+                                    std::span<const int32_t> generated,
+                                    const SamplingOptions &options) {
+  std::vector<double> values(logits.begin(), logits.end());
+  for (const auto &[token, bias] : options.logitBias)
+    values[token] += bias;
+  std::map<int32_t, int64_t> counts;
+  for (int32_t token : generated)
+    ++counts[token];
+  if (options.repetitionPenalty != 1) {
+    std::map<int32_t, int64_t> seen = counts;
+    for (int32_t token : prompt)
+      ++seen[token];
+    for (const auto &[token, count] : seen)
+      values[token] = values[token] > 0
+                          ? values[token] / options.repetitionPenalty
+                          : values[token] * options.repetitionPenalty;
+  }
+  for (const auto &[token, count] : counts)
+    values[token] -= options.presencePenalty +
+                     options.frequencyPenalty * static_cast<double>(count);
+  return values;
+}
+
+/// Sets weights to e^(logit − highest), and returns their sum.
+static double weigh(std::span<Candidate> candidates) {
+  double sum = 0;
+  for (Candidate &each : candidates)
+    sum += each.weight = std::exp(each.logit - candidates.front().logit);
+  return sum;
+}
+
+/// The first candidates that top-k, top-p and min-p leave.
+static std::size_t countKept(std::span<Candidate> candidates,
+                             const SamplingOptions &options) {
+  std::size_t kept = candidates.size();
+  if (options.topK > 0)
+    kept = std::min(kept, static_cast<std::size_t>(options.topK));
+  if (options.topP < 1) {
+    const double sum = weigh(candidates.first(kept));
+    double together = 0;
+    for (std::size_t i = 0; i != kept; ++i) {
+      together += candidates[i].weight;
+      if (together >= options.topP * sum) {
+        kept = i + 1;
+        break;
+      }
+    }
+  }
+  // The heaviest weighs 1.
+  weigh(candidates.first(kept));
+  while (kept > 1 && candidates[kept - 1].weight < options.minP)
+    --kept;
+  return kept;
+}
+
+StatusOr<int32_t> optrt::sampleToken(std::span<const float> logits,
+                                     std::span<const int32_t> prompt,
+                                     std::span<const int32_t> generated,
+                                     const SamplingOptions &options) {
+  for (std::size_t token = 0; token != logits.size(); ++token)
+    if (std::isnan(logits[token]) || logits[token] == HUGE_VALF)
+      return invalidArgument(
+          concat("the logit of token ", token, " is ", logits[token],
+                 ": the parameters are not those of a model, or diverged"));
+  const std::vector<double> values =
+      penalize(logits, prompt, generated, options);
+  auto isHigher = [&](int32_t a, int32_t b) {
+    return values[a] != values[b] ? values[a] > values[b] : a < b;
+  };
+  std::vector<int32_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto best = std::min_element(order.begin(), order.end(), isHigher);
+  if (best == order.end() || values[*best] == -HUGE_VAL)
+    return invalidArgument("no token has a logit above minus infinity");
+  if (options.temperature == 0)
+    return *best;
+  // Most of a large vocabulary is left out, and need not be sorted.
+  auto end = order.end();
+  if (options.topK > 0 && options.topK < static_cast<int64_t>(order.size())) {
+    end = order.begin() + options.topK;
+    std::partial_sort(order.begin(), end, order.end(), isHigher);
+  } else {
+    std::sort(order.begin(), end, isHigher);
+  }
+  std::vector<Candidate> candidates;
+  for (auto token = order.begin(); token != end; ++token)
+    if (values[*token] != -HUGE_VAL)
+      candidates.push_back({*token, values[*token] / options.temperature});
+  const std::size_t kept = countKept(candidates, options);
+  const double sum = weigh(std::span(candidates).first(kept));
+  const uint64_t bits = optimus_support::philoxBlock(
+      options.seed, kSamplingStream, options.alternative, generated.size())[0];
+  double left = static_cast<double>(bits >> 11) * 0x1p-53 * sum;
+  for (std::size_t i = 0; i + 1 < kept; ++i) {
+    left -= candidates[i].weight;
+    if (left < 0)
+      return candidates[i].token;
+  }
+  return candidates[kept - 1].token;
+}
+
+double optrt::logProbability(std::span<const float> logits, int32_t token) {
+  const double most = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (float logit : logits)
+    sum += std::exp(logit - most);
+  return logits[token] - most - std::log(sum);
+}

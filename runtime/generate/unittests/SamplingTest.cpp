@@ -1,0 +1,136 @@
+//===- SamplingTest.cpp - Choosing a token by its logits ------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus-runtime/Sampling.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include <cmath>
+#include <vector>
+
+using namespace optrt;
+using testing::HasSubstr;
+
+namespace {
+
+constexpr float kInfinity = HUGE_VALF;
+
+int32_t sample(const std::vector<float> &logits, const SamplingOptions &options,
+               const std::vector<int32_t> &prompt = {},
+               const std::vector<int32_t> &generated = {}) {
+  StatusOr<int32_t> token = sampleToken(logits, prompt, generated, options);
+  EXPECT_TRUE(token.ok()) << token.status().message();
+  return token.ok() ? *token : -1;
+}
+
+/// How often each token is drawn at 4,000 places of a text.
+std::vector<int> count(const std::vector<float> &logits,
+                       const SamplingOptions &options) {
+  std::vector<int> counts(logits.size());
+  std::vector<int32_t> generated;
+  SamplingOptions own = options;
+  for (own.alternative = 0; own.alternative != 4000; ++own.alternative)
+    ++counts[sample(logits, own)];
+  return counts;
+}
+
+TEST(Sampling, GreedyTakesTheLowestOfEquals) {
+  EXPECT_EQ(sample({0, 3, 1, 3}, {}), 1);
+  EXPECT_EQ(sample({-kInfinity, -2, -2}, {}), 1);
+}
+
+TEST(Sampling, PenaltiesAndBiasesComeBeforeTheChoice) {
+  // Positive logits are divided, negative ones multiplied.
+  EXPECT_EQ(sample({2, 1.5, -1}, {.repetitionPenalty = 2}, {0}), 1);
+  EXPECT_EQ(sample({-1, -1.5}, {.repetitionPenalty = 2}, {}, {0}), 1);
+  // Of the prompt these two know nothing.
+  EXPECT_EQ(sample({2, 1.5}, {.presencePenalty = 1}, {0}), 0);
+  EXPECT_EQ(sample({2, 1.5}, {.presencePenalty = 1}, {}, {0}), 1);
+  EXPECT_EQ(sample({2, 1.5}, {.frequencyPenalty = 0.3}, {}, {0}), 0);
+  EXPECT_EQ(sample({2, 1.5}, {.frequencyPenalty = 0.3}, {}, {0, 0}), 1);
+  EXPECT_EQ(sample({2, 1.5}, {.logitBias = {{1, 1}}}), 1);
+}
+
+TEST(Sampling, DrawsByProbability) {
+  const std::vector<float> logits = {std::log(0.5f), std::log(0.3f),
+                                     std::log(0.2f)};
+  const std::vector<int> counts = count(logits, {.temperature = 1, .seed = 5});
+  // The same numbers each time; six standard deviations are 190 at most.
+  EXPECT_NEAR(counts[0], 2000, 190);
+  EXPECT_NEAR(counts[1], 1200, 174);
+  EXPECT_NEAR(counts[2], 800, 152);
+}
+
+TEST(Sampling, LeavesOutWhatIsImprobable) {
+  const std::vector<float> logits = {std::log(0.5f), std::log(0.2f),
+                                     std::log(0.3f)};
+  EXPECT_EQ(count(logits, {.temperature = 1, .topK = 2})[1], 0);
+  EXPECT_EQ(count(logits, {.temperature = 1, .topP = 0.79})[1], 0);
+  EXPECT_GT(count(logits, {.temperature = 1, .topP = 0.81})[1], 0);
+  EXPECT_EQ(count(logits, {.temperature = 1, .minP = 0.41})[1], 0);
+  EXPECT_GT(count(logits, {.temperature = 1, .minP = 0.39})[1], 0);
+  EXPECT_EQ(count(logits, {.temperature = 1, .topP = 0.4})[0], 4000);
+  // What is impossible stays so.
+  EXPECT_EQ(count({0, -kInfinity}, {.temperature = 1e5})[1], 0);
+}
+
+TEST(Sampling, DependsOnSeedAlternativeAndPlace) {
+  const std::vector<float> logits(1000, 0);
+  const SamplingOptions options = {.temperature = 1, .seed = 1};
+  const int32_t token = sample(logits, options);
+  EXPECT_EQ(sample(logits, options), token);
+  SamplingOptions other = options;
+  other.seed = 2;
+  EXPECT_NE(sample(logits, other), token);
+  other = options;
+  other.alternative = 1;
+  EXPECT_NE(sample(logits, other), token);
+  EXPECT_NE(sample(logits, options, {}, {7}), token);
+  // Of the prompt it sees the logits alone.
+  EXPECT_EQ(sample(logits, options, {7, 8}), token);
+}
+
+TEST(Sampling, RefusesLogitsThatAreNone) {
+  for (float bad : {NAN, kInfinity})
+    EXPECT_THAT(
+        std::string(sampleToken({{0.0f, bad}}, {}, {}, {}).status().message()),
+        HasSubstr("the logit of token 1 is"));
+  EXPECT_THAT(std::string(sampleToken({{-kInfinity, -kInfinity}}, {}, {}, {})
+                              .status()
+                              .message()),
+              HasSubstr("no token has a logit above minus infinity"));
+}
+
+TEST(Sampling, ChecksOptions) {
+  auto message = [](const SamplingOptions &options) {
+    return std::string(options.check(10).message());
+  };
+  EXPECT_EQ(message({}), "");
+  EXPECT_THAT(message({.temperature = NAN}), HasSubstr("the temperature is"));
+  EXPECT_THAT(message({.temperature = -1}), HasSubstr("the temperature is -1"));
+  EXPECT_THAT(message({.topK = -1}), HasSubstr("the top-k is -1"));
+  EXPECT_THAT(message({.topP = 0}), HasSubstr("the top-p is 0"));
+  EXPECT_THAT(message({.minP = 1.5}), HasSubstr("the min-p is 1.5"));
+  EXPECT_THAT(message({.repetitionPenalty = 0}),
+              HasSubstr("the repetition penalty is 0"));
+  EXPECT_THAT(message({.presencePenalty = HUGE_VAL}),
+              HasSubstr("the presence penalty is"));
+  EXPECT_THAT(message({.logitBias = {{10, 1}}}), HasSubstr("the token 10"));
+  EXPECT_THAT(message({.logitBias = {{1, NAN}}}), HasSubstr("bias of token 1"));
+}
+
+TEST(Sampling, LogProbabilitiesAddUpToOne) {
+  const std::vector<float> logits = {0, 1, -2, 30};
+  double sum = 0;
+  for (int32_t token = 0; token != 4; ++token)
+    sum += std::exp(logProbability(logits, token));
+  EXPECT_NEAR(sum, 1, 1e-12);
+}
+
+} // namespace

@@ -1,0 +1,154 @@
+//===- Generator.h - Texts, token by token ----------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A generator runs a library's prefill and decode for several texts at a time,
+// each in a slot of the cache. Prompts are taken in by chunks, beside the texts
+// that are generated. Rank 0 chooses the tokens, and tells the other processes
+// once a step.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_GENERATOR_H
+#define OPTIMUS_RUNTIME_GENERATOR_H
+
+#include "optimus-runtime/Sampling.h"
+#include "optimus-runtime/Session.h"
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace optrt {
+
+/// A library's functions for generation.
+struct GenerationEntries {
+  const Function *prefill = nullptr, *decode = nullptr;
+  CacheExtents cache;
+  int64_t chunk = 0;      ///< tokens of a prompt that a call takes in, a slot
+  int64_t vocabulary = 0; ///< logits of a token
+
+  /// InvalidArgument where a library has none, with what would make them, or
+  /// where theirs do not fit together; `library` is for messages.
+  static StatusOr<GenerationEntries> find(const std::string &library,
+                                          const Manifest &manifest);
+};
+
+struct GenerationRequest {
+  std::vector<int32_t> prompt = {};
+  /// Tokens that are generated at most; 0: as many as the cache has place for.
+  int64_t maxTokens = 0;
+  /// A text ends before each of these, of which it has none.
+  std::vector<std::vector<int32_t>> stops = {};
+  /// If there are any, these follow the prompt, and nothing is chosen.
+  std::vector<int32_t> continuation = {};
+  bool wantsLogits = false; ///< see GeneratedPart::logits
+  bool wantsScores = false; ///< see GeneratedPart::score
+  SamplingOptions sampling = {};
+};
+
+enum class FinishReason {
+  Stop,      ///< one of the stops came
+  Length,    ///< as many tokens as were asked for
+  Cancelled, ///< by cancel()
+};
+std::string_view toString(FinishReason reason);
+
+/// What a step adds to a text.
+struct GeneratedPart {
+  int64_t text = 0; ///< as add() counts
+  std::vector<int32_t> tokens = {};
+  std::optional<FinishReason> finish = {}; ///< with the last part
+  /// Those by which a token was chosen in this step, if the request wants them:
+  /// in the root process, elsewhere none.
+  std::vector<float> logits = {};
+  /// The logarithm of the probability of this step's token, by the logits as
+  /// they are, if the request wants it: in the root process.
+  double score = 0;
+};
+
+/// What has been done so far.
+struct GenerationCounters {
+  int64_t promptTokens = 0;    ///< put into the cache by prefill
+  int64_t generatedTokens = 0; ///< chosen
+  int64_t prefills = 0, decodes = 0;
+};
+
+/// Texts that a session generates. Its functions are called by every process of
+/// the job with the same arguments in the same order, and have the same
+/// results.
+class Generator {
+public:
+  /// `session` has chosen both entries, and outlives the generator.
+  Generator(Session &session, ControlPlane &control, GenerationEntries entries)
+      : session(session), control(control), entries(entries),
+        slots(entries.cache.slots) {}
+
+  /// Queues a text, and returns its number, from 0 on. InvalidArgument for a
+  /// prompt without tokens or beyond the context or the vocabulary, and for
+  /// options out of range; then nothing was added.
+  StatusOr<int64_t> add(GenerationRequest request);
+  /// Ends a text, wherever it is, before the next step. Nothing where it has
+  /// ended.
+  void cancel(int64_t text);
+  /// Whether a text has not ended.
+  bool hasWork() const;
+  /// Lets waiting texts into free slots, puts a chunk of each prompt into the
+  /// cache, and generates a token of each text whose prompt is there. Returns
+  /// what texts have got, in the order of slots. A failure is that of every
+  /// process.
+  StatusOr<std::vector<GeneratedPart>> step();
+
+  const GenerationEntries &functions() const { return entries; }
+  const GenerationCounters &counters() const { return counts; }
+
+private:
+  /// A token that follows a text, and its logits where they are wanted.
+  struct Choice {
+    int64_t slot = 0;
+    int32_t token = 0;
+    std::vector<float> logits = {};
+    double score = 0;
+  };
+  struct Text {
+    int64_t number = 0;
+    GenerationRequest request;
+    std::vector<int32_t> generated;
+    int64_t cached = 0;   ///< tokens in the cache: the first
+    int64_t released = 0; ///< generated tokens that step() has returned
+    bool isCancelled = false;
+
+    int64_t promptSize() const { return std::ssize(request.prompt); }
+    int64_t size() const { return promptSize() + std::ssize(generated); }
+    int32_t last() const {
+      return generated.empty() ? request.prompt.back() : generated.back();
+    }
+  };
+
+  Status takePrompts();
+  /// The next tokens of slots whose prompt is there but for its last token.
+  StatusOr<std::vector<Choice>> decode();
+  /// Chooses the tokens of slots: the root does, for every process.
+  Status choose(std::vector<Choice> &choices,
+                const StatusOr<HostTensor> &logits);
+  GeneratedPart extend(Text &text, Choice &choice);
+
+  Session &session;
+  ControlPlane &control;
+  const GenerationEntries entries;
+  std::vector<std::optional<Text>> slots;
+  std::deque<Text> waiting;
+  std::vector<GeneratedPart> ended; ///< that never had a slot
+  GenerationCounters counts;
+  int64_t numTexts = 0;
+};
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_GENERATOR_H

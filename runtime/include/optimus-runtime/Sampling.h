@@ -1,0 +1,63 @@
+//===- Sampling.h - Choosing a token by its logits --------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What is chosen depends on the logits, the options, the tokens so far and the
+// index of the token in its text: neither on the slot nor on other texts.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_SAMPLING_H
+#define OPTIMUS_RUNTIME_SAMPLING_H
+
+#include "optimus-runtime/Status.h"
+
+#include <cstdint>
+#include <map>
+#include <span>
+
+namespace optrt {
+
+/// How tokens are chosen, in the order of docs/inference.md.
+struct SamplingOptions {
+  /// Added to the logits of these tokens.
+  std::map<int32_t, double> logitBias = {};
+  /// Logits of tokens of the text so far, prompt included, are divided by it
+  /// where they are positive and multiplied by it elsewhere.
+  double repetitionPenalty = 1;
+  /// Subtracted from the logit of each token that was generated, once, and as
+  /// often as it was.
+  double presencePenalty = 0, frequencyPenalty = 0;
+  /// Logits are divided by it; 0: the token of the highest logit, of several
+  /// the one with the lowest number.
+  double temperature = 0;
+  int64_t topK = 0; ///< so many tokens of the highest logits; 0: all
+  /// The fewest most probable tokens of at least this probability together.
+  double topP = 1;
+  /// Tokens at least this times as probable as the most probable one.
+  double minP = 0;
+  uint64_t seed = 0;
+  uint64_t alternative = 0; ///< of several texts of one prompt and seed
+
+  /// InvalidArgument with the option that is out of range; tokens are below
+  /// `vocabulary`.
+  Status check(int64_t vocabulary) const;
+};
+
+/// The token that follows a text of `prompt` and `generated`. InvalidArgument
+/// where a logit is no number, or all are minus infinity.
+StatusOr<int32_t> sampleToken(std::span<const float> logits,
+                              std::span<const int32_t> prompt,
+                              std::span<const int32_t> generated,
+                              const SamplingOptions &options);
+
+/// The logarithm of a token's probability, by the logits as they are.
+double logProbability(std::span<const float> logits, int32_t token);
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_SAMPLING_H

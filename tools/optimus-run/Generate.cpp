@@ -1,0 +1,253 @@
+//===- Generate.cpp - optimus-run generate --------------------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Commands.h"
+#include "Generation.h"
+#include "Prompts.h"
+#include "TensorFile.h"
+#include "TuningFile.h"
+#include "optimus-runtime/Generator.h"
+#include "optimus-support/Hash.h"
+#include "optimus-support/PathUse.h"
+
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+using namespace optrt;
+
+namespace optimus_run {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct GenerationPlan {
+  std::unique_ptr<ModelLibrary> library;
+  GenerationEntries entries;
+  std::vector<GenerationRequest> requests;
+};
+
+StatusOr<GenerationPlan> planGeneration(const GenerateOptions &options) {
+  GenerationPlan plan;
+  const optimus_support::PathUse inputs[] = {
+      {"the library", options.source.library},
+      {"--tokens", options.prompts.file},
+      {"--load", options.source.load, /*isWhole=*/true}};
+  const optimus_support::PathUse outputs[] = {
+      {"--tune", options.source.ranks.tune}, {"--logits", options.logits}};
+  if (!options.logits.empty())
+    OPTRT_RETURN_IF_ERROR(TensorFile::check(options.logits));
+  OPTRT_RETURN_IF_ERROR(optimus_support::checkOutputsApart(inputs, outputs));
+  OPTRT_ASSIGN_OR_RETURN(plan.library,
+                         ModelLibrary::open(options.source.library));
+  OPTRT_ASSIGN_OR_RETURN(plan.entries,
+                         GenerationEntries::find(options.source.library,
+                                                 plan.library->manifest()));
+  OPTRT_ASSIGN_OR_RETURN(
+      plan.requests, readPrompts(options.prompts, plan.entries.vocabulary,
+                                 {.maxTokens = options.maxTokens.value_or(0),
+                                  .wantsLogits = !options.logits.empty(),
+                                  .sampling = options.sampling}));
+  return plan;
+}
+
+/// Tokens as bytes: of models with a token a byte.
+std::string toText(std::span<const int32_t> tokens) {
+  std::string text;
+  for (int32_t token : tokens)
+    text.push_back(static_cast<char>(token));
+  return text;
+}
+
+/// A text as it is printed when it has ended.
+struct Answer {
+  std::vector<int32_t> tokens;
+  std::vector<float> logits; ///< of each choice, if they are written
+  FinishReason finish = FinishReason::Length;
+  bool isComplete = false;
+};
+
+class Printer {
+public:
+  Printer(const GenerateOptions &options, const GenerationPlan &plan)
+      : options(options), plan(plan), answers(plan.requests.size()) {
+    if (isStreamed())
+      print(toText(plan.requests[0].prompt));
+  }
+
+  void add(const GeneratedPart &part) {
+    Answer &answer = answers[part.text];
+    answer.tokens.insert(answer.tokens.end(), part.tokens.begin(),
+                         part.tokens.end());
+    answer.logits.insert(answer.logits.end(), part.logits.begin(),
+                         part.logits.end());
+    if (isStreamed())
+      print(toText(part.tokens));
+    if (part.finish) {
+      answer.finish = *part.finish;
+      answer.isComplete = true;
+    }
+    // In the order of the prompts, whichever ends first.
+    for (; next != answers.size() && answers[next].isComplete; ++next)
+      if (!isStreamed())
+        printAnswer(next);
+  }
+
+  Status finish() {
+    if (isStreamed())
+      print("\n");
+    if (options.logits.empty())
+      return okStatus();
+    // The choices of all texts, one text behind the other.
+    const int64_t vocabulary = plan.entries.vocabulary;
+    int64_t rows = 0;
+    for (const Answer &answer : answers)
+      rows += std::ssize(answer.logits) / vocabulary;
+    OPTRT_ASSIGN_OR_RETURN(
+        TensorFile file,
+        TensorFile::open(
+            options.logits,
+            {"next_logits", ElementType::F32, {rows, vocabulary}}));
+    for (const Answer &answer : answers)
+      OPTRT_RETURN_IF_ERROR(
+          file.append(std::as_bytes(std::span(answer.logits))));
+    return file.commit();
+  }
+
+private:
+  /// Whether text is printed as it comes.
+  bool isStreamed() const { return options.prompts.isText() && !options.json; }
+
+  static void print(const std::string &text) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  }
+
+  void printAnswer(std::size_t index) const {
+    const Answer &answer = answers[index];
+    nlohmann::ordered_json line;
+    line["prompt_tokens"] = plan.requests[index].prompt.size();
+    line["tokens"] = answer.tokens;
+    if (options.prompts.isText())
+      line["text"] = toText(answer.tokens);
+    line["finish_reason"] = toString(answer.finish);
+    // Bytes that are no characters are replaced.
+    print(line.dump(-1, ' ', false,
+                    nlohmann::ordered_json::error_handler_t::replace) +
+          "\n");
+  }
+
+  const GenerateOptions &options;
+  const GenerationPlan &plan;
+  std::vector<Answer> answers;
+  std::size_t next = 0;
+};
+
+/// What has been done, and how fast, for people.
+void printRates(const GenerationCounters &counts, double seconds) {
+  std::fprintf(stderr,
+               "%lld tokens of prompts and %lld new ones in %.2f s, %.1f a "
+               "second\n",
+               static_cast<long long>(counts.promptTokens),
+               static_cast<long long>(counts.generatedTokens), seconds,
+               static_cast<double>(counts.generatedTokens) /
+                   std::max(seconds, 1e-9));
+}
+
+Status generateAll(const GenerateOptions &options, GenerationPlan &plan,
+                   Session &session, ControlPlane &control) {
+  Generator generator(session, control, plan.entries);
+  for (std::size_t i = 0; i != plan.requests.size(); ++i)
+    OPTRT_RETURN_IF_ERROR(generator.add(plan.requests[i])
+                              .status()
+                              .withContext(describePrompt(options.prompts, i)));
+  std::optional<Printer> printer;
+  if (control.isRoot())
+    printer.emplace(options, plan);
+  const Clock::time_point begin = Clock::now();
+  while (generator.hasWork()) {
+    OPTRT_ASSIGN_OR_RETURN(std::vector<GeneratedPart> parts, generator.step());
+    if (printer)
+      for (const GeneratedPart &part : parts)
+        printer->add(part);
+  }
+  OPTRT_RETURN_IF_ERROR(
+      control.agree(printer ? printer->finish() : okStatus()));
+  if (printer && options.rates)
+    printRates(generator.counters(),
+               std::chrono::duration<double>(Clock::now() - begin).count());
+  return okStatus();
+}
+
+} // namespace
+
+StatusOr<std::unique_ptr<Session>>
+createGeneration(const ModelLibrary &library, const GenerationEntries &entries,
+                 const GenerationSource &source, World &world) {
+  ControlPlane &control = *world.control;
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
+                         openCheckpoint(control, source.load));
+  const ExpectedModel expected = expectedModel(library.manifest());
+  if (checkpoint)
+    OPTRT_RETURN_IF_ERROR(
+        control.agree(checkpoint->findParameters(expected, source.ignored)));
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
+                         createSession(library, world,
+                                       sessionOptions({entries.prefill->name,
+                                                       entries.decode->name},
+                                                      source.ranks),
+                                       source.ranks.tune));
+  OPTRT_RETURN_IF_ERROR(control.agree(
+      checkpoint ? session->loadParameters(*checkpoint, source.seed)
+                 : session->initialize(source.seed)));
+  if (checkpoint && control.isRoot())
+    for (const std::string &note : checkpoint->notesOn(expected))
+      std::fprintf(stderr, "%s\n", note.c_str());
+  return session;
+}
+
+Status compareRequests(std::span<const GenerationRequest> requests,
+                       ControlPlane &control) {
+  optimus_support::Hash64 hash;
+  auto add = [&](const auto &number) { hash.update(&number, sizeof(number)); };
+  auto addAll = [&](std::span<const int32_t> tokens) {
+    add(tokens.size());
+    for (int32_t token : tokens)
+      add(token);
+  };
+  for (const GenerationRequest &request : requests) {
+    add(request.maxTokens);
+    addAll(request.prompt);
+    addAll(request.continuation);
+    for (const std::vector<int32_t> &stop : request.stops)
+      addAll(stop);
+  }
+  const Setting same[] = {
+      {"the hash of all prompts", optimus_support::hashToHex(hash.digest())}};
+  return control.checkSame(same);
+}
+
+Status generate(const GenerateOptions &options, World &world) {
+  ControlPlane &control = *world.control;
+  GenerationPlan plan;
+  auto prepare = [&]() -> Status {
+    OPTRT_ASSIGN_OR_RETURN(plan, planGeneration(options));
+    return okStatus();
+  };
+  OPTRT_RETURN_IF_ERROR(control.agreeOnFiles(prepare()));
+  OPTRT_RETURN_IF_ERROR(compareRequests(plan.requests, control));
+  OPTRT_ASSIGN_OR_RETURN(
+      std::unique_ptr<Session> session,
+      createGeneration(*plan.library, plan.entries, options.source, world));
+  Status generated = generateAll(options, plan, *session, control);
+  if (!generated.ok() && !session->canGoOn())
+    return failJob(control, generated);
+  return generated;
+}
+
+} // namespace optimus_run
