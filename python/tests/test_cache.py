@@ -38,7 +38,8 @@ LAYOUTS = {
 def program(window):
     """@prefill and @decode of one module."""
     functions = []
-    config = llama.Config(**MODEL._replace(window=window)._asdict())
+    members = MODEL._replace(window=window)._asdict()
+    config = llama.Config(head_width=members.pop("head_dim"), **members)
     extents = Generation(SLOTS, CAPACITY, PROMPT)
     for kind, count in (("prefill", PROMPT), ("decode", 1)):
         beside = functions[0] if functions else None
