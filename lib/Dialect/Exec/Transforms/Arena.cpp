@@ -36,7 +36,15 @@ Plan exec::planArena(ArrayRef<LiveRange> ranges) {
   // An exact search among a thousand buffers takes seconds and finds nothing.
   if (ranges.size() > 500)
     options.nodeLimit = 0;
-  return optimus_planning::plan(ranges, options);
+  Plan plan = optimus_planning::plan(ranges, options);
+  // Among few buffers a longer search takes a second, and a 50th is worth it.
+  constexpr size_t kFew = 2000;
+  if (ranges.size() <= kFew &&
+      plan.arenaBytes > plan.lowerBound + plan.lowerBound / 50) {
+    options.moveLimit = 200'000;
+    plan = optimus_planning::plan(ranges, options);
+  }
+  return plan;
 }
 
 int64_t exec::estimateArenaBytes(ArrayRef<LiveRange> ranges, int64_t enough) {

@@ -64,7 +64,7 @@ public:
       return take(*found);
     // What has as many fragments without overlap has them with it, too.
     scheduled.setOrder(given);
-    int64_t arena = estimateArenaBytes(scheduled.collectLiveRanges(), limit);
+    int64_t arena = planArena(scheduled.collectLiveRanges()).arenaBytes;
     limit = std::max(limit, arena + arena / kFragments);
     if (const Candidate *found = findWithin(limit, candidates))
       return take(*found);
