@@ -206,6 +206,7 @@ LogicalResult executeLocally(RotaryOp op, Frame &frame) {
   if (std::optional<int64_t> parts = op.getParts())
     heads = heads / x.shape[2] * *parts;
   double theta = op.getTheta().convertToDouble();
+  std::optional<ArrayRef<double>> frequencies = op.getFrequencies();
   const Tensor *positions =
       op.getPositions() ? &frame.get(op.getPositions()) : nullptr;
   if (IntegerAttr capacity = op.getCapacityAttr())
@@ -219,7 +220,9 @@ LogicalResult executeLocally(RotaryOp op, Frame &frame) {
       int64_t token = row / rowsAtPosition;
       double position =
           positions ? (*positions)[token] : double(token % sequence);
-      double angle = position * std::pow(theta, -2.0 * i / channels);
+      double angle =
+          position * (frequencies ? (*frequencies)[i]
+                                  : std::pow(theta, -2.0 * i / channels));
       if (op.getInverse())
         angle = -angle;
       int64_t low = row * dim + i, high = low + channels / 2;

@@ -60,6 +60,10 @@ public:
   void number(StringRef name, double &value) override {
     set(name, builder.getF64FloatAttr(value));
   }
+  void numbers(StringRef name, SmallVectorImpl<double> &values) override {
+    if (!values.empty())
+      set(name, builder.getDenseF64ArrayAttr(values));
+  }
   void flag(StringRef name, bool &value) override {
     if (value)
       set(name, builder.getUnitAttr());
@@ -146,6 +150,12 @@ public:
   void number(StringRef name, double &value) override {
     if (auto attr = get<FloatAttr>(name, "a number"))
       value = attr.getValueAsDouble();
+  }
+  void numbers(StringRef name, SmallVectorImpl<double> &values) override {
+    if (!source.contains(name))
+      return;
+    if (auto attr = get<DenseF64ArrayAttr>(name, "an array of numbers"))
+      values.assign(attr.asArrayRef().begin(), attr.asArrayRef().end());
   }
   void flag(StringRef name, bool &value) override {
     value = source.contains(name);

@@ -10,6 +10,7 @@
 
 #include "TableEntry.h"
 
+#include "optimus-support/Hash.h"
 #include "optimus-support/Sizes.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -283,6 +284,17 @@ void Rotary::visit(KernelParameters &parameters) {
                               .isAtMost(optimus_support::kMaxElements)),
                      "a capacity is not positive or too large, or without "
                      "positions");
+  parameters.numbers("frequencies", frequencies);
+  parameters.require(frequencies.empty() ||
+                         int64_t(frequencies.size()) == channels / 2,
+                     "there are not as many frequencies as pairs");
+}
+
+/// What distinguishes a list of frequencies in a name.
+static std::string hashOf(ArrayRef<double> frequencies) {
+  return optimus_support::hashToHex(optimus_support::hash64(
+      StringRef(reinterpret_cast<const char *>(frequencies.data()),
+                frequencies.size() * sizeof(double))));
 }
 
 void Rotary::describe(KernelDescription &description) const {
@@ -294,6 +306,8 @@ void Rotary::describe(KernelDescription &description) const {
   if (capacity)
     description.text("capacity_" + Twine(*capacity));
   description.number(theta);
+  if (!frequencies.empty())
+    description.text("frequencies_" + hashOf(frequencies));
   description.overRows(batch * seq, heads * dim);
   int64_t n = batch * seq * heads * dim;
   description.read("x", n);
@@ -304,15 +318,19 @@ void Rotary::describe(KernelDescription &description) const {
 
 /// For each position, dim/2 cosines and then dim/2 sines.
 static KernelBuffer getRotaryTable(KernelBuilder &k, int64_t seq, int64_t dim,
-                                   double theta) {
+                                   double theta, ArrayRef<double> frequencies) {
   std::string name = llvm::formatv("rotary_table_{0}x{1}_{2:x-16}", seq, dim,
                                    llvm::bit_cast<uint64_t>(theta));
+  if (!frequencies.empty())
+    name += "_" + hashOf(frequencies);
   return k.getConstants(name, [&] {
     // Computed in f64 and rounded once, however large the angle.
     std::vector<float> values(seq * dim);
     for (int64_t position = 0; position < seq; ++position)
       for (int64_t i = 0; i < dim / 2; ++i) {
-        double angle = position * std::pow(theta, -2.0 * i / dim);
+        double angle =
+            position * (frequencies.empty() ? std::pow(theta, -2.0 * i / dim)
+                                            : frequencies[i]);
         float *row = values.data() + position * dim;
         row[i] = static_cast<float>(std::cos(angle));
         row[i + dim / 2] = static_cast<float>(std::sin(angle));
@@ -324,7 +342,7 @@ static KernelBuffer getRotaryTable(KernelBuilder &k, int64_t seq, int64_t dim,
 void Rotary::build(KernelBuilder &k) const {
   KernelBuffer x = k["x"], result = k["result"];
   const int64_t places = capacity.value_or(seq);
-  KernelBuffer angles = getRotaryTable(k, places, channels, theta);
+  KernelBuffer angles = getRotaryTable(k, places, channels, theta, frequencies);
   int64_t half = channels / 2;
   auto keep = [&](int64_t count, Value base) {
     k.lanes(count, [&](Value at, Type type) {

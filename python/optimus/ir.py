@@ -258,11 +258,13 @@ class LossFunction:
         parts: Optional[int] = None,
         positions: Optional[Value] = None,
         capacity: Optional[int] = None,
+        frequencies: Optional[Sequence[float]] = None,
     ) -> Value:
         """Rotates pairs of channels of x [b, s, …, d] by their position: of all of
         a head's or the first `channels`, of all heads or, where x is
         [b, s, 3, n, d], those of the first `parts` of the three. `positions` are
-        [b, s], below `capacity` or else s; those in the sequence if absent."""
+        [b, s], below `capacity` or else s; those in the sequence if absent. With
+        `frequencies` a pair turns by that angle from one position to the next."""
         rotated = x.shape[-1] if channels is None else channels
         expect(
             len(x.shape) >= 3 and rotated % 2 == 0 and rotated <= x.shape[-1],
@@ -277,6 +279,12 @@ class LossFunction:
             attributes["parts"] = parts
         if capacity is not None:
             attributes["capacity"] = capacity
+        if frequencies is not None:
+            found = len(frequencies)
+            what = self._named("rotary", name)
+            expect(found == rotated // 2, what, "a frequency for each pair", found)
+            listed = ", ".join(map(float_text, frequencies))
+            attributes["frequencies"] = Raw("array<f64: %s>" % listed)
         self._expect_positions("rotary", name, positions, x)
         # Its type is that of x, so it is written in this form.
         groups = {"positions": positions}

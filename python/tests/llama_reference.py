@@ -36,8 +36,11 @@ class Llama:
         theta: float = 10000.0,
         epsilon: float = 1e-6,
         window: Optional[int] = None,
+        speeds: Optional[np.ndarray] = None,
     ):
         self.p = parameters
+        self.speeds = speeds
+        """Of each pair of channels from one position to the next; by theta if absent."""
         self.heads, self.kv_heads = heads, kv_heads
         self.theta, self.epsilon, self.window = theta, epsilon, window
         self.layers = sum(name.endswith("input_layernorm.weight") for name in parameters)
@@ -126,6 +129,8 @@ class Llama:
         by its position."""
         length, half = x.shape[-2], x.shape[-1] // 2
         speeds = self.theta ** (-np.arange(half) / half)
+        if self.speeds is not None:
+            speeds = self.speeds
         turn = np.exp(sign * 1j * np.outer(np.arange(length), speeds))
         turned = (x[..., :half] + 1j * x[..., half:]) * turn
         return np.concatenate([turned.real, turned.imag], axis=-1)
@@ -207,6 +212,17 @@ class Llama:
         """The sum over the heads of queries that share a head of keys."""
         b, n, s, d = x.shape
         return x.reshape(b, self.kv_heads, n // self.kv_heads, s, d).sum(axis=2)
+
+
+def llama3_speeds(theta, half, factor, low, high, original):
+    """Of Transformers' _compute_llama3_parameters, by wavelengths as there."""
+    speeds = theta ** (-np.arange(half) / half)
+    lengths = 2 * np.pi / speeds
+    smooth = (original / lengths - low) / (high - low)
+    between = (1 - smooth) * speeds / factor + smooth * speeds
+    stretched = np.where(lengths > original / low, speeds / factor, speeds)
+    is_between = (lengths >= original / high) & (lengths <= original / low)
+    return np.where(is_between, between, stretched)
 
 
 def parameter_shapes(

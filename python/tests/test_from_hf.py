@@ -377,6 +377,7 @@ def test_bad_choices(folder, config, more, message):
     assert message.format(path) in refusal(from_hf(found, *more))
 
 
+ROPES = 'null, or rope_type "default" or "linear" or "llama3"'
 REFUSED = [
     (GPT2, "activation_function", "relu", '"gelu_new" or "gelu_pytorch_tanh"'),
     (GPT2, "scale_attn_by_inverse_layer_idx", True, "false"),
@@ -415,8 +416,17 @@ REFUSED = [
     (QWEN3, "use_sliding_window", True, "false"),
     (LLAMA, "rope_theta", 10000.0, "5000.0"),
     (LLAMA, "rope_scaling", {"type": "yarn", "factor": 4.0}, "null"),
-    (LLAMA, "rope_parameters", {"rope_type": "yarn"}, 'null, or rope_type "default"'),
-    (LLAMA, "rope_parameters", {"rope_theta": 1, "factor": 8}, 'null, or rope_type "default"'),
+    (LLAMA, "rope_parameters", {"rope_type": "yarn"}, ROPES),
+    (LLAMA, "rope_parameters", {"rope_theta": 1, "factor": 8}, ROPES),
+    (LLAMA, "rope_parameters", {"rope_type": "linear", "type": "llama3", "factor": 2}, ROPES),
+    (LLAMA, "rope_parameters", {"rope_type": "linear", "factor": 2, "beta_fast": 1}, ROPES),
+    (LLAMA, "rope_parameters", {"type": "linear"}, "positive numbers for factor"),
+    (LLAMA, "rope_parameters", {"type": "linear", "factor": -2}, "positive numbers for factor"),
+    (
+        *(LLAMA, "rope_parameters", {"rope_type": "llama3", "factor": 8.0}),
+        "positive numbers for factor, low_freq_factor, high_freq_factor, "
+        "original_max_position_embeddings",
+    ),
     (LLAMA, "rope_parameters", {"rope_theta": -1}, "a positive rope_theta"),
     (LLAMA, "partial_rotary_factor", 0.5, "no field of this name"),
     (MISTRAL, "sliding_window", 0, "a whole number from 1 on"),
@@ -540,6 +550,8 @@ OWN = {
     "qwen3": FAMILIES["qwen3"][1],
     # Of Qwen3 a head's width is 128 unless it is stated.
     "qwen3-plain": FAMILIES["qwen3"][1].replace("--head-dim 14", ""),
+    "llama-stretched": FAMILIES["llama"][1] + " --rope-scaling llama3:8,1,4,16",
+    "mistral-stretched": FAMILIES["mistral"][1] + " --window 7 --rope-scaling linear:2.5",
     "llama-wide": FAMILIES["llama"][1] + " --head-dim 14",
     "phi": FAMILIES["phi"][1],
     # A third of 12 channels is less than 4 in floats.
@@ -625,3 +637,43 @@ def test_an_encoder_has_a_forward_function_alone(folder):
         (["--dropout", 0.1], "--mask-token and --dropout are not for BertModel"),
     ]:
         assert message in refusal(from_hf(folder(encoder), *more))
+
+
+@pytest.mark.parametrize(
+    "scaling, flag",
+    [
+        (dict(rope_type="linear", factor=2.5), "linear:2.5"),
+        (dict(type="linear", factor=4), "linear:4"),
+        (
+            dict(
+                rope_type="llama3",
+                factor=8.0,
+                low_freq_factor=1.0,
+                high_freq_factor=4.0,
+                original_max_position_embeddings=8192,
+            ),
+            "llama3:8,1,4,8192",
+        ),
+    ],
+)
+@pytest.mark.parametrize("config", [LLAMA, MISTRAL, QWEN2, QWEN3], ids=lambda one: one["model_type"])
+def test_stretched_positions_in_fields_of_both_versions(folder, config, scaling, flag):
+    expected = built(*FAMILIES[config["model_type"]][1].split(), "--rope-scaling", flag)
+    newer = dict(config, rope_parameters=dict(scaling, rope_theta=5000.0))
+    assert program(folder(newer)) == expected
+    older = dict(config, rope_scaling=scaling, rope_theta=5000.0)
+    del older["rope_parameters"]
+    assert program(folder(older)) == expected
+    assert expected != built(*FAMILIES[config["model_type"]][1].split())
+
+
+def test_mistakes_in_stretched_positions(folder):
+    scaling = dict(rope_type="llama3", factor=8.0, low_freq_factor=4, high_freq_factor=1)
+    scaling.update(original_max_position_embeddings=16)
+    line = refusal(from_hf(folder(dict(LLAMA, rope_parameters=scaling))))
+    assert "rope_scaling has low_freq_factor 4.0 and high_freq_factor 1.0; expected" in line
+    result = run("llama", *SHAPE.split(), "--ffn", 70, "--rope-scaling", "linear:0")
+    assert "--rope-scaling has 0.0; expected positive numbers" in refusal(result)
+    for text in ("linear", "linear:1,2", "llama3:8", "yarn:2", "linear:x"):
+        result = run("llama", *SHAPE.split(), "--ffn", 70, "--rope-scaling", text)
+        assert "expected linear:FACTOR or llama3:FACTOR,LOW,HIGH,POSITIONS" in refusal(result)

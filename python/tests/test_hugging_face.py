@@ -47,6 +47,21 @@ def llama(parameters, epsilon, monkeypatch):
     return llama_reference.Llama(parameters, 6, 2, theta=5000.0, epsilon=epsilon)
 
 
+STRETCHED = dict(
+    rope_type="llama3",
+    rope_theta=50.0,
+    factor=8.0,
+    low_freq_factor=1.0,
+    high_freq_factor=4.0,
+    original_max_position_embeddings=60,
+)
+
+
+def stretched(parameters, epsilon, monkeypatch):
+    speeds = llama_reference.llama3_speeds(50.0, 5, 8, 1, 4, 60)
+    return llama_reference.Llama(parameters, 6, 2, 50.0, epsilon, speeds=speeds)
+
+
 def phi(parameters, epsilon, monkeypatch):
     return Phi(parameters, 6, 4, 10000.0)
 
@@ -98,6 +113,14 @@ FAMILIES = {
         ),
         lambda name: name,
         llama,
+        0.03,
+    ),
+    # As Llama 3.1: of five pairs some turn as before, and some are between.
+    "llama-stretched": (
+        dict(LLAMA, rms_norm_eps=0.03, rope_parameters=STRETCHED),
+        llama_reference.parameter_shapes(2, 60, 6, 2, 70, 97, True),
+        lambda name: name,
+        stretched,
         0.03,
     ),
     # NumPy's has one epsilon.
@@ -169,6 +192,14 @@ def test_a_folders_logits_are_those_of_numpy(tools, tmp_path, monkeypatch, famil
         (rounding,) = [arg["rounding"] for arg in entry["args"] if "rounding" in arg]
         bound = 4 * rounding * UNIT * scale
         assert bound < 1e-3 * np.linalg.norm(exact)
+        # A scaling is no detail.
+        if family == "llama-stretched":
+            config = json.loads((folder / "config.json").read_text())
+            plain = dict(config, rope_parameters=dict(rope_theta=50.0))
+            (folder / "config.json").write_text(json.dumps(plain))
+            refused = call(tools.command("optimus-run", "eval", library, "--data", data, "--load", folder))
+            assert "rope_scaling: config.json none, library scaled" in refused.stderr
+            (folder / "config.json").write_text(json.dumps(config))
         if family != "phi":
             # No other epsilon is excused.
             other = reference(known, 0.9 * epsilon, monkeypatch).logits(windows)

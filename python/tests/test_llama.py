@@ -28,7 +28,7 @@ from interpreter import (
     relative_error,
     strip,
 )
-from llama_reference import Llama
+from llama_reference import Llama, llama3_speeds
 from optimus.models import ConfigError, llama
 from selection import covering
 from test_gradients import STEP, TOLERANCE
@@ -52,12 +52,23 @@ MODELS = {
     "biased": GROUPED._replace(layers=1, qkv_bias=True),
     # As Qwen3: 4 heads of 6 channels in a stream of 16.
     "normed": GROUPED._replace(layers=1, head_dim=6, qk_norm=True),
+    # As Llama 3.1: of four pairs one turns as it did, two are between.
+    "stretched": GROUPED._replace(
+        layers=1, head_dim=8, rope_theta=50.0, rope_scaling="llama3:8,1,4,60"
+    ),
+    "linear": GROUPED._replace(layers=1, rope_scaling="linear:2.5"),
 }
 
 
 def reference(model, parameters):
     theta, window = model.rope_theta, model.window
-    return Llama(parameters, model.heads, model.kv_heads, theta, window=window)
+    half = (model.head_dim or model.hidden // model.heads) // 2
+    speeds = None
+    if (model.rope_scaling or "").startswith("linear:"):
+        speeds = theta ** (-np.arange(half) / half) / 2.5
+    elif model.rope_scaling:
+        speeds = llama3_speeds(theta, half, 8, 1, 4, 60)
+    return Llama(parameters, model.heads, model.kv_heads, theta, window=window, speeds=speeds)
 
 
 @pytest.fixture
@@ -114,6 +125,10 @@ PARTITIONED = {
     "biased": LlamaModel(
         1, hidden=12, heads=6, kv_heads=3, ffn=9, sequence=3, vocabulary=13, batch=5,
         qkv_bias=True,
+    ),
+    "stretched": LlamaModel(
+        1, hidden=12, heads=6, kv_heads=3, ffn=9, sequence=3, vocabulary=13, batch=5,
+        head_dim=4, rope_theta=50.0, rope_scaling="llama3:8,1,4,60",
     ),
     # Norms of heads that no mesh divides, of another width than the stream's share.
     "normed": LlamaModel(

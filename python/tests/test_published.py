@@ -10,6 +10,7 @@ the tokenizer's files as they came, weights under the class's names. NumPy reads
 and they come in again with the same bits."""
 
 import json
+import os
 import shutil
 
 import numpy as np
@@ -332,3 +333,45 @@ def test_bad_conversions(tools, library, words, tmp_path):
     assert said == "with 1 bytes in a file the model has 513 files; expected at most 512"
     assert not (tmp_path / "beyond").exists()
     assert not [name for name in names(tmp_path) if name.startswith(".")]
+
+
+def sparse(path, size):
+    """A file of so many bytes that takes no space."""
+    with path.open("wb") as file:
+        file.truncate(size)
+
+
+def test_files_of_absurd_sizes(tools, library, words, tmp_path):
+    """One message, and nothing of them is held."""
+    hf = tmp_path / "hf"
+    checkpoint = tmp_path / "ck"
+    train(tools, library, words, 0, "--save", checkpoint)
+    without_state(checkpoint, hf)
+    config = (hf / "config.json").read_bytes()
+    begins = ["--load-weights", hf, "--save", tmp_path / "out"]
+    for name, size, most in [
+        ("tokenizer.json", 500 << 20, 128 << 20),
+        ("config.json", 1 << 30, 16 << 20),
+    ]:
+        sparse(hf / name, size)
+        expected = "'%s' has more than the %d bytes that such a file may have" % (hf / name, most)
+        for command in (
+            tools.train_command(library, words, 1, *begins),
+            tools.command("optimus-run", "convert", library, "--load", hf, "--save", tmp_path / "out"),
+        ):
+            assert expected in refusal(call(command))
+    made = run("from-hf", hf)
+    assert (made.returncode, made.stdout) == (1, "")
+    assert made.stderr.endswith("config.json: expected at most 4194304 bytes\n")
+    (hf / "config.json").write_bytes(config)
+    (hf / "tokenizer.json").unlink()
+
+    # Nobody writes to it.
+    os.mkfifo(hf / "vocab.txt")
+    said = refusal(convert(tools, "--load", hf, "--save", tmp_path / "out"))
+    assert said.endswith("vocab.txt is not a regular file")
+    (hf / "vocab.txt").unlink()
+    (hf / "merges.txt").mkdir()
+    said = refusal(convert(tools, "--load", hf, "--save", tmp_path / "out"))
+    assert said.endswith("merges.txt is a folder")
+    assert not (tmp_path / "out").exists()

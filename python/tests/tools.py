@@ -116,6 +116,7 @@ class LlamaModel(NamedTuple):
     qkv_bias: Optional[bool] = None
     head_dim: Optional[int] = None
     qk_norm: Optional[bool] = None
+    rope_scaling: Optional[str] = None
 
     def parameter_shapes(self):
         return llama_reference.parameter_shapes(

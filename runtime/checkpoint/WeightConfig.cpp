@@ -61,6 +61,20 @@ static json activationOf(const json &value) {
   return value;
 }
 
+/// The kind of scaled rotary positions; empty where they are not.
+static std::string scalingOf(const json &config) {
+  for (const char *name : {"rope_parameters", "rope_scaling"}) {
+    auto found = config.find(name);
+    if (found == config.end() || !found->is_object())
+      continue;
+    for (const char *type : {"rope_type", "type"})
+      if (auto kind = found->find(type);
+          kind != found->end() && kind->is_string() && *kind != "default")
+        return kind->get<std::string>();
+  }
+  return "";
+}
+
 /// Numbers may be written in several ways; a float's was perhaps that of an
 /// F32.
 static bool areSame(const json &one, const json &other) {
@@ -102,6 +116,14 @@ Status optrt::checkWeightConfig(const std::string &text,
       rope != config.end() && rope->is_object())
     if (auto base = rope->find("rope_theta"); base != rope->end())
       compare("rope_parameters.rope_theta", "rope_theta", *base);
+  // Which frequencies follow from a scaling, tensors do not show.
+  const bool isRotary = function->facts.contains("rope_theta");
+  const bool isScaled = function->facts.contains("rope_frequencies");
+  const std::string scaling = scalingOf(config);
+  if (isRotary && isScaled == scaling.empty())
+    differs += concat(differs.empty() ? "" : "; ", "rope_scaling: config.json ",
+                      scaling.empty() ? "none" : scaling, ", library ",
+                      isScaled ? "scaled" : "none");
   if (differs.empty())
     return okStatus();
   return invalidArgument(

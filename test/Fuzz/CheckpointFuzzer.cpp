@@ -106,6 +106,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   json state = json::parse(stateText, nullptr, /*allow_exceptions=*/false);
   put("model.safetensors", safetensors(takePart(text)), state);
   put("optimizer.safetensors", safetensors(takePart(text)), state);
+  put("config.json", std::string(kDataBytes, ' '), state);
   std::string repaired(stateText);
   if (state.is_object()) {
     state.erase("xxh64");
@@ -120,7 +121,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::ofstream(folder() + "/state.json", std::ios::binary) << repaired;
 
   auto checkpoint = Checkpoint::open(folder());
-  if (!checkpoint.ok())
+  if (!checkpoint.ok() || !(*checkpoint)->readCompanions().ok())
     return 0;
   for (CheckpointFile file : {CheckpointFile::Model, CheckpointFile::Optimizer})
     for (const TensorInfo &info : (*checkpoint)->tensors(file))

@@ -8,13 +8,14 @@
 # ===-----------------------------------------------------------------------===#
 """Runs the tools on mutants for some time, as users would run them.
 
-campaign.py commands|programs|tables --compiler DIR --runtime DIR --mutate PROGRAM
+campaign.py commands|programs|tables|config --compiler DIR --runtime DIR --mutate PROGRAM
             --seeds DIR --seconds N --findings DIR [--first SEED]
 
 `commands`: mutants of command lines. `programs`: mutants of the IR of every
 phase are compiled from there, and what is accepted is trained for two steps.
 `tables`: mutants of the tables and manifests of model libraries, which
 optimus-table-mutants in build-asan/unittests makes and runs, some at a time.
+`config`: mutants of config.json are imported by `optimus.models from-hf`.
 Whatever happens, a tool ends by itself, with 0, or with 1 and a short message.
 What did otherwise lies in the findings, with what led to it.
 """
@@ -51,6 +52,8 @@ ENVIRONMENT = dict(
     "allocator_may_return_null=1:max_allocation_size_mb=4096",
     UBSAN_OPTIONS="print_stacktrace=1",
     OMP_NUM_THREADS="1",
+    PYTHONPATH=str(Path(__file__).resolve().parents[2] / "python"),
+    PYTHONDONTWRITEBYTECODE="1",
 )
 MUTANTS_AT_ONCE = 50
 # Nobody: what a mutant of a command line may write to is little.
@@ -224,6 +227,25 @@ class Campaign:
             wrong = self.judge(outcome, command) or "is refused without a message"
             self.note(seed, wrong, outcome, command=shlex.join(command).encode())
 
+    def config(self, seed: int) -> None:
+        seeds = sorted((Path(self.options.seeds) / "config").iterdir())
+        choice = random.Random(seed)
+        mutant = self.mutant(seed, choice.choice(seeds), choice.choice(seeds))
+        folder = self.scratch / "hf"
+        folder.mkdir(exist_ok=True)
+        (folder / "model.safetensors").touch()
+        (folder / "config.json").write_bytes(mutant)
+        # Programs of many layers take long because they are asked for.
+        command = [sys.executable, "-m", "optimus.models", "from-hf", "hf"]
+        outcome = self.run([*command, "--seq", "8"], 60)
+        wrong = self.judge(outcome, command)
+        # A quoted value is cut, whatever its length.
+        if not wrong and outcome.code == 1 and len(outcome.message) > 20_000:
+            wrong = "has a message of %d bytes" % len(outcome.message)
+        self.counts["accepted" if outcome.code == 0 else "refused"] += 1
+        if wrong:
+            self.note(seed, wrong, outcome, config=mutant)
+
     def run_all(self) -> int:
         self.refill()
         end = time.monotonic() + self.options.seconds
@@ -245,7 +267,7 @@ class Campaign:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("target", choices=["commands", "programs", "tables"])
+    parser.add_argument("target", choices=["commands", "programs", "tables", "config"])
     for name in "compiler", "runtime", "mutate", "seeds", "findings":
         parser.add_argument("--" + name, required=True)
     parser.add_argument("--seconds", type=float, required=True)

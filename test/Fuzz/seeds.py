@@ -107,6 +107,27 @@ def safetensors_header(path: Path) -> dict:
     return {**header, "rest": rest}
 
 
+def configs():
+    """A config.json of each family, with the name of a file."""
+    sys.path.insert(0, str(REPOSITORY / "python"))
+    from optimus.models import bert, gpt2, llama, phi, published, rope
+
+    shape = dict(layers=1, hidden=8, heads=2, sequence=4, vocabulary=16, batch=4)
+    llamas = dict(shape, kv_heads=1, ffn=12)
+    scaling = rope.Scaling("llama3", 8.0)
+    known = [
+        ("gpt2", gpt2.Config(**shape)),
+        ("bert", bert.Config(**shape)),
+        ("llama", llama.Config(**llamas, rope_scaling=scaling)),
+        ("llama", llama.Config(**llamas, window=2)),
+        ("llama", llama.Config(**llamas, qkv_bias=True)),
+        ("llama", llama.Config(**llamas, qk_norm=True, head_width=6)),
+        ("phi", phi.Config(**shape, rotary_dim=2)),
+    ]
+    found = [published.config_of(kind, config) for kind, config in known]
+    return [(fields["model_type"], fields) for fields in found]
+
+
 def greetings():
     """Of GreetingFuzzer: the end that hears it, then what it hears."""
     digits = "0123456789abcdef" * 4
@@ -125,6 +146,7 @@ def main() -> None:
     tools, folder = Tools(Path(sys.argv[1])), Path(sys.argv[2])
     inputs = folder / "inputs"
     targets = "programs", "tables", "csv", "profiles", "manifests", "checkpoints"
+    targets += "config", "folder"
     for target in (*targets, "greeting", "commands", "inputs"):
         (folder / target).mkdir(parents=True, exist_ok=True)
     os.environ["PYTHONPATH"] = str(REPOSITORY / "python")
@@ -174,6 +196,16 @@ def main() -> None:
         parts.append(safetensors_header(checkpoint / name))
     text = "\n====\n".join(json.dumps(part, indent=1) for part in parts)
     (folder / "checkpoints" / "gpt2").write_text(text)
+    for name, config in configs():
+        (folder / "config" / name).write_text(json.dumps(config, indent=1))
+    header = safetensors_header(checkpoint / "model.safetensors")
+    names = [name for name in header if name != "__metadata__"]
+    other = {"x." + name: header[name] for name in names}
+    files = {name: "ab"[name in other] + ".safetensors" for name in [*names, *other]}
+    parts = [configs()[0][1], header, other, {"weight_map": files}]
+    for name, some in ("one", parts[:2]), ("two", parts):
+        text = "\n====\n".join(json.dumps(part, indent=1) for part in some)
+        (folder / "folder" / name).write_text(text)
     for name, text in CSV.items():
         (folder / "csv" / name).write_text(text)
     for name, text in greetings():

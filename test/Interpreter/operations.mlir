@@ -1,6 +1,7 @@
 // RUN: optimus-interpret %s --function norm --print | FileCheck %s --check-prefix=NORM
 // RUN: optimus-interpret %s --function rms_norm --print | FileCheck %s --check-prefix=RMS
 // RUN: optimus-interpret %s --function rotate --print | FileCheck %s --check-prefix=ROTATE
+// RUN: optimus-interpret %s --function frequencies --print | FileCheck %s --check-prefix=FREQUENCIES
 // RUN: optimus-interpret %s --function gate --print | FileCheck %s --check-prefix=GATE
 // RUN: optimus-interpret %s --function attend --print | FileCheck %s --check-prefix=ATTEND
 // RUN: optimus-interpret %s --function attend_in_groups --print | FileCheck %s --check-prefix=GROUP
@@ -48,6 +49,14 @@ func.func @rotate() -> (tensor<1x2x4xf32>, tensor<1x2x4xf32>) {
   %y = optimus.rotary %x {theta = 100.0 : f64} : tensor<1x2x4xf32>
   %z = optimus.rotary %y {theta = 100.0 : f64, inverse} : tensor<1x2x4xf32>
   return %y, %z : tensor<1x2x4xf32>, tensor<1x2x4xf32>
+}
+
+// The pair (1, 0) does not turn by an angle to be seen, the pair (0, 2) by 1/10.
+// FREQUENCIES: result0 = [1, 0, 0, 2, {{1|0.9999[0-9]*}}, -0.1996668333, {{[0-9.e-]+}}, 1.990008331]
+func.func @frequencies() -> tensor<1x2x4xf32> {
+  %x = arith.constant dense<[[[1.0, 0.0, 0.0, 2.0], [1.0, 0.0, 0.0, 2.0]]]> : tensor<1x2x4xf32>
+  %y = optimus.rotary %x {theta = 100.0 : f64, frequencies = array<f64: 1.0e-9, 0.1>} : tensor<1x2x4xf32>
+  return %y : tensor<1x2x4xf32>
 }
 
 // At 0 silu is 0 with slope 1/2; far out it is the identity or 0.

@@ -59,6 +59,7 @@ TEST_P(KernelTest, EveryKernelIsReadBack) {
       RmsScale{2, 3},
       Rotary{2, 3, 4, 6, 1e4, true},
       Rotary{2, 3, 4, 6, 1e4, false, 6, 4, true, /*capacity=*/8},
+      Rotary{2, 3, 4, 6, 1e4, true, 6, 4, false, std::nullopt, {1, 0.5, 0.1}},
       RowDot{2, 3, true},
       RowMax{2, 3},
       RowMoments{2, 3},

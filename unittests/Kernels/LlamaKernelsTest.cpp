@@ -205,6 +205,33 @@ TEST_P(KernelTest, RotaryTurnsByPositionsInACache) {
   }
 }
 
+/// Frequencies that follow from a base are no others than the base's.
+TEST_P(KernelTest, RotaryTurnsByFrequencies) {
+  const int64_t seq = 9, heads = 2, dim = 6;
+  Rotary plain{1, seq, heads, dim, 100.0, false}, listed = plain;
+  for (int64_t i = 0; i != dim / 2; ++i)
+    listed.frequencies.push_back(std::pow(100.0, -2.0 * i / dim));
+  Rotary slow = listed;
+  for (double &frequency : slow.frequencies)
+    frequency /= 4;
+  const size_t first = kernels.add(plain), second = kernels.add(listed),
+               third = kernels.add(slow);
+  ASSERT_EQ(kernels.compile(), "");
+  Floats x = random(seq * heads * dim);
+  Floats y = unset(x.size()), z = unset(x.size()), slowed = unset(x.size());
+  run(first, x, y);
+  run(second, x, z);
+  run(third, x, slowed);
+  EXPECT_EQ(y, z);
+  // At position 4 as otherwise at 1, of the same token.
+  const int64_t width = heads * dim;
+  Floats moved = x;
+  std::copy_n(x.begin() + 4 * width, width, moved.begin() + width);
+  run(first, moved, y);
+  EXPECT_EQ(Floats(y.begin() + width, y.begin() + 2 * width),
+            Floats(slowed.begin() + 4 * width, slowed.begin() + 5 * width));
+}
+
 /// Each token turns as one at its position would, were there no positions.
 TEST_P(KernelTest, RotaryTurnsByPositions) {
   Rotary plain{1, 9, 2, 8, 1e4, false}, placed = plain;

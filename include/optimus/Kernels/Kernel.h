@@ -240,6 +240,8 @@ public:
   virtual void integer(StringRef name, int64_t &value) = 0;
   virtual void integer(StringRef name, std::optional<int64_t> &value) = 0;
   virtual void number(StringRef name, double &value) = 0;
+  /// May be missing: then there are none.
+  virtual void numbers(StringRef name, SmallVectorImpl<double> &values) = 0;
   virtual void flag(StringRef name, bool &value) = 0;
   /// The name of an operation that computes element by element.
   virtual void operation(StringRef name, StringAttr &value) = 0;

@@ -73,6 +73,8 @@ struct Rotary {
   bool hasPositions = false;
   /// Rows of the table; seq if absent.
   std::optional<int64_t> capacity = std::nullopt;
+  /// The angle of each pair at position 1; by theta if there are none.
+  SmallVector<double> frequencies = {};
 
   OPTIMUS_CHECKED_KERNEL("rotary");
 };

@@ -276,17 +276,19 @@ struct RotaryLowering : KernelModel<RotaryLowering, RotaryOp> {
   Kernel getKernel(RotaryOp op) const {
     ArrayRef<int64_t> shape =
         cast<RankedTensorType>(op.getX().getType()).getShape();
-    return kernels::Rotary{.batch = shape[0],
-                           .seq = shape[1],
-                           .heads =
-                               getNumRows(op.getX()) / (shape[0] * shape[1]),
-                           .dim = shape.back(),
-                           .theta = op.getTheta().convertToDouble(),
-                           .inverse = op.getInverse(),
-                           .channels = op.getNumRotated(),
-                           .turned = op.getNumRotatedHeads(),
-                           .hasPositions = bool(op.getPositions()),
-                           .capacity = op.getCapacity()};
+    return kernels::Rotary{
+        .batch = shape[0],
+        .seq = shape[1],
+        .heads = getNumRows(op.getX()) / (shape[0] * shape[1]),
+        .dim = shape.back(),
+        .theta = op.getTheta().convertToDouble(),
+        .inverse = op.getInverse(),
+        .channels = op.getNumRotated(),
+        .turned = op.getNumRotatedHeads(),
+        .hasPositions = bool(op.getPositions()),
+        .capacity = op.getCapacity(),
+        .frequencies =
+            llvm::to_vector(op.getFrequencies().value_or(ArrayRef<double>()))};
   }
 };
 } // namespace

@@ -37,6 +37,7 @@ from optimus.models import (
     llama,
     phi,
     published,
+    rope,
 )
 
 PROGRAM = "optimus.models"
@@ -91,6 +92,14 @@ def _number(text: str) -> float:
     except ValueError:
         message = "expected a number, found '%s'" % text
         raise argparse.ArgumentTypeError(message) from None
+
+
+def _scaling(text: str) -> rope.Scaling:
+    try:
+        return rope.parse(text)
+    except ValueError:
+        message = "expected linear:FACTOR or llama3:FACTOR,LOW,HIGH,POSITIONS, found '%s'"
+        raise argparse.ArgumentTypeError(message % text) from None
 
 
 def _functions(text: str) -> Tuple[str, ...]:
@@ -201,6 +210,13 @@ def _parsers():
     model.count(
         "--head-dim",
         "channels of a head; heads times it need not be --hidden (default: hidden / heads)",
+    )
+    model.add_argument(
+        "--rope-scaling",
+        type=_scaling,
+        metavar="KIND:NUMBERS",
+        help="stretched positions: linear:FACTOR, or llama3:FACTOR,LOW,HIGH,POSITIONS "
+        "with the factors of low and high frequencies and the first number of positions",
     )
     model.add_argument(
         "--qk-norm",

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from optimus.arguments import Mistake
-from optimus.models import bert, config_file, gpt2, llama, phi, published
+from optimus.models import bert, config_file, gpt2, llama, phi, published, rope
 from optimus.models.config_file import Fields, shown
 
 NAME = "from-hf"
@@ -315,7 +315,7 @@ def _read_rotary_decoder(
     members = dict(
         **_common_shape(fields, layers=32, hidden=4096, heads=32, ffn=ffn, vocabulary=32000),
         epsilon=fields.positive("rms_norm_eps", 1e-6),
-        rope_theta=_rope_theta(fields),
+        **_rope(fields),
         tied=fields.only("tie_word_embeddings", False, True),
         positions=fields.whole("max_position_embeddings", positions),
     )
@@ -338,7 +338,7 @@ def _read_phi(fields: Fields, choices: Choices):
     members = dict(
         **_common_shape(fields, layers=24, hidden=2048, heads=32, ffn=8192, vocabulary=51200),
         epsilon=fields.positive("layer_norm_eps", 1e-5),
-        rope_theta=_rope_theta(fields, "partial_rotary_factor"),
+        rope_theta=_rope(fields, ("partial_rotary_factor",), kinds=())["rope_theta"],
         positions=fields.whole("max_position_embeddings", 2048),
     )
     heads = members["heads"]
@@ -369,35 +369,56 @@ def _common_shape(fields: Fields, **defaults: int) -> Dict[str, Any]:
     )
 
 
-def _rope_theta(fields: Fields, *more: str) -> float:
-    """The base of rotary position embedding, which Transformers 5 writes into
-    `rope_parameters`; `more` are other names that may be in there."""
+def _rope(
+    fields: Fields, more: Tuple[str, ...] = (), kinds: Tuple[str, ...] = tuple(rope.NUMBERS)
+) -> Dict[str, Any]:
+    """The base of rotary position embedding, and how positions are scaled, if they are,
+    by one of `kinds`. Transformers 5 writes both into `rope_parameters`; `more` are
+    other names that may be in there."""
+    fields_of = lambda value: value if isinstance(value, dict) else {}
     if not fields.has("rope_parameters"):
         scaling = fields.get("rope_scaling", None)
-        _check_rope(fields, "rope_scaling", scaling, ())
-        return fields.positive("rope_theta", 10000.0)
+        found = _rope_scaling(fields, "rope_scaling", scaling, (), kinds)
+        theta = fields.positive("rope_theta", 10000.0)
+        return {"rope_theta": theta, **found}
     kept = fields.get("rope_parameters", None)
     fields.only("rope_scaling", None)
-    _check_rope(fields, "rope_parameters", kept, ("rope_theta", *more))
-    theta = kept.get("rope_theta", 10000.0) if isinstance(kept, dict) else 10000.0
+    found = _rope_scaling(fields, "rope_parameters", kept, ("rope_theta", *more), kinds)
+    theta = fields_of(kept).get("rope_theta", 10000.0)
     if type(theta) not in (int, float) or not 0 < theta < float("inf"):
         fields.refuse("rope_parameters", kept, "a positive rope_theta")
-        return 10000.0
-    if fields.has("rope_theta"):
+        theta = 10000.0
+    elif fields.has("rope_theta"):
         fields.only("rope_theta", theta)
-    return float(theta)
+    return {"rope_theta": float(theta), **found}
 
 
-def _check_rope(fields: Fields, name: str, value: Any, known: Tuple[str, ...]) -> None:
+def _rope_scaling(
+    fields: Fields, name: str, value: Any, known: Tuple[str, ...], kinds: Tuple[str, ...]
+) -> Dict[str, rope.Scaling]:
+    """The member for scaled positions, if they are."""
     if value is None:
-        return
+        return {}
     types = ("rope_type", "type")
+    stated = [value[one] for one in types if one in value] if isinstance(value, dict) else []
+    kind = stated[0] if stated else "default"
+    numbers = rope.NUMBERS.get(kind, ()) if kind in kinds else ()
     if (
         not isinstance(value, dict)
-        or set(value) - {*types, *known}
-        or any(value.get(one, "default") != "default" for one in types)
+        or any(one != kind for one in stated)
+        or (kind != "default" and not numbers)
+        or set(value) - {*types, *known, *numbers}
     ):
-        fields.refuse(name, value, "null, or rope_type \"default\"")
+        names = " or ".join('"%s"' % one for one in ("default", *kinds))
+        fields.refuse(name, value, "null, or rope_type %s" % names)
+        return {}
+    if not numbers:
+        return {}
+    found = [value.get(one) for one in numbers]
+    if not all(type(one) in (int, float) and 0 < one < float("inf") for one in found):
+        fields.refuse(name, value, "positive numbers for %s" % ", ".join(numbers))
+        return {}
+    return {"rope_scaling": rope.Scaling(kind, *map(float, found))}
 
 
 SHAPE_FIELDS = {
@@ -414,6 +435,7 @@ _NAMES = {
     "positions": "max_position_embeddings",
     "init_std": "initializer_range",
     "rope_theta": "rope_theta",
+    "rope_scaling": "rope_scaling",
 }
 
 FAMILIES: Dict[str, Family] = {

@@ -17,7 +17,7 @@ the products transpose them, so that no element ever moves.
 from typing import NamedTuple, Optional
 
 from optimus.ir import Init, LossFunction, Value
-from optimus.models import ConfigError
+from optimus.models import ConfigError, rope
 from optimus.models.checks import check_extents, check_heads, check_positive, get_members
 from optimus.models.parts import FunctionMaker, Parts, begin, positions_of
 
@@ -58,12 +58,17 @@ class Config(NamedTuple):
     absent."""
     qk_norm: bool = False
     """Queries and keys have norms, each over a head's channels, as in Qwen3."""
+    rope_scaling: Optional[rope.Scaling] = None
+    """How positions were stretched after training; not at all if absent."""
 
     def check(self) -> None:
         """Raises ConfigError unless a model can be built."""
         extents = get_members(self)
         for name in ("tied", "within_documents", "qkv_bias", "qk_norm"):
             del extents[name]
+        extents.pop("rope_scaling", None)
+        if self.rope_scaling is not None:
+            self.rope_scaling.check()
         reals = ("rope_theta", "epsilon", "init_std")
         check_positive({name: extents.pop(name) for name in reals})
         check_extents(extents)
@@ -145,8 +150,10 @@ def _self_attention(
         if c.qk_norm:
             q = parts.rms_norm("q_norm", q, channels)
             k = parts.rms_norm("k_norm", k, channels)
-        q = model.rotary("q_rotated", q, c.rope_theta, positions=positions)
-        k = model.rotary("k_rotated", k, c.rope_theta, positions=positions)
+        speeds = rope.frequencies(c.rope_theta, c.head_dim, c.rope_scaling)
+        turn = dict(positions=positions, frequencies=speeds)
+        q = model.rotary("q_rotated", q, c.rope_theta, **turn)
+        k = model.rotary("k_rotated", k, c.rope_theta, **turn)
         y = model.attention(
             "heads", [q, k, v], causal=True, positions=positions, window=c.window
         )

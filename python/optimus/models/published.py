@@ -105,6 +105,8 @@ def _llama(c: Any) -> Optional[Dict[str, Any]]:
         if c.qkv_bias:
             return None
         more["head_dim"] = c.head_dim
+    if c.rope_scaling is not None:
+        more["rope_scaling"] = c.rope_scaling.fields()
     return dict(
         architectures=[name],
         model_type=kind,

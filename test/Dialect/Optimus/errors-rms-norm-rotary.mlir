@@ -229,3 +229,19 @@ func.func @rotary_c6(%x: tensor<2x8x16xf32>) {
   %0 = "optimus.rotary"(%x) <{theta = 1.0e4 : f64}> : (tensor<2x8x16xf32>) -> tensor<2x8x14xf32>
   return
 }
+
+// -----
+
+func.func @rotary_c8(%x: tensor<2x8x16xf32>) {
+  // expected-error @below {{C8: expected 8 frequencies, one for each pair, found 2}}
+  %0 = optimus.rotary %x {theta = 1.0e4 : f64, frequencies = array<f64: 1.0, 0.5>} : tensor<2x8x16xf32>
+  return
+}
+
+// -----
+
+func.func @rotary_c8_negative(%x: tensor<2x8x4xf32>) {
+  // expected-error @below {{C8: expected positive frequencies, found -5.000000e-01}}
+  %0 = optimus.rotary %x {theta = 1.0e4 : f64, frequencies = array<f64: 1.0, -0.5>} : tensor<2x8x4xf32>
+  return
+}

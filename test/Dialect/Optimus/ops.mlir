@@ -323,9 +323,11 @@ func.func @rms_scale(%x: tensor<2x8x16xf32>, %r: tensor<2x8xf32>, %g: tensor<16x
 // CHECK-LABEL: func.func @rotary
 // CHECK: optimus.rotary %{{.*}} {theta = 1.000000e+04 : f64} : tensor<2x8x16xf32>
 // CHECK: optimus.rotary %{{.*}} {inverse, theta = 1.000000e+04 : f64} : tensor<2x8x16xf32>
+// CHECK: optimus.rotary %{{.*}} {channels = 4 : i64, frequencies = array<f64: 1.000000e+00, 2.500000e-01>, theta = 1.000000e+04 : f64} : tensor<2x8x16xf32>
 func.func @rotary(%x: tensor<2x8x16xf32>) -> tensor<2x8x16xf32> {
   %0 = optimus.rotary %x {theta = 1.0e4 : f64} : tensor<2x8x16xf32>
   %1 = optimus.rotary %0 {theta = 1.0e4 : f64, inverse} : tensor<2x8x16xf32>
+  %2 = optimus.rotary %0 {theta = 1.0e4 : f64, channels = 4 : i64, frequencies = array<f64: 1.0, 0.25>} : tensor<2x8x16xf32>
   return %1 : tensor<2x8x16xf32>
 }
 

@@ -360,6 +360,8 @@ std::optional<Value> RotaryOp::getPlaces() { return getPositions(); }
 void RotaryOp::stateFacts(ModelFacts &facts) {
   facts.decide("rope_theta", getThetaAttr());
   facts.decide("rotary_dim", getNumRotated());
+  if (getFrequencies())
+    facts.decide("rope_frequencies", "given");
 }
 
 LogicalResult RotaryOp::verify() {
@@ -393,6 +395,16 @@ LogicalResult RotaryOp::verify() {
                          "found ")
              << capacity.getInt()
              << (getPositions() ? "" : " and no positions");
+  if (std::optional<ArrayRef<double>> frequencies = getFrequencies()) {
+    if (int64_t(frequencies->size()) != channels / 2)
+      return emitOpError("C8: expected ")
+             << channels / 2 << " frequencies, one for each pair, found "
+             << frequencies->size();
+    for (double frequency : *frequencies)
+      if (!(frequency > 0) || !std::isfinite(frequency))
+        return emitOpError("C8: expected positive frequencies, found ")
+               << frequency;
+  }
   return success();
 }
 
@@ -429,6 +441,7 @@ LogicalResult RotaryOp::buildGradient(OpBuilder &builder,
       getX(),
       RotaryOp::create(builder, getLoc(), dy, getPositions(), getThetaAttr(),
                        getInverse() ? UnitAttr() : builder.getUnitAttr(),
-                       getChannelsAttr(), getPartsAttr(), getCapacityAttr()));
+                       getChannelsAttr(), getPartsAttr(), getCapacityAttr(),
+                       getFrequenciesAttr()));
   return success();
 }

@@ -171,6 +171,9 @@ def Optimus_RotaryOp : Optimus_DifferentiableOp<"rotary", [
     entries of the third dimension are: of a packed [b, s, 3, n, d] with `parts = 2`
     queries and keys. That dimension is then not sharded either.
 
+    With `frequencies`, the angle of pair i is p·frequencies_i, as of models whose
+    positions were stretched after training; theta then says where these came from.
+
     ```mlir
     %y = optimus.rotary %x {theta = 1.0e4 : f64} : tensor<2x8x4x16xf32>
     %z = optimus.rotary %qkv {theta = 1.0e4 : f64, channels = 4 : i64, parts = 2 : i64} : tensor<2x8x3x4x16xf32>
@@ -180,12 +183,14 @@ def Optimus_RotaryOp : Optimus_DifferentiableOp<"rotary", [
     theta is positive and finite; (C3) channels is even, positive and at most the last
     dimension; (C4) parts is positive and at most the third dimension, which is not
     the last; (C5) positions is [b, s]; (C6) the result has the type of x; (C7) capacity
-    is positive, and there are positions with it.
+    is positive, and there are positions with it; (C8) frequencies are positive, finite
+    and as many as pairs.
   }];
   let arguments = (ins Optimus_FloatTensor:$x, Optional<Optimus_IndexTensor>:$positions,
                        F64Attr:$theta, UnitAttr:$inverse,
                        OptionalAttr<I64Attr>:$channels, OptionalAttr<I64Attr>:$parts,
-                       OptionalAttr<I64Attr>:$capacity);
+                       OptionalAttr<I64Attr>:$capacity,
+                       OptionalAttr<DenseF64ArrayAttr>:$frequencies);
   let results = (outs Optimus_FloatTensor:$result);
   let assemblyFormat = "$x (`positions` `(` $positions^ `:` type($positions) `)`)? attr-dict `:` type($x)";
   let extraClassDeclaration = [{
