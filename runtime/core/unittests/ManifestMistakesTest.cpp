@@ -168,7 +168,7 @@ static const Mistake kMistakes[] = {
      "no output \"loss_sum\", one f32, which train_step must have"},
     {"EntryKind", "/functions/0/entry/kind", "step",
      "functions[0].entry.kind: expected one of train, eval, grad, accumulate, "
-     "update, forward, other; found \"step\""},
+     "update, forward, prepare, other; found \"step\""},
     {"EntryBatch", "/functions/0/entry/batch", 8,
      "functions[0].entry.batch: expected 16, as of the tokens that train_step "
      "reads, found 8"},

@@ -78,6 +78,7 @@ enum class EntryKind {
   Accumulate, ///< adds those of a microbatch up
   Update,     ///< ends a step of microbatches
   Forward,    ///< the logits of a batch
+  Prepare,    ///< makes of parameters what other calls of a sequence read
   Other,
 };
 
@@ -118,6 +119,11 @@ struct Buffer {
   /// Of a rank.
   int64_t numBytes() const {
     return layout.numLocalElements() * optimus_support::elementBytes(type);
+  }
+  /// Whether an entry of kind Prepare makes it of its parameter.
+  bool isPrepared() const {
+    return lifetime == Lifetime::Sequence && of >= 0 && !init &&
+           reset == Reset::Never;
   }
   /// Whether it is one f32, alike on all ranks.
   bool isNumber() const {
@@ -211,6 +217,8 @@ struct Manifest {
   const Function *findFunction(std::string_view name) const;
   /// Whether there is a function of a kind.
   bool has(EntryKind kind) const;
+  /// The functions that prepare arguments of this one.
+  std::vector<const Function *> findPreparersOf(const Function &function) const;
   /// The function of a kind, of that name where it is not empty.
   /// InvalidArgument with the functions that there are where there is none, or
   /// several without a name; `library` is for messages.
