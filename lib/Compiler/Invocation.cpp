@@ -240,6 +240,7 @@ Status Driver::choose() {
     return reporter.fail(answer.failure);
   options->memoryBudget = answer.memoryBudget;
   options->phases = answer.chosen->getPhases(options->phases);
+  options->phases.prepareBudget = options->memoryBudget.value_or(0);
   // The report compares with it.
   options->withoutRecompute = answer.withoutRecompute;
   return okStatus();

@@ -68,6 +68,8 @@ FailureOr<json::Object> LayoutWriter::describe(func::FuncOp function,
   SmallVector<int64_t> shape = ccl::getGlobalShape(type);
   auto names =
       function.getArgAttrOfType<ArrayAttr>(argument, OptimusDialect::kDims);
+  BufferAttr buffer = getArgumentBuffer(function, argument);
+  const bool isPrepared = buffer && buffer.isPrepared();
   json::Array sharding;
   for (int64_t d = 0, rank = type.getRank(); d < rank; ++d) {
     SmallVector<StringRef> axes = ccl::getDimAxes(type, d);
@@ -75,7 +77,8 @@ FailureOr<json::Object> LayoutWriter::describe(func::FuncOp function,
     int64_t padded = type.getDimSize(d);
     for (StringRef axis : axes)
       padded *= *mesh.getAxisSize(axis);
-    if (axes.empty() && padded == shape[d])
+    // What is prepared has no dimensions of the model.
+    if (isPrepared || (axes.empty() && padded == shape[d]))
       continue;
     StringRef name = "dimension";
     if (names && d < static_cast<int64_t>(names.size()))

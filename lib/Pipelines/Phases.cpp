@@ -126,6 +126,9 @@ static void addExec(OpPassManager &passes, const PhaseOptions &options) {
   passes.addPass(createSumInProductsPass({options.target}));
   passes.addPass(createGroupLaunchesPass({options.target}));
   passes.addPass(createBuildKernelsPass({options.target}));
+  // Memory that is offloaded is short.
+  if (!options.isForGpu() && options.offload.empty())
+    passes.addPass(exec::createPrepareWeightsPass({options.prepareBudget}));
 }
 
 static void addSchedule(OpPassManager &passes, const PhaseOptions &options) {

@@ -38,7 +38,8 @@ static int64_t RankMemory::*getCategory(func::FuncOp function,
       &RankMemory::inputs};
   BufferAttr buffer = getArgumentBuffer(function, argument);
   return buffer ? entryOf(optimus_support::memoryCategory(buffer.getLifetime(),
-                                                          bool(buffer.getOf())),
+                                                          bool(buffer.getOf()),
+                                                          buffer.isPrepared()),
                           members)
                 : &RankMemory::inputs;
 }
@@ -224,8 +225,9 @@ RankMemoryTable mlir::optimus::getRankMemoryTable(ModuleOp module,
       continue;
     RankMemory memory = getRankMemory(function, isForGpu);
     table.rows.push_back({function.getSymName(), memory});
-    if (llvm::is_contained({EntryKind::Accumulate, EntryKind::Update},
-                           getEntryKind(function)))
+    if (llvm::is_contained(
+            {EntryKind::Prepare, EntryKind::Accumulate, EntryKind::Update},
+            getEntryKind(function)))
       microbatches.include(memory);
   }
   if (microbatches.getTotal() > 0)

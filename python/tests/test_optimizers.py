@@ -7,7 +7,10 @@
 # ===-----------------------------------------------------------------------===#
 """Optimizers other than AdamW, and gradients added up over microbatches."""
 
+import json
 import math
+import sqlite3
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -227,6 +230,78 @@ def test_microbatches_train_as_one_batch(tools, text, tmp_path, mesh, strategy):
     norms = [[line["grad_norm"] for line in log] for log in (parts, whole)]
     np.testing.assert_allclose(*norms, rtol=1e-2)
     assert Checkpoint(folder).state["data_position"] == 60
+
+
+def memory_of(tools, model, mesh, flags, folder):
+    """By the report: the bytes of the largest rank to call each function."""
+    path = folder / "report.json"
+    mesh_flags = ["--mesh", mesh[0], "--strategy", mesh[1]] if mesh else []
+    tools.run("optimus-compile", tools.program(model), *mesh_flags, *flags,
+              "--compile-to", "place", "--report-json", path, "-o", "/dev/null")
+    memory = json.loads(path.read_text())["memory"]
+    parts = ("parameters", "state", "gradients", "inputs", "arena", "scratch")
+    return memory, {name: sum(row[part] for part in parts) for name, row in memory.items()}
+
+
+# Wide enough for packed weights, where the processor has them.
+PREPARED = Model(layers=2, hidden=64, heads=2, sequence=64, vocabulary=256, batch=2)
+FORMS = {"f32": "packed weight", "bf16": "narrow weight"}
+packs = pytest.mark.skipif("avx512f" not in Path("/proc/cpuinfo").read_text(),
+                           reason="no packed weights without AVX-512")
+
+
+@pytest.mark.parametrize(
+    "mesh, precision",
+    [
+        ((), "bf16"),
+        pytest.param((), "f32", marks=packs),
+        pytest.param(("row:1,col:2", "megatron"), "f32", marks=packs),
+    ],
+)
+def test_weights_are_prepared_once_a_step(tools, text, tmp_path, mesh, precision):
+    """In memory of their own, which the report counts; where a budget does not allow
+    it, in each call, and training has the same bits."""
+    flags = ["--accumulate", "--precision", precision]
+    memory, totals = memory_of(tools, PREPARED, mesh, flags, tmp_path)
+    budget = ["--memory-budget", totals["train_step"]]
+    without, _ = memory_of(tools, PREPARED, mesh, flags + budget, tmp_path)
+    layout = mesh or (None, "serial")
+    once = tools.library(PREPARED, *layout, *flags)
+    always = tools.library(PREPARED, *layout, *flags, *budget)
+
+    prepared = [b for b in tools.buffers(once, "sequence") if "reset" not in b]
+    assert prepared and all("of" in b for b in prepared)
+    roles = {"f32": {"packed", "packed_2"}, "bf16": {"narrow"}}[precision]
+    assert {b["role"] for b in prepared} == roles
+    size = {"f32": 4, "bf16": 2}[precision]
+    held = sum(-(-math.prod(b["local_shape"]) * size // 64) * 64 for b in prepared)
+    assert memory["microbatches"]["parameters"] == without["microbatches"]["parameters"] + held
+    assert memory["train_step"] == without["train_step"]
+
+    logs, calls = {}, {}
+    for name, library in ("once", once), ("always", always):
+        inspected = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
+        peaks = {f["name"]: f["peak_bytes"] for f in inspected["functions"]}
+        assert (FORMS[precision] in peaks["accumulate"]) == (name == "always")
+        assert ("prepare" in peaks) == (name == "once")
+        profile = tmp_path / (name + ".profile")
+        logs[name] = tools.train(library, text, 3, "--microbatches", 3, "--profile", profile,
+                                 "--threads-per-rank", 1, log=tmp_path / name)
+        database = sqlite3.connect("file:%s?mode=ro" % profile, uri=True)
+        calls[name] = [function for function, in database.execute(
+            "SELECT name FROM calls JOIN functions USING (function) "
+            "WHERE rank = 0 AND step = 2 ORDER BY call")]
+    assert calls["once"] == ["prepare", *calls["always"]]
+    assert calls["always"] == ["accumulate"] * 3 + ["update"]
+    for key in "loss", "grad_norm", "comm_bytes":
+        assert [line[key] for line in logs["once"]] == [line[key] for line in logs["always"]]
+
+
+def test_a_call_alone_is_timed_on_prepared_weights(tools):
+    library = tools.library(PREPARED, None, "serial", "--accumulate", "--precision", "bf16")
+    report = json.loads(tools.run("optimus-run", "bench", library, "--function", "accumulate",
+                                  "--steps", 1, "--warmup", 0, "--json"))
+    assert report["function"] == "accumulate"
 
 
 def test_gradients_cross_the_data_axis_once_a_step(tools, text, tmp_path):

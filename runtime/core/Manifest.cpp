@@ -58,6 +58,18 @@ const Function *Manifest::findFunction(std::string_view name) const {
   return nullptr;
 }
 
+std::vector<const Function *>
+Manifest::findPreparersOf(const Function &function) const {
+  std::vector<const Function *> found;
+  for (const Function &other : functions)
+    if (other.kind == EntryKind::Prepare && &other != &function &&
+        std::any_of(other.args.begin(), other.args.end(), [&](const Arg &arg) {
+          return arg.access != Access::Read && function.findArg(arg.buffer);
+        }))
+      found.push_back(&other);
+  return found;
+}
+
 bool Manifest::has(EntryKind kind) const {
   return std::any_of(functions.begin(), functions.end(),
                      [&](const Function &each) { return each.kind == kind; });

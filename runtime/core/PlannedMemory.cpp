@@ -18,9 +18,9 @@ int64_t RankMemory::*categoryOf(const Buffer &buffer) {
   constexpr int64_t RankMemory::*members[] = {
       &RankMemory::parameters, &RankMemory::state, &RankMemory::gradients,
       &RankMemory::inputs};
-  return entryOf(
-      optimus_support::memoryCategory(buffer.lifetime, buffer.of >= 0),
-      members);
+  return entryOf(optimus_support::memoryCategory(
+                     buffer.lifetime, buffer.of >= 0, buffer.isPrepared()),
+                 members);
 }
 
 RankMemory memoryOnDevice(const Manifest &manifest,

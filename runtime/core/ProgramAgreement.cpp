@@ -25,6 +25,11 @@ Status checkFunction(const Manifest &manifest, const Function &described,
     return invalidArgument(concat(described.name, ": the table has ", found,
                                   " ", what, ", the manifest says ", expected));
   };
+  if (function.prepares != (described.kind == EntryKind::Prepare))
+    return invalidArgument(concat(
+        described.name, ": in the table it ",
+        function.prepares ? "prepares" : "does not prepare",
+        ", in the manifest it is of the kind ", toString(described.kind)));
   OPTRT_RETURN_IF_ERROR(expect("commands", int64_t(function.commands.size()),
                                described.commands));
   for (size_t i = 0; i != function.arenas.size(); ++i) {
@@ -150,7 +155,7 @@ Status joinArguments(Manifest &manifest, const TargetT &target) {
         const Arg *arg = buffer ? described.findArg(*buffer) : nullptr;
         if (!arg)
           return refuse(concat("argument ", ordered.size(), " is the buffer \"",
-                               argument->buffer,
+                               printable(argument->buffer),
                                "\" in the table, and none of the manifest's"));
         ordered.push_back(*arg);
       }

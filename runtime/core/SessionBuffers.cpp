@@ -16,6 +16,7 @@
 namespace optrt {
 
 Status Session::initialize(uint64_t seed) {
+  fresh.clear();
   return team->run([&](int i) -> Status {
     for (int64_t buffer : held)
       if (manifest().buffers[buffer].init)
@@ -27,6 +28,7 @@ Status Session::initialize(uint64_t seed) {
 StatusOr<int64_t> Session::perturb(uint64_t seed, int precision) {
   std::vector<int64_t> parameters =
       manifest().buffersOfLifetime(Lifetime::Parameter);
+  fresh.clear();
   std::vector<std::atomic<bool>> moved(parameters.size());
   OPTRT_RETURN_IF_ERROR(team->run([&](int i) -> Status {
     for (std::size_t p = 0; p != parameters.size(); ++p) {

@@ -88,6 +88,36 @@ Status Session::checkFilled(const Call &call) const {
   return okStatus();
 }
 
+void Session::follow(const Call &call, std::set<int64_t> &prepared) const {
+  const Callable &callable = callables[call.callable];
+  for (std::size_t i = 0; i != callable.buffers.size(); ++i) {
+    const Buffer &buffer = manifest().buffers[callable.buffers[i]];
+    if (callable.function->args[i].access == Access::Read)
+      continue;
+    if (buffer.isPrepared())
+      prepared.insert(callable.buffers[i]);
+    else if (buffer.lifetime == Lifetime::Parameter)
+      std::erase_if(prepared, [&](int64_t other) {
+        return manifest().buffers[other].of == callable.buffers[i];
+      });
+  }
+}
+
+Status Session::checkPrepared(const Call &call,
+                              const std::set<int64_t> &prepared) const {
+  const Callable &callable = callables[call.callable];
+  for (std::size_t i = 0; i != callable.buffers.size(); ++i) {
+    const Buffer &buffer = manifest().buffers[callable.buffers[i]];
+    if (callable.function->args[i].access == Access::Read &&
+        buffer.isPrepared() && !prepared.contains(callable.buffers[i]))
+      return invalidArgument(concat(
+          callable.function->name, " reads \"", buffer.name,
+          "\", which an entry of kind prepare must make of the parameter as it "
+          "is now; run that one, or a sequence, before"));
+  }
+  return okStatus();
+}
+
 Status Session::beginCall(LocalRank &rank, const Call &call) {
   OPTRT_RETURN_IF_ERROR(reset(rank, Reset::Call));
   if (call.inputs) {
@@ -120,13 +150,24 @@ Status Session::submit(std::vector<Call> calls,
   OPTRT_RETURN_IF_ERROR(checkIdle("a call was submitted"));
   // What could not be set before the call.
   OPTRT_RETURN_IF_ERROR(std::exchange(failedToSet, okStatus()));
-  for (const Call &call : calls)
+  std::set<int64_t> prepared = fresh;
+  bool hasInputs = false;
+  const Call *before = nullptr;
+  for (const Call &call : calls) {
+    hasInputs |= call.inputs != nullptr;
+    // The second in a row finds what the first has left.
+    const Call *last = std::exchange(before, &call);
+    if (last && last->callable == call.callable)
+      continue;
     OPTRT_RETURN_IF_ERROR(checkFilled(call));
+    OPTRT_RETURN_IF_ERROR(checkPrepared(call, prepared));
+    follow(call, prepared);
+  }
+  fresh = std::move(prepared);
   submitted = std::move(calls);
-  for (const Call &call : submitted)
-    for (int64_t buffer : held)
-      if (call.inputs && isOfBatch(buffer))
-        isFilled[buffer] = true;
+  for (int64_t buffer : held)
+    if (hasInputs && isOfBatch(buffer))
+      isFilled[buffer] = true;
   // The last call is left to finish: a single rank has put it on its device's
   // queues by then.
   auto start = [this, resets = std::vector(first)](int i) -> Status {

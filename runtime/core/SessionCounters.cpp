@@ -114,6 +114,8 @@ Status Session::checkTraffic(std::string_view name) {
       predicted[axis.axis].bytes += axis.bytes;
       predicted[axis.axis].messages += axis.messages;
     }
+  if (submitted.size() == 1)
+    name = callables[submitted.front().callable].function->name;
   for (int axis = 0; axis != mesh.numAxes(); ++axis) {
     // The manifest lists axes with more than one rank only.
     if (mesh.axisSize(axis) == 1)

@@ -24,8 +24,11 @@ namespace {
 std::string_view categoryOf(const Buffer &buffer) {
   static constexpr std::string_view names[] = {"parameter", "state", "gradient",
                                                "input"};
-  return entryOf(
-      optimus_support::memoryCategory(buffer.lifetime, buffer.of >= 0), names);
+  if (buffer.isPrepared())
+    return "prepared weight";
+  return entryOf(optimus_support::memoryCategory(
+                     buffer.lifetime, buffer.of >= 0, /*isPrepared=*/false),
+                 names);
 }
 
 const char *kindOf(QueueKind kind) {

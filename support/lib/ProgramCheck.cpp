@@ -94,9 +94,33 @@ public:
                                          actionName(command.action.type), ")"));
       OPTRT_RETURN_IF_ERROR(status);
     }
-    OPTRT_RETURN_IF_ERROR(checkPacked());
     OPTRT_RETURN_IF_ERROR(checkLifetimes(target, table, function, mesh));
     return checkOrder(target, table, function, mesh);
+  }
+
+  /// Checks that every packed operand of a product is the result of the last
+  /// PackMatrix to its address, here or where an argument was prepared. All
+  /// functions have been checked.
+  Status checkPacked() {
+    std::map<uint32_t, const PackMatrixT *> packed = findPrepared();
+    for (uint32_t number = 0; number != function.commands.size(); ++number) {
+      const CommandT &command = *function.commands[number];
+      if (const PackMatrixT *pack = command.action.AsPackMatrix())
+        packed[command.operands[1]->address] = pack;
+      const GemmT *gemm = command.action.AsGemm();
+      if (!gemm || !gemm->packed_b)
+        continue;
+      const auto found = packed.find(command.operands[1]->address);
+      if (found == packed.end() || found->second->rows != gemm->k ||
+          found->second->cols != gemm->n ||
+          found->second->elements != gemm->ldb)
+        return wrong(concat(describe(target, table, function, number),
+                            " reads a packed B of ", gemm->k, " x ", gemm->n,
+                            " in ", gemm->ldb,
+                            " elements; expected an earlier pack of such a "
+                            "one at the same address"));
+    }
+    return okStatus();
   }
 
 private:
@@ -254,28 +278,37 @@ private:
     return okStatus();
   }
 
-  /// Checks that every packed operand of a product is the result of the last
-  /// PackMatrix to its address.
-  Status checkPacked() {
+  /// The argument at whose begin an address lies on all ranks, or null.
+  static const ArgumentT *argumentAt(const FunctionT &function,
+                                     uint32_t address) {
+    if (address == kNone)
+      return nullptr;
+    const PlaceT *place = function.addresses[address]->location.AsPlace();
+    return place && place->base == Base::Argument &&
+                   place->bytes->constant == 0 && place->bytes->terms.empty() &&
+                   place->bytes->readings.empty()
+               ? function.arguments[place->index].get()
+               : nullptr;
+  }
+
+  /// What other functions have packed into the arguments of this one, by their
+  /// addresses.
+  std::map<uint32_t, const PackMatrixT *> findPrepared() const {
+    std::map<std::string, const PackMatrixT *> byBuffer;
+    for (const std::unique_ptr<FunctionT> &other : table.functions)
+      for (const std::unique_ptr<CommandT> &command : other->commands)
+        if (const PackMatrixT *pack = command->action.AsPackMatrix();
+            pack && other->prepares && other.get() != &function)
+          if (const ArgumentT *argument =
+                  argumentAt(*other, command->operands[1]->address))
+            byBuffer[argument->buffer] = pack;
     std::map<uint32_t, const PackMatrixT *> packed;
-    for (uint32_t number = 0; number != function.commands.size(); ++number) {
-      const CommandT &command = *function.commands[number];
-      if (const PackMatrixT *pack = command.action.AsPackMatrix())
-        packed[command.operands[1]->address] = pack;
-      const GemmT *gemm = command.action.AsGemm();
-      if (!gemm || !gemm->packed_b)
-        continue;
-      const auto found = packed.find(command.operands[1]->address);
-      if (found == packed.end() || found->second->rows != gemm->k ||
-          found->second->cols != gemm->n ||
-          found->second->elements != gemm->ldb)
-        return wrong(concat(describe(target, table, function, number),
-                            " reads a packed B of ", gemm->k, " x ", gemm->n,
-                            " in ", gemm->ldb,
-                            " elements; expected an earlier pack of such a "
-                            "one at the same address"));
-    }
-    return okStatus();
+    for (uint32_t address = 0; address != function.addresses.size(); ++address)
+      if (const ArgumentT *argument = argumentAt(function, address))
+        if (const auto found = byBuffer.find(argument->buffer);
+            found != byBuffer.end())
+          packed[address] = found->second;
+    return packed;
   }
 
   const TargetT &target;
@@ -302,6 +335,16 @@ Status checkTarget(const TargetT &target, const Mesh &mesh) {
     }
     if (table->functions.size() != target.tables.front()->functions.size())
       return wrong("tables have different functions");
+    for (const std::unique_ptr<FunctionT> &function : table->functions)
+      if (function->prepares !=
+          findFunction(*target.tables.front(), function->name)->prepares)
+        return wrong(
+            concat("tables differ in whether ", function->name, " prepares"));
+    OPTRT_RETURN_IF_ERROR(checkPrepared(*table, mesh));
+    for (const std::unique_ptr<FunctionT> &function : table->functions)
+      OPTRT_RETURN_IF_ERROR(FunctionChecker(target, *table, *function, mesh)
+                                .checkPacked()
+                                .withContext("function " + function->name));
   }
   OPTRT_RETURN_IF_ERROR(checkCollectives(target, mesh));
   for (const std::unique_ptr<FunctionT> &function :

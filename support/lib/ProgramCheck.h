@@ -74,6 +74,10 @@ Status checkCollectives(const TargetT &target, const Mesh &mesh);
 Status checkMessages(const TargetT &target, const std::string &function,
                      const Mesh &mesh);
 
+/// Checks that each prepared buffer is filled by one function, from others, and
+/// only read elsewhere. All functions have been checked.
+Status checkPrepared(const ProgramTableT &table, const Mesh &mesh);
+
 /// Checks that every wait for an earlier call has a call with its start.
 Status checkCarried(const ProgramTableT &table);
 

@@ -31,7 +31,8 @@ public:
   }
 
   std::string print() {
-    text = concat("function ", function.name);
+    text = concat("function ", function.name,
+                  function.prepares ? " (prepares)" : "");
     for (size_t i = 0; i != function.arenas.size(); ++i)
       text += concat(i == 0 ? ": " : ", ", "arena", i, " of ",
                      function.arenas[i]->bytes, " bytes (",

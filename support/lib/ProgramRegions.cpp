@@ -95,7 +95,8 @@ bool Region::contains(const Region &other) const {
          rowBytes >= other.rowBytes && rows >= other.rows && other.rows > 1;
 }
 
-void setArgumentAccess(FunctionT &function, const Mesh &mesh) {
+std::vector<Access> argumentAccess(const FunctionT &function,
+                                   const Mesh &mesh) {
   std::vector<unsigned> accesses(function.arguments.size());
   for (const std::unique_ptr<CommandT> &command : function.commands)
     for (size_t i = 0; i != command->operands.size(); ++i)
@@ -105,9 +106,16 @@ void setArgumentAccess(FunctionT &function, const Mesh &mesh) {
           if (span.base == Base::Argument)
             accesses[span.index] |=
                 static_cast<unsigned>(command->operands[i]->access);
+  std::vector<Access> result;
+  for (unsigned access : accesses)
+    result.push_back(access == 0 ? Access::Read : static_cast<Access>(access));
+  return result;
+}
+
+void setArgumentAccess(FunctionT &function, const Mesh &mesh) {
+  const std::vector<Access> accesses = argumentAccess(function, mesh);
   for (size_t i = 0; i != accesses.size(); ++i)
-    function.arguments[i]->access =
-        accesses[i] == 0 ? Access::Read : static_cast<Access>(accesses[i]);
+    function.arguments[i]->access = accesses[i];
 }
 
 std::optional<uint32_t> workspaceOf(const CommandT &command) {

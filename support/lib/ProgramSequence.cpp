@@ -8,6 +8,7 @@
 
 #include "ProgramCheck.h"
 
+#include "optimus-support/ProgramRegions.h"
 #include "optimus-support/model_abi.h"
 
 #include <algorithm>
@@ -18,6 +19,19 @@ namespace optimus_support::program {
 
 namespace {
 
+bool reads(const ArgumentT &argument) {
+  return argument.access != Access::Write;
+}
+bool writes(const ArgumentT &argument) {
+  return argument.access != Access::Read;
+}
+
+std::string_view accessName(Access access) {
+  return access == Access::Read    ? "read"
+         : access == Access::Write ? "written"
+                                   : "updated";
+}
+
 /// "h.3.mlp.up (all_reduce, gpt2.py:151), command 12".
 std::string nameOf(const TargetT &target, const ProgramTableT &table,
                    const FunctionT &function, uint32_t command) {
@@ -26,6 +40,82 @@ std::string nameOf(const TargetT &target, const ProgramTableT &table,
              ? text
              : concat(text, ", command ", command);
 }
+
+/// The functions that prepare buffers, by the names of these.
+using Preparers = std::map<std::string, const FunctionT *>;
+
+Preparers preparersOf(const ProgramTableT &table) {
+  Preparers preparers;
+  for (const std::unique_ptr<FunctionT> &function : table.functions)
+    for (const std::unique_ptr<ArgumentT> &argument : function->arguments)
+      if (function->prepares && writes(*argument))
+        preparers.emplace(argument->buffer, function.get());
+  return preparers;
+}
+
+/// Steps through a sequence, and knows the fresh ones of prepared buffers.
+class Freshness {
+public:
+  explicit Freshness(const ProgramTableT &table)
+      : preparers(preparersOf(table)) {}
+
+  Status step(const CallT &call, const FunctionT &function) {
+    if (preparers.empty())
+      return okStatus();
+    std::vector<const std::string *> buffers;
+    for (const std::unique_ptr<ArgumentT> &argument : function.arguments)
+      buffers.push_back(&argument->buffer);
+    for (const std::unique_ptr<BindingT> &binding : call.bindings) {
+      const std::string &given = binding->buffer;
+      for (const std::string *name : {buffers[binding->argument], &given})
+        if (preparers.contains(*name))
+          return wrong(concat("binds argument ", binding->argument,
+                              "; expected \"", printable(*name),
+                              "\" to be passed as it is: it is prepared"));
+      buffers[binding->argument] = &given;
+    }
+    for (size_t i = 0; i != buffers.size(); ++i)
+      if (reads(*function.arguments[i]) && preparers.contains(*buffers[i]) &&
+          !fresh.contains(*buffers[i]))
+        return wrong(explain(*buffers[i]));
+    for (size_t i = 0; i != buffers.size(); ++i)
+      if (writes(*function.arguments[i]))
+        note(function, *buffers[i]);
+    return okStatus();
+  }
+
+private:
+  static bool isSource(const FunctionT &preparer, const std::string &buffer) {
+    return std::any_of(preparer.arguments.begin(), preparer.arguments.end(),
+                       [&](const std::unique_ptr<ArgumentT> &argument) {
+                         return !writes(*argument) &&
+                                argument->buffer == buffer;
+                       });
+  }
+
+  std::string explain(const std::string &buffer) const {
+    const auto change = changes.find(buffer);
+    return concat(
+        "reads \"", printable(buffer), "\"; expected an earlier call of ",
+        preparers.at(buffer)->name, ", which prepares it",
+        change == changes.end() ? "" : concat(", after ", change->second));
+  }
+
+  void note(const FunctionT &function, const std::string &buffer) {
+    if (preparers.contains(buffer)) {
+      fresh.insert(buffer);
+      return;
+    }
+    for (const auto &[prepared, preparer] : preparers)
+      if (isSource(*preparer, buffer) && fresh.erase(prepared) != 0)
+        changes[prepared] =
+            concat(function.name, " has written \"", printable(buffer), "\"");
+  }
+
+  const Preparers preparers;
+  std::set<std::string> fresh;
+  std::map<std::string, std::string> changes; ///< by which each became stale
+};
 
 /// Of a sequence, with calls that are repeated twice.
 constexpr size_t kMaxSteps = size_t(1) << 24;
@@ -37,13 +127,18 @@ public:
       : target(target), table(table) {}
 
   Status run(const SequenceT &sequence) {
+    Freshness freshness(table);
     for (size_t i = 0; i != sequence.calls.size(); ++i) {
       const CallT &call = *sequence.calls[i];
       const FunctionT &function = *findFunction(table, call.function);
       // The second call in a row stands for all later ones.
-      for (int time = 0; time != (call.times == 1 ? 1 : 2); ++time)
-        OPTRT_RETURN_IF_ERROR(step(function).withContext(
-            concat("call ", i, " of ", call.function)));
+      for (int time = 0; time != (call.times == 1 ? 1 : 2); ++time) {
+        Status status = freshness.step(call, function);
+        if (status.ok())
+          status = step(function);
+        OPTRT_RETURN_IF_ERROR(
+            status.withContext(concat("call ", i, " of ", call.function)));
+      }
     }
     if (carried.empty())
       return okStatus();
@@ -250,6 +345,61 @@ Status checkCollectives(const TargetT &target, const Mesh &mesh) {
             function->name, axesName(mesh, list), {first, orders[&other][list]},
             {rank, orders[&own][list]}));
       }
+    }
+  }
+  return okStatus();
+}
+
+/// Whether a command of a function writes all of an argument.
+static bool isFilled(const FunctionT &function, uint32_t argument) {
+  auto fills = [&](const OperandT &operand) {
+    if (operand.access != Access::Write || operand.address == kNone ||
+        (operand.rows > 1 && operand.pitch != operand.row_bytes))
+      return false;
+    const PlaceT *place =
+        function.addresses[operand.address]->location.AsPlace();
+    return place && place->base == Base::Argument && place->index == argument &&
+           place->bytes->constant == 0 && place->bytes->terms.empty() &&
+           place->bytes->readings.empty() &&
+           operand.rows * operand.row_bytes ==
+               function.arguments[argument]->bytes;
+  };
+  for (const std::unique_ptr<CommandT> &command : function.commands)
+    for (const std::unique_ptr<OperandT> &operand : command->operands)
+      if (fills(*operand))
+        return true;
+  return false;
+}
+
+Status checkPrepared(const ProgramTableT &table, const Mesh &mesh) {
+  const Preparers preparers = preparersOf(table);
+  for (const std::unique_ptr<FunctionT> &function : table.functions) {
+    if (preparers.empty())
+      return okStatus();
+    const std::vector<Access> accesses = argumentAccess(*function, mesh);
+    for (uint32_t i = 0; i != function->arguments.size(); ++i) {
+      const ArgumentT &argument = *function->arguments[i];
+      auto refuse = [&](const std::string &expected) {
+        return wrong(concat(
+            function->name, ": argument ", i, ", \"", argument.buffer,
+            "\", is ", accessName(argument.access), "; expected ", expected));
+      };
+      if (argument.access != accesses[i])
+        return refuse(concat("it to be ", accessName(accesses[i]),
+                             ", as its commands do"));
+      const auto found = preparers.find(argument.buffer);
+      if (!function->prepares && found != preparers.end() && writes(argument))
+        return refuse(
+            concat("it to be read: ", found->second->name, " prepares it"));
+      if (!function->prepares)
+        continue;
+      if (argument.access == Access::Update || argument.buffer.empty())
+        return refuse("what is prepared, or its source, under a name");
+      if (found != preparers.end() &&
+          (found->second != function.get() || !writes(argument)))
+        return refuse("nothing that another function prepares");
+      if (writes(argument) && !isFilled(*function, i))
+        return refuse("a command that fills all of it");
     }
   }
   return okStatus();

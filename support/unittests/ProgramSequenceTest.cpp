@@ -134,6 +134,163 @@ TEST_F(ProgramSequenceTest, BindsArgumentsOnce) {
          "arguments, each once, and a buffer");
 }
 
+/// A weight "w" and its packed form "p".
+class ProgramPrepareTest : public ProgramSequenceTest {
+protected:
+  FunctionWriter prepare(int64_t elements = 8, const char *name = "prepare") {
+    FunctionWriter f = programs.function(name);
+    f.table().prepares = true;
+    View w = f.argument(ElementType::F32, 8, "w"),
+         p = f.argument(ElementType::F32, 8, "p");
+    f.copy(f.at(w, 0, elements), f.at(p, 0, elements));
+    return f;
+  }
+  /// A function that copies one of the two, or something else, to another one.
+  void function(const std::string &name, const char *from, const char *to) {
+    FunctionWriter f = programs.function(name);
+    View x = f.argument(ElementType::F32, 8, from),
+         y = f.argument(ElementType::F32, 8, to);
+    f.copy(x, y);
+  }
+  void functions() {
+    prepare();
+    function("use", "p", "x");
+    function("update", "x", "w");
+  }
+};
+
+TEST_F(ProgramPrepareTest, ReadsWhatIsFresh) {
+  functions();
+  programs.sequence("s", {{"prepare", 1}, {"use", 0}, {"update", 1}});
+  programs.sequence(
+      "again",
+      {{"prepare", 1}, {"use", 3}, {"update", 1}, {"prepare", 1}, {"use", 1}});
+  accept();
+}
+
+TEST_F(ProgramPrepareTest, ASequencePreparesForItself) {
+  functions();
+  programs.sequence("s", {{"use", 1}});
+  refuse("sequence s: call 0 of use: reads \"p\"; expected an earlier call of "
+         "prepare, which prepares it");
+}
+
+TEST_F(ProgramPrepareTest, WhatChangesASourceMakesItStale) {
+  functions();
+  programs.sequence("s",
+                    {{"prepare", 1}, {"use", 1}, {"update", 1}, {"use", 1}});
+  refuse("sequence s: call 3 of use: reads \"p\"; expected an earlier call of "
+         "prepare, which prepares it, after update has written \"w\"");
+}
+
+TEST_F(ProgramPrepareTest, ARepeatedCallMayMakeItStaleForItself) {
+  prepare();
+  FunctionWriter f = programs.function("step");
+  View w = f.argument(ElementType::F32, 8, "w"),
+       p = f.argument(ElementType::F32, 8, "p");
+  f.copy(p, w);
+  programs.sequence("s", {{"prepare", 1}, {"step", 0}});
+  refuse("sequence s: call 1 of step: reads \"p\"");
+}
+
+TEST_F(ProgramPrepareTest, ABindingOfASourceMakesItStale) {
+  functions();
+  function("other", "x", "y");
+  auto &calls =
+      programs.sequence("s", {{"prepare", 1}, {"other", 1}, {"use", 1}}).calls;
+  auto binding = std::make_unique<BindingT>();
+  binding->argument = 1;
+  binding->buffer = "w";
+  calls[1]->bindings.push_back(std::move(binding));
+  refuse("sequence s: call 2 of use: reads \"p\"");
+}
+
+TEST_F(ProgramPrepareTest, WhatIsPreparedIsPassedAsItIs) {
+  functions();
+  auto &calls = programs.sequence("s", {{"prepare", 1}, {"use", 1}}).calls;
+  auto binding = std::make_unique<BindingT>();
+  binding->buffer = "x";
+  calls[1]->bindings.push_back(std::move(binding));
+  refuse("sequence s: call 1 of use: binds argument 0; expected \"p\" to be "
+         "passed as it is: it is prepared");
+}
+
+TEST_F(ProgramPrepareTest, OthersOnlyReadIt) {
+  functions();
+  function("spoil", "x", "p");
+  refuse("spoil: argument 1, \"p\", is written; expected it to be read: "
+         "prepare prepares it");
+}
+
+TEST_F(ProgramPrepareTest, HasOnePreparer) {
+  functions();
+  prepare(8, "again");
+  refuse("again: argument 1, \"p\", is written; expected nothing that another "
+         "function prepares");
+}
+
+TEST_F(ProgramPrepareTest, IsFilled) {
+  prepare(4);
+  refuse("prepare: argument 1, \"p\", is written; expected a command that "
+         "fills all of it");
+}
+
+TEST_F(ProgramPrepareTest, IsMadeOfOthers) {
+  FunctionWriter f = programs.function("prepare");
+  f.table().prepares = true;
+  View p = f.argument(ElementType::F32, 8, "p");
+  f.launch("twice", {.extent = 8}, {update(p)});
+  refuse("prepare: argument 0, \"p\", is updated; expected what is prepared, "
+         "or its source, under a name");
+}
+
+TEST_F(ProgramPrepareTest, AccessesAreThoseOfCommands) {
+  functions();
+  ProgramsT all = programs.finish();
+  // As if it read nothing of it.
+  all.targets[0]->tables[0]->functions[1]->arguments[0]->access = Access::Write;
+  Status status = check(all);
+  EXPECT_THAT(status.message(),
+              HasSubstr("use: argument 0, \"p\", is written; expected it to be "
+                        "read, as its commands do"));
+}
+
+class ProgramPackTest : public ProgramPrepareTest {
+protected:
+  /// Packs a weight of 4 rows, for a product that takes it as 4 x 3.
+  void pack(int64_t cols) {
+    FunctionWriter f = programs.function("prepare");
+    f.table().prepares = true;
+    PackMatrixT pack;
+    pack.rows = 4;
+    pack.cols = cols;
+    f.pack(std::move(pack), f.argument(ElementType::F32, 4 * cols, "w"),
+           f.argument(ElementType::F32, 16, "p"));
+    FunctionWriter g = programs.function("use");
+    GemmT gemm;
+    gemm.m = 2;
+    gemm.n = 3;
+    gemm.k = 4;
+    gemm.packed_b = true;
+    const View a = g.argument(ElementType::F32, 8, "a"),
+               b = g.argument(ElementType::F32, 16, "p"),
+               c = g.argument(ElementType::F32, 6, "c");
+    g.gemm(std::move(gemm), {.a = a, .b = b, .c = c});
+    programs.sequence("s", {{"prepare", 1}, {"use", 0}});
+  }
+};
+
+TEST_F(ProgramPackTest, AProductReadsWhatWasPackedForIt) {
+  pack(3);
+  accept();
+}
+
+TEST_F(ProgramPackTest, ItIsPackedForItsShape) {
+  pack(2);
+  refuse("function use: command 0 (gemm) reads a packed B of 4 x 3 in 16 "
+         "elements; expected an earlier pack of such a one");
+}
+
 /// Ranks with tables of their own.
 class ProgramTablesTest : public ProgramSequenceTest {
 protected:

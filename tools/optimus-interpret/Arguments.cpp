@@ -53,6 +53,9 @@ public:
     if (shape.empty() && scalar != sources.scalars.end())
       return Tensor::scalar(scalar->second);
     BufferAttr buffer = getArgumentBuffer(function, argument);
+    // Others compute it: see prepareArguments().
+    if (buffer && buffer.isPrepared())
+      return Tensor::zeros(shape);
     InitAttr init = buffer ? buffer.getInit() : InitAttr();
     // With --draw, states and sums are drawn as well.
     if (init && (buffer.getLifetime() == Lifetime::Parameter ||

@@ -13,6 +13,8 @@
 #include "Gradients.h"
 #include "Results.h"
 
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
+#include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Interpreter/DeviceInterpreter.h"
 #include "optimus/Interpreter/InterpretableOpInterface.h"
 #include "optimus/Interpreter/Interpreter.h"
@@ -45,6 +47,38 @@ interpretAny(func::FuncOp function, ArrayRef<Tensor> arguments) {
   return results;
 }
 
+/// Computes the arguments of a device program that other ones prepare, from its
+/// parameters.
+static LogicalResult prepareArguments(func::FuncOp function,
+                                      MutableArrayRef<Tensor> arguments) {
+  auto isPrepared = [](func::FuncOp of, unsigned number) {
+    BufferAttr buffer = getArgumentBuffer(of, number);
+    return buffer && buffer.isPrepared();
+  };
+  llvm::StringMap<unsigned> numbers, prepared;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    (isPrepared(function, i) ? prepared
+                             : numbers)[getArgumentName(function, i)] = i;
+  if (prepared.empty() || getEntryKind(function) == EntryKind::Prepare)
+    return success();
+  auto module = function->getParentOfType<ModuleOp>();
+  for (func::FuncOp preparer : findEntries(module, EntryKind::Prepare)) {
+    SmallVector<Tensor> sources(preparer.getNumArguments());
+    for (unsigned i = 0; i < preparer.getNumArguments(); ++i)
+      if (auto source = numbers.find(getArgumentName(preparer, i));
+          source != numbers.end() && exec::getInputType(preparer, i))
+        sources[i] = arguments[source->second];
+    FailureOr<std::vector<NamedTensor>> results =
+        interpretAny(preparer, sources);
+    if (failed(results))
+      return failure();
+    for (NamedTensor &result : *results)
+      if (auto number = prepared.find(result.name); number != prepared.end())
+        arguments[number->second] = std::move(result.tensor);
+  }
+  return success();
+}
+
 int mlir::optimus::execute(ModuleOp module, const ArgumentSources &sources,
                            const Flags &flags) {
   if (flags.checksGradients)
@@ -73,6 +107,8 @@ int mlir::optimus::execute(ModuleOp module, const ArgumentSources &sources,
     return fail(arguments.status());
   if (!flags.against.empty())
     roundToTypes(*function, *arguments);
+  if (failed(prepareArguments(*function, *arguments)))
+    return kBadInput;
   FailureOr<std::vector<NamedTensor>> results =
       interpretAny(*function, *arguments);
   if (failed(results))

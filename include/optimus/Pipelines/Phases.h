@@ -65,6 +65,8 @@ struct PhaseOptions {
   int64_t panels = 0;
   /// As the option of --optimus-shard is.
   std::string layouts;
+  /// As the option of --optimus-prepare-weights is.
+  int64_t prepareBudget = 0;
   /// As the option of --optimus-recompute is.
   std::string recompute = "none";
   /// The device, as the option of --optimus-to-exec is.

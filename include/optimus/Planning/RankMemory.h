@@ -19,7 +19,7 @@ namespace mlir::optimus {
 /// What the largest rank holds to call a function, in bytes, as the runtime
 /// allocates it.
 struct RankMemory {
-  int64_t parameters = 0;
+  int64_t parameters = 0; ///< and what is prepared of them
   int64_t state = 0; ///< the optimizer's
   int64_t gradients = 0;
   int64_t inputs = 0; ///< and outputs
@@ -54,7 +54,7 @@ RankMemory getRankMemory(func::FuncOp function, bool isForGpu);
 
 /// What the largest rank holds for whatever is called of a module.
 struct RankMemoryTable {
-  /// For each function, and as "microbatches" for the two that the microbatches
+  /// For each function, and as "microbatches" for those that the microbatches
   /// of a step need together.
   SmallVector<std::pair<StringRef, RankMemory>> rows;
 

@@ -13,6 +13,7 @@
 #include "optimus/Conversion/ExecToProgram/ProgramActionOpInterface.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
+#include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "llvm/Support/Path.h"
@@ -28,6 +29,7 @@ LogicalResult FunctionBuilder::build() {
     return function.emitOpError("expected no results on a function of "
                                 "commands; run --optimus-to-exec first");
   result.name = function.getSymName();
+  result.prepares = getEntryKind(function) == EntryKind::Prepare;
   if (failed(addMemory()))
     return failure();
   for (Operation &op : function.getBody().front())

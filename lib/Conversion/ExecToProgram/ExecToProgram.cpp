@@ -33,8 +33,10 @@ static void addSequences(program::ProgramsT &programs, ModuleOp module) {
   };
   add("train", {{EntryKind::Train, 1}});
   // The runtime says how many microbatches there are.
-  add("train_microbatches",
-      {{EntryKind::Accumulate, 0}, {EntryKind::Update, 1}});
+  KindCalls microbatches{{EntryKind::Accumulate, 0}, {EntryKind::Update, 1}};
+  if (findEntry(module, EntryKind::Prepare))
+    microbatches.insert(microbatches.begin(), {EntryKind::Prepare, 1});
+  add("train_microbatches", microbatches);
 }
 
 FailureOr<program::ProgramsT> mlir::optimus::buildPrograms(ModuleOp module,

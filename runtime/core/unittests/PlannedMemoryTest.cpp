@@ -31,6 +31,7 @@ TEST(PlannedMemory, IsWhatLiesInTheDevicesMemory) {
   add(Lifetime::Sequence, 1000, 0);
   add(Lifetime::Call, 1);
   add(Lifetime::Parameter, 5000); // which nothing uses
+  manifest.buffers[3].reset = Reset::Step;
   const int64_t held[] = {0, 1, 2, 3, 4};
   std::vector<MemorySpace> spaces(6, MemorySpace::Device);
   spaces[2] = MemorySpace::Host;

@@ -29,10 +29,11 @@ class SessionTest : public testing::Test {
 protected:
   void open(std::vector<std::string> functions,
             std::vector<std::string> sequences = {},
-            std::function<CommandObserver *(const Rank &)> observe = {}) {
+            std::function<CommandObserver *(const Rank &)> observe = {},
+            const char *path = OPTIMUS_TOY2) {
     // The library and the world outlive their session.
     session.reset();
-    auto opened = ModelLibrary::open(OPTIMUS_TOY2);
+    auto opened = ModelLibrary::open(path);
     ASSERT_TRUE(opened.ok()) << opened.status().message();
     library = std::move(opened).value();
     world = createLocalWorld();
@@ -528,6 +529,45 @@ TEST_F(SessionTest, ASequenceBindsOtherBuffers) {
   ASSERT_TRUE(runSequence("train", 1, 1).ok());
   EXPECT_GT(std::abs(lossOfAverage() - std::log(256.0)), 1e-4);
   EXPECT_NE(lossOfAverage(), lossOfTable());
+}
+
+TEST_F(SessionTest, ReadsWhatWasPreparedOfParametersAsTheyAre) {
+  open({"eval_step", "train_step", "prepare"}, {"eval"}, {},
+       OPTIMUS_TOY_PREPARE);
+  ASSERT_TRUE(session->initialize(7).ok());
+  ASSERT_TRUE(fill().ok());
+  setScalars();
+  session->setScalar("beta2_power", 0.5f);
+  auto eval = [&](const char *message = "") -> float {
+    auto outputs = session->run("eval_step");
+    EXPECT_EQ(outputs.status().ok(), !*message) << outputs.status().message();
+    EXPECT_THAT(outputs.status().message(), HasSubstr(message));
+    EXPECT_TRUE(session->canGoOn());
+    return outputs.ok() ? outputs->lossSum() : 0;
+  };
+  const char *stale =
+      "eval_step reads \"copy:table.weight\", which an entry of "
+      "kind prepare must make of the parameter as it is now";
+  eval(stale);
+  ASSERT_TRUE(session->run("prepare").ok());
+  const float first = eval();
+  EXPECT_EQ(eval(), first);
+  // A step changes the parameter, and so does a new beginning.
+  ASSERT_TRUE(session->run("train_step").ok());
+  eval(stale);
+  auto outputs = runSequence("eval", 2, 2);
+  ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+  ASSERT_TRUE(fill().ok());
+  EXPECT_NE(eval(), first);
+  ASSERT_TRUE(session->initialize(7).ok());
+  eval(stale);
+  ASSERT_TRUE(session->run("prepare").ok());
+  EXPECT_EQ(eval(), first);
+  ASSERT_TRUE(session->perturb(1, 8).ok());
+  eval(stale);
+  // It counts as its parameter does.
+  RankMemory memory = session->largestRankMemory();
+  EXPECT_EQ(memory.parameters, (2 * 128 * 256 + 256) * 4);
 }
 
 TEST_F(SessionTest, SequencesMustBeThere) {

@@ -80,6 +80,7 @@ enum class EntryKind {
   Forward,    ///< the logits of a batch
   Prefill,    ///< puts chunks of prompts into the slots of a cache
   Decode,     ///< puts a token into each slot; the logits of the next ones
+  Prepare,    ///< makes of parameters what other calls of a sequence read
   Other,
 };
 
@@ -126,6 +127,11 @@ struct Buffer {
     return lifetime == Lifetime::Sequence && reset == Reset::Sequence &&
            of < 0 && layout.shape.size() >= 3 && layout.shape[0] > 0 &&
            layout.shape[1] > 0;
+  }
+  /// Whether an entry of kind Prepare makes it of its parameter.
+  bool isPrepared() const {
+    return lifetime == Lifetime::Sequence && of >= 0 && !init &&
+           reset == Reset::Never;
   }
   /// Whether it is one f32, alike on all ranks.
   bool isNumber() const {
@@ -231,6 +237,8 @@ struct Manifest {
   const Function *findFunction(std::string_view name) const;
   /// Whether there is a function of a kind.
   bool has(EntryKind kind) const;
+  /// The functions that prepare arguments of this one.
+  std::vector<const Function *> findPreparersOf(const Function &function) const;
   /// The function of a kind, of that name where it is not empty.
   /// InvalidArgument with the functions that there are where there is none, or
   /// several without a name; `library` is for messages.

@@ -34,6 +34,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -471,6 +472,11 @@ private:
                                    std::size_t count) const;
   /// Whether a batch has this buffer, or comes with its words.
   bool isOfBatch(int64_t buffer) const;
+  /// Checks the freshness of prepared buffers that a call reads, and notes its
+  /// own effects on them.
+  Status checkPrepared(const Call &call,
+                       const std::set<int64_t> &prepared) const;
+  void follow(const Call &call, std::set<int64_t> &prepared) const;
   /// Checks that a call's inputs from outside are there, or will be.
   Status checkFilled(const Call &call) const;
   StatusOr<StepOutputs> outputs() const;
@@ -488,6 +494,8 @@ private:
   std::array<std::vector<int64_t>, 4> resets; ///< of them, by their Reset
   std::optional<int64_t> random;              ///< of them, what draws depend on
   std::vector<bool> isFilled;   ///< one a buffer: from outside, so far
+  /// Buffers that were made of parameters as they are now.
+  std::set<int64_t> fresh;
   RankMemory memory;            ///< of each rank, without the device's
   bool paging = false;
   bool broken = false;

@@ -15,10 +15,12 @@ namespace optimus_support {
 enum class MemoryCategory { Parameters, State, Gradients, Inputs };
 
 /// That of a buffer, from its lifetime as the compiler or the manifest has it,
-/// and whether it belongs to a parameter.
+/// and whether it belongs to a parameter. Prepared of a parameter, it is
+/// another form of it.
 template <typename Lifetime>
-constexpr MemoryCategory memoryCategory(Lifetime lifetime, bool hasOwner) {
-  if (lifetime == Lifetime::Parameter)
+constexpr MemoryCategory memoryCategory(Lifetime lifetime, bool hasOwner,
+                                        bool isPrepared) {
+  if (lifetime == Lifetime::Parameter || isPrepared)
     return MemoryCategory::Parameters;
   if (lifetime == Lifetime::State)
     return MemoryCategory::State;

@@ -83,8 +83,9 @@ uint32_t writtenAddress(const FunctionT &function, const CommandT &command,
 std::vector<Touch> touchesOf(const FunctionT &function, const CommandT &command,
                              const Mesh &mesh);
 
-/// How a function touches its arguments is what its commands do together. One
+/// How a function touches its arguments: what its commands do together. One
 /// that none touches counts as read.
+std::vector<Access> argumentAccess(const FunctionT &function, const Mesh &mesh);
 void setArgumentAccess(FunctionT &function, const Mesh &mesh);
 
 /// Whether the command is under way until a Wait for it is done.

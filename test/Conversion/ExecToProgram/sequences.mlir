@@ -19,3 +19,12 @@ func.func @update() attributes {optimus.entry = #optimus.entry<update>} { return
 // CHECK-NOT:   sequence
 func.func @eval_step() attributes {optimus.entry = #optimus.entry<eval>} { return }
 func.func @train_step() { return }
+
+// -----
+
+// What the microbatches of a step read is prepared before them, once.
+// CHECK:      function get_ready (prepares)
+// CHECK:      sequence train_microbatches: get_ready, accumulate x N, update
+func.func @accumulate() attributes {optimus.entry = #optimus.entry<accumulate>} { return }
+func.func @update() attributes {optimus.entry = #optimus.entry<update>} { return }
+func.func @get_ready() attributes {optimus.entry = #optimus.entry<prepare>} { return }

@@ -11,6 +11,16 @@
 using namespace mlir;
 using namespace mlir::optimus;
 
+/// Whether an entry makes it of a parameter, for the calls of a sequence.
+static bool isPrepared(Lifetime lifetime, StringAttr of, InitAttr init,
+                       Reset reset) {
+  return lifetime == Lifetime::Sequence && of && !init && reset == Reset::Never;
+}
+
+bool BufferAttr::isPrepared() const {
+  return ::isPrepared(getLifetime(), getOf(), getInit(), getReset());
+}
+
 std::string BufferAttr::getName() const {
   StringAttr of = getOf();
   return of ? (getRole() + ":" + of.getValue()).str() : getRole().str();
@@ -18,8 +28,8 @@ std::string BufferAttr::getName() const {
 
 /// C3 and C4: a reset allowed by the lifetime, to a known value.
 static LogicalResult verifyReset(function_ref<InFlightDiagnostic()> emitError,
-                                 Lifetime lifetime, InitAttr init,
-                                 Reset reset) {
+                                 Lifetime lifetime, InitAttr init, Reset reset,
+                                 bool isPrepared) {
   auto expect = [&](ArrayRef<Reset> allowed) -> LogicalResult {
     if (llvm::is_contained(allowed, reset))
       return success();
@@ -40,7 +50,7 @@ static LogicalResult verifyReset(function_ref<InFlightDiagnostic()> emitError,
   case Lifetime::State:
     break;
   case Lifetime::Sequence:
-    if (failed(expect({Reset::Step, Reset::Sequence})))
+    if (!isPrepared && failed(expect({Reset::Step, Reset::Sequence})))
       return failure();
     break;
   case Lifetime::Call:
@@ -74,7 +84,8 @@ LogicalResult BufferAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                           "found the lifetime "
                        << stringifyLifetime(lifetime) << " of the role \""
                        << role << '"';
-  if (failed(verifyReset(emitError, lifetime, init, reset)))
+  if (failed(verifyReset(emitError, lifetime, init, reset,
+                         ::isPrepared(lifetime, of, init, reset))))
     return failure();
   if (filledBy != FilledBy::Program &&
       (lifetime != Lifetime::Call || init || of))

@@ -59,8 +59,8 @@ Json ManifestWriter::writeTensor(int param, const std::string &role) const {
        isTable ? Json{{"row"}, Json::array()} : Json::array({Json::array()})}};
   if (!isParameter)
     buffer["of"] = param;
-  if (role == "grad") {
-    buffer["lifetime"] = "call";
+  if (role == "grad" || role == "copy") {
+    buffer["lifetime"] = role == "grad" ? "call" : "sequence";
     return buffer;
   }
   buffer["lifetime"] = isParameter ? "parameter" : "state";
@@ -81,6 +81,8 @@ Json ManifestWriter::writeBuffers() const {
   for (const char *role : {"parameter", "exp_avg", "exp_avg_sq", "grad"})
     for (int param : {0, 1})
       buffers.push_back(writeTensor(param, role));
+  if (fault == Fault::Prepare)
+    buffers.push_back(writeTensor(/*param=*/0, "copy"));
   for (const char *name : {"tokens", "targets"})
     buffers.push_back({{"name", name},
                        {"role", name},
@@ -133,11 +135,20 @@ Json ManifestWriter::writeArgs(const std::string &function) const {
       arg["rounding"] = kRounding;
     args.push_back(arg);
   };
+  const std::string copy = std::string("copy:") + nameOf(0);
+  if (function == "prepare") {
+    add(nameOf(0), "read");
+    add(copy, "write");
+    return args;
+  }
+  const bool readsCopy = fault == Fault::Prepare && function == "eval_step";
   const char *changes = trains ? "update" : "read";
   for (const char *before : {"", "exp_avg:", "exp_avg_sq:"})
     for (int param : {0, 1})
       if (trains || !*before)
-        add(std::string(before) + nameOf(param), changes);
+        add(readsCopy && param == 0 ? copy
+                                    : std::string(before) + nameOf(param),
+            changes);
   add("tokens", "read");
   add("targets", "read");
   if (trains)
@@ -159,6 +170,12 @@ Json ManifestWriter::writeArgs(const std::string &function) const {
 Json ManifestWriter::writeFunction(const std::string &name) const {
   const auto &described = *optimus_support::program::findFunction(
       *programs.targets.front()->tables.front(), name);
+  if (name == "prepare")
+    return {{"name", name},
+            {"entry", {{"kind", name}}},
+            {"args", writeArgs(name)},
+            {"commands", described.commands.size()},
+            {"arena_bytes", 0}};
   const int64_t arenaBytes = described.arenas.front()->bytes;
   // By the rule of docs/manifest.md.
   const int64_t others = s.ranks - 1;
@@ -202,8 +219,9 @@ Json ManifestWriter::write() const {
   if (fault == Fault::Feature)
     features = {"avx512nosuch", "sse2"};
   Json functions;
-  for (const char *name : {"train_step", "eval_step", "grad_step"})
-    functions.push_back(writeFunction(name));
+  for (const char *name : {"train_step", "prepare", "eval_step", "grad_step"})
+    if (fault == Fault::Prepare || name != std::string("prepare"))
+      functions.push_back(writeFunction(name));
   return {
       {"format", 3},
       {"compiler", "written by hand"},

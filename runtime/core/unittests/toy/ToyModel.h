@@ -47,6 +47,8 @@ enum class Fault {
   Signature,  ///< its tables state another signature than the kernel's
   Race,       ///< a collective may begin before its data is there
   Order,      ///< starts two collectives the other way round
+  Prepare,    ///< nothing: eval_step reads a copy of the table, which another
+              ///< function prepares
 };
 
 /// The fault with a name: "none", "no-programs".
@@ -65,7 +67,8 @@ struct Sizes {
   int64_t ranks, batch, rows, paddedRows, tokens;
 };
 
-/// The tables: train_step, eval_step and grad_step; and sequences of them.
+/// The tables: train_step, eval_step and grad_step, perhaps prepare; and
+/// sequences of them.
 optimus_support::program::ProgramsT writePrograms(const Sizes &sizes,
                                                   Fault fault);
 

@@ -73,8 +73,8 @@ private:
   void collective(CollectiveKind kind, View src, View dst) {
     f.wait(f.collective(kind, {kRow}, src, dst));
   }
-  void addModel() {
-    shard = f.argument(F32, s.rows * kVocabulary, "table.weight");
+  void addModel(const std::string &table = "table.weight") {
+    shard = f.argument(F32, s.rows * kVocabulary, table);
     bias = f.argument(F32, kVocabulary, "table.bias");
   }
   void addInputs() {
@@ -204,7 +204,7 @@ void Writer::trainStep(bool isLast) {
 }
 
 void Writer::evalStep() {
-  addModel();
+  addModel(fault == Fault::Prepare ? "copy:table.weight" : "table.weight");
   addInputs();
   addLoss();
   forward();
@@ -248,9 +248,18 @@ void describeKernels(ProgramWriter &programs) {
   programs.kernel("adamw", tensors, {{}});
 }
 
+void writePrepare(FunctionWriter f, const Sizes &sizes) {
+  f.table().prepares = true;
+  View table = f.argument(F32, sizes.rows * kVocabulary, "table.weight"),
+       copy = f.argument(F32, sizes.rows * kVocabulary, "copy:table.weight");
+  f.copy(table, copy);
+}
+
 void writeTable(ProgramWriter &programs, const Sizes &sizes, Fault fault,
                 bool isLast) {
   Writer(programs.function("train_step"), sizes, fault).trainStep(isLast);
+  if (fault == Fault::Prepare)
+    writePrepare(programs.function("prepare"), sizes);
   Writer(programs.function("eval_step"), sizes, fault).evalStep();
   Writer(programs.function("grad_step"), sizes, fault).gradStep();
 }
@@ -269,6 +278,10 @@ ProgramsT writePrograms(const Sizes &sizes, Fault fault) {
   if (fault == Fault::Kernel)
     programs.kernel("forgotten");
   programs.sequence("train", {{"train_step", 1}});
+  if (fault == Fault::Prepare) {
+    programs.sequence("eval", {{"prepare", 1}, {"eval_step", 0}});
+    return programs.finish();
+  }
   programs.sequence("eval_twice", {{"eval_step", 0}, {"grad_step", 1}});
   // Of the averages of gradients, as if they were the table.
   auto average = std::make_unique<BindingT>();

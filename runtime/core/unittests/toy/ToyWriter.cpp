@@ -29,10 +29,10 @@ using namespace optimus_support::program;
 
 std::optional<Fault> optimus_toy::findFault(std::string_view name) {
   static constexpr std::string_view names[] = {
-      "none",      "abi",    "feature", "traffic",  "rank",
-      "gradient",  "source", "stall",   "rounding", "no-programs",
-      "truncated", "arena",  "kernel",  "signature", "race", "order"};
-  static_assert(std::size(names) == static_cast<size_t>(Fault::Order) + 1);
+      "none",   "abi",       "feature",  "traffic",     "rank",      "gradient",
+      "source", "stall",     "rounding", "no-programs", "truncated", "arena",
+      "kernel", "signature", "race",     "order",       "prepare"};
+  static_assert(std::size(names) == static_cast<size_t>(Fault::Prepare) + 1);
   for (size_t i = 0; i != std::size(names); ++i)
     if (names[i] == name)
       return static_cast<Fault>(i);

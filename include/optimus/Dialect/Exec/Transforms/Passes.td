@@ -11,6 +11,42 @@
 
 include "mlir/Pass/PassBase.td"
 
+def PrepareWeightsPass : Pass<"optimus-prepare-weights", "::mlir::ModuleOp"> {
+  let summary = "Packs and narrows weights once for all microbatches of a step";
+  let description = [{
+    Moves commands of the entry `accumulate` that read a parameter alone, and fill a
+    buffer of category "packed weight" or "narrow weight", into a function of their
+    own, an entry of kind `prepare`. The buffer becomes an argument of both that
+    lives for a sequence of calls. In a step of microbatches `prepare` is called
+    first. A module without the entries `accumulate` and `update` stays as it is.
+
+    ```mlir
+    func.func @accumulate(%w: memref<1920xf32> …) attributes {optimus.entry = #optimus.entry<accumulate …>} {
+      %p = exec.alloc "packed weight" : memref<2048xf32>
+      exec.pack %w into %p …
+      exec.gemm %x, %p, %c …
+    // becomes
+    func.func @prepare(%w: memref<1920xf32> …, %p: memref<2048xf32> {optimus.binding = #optimus.buffer<role = "packed", of = "w", lifetime = sequence>, …})
+        attributes {optimus.entry = #optimus.entry<prepare>} {
+      exec.pack %w into %p …
+    func.func @accumulate(%w: memref<1920xf32> …, %p: memref<2048xf32> …) attributes {…} {
+      exec.gemm %x, %p, %c …
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::exec::ExecDialect", "::mlir::ccl::CCLDialect",
+    "::mlir::optimus::OptimusDialect"
+  ];
+  let options = [
+    Option<"budget", "budget", "int64_t", "0",
+           "The bytes of a rank: where it would hold more, nothing is done; 0 for "
+           "any number">
+  ];
+  let statistics = [
+    Statistic<"numPrepared", "prepared", "Number of weights prepared">
+  ];
+}
+
 def SchedulePass : Pass<"optimus-schedule", "::mlir::func::FuncOp"> {
   let summary = "Orders commands for time, for memory or for both";
   let description = [{

@@ -151,6 +151,7 @@ def Optimus_BufferAttr : Optimus_Attr<"Buffer", "buffer"> {
     #optimus.buffer<role = "grad_norm", lifetime = call>
     #optimus.buffer<role = "exp_avg", of = "wte.weight", lifetime = state, init = <zeros>, saved_in = optimizer>
     #optimus.buffer<role = "grad_sum", of = "wte.weight", lifetime = sequence, init = <zeros>, reset = step>
+    #optimus.buffer<role = "packed", of = "wte.weight", lifetime = sequence>
     ```
 
     `lifetime`: `parameter` and `state` are there as long as the model, `sequence`
@@ -163,7 +164,8 @@ def Optimus_BufferAttr : Optimus_Attr<"Buffer", "buffer"> {
     Constraints: (C1) `role` and `of` are names of 1 to 255 bytes of UTF-8 without
     control characters and colons; (C2) the lifetime is `parameter` exactly where
     the role is "parameter", and that has `of`, its own name; (C3) the lifetime
-    bounds the resets: a sequence's is reset every step or sequence, a state's
+    bounds the resets: a sequence's is reset every step or sequence, or never if
+    it is prepared and belongs to a parameter, a state's
     perhaps, a call's perhaps at each call, and a parameter's never; (C4) a
     reset buffer has an initial value, not a drawn one; (C5) data and host fill
     what lives for a call, has no initial value and belongs to no parameter, and
@@ -184,6 +186,8 @@ def Optimus_BufferAttr : Optimus_Attr<"Buffer", "buffer"> {
     /// "ROLE", or "ROLE:OF" of what belongs to a parameter: one buffer, one
     /// name.
     std::string getName() const;
+    /// Whether an entry of kind `prepare` makes it of its parameter.
+    bool isPrepared() const;
   }];
 }
 
@@ -196,7 +200,8 @@ def Optimus_EntryKind : Optimus_I32Enum<"EntryKind", "what a function is called 
   I32EnumAttrCase<"Forward", 5, "forward">,
   I32EnumAttrCase<"Prefill", 6, "prefill">,
   I32EnumAttrCase<"Decode", 7, "decode">,
-  I32EnumAttrCase<"Other", 8, "other">
+  I32EnumAttrCase<"Prepare", 8, "prepare">,
+  I32EnumAttrCase<"Other", 9, "other">
 ]>;
 
 def Optimus_EntryAttr : Optimus_Attr<"Entry", "entry"> {
@@ -215,7 +220,8 @@ def Optimus_EntryAttr : Optimus_Attr<"Entry", "entry"> {
     `update`; `eval` is the loss on average over random draws, `grad` the loss with
     its gradients, `forward` the logits. Two kinds generate text: `prefill` puts the keys
     and values of a chunk of tokens into each slot of a cache; `decode` puts in those of
-    one token a slot, and has the logits of the next. `other` is called by name.
+    one token a slot, and has the logits of the next. `prepare` makes of parameters what
+    other calls of a sequence read: packed weights. `other` is called by name.
 
     Constraints: (C1) batch and sequence are from 1 to 2^31 − 1, or both absent.
   }];
