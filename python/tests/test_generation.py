@@ -373,6 +373,26 @@ def test_scores_of_nothing_are_refused(tools, states, tmp_path):
         assert message in result.stderr and result.stdout == ""
 
 
+@pytest.mark.parametrize("mesh, strategy", LAYOUTS[:2])
+def test_speeds_are_measured(tools, mesh, strategy):
+    library = tools.library(
+        MODELS["gpt2"], mesh, strategy, functions=None, generate=EXTENTS
+    )
+    command = ("bench", library, "--steps", 2, "--warmup", 1, "--json", "--function")
+    report = json.loads(tools.run("optimus-run", *command, "decode"))
+    assert report["function"] == "decode"
+    # A token of each slot.
+    seconds = report["ms"]["median"] / 1e3
+    assert report["tokens_per_s"] * seconds == pytest.approx(SLOTS, rel=1e-3)
+    elements = sum(np.prod(shape) for _, shape in MODELS["gpt2"].parameter_shapes())
+    cache = SLOTS * WHOLE / 2 * 2 * 2 * 16
+    assert report["bytes_read"] == 4 * (elements + cache)
+    report = json.loads(tools.run("optimus-run", *command, "prefill"))
+    seconds = report["ms"]["median"] / 1e3
+    assert report["tokens_per_s"] * seconds == pytest.approx(SLOTS * 3, rel=1e-3)
+    assert "bytes_read" not in report
+
+
 def test_bytes_are_printed_as_text(tools, text, tmp_path):
     model = Model(1, 16, 2, sequence=16, vocabulary=256, batch=4)
     library = tools.library(model, generate="slots=1,context=16,chunk=4")
