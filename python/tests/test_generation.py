@@ -373,6 +373,24 @@ def test_scores_of_nothing_are_refused(tools, states, tmp_path):
         assert message in result.stderr and result.stdout == ""
 
 
+def test_auto_takes_the_layout_of_the_fastest_decode(tools, tmp_path):
+    source = tools.program(MODELS["llama"], None, EXTENTS)
+    library = tmp_path / "chosen.so"
+    command = ("optimus-compile", source, "--strategy", "auto", "--ranks", 4, "-o", library)
+    result = tools.call(*command)
+    assert result.returncode == 0, result.stderr
+    rows = re.findall(
+        r"^([* ]) (\S+) +(\S+) +none +([0-9.]+) ", result.stdout + result.stderr, re.M
+    )
+    (chosen,) = [row for row in rows if row[0] == "*"]
+    assert len(rows) >= 4
+    assert float(chosen[3]) == min(float(row[3]) for row in rows)
+    manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
+    assert manifest["strategy"] == chosen[2]
+    budget = tools.call(*command, "--memory-budget", "10KiB")
+    assert budget.returncode == 1 and "no layout fits the memory budget" in budget.stderr
+
+
 @pytest.mark.parametrize("mesh, strategy", LAYOUTS[:2])
 def test_speeds_are_measured(tools, mesh, strategy):
     library = tools.library(

@@ -41,8 +41,8 @@ void fillRandomTokens(const Manifest &manifest, int64_t step, int64_t rowsBegin,
   }
 }
 
-/// The same for every slot of a function that generates text, half of whose
-/// context is filled.
+/// The same for every slot of a function for generation. Half of the context is
+/// filled.
 Status fillRandomSlots(Session &session, const Function &function,
                        const CacheExtents &cache, int64_t step) {
   const Manifest &manifest = session.manifest();
