@@ -266,6 +266,29 @@ def test_an_emulated_gpu_gives_the_logits_of_a_processor(tools, states, tmp_path
     check_answers(model, state, rounding, prompts, answers, logits)
 
 
+@pytest.mark.parametrize("mesh, strategy", LAYOUTS[:2])
+def test_a_narrow_library_keeps_narrow_caches(tools, states, tmp_path, mesh, strategy):
+    model = MODELS["llama"]
+    state, _ = states("llama")
+    narrow = ("--precision", "bf16")
+    library = tools.library(model, mesh, strategy, *narrow, functions="forward", generate=EXTENTS)
+    # Keys and values of two layers, two heads of four channels.
+    said = tools.run("optimus-run", "inspect", library)
+    assert "cache: 3 slots of 12 tokens, 64 B a token" in said
+    manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
+    (entry,) = [f for f in manifest["functions"] if f["entry"]["kind"] == "forward"]
+    (rounding,) = [arg["rounding"] for arg in entry["args"] if "rounding" in arg]
+    prompts = draw_prompts(model, 4)
+    answers, logits = generate(tools, library, state, tmp_path, prompts)
+    parameters = {k: v.astype(float) for k, v in state.parameters.items()}
+    for prompt, answer, found in zip(prompts, answers, logits):
+        whole = np.array([prompt + answer["tokens"][:-1]])
+        expected, bound = rounding_bound(model, parameters, whole, rounding)
+        error = np.linalg.norm(found - expected[0, PROMPT - 1 :])
+        # More than f32 would make, too.
+        assert 1e-4 * np.linalg.norm(expected) < error <= bound
+
+
 def test_a_library_for_generation_alone_has_no_training(tools):
     library = tools.library(MODELS["gpt2"], functions=None, generate=EXTENTS)
     manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
