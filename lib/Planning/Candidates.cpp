@@ -114,11 +114,38 @@ LogicalResult mlir::optimus::runPhases(ModuleOp module,
   return success();
 }
 
+/// The function by whose time layouts are compared: a step of training or, in a
+/// library for generation, that of a token. Null where there is neither.
+static func::FuncOp findPredicted(ModuleOp module) {
+  func::FuncOp step = findEntry(module, EntryKind::Train);
+  return step ? step : findEntry(module, EntryKind::Decode);
+}
+
 void mlir::optimus::keepTrainStep(ModuleOp module) {
+  const bool trains =
+      module.lookupSymbol("loss") || findEntry(module, EntryKind::Train);
+  auto isKept = [&](EntryKind kind) {
+    // A prefill may need more memory than a decode.
+    return trains ? kind == EntryKind::Train
+                  : kind == EntryKind::Decode || kind == EntryKind::Prefill;
+  };
   for (auto function :
        llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
-    if (getEntry(function) && getEntryKind(function) != EntryKind::Train)
+    if (getEntry(function) && !isKept(getEntryKind(function)))
       function.erase();
+}
+
+/// The function that needs most of a rank's memory.
+static func::FuncOp findLargest(ModuleOp module, func::FuncOp step,
+                                const PhaseOptions &options) {
+  auto getTotal = [&](func::FuncOp function) {
+    return getRankMemory(function, options.isForGpu()).getTotal();
+  };
+  func::FuncOp largest = step;
+  for (func::FuncOp prefill : findEntries(module, EntryKind::Prefill))
+    if (getTotal(prefill) > getTotal(largest))
+      largest = prefill;
+  return largest;
 }
 
 LogicalResult mlir::optimus::lowerTrainStep(ModuleOp module,
@@ -126,7 +153,10 @@ LogicalResult mlir::optimus::lowerTrainStep(ModuleOp module,
                                             Candidate &candidate) {
   if (failed(runPhases(module, options, "input", "tune", candidate)))
     return failure();
-  if (!findEntry(module, EntryKind::Train)) {
+  func::FuncOp step = findPredicted(module);
+  // Nothing of a token can be recomputed.
+  if (!step || (getEntryKind(step) != EntryKind::Train &&
+                candidate.recompute != "none")) {
     candidate.problem = "there is no step of training to predict";
     return failure();
   }
@@ -136,7 +166,7 @@ LogicalResult mlir::optimus::lowerTrainStep(ModuleOp module,
 
 void mlir::optimus::readPrediction(ModuleOp module, const PhaseOptions &options,
                                    Candidate &candidate) {
-  auto step = findEntry(module, EntryKind::Train);
+  auto step = findPredicted(module);
   auto schedule =
       step ? step->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule)
            : nullptr;
@@ -149,11 +179,14 @@ void mlir::optimus::readPrediction(ModuleOp module, const PhaseOptions &options,
   };
   candidate.stepMs = getMs("predicted_step_ms");
   candidate.exposedMs = getMs("predicted_exposed_ms");
-  RankMemory memory = getRankMemory(step, options.isForGpu());
+  func::FuncOp largest = findLargest(module, step, options);
+  RankMemory memory = getRankMemory(largest, options.isForGpu());
   candidate.rankBytes = memory.getTotal();
   candidate.heldBytes = memory.getTotal() - memory.arena - memory.scratch;
-  auto bound = step->getAttrOfType<IntegerAttr>(ExecDialect::kLowerBoundBytes);
-  candidate.peakBytes = bound ? bound.getInt() : exec::computePeakBytes(step);
+  auto bound =
+      largest->getAttrOfType<IntegerAttr>(ExecDialect::kLowerBoundBytes);
+  candidate.peakBytes =
+      bound ? bound.getInt() : exec::computePeakBytes(largest);
   auto axes = step->getAttrOfType<ArrayAttr>(ExecDialect::kCommunication);
   if (!bound)
     if (FailureOr<ArrayAttr> counted = exec::describeCommunication(step);

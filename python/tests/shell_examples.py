@@ -64,6 +64,8 @@ def run_shell(commands: str, folder: Path, **environment) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A model may write bytes that are no characters.
+        errors="replace",
         # Of many commands.
         timeout=4 * TIMEOUT_SECONDS,
     )

@@ -221,7 +221,8 @@ def test_bad_flag(tools, library, text, flags, word):
 
 
 def test_no_subcommand(tools):
-    refuse(tools.call("optimus-run"), "expected train, eval, forward, verify, inspect, convert or bench")
+    commands = "train, eval, forward, generate, score, verify, inspect, convert or bench"
+    refuse(tools.call("optimus-run"), "expected " + commands)
 
 
 def test_unknown_subcommand(tools):

@@ -266,6 +266,29 @@ def test_an_emulated_gpu_gives_the_logits_of_a_processor(tools, states, tmp_path
     check_answers(model, state, rounding, prompts, answers, logits)
 
 
+@pytest.mark.parametrize("mesh, strategy", LAYOUTS[:2])
+def test_a_narrow_library_keeps_narrow_caches(tools, states, tmp_path, mesh, strategy):
+    model = MODELS["llama"]
+    state, _ = states("llama")
+    narrow = ("--precision", "bf16")
+    library = tools.library(model, mesh, strategy, *narrow, functions="forward", generate=EXTENTS)
+    # Keys and values of two layers, two heads of four channels.
+    said = tools.run("optimus-run", "inspect", library)
+    assert "cache: 3 slots of 12 tokens, 64 B a token" in said
+    manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
+    (entry,) = [f for f in manifest["functions"] if f["entry"]["kind"] == "forward"]
+    (rounding,) = [arg["rounding"] for arg in entry["args"] if "rounding" in arg]
+    prompts = draw_prompts(model, 4)
+    answers, logits = generate(tools, library, state, tmp_path, prompts)
+    parameters = {k: v.astype(float) for k, v in state.parameters.items()}
+    for prompt, answer, found in zip(prompts, answers, logits):
+        whole = np.array([prompt + answer["tokens"][:-1]])
+        expected, bound = rounding_bound(model, parameters, whole, rounding)
+        error = np.linalg.norm(found - expected[0, PROMPT - 1 :])
+        # More than f32 would make, too.
+        assert 1e-4 * np.linalg.norm(expected) < error <= bound
+
+
 def test_a_library_for_generation_alone_has_no_training(tools):
     library = tools.library(MODELS["gpt2"], functions=None, generate=EXTENTS)
     manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
@@ -371,6 +394,44 @@ def test_scores_of_nothing_are_refused(tools, states, tmp_path):
         result = tools.call("optimus-run", "score", library, "--tokens", file)
         assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
         assert message in result.stderr and result.stdout == ""
+
+
+def test_auto_takes_the_layout_of_the_fastest_decode(tools, tmp_path):
+    source = tools.program(MODELS["llama"], None, EXTENTS)
+    library = tmp_path / "chosen.so"
+    command = ("optimus-compile", source, "--strategy", "auto", "--ranks", 4, "-o", library)
+    result = tools.call(*command)
+    assert result.returncode == 0, result.stderr
+    rows = re.findall(
+        r"^([* ]) (\S+) +(\S+) +none +([0-9.]+) ", result.stdout + result.stderr, re.M
+    )
+    (chosen,) = [row for row in rows if row[0] == "*"]
+    assert len(rows) >= 4
+    assert float(chosen[3]) == min(float(row[3]) for row in rows)
+    manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
+    assert manifest["strategy"] == chosen[2]
+    budget = tools.call(*command, "--memory-budget", "10KiB")
+    assert budget.returncode == 1 and "no layout fits the memory budget" in budget.stderr
+
+
+@pytest.mark.parametrize("mesh, strategy", LAYOUTS[:2])
+def test_speeds_are_measured(tools, mesh, strategy):
+    library = tools.library(
+        MODELS["gpt2"], mesh, strategy, functions=None, generate=EXTENTS
+    )
+    command = ("bench", library, "--steps", 2, "--warmup", 1, "--json", "--function")
+    report = json.loads(tools.run("optimus-run", *command, "decode"))
+    assert report["function"] == "decode"
+    # A token of each slot.
+    seconds = report["ms"]["median"] / 1e3
+    assert report["tokens_per_s"] * seconds == pytest.approx(SLOTS, rel=1e-3)
+    elements = sum(np.prod(shape) for _, shape in MODELS["gpt2"].parameter_shapes())
+    cache = SLOTS * WHOLE / 2 * 2 * 2 * 16
+    assert report["bytes_read"] == 4 * (elements + cache)
+    report = json.loads(tools.run("optimus-run", *command, "prefill"))
+    seconds = report["ms"]["median"] / 1e3
+    assert report["tokens_per_s"] * seconds == pytest.approx(SLOTS * 3, rel=1e-3)
+    assert "bytes_read" not in report
 
 
 def test_bytes_are_printed_as_text(tools, text, tmp_path):

@@ -24,6 +24,11 @@ TEST(DeviceScratch, GrowsWithTheProductUpToItsBlocks) {
   const int64_t most = productScratch({256, 960, 1024}).perThread;
   EXPECT_EQ(most, 4 * (256 * 1040 + 64 * 1040 + 256 * 1024 + 1024));
   EXPECT_EQ(productScratch({5000, 6000, 7000}).bytes(3), 3 * most);
+  // Of few rows all of k.
+  EXPECT_EQ(productScratch({64, 960, 4096}).perThread,
+            4 * (64 * 4112 + 64 * 4112 + 64 * 1024 + 1024));
+  EXPECT_EQ(productScratch({65, 960, 4096}).perThread,
+            4 * (65 * 1040 + 64 * 1040 + 65 * 1024 + 1024));
 }
 
 TEST(DeviceScratch, HasRoomForWhatIsAddedToABiasAndC) {

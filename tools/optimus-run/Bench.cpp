@@ -41,6 +41,40 @@ void fillRandomTokens(const Manifest &manifest, int64_t step, int64_t rowsBegin,
   }
 }
 
+/// The same for every slot of a function for generation. Half of the context is
+/// filled.
+Status fillRandomSlots(Session &session, const Function &function,
+                       const CacheExtents &cache, int64_t step) {
+  const Manifest &manifest = session.manifest();
+  const int64_t count = function.sequence;
+  std::vector<int32_t> tokens(cache.slots * count);
+  for (std::size_t i = 0; i != tokens.size(); ++i)
+    tokens[i] = static_cast<int32_t>(
+        optimus_support::philoxBlock(/*seed=*/0, /*stream=*/0, step, i)[0] %
+        static_cast<uint64_t>(manifest.vocabulary));
+  std::vector<SlotTokens> slots;
+  for (int64_t slot = 0; slot != cache.slots; ++slot)
+    slots.push_back(
+        {slot, (cache.context - count) / 2,
+         std::span<const int32_t>(tokens).subspan(slot * count, count)});
+  return session.fillSlots(function.name, slots);
+}
+
+/// The bytes that a step of generation reads, on all ranks together: each
+/// parameter once, and the filled half of the cache.
+double bytesOfDecode(const Manifest &manifest, const Function &function,
+                     const CacheExtents &cache) {
+  double bytes = static_cast<double>(cache.slots * cache.bytesPerToken) *
+                 (static_cast<double>(cache.context) / 2);
+  for (const Arg &arg : function.args) {
+    const Buffer &buffer = manifest.buffers[arg.buffer];
+    if (buffer.lifetime == Lifetime::Parameter)
+      bytes += static_cast<double>(buffer.layout.numElements() *
+                                   optimus_support::elementBytes(buffer.type));
+  }
+  return bytes;
+}
+
 /// Of sorted times, by linear interpolation.
 double quantile(std::span<const double> sorted, double fraction) {
   double at = fraction * static_cast<double>(sorted.size() - 1);
@@ -69,6 +103,7 @@ Timing summarize(std::vector<double> times) {
 struct BenchResult {
   Timing milliseconds;
   double tokensPerSecond = 0; ///< at the median
+  double bytesRead = 0;       ///< of a decode; 0 of other functions
   std::vector<Traffic> traffic;
   SlowestRank communication; ///< medians of the timed steps
   RankMemory largestRank;
@@ -97,6 +132,7 @@ StatusOr<BenchResult> measure(Session &session, ControlPlane &control,
                               const Function &function,
                               const BenchOptions &options) {
   const Manifest &manifest = session.manifest();
+  const std::optional<CacheExtents> cache = manifest.cacheOf(function);
   std::vector<double> times;
   std::vector<SlowestRank> communication;
   // Once a step of microbatches, and so not timed with each.
@@ -107,6 +143,8 @@ StatusOr<BenchResult> measure(Session &session, ControlPlane &control,
     setScalars(session, Hyperparameters(), step, /*lr=*/1e-4);
     session.setRandom(/*seed=*/0, step);
     auto begin = std::chrono::steady_clock::now();
+    if (cache)
+      OPTRT_RETURN_IF_ERROR(fillRandomSlots(session, function, *cache, step));
     OPTRT_RETURN_IF_ERROR(session.fill([&](int64_t rowsBegin, int64_t rowsCount,
                                            int32_t *tokens, int32_t *targets) {
       fillRandomTokens(manifest, step, rowsBegin, rowsCount, tokens, targets);
@@ -125,9 +163,12 @@ StatusOr<BenchResult> measure(Session &session, ControlPlane &control,
   BenchResult result;
   result.milliseconds = summarize(std::move(times));
   result.communication = medianOf(communication);
+  const int64_t tokens = cache ? function.batch * function.sequence
+                               : manifest.batch * manifest.sequence;
   result.tokensPerSecond =
-      1e3 * static_cast<double>(manifest.batch * manifest.sequence) /
-      result.milliseconds.median;
+      1e3 * static_cast<double>(tokens) / result.milliseconds.median;
+  if (function.kind == EntryKind::Decode && cache)
+    result.bytesRead = bytesOfDecode(manifest, function, *cache);
   OPTRT_RETURN_IF_ERROR(session.checkTraffic(function.name));
   OPTRT_ASSIGN_OR_RETURN(result.traffic, session.trafficOfLastRun());
   result.largestRank = session.largestRankMemory();
@@ -148,7 +189,13 @@ void print(const BenchOptions &options, const Session &session,
               static_cast<long long>(options.steps), ms.median,
               ms.lowerQuartile, ms.upperQuartile, ms.fastest, ms.slowest,
               ms.mean);
-  std::printf("%.0f tokens/s\n", result.tokensPerSecond);
+  std::printf(result.bytesRead > 0 ? "%.1f tokens/s\n" : "%.0f tokens/s\n",
+              result.tokensPerSecond);
+  if (result.bytesRead > 0)
+    std::printf("reads %s in a call, parameters and half of the cache: %.2f "
+                "GB/s\n",
+                formatBytes(static_cast<int64_t>(result.bytesRead)).c_str(),
+                result.bytesRead / ms.median / 1e6);
   if (const std::optional<Schedule> &predicted = function.schedule)
     std::printf("predicted %.2f ms, of them %.2f ms exposed communication\n",
                 predicted->stepMs, predicted->exposedMs);
@@ -179,6 +226,8 @@ void printJson(const BenchOptions &options, const Session &session,
                   {"upper_quartile", ms.upperQuartile},
                   {"max", ms.slowest}};
   report["tokens_per_s"] = result.tokensPerSecond;
+  if (result.bytesRead > 0)
+    report["bytes_read"] = result.bytesRead;
   if (const std::optional<Schedule> &predicted = function.schedule)
     report["predicted"] = {{"step_ms", predicted->stepMs},
                            {"comm_ms", predicted->commMs},

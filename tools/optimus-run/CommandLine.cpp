@@ -585,7 +585,7 @@ void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
   bench
       ->add_option("--function", options.function,
                    "The kind of function that is timed: train, eval, grad, "
-                   "forward; or one by its name")
+                   "forward, prefill, decode; or one by its name")
       ->capture_default_str()
       ->excludes(comm)
       ->excludes(gemm);

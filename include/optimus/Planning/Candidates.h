@@ -107,7 +107,8 @@ LogicalResult runPhases(ModuleOp module, const PhaseOptions &options,
 
 /// Runs the phases up to `exec` for a candidate's training step alone: for it
 /// everything is chosen, and the other functions of a step take most of a
-/// compilation's time.
+/// compilation's time. Of a library for generation they are prefill and decode,
+/// and the decode's time is compared.
 LogicalResult lowerTrainStep(ModuleOp module, const PhaseOptions &options,
                              Candidate &candidate);
 

@@ -54,13 +54,14 @@ struct ProductShape {
 /// What oneDNN's scratchpad has at most in a product. A thread has a block of A
 /// and one of B, where these do not lie as they are multiplied, blocks of C
 /// before they are stored, and what says where they are: blocks have at most
-/// 256 rows of A, 64 columns of B and 1024 of k; up to 16 of C are open. What
-/// is added to C together with a bias is computed apart; with A transposed each
-/// thread may have all of it.
+/// 256 rows of A, 64 columns of B and 1024 of k, but all of k where there are
+/// few rows; up to 16 of C are open. What is added to C together with a bias is
+/// computed apart; with A transposed each thread may have all of it.
 inline DeviceScratch productScratch(const ProductShape &d) {
-  constexpr int64_t size = sizeof(float), places = 1024;
+  constexpr int64_t size = sizeof(float), places = 1024, fewRows = 64;
   const int64_t rows = std::min<int64_t>(d.m, 256);
-  const int64_t depth = std::min<int64_t>(d.k, 1024) + 16;
+  const int64_t depth =
+      (d.m <= fewRows ? d.k : std::min<int64_t>(d.k, 1024)) + 16;
   const int64_t cols = std::min<int64_t>(d.n, 960) + 64;
   DeviceScratch scratch{
       (rows * depth + 64 * depth + rows * cols + places) * size, 0};

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LossFunction.h"
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 #include "optimus/Dialect/Optimus/Transforms/Passes.h"
@@ -52,17 +53,46 @@ public:
 
   void run() {
     Block &block = function.front();
+    narrowCaches();
     // Readers come after what they read.
     for (Operation &op : llvm::reverse(block))
       chooseResults(op);
     for (Operation &op : block)
       for (OpOperand &operand : op.getOpOperands())
         convert(operand);
+    if (!caches.empty())
+      function.setType(
+          FunctionType::get(function.getContext(), block.getArgumentTypes(),
+                            block.getTerminator()->getOperandTypes()));
   }
 
   int64_t numNarrowed = 0, numCasts = 0;
 
 private:
+  /// Keys and values of a text are kept as attention reads them.
+  void narrowCaches() {
+    for (BlockArgument argument : function.getArguments()) {
+      BufferAttr buffer = getArgumentBuffer(function, argument.getArgNumber());
+      auto type = dyn_cast<RankedTensorType>(argument.getType());
+      if (!buffer || buffer.getLifetime() != Lifetime::Sequence ||
+          buffer.getReset() != Reset::Sequence || buffer.getOf() || !type ||
+          type.getRank() < 3 || !isFloat(argument))
+        continue;
+      argument.setType(withElement(type, narrow));
+      caches.insert(argument.getArgNumber());
+      ++numNarrowed;
+    }
+  }
+
+  /// Whether an operand is returned in the buffer of a cache.
+  bool isCache(OpOperand &operand) const {
+    if (!operand.getOwner()->hasTrait<OpTrait::IsTerminator>())
+      return false;
+    std::optional<unsigned> donor =
+        getDonor(function, operand.getOperandNumber());
+    return donor && caches.contains(*donor);
+  }
+
   /// Whether an operand is as the results of its operation are.
   static bool follows(Precision precision) {
     return precision == Precision::Same || precision == Precision::SameOrFull;
@@ -71,6 +101,8 @@ private:
   /// Whether a reader of a result needs it in f32.
   bool isReadWide(OpResult result) {
     return llvm::any_of(result.getUses(), [&](OpOperand &use) {
+      if (isCache(use))
+        return false;
       Precision precision = getPrecision(use);
       return precision == Precision::Full ||
              (follows(precision) && wideOps.contains(use.getOwner()));
@@ -106,7 +138,8 @@ private:
   /// Gives an operand the type that its operation needs.
   void convert(OpOperand &operand) {
     Precision precision = getPrecision(operand);
-    if (!isFloat(operand.get()) || precision == Precision::Any ||
+    if (!isFloat(operand.get()) || isCache(operand) ||
+        precision == Precision::Any ||
         (precision == Precision::SameOrFull &&
          getElementTypeOrSelf(operand.get()) == wide))
       return;
@@ -151,6 +184,7 @@ private:
 
   func::FuncOp function;
   FloatType narrow, wide;
+  llvm::DenseSet<unsigned> caches; ///< numbers of arguments
   llvm::DenseSet<Operation *> wideOps;
   llvm::DenseMap<Value, Value> casts;
 };

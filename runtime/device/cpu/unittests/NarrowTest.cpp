@@ -312,6 +312,30 @@ TEST_F(NarrowTest, AttentionIsThatOfWidenedOperands) {
   EXPECT_EQ(foundDv, narrowed(dv));
 }
 
+/// A token for each slot of a text that is generated: few rows, and deep.
+TEST_F(NarrowTest, ScratchOfFewRowsIsBounded) {
+  for (int64_t m : {1, 7, 16, 17, 33, 64, 65, 128})
+    for (bool isNarrow : {false, true})
+      for (int flags = 0; flags != 8; ++flags) {
+        optrt_gemm_desc d = {};
+        d.m = m;
+        d.n = 768;
+        d.k = 8192;
+        d.trans_b = flags & 1;
+        d.has_bias = flags >> 1 & 1;
+        d.accumulate = flags >> 2 & 1;
+        d.lda = d.k;
+        d.ldb = d.trans_b ? d.k : d.n;
+        d.ldc = d.ld_extra = d.n;
+        d.factor_type = d.extra_type = isNarrow ? OPTRT_BF16 : OPTRT_F32;
+        d.result_type = isNarrow && !d.accumulate ? OPTRT_BF16 : OPTRT_F32;
+        Workload workload;
+        workload.products = {d};
+        const Status status = device.prepare(workload);
+        EXPECT_TRUE(status.ok()) << status.message();
+      }
+}
+
 /// What a program of bf16 says it needs is enough, and is bounded.
 TEST_F(NarrowTest, PreparedScratchIsEnoughAndWithinItsBound) {
   Workload workload;

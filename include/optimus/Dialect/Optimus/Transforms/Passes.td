@@ -110,6 +110,9 @@ def MixedPrecisionPass : Pass<"optimus-mixed-precision", "::mlir::ModuleOp"> {
 
     Operations without the interface compute in f32.
 
+    Caches of keys and values, of the lifetime `sequence`, are of the narrow type in
+    arguments and results too: attention reads them as they lie.
+
     ```mlir
     %y = optimus.matmul %x, %w : (tensor<2x8x16xf32>, tensor<16x16xf32>) -> tensor<2x8x16xf32>
     // with type=bf16

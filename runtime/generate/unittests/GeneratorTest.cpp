@@ -1,0 +1,264 @@
+//===- GeneratorTest.cpp - Texts side by side -----------------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus-runtime/Generator.h"
+
+#include <algorithm>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <map>
+#include <numeric>
+#include <random>
+
+using namespace optrt;
+using testing::HasSubstr;
+
+namespace {
+
+/// What became of a text.
+struct Outcome {
+  std::vector<int32_t> tokens;
+  std::vector<float> logits; ///< by which they were chosen
+  std::optional<FinishReason> finish;
+};
+
+/// A session of a model with random parameters: three slots of 16 tokens, chunks
+/// of three, a vocabulary of 11.
+class GeneratorTest : public testing::Test {
+protected:
+  void open(int threads = 1) {
+    session.reset();
+    auto opened = ModelLibrary::open(OPTIMUS_TINY);
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    library = std::move(opened).value();
+    auto found = GenerationEntries::find("tiny.so", library->manifest());
+    ASSERT_TRUE(found.ok()) << found.status().message();
+    entries = *found;
+    world = createLocalWorld();
+    SessionOptions options;
+    options.functions = {entries.prefill->name, entries.decode->name};
+    options.threadsPerRank = threads;
+    auto made = Session::create(*library, world, options);
+    ASSERT_TRUE(made.ok()) << made.status().message();
+    session = std::move(made).value();
+    ASSERT_TRUE(session->initialize(/*seed=*/3).ok());
+  }
+  void SetUp() override { open(); }
+
+  Generator generator() { return {*session, *world.control, entries}; }
+
+  static int64_t add(Generator &generator, const GenerationRequest &request) {
+    StatusOr<int64_t> number = generator.add(request);
+    EXPECT_TRUE(number.ok()) << number.status().message();
+    return number.ok() ? *number : -1;
+  }
+
+  static void step(Generator &generator, std::map<int64_t, Outcome> &texts) {
+    auto parts = generator.step();
+    ASSERT_TRUE(parts.ok()) << parts.status().message();
+    for (const GeneratedPart &part : *parts) {
+      Outcome &text = texts[part.text];
+      EXPECT_FALSE(text.finish) << "text " << part.text << " goes on";
+      text.tokens.insert(text.tokens.end(), part.tokens.begin(),
+                         part.tokens.end());
+      text.logits.insert(text.logits.end(), part.logits.begin(),
+                         part.logits.end());
+      text.finish = part.finish;
+    }
+  }
+
+  /// One text, with nobody beside it.
+  Outcome alone(const GenerationRequest &request) {
+    Generator own = generator();
+    std::map<int64_t, Outcome> texts;
+    add(own, request);
+    while (own.hasWork() && !HasFatalFailure())
+      step(own, texts);
+    return texts[0];
+  }
+
+  static std::vector<GenerationRequest> drawRequests(std::size_t count) {
+    std::minstd_rand random(7);
+    auto draw = [&](int64_t least, int64_t most) {
+      return std::uniform_int_distribution<int64_t>(least, most)(random);
+    };
+    std::vector<GenerationRequest> requests(count);
+    for (GenerationRequest &request : requests) {
+      request.prompt.resize(draw(1, 12));
+      for (int32_t &token : request.prompt)
+        token = static_cast<int32_t>(draw(0, 10));
+      request.maxTokens = draw(1, 5);
+      request.wantsLogits = true;
+      request.sampling.temperature = draw(0, 1) ? 1.5 : 0;
+      request.sampling.seed = draw(0, 1000);
+    }
+    return requests;
+  }
+
+  std::unique_ptr<ModelLibrary> library;
+  GenerationEntries entries;
+  World world;
+  std::unique_ptr<Session> session;
+};
+
+TEST_F(GeneratorTest, KnowsItsLibrary) {
+  EXPECT_EQ(entries.cache, (CacheExtents{3, 16, 32}));
+  EXPECT_EQ(entries.chunk, 3);
+  EXPECT_EQ(entries.vocabulary, 11);
+}
+
+TEST_F(GeneratorTest, SlotsRefuseWhatHasNoPlace) {
+  const std::vector<int32_t> tokens = {1, 2, 3, 4, 11};
+  auto message = [&](const char *function, std::vector<SlotTokens> slots) {
+    return std::string(session->fillSlots(function, slots).message());
+  };
+  const std::span<const int32_t> all = tokens;
+  EXPECT_EQ(message("prefill", {{0, 13, all.first(3)}, {2, 0, all.first(1)}}),
+            "");
+  EXPECT_THAT(message("prefill", {{0, 14, all.first(3)}}),
+              HasSubstr("slot 0: expected positions within the context of 16 "
+                        "tokens that the library was compiled for, found 3 "
+                        "from 14 on"));
+  EXPECT_THAT(message("decode", {{0, 16, all.first(1)}}),
+              HasSubstr("found 1 from 16 on"));
+  EXPECT_THAT(message("decode", {{0, -1, all.first(1)}}),
+              HasSubstr("found 1 from -1 on"));
+  EXPECT_THAT(message("prefill", {{3, 0, all.first(1)}}),
+              HasSubstr("slot 3: expected one of the 3 slots"));
+  EXPECT_THAT(message("prefill", {{1, 0, all.first(4)}}),
+              HasSubstr("expected from 1 to 3 tokens, found 4"));
+  EXPECT_THAT(message("decode", {{1, 0, {}}}),
+              HasSubstr("expected from 1 to 1 tokens, found 0"));
+  EXPECT_THAT(message("decode", {{1, 0, all.last(1)}}),
+              HasSubstr("expected tokens of the vocabulary of 11, from 0 on, "
+                        "found 11"));
+  EXPECT_THAT(message("decode", {{1, 0, all.first(1)}, {1, 1, all.first(1)}}),
+              HasSubstr("slot 1: expected the tokens of one text, found two"));
+  EXPECT_THAT(message("forward", {}), HasSubstr("has no slots"));
+}
+
+TEST_F(GeneratorTest, RefusesRequestsThatCannotBeMet) {
+  Generator own = generator();
+  auto message = [&](const GenerationRequest &request) {
+    return std::string(own.add(request).status().message());
+  };
+  EXPECT_THAT(message({}), HasSubstr("the prompt has no token"));
+  EXPECT_THAT(message({.prompt = std::vector<int32_t>(17)}),
+              HasSubstr("the prompt has 17 tokens; expected at most the 16"));
+  EXPECT_THAT(message({.prompt = {1, 11}}),
+              HasSubstr("token 1 of the prompt is 11"));
+  EXPECT_THAT(message({.prompt = {1}, .maxTokens = 17}),
+              HasSubstr("expected at most 16 new tokens"));
+  EXPECT_THAT(message({.prompt = {1}, .stops = {{}}}),
+              HasSubstr("expected a stop of at least one token"));
+  EXPECT_THAT(message({.prompt = {1}, .sampling = {.topP = 2}}),
+              HasSubstr("the top-p is 2"));
+  EXPECT_FALSE(own.hasWork());
+  EXPECT_EQ(add(own, {.prompt = {1}}), 0);
+}
+
+TEST_F(GeneratorTest, FillsTheContext) {
+  Outcome text = alone({.prompt = {1, 2, 3}});
+  EXPECT_EQ(text.tokens.size(), 14u);
+  EXPECT_EQ(text.finish, FinishReason::Length);
+}
+
+TEST_F(GeneratorTest, CancelsInEveryState) {
+  const std::vector<GenerationRequest> requests = {
+      {.prompt = {1, 2}, .maxTokens = 8},
+      {.prompt = {3}, .maxTokens = 8},
+      {.prompt = {1, 2, 3, 4, 5, 6, 7, 8, 9}, .maxTokens = 8},
+      {.prompt = {4, 5}, .maxTokens = 3},
+      {.prompt = {6}, .maxTokens = 3}};
+  Generator own = generator();
+  std::map<int64_t, Outcome> texts;
+  for (const GenerationRequest &request : requests)
+    add(own, request);
+  step(own, texts);
+  // The first decodes, the third is in its prompt, the fifth waits.
+  for (int64_t number : {0, 2, 4})
+    own.cancel(number);
+  own.cancel(99);
+  while (own.hasWork() && !HasFatalFailure())
+    step(own, texts);
+  EXPECT_EQ(texts[0].tokens.size(), 1u);
+  for (int64_t number : {2, 4})
+    EXPECT_TRUE(texts[number].tokens.empty());
+  for (int64_t number : {0, 2, 4})
+    EXPECT_EQ(texts[number].finish, FinishReason::Cancelled);
+  for (int64_t number : {1, 3}) {
+    EXPECT_EQ(texts[number].tokens, alone(requests[number]).tokens);
+    EXPECT_EQ(texts[number].finish, FinishReason::Length);
+  }
+  own.cancel(1);
+  EXPECT_FALSE(own.hasWork());
+}
+
+TEST_F(GeneratorTest, StopsAreHeldBackUntilTheyAreKnown) {
+  const GenerationRequest request = {.prompt = {1, 2},
+                                     .maxTokens = 10,
+                                     .sampling = {.temperature = 3, .seed = 5}};
+  const std::vector<int32_t> whole = alone(request).tokens;
+  ASSERT_EQ(whole.size(), 10u);
+  GenerationRequest stopped = request;
+  stopped.stops = {{whole[4], whole[5], whole[6]}};
+  Outcome text = alone(stopped);
+  EXPECT_EQ(text.finish, FinishReason::Stop);
+  const auto at = std::search(whole.begin(), whole.end(),
+                              stopped.stops[0].begin(), stopped.stops[0].end());
+  EXPECT_EQ(text.tokens, std::vector<int32_t>(whole.begin(), at));
+  // One that only begins comes out whole.
+  const int32_t other = whole[6] == 0 ? 1 : 0;
+  stopped.stops = {{whole[4], whole[5], other, other, other, other}};
+  EXPECT_EQ(alone(stopped).tokens, whole);
+}
+
+/// Bits do not depend on slots, on other texts, or on when a text comes.
+TEST_F(GeneratorTest, TextsAreTheSameOnEverySchedule) {
+  const std::vector<GenerationRequest> requests = drawRequests(12);
+  std::vector<Outcome> expected;
+  for (const GenerationRequest &request : requests)
+    expected.push_back(alone(request));
+  for (int threads : {1, 2}) {
+    open(threads);
+    for (unsigned schedule = 0; schedule != 500; ++schedule) {
+      std::minstd_rand random(schedule + 1);
+      std::vector<std::size_t> order(requests.size());
+      std::iota(order.begin(), order.end(), 0);
+      std::shuffle(order.begin(), order.end(), random);
+      Generator own = generator();
+      std::map<int64_t, Outcome> texts;
+      std::size_t next = 0;
+      while (next != order.size() || own.hasWork()) {
+        for (; next != order.size() && random() % 3; ++next)
+          add(own, requests[order[next]]);
+        if (next && random() % 8 == 0)
+          own.cancel(static_cast<int64_t>(random() % next));
+        step(own, texts);
+        ASSERT_FALSE(HasFatalFailure());
+      }
+      ASSERT_EQ(texts.size(), requests.size());
+      for (std::size_t i = 0; i != order.size(); ++i) {
+        const Outcome &text = texts[static_cast<int64_t>(i)];
+        Outcome want = expected[order[i]];
+        ASSERT_TRUE(text.finish);
+        if (text.finish == FinishReason::Cancelled) {
+          want.finish = FinishReason::Cancelled;
+          ASSERT_LE(text.tokens.size(), want.tokens.size());
+          want.tokens.resize(text.tokens.size());
+          want.logits.resize(text.logits.size());
+        }
+        ASSERT_EQ(text.finish, want.finish) << "schedule " << schedule;
+        ASSERT_EQ(text.tokens, want.tokens) << "schedule " << schedule;
+        ASSERT_EQ(text.logits, want.logits) << "schedule " << schedule;
+      }
+    }
+  }
+}
+
+} // namespace
