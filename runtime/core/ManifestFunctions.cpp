@@ -63,16 +63,24 @@ static void checkOutputs(const JsonCursor &cursor, const Manifest &manifest,
       {EntryKind::Accumulate, "real_count"},
       {EntryKind::Update, "grad_norm"},
   };
+  /// The buffer of an output; null where the function does not write it.
+  auto findOutput = [&](std::string_view output) -> const Buffer * {
+    std::optional<int64_t> buffer = manifest.findRole(output);
+    const Arg *arg = buffer ? function.findArg(*buffer) : nullptr;
+    return arg && arg->access != Access::Read ? &manifest.buffers[*buffer]
+                                              : nullptr;
+  };
   for (const auto &[kind, output] : kOutputs) {
     if (kind != function.kind)
       continue;
-    std::optional<int64_t> buffer = manifest.findRole(output);
-    const Arg *arg = buffer ? function.findArg(*buffer) : nullptr;
-    if (!arg || arg->access == Access::Read ||
-        !manifest.buffers[*buffer].isNumber())
+    const Buffer *buffer = findOutput(output);
+    if (!buffer || !buffer->isNumber())
       cursor.fail(concat("no output \"", output, "\", one f32, which ",
                          function.name, " must have"));
   }
+  if (function.kind == EntryKind::Decode && !findOutput("next_logits"))
+    cursor.fail(concat("no output \"next_logits\", which ", function.name,
+                       " must have"));
   if (function.kind == EntryKind::Forward &&
       !manifest.findForwardOutput(function))
     cursor.fail(concat("no output \"logits\" or \"hidden_states\", one of "

@@ -164,9 +164,11 @@ TEST_F(Errors, UnknownOptionAndValues) {
   expect(1, train("toy1") + "--optimizer lion",
          {"unknown option '--optimizer'; optimus-compile has it"});
   expect(1, "",
-         {"expected train, eval, forward, verify, inspect, convert or bench"});
+         {"expected train, eval, forward, generate, score, verify, inspect, "
+          "convert or bench"});
   expect(1, "trian " + toy("toy1"),
-         {"there is no subcommand 'trian'", "train, eval, forward, verify, inspect"});
+         {"there is no subcommand 'trian'",
+          "train, eval, forward, generate, score, verify, inspect"});
 }
 
 TEST_F(Errors, MisspeltWordsAreRecognised) {
