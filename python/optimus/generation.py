@@ -127,9 +127,12 @@ class CachedFunction(ForwardFunction):
         parts: Optional[int] = None,
         positions: Optional[Value] = None,
         capacity: Optional[int] = None,
+        frequencies: Optional[Sequence[float]] = None,
     ) -> Value:
         places, most = self._positions, self._generation.context
-        return super().rotary(name, x, theta, channels, parts, places, capacity=most)
+        return super().rotary(
+            name, x, theta, channels, parts, places, most, frequencies
+        )
 
     def attention(
         self,

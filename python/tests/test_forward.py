@@ -20,11 +20,11 @@ import numpy as np
 import pytest
 
 import safetensors_file
+import test_llama
 from bert_reference import Bert
 from families_reference import GatedEncoder, Phi
 from gpt2_reference import Gpt2
 from interpreter import Interpreter, draw_batch, draw_parameters, relative_error
-from llama_reference import Llama
 from test_gradients import TOLERANCE
 from tools import (
     BertModel,
@@ -62,9 +62,7 @@ def reference(model, parameters):
     kinds = {
         "gpt2": lambda: Gpt2(parameters, model.heads),
         "bert": lambda: Bert(parameters, model.heads),
-        "llama": lambda: Llama(
-            parameters, model.heads, model.kv_heads, window=model.window
-        ),
+        "llama": lambda: test_llama.reference(model, parameters),
         "phi": lambda: Phi(parameters, model.heads, model.rotary_dim, model.rope_theta),
         "gated-encoder": lambda: GatedEncoder(parameters, model.heads),
     }

@@ -42,6 +42,11 @@ MODELS = {
     "llama": LlamaModel(2, 16, 4, 2, ffn=20, sequence=WHOLE, vocabulary=13, batch=2),
     "mistral": LlamaModel(2, 24, 6, 3, 20, WHOLE, 13, batch=2, window=4),
     "qwen2": LlamaModel(2, 16, 4, 2, 20, WHOLE, 13, batch=2, tied=True, qkv_bias=True),
+    # As Qwen3, with heads wider than their part of hidden and stretched positions.
+    "qwen3": LlamaModel(
+        *(2, 16, 4, 2, 20, WHOLE, 13),
+        **dict(batch=2, head_dim=6, qk_norm=True, rope_scaling="linear:2.5")
+    ),
     "phi": PhiModel(1, 12, 3, sequence=WHOLE, vocabulary=11, batch=2, rotary_dim=2, ffn=7),
 }
 LAYOUTS = [
@@ -165,7 +170,7 @@ def test_tokens_one_by_one_have_the_logits_of_the_whole(
     check_answers(model, state, rounding, prompts, answers, logits)
 
 
-@pytest.mark.parametrize("name", ["mistral", "qwen2", "phi"])
+@pytest.mark.parametrize("name", ["mistral", "qwen2", "qwen3", "phi"])
 def test_every_causal_family_generates(tools, states, tmp_path, name):
     model = MODELS[name]
     state, rounding = states(name)
