@@ -48,6 +48,7 @@ def both(tools, name, *flags):
     return [tools.library(model, None, "serial", *flags, *more) for more in ((), EMULATED)]
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("precision", ["f32", "bf16"])
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients_agree_within_derived_bounds(tools, text, name, precision):

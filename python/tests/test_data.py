@@ -85,6 +85,7 @@ def refused(said, good, stale, window):
     assert expected in error, error
 
 
+@pytest.mark.rotates
 @needs_mpirun
 @pytest.mark.parametrize("run", [over_mpi, over_tcp])
 # Rows of rank 0 and of rank 1 in the ninth batch, where ranks share it out.

@@ -156,6 +156,7 @@ def check_answers(model, state, rounding, prompts, answers, logits):
         assert bound < 1e-2 * np.linalg.norm(expected[0, 1:] - expected[0, :-1])
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("mesh, strategy", LAYOUTS)
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_tokens_one_by_one_have_the_logits_of_the_whole(
@@ -170,6 +171,7 @@ def test_tokens_one_by_one_have_the_logits_of_the_whole(
     check_answers(model, state, rounding, prompts, answers, logits)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("name", ["mistral", "qwen2", "qwen3", "phi"])
 def test_every_causal_family_generates(tools, states, tmp_path, name):
     model = MODELS[name]

@@ -62,6 +62,7 @@ def use(tools, library, text, folder, environment):
     return numbers, evaluated["loss"], Checkpoint(saved)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("case", CASES)
 def test_bits_are_those_of_the_processor(tools, few, tmp_path, case):
     library = tools.library(*CASES[case])

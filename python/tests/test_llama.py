@@ -261,6 +261,7 @@ def few(tools, text, tmp_path_factory):
     return Run(tools, tools.library(FEW), text, tmp_path_factory.mktemp("few"))
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "mesh, strategy, precision",
     [

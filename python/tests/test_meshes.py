@@ -89,6 +89,7 @@ def agree(run, serial):
     np.testing.assert_allclose(*norms, rtol=1e-2)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("mesh, strategy", MESHES)
 def test_mesh_trains_as_one_rank(tools, text, serial, tmp_path, mesh, strategy):
     run = Run(tools, tools.library(EVEN, mesh, strategy), text, tmp_path, STEPS)

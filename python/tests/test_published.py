@@ -91,6 +91,7 @@ def train(tools, library, data, steps, *flags):
     return succeed(call(tools.train_command(library, data, steps, *flags)))
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_folder_comes_out_and_in_again(tools, data, tmp_path, family):
     given, shapes, _, _, _ = FAMILIES[family]
@@ -148,6 +149,7 @@ def test_a_run_goes_on_with_its_tokenizer(tools, library, words, tmp_path):
     assert "tokenizer.json is damaged: its checksum is " in said
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])
 @pytest.mark.parametrize("mesh", [None, "row:2,col:2"])
 def test_parameters_are_rounded_to_even(tools, words, tmp_path, dtype, mesh):

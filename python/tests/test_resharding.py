@@ -61,6 +61,7 @@ def test_a_rank_holds_what_it_says(serial, measures_memory):
     assert 0 <= held - report["rank_bytes"] < 12 * MIB
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("backend", ["mpi", "local"])
 @pytest.mark.parametrize("mesh, strategy, ranks", LAYOUTS)
 def test_loading_and_saving_take_little_memory(
