@@ -13,13 +13,6 @@
 
 namespace optimus_prices {
 
-std::string_view toString(CollectiveKind kind) {
-  static constexpr std::string_view names[] = {"broadcast",      "reduce",
-                                               "all_reduce",     "all_gather",
-                                               "reduce_scatter", "all_to_all"};
-  return names[static_cast<int>(kind)];
-}
-
 /// What a collective costs on links of alpha + bytes·beta: broadcasts and
 /// reductions go down a tree in pieces, the others around a ring.
 static double getLinkSeconds(CollectiveKind kind, int64_t ranks, double bytes,

@@ -16,7 +16,7 @@ a prompt is `@decode`'s, so a chunk needs no logits. Slots without a token have 
 position -1. Standard library only.
 """
 
-from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from optimus.attributes import Attribute, Raw
 from optimus.ir import ForwardFunction, LossFunction
@@ -118,39 +118,20 @@ class CachedFunction(ForwardFunction):
         self._lengths = self._host_input("lengths", ("slots",))
         return self._positions
 
-    def rotary(
-        self,
-        name: str,
-        x: Value,
-        theta: float,
-        channels: Optional[int] = None,
-        parts: Optional[int] = None,
-        positions: Optional[Value] = None,
-        capacity: Optional[int] = None,
-        frequencies: Optional[Sequence[float]] = None,
-    ) -> Value:
-        places, most = self._positions, self._generation.context
-        return super().rotary(
-            name, x, theta, channels, parts, places, most, frequencies
-        )
+    def rotary(self, name: str, x: Value, theta: float, **how: Any) -> Value:
+        how.update(positions=self._positions, capacity=self._generation.context)
+        return super().rotary(name, x, theta, **how)
 
     def attention(
-        self,
-        name: str,
-        inputs: Sequence[Value],
-        causal: bool,
-        lengths: Optional[Value] = None,
-        positions: Optional[Value] = None,
-        window: Optional[int] = None,
-        cached: bool = False,
+        self, name: str, inputs: Sequence[Value], causal: bool, **how: Any
     ) -> Value:
         if len(inputs) == 1:
             parts = enumerate(("queries", "new_keys", "new_values"))
             inputs = [self.part(part, inputs[0], index) for index, part in parts]
         q, k, v = inputs
         keys, values = self._append("keys", k), self._append("values", v)
-        seen = (self._lengths, self._positions, window)
-        return super().attention(name, [q, keys, values], causal, *seen, cached=True)
+        how.update(lengths=self._lengths, positions=self._positions, cached=True)
+        return super().attention(name, [q, keys, values], causal, **how)
 
     def _append(self, name: str, rows: Value) -> Value:
         """The cache of this layer's `rows`, with them."""
@@ -174,15 +155,8 @@ class CachedFunction(ForwardFunction):
         """The result that is the first cache."""
         return 1
 
-    def head_loss(
-        self,
-        h: Value,
-        table: Value,
-        targets: Optional[Value],
-        chunk: Optional[int] = None,
-        bias: Optional[Value] = None,
-    ) -> None:
-        super().head_loss(h, table, targets, chunk, bias)
+    def head_loss(self, *given: Any, **named: Any) -> None:
+        super().head_loss(*given, **named)
         self._results += tuple(self._caches)
 
     def _signature(self, types: str) -> Tuple[str, str]:
@@ -209,13 +183,6 @@ class PrefillFunction(CachedFunction):
     def _first_cache(self) -> int:
         return 0
 
-    def head_loss(
-        self,
-        h: Value,
-        table: Value,
-        targets: Optional[Value],
-        chunk: Optional[int] = None,
-        bias: Optional[Value] = None,
-    ) -> None:
+    def head_loss(self, *given: Any, **named: Any) -> None:
         """Ends the function; what the caches do not need, the compiler leaves out."""
         self._results = tuple(self._caches)

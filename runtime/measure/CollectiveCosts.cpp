@@ -32,17 +32,16 @@ public:
         destination(maxBytes / 4 + n) {}
 
   Status measure(int64_t bytes, CollectivePoint &result) {
-    const TimedCollective &collective = *result.collective;
-    bool parts = collective.kind == OPTRT_ALL_GATHER ||
-                 collective.kind == OPTRT_REDUCE_SCATTER;
+    const int32_t kind = result.kind;
+    bool parts = readsBlocks(kind) || writesBlocks(kind);
     int64_t block = std::max<int64_t>(1, bytes / 4 / (parts ? n : 1));
     result.count = parts ? block * n : block;
     optrt_collective_desc desc{};
-    desc.kind = collective.kind;
+    desc.kind = kind;
     desc.outer = 1;
     desc.inner = block;
-    desc.src_ld = collective.kind == OPTRT_REDUCE_SCATTER ? block * n : block;
-    desc.dst_ld = collective.kind == OPTRT_ALL_GATHER ? block * n : block;
+    desc.src_ld = readsBlocks(kind) ? block * n : block;
+    desc.dst_ld = writesBlocks(kind) ? block * n : block;
 
     // The first call may make buffers; it also tells how often to repeat.
     OPTRT_ASSIGN_OR_RETURN(double first, time(desc));
@@ -121,9 +120,9 @@ measureCollectives(World &world, const Movers &movers, RankTeam &team,
   const ControlPlane &control = *world.control;
   std::vector<CollectivePoint> points;
   std::vector<int64_t> sizes;
-  for (const TimedCollective &collective : kTimedCollectives)
+  for (const int32_t kind : kTimedCollectives)
     for (int64_t bytes = minBytes; bytes <= maxBytes; bytes *= 4) {
-      points.push_back({&collective});
+      points.push_back({kind});
       sizes.push_back(bytes);
     }
   std::vector<std::unique_ptr<CollectiveMover>> made(control.numLocalRanks());
@@ -135,7 +134,7 @@ measureCollectives(World &world, const Movers &movers, RankTeam &team,
     RankBench bench(*made[i], control.size(), control.firstRank() + i,
                     maxBytes);
     for (std::size_t number = 0; number != points.size(); ++number) {
-      CollectivePoint measured{points[number].collective};
+      CollectivePoint measured{points[number].kind};
       OPTRT_RETURN_IF_ERROR(bench.measure(sizes[number], measured));
       // What is agreed is the same on all.
       if (i == 0)
@@ -153,11 +152,11 @@ measureCollectives(World &world, const Movers &movers, RankTeam &team,
 nlohmann::ordered_json machineEntries(std::span<const CollectivePoint> measured,
                                       std::string_view backend, int64_t ranks) {
   auto list = nlohmann::ordered_json::array();
-  for (const TimedCollective &collective : kTimedCollectives) {
+  for (const int32_t kind : kTimedCollectives) {
     std::vector<CostPoint> points;
     auto listed = nlohmann::ordered_json::array();
     for (const CollectivePoint &one : measured) {
-      if (one.collective != &collective)
+      if (one.kind != kind)
         continue;
       double bytes = static_cast<double>(one.count) * 4;
       points.push_back({bytes, one.seconds});
@@ -166,7 +165,7 @@ nlohmann::ordered_json machineEntries(std::span<const CollectivePoint> measured,
     LinearCost cost = fitLinearCost(points);
     list.push_back({{"backend", backend},
                     {"ranks", ranks},
-                    {"collective", collective.name},
+                    {"collective", collectiveName(kind)},
                     {"alpha_s", cost.alphaSeconds},
                     {"beta_s_per_byte", cost.betaSecondsPerByte},
                     {"points", listed}});

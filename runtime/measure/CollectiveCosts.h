@@ -18,23 +18,14 @@
 
 namespace optrt {
 
-struct TimedCollective {
-  const char *name;
-  int32_t kind;
-  bool reduces, hasRoot;
-};
-
-inline constexpr TimedCollective kTimedCollectives[] = {
-    {"broadcast", OPTRT_BROADCAST, false, true},
-    {"reduce", OPTRT_REDUCE, true, true},
-    {"all_reduce", OPTRT_ALL_REDUCE, true, false},
-    {"all_gather", OPTRT_ALL_GATHER, false, false},
-    {"reduce_scatter", OPTRT_REDUCE_SCATTER, true, false},
-};
+/// The kinds that are timed.
+inline constexpr int32_t kTimedCollectives[] = {
+    OPTRT_BROADCAST, OPTRT_REDUCE, OPTRT_ALL_REDUCE, OPTRT_ALL_GATHER,
+    OPTRT_REDUCE_SCATTER};
 
 /// One size of one of them.
 struct CollectivePoint {
-  const TimedCollective *collective;
+  int32_t kind = 0;
   int64_t count = 0;  ///< elements of the whole tensor, f32
   double seconds = 0; ///< of the slowest rank, the median of many
   int64_t wrong = 0;  ///< elements, over all ranks

@@ -110,14 +110,18 @@ std::string_view actionName(Action action) {
   return names[static_cast<int>(action)];
 }
 
-std::string describeAction(const TargetT &target, const CommandT &command) {
-  if (const LaunchT *launch = command.action.AsLaunch())
-    return target.kernels[launch->kernel]->name;
+std::string_view toString(CollectiveKind kind) {
   static constexpr std::string_view kinds[] = {
       "broadcast",  "reduce",         "all_reduce",
       "all_gather", "reduce_scatter", "all_to_all"};
+  return kinds[static_cast<int>(kind)];
+}
+
+std::string describeAction(const TargetT &target, const CommandT &command) {
+  if (const LaunchT *launch = command.action.AsLaunch())
+    return target.kernels[launch->kernel]->name;
   if (const CollectiveT *collective = command.action.AsCollective())
-    return std::string(kinds[static_cast<int>(collective->kind)]);
+    return std::string(toString(collective->kind));
   return std::string(actionName(command.action.type));
 }
 

@@ -14,39 +14,20 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "TensorFolder.h"
 #include "checkpoint/CheckpointState.h"
 #include "optimus-runtime/Checkpoint.h"
 #include "optimus-support/Hash.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
+using namespace optimus_fuzz;
 using namespace optrt;
 using nlohmann::json;
 
 namespace {
-
-constexpr size_t kDataBytes = 4096;
-
-/// Where the checkpoint lies, in memory.
-struct Folder {
-  std::string path = "/dev/shm/optimus-fuzz-XXXXXX";
-  Folder() {
-    if (!mkdtemp(path.data()))
-      std::abort();
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-};
-
-const std::string &folder() {
-  static const Folder made;
-  return made.path;
-}
 
 std::string hashOf(std::string_view bytes) {
   return optimus_support::hashToHex(optimus_support::hash64(bytes));
@@ -80,22 +61,6 @@ void put(const std::string &name, const std::string &contents, json &state) {
   record = {{"size", contents.size()},
             {"header", {{"size", dataBegin}, {"xxh64", header}}},
             {"pieces", {{"size", size}, {"xxh64", hashes}}}};
-}
-
-std::string safetensors(std::string_view header) {
-  uint64_t size = header.size();
-  std::string file(sizeof(size), '\0');
-  std::memcpy(file.data(), &size, sizeof(size));
-  return file + std::string(header) + std::string(kDataBytes, '\0');
-}
-
-std::string_view takePart(std::string_view &text) {
-  constexpr std::string_view kLine = "\n====\n";
-  size_t end = text.find(kLine);
-  std::string_view part = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size()
-                                                   : end + kLine.size());
-  return part;
 }
 
 } // namespace

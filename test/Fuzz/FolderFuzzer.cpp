@@ -14,53 +14,18 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "TensorFolder.h"
 #include "optimus-runtime/WeightExport.h"
 
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
 #include <fstream>
-#include <unistd.h>
 
+using namespace optimus_fuzz;
 using namespace optrt;
 
 namespace {
 
-constexpr size_t kDataBytes = 4096;
-
-/// Where folders lie, in memory.
-struct Folder {
-  std::string path = "/dev/shm/optimus-fuzz-XXXXXX";
-  Folder() {
-    if (!mkdtemp(path.data()))
-      std::abort();
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-};
-
-const std::string &folder() {
-  static const Folder made;
-  return made.path;
-}
-
 void put(const std::string &name, std::string_view contents) {
   std::ofstream(folder() + "/hf/" + name, std::ios::binary) << contents;
-}
-
-std::string safetensors(std::string_view header) {
-  uint64_t size = header.size();
-  std::string file(sizeof(size), '\0');
-  std::memcpy(file.data(), &size, sizeof(size));
-  return file + std::string(header) + std::string(kDataBytes, '\0');
-}
-
-std::string_view takePart(std::string_view &text) {
-  constexpr std::string_view kLine = "\n====\n";
-  size_t end = text.find(kLine);
-  std::string_view part = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size()
-                                                   : end + kLine.size());
-  return part;
 }
 
 /// Writes what was opened, and opens it.

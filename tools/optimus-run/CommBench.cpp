@@ -39,18 +39,21 @@ double busFactor(int32_t kind, double n) {
   }
 }
 
+bool hasRoot(int32_t kind) {
+  return kind == OPTRT_BROADCAST || kind == OPTRT_REDUCE;
+}
+
 void print(const std::vector<CollectivePoint> &points, int64_t n) {
   Table table({"collective", "size (B)", "count", "type", "redop", "root",
                "time (us)", "algbw (GB/s)", "busbw (GB/s)", "#wrong"},
               {3, 4});
   for (const CollectivePoint &m : points) {
     double rate = static_cast<double>(m.count) * 4 / m.seconds / 1e9;
-    table.addRow({m.collective->name, std::to_string(m.count * 4),
-                  std::to_string(m.count), "float",
-                  m.collective->reduces ? "sum" : "none",
-                  m.collective->hasRoot ? "0" : "-1",
+    table.addRow({std::string(collectiveName(m.kind)),
+                  std::to_string(m.count * 4), std::to_string(m.count), "float",
+                  addsUp(m.kind) ? "sum" : "none", hasRoot(m.kind) ? "0" : "-1",
                   format("%.1f", m.seconds * 1e6), format("%.3f", rate),
-                  format("%.3f", rate * busFactor(m.collective->kind, n)),
+                  format("%.3f", rate * busFactor(m.kind, n)),
                   std::to_string(m.wrong)});
   }
   table.print(std::cout);
@@ -108,7 +111,7 @@ Status benchCollectives(const BenchOptions &options, World &world) {
                                                     entries, kKeys, gpu));
     for (const CollectivePoint &m : *points)
       if (m.wrong)
-        return internal(concat(m.collective->name, " of ", m.count,
+        return internal(concat(collectiveName(m.kind), " of ", m.count,
                                " elements among ", n, " ranks has ", m.wrong,
                                " wrong elements"));
     return okStatus();

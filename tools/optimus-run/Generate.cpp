@@ -6,13 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Commands.h"
 #include "Generation.h"
 #include "Prompts.h"
 #include "TensorFile.h"
-#include "TuningFile.h"
-#include "optimus-runtime/Generator.h"
-#include "optimus-support/Hash.h"
 #include "optimus-support/PathUse.h"
 
 #include <chrono>
@@ -26,14 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct GenerationPlan {
-  std::unique_ptr<ModelLibrary> library;
-  GenerationEntries entries;
-  std::vector<GenerationRequest> requests;
-};
-
-StatusOr<GenerationPlan> planGeneration(const GenerateOptions &options) {
-  GenerationPlan plan;
+Status planGeneration(const GenerateOptions &options, GenerationPlan &plan) {
   const optimus_support::PathUse inputs[] = {
       {"the library", options.source.library},
       {"--tokens", options.prompts.file},
@@ -43,17 +32,13 @@ StatusOr<GenerationPlan> planGeneration(const GenerateOptions &options) {
   if (!options.logits.empty())
     OPTRT_RETURN_IF_ERROR(TensorFile::check(options.logits));
   OPTRT_RETURN_IF_ERROR(optimus_support::checkOutputsApart(inputs, outputs));
-  OPTRT_ASSIGN_OR_RETURN(plan.library,
-                         ModelLibrary::open(options.source.library));
-  OPTRT_ASSIGN_OR_RETURN(plan.entries,
-                         GenerationEntries::find(options.source.library,
-                                                 plan.library->manifest()));
+  OPTRT_RETURN_IF_ERROR(plan.open(options.source.library));
   OPTRT_ASSIGN_OR_RETURN(
       plan.requests, readPrompts(options.prompts, plan.entries.vocabulary,
                                  {.maxTokens = options.maxTokens.value_or(0),
                                   .wantsLogits = !options.logits.empty(),
                                   .sampling = options.sampling}));
-  return plan;
+  return okStatus();
 }
 
 /// Tokens as bytes: of models with a token a byte.
@@ -186,68 +171,13 @@ Status generateAll(const GenerateOptions &options, GenerationPlan &plan,
 
 } // namespace
 
-StatusOr<std::unique_ptr<Session>>
-createGeneration(const ModelLibrary &library, const GenerationEntries &entries,
-                 const GenerationSource &source, World &world) {
-  ControlPlane &control = *world.control;
-  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
-                         openCheckpoint(control, source.load));
-  const ExpectedModel expected = expectedModel(library.manifest());
-  if (checkpoint)
-    OPTRT_RETURN_IF_ERROR(
-        control.agree(checkpoint->findParameters(expected, source.ignored)));
-  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
-                         createSession(library, world,
-                                       sessionOptions({entries.prefill->name,
-                                                       entries.decode->name},
-                                                      source.ranks),
-                                       source.ranks.tune));
-  OPTRT_RETURN_IF_ERROR(control.agree(
-      checkpoint ? session->loadParameters(*checkpoint, source.seed)
-                 : session->initialize(source.seed)));
-  if (checkpoint && control.isRoot())
-    for (const std::string &note : checkpoint->notesOn(expected))
-      std::fprintf(stderr, "%s\n", note.c_str());
-  return session;
-}
-
-Status compareRequests(std::span<const GenerationRequest> requests,
-                       ControlPlane &control) {
-  optimus_support::Hash64 hash;
-  auto add = [&](const auto &number) { hash.update(&number, sizeof(number)); };
-  auto addAll = [&](std::span<const int32_t> tokens) {
-    add(tokens.size());
-    for (int32_t token : tokens)
-      add(token);
-  };
-  for (const GenerationRequest &request : requests) {
-    add(request.maxTokens);
-    addAll(request.prompt);
-    addAll(request.continuation);
-    for (const std::vector<int32_t> &stop : request.stops)
-      addAll(stop);
-  }
-  const Setting same[] = {
-      {"the hash of all prompts", optimus_support::hashToHex(hash.digest())}};
-  return control.checkSame(same);
-}
-
 Status generate(const GenerateOptions &options, World &world) {
-  ControlPlane &control = *world.control;
   GenerationPlan plan;
-  auto prepare = [&]() -> Status {
-    OPTRT_ASSIGN_OR_RETURN(plan, planGeneration(options));
-    return okStatus();
-  };
-  OPTRT_RETURN_IF_ERROR(control.agreeOnFiles(prepare()));
-  OPTRT_RETURN_IF_ERROR(compareRequests(plan.requests, control));
-  OPTRT_ASSIGN_OR_RETURN(
-      std::unique_ptr<Session> session,
-      createGeneration(*plan.library, plan.entries, options.source, world));
-  Status generated = generateAll(options, plan, *session, control);
-  if (!generated.ok() && !session->canGoOn())
-    return failJob(control, generated);
-  return generated;
+  return withGeneration(planGeneration(options, plan), plan, options.source,
+                        world, [&](Session &session) {
+                          return generateAll(options, plan, session,
+                                             *world.control);
+                        });
 }
 
 } // namespace optimus_run

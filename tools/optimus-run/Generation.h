@@ -12,19 +12,28 @@
 #include "Commands.h"
 #include "optimus-runtime/Generator.h"
 
+#include <functional>
+#include <memory>
+
 namespace optimus_run {
 
-/// A session of a library's functions for generation, with its parameters.
-/// Collective; the root says what is otherwise than the checkpoint's run.
-optrt::StatusOr<std::unique_ptr<optrt::Session>>
-createGeneration(const optrt::ModelLibrary &library,
-                 const optrt::GenerationEntries &entries,
-                 const GenerationSource &source, optrt::World &world);
+/// A library's functions for generation, and what is asked of them.
+struct GenerationPlan {
+  std::unique_ptr<optrt::ModelLibrary> library;
+  optrt::GenerationEntries entries;
+  std::vector<optrt::GenerationRequest> requests;
 
-/// InvalidArgument in every process where their prompts differ. Collective.
+  /// Opens the library, which must have both functions.
+  optrt::Status open(const std::string &path);
+};
+
+/// Runs a plan in a session with the parameters of `source`. Collective; what
+/// was planned, or why it was not, is agreed first, and requests must be alike.
+/// The root says what is otherwise than the checkpoint's run.
 optrt::Status
-compareRequests(std::span<const optrt::GenerationRequest> requests,
-                optrt::ControlPlane &control);
+withGeneration(optrt::Status planned, const GenerationPlan &plan,
+               const GenerationSource &source, optrt::World &world,
+               const std::function<optrt::Status(optrt::Session &)> &run);
 
 } // namespace optimus_run
 

@@ -21,11 +21,13 @@ namespace optimus_run {
 namespace {
 
 /// Texts, and what is asked of the model for each.
-struct ScorePlan {
-  std::unique_ptr<ModelLibrary> library;
-  GenerationEntries entries;
-  std::vector<ScoredText> texts;
-  std::vector<GenerationRequest> requests; ///< of text after text
+struct ScorePlan : GenerationPlan {
+  std::vector<ScoredText> texts; ///< whose requests follow each other
+
+  /// How many requests a text has.
+  static std::size_t countRequests(const ScoredText &text) {
+    return std::max<std::size_t>(text.choices.size(), 1);
+  }
 };
 
 /// Appends the requests of a text.
@@ -54,18 +56,14 @@ Status addRequests(const ScoredText &text, const std::string &where,
   return okStatus();
 }
 
-StatusOr<ScorePlan> planScores(const ScoreOptions &options) {
-  ScorePlan plan;
-  const std::string &path = options.source.library;
-  OPTRT_ASSIGN_OR_RETURN(plan.library, ModelLibrary::open(path));
-  OPTRT_ASSIGN_OR_RETURN(
-      plan.entries, GenerationEntries::find(path, plan.library->manifest()));
+Status planScores(const ScoreOptions &options, ScorePlan &plan) {
+  OPTRT_RETURN_IF_ERROR(plan.open(options.source.library));
   OPTRT_ASSIGN_OR_RETURN(
       plan.texts, readScoredTexts(options.prompts, plan.entries.vocabulary));
   for (std::size_t i = 0; i != plan.texts.size(); ++i)
     OPTRT_RETURN_IF_ERROR(addRequests(
         plan.texts[i], describePrompt(options.prompts, i), plan.requests));
-  return plan;
+  return okStatus();
 }
 
 /// Of one text, given the scores of its requests.
@@ -95,47 +93,42 @@ describeScores(const ScoredText &text,
   return line;
 }
 
-} // namespace
-
-Status score(const ScoreOptions &options, World &world) {
-  ControlPlane &control = *world.control;
-  ScorePlan plan;
-  auto prepare = [&]() -> Status {
-    OPTRT_ASSIGN_OR_RETURN(plan, planScores(options));
-    return okStatus();
-  };
-  OPTRT_RETURN_IF_ERROR(control.agreeOnFiles(prepare()));
-  OPTRT_RETURN_IF_ERROR(compareRequests(plan.requests, control));
-  OPTRT_ASSIGN_OR_RETURN(
-      std::unique_ptr<Session> session,
-      createGeneration(*plan.library, plan.entries, options.source, world));
-  Generator generator(*session, control, plan.entries);
+Status scoreAll(const ScoreOptions &options, const ScorePlan &plan,
+                Session &session, ControlPlane &control) {
+  Generator generator(session, control, plan.entries);
   std::size_t request = 0;
   for (std::size_t i = 0; i != plan.texts.size(); ++i)
-    for (std::size_t n = std::max<std::size_t>(plan.texts[i].choices.size(), 1);
-         n != 0; --n)
+    for (std::size_t n = ScorePlan::countRequests(plan.texts[i]); n != 0; --n)
       OPTRT_RETURN_IF_ERROR(
           generator.add(plan.requests[request++])
               .status()
               .withContext(describePrompt(options.prompts, i)));
   std::vector<std::vector<double>> scores(plan.requests.size());
   while (generator.hasWork()) {
-    StatusOr<std::vector<GeneratedPart>> parts = generator.step();
-    if (!parts.ok())
-      return session->canGoOn() ? parts.status()
-                                : failJob(control, parts.status());
-    for (const GeneratedPart &part : *parts)
+    OPTRT_ASSIGN_OR_RETURN(std::vector<GeneratedPart> parts, generator.step());
+    for (const GeneratedPart &part : parts)
       scores[part.text].push_back(part.score);
   }
   if (!control.isRoot())
     return okStatus();
   std::span<const std::vector<double>> left = scores;
   for (const ScoredText &text : plan.texts) {
-    const std::size_t count = std::max<std::size_t>(text.choices.size(), 1);
+    const std::size_t count = ScorePlan::countRequests(text);
     std::printf("%s\n", describeScores(text, left.first(count)).dump().c_str());
     left = left.subspan(count);
   }
   return okStatus();
+}
+
+} // namespace
+
+Status score(const ScoreOptions &options, World &world) {
+  ScorePlan plan;
+  return withGeneration(planScores(options, plan), plan, options.source, world,
+                        [&](Session &session) {
+                          return scoreAll(options, plan, session,
+                                          *world.control);
+                        });
 }
 
 } // namespace optimus_run

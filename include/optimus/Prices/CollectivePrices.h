@@ -11,21 +11,13 @@
 
 #include "optimus/Prices/MachineProfile.h"
 
+#include "optimus-support/Program.h"
+
 #include <span>
 
 namespace optimus_prices {
 
-enum class CollectiveKind {
-  Broadcast,
-  Reduce,
-  AllReduce,
-  AllGather,
-  ReduceScatter,
-  AllToAll
-};
-
-/// As machine profiles spell it: "all_reduce".
-std::string_view toString(CollectiveKind kind);
+using optimus_support::program::CollectiveKind;
 
 /// The ranks of a collective: so many, whose numbers lie `stride` apart.
 struct RankGroup {

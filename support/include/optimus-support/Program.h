@@ -73,6 +73,8 @@ const FunctionT *findFunction(const ProgramTableT &table,
 std::string printable(std::string text);
 /// "gemm", "launch", ..., as in `inspect` and in errors.
 std::string_view actionName(Action action);
+/// "all_reduce", as machine profiles spell it, too.
+std::string_view toString(CollectiveKind kind);
 /// The number of the group of neighbours on a queue that start together, or 0.
 uint32_t groupOf(const CommandT &command);
 /// A kernel's name for a launch, a collective's kind, else actionName().

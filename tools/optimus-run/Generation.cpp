@@ -1,0 +1,92 @@
+//===- Generation.cpp - What generate and score share ---------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Generation.h"
+
+#include "TuningFile.h"
+#include "optimus-support/Hash.h"
+
+#include <cstdio>
+
+using namespace optrt;
+
+namespace optimus_run {
+
+Status GenerationPlan::open(const std::string &path) {
+  OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(path));
+  OPTRT_ASSIGN_OR_RETURN(entries,
+                         GenerationEntries::find(path, library->manifest()));
+  return okStatus();
+}
+
+/// A session of the two functions, with its parameters. Collective; the root
+/// says what is otherwise than the checkpoint's run.
+static StatusOr<std::unique_ptr<Session>>
+createSession(const ModelLibrary &library, const GenerationEntries &entries,
+              const GenerationSource &source, World &world) {
+  ControlPlane &control = *world.control;
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
+                         openCheckpoint(control, source.load));
+  const ExpectedModel expected = expectedModel(library.manifest());
+  if (checkpoint)
+    OPTRT_RETURN_IF_ERROR(
+        control.agree(checkpoint->findParameters(expected, source.ignored)));
+  OPTRT_ASSIGN_OR_RETURN(
+      std::unique_ptr<Session> session,
+      optimus_run::createSession(
+          library, world,
+          sessionOptions({entries.prefill->name, entries.decode->name},
+                         source.ranks),
+          source.ranks.tune));
+  OPTRT_RETURN_IF_ERROR(control.agree(
+      checkpoint ? session->loadParameters(*checkpoint, source.seed)
+                 : session->initialize(source.seed)));
+  if (checkpoint && control.isRoot())
+    for (const std::string &note : checkpoint->notesOn(expected))
+      std::fprintf(stderr, "%s\n", note.c_str());
+  return session;
+}
+
+/// InvalidArgument in every process where their prompts differ. Collective.
+static Status compareRequests(std::span<const GenerationRequest> requests,
+                              ControlPlane &control) {
+  optimus_support::Hash64 hash;
+  auto add = [&](const auto &number) { hash.update(&number, sizeof(number)); };
+  auto addAll = [&](std::span<const int32_t> tokens) {
+    add(tokens.size());
+    for (int32_t token : tokens)
+      add(token);
+  };
+  for (const GenerationRequest &request : requests) {
+    add(request.maxTokens);
+    addAll(request.prompt);
+    addAll(request.continuation);
+    for (const std::vector<int32_t> &stop : request.stops)
+      addAll(stop);
+  }
+  const Setting same[] = {
+      {"the hash of all prompts", optimus_support::hashToHex(hash.digest())}};
+  return control.checkSame(same);
+}
+
+Status withGeneration(Status planned, const GenerationPlan &plan,
+                      const GenerationSource &source, World &world,
+                      const std::function<Status(Session &)> &run) {
+  ControlPlane &control = *world.control;
+  OPTRT_RETURN_IF_ERROR(control.agreeOnFiles(std::move(planned)));
+  OPTRT_RETURN_IF_ERROR(compareRequests(plan.requests, control));
+  OPTRT_ASSIGN_OR_RETURN(
+      std::unique_ptr<Session> session,
+      createSession(*plan.library, plan.entries, source, world));
+  Status status = run(*session);
+  if (!status.ok() && !session->canGoOn())
+    return failJob(control, status);
+  return status;
+}
+
+} // namespace optimus_run
