@@ -31,6 +31,21 @@ SmallVector<int64_t> BufferTable::Entry::getSavedShape() const {
           .getValue()));
 }
 
+PackedAttr BufferTable::Entry::getPacked() const {
+  func::FuncOp holder = function;
+  return holder.getArgAttrOfType<PackedAttr>(argument, OptimusDialect::kPacked);
+}
+
+std::string BufferTable::Entry::getSavedName() const {
+  StringAttr of = buffer.getOf();
+  PackedAttr packed = getPacked();
+  if (isParameter())
+    return packed ? packed.getName().str() : getName();
+  // A state as "ROLE.NAME".
+  StringRef name = packed ? packed.getName() : of ? of.getValue() : "";
+  return name.empty() ? getName() : (buffer.getRole() + "." + name).str();
+}
+
 LogicalResult BufferTable::add(func::FuncOp function) {
   // Arenas are not in the runtime's list.
   for (unsigned i = exec::getNumArenas(function.getArgumentTypes());
@@ -79,6 +94,45 @@ LogicalResult BufferTable::finish() {
              << entry.argument << " is called '" << entry.getName()
              << "' as the parameter is; give the parameter another name";
   }
+  return checkPacked();
+}
+
+/// The parameters of each tensor with several fill it, each element once.
+LogicalResult BufferTable::checkPacked() const {
+  llvm::MapVector<StringRef, SmallVector<const Entry *>> tensors;
+  for (const Entry &entry : entries)
+    if (entry.isParameter())
+      if (PackedAttr packed = entry.getPacked())
+        tensors[packed.getName()].push_back(&entry);
+  for (auto &[name, members] : tensors) {
+    llvm::stable_sort(members, [](const Entry *a, const Entry *b) {
+      return a->getPacked().getBegin() < b->getPacked().getBegin();
+    });
+    const PackedAttr first = members.front()->getPacked();
+    auto fail = [&](const Entry &entry) {
+      func::FuncOp function = entry.function;
+      return function.emitError("argument ")
+             << entry.argument << ": expected the parameters in '" << name
+             << "' to fill its rows, each element once; ";
+    };
+    if (params.contains(name))
+      return fail(*members.front()) << "a parameter has this name";
+    int64_t end = 0;
+    for (const Entry *member : members) {
+      PackedAttr packed = member->getPacked();
+      if (packed.getShape() != first.getShape() ||
+          packed.getRow() != first.getRow())
+        return fail(*member) << "found " << packed << " beside " << first;
+      if (packed.getBegin() != end)
+        return fail(*member) << "'" << member->getName() << "' begins at "
+                             << packed.getBegin() << ", expected " << end;
+      end += ShapedType::getNumElements(member->getSavedShape()) /
+             packed.getNumRows();
+    }
+    if (end != first.getRow())
+      return fail(*members.back())
+             << "they have " << end << " of " << first.getRow() << " elements";
+  }
   return success();
 }
 
@@ -120,14 +174,15 @@ FailureOr<json::Object> BufferTable::toJson(const Entry &entry,
     (*object)["decay"] = shape.size() >= 2;
   if (buffer.getSavedIn() == SavedIn::Nowhere)
     return object;
-  // A parameter under its own name, a state as "ROLE.NAME".
-  std::string name = entry.getName();
-  if (StringAttr of = buffer.getOf(); of && !entry.isParameter())
-    name = (buffer.getRole() + "." + of.getValue()).str();
-  (*object)["saved"] =
-      json::Object{{"file", stringifySavedIn(buffer.getSavedIn())},
-                   {"name", std::move(name)},
-                   {"shape", optimus::toJson(shape)}};
+  json::Object saved{{"file", stringifySavedIn(buffer.getSavedIn())},
+                     {"name", entry.getSavedName()},
+                     {"shape", optimus::toJson(shape)}};
+  if (PackedAttr packed = entry.getPacked()) {
+    saved["shape"] = optimus::toJson(packed.getShape());
+    saved["packed"] =
+        json::Object{{"row", packed.getRow()}, {"begin", packed.getBegin()}};
+  }
+  (*object)["saved"] = std::move(saved);
   return object;
 }
 

@@ -86,7 +86,12 @@ private:
     std::string getName() const;
     /// Its shape in checkpoints.
     SmallVector<int64_t> getSavedShape() const;
+    /// Where checkpoints have it with others; null where it is alone.
+    PackedAttr getPacked() const;
+    /// The tensor that it is, or lies in.
+    std::string getSavedName() const;
   };
+  LogicalResult checkPacked() const;
   FailureOr<llvm::json::Object> toJson(const Entry &entry,
                                        LayoutWriter &layouts) const;
 

@@ -147,6 +147,12 @@ LogicalResult ModelChecker::checkParam(func::FuncOp function, unsigned number,
       return fail() << ": expected " << OptimusDialect::kHfShape
                     << " to have as many elements as [" << shape << "], found ["
                     << hf.asArrayRef() << "]";
+  if (auto packed = function.getArgAttrOfType<PackedAttr>(
+          number, OptimusDialect::kPacked))
+    if (!packed.holds(ShapedType::getNumElements(shape)))
+      return fail() << ": expected " << OptimusDialect::kPacked
+                    << " to have rows with as many of its elements each, found "
+                    << packed;
   // Device programs do not say which tables they look up.
   auto dims =
       function.getArgAttrOfType<ArrayAttr>(number, OptimusDialect::kDims);

@@ -28,7 +28,7 @@ from optimus.attributes import (
 )
 from optimus.expectations import expect, expect_shape
 from optimus.locations import Locations
-from optimus.values import ONES, ZEROS, Init, TensorType, Value
+from optimus.values import ONES, ZEROS, Init, Packed, TensorType, Value
 
 
 _Argument = Tuple[Value, Dict[str, Attribute], str]
@@ -90,12 +90,14 @@ class LossFunction:
         dims: Sequence[str],
         init: Init,
         hf_shape: Optional[Sequence[int]] = None,
+        packed: Optional[Packed] = None,
     ) -> Value:
         """A trained tensor, under its scopes and `name` in checkpoints.
 
         `hf_shape` is its shape there if that differs: the same elements in the
-        same order. Random ones get the next stream of the counter-based
-        generator, so the order of calls decides the initial values.
+        same order. `packed` is its place there in a tensor of several. Random ones
+        get the next stream of the counter-based generator, so the order of calls
+        decides the initial values.
         """
         name = self._locations.path(name)
         rank = "a name for each of %d dimensions" % len(shape)
@@ -122,6 +124,9 @@ class LossFunction:
                 list(hf_shape),
             )
             attributes["optimus.hf_shape"] = int_array(hf_shape)
+        if packed is not None:
+            tensor = self._locations.path(packed.name)
+            attributes["optimus.packed"] = Raw(packed.text(tensor))
         attributes["optimus.init"] = Raw(init_text)
         attributes["optimus.dims"] = list(dims)
         value = self._define(name, TensorType(tuple(shape)))

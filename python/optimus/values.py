@@ -7,7 +7,9 @@
 # ===-----------------------------------------------------------------------===#
 """Values, their types, and how parameters start."""
 
-from typing import NamedTuple, Tuple
+from typing import NamedTuple, Sequence, Tuple
+
+from optimus.attributes import string_text
 
 
 class TensorType(NamedTuple):
@@ -47,3 +49,21 @@ class Init(NamedTuple):
 
 ZEROS = Init("zeros")
 ONES = Init("ones")
+
+
+class Packed(NamedTuple):
+    """Where a checkpoint has a parameter in a tensor with others: rows of `row`
+    elements, of each of which it has those from `begin` on."""
+
+    name: str
+    """The tensor's, within the open scopes."""
+    shape: Sequence[int]
+    """The tensor's."""
+    row: int
+    begin: int
+
+    def text(self, path: str) -> str:
+        """As an attribute; `path` is the tensor's name with its scopes."""
+        extents = ", ".join(map(str, self.shape))
+        place = "row = %d, begin = %d" % (self.row, self.begin)
+        return "#optimus.packed<%s, [%s], %s>" % (string_text(path), extents, place)

@@ -13,6 +13,7 @@
 #include "optimus-support/Hash.h"
 
 #include <algorithm>
+#include <set>
 
 using namespace optrt;
 using namespace optimus_support;
@@ -196,6 +197,16 @@ std::vector<int64_t> Manifest::buffersOfLifetime(Lifetime lifetime) const {
     if (buffers[i].lifetime == lifetime)
       found.push_back(int64_t(i));
   return found;
+}
+
+std::vector<TensorInfo> Manifest::savedTensors(CheckpointFile file) const {
+  std::vector<TensorInfo> infos;
+  std::set<std::string_view> known;
+  for (const Buffer &buffer : buffers)
+    if (buffer.saved && buffer.saved->file == file &&
+        known.insert(buffer.saved->name).second)
+      infos.push_back({buffer.saved->name, buffer.saved->shape});
+  return infos;
 }
 
 int64_t Manifest::numParamElements() const {

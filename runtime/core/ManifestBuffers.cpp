@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <span>
 
 using namespace optrt;
@@ -49,9 +50,49 @@ static SavedTensor readSaved(const JsonCursor &cursor,
   static constexpr std::string_view files[] = {"model", "optimizer"};
   SavedTensor saved;
   saved.file = CheckpointFile(readEnum(cursor["file"], files));
-  saved.name = readName(cursor["name"], taken);
   saved.shape = readShape(cursor["shape"]);
+  JsonCursor packed = cursor.find("packed");
+  // Buffers that share a tensor are held against each other when all are there.
+  std::set<std::string> none;
+  saved.name = readName(cursor["name"], packed ? none : taken);
+  if (!packed)
+    return saved;
+  const int64_t elements = optimus_support::numElements(saved.shape);
+  saved.row = packed["row"].integer(1, std::max<int64_t>(elements, 1));
+  if (elements % saved.row) {
+    packed["row"].fail(concat("expected rows that fill ",
+                              optimus_support::shapeToString(saved.shape)));
+    saved.row = 1;
+  }
+  saved.begin = packed["begin"].integer(0, saved.row - 1);
   return saved;
+}
+
+/// Buffers that share a tensor fill its rows, each element once.
+static void checkPacked(const JsonCursor &cursor,
+                        const std::vector<Buffer> &buffers,
+                        const std::set<std::string> &alone) {
+  std::map<std::string_view, std::vector<const Buffer *>> tensors;
+  for (const Buffer &buffer : buffers)
+    if (buffer.saved && buffer.saved->row)
+      tensors[buffer.saved->name].push_back(&buffer);
+  for (auto &[name, members] : tensors) {
+    std::ranges::stable_sort(
+        members, {}, [](const Buffer *buffer) { return buffer->saved->begin; });
+    const SavedTensor &first = *members.front()->saved;
+    bool isFilled = !alone.contains(first.name);
+    int64_t end = 0;
+    for (const Buffer *member : members) {
+      const SavedTensor &saved = *member->saved;
+      isFilled &= saved.file == first.file && saved.shape == first.shape &&
+                  saved.row == first.row && saved.begin == end;
+      end += member->layout.numElements() / saved.numRows();
+    }
+    if (!isFilled || end != first.row)
+      cursor.fail(concat("expected the buffers saved in \"", name,
+                         "\" to fill its rows of ", first.row,
+                         " elements, each once"));
+  }
 }
 
 /// Of what is filled from outside: it is what Session fills.
@@ -110,8 +151,10 @@ static void checkValues(const JsonCursor &cursor, const Buffer &buffer) {
   if (!isFloat || !buffer.unreduced.empty())
     cursor["saved"].fail(
         "expected what is saved to be f32, and no partial sums");
-  if (optimus_support::numElements(buffer.saved->shape) !=
-      buffer.layout.numElements())
+  const int64_t rows = buffer.saved->numRows();
+  const int64_t most = optimus_support::numElements(buffer.saved->shape);
+  if (buffer.saved->row ? buffer.layout.numElements() % rows != 0
+                        : buffer.layout.numElements() != most)
     cursor["saved"].fail(
         concat("shape ", optimus_support::shapeToString(buffer.saved->shape),
                " and the buffer's ",
@@ -179,4 +222,5 @@ void optrt::readBuffers(const JsonCursor &cursor, Manifest &manifest) {
     manifest.bufferIndices.emplace(buffer.name, manifest.buffers.size());
     manifest.buffers.push_back(std::move(buffer));
   }
+  checkPacked(cursor, manifest.buffers, savedNames);
 }

@@ -23,27 +23,76 @@ PieceList optrt::allPieces(const CheckpointPieces &pieces) {
   return all;
 }
 
-std::vector<int64_t>
-optrt::buffersOf(const Manifest &manifest, const CheckpointPieces &pieces,
-                 const std::function<bool(int64_t)> &takes) {
-  std::unordered_map<std::string_view, int64_t> byName;
-  for (std::size_t i = 0; i != manifest.buffers.size(); ++i)
-    if (manifest.buffers[i].saved && takes(static_cast<int64_t>(i)))
-      byName[manifest.buffers[i].saved->name] = static_cast<int64_t>(i);
-  std::vector<int64_t> buffers;
-  for (std::size_t i = 0; i != pieces.numTensors(); ++i) {
-    auto found = byName.find(pieces.tensor(i).info.name);
-    buffers.push_back(found == byName.end() ? BufferPart::kNoBuffer
-                                            : found->second);
+/// Fills gaps in a row with no buffer's elements.
+static TensorMembers inOrder(TensorMembers members, int64_t row) {
+  std::ranges::sort(members, {}, &TensorMember::begin);
+  TensorMembers filled;
+  int64_t end = 0;
+  auto fillTo = [&](int64_t begin) {
+    if (begin > end)
+      filled.push_back({BufferPart::kNoBuffer, end, begin - end});
+  };
+  for (const TensorMember &member : members) {
+    fillTo(member.begin);
+    filled.push_back(member);
+    end = member.begin + member.count;
   }
-  return buffers;
+  fillTo(row);
+  return filled;
+}
+
+std::vector<TensorMembers>
+optrt::membersOf(const Manifest &manifest, const CheckpointPieces &pieces,
+                 const std::function<bool(int64_t)> &takes) {
+  struct Known {
+    TensorMembers members;
+    int64_t row = 0;
+  };
+  std::unordered_map<std::string_view, Known> byName;
+  for (std::size_t i = 0; i != manifest.buffers.size(); ++i) {
+    const std::optional<SavedTensor> &saved = manifest.buffers[i].saved;
+    const auto index = static_cast<int64_t>(i);
+    if (!saved || !takes(index))
+      continue;
+    const int64_t elements = manifest.buffers[i].layout.numElements();
+    Known &known = byName[saved->name];
+    known.row = saved->row ? saved->row : elements;
+    known.members.push_back({index, saved->begin, elements / saved->numRows()});
+  }
+  std::vector<TensorMembers> tensors;
+  for (std::size_t i = 0; i != pieces.numTensors(); ++i) {
+    const TensorInfo &info = pieces.tensor(i).info;
+    auto found = byName.find(info.name);
+    tensors.push_back(
+        found == byName.end()
+            ? inOrder({}, optimus_support::numElements(info.shape))
+            : inOrder(std::move(found->second.members), found->second.row));
+  }
+  return tensors;
+}
+
+/// Appends elements [begin, begin + count) of a tensor.
+static void append(const TensorMembers &members, int64_t begin, int64_t count,
+                   Slab &slab) {
+  const int64_t row = members.back().begin + members.back().count;
+  const int64_t end = begin + count;
+  for (int64_t number = begin / row; begin < end; ++number)
+    for (const TensorMember &member : members) {
+      const int64_t at = number * row + member.begin;
+      const int64_t stop = std::min(end, at + member.count);
+      if (begin >= stop)
+        continue;
+      slab.push_back(
+          {member.buffer, number * member.count + begin - at, stop - begin});
+      begin = stop;
+    }
 }
 
 Slab PieceSlabs::slab(std::size_t piece, std::size_t begin,
                       std::size_t count) const {
   Slab slab;
   for (const TensorPart &part : checkpoint.parts(piece, begin, count))
-    slab.push_back({buffers[part.tensor], part.begin, part.count});
+    append(tensors[part.tensor], part.begin, part.count, slab);
   return slab;
 }
 

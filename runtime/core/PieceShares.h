@@ -31,18 +31,26 @@ using PieceList = std::vector<std::size_t>;
 
 PieceList allPieces(const CheckpointPieces &pieces);
 
-/// The manifest's buffers that the tensors of pieces belong to: one a tensor,
-/// kNoBuffer for those that `takes` refuses.
-std::vector<int64_t> buffersOf(const Manifest &manifest,
-                               const CheckpointPieces &pieces,
-                               const std::function<bool(int64_t)> &takes);
+/// What a file's tensor has of a buffer, or of none: it is rows of equally many
+/// elements, of each of which these are `count`, from `begin` on.
+struct TensorMember {
+  int64_t buffer = BufferPart::kNoBuffer, begin = 0, count = 0;
+};
+/// All of a tensor's, which fill a row.
+using TensorMembers = std::vector<TensorMember>;
+
+/// The manifest's buffers in the tensors of pieces: a list for each tensor,
+/// with kNoBuffer for those that `takes` refuses.
+std::vector<TensorMembers> membersOf(const Manifest &manifest,
+                                     const CheckpointPieces &pieces,
+                                     const std::function<bool(int64_t)> &takes);
 
 /// A checkpoint's pieces, slab by slab, as parts of buffers.
 class PieceSlabs {
 public:
-  /// `buffers` has one a tensor. The pieces must outlive it.
-  PieceSlabs(const CheckpointPieces &pieces, std::vector<int64_t> buffers)
-      : checkpoint(pieces), buffers(std::move(buffers)) {}
+  /// `tensors` has a list for each. The pieces must outlive it.
+  PieceSlabs(const CheckpointPieces &pieces, std::vector<TensorMembers> tensors)
+      : checkpoint(pieces), tensors(std::move(tensors)) {}
 
   const CheckpointPieces &pieces() const { return checkpoint; }
   /// What elements [begin, begin + count) of a piece are.
@@ -59,7 +67,7 @@ public:
 
 private:
   const CheckpointPieces &checkpoint;
-  const std::vector<int64_t> buffers;
+  const std::vector<TensorMembers> tensors;
 };
 
 /// Shares pieces out over processes: all have as many, give or take one, and

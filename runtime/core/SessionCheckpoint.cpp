@@ -22,15 +22,6 @@ namespace optrt {
 
 namespace {
 
-std::vector<TensorInfo> savedTensors(const Manifest &manifest,
-                                     CheckpointFile file) {
-  std::vector<TensorInfo> infos;
-  for (const Buffer &buffer : manifest.buffers)
-    if (buffer.saved && buffer.saved->file == file)
-      infos.push_back({buffer.saved->name, buffer.saved->shape});
-  return infos;
-}
-
 /// For each process, the first that has opened the same files: once a machine,
 /// whether they are shared or copies. Collective.
 std::vector<int> readersOf(ControlPlane &control,
@@ -47,8 +38,9 @@ std::vector<int> readersOf(ControlPlane &control,
 } // namespace
 
 ExpectedModel expectedModel(const Manifest &manifest) {
-  return {manifest.modelHash, savedTensors(manifest, CheckpointFile::Model),
-          savedTensors(manifest, CheckpointFile::Optimizer), manifest.record()};
+  return {manifest.modelHash, manifest.savedTensors(CheckpointFile::Model),
+          manifest.savedTensors(CheckpointFile::Optimizer), manifest.record(),
+          manifest.config};
 }
 
 StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(ControlPlane &control,
@@ -128,7 +120,7 @@ Status Session::loadFiles(const Checkpoint &checkpoint,
 
   ShardExchange exchange = exchangeOfShards();
   const CheckpointPieces &pieces = checkpoint.pieces();
-  const PieceSlabs slabs(pieces, buffersOf(manifest(), pieces, isLoaded));
+  const PieceSlabs slabs(pieces, membersOf(manifest(), pieces, isLoaded));
   const std::vector<int> readers = readersOf(control, checkpoint);
   std::vector<PieceList> lists(exchange.numProcesses());
   for (int first = 0; first != exchange.numProcesses(); ++first)

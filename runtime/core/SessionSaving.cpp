@@ -18,6 +18,8 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <set>
+#include <string_view>
 #include <sys/resource.h>
 #include <unistd.h>
 #include <unordered_map>
@@ -161,7 +163,7 @@ static std::vector<int> findWriters(ControlPlane &control,
 }
 
 PieceSlabs Session::slabsOf(const CheckpointPieces &pieces) const {
-  return PieceSlabs(pieces, buffersOf(manifest(), pieces, [&](int64_t index) {
+  return PieceSlabs(pieces, membersOf(manifest(), pieces, [&](int64_t index) {
                       return isHeld(index);
                     }));
 }
@@ -174,6 +176,27 @@ Status Session::addCompanions(CheckpointWriter &writer) const {
   for (const CompanionFile &file : saveFormat.companions)
     if (file.name != kConfigFile || config.empty())
       OPTRT_RETURN_IF_ERROR(writer.addFile(file));
+  return okStatus();
+}
+
+/// Those of which the chosen functions use something.
+Status Session::addTensors(CheckpointWriter &writer) const {
+  std::set<std::string_view> used;
+  for (std::size_t i = 0; i != manifest().buffers.size(); ++i) {
+    const Buffer &buffer = manifest().buffers[i];
+    if (!buffer.saved)
+      continue;
+    if (isHeld(static_cast<int64_t>(i)))
+      used.insert(buffer.saved->name);
+    else if (buffer.saved->file == CheckpointFile::Model)
+      return internal(concat("the chosen functions do not use ", buffer.name,
+                             ", which a checkpoint must have"));
+  }
+  for (CheckpointFile file : {CheckpointFile::Model, CheckpointFile::Optimizer})
+    for (const TensorInfo &tensor : manifest().savedTensors(file))
+      if (used.contains(tensor.name))
+        OPTRT_RETURN_IF_ERROR(
+            writer.addTensor(file, tensor.name, tensor.shape));
   return okStatus();
 }
 
@@ -194,17 +217,7 @@ Session::prepareSave(const std::string &dir, TrainingState state,
       OPTRT_ASSIGN_OR_RETURN(writer, CheckpointWriter::create(dir, format));
       OPTRT_RETURN_IF_ERROR(addCompanions(*writer));
     }
-    for (std::size_t i = 0; i != manifest().buffers.size(); ++i) {
-      const Buffer &buffer = manifest().buffers[i];
-      if (!buffer.saved)
-        continue;
-      if (isHeld(static_cast<int64_t>(i)))
-        OPTRT_RETURN_IF_ERROR(writer->addTensor(
-            buffer.saved->file, buffer.saved->name, buffer.saved->shape));
-      else if (buffer.saved->file == CheckpointFile::Model)
-        return internal(concat("the chosen functions do not use ", buffer.name,
-                               ", which a checkpoint must have"));
-    }
+    OPTRT_RETURN_IF_ERROR(addTensors(*writer));
     return control.isRoot() ? writer->begin() : writer->layOut();
   };
   OPTRT_RETURN_IF_ERROR(control.agree(prepare()));

@@ -87,7 +87,7 @@ protected:
   }
   /// The expectations of that library.
   static ExpectedModel expected() {
-    return {"60303ae22b998861", params(), moments(), record()};
+    return {"60303ae22b998861", params(), moments(), record(), ""};
   }
 
   /// Every tensor: the parameters, then their moments.

@@ -70,7 +70,7 @@ private:
 };
 
 /// Buffers on a mesh: sharded over rows and columns, evenly and not, over one
-/// axis, over none; and the pieces of a file that has them.
+/// axis, over none; and the pieces of a file that has them, two in one tensor.
 struct Example {
   explicit Example(Mesh mesh) {
     manifest.mesh = mesh;
@@ -83,11 +83,10 @@ struct Example {
         buffer.layout.localShape[d] =
             (shape[d] + mesh.combinedSize(axes[d]) - 1) /
             mesh.combinedSize(axes[d]);
+      buffer.name = "buffer" + std::to_string(held.size());
+      buffer.saved = {CheckpointFile::Model, buffer.name, shape};
       held.push_back(static_cast<int64_t>(held.size()));
-      file.tensors.push_back({{buffer.name, shape},
-                              file.bytes,
-                              std::size_t(numElements(shape)) * 4});
-      file.bytes += file.tensors.back().bytes;
+      return &buffer;
     };
     file.dataBegin = file.bytes = 64;
     file.pieceBytes = 1024;
@@ -98,7 +97,21 @@ struct Example {
     add({101}, {{0, 1}});
     add({}, {});
     add({300}, {{1}});
+    add({4, 7, 5}, {{0}, {1}, {}})->saved = {
+        CheckpointFile::Model, "packed", {20, 12}, 60, 0};
+    add({4, 25}, {{}, {0}})->saved = {
+        CheckpointFile::Model, "packed", {20, 12}, 60, 35};
+    for (const TensorInfo &tensor :
+         manifest.savedTensors(CheckpointFile::Model)) {
+      file.tensors.push_back(
+          {tensor, file.bytes, std::size_t(numElements(tensor.shape)) * 4});
+      file.bytes += file.tensors.back().bytes;
+    }
     pieces.addFile(file);
+  }
+  PieceSlabs slabs() const {
+    return PieceSlabs(
+        pieces, membersOf(manifest, pieces, [](int64_t) { return true; }));
   }
   /// Element i of a whole tensor.
   static float valueOf(int64_t buffer, int64_t i) {
@@ -163,7 +176,7 @@ TEST(ShardExchange, PiecesAreTheWholeTensorsAndBack) {
   for (const Mesh &mesh : meshes()) {
     SCOPED_TRACE(mesh.toString());
     const Example example(mesh);
-    const PieceSlabs slabs(example.pieces, example.held);
+    const PieceSlabs slabs = example.slabs();
     const int processes = int(mesh.numRanks());
     for (int takers : {processes, (processes + 1) / 2, 1}) {
       Mailbox mail;
@@ -237,11 +250,36 @@ TEST(ShardExchange, PiecesAreTheWholeTensorsAndBack) {
   }
 }
 
+// Queries, keys and values of four heads, of which a process has no values.
+TEST(PieceSlabs, RowsHavePartsOfSeveralBuffers) {
+  Manifest manifest;
+  for (int64_t part = 0; part != 3; ++part) {
+    Buffer &buffer = manifest.buffers.emplace_back();
+    buffer.layout.shape = {4, 5};
+    buffer.saved = {CheckpointFile::Model, "qkv", {60}, 15, 5 * part};
+  }
+  CheckpointPieces pieces;
+  pieces.addFile(
+      {CheckpointFile::Model, 64, 64 + 240, 1024, {{{"qkv", {60}}, 64, 240}}});
+  const PieceSlabs slabs(
+      pieces, membersOf(manifest, pieces, [](int64_t i) { return i != 2; }));
+  const Slab slab = slabs.slab(0, 3, 25);
+  const int64_t none = BufferPart::kNoBuffer;
+  const BufferPart expected[] = {{0, 3, 2}, {1, 0, 5}, {none, 0, 5},
+                                 {0, 5, 5}, {1, 5, 5}, {none, 5, 3}};
+  ASSERT_EQ(slab.size(), std::size(expected));
+  for (std::size_t i = 0; i != slab.size(); ++i) {
+    EXPECT_EQ(slab[i].buffer, expected[i].buffer) << i;
+    EXPECT_EQ(slab[i].begin, expected[i].begin) << i;
+    EXPECT_EQ(slab[i].count, expected[i].count) << i;
+  }
+}
+
 // Groups that each have a copy of the files keep to themselves.
 TEST(ShardExchange, ReadersOfOtherFilesAreServedByTheirOwn) {
   const Mesh mesh({{"row", 2}, {"col", 2}});
   const Example example(mesh);
-  const PieceSlabs slabs(example.pieces, example.held);
+  const PieceSlabs slabs = example.slabs();
   const std::vector<int> readers{0, 0, 2, 2};
   Mailbox mail;
   onEachRank(mesh, [&](int rank) {
@@ -290,7 +328,7 @@ TEST(ShardExchange, WhatAProcessHoldsIsNotSent) {
     for (std::vector<int> &axes : buffer.layout.axes)
       axes.clear();
   }
-  const PieceSlabs slabs(example.pieces, example.held);
+  const PieceSlabs slabs = example.slabs();
   Mailbox mail;
   onEachRank(mesh, [&](int rank) {
     Process process(example, mail, rank);

@@ -92,6 +92,7 @@ struct ExpectedModel {
   std::vector<TensorInfo> params;
   std::vector<TensorInfo> states; ///< what the optimizer keeps
   ModelRecord record;
+  std::string config; ///< the library's config.json; may be empty
 };
 
 /// A model's configuration, in the fields of Transformers.

@@ -16,7 +16,7 @@
 #ifndef OPTIMUS_RUNTIME_MANIFEST_H
 #define OPTIMUS_RUNTIME_MANIFEST_H
 
-#include "optimus-runtime/CheckpointFile.h"
+#include "optimus-runtime/CheckpointPieces.h"
 #include "optimus-runtime/Dataset.h"
 #include "optimus-runtime/ModelRecord.h"
 #include "optimus-runtime/Status.h"
@@ -95,8 +95,16 @@ enum class Access {
 struct SavedTensor {
   CheckpointFile file = CheckpointFile::Model;
   std::string name;
-  /// Of as many elements, in the same row-major order.
+  /// The tensor's. One that is a buffer's alone has its elements in their
+  /// row-major order.
   std::vector<int64_t> shape;
+  /// One of several buffers is rows of so many elements, of each of which a
+  /// buffer has the same number, from `begin` on. 0 where there is one.
+  int64_t row = 0, begin = 0;
+
+  int64_t numRows() const {
+    return row ? optimus_support::numElements(shape) / row : 1;
+  }
 };
 
 /// Memory of the model that functions are passed.
@@ -261,6 +269,8 @@ struct Manifest {
   std::optional<int64_t> findForwardOutput(const Function &function) const;
   /// The indices of the buffers that live so long, in order.
   std::vector<int64_t> buffersOfLifetime(Lifetime lifetime) const;
+  /// The tensors of a checkpoint's file, in the order of their first buffers.
+  std::vector<TensorInfo> savedTensors(CheckpointFile file) const;
   /// What a checkpoint keeps of it.
   ModelRecord record() const;
   /// Elements of all parameters, unpadded.

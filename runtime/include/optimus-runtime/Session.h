@@ -452,6 +452,7 @@ private:
   StatusOr<std::unique_ptr<Saving>>
   prepareSave(const std::string &dir, TrainingState state, SaveOptions options);
   Status addCompanions(CheckpointWriter &writer) const;
+  Status addTensors(CheckpointWriter &writer) const;
   class PieceSink;
   /// Puts this process's pieces together, each in a sink of its own; on several
   /// threads, unless told otherwise. Collective.

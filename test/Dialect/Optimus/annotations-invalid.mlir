@@ -382,3 +382,38 @@ func.func @train() attributes {optimus.entry = "train"} {
 func.func @train() attributes {optimus.entry = #optimus.entry<train, batch = 2, sequence = -1>} {
   return
 }
+
+// -----
+
+// expected-error @below {{A16: expected optimus.packed of argument 0 to be an #optimus.packed, found "qkv"}}
+func.func private @packed(tensor<4x6xf32> {optimus.packed = "qkv"})
+
+// -----
+
+// expected-error @below {{A16: expected optimus.packed of argument 0 to be a name of 1 to 255 bytes of UTF-8}}
+func.func private @packed_name(tensor<4x6xf32> {optimus.packed = #optimus.packed<"a:b", [12, 6], row = 36, begin = 0>})
+
+// -----
+
+// expected-error @below {{A16: expected optimus.packed of argument 0 to be rows with as many of the parameter's elements each, found}}
+func.func private @packed_rows(tensor<5x5xf32> {optimus.packed = #optimus.packed<"qkv", [12, 6], row = 36, begin = 0>})
+
+// -----
+
+// expected-error @below {{A16: expected optimus.packed of argument 0 to be rows with as many of the parameter's elements each, found}}
+func.func private @packed_end(tensor<4x6xf32> {optimus.packed = #optimus.packed<"qkv", [12, 6], row = 36, begin = 30>})
+
+// -----
+
+// expected-error @below {{C1: expected the shape of a tensor, found [0, 6]}}
+func.func private @packed_shape(tensor<4x6xf32> {optimus.packed = #optimus.packed<"qkv", [0, 6], row = 36, begin = 0>})
+
+// -----
+
+// expected-error @below {{C2: expected rows that fill [12, 6], found rows of 35 elements}}
+func.func private @packed_row(tensor<4x6xf32> {optimus.packed = #optimus.packed<"qkv", [12, 6], row = 35, begin = 0>})
+
+// -----
+
+// expected-error @below {{C3: expected a place in a row of 36 elements, found 36}}
+func.func private @packed_begin(tensor<4x6xf32> {optimus.packed = #optimus.packed<"qkv", [12, 6], row = 36, begin = 36>})

@@ -16,12 +16,14 @@ optimus.mesh @mesh <["row" = 2, "col" = 3]>
 // CHECK-SAME: tensor<4x6xf32> {optimus.dims = ["hidden", "heads"], optimus.hf_shape = array<i64: 24>, optimus.init = #optimus.init<normal, stddev = 2.000000e-02, stream = 3>, optimus.param = "w", optimus.role = "first in.hidden,out.ffn", optimus.sharding = #optimus.sharding<@mesh, [{"row", "col"}, {}]>}
 // CHECK-SAME: tensor<6xf32> {optimus.donates = 0 : i64, optimus.init = #optimus.init<ones>, optimus.sharding = #optimus.sharding<@mesh, [{}], unreduced = {"col", "row"}>}
 // CHECK-SAME: tensor<6xf32> {optimus.binding = #optimus.buffer<role = "exp_avg", of = "b", lifetime = state, init = <zeros>, saved_in = optimizer>}
+// CHECK-SAME: tensor<6xf32> {optimus.packed = #optimus.packed<"b", [2, 6], row = 12, begin = 6>}
 // CHECK-SAME: -> (tensor<f32> {optimus.sharding = #optimus.sharding<@mesh, [], unreduced = {"row"}>})
 func.func private @attributes(
     tensor<4x6xf32> {optimus.param = "w", optimus.hf_shape = array<i64: 24>, optimus.role = "first in.hidden,out.ffn", optimus.dims = ["hidden", "heads"],
                      optimus.init = #optimus.init<normal, stddev = 0.02, stream = 3>, optimus.sharding = #two_axes},
     tensor<6xf32> {optimus.init = #optimus.init<ones>, optimus.donates = 0 : i64, optimus.sharding = #partial},
-    tensor<6xf32> {optimus.binding = #optimus.buffer<role = "exp_avg", of = "b", lifetime = state, init = <zeros>, saved_in = optimizer>}) -> (tensor<f32> {optimus.sharding = #scalar})
+    tensor<6xf32> {optimus.binding = #optimus.buffer<role = "exp_avg", of = "b", lifetime = state, init = <zeros>, saved_in = optimizer>},
+    tensor<6xf32> {optimus.packed = #optimus.packed<"b", [2, 6], row = 12, begin = 6>}) -> (tensor<f32> {optimus.sharding = #scalar})
 
 // CHECK-LABEL: func.func @axis
 // CHECK-SAME: attributes {axis = #optimus.axis<"row" = 2>}

@@ -210,6 +210,21 @@ static StringRef checkParamName(StringRef name) {
   return "";
 }
 
+/// What is wrong with the place of a parameter among others; empty if nothing.
+static StringRef checkPacked(Attribute value, Type type) {
+  auto packed = dyn_cast<PackedAttr>(value);
+  if (!packed)
+    return "an #optimus.packed";
+  if (StringRef problem = checkParamName(packed.getName()); !problem.empty())
+    return problem;
+  // A part of a tensor tells in its encoding of what.
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (tensor && !tensor.getEncoding() && isTensorShape(tensor.getShape()) &&
+      !packed.holds(tensor.getNumElements()))
+    return "rows with as many of the parameter's elements each";
+  return "";
+}
+
 /// Whether a checkpoint's shape has the elements of a parameter of some type.
 static bool isShapeOf(DenseI64ArrayAttr shape, Type type) {
   if (!isTensorShape(shape.asArrayRef()))
@@ -312,6 +327,10 @@ static LogicalResult verifySignature(FunctionOpInterface function,
         << "a shape of as many elements as " << type;
     return expect("A3", isShapeOf(shape, type), expected);
   }
+  if (name == OptimusDialect::kPacked) {
+    StringRef problem = checkPacked(value, type);
+    return expect("A16", problem.empty(), problem);
+  }
   if (name == OptimusDialect::kDims) {
     auto names = dyn_cast<ArrayAttr>(value);
     auto tensor = dyn_cast<RankedTensorType>(type);
@@ -338,7 +357,8 @@ static LogicalResult verifySignature(FunctionOpInterface function,
                 {OptimusDialect::kSharding, OptimusDialect::kRole,
                  OptimusDialect::kBinding, OptimusDialect::kParam,
                  OptimusDialect::kInit, OptimusDialect::kHfShape,
-                 OptimusDialect::kDims, OptimusDialect::kDonates});
+                 OptimusDialect::kPacked, OptimusDialect::kDims,
+                 OptimusDialect::kDonates});
 }
 
 LogicalResult OptimusDialect::verifyRegionArgAttribute(Operation *op,

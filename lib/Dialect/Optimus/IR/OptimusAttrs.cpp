@@ -269,3 +269,31 @@ LogicalResult InitAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                        << ", found " << stream;
   return success();
 }
+
+//===----------------------------------------------------------------------===//
+// Packed
+//===----------------------------------------------------------------------===//
+
+int64_t PackedAttr::getNumRows() const {
+  return ShapedType::getNumElements(getShape()) / getRow();
+}
+
+bool PackedAttr::holds(int64_t elements) const {
+  return elements % getNumRows() == 0 &&
+         elements / getNumRows() <= getRow() - getBegin();
+}
+
+LogicalResult PackedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 StringAttr name, ArrayRef<int64_t> shape,
+                                 int64_t row, int64_t begin) {
+  if (!isTensorShape(shape))
+    return emitError() << "C1: expected the shape of a tensor, found [" << shape
+                       << "]";
+  if (row < 1 || ShapedType::getNumElements(shape) % row)
+    return emitError() << "C2: expected rows that fill [" << shape
+                       << "], found rows of " << row << " elements";
+  if (begin < 0 || begin >= row)
+    return emitError() << "C3: expected a place in a row of " << row
+                       << " elements, found " << begin;
+  return success();
+}

@@ -17,8 +17,8 @@ BlockArgument StepFunctionBuilder::addTensor(int64_t index, BufferAttr buffer,
                                              StringAttr role,
                                              std::optional<int64_t> donates) {
   NamedAttrList attrs;
-  for (StringRef shared : {OptimusDialect::kHfShape, OptimusDialect::kDims,
-                           OptimusDialect::kSharding})
+  for (StringRef shared : {OptimusDialect::kHfShape, OptimusDialect::kPacked,
+                           OptimusDialect::kDims, OptimusDialect::kSharding})
     if (Attribute attr = grad.getArgAttr(index, shared))
       attrs.set(shared, attr);
   if (role)

@@ -100,6 +100,36 @@ def Optimus_InitAttr : Optimus_Attr<"Init", "init"> {
   }];
 }
 
+def Optimus_PackedAttr : Optimus_Attr<"Packed", "packed"> {
+  let summary = "The tensor of a checkpoint in which a parameter lies with others";
+  let description = [{
+    The tensor is rows of `row` elements, whatever its shape. Of each the parameter has
+    those from `begin` on: its own elements in their order, the same number a row. So
+    GPT-NeoX packs queries, keys and values head by head:
+
+    ```mlir
+    #optimus.packed<"query_key_value.weight", [180, 60], row = 1800, begin = 600>
+    ```
+
+    Constraints: (C1) the shape is a tensor's; (C2) rows fill it; (C3) `begin` lies in
+    a row.
+  }];
+  let parameters = (ins
+    "::mlir::StringAttr":$name,
+    ArrayRefParameter<"int64_t">:$shape,
+    "int64_t":$row,
+    "int64_t":$begin
+  );
+  let assemblyFormat =
+      "`<` $name `,` `[` $shape `]` `,` `row` `=` $row `,` `begin` `=` $begin `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    int64_t getNumRows() const;
+    /// Whether rows are long enough for a parameter of so many elements.
+    bool holds(int64_t elements) const;
+  }];
+}
+
 //===----------------------------------------------------------------------===//
 // Buffers
 //===----------------------------------------------------------------------===//

@@ -29,6 +29,7 @@ def Optimus_Dialect : Dialect {
 
     * `optimus.param`: the parameter's name in a checkpoint;
     * `optimus.hf_shape`: its shape there, where that differs;
+    * `optimus.packed`: the tensor there, where it has several parameters;
     * `optimus.init`: an `#optimus.init` attribute;
     * `optimus.dims`: the names of its dimensions, as `["hidden", "heads"]`.
 
@@ -77,6 +78,8 @@ def Optimus_Dialect : Dialect {
       with an integer `version`, a string `hash`, and the dictionaries `facts` and
       `incidental`. `--optimus-record-function` writes it.
     * (A15) `optimus.entry`, on a function, is an `#optimus.entry`.
+    * (A16) `optimus.packed` is an `#optimus.packed` with the name of a parameter, and
+      with rows that hold equally many of this one's elements.
     * (A12) there are no other attributes whose names begin with `optimus.`.
     * (A13) `optimus.binding` does not stand beside `optimus.param`, short for
       the buffer of a parameter, nor beside `optimus.init`, which belongs to a
@@ -92,6 +95,7 @@ def Optimus_Dialect : Dialect {
     static constexpr llvm::StringLiteral kFunction = "optimus.function";
     static constexpr llvm::StringLiteral kParam = "optimus.param";
     static constexpr llvm::StringLiteral kHfShape = "optimus.hf_shape";
+    static constexpr llvm::StringLiteral kPacked = "optimus.packed";
     static constexpr llvm::StringLiteral kInit = "optimus.init";
     static constexpr llvm::StringLiteral kRole = "optimus.role";
     /// On an operation with several results: a role for each, empty where the
