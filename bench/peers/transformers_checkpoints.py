@@ -33,6 +33,9 @@ import transformers
 from safetensors.torch import load_file
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "python/tests"))
+from families_reference import unpacked  # noqa: E402
+
 # Epsilon and base are those of the builders, which the classes' defaults are not
 # all.
 FAMILIES = {
@@ -83,6 +86,21 @@ FAMILIES = {
             vocab_size=256,
         ),
     ),
+    "gpt_neox": dict(
+        name="GPTNeoXForCausalLM",
+        # Transformers 5 renames it when it reads and writes files.
+        in_files={"lm_head.weight": "embed_out.weight"},
+        flags="--layers 2 --hidden 48 --heads 3 --ffn 40 --seq 16 --vocab 256"
+        " --batch 4 --rope-theta 10000 --rotary-dim 4",
+        config=transformers.GPTNeoXConfig(
+            num_hidden_layers=2,
+            hidden_size=48,
+            num_attention_heads=3,
+            intermediate_size=40,
+            max_position_embeddings=16,
+            vocab_size=256,
+        ),
+    ),
 }
 TOLERANCE = 2e-5
 """Of a mean of some hundred f32 losses near 5, each with a few roundings."""
@@ -100,10 +118,18 @@ def written():
         classes[family] = {
             "class": known["name"],
             "flags": known["flags"].split(),
-            "tensors": {name: list(one.shape) for name, one in model.named_parameters()},
+            "tensors": {
+                name: list(one.shape) for name, one in parameters_of(model, known).items()
+            },
         }
     source = "Transformers %s, bench/peers/transformers_checkpoints.py --write"
     return {"source": source % transformers.__version__, "classes": classes}
+
+
+def parameters_of(model, known):
+    """Under the names that files have."""
+    names = known.get("in_files", {})
+    return {names.get(name, name): one for name, one in model.named_parameters()}
 
 
 def run(*command, **options):
@@ -136,7 +162,9 @@ def train(family, known, build, folder):
     state = load_file(folder / "ck/model.safetensors")
     output = folder / "logits.npy"
     run(optimus, "forward", library, "--data", data, "--load", folder / "ck", "-o", output)
-    exact = interpret(program, state, tokens_of(data)[0], build, folder)
+    arrays = {name: tensor.numpy() for name, tensor in state.items()}
+    heads = known["config"].num_attention_heads
+    exact = interpret(program, unpacked(arrays, heads), tokens_of(data)[0], build, folder)
     return state, json.loads(evaluated)["loss"], data, [np.load(output), exact]
 
 
@@ -144,8 +172,8 @@ def interpret(program, state, inputs, build, folder):
     """The logits of the serial program in f64, a batch at a time."""
     given, made = folder / "in", folder / "out"
     given.mkdir()
-    for name, tensor in state.items():
-        np.save(given / (name + ".npy"), tensor.numpy())
+    for name, value in state.items():
+        np.save(given / (name + ".npy"), value)
     batches = []
     for batch in inputs.split(BATCH):
         np.save(given / "tokens.npy", batch.numpy().astype(np.int32))
@@ -170,7 +198,7 @@ def check(family, known, build):
     with tempfile.TemporaryDirectory() as name:
         tensors, ours, data, logits = train(family, known, build, pathlib.Path(name))
         base = getattr(transformers, known["name"])(known["config"]).eval()
-        own = dict(base.named_parameters())
+        own = parameters_of(base, known)
         if set(own) != set(tensors):
             return "names: %s" % sorted(set(own) ^ set(tensors))
         # Tied ones follow.

@@ -47,6 +47,11 @@ FAMILIES = {
     "qwen2": ("llama " + LLAMA + " --qkv-bias", "AutoModelForCausalLM"),
     "qwen3": ("llama " + LLAMA + " --qk-norm --head-dim 14", "AutoModelForCausalLM"),
     "phi": ("phi " + SHAPE + " --rotary-dim 4", "AutoModelForCausalLM"),
+    "gpt_neox": ("gpt_neox " + SHAPE + " --rotary-dim 4", "AutoModelForCausalLM"),
+    "gpt_neox-sequential": (
+        "gpt_neox " + SHAPE + " --rotary-dim 6 --sequential --no-attention-bias --tied",
+        "AutoModelForCausalLM",
+    ),
 }
 TOLERANCE = 1e-6
 """Of the largest logit: some sixteen roundings of f32."""

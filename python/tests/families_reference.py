@@ -5,12 +5,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""The losses of Phi and of the gated encoder, written from the models' equations.
+"""The losses of Phi, GPT-NeoX and the gated encoder, from the models' equations.
 
 Only forward: gradients are held against differences of these losses. Tensors have
 the names and shapes of checkpoints, linear weights [out, in].
 """
 
+import math
 from typing import List, Optional, Tuple
 
 import numpy as np
@@ -56,8 +57,15 @@ def rotate(x: np.ndarray, channels: int, theta: float) -> np.ndarray:
 class Phi:
     """Attention and feed-forward part read the same normalised input."""
 
-    def __init__(self, parameters: Tensors, heads: int, rotary_dim: int, theta: float):
-        self.p, self.heads = parameters, heads
+    def __init__(
+        self,
+        parameters: Tensors,
+        heads: int,
+        rotary_dim: int,
+        theta: float,
+        epsilon: float = 1e-5,
+    ):
+        self.p, self.heads, self.epsilon = parameters, heads, epsilon
         self.rotary_dim, self.theta = rotary_dim, theta
 
     def loss(self, tokens: np.ndarray, targets: np.ndarray) -> Tuple[float, int]:
@@ -95,8 +103,81 @@ class Phi:
 
     def _norm(self, x, name):
         x = x - x.mean(axis=-1, keepdims=True)
-        x = x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + 1e-5)
+        x = x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + self.epsilon)
         return x * self.p[name + ".weight"] + self.p[name + ".bias"]
+
+
+class Neox(Phi):
+    """GPT-NeoX: two norms, and q, k and v of each head side by side in one tensor."""
+
+    def __init__(self, parameters: Tensors, *numbers, parallel: bool = True):
+        super().__init__(parameters, *numbers)
+        self.parallel = parallel
+
+    def logits(self, tokens: np.ndarray) -> np.ndarray:
+        table = self.p["gpt_neox.embed_in.weight"]
+        x = table[tokens]
+        length = tokens.shape[1]
+        later = np.triu(np.ones((length, length), bool), k=1)[None, None]
+        layer = 0
+        while "gpt_neox.layers.%d.mlp.dense_h_to_4h.weight" % layer in self.p:
+            prefix = "gpt_neox.layers.%d." % layer
+            attended = self._attended(self._norm(x, prefix + "input_layernorm"), prefix, later)
+            y = x if self.parallel else x + attended
+            y = self._norm(y, prefix + "post_attention_layernorm")
+            x = x + attended + self._fed(y, prefix + "mlp.")
+            layer += 1
+        y = self._norm(x, "gpt_neox.final_layer_norm")
+        return y @ self.p.get("embed_out.weight", table).T
+
+    def _attended(self, y, prefix, later):
+        packed = self._linear(y, prefix + "attention.query_key_value")
+        packed = packed.reshape(*y.shape[:2], self.heads, 3, -1)
+        q, k, v = (packed[..., part, :] for part in range(3))
+        q, k = (rotate(part, self.rotary_dim, self.theta) for part in (q, k))
+        return self._linear(attention(q, k, v, later), prefix + "attention.dense")
+
+    def _fed(self, y, prefix):
+        y = self._linear(y, prefix + "dense_h_to_4h")
+        y = y / 2 * (1 + np.vectorize(math.erf)(y / math.sqrt(2)))
+        return self._linear(y, prefix + "dense_4h_to_h")
+
+    def _linear(self, x, name):
+        y = x @ self.p[name + ".weight"].T
+        return y + self.p[name + ".bias"] if name + ".bias" in self.p else y
+
+
+NEOX_PARTS = ("query", "key", "value")
+
+
+def unpacked(parameters: Tensors, heads: int) -> Tensors:
+    """What GPT-NeoX has in one tensor, under the names of our parameters."""
+    found: Tensors = {}
+    for name, value in parameters.items():
+        if ".query_key_value." not in name:
+            found[name] = value
+            continue
+        folder, kind = name.rsplit(".", 1)
+        parts = value.reshape(heads, 3, -1, *value.shape[1:])
+        for number, part in enumerate(NEOX_PARTS):
+            found["%s.%s.%s" % (folder, part, kind)] = np.ascontiguousarray(parts[:, number])
+    return found
+
+
+def packed(parameters: Tensors, heads: int) -> Tensors:
+    """The other way."""
+    found: Tensors = {}
+    for name, value in parameters.items():
+        folder, _, kind = name.rpartition(".")
+        if folder.rpartition(".")[2] not in NEOX_PARTS:
+            found[name] = value
+        elif folder.endswith(".query"):
+            folder = folder[: -len(".query")]
+            parts = [parameters["%s.%s.%s" % (folder, part, kind)] for part in NEOX_PARTS]
+            parts = [part.reshape(heads, -1, *part.shape[2:]) for part in parts]
+            whole = np.stack(parts, axis=1)
+            found["%s.%s" % (folder, kind)] = whole.reshape(-1, *whole.shape[3:])
+    return found
 
 
 class GatedEncoder:
@@ -163,6 +244,31 @@ def phi_shapes(layers: int, hidden: int, ffn: int, vocabulary: int, norms: int) 
         shapes += linear(prefix + "mlp.fc1", ffn, hidden)
         shapes += linear(prefix + "mlp.fc2", hidden, ffn)
     return shapes + norm("model.final_layernorm") + linear("lm_head", vocabulary, hidden)
+
+
+def neox_shapes(model) -> Shapes:
+    """Names and shapes of GPTNeoXForCausalLM."""
+    hidden, ffn = model.hidden, model.ffn
+    has_bias = not model.no_attention_bias
+
+    def linear(name, outs, ins, has_bias=True):
+        return [(name + ".weight", (outs, ins)), (name + ".bias", (outs,))][: 1 + has_bias]
+
+    def norm(name):
+        return [(name + ".weight", (hidden,)), (name + ".bias", (hidden,))]
+
+    table = (model.vocabulary, hidden)
+    shapes: Shapes = [("gpt_neox.embed_in.weight", table)]
+    for layer in range(model.layers):
+        prefix = "gpt_neox.layers.%d." % layer
+        shapes += norm(prefix + "input_layernorm") + norm(prefix + "post_attention_layernorm")
+        attend = prefix + "attention."
+        shapes += linear(attend + "query_key_value", 3 * hidden, hidden, has_bias)
+        shapes += linear(attend + "dense", hidden, hidden, has_bias)
+        shapes += linear(prefix + "mlp.dense_h_to_4h", ffn, hidden)
+        shapes += linear(prefix + "mlp.dense_4h_to_h", hidden, ffn)
+    shapes += norm("gpt_neox.final_layer_norm")
+    return shapes if model.tied else shapes + [("embed_out.weight", table)]
 
 
 def gated_encoder_shapes(

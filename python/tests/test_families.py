@@ -5,9 +5,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Phi and the gated encoder mean what NumPy says, and train on every mesh as on one rank.
+"""Phi, GPT-NeoX and the gated encoder mean what NumPy says, and train on every mesh as on
+one rank.
 
-Strategies have no word for either: what they do to them follows from their rules.
+Strategies have no word for them: what they do to them follows from their rules.
 Bounds are those of test_gradients and, for training in f32, of test_meshes.
 """
 
@@ -20,18 +21,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from families_reference import GatedEncoder, Phi
+from families_reference import GatedEncoder, Neox, Phi, packed, unpacked
 from finite_differences import check_central_differences
 from interpreter import Interpreter, draw_batch, draw_parameters, strip
-from optimus.models import ConfigError, gated_encoder, phi
+from optimus.models import ConfigError, gated_encoder, gpt_neox, phi
 from test_gradients import STEP, TOLERANCE
 from test_meshes import Run, agree
-from tools import REPOSITORY, Checkpoint, GatedEncoderModel, PhiModel, call, succeed
+from tools import (
+    REPOSITORY,
+    Checkpoint,
+    GatedEncoderModel,
+    NeoxModel,
+    PhiModel,
+    call,
+    succeed,
+)
 
 MEANT = {
     # Two of four channels are rotated; the inner width is less than the hidden one.
     "phi": PhiModel(2, 12, 3, sequence=5, vocabulary=11, batch=2, rotary_dim=2, ffn=7),
     "phi-two-norms": PhiModel(1, 8, 2, 4, 9, 3, rotary_dim=4, ffn=9, norms=2),
+    "gpt_neox": NeoxModel(2, 12, 3, sequence=5, vocabulary=11, batch=2, rotary_dim=2, ffn=7),
+    "gpt_neox-sequential": NeoxModel(
+        *(1, 8, 2, 4, 9, 3), rotary_dim=4, ffn=9, sequential=True, no_attention_bias=True, tied=True
+    ),
     # The heads are narrower, together, than the residual stream.
     "gated-encoder": GatedEncoderModel(
         2, 10, heads=3, head_dim=2, ffn=7, sequence=6, vocabulary=9, batch=3
@@ -40,6 +53,7 @@ MEANT = {
 TRAINED = {
     # Heads do not divide by 4, nor the inner width by anything.
     "phi": PhiModel(2, 48, 6, sequence=32, vocabulary=256, batch=4, rotary_dim=4, ffn=101),
+    "gpt_neox": NeoxModel(2, 48, 6, sequence=32, vocabulary=256, batch=4, rotary_dim=2, ffn=101),
     "gated-encoder": GatedEncoderModel(
         2, 48, heads=6, head_dim=6, ffn=101, sequence=32, vocabulary=257, batch=4
     ),
@@ -64,6 +78,9 @@ CLASSES = LISTED["classes"]
 def reference(model, parameters):
     if model.KIND == "phi":
         return Phi(parameters, model.heads, model.rotary_dim, model.rope_theta)
+    if model.KIND == "gpt_neox":
+        numbers = (model.heads, model.rotary_dim, model.rope_theta)
+        return Neox(parameters, *numbers, parallel=not model.sequential)
     return GatedEncoder(parameters, model.heads)
 
 
@@ -80,14 +97,14 @@ def test_loss_and_gradients_equal_numpy(tools, tmp_path, name):
         assert (batch.tokens == 0).any()
     numpy = reference(model, parameters)
     program = Interpreter(tools, tmp_path).lower(model, *STEP)
-    arguments = {**parameters, **batch._asdict()}
+    arguments = {**unpacked(parameters, model.heads), **batch._asdict()}
     results = Interpreter(tools, tmp_path).run(program, "grad_step", arguments)
     loss, count = numpy.loss(*batch)
     assert results["real_count"] == count
     assert results["loss_sum"] == pytest.approx(loss, rel=TOLERANCE)
     gradients = {
         key: value.reshape(parameters[key].shape)
-        for key, value in strip(results, "grad:").items()
+        for key, value in packed(strip(results, "grad:"), model.heads).items()
     }
     check_central_differences(
         lambda: numpy.loss(*batch)[0],
@@ -115,7 +132,7 @@ def test_the_compiled_loss_is_numpy_s(tools, text, text_tokens, serial, name):
     model, run = TRAINED[name], serial(name)
     assert {n: p.shape for n, p in run.initial.items()} == dict(model.parameter_shapes())
     assert run.log[-1]["loss"] < run.log[0]["loss"] - 0.3
-    if model.KIND == "phi":
+    if model.KIND != "gated-encoder":
         # Step 0 reads the first windows of the text.
         numpy = reference(model, {n: p.astype(np.float64) for n, p in run.initial.items()})
         size = model.batch * model.sequence
@@ -156,14 +173,16 @@ def test_auto_prices_them(tools, tmp_path, name):
         (phi.Config(1, 12, 3, 4, 9, 2, rotary_dim=6), "from 2 to the 4 channels"),
         (phi.Config(1, 12, 3, 4, 9, 2, norms=3), "norms is 3; expected 1 or 2"),
         (phi.Config(1, 12, 5, 4, 9, 2), "not divisible by heads"),
+        (gpt_neox.Config(1, 12, 3, 4, 9, 2, rotary_dim=6), "from 2 to the 4 channels"),
+        (gpt_neox.Config(1, 12, 5, 4, 9, 2), "not divisible by heads"),
         (gated_encoder.Config(1, 12, 3, 0, 8, 4, 9, 2), "head_dim is 0"),
         (gated_encoder.Config(1, 12, 3, 4, 8, 4, 9, 2, pad_token=9), "pad_token is 9"),
     ],
 )
 def test_bad_configurations(config, message):
-    build = phi.build if isinstance(config, phi.Config) else gated_encoder.build
+    (builder,) = [one for one in (phi, gpt_neox, gated_encoder) if isinstance(config, one.Config)]
     with pytest.raises(ConfigError, match=re.escape(message)):
-        build(config)
+        builder.build(config)
 
 
 # ----------------------------------------------------- the names of other classes

@@ -22,7 +22,7 @@ import pytest
 import safetensors_file
 import test_llama
 from bert_reference import Bert
-from families_reference import GatedEncoder, Phi
+from families_reference import GatedEncoder, Neox, Phi, unpacked
 from gpt2_reference import Gpt2
 from interpreter import Interpreter, draw_batch, draw_parameters, relative_error
 from test_gradients import TOLERANCE
@@ -32,6 +32,7 @@ from tools import (
     GatedEncoderModel,
     LlamaModel,
     Model,
+    NeoxModel,
     PhiModel,
     call,
     mpirun,
@@ -44,6 +45,7 @@ MODELS = {
     "bert": BertModel(1, 12, 3, sequence=6, vocabulary=11, batch=3, dropout=0.25),
     "llama": LlamaModel(2, 16, 4, 2, ffn=20, sequence=7, vocabulary=13, batch=2),
     "phi": PhiModel(1, 12, 3, sequence=5, vocabulary=11, batch=2, rotary_dim=2, ffn=7),
+    "gpt_neox": NeoxModel(1, 12, 3, sequence=5, vocabulary=11, batch=2, rotary_dim=2, ffn=7),
     "gated-encoder": GatedEncoderModel(1, 10, 3, 2, ffn=7, sequence=6, vocabulary=9, batch=3),
 }
 RUN = Model(2, 48, 4, sequence=16, vocabulary=257, batch=4, dropout=0.1)
@@ -64,6 +66,7 @@ def reference(model, parameters):
         "bert": lambda: Bert(parameters, model.heads),
         "llama": lambda: test_llama.reference(model, parameters),
         "phi": lambda: Phi(parameters, model.heads, model.rotary_dim, model.rope_theta),
+        "gpt_neox": lambda: Neox(parameters, model.heads, model.rotary_dim, model.rope_theta),
         "gated-encoder": lambda: GatedEncoder(parameters, model.heads),
     }
     return kinds[model.KIND]()
@@ -79,7 +82,7 @@ def test_logits_are_those_of_numpy(tools, tmp_path, name):
         batch.tokens[seen & (batch.tokens == 0)] = 1
     expected = reference(model, parameters).logits(batch.tokens)
     interpreter = Interpreter(tools, tmp_path)
-    arguments = {**parameters, "tokens": batch.tokens}
+    arguments = {**unpacked(parameters, model.heads), "tokens": batch.tokens}
     program = tools.program(model, "forward")
     found = interpreter.run(program, "forward", arguments)["logits"]
     assert relative_error(found, expected) < TOLERANCE

@@ -14,153 +14,19 @@ import re
 
 import pytest
 
-from test_builder import run
-
-# As Transformers writes them, of odd shapes.
-GPT2 = dict(
-    model_type="gpt2",
-    architectures=["GPT2LMHeadModel"],
-    activation_function="gelu_new",
-    attn_pdrop=0.1,
-    bos_token_id=96,
-    embd_pdrop=0.1,
-    eos_token_id=96,
-    initializer_range=0.03,
-    layer_norm_epsilon=1e-3,
-    n_embd=60,
-    n_head=6,
-    n_inner=None,
-    n_layer=2,
-    n_positions=16,
-    reorder_and_upcast_attn=False,
-    resid_pdrop=0.1,
-    scale_attn_by_inverse_layer_idx=False,
-    scale_attn_weights=True,
-    summary_activation=None,
-    summary_first_dropout=0.1,
-    summary_proj_to_labels=True,
-    summary_type="cls_index",
-    summary_use_proj=True,
-    torch_dtype="float32",
-    transformers_version="4.57.1",
-    use_cache=True,
-    vocab_size=97,
-)
-BERT = dict(
-    model_type="bert",
-    architectures=["BertForMaskedLM"],
-    attention_probs_dropout_prob=0.1,
-    classifier_dropout=None,
-    gradient_checkpointing=False,
-    hidden_act="gelu",
-    hidden_dropout_prob=0.1,
-    hidden_size=60,
-    initializer_range=0.02,
-    intermediate_size=70,
-    layer_norm_eps=1e-9,
-    max_position_embeddings=16,
-    num_attention_heads=6,
-    num_hidden_layers=2,
-    pad_token_id=3,
-    position_embedding_type="absolute",
-    transformers_version="4.57.1",
-    type_vocab_size=2,
-    use_cache=True,
-    vocab_size=97,
-)
-LLAMA = dict(
-    model_type="llama",
-    architectures=["LlamaForCausalLM"],
-    attention_bias=False,
-    attention_dropout=0.0,
-    bos_token_id=1,
-    dtype="bfloat16",
-    eos_token_id=[2, 3],
-    head_dim=10,
-    hidden_act="silu",
-    hidden_size=60,
-    initializer_range=0.02,
-    intermediate_size=70,
-    max_position_embeddings=16,
-    mlp_bias=False,
-    num_attention_heads=6,
-    num_hidden_layers=2,
-    num_key_value_heads=2,
-    pretraining_tp=1,
-    rms_norm_eps=1e-5,
-    rope_parameters=dict(rope_theta=5000.0, rope_type="default"),
-    tie_word_embeddings=True,
-    transformers_version="5.0.0",
-    use_cache=True,
-    vocab_size=97,
-)
-MISTRAL = dict(LLAMA, model_type="mistral", architectures=["MistralForCausalLM"])
-del MISTRAL["attention_bias"], MISTRAL["mlp_bias"], MISTRAL["pretraining_tp"]
-MISTRAL.update(sliding_window=None, tie_word_embeddings=False)
-QWEN2 = dict(LLAMA, model_type="qwen2", architectures=["Qwen2ForCausalLM"])
-for name in ("attention_bias", "mlp_bias", "pretraining_tp", "head_dim"):
-    del QWEN2[name]
-QWEN2.update(
-    layer_types=["full_attention", "full_attention"],
-    max_window_layers=1,
-    sliding_window=None,
-    use_sliding_window=False,
-)
-QWEN3 = dict(
+from published_configs import (
+    BERT,
+    FAMILIES,
+    GPT2,
+    LLAMA,
+    MISTRAL,
+    NEOX,
+    PHI,
     QWEN2,
-    model_type="qwen3",
-    architectures=["Qwen3ForCausalLM"],
-    attention_bias=False,
-    head_dim=14,
-    tie_word_embeddings=False,
+    QWEN3,
+    SHAPE,
 )
-PHI = dict(
-    model_type="phi",
-    architectures=["PhiForCausalLM"],
-    attention_dropout=0.0,
-    embd_pdrop=0.0,
-    hidden_act="gelu_new",
-    hidden_size=60,
-    initializer_range=0.02,
-    intermediate_size=70,
-    layer_norm_eps=1e-4,
-    max_position_embeddings=16,
-    num_attention_heads=6,
-    num_hidden_layers=2,
-    num_key_value_heads=6,
-    partial_rotary_factor=0.4,
-    qk_layernorm=False,
-    resid_pdrop=0.0,
-    rope_scaling=None,
-    rope_theta=10000.0,
-    tie_word_embeddings=False,
-    use_cache=True,
-    vocab_size=97,
-)
-SHAPE = "--layers 2 --hidden 60 --heads 6 --seq 16 --vocab 97 --batch 3 "
-FAMILIES = {
-    "gpt2": (GPT2, "gpt2 " + SHAPE + "--init-std 0.03 --norm-eps 1e-3"),
-    "bert": (BERT, "bert " + SHAPE + "--ffn 70 --norm-eps 1e-9 --pad-token 3"),
-    "llama": (
-        LLAMA,
-        "llama " + SHAPE + "--kv-heads 2 --ffn 70 --norm-eps 1e-5 --rope-theta 5000 --tied",
-    ),
-    "mistral": (
-        MISTRAL,
-        "llama " + SHAPE + "--kv-heads 2 --ffn 70 --norm-eps 1e-5 --rope-theta 5000",
-    ),
-    "qwen2": (
-        QWEN2,
-        "llama " + SHAPE + "--kv-heads 2 --ffn 70 --norm-eps 1e-5 --rope-theta 5000 --tied"
-        " --qkv-bias",
-    ),
-    "qwen3": (
-        QWEN3,
-        "llama " + SHAPE + "--kv-heads 2 --ffn 70 --norm-eps 1e-5 --rope-theta 5000"
-        " --head-dim 14 --qk-norm",
-    ),
-    "phi": (PHI, "phi " + SHAPE + "--ffn 70 --norm-eps 1e-4 --rotary-dim 4"),
-}
+from test_builder import run
 
 
 @pytest.fixture
@@ -271,6 +137,11 @@ USED = [
     (PHI, "partial_rotary_factor", 1.0, "--rotary-dim 10"),
     (PHI, "partial_rotary_factor", 0.25, "--rotary-dim 2"),
     (PHI, "rope_theta", 500, "--rope-theta 500"),
+    (NEOX, "rotary_pct", 0.25, "--rotary-dim 2"),
+    (NEOX, "rotary_emb_base", 500, "--rope-theta 500"),
+    (NEOX, "use_parallel_residual", False, "--sequential"),
+    (NEOX, "attention_bias", False, "--no-attention-bias"),
+    (NEOX, "tie_word_embeddings", True, "--tied"),
 ]
 
 
@@ -308,6 +179,9 @@ def test_a_field_is_used(folder, config, name, value, flags):
         (QWEN2, "layer_types", None),
         (QWEN2, "use_mrope", False),
         (PHI, "num_key_value_heads", None),
+        (NEOX, "architectures", ["GPTNeoXModel"]),
+        (NEOX, "rope_theta", 10000.0),
+        (NEOX, "partial_rotary_factor", 0.4),
     ],
 )
 def test_a_field_changes_nothing(folder, config, name, value):
@@ -329,6 +203,9 @@ def test_rope_in_fields_of_both_versions(folder):
     newer = dict(PHI, rope_parameters=dict(rope_theta=10000.0, partial_rotary_factor=0.4))
     del newer["rope_theta"], newer["partial_rotary_factor"], newer["rope_scaling"]
     assert program(folder(newer)) == program(folder(PHI))
+    newer = dict(NEOX, rope_parameters=dict(rope_theta=10000.0, partial_rotary_factor=0.4))
+    del newer["rotary_emb_base"], newer["rotary_pct"], newer["rope_scaling"]
+    assert program(folder(newer)) == program(folder(NEOX))
 
 
 def test_absent_fields_are_the_familys_and_listed(folder):
@@ -441,6 +318,11 @@ REFUSED = [
     (PHI, "num_key_value_heads", 2, "6 or null"),
     (PHI, "partial_rotary_factor", 0, "a number above 0, at most 1"),
     (PHI, "rope_scaling", {"type": "linear", "factor": 2.0}, 'null, or rope_type "default"'),
+    (NEOX, "hidden_act", "gelu_new", '"gelu"'),
+    (NEOX, "rope_theta", 5000, "10000"),
+    (NEOX, "partial_rotary_factor", 0.5, "0.4"),
+    (NEOX, "rotary_pct", 1.5, "a number above 0, at most 1"),
+    (NEOX, "rope_scaling", {"type": "linear", "factor": 2.0}, 'null, or rope_type "default"'),
 ]
 
 
@@ -496,7 +378,8 @@ def test_mistakes_of_the_builder_have_the_fields_names(folder):
         ("[]", "expected an object, found []"),
         ('{"a": "%s"}' % ("x" * (4 << 20)), "expected at most 4194304 bytes"),
         ('{"a": "' + '\\"' * (1 << 20), "is not JSON: Unterminated string"),
-        ("{}", "model_type is null; supported: gpt2, bert, llama, mistral, qwen2, qwen3, phi"),
+        ("{}", "model_type is null; supported: gpt2, bert, llama, mistral, qwen2, qwen3, phi, "
+         "gpt_neox"),
         ('{"model_type": "t5"}', 'model_type is "t5"; supported: gpt2, bert'),
         ('{"model_type": ["gpt2"]}', 'model_type is ["gpt2"]; supported: gpt2'),
     ],
@@ -556,6 +439,7 @@ OWN = {
     "phi": FAMILIES["phi"][1],
     # A third of 12 channels is less than 4 in floats.
     "phi-thirds": "phi " + SHAPE.replace("60", "72") + "--rotary-dim 4",
+    "gpt_neox": FAMILIES["gpt_neox"][1] + " --sequential --no-attention-bias --tied",
 }
 
 
@@ -592,7 +476,7 @@ def test_a_model_without_a_class_has_no_configuration(flags):
 def test_a_configuration_is_kept(folder, family):
     given = FAMILIES[family][0]
     _, config = apart(from_hf(folder(given)).stdout)
-    rates = ("_pdrop", "attention_dropout", "dropout_prob")
+    rates = ("_pdrop", "attention_dropout", "dropout_prob", "hidden_dropout")
     off = {name: 0.0 for name in given if name.endswith(rates)}
     expected = dict(given, **off)
     # Whoever saves the weights knows their type.

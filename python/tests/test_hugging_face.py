@@ -21,10 +21,10 @@ import bert_reference
 import gpt2_reference
 import llama_reference
 import safetensors_file
-from families_reference import Phi, phi_shapes
+from families_reference import Neox, Phi, neox_shapes, phi_shapes
+from published_configs import BERT, GPT2, LLAMA, MISTRAL, NEOX, PHI, QWEN2, QWEN3
 from test_builder import run
-from test_from_hf import BERT, GPT2, LLAMA, MISTRAL, PHI, QWEN2, QWEN3
-from tools import call, succeed
+from tools import NeoxModel, call, succeed
 
 POSITIONS, SEQUENCE, WINDOWS = 16, 12, 4
 LAYOUTS = [(), ("--mesh", "row:2,col:2", "--strategy", "summa")]
@@ -63,7 +63,11 @@ def stretched(parameters, epsilon, monkeypatch):
 
 
 def phi(parameters, epsilon, monkeypatch):
-    return Phi(parameters, 6, 4, 10000.0)
+    return Phi(parameters, 6, 4, 10000.0, epsilon)
+
+
+def gpt_neox(parameters, epsilon, monkeypatch):
+    return Neox(parameters, 6, 4, 10000.0, epsilon)
 
 
 FAMILIES = {
@@ -123,13 +127,19 @@ FAMILIES = {
         stretched,
         0.03,
     ),
-    # NumPy's has one epsilon.
     "phi": (
-        dict(PHI, layer_norm_eps=1e-5),
+        dict(PHI, layer_norm_eps=0.03),
         phi_shapes(2, 60, 70, 97, 1),
         lambda name: name,
         phi,
-        1e-5,
+        0.03,
+    ),
+    "gpt_neox": (
+        dict(NEOX, layer_norm_eps=0.03),
+        neox_shapes(NeoxModel(2, 60, 6, POSITIONS, 97, 1, rotary_dim=4, ffn=70)),
+        lambda name: name,
+        gpt_neox,
+        0.03,
     ),
 }
 
@@ -200,10 +210,9 @@ def test_a_folders_logits_are_those_of_numpy(tools, tmp_path, monkeypatch, famil
             refused = call(tools.command("optimus-run", "eval", library, "--data", data, "--load", folder))
             assert "rope_scaling: config.json none, library scaled" in refused.stderr
             (folder / "config.json").write_text(json.dumps(config))
-        if family != "phi":
-            # No other epsilon is excused.
-            other = reference(known, 0.9 * epsilon, monkeypatch).logits(windows)
-            assert np.linalg.norm(other - exact) > bound
+        # No other epsilon is excused.
+        other = reference(known, 0.9 * epsilon, monkeypatch).logits(windows)
+        assert np.linalg.norm(other - exact) > bound
 
         output = tmp_path / "logits.npy"
         given = [library, "--data", data, "--load", folder]

@@ -18,7 +18,17 @@ import safetensors_file
 from gpt2_reference import Gpt2
 from interpreter import draw_parameters
 from test_forward import BOTH, rounding_bound
-from tools import BertModel, Checkpoint, LlamaModel, Model, PhiModel, call, mpirun, succeed
+from tools import (
+    BertModel,
+    Checkpoint,
+    LlamaModel,
+    Model,
+    NeoxModel,
+    PhiModel,
+    call,
+    mpirun,
+    succeed,
+)
 
 MODEL = Model(2, 60, 6, sequence=16, vocabulary=97, batch=3)
 POSITIONS = 20
@@ -166,6 +176,17 @@ FAMILIES = {
         {"rope_parameters": {"rope_theta": 10000.0}, "hidden_act": "gelu_new"},
         lambda name: name,
         {},
+    ),
+    # Three parameters lie in one tensor, head by head; older folders have buffers.
+    "gpt_neox": (
+        NeoxModel(1, 24, 4, sequence=8, vocabulary=97, batch=2, rotary_dim=2, ffn=20),
+        {"rotary_emb_base": 10000, "hidden_act": "gelu", "use_parallel_residual": True},
+        lambda name: name.replace("gpt_neox.", "", 1),
+        {
+            "layers.0.attention.bias": np.ones((1, 1, 8, 8)),
+            "layers.0.attention.masked_bias": np.ones(()),
+            "layers.0.attention.rotary_emb.inv_freq": np.ones(1),
+        },
     ),
 }
 

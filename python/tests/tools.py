@@ -148,6 +148,29 @@ class PhiModel(NamedTuple):
         )
 
 
+class NeoxModel(NamedTuple):
+    """The arguments of the GPT-NeoX builder."""
+
+    KIND = "gpt_neox"
+
+    layers: int
+    hidden: int
+    heads: int
+    sequence: int
+    vocabulary: int
+    batch: int
+    rotary_dim: int
+    ffn: int
+    rope_theta: float = 10000.0
+    sequential: Optional[bool] = None
+    no_attention_bias: Optional[bool] = None
+    tied: Optional[bool] = None
+
+    def parameter_shapes(self):
+        """Of checkpoints, in which several parameters are one tensor."""
+        return families_reference.neox_shapes(self)
+
+
 class GatedEncoderModel(NamedTuple):
     """The arguments of the builder of the gated encoder."""
 

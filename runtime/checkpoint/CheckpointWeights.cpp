@@ -64,9 +64,9 @@ Status Checkpoint::Impl::readWeightHeaders() {
 Status Checkpoint::Impl::matchParameters(const ExpectedModel &expected,
                                          std::span<const std::string> ignored) {
   if (weights->config)
-    OPTRT_RETURN_IF_ERROR(checkWeightConfig(weights->config->text,
-                                            weights->config->path,
-                                            expected.record.function));
+    OPTRT_RETURN_IF_ERROR(
+        checkWeightConfig(weights->config->text, weights->config->path,
+                          expected.record.function, expected.config));
   OPTRT_ASSIGN_OR_RETURN(
       WeightMatch match,
       matchWeights(path, weights->stored, expected.params, ignored));

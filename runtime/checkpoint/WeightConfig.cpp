@@ -41,10 +41,14 @@ static constexpr Field kFields[] = {{"heads", "n_head"},
                                     {"norm_eps", "layer_norm_eps"},
                                     {"norm_eps", "rms_norm_eps"},
                                     {"rope_theta", "rope_theta"},
+                                    {"rope_theta", "rotary_emb_base"},
                                     {"activation", "activation_function"},
                                     {"activation", "hidden_act"},
                                     {"tied", "tie_word_embeddings"},
                                     {"pad_token", "pad_token_id"}};
+
+/// What neither tensors nor facts show.
+static constexpr const char *kOrderFields[] = {"use_parallel_residual"};
 
 /// With "silu" the feed-forward parts of the families here are gated.
 static constexpr Activation kActivations[] = {{"gelu_new", "gelu"},
@@ -87,7 +91,8 @@ static bool areSame(const json &one, const json &other) {
 
 Status optrt::checkWeightConfig(const std::string &text,
                                 const std::string &path,
-                                const std::optional<ModelFunction> &function) {
+                                const std::optional<ModelFunction> &function,
+                                const std::string &own) {
   JsonDocument document(text, path, StatusCode::DataLoss);
   OPTRT_RETURN_IF_ERROR(document.status());
   const json &config = document.contents();
@@ -96,18 +101,20 @@ Status optrt::checkWeightConfig(const std::string &text,
   if (!function)
     return okStatus();
   std::string differs;
+  auto expectSame = [&](const char *name, const json &stated,
+                        const json &library) {
+    if (!areSame(stated, library))
+      differs += concat(differs.empty() ? "" : "; ", name, ": config.json ",
+                        stated.dump(), ", library ", library.dump());
+  };
   auto compare = [&](const char *name, const char *factName,
                      const json &stated) {
     auto fact = function->facts.find(factName);
     if (fact == function->facts.end() || stated.is_null())
       return;
-    const json own = json::parse(fact->second.value, nullptr, false);
     const bool isActivation = std::string_view(factName) == "activation";
-    const json value = isActivation ? activationOf(stated) : stated;
-    if (areSame(value, own))
-      return;
-    differs += concat(differs.empty() ? "" : "; ", name, ": config.json ",
-                      value.dump(), ", library ", own.dump());
+    expectSame(name, isActivation ? activationOf(stated) : stated,
+               json::parse(fact->second.value, nullptr, false));
   };
   for (const Field &field : kFields)
     if (auto found = config.find(field.name); found != config.end())
@@ -116,6 +123,10 @@ Status optrt::checkWeightConfig(const std::string &text,
       rope != config.end() && rope->is_object())
     if (auto base = rope->find("rope_theta"); base != rope->end())
       compare("rope_parameters.rope_theta", "rope_theta", *base);
+  const json library = json::parse(own, nullptr, false);
+  for (const char *name : kOrderFields)
+    if (library.is_object() && library.contains(name) && config.contains(name))
+      expectSame(name, config[name], library[name]);
   // Which frequencies follow from a scaling, tensors do not show.
   const bool isRotary = function->facts.contains("rope_theta");
   const bool isScaled = function->facts.contains("rope_frequencies");

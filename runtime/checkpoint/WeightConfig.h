@@ -20,11 +20,13 @@ namespace optrt {
 
 /// Compares a config.json of Transformers 4 or 5 with a library's function:
 /// heads, the base of rotary angles, the epsilon of norms, the activation, a
-/// tied head. Extents show in the tensors' shapes. InvalidArgument, naming all
+/// tied head; and with its own config.json, `own`, the order of parts in a
+/// layer. Extents show in the tensors' shapes. InvalidArgument, naming all
 /// differences with both values; DataLoss if it is not JSON. A field or a fact
 /// without its counterpart is not compared.
 Status checkWeightConfig(const std::string &text, const std::string &path,
-                         const std::optional<ModelFunction> &function);
+                         const std::optional<ModelFunction> &function,
+                         const std::string &own = "");
 
 /// The same config, laid out for people, with the element type of the weights
 /// beside it: F32, BF16 or F16. `text` is returned as it is unless it is a JSON

@@ -20,11 +20,13 @@ using optimus_support::shapeToString;
 
 /// Of the classes that wrap a model.
 static constexpr std::string_view kPrefixes[] = {"transformer.", "model.",
-                                                 "bert."};
+                                                 "bert.", "gpt_neox."};
 /// Ends of the names of tensors that hold nothing learned, or belong to heads
 /// for other tasks.
 static constexpr std::string_view kUnused[] = {"attn.bias",
                                                "attn.masked_bias",
+                                               "attention.bias",
+                                               "attention.masked_bias",
                                                "rotary_emb.inv_freq",
                                                "embeddings.position_ids",
                                                "pooler.dense.weight",
@@ -45,6 +47,7 @@ struct KnownTie {
 static constexpr KnownTie kTies[] = {
     {"lm_head.weight", "wte.weight"},
     {"lm_head.weight", "embed_tokens.weight"},
+    {"embed_out.weight", "embed_in.weight"},
     {"cls.predictions.decoder.weight", "embeddings.word_embeddings.weight"},
     {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
 

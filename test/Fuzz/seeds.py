@@ -110,7 +110,7 @@ def safetensors_header(path: Path) -> dict:
 def configs():
     """A config.json of each family, with the name of a file."""
     sys.path.insert(0, str(REPOSITORY / "python"))
-    from optimus.models import bert, gpt2, llama, phi, published, rope
+    from optimus.models import bert, gpt2, gpt_neox, llama, phi, published, rope
 
     shape = dict(layers=1, hidden=8, heads=2, sequence=4, vocabulary=16, batch=4)
     llamas = dict(shape, kv_heads=1, ffn=12)
@@ -123,6 +123,7 @@ def configs():
         ("llama", llama.Config(**llamas, qkv_bias=True)),
         ("llama", llama.Config(**llamas, qk_norm=True, head_width=6)),
         ("phi", phi.Config(**shape, rotary_dim=2)),
+        ("gpt_neox", gpt_neox.Config(**shape, rotary_dim=2)),
     ]
     found = [published.config_of(kind, config) for kind, config in known]
     return [(fields["model_type"], fields) for fields in found]

@@ -34,6 +34,7 @@ from optimus.models import (
     from_hf,
     gated_encoder,
     gpt2,
+    gpt_neox,
     llama,
     phi,
     published,
@@ -50,7 +51,7 @@ FLAGS = {
 }
 """Flags with another name than their member of a Config."""
 
-GENERATING = (gpt2, llama, phi)
+GENERATING = (gpt2, llama, phi, gpt_neox)
 """The models of the next token."""
 
 FFN = "width of the feed-forward part (default: 4 * hidden)"
@@ -236,13 +237,7 @@ def _parsers():
     )
 
     parallel = add(phi, "Phi")
-    _add_shape(parallel)
-    parallel.count("--ffn", FFN)
-    parallel.count(
-        "--rotary-dim", "channels of a head that are rotated (default: half of them)"
-    )
-    parallel.number("--rope-theta", 10000.0, ROPE_THETA)
-    _add_epsilon(parallel, 1e-5)
+    _add_partly_rotary(parallel, "half")
     parallel.count(
         "--norms",
         "norms of a layer: 1 for attention and feed-forward part together, or 2 "
@@ -250,7 +245,23 @@ def _parsers():
         default=1,
     )
 
-    _add_documents(parallel)
+    neox = add(gpt_neox, "GPT-NeoX")
+    _add_partly_rotary(neox, "a quarter")
+    neox.add_argument(
+        "--sequential",
+        dest="parallel",
+        action="store_false",
+        help="the feed-forward part reads what attention left, not the layer's input",
+    )
+    neox.add_argument(
+        "--no-attention-bias",
+        dest="attention_bias",
+        action="store_false",
+        help="queries, keys, values and attention's output have no biases",
+    )
+    neox.add_argument(
+        "--tied", action="store_true", help="the token embedding is the output head"
+    )
 
     gated = add(gated_encoder, "an encoder with T5's layers")
     _add_shape(gated, heads="attention heads")
@@ -261,6 +272,18 @@ def _parsers():
     folder = add(from_hf, "a model in a folder that Transformers wrote", from_hf.NAME)
     _add_folder(folder)
     return parser, models.choices
+
+
+def _add_partly_rotary(model: _Parser, share: str) -> None:
+    """What decoders have with a `share` of rotated channels."""
+    _add_shape(model)
+    model.count("--ffn", FFN)
+    model.count(
+        "--rotary-dim", "channels of a head that are rotated (default: %s of them)" % share
+    )
+    model.number("--rope-theta", 10000.0, ROPE_THETA)
+    _add_epsilon(model, 1e-5)
+    _add_documents(model)
 
 
 def _add_folder(model: _Parser) -> None:

@@ -156,8 +156,9 @@ class Fields:
     def only(self, name: str, *supported: Any) -> Any:
         """A field with one of these values; an absent one has the first."""
         value = self.get(name, supported[0])
-        # True is no 1.
-        if not any(type(one) is type(value) and one == value for one in supported):
+        # True is no 1; 2.0 is a 2.
+        kind = isinstance(value, bool)
+        if not any(isinstance(one, bool) is kind and one == value for one in supported):
             self.refuse(name, value, " or ".join(map(shown, supported)))
             return supported[0]
         return value

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from optimus.arguments import Mistake
-from optimus.models import bert, config_file, gpt2, llama, phi, published, rope
+from optimus.models import bert, config_file, gpt2, gpt_neox, llama, phi, published, rope
 from optimus.models.config_file import Fields, shown
 
 NAME = "from-hf"
@@ -344,19 +344,50 @@ def _read_phi(fields: Fields, choices: Choices):
     heads = members["heads"]
     if fields.has("num_key_value_heads"):
         fields.only("num_key_value_heads", heads, None)
+    members["rotary_dim"] = _rotated(fields, members, "partial_rotary_factor", 0.5)
+    rates = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attention_dropout": 0.0}
+    return members, _dropouts(fields, rates, drops=False)
+
+
+def _read_gpt_neox(fields: Fields, choices: Choices):
+    fields.only("hidden_act", "gelu")
+    fields.skip(("pad_token_id", "is_decoder"))
+    base = "rotary_emb_base"
+    members = dict(
+        **_common_shape(fields, layers=44, hidden=6144, heads=64, ffn=24576, vocabulary=50432),
+        epsilon=fields.positive("layer_norm_eps", 1e-5),
+        rope_theta=_rope(fields, ("partial_rotary_factor",), kinds=(), base=base)["rope_theta"],
+        parallel=fields.only("use_parallel_residual", True, False),
+        attention_bias=fields.only("attention_bias", True, False),
+        tied=fields.only("tie_word_embeddings", False, True),
+        positions=fields.whole("max_position_embeddings", 2048),
+    )
+    members["rotary_dim"] = _rotated(fields, members, "rotary_pct", 0.25)
+    # The last of Transformers 4 write both under the names of other families, too.
+    for name, copied, default in [
+        ("rope_theta", base, members["rope_theta"]),
+        ("partial_rotary_factor", "rotary_pct", 0.25),
+    ]:
+        if fields.has(name):
+            fields.only(name, fields.get(copied, default))
+    rates = {"hidden_dropout": 0.0, "attention_dropout": 0.0}
+    return members, _dropouts(fields, rates, drops=False)
+
+
+def _rotated(fields: Fields, members: Dict[str, Any], name: str, default: float) -> int:
+    """Channels of a head that are rotated: a share, in the field `name` or, of
+    Transformers 5, in `rope_parameters`."""
     kept = fields.get("rope_parameters", None) if fields.has("rope_parameters") else None
     if isinstance(kept, dict) and "partial_rotary_factor" in kept:
         share = kept["partial_rotary_factor"]
-        if fields.has("partial_rotary_factor"):
-            fields.only("partial_rotary_factor", share)
+        if fields.has(name):
+            fields.only(name, share)
     else:
-        share = fields.get("partial_rotary_factor", 0.5)
+        share = fields.get(name, default)
     if type(share) not in (int, float) or not 0 < share <= 1:
-        fields.refuse("partial_rotary_factor", share, "a number above 0, at most 1")
-        share = 0.5
-    members["rotary_dim"] = int(members["hidden"] // heads * share)
-    rates = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attention_dropout": 0.0}
-    return members, _dropouts(fields, rates, drops=False)
+        fields.refuse(name, share, "a number above 0, at most 1")
+        share = default
+    return int(members["hidden"] // members["heads"] * share)
 
 
 def _common_shape(fields: Fields, **defaults: int) -> Dict[str, Any]:
@@ -370,16 +401,19 @@ def _common_shape(fields: Fields, **defaults: int) -> Dict[str, Any]:
 
 
 def _rope(
-    fields: Fields, more: Tuple[str, ...] = (), kinds: Tuple[str, ...] = tuple(rope.NUMBERS)
+    fields: Fields,
+    more: Tuple[str, ...] = (),
+    kinds: Tuple[str, ...] = tuple(rope.NUMBERS),
+    base: str = "rope_theta",
 ) -> Dict[str, Any]:
-    """The base of rotary position embedding, and how positions are scaled, if they are,
-    by one of `kinds`. Transformers 5 writes both into `rope_parameters`; `more` are
-    other names that may be in there."""
+    """The base of rotary position embedding, a field called `base`, and how positions
+    are scaled, if they are, by one of `kinds`. Transformers 5 writes both into
+    `rope_parameters`; `more` are other names that may be in there."""
     fields_of = lambda value: value if isinstance(value, dict) else {}
     if not fields.has("rope_parameters"):
         scaling = fields.get("rope_scaling", None)
         found = _rope_scaling(fields, "rope_scaling", scaling, (), kinds)
-        theta = fields.positive("rope_theta", 10000.0)
+        theta = fields.positive(base, 10000.0)
         return {"rope_theta": theta, **found}
     kept = fields.get("rope_parameters", None)
     fields.only("rope_scaling", None)
@@ -388,8 +422,8 @@ def _rope(
     if type(theta) not in (int, float) or not 0 < theta < float("inf"):
         fields.refuse("rope_parameters", kept, "a positive rope_theta")
         theta = 10000.0
-    elif fields.has("rope_theta"):
-        fields.only("rope_theta", theta)
+    elif fields.has(base):
+        fields.only(base, theta)
     return {"rope_theta": float(theta), **found}
 
 
@@ -505,6 +539,19 @@ FAMILIES: Dict[str, Family] = {
         _read_phi,
         {**_NAMES, "epsilon": "layer_norm_eps", "rotary_dim": "partial_rotary_factor"},
         kept=("resid_pdrop", "embd_pdrop", "attention_dropout"),
+    ),
+    "gpt_neox": Family(
+        gpt_neox,
+        ("GPTNeoXForCausalLM", "GPTNeoXModel"),
+        _read_gpt_neox,
+        {
+            **_NAMES,
+            "epsilon": "layer_norm_eps",
+            "rotary_dim": "rotary_pct",
+            "rope_theta": "rotary_emb_base",
+        },
+        kept=("hidden_dropout", "attention_dropout"),
+        written=("GPTNeoXForCausalLM",),
     ),
 }
 """By model_type."""

@@ -125,10 +125,6 @@ def _llama(c: Any) -> Optional[Dict[str, Any]]:
 def _phi(c: Any) -> Optional[Dict[str, Any]]:
     if c.norms != 1:
         return None
-    share = c.rotated / c.head_dim
-    # Transformers rounds the product down.
-    while int(c.head_dim * share) < c.rotated:
-        share = math.nextafter(share, math.inf)
     return dict(
         architectures=["PhiForCausalLM"],
         model_type="phi",
@@ -136,7 +132,7 @@ def _phi(c: Any) -> Optional[Dict[str, Any]]:
         hidden_act="gelu_new",
         layer_norm_eps=c.epsilon,
         rope_theta=float(c.rope_theta),
-        partial_rotary_factor=share,
+        partial_rotary_factor=_rotated_share(c),
         qk_layernorm=False,
         resid_pdrop=0.0,
         embd_pdrop=0.0,
@@ -144,6 +140,32 @@ def _phi(c: Any) -> Optional[Dict[str, Any]]:
         tie_word_embeddings=False,
         **_NO_TOKENS,
     )
+
+
+def _gpt_neox(c: Any) -> Dict[str, Any]:
+    return dict(
+        architectures=["GPTNeoXForCausalLM"],
+        model_type="gpt_neox",
+        **_shape(c),
+        hidden_act="gelu",
+        layer_norm_eps=c.epsilon,
+        rotary_emb_base=float(c.rope_theta),
+        rotary_pct=_rotated_share(c),
+        use_parallel_residual=c.parallel,
+        attention_bias=c.attention_bias,
+        hidden_dropout=0.0,
+        attention_dropout=0.0,
+        tie_word_embeddings=c.tied,
+        **_NO_TOKENS,
+    )
+
+
+def _rotated_share(c: Any) -> float:
+    share = c.rotated / c.head_dim
+    # Transformers rounds the product down.
+    while int(c.head_dim * share) < c.rotated:
+        share = math.nextafter(share, math.inf)
+    return share
 
 
 _NO_TOKENS = dict(bos_token_id=None, eos_token_id=None)
@@ -162,5 +184,11 @@ def _shape(c: Any) -> Dict[str, Any]:
     )
 
 
-_MODELS = {"gpt2": _gpt2, "bert": _bert, "llama": _llama, "phi": _phi}
+_MODELS = {
+    "gpt2": _gpt2,
+    "bert": _bert,
+    "llama": _llama,
+    "phi": _phi,
+    "gpt_neox": _gpt_neox,
+}
 """By the builder's KIND."""

@@ -249,7 +249,8 @@ static Status checkConfig(const std::string &text) {
                                 {"rope_theta", {"10000", ""}},
                                 {"activation", {"\"gelu\"", ""}},
                                 {"tied", {"true", ""}}}};
-  return checkWeightConfig(text, "DIR/config.json", function);
+  return checkWeightConfig(text, "DIR/config.json", function,
+                           R"({"use_parallel_residual": false})");
 }
 
 TEST(WeightConfig, AgreesWhereItStatesTheSame) {
@@ -272,6 +273,8 @@ TEST(WeightConfig, NamesAllThatDiffer) {
                   message);
   };
   expectDiffers(R"({"n_head": 4})", "n_head: config.json 4, library 6");
+  expectDiffers(R"({"use_parallel_residual": true})",
+                "use_parallel_residual: config.json true, library false");
   expectDiffers(R"({"num_key_value_heads": 6, "hidden_act": "gelu"})",
                 "num_key_value_heads: config.json 6, library 2; hidden_act: "
                 "config.json \"exact gelu\", library \"gelu\"");
