@@ -8,13 +8,15 @@
 """Commands in README.md run in their order, and those of each page of docs/ in
 the folder that README.md leaves behind."""
 
+import os
 import re
 import shutil
+import sys
 
 import pytest
 
 from shell_examples import make_checkout, run_shell, shell_blocks
-from tools import REPOSITORY, has_assembler
+from tools import REPOSITORY, has_assembler, has_tokenizers
 
 NOT_RUN = {
     "scripts/": "installs packages and builds; test_scripts.py has what can be tried",
@@ -78,7 +80,11 @@ def test_page(tools, by_hand, tmp_path, page):
     root = tmp_path / "checkout"
     if page.name == "scale.md" and not has_assembler():
         pytest.skip("no ptxas of the CUDA toolkit is installed")
-    commands = "PATH=%s/build/bin:$PATH\n%s" % (root, commands_of(page))
+    if page.name == "data.md" and not has_tokenizers():
+        pytest.skip("no tokenizers: scripts/setup --python brings it")
+    # Python is that of the tests, which has NumPy.
+    places = root / "build/bin", os.path.dirname(sys.executable)
+    commands = "PATH=%s:%s:$PATH\n%s" % (*places, commands_of(page))
     gpu = tools.fake_gpu(count=4) if page.name in ("gpus.md", "machine-profiles.md") else {}
     output = run_shell(commands, folder, **{**gpu, "PYTHONPATH": str(root / "python")})
     if page.name == "products.md":

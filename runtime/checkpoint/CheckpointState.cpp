@@ -82,6 +82,8 @@ static json formatData(const DataRecord &data) {
   text["sequence"] = data.sequence;
   text["batch"] = data.batch;
   text["position"] = data.position;
+  if (!data.tokenizer.empty())
+    text["tokenizer"] = data.tokenizer;
   return text;
 }
 
@@ -113,6 +115,8 @@ static DataRecord readData(const JsonCursor &cursor, int64_t sequences) {
     data.identity.contents = readHash(contents);
   data.batch = cursor["batch"].integer(1, kMost);
   data.position = cursor["position"].integer(0, INT64_MAX);
+  if (JsonCursor tokenizer = cursor.find("tokenizer"))
+    data.tokenizer = tokenizer.string();
   if (data.sequence > 0 && (data.position % data.sequence != 0 ||
                             data.position / data.sequence != sequences))
     cursor["position"].fail(

@@ -9,6 +9,7 @@
 #include "optimus-runtime/Dataset.h"
 
 #include "TokenFile.h"
+#include "TokenStore.h"
 #include "optimus-support/Hash.h"
 #include "optimus-support/Permutation.h"
 #include "optimus-support/Philox.h"
@@ -16,6 +17,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <filesystem>
 #include <mutex>
 #include <vector>
 
@@ -28,7 +30,7 @@ using WindowOrder = std::vector<uint64_t>;
 static constexpr int64_t kMostKeptWindows = (int64_t(1) << 24) - 1;
 
 struct Dataset::Impl {
-  std::unique_ptr<TokenFile> file;
+  std::unique_ptr<TokenSource> source;
   int64_t sequence = 0;
   int64_t windows = 0;
   DataOrder order = DataOrder::Shuffled;
@@ -97,16 +99,13 @@ Status Dataset::Impl::fillRow(int64_t window, uint64_t step, int64_t position,
                               Scratch &scratch, int32_t *tokens,
                               int32_t *targets) const {
   auto &[bytes, values] = scratch;
-  OPTRT_RETURN_IF_ERROR(file->read(window * sequence, sequence + 1, bytes));
+  OPTRT_RETURN_IF_ERROR(source->read(window * sequence, sequence + 1, bytes));
   values.resize(sequence + 1);
-  file->decode(bytes, values);
-  // It was so when the file was opened; a kernel does not look again.
+  source->decode(bytes, values);
+  // It was so when the data were opened; a kernel does not look again.
   const uint32_t largest = *std::max_element(values.begin(), values.end());
   if (largest >= vocabulary)
-    return dataLoss(concat("the data file ", file->path(),
-                           " changed while it was read: it has token ", largest,
-                           " now, and the model's vocabulary ", vocabulary,
-                           " tokens"));
+    return source->unexpectedToken(largest, vocabulary);
   std::copy_n(values.begin(), sequence, tokens);
   if (masked) {
     hide(step, position, tokens, targets);
@@ -132,7 +131,7 @@ StatusOr<std::unique_ptr<Dataset>>
 Dataset::open(const std::string &path, int64_t sequence, int64_t vocabulary,
               DataOrder order, uint64_t seed,
               std::optional<MaskedObjective> masked,
-              std::optional<TokenType> tokenType) {
+              std::optional<TokenType> tokenType, StoreSplit split) {
   if (sequence < 1 || vocabulary < 1)
     return internal(concat("a data set needs a positive sequence length and "
                            "vocabulary, not ",
@@ -143,9 +142,21 @@ Dataset::open(const std::string &path, int64_t sequence, int64_t vocabulary,
   impl->seed = seed;
   impl->vocabulary = vocabulary;
   impl->masked = masked;
-  OPTRT_ASSIGN_OR_RETURN(impl->file,
-                         TokenFile::open(path, vocabulary, tokenType));
-  const int64_t tokens = impl->file->numTokens();
+  if (TokenStore::isAt(path)) {
+    OPTRT_ASSIGN_OR_RETURN(
+        impl->source, TokenStore::open(path, split, vocabulary, tokenType));
+  } else if (std::error_code error;
+             std::filesystem::is_directory(path, error)) {
+    return invalidArgument(
+        concat("the data ", path,
+               " is a folder without an index.json; "
+               "expected a FILE.txt, a FILE.bin, or a store that python3 -m "
+               "optimus.data prepare wrote"));
+  } else {
+    OPTRT_ASSIGN_OR_RETURN(impl->source,
+                           TokenFile::open(path, vocabulary, tokenType));
+  }
+  const int64_t tokens = impl->source->numTokens();
   // sequence + 1 would overflow for the largest sequence.
   if (tokens - 1 < sequence)
     return invalidArgument(concat(
@@ -155,12 +166,18 @@ Dataset::open(const std::string &path, int64_t sequence, int64_t vocabulary,
   return std::unique_ptr<Dataset>(new Dataset(std::move(impl)));
 }
 
-const std::string &Dataset::path() const { return impl->file->path(); }
+const std::string &Dataset::path() const { return impl->source->path(); }
 int64_t Dataset::sequence() const { return impl->sequence; }
-int64_t Dataset::numTokens() const { return impl->file->numTokens(); }
+int64_t Dataset::numTokens() const { return impl->source->numTokens(); }
 int64_t Dataset::numWindows() const { return impl->windows; }
-DataIdentity Dataset::identity() const { return impl->file->identity(); }
-Status Dataset::hashInBackground() { return impl->file->hashInBackground(); }
+DataIdentity Dataset::identity() const { return impl->source->identity(); }
+std::optional<TokenOrigin> Dataset::origin() const {
+  return impl->source->origin();
+}
+bool Dataset::isStore(const std::string &path) {
+  return TokenStore::isAt(path);
+}
+Status Dataset::hashInBackground() { return impl->source->hashInBackground(); }
 
 int64_t Dataset::windowAt(int64_t position) const {
   assert(position >= 0);
@@ -218,18 +235,15 @@ Status Dataset::hashWindows(std::span<const int64_t> windows,
   std::vector<uint8_t> bytes;
   for (int64_t window : windows) {
     if (window != kPadding)
-      OPTRT_RETURN_IF_ERROR(
-          impl->file->read(window * impl->sequence, impl->sequence + 1, bytes));
+      OPTRT_RETURN_IF_ERROR(impl->source->read(window * impl->sequence,
+                                               impl->sequence + 1, bytes));
     *hashes++ = window != kPadding ? hashOf(bytes) : 0;
   }
   return okStatus();
 }
 
 std::string Dataset::place() const {
-  return concat(optimus_support::machineIdentity(), " ",
-                impl->file->input().identity());
+  return concat(optimus_support::machineIdentity(), " ", impl->source->place());
 }
 
-bool Dataset::wasWrittenTo() const {
-  return !impl->file->input().checkUnchanged().ok();
-}
+bool Dataset::wasWrittenTo() const { return impl->source->wasWrittenTo(); }

@@ -12,7 +12,6 @@
 #include "optimus-support/Hash.h"
 
 #include <algorithm>
-#include <cassert>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -21,8 +20,6 @@
 using namespace optrt;
 using optimus_support::Hash64;
 
-static constexpr int64_t kSamplePieces = 64, kSamplePieceBytes = 16 << 10;
-static constexpr int64_t kMostSampleBytes = kSamplePieces * kSamplePieceBytes;
 /// Of what is read at a time to hash all.
 static constexpr int64_t kHashedPiece = 1 << 20;
 
@@ -35,7 +32,11 @@ TokenFile::open(const std::string &path, int64_t vocabulary,
   OPTRT_ASSIGN_OR_RETURN(result->format,
                          findTokenFormat(result->file, vocabulary, stated));
   OPTRT_RETURN_IF_ERROR(result->checkVocabulary(vocabulary));
-  OPTRT_RETURN_IF_ERROR(result->hashSample());
+  OPTRT_ASSIGN_OR_RETURN(result->sample, result->hashSample());
+  if (result->numBytes() <= kMostSampleBytes) {
+    result->contents = result->sample;
+    result->isHashed = true;
+  }
   return result;
 }
 
@@ -45,36 +46,16 @@ TokenFile::~TokenFile() {
     hashing.join();
 }
 
-Status TokenFile::read(int64_t begin, int64_t count,
-                       std::vector<uint8_t> &bytes) const {
-  const int64_t width = bytesOf(format.type);
-  bytes.resize(count * width);
-  return file.read(format.headerBytes + begin * width, bytes.data(),
-                   bytes.size());
+Status TokenFile::readBytes(int64_t begin, char *to, int64_t count) const {
+  return file.read(format.headerBytes + begin, to, count);
 }
 
-template <int width>
-static void decodeAs(const uint8_t *from, std::span<uint32_t> tokens) {
-  for (uint32_t &token : tokens) {
-    token = from[0];
-    for (int byte = 1; byte != width; ++byte)
-      token |= uint32_t(from[byte]) << (8 * byte);
-    from += width;
-  }
-}
+bool TokenFile::wasWrittenTo() const { return !file.checkUnchanged().ok(); }
 
-void TokenFile::decode(std::span<const uint8_t> bytes,
-                       std::span<uint32_t> tokens) const {
-  assert(int64_t(bytes.size()) ==
-         int64_t(tokens.size()) * bytesOf(format.type));
-  switch (format.type) {
-  case TokenType::U8:
-    return decodeAs<1>(bytes.data(), tokens);
-  case TokenType::U16:
-    return decodeAs<2>(bytes.data(), tokens);
-  case TokenType::U32:
-    return decodeAs<4>(bytes.data(), tokens);
-  }
+Status TokenFile::unexpectedToken(uint32_t token, int64_t vocabulary) const {
+  return dataLoss(concat(
+      "the data file ", path(), " changed while it was read: it has token ",
+      token, " now, and the model's vocabulary ", vocabulary, " tokens"));
 }
 
 /// Finds a token that is at or above the vocabulary.
@@ -111,31 +92,6 @@ Status TokenFile::checkVocabulary(int64_t vocabulary) const {
   return okStatus();
 }
 
-Status TokenFile::hashSample() {
-  const int64_t bytes = numBytes();
-  Hash64 hash;
-  std::vector<char> piece(std::min(bytes, kMostSampleBytes));
-  auto add = [&](int64_t begin, int64_t count) -> Status {
-    OPTRT_RETURN_IF_ERROR(
-        file.read(format.headerBytes + begin, piece.data(), count));
-    hash.update(piece.data(), count);
-    return okStatus();
-  };
-  const bool isWhole = bytes <= kMostSampleBytes;
-  if (isWhole)
-    OPTRT_RETURN_IF_ERROR(add(0, bytes));
-  for (int64_t i = 0; i != kSamplePieces && !isWhole; ++i)
-    OPTRT_RETURN_IF_ERROR(
-        add(i * (bytes - kSamplePieceBytes) / (kSamplePieces - 1),
-            kSamplePieceBytes));
-  sample = hash.digest();
-  if (isWhole) {
-    contents = sample;
-    isHashed = true;
-  }
-  return okStatus();
-}
-
 DataIdentity TokenFile::identity() const {
   DataIdentity result{format.type, format.tokens, sample, std::nullopt};
   if (isHashed)
@@ -166,8 +122,7 @@ void TokenFile::hashContents(std::span<char> piece, Hash64 &hash) {
 
   for (int64_t begin = 0; begin < numBytes(); begin += kHashedPiece) {
     const int64_t count = std::min(kHashedPiece, numBytes() - begin);
-    if (ends ||
-        !file.read(format.headerBytes + begin, piece.data(), count).ok())
+    if (ends || !readBytes(begin, piece.data(), count).ok())
       return;
     hash.update(piece.data(), count);
   }

@@ -126,8 +126,9 @@ void addData(CLI::App *app, DataOptions &data,
              const std::string *evalData = nullptr) {
   std::string &path = data.path;
   app->add_option("--data", path,
-                  "FILE.txt (one token a byte) or FILE.bin (little-endian "
-                  "tokens of --token-type)")
+                  "FILE.txt (one token a byte), FILE.bin (little-endian tokens "
+                  "of --token-type), or a store that python3 -m optimus.data "
+                  "wrote")
       ->required();
   CLI::Option *type =
       app->add_option_function<std::string>(
@@ -141,7 +142,7 @@ void addData(CLI::App *app, DataOptions &data,
           ->check(oneOf(Word{{"u16", "u32"}}));
   app->add_option("--document-end", data.documentEnd,
                   "The last token of each document, for models that were built "
-                  "with --within-documents");
+                  "with --within-documents (default: what a store says)");
   app->parse_complete_callback([type, &path, evalData] {
     if (type->count() && path.ends_with(".txt") &&
         !(evalData && evalData->ends_with(".bin")))
@@ -302,13 +303,19 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
       ->check(oneOf(Word{{"planned", "dynamic"}}));
   CLI::Option *evalData = train->add_option(
       "--eval-data", options.evalData,
-      "File whose mean loss is reported at the end and every --eval-every "
+      "Data whose mean loss is reported at the end and every --eval-every "
       "steps");
-  train
-      ->add_option("--eval-every", options.evalEvery,
-                   "Evaluate every so many steps")
-      ->needs(evalData)
-      ->check(kSomeSteps);
+  CLI::Option *evalEvery =
+      train
+          ->add_option("--eval-every", options.evalEvery,
+                       "Evaluate every so many steps, without --eval-data on "
+                       "what the store of --data holds out")
+          ->check(kSomeSteps);
+  train->final_callback([evalEvery, evalData, &options] {
+    if (evalEvery->count() && !evalData->count() &&
+        !Dataset::isStore(options.data.path))
+      throw CLI::RequiresError(evalEvery->get_name(), evalData->get_name());
+  });
 }
 
 /// The parameters of a command that does not train; `use` says in the help what

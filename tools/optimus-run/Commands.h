@@ -10,7 +10,9 @@
 #define OPTIMUS_TOOLS_OPTIMUS_RUN_COMMANDS_H
 
 #include "Prompts.h"
+#include "optimus-runtime/Checkpoint.h"
 #include "optimus-runtime/DataIdentity.h"
+#include "optimus-runtime/Dataset.h"
 #include "optimus-runtime/Hyperparameters.h"
 #include "optimus-runtime/Profile.h"
 #include "optimus-runtime/Session.h"
@@ -45,10 +47,19 @@ struct DataOptions {
   /// The last token of a document, for models that keep documents apart.
   std::optional<int64_t> documentEnd;
 
-  /// Fails where the model asks for a last token in vain, has no use for one, or
-  /// lacks the one given.
-  optrt::Status checkDocumentEnd(const optrt::ModelLibrary &library) const;
+  /// The last token of a document, for a library with positions: the one given,
+  /// else the store's. Fails where there is none, where the library has no use
+  /// for the one given, and where its vocabulary lacks it.
+  optrt::StatusOr<std::optional<int64_t>>
+  findDocumentEnd(const optrt::ModelLibrary &library,
+                  const optrt::Dataset &opened) const;
 };
+
+/// Fails where the checkpoint's run read tokens of another tokenizer than the
+/// one that made `data`, as far as both say. `checkpoint` may be null.
+optrt::Status checkTokenizer(const optrt::Checkpoint *checkpoint,
+                             const std::string &folder,
+                             const optrt::Dataset &data);
 
 /// How a folder of a model is written.
 struct SaveFlags {

@@ -12,24 +12,46 @@
 
 using namespace optrt;
 
-Status
-optimus_run::DataOptions::checkDocumentEnd(const ModelLibrary &library) const {
+StatusOr<std::optional<int64_t>>
+optimus_run::DataOptions::findDocumentEnd(const ModelLibrary &library,
+                                          const Dataset &opened) const {
   const Manifest &manifest = library.manifest();
   const bool isAsked = manifest.findRole("positions").has_value();
-  if (isAsked && !documentEnd)
+  std::optional<int64_t> end = documentEnd;
+  if (const std::optional<TokenOrigin> origin = opened.origin();
+      isAsked && origin && !end)
+    end = origin->documentEnd;
+  if (isAsked && !end)
     return invalidArgument(
         concat("`", library.path(),
                "` keeps documents apart: expected --document-end with the last "
                "token of each, found none"));
-  if (!isAsked && documentEnd)
+  if (!isAsked && end)
     return invalidArgument(
-        concat("--document-end ", *documentEnd, ": `", library.path(),
+        concat("--document-end ", *end, ": `", library.path(),
                "` sees all of a sequence; build the model with "
                "--within-documents"));
-  if (documentEnd && (*documentEnd < 0 || *documentEnd >= manifest.vocabulary))
+  if (end && (*end < 0 || *end >= manifest.vocabulary))
     return invalidArgument(
-        concat("--document-end ", *documentEnd, ": expected a token from 0 to ",
+        concat("--document-end ", *end, ": expected a token from 0 to ",
                manifest.vocabulary - 1, ", of the vocabulary of `",
                library.path(), "`"));
-  return okStatus();
+  return end;
+}
+
+Status optimus_run::checkTokenizer(const Checkpoint *checkpoint,
+                                   const std::string &folder,
+                                   const Dataset &data) {
+  const std::optional<TokenOrigin> origin = data.origin();
+  if (!checkpoint || !origin || !checkpoint->state().data)
+    return okStatus();
+  const std::string &before = checkpoint->state().data->tokenizer;
+  if (before.empty() || before == origin->tokenizer)
+    return okStatus();
+  return invalidArgument(concat(
+      "the checkpoint ", folder,
+      " was trained on tokens of the "
+      "tokenizer with hash ",
+      before, ", and ", data.path(), " has tokens of the one with hash ",
+      origin->tokenizer, "; prepare the text with the checkpoint's tokenizer"));
 }

@@ -53,28 +53,32 @@ Status eval(const EvalOptions &options, World &world) {
   std::unique_ptr<ModelLibrary> library;
   const Function *function = nullptr;
   std::unique_ptr<Dataset> data;
+  std::optional<int64_t> documentEnd;
   auto open = [&]() -> Status {
     OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));
     const Manifest &manifest = library->manifest();
-    OPTRT_RETURN_IF_ERROR(options.data.checkDocumentEnd(*library));
     OPTRT_ASSIGN_OR_RETURN(
         function, manifest.findEntry(options.library, EntryKind::Eval));
     OPTRT_ASSIGN_OR_RETURN(
         data,
         Dataset::open(options.data.path, manifest.sequence, manifest.vocabulary,
                       DataOrder::Sequential, /*seed=*/0, manifest.masked,
-                      options.data.tokenType));
+                      options.data.tokenType, StoreSplit::HeldOut));
+    OPTRT_ASSIGN_OR_RETURN(documentEnd,
+                           options.data.findDocumentEnd(*library, *data));
     return okStatus();
   };
   OPTRT_RETURN_IF_ERROR(control.agreeOnFiles(open()));
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
                          openCheckpoint(control, options.load));
+  OPTRT_RETURN_IF_ERROR(
+      control.agree(checkTokenizer(checkpoint.get(), options.load, *data)));
   const ExpectedModel expected = expectedModel(library->manifest());
   if (checkpoint)
     OPTRT_RETURN_IF_ERROR(
         control.agree(checkpoint->findParameters(expected, options.ignored)));
   SessionOptions chosen = sessionOptions({function->name}, options.ranks);
-  chosen.documentEnd = options.data.documentEnd;
+  chosen.documentEnd = documentEnd;
   OPTRT_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
       createSession(*library, world, std::move(chosen), options.ranks.tune));

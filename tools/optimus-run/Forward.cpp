@@ -25,6 +25,7 @@ struct Plan {
   std::unique_ptr<ModelLibrary> library;
   const Function *function = nullptr;
   std::unique_ptr<Dataset> data;
+  std::optional<int64_t> documentEnd;
   int64_t windows = 0;
   TensorDescription tensor;
 };
@@ -34,7 +35,7 @@ StatusOr<Plan> makePlan(const ForwardOptions &options) {
   OPTRT_RETURN_IF_ERROR(TensorFile::check(options.output));
   const optimus_support::PathUse inputs[] = {
       {"the library", options.library},
-      {"--data", options.data.path},
+      {"--data", options.data.path, Dataset::isStore(options.data.path)},
       {"--load", options.load, /*isWhole=*/true}};
   const optimus_support::PathUse outputs[] = {{"--output", options.output},
                                               {"--tune", options.ranks.tune}};
@@ -59,7 +60,6 @@ StatusOr<Plan> makePlan(const ForwardOptions &options) {
                "each of ",
                manifest.batch, " sequences, found ", buffer.name, " of shape ",
                optimus_support::shapeToString(buffer.layout.shape)));
-  OPTRT_RETURN_IF_ERROR(options.data.checkDocumentEnd(*plan.library));
   // Tokens are as the file has them: nothing is hidden.
   OPTRT_ASSIGN_OR_RETURN(
       plan.data,
@@ -67,6 +67,8 @@ StatusOr<Plan> makePlan(const ForwardOptions &options) {
                     DataOrder::Sequential,
                     /*seed=*/0, /*masked=*/std::nullopt,
                     options.data.tokenType));
+  OPTRT_ASSIGN_OR_RETURN(plan.documentEnd, options.data.findDocumentEnd(
+                                               *plan.library, *plan.data));
   plan.windows = plan.data->numWindows();
   if (options.windows > plan.windows)
     return invalidArgument(
@@ -131,12 +133,14 @@ Status forward(const ForwardOptions &options, World &world) {
   OPTRT_RETURN_IF_ERROR(control.agreeOnFiles(prepare()));
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
                          openCheckpoint(control, options.load));
+  OPTRT_RETURN_IF_ERROR(control.agree(
+      checkTokenizer(checkpoint.get(), options.load, *plan.data)));
   const ExpectedModel expected = expectedModel(plan.library->manifest());
   if (checkpoint)
     OPTRT_RETURN_IF_ERROR(
         control.agree(checkpoint->findParameters(expected, options.ignored)));
   SessionOptions chosen = sessionOptions({plan.function->name}, options.ranks);
-  chosen.documentEnd = options.data.documentEnd;
+  chosen.documentEnd = plan.documentEnd;
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
                          createSession(*plan.library, world, std::move(chosen),
                                        options.ranks.tune));

@@ -194,7 +194,7 @@ Status Training::prepareSession() {
     chosen.functions = {evalFunction->name};
   }
   chosen.timesCommunication = !options.logJson.empty();
-  chosen.documentEnd = options.data.documentEnd;
+  chosen.documentEnd = files.documentEnd;
   profile.observe(chosen);
   const bool timesCommunication = chosen.timesCommunication;
   OPTRT_ASSIGN_OR_RETURN(session,
@@ -259,7 +259,7 @@ std::vector<Setting> Training::settings() const {
         concat(options.ranks.placement == Placement::Dynamic)},
        {"the data", describe(files.data->identity())},
        {"--document-end",
-        options.data.documentEnd ? concat(*options.data.documentEnd) : "none"},
+        files.documentEnd ? concat(*files.documentEnd) : "none"},
        {"where reading begins", concat(plan().firstPosition)}});
   return list;
 }
@@ -423,7 +423,7 @@ Status Training::evaluateAfter(int64_t step, Progress &progress,
   evaluation = *result;
   progress.note(format("step %lld: loss %.6f on %s",
                        static_cast<long long>(step), evaluation->loss,
-                       options.evalData.c_str()));
+                       files.evalData->path().c_str()));
   return okStatus();
 }
 

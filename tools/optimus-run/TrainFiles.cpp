@@ -10,6 +10,8 @@
 
 #include "Hyperparameters.h"
 #include "TrainProfile.h"
+#include "optimus-support/Hash.h"
+#include "optimus-support/InputFile.h"
 #include "optimus-support/PathUse.h"
 
 #include <filesystem>
@@ -24,8 +26,8 @@ static Status checkPaths(const TrainOptions &options,
                          const std::string &profile) {
   const PathUse inputs[] = {
       {"the library", options.library},
-      {"--data", options.data.path},
-      {"--eval-data", options.evalData},
+      {"--data", options.data.path, Dataset::isStore(options.data.path)},
+      {"--eval-data", options.evalData, Dataset::isStore(options.evalData)},
       {"--load", options.load, /*isWhole=*/true},
       {"--load-weights", options.loadWeights, /*isWhole=*/true},
   };
@@ -89,32 +91,80 @@ Status TrainFiles::openData(const TrainOptions &options) {
   const Manifest &manifest = library->manifest();
   DataOrder dataOrder =
       plan->order == "sequential" ? DataOrder::Sequential : DataOrder::Shuffled;
-  OPTRT_RETURN_IF_ERROR(options.data.checkDocumentEnd(*library));
   OPTRT_ASSIGN_OR_RETURN(
       data, Dataset::open(options.data.path, manifest.sequence,
                           manifest.vocabulary, dataOrder, plan->seed,
                           manifest.masked, options.data.tokenType));
-  if (!options.evalData.empty()) {
-    OPTRT_ASSIGN_OR_RETURN(
-        evalData,
-        Dataset::open(options.evalData, manifest.sequence, manifest.vocabulary,
-                      DataOrder::Sequential,
-                      /*seed=*/0, manifest.masked, options.data.tokenType));
-  }
+  OPTRT_ASSIGN_OR_RETURN(documentEnd,
+                         options.data.findDocumentEnd(*library, *data));
+  OPTRT_RETURN_IF_ERROR(openEvalData(options));
+  OPTRT_RETURN_IF_ERROR(checkTokenizer(checkpoint.get(), start.folder, *data));
   if (checkpoint && start.goesOn)
     OPTRT_RETURN_IF_ERROR(
         plan->goOnReading(options, start, checkpoint->state(), describeData()));
   return okStatus();
 }
 
+Status TrainFiles::openEvalData(const TrainOptions &options) {
+  const Manifest &manifest = library->manifest();
+  const std::string &path =
+      options.evalData.empty() ? options.data.path : options.evalData;
+  if (options.evalData.empty() && options.evalEvery == 0)
+    return okStatus();
+  OPTRT_ASSIGN_OR_RETURN(
+      evalData, Dataset::open(path, manifest.sequence, manifest.vocabulary,
+                              DataOrder::Sequential,
+                              /*seed=*/0, manifest.masked,
+                              options.data.tokenType, StoreSplit::HeldOut));
+  const std::optional<TokenOrigin> one = data->origin(),
+                                   other = evalData->origin();
+  if (one && other && one->tokenizer != other->tokenizer)
+    return invalidArgument(concat(
+        "--eval-data ", path, " has tokens of the tokenizer with hash ",
+        other->tokenizer, ", and ", data->path(), " of the one with hash ",
+        one->tokenizer, "; prepare both with one tokenizer"));
+  return okStatus();
+}
+
 DataRecord TrainFiles::describeData() const {
   const Manifest &manifest = library->manifest();
   DataRecord record;
-  record.file = std::filesystem::path(data->path()).filename();
+  // A folder's name may end with a slash.
+  record.file = std::filesystem::path(data->path() + "/")
+                    .lexically_normal()
+                    .parent_path()
+                    .filename();
+  if (const std::optional<TokenOrigin> origin = data->origin())
+    record.tokenizer = origin->tokenizer;
   record.identity = data->identity();
   record.sequence = manifest.sequence;
   record.batch = manifest.batch * plan->hyperparameters.microbatches;
   return record;
+}
+
+/// Whoever opens the saved folder wants the tokenizer of the text.
+Status TrainFiles::addTokenizer() {
+  const std::optional<TokenOrigin> origin = data->origin();
+  if (!origin || origin->tokenizerFile.empty())
+    return okStatus();
+  const std::string name =
+      std::filesystem::path(origin->tokenizerFile).filename();
+  for (const CompanionFile &file : companions)
+    if (file.name == name)
+      return okStatus();
+  constexpr std::size_t kMostBytes = 128 << 20;
+  OPTRT_ASSIGN_OR_RETURN(
+      std::string text,
+      optimus_support::readInput(origin->tokenizerFile, kMostBytes));
+  const std::string hash =
+      optimus_support::hashToHex(optimus_support::hash64(text));
+  if (hash != origin->tokenizer)
+    return invalidArgument(concat(origin->tokenizerFile, " has the hash ", hash,
+                                  ", the store's index says ",
+                                  origin->tokenizer,
+                                  "; prepare the store again"));
+  companions.push_back({name, std::move(text)});
+  return okStatus();
 }
 
 Status TrainFiles::claimOutputs(const TrainOptions &options) {
@@ -124,6 +174,7 @@ Status TrainFiles::claimOutputs(const TrainOptions &options) {
     if (checkpoint) {
       OPTRT_ASSIGN_OR_RETURN(companions, checkpoint->readCompanions());
     }
+    OPTRT_RETURN_IF_ERROR(addTokenizer());
     return CheckpointWriter::create(options.save).status();
   };
   if (!options.save.empty())

@@ -31,7 +31,9 @@ struct TrainFiles {
   std::unique_ptr<optrt::Checkpoint> checkpoint; ///< null without a start
   std::optional<TrainingPlan> plan;
   std::unique_ptr<optrt::Dataset> data;
-  std::unique_ptr<optrt::Dataset> evalData; ///< null without --eval-data
+  /// Null without --eval-data, and without --eval-every of a store.
+  std::unique_ptr<optrt::Dataset> evalData;
+  std::optional<int64_t> documentEnd; ///< the last token of each
 
   /// Of the root process.
   optimus_support::FileLock saveLock;
@@ -48,6 +50,8 @@ struct TrainFiles {
 private:
   optrt::Status chooseStart(const TrainOptions &options);
   optrt::Status openData(const TrainOptions &options);
+  optrt::Status openEvalData(const TrainOptions &options);
+  optrt::Status addTokenizer();
   optrt::Status checkReplaces(const TrainOptions &options) const;
   optrt::Status claimOutputs(const TrainOptions &options);
 };

@@ -153,7 +153,6 @@ StatusOr<Computed> compute(const ModelLibrary &library,
   const Manifest &manifest = library.manifest();
   DataOrder order = options.order == "sequential" ? DataOrder::Sequential
                                                   : DataOrder::Shuffled;
-  OPTRT_RETURN_IF_ERROR(options.data.checkDocumentEnd(library));
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data,
                          Dataset::open(options.data.path, manifest.sequence,
                                        manifest.vocabulary, order, options.seed,
@@ -163,7 +162,8 @@ StatusOr<Computed> compute(const ModelLibrary &library,
   const Precision precision(library, options);
   SessionOptions chosen = sessionOptions(compared.names(), options.ranks);
   chosen.computing = precision.computing;
-  chosen.documentEnd = options.data.documentEnd;
+  OPTRT_ASSIGN_OR_RETURN(chosen.documentEnd,
+                         options.data.findDocumentEnd(library, *data));
   OPTRT_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
       createSession(library, world, std::move(chosen),
@@ -173,6 +173,8 @@ StatusOr<Computed> compute(const ModelLibrary &library,
   } else {
     OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
                            Checkpoint::open(options.load));
+    OPTRT_RETURN_IF_ERROR(
+        checkTokenizer(checkpoint.get(), options.load, *data));
     OPTRT_RETURN_IF_ERROR(
         checkpoint->findParameters(expectedModel(manifest), options.ignored));
     OPTRT_RETURN_IF_ERROR(session->loadParameters(*checkpoint, options.seed));

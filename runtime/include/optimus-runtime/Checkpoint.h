@@ -66,6 +66,8 @@ struct DataRecord {
   int64_t sequence = 0; ///< tokens of a sequence
   int64_t batch = 0;    ///< sequences of a step, all microbatches together
   int64_t position = 0; ///< tokens read
+  /// Hash of whoever made the tokens of a store; empty where nobody says.
+  std::string tokenizer = {};
 
   bool operator==(const DataRecord &) const = default;
 };

@@ -43,24 +43,40 @@ enum class DataOrder {
   Shuffled,
 };
 
-/// An open, checked file of tokens, read window by window. All functions may be
-/// called from several threads at once. Where somebody writes to the file
-/// meanwhile, what is read is checked again: see fillBatch().
+/// What a store says of whoever made its tokens.
+struct TokenOrigin {
+  std::string tokenizer;              ///< hash, of hexadecimal digits
+  std::string tokenizerFile;          ///< tokenizer.json; empty for bytes
+  std::optional<int64_t> documentEnd; ///< the token after each document
+
+  bool operator==(const TokenOrigin &) const = default;
+};
+
+/// Which documents of a store.
+enum class StoreSplit { Train, HeldOut };
+
+/// An open, checked file or store of tokens, read window by window. All
+/// functions may be called from several threads at once. Where somebody writes
+/// to the file meanwhile, what is read is checked again: see fillBatch().
 class Dataset {
 public:
   /// Opens FILE.txt (one token a byte) or FILE.bin (little-endian, of
   /// `tokenType`, where that is absent as the file's header or FILE.bin.json
-  /// says, else u16) and checks every token against `vocabulary`. `seed`
-  /// decides the order and what is hidden.
+  /// says, else u16) and checks every token against `vocabulary`; or a store
+  /// (docs/data.md), and its `split` where the path names none. Of a store the
+  /// vocabulary in its index is checked. `seed` decides the order and what is
+  /// hidden.
   ///
   /// Errors: InvalidArgument for a missing or unreadable file, another
   /// extension, another format, a width that is wrong or contradicted, fewer
-  /// than sequence + 1 tokens, and a token at or above `vocabulary`.
+  /// than sequence + 1 tokens, a token at or above `vocabulary`, and a store
+  /// with other files than its index says.
   static StatusOr<std::unique_ptr<Dataset>>
   open(const std::string &path, int64_t sequence, int64_t vocabulary,
        DataOrder order = DataOrder::Shuffled, uint64_t seed = 0,
        std::optional<MaskedObjective> masked = std::nullopt,
-       std::optional<TokenType> tokenType = std::nullopt);
+       std::optional<TokenType> tokenType = std::nullopt,
+       StoreSplit split = StoreSplit::Train);
   ~Dataset();
   Dataset(const Dataset &) = delete;
   Dataset &operator=(const Dataset &) = delete;
@@ -75,6 +91,11 @@ public:
   /// feel; Unavailable where the system gives no thread.
   DataIdentity identity() const;
   Status hashInBackground();
+
+  /// Who made the tokens, of a store.
+  std::optional<TokenOrigin> origin() const;
+  /// Whether a path leads to a store, or to a split of one.
+  static bool isStore(const std::string &path);
 
   /// The window at position `position` >= 0 of the endless sequence of epochs.
   /// Sequence j of step k (from 0) of a run that began at 0 with global batch b

@@ -1,0 +1,178 @@
+# ===- encoding.py - Tokens by all cores ----------------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Encodes batches of documents, each in one of several processes, in order."""
+
+import ctypes
+import json
+import multiprocessing
+import os
+import signal
+from collections import deque
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, Deque, Iterator, List, NamedTuple, Optional, Tuple, TypeVar
+
+import numpy as np
+
+from optimus.arguments import Mistake
+from optimus.data.hashing import hash64
+from optimus.data.inputs import Input
+from optimus.data.tokenizer import Encoder, Tokenizer
+
+HASHED = 64 << 10
+"""Bytes of a document that decide whether it is held out. The pieces of a long one have
+more."""
+IN_FLIGHT = 3
+"""Batches for each process: one in work, and some on the way."""
+
+
+class Interrupted(Mistake):
+    """The command may go on where it stopped."""
+
+
+class Task(NamedTuple):
+    texts: List[bytes]
+    held: Optional[bool]
+    """Whether the document is held out that the first one goes on, if it does."""
+    ends: bool
+    """Whether the last one ends."""
+    source: Input
+    offset: int
+    """Bytes of the input before."""
+    line: int
+    """Lines of it before."""
+
+
+class Result(NamedTuple):
+    """Of each split."""
+
+    tokens: List[np.ndarray]
+    ends: List[np.ndarray]
+
+
+def is_held_out(text: bytes, threshold: int) -> bool:
+    """Of 2^64; by its own content, whatever there is beside."""
+    return hash64(text[:HASHED]) < threshold
+
+
+class Worker:
+    def __init__(self, tokenizer: Tokenizer, threshold: int, field: str):
+        self._encoder = Encoder(tokenizer)
+        self._threshold, self._field = threshold, field
+
+    def encode(self, task: Task) -> Result:
+        """Raises Mistake."""
+        texts = task.texts
+        if task.source.is_lines:
+            texts = [
+                text_of(line, self._field, "%s:%d" % (task.source.path, number))
+                for number, line in enumerate(texts, task.line + 1)
+                if line.strip()
+            ]
+            texts = [text for text in texts if text]
+        held = [is_held_out(text, self._threshold) for text in texts]
+        if task.held is not None:
+            held[0] = task.held
+        result = Result([], [])
+        for is_held in (False, True):
+            chosen = [text for text, one in zip(texts, held) if one == is_held]
+            ends = task.ends or not held or held[-1] != is_held
+            try:
+                tokens, document_ends = self._encoder.encode(chosen, ends)
+            except UnicodeDecodeError as error:
+                raise Mistake(
+                    "%s: expected UTF-8, found byte 0x%02x in a document after byte %d; "
+                    "convert the file, for instance by iconv -f LATIN1 -t UTF-8"
+                    % (task.source.path, error.object[error.start], task.offset)
+                ) from None
+            result.tokens.append(tokens)
+            result.ends.append(document_ends)
+        return result
+
+
+def text_of(line: bytes, field: str, where: str) -> bytes:
+    """The text in a line of JSON. Raises Mistake."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise Mistake("%s is not JSON: %s" % (where, error)) from None
+    text = found.get(field) if isinstance(found, dict) else None
+    if not isinstance(text, str):
+        kind = "an object without it" if isinstance(found, dict) else "no object"
+        if isinstance(found, dict) and field in found:
+            kind = "a value of type %s there" % type(found[field]).__name__
+        message = '%s: expected a string in the field "%s", found %s; --field names another'
+        raise Mistake(message % (where, field, kind))
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        message = '%s: the field "%s" has half of a surrogate pair, which is no text'
+        raise Mistake(message % (where, field)) from None
+
+
+_worker: Worker
+T = TypeVar("T")
+
+
+def _start(tokenizer: Tokenizer, threshold: int, field: str) -> None:
+    """In a process of its own."""
+    global _worker
+    # The parent's death is the end: nobody would take the results.
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, int(signal.SIGKILL))
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    _worker = Worker(tokenizer, threshold, field)
+
+
+def _encode(task: Task) -> Result:
+    return _worker.encode(task)
+
+
+class Team:
+    """Encodes in `jobs` processes, or in this one where there is one job, or nothing
+    to do for more."""
+
+    def __init__(self, tokenizer: Tokenizer, threshold: int, field: str, jobs: int):
+        how = tokenizer, threshold, field
+        self._pool: Optional[ProcessPoolExecutor] = None
+        # Bytes are copied faster than they are sent.
+        if jobs == 1 or not tokenizer.content:
+            self._worker = Worker(*how)
+            return
+        self._most = jobs * IN_FLIGHT
+        fork = multiprocessing.get_context("fork")
+        self._pool = ProcessPoolExecutor(jobs, fork, initializer=_start, initargs=how)
+
+    def __enter__(self) -> "Team":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self._pool:
+            self._pool.shutdown(cancel_futures=True)
+
+    def encode(self, tasks: Iterator[Tuple[Task, T]]) -> Iterator[Tuple[Result, T]]:
+        """In order, and no more at a time than are in flight."""
+        if not self._pool:
+            for task, after in tasks:
+                yield self._worker.encode(task), after
+            return
+        waiting: Deque[Tuple["Future[Result]", T]] = deque()
+        try:
+            for task, after in tasks:
+                waiting.append((self._pool.submit(_encode, task), after))
+                if len(waiting) >= self._most:
+                    future, done = waiting.popleft()
+                    yield future.result(), done
+            while waiting:
+                future, done = waiting.popleft()
+                yield future.result(), done
+        except BrokenProcessPool:
+            raise Interrupted(
+                "a process that encodes text was killed, perhaps for want of memory; run "
+                "the command again to go on, with a smaller --jobs"
+            ) from None

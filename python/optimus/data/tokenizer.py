@@ -1,0 +1,235 @@
+# ===- tokenizer.py - What makes tokens of text ---------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Tokenizers: of bytes, and those of a tokenizer.json, by PyPI's `tokenizers`.
+
+Nothing is cut, padded, or put around a text, whatever the file asks for, and a special
+token's name in a text is text.
+"""
+
+import importlib
+import os
+import stat
+import sys
+from itertools import chain
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+from optimus.arguments import Mistake
+from optimus.data.documents import pieces
+from optimus.data.hashing import hash64, to_hex
+
+BYTES = "bytes"
+FILE = "tokenizer.json"
+MOST_FILE = 128 << 20
+"""As of what a checkpoint takes along."""
+MOST_TOKEN = (1 << 31) - 1
+NUL = 0
+"""The byte that ends a document of bytes: no text has it."""
+
+KNOWN_ENDS = (
+    *("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|eos|>", "[SEP]"),
+    "<｜end▁of▁sentence｜>",
+)
+"""Tokens between documents, of published tokenizers."""
+
+
+def library() -> Any:
+    """PyPI's `tokenizers`: an installed one, or the one that scripts/setup --python
+    unpacks. Raises Mistake."""
+    try:
+        return importlib.import_module("tokenizers")
+    except ImportError:
+        pass
+    repository = Path(__file__).resolve().parents[3]
+    cache = os.environ.get("OPTIMUS_PYTHON_CACHE", str(repository / ".cache/python"))
+    sys.path.append(cache)
+    try:
+        return importlib.import_module("tokenizers")
+    except ImportError as error:
+        raise Mistake(
+            "cannot import tokenizers, which reads a tokenizer.json: %s; scripts/setup "
+            "--python brings it, or python3 -m pip install tokenizers" % error
+        ) from None
+    finally:
+        sys.path.remove(cache)
+
+
+class Tokenizer(NamedTuple):
+    """How a store's tokens were made."""
+
+    content: bytes
+    """Of the tokenizer.json; empty for bytes."""
+    vocabulary: int
+    """The largest token, and one."""
+    special: Dict[str, int]
+    end: Optional[int]
+    """After each document."""
+
+    @property
+    def name(self) -> str:
+        return FILE if self.content else BYTES
+
+    @property
+    def hash(self) -> str:
+        return to_hex(hash64(self.content or BYTES.encode()))
+
+    @property
+    def type(self) -> str:
+        """The narrowest, as the runtime names it."""
+        if not self.content:
+            return "u8"
+        return "u16" if self.vocabulary <= 1 << 16 else "u32"
+
+
+def of_bytes(end: Optional[str]) -> Tokenizer:
+    """`end` is --document-end. Raises Mistake."""
+    tokenizer = Tokenizer(b"", 256, {}, NUL)
+    return tokenizer if end is None else tokenizer._replace(end=_end(tokenizer, end))
+
+
+def read(path: str) -> bytes:
+    """A tokenizer.json, or that in a folder. Raises Mistake."""
+    if os.path.isdir(path):
+        path = os.path.join(path, FILE)
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise Mistake("--tokenizer %s: expected a regular file" % path)
+        with open(path, "rb") as file:
+            content = file.read(MOST_FILE + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise Mistake(
+            "--tokenizer %s: %s; expected a tokenizer.json, bytes, or train:bpe:N"
+            % (path, reason)
+        ) from None
+    if len(content) > MOST_FILE:
+        raise Mistake("--tokenizer %s: expected at most %d bytes" % (path, MOST_FILE))
+    return content
+
+
+def load(content: bytes, where: str) -> Any:
+    """The library's object. Raises Mistake."""
+    tokenizers = library()
+    try:
+        found = tokenizers.Tokenizer.from_buffer(content)
+    # What its Rust code gives up on is no Exception.
+    except BaseException as error:
+        if isinstance(error, (KeyboardInterrupt, SystemExit, MemoryError)):
+            raise
+        reason = " ".join(str(error).split())
+        raise Mistake("%s is no tokenizer.json: %s" % (where, reason[:200])) from None
+    found.no_truncation()
+    found.no_padding()
+    found.encode_special_tokens = True
+    return found
+
+
+def of_file(content: bytes, where: str, end: Optional[str]) -> Tuple[Tokenizer, List[str]]:
+    """With what is to be said. Raises Mistake."""
+    found = load(content, where)
+    notes = _switched_off(content, where)
+    tokens = found.get_vocab(with_added_tokens=True).values()
+    vocabulary = max(tokens, default=-1) + 1
+    if not 0 < vocabulary <= MOST_TOKEN:
+        raise Mistake(
+            "%s: expected tokens from 0 to %d, found %d as the largest"
+            % (where, MOST_TOKEN - 1, vocabulary - 1)
+        )
+    special = {
+        token.content: number
+        for number, token in found.get_added_tokens_decoder().items()
+        if token.special
+    }
+    tokenizer = Tokenizer(content, vocabulary, special, None)
+    if end is not None:
+        chosen = _end(tokenizer, end, found)
+        return tokenizer._replace(end=chosen), notes
+    known = [name for name in KNOWN_ENDS if name in special]
+    if len(known) > 1:
+        raise Mistake(
+            "%s has several tokens for the end of a document, %s; choose one by "
+            "--document-end" % (where, ", ".join(known))
+        )
+    if known:
+        notes.append("documents end with %s, token %d" % (known[0], special[known[0]]))
+        return tokenizer._replace(end=special[known[0]]), notes
+    notes.append("no token ends a document; --document-end TOKEN names one")
+    return tokenizer, notes
+
+
+def _switched_off(content: bytes, where: str) -> List[str]:
+    """What the file asks for, and load() declines."""
+    asked = library().Tokenizer.from_buffer(content)
+    notes = []
+    if asked.truncation:
+        length = asked.truncation.get("max_length")
+        notes.append("%s truncates at %s tokens; this is switched off" % (where, length))
+    if asked.padding:
+        notes.append("%s pads; this is switched off" % where)
+    return notes
+
+
+def _end(tokenizer: Tokenizer, text: str, found: Any = None) -> Optional[int]:
+    """--document-end."""
+    if text == "none":
+        return None
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 11 else None
+    if number is None and found is not None:
+        number = found.token_to_id(text)
+    if number is None or number >= tokenizer.vocabulary:
+        raise Mistake(
+            "--document-end %s: expected none, a token from 0 to %d, or the name of one"
+            % (text, tokenizer.vocabulary - 1)
+        )
+    return number
+
+
+class Encoder:
+    """Makes tokens of documents, in one thread."""
+
+    def __init__(self, tokenizer: Tokenizer):
+        self._dtype = np.dtype(DTYPES[tokenizer.type])
+        self._found = load(tokenizer.content, FILE) if tokenizer.content else None
+        self._end = [] if tokenizer.end is None else [tokenizer.end]
+
+    def encode(self, texts: List[bytes], ends: bool) -> Tuple[np.ndarray, np.ndarray]:
+        """The tokens of documents, one after the other, and the number of tokens up to
+        and with the last of each that ends: the last one only if `ends`. Raises
+        UnicodeDecodeError."""
+        encode = self._of_bytes if self._found is None else self._of_file
+        tokens, counts = encode(texts)
+        found = np.cumsum(np.array(counts, np.int64) + len(self._end))
+        if not ends:
+            tokens = tokens[: len(tokens) - len(self._end)]
+            found = found[:-1]
+        return tokens, found
+
+    def _of_bytes(self, texts: List[bytes]) -> Tuple[np.ndarray, List[int]]:
+        end = bytes(self._end)
+        tokens = np.frombuffer(end.join([*texts, b""]), np.uint8)
+        return tokens, list(map(len, texts))
+
+    def _of_file(self, texts: List[bytes]) -> Tuple[np.ndarray, List[int]]:
+        whole = [[piece.decode("utf-8") for piece in pieces(text)] for text in texts]
+        flat = list(chain.from_iterable(whole))
+        encodings = self._found.encode_batch_fast(flat, add_special_tokens=False)
+        numbers = iter([encoding.ids for encoding in encodings])
+        found: List[int] = []
+        counts = []
+        for document in whole:
+            before = len(found)
+            for _ in document:
+                found += next(numbers)
+            counts.append(len(found) - before)
+            found += self._end
+        return np.array(found, self._dtype), counts
+
+
+DTYPES = {"u8": "<u1", "u16": "<u2", "u32": "<u4"}

@@ -1,0 +1,169 @@
+# ===- test_store.py - Training on a store of tokens ---------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""optimus-run reads what optimus.data prepared. What needs no compiled model is in
+runtime/data/unittests/TokenStoreTest.cpp."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from optimus.data.__main__ import main
+from optimus.models.__main__ import main as build
+from tools import (
+    Checkpoint,
+    LlamaModel,
+    call,
+    command_line,
+    losses,
+    mpirun,
+    read_log,
+    succeed,
+)
+from test_launchers import needs_mpirun
+
+MODEL = LlamaModel(*(1, 16, 2, 1, 24), sequence=16, vocabulary=256, batch=4)
+STILL = ["--threads-per-rank", 1, "--lr", 1e-3]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A store of bytes in many shards, and the same tokens as files."""
+    folder = tmp_path_factory.mktemp("stores")
+    rng = np.random.default_rng(2)
+    words = ["light", "heaven", "earth", "water", "day", "night"]
+    lines = [" ".join(rng.choice(words, rng.integers(2, 9))) for _ in range(600)]
+    (folder / "corpus.txt").write_text("\n".join(lines))
+    command = ["prepare", folder / "corpus.txt", "--documents", "lines", "--held-out"]
+    command += [0.1, "--tokenizer", "bytes", "--shard-tokens", 700, "-o", folder / "store"]
+    assert main(list(map(str, command))) == 0
+    for split in ("train", "held-out"):
+        shards = sorted((folder / "store" / split).glob("*.bin"))
+        assert len(shards) > 1
+        whole = b"".join(shard.read_bytes() for shard in shards)
+        (folder / (split + ".txt")).write_bytes(whole)
+    return folder / "store"
+
+
+def trained(tools, library, data, folder, *flags, steps=6, ranks=1):
+    log = folder.parent / (folder.name + ".log")
+    flags = [*STILL, "--save", folder, *flags]
+    command = tools.train_command(library, data, steps, *flags, log=log)
+    said = succeed(call([*(mpirun(ranks) if ranks > 1 else []), *command]))
+    return said, losses(read_log(log)), Checkpoint(folder).state
+
+
+def test_a_store_trains_as_its_tokens_in_one_file(tools, store, tmp_path):
+    library = tools.library(MODEL)
+    held_out = ["--eval-data", store.parent / "held-out.txt", "--eval-every", 3]
+    file = store.parent / "train.txt"
+    _, expected, _ = trained(tools, library, file, tmp_path / "file", *held_out)
+    said, found, state = trained(
+        tools, library, store, tmp_path / "store", "--eval-every", 3
+    )
+    assert found.tolist() == expected.tolist()
+    evaluated = lambda name: [
+        record["eval_loss"]
+        for record in read_log(tmp_path / (name + ".log"))
+        if "eval_loss" in record
+    ]
+    assert evaluated("store") == evaluated("file") and len(evaluated("store")) == 2
+    index = json.loads((store / "index.json").read_text())
+    data = state["data"]
+    assert data["file"] == "store" and data["token_type"] == "u8"
+    assert data["tokens"] == file.stat().st_size
+    assert data["contents"] == index["splits"]["train"]["xxh64"]
+    assert data["tokenizer"] == index["tokenizer"]["xxh64"]
+    # Held-out documents are evaluated, or whatever is named.
+    command = lambda data: tools.command(
+        *("optimus-run", "eval", library, "--load", tmp_path / "store"),
+        *("--threads-per-rank", 1, "--json", "--data", data),
+    )
+    evaluate = lambda data: json.loads(succeed(call(command(data))))["loss"]
+    assert evaluate(store) == evaluate(store.parent / "held-out.txt")
+    assert evaluate(store / "train") == evaluate(file) != evaluate(store)
+
+
+@needs_mpirun
+def test_ranks_read_one_order(tools, store, tmp_path):
+    library = tools.library(MODEL._replace(batch=8), "data:2,row:1,col:1", "summa")
+    file = store.parent / "train.txt"
+    _, expected, _ = trained(tools, library, file, tmp_path / "file", ranks=2)
+    _, found, _ = trained(tools, library, store, tmp_path / "store", ranks=2)
+    assert found.tolist() == expected.tolist()
+
+
+def test_a_run_goes_on_in_the_same_store_wherever_it_lies(tools, store, tmp_path):
+    library = tools.library(MODEL)
+    _, whole, _ = trained(tools, library, store, tmp_path / "whole")
+    begun = tmp_path / "begun"
+    trained(tools, library, store, begun, steps=3)
+    moved = tmp_path / "moved"
+    shutil.copytree(store, moved)
+    said, rest, _ = trained(
+        tools, library, moved, tmp_path / "on", "--load", begun, "--steps", 6
+    )
+    assert "trained on" not in said
+    assert rest.tolist() == whole.tolist()[3:]
+
+
+def refuse(tools, library, data, *flags):
+    result = call(tools.train_command(library, data, 4, *STILL, *flags))
+    assert result.returncode == 1 and result.stderr.count("error:") == 1, result.stderr
+    return result.stderr
+
+
+def test_another_tokenizer_than_the_checkpoints_is_refused(tools, store, tmp_path):
+    library = tools.library(MODEL)
+    begun = tmp_path / "begun"
+    trained(tools, library, store, begun, steps=2)
+    other = tmp_path / "other"
+    shutil.copytree(store, other)
+    index = json.loads((other / "index.json").read_text())
+    ours, index["tokenizer"]["xxh64"] = index["tokenizer"]["xxh64"], "0123456789abcdef"
+    (other / "index.json").write_text(json.dumps(index))
+    for flag in ("--load", "--load-weights"):
+        said = refuse(tools, library, other, flag, begun)
+        assert "tokenizer with hash %s, and %s has" % (ours, other) in said
+    evaluate = ["optimus-run", "eval", library, "--load", begun, "--data", other]
+    result = call(tools.command(*evaluate))
+    assert result.returncode == 1 and "prepare the text with" in result.stderr
+    said = refuse(tools, library, store, "--eval-data", other)
+    assert "prepare both with one tokenizer" in said
+    # A file says nothing of a tokenizer.
+    trained(tools, library, store.parent / "train.txt", tmp_path / "on", "--load", begun)
+
+
+def test_the_vocabulary_is_the_indexs(tools, store, tmp_path):
+    small = tools.library(MODEL._replace(vocabulary=97))
+    said = refuse(tools, small, store)
+    assert "has tokens of a vocabulary of 256, but the model's has 97" in said
+    library = tools.library(MODEL)
+    assert "--token-type u16: the store" in refuse(
+        tools, library, store, "--token-type", "u16"
+    )
+    said = refuse(tools, library, store.parent / "train.txt", "--eval-every", 2)
+    assert "--eval-data" in said
+    said = refuse(tools, library, store.parent)
+    assert "is a folder without an index.json" in said
+    said = refuse(tools, library, store, "--save", store / "train")
+    assert "--save" in said
+
+
+def test_documents_end_where_the_store_says(tools, store, tmp_path):
+    program, library = tmp_path / "documents.mlir", tmp_path / "documents.so"
+    made = [MODEL.KIND, *command_line(MODEL), "--within-documents", "-o", str(program)]
+    assert build(made) == 0
+    tools.run("optimus-compile", program, "-o", library)
+    said = refuse(tools, library, store.parent / "train.txt")
+    assert "expected --document-end" in said
+    _, found, _ = trained(tools, library, store, tmp_path / "store")
+    file, end = store.parent / "train.txt", ["--document-end", 0]
+    _, expected, _ = trained(tools, library, file, tmp_path / "file", *end)
+    assert found.tolist() == expected.tolist()

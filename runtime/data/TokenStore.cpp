@@ -1,0 +1,202 @@
+//===- TokenStore.cpp - Reading the tokens of a store ---------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TokenStore.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <sys/stat.h>
+
+using namespace optrt;
+using optimus_support::InputFile;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A path leads to a store, or to one of its splits.
+struct Place {
+  fs::path store;
+  std::optional<StoreSplit> split;
+};
+
+bool hasIndex(const fs::path &folder) {
+  std::error_code error;
+  return fs::exists(folder / kStoreIndexFile, error);
+}
+
+std::optional<Place> findStore(const std::string &path) {
+  std::error_code error;
+  // Without a slash at the end, after which there is no name.
+  fs::path folder = fs::path(path).lexically_normal();
+  if (!folder.has_filename())
+    folder = folder.parent_path();
+  if (!fs::is_directory(folder, error))
+    return std::nullopt;
+  if (hasIndex(folder))
+    return Place{folder, std::nullopt};
+  for (StoreSplit split : {StoreSplit::Train, StoreSplit::HeldOut})
+    if (folder.filename() == kStoreSplits[int(split)] &&
+        hasIndex(folder / ".."))
+      return Place{folder / "..", split};
+  return std::nullopt;
+}
+
+} // namespace
+
+bool TokenStore::isAt(const std::string &path) {
+  return findStore(path).has_value();
+}
+
+StatusOr<std::unique_ptr<TokenStore>>
+TokenStore::open(const std::string &path, StoreSplit split, int64_t vocabulary,
+                 std::optional<TokenType> stated) {
+  const std::optional<Place> place = findStore(path);
+  if (!place)
+    return internal(concat(path, " leads to no store"));
+  split = place->split.value_or(split);
+  std::unique_ptr<TokenStore> result(new TokenStore);
+  result->name = path;
+  result->splitName = kStoreSplits[int(split)];
+  result->folder = place->store / result->splitName;
+  OPTRT_ASSIGN_OR_RETURN(result->indexFile,
+                         InputFile::open(place->store / kStoreIndexFile,
+                                         StatusCode::InvalidArgument));
+  OPTRT_ASSIGN_OR_RETURN(result->index, readStoreIndex(result->indexFile));
+  StoreIndex &index = result->index;
+  if (index.hasTokenizerFile)
+    index.origin.tokenizerFile = place->store / kStoreTokenizerFile;
+  if (stated && *stated != index.type)
+    return invalidArgument(concat("--token-type ", toString(*stated),
+                                  ": the store ", path, " has tokens of type ",
+                                  toString(index.type)));
+  if (index.vocabulary > vocabulary)
+    return invalidArgument(
+        concat("the store ", path, " has tokens of a vocabulary of ",
+               index.vocabulary, ", but the model's has ", vocabulary,
+               "; build the model with --vocab ", index.vocabulary,
+               " or more, or prepare the text with the model's tokenizer"));
+  result->split = std::move(index.splits[int(split)]);
+  for (StoreIndex::Split &other : index.splits)
+    other = {};
+  if (result->split.tokens == 0)
+    return invalidArgument(
+        concat("the store ", path, " has no tokens in ", result->splitName,
+               split == StoreSplit::HeldOut
+                   ? "; prepare it with a larger --held-out, or name the "
+                     "others by STORE/train"
+                   : ""));
+  OPTRT_RETURN_IF_ERROR(result->findShards());
+  OPTRT_ASSIGN_OR_RETURN(result->sample, result->hashSample());
+  return result;
+}
+
+TokenStore::Stamp TokenStore::stampOf(const struct stat &found) {
+  return {int64_t(found.st_ino), found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
+}
+
+std::string TokenStore::pathOf(std::size_t shard) const {
+  char number[32];
+  std::snprintf(number, sizeof(number), "/%05zu.bin", shard);
+  return folder + number;
+}
+
+int64_t TokenStore::bytesOfShard(std::size_t shard) const {
+  return begins[shard + 1] - begins[shard];
+}
+
+/// All are there, with as many bytes as the index says.
+Status TokenStore::findShards() {
+  begins.push_back(0);
+  for (int64_t tokens : split.shards)
+    begins.push_back(begins.back() + tokens * bytesOf(index.type));
+  stamps.reserve(split.shards.size());
+  for (std::size_t shard = 0; shard != split.shards.size(); ++shard) {
+    struct stat found = {};
+    const std::string path = pathOf(shard);
+    if (::stat(path.c_str(), &found) != 0)
+      return invalidArgument(concat("cannot open ", path, ", of which ",
+                                    indexFile.path(),
+                                    " speaks: ", strerror(errno)));
+    if (!S_ISREG(found.st_mode))
+      return invalidArgument(
+          concat("expected a file, but ", path, " is not a regular file"));
+    if (found.st_size != bytesOfShard(shard))
+      return invalidArgument(
+          concat(path, " has ", found.st_size, " bytes; by ", indexFile.path(),
+                 " it has ", bytesOfShard(shard), "; prepare the store again"));
+    stamps.push_back(stampOf(found));
+  }
+  return okStatus();
+}
+
+StatusOr<TokenStore::SharedFile> TokenStore::fileOf(std::size_t shard) const {
+  std::lock_guard<std::mutex> lock(mutex);
+  auto found =
+      std::find_if(openShards.begin(), openShards.end(),
+                   [&](const OpenShard &open) { return open.number == shard; });
+  if (found != openShards.end()) {
+    std::rotate(found, found + 1, openShards.end());
+    return openShards.back().file;
+  }
+  OPTRT_ASSIGN_OR_RETURN(InputFile file,
+                         InputFile::open(pathOf(shard), StatusCode::DataLoss));
+  struct stat now = {};
+  if (fstat(file.descriptor(), &now) != 0 ||
+      int64_t(file.size()) != bytesOfShard(shard) ||
+      stampOf(now) != stamps[shard])
+    return dataLoss(concat(file.path(),
+                           " changed while the store was read; leave it as it "
+                           "was prepared"));
+  if (openShards.size() == kMostOpenShards)
+    openShards.erase(openShards.begin());
+  // Whoever reads from one that is closed here keeps it open.
+  openShards.push_back(
+      {shard, std::make_shared<const InputFile>(std::move(file))});
+  return openShards.back().file;
+}
+
+Status TokenStore::readBytes(int64_t begin, char *to, int64_t count) const {
+  std::size_t shard = std::upper_bound(begins.begin(), begins.end(), begin) -
+                      begins.begin() - 1;
+  for (; count > 0; ++shard) {
+    const int64_t part = std::min(count, begins[shard + 1] - begin);
+    OPTRT_ASSIGN_OR_RETURN(SharedFile file, fileOf(shard));
+    OPTRT_RETURN_IF_ERROR(file->read(begin - begins[shard], to, part));
+    begin += part;
+    to += part;
+    count -= part;
+  }
+  return okStatus();
+}
+
+DataIdentity TokenStore::identity() const {
+  return {index.type, split.tokens, sample, split.hash};
+}
+
+std::string TokenStore::place() const {
+  return concat(indexFile.identity(), " ", splitName);
+}
+
+bool TokenStore::wasWrittenTo() const {
+  std::lock_guard<std::mutex> lock(mutex);
+  return !indexFile.checkUnchanged().ok() ||
+         std::any_of(openShards.begin(), openShards.end(),
+                     [](const OpenShard &open) {
+                       return !open.file->checkUnchanged().ok();
+                     });
+}
+
+Status TokenStore::unexpectedToken(uint32_t token, int64_t vocabulary) const {
+  return dataLoss(concat("the store ", name, " has token ", token,
+                         ", but its vocabulary has ", index.vocabulary,
+                         " tokens, and the model's ", vocabulary,
+                         "; python3 -m optimus.data check finds the shard"));
+}
