@@ -8,9 +8,9 @@
 
 #include "TrainFiles.h"
 
-#include "Hyperparameters.h"
 #include "TrainProfile.h"
 #include "optimus-support/PathUse.h"
+#include "tooling/StepScalars.h"
 
 #include <filesystem>
 
