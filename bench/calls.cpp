@@ -17,10 +17,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Hyperparameters.h"
 #include "core/BoundProgram.h"
 #include "join.h"
 #include "optimus-runtime/Session.h"
+#include "tooling/StepScalars.h"
 
 #include <algorithm>
 #include <chrono>
@@ -100,7 +100,7 @@ Status run(const Flags &flags, World &world) {
         },
         one.batch));
   for (int64_t step = 1; step <= flags.steps; ++step) {
-    optimus_run::setScalars(*session, Hyperparameters(), step, /*lr=*/1e-4);
+    setScalars(*session, Hyperparameters(), step, /*lr=*/1e-4);
     OPTRT_RETURN_IF_ERROR(world.control->agree(okStatus()));
     gaps.beginStep();
     const Clock::time_point start = Clock::now();

@@ -25,12 +25,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Hyperparameters.h"
 #include "core/BoundProgram.h"
 #include "optimus-runtime/Checkpoint.h"
 #include "optimus-runtime/Dataset.h"
 #include "optimus-runtime/ModelLibrary.h"
 #include "optimus-runtime/Session.h"
+#include "tooling/StepScalars.h"
 
 #include <algorithm>
 #include <chrono>
@@ -374,7 +374,7 @@ int main(int argc, char **argv) {
     for (int64_t rounds = std::atoll(line.c_str()); rounds > 0; --rounds) {
       for (auto &[rank, profile] : profiles)
         profile->clear();
-      optimus_run::setScalars(*session, Hyperparameters(), ++step, lr);
+      setScalars(*session, Hyperparameters(), ++step, lr);
       auto start = Clock::now();
       must(session->fill([&](int64_t rowsBegin, int64_t rows, int32_t *tokens,
                              int32_t *targets) {

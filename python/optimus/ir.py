@@ -17,6 +17,7 @@ import math
 import re
 from typing import ContextManager, Dict, List, Optional, Sequence, Tuple, Union
 
+from optimus import ProgramError
 from optimus.attributes import (
     UNIT,
     Attribute,
@@ -615,7 +616,14 @@ class ForwardFunction(LossFunction):
 
 
 def module_text(functions: Sequence[LossFunction]) -> str:
-    """A module of functions, each but the first beside the one before."""
+    """A module of functions, each but the first beside one before. Raises ProgramError."""
+    for function in functions[1:]:
+        if not function._locations.are_beside(functions[0]._locations):
+            raise ProgramError(
+                "@%s: expected a function beside @%s, whose locations are numbered "
+                "together; optimus.models.functions makes several so"
+                % (function.NAME, functions[0].NAME)
+            )
     attributes = {"optimus.model": functions[0]._model}
     lines = ["module attributes %s {" % dictionary_text(attributes)]
     for function in functions:

@@ -26,6 +26,10 @@ class Locations:
         self._scopes: List[str] = []
         self._numbers: Dict[str, int] = beside._numbers if beside else {}
 
+    def are_beside(self, other: "Locations") -> bool:
+        """Whether both are numbered together."""
+        return self._numbers is other._numbers
+
     @contextlib.contextmanager
     def scope(self, name: str) -> Iterator[None]:
         self._scopes.append(name)

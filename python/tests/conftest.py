@@ -7,8 +7,10 @@
 # ===-----------------------------------------------------------------------===#
 """The built tools and the text they train on."""
 
+import importlib
 import os
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -90,6 +92,25 @@ def tools(session) -> Tools:
     tools = Tools(binaries, session)
     tools.models.remove_unused()
     return tools
+
+
+@pytest.fixture(scope="session")
+def python_folder(tools) -> Path:
+    """The folder of the build that has the Python module."""
+    folder = tools.binaries.resolve().parent / "python"
+    if not list(folder.glob("optimus/_runtime.*.so")):
+        pytest.skip("no optimus._runtime in %s: CMake says why it builds none" % folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def optimus(python_folder) -> ModuleType:
+    """The package, with the module of the runtime."""
+    package = importlib.import_module("optimus")
+    folder = str(python_folder / "optimus")
+    if folder not in package.__path__:
+        package.__path__.append(folder)
+    return package
 
 
 @pytest.fixture(scope="session")

@@ -13,15 +13,26 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
+#include <link.h>
 #include <string_view>
 #include <system_error>
 
 namespace optrt {
 
+/// Plugins of a program lie beside the folder of programs; those of a shared
+/// library, as Python's module, in a folder beside it.
 static StatusOr<std::string> pathOf(const Plugin &plugin) {
   if (const char *chosen = std::getenv(plugin.variable))
     return std::string(chosen);
+  Dl_info info;
+  link_map *object = nullptr;
   std::error_code error;
+  if (dladdr1(reinterpret_cast<const void *>(&pathOf), &info,
+              reinterpret_cast<void **>(&object), RTLD_DL_LINKMAP) &&
+      object && *object->l_name)
+    return (std::filesystem::absolute(object->l_name, error).parent_path() /
+            "lib" / plugin.file)
+        .string();
   std::filesystem::path executable =
       std::filesystem::read_symlink("/proc/self/exe", error);
   if (error)

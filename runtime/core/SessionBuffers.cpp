@@ -259,23 +259,51 @@ StatusOr<StepOutputs> Session::outputs() const {
   return outputs;
 }
 
+StatusOr<int64_t> Session::findHeld(std::string_view name) const {
+  std::optional<int64_t> index = manifest().findBuffer(name);
+  if (index && isHeld(*index))
+    return *index;
+  return invalidArgument(concat("no chosen function of `", library.path(),
+                                "` has the buffer \"", name, "\""));
+}
+
+StatusOr<int64_t> Session::findWhole(std::string_view name) const {
+  OPTRT_ASSIGN_OR_RETURN(int64_t index, findHeld(name));
+  const Buffer &buffer = manifest().buffers[index];
+  if (buffer.type == ElementType::F32 && buffer.unreduced.empty())
+    return index;
+  return invalidArgument(
+      concat("the buffer \"", name,
+             "\" cannot be gathered: expected f32 that is "
+             "complete, found ",
+             buffer.unreduced.empty() ? "" : "partial sums of ",
+             toString(buffer.type)));
+}
+
 StatusOr<std::vector<float>> Session::gather(std::string_view name) {
   OPTRT_RETURN_IF_ERROR(checkIdle("a buffer was gathered"));
-  std::optional<int64_t> index = manifest().findBuffer(name);
-  if (!index || !isHeld(*index))
-    return invalidArgument(concat("no chosen function of `", library.path(),
-                                  "` has the buffer \"", name, "\""));
-  const Buffer &buffer = manifest().buffers[*index];
-  if (buffer.type != ElementType::F32 || !buffer.unreduced.empty())
-    return invalidArgument(
-        concat("the buffer \"", name,
-               "\" cannot be gathered: expected f32 that is "
-               "complete, found ",
-               buffer.unreduced.empty() ? "" : "partial sums of ",
-               toString(buffer.type)));
-  std::vector<float> whole(control.isRoot() ? buffer.layout.numElements() : 0);
-  OPTRT_RETURN_IF_ERROR(gatherWhole(*index, std::span(whole)));
+  OPTRT_ASSIGN_OR_RETURN(int64_t index, findWhole(name));
+  std::vector<float> whole(
+      control.isRoot() ? manifest().buffers[index].layout.numElements() : 0);
+  OPTRT_RETURN_IF_ERROR(gatherWhole(index, std::span(whole)));
   return whole;
+}
+
+Status Session::assign(std::string_view name, std::span<const float> whole) {
+  OPTRT_RETURN_IF_ERROR(checkIdle("a buffer was assigned to"));
+  OPTRT_ASSIGN_OR_RETURN(int64_t index, findWhole(name));
+  const int64_t size = manifest().buffers[index].layout.numElements();
+  if (std::ssize(whole) != size)
+    return invalidArgument(concat("the buffer \"", name, "\" expects ", size,
+                                  " elements, found ", whole.size()));
+  fresh.clear();
+  ShardExchange exchange = exchangeOfShards();
+  for (int64_t begin = 0; begin < size; begin += kSlabElements) {
+    const int64_t count = std::min(size - begin, kSlabElements);
+    OPTRT_RETURN_IF_ERROR(exchange.distributeHere({{index, begin, count}},
+                                                  whole.subspan(begin, count)));
+  }
+  return okStatus();
 }
 
 template <typename Word>
@@ -333,20 +361,33 @@ StatusOr<HostTensor> Session::output(std::string_view function,
 StatusOr<HostTensor> Session::outputOfRank(std::string_view function,
                                            std::string_view name, int rank) {
   OPTRT_ASSIGN_OR_RETURN(int64_t index, findOutput(function, name));
+  const Buffer &buffer = manifest().buffers[index];
+  std::vector<uint8_t> copy;
+  OPTRT_ASSIGN_OR_RETURN(std::span<const std::byte> bytes,
+                         readShard(index, rank, copy));
+  return HostTensor{
+      buffer.type, buffer.layout.localShape, {bytes.begin(), bytes.end()}};
+}
+
+StatusOr<std::span<const std::byte>>
+Session::shardOf(std::string_view name, int rank, std::vector<uint8_t> &copy) {
+  OPTRT_RETURN_IF_ERROR(checkIdle("a shard was read"));
+  OPTRT_ASSIGN_OR_RETURN(int64_t index, findHeld(name));
+  return readShard(index, rank, copy);
+}
+
+StatusOr<std::span<const std::byte>>
+Session::readShard(int64_t buffer, int rank, std::vector<uint8_t> &copy) {
   const int local = rank - control.firstRank();
   if (local < 0 || local >= static_cast<int>(ranks.size()))
     return invalidArgument(concat(
         "expected a rank of this process, from ", control.firstRank(), " to ",
         control.firstRank() + ranks.size() - 1, ", found ", rank));
-  const Buffer &buffer = manifest().buffers[index];
-  HostTensor tensor{buffer.type, buffer.layout.localShape, {}};
-  std::vector<uint8_t> copy;
+  const int64_t size = manifest().buffers[buffer].numBytes();
   OPTRT_ASSIGN_OR_RETURN(
       const uint8_t *bytes,
-      ranks[local]->buffers.read<uint8_t>(index, 0, buffer.numBytes(), copy));
-  auto *begin = reinterpret_cast<const std::byte *>(bytes);
-  tensor.bytes.assign(begin, begin + buffer.numBytes());
-  return tensor;
+      ranks[local]->buffers.read<uint8_t>(buffer, 0, size, copy));
+  return std::as_bytes(std::span(bytes, size));
 }
 
 ShardExchange Session::exchangeOfShards() {

@@ -8,11 +8,12 @@
 
 #include "Commands.h"
 #include "Format.h"
-#include "Hyperparameters.h"
 #include "Report.h"
 #include "TuningFile.h"
 #include "optimus-runtime/Session.h"
 #include "optimus-support/Philox.h"
+#include "tooling/MeasuresJson.h"
+#include "tooling/StepScalars.h"
 
 #include <algorithm>
 #include <chrono>

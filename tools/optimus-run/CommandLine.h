@@ -10,7 +10,7 @@
 #define OPTIMUS_TOOLS_OPTIMUS_RUN_COMMANDLINE_H
 
 #include "Commands.h"
-#include "Job.h"
+#include "tooling/Job.h"
 
 #include <optional>
 
@@ -31,7 +31,7 @@ enum class Subcommand {
 /// A parsed command line: the subcommand and its options.
 struct CommandLine {
   Subcommand subcommand = Subcommand::Train;
-  JobOptions job;
+  optrt::JobOptions job;
   TrainOptions train;
   EvalOptions eval;
   ForwardOptions forward;

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
-#include "Job.h"
+#include "ProcessEnd.h"
 
 #include <cstdio>
 

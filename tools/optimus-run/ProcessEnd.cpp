@@ -9,7 +9,6 @@
 #include "ProcessEnd.h"
 
 #include "Commands.h"
-#include "Job.h"
 
 #include "optimus-runtime/Exception.h"
 #include "optimus-support/TemporaryPath.h"
@@ -37,6 +36,12 @@ void optimus_run::printFailure(const Status &status) {
                  status.line());
   else
     std::fprintf(stderr, "optimus-run: error: %s\n", status.message().c_str());
+}
+
+void optimus_run::reportEnd(const Status &status, bool speaks) {
+  if (speaks)
+    printFailure(status);
+  optimus_support::removeTemporaries();
 }
 
 Status optimus_run::failJob(ControlPlane &control, Status status) {

@@ -1,5 +1,4 @@
-//===- Report.h - Communication and memory, for people and programs -*- C++
-//-*-===//
+//===- Report.h - Communication and memory, for people ----------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -12,7 +11,6 @@
 
 #include "optimus-runtime/Session.h"
 
-#include <nlohmann/json.hpp>
 #include <span>
 
 namespace optimus_run {
@@ -25,17 +23,6 @@ void printCommunicationTime(const optrt::CommunicationTime &time);
 /// A line of what a step copies between memories.
 void printPaging(const optrt::PagingTime &paging);
 void printMemory(const optrt::RankMemory &memory);
-
-/// [{"axis", "bytes", "messages"}], as in a manifest.
-nlohmann::ordered_json
-communicationToJson(const optrt::Mesh &mesh,
-                    std::span<const optrt::Traffic> traffic);
-/// {"in_flight", "exposed", "axes": [{"axis", "in_flight", "exposed"}]}, in
-/// milliseconds.
-nlohmann::ordered_json
-communicationTimeToJson(const optrt::Mesh &mesh,
-                        const optrt::SlowestRank &slowest);
-nlohmann::ordered_json memoryToJson(const optrt::RankMemory &memory);
 
 } // namespace optimus_run
 

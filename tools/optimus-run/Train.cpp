@@ -9,7 +9,6 @@
 #include "Commands.h"
 #include "Evaluation.h"
 #include "Format.h"
-#include "Hyperparameters.h"
 #include "Progress.h"
 #include "Report.h"
 #include "StopSignals.h"
@@ -18,6 +17,7 @@
 #include "TrainStep.h"
 #include "TuningFile.h"
 #include "optimus-support/Hash.h"
+#include "tooling/StepScalars.h"
 
 #include <algorithm>
 #include <chrono>
@@ -182,8 +182,7 @@ void Training::warnOfProfile(Progress *progress) {
 
 Status Training::prepareSession() {
   SessionOptions chosen = sessionOptions({}, options.ranks);
-  chosen.sequences = {
-      TrainStep::sequenceFor(plan().hyperparameters.microbatches)};
+  chosen.sequences = {sequenceFor(plan().hyperparameters.microbatches)};
   // For checkHealth() too.
   if (files.evalData ||
       (!options.save.empty() && manifest().has(EntryKind::Eval))) {

@@ -8,11 +8,11 @@
 
 #include "TrainFiles.h"
 
-#include "Hyperparameters.h"
 #include "TrainProfile.h"
 #include "optimus-support/Hash.h"
 #include "optimus-support/InputFile.h"
 #include "optimus-support/PathUse.h"
+#include "tooling/StepScalars.h"
 
 #include <filesystem>
 

@@ -8,15 +8,13 @@
 
 #include "TrainStep.h"
 
+#include "tooling/StepScalars.h"
+
 #include <utility>
 
 using namespace optrt;
 
 namespace optimus_run {
-
-std::string TrainStep::sequenceFor(int64_t microbatches) {
-  return microbatches > 1 ? "train_microbatches" : "train";
-}
 
 TrainStep::TrainStep(const TrainFiles &files, Session &session,
                      ControlPlane &control, bool timesCommunication)

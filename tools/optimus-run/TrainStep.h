@@ -25,9 +25,6 @@ class TrainStep {
 public:
   using Clock = std::chrono::steady_clock;
 
-  /// The sequence that takes a step of so many microbatches.
-  static std::string sequenceFor(int64_t microbatches);
-
   /// All must outlive it. `timesCommunication` costs an exchange a step.
   /// Collective.
   TrainStep(const TrainFiles &files, optrt::Session &session,

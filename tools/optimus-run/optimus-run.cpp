@@ -13,6 +13,7 @@
 #include "optimus-runtime/Launcher.h"
 #include "optimus-support/Process.h"
 
+#include <cstdio>
 #include <utility>
 
 using namespace optrt;
@@ -66,9 +67,15 @@ jobOf(const CommandLine &line) {
 /// Joins the job, and runs a command in it.
 int runJob(const CommandLine &line, const Launcher &launcher) {
   const auto &[library, ranks] = jobOf(line);
+  const JobProgram program{"optimus-run " OPTIMUS_VERSION,
+                           [](const std::string &sentence) {
+                             std::fprintf(stderr, "optimus-run: %s\n",
+                                          sentence.c_str());
+                           },
+                           reportEnd};
   bool speaks = true;
-  StatusOr<World> created =
-      joinJob(line.job, launcher, library, ranks.timeoutSeconds, speaks);
+  StatusOr<World> created = joinJob(line.job, program, launcher, library,
+                                    ranks.timeoutSeconds, speaks);
   if (!created.ok())
     return finish(created.status(), speaks);
   World &world = *created;

@@ -15,19 +15,12 @@ import argparse
 import difflib
 import os
 import sys
-from functools import partial
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from optimus import __version__, arguments, output
 from optimus.arguments import Mistake, whole_number
-from optimus.generation import DecodeFunction, Generation, PrefillFunction
-from optimus.ir import (
-    LEAST_CHUNK,
-    MOST_CHUNKS,
-    ForwardFunction,
-    LossFunction,
-    module_text,
-)
+from optimus.generation import Generation
+from optimus.ir import LEAST_CHUNK, MOST_CHUNKS, module_text
 from optimus.models import (
     ConfigError,
     bert,
@@ -40,6 +33,7 @@ from optimus.models import (
     published,
     rope,
 )
+from optimus.models.functions import functions_of
 
 PROGRAM = "optimus.models"
 
@@ -443,10 +437,6 @@ def _text(
         names = () if generation else ("loss",) if has_loss else ("forward",)
     elif "loss" in names and not has_loss:
         raise Mistake("--functions loss needs a model with a head; this one has forward")
-    kinds = [
-        LossFunction if name == "loss" else ForwardFunction
-        for name in sorted(names, reverse=True)
-    ]
     if generation:
         if module not in GENERATING:
             raise ConfigError(
@@ -454,13 +444,7 @@ def _text(
                 % module.KIND
             )
         generation.check(config.sequence if module is gpt2 else None)
-        kinds += [partial(kind, generation) for kind in (PrefillFunction, DecodeFunction)]
-    functions: List[LossFunction] = []
-    for kind in kinds:
-        beside = functions[0] if functions else None
-        make = lambda model: kind({**model, **more}, beside)
-        functions.append(module.build(config, make))
-    return module_text(functions)
+    return module_text(functions_of(module, config, names, generation, more))
 
 
 def program(given: List[str]) -> Tuple[str, str]:

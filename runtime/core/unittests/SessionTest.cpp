@@ -140,6 +140,33 @@ TEST_F(SessionTest, GathersAnyBufferByName) {
   expectRefused("logits", "has the buffer \"logits\"");
 }
 
+TEST_F(SessionTest, AssignsToAllShardsOfABuffer) {
+  open({"grad_step"});
+  std::vector<float> whole(256 * 256);
+  for (std::size_t i = 0; i != whole.size(); ++i)
+    whole[i] = static_cast<float>(i);
+  ASSERT_TRUE(session->assign("table.weight", whole).ok());
+  EXPECT_EQ(session->gather("table.weight").value(), whole);
+  std::vector<uint8_t> copy;
+  auto shard = session->shardOf("table.weight", 1, copy);
+  ASSERT_TRUE(shard.ok()) << shard.status().message();
+  // It is the memory itself.
+  EXPECT_TRUE(copy.empty());
+  const auto *floats = reinterpret_cast<const float *>(shard->data());
+  EXPECT_EQ(floats[0], whole[shard->size() / sizeof(float)]);
+  whole[whole.size() - 1] = -1;
+  ASSERT_TRUE(session->assign("table.weight", whole).ok());
+  EXPECT_EQ(floats[shard->size() / sizeof(float) - 1], -1);
+
+  EXPECT_THAT(
+      session->assign("table.weight", std::span(whole).first(3)).message(),
+      HasSubstr("expects 65536 elements, found 3"));
+  EXPECT_THAT(session->assign("tokens", whole).message(),
+              HasSubstr("expected f32 that is complete, found i32"));
+  EXPECT_THAT(session->shardOf("table.weight", 2, copy).status().message(),
+              HasSubstr("expected a rank of this process, from 0 to 1"));
+}
+
 TEST_F(SessionTest, HandsOutAnOutputWholeOrARanksPart) {
   open({"grad_step"});
   ASSERT_TRUE(session->initialize(7).ok());

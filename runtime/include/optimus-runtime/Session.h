@@ -390,6 +390,15 @@ public:
   /// A whole f32 buffer, as a gradient, in the root process; elsewhere empty.
   /// InvalidArgument if it is not held, or holds partial sums. Collective.
   StatusOr<std::vector<float>> gather(std::string_view buffer);
+  /// Sets what this process's ranks have of such a buffer. What was prepared of
+  /// parameters is no longer there. InvalidArgument as above, or where `whole`
+  /// has not all its elements.
+  Status assign(std::string_view buffer, std::span<const float> whole);
+  /// What one of this process's ranks has of a held buffer, with its padding:
+  /// where it lies, as long as the session lives, or in `copy`.
+  /// InvalidArgument for another rank or buffer.
+  StatusOr<std::span<const std::byte>>
+  shardOf(std::string_view buffer, int rank, std::vector<uint8_t> &copy);
 
   /// What a chosen function left in one of its outputs, by the buffer's name:
   /// the whole tensor, without padding, of any type; in the root process,
@@ -444,6 +453,11 @@ private:
   Status checkRead(const HostBatch &batch) const;
   StatusOr<int64_t> findOutput(std::string_view function,
                                std::string_view name) const;
+  StatusOr<int64_t> findHeld(std::string_view name) const;
+  /// The same, of a buffer whose whole tensor of f32 can be made.
+  StatusOr<int64_t> findWhole(std::string_view name) const;
+  StatusOr<std::span<const std::byte>> readShard(int64_t buffer, int rank,
+                                                 std::vector<uint8_t> &copy);
   /// Elements of a whole buffer, in the root process.
   template <typename Word>
   Status gatherWhole(int64_t buffer, std::span<Word> whole);

@@ -6,18 +6,19 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_JOB_H
-#define OPTIMUS_TOOLS_OPTIMUS_RUN_JOB_H
+#ifndef OPTIMUS_RUNTIME_TOOLING_JOB_H
+#define OPTIMUS_RUNTIME_TOOLING_JOB_H
 
 #include "optimus-runtime/Launcher.h"
 #include "optimus-runtime/World.h"
 
+#include <functional>
 #include <optional>
 #include <string>
 
-namespace optimus_run {
+namespace optrt {
 
-/// What the command line says of the job; the rest is the launcher's.
+/// What the user says of the job; the rest is the launcher's.
 struct JobOptions {
   std::string backend;    ///< empty: found by itself
   std::string rendezvous; ///< HOST:PORT, or empty
@@ -26,20 +27,25 @@ struct JobOptions {
   std::optional<int> rank, ranks;
 };
 
-/// The launcher of this process, with the command line's word first.
-optrt::StatusOr<optrt::Launcher> findLauncherOf(const JobOptions &options);
+/// The program that joins a job.
+struct JobProgram {
+  std::string version; ///< "optimus-run 0.1": all ranks run the same
+  /// Tells the user of something that is no failure.
+  std::function<void(const std::string &sentence)> tell;
+  /// As WatchOptions::onStall.
+  std::function<void(const Status &status, bool speaks)> onEnd;
+};
+
+/// The launcher of this process, with the user's word first.
+StatusOr<Launcher> findLauncherOf(const JobOptions &options);
 
 /// Joins the job: with a back-end that works for it. `library` is what will be
 /// run, or empty: over TCP, ranks that do not fit it need not meet. `speaks`
 /// becomes whether this process is to print a failure.
-optrt::StatusOr<optrt::World> joinJob(const JobOptions &options,
-                                      const optrt::Launcher &launcher,
-                                      const std::string &library,
-                                      double timeoutSeconds, bool &speaks);
+StatusOr<World> joinJob(const JobOptions &options, const JobProgram &program,
+                        const Launcher &launcher, const std::string &library,
+                        double timeoutSeconds, bool &speaks);
 
-/// What a process does before it ends at once: WatchOptions::onStall.
-void reportEnd(const optrt::Status &status, bool speaks);
+} // namespace optrt
 
-} // namespace optimus_run
-
-#endif // OPTIMUS_TOOLS_OPTIMUS_RUN_JOB_H
+#endif // OPTIMUS_RUNTIME_TOOLING_JOB_H

@@ -1,4 +1,4 @@
-//===- Hyperparameters.cpp - The scalars of a step ------------------------===//
+//===- StepScalars.cpp - What a step of training is given -----------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,13 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Hyperparameters.h"
+#include "StepScalars.h"
 
 #include <cmath>
 
-using namespace optrt;
-
-namespace optimus_run {
+namespace optrt {
 
 std::vector<std::string> findUnread(const std::set<std::string> &given,
                                     const Manifest &manifest) {
@@ -24,6 +22,10 @@ std::vector<std::string> findUnread(const std::set<std::string> &given,
     if (given.count(name) && !manifest.findBuffer(name))
       unread.push_back(name);
   return unread;
+}
+
+std::string sequenceFor(int64_t microbatches) {
+  return microbatches > 1 ? "train_microbatches" : "train";
 }
 
 void setScalars(Session &session, const Hyperparameters &hyperparameters,
@@ -42,4 +44,4 @@ void setScalars(Session &session, const Hyperparameters &hyperparameters,
   set("beta2_power", std::pow(hyperparameters.beta2, step));
 }
 
-} // namespace optimus_run
+} // namespace optrt

@@ -1,4 +1,4 @@
-//===- Hyperparameters.h - The scalars of a step ----------------*- C++ -*-===//
+//===- StepScalars.h - What a step of training is given ---------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_HYPERPARAMETERS_H
-#define OPTIMUS_TOOLS_OPTIMUS_RUN_HYPERPARAMETERS_H
+#ifndef OPTIMUS_RUNTIME_TOOLING_STEPSCALARS_H
+#define OPTIMUS_RUNTIME_TOOLING_STEPSCALARS_H
 
 #include "optimus-runtime/Hyperparameters.h"
 #include "optimus-runtime/Session.h"
@@ -17,18 +17,20 @@
 #include <string>
 #include <vector>
 
-namespace optimus_run {
+namespace optrt {
 
 /// Those of the hyperparameters `given` that the library's optimizer does not
 /// read, as AdamW no momentum.
 std::vector<std::string> findUnread(const std::set<std::string> &given,
-                                    const optrt::Manifest &manifest);
+                                    const Manifest &manifest);
+
+/// The sequence that takes a step of so many microbatches.
+std::string sequenceFor(int64_t microbatches);
 
 /// Sets the scalars of step `step` (from 1) with the learning rate `lr`.
-void setScalars(optrt::Session &session,
-                const optrt::Hyperparameters &hyperparameters, int64_t step,
-                double lr);
+void setScalars(Session &session, const Hyperparameters &hyperparameters,
+                int64_t step, double lr);
 
-} // namespace optimus_run
+} // namespace optrt
 
-#endif // OPTIMUS_TOOLS_OPTIMUS_RUN_HYPERPARAMETERS_H
+#endif // OPTIMUS_RUNTIME_TOOLING_STEPSCALARS_H

@@ -8,18 +8,13 @@
 
 #include "Job.h"
 
-#include "Commands.h"
 #include "optimus-runtime/ModelLibrary.h"
 #include "optimus-support/InputFile.h"
-#include "optimus-support/TemporaryPath.h"
 
-#include <cstdio>
 #include <cstdlib>
 #include <sys/stat.h>
 
-using namespace optrt;
-
-namespace optimus_run {
+namespace optrt {
 
 StatusOr<Launcher> findLauncherOf(const JobOptions &options) {
   const std::string rank = options.rank ? concat(*options.rank) : "";
@@ -82,6 +77,7 @@ static StatusOr<std::string> givenSecret(const JobOptions &options) {
 /// By what ranks know each other: what is given; on this host alone nothing is
 /// needed, and MPICH's mpiexec hands out what rank 0 makes.
 static StatusOr<std::string> chooseSecret(const JobOptions &options,
+                                          const JobProgram &program,
                                           const Launcher &launcher,
                                           const TcpJob &job, bool &speaks) {
   StatusOr<std::string> given = givenSecret(options);
@@ -115,10 +111,10 @@ static StatusOr<std::string> chooseSecret(const JobOptions &options,
                "OPTIMUS_JOB_SECRET or --secret-file FILE"));
   }
   secret = makeJobSecret();
-  std::fprintf(stderr,
-               "optimus-run: the ranks of this job know each other by a "
-               "secret: start the others with OPTIMUS_JOB_SECRET=%s\n",
-               secret.c_str());
+  program.tell(
+      concat("the ranks of this job know each other by a secret: start "
+             "the others with OPTIMUS_JOB_SECRET=",
+             secret));
   return secret;
 }
 
@@ -131,16 +127,17 @@ static Status checkLibrary(const TcpJob &job, const std::string &library) {
   return opened.ok() ? checkFits(job, (*opened)->manifest().mesh) : okStatus();
 }
 
-StatusOr<World> joinJob(const JobOptions &options, const Launcher &launcher,
-                        const std::string &library, double timeoutSeconds,
-                        bool &speaks) {
+StatusOr<World> joinJob(const JobOptions &options, const JobProgram &program,
+                        const Launcher &launcher, const std::string &library,
+                        double timeoutSeconds, bool &speaks) {
   speaks = launcher.isFirst();
   if (options.backend == "nccl") {
     // Who the ranks are and whether they live is not its business.
     JobOptions found = options;
     found.backend.clear();
     OPTRT_ASSIGN_OR_RETURN(
-        World world, joinJob(found, launcher, library, timeoutSeconds, speaks));
+        World world,
+        joinJob(found, program, launcher, library, timeoutSeconds, speaks));
     world.collectives = createNcclCollectives();
     return world;
   }
@@ -167,29 +164,22 @@ StatusOr<World> joinJob(const JobOptions &options, const Launcher &launcher,
     if (!meetsAnyway)
       return fits;
     if (speaks)
-      std::fprintf(stderr,
-                   "optimus-run: warning: %s, unknown to the MPI library of "
-                   "this program: tensors move over TCP (--backend tcp)\n",
-                   launcher.toString().c_str());
+      program.tell(concat("warning: ", launcher.toString(),
+                          ", unknown to the MPI library of this program: "
+                          "tensors move over TCP (--backend tcp)"));
   }
   TcpJob job = tcpJobOf(launcher);
-  job.version = "optimus-run " OPTIMUS_VERSION;
+  job.version = program.version;
   job.timeoutSeconds = timeoutSeconds;
-  job.onStall = reportEnd;
+  job.onStall = program.onEnd;
   job.bind = options.bind;
   OPTRT_RETURN_IF_ERROR(checkLibrary(job, library));
   OPTRT_ASSIGN_OR_RETURN(job.secret,
-                         chooseSecret(options, launcher, job, speaks));
+                         chooseSecret(options, program, launcher, job, speaks));
   bool isSaidElsewhere = false;
   StatusOr<World> world = createTcpWorld(std::move(job), isSaidElsewhere);
   speaks = launcher.isFirst() || !isSaidElsewhere;
   return world;
 }
 
-void reportEnd(const Status &status, bool speaks) {
-  if (speaks)
-    printFailure(status);
-  optimus_support::removeTemporaries();
-}
-
-} // namespace optimus_run
+} // namespace optrt

@@ -1,0 +1,377 @@
+# ===- session.py - A model in memory -----------------------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Runs model libraries on the ranks of a mesh (docs/python.md)."""
+
+import atexit
+import collections
+import operator
+import os
+import weakref
+from typing import (
+    Any,
+    Deque,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Union,
+)
+
+import numpy as np
+
+from optimus import runtime
+from optimus.compiler import Library
+from optimus.errors import ArgumentTypeError, Error, InvalidArgumentError
+
+_runtime = runtime.module()
+
+World = _runtime.World
+
+HYPERPARAMETERS = (
+    *("steps", "lr", "schedule", "warmup", "weight_decay", "clip"),
+    *("beta1", "beta2", "epsilon", "momentum", "microbatches"),
+)
+
+
+class Step(NamedTuple):
+    """What a step of training has come to."""
+
+    loss: float
+    """The mean cross-entropy of the real targets, in nats, before the update."""
+    grad_norm: float
+    """Of the mean loss's gradient, before clipping."""
+    tokens: int
+    """Real targets."""
+    step: int
+    """Its number, from 1 on."""
+
+
+class Evaluation(NamedTuple):
+    """The loss of a batch."""
+
+    loss: float
+    """The mean cross-entropy of the real targets, in nats."""
+    tokens: int
+    """Real targets; without any the loss is 0."""
+
+
+class _Tensors(Mapping[str, np.ndarray]):
+    """Whole tensors by name, copied from the ranks' shards when they are read."""
+
+    def __init__(self, session: "Session", lifetime: str):
+        self._session = session
+        self._lifetime = lifetime
+
+    def _find(self, name: str) -> str:
+        if name not in self._names():
+            raise KeyError(name)
+        return name
+
+    def _names(self) -> List[str]:
+        return self._session._bound.names(self._lifetime)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._session._bound.gather(self._find(name))
+
+    def __setitem__(self, name: str, values: np.ndarray) -> None:
+        self._session._bound.assign(self._find(name), values)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    @property
+    def shards(self) -> "_Shards":
+        """What ranks of this process hold of each."""
+        return _Shards(self)
+
+
+class _Shards(Mapping[str, List[np.ndarray]]):
+    """The parts of tensors that ranks of this process hold, by name and then by rank,
+    from the process's first rank on: read-only arrays of the memory itself, padding
+    included, or copies where a device's memory is out of the host's reach.
+
+    They change with every step, and keep the memory of a closed session.
+    """
+
+    def __init__(self, tensors: _Tensors):
+        self._tensors = tensors
+
+    def __getitem__(self, name: str) -> List[np.ndarray]:
+        return self._tensors._session._bound.shards(self._tensors._find(name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+
+def _tokens(name: str, given: Sequence[int]) -> List[int]:
+    try:
+        tokens = [operator.index(token) for token in given]
+    except TypeError:
+        message = "%s: expected a sequence of whole numbers, found %r"
+        raise ArgumentTypeError(message % (name, given)) from None
+    for token in tokens:
+        if not 0 <= token < 2**31:
+            message = "%s: expected tokens from 0 on, found %d"
+            raise InvalidArgumentError(message % (name, token))
+    return tokens
+
+
+class Text(Iterator[int]):
+    """Tokens that a session generates. `finish` says why it has ended: "stop", "length"
+    or "cancelled"; None while it has not. A text that is dropped is cancelled."""
+
+    def __init__(self, session: "Session", number: int):
+        self.finish: Optional[str] = None
+        self._session = session
+        self._number = number
+        self._tokens: Deque[int] = collections.deque()
+
+    def _take(self, tokens: List[int], finish: Optional[str]) -> None:
+        self._tokens.extend(tokens)
+        self.finish = finish
+
+    def __next__(self) -> int:
+        while not self._tokens:
+            if self.finish:
+                raise StopIteration
+            self._session._generate_step()
+        return self._tokens.popleft()
+
+    def cancel(self) -> None:
+        """Ends it before the next step. Nothing where it has ended."""
+        if not self.finish:
+            self._session._bound.cancel_text(self._number)
+
+    def __del__(self) -> None:
+        if not self.finish and not self._session.closed:
+            try:
+                self.cancel()
+            except Error:
+                pass
+
+
+class Session:
+    """A model library in the memory of its ranks.
+
+    Ranks are threads of this process; a script that mpirun, srun or torchrun has started
+    is one rank of a job, and all processes make the same calls with the same arguments.
+    Parameters have their initial values, drawn from `seed`, until something is loaded.
+
+    `kinds` are the kinds of functions that there is memory for: "train", "eval",
+    "forward" and "generate"; without any, those that the library has. `threads_per_rank` is 0 for the
+    machine's cores divided among its ranks. `document_end` is the last token of a
+    document, for models that keep documents apart. Files of values that the library
+    offloads are made in `scratch_folder`.
+
+    The hyperparameters are those of `optimus-run train`, and have its defaults: `steps`,
+    `lr`, `schedule`, `warmup`, `weight_decay`, `clip`, `beta1`, `beta2`, `epsilon`,
+    `momentum`, `microbatches`. A loaded checkpoint sets those that are not given.
+
+    Raises InvalidArgumentError for what does not fit the library, UnavailableError
+    where memory, threads or other ranks are missing, and UsageError from another thread
+    or a forked process. A failed call changes nothing, unless it says so.
+    """
+
+    def __init__(
+        self,
+        library: "Union[Library, str, os.PathLike[str]]",
+        *,
+        world: Optional[Any] = None,
+        kinds: Sequence[str] = (),
+        seed: int = 0,
+        threads_per_rank: int = 0,
+        document_end: Optional[int] = None,
+        scratch_folder: str = "/tmp",
+        **hyperparameters: Union[int, float, str, None],
+    ):
+        unknown = sorted(set(hyperparameters) - set(HYPERPARAMETERS))
+        if unknown:
+            message = "there is no hyperparameter %s; there are %s"
+            raise TypeError(message % (unknown[0], ", ".join(HYPERPARAMETERS)))
+        path = library.path if isinstance(library, Library) else library
+        self.library = library if isinstance(library, Library) else Library(library)
+        self._bound = _runtime.Session(
+            _runtime.ModelLibrary(os.fspath(path)),
+            World() if world is None else world,
+            [kinds] if isinstance(kinds, str) else list(kinds),
+            hyperparameters,
+            seed,
+            threads_per_rank,
+            document_end,
+            scratch_folder,
+        )
+        self._texts: "weakref.WeakValueDictionary[int, Text]" = weakref.WeakValueDictionary()
+        _open.add(self)
+
+    def train_step(
+        self, tokens: np.ndarray, targets: np.ndarray, lr: Optional[float] = None
+    ) -> Step:
+        """Takes a step of training.
+
+        `tokens` and `targets` are [batch * microbatches, sequence] of int32 or int64,
+        rows behind each other in memory: the whole batch of all ranks. A target below 0
+        is not real. `lr` takes the place of the schedule's rate.
+        """
+        loss, norm, count = self._bound.train(tokens, targets, lr)
+        return Step(loss, norm, count, self._bound.step)
+
+    def eval_step(self, tokens: np.ndarray, targets: np.ndarray) -> Evaluation:
+        """The loss of a batch, or of fewer sequences: [n, sequence], n <= batch."""
+        loss, _, count = self._bound.eval(tokens, targets)
+        return Evaluation(loss, count)
+
+    def forward(self, tokens: np.ndarray) -> Optional[np.ndarray]:
+        """The logits [n, sequence, vocabulary] of n <= batch sequences, or the hidden
+        states of a model without a head. None in processes without rank 0."""
+        return self._bound.forward(tokens)
+
+    def generate(
+        self,
+        prompt: Sequence[int],
+        *,
+        max_tokens: int = 0,
+        stops: Sequence[Sequence[int]] = (),
+        logit_bias: Optional[Mapping[int, float]] = None,
+        **sampling: Union[int, float],
+    ) -> "Text":
+        """Generates the tokens that follow a prompt. The library's model was built with
+        --generate (docs/inference.md).
+
+        An iterator of tokens: at most `max_tokens`, or as many as the cache has place
+        for. A text ends before each of `stops`. The token of the highest logit follows,
+        unless `sampling` says otherwise: `temperature`, `top_k`, `top_p`, `min_p`,
+        `repetition_penalty`, `presence_penalty`, `frequency_penalty`, `seed`,
+        `alternative`.
+
+        Several texts can be under way: a step that one waits for adds a token to each.
+        Raises InvalidArgumentError for a prompt beyond the context or the vocabulary, and
+        for options out of range.
+        """
+        number = self._bound.add_text(
+            _tokens("prompt", prompt),
+            max_tokens=max_tokens,
+            stops=[_tokens("stops", stop) for stop in stops],
+            logit_bias=dict(logit_bias or {}),
+            **sampling,
+        )
+        text = Text(self, number)
+        self._texts[number] = text
+        return text
+
+    def _generate_step(self) -> None:
+        for number, tokens, finish in self._bound.generate_step():
+            text = self._texts.get(number)
+            if text:
+                text._take(tokens, finish)
+
+    @property
+    def parameters(self) -> _Tensors:
+        """The parameters by their names in checkpoints.
+
+        `parameters[name]` is a new array of the whole tensor, float32 in the
+        checkpoint's shape (None in processes without rank 0), assignment sets it, and
+        `parameters.shards[name]` is what each rank has of it.
+        """
+        return _Tensors(self, "parameter")
+
+    @property
+    def state(self) -> _Tensors:
+        """What the optimizer keeps, alike."""
+        return _Tensors(self, "state")
+
+    def initialize(self, seed: int = 0) -> None:
+        """Sets all to initial values; the next step is the first."""
+        self._bound.initialize(seed)
+
+    def load(
+        self,
+        folder: "Union[str, os.PathLike[str]]",
+        *,
+        weights_only: bool = False,
+        ignore: Sequence[str] = (),
+    ) -> List[str]:
+        """Takes the checkpoint in a folder, and goes on from its step if this session
+        trains; or a folder of weights, as Hugging Face's, without the tensors of the
+        patterns `ignore`. `weights_only` takes the parameters of a
+        checkpoint alone.
+
+        Returns notes on what differs. After a DataLossError or UnavailableError the
+        parameters may be half of the old ones: load() or initialize() before going on.
+        """
+        return self._bound.load(os.fspath(folder), weights_only, list(ignore))
+
+    def save(self, folder: "Union[str, os.PathLike[str]]", *, overwrite: bool = False) -> None:
+        """Writes a checkpoint, whole or not at all: parameters, the optimizer's state and
+        the step. A folder with a checkpoint that this session has neither loaded nor
+        saved is replaced only with `overwrite`."""
+        self._bound.save(os.fspath(folder), overwrite)
+
+    @property
+    def memory(self) -> Dict[str, int]:
+        """Bytes of the rank that holds most, as `memory` of `optimus-run bench --json`."""
+        return self._bound.memory()
+
+    @property
+    def communication(self) -> Dict[str, Any]:
+        """Of the last call: `axes` with bytes and messages of each axis of the mesh, and
+        `ms` in flight and exposed of the rank that waited longest."""
+        return self._bound.communication()
+
+    @property
+    def hyperparameters(self) -> Dict[str, Union[int, float, str]]:
+        """As they are now."""
+        return self._bound.hyperparameters()
+
+    @property
+    def step(self) -> int:
+        """Steps taken, by this session and those that it goes on from."""
+        return self._bound.step
+
+    @property
+    def seed(self) -> int:
+        """Of initial values and random draws."""
+        return self._bound.seed
+
+    @property
+    def closed(self) -> bool:
+        return self._bound.closed
+
+    def close(self) -> None:
+        """Gives the memory back, unless arrays of shards still show it."""
+        self._bound.close()
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+_open: "weakref.WeakSet[Session]" = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """While the interpreter is whole: ranks of other processes wait for the farewell."""
+    for session in list(_open):
+        try:
+            session.close()
+        except Exception:
+            pass

@@ -1,0 +1,90 @@
+//===- World.cpp - The ranks of a job, in Python --------------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Bindings.h"
+
+#include "optimus-support/TemporaryPath.h"
+
+#include <cstdio>
+#include <pybind11/stl.h>
+
+namespace py = pybind11;
+using namespace optrt;
+
+namespace optimus_python {
+
+/// Of a process that cannot go on without the others of its job.
+static void reportEnd(const Status &status, bool speaks) {
+  if (speaks)
+    std::fprintf(stderr, "optimus: error: %s\n", status.message().c_str());
+  optimus_support::removeTemporaries();
+}
+
+static StatusOr<World> joinAsPython(const JobOptions &options, double timeout) {
+  const JobProgram program{"optimus of Python " OPTIMUS_VERSION,
+                           [](const std::string &sentence) {
+                             std::fprintf(stderr, "optimus: %s\n",
+                                          sentence.c_str());
+                           },
+                           reportEnd};
+  OPTRT_ASSIGN_OR_RETURN(Launcher launcher, findLauncherOf(options));
+  bool speaks = true;
+  return joinJob(options, program, launcher, /*library=*/"", timeout, speaks);
+}
+
+std::shared_ptr<BoundWorld> BoundWorld::join(JobOptions options,
+                                             double timeout) {
+  auto joined = std::make_shared<BoundWorld>();
+  StatusOr<World> world =
+      unlocked([&] { return joinAsPython(options, timeout); });
+  joined->world = take(std::move(world));
+  // Whoever watches threads of this process could only end it.
+  if (std::string_view(joined->world.collectives->name()) != "local")
+    joined->timeoutSeconds = timeout;
+  return joined;
+}
+
+BoundWorld::~BoundWorld() {
+  if (owner.isOfThisProcess())
+    return;
+  // Its threads are not there, and its connections are another process's.
+  (void)world.control.release();
+  (void)world.collectives.release();
+}
+
+void bindWorld(py::module_ &module) {
+  py::class_<BoundWorld, std::shared_ptr<BoundWorld>>(module, "World")
+      .def(py::init([](std::string backend, std::string rendezvous,
+                       std::string secretFile, std::string bind,
+                       std::optional<int> rank, std::optional<int> ranks,
+                       double timeout) {
+             return BoundWorld::join(
+                 {backend, rendezvous, secretFile, bind, rank, ranks}, timeout);
+           }),
+           py::kw_only(), py::arg("backend") = "", py::arg("rendezvous") = "",
+           py::arg("secret_file") = "", py::arg("bind") = "",
+           py::arg("rank") = py::none(), py::arg("ranks") = py::none(),
+           py::arg("timeout") = 120.0)
+      .def_property_readonly("backend",
+                             [](const BoundWorld &self) {
+                               return std::string(
+                                   self.world.collectives->name());
+                             })
+      .def_property_readonly(
+          "size",
+          [](const BoundWorld &self) { return self.world.control->size(); })
+      .def_property_readonly("first_rank",
+                             [](const BoundWorld &self) {
+                               return self.world.control->firstRank();
+                             })
+      .def_property_readonly("local_ranks", [](const BoundWorld &self) {
+        return self.world.control->numLocalRanks();
+      });
+}
+
+} // namespace optimus_python
