@@ -103,7 +103,7 @@ static Status readProfile(CompileOptions &options,
         (machine.gpu ? "GPUs, expected --target cuda beside it"
                      : "processors, expected one of GPUs with --target cuda, "
                        "as " +
-                           kDefaultGpuProfile.str()));
+                           std::string(kDefaultGpuProfile)));
   if (!machine.tiers.empty() &&
       machine.tiers.back().ranks < options.getNumRanks())
     return invalidArgument(

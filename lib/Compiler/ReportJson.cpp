@@ -57,14 +57,44 @@ static json::Object describeModel(ModuleOp module) {
   return model;
 }
 
+/// What a rank waits for, the longest first.
+static json::Array describeWaits(DictionaryAttr schedule) {
+  json::Array waits;
+  if (auto list = schedule.getAs<ArrayAttr>("waits"))
+    for (auto entry : list.getAsRange<DictionaryAttr>()) {
+      json::Object wait;
+      for (NamedAttribute one : entry) {
+        StringRef name = one.getName().getValue();
+        if (auto text = dyn_cast<StringAttr>(one.getValue()))
+          wait[name] = text.getValue();
+        else if (auto count = dyn_cast<IntegerAttr>(one.getValue()))
+          wait[name] = count.getInt();
+        else if (auto ms = dyn_cast<FloatAttr>(one.getValue()))
+          wait[name] = ms.getValueAsDouble();
+      }
+      waits.push_back(std::move(wait));
+    }
+  return waits;
+}
+
 /// The kind of a function, and what a call takes by the cost model.
 static json::Object describeTime(func::FuncOp function) {
   json::Object times{{"kind", stringifyEntryKind(getEntryKind(function))}};
-  if (auto schedule =
-          function->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule))
-    for (StringRef name : {"predicted_step_ms", "predicted_exposed_ms"})
-      if (auto ms = schedule.getAs<FloatAttr>(name))
-        times[name] = ms.getValueAsDouble();
+  auto schedule =
+      function->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule);
+  if (!schedule)
+    return times;
+  for (StringRef name :
+       {"predicted_step_ms", "predicted_comm_ms", "predicted_exposed_ms"})
+    if (auto ms = schedule.getAs<FloatAttr>(name))
+      times[name] = ms.getValueAsDouble();
+  json::Object parts;
+  if (auto kinds = schedule.getAs<DictionaryAttr>("predicted_parts_ms"))
+    for (NamedAttribute kind : kinds)
+      parts[kind.getName().getValue()] =
+          cast<FloatAttr>(kind.getValue()).getValueAsDouble();
+  times["predicted_parts_ms"] = std::move(parts);
+  times["waits"] = describeWaits(schedule);
   return times;
 }
 

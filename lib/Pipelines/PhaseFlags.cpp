@@ -341,7 +341,7 @@ Status mlir::optimus::completePhaseOptions(PhaseOptions &options,
                                  .str());
   }
   if (options.isForGpu() && options.machineProfile.empty())
-    options.machineProfile = kDefaultGpuProfile.str();
+    options.machineProfile = std::string(kDefaultGpuProfile);
   if (options.profile.empty())
     return okStatus();
   auto measured = MeasuredCosts::load(options.profile);

@@ -78,6 +78,12 @@ MISTAKES = {
     "too little data": ("optimus-run train tiny.so --data short.txt --steps 1", "9"),
     "no library": ("optimus-run train text.txt --data text.txt --steps 1", "text.txt"),
     "half a library": ("optimus-run inspect half.so", "half.so"),
+    "simulation of half a library": ("optimus-simulate half.so", "half.so"),
+    "simulation is library": ("optimus-simulate tiny.so --json tiny.so", "same file"),
+    "simulation of a machine without end": (
+        "optimus-simulate tiny.so --machine-profile /dev/zero",
+        "not a regular file",
+    ),
     "rate of nothing": (TRAIN + "--lr nan --steps 1", "nan"),
     "negative clip": (TRAIN + "--clip -1 --steps 1", "clip"),
     # Without end.
@@ -268,6 +274,7 @@ def test_a_mistake_is_named_and_changes_nothing(tools, folder, mistake):
         "optimus-run inspect tiny.so --json",
         "optimus-run bench tiny.so --steps 1 --warmup 0",
         "optimus-plan ranges.csv --report",
+        "optimus-simulate tiny.so",
         COMPILE + "--report -o q.so",
         "optimus-interpret tiny.mlir --function loss --draw 256 --print",
         "optimus-opt tiny.mlir --cse",

@@ -144,6 +144,8 @@ PRINTERS = [
     ("optimus-plan", "--version"),
     ("optimus-plan", "ranges.csv", "--report"),
     ("optimus-plan", "ranges.csv", "-o", "-"),
+    ("optimus-simulate", "--help"),
+    ("optimus-simulate", "--version"),
 ]
 printers = pytest.mark.parametrize("printer", PRINTERS, ids=" ".join)
 
@@ -276,6 +278,9 @@ def test_mistakes_on_the_command_line(tools, folder, arguments, words):
         (["optimus-plan", "ranges.csv", "--capacity=1", "--capacity=2"], ["given twice"]),
         (["optimus-plan", "ranges.csv", "--node-limit=-1"], ["--node-limit"]),
         (["optimus-plan"], ["FILE.csv"]),
+        (["optimus-simulate", "--sraggler=1=2", "f.so"], ["'--straggler'"]),
+        (["optimus-simulate", "f.so"], ["f.so"]),
+        (["optimus-simulate"], ["LIBRARY"]),
     ],
     ids=" ".join,
 )

@@ -40,6 +40,12 @@ Status checkAxes(const std::vector<uint32_t> &axes, const Mesh &mesh);
 /// Checks the signature of a kernel.
 Status checkKernel(const KernelT &kernel);
 
+/// A number of operations, of at most 1e30, as an integer.
+std::string countText(double count);
+
+/// Checks the numbers of operations of a launch.
+Status checkWork(const LaunchT &launch);
+
 /// Checks that a launch with fields in range fits its kernel.
 Status checkLaunch(const CommandContext &context, const CommandT &command);
 /// The same of a collective whose axes and operands were checked.

@@ -165,6 +165,7 @@ private:
         (command.operands.empty() ||
          command.operands.back()->access != Access::Update))
       return wrong("lacks workspace that it updates");
+    OPTRT_RETURN_IF_ERROR(checkWork(launch));
     return checkScalar(launch.iterations, launch.extent);
   }
 

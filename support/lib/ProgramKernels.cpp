@@ -13,6 +13,7 @@
 #include "optimus-support/Hash.h"
 
 #include <algorithm>
+#include <cstdio>
 
 namespace optimus_support::program {
 
@@ -29,6 +30,12 @@ static std::string describe(const Extent &extent) {
   return text;
 }
 
+std::string countText(double count) {
+  char digits[48];
+  std::snprintf(digits, sizeof(digits), "%.0f", count);
+  return digits;
+}
+
 std::string describe(const KernelT &kernel) {
   static constexpr std::string_view accesses[] = {"", " read", " write",
                                                   " update"};
@@ -40,7 +47,8 @@ std::string describe(const KernelT &kernel) {
       text += describe(extent);
     }
     text += concat(" ", toString(buffer->type),
-                   accesses[static_cast<int>(buffer->access)]);
+                   accesses[static_cast<int>(buffer->access)],
+                   buffer->by_columns ? " by columns" : "");
   }
   for (const std::unique_ptr<KernelScalarT> &scalar : kernel.scalars) {
     text += &scalar == &kernel.scalars.front() ? "; " : ", ";
@@ -48,7 +56,13 @@ std::string describe(const KernelT &kernel) {
     if (scalar->type == ElementType::I64)
       text += concat(" ", scalar->least, " to ", scalar->most);
   }
-  return text + concat(") of ", kernel.iterations, " iterations");
+  text += concat(") of ", kernel.iterations, " iterations");
+  if (const KernelAttentionT *attention = kernel.attention.get())
+    text += concat(" of attention", attention->gradient ? "'s gradient" : "",
+                   attention->causal ? ", causal" : "", ", seq ",
+                   attention->seq, ", head_dim ", attention->head_dim, ", ",
+                   countText(attention->flops), " flops");
+  return text;
 }
 
 uint64_t signatureHash(const KernelT &kernel) {
@@ -218,6 +232,29 @@ void describeKernels(TargetT &target, const Mesh &mesh) {
 // Checks
 //===----------------------------------------------------------------------===//
 
+/// Counts of operations that sums and quotients of are finite.
+static bool isCount(double count) { return count >= 0 && count <= 1e30; }
+
+static Status checkAttention(const KernelAttentionT &attention) {
+  if (!isCount(attention.flops) || attention.seq < 1 ||
+      attention.seq > kMaxElements || attention.head_dim < 1 ||
+      attention.head_dim > kMaxElements)
+    return wrong(concat("computes attention of seq ", attention.seq,
+                        ", head_dim ", attention.head_dim, " in ",
+                        attention.flops,
+                        " flops; expected extents from 1 and flops from 0 to "
+                        "1e30"));
+  return okStatus();
+}
+
+Status checkWork(const LaunchT &launch) {
+  for (double count : {launch.vector_ops, launch.divisions, launch.scalar_ops})
+    if (!isCount(count))
+      return wrong(concat("computes ", count,
+                          " elements; expected a number from 0 to 1e30"));
+  return okStatus();
+}
+
 static Status checkExtents(const KernelT &kernel, const KernelBufferT &buffer) {
   for (const Extent &extent : buffer.extents) {
     if (extent.scale() < 0)
@@ -235,6 +272,8 @@ Status checkKernel(const KernelT &kernel) {
   if (kernel.iterations < 1)
     return wrong(concat("bears ", kernel.iterations,
                         " iterations; expected at least 1"));
+  if (kernel.attention)
+    OPTRT_RETURN_IF_ERROR(checkAttention(*kernel.attention));
   for (size_t i = 0; i != kernel.buffers.size(); ++i) {
     const KernelBufferT &buffer = *kernel.buffers[i];
     const std::string name = concat("buffer ", i);

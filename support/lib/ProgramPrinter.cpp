@@ -8,10 +8,11 @@
 
 #include "optimus-support/ProgramPrinter.h"
 
+#include "ProgramCheck.h"
+
 #include "optimus-support/ProgramRegions.h"
 #include "optimus-support/ProgramShapes.h"
 
-#include <cstdio>
 #include <utility>
 
 namespace optimus_support::program {
@@ -200,6 +201,25 @@ private:
     return format(*value.AsInteger());
   }
 
+  /// What is known of a kernel's work.
+  void printWork(const LaunchT &launch) {
+    const KernelT &kernel = *target.kernels[launch.kernel];
+    printCount("vector_ops", launch.vector_ops);
+    printCount("divisions", launch.divisions);
+    printCount("scalar_ops", launch.scalar_ops);
+    if (kernel.attention)
+      printCount("attention_flops", kernel.attention->flops);
+    const char *before = " by_columns=";
+    for (size_t i = 0; i != kernel.buffers.size(); ++i)
+      if (kernel.buffers[i]->by_columns)
+        text += concat(std::exchange(before, ","), i);
+  }
+
+  void printCount(const char *name, double count) {
+    if (count > 0)
+      text += concat(" ", name, "=", countText(count));
+  }
+
   void printCommand(uint32_t number) {
     const CommandT &command = *function.commands[number];
     text += concat(number, " ", queueName(command.queue));
@@ -211,11 +231,9 @@ private:
     text += ": ";
     printAction(command);
     printOperands(command);
-    if (double flops = countFlops(command); flops > 0) {
-      char digits[32];
-      std::snprintf(digits, sizeof(digits), " flops=%.0f", flops);
-      text += digits;
-    }
+    if (const LaunchT *launch = command.action.AsLaunch())
+      printWork(*launch);
+    printCount("flops", countFlops(command));
     if (int64_t bytes = countBytes(command); bytes > 0)
       text += concat(" bytes=", bytes);
     printSource(command.path, command.source);

@@ -9,6 +9,9 @@
 #include "ProgramTest.h"
 
 #include "optimus-support/ProgramKernels.h"
+#include "optimus-support/ProgramPrinter.h"
+
+#include <limits>
 
 using namespace optimus_support;
 using namespace optimus_support::program;
@@ -246,6 +249,57 @@ TEST_F(ProgramKernelsTest, HashesTellSignaturesApart) {
   EXPECT_EQ(signatureHash(kernel), hash);
   kernel.scalars[0]->most = 9;
   EXPECT_NE(signatureHash(kernel), hash);
+}
+
+/// What predictions ask of a kernel is part of its signature.
+TEST_F(ProgramKernelsTest, SignaturesTellWork) {
+  describeEmbed();
+  ProgramsT all = programs.finish();
+  KernelT &kernel = *all.targets.front()->kernels[0];
+  const uint64_t hash = signatureHash(kernel);
+  kernel.buffers[1]->by_columns = true;
+  const uint64_t byColumns = signatureHash(kernel);
+  EXPECT_NE(byColumns, hash);
+  kernel.attention = std::make_unique<KernelAttentionT>();
+  kernel.attention->flops = 4096;
+  kernel.attention->seq = 8;
+  kernel.attention->head_dim = 16;
+  kernel.attention->causal = true;
+  EXPECT_NE(signatureHash(kernel), byColumns);
+  EXPECT_THAT(
+      program::describe(kernel),
+      HasSubstr("f32 write by columns; i64 1 to 8, f32) of 6 iterations "
+                "of attention, causal, seq 8, head_dim 16, 4096 flops"));
+  kernel.attention->flops = -1;
+  EXPECT_THAT(check(all).message(),
+              HasSubstr("kernel embed: computes attention of seq 8, head_dim "
+                        "16 in -1 flops; expected extents from 1 and flops "
+                        "from 0 to 1e30"));
+  kernel.attention->flops = 1;
+  kernel.attention->head_dim = 0;
+  EXPECT_THAT(check(all).message(), HasSubstr("head_dim 0 in 1 flops"));
+}
+
+TEST_F(ProgramKernelsTest, WorkOfLaunchesIsFinite) {
+  describeEmbed();
+  launch({.extent = 6}, tokens, f.at(rows, 0, 50), {.constant = 8});
+  LaunchT &one = *f.command(0).action.AsLaunch();
+  one.vector_ops = 640;
+  one.scalar_ops = 8;
+  ProgramsT all = programs.finish();
+  EXPECT_TRUE(check(all).ok()) << check(all).message();
+  const TargetT &target = *all.targets.front();
+  EXPECT_THAT(
+      print(all, target, *target.tables[0], *target.tables[0]->functions[0]),
+      HasSubstr("50f32 vector_ops=640 scalar_ops=8 bytes="));
+  LaunchT &bent =
+      *target.tables[0]->functions[0]->commands[0]->action.AsLaunch();
+  for (double wrong : {-1.0, 1e31, std::numeric_limits<double>::quiet_NaN(),
+                       std::numeric_limits<double>::infinity()}) {
+    bent.divisions = wrong;
+    EXPECT_THAT(check(all).message(),
+                HasSubstr("elements; expected a number from 0 to 1e30"));
+  }
 }
 
 TEST_F(ProgramKernelsTest, SignaturesMakeSense) {

@@ -34,7 +34,7 @@ import time
 from pathlib import Path
 from typing import List, NamedTuple, Optional
 
-RUNTIME_TOOLS = ["optimus-run"]
+RUNTIME_TOOLS = ["optimus-run", "optimus-simulate"]
 SIGNS_OF_A_CRASH = [
     "Sanitizer",
     "runtime error:",

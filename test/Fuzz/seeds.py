@@ -49,6 +49,14 @@ CSV = {
     "fixed": "id,lower,upper,size,gaps,offset\n0,0,9,100,2-4 5-6,\n1,1,4,50,,64\n2,2,5,7,3-4,\n",
 }
 
+CLUSTER = """\
+{"version": 1, "nodes": {"devices": 4, "nics": 2},
+ "device_link": {"bytes_per_s": 4e11, "latency_s": 5e-6},
+ "nic": {"bytes_per_s": 5e10, "latency_s": 1e-5},
+ "switch": {"nodes": 4, "oversubscription": 2},
+ "placement": {"tile": {"row": 2, "col": 2}}}
+"""
+
 # Each line is a command; it runs in `inputs`.
 COMMANDS = """\
 optimus-compile gpt2.mlir --mesh row:2,col:2 --strategy summa --report -o out.so
@@ -75,6 +83,8 @@ optimus-run train gpt2.so --data tokens.bin --token-type u16 --steps 3 --load ch
 optimus-run eval gpt2.so --data text.txt --load checkpoint --json
 optimus-run verify gpt2.so gpt2.so --data text.txt --step-index 1 --json
 optimus-run inspect gpt2.so --json
+optimus-simulate gpt2.so --straggler 1=1.5 --scale 'h.*=0.5' --network bandwidth=2,latency=0.5 --overlap none --json answer.json
+optimus-simulate gpt2.so --cluster cluster.json --machine-profile profile.json --function train
 optimus-run bench gpt2.so --steps 1 --warmup 0
 """
 
@@ -146,7 +156,7 @@ def greetings():
 def main() -> None:
     tools, folder = Tools(Path(sys.argv[1])), Path(sys.argv[2])
     inputs = folder / "inputs"
-    targets = "programs", "tables", "csv", "profiles", "manifests", "checkpoints"
+    targets = "programs", "tables", "csv", "profiles", "manifests", "checkpoints", "clusters"
     targets += "config", "folder"
     for target in (*targets, "greeting", "commands", "inputs"):
         (folder / target).mkdir(parents=True, exist_ok=True)
@@ -187,6 +197,8 @@ def main() -> None:
         for what in (["--comm", "--ranks", 2, "--max-bytes", 4096], ["--gemm"]):
             tools.run("optimus-run", "bench", *what, "--profile", profile)
     (folder / "profiles" / "measured").write_text(profile.read_text())
+    (inputs / "cluster.json").write_text(CLUSTER)
+    (folder / "clusters" / "whole").write_text(CLUSTER)
     checkpoint = inputs / "checkpoint"
     tools.run(
         "optimus-run", "train", inputs / "gpt2.so", "--data", inputs / "text.txt",

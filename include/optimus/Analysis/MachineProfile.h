@@ -6,16 +6,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// `optimus-run bench --gemm` and `--comm` write a profile as JSON;
-// docs/cost-model.md describes the file. Those of some GPUs have names and come
-// with the compiler. Times are seconds, sizes bytes.
+// The profiles of optimus/Prices, with errors as the compiler has them.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef OPTIMUS_ANALYSIS_MACHINEPROFILE_H
 #define OPTIMUS_ANALYSIS_MACHINEPROFILE_H
 
-#include "optimus/Prices/MachineProfile.h"
+#include "optimus/Prices/ReadMachineProfile.h"
 
 #include "mlir/Support/LLVM.h"
 #include "llvm/Support/Error.h"
@@ -32,27 +30,18 @@ using optimus_prices::ComputeProfile;
 using optimus_prices::GemmPoint;
 using optimus_prices::GpuProfile;
 using optimus_prices::HostLink;
+using optimus_prices::isKnownProfile;
+using optimus_prices::kDefaultGpuProfile;
 using optimus_prices::LinkTier;
 using optimus_prices::PackPoint;
 using optimus_prices::ProductRates;
 
-/// One that is read.
+/// One that is read, as loadMachineProfile() and its two steps do.
 struct MachineProfile : optimus_prices::MachineProfile {
-  /// Reads a profile: one that has a name and comes with the compiler, or a
-  /// file. An error names the file and what is wrong with it. Without a name,
-  /// the built-in profile: one core at 90 GFLOP/s and links of 4 GB/s.
   static llvm::Expected<MachineProfile> load(StringRef nameOrPath);
-  /// load() in two steps.
   static llvm::Expected<std::string> readText(StringRef nameOrPath);
   static llvm::Expected<MachineProfile> parse(StringRef json, StringRef name);
 };
-
-/// Whether a name is one of a profile that comes with the compiler: that of a
-/// GPU, "h100" where each node has one, "h100x8" where each has eight.
-bool isKnownProfile(StringRef name);
-
-/// What is used for GPUs where no profile is named.
-inline constexpr llvm::StringLiteral kDefaultGpuProfile = "h100x8";
 
 } // namespace mlir::optimus
 

@@ -8,6 +8,7 @@
 
 #include "FunctionBuilder.h"
 
+#include "optimus/Analysis/KernelWork.h"
 #include "optimus/Conversion/ExecToProgram/ProgramActionOpInterface.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 
@@ -68,6 +69,13 @@ static LogicalResult setAction(exec::LaunchOp op, FunctionBuilder &builder,
   launch.kernel = builder.getKernel(op.getKernel());
   launch.extent = *op.getExtent();
   launch.grain = *op.getGrain();
+  // Attention is priced by its shape.
+  if (!getAttentionWork(op)) {
+    const KernelWork work = getKernelWork(op);
+    launch.vector_ops = work.vectorOps;
+    launch.divisions = work.divisions;
+    launch.scalar_ops = work.scalarOps;
+  }
   for (Value scalar : op.getScalars()) {
     FailureOr<uint32_t> number = builder.getAddresses().getScalar(scalar);
     if (failed(number))

@@ -10,9 +10,12 @@
 
 #include "FunctionBuilder.h"
 
+#include "optimus/Analysis/KernelWork.h"
 #include "optimus/Dialect/Optimus/IR/Entries.h"
 
 #include "optimus-support/ProgramKernels.h"
+
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace mlir::optimus;
@@ -37,6 +40,31 @@ static void addSequences(program::ProgramsT &programs, ModuleOp module) {
   if (findEntry(module, EntryKind::Prepare))
     microbatches.insert(microbatches.begin(), {EntryKind::Prepare, 1});
   add("train_microbatches", microbatches);
+}
+
+/// What predictions ask of a kernel, beside its signature.
+static void addWork(exec::LaunchOp launch, program::KernelT &kernel) {
+  if (std::optional<Work> work = getAttentionWork(launch)) {
+    auto attention = std::make_unique<program::KernelAttentionT>();
+    attention->flops = work->flops;
+    attention->seq = work->seq;
+    attention->head_dim = work->headDim;
+    attention->causal = work->causal;
+    attention->gradient = work->gradient;
+    kernel.attention = std::move(attention);
+  }
+  for (unsigned buffer : getBuffersByColumns(launch).set_bits())
+    kernel.buffers[buffer]->by_columns = true;
+}
+
+/// The same of all kernels that are launched.
+static void addWork(ModuleOp module, program::TargetT &target,
+                    NameTable &kernels) {
+  llvm::StringSet<> known;
+  module.walk([&](exec::LaunchOp launch) {
+    if (known.insert(launch.getKernel()).second)
+      addWork(launch, *target.kernels[kernels.getNumber(launch.getKernel())]);
+  });
 }
 
 FailureOr<program::ProgramsT> mlir::optimus::buildPrograms(ModuleOp module,
@@ -74,6 +102,7 @@ FailureOr<program::ProgramsT> mlir::optimus::buildPrograms(ModuleOp module,
     code->kernels.back()->name = name;
   }
   program::describeKernels(*code, ranks);
+  addWork(module, *code, kernels);
   programs.targets.push_back(std::move(code));
   // What a runtime would refuse never leaves the compiler.
   if (optimus_support::Status status = program::check(programs); !status.ok())

@@ -6,27 +6,26 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The files of Profiles/ as part of the compiler, so that it needs none of
+// The files of Profiles/ as part of the library, so that it needs none of
 // them. docs/machine-profiles.md says where their figures come from.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_LIB_ANALYSIS_KNOWNPROFILES_H
-#define OPTIMUS_LIB_ANALYSIS_KNOWNPROFILES_H
-
-#include "mlir/Support/LLVM.h"
+#ifndef OPTIMUS_LIB_PRICES_KNOWNPROFILES_H
+#define OPTIMUS_LIB_PRICES_KNOWNPROFILES_H
 
 #include <string>
+#include <string_view>
 
-namespace mlir::optimus {
+namespace optimus_prices {
 
 /// The text of a profile whose name is known, with nodes of as many GPUs as the
 /// name says.
-std::string getKnownProfile(StringRef name);
+std::string getKnownProfile(std::string_view name);
 
 /// Why a name is none, with those that are.
-std::string explainKnownProfiles(StringRef name);
+std::string explainKnownProfiles(std::string_view name);
 
-} // namespace mlir::optimus
+} // namespace optimus_prices
 
-#endif // OPTIMUS_LIB_ANALYSIS_KNOWNPROFILES_H
+#endif // OPTIMUS_LIB_PRICES_KNOWNPROFILES_H

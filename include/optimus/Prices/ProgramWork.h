@@ -1,0 +1,79 @@
+//===- ProgramWork.h - Commands of tables as prices see them ----*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What passes read from `exec` operations (optimus/Analysis/CommandWork.h),
+// read from the table of a model library. Both give the same prices.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_PRICES_PROGRAMWORK_H
+#define OPTIMUS_PRICES_PROGRAMWORK_H
+
+#include "optimus/Prices/CollectivePrices.h"
+#include "optimus/Prices/ReuseDistances.h"
+
+#include "optimus-support/Program.h"
+
+#include <vector>
+
+namespace optimus_prices {
+
+/// What a command other than a collective, a message or a wait computes.
+CommandWork getCommandWork(const optimus_support::program::TargetT &target,
+                           const optimus_support::program::CommandT &command);
+
+/// Its name in reports: "gemm", "launch", "copy", ...
+std::string_view getWorkName(const optimus_support::program::CommandT &command);
+
+/// The ranks that differ on these axes only, as seen by one of them.
+RankGroup getRankGroup(const optimus_support::Mesh &mesh,
+                       std::span<const uint32_t> axes);
+
+/// The bytes of a collective's whole tensor.
+double getWholeBytes(const optimus_support::program::CommandT &command,
+                     int64_t ranks);
+
+/// Follows the commands of a checked function in their order.
+class ProgramReuse {
+public:
+  ProgramReuse(const optimus_support::program::TargetT &target,
+               const optimus_support::program::FunctionT &function);
+
+  /// What the next command touches.
+  std::vector<Touch> advance();
+
+private:
+  /// A stretch of memory with the same contents as long as it is alive.
+  struct Base {
+    uint64_t number;
+    /// From the address to its end.
+    int64_t bytesLeft;
+  };
+
+  /// Brings `alive` to the present command.
+  void updateAlive();
+  /// Those in which an address may lie: one a choice.
+  void collectBases(uint32_t address, std::vector<Base> &bases) const;
+  Base getBase(const optimus_support::program::PlaceT &place) const;
+  double getTouchedBytes(const optimus_support::program::CommandT &command,
+                         size_t operand, const std::vector<Base> &bases) const;
+
+  const optimus_support::program::TargetT &target;
+  const optimus_support::program::FunctionT &function;
+  uint32_t next = 0;
+  /// The function's buffers by their first command, and how many have begun.
+  std::vector<uint32_t> beginning;
+  size_t numBegun = 0;
+  /// The live ones, by arena and offset.
+  std::map<std::pair<uint32_t, int64_t>, uint32_t> alive;
+  ReuseDistances distances;
+};
+
+} // namespace optimus_prices
+
+#endif // OPTIMUS_PRICES_PROGRAMWORK_H

@@ -1,0 +1,72 @@
+//===- Cluster.h - Machines and what joins them -----------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_SIMULATION_CLUSTER_H
+#define OPTIMUS_SIMULATION_CLUSTER_H
+
+#include "optimus/Simulation/WhatIf.h"
+
+#include "optimus-support/Mesh.h"
+#include "optimus-support/Status.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace optimus_simulation {
+
+/// One direction of a link.
+struct ClusterLink {
+  double bytesPerSecond = 0;
+  /// Of a message, however small.
+  double latency = 0;
+};
+
+/// Nodes that are alike: each has as many devices, joined without blocking each
+/// other, and network cards that devices share evenly, the first ones the first
+/// card. docs/what-if.md describes its file.
+struct Cluster {
+  std::string name;
+  int64_t devicesPerNode = 1, nicsPerNode = 1;
+  /// Out of each device to those of its node, and into it.
+  ClusterLink deviceLink;
+  /// Out of each card, and into it.
+  ClusterLink nic;
+  /// So many nodes have a switch of their own. Its links to the others carry as
+  /// much as its nodes' cards together, divided by `oversubscription`. 0: one
+  /// switch for all.
+  int64_t nodesPerSwitch = 0;
+  double oversubscription = 1;
+  /// By mesh axis, the extent of the part of a mesh on a node. Empty: ranks
+  /// that follow each other.
+  std::vector<std::pair<std::string, int64_t>> tile;
+};
+
+/// Where a rank is.
+struct ClusterPlace {
+  int64_t node = 0, device = 0;
+};
+
+/// Reads a file, or makes the cluster of a known machine profile of GPUs: nodes
+/// of eight, a card for each, as "h100". InvalidArgument names the file and its
+/// mistake; every field is read, or refused with the nearest name.
+optimus_support::StatusOr<Cluster> loadCluster(const std::string &nameOrPath);
+optimus_support::StatusOr<Cluster> parseCluster(std::string_view json,
+                                                const std::string &name);
+
+/// Places all ranks of a mesh. InvalidArgument where the tile does not divide
+/// it, or has as many ranks as no node has devices.
+optimus_support::StatusOr<std::vector<ClusterPlace>>
+placeRanks(const Cluster &cluster, const optimus_support::Mesh &mesh);
+
+/// A cluster's links, changed.
+void changeNetwork(Cluster &cluster, const NetworkChange &change);
+
+} // namespace optimus_simulation
+
+#endif // OPTIMUS_SIMULATION_CLUSTER_H

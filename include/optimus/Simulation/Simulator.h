@@ -1,0 +1,96 @@
+//===- Simulator.h - All ranks of a program, in time ------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Every rank goes through its table in order. It computes one command after the
+// other; collectives and messages go on beside, one after the other on a link
+// of its own for each set of mesh axes (or one for all, by the machine's
+// profile). A collective begins when its last member has started it and each
+// member's link is free, and ends for all at once; a wait lasts until then.
+//
+// On a symmetric mesh, all of it is what optimus_prices::StepTimeline says of
+// one rank. A rank later than its neighbours makes them wait.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_SIMULATION_SIMULATOR_H
+#define OPTIMUS_SIMULATION_SIMULATOR_H
+
+#include "optimus/Simulation/Cluster.h"
+#include "optimus/Simulation/TimedProgram.h"
+
+namespace optimus_simulation {
+
+/// What a rank waits for, of one kind on one set of axes.
+struct Exposure {
+  int64_t count = 0;
+  Picoseconds all = 0;
+  /// Of these: until the last neighbour has started it; while the link still
+  /// carries earlier ones; because others are on the links of the cluster;
+  /// because nothing is computed between start and wait. For the rest, what is
+  /// computed there is too short.
+  Picoseconds late = 0, queued = 0, shared = 0, idle = 0;
+
+  Picoseconds getShort() const { return all - late - queued - shared - idle; }
+};
+
+struct RankTimes {
+  Picoseconds end = 0;
+  Picoseconds computing = 0;
+  /// All of its collectives and messages, one after the other.
+  Picoseconds communicating = 0;
+  Picoseconds exposed = 0;
+  /// Waiting for copies between memories.
+  Picoseconds copying = 0;
+};
+
+/// A stretch of the critical path.
+struct CriticalPart {
+  /// Of the command: its path in the model, or its kind where it has none.
+  std::string path;
+  /// "computing", or the axis of what is waited for.
+  std::string what;
+  Picoseconds seconds = 0;
+};
+
+/// A link of a cluster.
+struct LinkUse {
+  std::string name;
+  /// Of what it could carry while the calls last.
+  double share = 0;
+};
+
+struct Simulation {
+  std::vector<RankTimes> ranks;
+  /// The rank that ends last; the lowest of those.
+  int64_t slowest = 0;
+  /// Of that rank, by TimedProgram's names.
+  std::vector<Picoseconds> parts;
+  std::vector<Exposure> exposures;
+  /// What decides when it ends, the longest first. Nothing with perfect
+  /// overlap.
+  std::vector<CriticalPart> criticalPath;
+  /// Of a cluster's links those that carry anything, the busiest first.
+  std::vector<LinkUse> links;
+
+  Picoseconds getStep() const { return ranks[slowest].end; }
+};
+
+/// A call of a function by all ranks.
+using CallList = std::vector<std::string>;
+
+/// Simulates calls that follow each other, without a barrier between them. On a
+/// `cluster`, collectives and messages take what its links take; else their
+/// price, on links of each rank's own. InvalidArgument names ranks that wait
+/// for each other for ever, with the commands they wait for.
+optimus_support::StatusOr<Simulation>
+simulate(const TimedProgram &program, const CallList &calls,
+         const WhatIf &whatIf, const Cluster *cluster = nullptr);
+
+} // namespace optimus_simulation
+
+#endif // OPTIMUS_SIMULATION_SIMULATOR_H

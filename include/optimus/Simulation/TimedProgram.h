@@ -1,0 +1,120 @@
+//===- TimedProgram.h - Commands with their times ---------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_SIMULATION_TIMEDPROGRAM_H
+#define OPTIMUS_SIMULATION_TIMEDPROGRAM_H
+
+#include "optimus/Prices/MachinePrices.h"
+#include "optimus/Prices/MachineProfile.h"
+#include "optimus/Simulation/WhatIf.h"
+
+#include "optimus-support/Program.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace optimus_simulation {
+
+/// All times: integers add up to the same sum in any order.
+using Picoseconds = int64_t;
+
+/// A command of a function as a rank goes through it.
+struct TimedCommand {
+  enum Kind : uint8_t {
+    /// The rank does nothing else meanwhile.
+    Compute,
+    /// Goes on beside, on the queue of its direction.
+    Copy,
+    /// Begins once all members have started it.
+    Collective,
+    Send,
+    Receive,
+    Wait,
+  };
+  Kind kind = Compute;
+  /// Of collectives and messages: the last of those that start together.
+  bool endsGroup = true;
+  /// Of Compute its number in `parts`, of collectives and messages that in
+  /// `exposures`, of copies the queue.
+  uint32_t name = 0;
+  Picoseconds seconds = 0;
+  /// By which `seconds` are multiplied already.
+  double scale = 1;
+  /// Of collectives and messages: by what axes, in `axes`.
+  uint32_t axes = 0;
+  /// Not 0: a wait of a later call is for it.
+  uint32_t carried = 0;
+  /// Of a wait: the command, or kNone where it is carried.
+  uint32_t awaited = 0;
+};
+
+/// What is waited for, as reports name it.
+struct ExposureName {
+  std::string axis;
+  std::string kind; ///< "all_reduce", "send"
+
+  bool operator==(const ExposureName &) const = default;
+};
+
+/// A function of one table.
+struct TimedFunction {
+  const optimus_support::program::FunctionT *source = nullptr;
+  const optimus_support::program::ProgramTableT *table = nullptr;
+  std::vector<TimedCommand> commands;
+  /// Copies that must be done before a command of the rank's own, by its number
+  /// and theirs.
+  std::vector<std::pair<uint32_t, uint32_t>> afterCopies;
+};
+
+/// The functions of a target, priced for a machine. Names are common to all
+/// functions and tables.
+class TimedProgram {
+public:
+  /// The programs outlive this.
+  TimedProgram(const optimus_support::program::ProgramsT &programs,
+               const optimus_support::program::TargetT &target,
+               const optimus_prices::MachineProfile &machine,
+               const WhatIf &whatIf);
+
+  const optimus_support::Mesh &getMesh() const { return mesh; }
+  const optimus_support::program::TargetT &getTarget() const { return target; }
+  /// The function of a rank's table, which is there.
+  const TimedFunction &getFunction(int64_t rank, std::string_view name) const;
+
+  /// Kinds of computing commands, and of what is waited for.
+  const std::vector<std::string> &getParts() const { return parts; }
+  const std::vector<ExposureName> &getExposures() const { return exposures; }
+  /// The sets of mesh axes of collectives and messages, and the link of each,
+  /// numbered from 0.
+  const std::vector<std::vector<uint32_t>> &getAxes() const { return axes; }
+  uint32_t getLink(uint32_t number) const { return sharesLink ? 0 : number; }
+  uint32_t getNumLinks() const {
+    return sharesLink ? 1 : static_cast<uint32_t>(axes.size());
+  }
+  /// How often `--scale` met a command, by the number of the scaling.
+  const std::vector<int64_t> &getScaled() const { return scaled; }
+
+private:
+  friend class FunctionTimer;
+
+  optimus_support::Mesh mesh;
+  const optimus_support::program::TargetT &target;
+  bool sharesLink = false;
+  std::vector<std::string> parts;
+  std::vector<ExposureName> exposures;
+  std::vector<std::vector<uint32_t>> axes;
+  std::vector<int64_t> scaled;
+  /// By table and function.
+  std::vector<std::vector<TimedFunction>> functions;
+};
+
+} // namespace optimus_simulation
+
+#endif // OPTIMUS_SIMULATION_TIMEDPROGRAM_H

@@ -1,0 +1,113 @@
+//===- CriticalPath.cpp - What decides when a rank ends ---------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Ranks.h"
+
+#include <algorithm>
+#include <map>
+
+using namespace optimus_support::program;
+
+namespace optimus_simulation {
+
+namespace {
+/// Goes back from the end of a rank: its computing since its last wait, the
+/// awaited collective, and the reason for the time of its begin.
+class PathFinder {
+public:
+  PathFinder(const TimedProgram &program, const Ranks &ranks)
+      : program(program), ranks(ranks) {}
+
+  std::vector<CriticalPart> find(int64_t rank) {
+    Position at{static_cast<uint32_t>(getNumCalls(rank)), 0};
+    const Stop *stop = nullptr;
+    while ((stop = findStop(rank, at))) {
+      addComputing(rank, stop->position, at);
+      const Meeting *meeting = &ranks.getMeeting(stop->meeting);
+      addMeeting(*meeting);
+      while (meeting->arrivals.front().before != kNoMeeting) {
+        meeting = &ranks.getMeeting(meeting->arrivals.front().before);
+        addMeeting(*meeting);
+      }
+      const Arrival &last = meeting->arrivals.front();
+      rank = last.rank;
+      at = {last.call, last.command};
+    }
+    addComputing(rank, {0, 0}, at);
+    return sort();
+  }
+
+private:
+  size_t getNumCalls(int64_t rank) const {
+    return ranks.getPosition(rank).call;
+  }
+
+  /// The last stop of a rank before a position.
+  const Stop *findStop(int64_t rank, Position at) const {
+    const std::vector<Stop> &stops = ranks.getStops(rank);
+    const auto after =
+        std::partition_point(stops.begin(), stops.end(), [&](const Stop &stop) {
+          return std::pair(stop.position.call, stop.position.command) <
+                 std::pair(at.call, at.command);
+        });
+    return after == stops.begin() ? nullptr : &*std::prev(after);
+  }
+
+  std::string getPath(const TimedFunction &function, uint32_t number) const {
+    const CommandT &command = *function.source->commands[number];
+    return command.path == kNone ? describeAction(program.getTarget(), command)
+                                 : function.table->texts[command.path];
+  }
+
+  void addComputing(int64_t rank, Position from, Position to) {
+    for (; from.call <= to.call; from = {from.call + 1, 0}) {
+      if (from.call == getNumCalls(rank))
+        return;
+      const TimedFunction &function = ranks.getFunction(rank, from.call);
+      const size_t end =
+          from.call == to.call ? to.command : function.commands.size();
+      for (uint32_t number = from.command; number < end; ++number)
+        if (const TimedCommand &one = function.commands[number];
+            one.kind == TimedCommand::Compute && one.seconds > 0)
+          seconds[{getPath(function, number), "computing"}] +=
+              ranks.getSeconds(rank, one);
+    }
+  }
+
+  void addMeeting(const Meeting &meeting) {
+    const Arrival &last = meeting.arrivals.front();
+    const TimedFunction &function = ranks.getFunction(last.rank, last.call);
+    const TimedCommand &command = function.commands[last.command];
+    seconds[{getPath(function, last.command),
+             program.getExposures()[command.name].axis}] +=
+        meeting.end - meeting.begin;
+  }
+
+  std::vector<CriticalPart> sort() const {
+    std::vector<CriticalPart> parts;
+    for (const auto &[name, all] : seconds)
+      parts.push_back({name.first, name.second, all});
+    std::stable_sort(parts.begin(), parts.end(),
+                     [](const CriticalPart &a, const CriticalPart &b) {
+                       return a.seconds > b.seconds;
+                     });
+    return parts;
+  }
+
+  const TimedProgram &program;
+  const Ranks &ranks;
+  std::map<std::pair<std::string, std::string>, Picoseconds> seconds;
+};
+} // namespace
+
+std::vector<CriticalPart> findCriticalPath(const TimedProgram &program,
+                                           const Ranks &ranks, int64_t rank) {
+  return PathFinder(program, ranks).find(rank);
+}
+
+} // namespace optimus_simulation

@@ -1,0 +1,371 @@
+//===- Ranks.cpp - Ranks that meet in collectives ---------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Ranks.h"
+
+#include "optimus-support/ProgramRegions.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace optimus_support::program;
+
+namespace optimus_simulation {
+
+Ranks::Ranks(const TimedProgram &program, const CallList &calls,
+             const WhatIf &whatIf, Network *network)
+    : program(program), whatIf(whatIf), network(network),
+      ranks(program.getMesh().numRanks()) {
+  if (network)
+    links.emplace(network->getCapacities());
+  for (size_t number = 0; number != ranks.size(); ++number) {
+    Rank &rank = ranks[number];
+    for (const std::string &call : calls)
+      rank.functions.push_back(&program.getFunction(number, call));
+    rank.parts.resize(program.getParts().size());
+    rank.exposures.resize(program.getExposures().size());
+    rank.links.resize(program.getNumLinks());
+  }
+  for (const Straggler &one : whatIf.stragglers)
+    ranks[one.rank].factor *= one.factor;
+}
+
+bool Ranks::run() {
+  for (uint32_t number = 0; number != ranks.size(); ++number)
+    runnable.push_back(number);
+  runRunnable();
+  // Ranks have gone as far as they can, so that nothing begins before the next
+  // event of the links.
+  while (links && !links->isIdle()) {
+    for (uint32_t number : links->advance())
+      end(number, links->getTime());
+    settle();
+    runRunnable();
+  }
+  for (int64_t rank = 0; rank != getNumRanks(); ++rank)
+    if (!hasEnded(rank))
+      return false;
+  return true;
+}
+
+/// What comes of it does not depend on the order of ranks.
+void Ranks::runRunnable() {
+  while (!runnable.empty()) {
+    const uint32_t number = runnable.back();
+    runnable.pop_back();
+    advance(number);
+    settle();
+  }
+}
+
+RankTimes Ranks::getTimes(int64_t number) const {
+  const Rank &rank = ranks[number];
+  RankTimes times = rank.times;
+  times.end = rank.now;
+  if (whatIf.overlap == Overlap::Perfect) {
+    for (const Link &link : rank.links)
+      times.end = std::max(times.end, link.busy);
+    times.exposed = times.end - rank.now;
+  }
+  return times;
+}
+
+Picoseconds Ranks::getSeconds(int64_t rank, const TimedCommand &command) const {
+  const double factor = ranks[rank].factor;
+  return factor == 1 ? command.seconds
+                     : std::llround(double(command.seconds) * factor);
+}
+
+//===----------------------------------------------------------------------===//
+// One rank
+//===----------------------------------------------------------------------===//
+
+void Ranks::advance(uint32_t number) {
+  Rank &rank = ranks[number];
+  rank.awaited = kNoMeeting;
+  while (rank.position.call != rank.functions.size()) {
+    const TimedFunction &function = *rank.functions[rank.position.call];
+    if (rank.position.command == function.commands.size()) {
+      endCall(rank);
+      continue;
+    }
+    execute(number, rank, function.commands[rank.position.command]);
+    if (rank.awaited != kNoMeeting) {
+      waiting[rank.awaited].push_back(number);
+      return;
+    }
+    ++rank.position.command;
+  }
+}
+
+void Ranks::execute(uint32_t number, Rank &rank, const TimedCommand &command) {
+  awaitCopies(rank);
+  const uint32_t at = rank.position.command;
+  switch (command.kind) {
+  case TimedCommand::Compute: {
+    const Picoseconds seconds = getSeconds(number, command);
+    rank.now += seconds;
+    rank.parts[command.name] += seconds;
+    rank.times.computing += seconds;
+    return;
+  }
+  case TimedCommand::Copy:
+    return startCopy(rank, command);
+  case TimedCommand::Collective:
+  case TimedCommand::Send:
+  case TimedCommand::Receive:
+    if (!rank.started.contains(at))
+      start(number, rank, command);
+    if (whatIf.overlap == Overlap::None && command.endsGroup)
+      wait(rank, rank.started.at(at), command);
+    return;
+  case TimedCommand::Wait: {
+    auto &from = command.awaited == kNone ? rank.carried : rank.started;
+    const auto found =
+        from.find(command.awaited == kNone ? command.carried : command.awaited);
+    // Of a sequence, starts were checked; one call may lack them.
+    if (found == from.end() || !wait(rank, found->second, command))
+      return;
+    freeTransfers.push_back(found->second);
+    from.erase(found);
+    return;
+  }
+  }
+}
+
+void Ranks::awaitCopies(Rank &rank) {
+  const auto &after = rank.functions[rank.position.call]->afterCopies;
+  const TimedCommand &command =
+      rank.functions[rank.position.call]->commands[rank.position.command];
+  for (; rank.nextAfterCopy != after.size() &&
+         after[rank.nextAfterCopy].first == rank.position.command;
+       ++rank.nextAfterCopy) {
+    const Picoseconds done = rank.copies.at(after[rank.nextAfterCopy].second);
+    // A copy waits on its own queue.
+    if (command.kind == TimedCommand::Copy) {
+      Picoseconds &free = rank.copyQueues[command.name];
+      free = std::max(free, done);
+    } else if (done > rank.now) {
+      rank.times.copying += done - rank.now;
+      rank.now = done;
+    }
+  }
+}
+
+void Ranks::startCopy(Rank &rank, const TimedCommand &command) {
+  Picoseconds &free = rank.copyQueues[command.name];
+  free = std::max(free, rank.now) + command.seconds;
+  rank.copies[rank.position.command] = free;
+}
+
+/// All of a call's copies are done at its end.
+void Ranks::endCall(Rank &rank) {
+  for (const auto &[queue, free] : rank.copyQueues)
+    if (free > rank.now) {
+      rank.times.copying += free - rank.now;
+      rank.now = free;
+    }
+  rank.copies.clear();
+  rank.started.clear();
+  rank.nextAfterCopy = 0;
+  rank.position = {rank.position.call + 1, 0};
+}
+
+//===----------------------------------------------------------------------===//
+// Starts and waits
+//===----------------------------------------------------------------------===//
+
+MeetingKey Ranks::getKey(uint32_t number, const Rank &rank,
+                         const TimedCommand &command) const {
+  const optimus_support::Mesh &mesh = program.getMesh();
+  const std::vector<uint32_t> &axes = program.getAxes()[command.axes];
+  MeetingKey key{command.axes,
+                 static_cast<uint32_t>(mesh.firstOfGroup(number, axes)),
+                 kNoMeeting};
+  if (command.kind == TimedCommand::Collective)
+    return key;
+  const CommandT &source = *rank.functions[rank.position.call]
+                                ->source->commands[rank.position.command];
+  const SendT *send = source.action.AsSend();
+  std::vector<int64_t> coordinates = mesh.coordinates(number);
+  coordinates[axes.front()] = evaluate(
+      send ? *send->peer : *source.action.AsReceive()->peer, coordinates);
+  const auto peer = static_cast<uint32_t>(mesh.rank(coordinates));
+  key.first = send ? number : peer;
+  key.second = send ? peer : number;
+  return key;
+}
+
+void Ranks::start(uint32_t number, Rank &rank, const TimedCommand &command) {
+  MeetingKey key = getKey(number, rank, command);
+  uint32_t &count = rank.counts[key];
+  key.index = count++;
+  auto [entry, isNew] =
+      open.try_emplace(key, static_cast<uint32_t>(meetings.size()));
+  const uint32_t meeting = entry->second;
+  if (isNew) {
+    const bool isMessage = command.kind != TimedCommand::Collective;
+    int64_t members = 1;
+    for (uint32_t axis : program.getAxes()[command.axes])
+      members *= program.getMesh().axisSize(int(axis));
+    meetings.push_back({.key = key,
+                        .expected = uint32_t(isMessage ? 2 : members),
+                        .arrivals = {}});
+  }
+  uint32_t transfer = static_cast<uint32_t>(transfers.size());
+  if (freeTransfers.empty()) {
+    transfers.emplace_back();
+  } else {
+    transfer = freeTransfers.back();
+    freeTransfers.pop_back();
+  }
+  transfers[transfer] = {meeting, rank.now, rank.now, rank.times.computing};
+  rank.started[rank.position.command] = transfer;
+  if (command.carried != 0)
+    rank.carried[command.carried] = transfer;
+  const uint32_t linkNumber = program.getLink(command.axes);
+  Link &link = rank.links[linkNumber];
+  link.gathered.push_back({number, linkNumber, transfer, meeting,
+                           rank.position.call, rank.position.command, rank.now,
+                           rank.now, command.seconds});
+  if (!command.endsGroup)
+    return;
+  for (Arrival &one : link.gathered)
+    one.post = rank.now;
+  link.waiting.push_back(std::exchange(link.gathered, {}));
+  advanceLink(link);
+  settle();
+}
+
+bool Ranks::wait(Rank &rank, uint32_t number, const TimedCommand &command) {
+  if (whatIf.overlap == Overlap::Perfect)
+    return true;
+  const Transfer &transfer = transfers[number];
+  if (!meetings[transfer.meeting].isOver) {
+    rank.awaited = transfer.meeting;
+    return false;
+  }
+  const Meeting &meeting = meetings[transfer.meeting];
+  if (meeting.end <= rank.now)
+    return true;
+  const Arrival &last = meeting.arrivals.front();
+  const uint32_t name =
+      ranks[last.rank].functions[last.call]->commands[last.command].name;
+  rank.stops.push_back({rank.position, transfer.meeting, rank.now});
+  account(rank, transfer, name);
+  return true;
+}
+
+void Ranks::account(Rank &rank, const Transfer &transfer, uint32_t name) {
+  const Meeting &meeting = meetings[transfer.meeting];
+  const Picoseconds exposed = meeting.end - rank.now;
+  const Picoseconds late = std::min(exposed, meeting.begin - transfer.ready);
+  const Picoseconds queued =
+      std::min(exposed - late, transfer.ready - transfer.post);
+  const Picoseconds shared = std::min(
+      exposed - late - queued, meeting.end - meeting.begin - meeting.alone);
+  Exposure &entry = rank.exposures[name];
+  ++entry.count;
+  entry.all += exposed;
+  entry.late += late;
+  entry.queued += queued;
+  entry.shared += shared;
+  if (transfer.computed == rank.times.computing)
+    entry.idle += exposed - late - queued - shared;
+  rank.times.exposed += exposed;
+  rank.now = meeting.end;
+}
+
+//===----------------------------------------------------------------------===//
+// Meetings
+//===----------------------------------------------------------------------===//
+
+void Ranks::arrive(Link &link, Batch &batch) {
+  link.pending = static_cast<uint32_t>(batch.size());
+  link.next = link.free;
+  for (Arrival &one : batch) {
+    one.ready = std::max(one.post, link.free);
+    one.before = link.free > one.post ? link.last : kNoMeeting;
+    transfers[one.transfer].post = one.post;
+    transfers[one.transfer].ready = one.ready;
+    Meeting &meeting = meetings[one.meeting];
+    meeting.arrivals.push_back(one);
+    if (meeting.arrivals.size() == meeting.expected)
+      complete.push_back(one.meeting);
+  }
+}
+
+void Ranks::advanceLink(Link &link) {
+  if (link.pending != 0 || link.waiting.empty())
+    return;
+  Batch batch = std::move(link.waiting.front());
+  link.waiting.pop_front();
+  arrive(link, batch);
+}
+
+/// Lets complete meetings take place, and so links go on.
+void Ranks::settle() {
+  while (!complete.empty()) {
+    const uint32_t number = complete.back();
+    complete.pop_back();
+    hold(number);
+  }
+}
+
+void Ranks::hold(uint32_t number) {
+  Meeting &meeting = meetings[number];
+  const Arrival *last = &meeting.arrivals.front();
+  for (const Arrival &one : meeting.arrivals) {
+    if (one.isAfter(*last))
+      last = &one;
+    meeting.alone = std::max(meeting.alone, one.seconds);
+  }
+  meeting.begin = last->ready;
+  std::swap(meeting.arrivals.front(),
+            meeting.arrivals[last - &meeting.arrivals.front()]);
+  if (!network)
+    return end(number, meeting.begin + meeting.alone);
+  const Arrival &first = meeting.arrivals.front();
+  const TimedFunction &function = getFunction(first.rank, first.call);
+  const Transport transport =
+      network->describe(meeting.key, *function.source->commands[first.command],
+                        function.commands[first.command].scale);
+  const Flow flow{number, transport.bytes, transport.loads};
+  meeting.alone = transport.latency + links->getSecondsAlone(flow);
+  links->add(meeting.begin + transport.latency, flow);
+}
+
+void Ranks::end(uint32_t number, Picoseconds time) {
+  Meeting &meeting = meetings[number];
+  meeting.end = time;
+  meeting.isOver = true;
+  const std::vector<Arrival> arrivals = std::move(meeting.arrivals);
+  meeting.arrivals = {arrivals.front()};
+  open.erase(meeting.key);
+  for (const Arrival &one : arrivals) {
+    Rank &rank = ranks[one.rank];
+    rank.times.communicating += time - meeting.begin;
+    Link &link = rank.links[one.link];
+    link.busy += time - meeting.begin;
+    if (time >= link.next) {
+      link.next = time;
+      link.lastOfNext = number;
+    }
+    if (--link.pending != 0)
+      continue;
+    link.free = link.next;
+    link.last = link.lastOfNext;
+    advanceLink(link);
+  }
+  if (auto found = waiting.find(number); found != waiting.end()) {
+    runnable.insert(runnable.end(), found->second.begin(), found->second.end());
+    waiting.erase(found);
+  }
+}
+
+} // namespace optimus_simulation

@@ -1,0 +1,162 @@
+//===- Ranks.h - Ranks that meet in collectives -----------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_LIB_SIMULATION_RANKS_H
+#define OPTIMUS_LIB_SIMULATION_RANKS_H
+
+#include "Meetings.h"
+#include "Network.h"
+
+#include "optimus/Simulation/Simulator.h"
+
+#include <deque>
+#include <optional>
+#include <unordered_map>
+
+namespace optimus_simulation {
+
+/// A place in what a rank does.
+struct Position {
+  uint32_t call = 0, command = 0;
+};
+
+/// Where a rank waited, from `begin` to the end of a meeting.
+struct Stop {
+  Position position;
+  uint32_t meeting;
+  Picoseconds begin;
+};
+
+/// What a rank has started, as it sees it.
+struct Transfer {
+  uint32_t meeting;
+  /// When it was started, and when this rank's link had come to it.
+  Picoseconds post, ready = 0;
+  /// What the rank had computed when it was started.
+  Picoseconds computed;
+};
+
+/// Goes through the calls of every rank until all have ended or wait.
+class Ranks {
+public:
+  /// With a `network`, meetings take what its links take.
+  Ranks(const TimedProgram &program, const CallList &calls,
+        const WhatIf &whatIf, Network *network);
+
+  /// False where some rank has not come to its end.
+  bool run();
+
+  int64_t getNumRanks() const { return int64_t(ranks.size()); }
+  RankTimes getTimes(int64_t rank) const;
+  const std::vector<Picoseconds> &getParts(int64_t rank) const {
+    return ranks[rank].parts;
+  }
+  const std::vector<Exposure> &getExposures(int64_t rank) const {
+    return ranks[rank].exposures;
+  }
+  const std::vector<Stop> &getStops(int64_t rank) const {
+    return ranks[rank].stops;
+  }
+  const Meeting &getMeeting(uint32_t number) const { return meetings[number]; }
+  /// Bytes that a link of the network has carried.
+  double getCarried(uint32_t link) const { return links->getCarried(link); }
+  const TimedFunction &getFunction(int64_t rank, uint32_t call) const {
+    return *ranks[rank].functions[call];
+  }
+  /// What a command takes on a rank.
+  Picoseconds getSeconds(int64_t rank, const TimedCommand &command) const;
+
+  /// For a rank that has not ended: where it is, and what it waits for.
+  bool hasEnded(int64_t rank) const {
+    return ranks[rank].position.call == ranks[rank].functions.size();
+  }
+  Position getPosition(int64_t rank) const { return ranks[rank].position; }
+  uint32_t getAwaited(int64_t rank) const { return ranks[rank].awaited; }
+
+private:
+  /// What starts together on a link.
+  using Batch = std::vector<Arrival>;
+
+  /// Carries one batch after the other.
+  struct Link {
+    Picoseconds free = 0, busy = 0;
+    /// The end of the present batch, as far as it is known, and how many of it
+    /// are still to meet.
+    Picoseconds next = 0;
+    uint32_t pending = 0;
+    /// The meetings that end at `free` and at `next`.
+    uint32_t last = kNoMeeting, lastOfNext = kNoMeeting;
+    std::deque<Batch> waiting;
+    Batch gathered;
+  };
+
+  struct Rank {
+    std::vector<const TimedFunction *> functions; ///< by call
+    Position position;
+    Picoseconds now = 0;
+    RankTimes times;
+    double factor = 1;
+    uint32_t awaited = kNoMeeting;
+    std::vector<Picoseconds> parts;
+    std::vector<Exposure> exposures;
+    std::vector<Link> links;
+    /// Of the present call, by command; of earlier ones, by number.
+    std::unordered_map<uint32_t, uint32_t> started, carried;
+    /// How many it has started by axes, and by messages' peers.
+    std::unordered_map<MeetingKey, uint32_t, MeetingKeyHash> counts;
+    /// When copies are done, by command, and when each queue of copies is free.
+    std::unordered_map<uint32_t, Picoseconds> copies, copyQueues;
+    size_t nextAfterCopy = 0;
+    std::vector<Stop> stops;
+  };
+
+  /// Until the rank waits for a meeting, or has ended.
+  void advance(uint32_t number);
+  void execute(uint32_t number, Rank &rank, const TimedCommand &command);
+  void awaitCopies(Rank &rank);
+  void startCopy(Rank &rank, const TimedCommand &command);
+  void endCall(Rank &rank);
+
+  void start(uint32_t number, Rank &rank, const TimedCommand &command);
+  /// Which meeting a command of a rank is for.
+  MeetingKey getKey(uint32_t number, const Rank &rank,
+                    const TimedCommand &command) const;
+  /// False where the rank must wait for it.
+  bool wait(Rank &rank, uint32_t transfer, const TimedCommand &command);
+  void account(Rank &rank, const Transfer &transfer, uint32_t name);
+
+  void arrive(Link &link, Batch &batch);
+  void advanceLink(Link &link);
+  void runRunnable();
+  void settle();
+  /// Lets a meeting take place whose last member has come.
+  void hold(uint32_t number);
+  void end(uint32_t number, Picoseconds time);
+
+  const TimedProgram &program;
+  const WhatIf &whatIf;
+  Network *network;
+  std::optional<SharedLinks> links;
+  std::vector<Rank> ranks;
+  std::vector<Meeting> meetings;
+  std::unordered_map<MeetingKey, uint32_t, MeetingKeyHash> open;
+  std::vector<Transfer> transfers;
+  std::vector<uint32_t> freeTransfers;
+  /// Meetings with all their members, and ranks that may go on.
+  std::vector<uint32_t> complete, runnable;
+  /// By meeting, the ranks that wait for it.
+  std::unordered_map<uint32_t, std::vector<uint32_t>> waiting;
+};
+
+/// What decides when a rank ends, the longest first.
+std::vector<CriticalPart> findCriticalPath(const TimedProgram &program,
+                                           const Ranks &ranks, int64_t rank);
+
+} // namespace optimus_simulation
+
+#endif // OPTIMUS_LIB_SIMULATION_RANKS_H

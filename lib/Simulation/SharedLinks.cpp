@@ -1,0 +1,108 @@
+//===- SharedLinks.cpp - Flows that share links -----------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "SharedLinks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace optimus_simulation {
+
+static Picoseconds roundUp(double seconds) {
+  constexpr double kMost = 3e6;
+  return static_cast<Picoseconds>(std::ceil(std::min(seconds, kMost) * 1e12));
+}
+
+Picoseconds SharedLinks::getSecondsAlone(const Flow &flow) const {
+  double seconds = 0;
+  for (const LinkLoad &load : *flow.loads)
+    seconds =
+        std::max(seconds, flow.bytes * load.perByte / capacities[load.link]);
+  return roundUp(seconds);
+}
+
+/// Fills all flows alike until a link is full, which settles the rates of its
+/// flows; then the others, and so on.
+void SharedLinks::share() {
+  room = capacities;
+  asked.assign(capacities.size(), 0);
+  std::vector<Active *> open;
+  for (Active &one : active) {
+    open.push_back(&one);
+    for (const LinkLoad &load : *one.flow.loads)
+      asked[load.link] += load.perByte;
+  }
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  while (!open.empty()) {
+    double rate = kNone;
+    auto getRate = [&](const Active &one) {
+      double least = kNone;
+      for (const LinkLoad &load : *one.flow.loads)
+        least = std::min(least, room[load.link] / asked[load.link]);
+      return least;
+    };
+    for (const Active *one : open)
+      rate = std::min(rate, getRate(*one));
+    // Which flows are limited is decided before any link changes.
+    constexpr double kSlack = 1 + 1e-12;
+    const auto limited =
+        std::stable_partition(open.begin(), open.end(), [&](const Active *one) {
+          return getRate(*one) > rate * kSlack;
+        });
+    for (auto at = limited; at != open.end(); ++at) {
+      (*at)->rate = rate;
+      for (const LinkLoad &load : *(*at)->flow.loads) {
+        room[load.link] = std::max(0.0, room[load.link] - rate * load.perByte);
+        asked[load.link] -= load.perByte;
+      }
+    }
+    open.erase(limited, open.end());
+  }
+  for (Active &one : active)
+    one.end = now + roundUp(one.left / one.rate);
+}
+
+void SharedLinks::move(Picoseconds time) {
+  const double seconds = double(time - now) * 1e-12;
+  for (Active &one : active) {
+    const double bytes = std::min(one.left, one.rate * seconds);
+    one.left -= bytes;
+    for (const LinkLoad &load : *one.flow.loads)
+      carried[load.link] += bytes * load.perByte;
+  }
+  now = time;
+}
+
+std::vector<uint32_t> SharedLinks::advance() {
+  Picoseconds time = std::numeric_limits<Picoseconds>::max();
+  if (!coming.empty())
+    time = coming.begin()->first;
+  for (const Active &one : active)
+    time = std::min(time, one.end);
+  move(std::max(time, now));
+  std::vector<uint32_t> ended;
+  std::erase_if(active, [&](const Active &one) {
+    if (one.end <= now)
+      ended.push_back(one.flow.number);
+    return one.end <= now;
+  });
+  while (!coming.empty() && coming.begin()->first <= now) {
+    const Flow &flow = coming.begin()->second;
+    // What asks for nothing has come.
+    if (flow.bytes <= 0 || flow.loads->empty())
+      ended.push_back(flow.number);
+    else
+      active.push_back({flow, flow.bytes});
+    coming.erase(coming.begin());
+  }
+  share();
+  return ended;
+}
+
+} // namespace optimus_simulation

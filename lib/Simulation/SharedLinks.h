@@ -1,0 +1,77 @@
+//===- SharedLinks.h - Flows that share links -------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_LIB_SIMULATION_SHAREDLINKS_H
+#define OPTIMUS_LIB_SIMULATION_SHAREDLINKS_H
+
+#include "optimus/Simulation/TimedProgram.h"
+
+#include <map>
+#include <vector>
+
+namespace optimus_simulation {
+
+/// How many bytes a link carries of each byte of a flow.
+struct LinkLoad {
+  uint32_t link;
+  double perByte;
+};
+using LinkLoads = std::vector<LinkLoad>;
+
+/// Bytes on their way over some links at once, at one rate.
+struct Flow {
+  uint32_t number = 0;
+  double bytes = 0;
+  const LinkLoads *loads = nullptr;
+};
+
+/// Carries flows at max-min fair rates, which change when one begins or ends:
+/// no flow can go faster without slowing down another that is not faster than
+/// it.
+///
+///   link 0 of 10 bytes/s: a, b; link 1 of 4 bytes/s: b, c
+///   b and c have 2 each, a has the 8 that b leaves of link 0
+class SharedLinks {
+public:
+  explicit SharedLinks(std::vector<double> bytesPerSecond)
+      : capacities(std::move(bytesPerSecond)), carried(capacities.size()) {}
+
+  /// A flow from a time on, the present or later.
+  void add(Picoseconds begin, const Flow &flow) { coming.emplace(begin, flow); }
+  bool isIdle() const { return coming.empty() && active.empty(); }
+
+  /// Goes on to the next begin or end; the numbers of flows that end there.
+  std::vector<uint32_t> advance();
+  Picoseconds getTime() const { return now; }
+
+  /// What a flow takes alone.
+  Picoseconds getSecondsAlone(const Flow &flow) const;
+  /// Bytes that a link has carried.
+  double getCarried(uint32_t link) const { return carried[link]; }
+
+private:
+  struct Active {
+    Flow flow;
+    double left, rate = 0;
+    Picoseconds end = 0;
+  };
+
+  void share();
+  void move(Picoseconds time);
+
+  std::vector<double> capacities, carried;
+  std::multimap<Picoseconds, Flow> coming;
+  std::vector<Active> active;
+  Picoseconds now = 0;
+  /// Of share(), by link: the rate that is left, and the sum of the loads.
+  std::vector<double> room, asked;
+};
+
+} // namespace optimus_simulation
+
+#endif // OPTIMUS_LIB_SIMULATION_SHAREDLINKS_H

@@ -1,0 +1,118 @@
+//===- Simulator.cpp - All ranks of a program, in time ----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Simulation/Simulator.h"
+
+#include "Ranks.h"
+
+#include <algorithm>
+#include <optional>
+
+using namespace optimus_support::program;
+using optimus_support::concat;
+using optimus_support::invalidArgument;
+using optimus_support::Status;
+using optimus_support::StatusOr;
+
+namespace optimus_simulation {
+
+/// The first rank that a meeting lacks.
+static int64_t findMissing(const TimedProgram &program,
+                           const Meeting &meeting) {
+  auto hasCome = [&](int64_t rank) {
+    return std::any_of(meeting.arrivals.begin(), meeting.arrivals.end(),
+                       [&](const Arrival &one) { return one.rank == rank; });
+  };
+  if (meeting.key.second != kNoMeeting)
+    return hasCome(meeting.key.first) ? meeting.key.second : meeting.key.first;
+  const optimus_support::Mesh &mesh = program.getMesh();
+  for (int64_t rank = meeting.key.first; rank != mesh.numRanks(); ++rank)
+    if (mesh.firstOfGroup(rank, program.getAxes()[meeting.key.axes]) ==
+            meeting.key.first &&
+        !hasCome(rank))
+      return rank;
+  return meeting.key.first;
+}
+
+/// Names the first ranks that have not ended, each with its command.
+static Status describeDeadlock(const TimedProgram &program,
+                               const Ranks &ranks) {
+  constexpr int kMostNamed = 4;
+  std::string text;
+  int64_t count = 0;
+  for (int64_t rank = 0; rank != ranks.getNumRanks(); ++rank) {
+    if (ranks.hasEnded(rank) || ++count > kMostNamed)
+      continue;
+    const Position at = ranks.getPosition(rank);
+    const TimedFunction &function = ranks.getFunction(rank, at.call);
+    const TimedCommand &command = function.commands[at.command];
+    const uint32_t awaited =
+        command.kind == TimedCommand::Wait && command.awaited != kNone
+            ? command.awaited
+            : at.command;
+    text +=
+        concat(text.empty() ? "" : "; ", "rank ", rank, " waits in ",
+               function.source->name, " for ",
+               describe(program.getTarget(), *function.table, *function.source,
+                        awaited),
+               ", to which rank ",
+               findMissing(program, ranks.getMeeting(ranks.getAwaited(rank))),
+               " does not come");
+  }
+  return invalidArgument(concat(
+      count, " ranks wait for ever: ", text,
+      count > kMostNamed ? concat("; and ", count - kMostNamed, " others")
+                         : ""));
+}
+
+/// The busiest first.
+static std::vector<LinkUse> listLinks(const Network &network,
+                                      const Ranks &ranks, Picoseconds step) {
+  std::vector<LinkUse> uses;
+  const std::vector<double> capacities = network.getCapacities();
+  for (uint32_t link = 0; link != capacities.size(); ++link)
+    if (const double bytes = ranks.getCarried(link); bytes > 0)
+      uses.push_back({network.getName(link),
+                      bytes / (capacities[link] * double(step) * 1e-12)});
+  std::stable_sort(
+      uses.begin(), uses.end(),
+      [](const LinkUse &a, const LinkUse &b) { return a.share > b.share; });
+  return uses;
+}
+
+StatusOr<Simulation> simulate(const TimedProgram &program,
+                              const CallList &calls, const WhatIf &whatIf,
+                              const Cluster *given) {
+  std::optional<Network> network;
+  Cluster cluster;
+  if (given) {
+    cluster = *given;
+    changeNetwork(cluster, whatIf.network);
+    OPTRT_ASSIGN_OR_RETURN(std::vector<ClusterPlace> places,
+                           placeRanks(cluster, program.getMesh()));
+    network.emplace(cluster, std::move(places), program);
+  }
+  Ranks ranks(program, calls, whatIf, network ? &*network : nullptr);
+  if (!ranks.run())
+    return describeDeadlock(program, ranks);
+  Simulation result;
+  for (int64_t rank = 0; rank != ranks.getNumRanks(); ++rank) {
+    result.ranks.push_back(ranks.getTimes(rank));
+    if (result.ranks[rank].end > result.ranks[result.slowest].end)
+      result.slowest = rank;
+  }
+  result.parts = ranks.getParts(result.slowest);
+  result.exposures = ranks.getExposures(result.slowest);
+  if (whatIf.overlap != Overlap::Perfect)
+    result.criticalPath = findCriticalPath(program, ranks, result.slowest);
+  if (network)
+    result.links = listLinks(*network, ranks, result.getStep());
+  return result;
+}
+
+} // namespace optimus_simulation

@@ -1,0 +1,140 @@
+//===- WhatIf.cpp - What differs from the program as it is ------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Simulation/WhatIf.h"
+
+#include "optimus-support/NearestName.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+using optimus_support::concat;
+using optimus_support::invalidArgument;
+using optimus_support::StatusOr;
+
+namespace optimus_simulation {
+
+//===----------------------------------------------------------------------===//
+// From text
+//===----------------------------------------------------------------------===//
+
+/// A factor of times or rates. Of those, products stay finite.
+static StatusOr<double> parseFactor(std::string_view text) {
+  double factor = 0;
+  const char *end = text.data() + text.size();
+  auto [stop, error] = std::from_chars(text.data(), end, factor);
+  // The negation refuses what is no number, too.
+  if (error != std::errc() || stop != end || !(factor >= 1e-6 && factor <= 1e6))
+    return invalidArgument(
+        concat("expected a factor from 1e-6 to 1e6, found '", text, "'"));
+  return factor;
+}
+
+/// What stands before and after the last '='.
+static StatusOr<std::pair<std::string, double>>
+parseAssignment(const std::string &text, const char *form) {
+  const size_t at = text.rfind('=');
+  if (at == std::string::npos || at == 0)
+    return invalidArgument(concat("expected ", form, ", found '", text, "'"));
+  OPTRT_ASSIGN_OR_RETURN(double factor,
+                         parseFactor(std::string_view(text).substr(at + 1)));
+  return std::pair(text.substr(0, at), factor);
+}
+
+StatusOr<Straggler> parseStraggler(const std::string &text, int64_t ranks) {
+  OPTRT_ASSIGN_OR_RETURN(auto assigned, parseAssignment(text, "RANK=FACTOR"));
+  const auto &[name, factor] = assigned;
+  int64_t rank = -1;
+  const char *end = name.data() + name.size();
+  auto [stop, error] = std::from_chars(name.data(), end, rank);
+  if (error != std::errc() || stop != end || rank < 0 || rank >= ranks)
+    return invalidArgument(concat("expected a rank from 0 to ", ranks - 1,
+                                  ", found '", name, "'"));
+  return Straggler{rank, factor};
+}
+
+StatusOr<Scaling> parseScaling(const std::string &text) {
+  OPTRT_ASSIGN_OR_RETURN(auto assigned, parseAssignment(text, "GLOB=FACTOR"));
+  return Scaling{assigned.first, assigned.second};
+}
+
+StatusOr<NetworkChange> parseNetworkChange(const std::string &text) {
+  NetworkChange change;
+  bool isGiven[2] = {};
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    OPTRT_ASSIGN_OR_RETURN(auto assigned,
+                           parseAssignment(text.substr(at, end - at),
+                                           "bandwidth=FACTOR or "
+                                           "latency=FACTOR"));
+    const bool isLatency = assigned.first == "latency";
+    if (!isLatency && assigned.first != "bandwidth")
+      return invalidArgument(
+          concat("expected bandwidth or latency, found '", assigned.first, "'",
+                 optimus_support::didYouMean(assigned.first,
+                                             {"bandwidth", "latency"})));
+    if (std::exchange(isGiven[isLatency], true))
+      return invalidArgument(
+          concat("expected ", assigned.first, " once, found it twice"));
+    (isLatency ? change.latency : change.bandwidth) = assigned.second;
+    at = end + 1;
+  }
+  return change;
+}
+
+//===----------------------------------------------------------------------===//
+// For people
+//===----------------------------------------------------------------------===//
+
+std::vector<std::string> WhatIf::describe() const {
+  std::vector<std::string> changes;
+  for (const Straggler &one : stragglers)
+    changes.push_back(
+        concat("rank ", one.rank, " computes ", one.factor, " times as long"));
+  for (const Scaling &one : scalings)
+    changes.push_back(
+        concat("'", one.pattern, "' takes ", one.factor, " times as long"));
+  if (network.bandwidth != 1)
+    changes.push_back(
+        concat("links have ", network.bandwidth, " times the bandwidth"));
+  if (network.latency != 1)
+    changes.push_back(
+        concat("links have ", network.latency, " times the latency"));
+  if (overlap == Overlap::None)
+    changes.push_back("nothing overlaps");
+  if (overlap == Overlap::Perfect)
+    changes.push_back("all communication overlaps as far as links allow");
+  return changes;
+}
+
+//===----------------------------------------------------------------------===//
+// Of links
+//===----------------------------------------------------------------------===//
+
+void changeNetwork(optimus_prices::CommunicationProfile &profile,
+                   const NetworkChange &change) {
+  auto changeLine = [&](double &alpha, double &beta) {
+    alpha *= change.latency;
+    beta /= change.bandwidth;
+  };
+  changeLine(profile.linkAlpha, profile.linkBeta);
+  for (optimus_prices::LinkTier &tier : profile.tiers)
+    changeLine(tier.alpha, tier.beta);
+  for (optimus_prices::CollectiveProfile &entry : profile.collectives) {
+    // What is beyond the start-up is for the bytes.
+    for (auto &[bytes, seconds] : entry.points) {
+      const double startup = std::min(seconds, entry.alpha);
+      seconds =
+          startup * change.latency + (seconds - startup) / change.bandwidth;
+    }
+    changeLine(entry.alpha, entry.beta);
+  }
+}
+
+} // namespace optimus_simulation

@@ -1,0 +1,317 @@
+# ===- test_simulate.py - optimus-simulate -----------------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""A library's tables, simulated on a symmetric mesh, take what the compiler predicted of
+them; and what if they differed."""
+
+import json
+import time
+
+import pytest
+
+from tools import BertModel, LlamaModel, Model, PhiModel
+
+pytestmark = pytest.mark.rotates
+
+SHAPE = dict(layers=2, hidden=32, heads=4, sequence=16, vocabulary=64, batch=8)
+MODEL = Model(**SHAPE)
+FAMILIES = {
+    "gpt2": MODEL,
+    "bert": BertModel(**SHAPE),
+    "llama": LlamaModel(kv_heads=2, ffn=64, **SHAPE),
+    "phi": PhiModel(rotary_dim=4, ffn=64, **SHAPE),
+}
+
+# Of a machine with a price for everything.
+STREAMS = [(16384, 1.5e11), (262144, 6e10), (4194304, 2e10), (67108864, 8e9)]
+COMPUTE = {
+    "threads": 1,
+    "ranks": 1,
+    "cores": 4,
+    "alpha_s": 2e-6,
+    "flops_per_s": 1e11,
+    "cold_s_per_byte": 3e-11,
+    "points": [
+        {"m": 64, "n": 64, "k": 32, "trans_a": True, "seconds": 4e-5},
+        {"m": 128, "n": 32, "k": 64, "trans_b": True, "bias": True, "seconds": 3e-5},
+    ],
+    "kernel_alpha_s": 3e-6,
+    "bytes_per_s": 8e9,
+    "streams": [{"bytes": size, "bytes_per_s": rate} for size, rate in STREAMS],
+    "columns": [{"bytes": size, "bytes_per_s": rate / 3} for size, rate in STREAMS],
+    "packs": [{"rows": 32, "cols": 64, "trans": True, "seconds": 2e-6}],
+    "vector_ops_per_s": 4e9,
+    "divisions_per_s": 4e8,
+    "scalar_ops_per_s": 1e8,
+    "attention_flops_per_s": 4e10,
+    "attention": [{"seq": 16, "head_dim": 8, "causal": True, "seconds": 5e-6}],
+}
+COMM = [
+    {"backend": "local", "ranks": 2, "collective": kind, "alpha_s": 1e-5, "beta_s_per_byte": beta}
+    for kind, beta in [("broadcast", 1e-9), ("reduce", 2e-9), ("all_reduce", 3e-9)]
+]
+MACHINE = {"version": 1, "gemm": [COMPUTE], "comm": COMM}
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory):
+    path = tmp_path_factory.mktemp("machine") / "machine.json"
+    path.write_text(json.dumps(MACHINE))
+    return path
+
+
+def compile_model(tools, model, folder, *flags):
+    """A library, and what the compiler predicted of its functions."""
+    report = tools.run(
+        *("optimus-compile", tools.program(model), *flags),
+        *("-o", folder / "model.so", "--report-json", "-"),
+    )
+    return folder / "model.so", json.loads(report)["schedule"]
+
+
+def refuse(tools, *command):
+    """The message of a tool that must fail for its input."""
+    result = tools.call(*command)
+    assert result.returncode == 1 and not result.stdout, result.stdout
+    return result.stderr
+
+
+def simulate(tools, library, *flags):
+    return json.loads(tools.run("optimus-simulate", library, *flags, "--json", "-"))
+
+
+def commands_of(tools, library, function):
+    text = tools.run("optimus-run", "inspect", library, "--commands", "--function", function)
+    return sum(line[0].isdigit() for line in text.splitlines() if line)
+
+
+def assert_alike(found, predicted, commands):
+    """Term by term. Times are rounded to picoseconds, each command by half of one."""
+    near = dict(rel=1e-12, abs=0.5e-9 * commands)
+    for mine, theirs in [
+        ("step_ms", "predicted_step_ms"),
+        ("comm_ms", "predicted_comm_ms"),
+        ("exposed_ms", "predicted_exposed_ms"),
+    ]:
+        assert found[mine] == pytest.approx(predicted[theirs], **near), mine
+    assert found["parts_ms"].keys() == predicted["predicted_parts_ms"].keys()
+    for kind, ms in predicted["predicted_parts_ms"].items():
+        assert found["parts_ms"][kind] == pytest.approx(ms, **near), kind
+
+    # A wait shorter than the rounding is one for either alone.
+    def waits(answer):
+        return {
+            (wait["axis"], wait["collective"]): wait
+            for wait in answer["waits"]
+            if wait["ms"] > 1e-9 * commands
+        }
+
+    assert waits(found).keys() == waits(predicted).keys()
+    for name, wait in waits(predicted).items():
+        mine = waits(found)[name]
+        for term in ("ms", "queued_ms", "idle_ms"):
+            assert mine[term] == pytest.approx(wait[term], **near), (name, term)
+        assert mine["late_ms"] == 0
+
+
+CASES = [
+    ("gpt2", "row:2,col:2", "summa", []),
+    ("gpt2", "row:2,col:2", "summa", ["--schedule=none"]),
+    ("gpt2", "row:1,col:4", "megatron-sp", []),
+    ("gpt2", "row:1,col:1", "serial", ["--precision", "bf16"]),
+    ("bert", "row:1,col:2", "megatron", ["--schedule=none"]),
+    ("bert", "row:2,col:3", "summa", []),
+    ("llama", "data:2,row:2,col:2", "summa", ["--precision", "bf16"]),
+    ("llama", "row:2,col:2", "summa-paper", ["--recompute=layer"]),
+    ("phi", "data:4", "data", []),
+    ("phi", "row:2,col:2", "megatron-sp", ["--precision", "bf16"]),
+]
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["measured", "builtin"])
+@pytest.mark.parametrize("family, mesh, strategy, flags", CASES)
+def test_a_symmetric_mesh_takes_what_was_predicted(
+    tools, tmp_path, machine, family, mesh, strategy, flags, known
+):
+    profile = ["--machine-profile", machine] if known else []
+    flags = ["--mesh", mesh, "--strategy", strategy, *profile, *flags]
+    library, predicted = compile_model(tools, FAMILIES[family], tmp_path, *flags)
+    for function, prediction in predicted.items():
+        found = simulate(tools, library, "--function", function, *profile)
+        assert_alike(found, prediction, commands_of(tools, library, function))
+        assert len({rank["end_ms"] for rank in found["ranks"]}) == 1
+
+
+def test_gpus_take_what_was_predicted(tools, tmp_path):
+    flags = ["--target", "cuda", "--gpu-arch", "emulated", "--mesh", "row:2,col:2"]
+    library, predicted = compile_model(tools, MODEL, tmp_path, *flags, "--strategy", "summa")
+    for function, prediction in predicted.items():
+        found = simulate(tools, library, "--function", function)
+        assert found["machine_profile"] == "h100x8"
+        assert_alike(found, prediction, commands_of(tools, library, function))
+
+
+@pytest.fixture(scope="module")
+def library(tools):
+    return tools.library(MODEL, "row:2,col:2", "summa", "--accumulate")
+
+
+def test_what_is_simulated_is_a_step_of_training(tools, library):
+    step = simulate(tools, library)
+    assert step["simulated"] == "train"
+    call = simulate(tools, library, "--function", "train")
+    assert call["simulated"] == "train_step"
+    assert call["step_ms"] == step["step_ms"]
+    tokens = MODEL.batch * MODEL.sequence
+    assert step["tokens_per_s"] == pytest.approx(1e3 * tokens / step["step_ms"], rel=1e-9)
+
+
+def test_microbatches_are_calls_without_a_barrier(tools, library):
+    ends = [
+        simulate(tools, library, "--microbatches", count)["step_ms"] for count in ("2", "3", "4")
+    ]
+    accumulate = simulate(tools, library, "--function", "accumulate")["step_ms"]
+    for before, after in zip(ends, ends[1:]):
+        assert after - before == pytest.approx(accumulate, abs=1e-6)
+
+
+def test_a_late_rank_keeps_its_neighbours_waiting(tools, library):
+    before, after = simulate(tools, library), simulate(tools, library, "--straggler", "3=2")
+    assert after["what_if"] == ["rank 3 computes 2 times as long"]
+    assert after["ranks"][3]["computing_ms"] == pytest.approx(2 * before["computing_ms"])
+    assert after["ranks"][0]["computing_ms"] == pytest.approx(before["computing_ms"])
+    assert before["step_ms"] < after["step_ms"] < 2 * before["step_ms"]
+    assert sum(wait["late_ms"] for wait in after["waits"]) > 0 or after["slowest_rank"] == 3
+    # The path lasts from the beginning to the end.
+    path = sum(part["ms"] for part in after["critical_path"])
+    assert path == pytest.approx(after["step_ms"], rel=1e-9)
+
+
+def test_what_ifs_are_named_and_bounded(tools, library):
+    plain = simulate(tools, library)
+    none = simulate(tools, library, "--overlap", "none")
+    perfect = simulate(tools, library, "--overlap", "perfect")
+    assert perfect["step_ms"] <= plain["step_ms"] <= none["step_ms"]
+    assert none["step_ms"] == pytest.approx(none["computing_ms"] + none["comm_ms"], rel=1e-9)
+    assert perfect["computing_ms"] <= perfect["step_ms"]
+    fast = simulate(tools, library, "--network", "bandwidth=1e6,latency=1e-6")
+    assert fast["step_ms"] == pytest.approx(plain["computing_ms"], rel=1e-3)
+    half = simulate(tools, library, "--scale", "gemm=0.5", "--scale", "launch=0.5")
+    assert half["parts_ms"]["gemm"] == pytest.approx(plain["parts_ms"]["gemm"] / 2, rel=1e-6)
+    assert half["what_if"] == ["'gemm' takes 0.5 times as long", "'launch' takes 0.5 times as long"]
+    text = tools.run("optimus-simulate", library, "--overlap", "none", "--scale", "h.0.*=2")
+    assert "what if      'h.0.*' takes 2 times as long\n" in text
+    assert "what if      nothing overlaps\n" in text
+    assert "which no machine has" in text
+
+
+CLUSTER = {
+    "version": 1,
+    "nodes": {"devices": 2, "nics": 1},
+    "device_link": {"bytes_per_s": 4e9, "latency_s": 1e-5},
+    "nic": {"bytes_per_s": 4e9, "latency_s": 1e-5},
+}
+
+
+def test_ranks_share_the_links_of_a_cluster(tools, tmp_path, library):
+    path = tmp_path / "cluster.json"
+
+    def on(cluster, *flags):
+        path.write_text(json.dumps(cluster))
+        return simulate(tools, library, "--cluster", path, *flags)
+
+    own = {key: CLUSTER[key] for key in ("version", "nic")}
+    alone = on({**own, "nodes": {"devices": 1}})
+    plain = simulate(tools, library)
+    # The links of the built-in profile, one for each rank; row and column share it.
+    assert alone["step_ms"] >= plain["step_ms"]
+    assert alone["computing_ms"] == plain["computing_ms"]
+    shared = on(CLUSTER)
+    assert shared["step_ms"] > plain["step_ms"]
+    assert sum(wait["shared_ms"] for wait in shared["waits"]) > 0
+    assert {link["link"].split(" ")[2] for link in shared["links"]} >= {"card"}
+    assert 0 < shared["links"][0]["share"] <= 1
+    # On nodes of a column, the other axis crosses the card.
+    tiled = on({**CLUSTER, "placement": {"tile": {"row": 2}}})
+    assert tiled["step_ms"] != shared["step_ms"]
+    faster = on(CLUSTER, "--network", "bandwidth=4")
+    assert faster["step_ms"] < shared["step_ms"]
+    slower = on(CLUSTER, "--scale", "broadcast=4", "--scale", "reduce=4")
+    assert slower["step_ms"] > shared["step_ms"]
+    text = tools.run("optimus-simulate", library, "--cluster", path)
+    assert "links        " in text and " busy for " in text
+
+
+def test_the_answer_is_the_same_each_time(tools, library):
+    flags = ("--straggler", "1=1.3", "--microbatches", "3", "--json", "-")
+    answers = {tools.run("optimus-simulate", library, *flags) for _ in range(3)}
+    assert len(answers) == 1
+
+
+@pytest.mark.alone
+def test_64_ranks_take_less_than_a_second(tools, tmp_path):
+    model = Model(layers=4, hidden=128, heads=8, sequence=16, vocabulary=256, batch=64)
+    flags = ["--mesh", "row:8,col:8", "--strategy", "summa"]
+    library, predicted = compile_model(tools, model, tmp_path, *flags)
+    begin = time.monotonic()
+    found = simulate(tools, library)
+    assert time.monotonic() - begin < 1
+    assert found["step_ms"] == pytest.approx(predicted["train_step"]["predicted_step_ms"])
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (["--straggler", "4=2"], "--straggler: expected a rank from 0 to 3, found '4'"),
+        (["--straggler", "1"], "--straggler: expected RANK=FACTOR, found '1'"),
+        (["--scale", "gem=2"], "matches 'gem'; did you mean 'gemm'?"),
+        (["--network", "bandwith=2"], "did you mean 'bandwidth'?"),
+        (["--overlap", "som"], "expected scheduled, none or perfect, found som"),
+        (["--function", "trian"], "--function: "),
+        (["--sequence", "trian"], "has no sequence `trian`; did you mean `train`?"),
+        (["--sequence", "train", "--function", "train"], "--sequence"),
+        (["--microbatches", "0"], "expected a whole number from 1 to 65536"),
+        (["--machine-profile", "h100x8"], "is of GPUs, expected one of processors"),
+        (["--machine-profile", "h10"], "did you mean 'h100'?"),
+        (["--json", "nowhere/answer.json"], "nowhere"),
+        (["--strangler", "1=2"], "did you mean '--straggler'?"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_mistakes(tools, library, flags, message):
+    error = refuse(tools, "optimus-simulate", library, *flags)
+    assert error.startswith("optimus-simulate: error: ")
+    assert message in error
+    assert error.count("error: ") == 1
+
+
+def test_files_that_are_no_library(tools, tmp_path, library):
+    for name, text in [("text.so", b"text"), ("half.so", library.read_bytes()[:5000])]:
+        (tmp_path / name).write_bytes(text)
+        assert name in refuse(tools, "optimus-simulate", tmp_path / name)
+    profile = tmp_path / "profile.json"
+    for text, words in [
+        ('{"version": 1, "gemm": [{"alpha_s": 1e999}]}', "profile.gemm[0].alpha_s"),
+        ("[" * 1000, "nested deeper"),
+        ('{"version": 1', "not valid JSON"),
+    ]:
+        profile.write_text(text)
+        error = refuse(tools, "optimus-simulate", library, "--machine-profile", profile)
+        assert words in error and "profile.json" in error
+    cluster = tmp_path / "cluster.json"
+    for change, words in [
+        ({"nodes": {"devices": 2, "cards": 1}}, "nothing is known of 'cards'"),
+        ({"nic": {"bytes_per_s": -1, "latency_s": 0}}, "at cluster.nic.bytes_per_s"),
+        ({"placement": {"tile": {"rwo": 2}}}, "a tile that divides row:2,col:2, found rwo:2"),
+    ]:
+        cluster.write_text(json.dumps({**CLUSTER, **change}))
+        assert words in refuse(tools, "optimus-simulate", library, "--cluster", cluster)
+    assert "did you mean 'h100'?" in refuse(
+        tools, "optimus-simulate", library, "--cluster", "h10"
+    )
+    same = refuse(tools, "optimus-simulate", library, "--json", library)
+    assert "same file" in same

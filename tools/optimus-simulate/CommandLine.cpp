@@ -1,0 +1,78 @@
+//===- CommandLine.cpp - The flags of optimus-simulate ----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CommandLine.h"
+
+#include "CommandLine/Parser.h"
+#include "CommandLine/Values.h"
+
+using namespace optimus_simulate;
+using optimus_command_line::addList;
+using optimus_command_line::Number;
+using optimus_command_line::oneOf;
+using optimus_command_line::Word;
+using optimus_support::StatusOr;
+
+static void addOptions(CLI::App &app, Arguments &arguments) {
+  app.add_option("LIBRARY", arguments.library,
+                 "The model library; nothing of it runs")
+      ->required();
+  CLI::Option *function =
+      app.add_option("--function", arguments.function,
+                     "Simulate one call of this function, by its name or kind")
+          ->type_name("NAME");
+  app.add_option("--sequence", arguments.sequence,
+                 "Simulate this sequence of calls (default: train, or the "
+                 "first function of a library without)")
+      ->type_name("NAME")
+      ->excludes(function);
+  app.add_option("--microbatches", arguments.microbatches,
+                 "How often a sequence repeats what it repeats as often as a "
+                 "step has microbatches")
+      ->capture_default_str()
+      ->check(
+          oneOf(Number<int64_t>{"a whole number from 1 to 65536", 1, 65536}));
+  app.add_option("--machine-profile", arguments.machineProfile,
+                 "What the machine takes: a file of `optimus-run bench --gemm "
+                 "--profile`, or a known GPU as h100x8 (default: for GPUs "
+                 "h100x8; for processors a built-in one, which no machine has)")
+      ->type_name("FILE");
+  app.add_option("--cluster", arguments.cluster,
+                 "Nodes and the links that ranks share: a file, or a100, h100 "
+                 "or h200 for nodes of eight (default: each rank has links of "
+                 "its own, as the machine profile prices them)")
+      ->type_name("FILE");
+  addList(app, "--straggler", arguments.stragglers,
+          "RANK=FACTOR: this rank computes so many times as long");
+  addList(app, "--scale", arguments.scalings,
+          "GLOB=FACTOR: commands whose path, kind, kernel or collective "
+          "matches take so many times as long");
+  app.add_option("--network", arguments.network,
+                 "bandwidth=FACTOR,latency=FACTOR: links have so many times of "
+                 "it")
+      ->type_name("CHANGE");
+  app.add_option("--overlap", arguments.overlap,
+                 "How far communication goes on beside computing: as "
+                 "scheduled, none, or perfect, limited by links alone")
+      ->capture_default_str()
+      ->check(oneOf(Word{{"scheduled", "none", "perfect"}}));
+  app.add_option("--json", arguments.json,
+                 "Write the answer there, too; - is standard output, in place "
+                 "of the table")
+      ->type_name("FILE");
+}
+
+StatusOr<std::string> optimus_simulate::parseCommandLine(int argc, char **argv,
+                                                         Arguments &arguments) {
+  CLI::App app("Predicts what every rank of a model library does in time, "
+               "without running it.",
+               "optimus-simulate");
+  optimus_command_line::prepare(app, "optimus-simulate " OPTIMUS_VERSION);
+  addOptions(app, arguments);
+  return optimus_command_line::parse(app, {argv + 1, argv + argc});
+}

@@ -1,0 +1,38 @@
+//===- CommandLine.h - The flags of optimus-simulate ------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TOOLS_OPTIMUS_SIMULATE_COMMANDLINE_H
+#define OPTIMUS_TOOLS_OPTIMUS_SIMULATE_COMMANDLINE_H
+
+#include "optimus-support/Status.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace optimus_simulate {
+
+struct Arguments {
+  std::string library;
+  /// At most one of the two.
+  std::string function, sequence;
+  int64_t microbatches = 1;
+  std::string machineProfile, cluster;
+  std::vector<std::string> stragglers, scalings;
+  std::string network, overlap = "scheduled";
+  std::string json;
+};
+
+/// Reads the command line. Returns the text of --help or --version where it is
+/// asked for.
+optimus_support::StatusOr<std::string> parseCommandLine(int argc, char **argv,
+                                                        Arguments &arguments);
+
+} // namespace optimus_simulate
+
+#endif // OPTIMUS_TOOLS_OPTIMUS_SIMULATE_COMMANDLINE_H

@@ -1,0 +1,236 @@
+//===- Output.cpp - The answer, for people and programs ---------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Output.h"
+
+#include "Format.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <numeric>
+
+using namespace optimus_simulate;
+using namespace optimus_simulation;
+using nlohmann::ordered_json;
+using optimus_run::format;
+using optimus_run::Table;
+
+static double toMs(Picoseconds seconds) { return double(seconds) * 1e-9; }
+
+static std::string formatMs(Picoseconds seconds) {
+  return format("%.3f ms", toMs(seconds));
+}
+
+static double getTokensPerSecond(const Answer &answer) {
+  const Picoseconds step = answer.simulation.getStep();
+  return step > 0 ? double(answer.tokens) / (double(step) * 1e-12) : 0;
+}
+
+/// The numbers of a list's entries that are not 0, the largest first.
+template <typename Entry, typename Get>
+static std::vector<size_t> sortByTime(const std::vector<Entry> &list, Get get) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i != list.size(); ++i)
+    if (get(list[i]) > 0)
+      order.push_back(i);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return get(list[a]) > get(list[b]);
+  });
+  return order;
+}
+
+static std::vector<size_t> sortParts(const Simulation &simulation) {
+  return sortByTime(simulation.parts, [](Picoseconds part) { return part; });
+}
+
+static std::vector<size_t> sortExposures(const Simulation &simulation) {
+  return sortByTime(simulation.exposures,
+                    [](const Exposure &one) { return one.all; });
+}
+
+//===----------------------------------------------------------------------===//
+// For people
+//===----------------------------------------------------------------------===//
+
+static void printHeader(const Answer &answer, std::ostream &out) {
+  const optimus_support::Mesh &mesh = answer.timed->getMesh();
+  out << "simulated    " << answer.name << " of " << answer.library << " for "
+      << answer.target << " on " << mesh.numRanks()
+      << (mesh.numRanks() == 1 ? " rank" : " ranks");
+  if (mesh.numAxes() > 0)
+    out << ", " << mesh.toString();
+  out << "\nmachine      "
+      << (answer.machine.empty()
+              ? "the built-in profile, which no machine has; optimus-run "
+                "bench --gemm --profile FILE measures this one"
+              : answer.machine)
+      << "\n";
+  if (!answer.cluster.empty())
+    out << "cluster      " << answer.cluster << "\n";
+  for (const std::string &change : answer.whatIf)
+    out << "what if      " << change << "\n";
+}
+
+static void printTimes(const Answer &answer, std::ostream &out) {
+  const Simulation &simulation = answer.simulation;
+  const RankTimes &slowest = simulation.ranks[simulation.slowest];
+  out << "step         " << formatMs(slowest.end);
+  if (answer.tokens > 0)
+    out << format(", %.0f tokens/s", getTokensPerSecond(answer));
+  out << "\ncomputing    " << formatMs(slowest.computing);
+  const char *before = ": ";
+  for (size_t part : sortParts(simulation)) {
+    out << before << formatMs(simulation.parts[part]) << " of "
+        << answer.timed->getParts()[part];
+    before = ", ";
+  }
+  out << "\nwaiting      " << formatMs(slowest.exposed) << " for "
+      << formatMs(slowest.communicating) << " of communication\n";
+  if (slowest.copying > 0)
+    out << "copies       " << formatMs(slowest.copying)
+        << " are waited for between memories\n";
+  const auto [least, most] =
+      std::minmax_element(simulation.ranks.begin(), simulation.ranks.end(),
+                          [](const RankTimes &a, const RankTimes &b) {
+                            return a.computing < b.computing;
+                          });
+  if (least->computing != most->computing)
+    out << "ranks        compute from " << formatMs(least->computing)
+        << " (rank " << least - simulation.ranks.begin() << ") to "
+        << formatMs(most->computing) << " (rank "
+        << most - simulation.ranks.begin() << "); rank " << simulation.slowest
+        << " ends last\n";
+}
+
+/// The busiest links of a cluster.
+static void printLinks(const Answer &answer, std::ostream &out) {
+  constexpr size_t kMostListed = 3;
+  const std::vector<LinkUse> &links = answer.simulation.links;
+  for (size_t i = 0; i != std::min(kMostListed, links.size()); ++i)
+    out << (i == 0 ? "links        " : ", ") << links[i].name
+        << format(" busy for %.1f %%", 100 * links[i].share);
+  if (!links.empty())
+    out << "\n";
+}
+
+static void printExposures(const Answer &answer, std::ostream &out) {
+  const std::vector<size_t> order = sortExposures(answer.simulation);
+  if (order.empty())
+    return;
+  Table table({"waits over", "for", "count", "ms", "late neighbour",
+               "earlier on the link", "shared link", "nothing to compute",
+               "too short"},
+              {1});
+  for (size_t number : order) {
+    const Exposure &one = answer.simulation.exposures[number];
+    const ExposureName &name = answer.timed->getExposures()[number];
+    auto cell = [](Picoseconds seconds) {
+      return format("%.3f", toMs(seconds));
+    };
+    table.addRow({name.axis, name.kind, std::to_string(one.count),
+                  cell(one.all), cell(one.late), cell(one.queued),
+                  cell(one.shared), cell(one.idle), cell(one.getShort())});
+  }
+  out << "\n";
+  table.print(out);
+}
+
+static void printCriticalPath(const Answer &answer, std::ostream &out) {
+  constexpr size_t kMostListed = 10;
+  const std::vector<CriticalPart> &path = answer.simulation.criticalPath;
+  if (path.empty())
+    return;
+  Table table({"critical path", "by", "ms", "of the step"}, {1});
+  auto addRow = [&](const std::string &name, const std::string &what,
+                    Picoseconds seconds) {
+    table.addRow({name, what, format("%.3f", toMs(seconds)),
+                  format("%.1f %%", 100.0 * double(seconds) /
+                                        double(answer.simulation.getStep()))});
+  };
+  for (size_t i = 0; i != std::min(kMostListed, path.size()); ++i)
+    addRow(path[i].path, path[i].what, path[i].seconds);
+  if (path.size() > kMostListed)
+    addRow(format("%zu others", path.size() - kMostListed), "",
+           std::accumulate(path.begin() + kMostListed, path.end(),
+                           Picoseconds(0),
+                           [](Picoseconds sum, const CriticalPart &part) {
+                             return sum + part.seconds;
+                           }));
+  out << "\n";
+  table.print(out);
+}
+
+void optimus_simulate::print(const Answer &answer, std::ostream &out) {
+  printHeader(answer, out);
+  printTimes(answer, out);
+  printLinks(answer, out);
+  printExposures(answer, out);
+  printCriticalPath(answer, out);
+}
+
+//===----------------------------------------------------------------------===//
+// For programs
+//===----------------------------------------------------------------------===//
+
+static ordered_json describeWaits(const Answer &answer) {
+  ordered_json waits = ordered_json::array();
+  for (size_t number : sortExposures(answer.simulation)) {
+    const Exposure &one = answer.simulation.exposures[number];
+    const ExposureName &name = answer.timed->getExposures()[number];
+    waits.push_back({{"axis", name.axis},
+                     {"collective", name.kind},
+                     {"count", one.count},
+                     {"ms", toMs(one.all)},
+                     {"late_ms", toMs(one.late)},
+                     {"queued_ms", toMs(one.queued)},
+                     {"shared_ms", toMs(one.shared)},
+                     {"idle_ms", toMs(one.idle)},
+                     {"short_ms", toMs(one.getShort())}});
+  }
+  return waits;
+}
+
+std::string optimus_simulate::toJson(const Answer &answer) {
+  const Simulation &simulation = answer.simulation;
+  const RankTimes &slowest = simulation.ranks[simulation.slowest];
+  ordered_json parts = ordered_json::object(), path = ordered_json::array(),
+               links = ordered_json::array(), ranks = ordered_json::array();
+  for (size_t part : sortParts(simulation))
+    parts[answer.timed->getParts()[part]] = toMs(simulation.parts[part]);
+  for (const CriticalPart &part : simulation.criticalPath)
+    path.push_back(
+        {{"path", part.path}, {"by", part.what}, {"ms", toMs(part.seconds)}});
+  for (const LinkUse &link : simulation.links)
+    links.push_back({{"link", link.name}, {"share", link.share}});
+  for (const RankTimes &rank : simulation.ranks)
+    ranks.push_back({{"end_ms", toMs(rank.end)},
+                     {"computing_ms", toMs(rank.computing)},
+                     {"exposed_ms", toMs(rank.exposed)}});
+  const ordered_json json{{"library", answer.library},
+                          {"target", answer.target},
+                          {"mesh", answer.timed->getMesh().toString()},
+                          {"machine_profile", answer.machine},
+                          {"cluster", answer.cluster},
+                          {"simulated", answer.name},
+                          {"calls", answer.calls.size()},
+                          {"what_if", answer.whatIf},
+                          {"step_ms", toMs(slowest.end)},
+                          {"tokens_per_s", getTokensPerSecond(answer)},
+                          {"slowest_rank", simulation.slowest},
+                          {"computing_ms", toMs(slowest.computing)},
+                          {"comm_ms", toMs(slowest.communicating)},
+                          {"exposed_ms", toMs(slowest.exposed)},
+                          {"copies_ms", toMs(slowest.copying)},
+                          {"parts_ms", parts},
+                          {"waits", describeWaits(answer)},
+                          {"critical_path", path},
+                          {"links", links},
+                          {"ranks", ranks}};
+  return json.dump(2) + "\n";
+}

@@ -1,0 +1,44 @@
+//===- Output.h - The answer, for people and programs -----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_TOOLS_OPTIMUS_SIMULATE_OUTPUT_H
+#define OPTIMUS_TOOLS_OPTIMUS_SIMULATE_OUTPUT_H
+
+#include "optimus/Simulation/Simulator.h"
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace optimus_simulate {
+
+struct Answer {
+  std::string library, target;
+  /// The profile's name; empty for the built-in one.
+  std::string machine;
+  /// Empty where ranks have links of their own.
+  std::string cluster;
+  /// Of the function or the sequence, and its calls.
+  std::string name;
+  optimus_simulation::CallList calls;
+  /// That all calls read together.
+  int64_t tokens = 0;
+  /// What differs from the program as it is.
+  std::vector<std::string> whatIf;
+  const optimus_simulation::TimedProgram *timed = nullptr;
+  optimus_simulation::Simulation simulation;
+};
+
+void print(const Answer &answer, std::ostream &out);
+
+/// Times are milliseconds.
+std::string toJson(const Answer &answer);
+
+} // namespace optimus_simulate
+
+#endif // OPTIMUS_TOOLS_OPTIMUS_SIMULATE_OUTPUT_H

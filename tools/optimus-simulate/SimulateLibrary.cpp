@@ -1,0 +1,230 @@
+//===- SimulateLibrary.cpp - From a model library to an answer --*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "SimulateLibrary.h"
+
+#include "Output.h"
+
+#include "optimus/Prices/ReadMachineProfile.h"
+#include "optimus/Simulation/Simulator.h"
+
+#include "optimus-runtime/ModelLibrary.h"
+#include "optimus-support/NearestName.h"
+#include "optimus-support/OutputFile.h"
+#include "optimus-support/PathUse.h"
+
+#include <iostream>
+
+using namespace optimus_simulate;
+using namespace optimus_simulation;
+using optimus_prices::MachineProfile;
+using namespace optimus_support;
+namespace program = optimus_support::program;
+using optrt::ModelLibrary;
+
+static bool isForGpu(const ModelLibrary &library) {
+  return library.target().name == "cuda";
+}
+
+/// The profile of the machine; for GPUs there is one without being asked.
+static StatusOr<MachineProfile> loadMachine(const ModelLibrary &library,
+                                            std::string &name) {
+  const bool isGpu = isForGpu(library);
+  if (name.empty() && isGpu)
+    name = optimus_prices::kDefaultGpuProfile;
+  auto loaded = optimus_prices::loadMachineProfile(name);
+  if (!loaded.ok())
+    return loaded.status().withContext("--machine-profile");
+  if (!name.empty() && loaded->gpu.has_value() != isGpu)
+    return invalidArgument(
+        concat("--machine-profile: '", name, "' is of ",
+               isGpu ? "processors, expected one of GPUs, as h100x8, for '"
+                     : "GPUs, expected one of processors for '",
+               library.path(), "', whose target is ", library.target().name));
+  const int64_t ranks = library.manifest().mesh.numRanks();
+  if (!loaded->tiers.empty() && loaded->tiers.back().ranks < ranks)
+    return invalidArgument(concat("--machine-profile: expected links for ",
+                                  ranks, " ranks, found them for ",
+                                  loaded->tiers.back().ranks, " in '", name,
+                                  "'"));
+  return loaded;
+}
+
+static StatusOr<WhatIf> readWhatIf(const Arguments &arguments, int64_t ranks) {
+  WhatIf whatIf;
+  for (const std::string &text : arguments.stragglers) {
+    auto straggler = parseStraggler(text, ranks);
+    if (!straggler.ok())
+      return straggler.status().withContext("--straggler");
+    whatIf.stragglers.push_back(*straggler);
+  }
+  for (const std::string &text : arguments.scalings) {
+    auto scaling = parseScaling(text);
+    if (!scaling.ok())
+      return scaling.status().withContext("--scale");
+    whatIf.scalings.push_back(*std::move(scaling));
+  }
+  if (!arguments.network.empty()) {
+    auto network = parseNetworkChange(arguments.network);
+    if (!network.ok())
+      return network.status().withContext("--network");
+    whatIf.network = *network;
+  }
+  if (arguments.overlap == "none")
+    whatIf.overlap = Overlap::None;
+  if (arguments.overlap == "perfect")
+    whatIf.overlap = Overlap::Perfect;
+  return whatIf;
+}
+
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+static StatusOr<const program::SequenceT *>
+findSequence(const ModelLibrary &library, const std::string &name) {
+  if (const auto *found = program::findSequence(library.programs(), name))
+    return found;
+  std::vector<std::string> names;
+  std::string list;
+  for (const auto &sequence : library.programs().sequences) {
+    names.push_back(sequence->name);
+    list += (list.empty() ? "" : ", ") + sequence->name;
+  }
+  return invalidArgument(concat("--sequence: `", library.path(),
+                                "` has no sequence `", name, "`",
+                                didYouMean(name, names, '`'), "; there are ",
+                                list.empty() ? "none" : list));
+}
+
+static Answer describeSequence(const program::SequenceT &sequence,
+                               int64_t microbatches) {
+  Answer answer;
+  answer.name = sequence.name;
+  for (const auto &call : sequence.calls) {
+    const int64_t times = call->times ? call->times : microbatches;
+    answer.calls.insert(answer.calls.end(), size_t(times), call->function);
+  }
+  return answer;
+}
+
+/// What is simulated: a call, a sequence, or a step of training.
+static StatusOr<Answer> chooseCalls(const ModelLibrary &library,
+                                    const Arguments &arguments) {
+  if (!arguments.function.empty()) {
+    auto function = library.manifest().findFunctionOrKind(library.path(),
+                                                          arguments.function);
+    if (!function.ok())
+      return function.status().withContext("--function");
+    Answer answer;
+    answer.name = (*function)->name;
+    answer.calls = {(*function)->name};
+    return answer;
+  }
+  std::string name = arguments.sequence;
+  if (name.empty())
+    name = arguments.microbatches > 1 ? "train_microbatches" : "train";
+  if (arguments.sequence.empty() && arguments.microbatches == 1 &&
+      !program::findSequence(library.programs(), name)) {
+    Answer answer;
+    answer.name = library.manifest().functions.front().name;
+    answer.calls = {answer.name};
+    return answer;
+  }
+  OPTRT_ASSIGN_OR_RETURN(const program::SequenceT *sequence,
+                         findSequence(library, name));
+  return describeSequence(*sequence, arguments.microbatches);
+}
+
+/// Tokens of the calls with a batch.
+static int64_t countTokens(const ModelLibrary &library, const CallList &calls) {
+  int64_t tokens = 0;
+  for (const std::string &call : calls)
+    if (const optrt::Function *function = library.manifest().findFunction(call))
+      tokens += function->batch * function->sequence;
+  return tokens;
+}
+
+/// What a scaling may be meant for.
+static std::vector<std::string> listNames(const ModelLibrary &library) {
+  std::vector<std::string> names;
+  for (const auto &table : library.target().tables) {
+    names.insert(names.end(), table->texts.begin(), table->texts.end());
+    for (const auto &function : table->functions)
+      for (const auto &command : function->commands)
+        names.push_back(program::describeAction(library.target(), *command));
+  }
+  return names;
+}
+
+static Status checkScaled(const ModelLibrary &library, const WhatIf &whatIf,
+                          const TimedProgram &timed) {
+  for (size_t i = 0; i != whatIf.scalings.size(); ++i)
+    if (timed.getScaled()[i] == 0) {
+      const std::string &pattern = whatIf.scalings[i].pattern;
+      return invalidArgument(
+          concat("--scale: no command of `", library.path(),
+                 "` has a path, kind, kernel or collective that matches '",
+                 pattern, "'", didYouMean(pattern, listNames(library))));
+    }
+  return okStatus();
+}
+
+static Status writeJson(const Arguments &arguments, const Answer &answer) {
+  if (arguments.json.empty())
+    return okStatus();
+  return OutputFile::write(arguments.json, toJson(answer));
+}
+
+Status optimus_simulate::simulateLibrary(const Arguments &arguments) {
+  if (!arguments.json.empty())
+    OPTRT_RETURN_IF_ERROR(checkOutput(arguments.json));
+  const std::vector<PathUse> inputs{
+      {"the library", arguments.library},
+      {"--machine-profile",
+       optimus_prices::isKnownProfile(arguments.machineProfile)
+           ? ""
+           : arguments.machineProfile},
+      {"--cluster", arguments.cluster}};
+  const std::vector<PathUse> outputs{{"--json", arguments.json}};
+  OPTRT_RETURN_IF_ERROR(checkOutputsApart(inputs, outputs));
+  OPTRT_ASSIGN_OR_RETURN(
+      std::unique_ptr<ModelLibrary> library,
+      ModelLibrary::open(arguments.library, ModelLibrary::Use::Inspect));
+  std::string machineName = arguments.machineProfile;
+  OPTRT_ASSIGN_OR_RETURN(MachineProfile machine,
+                         loadMachine(*library, machineName));
+  OPTRT_ASSIGN_OR_RETURN(
+      WhatIf whatIf,
+      readWhatIf(arguments, library->manifest().mesh.numRanks()));
+  OPTRT_ASSIGN_OR_RETURN(Answer answer, chooseCalls(*library, arguments));
+  const TimedProgram timed(library->programs(), library->target(), machine,
+                           whatIf);
+  OPTRT_RETURN_IF_ERROR(checkScaled(*library, whatIf, timed));
+  std::optional<Cluster> cluster;
+  if (!arguments.cluster.empty()) {
+    auto loaded = loadCluster(arguments.cluster);
+    if (!loaded.ok())
+      return loaded.status().withContext("--cluster");
+    cluster = *std::move(loaded);
+  }
+  OPTRT_ASSIGN_OR_RETURN(
+      answer.simulation,
+      simulate(timed, answer.calls, whatIf, cluster ? &*cluster : nullptr));
+  answer.library = library->path();
+  answer.target = library->target().name;
+  answer.machine = machineName;
+  answer.cluster = arguments.cluster;
+  answer.tokens = countTokens(*library, answer.calls);
+  answer.whatIf = whatIf.describe();
+  answer.timed = &timed;
+  OPTRT_RETURN_IF_ERROR(writeJson(arguments, answer));
+  if (!isStandardOutput(arguments.json))
+    print(answer, std::cout);
+  return okStatus();
+}

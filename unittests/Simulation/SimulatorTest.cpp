@@ -1,0 +1,366 @@
+//===- SimulatorTest.cpp - All ranks in time ------------------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Simulation/Simulator.h"
+
+#include "optimus/Prices/ProgramWork.h"
+#include "optimus/Prices/StepTimeline.h"
+
+#include "optimus-testing/ProgramWriter.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using namespace optimus_simulation;
+using namespace optimus_support::program;
+using optimus_prices::MachineProfile;
+using optimus_support::StatusOr;
+using testing::HasSubstr;
+
+namespace {
+
+constexpr Picoseconds kMs = 1'000'000'000;
+
+/// Each copy takes a millisecond, and a broadcast or an all-gather between two
+/// ranks one for every start-up of a link.
+MachineProfile plainMachine() {
+  MachineProfile machine;
+  auto &compute = machine.computes.emplace_back();
+  compute.kernelAlpha = 1e-3;
+  compute.bytesPerSecond = 1e30;
+  machine.linkAlpha = 1e-3;
+  machine.linkBeta = 0;
+  return machine;
+}
+
+/// Writes functions of a mesh row:2,col:2 whose commands take milliseconds.
+class SimulatorTest : public testing::Test {
+protected:
+  enum Axis : uint32_t { Row, Col };
+
+  void begin(FunctionWriter writer) { f.emplace(std::move(writer)); }
+  View place(int number) { return f->at(memory, 16 * number, 16); }
+  void beginFunction(const std::string &name) {
+    begin(programs.function(name));
+    memory = f->arena(ElementType::F32, 256);
+  }
+  /// Computes for so many milliseconds.
+  void compute(int ms, const std::string &path = "") {
+    f->from(path);
+    for (int i = 0; i != ms; ++i)
+      f->copy(place(0), place(1));
+    f->from("");
+  }
+  /// Takes a millisecond on its link.
+  uint32_t start(Axis axis, const std::string &path = "") {
+    f->from(path);
+    const uint32_t number =
+        f->collective(CollectiveKind::Broadcast, {axis}, place(2), place(3));
+    f->from("");
+    return number;
+  }
+  void wait(uint32_t command) { f->wait(command); }
+
+  StatusOr<Simulation> run(const CallList &calls, const WhatIf &whatIf = {}) {
+    if (!finished)
+      finished = programs.finish();
+    timed = std::make_unique<TimedProgram>(
+        *finished, *finished->targets.front(), machine, whatIf);
+    return simulate(*timed, calls, whatIf);
+  }
+  Simulation simulated(const CallList &calls, const WhatIf &whatIf = {}) {
+    StatusOr<Simulation> result = run(calls, whatIf);
+    EXPECT_TRUE(result.ok()) << result.status().message();
+    Simulation none;
+    none.ranks.emplace_back();
+    return result.ok() ? *result : none;
+  }
+  /// Of the slowest rank, all axes and kinds together.
+  static Exposure sum(const Simulation &simulation) {
+    Exposure all;
+    for (const Exposure &one : simulation.exposures) {
+      all.count += one.count;
+      all.all += one.all;
+      all.late += one.late;
+      all.queued += one.queued;
+      all.idle += one.idle;
+    }
+    return all;
+  }
+
+  ProgramWriter programs{optimus_support::Mesh({{"row", 2}, {"col", 2}})};
+  std::optional<FunctionWriter> f;
+  View memory;
+  std::optional<ProgramsT> finished;
+  MachineProfile machine = plainMachine();
+  std::unique_ptr<TimedProgram> timed;
+};
+
+TEST_F(SimulatorTest, HidesCommunicationBehindComputing) {
+  beginFunction("f");
+  const uint32_t hidden = start(Row);
+  compute(3);
+  wait(hidden);
+  const Simulation result = simulated({"f"});
+  EXPECT_EQ(result.getStep(), 3 * kMs);
+  EXPECT_EQ(sum(result).count, 0);
+  EXPECT_EQ(result.ranks[0].communicating, kMs);
+}
+
+TEST_F(SimulatorTest, TellsWhyRanksWait) {
+  beginFunction("f");
+  const uint32_t first = start(Row), second = start(Row);
+  wait(first);
+  compute(1);
+  // Behind the first on its link for 1 ms, and done after 2.
+  wait(second);
+  const uint32_t other = start(Col);
+  wait(other);
+  const Simulation result = simulated({"f"});
+  EXPECT_EQ(result.getStep(), 3 * kMs);
+  EXPECT_EQ(result.ranks[0].computing, kMs);
+  const Exposure all = sum(result);
+  EXPECT_EQ(all.count, 2);
+  EXPECT_EQ(all.all, 2 * kMs);
+  EXPECT_EQ(all.idle, 2 * kMs);
+  EXPECT_EQ(all.late + all.queued + all.getShort(), 0);
+}
+
+TEST_F(SimulatorTest, LinksCarryOneAfterTheOther) {
+  beginFunction("f");
+  const uint32_t first = start(Row), second = start(Row);
+  wait(second);
+  wait(first);
+  const Simulation result = simulated({"f"});
+  EXPECT_EQ(result.getStep(), 2 * kMs);
+  EXPECT_EQ(sum(result).queued, kMs);
+  EXPECT_EQ(sum(result).idle, kMs);
+}
+
+TEST_F(SimulatorTest, AxesHaveTheirLinksOrShareOne) {
+  beginFunction("f");
+  const uint32_t first = start(Row), second = start(Col);
+  wait(first);
+  wait(second);
+  EXPECT_EQ(simulated({"f"}).getStep(), kMs);
+  machine.axesShareLink = true;
+  EXPECT_EQ(simulated({"f"}).getStep(), 2 * kMs);
+}
+
+/// Rank 3 is late; ranks 1 and 2 wait for it in the first collective, rank 0
+/// for them in the second.
+TEST_F(SimulatorTest, LateRanksMakeOthersWait) {
+  beginFunction("f");
+  compute(2);
+  wait(start(Row));
+  wait(start(Col));
+  EXPECT_EQ(simulated({"f"}).getStep(), 4 * kMs);
+  const Simulation late = simulated({"f"}, {.stragglers = {{3, 2.0}}});
+  EXPECT_EQ(late.getStep(), 6 * kMs);
+  for (const RankTimes &rank : late.ranks)
+    EXPECT_EQ(rank.end, 6 * kMs);
+  EXPECT_EQ(late.ranks[3].computing, 4 * kMs);
+  EXPECT_EQ(late.ranks[0].computing, 2 * kMs);
+  EXPECT_EQ(late.ranks[0].exposed, 4 * kMs);
+  // Rank 0 ends as late as the others and is the lowest of them.
+  EXPECT_EQ(late.slowest, 0);
+  EXPECT_EQ(sum(late).late, 2 * kMs);
+  EXPECT_EQ(sum(late).idle, 2 * kMs);
+}
+
+TEST_F(SimulatorTest, TheCriticalPathGoesThroughTheLateRank) {
+  beginFunction("f");
+  compute(2, "h.0.mlp");
+  wait(start(Row, "h.0.up"));
+  compute(1, "h.0.attn");
+  const Simulation late = simulated({"f"}, {.stragglers = {{3, 2.5}}});
+  // Rank 1 meets rank 3 in the collective; ranks 0 and 2 have ended by then.
+  EXPECT_EQ(late.getStep(), 5 * kMs + kMs + 5 * kMs / 2);
+  EXPECT_EQ(late.slowest, 3);
+  ASSERT_EQ(late.criticalPath.size(), 3u);
+  EXPECT_EQ(late.criticalPath[0].path, "h.0.mlp");
+  EXPECT_EQ(late.criticalPath[0].seconds, 5 * kMs);
+  EXPECT_EQ(late.criticalPath[1].path, "h.0.attn");
+  EXPECT_EQ(late.criticalPath[2].path, "h.0.up");
+  EXPECT_EQ(late.criticalPath[2].what, "row");
+  Picoseconds all = 0;
+  for (const CriticalPart &part : late.criticalPath)
+    all += part.seconds;
+  EXPECT_EQ(all, late.getStep());
+}
+
+TEST_F(SimulatorTest, SequencesGoOnWithoutABarrier) {
+  beginFunction("accumulate");
+  CollectiveT one;
+  one.kind = CollectiveKind::Broadcast;
+  one.axes = {Row};
+  one.outer = 1;
+  one.inner = one.src_ld = one.dst_ld = 16;
+  one.carried = 7;
+  compute(1);
+  f->collective(std::move(one), place(2), place(3));
+  beginFunction("update");
+  compute(2);
+  WaitT wait;
+  wait.carried = 7;
+  ActionUnion action;
+  action.Set(std::move(wait));
+  f->add(std::move(action), {});
+  const Simulation result = simulated({"accumulate", "update"});
+  EXPECT_EQ(result.getStep(), 3 * kMs);
+  EXPECT_EQ(simulated({"accumulate"}).getStep(), kMs);
+}
+
+TEST_F(SimulatorTest, OverlapMayBeNoneOrPerfect) {
+  beginFunction("f");
+  const uint32_t hidden = start(Row);
+  compute(3);
+  wait(hidden);
+  wait(start(Row));
+  wait(start(Row));
+  EXPECT_EQ(simulated({"f"}).getStep(), 5 * kMs);
+  EXPECT_EQ(simulated({"f"}, {.overlap = Overlap::None}).getStep(), 6 * kMs);
+  // Three on one link, three of computing.
+  EXPECT_EQ(simulated({"f"}, {.overlap = Overlap::Perfect}).getStep(), 3 * kMs);
+  const Simulation bound =
+      simulated({"f"}, {.network = {.bandwidth = 1, .latency = 2},
+                        .overlap = Overlap::Perfect});
+  EXPECT_EQ(bound.getStep(), 6 * kMs);
+  EXPECT_EQ(bound.ranks[0].exposed, 3 * kMs);
+}
+
+TEST_F(SimulatorTest, ScalesWhatMatches) {
+  beginFunction("f");
+  compute(2, "h.0.mlp");
+  compute(1, "h.1.mlp");
+  wait(start(Row, "h.0.up"));
+  EXPECT_EQ(simulated({"f"}, {.scalings = {{"h.0.*", 0.5}}}).getStep(),
+            kMs + kMs + kMs / 2);
+  EXPECT_EQ(simulated({"f"}, {.scalings = {{"broadcast", 3}}}).getStep(),
+            6 * kMs);
+  EXPECT_EQ(simulated({"f"}, {.scalings = {{"copy", 2}}}).getStep(), 7 * kMs);
+  simulated({"f"}, {.scalings = {{"h.7.*", 2}, {"h.1.*", 2}}});
+  EXPECT_EQ(timed->getScaled(), (std::vector<int64_t>{0, 1}));
+}
+
+/// A ring of messages: all ranks of a column send and receive at once.
+TEST_F(SimulatorTest, MessagesMeetTheirReceivers) {
+  beginFunction("f");
+  compute(1);
+  auto peer = [] {
+    auto next = std::make_unique<IntegerT>();
+    next->constant = 1;
+    next->terms.emplace_back(-1, Row);
+    return next;
+  };
+  SendT send;
+  send.axis = Row;
+  send.peer = peer();
+  send.rows = 1;
+  send.cols = send.ld = 16;
+  send.group = 1;
+  ReceiveT receive;
+  receive.axis = Row;
+  receive.peer = peer();
+  receive.rows = 1;
+  receive.cols = receive.ld = 16;
+  receive.group = 1;
+  ActionUnion sends, receives;
+  sends.Set(std::move(send));
+  receives.Set(std::move(receive));
+  const uint32_t sent = f->add(std::move(sends), {place(2)});
+  const uint32_t received = f->add(std::move(receives), {place(3)});
+  wait(sent);
+  wait(received);
+  EXPECT_EQ(simulated({"f"}).getStep(), 2 * kMs);
+  const Simulation late = simulated({"f"}, {.stragglers = {{2, 4.0}}});
+  EXPECT_EQ(late.ranks[0].end, 5 * kMs);
+  EXPECT_EQ(late.ranks[1].end, 2 * kMs);
+}
+
+/// Collectives of two axes that ranks start in different orders.
+TEST_F(SimulatorTest, NamesRanksThatWaitForEver) {
+  auto write = [&](Axis first, Axis second) {
+    programs.beginTable(1);
+    beginFunction("f");
+    for (Axis axis : {first, second})
+      wait(start(axis, axis == Row ? "h.0.up" : "h.0.down"));
+  };
+  write(Col, Row);
+  write(Row, Col);
+  write(Row, Col);
+  write(Col, Row);
+  const StatusOr<Simulation> result = run({"f"});
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.status().message(),
+            "4 ranks wait for ever: rank 0 waits in f for h.0.down "
+            "(broadcast), to which rank 1 does not come; rank 1 waits in f for "
+            "h.0.up (broadcast), to which rank 3 does not come; rank 2 waits "
+            "in f for h.0.up (broadcast), to which rank 0 does not come; rank "
+            "3 waits in f for h.0.down (broadcast), to which rank 2 does not "
+            "come");
+}
+
+/// Without late ranks it is what predictStep says: of any prices, up to half a
+/// picosecond a command.
+TEST_F(SimulatorTest, IsTheTimelineOfOneRankWhereAllAreAlike) {
+  beginFunction("f");
+  std::vector<uint32_t> open;
+  for (int layer = 0; layer != 8; ++layer) {
+    GemmT gemm;
+    gemm.m = gemm.n = gemm.k = 4;
+    f->gemm(gemm, {.a = place(4), .b = place(5), .c = place(6)});
+    open.push_back(start(layer % 3 == 0 ? Row : Col));
+    if (layer % 2 == 0)
+      f->fill(place(layer));
+    if (layer % 3 == 1) {
+      wait(open.front());
+      open.erase(open.begin());
+    }
+  }
+  for (uint32_t command : open)
+    wait(command);
+  machine = MachineProfile();
+  const Simulation result = simulated({"f"});
+
+  const TargetT &target = *finished->targets.front();
+  const FunctionT &function = *target.tables.front()->functions.front();
+  const optimus_prices::MachinePrices prices(machine, 4);
+  optimus_prices::ProgramReuse reuse(target, function);
+  optimus_prices::StepTimeline timeline;
+  const std::string names[] = {"row", "col"};
+  for (uint32_t number = 0; number != function.commands.size(); ++number) {
+    const CommandT &command = *function.commands[number];
+    const auto touches = reuse.advance();
+    if (const WaitT *one = command.action.AsWait())
+      timeline.wait(one->command);
+    else if (const CollectiveT *one = command.action.AsCollective())
+      timeline.start(
+          number, names[one->axes[0]], one->kind,
+          prices.getSeconds(one->kind, {2, one->axes[0] ? 1 : 2}, 64),
+          names[one->axes[0]]);
+    else
+      timeline.compute(
+          prices.getSeconds(optimus_prices::getCommandWork(target, command),
+                            touches),
+          optimus_prices::getWorkName(command));
+  }
+  const optimus_prices::StepPrediction step = std::move(timeline).finish();
+  const double tolerance = 0.5e-12 * double(function.commands.size());
+  EXPECT_NEAR(double(result.getStep()) * 1e-12, step.getSeconds(), tolerance);
+  EXPECT_NEAR(double(result.ranks[0].computing) * 1e-12, step.computeSeconds,
+              tolerance);
+  EXPECT_NEAR(double(result.ranks[0].communicating) * 1e-12, step.commSeconds,
+              tolerance);
+  EXPECT_NEAR(double(result.ranks[0].exposed) * 1e-12, step.exposedSeconds,
+              tolerance);
+  ASSERT_GT(step.exposedSeconds, 1e-6);
+  ASSERT_EQ(step.parts.size(), 2u);
+}
+
+} // namespace

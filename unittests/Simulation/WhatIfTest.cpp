@@ -1,0 +1,101 @@
+//===- WhatIfTest.cpp - What differs from the program ---------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Simulation/WhatIf.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using namespace optimus_simulation;
+using testing::ElementsAre;
+
+namespace {
+
+template <typename T>
+std::string messageOf(const optimus_support::StatusOr<T> &result) {
+  return result.ok() ? "" : result.status().message();
+}
+
+TEST(WhatIf, ReadsStragglers) {
+  auto straggler = parseStraggler("3=1.5", /*ranks=*/4);
+  ASSERT_TRUE(straggler.ok()) << straggler.status().message();
+  EXPECT_EQ(straggler->rank, 3);
+  EXPECT_EQ(straggler->factor, 1.5);
+  EXPECT_EQ(messageOf(parseStraggler("4=2", 4)),
+            "expected a rank from 0 to 3, found '4'");
+  EXPECT_EQ(messageOf(parseStraggler("-1=2", 4)),
+            "expected a rank from 0 to 3, found '-1'");
+  EXPECT_EQ(messageOf(parseStraggler("3", 4)),
+            "expected RANK=FACTOR, found '3'");
+  for (const char *factor : {"", "0", "-1", "nan", "inf", "1e7", "2x"})
+    EXPECT_EQ(messageOf(parseStraggler(std::string("1=") + factor, 4)),
+              "expected a factor from 1e-6 to 1e6, found '" +
+                  std::string(factor) + "'");
+}
+
+TEST(WhatIf, ReadsScalings) {
+  // A path may have a sign of its own.
+  auto scaling = parseScaling("h.*=x=0.5");
+  ASSERT_TRUE(scaling.ok()) << scaling.status().message();
+  EXPECT_EQ(scaling->pattern, "h.*=x");
+  EXPECT_EQ(scaling->factor, 0.5);
+  EXPECT_EQ(messageOf(parseScaling("=2")), "expected GLOB=FACTOR, found '=2'");
+}
+
+TEST(WhatIf, ReadsNetworks) {
+  auto network = parseNetworkChange("latency=0.5,bandwidth=4");
+  ASSERT_TRUE(network.ok()) << network.status().message();
+  EXPECT_EQ(network->latency, 0.5);
+  EXPECT_EQ(network->bandwidth, 4);
+  EXPECT_EQ(parseNetworkChange("bandwidth=2")->latency, 1);
+  EXPECT_EQ(messageOf(parseNetworkChange("bandwith=2")),
+            "expected bandwidth or latency, found 'bandwith'; did you mean "
+            "'bandwidth'?");
+  EXPECT_EQ(messageOf(parseNetworkChange("latency=1,latency=2")),
+            "expected latency once, found it twice");
+  EXPECT_EQ(messageOf(parseNetworkChange("latency=1,")),
+            "expected bandwidth=FACTOR or latency=FACTOR, found ''");
+}
+
+TEST(WhatIf, ChangesLinksAndWhatWasMeasured) {
+  optimus_prices::CommunicationProfile profile;
+  profile.linkAlpha = 2;
+  profile.linkBeta = 3;
+  profile.tiers = {{.ranks = 8, .alpha = 2, .beta = 3}};
+  profile.collectives = {{.backend = "local",
+                          .collective = "reduce",
+                          .ranks = 2,
+                          .alpha = 4,
+                          .beta = 5,
+                          .points = {{1, 3}, {2, 10}}}};
+  changeNetwork(profile, {.bandwidth = 2, .latency = 0.5});
+  EXPECT_EQ(profile.linkAlpha, 1);
+  EXPECT_EQ(profile.linkBeta, 1.5);
+  EXPECT_EQ(profile.tiers[0].alpha, 1);
+  EXPECT_EQ(profile.tiers[0].beta, 1.5);
+  EXPECT_EQ(profile.collectives[0].alpha, 2);
+  EXPECT_EQ(profile.collectives[0].beta, 2.5);
+  // 3 are all start-up; of 10, 4 are.
+  EXPECT_THAT(profile.collectives[0].points,
+              ElementsAre(std::pair(1.0, 1.5), std::pair(2.0, 2.0 + 3.0)));
+}
+
+TEST(WhatIf, SaysWhatDiffers) {
+  EXPECT_TRUE(WhatIf().describe().empty());
+  WhatIf all{.stragglers = {{2, 1.5}},
+             .scalings = {{"gemm", 0.5}},
+             .network = {.bandwidth = 2, .latency = 3},
+             .overlap = Overlap::None};
+  EXPECT_THAT(all.describe(), ElementsAre("rank 2 computes 1.5 times as long",
+                                          "'gemm' takes 0.5 times as long",
+                                          "links have 2 times the bandwidth",
+                                          "links have 3 times the latency",
+                                          "nothing overlaps"));
+}
+
+} // namespace
