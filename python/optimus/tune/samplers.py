@@ -1,0 +1,68 @@
+# ===- samplers.py - Who chooses points ------------------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Samplers give points and are told what came of them. The random one needs the
+standard library alone; a point of it depends on the seed and on the trial's number."""
+
+import random
+from typing import Any, Dict, List
+
+from optimus.tune import TuneError
+from optimus.tune.spaces import Drawn, Space, draw
+
+
+class RandomChooser:
+    """Draws independently. Each name has a generator of its own, so that another leaf
+    in the specification changes no other value."""
+
+    def __init__(self, seed: int, number: int):
+        self._key = "%d/%d" % (seed, number)
+        self._turns = number
+
+    def _random(self, name: str) -> random.Random:
+        return random.Random("%s/%s" % (self._key, name))
+
+    def real(self, name: str, low: float, high: float, is_log: bool) -> float:
+        share = self._random(name).random()
+        if is_log:
+            return low * (high / low) ** share
+        return low + (high - low) * share
+
+    def whole(self, name: str, low: int, high: int, step: int) -> int:
+        return low + step * self._random(name).randrange((high - low) // step + 1)
+
+    def pick(self, name: str, options: List[Any]) -> int:
+        return self._random(name).randrange(len(options))
+
+    def quantile(self, name: str) -> float:
+        return max(self._random(name).random(), 1e-12)
+
+    def turn(self, _name: str, count: int) -> int:
+        """Trials go round all combinations."""
+        index = self._turns % count
+        self._turns //= count
+        return index
+
+
+class RandomSampler:
+    def __init__(self, space: Space, seed: int):
+        self._space, self._seed = space, seed
+
+    def ask(self, number: int, _more: Dict[str, Any]) -> Drawn:
+        """The point of a trial, of which the rungs keep `more`."""
+        return draw(self._space, RandomChooser(self._seed, number))
+
+    def tell(self, trial) -> None:
+        """What came of one; nothing follows from it."""
+
+
+def make_sampler(spec):
+    """The one that a specification names. Raises TuneError."""
+    name = spec.study.sampler
+    if name == "random":
+        return RandomSampler(spec.space, spec.study.seed)
+    raise TuneError("sampler: expected random, found %s" % name)
