@@ -187,7 +187,7 @@ def running(folder):
 
 
 def test_trials_that_cannot_be_done_end_with_a_reason(tools, folder):
-    """A rate that diverges, and heads that do not divide the width."""
+    """Of a rate that diverges, and of heads by which no width is divisible."""
     text = (SPEC % {"trials": 3, "steps": 3, "study": ""}).replace("heads = 2", "heads = {exhaustive = [2, 3, 1]}")
     text = text.replace("lr = { log-uniform = [1e-4, 1e-1] }", 'lr = {dependent = "model.heads", table = {2 = 1e38, 3 = 1, 1 = 0.01}}')
     (folder / "spec.toml").write_text(text)

@@ -19,7 +19,7 @@ from typing import List, Optional
 
 from optimus import __version__, arguments, output
 from optimus.arguments import Mistake, Parser, whole_number
-from optimus.tune import TuneError, best, journal, machine, names, pool, spec, view
+from optimus.tune import TuneError, best, explain, journal, machine, names, pool, spec, view
 from optimus.tune.run import Folder, Run
 from optimus.tune.samplers import make_sampler
 from optimus.tune.scheduler import ORDERS
@@ -50,6 +50,10 @@ def _parser() -> Parser:
     show = commands.add_parser("show", help="what came of the trials of a study")
     show.set_defaults(act=_show)
     show.add_argument("study", metavar="STUDY")
+    why = commands.add_parser("explain", help="what was predicted of a trial, why it ran where it did, what came of it")
+    why.set_defaults(act=_explain)
+    why.add_argument("study", metavar="STUDY")
+    why.add_argument("trial", metavar="TRIAL", type=whole_number)
     take = commands.add_parser("best", help="write the best trial: checkpoint, flags, commands")
     take.set_defaults(act=_best)
     take.add_argument("study", metavar="STUDY")
@@ -122,6 +126,12 @@ def _show(options: argparse.Namespace) -> int:
     last = journal.read(options.study)[-1].get("time", 0.0)
     rows = [view.cut(view.summary(study, objectives, study.header["trials"], last), width), ""]
     output.write("-", "\n".join(rows + view.table(study, objectives, width)) + "\n")
+    return 0
+
+
+def _explain(options: argparse.Namespace) -> int:
+    found = explain.lines(journal.read(options.study), _read(options.study), options.trial)
+    output.write("-", "\n".join(found) + "\n")
     return 0
 
 

@@ -14,15 +14,16 @@ The order `placed` lets a worker take the job that loses most elsewhere:
     a worker of a takes 3 (b cannot run it), then 1 (it loses 30), then 2
     a worker of b takes 2 (it loses 2), and 1 only where nothing else is left
 
-Once no more jobs will come, those that wait are placed on paper: the longest first, each
-where it completes soonest. Moves follow while they make the end sooner. A worker then
-takes a job that is placed on its class, or waits. The order `fcfs` is first come, first
+Once no more jobs will come, those that wait are placed on paper (placement.py). A worker
+then takes a job that is placed on its class, or waits. The order `fcfs` is first come, first
 served.
 """
 
 import heapq
 import math
 from typing import Callable, Dict, FrozenSet, KeysView, List, NamedTuple, Optional, Tuple
+
+from optimus.tune import placement
 
 ORDERS = ("placed", "fcfs")
 MOST_PLANNED = 512
@@ -80,12 +81,15 @@ class Scheduler:
         self._heaps: Dict[str, List[Tuple[float, float, int, int]]] = {}
         self._turn = 0
         self._is_stale = False
+        self._planned: Optional[Dict[str, List[int]]] = None
+        """The plan on paper, as long as nothing changes but what it foresaw."""
 
     # Events.
 
     def joined(self, worker: str, kind: str, deadline: Optional[float] = None) -> None:
         """`deadline` is when its wall time ends."""
         self._workers[worker] = _Worker(kind, deadline)
+        self._planned = None
         self._free.setdefault(kind, []).append(worker)
         if kind not in self._heaps:
             self._is_stale = True
@@ -96,6 +100,7 @@ class Scheduler:
         gone = self._workers.pop(worker, None)
         if gone is None:
             return None
+        self._planned = None
         if not gone.job:
             self._free[gone.kind].remove(worker)
         if not any(each.kind == gone.kind for each in self._workers.values()):
@@ -105,6 +110,7 @@ class Scheduler:
 
     def add(self, job: Job) -> None:
         self._turn += 1
+        self._planned = None
         self._jobs[job.trial] = (self._turn, job)
         if not self._is_stale:
             self._push(self._turn, job)
@@ -125,7 +131,7 @@ class Scheduler:
             self._free[entry.kind].append(worker)
 
     def costs_changed(self) -> None:
-        self._is_stale = True
+        self._is_stale, self._planned = True, None
 
     # What there is.
 
@@ -171,7 +177,6 @@ class Scheduler:
         """The next start; the caller reports it by `begun` and asks again."""
         if self._is_stale:
             self._rebuild()
-        plan = None
         for kind in sorted(self._free):
             for worker in sorted(self._free[kind]):
                 if self._order == "fcfs":
@@ -179,8 +184,7 @@ class Scheduler:
                 elif more_to_come or len(self._jobs) > MOST_PLANNED:
                     job = self._dearest_elsewhere(worker, now)
                 else:
-                    plan = self._plan(now) if plan is None else plan
-                    job = next((each for each in plan.get(kind, ())
+                    job = next((each for each in self._plan(now).get(kind, ())
                                 if self._may_run(each, worker, now)), None)
                 if job:
                     return Start(job, worker, self._why(job))
@@ -247,68 +251,14 @@ class Scheduler:
 
     def _plan(self, now: float) -> Dict[str, List[Job]]:
         """Jobs by class, in the order in which they are to begin."""
-        jobs = [job for _, job in self._jobs.values()]
-        table = {
-            job.trial: {kind: self._cost(job, kind).weight for kind in self._heaps}
-            for job in jobs
-        }
-        jobs.sort(key=lambda job: (-min(table[job.trial].values()), job.trial))
-        free = {kind: sorted(max(now, each.free_at if each.job else now)
-                             for each in self._workers.values() if each.kind == kind)
-                for kind in self._heaps}
-        placed: Dict[str, List[Job]] = {kind: [] for kind in self._heaps}
-        for job in jobs:
-            kind = min(table[job.trial],
-                       key=lambda kind: (free[kind][0] + table[job.trial][kind], kind))
-            if table[job.trial][kind] == math.inf:
-                continue
-            heapq.heapreplace(free[kind], free[kind][0] + table[job.trial][kind])
-            placed[kind].append(job)
-        self._improve(placed, table, now)
-        return placed
-
-    def _end(self, kind: str, jobs: List[Job], table, now: float) -> float:
-        free = sorted(max(now, each.free_at if each.job else now)
-                      for each in self._workers.values() if each.kind == kind)
-        # Later than when it would be free anyway.
-        end = now
-        for job in jobs:
-            end = max(end, free[0] + table[job.trial][kind])
-            heapq.heapreplace(free, free[0] + table[job.trial][kind])
-        return end
-
-    def _improve(self, placed: Dict[str, List[Job]], table, now: float) -> None:
-        """Moves jobs out of the class that ends last, while this makes the end sooner."""
-        ends = {kind: self._end(kind, jobs, table, now) for kind, jobs in placed.items()}
-        for _ in range(2 * len(table)):
-            last = max(ends, key=lambda kind: (ends[kind], kind), default=None)
-            move = last and self._best_move(last, placed, ends, table, now)
-            if not move:
-                return
-            job, kind, own_end, its_end = move
-            placed[last].remove(job)
-            placed[kind].append(job)
-            placed[kind].sort(key=lambda job: (-table[job.trial][kind], job.trial))
-            ends[last], ends[kind] = own_end, its_end
-
-    def _best_move(self, last, placed, ends, table, now):
-        found, least = None, ends[last]
-        if len(placed[last]) > 64:
-            return None
-        for job in placed[last]:
-            rest = [each for each in placed[last] if each is not job]
-            own_end = None
-            for kind, weight in table[job.trial].items():
-                if kind == last or weight == math.inf:
-                    continue
-                more = sorted([*placed[kind], job],
-                              key=lambda job: (-table[job.trial][kind], job.trial))
-                its_end = self._end(kind, more, table, now)
-                if its_end >= least:
-                    continue
-                if own_end is None:
-                    own_end = self._end(last, rest, table, now)
-                if max(own_end, its_end) < least:
-                    least = max(own_end, its_end)
-                    found = (job, kind, own_end, its_end)
-        return found
+        if self._planned is None:
+            table = {
+                job.trial: {kind: self._cost(job, kind).weight for kind in self._heaps}
+                for _, job in self._jobs.values()
+            }
+            free = placement.of_busy_workers(now, [
+                (each.kind, each.free_at if each.job else now)
+                for each in self._workers.values()])
+            self._planned = placement.place(table, free).jobs
+        return {kind: [self._jobs[trial][1] for trial in its if trial in self._jobs]
+                for kind, its in self._planned.items()}
