@@ -19,7 +19,7 @@ from typing import List, Optional
 
 from optimus import __version__, arguments, output
 from optimus.arguments import Mistake, Parser, whole_number
-from optimus.tune import TuneError, best, explain, journal, machine, names, pool, spec, view
+from optimus.tune import TuneError, best, explain, journal, machine, names, pool, rungs, spec, view
 from optimus.tune.run import Folder, Run
 from optimus.tune.samplers import make_sampler
 from optimus.tune.scheduler import ORDERS
@@ -79,9 +79,10 @@ def _run(options: argparse.Namespace) -> int:
         folder.make()
     except OSError as error:
         raise TuneError("cannot make '%s': %s" % (folder.path, error.strerror)) from None
+    policy = rungs.make(found) if found.study.rungs else Plain(found.study.trials)
     lock = journal.Lock(folder.path)
     its_journal = journal.Journal(folder.path)
-    search = Search(found, sampler, Plain(found.study.trials), options.order)
+    search = Search(found, sampler, policy, options.order)
     _begin(search, its_journal, folder, found)
     watch = view.Watch(search.study, list(found.study.objectives), found.study.trials)
     run = Run(search, folder, its_journal, lock, starts, watch)

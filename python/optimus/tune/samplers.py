@@ -60,9 +60,62 @@ class RandomSampler:
         """What came of one; nothing follows from it."""
 
 
+class UnitChooser:
+    """Maps a vector of the unit cube; a coordinate that it lacks is random. `used` are
+    those that a point has."""
+
+    def __init__(self, seed: int, number: int, vector: Dict[str, float]):
+        self._vector, self.used = vector, {}
+        self._key = "%d/%d" % (seed, number)
+
+    def _share(self, name: str) -> float:
+        share = self._vector.get(name)
+        if share is None:
+            share = random.Random("%s/%s" % (self._key, name)).random()
+        self.used[name] = share
+        return min(share, 1 - 1e-12)
+
+    def real(self, name: str, low: float, high: float, is_log: bool) -> float:
+        share = self._share(name)
+        return low * (high / low) ** share if is_log else low + (high - low) * share
+
+    def whole(self, name: str, low: int, high: int, step: int) -> int:
+        return low + step * int(self._share(name) * ((high - low) // step + 1))
+
+    def pick(self, name: str, options: List[Any]) -> int:
+        return int(self._share(name) * len(options))
+
+    def quantile(self, name: str) -> float:
+        return max(self._share(name), 1e-12)
+
+    def turn(self, name: str, count: int) -> int:
+        return int(self._share(name) * count)
+
+
+class UnitSampler:
+    """Points that the rungs choose, as vectors."""
+
+    def __init__(self, space: Space, seed: int):
+        self._space, self._seed = space, seed
+
+    def ask(self, number: int, more: Dict[str, Any]) -> Drawn:
+        chooser = UnitChooser(self._seed, number, more["vector"])
+        drawn = draw(self._space, chooser)
+        more["vector"] = chooser.used
+        return drawn
+
+    def tell(self, trial) -> None:
+        """The rungs know."""
+
+
 def make_sampler(spec):
     """The one that a specification names. Raises TuneError."""
     name = spec.study.sampler
+    if spec.study.rungs and spec.study.rungs.method == "dehb":
+        if name != "random":
+            raise TuneError("sampler: expected none beside the rungs of DEHB, which choose "
+                            "points themselves, found %s" % name)
+        return UnitSampler(spec.space, spec.study.seed)
     if name == "random":
         return RandomSampler(spec.space, spec.study.seed)
     raise TuneError("sampler: expected random, found %s" % name)

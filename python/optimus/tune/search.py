@@ -47,12 +47,8 @@ class Plain:
     def first_rung(self, _trial: Trial) -> Optional[int]:
         return None
 
-    def waits(self) -> bool:
-        """Whether what it does next depends on trials under way."""
-        return False
-
-    def deadline(self) -> Optional[float]:
-        """When it stops waiting for them."""
+    def expired(self, _now: float) -> Optional[int]:
+        """A trial that is no longer waited for."""
         return None
 
 
@@ -69,6 +65,8 @@ class Search:
         """Perhaps they fit nowhere."""
         self._floors: Dict[int, int] = {}
         self._running = 0
+        self._lowest = 0
+        """Trials below it have ended, or wait for a study that goes on."""
         self.steps_taken = 0
         self.stopping = False
         """No more trials begin."""
@@ -169,7 +167,12 @@ class Search:
     # Records out.
 
     def decide(self, now: float) -> Optional[Record]:
-        return self._refusal() or self._more(now) or self._start(now) or self._closing(now)
+        return (self._refusal() or self._expired(now) or self._more(now) or self._start(now)
+                or self._closing(now))
+
+    def _expired(self, now: float) -> Optional[Record]:
+        trial = self.policy.expired(now)
+        return None if trial is None else {"kind": "expired", "trial": trial}
 
     def _refusal(self) -> Optional[Record]:
         """A trial that fits nowhere, or was lost too often."""
@@ -235,16 +238,19 @@ class Search:
         """What is left where nothing will happen any more."""
         if self._running or self._unpredicted or self.stopping or not self.scheduler.workers:
             return None
-        if self.policy.waits() and not self._is_spent(now):
+        spent = self._is_spent(now)
+        for number in self.scheduler.trials if not spent else ():
+            return self._end(self.study.trials[number], "infeasible",
+                             "no worker has the time that it needs")
+        if not spent and self.policy.next(self.study, now) is not None:
             return None
-        for trial in self.study.trials:
-            if trial.end is None:
-                if self.scheduler.waiting_job(trial.number) is None:
-                    step = self.reached(trial)
-                    return self._end(trial, "stopped", "it ended on the rung of step %d" % step,
-                                     objectives=[finite(trial.rungs[step])])
-                if not self._is_spent(now):
-                    return self._end(trial, "infeasible", "no worker has the time that it needs")
+        while self._lowest < len(self.study.trials):
+            trial = self.study.trials[self._lowest]
+            if trial.end is None and trial.rungs:
+                step = self.reached(trial)
+                return self._end(trial, "stopped", "it ended on the rung of step %d" % step,
+                                 objectives=[finite(trial.rungs[step])])
+            self._lowest += 1
         return None
 
     def is_over(self, now: float) -> bool:

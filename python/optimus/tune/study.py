@@ -13,6 +13,7 @@
     predicted  what optimus-compile says of a trial
     started    a trial began or went on, on a worker, until a step
     promoted   it is to go on to the next rung
+    expired    its rung waits for it no longer
     rung       it reached that step and may go on
     lost       it ended there without a result, and begins again
     ended      it ended, once
@@ -91,7 +92,7 @@ class Study:
                 raise self._wrong(record, "trial %d is next" % len(self.trials))
             more = record.get("more", {})
             self.trials.append(Trial(record["trial"], record["values"], record["space"], more))
-        elif kind in ("predicted", "promoted", "started", "rung", "lost", "ended"):
+        elif kind in ("predicted", "promoted", "expired", "started", "rung", "lost", "ended"):
             self._apply(kind, self._trial(record), record)
         else:
             raise self._wrong(record, "no record has this kind")
@@ -108,6 +109,8 @@ class Study:
             trial.prediction = record["prediction"]
         elif kind == "promoted":
             trial.more["until"] = record["until"]
+        elif kind == "expired":
+            pass  # the rungs' alone
         elif kind == "started":
             trial.running = Attempt(record["worker"], record.get("until"), record["time"])
             trial.attempts.append(trial.running)
