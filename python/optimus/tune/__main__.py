@@ -19,7 +19,20 @@ from typing import List, Optional
 
 from optimus import __version__, arguments, output
 from optimus.arguments import Mistake, Parser, whole_number
-from optimus.tune import TuneError, best, explain, journal, machine, names, pool, rungs, spec, view
+from optimus.tune import (
+    TuneError,
+    best,
+    costs,
+    explain,
+    journal,
+    machine,
+    names,
+    pool,
+    rungs,
+    simulate,
+    spec,
+    view,
+)
 from optimus.tune.run import Folder, Run
 from optimus.tune.samplers import make_sampler
 from optimus.tune.scheduler import ORDERS
@@ -44,9 +57,7 @@ def _parser() -> Parser:
                      help="so many workers with equal parts of this machine (default: one a core)")
     run.add_argument("--pool", metavar="FILE", help="workers as a TOML file lists them")
     run.add_argument("--sampler", metavar="NAME", help="who chooses points (default: the specification's, or random)")
-    run.add_argument("--order", choices=ORDERS, default="placed",
-                     help="placed: a worker takes the trial that loses most elsewhere; fcfs: "
-                     "first come, first served (default: %(default)s)")
+    _add_order(run)
     show = commands.add_parser("show", help="what came of the trials of a study")
     show.set_defaults(act=_show)
     show.add_argument("study", metavar="STUDY")
@@ -54,11 +65,26 @@ def _parser() -> Parser:
     why.set_defaults(act=_explain)
     why.add_argument("study", metavar="STUDY")
     why.add_argument("trial", metavar="TRIAL", type=whole_number)
+    play = commands.add_parser("simulate", help="how long a search takes on workers that need not be here")
+    play.set_defaults(act=_simulate)
+    play.add_argument("spec", metavar="SPEC")
+    play.add_argument("--pool", metavar="FILE", required=True, help="classes of workers, a TOML file")
+    _add_order(play)
     take = commands.add_parser("best", help="write the best trial: checkpoint, flags, commands")
     take.set_defaults(act=_best)
     take.add_argument("study", metavar="STUDY")
     take.add_argument("-o", "--output", metavar="DIR", required=True, help="a new folder")
     return parser
+
+
+def _add_order(command: Parser) -> None:
+    command.add_argument("--order", choices=ORDERS, default="placed",
+                         help="placed: a worker takes the trial that loses most elsewhere; fcfs: "
+                         "first come, first served (default: %(default)s)")
+
+
+def _policy(found: spec.Spec):
+    return rungs.make(found) if found.study.rungs else Plain(found.study.trials)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -79,10 +105,9 @@ def _run(options: argparse.Namespace) -> int:
         folder.make()
     except OSError as error:
         raise TuneError("cannot make '%s': %s" % (folder.path, error.strerror)) from None
-    policy = rungs.make(found) if found.study.rungs else Plain(found.study.trials)
     lock = journal.Lock(folder.path)
     its_journal = journal.Journal(folder.path)
-    search = Search(found, sampler, policy, options.order)
+    search = Search(found, sampler, _policy(found), options.order)
     _begin(search, its_journal, folder, found)
     watch = view.Watch(search.study, list(found.study.objectives), found.study.trials)
     run = Run(search, folder, its_journal, lock, starts, watch)
@@ -133,6 +158,21 @@ def _show(options: argparse.Namespace) -> int:
 def _explain(options: argparse.Namespace) -> int:
     found = explain.lines(journal.read(options.study), _read(options.study), options.trial)
     output.write("-", "\n".join(found) + "\n")
+    return 0
+
+
+def _simulate(options: argparse.Namespace) -> int:
+    found = spec.read(options.spec)
+    its_pool = simulate.read_pool(options.pool)
+    predictor = costs.Predictor(found.folder)
+
+    def end(with_pool: simulate.Pool) -> simulate.Result:
+        search = Search(found, make_sampler(found), _policy(found), options.order)
+        return simulate.Simulation(search, with_pool, predictor.predict).run()
+
+    result = end(its_pool)
+    more = {kind.name: end(its_pool.with_one_more(kind.name)).seconds for kind in its_pool.kinds}
+    output.write("-", "\n".join(simulate.lines(result, its_pool, more)) + "\n")
     return 0
 
 

@@ -19,7 +19,7 @@ hold beyond its plan.
 
 import statistics
 from collections import deque
-from typing import Any, Deque, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Deque, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from optimus.planning import Fault, plan
 from optimus.tune import names
@@ -33,6 +33,8 @@ SHARE = 0.98
 """Of the memory limit, that a trial may be predicted to take."""
 KEPT = 32
 """Measurements of a kind."""
+PUBLISHED = 0.05
+"""Share by which a correction must change."""
 
 
 def ranks_of(mesh: str) -> int:
@@ -82,36 +84,50 @@ def _step_ms(kinds: Mapping[str, float], microbatches: int) -> float:
 
 
 class Corrections:
-    """Measurements beside predictions."""
+    """Measurements beside predictions. What follows from them is published only as it
+    has changed by more than PUBLISHED, so that orders of jobs last."""
 
     def __init__(self) -> None:
         self._ratios: Dict[Tuple[str, str], Deque[float]] = {}
         self._other: Dict[str, Deque[float]] = {}
+        self._public: Dict[Tuple[str, ...], float] = {}
         self._own = 0
+        self.version = 0
+        """Of what is published."""
 
     def observe(self, kind: str, model: str, prediction: Mapping[str, Any],
                 measured: Mapping[str, Any]) -> None:
         """`kind` is the class of the worker, `model` that of `model_of`."""
         if measured.get("step_ms") and prediction.get("step_ms"):
             ratio = measured["step_ms"] / prediction["step_ms"]
-            self._ratios.setdefault((kind, model), deque(maxlen=KEPT)).append(ratio)
+            found = self._ratios.setdefault((kind, model), deque(maxlen=KEPT))
+            found.append(ratio)
+            self._publish(("ratio", kind, model), found)
+            self._publish(("ratio", kind), [each for (known, _), ratios in self._ratios.items()
+                                            if known == kind for each in ratios])
         if measured.get("other_seconds") is not None:
-            self._other.setdefault(kind, deque(maxlen=KEPT)).append(measured["other_seconds"])
+            found = self._other.setdefault(kind, deque(maxlen=KEPT))
+            found.append(measured["other_seconds"])
+            self._publish(("other", kind), found)
+            self._publish(("other",), [each for rest in self._other.values() for each in rest])
         if measured.get("max_rss") and prediction.get("rank_bytes"):
             planned = prediction["rank_bytes"] * prediction["ranks"]
-            self._own = max(self._own, measured["max_rss"] - planned)
+            if measured["max_rss"] - planned > self._own:
+                self._own = measured["max_rss"] - planned
+                self.version += 1
+
+    def _publish(self, key: Tuple[str, ...], found: Iterable[float]) -> None:
+        value, before = statistics.median(found), self._public.get(key)
+        if before is None or abs(value - before) > PUBLISHED * abs(before):
+            self._public[key] = value
+            self.version += 1
 
     def ratio(self, kind: str, model: str) -> Optional[float]:
         """None: nothing like it was measured."""
-        found = self._ratios.get((kind, model))
-        if not found:
-            found = [each for (known, _), ratios in self._ratios.items() if known == kind
-                     for each in ratios]
-        return statistics.median(found) if found else None
+        return self._public.get(("ratio", kind, model), self._public.get(("ratio", kind)))
 
     def other(self, kind: str) -> float:
-        found = self._other.get(kind) or [each for rest in self._other.values() for each in rest]
-        return statistics.median(found) if found else 0.0
+        return self._public.get(("other", kind), self._public.get(("other",), 0.0))
 
     @property
     def own_bytes(self) -> int:

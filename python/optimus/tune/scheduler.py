@@ -19,6 +19,7 @@ then takes a job that is placed on its class, or waits. The order `fcfs` is firs
 served.
 """
 
+import bisect
 import heapq
 import math
 from typing import Callable, Dict, FrozenSet, KeysView, List, NamedTuple, Optional, Tuple
@@ -80,6 +81,8 @@ class Scheduler:
         """Waiting, by trial, with their turn."""
         self._heaps: Dict[str, List[Tuple[float, float, int, int]]] = {}
         self._turn = 0
+        self._avoided = 0
+        """Jobs so far that avoid a worker."""
         self._is_stale = False
         self._planned: Optional[Dict[str, List[int]]] = None
         """The plan on paper, as long as nothing changes but what it foresaw."""
@@ -90,7 +93,7 @@ class Scheduler:
         """`deadline` is when its wall time ends."""
         self._workers[worker] = _Worker(kind, deadline)
         self._planned = None
-        self._free.setdefault(kind, []).append(worker)
+        bisect.insort(self._free.setdefault(kind, []), worker)
         if kind not in self._heaps:
             self._is_stale = True
             self._heaps[kind] = []
@@ -112,8 +115,14 @@ class Scheduler:
         self._turn += 1
         self._planned = None
         self._jobs[job.trial] = (self._turn, job)
+        self._avoided += bool(job.avoid)
         if not self._is_stale:
             self._push(self._turn, job)
+
+    @property
+    def _avoiding(self) -> bool:
+        """Whether jobs differ in the workers of a class that may have them."""
+        return self._avoided > 0
 
     def removed(self, trial: int) -> None:
         self._jobs.pop(trial, None)
@@ -121,14 +130,15 @@ class Scheduler:
     def begun(self, worker: str, trial: int, now: float) -> None:
         entry = self._workers[worker]
         _, entry.job = self._jobs.pop(trial)
-        self._free[entry.kind].remove(worker)
+        free = self._free[entry.kind]
+        del free[bisect.bisect_left(free, worker)]
         entry.free_at = now + self._cost(entry.job, entry.kind).weight
 
     def freed(self, worker: str) -> None:
         entry = self._workers.get(worker)
         if entry and entry.job:
             entry.job = None
-            self._free[entry.kind].append(worker)
+            bisect.insort(self._free[entry.kind], worker)
 
     def costs_changed(self) -> None:
         self._is_stale, self._planned = True, None
@@ -177,17 +187,20 @@ class Scheduler:
         """The next start; the caller reports it by `begun` and asks again."""
         if self._is_stale:
             self._rebuild()
+        plans = not (self._order == "fcfs" or more_to_come or len(self._jobs) > MOST_PLANNED)
         for kind in sorted(self._free):
-            for worker in sorted(self._free[kind]):
-                if self._order == "fcfs":
-                    job = self._first(worker, now)
-                elif more_to_come or len(self._jobs) > MOST_PLANNED:
-                    job = self._dearest_elsewhere(worker, now)
-                else:
+            if not self._is_wanted(kind):
+                continue
+            for worker in self._free[kind]:
+                if plans:
                     job = next((each for each in self._plan(now).get(kind, ())
                                 if self._may_run(each, worker, now)), None)
+                else:
+                    job = self._top(worker, now)
                 if job:
                     return Start(job, worker, self._why(job))
+                if self._workers[worker].deadline is None and not self._avoiding:
+                    break  # neither is there one for others of this class
         return self._any(now) if not more_to_come else None
 
     def _any(self, now: float) -> Optional[Start]:
@@ -218,10 +231,20 @@ class Scheduler:
                 return job
         return None
 
+    def _is_wanted(self, kind: str) -> bool:
+        """Whether a job waits that this class can run."""
+        heap = self._heaps.get(kind)
+        while heap and self._jobs.get(heap[0][3], (0,))[0] != heap[0][2]:
+            heapq.heappop(heap)  # begun, or another attempt
+        return bool(heap)
+
     def _push(self, turn: int, job: Job) -> None:
         weights = {kind: self._cost(job, kind).weight for kind in self._heaps}
         for kind, weight in weights.items():
             if weight == math.inf:
+                continue
+            if self._order == "fcfs":
+                heapq.heappush(self._heaps[kind], (turn, 0.0, turn, job.trial))
                 continue
             others = [each for other, each in weights.items() if other != kind]
             loss = min(others, default=weight) - weight
@@ -234,14 +257,14 @@ class Scheduler:
             self._push(turn, job)
         self._is_stale = False
 
-    def _dearest_elsewhere(self, worker: str, now: float) -> Optional[Job]:
+    def _top(self, worker: str, now: float) -> Optional[Job]:
         heap, passed = self._heaps[self._workers[worker].kind], []
         found = None
         while heap and not found:
             entry = heapq.heappop(heap)
             turn, job = self._jobs.get(entry[3], (0, None))
             if turn != entry[2]:
-                continue  # begun, or another attempt
+                continue
             passed.append(entry)
             if self._may_run(job, worker, now):
                 found = job

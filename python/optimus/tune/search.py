@@ -147,10 +147,12 @@ class Search:
         trial = self.study.trials[record["trial"]]
         found = record.get("measured")
         if found and trial.prediction:
+            version = self.corrections.version
             self.corrections.observe(record["class"], costs.model_of(trial.values),
                                      trial.prediction, found)
             self.steps_taken += found.get("steps", 0)
-            self.scheduler.costs_changed()
+            if self.corrections.version != version:
+                self.scheduler.costs_changed()
 
     # Workers come and go without a trace in the state that a journal holds.
 
