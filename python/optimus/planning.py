@@ -63,8 +63,9 @@ def find_compiler() -> str:
     return found
 
 
-def plan(model: List[str], flags: List[str], folder: Optional[str] = None,
-         prefix: List[str] = []) -> Plan:
+def plan(
+    model: List[str], flags: List[str], folder: Optional[str] = None, prefix: List[str] = []
+) -> Plan:
     """Plans a model, by the arguments of optimus.models, with flags of optimus-compile.
     Paths are relative to `folder`; `prefix` is a command that starts the compiler.
     Raises Fault."""

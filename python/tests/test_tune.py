@@ -75,9 +75,15 @@ def ends(study):
 
 def history(study):
     """The part of it that is the same on all workers."""
-    given = {record["trial"]: record["values"] for record in journal(study) if record["kind"] == "given"}
-    return {number: (given[number], end["outcome"], end.get("objectives"))
-            for number, end in ends(study).items()}
+    given = {
+        record["trial"]: record["values"]
+        for record in journal(study)
+        if record["kind"] == "given"
+    }
+    return {
+        number: (given[number], end["outcome"], end.get("objectives"))
+        for number, end in ends(study).items()
+    }
 
 
 def test_a_search_of_four_trials_and_its_best_again(tools, folder):
@@ -89,7 +95,11 @@ def test_a_search_of_four_trials_and_its_best_again(tools, folder):
     assert {end["outcome"] for end in found.values()} == {"done"}
     best = min(found.values(), key=lambda end: end["objectives"])
     shown = succeed(call(command(tools, "show", study)))
-    assert shown.splitlines()[3].split()[:3] == [str(best["trial"]), "done", "%.4g" % best["objectives"][0]]
+    assert shown.splitlines()[3].split()[:3] == [
+        str(best["trial"]),
+        "done",
+        "%.4g" % best["objectives"][0],
+    ]
     # Nothing is left to run.
     again = succeed(run(tools, folder))
     assert "trial" not in again.rpartition("\n4 of 4")[0]
@@ -98,13 +108,21 @@ def test_a_search_of_four_trials_and_its_best_again(tools, folder):
     taken = folder / "taken"
     succeed(call(command(tools, "best", study, "-o", taken)))
     assert Checkpoint(taken / "checkpoint").state["step"] == 4
-    environment = dict(os.environ, PATH="%s:%s" % (os.path.abspath(tools.binaries), os.environ["PATH"]),
-                       PYTHONPATH=os.path.dirname(os.path.dirname(os.path.dirname(names.__file__))))
+    environment = dict(
+        os.environ,
+        PATH="%s:%s" % (os.path.abspath(tools.binaries), os.environ["PATH"]),
+        PYTHONPATH=os.path.dirname(os.path.dirname(os.path.dirname(names.__file__))),
+    )
     succeed(call(["sh", "repeat.sh"], cwd=taken, env=environment))
-    assert losses(read_log(taken / "repeated.jsonl")).tolist() == losses(read_log(taken / "log.jsonl")).tolist()
+    assert (
+        losses(read_log(taken / "repeated.jsonl")).tolist()
+        == losses(read_log(taken / "log.jsonl")).tolist()
+    )
     assert [read_log(taken / "repeated.jsonl")[-1]["eval_loss"]] == best["objectives"]
     # Only the best one's checkpoint was kept.
-    assert [path.parent.name for path in study.glob("trials/*/checkpoint")] == ["%06d" % best["trial"]]
+    assert [path.parent.name for path in study.glob("trials/*/checkpoint")] == [
+        "%06d" % best["trial"]
+    ]
     refused = call(command(tools, "best", study, "-o", taken))
     assert refused.returncode == 1 and "is there already" in refused.stderr
 
@@ -114,9 +132,15 @@ def begin(tools, folder):
     write_spec(folder, **LONG)
     process = subprocess.Popen(
         command(tools, "run", folder / "spec.toml", "--workers", 2),
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     deadline = time.monotonic() + 60
-    while not any(path.stat().st_size for path in folder.glob("spec.study/trials/*/log.jsonl")):
+    while not any(
+        path.stat().st_size for path in folder.glob("spec.study/trials/*/log.jsonl")
+    ):
         assert time.monotonic() < deadline and process.poll() is None, process.communicate()
         time.sleep(0.01)
     return process
@@ -136,7 +160,9 @@ def undisturbed(tools, text, tmp_path_factory):
 
 
 @pytest.mark.rotates
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"]
+)
 def test_a_scheduler_that_ends_goes_on(tools, folder, undisturbed, number):
     process = begin(tools, folder)
     process.send_signal(number)
@@ -158,7 +184,9 @@ def test_a_scheduler_that_ends_goes_on(tools, folder, undisturbed, number):
 @pytest.mark.parametrize("whole", [True, False], ids=["with all it runs", "alone"])
 def test_a_worker_that_is_killed_is_replaced(tools, folder, undisturbed, whole):
     process = begin(tools, folder)
-    victim = next(pid for pid in children(process.pid) if "optimus.tune.worker" in line_of(pid))
+    victim = next(
+        pid for pid in children(process.pid) if "optimus.tune.worker" in line_of(pid)
+    )
     (os.killpg if whole else os.kill)(victim, signal.SIGKILL)
     out, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
@@ -182,41 +210,67 @@ def line_of(pid):
 
 def running(folder):
     """Processes of a study that should have ended."""
-    return [line for line in map(line_of, [int(each) for each in os.listdir("/proc") if each.isdigit()])
-            if str(folder) in line]
+    return [
+        line
+        for line in map(
+            line_of, [int(each) for each in os.listdir("/proc") if each.isdigit()]
+        )
+        if str(folder) in line
+    ]
 
 
 def test_trials_that_cannot_be_done_end_with_a_reason(tools, folder):
-    """Of a rate that diverges, and of heads by which no width is divisible."""
-    text = (SPEC % {"trials": 3, "steps": 3, "study": ""}).replace("heads = 2", "heads = {exhaustive = [2, 3, 1]}")
-    text = text.replace("lr = { log-uniform = [1e-4, 1e-1] }", 'lr = {dependent = "model.heads", table = {2 = 1e38, 3 = 1, 1 = 0.01}}')
+    """A rate diverges, and 3 heads do not divide a width of 16 or 32."""
+    text = (SPEC % {"trials": 3, "steps": 3, "study": ""}).replace(
+        "heads = 2", "heads = {exhaustive = [2, 3, 1]}"
+    )
+    text = text.replace(
+        "lr = { log-uniform = [1e-4, 1e-1] }",
+        'lr = {dependent = "model.heads", table = {2 = 1e38, 3 = 1, 1 = 0.01}}',
+    )
     (folder / "spec.toml").write_text(text)
     succeed(run(tools, folder))
     found = ends(folder / "spec.study")
-    assert [found[each]["outcome"] for each in range(3)] == ["diverged", "infeasible", "done"]
+    assert [found[each]["outcome"] for each in range(3)] == [
+        "diverged",
+        "infeasible",
+        "done",
+    ]
     assert found[0]["objectives"] == [None] and "training diverged" in found[0]["message"]
     assert "--heads" in found[1]["message"] and "worker" not in found[1]
 
 
-@pytest.mark.parametrize("arguments, message", [
-    (["run", "none.toml"], "cannot read 'none.toml': No such file or directory"),
-    (["run", "spec.toml", "--workers", "0"], "--workers: expected 1 to 4096, found 0"),
-    (["run", "spec.toml", "--sampler", "rnadom"], "expected"),
-    (["run", "spec.toml", "-o", "text.txt"], "cannot make"),
-    (["run", "bad.toml"], "bad.toml:18: train.rl: there is no such flag of optimus-run train"),
-    (["show", "."], ". is no study: cannot read its journal.jsonl"),
-    (["best", ".", "-o", "x"], ". is no study"),
-    (["run"], "the following arguments are required: SPEC (see --help)"),
-])
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["run", "none.toml"], "cannot read 'none.toml': No such file or directory"),
+        (["run", "spec.toml", "--workers", "0"], "--workers: expected 1 to 4096, found 0"),
+        (["run", "spec.toml", "--sampler", "rnadom"], "expected"),
+        (["run", "spec.toml", "-o", "text.txt"], "cannot make"),
+        (
+            ["run", "bad.toml"],
+            "bad.toml:18: train.rl: there is no such flag of optimus-run train",
+        ),
+        (["show", "."], ". is no study: cannot read its journal.jsonl"),
+        (["best", ".", "-o", "x"], ". is no study"),
+        (["run"], "the following arguments are required: SPEC (see --help)"),
+    ],
+)
 def test_a_mistake_is_one_message(tools, folder, arguments, message):
     write_spec(folder)
     text = (folder / "spec.toml").read_text()
     (folder / "bad.toml").write_text(text.replace("lr =", "rl ="))
     result = call(command(tools, *arguments), cwd=folder)
     assert result.returncode == 1
-    assert result.stderr.startswith("optimus-tune: error: ") and result.stderr.count("\n") == 1
+    assert (
+        result.stderr.startswith("optimus-tune: error: ") and result.stderr.count("\n") == 1
+    )
     assert message in result.stderr
-    assert sorted(path.name for path in folder.iterdir()) == ["bad.toml", "spec.toml", "text.txt"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "bad.toml",
+        "spec.toml",
+        "text.txt",
+    ]
 
 
 def test_a_study_is_of_one_specification_and_of_one_scheduler(tools, folder):

@@ -18,12 +18,22 @@ from optimus.tune.spaces import Leaf, Space
 from optimus.tune.spec import Rungs, Spec, Study
 from optimus.tune.study import Study as Known
 
-SPACE = Space((Leaf("train.steps", parse(81), 1), Leaf("train.lr", parse({"uniform": [0, 1]}), 2),
-               Leaf("train.clip", parse({"uniform": [0, 1]}), 3)))
+SPACE = Space(
+    (
+        Leaf("train.steps", parse(81), 1),
+        Leaf("train.lr", parse({"uniform": [0, 1]}), 2),
+        Leaf("train.clip", parse({"uniform": [0, 1]}), 3),
+    )
+)
 
 
 def spec_of(method, trials, least=1, seconds=None, seed=0):
-    study = Study(trials=trials, seed=seed, objectives=("loss",), rungs=Rungs(method, least, 3, seconds))
+    study = Study(
+        trials=trials,
+        seed=seed,
+        objectives=("loss",),
+        rungs=Rungs(method, least, 3, seconds),
+    )
     return Spec("spec.toml", ".", "", study, SPACE)
 
 
@@ -33,7 +43,9 @@ class Play:
     def __init__(self, method, trials, value, workers=1, **more):
         spec = spec_of(method, trials, **more)
         self.policy, self.study = rungs.make(spec), Known()
-        sampler = (UnitSampler if method == "dehb" else RandomSampler)(SPACE, spec.study.seed)
+        sampler = (UnitSampler if method == "dehb" else RandomSampler)(
+            SPACE, spec.study.seed
+        )
         self.jobs = []  # of (trial, steps), in their order
         self.known = []  # how many results there were as each began
         results = 0
@@ -46,10 +58,25 @@ class Play:
                 else:
                     number = len(self.study.trials)
                     drawn = sampler.ask(number, wanted["more"])
-                    self.apply({"kind": "given", "trial": number, "values": drawn.values, "space": "",
-                                "more": wanted["more"]})
+                    self.apply(
+                        {
+                            "kind": "given",
+                            "trial": number,
+                            "values": drawn.values,
+                            "space": "",
+                            "more": wanted["more"],
+                        }
+                    )
                     until = self.policy.first_rung(self.study.trials[number])
-                self.apply({"kind": "started", "trial": number, "worker": "w", "until": until, "time": 0.0})
+                self.apply(
+                    {
+                        "kind": "started",
+                        "trial": number,
+                        "worker": "w",
+                        "until": until,
+                        "time": 0.0,
+                    }
+                )
                 running.append((number, until))
                 self.jobs.append((number, until or 81))
                 self.known.append(results)
@@ -64,7 +91,9 @@ class Play:
             elif until:
                 self.apply({"kind": "rung", "step": until, "objective": loss, **record})
             else:
-                self.apply({"kind": "ended", "outcome": "done", "objectives": [loss], **record})
+                self.apply(
+                    {"kind": "ended", "outcome": "done", "objectives": [loss], **record}
+                )
 
     def apply(self, record):
         self.study.apply(record)
@@ -85,8 +114,16 @@ def sphere(values, steps):
     return (values["train.lr"] - 0.3) ** 2 + (values["train.clip"] - 0.6) ** 2 + 0.1 / steps
 
 
-@pytest.mark.parametrize("least, most, expected", [
-    (1, 81, [1, 3, 9, 27, 81]), (2, 81, [3, 9, 27, 81]), (10, 100, [11, 33, 100]), (5, 5, [5]), (5, 14, [14])])
+@pytest.mark.parametrize(
+    "least, most, expected",
+    [
+        (1, 81, [1, 3, 9, 27, 81]),
+        (2, 81, [3, 9, 27, 81]),
+        (10, 100, [11, 33, 100]),
+        (5, 5, [5]),
+        (5, 14, [14]),
+    ],
+)
 def test_rungs_end_at_the_last_step(least, most, expected):
     found = rungs.budgets(least, most, 3)
     assert found == expected
@@ -96,17 +133,41 @@ def test_rungs_end_at_the_last_step(least, most, expected):
 
 def test_sizes_of_brackets():
     assert [rungs.dehb_sizes(5, 3, each) for each in range(6)] == [
-        [81, 27, 9, 3, 1], [27, 9, 3, 1], [9, 3, 1], [6, 2], [5], [81, 27, 9, 3, 1]]
+        [81, 27, 9, 3, 1],
+        [27, 9, 3, 1],
+        [9, 3, 1],
+        [6, 2],
+        [5],
+        [81, 27, 9, 3, 1],
+    ]
     # Table 1 of Li et al., Hyperband.
     assert [rungs.hyperband_sizes(5, 3, each) for each in range(5)] == [
-        [81, 27, 9, 3, 1], [34, 11, 3, 1], [15, 5, 1], [8, 2], [5]]
+        [81, 27, 9, 3, 1],
+        [34, 11, 3, 1],
+        [15, 5, 1],
+        [8, 2],
+        [5],
+    ]
 
 
 def test_hyperband_promotes_the_best_of_each_rung():
     play = Play("hyperband", 143, sphere)
     assert play.steps() == [
-        (1, 81), (3, 27), (9, 9), (27, 3), (81, 1), (3, 34), (9, 11), (27, 3), (81, 1),
-        (9, 15), (27, 5), (81, 1), (27, 8), (81, 2 + 5)]
+        (1, 81),
+        (3, 27),
+        (9, 9),
+        (27, 3),
+        (81, 1),
+        (3, 34),
+        (9, 11),
+        (27, 3),
+        (81, 1),
+        (9, 15),
+        (27, 5),
+        (81, 1),
+        (27, 8),
+        (81, 2 + 5),
+    ]
     first = [trial for trial, _ in play.jobs[:81]]
     ranked = sorted(first, key=lambda trial: sphere(play.study.trials[trial].values, 1))
     assert [trial for trial, _ in play.jobs[81:108]] == ranked[:27]
@@ -117,14 +178,28 @@ def test_dehb_promotes_in_its_first_round_and_evolves_later():
     first = 81 + 27 + 9 + 6 + 5
     second = 81 + 27 + 9 + 3 + 1
     play = Play("dehb", first + second, sphere)
-    brackets = [(1, 81), (3, 27), (9, 9), (27, 3), (81, 1), (3, 27), (9, 9), (27, 3), (81, 1),
-                (9, 9), (27, 3), (81, 1), (27, 6), (81, 2 + 5)]
+    brackets = [
+        (1, 81),
+        (3, 27),
+        (9, 9),
+        (27, 3),
+        (81, 1),
+        (3, 27),
+        (9, 9),
+        (27, 3),
+        (81, 1),
+        (9, 9),
+        (27, 3),
+        (81, 1),
+        (27, 6),
+        (81, 2 + 5),
+    ]
     assert play.steps() == brackets + [(1, 81), (3, 27), (9, 9), (27, 3), (81, 1)]
     # Trials of the first bracket come from below, best first.
     ranked = sorted(range(81), key=lambda trial: sphere(play.study.trials[trial].values, 1))
     assert [trial for trial, _ in play.jobs[81:108]] == ranked[:27]
     # Later each job is a new trial.
-    later = [trial for trial, _ in play.jobs[sum(count for _, count in brackets):]]
+    later = [trial for trial, _ in play.jobs[sum(count for _, count in brackets) :]]
     assert len(set(later)) == second and min(later) == first
     # Populations are as large as the largest part of a bracket.
     assert [len(each) for each in play.policy._populations] == [81, 27, 9, 6, 5]
@@ -156,6 +231,7 @@ def test_evolution_crosses_over_and_stays_within_range():
 
 def test_dehb_is_better_than_random_search_with_the_same_steps():
     """On a function of two numbers; medians of 9 seeds."""
+
     def best(play):
         return min(sphere(trial.values, 81) for trial in play.study.trials)
 
@@ -170,19 +246,26 @@ def test_dehb_is_better_than_random_search_with_the_same_steps():
 def test_asha_promotes_the_best_third_of_a_rung_at_any_time(workers):
     play = Play("asha", 81, sphere, workers=workers)
     counts = [sum(steps == each for _, steps in play.jobs) for each in play.policy.budgets]
-    assert counts[0] == 81 and sum(trial.end is not None for trial in play.study.trials) == counts[-1]
+    assert (
+        counts[0] == 81
+        and sum(trial.end is not None for trial in play.study.trials) == counts[-1]
+    )
     value = lambda trial, steps: sphere(play.study.trials[trial].values, steps)
     for (trial, steps), known in zip(play.jobs, play.known):
         if steps > 1:
             # Jobs end in the order in which they begin.
-            done = sorted(value(each, at) for each, at in play.jobs[:known] if at == steps // 3)
+            done = sorted(
+                value(each, at) for each, at in play.jobs[:known] if at == steps // 3
+            )
             assert value(trial, steps // 3) in done[: len(done) // 3]
     assert 27 <= counts[1] <= 40 and counts[2] >= 9
 
 
 @pytest.mark.parametrize("method", ["asha", "hyperband", "dehb"])
 def test_failed_trials_hold_no_rung(method):
-    fails = lambda values, steps: None if values["train.lr"] > 0.5 else sphere(values, steps)
+    fails = lambda values, steps: (
+        None if values["train.lr"] > 0.5 else sphere(values, steps)
+    )
     play = Play(method, 128, fails, workers=3)
     assert (81 in {steps for _, steps in play.jobs}) and len(play.study.trials) == 128
 
@@ -191,7 +274,10 @@ def test_failed_trials_hold_no_rung(method):
 def test_a_bracket_of_fewer_trials_than_it_should_have_ends(method):
     play = Play(method, 20, sphere)
     assert play.steps()[0] == (1, 20)
-    assert [steps for steps, _ in play.steps()] == [1, 3, 9, 27, 81] or play.steps()[1] == (3, 6)
+    assert [steps for steps, _ in play.steps()] == [1, 3, 9, 27, 81] or play.steps()[1] == (
+        3,
+        6,
+    )
 
 
 def test_a_rung_waits_no_longer_than_it_is_told():

@@ -17,6 +17,7 @@ from optimus.tune.scheduler import Cost, Job, Scheduler
 
 def scheduler(costs, order="placed"):
     """Costs of trials are {class: seconds}; what a class lacks it cannot run."""
+
     def cost(job, kind):
         found = costs[job.trial].get(kind)
         return Cost(found) if found is not None else Cost(refusal="too large for " + kind)
@@ -27,7 +28,7 @@ def scheduler(costs, order="placed"):
 def starts(made, now=0.0, more=True):
     """All decisions at a time."""
     found = []
-    while (start := made.choose(now, more)):
+    while start := made.choose(now, more):
         made.begun(start.worker, start.job.trial, now)
         found.append((start.worker, start.job.trial))
     return found
@@ -172,9 +173,16 @@ def test_few_jobs_end_almost_as_soon_as_any_schedule():
         costs, workers = mixed(6, seed)
         names = list(workers)
         best = min(
-            max(sum(costs[trial].get(workers[name], 1e9) for trial in range(6) if where[trial] == name)
-                for name in names)
-            for where in itertools.product(names, repeat=6))
+            max(
+                sum(
+                    costs[trial].get(workers[name], 1e9)
+                    for trial in range(6)
+                    if where[trial] == name
+                )
+                for name in names
+            )
+            for where in itertools.product(names, repeat=6)
+        )
         # Lists of longest jobs first are within 4/3 on equal workers.
         assert makespan(costs, workers, "placed") <= 4 / 3 * best
 

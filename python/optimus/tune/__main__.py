@@ -44,33 +44,56 @@ SPEC_COPY = "spec.toml"
 
 
 def _parser() -> Parser:
-    parser = Parser(prog=PROGRAM, description="Search over models, compilation and training.")
+    parser = Parser(
+        prog=PROGRAM, description="Search over models, compilation and training."
+    )
     version = "%s %s" % (PROGRAM, __version__)
     parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     run = commands.add_parser("run", help="run the trials of a search, or go on with them")
     run.set_defaults(act=_run)
     run.add_argument("spec", metavar="SPEC", help="the specification, a TOML file")
-    run.add_argument("-o", "--output", metavar="STUDY",
-                     help="the study's folder (default: SPEC without .toml, and .study)")
-    run.add_argument("--workers", type=whole_number, metavar="N",
-                     help="so many workers with equal parts of this machine (default: one a core)")
+    run.add_argument(
+        "-o",
+        "--output",
+        metavar="STUDY",
+        help="the study's folder (default: SPEC without .toml, and .study)",
+    )
+    run.add_argument(
+        "--workers",
+        type=whole_number,
+        metavar="N",
+        help="so many workers with equal parts of this machine (default: one a core)",
+    )
     run.add_argument("--pool", metavar="FILE", help="workers as a TOML file lists them")
-    run.add_argument("--sampler", metavar="NAME", help="who chooses points (default: the specification's, or random)")
+    run.add_argument(
+        "--sampler",
+        metavar="NAME",
+        help="who chooses points (default: the specification's, or random)",
+    )
     _add_order(run)
     show = commands.add_parser("show", help="what came of the trials of a study")
     show.set_defaults(act=_show)
     show.add_argument("study", metavar="STUDY")
-    why = commands.add_parser("explain", help="what was predicted of a trial, why it ran where it did, what came of it")
+    why = commands.add_parser(
+        "explain",
+        help="what was predicted of a trial, why it ran where it did, what came of it",
+    )
     why.set_defaults(act=_explain)
     why.add_argument("study", metavar="STUDY")
     why.add_argument("trial", metavar="TRIAL", type=whole_number)
-    play = commands.add_parser("simulate", help="how long a search takes on workers that need not be here")
+    play = commands.add_parser(
+        "simulate", help="how long a search takes on workers that need not be here"
+    )
     play.set_defaults(act=_simulate)
     play.add_argument("spec", metavar="SPEC")
-    play.add_argument("--pool", metavar="FILE", required=True, help="classes of workers, a TOML file")
+    play.add_argument(
+        "--pool", metavar="FILE", required=True, help="classes of workers, a TOML file"
+    )
     _add_order(play)
-    take = commands.add_parser("best", help="write the best trial: checkpoint, flags, commands")
+    take = commands.add_parser(
+        "best", help="write the best trial: checkpoint, flags, commands"
+    )
     take.set_defaults(act=_best)
     take.add_argument("study", metavar="STUDY")
     take.add_argument("-o", "--output", metavar="DIR", required=True, help="a new folder")
@@ -78,9 +101,13 @@ def _parser() -> Parser:
 
 
 def _add_order(command: Parser) -> None:
-    command.add_argument("--order", choices=ORDERS, default="placed",
-                         help="placed: a worker takes the trial that loses most elsewhere; fcfs: "
-                         "first come, first served (default: %(default)s)")
+    command.add_argument(
+        "--order",
+        choices=ORDERS,
+        default="placed",
+        help="placed: a worker takes the trial that loses most elsewhere; fcfs: "
+        "first come, first served (default: %(default)s)",
+    )
 
 
 def _policy(found: spec.Spec):
@@ -98,8 +125,11 @@ def _run(options: argparse.Namespace) -> int:
     for name in ("optimus-compile", "optimus-run"):
         names.tool(name)
     sampler = make_sampler(found)
-    starts = pool.read_pool(options.pool) if options.pool else pool.local_starts(
-        options.workers or max(1, int(machine.available_cores())))
+    starts = (
+        pool.read_pool(options.pool)
+        if options.pool
+        else pool.local_starts(options.workers or max(1, int(machine.available_cores())))
+    )
     folder = Folder(options.output or os.path.splitext(options.spec)[0] + ".study")
     try:
         folder.make()
@@ -110,19 +140,30 @@ def _run(options: argparse.Namespace) -> int:
     search = Search(found, sampler, _policy(found), options.order)
     _begin(search, its_journal, folder, found)
     watch = view.Watch(search.study, list(found.study.objectives), found.study.trials)
+    sampler.begin_copy(folder.path)
     run = Run(search, folder, its_journal, lock, starts, watch)
     number = run.run()
     watch.close(run.now())
+    sampler.close()
     if number:
         output.say("%s: stopped; the same command goes on" % PROGRAM)
         return 128 + number
     return 0
 
 
-def _begin(search: Search, its_journal: journal.Journal, folder: Folder, found: spec.Spec) -> None:
+def _begin(
+    search: Search, its_journal: journal.Journal, folder: Folder, found: spec.Spec
+) -> None:
     """Takes up what the journal has, or begins it."""
-    header = {"kind": "study", "version": __version__, "spec": found.digest, "sampler": found.study.sampler,
-              "folder": found.folder, "objectives": list(found.study.objectives), "trials": found.study.trials}
+    header = {
+        "kind": "study",
+        "version": __version__,
+        "spec": found.digest,
+        "sampler": found.study.sampler,
+        "folder": found.folder,
+        "objectives": list(found.study.objectives),
+        "trials": found.study.trials,
+    }
     if not its_journal.records:
         shutil.copyfile(found.path, os.path.join(folder.path, SPEC_COPY))
         its_journal.append(header)
@@ -130,8 +171,10 @@ def _begin(search: Search, its_journal: journal.Journal, folder: Folder, found: 
     before = its_journal.records[0]
     for name, what in (("spec", "specification"), ("sampler", "sampler")):
         if before.get(name) != header[name]:
-            raise TuneError("%s is a study of another %s; name another folder with -o, or "
-                            "give it the one in its %s" % (folder.path, what, SPEC_COPY))
+            raise TuneError(
+                "%s is a study of another %s; name another folder with -o, or "
+                "give it the one in its %s" % (folder.path, what, SPEC_COPY)
+            )
     for record in its_journal.records:
         search.apply(record)
 
@@ -150,7 +193,10 @@ def _show(options: argparse.Namespace) -> int:
     objectives = study.header["objectives"]
     width = shutil.get_terminal_size((100, 24)).columns
     last = journal.read(options.study)[-1].get("time", 0.0)
-    rows = [view.cut(view.summary(study, objectives, study.header["trials"], last), width), ""]
+    rows = [
+        view.cut(view.summary(study, objectives, study.header["trials"], last), width),
+        "",
+    ]
     output.write("-", "\n".join(rows + view.table(study, objectives, width)) + "\n")
     return 0
 
@@ -171,14 +217,20 @@ def _simulate(options: argparse.Namespace) -> int:
         return simulate.Simulation(search, with_pool, predictor.predict).run()
 
     result = end(its_pool)
-    more = {kind.name: end(its_pool.with_one_more(kind.name)).seconds for kind in its_pool.kinds}
+    more = {
+        kind.name: end(its_pool.with_one_more(kind.name)).seconds for kind in its_pool.kinds
+    }
     output.write("-", "\n".join(simulate.lines(result, its_pool, more)) + "\n")
     return 0
 
 
 def _best(options: argparse.Namespace) -> int:
     trial = best.write(_read(options.study), Folder(options.study), options.output)
-    output.write("-", "trial %d: %s\n" % (trial.number, view.ended(trial, _read(options.study).header["objectives"])))
+    output.write(
+        "-",
+        "trial %d: %s\n"
+        % (trial.number, view.ended(trial, _read(options.study).header["objectives"])),
+    )
     return 0
 
 

@@ -26,15 +26,19 @@ def commands(trial: Trial, folder: str) -> str:
     found relative to `folder`."""
     lines: List[str] = [
         "#!/bin/sh",
-        "# Trains trial %d again. The builder, optimus-compile and optimus-run are in PATH" % trial.number,
+        "# Trains trial %d again. The builder, optimus-compile and optimus-run are in PATH"
+        % trial.number,
         "# and PYTHONPATH.",
         "set -e",
-        'here=$PWD',
+        "here=$PWD",
         "cd %s" % shlex.quote(folder),
-        shlex.join(["python3", "-m", "optimus.models", *names.arguments(trial.values, "model")])
+        shlex.join(
+            ["python3", "-m", "optimus.models", *names.arguments(trial.values, "model")]
+        )
         + ' -o "$here/model.mlir"',
         'optimus-compile "$here/model.mlir" '
-        + shlex.join(names.arguments(trial.values, "compile")) + ' -o "$here/model.so"',
+        + shlex.join(names.arguments(trial.values, "compile"))
+        + ' -o "$here/model.so"',
         'optimus-run train "$here/model.so" '
         + shlex.join(names.arguments(trial.values, "train"))
         + ' --save "$here/repeated" --log-json "$here/repeated.jsonl"',
@@ -46,10 +50,16 @@ def write(study: Study, folder: Folder, output: str) -> Trial:
     """Raises TuneError where there is none, or the folder is not empty."""
     trial = study.best()
     if trial is None:
-        raise TuneError("%s has no trial that is done; optimus-tune show says what came of them" % folder.path)
+        raise TuneError(
+            "%s has no trial that is done; optimus-tune show says what came of them"
+            % folder.path
+        )
     checkpoint = folder.checkpoint(trial.number)
     if not os.path.isdir(checkpoint):
-        raise TuneError("expected the checkpoint of trial %d in %s, found none" % (trial.number, checkpoint))
+        raise TuneError(
+            "expected the checkpoint of trial %d in %s, found none"
+            % (trial.number, checkpoint)
+        )
     if os.path.exists(output) and (not os.path.isdir(output) or os.listdir(output)):
         raise TuneError("-o '%s' is there already; name a new folder" % output)
     parent = os.path.dirname(os.path.abspath(output))
@@ -61,8 +71,16 @@ def write(study: Study, folder: Folder, output: str) -> Trial:
         shutil.copytree(checkpoint, os.path.join(new, "checkpoint"))
         shutil.copy(os.path.join(folder.trial(trial.number), "log.jsonl"), new)
         with open(os.path.join(new, "flags.json"), "w", encoding="utf-8") as file:
-            json.dump({"trial": trial.number, "space": trial.space, "values": trial.values,
-                       "objectives": trial.objectives}, file, indent=1)
+            json.dump(
+                {
+                    "trial": trial.number,
+                    "space": trial.space,
+                    "values": trial.values,
+                    "objectives": trial.objectives,
+                },
+                file,
+                indent=1,
+            )
             file.write("\n")
         script = os.path.join(new, SCRIPT)
         with open(script, "w", encoding="utf-8") as file:

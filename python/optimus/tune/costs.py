@@ -72,8 +72,10 @@ class Predictor:
             return {"refusal": str(fault)}
         if not found.report:
             return {"refusal": found.reason}
-        kinds = {each["kind"]: each["predicted_step_ms"]
-                 for each in found.report["schedule"].values()}
+        kinds = {
+            each["kind"]: each["predicted_step_ms"]
+            for each in found.report["schedule"].values()
+        }
         ranks = ranks_of(found.report.get("mesh") or "")
         return {"rank_bytes": found.report["rank_bytes"], "ranks": ranks, "by_kind": kinds}
 
@@ -84,8 +86,8 @@ def _step_ms(kinds: Mapping[str, float], microbatches: int) -> float:
 
 
 class Corrections:
-    """Measurements beside predictions. What follows from them is published only as it
-    has changed by more than PUBLISHED, so that orders of jobs last."""
+    """Measurements beside predictions. A correction is published only
+    as it has changed by more than PUBLISHED: orders of jobs last as long."""
 
     def __init__(self) -> None:
         self._ratios: Dict[Tuple[str, str], Deque[float]] = {}
@@ -95,21 +97,35 @@ class Corrections:
         self.version = 0
         """Of what is published."""
 
-    def observe(self, kind: str, model: str, prediction: Mapping[str, Any],
-                measured: Mapping[str, Any]) -> None:
+    def observe(
+        self,
+        kind: str,
+        model: str,
+        prediction: Mapping[str, Any],
+        measured: Mapping[str, Any],
+    ) -> None:
         """`kind` is the class of the worker, `model` that of `model_of`."""
         if measured.get("step_ms") and prediction.get("step_ms"):
             ratio = measured["step_ms"] / prediction["step_ms"]
             found = self._ratios.setdefault((kind, model), deque(maxlen=KEPT))
             found.append(ratio)
             self._publish(("ratio", kind, model), found)
-            self._publish(("ratio", kind), [each for (known, _), ratios in self._ratios.items()
-                                            if known == kind for each in ratios])
+            self._publish(
+                ("ratio", kind),
+                [
+                    each
+                    for (known, _), ratios in self._ratios.items()
+                    if known == kind
+                    for each in ratios
+                ],
+            )
         if measured.get("other_seconds") is not None:
             found = self._other.setdefault(kind, deque(maxlen=KEPT))
             found.append(measured["other_seconds"])
             self._publish(("other", kind), found)
-            self._publish(("other",), [each for rest in self._other.values() for each in rest])
+            self._publish(
+                ("other",), [each for rest in self._other.values() for each in rest]
+            )
         if measured.get("max_rss") and prediction.get("rank_bytes"):
             planned = prediction["rank_bytes"] * prediction["ranks"]
             if measured["max_rss"] - planned > self._own:
@@ -136,8 +152,10 @@ class Corrections:
 
     def rows(self) -> List[Tuple[str, str, float, int]]:
         """Class, model, ratio and how often it was measured."""
-        return [(*key, statistics.median(found), len(found))
-                for key, found in sorted(self._ratios.items())]
+        return [
+            (*key, statistics.median(found), len(found))
+            for key, found in sorted(self._ratios.items())
+        ]
 
 
 def model_of(values: Values) -> str:
@@ -145,8 +163,15 @@ def model_of(values: Values) -> str:
     return "%s %s" % (values.get("model.name", ""), values.get("compile.precision", "f32"))
 
 
-def cost(prediction: Mapping[str, Any], corrections: Corrections, kind: str,
-         its_class: Mapping[str, Any], values: Values, steps: float, floor: int = 0) -> Cost:
+def cost(
+    prediction: Mapping[str, Any],
+    corrections: Corrections,
+    kind: str,
+    its_class: Mapping[str, Any],
+    values: Values,
+    steps: float,
+    floor: int = 0,
+) -> Cost:
     """Of `steps` steps of a trial on a class. `floor` are bytes that did not suffice."""
     if "refusal" in prediction:
         return Cost(refusal=prediction["refusal"])
@@ -154,8 +179,10 @@ def cost(prediction: Mapping[str, Any], corrections: Corrections, kind: str,
     planned = prediction["rank_bytes"] * prediction["ranks"]
     needed = planned + corrections.own_bytes
     if needed > SHARE * memory:
-        return Cost(refusal="it needs %d MiB, %d of them the process's own; %s allows %d" % (
-            needed >> 20, corrections.own_bytes >> 20, kind, int(SHARE * memory) >> 20))
+        return Cost(
+            refusal="it needs %d MiB, %d of them the process's own; %s allows %d"
+            % (needed >> 20, corrections.own_bytes >> 20, kind, int(SHARE * memory) >> 20)
+        )
     if memory <= floor:
         return Cost(refusal="it was killed for memory within %d MiB" % (floor >> 20))
     ratio = corrections.ratio(kind, model_of(values))

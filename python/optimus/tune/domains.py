@@ -165,11 +165,15 @@ def text_of(value: Any) -> str:
 
 def _numbers(found: Any, names: str, whole: bool = False) -> List[Any]:
     kind = "whole numbers" if whole else "numbers"
-    right = isinstance(found, list) and len(found) == 2 and all(
-        isinstance(each, (int,) if whole else (int, float))
-        and not isinstance(each, bool)
-        and (isinstance(each, int) or math.isfinite(each))
-        for each in found
+    right = (
+        isinstance(found, list)
+        and len(found) == 2
+        and all(
+            isinstance(each, (int,) if whole else (int, float))
+            and not isinstance(each, bool)
+            and (isinstance(each, int) or math.isfinite(each))
+            for each in found
+        )
     )
     if not right:
         raise TuneError("expected two %s, [%s], found %s" % (kind, names, found))
@@ -274,7 +278,10 @@ KINDS: Dict[str, Callable[..., Any]] = {
     "sequential": _sequential,
     "repeat": _repeat,
     "dependent": _dependent,
-    **{base + "uniform": lambda found, base=base: _uniform(found, base=base) for base in BASES},
+    **{
+        base + "uniform": lambda found, base=base: _uniform(found, base=base)
+        for base in BASES
+    },
     **{base + "normal": lambda found, base=base: _normal(found, base) for base in BASES},
 }
 MORE = {"randint": {"step"}, "repeat": {"most", "least"}, "dependent": {"table"}}

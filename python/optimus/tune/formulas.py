@@ -89,7 +89,9 @@ class Formula:
         if isinstance(node, ast.UnaryOp):
             return -self._value(node.operand, known)
         if isinstance(node, ast.Call):
-            return FUNCTIONS[node.func.id](*(self._value(each, known) for each in node.args))
+            return FUNCTIONS[node.func.id](
+                *(self._value(each, known) for each in node.args)
+            )
         left, right = self._value(node.left, known), self._value(node.right, known)
         if isinstance(left, str) or isinstance(right, str):
             raise TypeError("a text is no number")

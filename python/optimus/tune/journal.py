@@ -36,8 +36,10 @@ def read(folder: str) -> List[Record]:
         with open(path, "rb") as file:
             data = file.read()
     except OSError as error:
-        raise TuneError("%s is no study: cannot read its %s: %s; optimus-tune run makes one"
-                        % (folder, NAME, error.strerror)) from None
+        raise TuneError(
+            "%s is no study: cannot read its %s: %s; optimus-tune run makes one"
+            % (folder, NAME, error.strerror)
+        ) from None
     return [record for record, _ in _parse(data, path)]
 
 
@@ -56,8 +58,10 @@ def _parse(data: bytes, path: str):
             # Zeros, as a machine that went down leaves them, are the end.
             if end == len(data) and not line.strip(b"\0\n"):
                 break
-            raise TuneError("%s:%d: expected a JSON object with a \"kind\", found %r; "
-                            "the file stays as it is" % (path, number, line[:60])) from None
+            raise TuneError(
+                '%s:%d: expected a JSON object with a "kind", found %r; '
+                "the file stays as it is" % (path, number, line[:60])
+            ) from None
         yield record, end
 
 
@@ -76,8 +80,10 @@ class Lock:
                 holder = os.pread(self.descriptor, 100, 0).decode(errors="replace").strip()
                 if _is_alive(holder) or time.monotonic() > deadline:
                     os.close(self.descriptor)
-                    raise TuneError("%s is in use by process %s; wait for its end" % (
-                        folder, holder or "unknown")) from None
+                    raise TuneError(
+                        "%s is in use by process %s; wait for its end"
+                        % (folder, holder or "unknown")
+                    ) from None
                 time.sleep(0.1)
         os.ftruncate(self.descriptor, 0)
         os.pwrite(self.descriptor, b"%d\n" % os.getpid(), 0)
@@ -121,8 +127,10 @@ class Journal:
             os.fdatasync(self._descriptor)
         except OSError as error:
             os.ftruncate(self._descriptor, self._end)
-            raise TuneError("cannot write %s: %s; the same command goes on from here"
-                            % (self.path, error.strerror)) from None
+            raise TuneError(
+                "cannot write %s: %s; the same command goes on from here"
+                % (self.path, error.strerror)
+            ) from None
         self._end = at
 
     def close(self) -> None:

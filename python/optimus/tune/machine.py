@@ -58,9 +58,11 @@ def available_cores() -> float:
 
 
 def available_memory() -> int:
-    limits = [_number(os.path.join(folder, name)) or UNLIMITED
-              for folder in _cgroups("memory")
-              for name in ("memory.max", "memory.limit_in_bytes")]
+    limits = [
+        _number(os.path.join(folder, name)) or UNLIMITED
+        for folder in _cgroups("memory")
+        for name in ("memory.max", "memory.limit_in_bytes")
+    ]
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min([total, *limits])
 

@@ -24,10 +24,30 @@ PLACES = {"model": ["name", "folder"], "compile": [], "train": []}
 
 OWN = {
     "model": {"output", "help", "version"},
-    "compile": {"o", "output", "help", "version", "compile-to", "compile-from",
-                "report-json", "report", "dump-phases-to"},
-    "train": {"save", "resume", "until", "log-json", "overwrite", "help", "version",
-              "help-all", "profile", "profile-steps", "save-every"},
+    "compile": {
+        "o",
+        "output",
+        "help",
+        "version",
+        "compile-to",
+        "compile-from",
+        "report-json",
+        "report",
+        "dump-phases-to",
+    },
+    "train": {
+        "save",
+        "resume",
+        "until",
+        "log-json",
+        "overwrite",
+        "help",
+        "version",
+        "help-all",
+        "profile",
+        "profile-steps",
+        "save-every",
+    },
 }
 """Flags that the tuner sets."""
 
@@ -66,7 +86,9 @@ def known(group: str) -> frozenset:
     else:
         program = "optimus-compile" if group == "compile" else "optimus-run"
         command = [tool(program), *(["train"] if group == "train" else []), "--help"]
-        result = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        result = subprocess.run(
+            command, capture_output=True, text=True, stdin=subprocess.DEVNULL
+        )
         if result.returncode != 0:
             raise TuneError("%s failed: %s" % (" ".join(command), result.stderr.strip()))
         found = flags_in_help(result.stdout)
@@ -80,8 +102,13 @@ def check(name: str) -> None:
         raise TuneError("%s: expected another name; optimus-tune sets this one" % name)
     if flag not in known(group):
         raise TuneError(
-            "%s: there is no such flag of %s%s" % (name, _program(group), suggestion(
-                name, ["%s.%s" % (group, each) for each in known(group)])))
+            "%s: there is no such flag of %s%s"
+            % (
+                name,
+                _program(group),
+                suggestion(name, ["%s.%s" % (group, each) for each in known(group)]),
+            )
+        )
 
 
 def _program(group: str) -> str:
@@ -89,10 +116,15 @@ def _program(group: str) -> str:
     return programs.get(group, "optimus-run train")
 
 
-def arguments(values: Dict[str, Any], group: str, leave_out: Iterable[str] = ()) -> List[str]:
+def arguments(
+    values: Dict[str, Any], group: str, leave_out: Iterable[str] = ()
+) -> List[str]:
     """The command line of a group's values, sorted by name."""
-    places = [values["%s.%s" % (group, name)] for name in PLACES[group]
-              if "%s.%s" % (group, name) in values]
+    places = [
+        values["%s.%s" % (group, name)]
+        for name in PLACES[group]
+        if "%s.%s" % (group, name) in values
+    ]
     found = [text_of(value) for value in places]
     for name in sorted(values):
         its_group, _, flag = name.partition(".")
@@ -107,5 +139,3 @@ def _flag(flag: str, value: Any) -> List[str]:
         return ["--" + flag] if value else []
     # With '=', since a negative number would be taken for a flag.
     return ["--%s=%s" % (flag, text_of(value))]
-
-

@@ -82,7 +82,9 @@ def judge(log: Log, result: Dict[str, Any], until: Optional[int], steps: int) ->
     if code < 0 or code > 128:
         number = -code if code < 0 else code - 128
         return Outcome("lost", "signal", "signal %d ended it" % number)
-    return Outcome("lost", "fault", "%s ended with exit code %d: %s" % (result["phase"], code, said))
+    return Outcome(
+        "lost", "fault", "%s ended with exit code %d: %s" % (result["phase"], code, said)
+    )
 
 
 def _last_line(text: str) -> str:
@@ -90,8 +92,13 @@ def _last_line(text: str) -> str:
     return lines[-1].strip() if lines else ""
 
 
-def objectives(names, log: Log, prediction: Dict[str, Any], spent: Dict[str, Any],
-               diverged: bool = False) -> List[float]:
+def objectives(
+    names,
+    log: Log,
+    prediction: Dict[str, Any],
+    spent: Dict[str, Any],
+    diverged: bool = False,
+) -> List[float]:
     """The values of a trial; a diverged one is infinitely bad where it was measured."""
     last = log.steps[-1] if log.steps else {}
     found = []

@@ -9,8 +9,8 @@
 since a job may be fast on one class and slow on another whatever others are.
 
 Two lists are tried, the longest job first and the one that loses most elsewhere first
-(sufferage), each job where it completes soonest. Then jobs are moved out of the class
-that ends last, or exchanged with another's, while that class ends sooner.
+(sufferage), each job where it completes soonest. Then jobs of the class
+that ends last are moved, or exchanged with another's, as long as the end comes sooner.
 """
 
 import heapq
@@ -41,8 +41,12 @@ def place(table: Table, free: Free) -> Placed:
     """Jobs that run nowhere are left out."""
     jobs = [job for job in table if min(table[job].values(), default=math.inf) < math.inf]
     longest = sorted(jobs, key=lambda job: (-min(table[job].values()), job))
-    dearest = sorted(jobs, key=lambda job: (-_loss(table[job]), -min(table[job].values()), job))
-    found = [_improve(_list(order, table, free), table, free) for order in (longest, dearest)]
+    dearest = sorted(
+        jobs, key=lambda job: (-_loss(table[job]), -min(table[job].values()), job)
+    )
+    found = [
+        _improve(_list(order, table, free), table, free) for order in (longest, dearest)
+    ]
     return min(found, key=lambda placed: (placed.end, sum(placed.ends.values())))
 
 
@@ -61,7 +65,9 @@ def _list(jobs: List[int], table: Table, free: Free) -> Placed:
         found[kind].append(job)
     for kind, its in found.items():
         its.sort(key=lambda job: (-table[job][kind], job))
-    return Placed(found, {kind: _end(kind, its, table, free) for kind, its in found.items()})
+    return Placed(
+        found, {kind: _end(kind, its, table, free) for kind, its in found.items()}
+    )
 
 
 def _end(kind: str, jobs: List[int], table: Table, free: Free) -> float:
@@ -106,8 +112,9 @@ def _step(placed: Placed, table: Table, free: Free) -> Optional[Placed]:
     return Placed({**placed.jobs, **change}, {**placed.ends, **ends})
 
 
-def _exchanged(placed: Placed, last: str, job: int, kind: str,
-               other: Optional[int]) -> Dict[str, List[int]]:
+def _exchanged(
+    placed: Placed, last: str, job: int, kind: str, other: Optional[int]
+) -> Dict[str, List[int]]:
     """Both classes' jobs after `job` went to `kind`, and `other`, if any, came back."""
     own = [each for each in placed.jobs[last] if each != job]
     its = [each for each in placed.jobs[kind] if each != other]

@@ -50,8 +50,11 @@ def local_starts(count: int) -> List[Start]:
         return [Start("w%d" % place, share=count) for place in range(count)]
     each = len(cores) // count
     return [
-        Start("w%d" % place, share=count,
-              cores=",".join(map(str, cores[place * each : (place + 1) * each])))
+        Start(
+            "w%d" % place,
+            share=count,
+            cores=",".join(map(str, cores[place * each : (place + 1) * each])),
+        )
         for place in range(count)
     ]
 
@@ -71,19 +74,27 @@ def read_pool(path: str) -> List[Start]:
         known = {"name", "count", "prefix", "wall_seconds", "environment", "class"}
         for key in row:
             if key not in known:
-                raise TuneError("%s: worker: expected one of %s, found %s" % (
-                    path, ", ".join(sorted(known)), key))
+                raise TuneError(
+                    "%s: worker: expected one of %s, found %s"
+                    % (path, ", ".join(sorted(known)), key)
+                )
         name = row.get("name", "w")
         for place in range(row.get("count", 1)):
-            starts.append(Start(
-                "%s%d" % (name, place), tuple(row.get("prefix", ())),
-                wall_seconds=row.get("wall_seconds"),
-                environment=tuple(sorted(row.get("environment", {}).items()))))
+            starts.append(
+                Start(
+                    "%s%d" % (name, place),
+                    tuple(row.get("prefix", ())),
+                    wall_seconds=row.get("wall_seconds"),
+                    environment=tuple(sorted(row.get("environment", {}).items())),
+                )
+            )
     if not starts:
         raise TuneError("%s: expected [[worker]], found none" % path)
     names = [start.name for start in starts]
     if len(set(names)) != len(names):
-        raise TuneError("%s: expected workers of different names, found %s" % (path, ", ".join(names)))
+        raise TuneError(
+            "%s: expected workers of different names, found %s" % (path, ", ".join(names))
+        )
     return starts
 
 
@@ -103,17 +114,35 @@ class Pool:
     def _start(self, start: Start) -> subprocess.Popen:
         source = os.path.dirname(os.path.dirname(optimus.__file__))
         paths = [source, *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment = dict(os.environ, PYTHONPATH=":".join(paths), **dict(start.environment))
-        argv = [*start.prefix, sys.executable, "-m", "optimus.tune.worker", "--share", str(start.share)]
+        environment = dict(
+            os.environ, PYTHONPATH=":".join(paths), **dict(start.environment)
+        )
+        argv = [
+            *start.prefix,
+            sys.executable,
+            "-m",
+            "optimus.tune.worker",
+            "--share",
+            str(start.share),
+        ]
         argv += ["--cores", start.cores] if start.cores else []
         try:
             process = subprocess.Popen(
-                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=environment,
                 # A group of its own: it is ended with all that it runs.
-                start_new_session=True, pass_fds=[self._lock])
+                start_new_session=True,
+                pass_fds=[self._lock],
+            )
         except OSError as error:
-            raise TuneError("cannot start worker %s: %s: %s" % (start.name, argv[0], error.strerror)) from None
-        threading.Thread(target=self._listen, args=(start.name, process), daemon=True).start()
+            raise TuneError(
+                "cannot start worker %s: %s: %s" % (start.name, argv[0], error.strerror)
+            ) from None
+        threading.Thread(
+            target=self._listen, args=(start.name, process), daemon=True
+        ).start()
         return process
 
     def _listen(self, name: str, process: subprocess.Popen) -> None:
@@ -128,7 +157,9 @@ class Pool:
         """A worker that is gone already says so by its event."""
         process = self._processes[name]
         with contextlib.suppress(OSError, ValueError):
-            process.stdin.write((json.dumps(dict(job, pass_fds=[self._lock])) + "\n").encode())
+            process.stdin.write(
+                (json.dumps(dict(job, pass_fds=[self._lock])) + "\n").encode()
+            )
             process.stdin.flush()
 
     def kill(self, name: str) -> None:

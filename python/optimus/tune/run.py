@@ -61,21 +61,53 @@ class Folder:
             os.makedirs(os.path.join(self.path, name), exist_ok=True)
 
 
-def commands(folder: Folder, trial: Trial, until: Optional[int], its_class: Record) -> List[Record]:
+def commands(
+    folder: Folder, trial: Trial, until: Optional[int], its_class: Record
+) -> List[Record]:
     """What a worker runs for a trial: the builder, the compiler, training."""
     base = folder.program(program_key(trial.values, its_class["instructions"]))
     place = folder.trial(trial.number)
     model, library = base + ".mlir", base + ".so"
-    build = [sys.executable, "-m", "optimus.models", *names.arguments(trial.values, "model"), "-o", model]
-    compile_it = [names.tool("optimus-compile"), model,
-                  *names.arguments(trial.values, "compile"), "-o", library]
-    train = [names.tool("optimus-run"), "train", library, *names.arguments(trial.values, "train"),
-             "--save", folder.checkpoint(trial.number), "--resume",
-             "--log-json", os.path.join(place, outcome.LOG)]
+    build = [
+        sys.executable,
+        "-m",
+        "optimus.models",
+        *names.arguments(trial.values, "model"),
+        "-o",
+        model,
+    ]
+    compile_it = [
+        names.tool("optimus-compile"),
+        model,
+        *names.arguments(trial.values, "compile"),
+        "-o",
+        library,
+    ]
+    train = [
+        names.tool("optimus-run"),
+        "train",
+        library,
+        *names.arguments(trial.values, "train"),
+        "--save",
+        folder.checkpoint(trial.number),
+        "--resume",
+        "--log-json",
+        os.path.join(place, outcome.LOG),
+    ]
     train += ["--until=%d" % until] if until is not None else []
     return [
-        {"name": "build", "argv": build, "log": os.path.join(place, "build.txt"), "makes": model},
-        {"name": "compile", "argv": compile_it, "log": os.path.join(place, "compile.txt"), "makes": library},
+        {
+            "name": "build",
+            "argv": build,
+            "log": os.path.join(place, "build.txt"),
+            "makes": model,
+        },
+        {
+            "name": "compile",
+            "argv": compile_it,
+            "log": os.path.join(place, "compile.txt"),
+            "makes": library,
+        },
         {"name": "train", "argv": train, "log": os.path.join(place, "train.txt")},
     ]
 
@@ -83,8 +115,15 @@ def commands(folder: Folder, trial: Trial, until: Optional[int], its_class: Reco
 class Run:
     """One execution of a study; `watch` sees every record and the time."""
 
-    def __init__(self, search: Search, folder: Folder, journal: Journal, lock: Lock,
-                 starts: List[Start], watch: Callable[[Record, float], None]):
+    def __init__(
+        self,
+        search: Search,
+        folder: Folder,
+        journal: Journal,
+        lock: Lock,
+        starts: List[Start],
+        watch: Callable[[Record, float], None],
+    ):
         self.search, self._folder, self._journal = search, folder, journal
         self._starts = {start.name: start for start in starts}
         self._watch = watch
@@ -93,7 +132,8 @@ class Run:
         self._predictor = Predictor(search.spec.folder)
         self._restarts: Dict[str, int] = {}
         self._begin = time.monotonic() - max(
-            (record.get("time", 0.0) for record in journal.records), default=0.0)
+            (record.get("time", 0.0) for record in journal.records), default=0.0
+        )
         self._signal = 0
         self._pool: Optional[Pool] = None
         self._lock = lock
@@ -120,7 +160,9 @@ class Run:
         self._resume()
         threading.Thread(target=self._predict, daemon=True).start()
         with self._signals():
-            self._pool = Pool(list(self._starts.values()), self._lock.descriptor, self._events)
+            self._pool = Pool(
+                list(self._starts.values()), self._lock.descriptor, self._events
+            )
             try:
                 self._loop()
             finally:
@@ -133,9 +175,16 @@ class Run:
         for trial in self.search.study.trials:
             if trial.running:
                 kind = Class(**self.search.study.classes[trial.running.worker]).key
-                self.write({"kind": "lost", "trial": trial.number, "class": kind,
-                            "worker": trial.running.worker, "why": "signal",
-                            "message": "the scheduler was killed"})
+                self.write(
+                    {
+                        "kind": "lost",
+                        "trial": trial.number,
+                        "class": kind,
+                        "worker": trial.running.worker,
+                        "why": "signal",
+                        "message": "the scheduler was killed",
+                    }
+                )
         for number in self.search.unpredicted:
             self._predictions.put(number)
 
@@ -146,8 +195,10 @@ class Run:
             if self._signal or self.search.is_over(self.now()):
                 return
             if not self._starts:
-                raise TuneError("no worker is left: each ended %d times; see their trials' "
-                                "train.txt" % MOST_RESTARTS)
+                raise TuneError(
+                    "no worker is left: each ended %d times; see their trials' "
+                    "train.txt" % MOST_RESTARTS
+                )
             with contextlib.suppress(queue.Empty):
                 self._handle(self._events.get(timeout=POLL))
 
@@ -167,8 +218,16 @@ class Run:
         job = self.search.scheduler.job_of(worker)
         if job:
             kind = self.search.scheduler.kind_of(worker)
-            self.write({"kind": "lost", "trial": job.trial, "worker": worker, "class": kind,
-                        "why": "worker", "message": "its worker ended with exit code %d" % code})
+            self.write(
+                {
+                    "kind": "lost",
+                    "trial": job.trial,
+                    "worker": worker,
+                    "class": kind,
+                    "why": "worker",
+                    "message": "its worker ended with exit code %d" % code,
+                }
+            )
         self.search.left(worker)
         self._restarts[worker] = self._restarts.get(worker, 0) + 1
         if self._restarts[worker] > MOST_RESTARTS:
@@ -184,12 +243,24 @@ class Run:
         trial = search.study.trials[result["job"]]
         log = outcome.read_log(self._folder.trial(trial.number))
         found = outcome.measured(log, result, search.reached(trial))
-        found["steps"] = max(0, (log.steps[-1]["step"] if log.steps else 0) - search.reached(trial))
+        found["steps"] = max(
+            0, (log.steps[-1]["step"] if log.steps else 0) - search.reached(trial)
+        )
         verdict = outcome.judge(log, result, trial.running.until, search.steps_of(trial))
-        record = {"kind": verdict.kind, "trial": trial.number, "worker": worker,
-                  "class": search.scheduler.kind_of(worker), "measured": found}
-        values = outcome.objectives(search.spec.study.objectives, log, trial.prediction or {},
-                                    found, diverged=verdict.outcome == "diverged")
+        record = {
+            "kind": verdict.kind,
+            "trial": trial.number,
+            "worker": worker,
+            "class": search.scheduler.kind_of(worker),
+            "measured": found,
+        }
+        values = outcome.objectives(
+            search.spec.study.objectives,
+            log,
+            trial.prediction or {},
+            found,
+            diverged=verdict.outcome == "diverged",
+        )
         if verdict.kind == "rung":
             record.update(step=trial.running.until, objective=finite(values[0]))
         elif verdict.kind == "lost":
@@ -204,12 +275,15 @@ class Run:
     def _submit(self, record: Record) -> None:
         trial = self.search.study.trials[record["trial"]]
         its_class = self.search.classes[record["class"]]
-        self._pool.submit(record["worker"], {
-            "job": trial.number,
-            "folder": self._folder.trial(trial.number),
-            "cwd": self.search.spec.folder,
-            "commands": commands(self._folder, trial, record.get("until"), its_class),
-        })
+        self._pool.submit(
+            record["worker"],
+            {
+                "job": trial.number,
+                "folder": self._folder.trial(trial.number),
+                "cwd": self.search.spec.folder,
+                "commands": commands(self._folder, trial, record.get("until"), its_class),
+            },
+        )
 
     def _predict(self) -> None:
         while (number := self._predictions.get()) is not None:
@@ -218,8 +292,13 @@ class Run:
                 found = self._predictor.predict(values)
             except Exception as error:  # it must not end the thread
                 found = {"refusal": "it cannot be predicted: %s" % error}
-            self._events.put(Event("predicted", "", {
-                "kind": "predicted", "trial": number, "prediction": found}))
+            self._events.put(
+                Event(
+                    "predicted",
+                    "",
+                    {"kind": "predicted", "trial": number, "prediction": found},
+                )
+            )
 
     def _tidy(self, record: Record) -> None:
         """Checkpoints that nobody will want."""
@@ -236,14 +315,17 @@ class Run:
     @contextlib.contextmanager
     def _signals(self):
         """A first signal lets trials save; the same command goes on from there."""
+
         def stop(number, _frame) -> None:
             self._signal = number
             self.search.stopping = True
             signal.signal(number, signal.SIG_DFL)
 
-        before = {number: signal.signal(number, stop)
-                  for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-                  if signal.getsignal(number) not in (signal.SIG_IGN, None)}
+        before = {
+            number: signal.signal(number, stop)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+            if signal.getsignal(number) not in (signal.SIG_IGN, None)
+        }
         try:
             yield
         finally:

@@ -102,14 +102,24 @@ class Asha(Rungs):
             self._rung[record["trial"]] += 1
         elif kind in ("rung", "ended"):
             value = self.result(record, study.trials[record["trial"]])
-            if value is not None and record.get("outcome") not in ("infeasible", "failed", "memory"):
+            if value is not None and record.get("outcome") not in (
+                "infeasible",
+                "failed",
+                "memory",
+            ):
                 self._results[self._rung[record["trial"]]].append((value, record["trial"]))
 
     def next(self, study: Study, _now: float) -> Optional[Record]:
         for rung in reversed(range(len(self.budgets) - 1)):
-            best = sorted(self._results[rung])[: len(self._results[rung]) // self.options.factor]
+            best = sorted(self._results[rung])[
+                : len(self._results[rung]) // self.options.factor
+            ]
             for value, trial in best:
-                if value < INFINITE and trial not in self._promoted[rung] and not study.trials[trial].end:
+                if (
+                    value < INFINITE
+                    and trial not in self._promoted[rung]
+                    and not study.trials[trial].end
+                ):
                     return {"trial": trial, "until": self.until(rung + 1)}
         return {"more": {}} if self.left > 0 else None
 
@@ -153,9 +163,13 @@ class Bracket:
         """No trial joins any more; rungs above have their part."""
         if self.has_room and self.place == 0:
             count = len(self.begun)
-            factor = max(2, self.sizes[0] // max(1, self.sizes[min(1, len(self.sizes) - 1)]))
-            self.sizes = [min(size, max(1, count // factor**power))
-                          for power, size in enumerate(self.sizes)]
+            factor = max(
+                2, self.sizes[0] // max(1, self.sizes[min(1, len(self.sizes) - 1)])
+            )
+            self.sizes = [
+                min(size, max(1, count // factor**power))
+                for power, size in enumerate(self.sizes)
+            ]
             self.close_rung()
 
     def close_rung(self) -> None:
@@ -221,7 +235,11 @@ class Brackets(Rungs):
         limit = self.options.seconds
         for trial, since in self._since.items() if limit else ():
             bracket = self._of[trial]
-            if now - since > limit and trial in bracket.begun and trial not in bracket.results:
+            if (
+                now - since > limit
+                and trial in bracket.begun
+                and trial not in bracket.results
+            ):
                 return trial
         return None
 
@@ -244,7 +262,11 @@ class Brackets(Rungs):
             return self.new(number, bracket) if self.left > 0 else None
         for trial in bracket.before:
             if trial not in bracket.begun and not study.trials[trial].end:
-                return {"trial": trial, "until": self.until(bracket.rung), "bracket": number}
+                return {
+                    "trial": trial,
+                    "until": self.until(bracket.rung),
+                    "bracket": number,
+                }
         return None
 
     def new(self, number: int, bracket: Bracket) -> Record:
@@ -271,9 +293,16 @@ class Dehb(Brackets):
         rungs, factor = len(self.budgets), self.options.factor
         all_sizes = [dehb_sizes(rungs, factor, bracket) for bracket in range(rungs)]
         self._populations = [
-            [Individual({}) for _ in range(max(
-                sizes[rung - (rungs - len(sizes))] for sizes in all_sizes
-                if rung >= rungs - len(sizes)))]
+            [
+                Individual({})
+                for _ in range(
+                    max(
+                        sizes[rung - (rungs - len(sizes))]
+                        for sizes in all_sizes
+                        if rung >= rungs - len(sizes)
+                    )
+                )
+            ]
             for rung in range(rungs)
         ]
         self._turn = [0] * rungs
@@ -294,7 +323,9 @@ class Dehb(Brackets):
         if trial in bracket.begun and trial not in bracket.results:
             place = self._parents[trial, rung]
             if value <= self._populations[rung][place].fitness:
-                self._populations[rung][place] = Individual(self._vectors[trial], value, trial)
+                self._populations[rung][place] = Individual(
+                    self._vectors[trial], value, trial
+                )
         super().ended(bracket, trial, value)
 
     def job(self, number: int, bracket: Bracket, study: Study) -> Optional[Record]:
@@ -307,12 +338,24 @@ class Dehb(Brackets):
 
     def _promotion(self, number: int, bracket: Bracket, study: Study) -> Optional[Record]:
         """The best of the rung below that this rung's population has not."""
-        there = {each.trial for each in self._populations[bracket.rung]} | set(bracket.begun)
-        below = [each for each in self._populations[bracket.rung - 1] if each.fitness < INFINITE]
+        there = {each.trial for each in self._populations[bracket.rung]} | set(
+            bracket.begun
+        )
+        below = [
+            each for each in self._populations[bracket.rung - 1] if each.fitness < INFINITE
+        ]
         for each in sorted(below, key=lambda each: (each.fitness, each.trial)):
-            if each.trial in there or study.trials[each.trial].end or study.trials[each.trial].running:
+            if (
+                each.trial in there
+                or study.trials[each.trial].end
+                or study.trials[each.trial].running
+            ):
                 continue
-            return {"trial": each.trial, "until": self.until(bracket.rung), "bracket": number}
+            return {
+                "trial": each.trial,
+                "until": self.until(bracket.rung),
+                "bracket": number,
+            }
         return None
 
     def new(self, number: int, bracket: Bracket) -> Record:
@@ -324,22 +367,39 @@ class Dehb(Brackets):
             vector = self._evolved(target, bracket, draw)
         return {"more": {"bracket": number, "rung": rung, "vector": vector}}
 
-    def _evolved(self, target: Individual, bracket: Bracket, draw: random.Random) -> Dict[str, float]:
+    def _evolved(
+        self, target: Individual, bracket: Bracket, draw: random.Random
+    ) -> Dict[str, float]:
         lower = max(bracket.rung - 1, bracket.first_rung)
-        pool = sorted((each for each in self._populations[lower] if each.vector),
-                      key=lambda each: each.fitness)[: bracket.sizes[bracket.place]]
+        pool = sorted(
+            (each for each in self._populations[lower] if each.vector),
+            key=lambda each: each.fitness,
+        )[: bracket.sizes[bracket.place]]
         if len(pool) < self.LEAST_PARENTS + 1:
-            rest = [each for population in self._populations for each in population
-                    if each.vector and each not in pool]
+            rest = [
+                each
+                for population in self._populations
+                for each in population
+                if each.vector and each not in pool
+            ]
             pool += draw.sample(rest, min(len(rest), self.LEAST_PARENTS + 1 - len(pool)))
         if len(pool) < self.LEAST_PARENTS:
             return {}
         one, two, three = draw.sample(pool, 3)
-        return evolve(target.vector, one.vector, two.vector, three.vector, self.F, self.CR, draw)
+        return evolve(
+            target.vector, one.vector, two.vector, three.vector, self.F, self.CR, draw
+        )
 
 
-def evolve(target: Dict[str, float], one: Dict[str, float], two: Dict[str, float],
-           three: Dict[str, float], scale: float, rate: float, draw: random.Random) -> Dict[str, float]:
+def evolve(
+    target: Dict[str, float],
+    one: Dict[str, float],
+    two: Dict[str, float],
+    three: Dict[str, float],
+    scale: float,
+    rate: float,
+    draw: random.Random,
+) -> Dict[str, float]:
     """A challenger of `target` by rand1_bin. A coordinate out of range is drawn anew, as
     is one that a parent's space has not."""
     names = sorted(set(target) | set(one))
@@ -347,7 +407,9 @@ def evolve(target: Dict[str, float], one: Dict[str, float], two: Dict[str, float
     found = {}
     for name in names:
         own = target.get(name, draw.random())
-        mutant = _of(one, name, draw) + scale * (_of(two, name, draw) - _of(three, name, draw))
+        mutant = _of(one, name, draw) + scale * (
+            _of(two, name, draw) - _of(three, name, draw)
+        )
         if not 0 <= mutant <= 1:
             mutant = draw.random()
         found[name] = mutant if name == certain or draw.random() <= rate else own

@@ -11,7 +11,7 @@ standard library alone; a point of it depends on the seed and on the trial's num
 import random
 from typing import Any, Dict, List
 
-from optimus.tune import TuneError
+from optimus.tune import TuneError, names
 from optimus.tune.spaces import Drawn, Space, draw
 
 
@@ -56,8 +56,17 @@ class RandomSampler:
         """The point of a trial, of which the rungs keep `more`."""
         return draw(self._space, RandomChooser(self._seed, number))
 
+    def given(self, trial) -> None:
+        """One that the journal has."""
+
     def tell(self, trial) -> None:
         """What came of one; nothing follows from it."""
+
+    def begin_copy(self, folder: str) -> None:
+        """For dashboards; there is none."""
+
+    def close(self) -> None:
+        """The end of a run."""
 
 
 class UnitChooser:
@@ -92,11 +101,8 @@ class UnitChooser:
         return int(self._share(name) * count)
 
 
-class UnitSampler:
+class UnitSampler(RandomSampler):
     """Points that the rungs choose, as vectors."""
-
-    def __init__(self, space: Space, seed: int):
-        self._space, self._seed = space, seed
 
     def ask(self, number: int, more: Dict[str, Any]) -> Drawn:
         chooser = UnitChooser(self._seed, number, more["vector"])
@@ -104,18 +110,26 @@ class UnitSampler:
         more["vector"] = chooser.used
         return drawn
 
-    def tell(self, trial) -> None:
-        """The rungs know."""
-
 
 def make_sampler(spec):
     """The one that a specification names. Raises TuneError."""
     name = spec.study.sampler
     if spec.study.rungs and spec.study.rungs.method == "dehb":
         if name != "random":
-            raise TuneError("sampler: expected none beside the rungs of DEHB, which choose "
-                            "points themselves, found %s" % name)
+            raise TuneError(
+                "sampler: expected none beside the rungs of DEHB, which choose "
+                "points themselves, found %s" % name
+            )
         return UnitSampler(spec.space, spec.study.seed)
     if name == "random":
         return RandomSampler(spec.space, spec.study.seed)
-    raise TuneError("sampler: expected random, found %s" % name)
+    # Optuna takes a second to load.
+    from optimus.tune import optuna_sampler
+
+    if name not in optuna_sampler.SAMPLERS:
+        known = ["random", *optuna_sampler.SAMPLERS]
+        raise TuneError(
+            "sampler: expected one of %s, found %s%s"
+            % (", ".join(known), name, names.suggestion(name, known))
+        )
+    return optuna_sampler.OptunaSampler(spec)

@@ -187,14 +187,22 @@ class Scheduler:
         """The next start; the caller reports it by `begun` and asks again."""
         if self._is_stale:
             self._rebuild()
-        plans = not (self._order == "fcfs" or more_to_come or len(self._jobs) > MOST_PLANNED)
+        plans = not (
+            self._order == "fcfs" or more_to_come or len(self._jobs) > MOST_PLANNED
+        )
         for kind in sorted(self._free):
             if not self._is_wanted(kind):
                 continue
             for worker in self._free[kind]:
                 if plans:
-                    job = next((each for each in self._plan(now).get(kind, ())
-                                if self._may_run(each, worker, now)), None)
+                    job = next(
+                        (
+                            each
+                            for each in self._plan(now).get(kind, ())
+                            if self._may_run(each, worker, now)
+                        ),
+                        None,
+                    )
                 else:
                     job = self._top(worker, now)
                 if job:
@@ -279,9 +287,15 @@ class Scheduler:
                 job.trial: {kind: self._cost(job, kind).weight for kind in self._heaps}
                 for _, job in self._jobs.values()
             }
-            free = placement.of_busy_workers(now, [
-                (each.kind, each.free_at if each.job else now)
-                for each in self._workers.values()])
+            free = placement.of_busy_workers(
+                now,
+                [
+                    (each.kind, each.free_at if each.job else now)
+                    for each in self._workers.values()
+                ],
+            )
             self._planned = placement.place(table, free).jobs
-        return {kind: [self._jobs[trial][1] for trial in its if trial in self._jobs]
-                for kind, its in self._planned.items()}
+        return {
+            kind: [self._jobs[trial][1] for trial in its if trial in self._jobs]
+            for kind, its in self._planned.items()
+        }

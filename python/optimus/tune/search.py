@@ -82,11 +82,20 @@ class Search:
     def cost(self, job: Job, kind: str) -> Cost:
         trial = self.study.trials[job.trial]
         steps = (job.until or self.steps_of(trial)) - self.reached(trial)
-        return costs.cost(trial.prediction or {}, self.corrections, kind, self.classes[kind],
-                          trial.values, steps, self._floors.get(job.trial, 0))
+        return costs.cost(
+            trial.prediction or {},
+            self.corrections,
+            kind,
+            self.classes[kind],
+            trial.values,
+            steps,
+            self._floors.get(job.trial, 0),
+        )
 
     def job_for(self, trial: Trial, until: Optional[int]) -> Job:
-        avoid = frozenset(loss["worker"] for loss in trial.losses if loss.get("why") != "signal")
+        avoid = frozenset(
+            loss["worker"] for loss in trial.losses if loss.get("why") != "signal"
+        )
         return Job(trial.number, until, avoid)
 
     # Records in.
@@ -100,6 +109,7 @@ class Search:
 
     def _given(self, record: Record) -> None:
         self._unpredicted.add(record["trial"])
+        self.sampler.given(self.study.trials[record["trial"]])
 
     def _predicted(self, record: Record) -> None:
         self._unpredicted.discard(record["trial"])
@@ -130,7 +140,8 @@ class Search:
         if record.get("why") == "memory":
             its_class = self.study.classes.get(record["worker"], {})
             self._floors[trial.number] = max(
-                self._floors.get(trial.number, 0), its_class.get("memory", 0))
+                self._floors.get(trial.number, 0), its_class.get("memory", 0)
+            )
         self._wait(trial, trial.more.get("until"))
 
     def _ended(self, record: Record) -> None:
@@ -148,16 +159,18 @@ class Search:
         found = record.get("measured")
         if found and trial.prediction:
             version = self.corrections.version
-            self.corrections.observe(record["class"], costs.model_of(trial.values),
-                                     trial.prediction, found)
+            self.corrections.observe(
+                record["class"], costs.model_of(trial.values), trial.prediction, found
+            )
             self.steps_taken += found.get("steps", 0)
             if self.corrections.version != version:
                 self.scheduler.costs_changed()
 
     # Workers come and go without a trace in the state that a journal holds.
 
-    def joined(self, worker: str, kind: str, its_class: Record,
-               deadline: Optional[float] = None) -> None:
+    def joined(
+        self, worker: str, kind: str, its_class: Record, deadline: Optional[float] = None
+    ) -> None:
         self.classes[kind] = its_class
         self.scheduler.joined(worker, kind, deadline)
         self._doubtful.extend(self.scheduler.trials)
@@ -169,8 +182,13 @@ class Search:
     # Records out.
 
     def decide(self, now: float) -> Optional[Record]:
-        return (self._refusal() or self._expired(now) or self._more(now) or self._start(now)
-                or self._closing(now))
+        return (
+            self._refusal()
+            or self._expired(now)
+            or self._more(now)
+            or self._start(now)
+            or self._closing(now)
+        )
 
     def _expired(self, now: float) -> Optional[Record]:
         trial = self.policy.expired(now)
@@ -195,19 +213,30 @@ class Search:
 
     @staticmethod
     def _end(trial: Trial, outcome: str, why: str = "", **more: Any) -> Record:
-        return {"kind": "ended", "trial": trial.number, "outcome": outcome, "message": why, **more}
+        return {
+            "kind": "ended",
+            "trial": trial.number,
+            "outcome": outcome,
+            "message": why,
+            **more,
+        }
 
     def _is_spent(self, now: float) -> bool:
         study = self.spec.study
-        return (self.stopping or (study.hours is not None and now >= 3600 * study.hours)
-                or (study.steps is not None and self.steps_taken >= study.steps))
+        return (
+            self.stopping
+            or (study.hours is not None and now >= 3600 * study.hours)
+            or (study.steps is not None and self.steps_taken >= study.steps)
+        )
 
     def _more(self, now: float) -> Optional[Record]:
         """A trial, or a rung of one, while the window has room."""
         room = max(1, WINDOW * self.scheduler.workers)
         queued = self.scheduler.waiting + len(self._unpredicted)
         # What waits may suit others only.
-        if queued >= (2 * room if self.scheduler.has_idle() and not self._unpredicted else room):
+        if queued >= (
+            2 * room if self.scheduler.has_idle() and not self._unpredicted else room
+        ):
             return None
         wanted = None if self._is_spent(now) else self.policy.next(self.study, now)
         if wanted is None:
@@ -216,42 +245,69 @@ class Search:
             return {"kind": "promoted", **wanted}
         number = len(self.study.trials)
         drawn = self.sampler.ask(number, wanted["more"])
-        return {"kind": "given", "trial": number, "values": drawn.values,
-                "space": drawn.space, "more": wanted["more"]}
+        return {
+            "kind": "given",
+            "trial": number,
+            "values": drawn.values,
+            "space": drawn.space,
+            "more": wanted["more"],
+        }
 
     @property
     def unpredicted(self) -> List[int]:
         return sorted(self._unpredicted)
 
     def more_to_come(self, now: float) -> bool:
-        return not self._is_spent(now) and (self.policy.more_to_come() or bool(self._unpredicted))
+        return not self._is_spent(now) and (
+            self.policy.more_to_come() or bool(self._unpredicted)
+        )
 
     def _start(self, now: float) -> Optional[Record]:
         found = self.scheduler.choose(now, self.more_to_come(now))
         if found is None:
             return None
         kind = self.scheduler.kind_of(found.worker)
-        return {"kind": "started", "trial": found.job.trial, "worker": found.worker,
-                "class": kind, "until": found.job.until, "time": round(now, 3),
-                "costs": {key: None if each is None else round(each, 3)
-                          for key, each in found.why.items()}}
+        return {
+            "kind": "started",
+            "trial": found.job.trial,
+            "worker": found.worker,
+            "class": kind,
+            "until": found.job.until,
+            "time": round(now, 3),
+            "costs": {
+                key: None if each is None else round(each, 3)
+                for key, each in found.why.items()
+            },
+        }
 
     def _closing(self, now: float) -> Optional[Record]:
         """What is left where nothing will happen any more."""
-        if self._running or self._unpredicted or self.stopping or not self.scheduler.workers:
+        if (
+            self._running
+            or self._unpredicted
+            or self.stopping
+            or not self.scheduler.workers
+        ):
             return None
         spent = self._is_spent(now)
         for number in self.scheduler.trials if not spent else ():
-            return self._end(self.study.trials[number], "infeasible",
-                             "no worker has the time that it needs")
+            return self._end(
+                self.study.trials[number],
+                "infeasible",
+                "no worker has the time that it needs",
+            )
         if not spent and self.policy.next(self.study, now) is not None:
             return None
         while self._lowest < len(self.study.trials):
             trial = self.study.trials[self._lowest]
             if trial.end is None and trial.rungs:
                 step = self.reached(trial)
-                return self._end(trial, "stopped", "it ended on the rung of step %d" % step,
-                                 objectives=[finite(trial.rungs[step])])
+                return self._end(
+                    trial,
+                    "stopped",
+                    "it ended on the rung of step %d" % step,
+                    objectives=[finite(trial.rungs[step])],
+                )
             self._lowest += 1
         return None
 

@@ -51,12 +51,22 @@ class Pool(NamedTuple):
     seed: int = 0
 
     def with_one_more(self, name: str) -> "Pool":
-        kinds = [kind._replace(count=kind.count + (kind.name == name)) for kind in self.kinds]
+        kinds = [
+            kind._replace(count=kind.count + (kind.name == name)) for kind in self.kinds
+        ]
         return self._replace(kinds=kinds)
 
 
-DEFAULTS = {"name": None, "count": 1, "cores": 1.0, "memory_mib": None, "instructions": "avx512f",
-            "slower": None, "overhead": 0.5, "wall_seconds": None}
+DEFAULTS = {
+    "name": None,
+    "count": 1,
+    "cores": 1.0,
+    "memory_mib": None,
+    "instructions": "avx512f",
+    "slower": None,
+    "overhead": 0.5,
+    "wall_seconds": None,
+}
 
 
 def read_pool(path: str) -> Pool:
@@ -71,34 +81,58 @@ def read_pool(path: str) -> Pool:
         raise TuneError("%s: %s" % (path, error)) from None
     for key in found:
         if key not in ("worker", "noise", "losses", "seed"):
-            raise TuneError("%s: expected worker, noise, losses or seed, found %s" % (path, key))
+            raise TuneError(
+                "%s: expected worker, noise, losses or seed, found %s" % (path, key)
+            )
     kinds = [_kind(path, row) for row in found.pop("worker", [])]
     if not kinds or len({kind.name for kind in kinds}) < len(kinds):
-        raise TuneError("%s: expected [[worker]] tables of different names, found %s" % (
-            path, ", ".join(kind.name for kind in kinds) or "none"))
+        raise TuneError(
+            "%s: expected [[worker]] tables of different names, found %s"
+            % (path, ", ".join(kind.name for kind in kinds) or "none")
+        )
     pool = Pool(kinds, **found)
     if not 0 <= pool.losses < 1 or not 0 <= pool.noise < 10:
-        raise TuneError("%s: expected noise of at least 0 and losses from 0 to below 1" % path)
+        raise TuneError(
+            "%s: expected noise of at least 0 and losses from 0 to below 1" % path
+        )
     return pool
 
 
 def _kind(path: str, row: Dict[str, Any]) -> Kind:
     for key in row:
         if key not in DEFAULTS:
-            raise TuneError("%s: worker: expected one of %s, found %s" % (path, ", ".join(DEFAULTS), key))
+            raise TuneError(
+                "%s: worker: expected one of %s, found %s"
+                % (path, ", ".join(DEFAULTS), key)
+            )
     found = {**DEFAULTS, **row}
     for key in ("name", "memory_mib"):
         if found[key] is None:
             raise TuneError("%s: worker: expected %s, found none" % (path, key))
     for key in ("count", "cores", "memory_mib"):
         if not isinstance(found[key], (int, float)) or not found[key] > 0:
-            raise TuneError("%s: worker %s: expected %s above 0, found %s" % (path, found["name"], key, found[key]))
-    its_class = Class(float(found["cores"]), int(found["memory_mib"] * 2**20), found["instructions"], found["name"])
+            raise TuneError(
+                "%s: worker %s: expected %s above 0, found %s"
+                % (path, found["name"], key, found[key])
+            )
+    its_class = Class(
+        float(found["cores"]),
+        int(found["memory_mib"] * 2**20),
+        found["instructions"],
+        found["name"],
+    )
     slower = found["slower"]
     if not isinstance(slower, dict):
         slower = {"": slower or 1 / its_class.cores}
     slower.setdefault("", 1 / its_class.cores)
-    return Kind(found["name"], int(found["count"]), its_class, slower, found["overhead"], found["wall_seconds"])
+    return Kind(
+        found["name"],
+        int(found["count"]),
+        its_class,
+        slower,
+        found["overhead"],
+        found["wall_seconds"],
+    )
 
 
 class Used(NamedTuple):
@@ -127,7 +161,12 @@ def loss_of(trial: Trial, steps: int) -> float:
 
 
 class Simulation:
-    def __init__(self, search: Search, pool: Pool, predict: Callable[[Dict[str, Any]], Dict[str, Any]]):
+    def __init__(
+        self,
+        search: Search,
+        pool: Pool,
+        predict: Callable[[Dict[str, Any]], Dict[str, Any]],
+    ):
         self._search, self._pool, self._predict = search, pool, predict
         self._heap: List[Tuple[float, int, str, Any]] = []
         self._order = itertools.count()
@@ -154,15 +193,23 @@ class Simulation:
             if event == "result":
                 end = now
             getattr(self, "_" + event)(data, now)
-        return Result(end, self._outcomes(), self._usage(end), self._decisions, self._durations())
+        return Result(
+            end, self._outcomes(), self._usage(end), self._decisions, self._durations()
+        )
 
     def _write(self, record: Dict[str, Any], now: float) -> None:
         record.setdefault("time", now)
         self._search.apply(record)
         if record["kind"] == "given":
             values = self._search.study.trials[record["trial"]].values
-            self._write({"kind": "predicted", "trial": record["trial"],
-                         "prediction": self._predict(values)}, now)
+            self._write(
+                {
+                    "kind": "predicted",
+                    "trial": record["trial"],
+                    "prediction": self._predict(values),
+                },
+                now,
+            )
         elif record["kind"] == "started":
             self._begin(record, now)
 
@@ -179,20 +226,32 @@ class Simulation:
             self._push(deadline, "wall", (worker, self._lives[worker]))
 
     def seconds(self, trial: Trial, kind: Kind, steps: int) -> float:
-        return trial.prediction["step_ms"] / 1e3 * kind.ratio(trial.values) * steps + kind.overhead
+        return (
+            trial.prediction["step_ms"] / 1e3 * kind.ratio(trial.values) * steps
+            + kind.overhead
+        )
 
     def _begin(self, record: Dict[str, Any], now: float) -> None:
         worker, search = record["worker"], self._search
         trial, kind = search.study.trials[record["trial"]], self._kinds[worker]
         steps = (record["until"] or search.steps_of(trial)) - search.reached(trial)
-        draw = random.Random("%d/%d/%d" % (self._pool.seed, trial.number, len(trial.attempts)))
+        draw = random.Random(
+            "%d/%d/%d" % (self._pool.seed, trial.number, len(trial.attempts))
+        )
         factor = math.exp(draw.gauss(0.0, self._pool.noise))
         took = self.seconds(trial, kind, steps) * factor
         is_lost = draw.random() < self._pool.losses
         took *= draw.random() if is_lost else 1.0
-        event = {"worker": worker, "life": self._lives[worker], "trial": trial.number, "since": now,
-                 "until": record["until"], "steps": steps, "lost": is_lost,
-                 "step_ms": trial.prediction["step_ms"] * kind.ratio(trial.values) * factor}
+        event = {
+            "worker": worker,
+            "life": self._lives[worker],
+            "trial": trial.number,
+            "since": now,
+            "until": record["until"],
+            "steps": steps,
+            "lost": is_lost,
+            "step_ms": trial.prediction["step_ms"] * kind.ratio(trial.values) * factor,
+        }
         self._push(now + took, "result", event)
 
     def _result(self, event: Dict[str, Any], now: float) -> None:
@@ -201,19 +260,35 @@ class Simulation:
             return  # its wall time ended before
         kind = self._kinds[worker]
         self._count(kind, event, now)
-        record = {"trial": event["trial"], "worker": worker, "class": kind.of.key,
-                  "seconds": now - event["since"]}
+        record = {
+            "trial": event["trial"],
+            "worker": worker,
+            "class": kind.of.key,
+            "seconds": now - event["since"],
+        }
         if event["lost"]:
             return self._write({"kind": "lost", "why": "signal", **record}, now)
         trial = self._search.study.trials[event["trial"]]
-        record["measured"] = {"step_ms": event["step_ms"], "other_seconds": kind.overhead,
-                              "steps": event["steps"]}
+        record["measured"] = {
+            "step_ms": event["step_ms"],
+            "other_seconds": kind.overhead,
+            "steps": event["steps"],
+        }
         if event["until"] is not None:
             value = loss_of(trial, event["until"])
-            return self._write({"kind": "rung", "step": event["until"], "objective": value, **record}, now)
+            return self._write(
+                {"kind": "rung", "step": event["until"], "objective": value, **record}, now
+            )
         value = loss_of(trial, self._search.steps_of(trial))
-        self._write({"kind": "ended", "outcome": "done",
-                     "objectives": [value] * len(self._search.spec.study.objectives), **record}, now)
+        self._write(
+            {
+                "kind": "ended",
+                "outcome": "done",
+                "objectives": [value] * len(self._search.spec.study.objectives),
+                **record,
+            },
+            now,
+        )
 
     def _wall(self, data: Tuple[str, int], now: float) -> None:
         """A worker's time is over; another takes its place, as a queue gives it."""
@@ -222,8 +297,16 @@ class Simulation:
         if job:
             attempt = self._search.study.trials[job.trial].running
             self._count(self._kinds[worker], {"since": attempt.time, "lost": True}, now)
-            self._write({"kind": "lost", "why": "signal", "trial": job.trial, "worker": worker,
-                         "class": self._kinds[worker].of.key}, now)
+            self._write(
+                {
+                    "kind": "lost",
+                    "why": "signal",
+                    "trial": job.trial,
+                    "worker": worker,
+                    "class": self._kinds[worker].of.key,
+                },
+                now,
+            )
         self._search.left(worker)
         if not self._search.is_over(now):
             self._join(worker, now)
@@ -241,22 +324,36 @@ class Simulation:
         return found
 
     def _usage(self, end: float) -> Dict[str, Used]:
-        return {kind.name: Used(int(jobs), int(lost), busy / (kind.count * end) if end else 0.0)
-                for kind, (jobs, lost, busy) in zip(self._pool.kinds, self._used.values())}
+        return {
+            kind.name: Used(int(jobs), int(lost), busy / (kind.count * end) if end else 0.0)
+            for kind, (jobs, lost, busy) in zip(self._pool.kinds, self._used.values())
+        }
 
     def _durations(self) -> Dict[int, Dict[str, float]]:
         found = {}
         for trial in self._search.study.trials:
             if trial.outcome == "done":
                 found[trial.number] = {
-                    kind.name: math.inf if self._refused(trial, kind) else
-                    self.seconds(trial, kind, self._search.steps_of(trial))
-                    for kind in self._pool.kinds}
+                    kind.name: (
+                        math.inf
+                        if self._refused(trial, kind)
+                        else self.seconds(trial, kind, self._search.steps_of(trial))
+                    )
+                    for kind in self._pool.kinds
+                }
         return found
 
     def _refused(self, trial: Trial, kind: Kind) -> bool:
-        return bool(costs.cost(trial.prediction, costs.Corrections(), kind.of.key, kind.of._asdict(),
-                               trial.values, 1).refusal)
+        return bool(
+            costs.cost(
+                trial.prediction,
+                costs.Corrections(),
+                kind.of.key,
+                kind.of._asdict(),
+                trial.values,
+                1,
+            ).refusal
+        )
 
 
 def least_seconds(durations: Dict[int, Dict[str, float]], counts: Dict[str, int]) -> float:
@@ -287,15 +384,37 @@ def least_seconds(durations: Dict[int, Dict[str, float]], counts: Dict[str, int]
 def lines(result: Result, pool: Pool, more: Dict[str, float]) -> List[str]:
     """What is told of a simulation; `more` has the end with one more worker of a kind."""
     counts = {kind.name: kind.count for kind in pool.kinds}
-    found = ["%s: %s" % (clock(result.seconds), ", ".join(
-        "%d %s" % (count, name) for name, count in sorted(result.outcomes.items())))]
+    found = [
+        "%s: %s"
+        % (
+            clock(result.seconds),
+            ", ".join(
+                "%d %s" % (count, name) for name, count in sorted(result.outcomes.items())
+            ),
+        )
+    ]
     bound = least_seconds(result.durations, counts)
     if bound and math.isfinite(bound) and not any(kind.wall_seconds for kind in pool.kinds):
-        found.append("no schedule of the trials that are done ends before %s" % clock(bound))
-    found.append("%-16s %7s %7s %7s %6s  %s" % ("workers", "count", "jobs", "lost", "busy", "with one more"))
+        found.append(
+            "no schedule of the trials that are done ends before %s" % clock(bound)
+        )
+    found.append(
+        "%-16s %7s %7s %7s %6s  %s"
+        % ("workers", "count", "jobs", "lost", "busy", "with one more")
+    )
     for kind in pool.kinds:
         used = result.used[kind.name]
         sooner = 1 - more[kind.name] / result.seconds if result.seconds else 0.0
-        found.append("%-16s %7d %7d %7d %5.0f%%  %s (%+.0f %%)" % (
-            kind.name, kind.count, used.jobs, used.lost, 100 * used.busy, clock(more[kind.name]), -100 * sooner))
+        found.append(
+            "%-16s %7d %7d %7d %5.0f%%  %s (%+.0f %%)"
+            % (
+                kind.name,
+                kind.count,
+                used.jobs,
+                used.lost,
+                100 * used.busy,
+                clock(more[kind.name]),
+                -100 * sooner,
+            )
+        )
     return found

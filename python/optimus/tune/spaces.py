@@ -85,8 +85,9 @@ def _follow(chooser, values: Dict[str, Any], later: List[Tuple[str, Leaf]]) -> N
             if all(name in values for name in leaf.domain.formula.names)
         ]
         if not ready:
-            raise TuneError("dependents without values: %s" % ", ".join(
-                leaf.name for _, leaf in later))
+            raise TuneError(
+                "dependents without values: %s" % ", ".join(leaf.name for _, leaf in later)
+            )
         for path, leaf in ready:
             values[leaf.name] = leaf.domain.value(chooser, path + leaf.name, values)
         later = [each for each in later if each not in ready]

@@ -160,7 +160,9 @@ class _Reader:
 
     def _table(self, found: Any, path: Tuple[str, ...]) -> Dict[str, Any]:
         if not isinstance(found, dict):
-            raise self._error(path, "%s: expected a table, found %s" % (".".join(path), found))
+            raise self._error(
+                path, "%s: expected a table, found %s" % (".".join(path), found)
+            )
         return found
 
     def _space(self, found: Dict[str, Any], path: Tuple[str, ...]) -> Space:
@@ -174,14 +176,21 @@ class _Reader:
             elif name == "exclusive":
                 unions += [self._union(each, inner[each], (*here, each)) for each in inner]
             elif name == "optional":
-                unions += [self._optional(each, inner[each], (*here, each)) for each in inner]
+                unions += [
+                    self._optional(each, inner[each], (*here, each)) for each in inner
+                ]
             else:
                 known = [*GROUPS, "exclusive", "optional", *([] if path else ["study"])]
-                raise self._error(here, "expected one of the tables %s, found %s%s" % (
-                    ", ".join(known), name, names.suggestion(name, known)))
+                raise self._error(
+                    here,
+                    "expected one of the tables %s, found %s%s"
+                    % (", ".join(known), name, names.suggestion(name, known)),
+                )
         return Space(tuple(leaves), tuple(unions))
 
-    def _leaves(self, group: str, found: Dict[str, Any], path: Tuple[str, ...]) -> List[Leaf]:
+    def _leaves(
+        self, group: str, found: Dict[str, Any], path: Tuple[str, ...]
+    ) -> List[Leaf]:
         leaves = []
         for flag, inner in found.items():
             name, here = "%s.%s" % (group, flag), (*path, flag)
@@ -199,7 +208,9 @@ class _Reader:
     def _union(self, name: str, found: Any, path: Tuple[str, ...]) -> Union:
         found = self._table(found, path)
         if not found:
-            raise self._error(path, "exclusive %s: expected alternatives, found none" % name)
+            raise self._error(
+                path, "exclusive %s: expected alternatives, found none" % name
+            )
         self._check_label(name, path)
         spaces = {}
         for each, inner in found.items():
@@ -214,14 +225,23 @@ class _Reader:
 
     def _check_label(self, name: str, path: Tuple[str, ...]) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
-            raise self._error(path, "expected a name of letters, digits, _ . and -, found '%s'" % name)
+            raise self._error(
+                path, "expected a name of letters, digits, _ . and -, found '%s'" % name
+            )
 
     def _study(self, found: Any) -> Study:
         found = dict(self._table(found, ("study",)))
         for name in found:
             if name not in Study._fields:
-                raise self._error(("study", name), "study.%s: expected one of %s%s" % (
-                    name, ", ".join(Study._fields), names.suggestion(name, Study._fields)))
+                raise self._error(
+                    ("study", name),
+                    "study.%s: expected one of %s%s"
+                    % (
+                        name,
+                        ", ".join(Study._fields),
+                        names.suggestion(name, Study._fields),
+                    ),
+                )
         study = Study()._replace(**found)
         self._check_whole("trials", study.trials, 1)
         self._check_whole("seed", study.seed, 0)
@@ -229,32 +249,49 @@ class _Reader:
             if getattr(study, name) is not None:
                 self._check_whole(name, getattr(study, name), 1)
         if study.hours is not None and not self._is_positive(study.hours):
-            raise self._error(("study", "hours"), "study.hours: expected a number above 0, found %s" % study.hours)
+            raise self._error(
+                ("study", "hours"),
+                "study.hours: expected a number above 0, found %s" % study.hours,
+            )
         self._check_word("keep", study.keep, ("best", "all"))
         return study._replace(
-            objectives=self._objectives(study.objectives), rungs=self._rungs(study.rungs))
+            objectives=self._objectives(study.objectives), rungs=self._rungs(study.rungs)
+        )
 
     @staticmethod
     def _is_positive(value: Any) -> bool:
-        return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e9
+        return (
+            isinstance(value, (int, float))
+            and not isinstance(value, bool)
+            and 0 < value < 1e9
+        )
 
     def _check_whole(self, name: str, value: Any, least: int) -> None:
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             path = ("study", *name.split("."))
-            raise self._error(path, "study.%s: expected a whole number of at least %d, found %s" % (
-                name, least, value))
+            raise self._error(
+                path,
+                "study.%s: expected a whole number of at least %d, found %s"
+                % (name, least, value),
+            )
 
     def _check_word(self, name: str, value: Any, words: Tuple[str, ...]) -> None:
         if value not in words:
             path = ("study", *name.split("."))
-            raise self._error(path, "study.%s: expected %s, found %s%s" % (
-                name, " or ".join(words), value, names.suggestion(str(value), words)))
+            raise self._error(
+                path,
+                "study.%s: expected %s, found %s%s"
+                % (name, " or ".join(words), value, names.suggestion(str(value), words)),
+            )
 
     def _objectives(self, found: Any) -> Tuple[str, ...]:
         if isinstance(found, str):
             found = [found]
         if not isinstance(found, (list, tuple)) or not found:
-            raise self._error(("study", "objectives"), "study.objectives: expected a list of names, found %s" % (found,))
+            raise self._error(
+                ("study", "objectives"),
+                "study.objectives: expected a list of names, found %s" % (found,),
+            )
         for each in found:
             self._check_word("objectives", each, (*MEASURED, *PREDICTED))
         return tuple(found)
@@ -265,14 +302,24 @@ class _Reader:
         found = dict(self._table(found, ("study", "rungs")))
         for name in found:
             if name not in Rungs._fields:
-                raise self._error(("study", "rungs", name), "study.rungs.%s: expected one of %s%s" % (
-                    name, ", ".join(Rungs._fields), names.suggestion(name, Rungs._fields)))
+                raise self._error(
+                    ("study", "rungs", name),
+                    "study.rungs.%s: expected one of %s%s"
+                    % (
+                        name,
+                        ", ".join(Rungs._fields),
+                        names.suggestion(name, Rungs._fields),
+                    ),
+                )
         rungs = Rungs(found.pop("method", None), found.pop("least", None), **found)
         self._check_word("rungs.method", rungs.method, METHODS)
         self._check_whole("rungs.least", rungs.least, 1)
         self._check_whole("rungs.factor", rungs.factor, 2)
         if rungs.seconds is not None and not self._is_positive(rungs.seconds):
-            raise self._error(("study", "rungs", "seconds"), "study.rungs.seconds: expected a number above 0, found %s" % rungs.seconds)
+            raise self._error(
+                ("study", "rungs", "seconds"),
+                "study.rungs.seconds: expected a number above 0, found %s" % rungs.seconds,
+            )
         return rungs
 
     def _check_objectives(self, study: Study, space: Space) -> None:
@@ -281,9 +328,18 @@ class _Reader:
             if name not in leaves:
                 raise self._error(1, "expected %s, found none" % name)
         if "eval_loss" in study.objectives and "train.eval-data" not in leaves:
-            raise self._error(("study", "objectives"), "the objective eval_loss needs train.eval-data, found none; loss is that of the last step")
+            raise self._error(
+                ("study", "objectives"),
+                "the objective eval_loss needs train.eval-data, found none; loss is that of the last step",
+            )
         if study.rungs and not isinstance(leaves["train.steps"].domain, domains.Fixed):
-            raise self._error(leaves["train.steps"].line, "study.rungs needs one number of train.steps, the highest rung")
+            raise self._error(
+                leaves["train.steps"].line,
+                "study.rungs needs one number of train.steps, the highest rung",
+            )
         if study.rungs and leaves["train.steps"].domain.value <= study.rungs.least:
-            raise self._error(("study", "rungs", "least"), "study.rungs.least: expected fewer steps than train.steps, %s, found %d" % (
-                leaves["train.steps"].domain.value, study.rungs.least))
+            raise self._error(
+                ("study", "rungs", "least"),
+                "study.rungs.least: expected fewer steps than train.steps, %s, found %d"
+                % (leaves["train.steps"].domain.value, study.rungs.least),
+            )

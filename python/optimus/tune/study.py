@@ -7,16 +7,16 @@
 # ===-----------------------------------------------------------------------===#
 """The state of a study, which follows from its journal alone. Records:
 
-    study      the specification's digest, its path and the version
-    worker     a worker came, with its class
-    given      a sampler gave a trial: values and space
-    predicted  what optimus-compile says of a trial
-    started    a trial began or went on, on a worker, until a step
-    promoted   it is to go on to the next rung
-    expired    its rung waits for it no longer
-    rung       it reached that step and may go on
-    lost       it ended there without a result, and begins again
-    ended      it ended, once
+study      the specification's digest, its path and the version
+worker     a worker came, with its class
+given      a sampler gave a trial: values and space
+predicted  what optimus-compile says of a trial
+started    a trial began or went on, on a worker, until a step
+promoted   it is to go on to the next rung
+expired    its rung waits for it no longer
+rung       it reached that step and may go on
+lost       it ended there without a result, and begins again
+ended      it ended, once
 """
 
 import math
@@ -91,8 +91,18 @@ class Study:
             if record["trial"] != len(self.trials):
                 raise self._wrong(record, "trial %d is next" % len(self.trials))
             more = record.get("more", {})
-            self.trials.append(Trial(record["trial"], record["values"], record["space"], more))
-        elif kind in ("predicted", "promoted", "expired", "started", "rung", "lost", "ended"):
+            self.trials.append(
+                Trial(record["trial"], record["values"], record["space"], more)
+            )
+        elif kind in (
+            "predicted",
+            "promoted",
+            "expired",
+            "started",
+            "rung",
+            "lost",
+            "ended",
+        ):
             self._apply(kind, self._trial(record), record)
         else:
             raise self._wrong(record, "no record has this kind")
@@ -126,20 +136,26 @@ class Study:
 
     @staticmethod
     def _wrong(record: Record, why: str) -> TuneError:
-        return TuneError("the journal is not that of a study: '%s' of trial %s: %s" % (
-            record.get("kind"), record.get("trial"), why))
+        return TuneError(
+            "the journal is not that of a study: '%s' of trial %s: %s"
+            % (record.get("kind"), record.get("trial"), why)
+        )
 
     def best(self, place: int = 0) -> Optional[Trial]:
         """The finished trial with the least of an objective."""
-        found = [trial for trial in self.trials
-                 if trial.outcome == "done" and math.isfinite(trial.objectives[place])]
+        found = [
+            trial
+            for trial in self.trials
+            if trial.outcome == "done" and math.isfinite(trial.objectives[place])
+        ]
         return min(found, key=lambda trial: trial.objectives[place], default=None)
 
     def front(self) -> List[Trial]:
         """The finished trials that no other dominates, by the first objective."""
         found = sorted(
             (trial for trial in self.trials if trial.outcome == "done"),
-            key=lambda trial: (trial.objectives, trial.number))
+            key=lambda trial: (trial.objectives, trial.number),
+        )
         kept: List[Trial] = []
         for trial in found:
             if not any(_dominates(other.objectives, trial.objectives) for other in kept):

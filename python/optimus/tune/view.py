@@ -34,8 +34,11 @@ def clock(seconds: float) -> str:
 
 def described(trial: Trial, names: List[str]) -> str:
     """The values that differ among trials."""
-    found = ["%s %s" % (name.partition(".")[2], text_of(trial.values[name]))
-             for name in names if name in trial.values]
+    found = [
+        "%s %s" % (name.partition(".")[2], text_of(trial.values[name]))
+        for name in names
+        if name in trial.values
+    ]
     return ", ".join(([trial.space] if trial.space else []) + found)
 
 
@@ -56,26 +59,44 @@ def line(record: Record, study: Study, objectives: List[str]) -> Optional[str]:
     if kind == "worker":
         found = record["class"]
         return "worker %s: %g cores, %d MiB, %s" % (
-            record["worker"], found["cores"], found["memory"] >> 20, found["instructions"])
+            record["worker"],
+            found["cores"],
+            found["memory"] >> 20,
+            found["instructions"],
+        )
     if kind == "started":
         predicted = record["costs"].get(record["class"])
         about = ", about %s" % clock(predicted) if predicted else ""
         return "trial %d: on %s%s%s" % (
-            record["trial"], record["worker"],
-            " until step %d" % record["until"] if record.get("until") else "", about)
+            record["trial"],
+            record["worker"],
+            " until step %d" % record["until"] if record.get("until") else "",
+            about,
+        )
     if kind == "rung":
         return "trial %d: %s %s after step %d" % (
-            record["trial"], objectives[0], number(study.trials[record["trial"]].rungs[record["step"]]),
-            record["step"])
+            record["trial"],
+            objectives[0],
+            number(study.trials[record["trial"]].rungs[record["step"]]),
+            record["step"],
+        )
     if kind == "lost":
-        return "trial %d: lost, begins again: %s" % (record["trial"], record.get("message", ""))
+        return "trial %d: lost, begins again: %s" % (
+            record["trial"],
+            record.get("message", ""),
+        )
     if kind == "ended":
-        return "trial %d: %s" % (record["trial"], ended(study.trials[record["trial"]], objectives))
+        return "trial %d: %s" % (
+            record["trial"],
+            ended(study.trials[record["trial"]], objectives),
+        )
     return None
 
 
 def ended(trial: Trial, objectives: List[str]) -> str:
-    values = ", ".join("%s %s" % pair for pair in zip(objectives, map(number, trial.objectives)))
+    values = ", ".join(
+        "%s %s" % pair for pair in zip(objectives, map(number, trial.objectives))
+    )
     took = " in %s" % clock(trial.seconds) if trial.seconds else ""
     if trial.outcome == "done":
         return values + took
@@ -87,16 +108,31 @@ def cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
 
 
-def table(study: Study, objectives: List[str], width: int = 100, most: Optional[int] = None) -> List[str]:
+def table(
+    study: Study, objectives: List[str], width: int = 100, most: Optional[int] = None
+) -> List[str]:
     """All trials, the best first, or the best `most` of those that have ended."""
     names = varying(study)
-    ranked = sorted(study.trials, key=lambda trial: (
-        trial.outcome != "done", trial.objectives[:1] or [math.inf], trial.number))
-    rows = [cut("%5s  %-10s %9s  %s" % ("trial", "outcome", objectives[0], "values"), width)]
+    ranked = sorted(
+        study.trials,
+        key=lambda trial: (
+            trial.outcome != "done",
+            trial.objectives[:1] or [math.inf],
+            trial.number,
+        ),
+    )
+    rows = [
+        cut("%5s  %-10s %9s  %s" % ("trial", "outcome", objectives[0], "values"), width)
+    ]
     for trial in ranked[:most]:
         value = number(trial.objectives[0]) if trial.objectives else "-"
-        rows.append(cut("%5d  %-10s %9s  %s" % (
-            trial.number, trial.outcome, value, described(trial, names)), width))
+        rows.append(
+            cut(
+                "%5d  %-10s %9s  %s"
+                % (trial.number, trial.outcome, value, described(trial, names)),
+                width,
+            )
+        )
     return rows
 
 
@@ -106,16 +142,23 @@ def summary(study: Study, objectives: List[str], total: Optional[int], now: floa
         counts[trial.outcome] = counts.get(trial.outcome, 0) + 1
     best = study.best()
     parts = ["%d of %s trials ended" % (study.ended, total or "?"), clock(now)]
-    parts += ["%d %s" % (count, name) for name, count in sorted(counts.items()) if name != "done"]
+    parts += [
+        "%d %s" % (count, name) for name, count in sorted(counts.items()) if name != "done"
+    ]
     if best:
-        parts.append("best: trial %d, %s %s" % (best.number, objectives[0], number(best.objectives[0])))
+        parts.append(
+            "best: trial %d, %s %s"
+            % (best.number, objectives[0], number(best.objectives[0]))
+        )
     return "; ".join(parts)
 
 
 class Watch:
     """What a run shows: a table that is drawn again on a terminal, lines elsewhere."""
 
-    def __init__(self, study: Study, objectives: List[str], total: Optional[int], stream=sys.stdout):
+    def __init__(
+        self, study: Study, objectives: List[str], total: Optional[int], stream=sys.stdout
+    ):
         self._study, self._objectives, self._total = study, objectives, total
         self._stream = stream
         self._is_live = stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
@@ -137,9 +180,18 @@ class Watch:
         rows = [cut(summary(self._study, self._objectives, self._total, now), width)]
         for trial in self._study.trials:
             if trial.running:
-                rows.append(cut("%-6s trial %d, %s: %s" % (
-                    trial.running.worker, trial.number, clock(now - trial.running.time),
-                    described(trial, varying(self._study))), width))
+                rows.append(
+                    cut(
+                        "%-6s trial %d, %s: %s"
+                        % (
+                            trial.running.worker,
+                            trial.number,
+                            clock(now - trial.running.time),
+                            described(trial, varying(self._study)),
+                        ),
+                        width,
+                    )
+                )
         rows += table(self._study, self._objectives, width, most)
         up = "\x1b[%dF" % self._drawn if self._drawn else ""
         self._write(up + "\x1b[J" + "\n".join(rows) + "\n")

@@ -79,7 +79,12 @@ class Worker:
             data = data[os.write(1, data) :]
 
     def _job(self, job: Dict[str, Any]) -> Dict[str, Any]:
-        result: Dict[str, Any] = {"job": job["job"], "seconds": {}, "max_rss": 0, "said": ""}
+        result: Dict[str, Any] = {
+            "job": job["job"],
+            "seconds": {},
+            "max_rss": 0,
+            "said": "",
+        }
         os.makedirs(job["folder"], exist_ok=True)
         for command in job["commands"]:
             begin = time.monotonic()
@@ -158,7 +163,9 @@ class Worker:
 
 def main(given: Optional[List[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog="optimus.tune.worker")
-    parser.add_argument("--share", type=int, default=1, help="workers on these cores and memory")
+    parser.add_argument(
+        "--share", type=int, default=1, help="workers on these cores and memory"
+    )
     parser.add_argument("--cores", help="pins this worker to these cores, as 0,1")
     options = parser.parse_args(given)
     # A stop asked for at a terminal is the scheduler's to hand on.
