@@ -82,11 +82,11 @@ class Tools:
         return run([self.path("compile"), source, *flags, "-o", output], **arguments)
 
     def train(self, library, data, log, *flags, launch=(), **arguments):
-        """Trains, and returns the lines of the log."""
+        """Trains, and returns the steps of the log."""
         log.unlink(missing_ok=True)
         run([*launch, self.path("run"), "train", library, "--data", data,
              "--log-json", log, *flags], **arguments)
-        return [json.loads(line) for line in log.read_text().splitlines()]
+        return read_log(log)
 
     def bench(self, library, *flags):
         """What `optimus-run bench` says of a library's steps."""
@@ -94,6 +94,12 @@ class Tools:
 
     def inspect(self, library):
         return json.loads(run([self.path("run"), "inspect", library, "--json"]))
+
+
+def read_log(path):
+    """The lines of a training run's log, one for each step."""
+    lines = map(json.loads, path.read_text().splitlines())
+    return [line for line in lines if "ended" not in line]
 
 
 def write_text(path, size=20_000):

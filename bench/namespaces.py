@@ -15,7 +15,6 @@ talks to. Nothing appears in the machine's own network. Needs root, and `ip` and
 iproute2.
 """
 
-import json
 import os
 import pathlib
 import re
@@ -25,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 
-from harness import fail
+from harness import fail, read_log
 
 PREFIX = "optimus-net"
 SUBNET = "10.213.77"
@@ -203,7 +202,7 @@ class Cluster:
              "--log-json", log, "--threads-per-rank", 1, *flags],
             # Hosts wait for each other on shared cores.
             environment={"OMPI_MCA_mpi_yield_when_idle": 1})
-        return [json.loads(line) for line in log.read_text().splitlines()]
+        return read_log(log)
 
 
 def shell_quote(part):

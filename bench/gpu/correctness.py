@@ -34,7 +34,8 @@ def training_log(session, library, *flags, environment=None):
     command = ["train", library.file, "--data", session.data(library), "--steps", session.steps]
     command += ["--lr", LEARNING_RATE, "--seed", 1, "--log-json", log, *flags]
     session.optimus_run(*command, environment=environment)
-    return [json.loads(line) for line in log.read_text().splitlines()]
+    lines = map(json.loads, log.read_text().splitlines())
+    return [line for line in lines if "ended" not in line]
 
 
 def adds_in_one_order(library):

@@ -15,15 +15,13 @@ fault of ours.
 
 import argparse
 import json
-import shutil
-import subprocess
 import sys
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from optimus import __version__, arguments, output
 from optimus.arguments import Mistake
 from optimus.bisection import largest
-from optimus.models.__main__ import program
+from optimus.planning import Fault, Plan, find_compiler, plan
 
 PROGRAM = "optimus.largest_batch"
 # Of what a rank holds, in MiB.
@@ -35,45 +33,34 @@ class Failure(Exception):
     """Why there is no answer."""
 
 
-class Fault(Exception):
-    """The compiler failed by a fault of its own; what it said."""
-
-
 class Trial(NamedTuple):
     """What optimus-compile says of one batch."""
 
     batch: int
-    report: Optional[Dict[str, Any]] = None
-    """Of --report-json."""
-    refusal: str = ""
-    """Why there is none."""
+    plan: Plan
+
+    @property
+    def report(self) -> Optional[Dict[str, Any]]:
+        return self.plan.report
+
+    @property
+    def limit(self) -> Dict[str, Any]:
+        return self.plan.limit
+
+    @property
+    def fits(self) -> bool:
+        return self.plan.fits
+
+    @property
+    def milliseconds(self) -> float:
+        return self.plan.milliseconds
 
     def of_batch(self, batch: int) -> "Trial":
         """The same for a batch that is padded to the same one."""
         if not self.report:
             return self._replace(batch=batch)
         model = dict(self.report["model"], batch=batch)
-        return Trial(batch, dict(self.report, model=model))
-
-    @property
-    def reason(self) -> str:
-        """The refusal without what it explains."""
-        return self.refusal.partition("\n")[0]
-
-    @property
-    def limit(self) -> Dict[str, Any]:
-        """What a rank may hold."""
-        return min(self.report["limits"], key=lambda limit: limit["bytes"])
-
-    @property
-    def fits(self) -> bool:
-        return bool(self.report) and self.report["rank_bytes"] <= self.limit["bytes"]
-
-    @property
-    def milliseconds(self) -> float:
-        functions = self.report["schedule"].values()
-        step = next(each for each in functions if each["kind"] == "train")
-        return step["predicted_step_ms"]
+        return Trial(batch, Plan(dict(self.report, model=model)))
 
     @property
     def tokens_per_s(self) -> float:
@@ -88,7 +75,7 @@ class Trial(NamedTuple):
 
     def row(self) -> str:
         if not self.report:
-            return "%9d  %s" % (self.batch, self.reason)
+            return "%9d  %s" % (self.batch, self.plan.reason)
         most = max(self.report["memory"].values(), key=lambda memory: memory["total"])
         sizes = [_mebibytes(most[part]) for part in PARTS]
         times = "{:,.2f} {:,.0f}".format(self.milliseconds, self.tokens_per_s).split()
@@ -108,7 +95,7 @@ class Trial(NamedTuple):
     def described(self) -> Dict[str, Any]:
         """As --json has it."""
         if not self.report:
-            return {"batch": self.batch, "fits": False, "refusal": self.refusal}
+            return {"batch": self.batch, "fits": False, "refusal": self.plan.refusal}
         times = {"step_ms": self.milliseconds, "tokens_per_s": self.tokens_per_s}
         return {"batch": self.batch, "fits": self.fits, **times, "report": self.report}
 
@@ -121,9 +108,7 @@ class Planner:
         # What batches are padded to; all of them where another mesh may be chosen.
         self._multiple = 1
         self._known: Dict[Tuple[int, Tuple[str, ...]], Trial] = {}
-        self._compiler = shutil.which("optimus-compile")
-        if not self._compiler:
-            raise Mistake("expected optimus-compile in PATH, found none; add build/bin")
+        find_compiler()
         self.tried: List[Trial] = []
 
     def has(self, name: str) -> bool:
@@ -154,7 +139,7 @@ class Planner:
         trial = self._plan(batch, more)
         if not self.tried:
             if not trial.report:
-                raise Failure("with a batch of %d: %s" % (batch, trial.refusal))
+                raise Failure("with a batch of %d: %s" % (batch, trial.plan.refusal))
             allowed = _mebibytes(trial.limit["bytes"]), trial.limit["of"]
             _print("a rank may hold %s MiB: %s; what it holds, in MiB:" % allowed)
             _print(COLUMNS % ("batch", *PARTS, "step, ms", "tokens/s", "recomputed"))
@@ -165,29 +150,15 @@ class Planner:
         return trial
 
     def _plan(self, batch: int, more: Tuple[str, ...]) -> Trial:
+        given = [*self._model, "--batch", str(batch)]
         try:
-            _, text = program([*self._model, "--batch", str(batch)])
-        except Mistake as mistake:
-            hint = "" if self._flags else "; flags of optimus-compile stand behind --"
-            return Trial(batch, refusal=str(mistake) + hint)
-        outputs = ["--compile-to=place", "-o", "/dev/null", "--report-json", "-"]
-        result = subprocess.run(
-            [self._compiler, "-", *self._flags, *more, *outputs],
-            input=text,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-            errors="replace",
-        )
-        said = result.stderr.strip()
-        if result.returncode == 0:
-            return Trial(batch, json.loads(result.stdout))
-        if result.returncode != 1:
-            ended = "optimus-compile ended with exit code %d" % result.returncode
-            raise Fault("with a batch of %d: %s\n%s" % (batch, ended, said))
-        # The table of what was weighed comes before, where to read on behind.
-        said = said.partition("error: ")[2] or said
-        return Trial(batch, refusal=said.partition("\n`optimus-compile --help`")[0])
+            found = plan(given, [*self._flags, *more])
+        except Fault as fault:
+            raise Fault("with a batch of %d: %s" % (batch, fault)) from None
+        if found.is_of_model and not self._flags:
+            hint = "; flags of optimus-compile stand behind --"
+            found = found._replace(refusal=found.refusal + hint)
+        return Trial(batch, found)
 
 
 def find_drop(tried: List[Trial]) -> Optional[Tuple[Trial, Trial]]:
@@ -219,8 +190,8 @@ def find(planner: Planner, unit: int) -> Dict[str, Any]:
     if not has_budget and not planner.has("recompute"):
         recomputing = planner.try_batch(2 * batch, budget)
     answer, beyond = planner.try_batch(batch), planner.try_batch(batch + unit)
-    if beyond.refusal:
-        _print("batch %d is refused: %s" % (beyond.batch, beyond.reason))
+    if beyond.plan.refusal:
+        _print("batch %d is refused: %s" % (beyond.batch, beyond.plan.reason))
     drop = find_drop(tried)
     if drop:
         _print("a batch of %d needs less than one of %d; a larger one than the answer "
@@ -250,7 +221,7 @@ def _explain(least: Trial, within: Optional[Trial]) -> str:
     elif within.fits:
         out = "it does with --memory-budget=%d, by recomputation" % least.limit["bytes"]
     else:
-        out = within.refusal
+        out = within.plan.refusal
     needs, limit = least.report["rank_bytes"], least.limit
     return text % (least.batch, needs, limit["of"], limit["bytes"], out)
 

@@ -16,6 +16,7 @@ import pytest
 
 from optimus.bisection import largest
 from optimus.largest_batch import Trial, find_drop
+from optimus.planning import Plan
 from tools import EMULATED, REPOSITORY, Model, call, command_line, succeed
 
 # Most of what it holds are activations of its layers.
@@ -295,9 +296,9 @@ def test_the_search():
 def test_a_drop_is_found():
     def trial(batch, size, recompute="none"):
         report = {"mesh": "", "strategy": "", "recompute": recompute, "offload": ""}
-        return Trial(batch, dict(report, rank_bytes=size))
+        return Trial(batch, Plan(dict(report, rank_bytes=size)))
 
-    growing = [trial(1, 10), trial(8, 20), trial(4, 15), trial(16, 5, "layer"), Trial(32)]
+    growing = [trial(1, 10), trial(8, 20), trial(4, 15), trial(16, 5, "layer"), Trial(32, Plan())]
     assert find_drop(growing) is None
     before, drop = find_drop([*growing, trial(6, 14)])
     assert (before.batch, drop.batch) == (4, 6)

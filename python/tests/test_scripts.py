@@ -71,11 +71,12 @@ class Machine:
         path.chmod(0o755)
 
     def bring_wheels(self) -> None:
-        """As scripts/setup --python leaves them."""
-        requirements = (self.root / "scripts/python-requirements.txt").read_bytes()
-        folder = self.root / ".cache/python"
-        folder.mkdir(parents=True)
-        (folder / "version").write_text(hashlib.sha256(requirements).hexdigest() + "  -\n")
+        """As scripts/setup --python --tune leaves them."""
+        for name in ("python", "tune"):
+            requirements = (self.root / ("scripts/%s-requirements.txt" % name)).read_bytes()
+            folder = self.root / ".cache" / name
+            folder.mkdir(parents=True)
+            (folder / "version").write_text(hashlib.sha256(requirements).hexdigest() + "  -\n")
 
     def run(self, script: str, **settings):
         command, environment = self.command(script, **settings)

@@ -437,7 +437,9 @@ def mpirun(ranks: int) -> List[str]:
 
 
 def read_log(path: Path) -> List[dict]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    """The steps of a run's log."""
+    lines = map(json.loads, path.read_text().splitlines())
+    return [line for line in lines if "ended" not in line]
 
 
 def losses(log: List[dict]) -> np.ndarray:

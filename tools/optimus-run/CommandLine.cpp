@@ -244,6 +244,12 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
           "memory (default: where memory allows)")
       ->needs(saveEvery);
   train
+      ->add_option("--until", options.until,
+                   "Stop and save after this step; learning rates follow "
+                   "--steps as before, and --resume goes on")
+      ->needs(save)
+      ->check(kSomeSteps);
+  train
       ->add_option("--check-replicas", options.checkReplicas,
                    "Compare copies of parameters and of the optimizer's state "
                    "on all ranks every so many steps, and end the run where "
@@ -276,8 +282,10 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
                        "new optimizer state")
           ->excludes(load);
   addIgnored(*train, options.ignored)->needs(weights);
-  train->add_option("--log-json", options.logJson,
-                    "File for one JSON object a step");
+  train->add_option(
+      "--log-json", options.logJson,
+      "File for one JSON object a step, and a last one that says how "
+      "the run ended");
   CLI::Option *profile = train->add_option(
       "--profile", options.profile,
       "File for when every command took place (docs/profile.md)");

@@ -79,6 +79,8 @@ struct TrainOptions {
   optrt::Hyperparameters hyperparameters;
   std::set<std::string> given;
   RankOptions ranks;
+  /// The last step of this run; those of the schedule stay. Absent: all.
+  std::optional<int64_t> until;
   std::string save;
   int64_t saveEvery = 0;
   SaveFlags saveFormat;

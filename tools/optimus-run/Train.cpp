@@ -11,11 +11,13 @@
 #include "Format.h"
 #include "Progress.h"
 #include "Report.h"
+#include "RunEnd.h"
 #include "StopSignals.h"
 #include "TrainFiles.h"
 #include "TrainProfile.h"
 #include "TrainStep.h"
 #include "TuningFile.h"
+#include "optimus-runtime/Exception.h"
 #include "optimus-support/Hash.h"
 #include "tooling/StepScalars.h"
 
@@ -62,11 +64,14 @@ public:
   StatusOr<int> run();
 
 private:
+  StatusOr<int> trainAndReport();
   Status prepareSession();
   Status beginState();
   SaveFormat saveFormat();
   Status failJob(const Status &status);
   Status end(Status status);
+  Status diverged(std::string message);
+  void logEnd(const Status &status);
   void warnOfProfile(Progress *progress);
   std::vector<Setting> settings() const;
   void announce() const;
@@ -92,6 +97,10 @@ private:
   }
   int64_t batchTokens() const { return batch() * manifest().sequence; }
   int64_t lastStep() const { return plan().hyperparameters.steps; }
+  /// The last one of this run, which --until may end sooner.
+  int64_t finalStep() const {
+    return std::min(lastStep(), options.until.value_or(lastStep()));
+  }
   const Manifest &manifest() const { return files.library->manifest(); }
   const TrainingPlan &plan() const { return *files.plan; }
 
@@ -120,10 +129,25 @@ private:
   /// The end of the run after the current step, and its reason.
   Status ending;
   int signal = 0;
+  /// How it ended, where the status alone does not tell.
+  std::optional<RunEnd> reason;
+  bool endIsLogged = false;
 };
 
 StatusOr<int> Training::run() {
   OPTRT_RETURN_IF_ERROR(files.open(options, control));
+  reached = plan().firstStep - 1;
+  try {
+    StatusOr<int> outcome = trainAndReport();
+    logEnd(outcome.status());
+    return outcome;
+  } catch (...) {
+    logEnd(statusOfException());
+    throw;
+  }
+}
+
+StatusOr<int> Training::trainAndReport() {
   OPTRT_RETURN_IF_ERROR(control.agree(profile.open(options, plan(), control))
                             .withContext("--profile"));
   OPTRT_RETURN_IF_ERROR(prepareSession());
@@ -138,6 +162,7 @@ StatusOr<int> Training::run() {
   Status outcome = steps();
   if (outcome.ok() && control.isRoot())
     summarize();
+  logEnd(outcome);
   Status logged = control.agree(files.log.finish()).withContext("--log-json");
   Status recorded =
       control.agree(profile.finish(outcome, signal)).withContext("--profile");
@@ -159,6 +184,7 @@ Status Training::failJob(const Status &status) {
     if (Status last = finishSave(); !last.ok())
       printFailure(last);
   (void)profile.finish(status, /*signal=*/0);
+  logEnd(status);
   return optimus_run::failJob(control, status.withAdvice(wayOn()));
 }
 
@@ -169,6 +195,21 @@ Status Training::end(Status status) {
   if (Status last = finishSave(); !last.ok() && control.isRoot())
     printFailure(last);
   return std::move(status).withAdvice(wayOn());
+}
+
+Status Training::diverged(std::string message) {
+  reason = RunEnd::Diverged;
+  return end(invalidArgument("training diverged: " + std::move(message)));
+}
+
+/// The last line of the log, once. What cannot be written finish() says.
+void Training::logEnd(const Status &status) {
+  if (std::exchange(endIsLogged, true))
+    return;
+  if (status.ok() && (signal || reached < lastStep()))
+    reason = RunEnd::Stopped;
+  (void)files.log.appendEnd(
+      describeEnd(reason.value_or(endOf(status)), reached, status));
 }
 
 /// Every process has a file of its own, and a disk of its own perhaps.
@@ -242,6 +283,7 @@ std::vector<Setting> Training::settings() const {
        {"--save or --save-every",
         concat(options.save.empty() ? "nowhere " : "saved ",
                options.saveEvery)},
+       {"--until", options.until ? concat(*options.until) : "none"},
        {"--save-dtype or --save-shard",
         concat(toString(options.saveFormat.type.value_or(ElementType::F32)),
                ", files of ", options.saveFormat.shardBytes.value_or(0))},
@@ -295,6 +337,10 @@ void Training::announce() const {
     std::printf("the checkpoint is at step %lld already: nothing to train "
                 "with --steps %lld; a larger number goes on\n",
                 done, static_cast<long long>(lastStep()));
+  else if (done >= finalStep() && lastStep() > 0)
+    std::printf("the checkpoint is at step %lld already: nothing to train "
+                "with --until %lld; a larger number goes on\n",
+                done, static_cast<long long>(finalStep()));
   std::fflush(stdout);
 }
 
@@ -302,10 +348,9 @@ Status Training::steps() {
   // Until all is saved.
   StopSignals signals;
   Interruption stop;
-  reached = plan().firstStep - 1;
   {
     Progress progress(control.isRoot(), plan().firstStep, lastStep());
-    for (int64_t step = plan().firstStep; step <= lastStep(); ++step) {
+    for (int64_t step = plan().firstStep; step <= finalStep(); ++step) {
       // No rank begins a step until all have its batches.
       Clock::time_point begin = Clock::now();
       Status read = ending.ok() ? calls->prepare(step) : ending;
@@ -340,6 +385,8 @@ Status Training::steps() {
   }
   signal = stop.signal;
   const Status &failure = stop.failure.ok() ? ending : stop.failure;
+  if (!failure.ok() && failure.code() != StatusCode::Internal)
+    reason = RunEnd::Data;
   return failure.withAdvice(concat("the run ends after step ", reached))
       .withAdvice(wayOn());
 }
@@ -386,7 +433,7 @@ Status Training::oneStep(int64_t step, Progress &progress) {
   else
     for (const Traffic &axis : calls->traffic())
       bytesOfAStep += axis.bytes;
-  if (step == plan().firstStep || step == hyper.steps)
+  if (step == plan().firstStep || step == finalStep())
     largestRank = session->largestRankMemory();
   progress.step(last);
 
@@ -398,17 +445,16 @@ Status Training::oneStep(int64_t step, Progress &progress) {
     writeLog(evaluation, progress);
   if (finite)
     return okStatus();
-  return end(invalidArgument(
-      concat("training diverged: at step ", step, " the loss is ",
-             notFinite(last.loss), " and the gradient's norm ",
-             notFinite(last.gradNorm), "; lower --lr (", hyper.rate.peak,
-             "), raise --warmup or lower --clip")));
+  return diverged(concat("at step ", step, " the loss is ",
+                         notFinite(last.loss), " and the gradient's norm ",
+                         notFinite(last.gradNorm), "; lower --lr (",
+                         hyper.rate.peak, "), raise --warmup or lower --clip"));
 }
 
 /// Evaluates if it is time to.
 Status Training::evaluateAfter(int64_t step, Progress &progress,
                                std::optional<Evaluation> &evaluation) {
-  bool isDue = step == lastStep() ||
+  bool isDue = step == finalStep() ||
                (options.evalEvery > 0 && step % options.evalEvery == 0);
   if (!files.evalData || !isDue)
     return okStatus();
@@ -465,11 +511,11 @@ Status Training::checkHealth() {
     OPTRT_RETURN_IF_ERROR(end(session->checkTraffic(evalFunction->name)));
   if (std::isfinite(outputs->meanLoss()))
     return okStatus();
-  return end(invalidArgument(concat(
-      "training diverged: after the update of step ", reached, " the loss is ",
-      notFinite(outputs->meanLoss()),
-      ", and that state is not saved; lower --lr (",
-      plan().hyperparameters.rate.peak, "), raise --warmup or lower --clip")));
+  return diverged(concat("after the update of step ", reached, " the loss is ",
+                         notFinite(outputs->meanLoss()),
+                         ", and that state is not saved; lower --lr (",
+                         plan().hyperparameters.rate.peak,
+                         "), raise --warmup or lower --clip"));
 }
 
 Status Training::save() {
@@ -538,6 +584,12 @@ void Training::summarize() const {
   }
   if (!options.save.empty())
     std::printf("saved to %s\n", options.save.c_str());
+  if (!signal && reached < lastStep())
+    std::printf("stopped after step %lld of %lld, as --until says; go on with "
+                "%s and another --until, or none\n",
+                static_cast<long long>(reached),
+                static_cast<long long>(lastStep()),
+                howToLoad(options.save).c_str());
   if (!signal)
     return;
   std::fflush(stdout);

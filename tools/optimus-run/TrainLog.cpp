@@ -26,8 +26,8 @@ using namespace optrt;
 namespace optimus_run {
 namespace {
 
-/// Every line begins so.
-constexpr std::string_view kStart = "{\"step\":";
+/// The line of a step begins so, and the last line of a run.
+constexpr std::string_view kStart = "{\"step\":", kEnd = "{\"ended\":";
 /// Far more than a line has.
 constexpr std::size_t kMostLineBytes = 1 << 16;
 /// Lines of some hundred thousand steps.
@@ -48,6 +48,13 @@ std::optional<int64_t> stepOf(std::string_view line) {
       !value["step"].is_number_integer())
     return std::nullopt;
   return value["step"].get<int64_t>();
+}
+
+bool isBeginning(std::string_view line) {
+  for (std::string_view start : {kStart, kEnd})
+    if (line.starts_with(start) || start.starts_with(line))
+      return true;
+  return false;
 }
 
 /// The lines of a file, one after the other.
@@ -132,8 +139,7 @@ Status TrainLog::findCut(std::optional<int64_t> loadedStep) {
     // A killed run leaves half a line, a machine that went down zeros.
     bool isZeros = line.find_first_not_of('\0') == line.npos;
     bool isTorn = !lines.isWhole && line.size() <= kMostLineBytes &&
-                  (line.starts_with(kStart) || kStart.starts_with(line) ||
-                   (number > 1 && isZeros));
+                  (isBeginning(line) || (number > 1 && isZeros));
     if (!step && !isTorn)
       return refuse(
           concat("line ", number, " is no JSON object with a \"step\""));
@@ -145,6 +151,9 @@ Status TrainLog::findCut(std::optional<int64_t> loadedStep) {
     }
     if (!step)
       break;
+    // Of a run that this one goes on from; other lines follow it.
+    if (line.starts_with(kEnd))
+      continue;
     if (*step <= last)
       return refuse(
           concat("in line ", number, " step ", *step, " follows step ", last));
@@ -164,6 +173,7 @@ Status TrainLog::findCut(std::optional<int64_t> loadedStep) {
 }
 
 Status TrainLog::begin() {
+  hasBegun = true;
   if (!keptBytes)
     return okStatus();
   struct stat info;
@@ -193,6 +203,14 @@ Status TrainLog::append(std::string line) {
     ++lostLines;
   Status status = write();
   return failedBefore ? okStatus() : status;
+}
+
+Status TrainLog::appendEnd(std::string line) {
+  struct stat info;
+  if (!isOpen() || (!hasBegun && keptBytes &&
+                    (fstat(handle, &info) != 0 || info.st_size != 0)))
+    return okStatus();
+  return append(std::move(line));
 }
 
 Status TrainLog::finish() {

@@ -18,9 +18,10 @@
 
 namespace optimus_run {
 
-/// A file with one JSON object a line, each with its "step". It is the log of
-/// one run and of those that it goes on from: lines of steps that are taken
-/// again make room for the new ones. Devices and pipes are written to.
+/// A file with one JSON object a line, each with its "step", and a last one
+/// that says how the run ended. It is the log of one run and of those that it
+/// goes on from: lines of steps that are taken again, and the end of the run
+/// before, make room for the new ones. Devices and pipes are written to.
 ///
 /// A line that cannot be written does not end the run. It is tried again with
 /// the next one, so that nothing is missing once there is room.
@@ -52,6 +53,9 @@ public:
 
   /// Adds a line. Unavailable for the first of some that cannot be written.
   optrt::Status append(std::string line);
+  /// Adds the last line, which tells how the run ended. A run that failed
+  /// before begin() leaves a log as it is, and writes into an empty one.
+  optrt::Status appendEnd(std::string line);
   /// After the last line: Unavailable if some could not be written until now.
   optrt::Status finish();
 
@@ -60,6 +64,7 @@ private:
     name.swap(other.name);
     std::swap(handle, other.handle);
     std::swap(keptBytes, other.keptBytes);
+    std::swap(hasBegun, other.hasBegun);
     whatChanges.swap(other.whatChanges);
     pending.swap(other.pending);
     std::swap(lostLines, other.lostLines);
@@ -71,6 +76,7 @@ private:
   int handle = -1;
   /// How much of a regular file begin() leaves.
   std::optional<int64_t> keptBytes;
+  bool hasBegun = false;
   std::string whatChanges;
   std::string pending;   ///< lines, or their ends, that are not written yet
   int64_t lostLines = 0; ///< those that `pending` had no room for

@@ -15,7 +15,7 @@ import argparse
 import difflib
 import os
 import sys
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
 
 from optimus import __version__, arguments, output
 from optimus.arguments import Mistake, whole_number
@@ -145,6 +145,13 @@ def _parse(given: List[str]) -> argparse.Namespace:
     if missing:
         parser.error("%s needs %s" % (options.model, ", ".join(missing)))
     return options
+
+
+def flags_of_models() -> Set[str]:
+    """The flags of all models, without hyphens."""
+    _, models = _parsers()
+    strings = (string for each in models.values() for string in each._option_string_actions)
+    return {string[2:] for string in strings if string.startswith("--")}
 
 
 def _parsers():

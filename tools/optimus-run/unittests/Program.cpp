@@ -164,5 +164,13 @@ ProgramTest::readLog(const std::string &name) const {
   std::istringstream text(read(name));
   for (std::string line; std::getline(text, line);)
     lines.push_back(nlohmann::json::parse(line));
+  std::erase_if(lines, [](const auto &line) { return line.contains("ended"); });
   return lines;
+}
+
+std::string ProgramTest::readEnd(const std::string &name) const {
+  const std::string text = read(name);
+  const size_t before = text.rfind('\n', text.size() - 2);
+  return nlohmann::json::parse(text.substr(before == text.npos ? 0 : before))
+      .value("ended", "unknown");
 }

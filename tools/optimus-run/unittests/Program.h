@@ -51,8 +51,10 @@ protected:
   std::string path(const std::string &name) const { return dir + "/" + name; }
   void write(const std::string &name, const std::string &content) const;
   std::string read(const std::string &name) const;
-  /// The objects of a --log-json file.
+  /// The objects of a --log-json file that tell of steps.
   std::vector<nlohmann::json> readLog(const std::string &name) const;
+  /// How the run ended, by the last line of that file.
+  std::string readEnd(const std::string &name) const;
   /// " --data FILE".
   std::string data() const { return " --data " + path("text.txt"); }
 

@@ -7,6 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "TrainLog.h"
+#include "RunEnd.h"
+
+#include "optimus-runtime/Exception.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -126,6 +129,52 @@ TEST_F(TrainLogTest, ARunThatGoesOnKeepsTheLinesUpToItsCheckpoint) {
   put(lines(1, 20'000));
   write(15'000, {15'001});
   EXPECT_EQ(get(), lines(1, 15'001));
+}
+
+TEST_F(TrainLogTest, TheEndOfARunMakesRoomForTheOneThatGoesOn) {
+  const std::string end = describeEnd(RunEnd::Stopped, 3, okStatus());
+  EXPECT_EQ(end, "{\"ended\":\"stopped\",\"step\":3}");
+  for (std::string rest :
+       {end + "\n", end.substr(0, 12), std::string("{\"e")}) {
+    put(lines(1, 3) + rest);
+    EXPECT_EQ(write(3, {4}), "");
+    EXPECT_EQ(get(), lines(1, 4)) << rest;
+    // A run of no step has no other line.
+    put(rest);
+    write(std::nullopt, {1});
+    EXPECT_EQ(get(), lines(1, 1)) << rest;
+  }
+}
+
+TEST_F(TrainLogTest, ARunThatNeverBeganEndsOnlyAnEmptyLog) {
+  const std::string end =
+      describeEnd(RunEnd::Memory, 0, unavailable("cannot allocate 9 bytes"));
+  for (std::string before : {std::string(), lines(1, 2)}) {
+    put(before);
+    auto log = TrainLog::open(path, std::nullopt);
+    ASSERT_TRUE(log.ok());
+    EXPECT_TRUE(log->appendEnd(end).ok());
+    EXPECT_EQ(get(), before.empty() ? end + "\n" : before);
+  }
+  EXPECT_TRUE(TrainLog().appendEnd(end).ok()) << "without --log-json";
+}
+
+TEST(RunEnd, FollowsFromAStatus) {
+  EXPECT_EQ(endOf(okStatus()), RunEnd::Done);
+  EXPECT_EQ(endOf(internal("out of memory")), RunEnd::Fault);
+  EXPECT_EQ(endOf(unavailable("no such device")), RunEnd::Fault);
+  EXPECT_EQ(endOf(unavailable("rank 0: cannot allocate 8 bytes for the arena")),
+            RunEnd::Memory);
+  // As an exception says it.
+  Status status;
+  try {
+    throw std::bad_alloc();
+  } catch (...) {
+    status = statusOfException();
+  }
+  EXPECT_EQ(endOf(status), RunEnd::Memory);
+  EXPECT_EQ(describeEnd(RunEnd::Data, 7, invalidArgument("a \xff byte")),
+            "{\"ended\":\"data\",\"step\":7,\"message\":\"a \uFFFD byte\"}");
 }
 
 TEST_F(TrainLogTest, LinesThatAreMissingAreSaid) {

@@ -137,6 +137,50 @@ TEST_F(Train, AResumedRunEqualsAnUninterruptedOne) {
               1e-5);
 }
 
+TEST_F(Train, UntilStopsARunAndChangesNothingElse) {
+  // Rates fall along all of --steps.
+  const std::string flags = "train " + toy("toy2") + data() +
+                            " --lr 0.05 --seed 4 --steps 12 --warmup 2 "
+                            "--schedule cosine --eval-data " +
+                            path("text.txt") + " --log-json ";
+  ASSERT_EQ(runProgram(flags + path("a.log") + " --save " + path("a")).code, 0);
+  EXPECT_EQ(readEnd("a.log"), "done");
+  const std::string command =
+      flags + path("b.log") + " --resume --save " + path("b");
+  Outcome first = runProgram(command + " --until 5");
+  ASSERT_EQ(first.code, 0) << first.out;
+  EXPECT_THAT(first.out, HasSubstr("stopped after step 5 of 12, as --until "
+                                   "says; go on with the same command"));
+  EXPECT_EQ(readLog("b.log").size(), 5u);
+  EXPECT_TRUE(readLog("b.log").back().contains("eval_loss"));
+  EXPECT_EQ(readEnd("b.log"), "stopped");
+  Outcome again = runProgram(command + " --until 5");
+  EXPECT_THAT(again.out, HasSubstr("nothing to train with --until 5"));
+  // One step at a time, then the rest.
+  ASSERT_EQ(runProgram(command + " --until 6").code, 0);
+  ASSERT_EQ(runProgram(command + " --until 100").code, 0);
+  EXPECT_EQ(readEnd("b.log"), "done");
+  auto whole = readLog("a.log"), parts = readLog("b.log");
+  ASSERT_EQ(parts.size(), whole.size());
+  for (size_t i = 0; i != whole.size(); ++i)
+    for (const char *key : {"step", "loss", "grad_norm", "lr"})
+      EXPECT_EQ(parts[i][key], whole[i][key]) << key << " of line " << i;
+  EXPECT_EQ(parts.back()["eval_loss"], whole.back()["eval_loss"]);
+  for (const char *name : {"table.weight", "exp_avg_sq.table.weight"})
+    EXPECT_EQ(tensorOf(path("b"), name), tensorOf(path("a"), name));
+  EXPECT_THAT(runProgram(flags + path("c.log") + " --until 5").out,
+              HasSubstr("--until requires --save"));
+}
+
+TEST_F(Train, TheLogSaysHowARunEnded) {
+  const std::string start =
+      "train " + toy("toy2") + data() + " --log-json " + path("");
+  EXPECT_EQ(runProgram(start + "a --steps 40 --lr 1e38").code, 1);
+  EXPECT_EQ(readEnd("a"), "diverged");
+  signalProgram(start + "b --steps 1000000", SIGTERM, path("b"));
+  EXPECT_EQ(readEnd("b"), "stopped");
+}
+
 TEST_F(Train, ACheckpointBeyondTheLastStepLeavesNothingToTrain) {
   ASSERT_EQ(runProgram("train " + toy("toy1") + data() + " --steps 7 --save " +
                        path("saved"))

@@ -1,0 +1,249 @@
+# ===- __main__.py - The command line of optimus-tune ----------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""`optimus-tune COMMAND` searches over models, compilation and training.
+
+Exit codes: 0 done, 1 the arguments, an input or the machine are wrong, 2 a fault of
+ours, 128 + N where signal N ended it; the same command goes on then.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+from typing import List, Optional
+
+from optimus import __version__, arguments, output
+from optimus.arguments import Mistake, Parser, whole_number
+from optimus.tune import (
+    TuneError,
+    best,
+    costs,
+    explain,
+    journal,
+    machine,
+    names,
+    pool,
+    rungs,
+    simulate,
+    spec,
+    view,
+)
+from optimus.tune.run import Folder, Run
+from optimus.tune.samplers import make_sampler
+from optimus.tune.scheduler import ORDERS
+from optimus.tune.search import Plain, Search
+from optimus.tune.study import Study
+
+PROGRAM = "optimus-tune"
+SPEC_COPY = "spec.toml"
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog=PROGRAM, description="Search over models, compilation and training."
+    )
+    version = "%s %s" % (PROGRAM, __version__)
+    parser.add_argument("--version", action="version", version=version)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    run = commands.add_parser("run", help="run the trials of a search, or go on with them")
+    run.set_defaults(act=_run)
+    run.add_argument("spec", metavar="SPEC", help="the specification, a TOML file")
+    run.add_argument(
+        "-o",
+        "--output",
+        metavar="STUDY",
+        help="the study's folder (default: SPEC without .toml, and .study)",
+    )
+    run.add_argument(
+        "--workers",
+        type=whole_number,
+        metavar="N",
+        help="so many workers with equal parts of this machine (default: one a core)",
+    )
+    run.add_argument("--pool", metavar="FILE", help="workers as a TOML file lists them")
+    run.add_argument(
+        "--sampler",
+        metavar="NAME",
+        help="who chooses points (default: the specification's, or random)",
+    )
+    _add_order(run)
+    show = commands.add_parser("show", help="what came of the trials of a study")
+    show.set_defaults(act=_show)
+    show.add_argument("study", metavar="STUDY")
+    why = commands.add_parser(
+        "explain",
+        help="what was predicted of a trial, why it ran where it did, what came of it",
+    )
+    why.set_defaults(act=_explain)
+    why.add_argument("study", metavar="STUDY")
+    why.add_argument("trial", metavar="TRIAL", type=whole_number)
+    play = commands.add_parser(
+        "simulate", help="how long a search takes on workers that need not be here"
+    )
+    play.set_defaults(act=_simulate)
+    play.add_argument("spec", metavar="SPEC")
+    play.add_argument(
+        "--pool", metavar="FILE", required=True, help="classes of workers, a TOML file"
+    )
+    _add_order(play)
+    take = commands.add_parser(
+        "best", help="write the best trial: checkpoint, flags, commands"
+    )
+    take.set_defaults(act=_best)
+    take.add_argument("study", metavar="STUDY")
+    take.add_argument("-o", "--output", metavar="DIR", required=True, help="a new folder")
+    return parser
+
+
+def _add_order(command: Parser) -> None:
+    command.add_argument(
+        "--order",
+        choices=ORDERS,
+        default="placed",
+        help="placed: a worker takes the trial that loses most elsewhere; fcfs: "
+        "first come, first served (default: %(default)s)",
+    )
+
+
+def _policy(found: spec.Spec):
+    return rungs.make(found) if found.study.rungs else Plain(found.study.trials)
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.pool is not None and options.workers is not None:
+        raise TuneError("--workers: expected no --pool beside it")
+    if options.workers is not None and not 1 <= options.workers <= 4096:
+        raise TuneError("--workers: expected 1 to 4096, found %d" % options.workers)
+    found = spec.read(options.spec)
+    if options.sampler is not None:
+        found = found._replace(study=found.study._replace(sampler=options.sampler))
+    for name in ("optimus-compile", "optimus-run"):
+        names.tool(name)
+    sampler = make_sampler(found)
+    starts = (
+        pool.read_pool(options.pool)
+        if options.pool
+        else pool.local_starts(options.workers or max(1, int(machine.available_cores())))
+    )
+    folder = Folder(options.output or os.path.splitext(options.spec)[0] + ".study")
+    try:
+        folder.make()
+    except OSError as error:
+        raise TuneError("cannot make '%s': %s" % (folder.path, error.strerror)) from None
+    lock = journal.Lock(folder.path)
+    its_journal = journal.Journal(folder.path)
+    search = Search(found, sampler, _policy(found), options.order)
+    _begin(search, its_journal, folder, found)
+    watch = view.Watch(search.study, list(found.study.objectives), found.study.trials)
+    sampler.begin_copy(folder.path)
+    run = Run(search, folder, its_journal, lock, starts, watch)
+    number = run.run()
+    watch.close(run.now())
+    sampler.close()
+    if number:
+        output.say("%s: stopped; the same command goes on" % PROGRAM)
+        return 128 + number
+    return 0
+
+
+def _begin(
+    search: Search, its_journal: journal.Journal, folder: Folder, found: spec.Spec
+) -> None:
+    """Takes up what the journal has, or begins it."""
+    header = {
+        "kind": "study",
+        "version": __version__,
+        "spec": found.digest,
+        "sampler": found.study.sampler,
+        "folder": found.folder,
+        "objectives": list(found.study.objectives),
+        "trials": found.study.trials,
+    }
+    if not its_journal.records:
+        shutil.copyfile(found.path, os.path.join(folder.path, SPEC_COPY))
+        its_journal.append(header)
+        return search.apply(header)
+    before = its_journal.records[0]
+    for name, what in (("spec", "specification"), ("sampler", "sampler")):
+        if before.get(name) != header[name]:
+            raise TuneError(
+                "%s is a study of another %s; name another folder with -o, or "
+                "give it the one in its %s" % (folder.path, what, SPEC_COPY)
+            )
+    for record in its_journal.records:
+        search.apply(record)
+
+
+def _read(path: str) -> Study:
+    study = Study()
+    for record in journal.read(path):
+        study.apply(record)
+    if not study.header:
+        raise TuneError("%s is no study: its journal is empty" % path)
+    return study
+
+
+def _show(options: argparse.Namespace) -> int:
+    study = _read(options.study)
+    objectives = study.header["objectives"]
+    width = shutil.get_terminal_size((100, 24)).columns
+    last = journal.read(options.study)[-1].get("time", 0.0)
+    rows = [
+        view.cut(view.summary(study, objectives, study.header["trials"], last), width),
+        "",
+    ]
+    output.write("-", "\n".join(rows + view.table(study, objectives, width)) + "\n")
+    return 0
+
+
+def _explain(options: argparse.Namespace) -> int:
+    found = explain.lines(journal.read(options.study), _read(options.study), options.trial)
+    output.write("-", "\n".join(found) + "\n")
+    return 0
+
+
+def _simulate(options: argparse.Namespace) -> int:
+    found = spec.read(options.spec)
+    its_pool = simulate.read_pool(options.pool)
+    predictor = costs.Predictor(found.folder)
+
+    def end(with_pool: simulate.Pool) -> simulate.Result:
+        search = Search(found, make_sampler(found), _policy(found), options.order)
+        return simulate.Simulation(search, with_pool, predictor.predict).run()
+
+    result = end(its_pool)
+    more = {
+        kind.name: end(its_pool.with_one_more(kind.name)).seconds for kind in its_pool.kinds
+    }
+    output.write("-", "\n".join(simulate.lines(result, its_pool, more)) + "\n")
+    return 0
+
+
+def _best(options: argparse.Namespace) -> int:
+    trial = best.write(_read(options.study), Folder(options.study), options.output)
+    output.write(
+        "-",
+        "trial %d: %s\n"
+        % (trial.number, view.ended(trial, _read(options.study).header["objectives"])),
+    )
+    return 0
+
+
+def main(given: Optional[List[str]] = None) -> int:
+    output.open_missing_streams()
+    try:
+        options = _parser().parse_args(sys.argv[1:] if given is None else given)
+        return options.act(options)
+    except (Mistake, TuneError, output.OutputError) as error:
+        return output.fail(PROGRAM, str(error))
+    except Exception:
+        return output.fault(PROGRAM)
+
+
+if __name__ == "__main__":
+    arguments.run(main)

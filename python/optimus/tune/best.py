@@ -1,0 +1,93 @@
+# ===- best.py - The best trial, to keep -----------------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Writes the best trial of a study into a folder of its own: its checkpoint, its flags
+and the commands that repeat it."""
+
+import json
+import os
+import shlex
+import shutil
+from typing import List
+
+from optimus.tune import TuneError, names
+from optimus.tune.run import Folder
+from optimus.tune.study import Study, Trial
+
+SCRIPT = "repeat.sh"
+
+
+def commands(trial: Trial, folder: str) -> str:
+    """A script that trains the same again, in the folder where it is started; data are
+    found relative to `folder`."""
+    lines: List[str] = [
+        "#!/bin/sh",
+        "# Trains trial %d again. The builder, optimus-compile and optimus-run are in PATH"
+        % trial.number,
+        "# and PYTHONPATH.",
+        "set -e",
+        "here=$PWD",
+        "cd %s" % shlex.quote(folder),
+        shlex.join(
+            ["python3", "-m", "optimus.models", *names.arguments(trial.values, "model")]
+        )
+        + ' -o "$here/model.mlir"',
+        'optimus-compile "$here/model.mlir" '
+        + shlex.join(names.arguments(trial.values, "compile"))
+        + ' -o "$here/model.so"',
+        'optimus-run train "$here/model.so" '
+        + shlex.join(names.arguments(trial.values, "train"))
+        + ' --save "$here/repeated" --log-json "$here/repeated.jsonl"',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def write(study: Study, folder: Folder, output: str) -> Trial:
+    """Raises TuneError where there is none, or the folder is not empty."""
+    trial = study.best()
+    if trial is None:
+        raise TuneError(
+            "%s has no trial that is done; optimus-tune show says what came of them"
+            % folder.path
+        )
+    checkpoint = folder.checkpoint(trial.number)
+    if not os.path.isdir(checkpoint):
+        raise TuneError(
+            "expected the checkpoint of trial %d in %s, found none"
+            % (trial.number, checkpoint)
+        )
+    if os.path.exists(output) and (not os.path.isdir(output) or os.listdir(output)):
+        raise TuneError("-o '%s' is there already; name a new folder" % output)
+    parent = os.path.dirname(os.path.abspath(output))
+    if not os.path.isdir(parent):
+        raise TuneError("cannot write '%s': there is no folder '%s'" % (output, parent))
+    new = "%s.optimus-tmp-%d" % (os.path.abspath(output), os.getpid())
+    try:
+        os.mkdir(new)
+        shutil.copytree(checkpoint, os.path.join(new, "checkpoint"))
+        shutil.copy(os.path.join(folder.trial(trial.number), "log.jsonl"), new)
+        with open(os.path.join(new, "flags.json"), "w", encoding="utf-8") as file:
+            json.dump(
+                {
+                    "trial": trial.number,
+                    "space": trial.space,
+                    "values": trial.values,
+                    "objectives": trial.objectives,
+                },
+                file,
+                indent=1,
+            )
+            file.write("\n")
+        script = os.path.join(new, SCRIPT)
+        with open(script, "w", encoding="utf-8") as file:
+            file.write(commands(trial, study.header["folder"]))
+        os.chmod(script, 0o755)
+        os.replace(new, output)
+    except OSError as error:
+        shutil.rmtree(new, ignore_errors=True)
+        raise TuneError("cannot write '%s': %s" % (output, error.strerror)) from None
+    return trial

@@ -1,0 +1,108 @@
+# ===- explain.py - Why a trial ran where it did ---------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Tells of one trial, from the journal: its values, the predictions for each class, the
+workers that had it, and its end."""
+
+from typing import List
+
+from optimus.tune import TuneError
+from optimus.tune.domains import text_of
+from optimus.tune.journal import Record
+from optimus.tune.study import Study
+from optimus.tune.view import clock, ended
+
+
+def lines(records: List[Record], study: Study, number: int) -> List[str]:
+    """Raises TuneError where there is no such trial."""
+    if not 0 <= number < len(study.trials):
+        raise TuneError(
+            "expected a trial from 0 to %d, found %d" % (len(study.trials) - 1, number)
+        )
+    trial = study.trials[number]
+    found = [
+        "trial %d%s: %s" % (number, trial.space and ", space " + trial.space, trial.outcome)
+    ]
+    found += [
+        "  %s = %s" % (name, text_of(value)) for name, value in sorted(trial.values.items())
+    ]
+    found += _prediction(trial.prediction or {})
+    for record in records:
+        if record.get("trial") == number:
+            found += _event(record, study, study.header["objectives"])
+    return found
+
+
+def _prediction(prediction: Record) -> List[str]:
+    if "refusal" in prediction:
+        return ["predicted: refused: %s" % prediction["refusal"]]
+    if not prediction:
+        return ["predicted: nothing yet"]
+    return [
+        "predicted: %d ranks of %.1f MiB, %.3g ms a step, before correction"
+        % (prediction["ranks"], prediction["rank_bytes"] / 2**20, prediction["step_ms"])
+    ]
+
+
+def _event(record: Record, study: Study, objectives: List[str]) -> List[str]:
+    trial, kind = study.trials[record["trial"]], record["kind"]
+    when = "%8.1f s  " % record.get("time", 0.0)
+    if kind == "started":
+        return [
+            when + "started on %s, class %s" % (record["worker"], record["class"]),
+            *_candidates(record["costs"], record["class"]),
+        ]
+    if kind == "rung":
+        return [
+            when
+            + "rung of step %d%s" % (record["step"], _measured(record, trial.prediction))
+        ]
+    if kind == "promoted":
+        return [
+            when
+            + "promoted"
+            + (" until step %d" % record["until"] if record["until"] else "")
+        ]
+    if kind == "lost":
+        return [when + "lost: %s" % record.get("message", "")]
+    if kind == "ended":
+        return [when + ended(trial, objectives) + _measured(record, trial.prediction)]
+    return []
+
+
+def _candidates(costs: Record, chosen: str) -> List[str]:
+    """Its time on each class, and the loss against the chosen one."""
+    found = []
+    here = costs.get(chosen)
+    for name, seconds in sorted(costs.items(), key=lambda each: (each[1] is None, each[1])):
+        about = "cannot run there" if seconds is None else "about " + clock(seconds)
+        loss = (
+            ""
+            if seconds is None or name == chosen or here is None
+            else ", %s %s"
+            % (clock(abs(seconds - here)), "longer" if seconds >= here else "sooner")
+        )
+        found.append(
+            "              %s %s: %s%s"
+            % ("→" if name == chosen else " ", name, about, loss)
+        )
+    return found
+
+
+def _measured(record: Record, prediction: Record) -> str:
+    found = record.get("measured") or {}
+    if not found.get("step_ms") or not prediction or "step_ms" not in prediction:
+        return ""
+    return (
+        "; a step took %.3g ms, %.2f of the prediction; the process held %d MiB, planned %d"
+        % (
+            found["step_ms"],
+            found["step_ms"] / prediction["step_ms"],
+            found["max_rss"] >> 20,
+            prediction["rank_bytes"] * prediction["ranks"] >> 20,
+        )
+    )

@@ -1,0 +1,141 @@
+# ===- names.py - The flags that a search may choose -----------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Names of leaves are those of flags: `model.*` of optimus.models, `compile.*` of
+optimus-compile, `train.*` of `optimus-run train`. The tools themselves say what there
+is."""
+
+import difflib
+import functools
+import re
+import shutil
+import subprocess
+from typing import Any, Dict, Iterable, List, Optional, Set
+
+from optimus.tune import TuneError
+from optimus.tune.domains import text_of
+
+PLACES = {"model": ["name", "folder"], "compile": [], "train": []}
+"""Arguments by position, which come before the flags."""
+
+OWN = {
+    "model": {"output", "help", "version"},
+    "compile": {
+        "o",
+        "output",
+        "help",
+        "version",
+        "compile-to",
+        "compile-from",
+        "report-json",
+        "report",
+        "dump-phases-to",
+    },
+    "train": {
+        "save",
+        "resume",
+        "until",
+        "log-json",
+        "overwrite",
+        "help",
+        "version",
+        "help-all",
+        "profile",
+        "profile-steps",
+        "save-every",
+    },
+}
+"""Flags that the tuner sets."""
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, list(known), 1) if word else []
+    return "; did you mean '%s'?" % near[0] if near else ""
+
+
+def tool(name: str) -> str:
+    """The path of a tool. Raises TuneError."""
+    found = shutil.which(name)
+    if not found:
+        raise TuneError("expected %s in PATH, found none; add build/bin" % name)
+    return found
+
+
+def flags_in_help(text: str) -> Set[str]:
+    """The flags that a page of --help lists, without hyphens."""
+    found: Set[str] = set()
+    for line in text.splitlines():
+        # A flag begins a line; others are mentioned in descriptions.
+        listed = re.match(r" {2,12}((?:-\w,\s+)?-\S.*?)(?:  |$)", line)
+        if listed:
+            found.update(re.findall(r"--([a-z][a-z0-9-]*)", listed[1]))
+    return found
+
+
+@functools.lru_cache(maxsize=None)
+def known(group: str) -> frozenset:
+    """The names in a group, `model`, `compile` or `train`, without the group."""
+    if group == "model":
+        from optimus.models.__main__ import flags_of_models
+
+        found = flags_of_models()
+    else:
+        program = "optimus-compile" if group == "compile" else "optimus-run"
+        command = [tool(program), *(["train"] if group == "train" else []), "--help"]
+        result = subprocess.run(
+            command, capture_output=True, text=True, stdin=subprocess.DEVNULL
+        )
+        if result.returncode != 0:
+            raise TuneError("%s failed: %s" % (" ".join(command), result.stderr.strip()))
+        found = flags_in_help(result.stdout)
+    return frozenset((found | set(PLACES[group])) - OWN[group])
+
+
+def check(name: str) -> None:
+    """Raises TuneError unless a leaf may have this name."""
+    group, _, flag = name.partition(".")
+    if flag in OWN.get(group, ()):
+        raise TuneError("%s: expected another name; optimus-tune sets this one" % name)
+    if flag not in known(group):
+        raise TuneError(
+            "%s: there is no such flag of %s%s"
+            % (
+                name,
+                _program(group),
+                suggestion(name, ["%s.%s" % (group, each) for each in known(group)]),
+            )
+        )
+
+
+def _program(group: str) -> str:
+    programs = {"model": "optimus.models", "compile": "optimus-compile"}
+    return programs.get(group, "optimus-run train")
+
+
+def arguments(
+    values: Dict[str, Any], group: str, leave_out: Iterable[str] = ()
+) -> List[str]:
+    """The command line of a group's values, sorted by name."""
+    places = [
+        values["%s.%s" % (group, name)]
+        for name in PLACES[group]
+        if "%s.%s" % (group, name) in values
+    ]
+    found = [text_of(value) for value in places]
+    for name in sorted(values):
+        its_group, _, flag = name.partition(".")
+        if its_group != group or flag in PLACES[group] or flag in leave_out:
+            continue
+        found += _flag(flag, values[name])
+    return found
+
+
+def _flag(flag: str, value: Any) -> List[str]:
+    if isinstance(value, bool):
+        return ["--" + flag] if value else []
+    # With '=', since a negative number would be taken for a flag.
+    return ["--%s=%s" % (flag, text_of(value))]

@@ -1,0 +1,115 @@
+# ===- outcome.py - What came of a job -------------------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Reads the log of a trial, and says what its job's end means."""
+
+import json
+import math
+import os
+import statistics
+from typing import Any, Dict, List, NamedTuple, Optional
+
+LOG = "log.jsonl"
+
+
+class Log(NamedTuple):
+    steps: List[Dict[str, Any]]
+    ended: Optional[str]
+    """How the run says that it ended; None where it was killed."""
+    message: str = ""
+
+
+def read_log(folder: str) -> Log:
+    """Of a trial; what a killed run left is taken as far as it goes."""
+    steps: List[Dict[str, Any]] = []
+    ended, message = None, ""
+    try:
+        with open(os.path.join(folder, LOG), encoding="utf-8", errors="replace") as file:
+            for line in file:
+                try:
+                    record = json.loads(line)
+                except ValueError:
+                    break
+                if "ended" in record:
+                    ended, message = record["ended"], record.get("message", "")
+                else:
+                    steps.append(record)
+    except OSError:
+        pass
+    return Log(steps, ended, message)
+
+
+def measured(log: Log, result: Dict[str, Any], first_step: int) -> Dict[str, Any]:
+    """What a job took; its own steps come after `first_step`."""
+    own = [each["ms"] for each in log.steps if each["step"] > first_step]
+    seconds = sum(result["seconds"].values())
+    found = {"seconds": seconds, "max_rss": result.get("max_rss", 0)}
+    if own:
+        # The first step of a run warms up.
+        found["step_ms"] = statistics.median(own[1:] or own)
+        found["other_seconds"] = max(0.0, seconds - sum(own) / 1e3)
+    return found
+
+
+class Outcome(NamedTuple):
+    kind: str
+    """rung, ended or lost, as the journal has it."""
+    outcome: str = ""
+    why: str = ""
+
+
+def judge(log: Log, result: Dict[str, Any], until: Optional[int], steps: int) -> Outcome:
+    """Of a job that was to end after the step `until`."""
+    code, said = result["code"], _last_line(result.get("said", ""))
+    if code == 0:
+        if log.ended == "done" or (log.steps and log.steps[-1]["step"] >= steps):
+            return Outcome("ended", "done")
+        if until is not None and log.steps and log.steps[-1]["step"] >= until:
+            return Outcome("rung")
+        return Outcome("lost", why="it ended before its last step")
+    if code == 1 and result["phase"] == "train" and log.ended == "diverged":
+        return Outcome("ended", "diverged", log.message or said)
+    if code == 1 and log.ended == "memory":
+        return Outcome("lost", "memory", log.message or said)
+    if code == 1:
+        return Outcome("ended", "failed", "%s: %s" % (result["phase"], log.message or said))
+    if code == -9:
+        return Outcome("lost", "memory", "it was killed, as for memory")
+    if code < 0 or code > 128:
+        number = -code if code < 0 else code - 128
+        return Outcome("lost", "signal", "signal %d ended it" % number)
+    return Outcome(
+        "lost", "fault", "%s ended with exit code %d: %s" % (result["phase"], code, said)
+    )
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if "error: " in line] or text.splitlines()
+    return lines[-1].strip() if lines else ""
+
+
+def objectives(
+    names,
+    log: Log,
+    prediction: Dict[str, Any],
+    spent: Dict[str, Any],
+    diverged: bool = False,
+) -> List[float]:
+    """The values of a trial; a diverged one is infinitely bad where it was measured."""
+    last = log.steps[-1] if log.steps else {}
+    found = []
+    for name in names:
+        if name in prediction:
+            found.append(float(prediction[name]))
+        elif diverged:
+            found.append(math.inf)
+        elif name == "seconds":
+            found.append(float(spent["seconds"]))
+        else:
+            value = last.get(name)
+            found.append(math.inf if value is None else float(value))
+    return found

@@ -1,0 +1,129 @@
+# ===- placement.py - Jobs on unrelated machines, on paper -----------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Places jobs on classes of workers so that the last one ends soon: unrelated machines,
+since a job may be fast on one class and slow on another whatever others are.
+
+Two lists are tried, the longest job first and the one that loses most elsewhere first
+(sufferage), each job where it completes soonest. Then jobs of the class
+that ends last are moved, or exchanged with another's, as long as the end comes sooner.
+"""
+
+import heapq
+import math
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+Table = Dict[int, Dict[str, float]]
+"""Seconds of a job by class; infinity where it cannot run."""
+Free = Dict[str, List[float]]
+"""When each worker of a class is free, sorted."""
+
+MOST_IMPROVED = 24
+"""Jobs of a class, beyond which nothing is moved."""
+MOST_STEPS = 40
+
+
+class Placed(NamedTuple):
+    jobs: Dict[str, List[int]]
+    """By class, in the order in which they begin."""
+    ends: Dict[str, float]
+
+    @property
+    def end(self) -> float:
+        return max(self.ends.values(), default=0.0)
+
+
+def place(table: Table, free: Free) -> Placed:
+    """Jobs that run nowhere are left out."""
+    jobs = [job for job in table if min(table[job].values(), default=math.inf) < math.inf]
+    longest = sorted(jobs, key=lambda job: (-min(table[job].values()), job))
+    dearest = sorted(
+        jobs, key=lambda job: (-_loss(table[job]), -min(table[job].values()), job)
+    )
+    found = [
+        _improve(_list(order, table, free), table, free) for order in (longest, dearest)
+    ]
+    return min(found, key=lambda placed: (placed.end, sum(placed.ends.values())))
+
+
+def _loss(weights: Dict[str, float]) -> float:
+    """Beyond the best class."""
+    first, second = (sorted(weights.values()) + [math.inf])[:2]
+    return second - first
+
+
+def _list(jobs: List[int], table: Table, free: Free) -> Placed:
+    times = {kind: list(each) for kind, each in free.items()}
+    found: Dict[str, List[int]] = {kind: [] for kind in free}
+    for job in jobs:
+        kind = min(times, key=lambda kind: (times[kind][0] + table[job][kind], kind))
+        heapq.heapreplace(times[kind], times[kind][0] + table[job][kind])
+        found[kind].append(job)
+    for kind, its in found.items():
+        its.sort(key=lambda job: (-table[job][kind], job))
+    return Placed(
+        found, {kind: _end(kind, its, table, free) for kind, its in found.items()}
+    )
+
+
+def _end(kind: str, jobs: List[int], table: Table, free: Free) -> float:
+    """When the last of them ends, the longest first; 0 without jobs."""
+    times, end = list(free[kind]), 0.0
+    for weight in sorted((table[job][kind] for job in jobs), reverse=True):
+        end = max(end, times[0] + weight)
+        heapq.heapreplace(times, times[0] + weight)
+    return end
+
+
+def _improve(placed: Placed, table: Table, free: Free) -> Placed:
+    for _ in range(MOST_STEPS):
+        better = _step(placed, table, free)
+        if better is None:
+            break
+        placed = better
+    return placed
+
+
+def _step(placed: Placed, table: Table, free: Free) -> Optional[Placed]:
+    """The best move or exchange of a job of the class that ends last."""
+    last = max(placed.ends, key=lambda kind: (placed.ends[kind], kind))
+    if len(placed.jobs[last]) > MOST_IMPROVED:
+        return None
+    found, least = None, placed.ends[last]
+    for job in placed.jobs[last]:
+        for kind, weight in table[job].items():
+            if kind == last or weight == math.inf or weight >= least:
+                continue
+            others = placed.jobs[kind] if len(placed.jobs[kind]) <= MOST_IMPROVED else []
+            for other in (None, *others):
+                change = _exchanged(placed, last, job, kind, other)
+                ends = {each: _end(each, its, table, free) for each, its in change.items()}
+                if max(ends.values()) < least:
+                    found, least = (change, ends), max(ends.values())
+    if found is None:
+        return None
+    change, ends = found
+    for kind, its in change.items():
+        its.sort(key=lambda job: (-table[job][kind], job))
+    return Placed({**placed.jobs, **change}, {**placed.ends, **ends})
+
+
+def _exchanged(
+    placed: Placed, last: str, job: int, kind: str, other: Optional[int]
+) -> Dict[str, List[int]]:
+    """Both classes' jobs after `job` went to `kind`, and `other`, if any, came back."""
+    own = [each for each in placed.jobs[last] if each != job]
+    its = [each for each in placed.jobs[kind] if each != other]
+    return {last: own if other is None else [*own, other], kind: [*its, job]}
+
+
+def of_busy_workers(now: float, workers: List[Tuple[str, float]]) -> Free:
+    """From the class of each worker and when it is predicted to be free."""
+    found: Free = {}
+    for kind, time in workers:
+        found.setdefault(kind, []).append(max(now, time))
+    return {kind: sorted(each) for kind, each in found.items()}

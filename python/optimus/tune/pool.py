@@ -1,0 +1,180 @@
+# ===- pool.py - Workers on this machine -----------------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Local workers: processes, each the leader of a group, which are started, given jobs
+and ended here. What they say becomes events in a queue."""
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import tomllib
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+import optimus
+from optimus.tune import TuneError, machine
+
+
+class Event(NamedTuple):
+    kind: str
+    """hello, result, gone, or whatever else is put into the queue."""
+    worker: str
+    data: Any
+
+
+class Start(NamedTuple):
+    """How a worker is started."""
+
+    name: str
+    prefix: Tuple[str, ...] = ()
+    """A command that starts another, as `taskset -c 0`."""
+    share: int = 1
+    cores: str = ""
+    wall_seconds: Optional[float] = None
+    environment: Tuple[Tuple[str, str], ...] = ()
+
+
+def local_starts(count: int) -> List[Start]:
+    """So many workers with equal parts of this machine, each pinned to cores of its own
+    where there are enough."""
+    cores = sorted(os.sched_getaffinity(0))
+    if machine.available_cores() < len(cores) or count > len(cores):
+        return [Start("w%d" % place, share=count) for place in range(count)]
+    each = len(cores) // count
+    return [
+        Start(
+            "w%d" % place,
+            share=count,
+            cores=",".join(map(str, cores[place * each : (place + 1) * each])),
+        )
+        for place in range(count)
+    ]
+
+
+def read_pool(path: str) -> List[Start]:
+    """Workers in a TOML file: [[worker]] with name, count, prefix, wall_seconds and
+    environment. What they have they find. Raises TuneError."""
+    try:
+        with open(path, "rb") as file:
+            found = tomllib.load(file)
+    except OSError as error:
+        raise TuneError("cannot read '%s': %s" % (path, error.strerror)) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise TuneError("%s: %s" % (path, error)) from None
+    starts: List[Start] = []
+    for row in found.get("worker", []):
+        known = {"name", "count", "prefix", "wall_seconds", "environment", "class"}
+        for key in row:
+            if key not in known:
+                raise TuneError(
+                    "%s: worker: expected one of %s, found %s"
+                    % (path, ", ".join(sorted(known)), key)
+                )
+        name = row.get("name", "w")
+        for place in range(row.get("count", 1)):
+            starts.append(
+                Start(
+                    "%s%d" % (name, place),
+                    tuple(row.get("prefix", ())),
+                    wall_seconds=row.get("wall_seconds"),
+                    environment=tuple(sorted(row.get("environment", {}).items())),
+                )
+            )
+    if not starts:
+        raise TuneError("%s: expected [[worker]], found none" % path)
+    names = [start.name for start in starts]
+    if len(set(names)) != len(names):
+        raise TuneError(
+            "%s: expected workers of different names, found %s" % (path, ", ".join(names))
+        )
+    return starts
+
+
+class Pool:
+    """The processes. Events come by `events`; nothing of this waits."""
+
+    def __init__(self, starts: List[Start], lock: int, events: "queue.Queue[Event]"):
+        self.events, self._lock = events, lock
+        self._processes: Dict[str, subprocess.Popen] = {}
+        for start in starts:
+            self._processes[start.name] = self._start(start)
+
+    def restart(self, start: Start) -> None:
+        """A new process in the place of one that is gone."""
+        self._processes[start.name] = self._start(start)
+
+    def _start(self, start: Start) -> subprocess.Popen:
+        source = os.path.dirname(os.path.dirname(optimus.__file__))
+        paths = [source, *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = dict(
+            os.environ, PYTHONPATH=":".join(paths), **dict(start.environment)
+        )
+        argv = [
+            *start.prefix,
+            sys.executable,
+            "-m",
+            "optimus.tune.worker",
+            "--share",
+            str(start.share),
+        ]
+        argv += ["--cores", start.cores] if start.cores else []
+        try:
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=environment,
+                # A group of its own: it is ended with all that it runs.
+                start_new_session=True,
+                pass_fds=[self._lock],
+            )
+        except OSError as error:
+            raise TuneError(
+                "cannot start worker %s: %s: %s" % (start.name, argv[0], error.strerror)
+            ) from None
+        threading.Thread(
+            target=self._listen, args=(start.name, process), daemon=True
+        ).start()
+        return process
+
+    def _listen(self, name: str, process: subprocess.Popen) -> None:
+        for line in process.stdout:
+            with contextlib.suppress(ValueError):
+                message = json.loads(line)
+                kind = "hello" if "hello" in message else "result"
+                self.events.put(Event(kind, name, message.get("hello", message)))
+        self.events.put(Event("gone", name, process.wait()))
+
+    def submit(self, name: str, job: Dict[str, Any]) -> None:
+        """A worker that is gone already says so by its event."""
+        process = self._processes[name]
+        with contextlib.suppress(OSError, ValueError):
+            process.stdin.write(
+                (json.dumps(dict(job, pass_fds=[self._lock])) + "\n").encode()
+            )
+            process.stdin.flush()
+
+    def kill(self, name: str) -> None:
+        """A worker with all that it runs."""
+        with contextlib.suppress(OSError):
+            os.killpg(self._processes[name].pid, signal.SIGKILL)
+
+    def close(self, seconds: float = 12.0) -> None:
+        """Asks all to save and end, and kills those that do not."""
+        for process in self._processes.values():
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+        for name, process in self._processes.items():
+            try:
+                process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                self.kill(name)
+                process.wait()

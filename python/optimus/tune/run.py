@@ -1,0 +1,333 @@
+# ===- run.py - A study under way ------------------------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Runs a search on workers: writes records down, and does what they say. Whatever
+happens outside, a worker's end, a prediction, a signal, comes through one queue."""
+
+import contextlib
+import hashlib
+import os
+import queue
+import shutil
+import signal
+import sys
+import threading
+import time
+from typing import Any, Callable, Dict, List, Optional
+
+from optimus import __version__
+from optimus.tune import TuneError, names, outcome
+from optimus.tune.costs import Predictor
+from optimus.tune.journal import Journal, Lock, Record
+from optimus.tune.machine import Class
+from optimus.tune.pool import Event, Pool, Start
+from optimus.tune.search import Search
+from optimus.tune.study import Trial, finite
+
+MOST_RESTARTS = 5
+"""Of a worker, which then stays away."""
+POLL = 0.2
+"""Seconds between two looks at the clock."""
+
+
+def program_key(values: Dict[str, Any], instructions: str) -> str:
+    """Of the library that trials of these values train."""
+    flags = [*names.arguments(values, "model"), "--", *names.arguments(values, "compile")]
+    text = repr((flags, instructions, __version__))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Folder:
+    """Where a study keeps its files."""
+
+    def __init__(self, path: str):
+        self.path = os.path.abspath(path)
+
+    def trial(self, number: int) -> str:
+        return os.path.join(self.path, "trials", "%06d" % number)
+
+    def checkpoint(self, number: int) -> str:
+        return os.path.join(self.trial(number), "checkpoint")
+
+    def program(self, key: str) -> str:
+        return os.path.join(self.path, "programs", key)
+
+    def make(self) -> None:
+        for name in ("trials", "programs"):
+            os.makedirs(os.path.join(self.path, name), exist_ok=True)
+
+
+def commands(
+    folder: Folder, trial: Trial, until: Optional[int], its_class: Record
+) -> List[Record]:
+    """What a worker runs for a trial: the builder, the compiler, training."""
+    base = folder.program(program_key(trial.values, its_class["instructions"]))
+    place = folder.trial(trial.number)
+    model, library = base + ".mlir", base + ".so"
+    build = [
+        sys.executable,
+        "-m",
+        "optimus.models",
+        *names.arguments(trial.values, "model"),
+        "-o",
+        model,
+    ]
+    compile_it = [
+        names.tool("optimus-compile"),
+        model,
+        *names.arguments(trial.values, "compile"),
+        "-o",
+        library,
+    ]
+    train = [
+        names.tool("optimus-run"),
+        "train",
+        library,
+        *names.arguments(trial.values, "train"),
+        "--save",
+        folder.checkpoint(trial.number),
+        "--resume",
+        "--log-json",
+        os.path.join(place, outcome.LOG),
+    ]
+    train += ["--until=%d" % until] if until is not None else []
+    return [
+        {
+            "name": "build",
+            "argv": build,
+            "log": os.path.join(place, "build.txt"),
+            "makes": model,
+        },
+        {
+            "name": "compile",
+            "argv": compile_it,
+            "log": os.path.join(place, "compile.txt"),
+            "makes": library,
+        },
+        {"name": "train", "argv": train, "log": os.path.join(place, "train.txt")},
+    ]
+
+
+class Run:
+    """One execution of a study; `watch` sees every record and the time."""
+
+    def __init__(
+        self,
+        search: Search,
+        folder: Folder,
+        journal: Journal,
+        lock: Lock,
+        starts: List[Start],
+        watch: Callable[[Record, float], None],
+    ):
+        self.search, self._folder, self._journal = search, folder, journal
+        self._starts = {start.name: start for start in starts}
+        self._watch = watch
+        self._events: "queue.Queue[Event]" = queue.Queue()
+        self._predictions: "queue.Queue[Optional[int]]" = queue.Queue()
+        self._predictor = Predictor(search.spec.folder)
+        self._restarts: Dict[str, int] = {}
+        self._begin = time.monotonic() - max(
+            (record.get("time", 0.0) for record in journal.records), default=0.0
+        )
+        self._signal = 0
+        self._pool: Optional[Pool] = None
+        self._lock = lock
+
+    def now(self) -> float:
+        """Seconds that the study has been under way, in all its executions."""
+        return time.monotonic() - self._begin
+
+    def write(self, record: Record) -> None:
+        """The one way in which anything is known."""
+        record.setdefault("time", round(self.now(), 3))
+        self._journal.append(record)
+        self.search.apply(record)
+        self._watch(record, self.now())
+        if record["kind"] == "given":
+            self._predictions.put(record["trial"])
+        elif record["kind"] == "started":
+            self._submit(record)
+        elif record["kind"] == "ended":
+            self._tidy(record)
+
+    def run(self) -> int:
+        """Until the search is over; the signal that ended it sooner, or 0."""
+        self._resume()
+        threading.Thread(target=self._predict, daemon=True).start()
+        with self._signals():
+            self._pool = Pool(
+                list(self._starts.values()), self._lock.descriptor, self._events
+            )
+            try:
+                self._loop()
+            finally:
+                self._predictions.put(None)
+                self._pool.close()
+        return self._signal
+
+    def _resume(self) -> None:
+        """Attempts of an execution that was killed begin again from their checkpoints."""
+        for trial in self.search.study.trials:
+            if trial.running:
+                kind = Class(**self.search.study.classes[trial.running.worker]).key
+                self.write(
+                    {
+                        "kind": "lost",
+                        "trial": trial.number,
+                        "class": kind,
+                        "worker": trial.running.worker,
+                        "why": "signal",
+                        "message": "the scheduler was killed",
+                    }
+                )
+        for number in self.search.unpredicted:
+            self._predictions.put(number)
+
+    def _loop(self) -> None:
+        while True:
+            while not self._signal and (record := self.search.decide(self.now())):
+                self.write(record)
+            if self._signal or self.search.is_over(self.now()):
+                return
+            if not self._starts:
+                raise TuneError(
+                    "no worker is left: each ended %d times; see their trials' "
+                    "train.txt" % MOST_RESTARTS
+                )
+            with contextlib.suppress(queue.Empty):
+                self._handle(self._events.get(timeout=POLL))
+
+    def _handle(self, event: Event) -> None:
+        getattr(self, "_on_" + event.kind)(event.worker, event.data)
+
+    def _on_hello(self, worker: str, found: Record) -> None:
+        its_class = Class(**found)
+        self.write({"kind": "worker", "worker": worker, "class": found})
+        wall = self._starts[worker].wall_seconds
+        deadline = None if wall is None else self.now() + wall
+        self.search.joined(worker, its_class.key, found, deadline)
+
+    def _on_gone(self, worker: str, code: int) -> None:
+        """It is replaced; what it had begins again."""
+        self._pool.kill(worker)
+        job = self.search.scheduler.job_of(worker)
+        if job:
+            kind = self.search.scheduler.kind_of(worker)
+            self.write(
+                {
+                    "kind": "lost",
+                    "trial": job.trial,
+                    "worker": worker,
+                    "class": kind,
+                    "why": "worker",
+                    "message": "its worker ended with exit code %d" % code,
+                }
+            )
+        self.search.left(worker)
+        self._restarts[worker] = self._restarts.get(worker, 0) + 1
+        if self._restarts[worker] > MOST_RESTARTS:
+            del self._starts[worker]
+        else:
+            self._pool.restart(self._starts[worker])
+
+    def _on_predicted(self, _worker: str, record: Record) -> None:
+        self.write(record)
+
+    def _on_result(self, worker: str, result: Record) -> None:
+        search = self.search
+        trial = search.study.trials[result["job"]]
+        log = outcome.read_log(self._folder.trial(trial.number))
+        found = outcome.measured(log, result, search.reached(trial))
+        found["steps"] = max(
+            0, (log.steps[-1]["step"] if log.steps else 0) - search.reached(trial)
+        )
+        verdict = outcome.judge(log, result, trial.running.until, search.steps_of(trial))
+        record = {
+            "kind": verdict.kind,
+            "trial": trial.number,
+            "worker": worker,
+            "class": search.scheduler.kind_of(worker),
+            "measured": found,
+        }
+        values = outcome.objectives(
+            search.spec.study.objectives,
+            log,
+            trial.prediction or {},
+            found,
+            diverged=verdict.outcome == "diverged",
+        )
+        if verdict.kind == "rung":
+            record.update(step=trial.running.until, objective=finite(values[0]))
+        elif verdict.kind == "lost":
+            record.update(why=verdict.outcome, message=verdict.why)
+        else:
+            record.update(outcome=verdict.outcome, message=verdict.why)
+            if verdict.outcome in ("done", "diverged"):
+                record["objectives"] = [finite(each) for each in values]
+        record["seconds"] = found["seconds"]
+        self.write(record)
+
+    def _submit(self, record: Record) -> None:
+        trial = self.search.study.trials[record["trial"]]
+        its_class = self.search.classes[record["class"]]
+        self._pool.submit(
+            record["worker"],
+            {
+                "job": trial.number,
+                "folder": self._folder.trial(trial.number),
+                "cwd": self.search.spec.folder,
+                "commands": commands(self._folder, trial, record.get("until"), its_class),
+            },
+        )
+
+    def _predict(self) -> None:
+        while (number := self._predictions.get()) is not None:
+            values = self.search.study.trials[number].values
+            try:
+                found = self._predictor.predict(values)
+            except Exception as error:  # it must not end the thread
+                found = {"refusal": "it cannot be predicted: %s" % error}
+            self._events.put(
+                Event(
+                    "predicted",
+                    "",
+                    {"kind": "predicted", "trial": number, "prediction": found},
+                )
+            )
+
+    def _tidy(self, record: Record) -> None:
+        """Checkpoints that nobody will want."""
+        if self.search.spec.study.keep == "all":
+            return
+        wanted = {trial.number for trial in self.search.study.front()}
+        for trial in self._with_checkpoints | {record["trial"]}:
+            if trial not in wanted and self.search.study.trials[trial].end:
+                shutil.rmtree(self._folder.checkpoint(trial), ignore_errors=True)
+        self._with_checkpoints = wanted
+
+    _with_checkpoints: set = set()
+
+    @contextlib.contextmanager
+    def _signals(self):
+        """A first signal lets trials save; the same command goes on from there."""
+
+        def stop(number, _frame) -> None:
+            self._signal = number
+            self.search.stopping = True
+            signal.signal(number, signal.SIG_DFL)
+
+        before = {
+            number: signal.signal(number, stop)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+            if signal.getsignal(number) not in (signal.SIG_IGN, None)
+        }
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -1,0 +1,429 @@
+# ===- rungs.py - Trials that stop early and go on -------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Rungs: a trial stops after some steps, and goes on from its checkpoint if it is among
+the best. With η = 3, rungs of 1, 3, 9, 27 and 81 steps.
+
+    asha       a trial goes on once it is in the best third of its rung
+    hyperband  brackets [81, 34, 15, 8, 5] of trials on the lowest rung of each; a rung
+               waits for its bracket, and the best third goes on
+    dehb       brackets [81,27,9,3,1], [27,9,3,1], [9,3,1], [6,2], [5]; trials are
+               promoted in the first round of brackets, later each rung evolves
+
+DEHB is that of Awad, Mallik and Hutter (IJCAI 2021): differential evolution rand1_bin,
+F = CR = 0.5, in the unit cube, mutants from the rung below. A policy is pure, as all of
+a search: records in, `next` says what is to be done.
+"""
+
+import math
+import random
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
+
+from optimus.tune import spaces
+from optimus.tune.journal import Record
+from optimus.tune.spec import Spec
+from optimus.tune.study import Study, Trial
+
+INFINITE = math.inf
+
+
+def budgets(least: int, most: int, factor: int) -> List[int]:
+    """Steps of the rungs, of which the last is `most`."""
+    count = 1
+    while most >= least * factor**count:
+        count += 1
+    return [max(1, round(most / factor**power)) for power in reversed(range(count))]
+
+
+def hyperband_sizes(rungs: int, factor: int, bracket: int) -> List[int]:
+    """Trials on each rung of a bracket; later brackets begin higher."""
+    above = rungs - 1 - bracket % rungs
+    # Rational, since ⌈5 / 5 · 81⌉ is 81 and not 82.
+    first = -(-rungs * factor**above // (above + 1))
+    return [first // factor**power for power in range(above + 1)]
+
+
+def dehb_sizes(rungs: int, factor: int, bracket: int) -> List[int]:
+    above = rungs - 1 - bracket % rungs
+    first = rungs // (above + 1) * factor**above
+    return [max(1, first // factor**power) for power in range(above + 1)]
+
+
+class Rungs:
+    """What all policies with rungs share: where each trial is."""
+
+    def __init__(self, spec: Spec, steps: int):
+        self.options = spec.study.rungs
+        self.budgets = budgets(self.options.least, steps, self.options.factor)
+        self.left = spec.study.trials
+        self.seed = spec.study.seed
+
+    def until(self, rung: int) -> Optional[int]:
+        """None: the last rung is the end of the trial."""
+        return self.budgets[rung] if rung < len(self.budgets) - 1 else None
+
+    def more_to_come(self) -> bool:
+        return self.left > 0
+
+    def expired(self, _now: float) -> Optional[int]:
+        return None
+
+    @staticmethod
+    def result(record: Record, trial: Trial) -> Optional[float]:
+        """The value that a record brings; infinity for a trial that failed."""
+        if record["kind"] == "rung":
+            return trial.rungs[record["step"]]
+        if record["kind"] == "ended" and record["outcome"] != "stopped":
+            return trial.objectives[0] if trial.objectives else INFINITE
+        return None
+
+
+class Asha(Rungs):
+    def __init__(self, spec: Spec, steps: int):
+        super().__init__(spec, steps)
+        self._results: List[List[Tuple[float, int]]] = [[] for _ in self.budgets]
+        self._promoted: List[Set[int]] = [set() for _ in self.budgets]
+        self._rung: Dict[int, int] = {}
+
+    def first_rung(self, _trial: Trial) -> Optional[int]:
+        return self.until(0)
+
+    def apply(self, record: Record, study: Study) -> None:
+        kind = record["kind"]
+        if kind == "given":
+            self.left -= 1
+            self._rung[record["trial"]] = 0
+        elif kind == "promoted":
+            self._promoted[self._rung[record["trial"]]].add(record["trial"])
+            self._rung[record["trial"]] += 1
+        elif kind in ("rung", "ended"):
+            value = self.result(record, study.trials[record["trial"]])
+            if value is not None and record.get("outcome") not in (
+                "infeasible",
+                "failed",
+                "memory",
+            ):
+                self._results[self._rung[record["trial"]]].append((value, record["trial"]))
+
+    def next(self, study: Study, _now: float) -> Optional[Record]:
+        for rung in reversed(range(len(self.budgets) - 1)):
+            best = sorted(self._results[rung])[
+                : len(self._results[rung]) // self.options.factor
+            ]
+            for value, trial in best:
+                if (
+                    value < INFINITE
+                    and trial not in self._promoted[rung]
+                    and not study.trials[trial].end
+                ):
+                    return {"trial": trial, "until": self.until(rung + 1)}
+        return {"more": {}} if self.left > 0 else None
+
+
+class Bracket:
+    """The trials of a bracket, rung by rung."""
+
+    def __init__(self, sizes: List[int], first_rung: int):
+        self.sizes, self.first_rung = sizes, first_rung
+        self.place = 0
+        """The rung within the bracket."""
+        self.begun: List[int] = []
+        """Trials on this rung, as they began."""
+        self.results: Dict[int, float] = {}
+        self.before: List[int] = []
+        """Trials of the rung below, the best first."""
+
+    @property
+    def rung(self) -> int:
+        return self.first_rung + self.place
+
+    @property
+    def is_over(self) -> bool:
+        return self.place == len(self.sizes)
+
+    @property
+    def has_room(self) -> bool:
+        return not self.is_over and len(self.begun) < self.sizes[self.place]
+
+    def begin(self, trial: int) -> None:
+        self.begun.append(trial)
+
+    def end(self, trial: int, value: float) -> None:
+        """A result, the first of a trial on this rung; then perhaps the next rung."""
+        if trial not in self.begun or trial in self.results:
+            return
+        self.results[trial] = value
+        self.close_rung()
+
+    def shrink(self) -> None:
+        """No trial joins any more; rungs above have their part."""
+        if self.has_room and self.place == 0:
+            count = len(self.begun)
+            factor = max(
+                2, self.sizes[0] // max(1, self.sizes[min(1, len(self.sizes) - 1)])
+            )
+            self.sizes = [
+                min(size, max(1, count // factor**power))
+                for power, size in enumerate(self.sizes)
+            ]
+            self.close_rung()
+
+    def close_rung(self) -> None:
+        if self.is_over or self.has_room or len(self.results) < len(self.begun):
+            return
+        self.before = sorted(self.begun, key=lambda trial: (self.results[trial], trial))
+        self.place, self.begun, self.results = self.place + 1, [], {}
+
+
+class Brackets(Rungs):
+    """Hyperband, and what DEHB shares with it."""
+
+    sizes = staticmethod(hyperband_sizes)
+
+    def __init__(self, spec: Spec, steps: int):
+        super().__init__(spec, steps)
+        self._brackets: List[Bracket] = []
+        self._of: Dict[int, Bracket] = {}
+        self._since: Dict[int, float] = {}
+        """When a job of a trial began."""
+
+    def first_rung(self, trial: Trial) -> Optional[int]:
+        return self.until(trial.more["rung"])
+
+    def _open(self, number: int) -> Bracket:
+        while len(self._brackets) <= number:
+            sizes = self.sizes(len(self.budgets), self.options.factor, len(self._brackets))
+            self._brackets.append(Bracket(sizes, len(self.budgets) - len(sizes)))
+        return self._brackets[number]
+
+    def apply(self, record: Record, study: Study) -> None:
+        kind, number = record["kind"], record.get("trial")
+        if kind == "given":
+            self.left -= 1
+            bracket = self._open(record["more"]["bracket"])
+            self._of[number] = bracket
+            self.began(bracket, number, record)
+            if self.left <= 0:
+                # The last ones are fewer than they should be.
+                for each in self._brackets:
+                    each.shrink()
+        elif kind == "promoted":
+            self._of[number] = self._brackets[record["bracket"]]
+            self.began(self._of[number], number, record)
+        elif kind == "started":
+            self._since[number] = record["time"]
+        elif kind in ("rung", "ended"):
+            self._since.pop(number, None)
+            value = self.result(record, study.trials[number])
+            if value is not None:
+                self.ended(self._of[number], number, value)
+        elif kind == "expired":
+            self.ended(self._of[number], number, INFINITE)
+
+    def began(self, bracket: Bracket, trial: int, _record: Record) -> None:
+        bracket.begin(trial)
+
+    def ended(self, bracket: Bracket, trial: int, value: float) -> None:
+        bracket.end(trial, value)
+
+    def expired(self, now: float) -> Optional[int]:
+        """A trial for which its rung waits no longer."""
+        limit = self.options.seconds
+        for trial, since in self._since.items() if limit else ():
+            bracket = self._of[trial]
+            if (
+                now - since > limit
+                and trial in bracket.begun
+                and trial not in bracket.results
+            ):
+                return trial
+        return None
+
+    def next(self, study: Study, _now: float) -> Optional[Record]:
+        for number, bracket in enumerate(self._brackets):
+            found = self.job(number, bracket, study)
+            if found:
+                return found
+        if self.left <= 0:
+            return None
+        number = len(self._brackets)
+        sizes = self.sizes(len(self.budgets), self.options.factor, number)
+        return self.job(number, Bracket(sizes, len(self.budgets) - len(sizes)), study)
+
+    def job(self, number: int, bracket: Bracket, study: Study) -> Optional[Record]:
+        """The next one of a bracket."""
+        if not bracket.has_room:
+            return None
+        if bracket.place == 0:
+            return self.new(number, bracket) if self.left > 0 else None
+        for trial in bracket.before:
+            if trial not in bracket.begun and not study.trials[trial].end:
+                return {
+                    "trial": trial,
+                    "until": self.until(bracket.rung),
+                    "bracket": number,
+                }
+        return None
+
+    def new(self, number: int, bracket: Bracket) -> Record:
+        return {"more": {"bracket": number, "rung": bracket.rung}}
+
+
+class Individual(NamedTuple):
+    vector: Dict[str, float]
+    """By name, each between 0 and 1."""
+    fitness: float = INFINITE
+    trial: Optional[int] = None
+
+
+class Dehb(Brackets):
+    """Each rung has a population; a new trial challenges one of it, its parent."""
+
+    sizes = staticmethod(dehb_sizes)
+    F, CR = 0.5, 0.5
+    LEAST_PARENTS = 3
+    """Of a mutant by rand1."""
+
+    def __init__(self, spec: Spec, steps: int):
+        super().__init__(spec, steps)
+        rungs, factor = len(self.budgets), self.options.factor
+        all_sizes = [dehb_sizes(rungs, factor, bracket) for bracket in range(rungs)]
+        self._populations = [
+            [
+                Individual({})
+                for _ in range(
+                    max(
+                        sizes[rung - (rungs - len(sizes))]
+                        for sizes in all_sizes
+                        if rung >= rungs - len(sizes)
+                    )
+                )
+            ]
+            for rung in range(rungs)
+        ]
+        self._turn = [0] * rungs
+        self._parents: Dict[Tuple[int, int], int] = {}
+        """By trial and rung, the place in the population."""
+        self._vectors: Dict[int, Dict[str, float]] = {}
+
+    def began(self, bracket: Bracket, trial: int, record: Record) -> None:
+        rung = bracket.rung
+        self._parents[trial, rung] = self._turn[rung]
+        self._turn[rung] = (self._turn[rung] + 1) % len(self._populations[rung])
+        if record["kind"] == "given":
+            self._vectors[trial] = record["more"]["vector"]
+        super().began(bracket, trial, record)
+
+    def ended(self, bracket: Bracket, trial: int, value: float) -> None:
+        rung = bracket.rung
+        if trial in bracket.begun and trial not in bracket.results:
+            place = self._parents[trial, rung]
+            if value <= self._populations[rung][place].fitness:
+                self._populations[rung][place] = Individual(
+                    self._vectors[trial], value, trial
+                )
+        super().ended(bracket, trial, value)
+
+    def job(self, number: int, bracket: Bracket, study: Study) -> Optional[Record]:
+        if not bracket.has_room:
+            return None
+        if number < len(self.budgets) and bracket.place > 0:
+            return self._promotion(number, bracket, study)
+        # Below the first round every rung has trials of its own.
+        return self.new(number, bracket) if self.left > 0 else None
+
+    def _promotion(self, number: int, bracket: Bracket, study: Study) -> Optional[Record]:
+        """The best of the rung below that this rung's population has not."""
+        there = {each.trial for each in self._populations[bracket.rung]} | set(
+            bracket.begun
+        )
+        below = [
+            each for each in self._populations[bracket.rung - 1] if each.fitness < INFINITE
+        ]
+        for each in sorted(below, key=lambda each: (each.fitness, each.trial)):
+            if (
+                each.trial in there
+                or study.trials[each.trial].end
+                or study.trials[each.trial].running
+            ):
+                continue
+            return {
+                "trial": each.trial,
+                "until": self.until(bracket.rung),
+                "bracket": number,
+            }
+        return None
+
+    def new(self, number: int, bracket: Bracket) -> Record:
+        rung = bracket.rung
+        draw = random.Random("%d/dehb/%d" % (self.seed, len(self._vectors)))
+        target = self._populations[rung][self._turn[rung]]
+        vector: Dict[str, float] = {}
+        if number > 0 and target.vector:
+            vector = self._evolved(target, bracket, draw)
+        return {"more": {"bracket": number, "rung": rung, "vector": vector}}
+
+    def _evolved(
+        self, target: Individual, bracket: Bracket, draw: random.Random
+    ) -> Dict[str, float]:
+        lower = max(bracket.rung - 1, bracket.first_rung)
+        pool = sorted(
+            (each for each in self._populations[lower] if each.vector),
+            key=lambda each: each.fitness,
+        )[: bracket.sizes[bracket.place]]
+        if len(pool) < self.LEAST_PARENTS + 1:
+            rest = [
+                each
+                for population in self._populations
+                for each in population
+                if each.vector and each not in pool
+            ]
+            pool += draw.sample(rest, min(len(rest), self.LEAST_PARENTS + 1 - len(pool)))
+        if len(pool) < self.LEAST_PARENTS:
+            return {}
+        one, two, three = draw.sample(pool, 3)
+        return evolve(
+            target.vector, one.vector, two.vector, three.vector, self.F, self.CR, draw
+        )
+
+
+def evolve(
+    target: Dict[str, float],
+    one: Dict[str, float],
+    two: Dict[str, float],
+    three: Dict[str, float],
+    scale: float,
+    rate: float,
+    draw: random.Random,
+) -> Dict[str, float]:
+    """A challenger of `target` by rand1_bin. A coordinate out of range is drawn anew, as
+    is one that a parent's space has not."""
+    names = sorted(set(target) | set(one))
+    certain = draw.choice(names) if names else None
+    found = {}
+    for name in names:
+        own = target.get(name, draw.random())
+        mutant = _of(one, name, draw) + scale * (
+            _of(two, name, draw) - _of(three, name, draw)
+        )
+        if not 0 <= mutant <= 1:
+            mutant = draw.random()
+        found[name] = mutant if name == certain or draw.random() <= rate else own
+    return found
+
+
+def _of(vector: Dict[str, float], name: str, draw: random.Random) -> float:
+    return vector[name] if name in vector else draw.random()
+
+
+POLICIES: Dict[str, Any] = {"asha": Asha, "hyperband": Brackets, "dehb": Dehb}
+
+
+def make(spec: Spec) -> Rungs:
+    """Of a specification with rungs."""
+    steps = next(leaf for leaf in spaces.names(spec.space) if leaf.name == "train.steps")
+    return POLICIES[spec.study.rungs.method](spec, steps.domain.value)

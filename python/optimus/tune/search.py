@@ -1,0 +1,319 @@
+# ===- search.py - A search, as records follow from records ----------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""A search is pure. Records of its journal go in by `apply`; `decide` says which record
+comes next, if any. The executor and the simulator write it down, apply it and obey it.
+Events outside come as records of theirs.
+
+    apply(worker), decide → given, apply(given), apply(predicted), decide → started,
+    apply(started), apply(ended), decide → …
+"""
+
+from collections import deque
+from typing import Any, Deque, Dict, List, Optional, Set
+
+from optimus.tune import costs
+from optimus.tune.journal import Record
+from optimus.tune.scheduler import Cost, Job, Scheduler
+from optimus.tune.spec import Spec
+from optimus.tune.study import Study, Trial, finite
+
+WINDOW = 2
+"""Waiting trials for each worker."""
+MOST_LOSSES = 3
+"""Attempts without a result, before a trial has failed."""
+
+
+class Plain:
+    """Each trial runs once, to its last step."""
+
+    def __init__(self, trials: int):
+        self._left = trials
+
+    def apply(self, record: Record, _study: Study) -> None:
+        self._left -= record["kind"] == "given"
+
+    def next(self, _study: Study, _now: float) -> Optional[Record]:
+        """What is to be done: a new trial, with what it keeps of it, or a job."""
+        return {"more": {}} if self._left > 0 else None
+
+    def more_to_come(self) -> bool:
+        return self._left > 0
+
+    def first_rung(self, _trial: Trial) -> Optional[int]:
+        return None
+
+    def expired(self, _now: float) -> Optional[int]:
+        """A trial that is no longer waited for."""
+        return None
+
+
+class Search:
+    def __init__(self, spec: Spec, sampler, policy, order: str = "placed"):
+        self.spec, self.study, self.policy = spec, Study(), policy
+        self.sampler = sampler
+        self.corrections = costs.Corrections()
+        self.classes: Dict[str, Record] = {}
+        """By their keys."""
+        self.scheduler = Scheduler(self.cost, order)
+        self._unpredicted: Set[int] = set()
+        self._doubtful: Deque[int] = deque()
+        """Perhaps they fit nowhere."""
+        self._floors: Dict[int, int] = {}
+        self._running = 0
+        self._lowest = 0
+        """Trials below it have ended, or wait for a study that goes on."""
+        self.steps_taken = 0
+        self.stopping = False
+        """No more trials begin."""
+
+    # What a trial takes.
+
+    def steps_of(self, trial: Trial) -> int:
+        return int(trial.values["train.steps"])
+
+    def reached(self, trial: Trial) -> int:
+        return max(trial.rungs, default=0)
+
+    def cost(self, job: Job, kind: str) -> Cost:
+        trial = self.study.trials[job.trial]
+        steps = (job.until or self.steps_of(trial)) - self.reached(trial)
+        return costs.cost(
+            trial.prediction or {},
+            self.corrections,
+            kind,
+            self.classes[kind],
+            trial.values,
+            steps,
+            self._floors.get(job.trial, 0),
+        )
+
+    def job_for(self, trial: Trial, until: Optional[int]) -> Job:
+        avoid = frozenset(
+            loss["worker"] for loss in trial.losses if loss.get("why") != "signal"
+        )
+        return Job(trial.number, until, avoid)
+
+    # Records in.
+
+    def apply(self, record: Record) -> None:
+        self.study.apply(record)
+        self.policy.apply(record, self.study)
+        handle = getattr(self, "_" + record["kind"], None)
+        if handle:
+            handle(record)
+
+    def _given(self, record: Record) -> None:
+        self._unpredicted.add(record["trial"])
+        self.sampler.given(self.study.trials[record["trial"]])
+
+    def _predicted(self, record: Record) -> None:
+        self._unpredicted.discard(record["trial"])
+        trial = self.study.trials[record["trial"]]
+        self._wait(trial, self.policy.first_rung(trial))
+
+    def _wait(self, trial: Trial, until: Optional[int]) -> None:
+        trial.more["until"] = until
+        self.scheduler.add(self.job_for(trial, until))
+        self._doubtful.append(trial.number)
+
+    def _promoted(self, record: Record) -> None:
+        self._wait(self.study.trials[record["trial"]], record["until"])
+
+    def _started(self, record: Record) -> None:
+        self._running += 1
+        if record["worker"] in self.scheduler.names:
+            self.scheduler.begun(record["worker"], record["trial"], record["time"])
+        else:
+            self.scheduler.removed(record["trial"])
+
+    def _rung(self, record: Record) -> None:
+        self._over(record)
+
+    def _lost(self, record: Record) -> None:
+        self._over(record)
+        trial = self.study.trials[record["trial"]]
+        if record.get("why") == "memory":
+            its_class = self.study.classes.get(record["worker"], {})
+            self._floors[trial.number] = max(
+                self._floors.get(trial.number, 0), its_class.get("memory", 0)
+            )
+        self._wait(trial, trial.more.get("until"))
+
+    def _ended(self, record: Record) -> None:
+        trial = self.study.trials[record["trial"]]
+        self.scheduler.removed(trial.number)
+        if "worker" in record:
+            self._over(record)
+        self.sampler.tell(trial)
+
+    def _over(self, record: Record) -> None:
+        """An attempt is."""
+        self._running -= 1
+        self.scheduler.freed(record["worker"])
+        trial = self.study.trials[record["trial"]]
+        found = record.get("measured")
+        if found and trial.prediction:
+            version = self.corrections.version
+            self.corrections.observe(
+                record["class"], costs.model_of(trial.values), trial.prediction, found
+            )
+            self.steps_taken += found.get("steps", 0)
+            if self.corrections.version != version:
+                self.scheduler.costs_changed()
+
+    # Workers come and go without a trace in the state that a journal holds.
+
+    def joined(
+        self, worker: str, kind: str, its_class: Record, deadline: Optional[float] = None
+    ) -> None:
+        self.classes[kind] = its_class
+        self.scheduler.joined(worker, kind, deadline)
+        self._doubtful.extend(self.scheduler.trials)
+
+    def left(self, worker: str) -> None:
+        self.scheduler.left(worker)
+        self._doubtful.extend(self.scheduler.trials)
+
+    # Records out.
+
+    def decide(self, now: float) -> Optional[Record]:
+        return (
+            self._refusal()
+            or self._expired(now)
+            or self._more(now)
+            or self._start(now)
+            or self._closing(now)
+        )
+
+    def _expired(self, now: float) -> Optional[Record]:
+        trial = self.policy.expired(now)
+        return None if trial is None else {"kind": "expired", "trial": trial}
+
+    def _refusal(self) -> Optional[Record]:
+        """A trial that fits nowhere, or was lost too often."""
+        while self._doubtful and self.scheduler.workers:
+            number = self._doubtful.popleft()
+            job = self.scheduler.waiting_job(number)
+            if job is None:
+                continue
+            trial = self.study.trials[number]
+            lost = [loss for loss in trial.losses if loss.get("why") != "signal"]
+            if len(lost) >= (2 if lost and lost[-1].get("why") == "fault" else MOST_LOSSES):
+                return self._end(trial, "failed", lost[-1].get("message", ""))
+            why = self.scheduler.refusals(job)
+            if why:
+                outcome = "memory" if number in self._floors else "infeasible"
+                return self._end(trial, outcome, "; ".join(sorted(set(why.values()))))
+        return None
+
+    @staticmethod
+    def _end(trial: Trial, outcome: str, why: str = "", **more: Any) -> Record:
+        return {
+            "kind": "ended",
+            "trial": trial.number,
+            "outcome": outcome,
+            "message": why,
+            **more,
+        }
+
+    def _is_spent(self, now: float) -> bool:
+        study = self.spec.study
+        return (
+            self.stopping
+            or (study.hours is not None and now >= 3600 * study.hours)
+            or (study.steps is not None and self.steps_taken >= study.steps)
+        )
+
+    def _more(self, now: float) -> Optional[Record]:
+        """A trial, or a rung of one, while the window has room."""
+        room = max(1, WINDOW * self.scheduler.workers)
+        queued = self.scheduler.waiting + len(self._unpredicted)
+        # What waits may suit others only.
+        if queued >= (
+            2 * room if self.scheduler.has_idle() and not self._unpredicted else room
+        ):
+            return None
+        wanted = None if self._is_spent(now) else self.policy.next(self.study, now)
+        if wanted is None:
+            return None
+        if "trial" in wanted:
+            return {"kind": "promoted", **wanted}
+        number = len(self.study.trials)
+        drawn = self.sampler.ask(number, wanted["more"])
+        return {
+            "kind": "given",
+            "trial": number,
+            "values": drawn.values,
+            "space": drawn.space,
+            "more": wanted["more"],
+        }
+
+    @property
+    def unpredicted(self) -> List[int]:
+        return sorted(self._unpredicted)
+
+    def more_to_come(self, now: float) -> bool:
+        return not self._is_spent(now) and (
+            self.policy.more_to_come() or bool(self._unpredicted)
+        )
+
+    def _start(self, now: float) -> Optional[Record]:
+        found = self.scheduler.choose(now, self.more_to_come(now))
+        if found is None:
+            return None
+        kind = self.scheduler.kind_of(found.worker)
+        return {
+            "kind": "started",
+            "trial": found.job.trial,
+            "worker": found.worker,
+            "class": kind,
+            "until": found.job.until,
+            "time": round(now, 3),
+            "costs": {
+                key: None if each is None else round(each, 3)
+                for key, each in found.why.items()
+            },
+        }
+
+    def _closing(self, now: float) -> Optional[Record]:
+        """What is left where nothing will happen any more."""
+        if (
+            self._running
+            or self._unpredicted
+            or self.stopping
+            or not self.scheduler.workers
+        ):
+            return None
+        spent = self._is_spent(now)
+        for number in self.scheduler.trials if not spent else ():
+            return self._end(
+                self.study.trials[number],
+                "infeasible",
+                "no worker has the time that it needs",
+            )
+        if not spent and self.policy.next(self.study, now) is not None:
+            return None
+        while self._lowest < len(self.study.trials):
+            trial = self.study.trials[self._lowest]
+            if trial.end is None and trial.rungs:
+                step = self.reached(trial)
+                return self._end(
+                    trial,
+                    "stopped",
+                    "it ended on the rung of step %d" % step,
+                    objectives=[finite(trial.rungs[step])],
+                )
+            self._lowest += 1
+        return None
+
+    def is_over(self, now: float) -> bool:
+        if self._running or self._unpredicted:
+            return False
+        rest = self.scheduler.waiting and not self._is_spent(now)
+        more = self.policy.next(self.study, now) if not self._is_spent(now) else None
+        return not rest and more is None

@@ -1,0 +1,180 @@
+# ===- worker.py - Runs what it is given -----------------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""`python3 -m optimus.tune.worker` says what it has, then runs one job after the other.
+It talks JSON lines: jobs on standard input, what came of them on standard output.
+
+    ← {"hello": {class}}
+    → {"job": 7, "folder": DIR, "commands": [{"name", "argv", "log", "makes"}, …]}
+    ← {"job": 7, "phase": "train", "code": 0, "seconds": {…}, "max_rss": BYTES, "said": …}
+
+A command with `makes` is left out where that file is there, and one worker at a time
+makes it. Where standard input ends, the scheduler is gone: what runs is asked to save,
+then killed. Where the worker is killed, the kernel asks what it ran to save.
+"""
+
+import argparse
+import ctypes
+import fcntl
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from typing import Any, Dict, List, Optional
+
+from optimus.tune import machine
+
+GRACE = 10.0
+"""Seconds for a last checkpoint."""
+SAID = 2000
+"""Bytes of an error that are handed on."""
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def _end_with_worker() -> None:
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+class Gone(Exception):
+    """The scheduler is."""
+
+
+class Worker:
+    def __init__(self) -> None:
+        self._input = b""
+
+    def run(self, its_class: machine.Class) -> None:
+        """Until standard input ends."""
+        self._say({"hello": its_class._asdict()})
+        while True:
+            line = self._line()
+            if line is None:
+                return
+            try:
+                self._say(self._job(json.loads(line)))
+            except Gone:
+                return
+
+    def _line(self) -> Optional[bytes]:
+        while b"\n" not in self._input:
+            piece = os.read(0, 1 << 16)
+            if not piece:
+                return None
+            self._input += piece
+        line, _, self._input = self._input.partition(b"\n")
+        return line
+
+    @staticmethod
+    def _say(message: Dict[str, Any]) -> None:
+        data = (json.dumps(message) + "\n").encode()
+        while data:
+            data = data[os.write(1, data) :]
+
+    def _job(self, job: Dict[str, Any]) -> Dict[str, Any]:
+        result: Dict[str, Any] = {
+            "job": job["job"],
+            "seconds": {},
+            "max_rss": 0,
+            "said": "",
+        }
+        os.makedirs(job["folder"], exist_ok=True)
+        for command in job["commands"]:
+            begin = time.monotonic()
+            result["phase"] = command["name"]
+            code = self._command(command, job, result)
+            result["code"] = code
+            result["seconds"][command["name"]] = time.monotonic() - begin
+            if code != 0:
+                break
+        return result
+
+    def _command(self, command, job, result) -> int:
+        makes = command.get("makes")
+        if not makes:
+            return self._program(command, job, result)
+        with open(makes + ".lock", "w") as lock:
+            self._wait_for(lock)
+            if os.path.exists(makes):
+                return 0
+            return self._program(command, job, result)
+
+    @staticmethod
+    def _wait_for(lock) -> None:
+        """Another worker makes the same; it ends, or the scheduler does."""
+        while True:
+            try:
+                return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                ready, _, _ = select.select([0], [], [], 0.05)
+                if ready and not os.read(0, 1):
+                    raise Gone() from None
+
+    def _program(self, command, job, result) -> int:
+        try:
+            with open(command["log"], "wb") as log:
+                process = subprocess.Popen(
+                    command["argv"],
+                    cwd=job["cwd"],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    preexec_fn=_end_with_worker,
+                    # The lock on the study, held until the last process ends.
+                    pass_fds=job.get("pass_fds", []),
+                )
+        except OSError as error:
+            result["said"] = "cannot start %s: %s" % (command["argv"][0], error.strerror)
+            return 2
+        self._wait(process)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if command["name"] == "train":
+            result["max_rss"] = usage.ru_maxrss << 10
+        if process.returncode != 0:
+            with open(command["log"], "rb") as log:
+                result["said"] = log.read()[-SAID:].decode("utf-8", "replace")
+        return process.returncode
+
+    def _wait(self, process: subprocess.Popen) -> None:
+        """Until it ends, or nobody wants to know."""
+        descriptor = os.pidfd_open(process.pid)
+        try:
+            ready, _, _ = select.select([descriptor, 0], [], [])
+            if descriptor in ready:
+                return
+            if os.read(0, 1):
+                raise RuntimeError("a job came while another was under way")
+            process.terminate()
+            if not select.select([descriptor], [], [], GRACE)[0]:
+                process.kill()
+            os.wait4(process.pid, 0)
+            raise Gone()
+        finally:
+            os.close(descriptor)
+
+
+def main(given: Optional[List[str]] = None) -> int:
+    parser = argparse.ArgumentParser(prog="optimus.tune.worker")
+    parser.add_argument(
+        "--share", type=int, default=1, help="workers on these cores and memory"
+    )
+    parser.add_argument("--cores", help="pins this worker to these cores, as 0,1")
+    options = parser.parse_args(given)
+    # A stop asked for at a terminal is the scheduler's to hand on.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if options.cores:
+        os.sched_setaffinity(0, {int(each) for each in options.cores.split(",")})
+    Worker().run(machine.describe(options.share, is_pinned=bool(options.cores)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

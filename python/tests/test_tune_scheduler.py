@@ -1,0 +1,236 @@
+# ===- test_tune_scheduler.py - Which trial, where and when -----------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""The scheduler's decisions, of given costs; nothing runs."""
+
+import itertools
+import random
+
+import pytest
+
+from optimus.tune.scheduler import Cost, Job, Scheduler
+
+
+def scheduler(costs, order="placed"):
+    """Costs of trials are {class: seconds}; what a class lacks it cannot run."""
+
+    def cost(job, kind):
+        found = costs[job.trial].get(kind)
+        return Cost(found) if found is not None else Cost(refusal="too large for " + kind)
+
+    return Scheduler(cost, order)
+
+
+def starts(made, now=0.0, more=True):
+    """All decisions at a time."""
+    found = []
+    while start := made.choose(now, more):
+        made.begun(start.worker, start.job.trial, now)
+        found.append((start.worker, start.job.trial))
+    return found
+
+
+def makespan(costs, workers, order):
+    """Of all jobs at once, by simulation."""
+    made = scheduler(costs, order)
+    for name, kind in workers.items():
+        made.joined(name, kind)
+    for trial in range(len(costs)):
+        made.add(Job(trial))
+    now, running, done = 0.0, [], 0
+    while done < len(costs):
+        for worker, trial in starts(made, now, more=False):
+            running.append((now + costs[trial][workers[worker]], worker))
+        assert running, "all wait"
+        now, worker = min(running)
+        running.remove((now, worker))
+        made.freed(worker)
+        done += 1
+    return now
+
+
+EXAMPLE = [{}, {"a": 10, "b": 40}, {"a": 10, "b": 12}, {"a": 50}]
+
+
+def filled(order="placed"):
+    made = scheduler(EXAMPLE, order)
+    for trial in (1, 2, 3):
+        made.add(Job(trial))
+    return made
+
+
+def test_a_worker_takes_the_job_that_loses_most_elsewhere():
+    made = filled()
+    made.joined("a0", "a")
+    made.joined("a1", "a")
+    made.joined("b0", "b")
+    # As the module's docstring has it.
+    assert starts(made) == [("a0", 3), ("a1", 1), ("b0", 2)]
+    made = filled()
+    made.joined("b0", "b")
+    made.joined("a0", "a")
+    made.removed(2)
+    assert starts(made) == [("a0", 3), ("b0", 1)]
+
+
+def test_first_come_first_served():
+    made = filled("fcfs")
+    made.joined("b0", "b")
+    made.joined("a0", "a")
+    assert starts(made) == [("a0", 1), ("b0", 2)]
+
+
+def test_without_more_to_come_a_worker_waits_for_a_better_one():
+    """The last job would take 40 on the free b, and 5 + 10 on a."""
+    costs = [{"a": 5, "b": 100}, {"a": 10, "b": 40}]
+    made = scheduler(costs)
+    made.joined("a0", "a")
+    made.joined("b0", "b")
+    made.add(Job(0))
+    assert starts(made) == [("a0", 0)]
+    made.add(Job(1))
+    assert starts(made, 1.0, more=False) == []
+    assert starts(made, 1.0, more=True) == [("b0", 1)]
+
+
+def test_a_job_that_fits_nowhere_has_reasons():
+    made = scheduler([{}, {"a": 1}])
+    assert made.refusals(Job(0)) == {}, "no worker is known yet"
+    made.joined("a0", "a")
+    made.joined("b0", "b")
+    assert made.refusals(Job(0)) == {"a": "too large for a", "b": "too large for b"}
+    assert made.refusals(Job(1)) == {}
+
+
+def test_wall_times_are_heeded():
+    made = scheduler([{"a": 10}, {"a": 3}])
+    made.joined("a0", "a", deadline=8.0)
+    made.add(Job(0))
+    made.add(Job(1))
+    assert starts(made, 4.0) == [("a0", 1)]
+    made.freed("a0")
+    assert starts(made, 7.0) == []
+    made.joined("a1", "a")
+    assert starts(made, 7.0) == [("a1", 0)]
+
+
+def test_a_job_goes_elsewhere_after_a_failure():
+    made = scheduler([{"a": 1}])
+    made.joined("a0", "a")
+    made.joined("a1", "a")
+    made.add(Job(0, avoid=frozenset(["a0"])))
+    assert starts(made) == [("a1", 0)]
+    assert made.left("a1") == Job(0, avoid=frozenset(["a0"]))
+    # Nowhere else is left.
+    made.add(Job(0, avoid=frozenset(["a0"])))
+    assert starts(made) == [("a0", 0)]
+
+
+def test_workers_come_and_go():
+    made = filled()
+    made.joined("a0", "a")
+    assert starts(made) == [("a0", 3)]
+    assert made.left("a0").trial == 3 and made.left("a0") is None
+    assert starts(made) == []
+    made.joined("b0", "b")
+    made.add(Job(3))
+    assert starts(made) == [("b0", 1)], "the longest; 3 cannot run there"
+    made.freed("b0")
+    assert starts(made) == [("b0", 2)]
+
+
+def mixed(count, seed):
+    """Classes of different speed and memory; some jobs suit one, some another."""
+    draw = random.Random(seed)
+    costs = []
+    for _ in range(count):
+        size = 10 ** draw.uniform(0, 1.5)
+        row = {"slow": 8 * size, "old": size * draw.choice([1.2, 6]), "fast": size}
+        if size > 12:
+            del row["slow"]
+        costs.append(row)
+    return costs, {"slow0": "slow", "slow1": "slow", "old0": "old", "fast0": "fast"}
+
+
+def test_placed_jobs_end_sooner():
+    """On each of some mixed pools, and by a fifth on the whole."""
+    gains = []
+    for seed in range(12):
+        costs, workers = mixed(30, seed)
+        ours, theirs = (makespan(costs, workers, order) for order in ("placed", "fcfs"))
+        assert ours <= 1.02 * theirs
+        gains.append(theirs / ours)
+    assert sum(gains) / len(gains) > 1.2
+
+
+def test_few_jobs_end_almost_as_soon_as_any_schedule():
+    """Of all assignments to workers, the best; equal within the first rule's bound."""
+    for seed in range(6):
+        costs, workers = mixed(6, seed)
+        names = list(workers)
+        best = min(
+            max(
+                sum(
+                    costs[trial].get(workers[name], 1e9)
+                    for trial in range(6)
+                    if where[trial] == name
+                )
+                for name in names
+            )
+            for where in itertools.product(names, repeat=6)
+        )
+        # Lists of longest jobs first are within 4/3 on equal workers.
+        assert makespan(costs, workers, "placed") <= 4 / 3 * best
+
+
+def test_equal_workers_and_equal_jobs_are_served_as_they_come():
+    costs = [{"a": 3}] * 7
+    workers = {"a0": "a", "a1": "a"}
+    assert makespan(costs, workers, "placed") == makespan(costs, workers, "fcfs") == 12
+
+
+@pytest.mark.parametrize("order", ["placed", "fcfs"])
+def test_decisions_are_the_same_for_the_same_events(order):
+    costs, workers = mixed(25, 5)
+
+    def trace():
+        made, found = scheduler(costs, order), []
+        for name, kind in workers.items():
+            made.joined(name, kind)
+        for trial in range(25):
+            made.add(Job(trial))
+            found += starts(made, float(trial))
+            if trial % 3 == 0:
+                made.freed("fast0")
+                made.freed("old0")
+        return found
+
+    assert trace() == trace() and len(trace()) > 10
+
+
+def test_many_workers_and_jobs_are_decided_on_quickly():
+    """Steps, not seconds: a decision looks at few costs, however many jobs wait."""
+    looks = []
+    costs, _ = mixed(4000, 1)
+
+    def cost(job, kind):
+        looks.append(job)
+        found = costs[job.trial].get(kind)
+        return Cost(found) if found is not None else Cost(refusal="no")
+
+    made = Scheduler(cost)
+    for place in range(2000):
+        made.joined("w%04d" % place, ("slow", "old", "fast")[place % 3])
+    for trial in range(4000):
+        made.add(Job(trial))
+    looks.clear()
+    made.choose(0.0, True)
+    for worker, trial in starts(made)[:50]:
+        made.freed(worker)
+    looks.clear()
+    found = starts(made)
+    assert len(found) == 50 and len(looks) < 20 * len(found)

@@ -1,0 +1,215 @@
+# ===- test_tune_simulate.py - A search under a virtual clock ---------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Whole searches by the same scheduler, with predictions made up."""
+
+import itertools
+import math
+import time
+
+import pytest
+
+from optimus.tune import TuneError, rungs, simulate
+from optimus.tune.domains import parse
+from optimus.tune.machine import Class
+from optimus.tune.samplers import RandomSampler, UnitSampler
+from optimus.tune.search import Plain, Search
+from optimus.tune.simulate import Kind, Pool, Simulation, least_seconds
+from optimus.tune.spaces import Leaf, Space
+from optimus.tune.spec import Rungs, Spec, Study
+
+SPACE = Space(
+    (
+        Leaf("model.name", parse("gpt2"), 1),
+        Leaf("model.hidden", parse({"log-uniform": [16, 512]}), 2),
+        Leaf("compile.precision", parse({"choice": ["f32", "bf16"]}), 3),
+        Leaf("train.steps", parse(81), 4),
+    )
+)
+MIB = 1 << 20
+
+
+def predict(values):
+    """As a transformer's: bytes and seconds go with the square of its width."""
+    width = values["model.hidden"]
+    if width > 400:
+        return {"refusal": "too wide"}
+    return {"rank_bytes": int(1000 * width**2), "ranks": 1, "step_ms": width**2 / 500}
+
+
+def kind(name, count, cores, memory, bf16=1.0, wall=None):
+    its_class = Class(cores, memory * MIB, "avx2", name)
+    return Kind(name, count, its_class, {"": 1 / cores, "bf16": bf16 / cores}, 0.5, wall)
+
+
+MIXED = Pool(
+    [
+        kind("fast", 1, 0.8, 8192),
+        kind("old", 1, 0.4, 2048, bf16=6.0),
+        kind("slow", 2, 0.1, 300),
+    ],
+    noise=0.1,
+)
+
+
+def play(pool, trials=40, order="placed", method=None, seed=0):
+    study = Study(
+        trials=trials, seed=seed, objectives=("loss",), rungs=method and Rungs(method, 9)
+    )
+    spec = Spec("spec.toml", ".", "", study, SPACE)
+    sampler = UnitSampler(SPACE, seed) if method == "dehb" else RandomSampler(SPACE, seed)
+    search = Search(spec, sampler, rungs.make(spec) if method else Plain(trials), order)
+    written = []
+    simulation = Simulation(search, pool, predict)
+    apply = search.apply
+    search.apply = lambda record: (written.append(record), apply(record))
+    return simulation.run(), search, written
+
+
+def test_most_of_the_gap_to_the_best_schedule_is_closed():
+    closed = []
+    for seed in range(5):
+        ours, theirs = (
+            play(MIXED, order=order, seed=seed)[0] for order in ("placed", "fcfs")
+        )
+        assert ours.outcomes == theirs.outcomes
+        bound = least_seconds(
+            ours.durations, {each.name: each.count for each in MIXED.kinds}
+        )
+        assert bound <= 1.1 * ours.seconds
+        closed.append((theirs.seconds - ours.seconds) / (theirs.seconds - bound))
+    assert sorted(closed)[2] > 0.5, closed
+
+
+def test_equal_workers_end_as_first_come_first_served():
+    equal = Pool([kind("one", 4, 1.0, 8192)], noise=0.1)
+    ours, theirs = (
+        play(equal, trials=80, order=order)[0].seconds for order in ("placed", "fcfs")
+    )
+    assert ours <= 1.03 * theirs
+
+
+def test_a_simulation_is_the_same_again_and_another_seed_is_another():
+    assert play(MIXED)[2] == play(MIXED)[2]
+    assert play(MIXED)[0] != play(MIXED._replace(seed=1))[0]
+
+
+@pytest.mark.parametrize("method", [None, "asha", "hyperband", "dehb"])
+def test_every_trial_ends_once_whatever_is_lost(method):
+    """Jobs are lost, and wall times end."""
+    pool = Pool(
+        [kind("fast", 2, 1.0, 8192, wall=40.0), kind("slow", 3, 0.3, 300)],
+        losses=0.2,
+        seed=3,
+    )
+    result, search, written = play(pool, trials=60, method=method)
+    ended = [record["trial"] for record in written if record["kind"] == "ended"]
+    assert sorted(ended) == list(range(60)), "each ends once"
+    assert sum(used.lost for used in result.used.values()) > 5
+    assert {"done", "infeasible"} <= set(result.outcomes)
+    refused = [trial for trial in search.study.trials if trial.outcome == "infeasible"]
+    assert all(trial.end["message"] and not trial.attempts for trial in refused)
+    for trial in search.study.trials:
+        if trial.outcome == "done":
+            assert max(trial.rungs, default=0) < 81
+        steps = [
+            record["step"]
+            for record in written
+            if record["kind"] == "rung" and record["trial"] == trial.number
+        ]
+        assert steps == sorted(set(steps))
+    # A worker has one job at a time.
+    busy = set()
+    for record in written:
+        if record["kind"] == "started":
+            assert record["worker"] not in busy
+            busy.add(record["worker"])
+        elif record["kind"] in ("rung", "lost", "ended") and "worker" in record:
+            busy.remove(record["worker"])
+
+
+def test_records_of_a_search_make_the_same_search_again():
+    """As a scheduler that was killed reads them."""
+    pool = Pool([kind("fast", 2, 1.0, 8192), kind("slow", 2, 0.3, 300)], losses=0.2)
+    _, search, written = play(pool, method="asha")
+    again = Search(search.spec, RandomSampler(SPACE, 0), rungs.make(search.spec))
+    for record in written:
+        again.apply(record)
+    assert [trial.end for trial in again.study.trials] == [
+        trial.end for trial in search.study.trials
+    ]
+    assert again.corrections.rows() == search.corrections.rows()
+    assert again.decide(1e9) is None and again.is_over(1e9)
+
+
+def test_measurements_correct_predictions():
+    pool = Pool([kind("odd", 1, 1.0, 8192, bf16=7.0)], noise=0.0)
+    _, search, _ = play(pool, trials=30)
+    rows = {model: (ratio, count) for _, model, ratio, count in search.corrections.rows()}
+    assert rows["gpt2 f32"][0] == pytest.approx(1.0) and rows["gpt2 bf16"][
+        0
+    ] == pytest.approx(7.0)
+    assert search.corrections.other(pool.kinds[0].of.key) == 0.5
+
+
+def test_the_bound_is_one():
+    """It is below the best of all schedules, and near it for many jobs."""
+    table = {
+        0: {"a": 3.0, "b": 5.0},
+        1: {"a": 2.0, "b": 2.0},
+        2: {"a": 9.0, "b": 4.0},
+        3: {"a": math.inf, "b": 1.0},
+    }
+    best = min(
+        max(
+            sum(table[job][where[job]] for job in table if where[job] == each)
+            for each in "ab"
+        )
+        for where in itertools.product("ab", repeat=4)
+    )
+    assert best == 5.0 and 4.0 <= least_seconds(table, {"a": 1, "b": 1}) <= best
+    many = {job: {"a": 1.0, "b": 2.0} for job in range(300)}
+    # Two thirds of them on a: 200.
+    assert 190 < least_seconds(many, {"a": 1, "b": 1}) <= 200
+    assert 95 < least_seconds(many, {"a": 2, "b": 2}) <= 100
+
+
+def test_many_workers_take_little_time_a_decision():
+    """Of the processor's, and ten times what is usual: a machine of tests is busy."""
+    pool = Pool([kind("fast", 100, 1.0, 8192), kind("slow", 200, 0.2, 8192)], noise=0.1)
+    begin = time.process_time()
+    result, _, _ = play(pool, trials=2000)
+    assert sum(result.outcomes.values()) == 2000 and result.decisions >= 4000
+    assert (time.process_time() - begin) / result.decisions < 5e-3
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("", "expected [[worker]] tables of different names, found none"),
+        ("[[worker]]\nname = 'a'\n", "worker: expected memory_mib, found none"),
+        (
+            "[[worker]]\nname = 'a'\nmemory_mib = 1\ncores = 0\n",
+            "worker a: expected cores above 0, found 0",
+        ),
+        (
+            "[[worker]]\nname = 'a'\nmemory_mib = 1\nspeed = 1\n",
+            "worker: expected one of name",
+        ),
+        (
+            "losses = 1.5\n[[worker]]\nname = 'a'\nmemory_mib = 1\n",
+            "expected noise of at least 0 and losses from 0",
+        ),
+        ("nose = 1\n", "expected worker, noise, losses or seed, found nose"),
+        ("worker = ", "Invalid value"),
+    ],
+)
+def test_mistakes_of_pools(tmp_path, text, message):
+    (tmp_path / "pool.toml").write_text(text)
+    with pytest.raises(TuneError) as error:
+        simulate.read_pool(str(tmp_path / "pool.toml"))
+    assert message in str(error.value)
