@@ -189,6 +189,12 @@ LogicalResult ModelChecker::checkOwner(func::FuncOp function,
   StringAttr of = buffer.getOf();
   if (!of || params.contains(of.getValue()))
     return success();
+  // What prepares it has read the parameter.
+  if (buffer.isPrepared())
+    for (func::FuncOp preparer : findPreparers(function))
+      for (unsigned i = 0, e = preparer.getNumArguments(); i < e; ++i)
+        if (preparer.getArgAttr(i, OptimusDialect::kParam) == of)
+          return success();
   std::vector<std::string> names;
   for (StringRef name : params.keys())
     names.push_back(name.str());

@@ -216,21 +216,53 @@ RankMemory RankMemoryTable::getMostOfEach() const {
   return most;
 }
 
+/// Of parameters and what is prepared of them, each once.
+static int64_t getParameterBytes(ArrayRef<func::FuncOp> functions) {
+  llvm::SmallDenseSet<Attribute> known;
+  int64_t sum = 0;
+  for (func::FuncOp function : functions)
+    for (BlockArgument argument : function.getArguments()) {
+      const unsigned number = argument.getArgNumber();
+      Attribute name = function.getArgAttr(number, OptimusDialect::kParam);
+      if (!name)
+        name = function.getArgAttr(number, OptimusDialect::kBinding);
+      auto type = dyn_cast<MemRefType>(argument.getType());
+      if (name && type && known.insert(name).second &&
+          getCategory(function, number) == &RankMemory::parameters)
+        sum += llvm::alignTo(getBytes(type), kBufferAlignment);
+    }
+  return sum;
+}
+
 RankMemoryTable mlir::optimus::getRankMemoryTable(ModuleOp module,
                                                   bool isForGpu) {
   RankMemoryTable table;
-  RankMemory microbatches;
   for (auto function : module.getOps<func::FuncOp>()) {
     if (function->hasAttr(ExecDialect::kKernel))
       continue;
     RankMemory memory = getRankMemory(function, isForGpu);
     table.rows.push_back({function.getSymName(), memory});
-    if (llvm::is_contained(
-            {EntryKind::Prepare, EntryKind::Accumulate, EntryKind::Update},
-            getEntryKind(function)))
-      microbatches.include(memory);
   }
-  if (microbatches.getTotal() > 0)
-    table.rows.push_back({"microbatches", microbatches});
+  auto addTogether = [&](const char *name, ArrayRef<EntryKind> kinds) {
+    llvm::SetVector<func::FuncOp> called;
+    for (EntryKind kind : kinds)
+      for (func::FuncOp function : findEntries(module, kind)) {
+        called.insert_range(findPreparers(function));
+        called.insert(function);
+      }
+    if (called.empty())
+      return;
+    RankMemory memory;
+    for (func::FuncOp function : called)
+      memory.include(getRankMemory(function, isForGpu));
+    memory.parameters = getParameterBytes(called.getArrayRef());
+    table.rows.push_back({name, memory});
+  };
+  if (findEntry(module, EntryKind::Accumulate))
+    addTogether("microbatches", {EntryKind::Accumulate, EntryKind::Update});
+  // Until weights are prepared, what they are made of is held beside them.
+  if (func::FuncOp decode = findEntry(module, EntryKind::Decode);
+      decode && !findPreparers(decode).empty())
+    addTogether("generation", {EntryKind::Prefill, EntryKind::Decode});
   return table;
 }

@@ -7,7 +7,8 @@
 # ===-----------------------------------------------------------------------===#
 """The next token by its logits, written from docs/inference.md."""
 
-from typing import List, NamedTuple
+import math
+from typing import List, NamedTuple, Optional, Sequence, Set
 
 import numpy as np
 
@@ -25,6 +26,20 @@ class Sampling(NamedTuple):
     presence_penalty: float = 0
     frequency_penalty: float = 0
     seed: int = 0
+    copying_penalty: float = 1
+    copying_source: Optional[List[int]] = None
+    copying_exceptions: Sequence[int] = ()
+
+
+def copyable(prompt: List[int], sampling: Sampling) -> Set[int]:
+    source = prompt if sampling.copying_source is None else sampling.copying_source
+    return set(source) - set(sampling.copying_exceptions)
+
+
+def copied_share(prompt: List[int], new: List[int], sampling: Sampling) -> float:
+    counted = [token for token in new if token not in sampling.copying_exceptions]
+    copies = [token for token in counted if token in copyable(prompt, sampling)]
+    return len(copies) / max(len(counted), 1)
 
 
 def choose(logits: np.ndarray, prompt: List[int], new: List[int], sampling: Sampling) -> int:
@@ -34,6 +49,8 @@ def choose(logits: np.ndarray, prompt: List[int], new: List[int], sampling: Samp
         values[token] *= 1 / factor if values[token] > 0 else factor
     for token in set(new):
         values[token] -= s.presence_penalty + s.frequency_penalty * new.count(token)
+    for token in copyable(prompt, s):
+        values[token] += math.log(s.copying_penalty)
     if s.temperature == 0:
         return int(values.argmax())
     # Equal ones by number.

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from interpreter import Interpreter, draw_parameters, relative_error
-from sampling_reference import Sampling, choose
+from sampling_reference import Sampling, choose, copied_share
 from test_forward import reference, rounding_bound
 from test_gradients import TOLERANCE
 from tools import (
@@ -220,6 +220,8 @@ SAMPLINGS = [
     Sampling(presence_penalty=0.5, frequency_penalty=0.25),
     Sampling(repetition_penalty=5.0),
     Sampling(temperature=0.9, repetition_penalty=0.7, frequency_penalty=-0.5, seed=4),
+    Sampling(copying_penalty=0.01, copying_exceptions=(3, 5)),
+    Sampling(temperature=0.8, copying_penalty=20.0, copying_source=[1, 1, 7, 8], seed=5),
 ]
 
 
@@ -229,7 +231,10 @@ def test_tokens_are_chosen_as_numpy_chooses_them(tools, states, tmp_path):
     library = tools.library(model, functions=None, generate=EXTENTS)
     prompts = draw_prompts(model, len(SAMPLINGS))
     requests = [
-        {"tokens": prompt, **sampling._asdict()}
+        {
+            "tokens": prompt,
+            **{k: v for k, v in sampling._asdict().items() if v is not None},
+        }
         for prompt, sampling in zip(prompts, SAMPLINGS)
     ]
     answers, logits = generate(tools, library, state, tmp_path, requests)
@@ -238,6 +243,7 @@ def test_tokens_are_chosen_as_numpy_chooses_them(tools, states, tmp_path):
         for row in found:
             new.append(choose(row, prompt, new, sampling))
         assert answer["tokens"] == new and len(new) == NEW
+        assert answer["copied"] == copied_share(prompt, new, sampling)
 
 
 def test_threads_and_processes_give_the_same_bits(tools, states, tmp_path):

@@ -34,6 +34,9 @@ Status ProgramBinder::bind() {
       numPointers += launch->scalars.size();
   }
   const size_t count = function.commands.size();
+  for (const auto &command : function.commands)
+    if (const AttentionT *attention = command->action.AsAttention())
+      hasCaches |= attention->shape->capacity != 0;
   result.commands.reserve(count);
   result.pointers.reserve(numPointers);
   result.gemms.reserve(count);
@@ -279,7 +282,7 @@ Status ProgramBinder::bind(const GemmT &gemm, const CommandT &command) {
        gemm.trans_a, gemm.trans_b, gemm.accumulate,
        static_cast<int32_t>(gemm.epilogue), hasBias, gemm.packed_b,
        typeOf(command, 0), typeOf(command, 2), typeOf(command, 3),
-       typeOf(command, 4),
+       typeOf(command, 4), hasCaches,
        gemm.kernel == kNone
            ? nullptr
            : kernels.find(result.target->kernels[gemm.kernel]->name)->second});

@@ -96,6 +96,7 @@ private:
   std::span<void *const> arguments;
   const bool isQueued;
   const FunctionT &function;
+  bool hasCaches = false; ///< whether attention sees keys of earlier calls
   /// Whether the host can read all that commands read numbers from.
   bool isReadable = true;
   /// Why an address cannot be placed dynamically.

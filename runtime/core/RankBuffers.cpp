@@ -32,17 +32,20 @@ StatusOr<DeviceMemory> optrt::allocateIn(Device &device, MemorySpace space,
   return internal(concat("unknown memory space ", int(space)));
 }
 
-StatusOr<RankBuffers> RankBuffers::create(const Manifest &manifest,
-                                          int64_t rank,
-                                          std::span<const int64_t> held,
-                                          Device &device,
-                                          std::span<const MemorySpace> spaces,
-                                          const std::string &scratchFolder) {
+StatusOr<RankBuffers> RankBuffers::create(
+    const Manifest &manifest, int64_t rank, std::span<const int64_t> held,
+    Device &device, std::span<const MemorySpace> spaces,
+    const std::string &scratchFolder, std::span<const int64_t> sources) {
   RankBuffers buffers;
+  buffers.sources.assign(sources.begin(), sources.end());
   buffers.manifest = &manifest;
   buffers.rank = rank;
   buffers.device = &device;
   buffers.addresses.resize(manifest.buffers.size());
+  // Whether a buffer is in a place of its own.
+  auto isApart = [&](int64_t buffer) {
+    return std::binary_search(sources.begin(), sources.end(), buffer);
+  };
   auto spaceOf = [&](int64_t buffer) {
     return spaces.empty() ? MemorySpace::Device : spaces[buffer];
   };
@@ -56,7 +59,7 @@ StatusOr<RankBuffers> RankBuffers::create(const Manifest &manifest,
     };
     int64_t bytes = 0;
     for (int64_t buffer : held)
-      if (spaceOf(buffer) == space)
+      if (spaceOf(buffer) == space && !isApart(buffer))
         bytes += sizeOf(buffer);
     if (bytes == 0 && space != MemorySpace::Device)
       continue;
@@ -68,13 +71,31 @@ StatusOr<RankBuffers> RankBuffers::create(const Manifest &manifest,
                                               scratchFolder));
     char *next = memory.data();
     for (int64_t buffer : held) {
-      if (spaceOf(buffer) != space)
+      if (spaceOf(buffer) != space || isApart(buffer))
         continue;
       buffers.addresses[buffer] = next;
       next += sizeOf(buffer);
     }
   }
+  int64_t bytes = 0;
+  for (int64_t buffer : sources)
+    bytes += alignedSize(manifest.buffers[buffer].numBytes());
+  OPTRT_ASSIGN_OR_RETURN(
+      buffers.sourceMemory,
+      device.allocate(bytes, "the parameters that a rank prepares"));
+  char *next = buffers.sourceMemory.data();
+  for (int64_t buffer : sources) {
+    buffers.addresses[buffer] = next;
+    next += alignedSize(manifest.buffers[buffer].numBytes());
+  }
   return buffers;
+}
+
+void RankBuffers::releaseSources() {
+  sourceMemory = {};
+  for (int64_t buffer : sources)
+    addresses[buffer] = nullptr;
+  sources.clear();
 }
 
 Status RankBuffers::moved(int64_t index, Status status) const {

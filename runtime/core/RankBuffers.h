@@ -41,12 +41,16 @@ public:
   /// Makes the memory of the buffers with these indices, zeroed, each in its
   /// space, of which there is one a buffer of the manifest; none for the
   /// device's. Files are in `scratchFolder`. The manifest and the device must
-  /// outlive it.
+  /// outlive it. `sources`, of the device's, have memory of their own.
   static StatusOr<RankBuffers> create(const Manifest &manifest, int64_t rank,
                                       std::span<const int64_t> held,
                                       Device &device,
                                       std::span<const MemorySpace> spaces = {},
-                                      const std::string &scratchFolder = "");
+                                      const std::string &scratchFolder = "",
+                                      std::span<const int64_t> sources = {});
+
+  /// Gives back the memory of all sources, which nobody may use afterwards.
+  void releaseSources();
 
   /// The address passed to functions for a held buffer.
   void *argument(int64_t buffer) const { return addresses[buffer]; }
@@ -102,6 +106,8 @@ private:
   int64_t rank = 0;
   Device *device = nullptr;
   SpaceMemory memory;
+  DeviceMemory sourceMemory;
+  std::vector<int64_t> sources;
   std::vector<void *> addresses; ///< one a buffer; null: not held
 };
 

@@ -205,6 +205,7 @@ void Session::chooseBuffers(Placement placement) {
     }
   }
   held.assign(used.begin(), used.end());
+  sources = findSources();
   for (int64_t buffer : written)
     if (manifest.buffers[buffer].isNumber())
       numbers.push_back(buffer);
@@ -228,6 +229,21 @@ void Session::chooseBuffers(Placement placement) {
   paging |= arenas[1] + arenas[2] > 0;
   memory.arena = alignedSize(arenaBytes) + arenas[1];
   memory.offloaded += arenas[2];
+}
+
+/// The parameters that preparing functions alone read, where other functions
+/// are called besides.
+std::vector<int64_t> Session::findSources() const {
+  std::set<int64_t> read, others;
+  for (const Callable &callable : callables)
+    (callable.function->kind == EntryKind::Prepare ? read : others)
+        .insert(callable.buffers.begin(), callable.buffers.end());
+  std::vector<int64_t> found;
+  for (int64_t buffer : read)
+    if (!others.empty() && !others.contains(buffer) &&
+        manifest().buffers[buffer].lifetime == Lifetime::Parameter)
+      found.push_back(buffer);
+  return found;
 }
 
 /// The bytes that functions need in each space, where all share them.
@@ -292,9 +308,10 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
   const std::array<int64_t, 3> bytes = arenaBytesOf(table);
   device.plan(describePlan(memoryOnDevice(manifest, held, spaces, bytes[0]),
                            control.numLocalRanks()));
-  OPTRT_ASSIGN_OR_RETURN(
-      rank.buffers, RankBuffers::create(manifest, rank.context.rank, held,
-                                        device, spaces, options.scratchFolder));
+  OPTRT_ASSIGN_OR_RETURN(rank.buffers,
+                         RankBuffers::create(manifest, rank.context.rank, held,
+                                             device, spaces,
+                                             options.scratchFolder, sources));
   for (MemorySpace space :
        {MemorySpace::Device, MemorySpace::Host, MemorySpace::File}) {
     const auto number = static_cast<size_t>(space);

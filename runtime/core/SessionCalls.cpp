@@ -76,6 +76,11 @@ Status Session::checkFilled(const Call &call) const {
   const Callable &callable = callables[call.callable];
   for (int64_t index : callable.buffers) {
     const Buffer &buffer = manifest().buffers[index];
+    if (!isHeld(index))
+      return invalidArgument(
+          concat(callable.function->name, " reads \"", buffer.name,
+                 "\", whose memory was given back when it had been prepared: "
+                 "create another session"));
     if (buffer.filledBy != FilledBy::Program && !isFilled[index] &&
         !(call.inputs && isOfBatch(index)))
       return invalidArgument(
@@ -115,6 +120,21 @@ Status Session::checkPrepared(const Call &call,
           "\", which an entry of kind prepare must make of the parameter as it "
           "is now; run that one, or a sequence, before"));
   }
+  return okStatus();
+}
+
+Status Session::releaseSources() {
+  OPTRT_RETURN_IF_ERROR(checkIdle("parameters were released"));
+  for (std::size_t i = 0; i != callables.size(); ++i)
+    OPTRT_RETURN_IF_ERROR(checkPrepared({.callable = i}, fresh));
+  for (const std::unique_ptr<LocalRank> &rank : ranks)
+    rank->buffers.releaseSources();
+  for (int64_t source : sources)
+    memory.parameters -= alignedSize(manifest().buffers[source].numBytes());
+  std::erase_if(held, [&](int64_t buffer) {
+    return std::binary_search(sources.begin(), sources.end(), buffer);
+  });
+  sources.clear();
   return okStatus();
 }
 

@@ -38,8 +38,27 @@ StatusOr<GenerationEntries> GenerationEntries::find(const std::string &library,
                          manifest.findOutput(library, *found.decode, kLogits));
   found.cache = *decoded;
   found.chunk = found.prefill->sequence;
+  for (const Function *function : {found.prefill, found.decode})
+    for (const Function *preparer : manifest.findPreparersOf(*function))
+      if (std::find(found.preparers.begin(), found.preparers.end(), preparer) ==
+          found.preparers.end())
+        found.preparers.push_back(preparer);
   found.vocabulary = manifest.buffers[logits].layout.shape.back();
   return found;
+}
+
+std::vector<std::string> GenerationEntries::functions() const {
+  std::vector<std::string> names;
+  for (const Function *preparer : preparers)
+    names.push_back(preparer->name);
+  names.insert(names.end(), {prefill->name, decode->name});
+  return names;
+}
+
+Status GenerationEntries::prepare(Session &session) const {
+  for (const Function *preparer : preparers)
+    OPTRT_RETURN_IF_ERROR(session.run(preparer->name).status());
+  return preparers.empty() ? okStatus() : session.releaseSources();
 }
 
 std::string_view optrt::toString(FinishReason reason) {

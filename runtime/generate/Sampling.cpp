@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <vector>
 
 using namespace optrt;
 
@@ -45,6 +44,8 @@ Status SamplingOptions::check(int64_t vocabulary) const {
       {"repetition penalty", repetitionPenalty, 1e-6, 1e6, "a number above 0"},
       {"presence penalty", presencePenalty, -1e6, 1e6, "a finite number"},
       {"frequency penalty", frequencyPenalty, -1e6, 1e6, "a finite number"},
+      {"copying penalty", copyingPenalty.value_or(1), 1e-300, 1e6,
+       "a number above 0"},
   };
   for (const Range &range : ranges)
     // What is no number is in no range.
@@ -60,10 +61,38 @@ Status SamplingOptions::check(int64_t vocabulary) const {
       return invalidArgument(concat("the bias of token ", token, " is ", bias,
                                     "; expected a finite number"));
   }
+  if (copyingSource)
+    for (int32_t token : *copyingSource)
+      if (token < 0 || token >= vocabulary)
+        return invalidArgument(concat(
+            "the source of copies has the token ", token,
+            "; expected one of the vocabulary's ", vocabulary, ", from 0 on"));
   if (alternative >= kMostAlternatives)
     return invalidArgument(concat("the alternative is ", alternative,
                                   "; expected a number below 2^48"));
   return okStatus();
+}
+
+std::set<int32_t>
+SamplingOptions::copyable(std::span<const int32_t> prompt) const {
+  const std::span<const int32_t> source =
+      copyingSource ? *copyingSource : prompt;
+  std::set<int32_t> tokens(source.begin(), source.end());
+  for (int32_t exception : copyingExceptions)
+    tokens.erase(exception);
+  return tokens;
+}
+
+double SamplingOptions::copiedShare(std::span<const int32_t> prompt,
+                                    std::span<const int32_t> generated) const {
+  const std::set<int32_t> source = copyable(prompt);
+  int64_t copies = 0, all = 0;
+  for (int32_t token : generated) {
+    copies += source.contains(token);
+    all += !copyingExceptions.contains(token);
+  }
+  return static_cast<double>(copies) /
+         static_cast<double>(std::max<int64_t>(all, 1));
 }
 
 /// Logits as biases and penalties leave them.
@@ -89,6 +118,11 @@ static std::vector<double> penalize(std::span<const float> logits,
   for (const auto &[token, count] : counts)
     values[token] -= options.presencePenalty +
                      options.frequencyPenalty * static_cast<double>(count);
+  if (options.copyingPenalty) {
+    const double penalty = std::log(*options.copyingPenalty);
+    for (int32_t token : options.copyable(prompt))
+      values[token] += penalty;
+  }
   return values;
 }
 

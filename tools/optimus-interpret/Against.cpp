@@ -57,8 +57,10 @@ void mlir::optimus::roundToTypes(func::FuncOp function,
 /// The arguments of the reference, by the names of those of the function.
 static std::optional<SmallVector<Tensor>>
 matchArguments(func::FuncOp function, func::FuncOp reference,
-               ArrayRef<Tensor> arguments) {
+               ArrayRef<Tensor> arguments, ArrayRef<NamedTensor> others) {
   llvm::StringMap<const Tensor *> known;
+  for (const NamedTensor &other : others)
+    known[other.name] = &other.tensor;
   for (auto [number, argument] : llvm::enumerate(arguments))
     known[getArgumentName(function, number)] = &argument;
   SmallVector<Tensor> matched;
@@ -130,8 +132,9 @@ static bool isSame(const NamedTensor &result, const Tensor &expected,
 
 static int compareWithReference(func::FuncOp function, func::FuncOp reference,
                                 ArrayRef<Tensor> arguments,
+                                ArrayRef<NamedTensor> others,
                                 ArrayRef<NamedTensor> results) {
-  auto matched = matchArguments(function, reference, arguments);
+  auto matched = matchArguments(function, reference, arguments, others);
   if (!matched || failed(checkMemory(reference)))
     return kBadInput;
   FailureOr<SmallVector<Tensor>> tensors = interpret(reference, *matched);
@@ -162,6 +165,7 @@ static int compareWithReference(func::FuncOp function, func::FuncOp reference,
 int mlir::optimus::compareAgainst(const std::string &path,
                                   func::FuncOp function,
                                   ArrayRef<Tensor> arguments,
+                                  ArrayRef<NamedTensor> others,
                                   ArrayRef<NamedTensor> results) {
   llvm::SourceMgr sourceManager;
   if (auto status = readProgram(path, sourceManager); !status.ok())
@@ -175,5 +179,5 @@ int mlir::optimus::compareAgainst(const std::string &path,
   if (!reference || reference.isExternal() || exec::isDeviceProgram(reference))
     return fail("--against: expected a function @" + function.getName() +
                 " on tensors in '" + path + "'");
-  return compareWithReference(function, reference, arguments, results);
+  return compareWithReference(function, reference, arguments, others, results);
 }

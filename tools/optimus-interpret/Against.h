@@ -20,10 +20,12 @@ namespace mlir::optimus {
 void roundToTypes(func::FuncOp function, MutableArrayRef<Tensor> arguments);
 
 /// Compares the results of a function with those that the function of its name
-/// in the program at `path` has for arguments of the same names. Returns the
-/// exit code, after an error that says where they differ.
+/// in the program at `path` has for arguments of the same names. Its further
+/// arguments are among `others`. Returns the exit code, after an error that
+/// says where they differ.
 int compareAgainst(const std::string &path, func::FuncOp function,
-                   ArrayRef<Tensor> arguments, ArrayRef<NamedTensor> results);
+                   ArrayRef<Tensor> arguments, ArrayRef<NamedTensor> others,
+                   ArrayRef<NamedTensor> results);
 
 } // namespace mlir::optimus
 

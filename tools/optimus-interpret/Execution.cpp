@@ -47,33 +47,38 @@ interpretAny(func::FuncOp function, ArrayRef<Tensor> arguments) {
   return results;
 }
 
-/// Computes the arguments of a device program that other ones prepare, from its
-/// parameters.
+/// Computes the arguments of a device program that other ones prepare. Adds the
+/// parameters that these alone read.
 static LogicalResult prepareArguments(func::FuncOp function,
-                                      MutableArrayRef<Tensor> arguments) {
-  auto isPrepared = [](func::FuncOp of, unsigned number) {
-    BufferAttr buffer = getArgumentBuffer(of, number);
-    return buffer && buffer.isPrepared();
-  };
-  llvm::StringMap<unsigned> numbers, prepared;
-  for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    (isPrepared(function, i) ? prepared
-                             : numbers)[getArgumentName(function, i)] = i;
-  if (prepared.empty() || getEntryKind(function) == EntryKind::Prepare)
+                                      const ArgumentSources &given,
+                                      bool areRounded,
+                                      MutableArrayRef<Tensor> arguments,
+                                      std::vector<NamedTensor> &parameters) {
+  if (getEntryKind(function) == EntryKind::Prepare)
     return success();
-  auto module = function->getParentOfType<ModuleOp>();
-  for (func::FuncOp preparer : findEntries(module, EntryKind::Prepare)) {
-    SmallVector<Tensor> sources(preparer.getNumArguments());
-    for (unsigned i = 0; i < preparer.getNumArguments(); ++i)
-      if (auto source = numbers.find(getArgumentName(preparer, i));
-          source != numbers.end() && exec::getInputType(preparer, i))
-        sources[i] = arguments[source->second];
+  llvm::StringMap<unsigned> numbers;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    numbers[getArgumentName(function, i)] = i;
+  for (func::FuncOp preparer : findPreparers(function)) {
+    auto sources = collectArguments(preparer, given);
+    if (!sources.ok())
+      return fail(sources.status()), failure();
+    if (areRounded)
+      roundToTypes(preparer, *sources);
+    for (auto [i, source] : llvm::enumerate(*sources)) {
+      BufferAttr buffer = getArgumentBuffer(preparer, i);
+      std::string name = getArgumentName(preparer, i);
+      if (auto known = numbers.find(name); known != numbers.end())
+        source = arguments[known->second];
+      else if (buffer && buffer.getLifetime() == Lifetime::Parameter)
+        parameters.push_back({name, source, /*isInteger=*/false});
+    }
     FailureOr<std::vector<NamedTensor>> results =
-        interpretAny(preparer, sources);
+        interpretAny(preparer, *sources);
     if (failed(results))
       return failure();
     for (NamedTensor &result : *results)
-      if (auto number = prepared.find(result.name); number != prepared.end())
+      if (auto number = numbers.find(result.name); number != numbers.end())
         arguments[number->second] = std::move(result.tensor);
   }
   return success();
@@ -107,7 +112,9 @@ int mlir::optimus::execute(ModuleOp module, const ArgumentSources &sources,
     return fail(arguments.status());
   if (!flags.against.empty())
     roundToTypes(*function, *arguments);
-  if (failed(prepareArguments(*function, *arguments)))
+  std::vector<NamedTensor> parameters;
+  if (failed(prepareArguments(*function, sources, !flags.against.empty(),
+                              *arguments, parameters)))
     return kBadInput;
   FailureOr<std::vector<NamedTensor>> results =
       interpretAny(*function, *arguments);
@@ -116,7 +123,8 @@ int mlir::optimus::execute(ModuleOp module, const ArgumentSources &sources,
   if (Status status = report(*results, flags); !status.ok())
     return fail(status);
   if (!flags.against.empty())
-    return compareAgainst(flags.against, *function, *arguments, *results);
+    return compareAgainst(flags.against, *function, *arguments, parameters,
+                          *results);
   return reference ? compare(*function, reference, *arguments, *results)
                    : kDone;
 }

@@ -398,6 +398,12 @@ void addSampling(CLI::App *app, SamplingOptions &sampling) {
         {"--frequency-penalty", &sampling.frequencyPenalty,
          "Subtracted as often as the token was generated"}})
     app->add_option(name, *number, help)->capture_default_str()->group(kGroup);
+  app->add_option(
+         "--copying-penalty", sampling.copyingPenalty,
+         "Its logarithm is added to the logits of the prompt's tokens: "
+         "below 1 the text copies less of it; the share of copies is "
+         "reported")
+      ->group(kGroup);
   app->add_option("--top-k", sampling.topK,
                   "Choose among so many of the most probable tokens; 0: all")
       ->capture_default_str()

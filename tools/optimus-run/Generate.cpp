@@ -84,8 +84,14 @@ public:
   }
 
   Status finish() {
-    if (isStreamed())
+    if (isStreamed()) {
       print("\n");
+      if (options.sampling.copyingPenalty)
+        std::fprintf(stderr,
+                     "%.3g of the text's letters and digits are of the "
+                     "prompt's\n",
+                     copiedShare(0));
+    }
     if (options.logits.empty())
       return okStatus();
     // The choices of all texts, one text behind the other.
@@ -113,6 +119,11 @@ private:
     std::fflush(stdout);
   }
 
+  double copiedShare(std::size_t index) const {
+    const GenerationRequest &request = plan.requests[index];
+    return request.sampling.copiedShare(request.prompt, answers[index].tokens);
+  }
+
   void printAnswer(std::size_t index) const {
     const Answer &answer = answers[index];
     nlohmann::ordered_json line;
@@ -121,6 +132,8 @@ private:
     if (options.prompts.isText())
       line["text"] = toText(answer.tokens);
     line["finish_reason"] = toString(answer.finish);
+    if (plan.requests[index].sampling.copyingPenalty)
+      line["copied"] = copiedShare(index);
     // Bytes that are no characters are replaced.
     print(line.dump(-1, ' ', false,
                     nlohmann::ordered_json::error_handler_t::replace) +

@@ -10,6 +10,7 @@
 
 #include "TuningFile.h"
 #include "optimus-support/Hash.h"
+#include "optimus-support/Program.h"
 
 #include <cstdio>
 
@@ -24,6 +25,22 @@ Status GenerationPlan::open(const std::string &path) {
   return okStatus();
 }
 
+double bytesOfDecode(const ModelLibrary &library, const Function &decode,
+                     const CacheExtents &cache, int64_t tokens) {
+  using namespace optimus_support::program;
+  auto bytes = static_cast<double>(cache.slots * cache.bytesPerToken * tokens);
+  for (int rank = 0; rank != library.manifest().mesh.numRanks(); ++rank) {
+    const auto &function =
+        *findFunction(tableOf(library.target(), rank), decode.name);
+    for (const auto &command : function.commands)
+      if (const GemmT *gemm = command->action.AsGemm())
+        bytes += static_cast<double>(
+            gemm->n * gemm->k *
+            optimus_support::elementBytes(command->operands[1]->type));
+  }
+  return bytes;
+}
+
 /// A session of the two functions, with its parameters. Collective; the root
 /// says what is otherwise than the checkpoint's run.
 static StatusOr<std::unique_ptr<Session>>
@@ -36,16 +53,15 @@ createSession(const ModelLibrary &library, const GenerationEntries &entries,
   if (checkpoint)
     OPTRT_RETURN_IF_ERROR(
         control.agree(checkpoint->findParameters(expected, source.ignored)));
-  OPTRT_ASSIGN_OR_RETURN(
-      std::unique_ptr<Session> session,
-      optimus_run::createSession(
-          library, world,
-          sessionOptions({entries.prefill->name, entries.decode->name},
-                         source.ranks),
-          source.ranks.tune));
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
+                         optimus_run::createSession(
+                             library, world,
+                             sessionOptions(entries.functions(), source.ranks),
+                             source.ranks.tune));
   OPTRT_RETURN_IF_ERROR(control.agree(
       checkpoint ? session->loadParameters(*checkpoint, source.seed)
                  : session->initialize(source.seed)));
+  OPTRT_RETURN_IF_ERROR(control.agree(entries.prepare(*session)));
   if (checkpoint && control.isRoot())
     for (const std::string &note : checkpoint->notesOn(expected))
       std::fprintf(stderr, "%s\n", note.c_str());

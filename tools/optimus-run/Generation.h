@@ -27,6 +27,12 @@ struct GenerationPlan {
   optrt::Status open(const std::string &path);
 };
 
+/// The bytes that a call of `decode` reads on all ranks together: of B what
+/// products read, and so many tokens of each slot's cache.
+double bytesOfDecode(const optrt::ModelLibrary &library,
+                     const optrt::Function &decode,
+                     const optrt::CacheExtents &cache, int64_t tokens);
+
 /// Runs a plan in a session with the parameters of `source`. Collective; what
 /// was planned, or why it was not, is agreed first, and requests must be alike.
 /// The root says what is otherwise than the checkpoint's run.

@@ -29,6 +29,12 @@ std::vector<int32_t> toTokens(std::string_view bytes) {
   return tokens;
 }
 
+/// Of bytes beyond ASCII, which make up letters, nobody asks.
+bool isLetterOrDigit(char byte) {
+  return (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') ||
+         (byte >= 'a' && byte <= 'z');
+}
+
 /// A stop: the bytes of a text, or the number of a token.
 StatusOr<std::vector<int32_t>> readStop(const PromptOptions &options,
                                         const std::string &stop) {
@@ -68,7 +74,14 @@ void readLine(const JsonCursor &line, GenerationRequest &request) {
         [&, &name = name](const auto &each) { return each.first == name; });
     if (name == "tokens")
       continue;
-    if (number != std::end(numbers))
+    if (name == "copying_penalty")
+      sampling.copyingPenalty = member.number();
+    else if (name == "copying_source")
+      sampling.copyingSource = readTokens(member);
+    else if (name == "copying_exceptions")
+      for (int32_t token : readTokens(member))
+        sampling.copyingExceptions.insert(token);
+    else if (number != std::end(numbers))
       *number->second = member.number();
     else if (name == "max_tokens")
       request.maxTokens = member.integer(1, kMostTokens);
@@ -82,7 +95,8 @@ void readLine(const JsonCursor &line, GenerationRequest &request) {
     else
       member.fail("there is no such option; expected tokens, max_tokens, stop, "
                   "seed, temperature, top_k, top_p, min_p, repetition_penalty, "
-                  "presence_penalty or frequency_penalty");
+                  "presence_penalty, frequency_penalty, copying_penalty, "
+                  "copying_source or copying_exceptions");
   }
 }
 
@@ -144,6 +158,9 @@ readPrompts(const PromptOptions &options, int64_t vocabulary,
   if (options.isText()) {
     OPTRT_RETURN_IF_ERROR(checkBytes(vocabulary));
     request.prompt = toTokens(*options.bytes);
+    for (int32_t byte = 0; byte != 128; ++byte)
+      if (!isLetterOrDigit(static_cast<char>(byte)))
+        request.sampling.copyingExceptions.insert(byte);
     requests.push_back(std::move(request));
     return requests;
   }

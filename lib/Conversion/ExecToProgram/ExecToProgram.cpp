@@ -30,16 +30,16 @@ static void addSequences(program::ProgramsT &programs, ModuleOp module) {
       func::FuncOp function = findEntry(module, kind);
       if (!function)
         return;
+      for (func::FuncOp preparer : findPreparers(function))
+        calls.push_back({preparer.getSymName().str(), 1});
       calls.push_back({function.getSymName().str(), times});
     }
     program::addSequence(programs, name, calls);
   };
   add("train", {{EntryKind::Train, 1}});
   // The runtime says how many microbatches there are.
-  KindCalls microbatches{{EntryKind::Accumulate, 0}, {EntryKind::Update, 1}};
-  if (findEntry(module, EntryKind::Prepare))
-    microbatches.insert(microbatches.begin(), {EntryKind::Prepare, 1});
-  add("train_microbatches", microbatches);
+  add("train_microbatches",
+      {{EntryKind::Accumulate, 0}, {EntryKind::Update, 1}});
 }
 
 /// What predictions ask of a kernel, beside its signature.

@@ -10,6 +10,7 @@
 
 #include "AttentionEngine.h"
 #include "Elements.h"
+#include "FewRows.h"
 #include "Gemm.h"
 #include "NarrowProducts.h"
 #include "OneDnn.h"
@@ -38,6 +39,14 @@ public:
   explicit Impl(int threads)
       : team(std::max(threads, 1)), gemm(team), attention(team) {}
 
+  /// How B lies, if a product is one of few rows.
+  StatusOr<std::optional<FewRows::Panels>>
+  findFewRows(const optrt_gemm_desc &desc) {
+    using Panels = std::optional<FewRows::Panels>;
+    if (!FewRows::takes(desc))
+      return Panels();
+    return desc.packed_b ? gemm.panelsOf(desc) : Panels(FewRows::Panels());
+  }
   /// Whether a product is one for oneDNN, or made of blocks.
   StatusOr<bool> isWhole(const optrt_gemm_desc &desc) {
     if (desc.factor_type == OPTRT_F32)
@@ -47,7 +56,9 @@ public:
 
   Team team;
   GemmEngine gemm;
-  NarrowProducts narrow{team, !GemmEngine::takesNarrow()};
+  Buffer narrowScratch; ///< of one product at a time
+  NarrowProducts narrow{team, narrowScratch, !GemmEngine::takesNarrow()};
+  FewRows fewRows{team, narrowScratch};
   AttentionEngine attention;
   Paging paging;
 };
@@ -141,8 +152,13 @@ Status CpuDevice::read(Queue, void *to, const void *from, int64_t bytes) {
 Status CpuDevice::prepare(const Workload &workload) {
   Workload products;
   products.packs = workload.packs;
-  impl->narrow.seal(false);
+  impl->narrowScratch.seal(false);
   for (const optrt_gemm_desc &desc : workload.products) {
+    OPTRT_ASSIGN_OR_RETURN(const auto panels, impl->findFewRows(desc));
+    if (panels) {
+      OPTRT_RETURN_IF_ERROR(impl->fewRows.prepare(desc));
+      continue;
+    }
     OPTRT_ASSIGN_OR_RETURN(const bool isWhole, impl->isWhole(desc));
     if (isWhole) {
       products.products.push_back(desc);
@@ -152,7 +168,7 @@ Status CpuDevice::prepare(const Workload &workload) {
     for (const optrt_gemm_desc &part : impl->narrow.productsOf(desc))
       products.products.push_back(part);
   }
-  impl->narrow.seal(true);
+  impl->narrowScratch.seal(true);
   OPTRT_RETURN_IF_ERROR(impl->gemm.prepare(products));
   return impl->attention.prepare(workload);
 }
@@ -171,6 +187,13 @@ Status CpuDevice::gemm(Queue, const optrt_gemm_desc &desc, const void *a,
   OPTRT_ASSIGN_OR_RETURN(ElementType result, typeOf("gemm", desc.result_type));
   OPTRT_ASSIGN_OR_RETURN(ElementType ofBias, typeOf("gemm", desc.bias_type));
   OPTRT_ASSIGN_OR_RETURN(ElementType ofExtra, typeOf("gemm", desc.extra_type));
+  OPTRT_ASSIGN_OR_RETURN(const auto panels, impl->findFewRows(desc));
+  if (panels) {
+    OPTRT_RETURN_IF_ERROR(check(desc, a, b, c, bias, extra));
+    return impl->fewRows.multiply(desc, a, b, *panels, {c, desc.ldc, result},
+                                  {bias, desc.n, ofBias},
+                                  {extra, desc.ld_extra, ofExtra});
+  }
   if (factors == ElementType::F32) {
     if (result != factors || ofBias != factors || ofExtra != factors)
       return invalidArgument("gemm of f32 expects all operands to be f32");
@@ -277,5 +300,5 @@ std::string CpuDevice::slowPrecision(int32_t type) const {
 
 size_t CpuDevice::scratchBytes() const {
   return impl->attention.scratchBytes() + impl->gemm.scratchBytes() +
-         impl->narrow.scratchBytes();
+         impl->narrowScratch.size();
 }

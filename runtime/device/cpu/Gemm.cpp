@@ -103,6 +103,7 @@ public:
   Status run(optrt_gemm_desc d, const void *a, const void *b, void *c,
              const void *bias, const void *extra);
   StatusOr<bool> isWhole(optrt_gemm_desc d);
+  StatusOr<std::optional<FewRows::Panels>> panelsOf(const optrt_gemm_desc &d);
   size_t scratchBytes() const {
     return oneDnn.scratchpad.size() + copyOfA.size();
   }
@@ -309,6 +310,20 @@ Status GemmEngine::Impl::resolvePacked(optrt_gemm_desc &d) {
   return okStatus();
 }
 
+StatusOr<std::optional<FewRows::Panels>>
+GemmEngine::Impl::panelsOf(const optrt_gemm_desc &d) {
+  std::optional<FewRows::Panels> panels;
+  OPTRT_RETURN_IF_ERROR(attempt(d, [&]() -> Status {
+    OPTRT_ASSIGN_OR_RETURN(const PackedLayout *layout,
+                           packing.layoutIn(d.ldb, d.k, d.n));
+    if (!layout->isBlocked ||
+        (layout->panelCols > 0 && layout->panelCols <= kFewRowsCols))
+      panels = {layout->panelCols, layout->panelStride};
+    return okStatus();
+  }));
+  return panels;
+}
+
 StatusOr<bool> GemmEngine::Impl::isWhole(optrt_gemm_desc d) {
   if (d.m == 0 || d.n == 0 || d.k == 0)
     return false;
@@ -439,6 +454,11 @@ bool GemmEngine::takesNarrow() {
       static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & wanted) ==
          wanted;
+}
+
+StatusOr<std::optional<FewRows::Panels>>
+GemmEngine::panelsOf(const optrt_gemm_desc &desc) {
+  return impl->panelsOf(desc);
 }
 
 StatusOr<bool> GemmEngine::isWhole(const optrt_gemm_desc &desc) {

@@ -10,11 +10,13 @@
 #define OPTIMUS_RUNTIME_DEVICE_CPU_GEMM_H
 
 #include "Buffer.h"
+#include "FewRows.h"
 #include "Team.h"
 #include "optimus-runtime/CommandDescriptors.h"
 #include "optimus-runtime/Device.h"
 
 #include <memory>
+#include <optional>
 
 namespace optrt {
 
@@ -41,6 +43,10 @@ public:
   /// Whether oneDNN does all of a product of bf16 factors at full speed and
   /// rounds what it stores once. A product in f32 without bias and epilogue is.
   StatusOr<bool> isWhole(const optrt_gemm_desc &desc);
+
+  /// The panels of a packed B, or none where it is laid out otherwise.
+  StatusOr<std::optional<FewRows::Panels>>
+  panelsOf(const optrt_gemm_desc &desc);
 
   size_t scratchBytes() const;
 

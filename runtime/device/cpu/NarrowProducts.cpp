@@ -9,41 +9,14 @@
 
 #include "NarrowProducts.h"
 
-#include "NarrowRows.h"
-#include "optimus-support/BFloat16.h"
 #include "optimus-support/DeviceScratch.h"
 
 #include <algorithm>
 
 using namespace optrt;
-using optimus_support::ElementType;
-using optimus_support::fromBFloat16;
 using optimus_support::kNarrowCols;
 using optimus_support::kNarrowDepth;
 using optimus_support::kNarrowRows;
-
-OPTRT_VERSIONS static void addRow(const float *from, int64_t count, float *to) {
-  for (int64_t i = 0; i < count; ++i)
-    to[i] += from[i];
-}
-
-OPTRT_VERSIONS static void addRow(const uint16_t *from, int64_t count,
-                                  float *to) {
-  for (int64_t i = 0; i < count; ++i)
-    to[i] += fromBFloat16(from[i]);
-}
-
-OPTRT_VERSIONS static void multiplyRow(const float *from, int64_t count,
-                                       float *to) {
-  for (int64_t i = 0; i < count; ++i)
-    to[i] *= from[i];
-}
-
-OPTRT_VERSIONS static void multiplyRow(const uint16_t *from, int64_t count,
-                                       float *to) {
-  for (int64_t i = 0; i < count; ++i)
-    to[i] *= fromBFloat16(from[i]);
-}
 
 namespace {
 /// Elements that are worth a task.
@@ -52,15 +25,6 @@ constexpr int64_t kTask = 1 << 14;
 int64_t tasksFor(const Team &team, int64_t rows, int64_t cols) {
   return std::min<int64_t>(
       {int64_t(team.size()), rows, std::max<int64_t>(rows * cols / kTask, 1)});
-}
-
-/// Calls `body` with the address of a row, of its type.
-template <typename Body>
-void withRow(NarrowMatrix matrix, int64_t row, const Body &body) {
-  if (matrix.type == ElementType::BF16)
-    body(static_cast<const uint16_t *>(matrix.start) + row * matrix.ld);
-  else
-    body(static_cast<const float *>(matrix.start) + row * matrix.ld);
 }
 } // namespace
 
@@ -81,36 +45,22 @@ void NarrowProducts::widen(const uint16_t *from, int64_t fromLd, int64_t rows,
 void NarrowProducts::finish(const optrt_gemm_desc &d, float *product,
                             int64_t productLd, NarrowMatrix c,
                             NarrowMatrix bias, NarrowMatrix extra) const {
-  const bool isNarrow = c.type == ElementType::BF16;
+  const bool isNarrow = c.isNarrow();
   team.split(d.m, tasksFor(team, d.m, d.n), [&](int64_t row, int64_t end) {
     for (; row < end; ++row) {
       float *sums = product + row * productLd;
-      auto add = [&](auto *addends) { addRow(addends, d.n, sums); };
       if (isNarrow && d.accumulate)
-        withRow(c, row, add);
+        addRow(c.at(row, 0), d.n, sums);
       if (d.has_bias)
-        withRow(bias, 0, add);
+        addRow(bias, d.n, sums);
       if (d.epilogue == OPTRT_EPILOGUE_ADD)
-        withRow(extra, row, add);
+        addRow(extra.at(row, 0), d.n, sums);
       else if (d.epilogue == OPTRT_EPILOGUE_MUL)
-        withRow(extra, row,
-                [&](auto *factors) { multiplyRow(factors, d.n, sums); });
+        multiplyRow(extra.at(row, 0), d.n, sums);
       if (isNarrow)
-        narrowRows(sums, /*rows=*/1, d.n,
-                   static_cast<uint16_t *>(const_cast<void *>(c.start)) +
-                       row * c.ld,
-                   c.ld);
+        storeRow(sums, d.n, c.at(row, 0));
     }
   });
-}
-
-/// The part of a matrix that begins at [row, col].
-static NarrowMatrix partOf(NarrowMatrix matrix, int64_t row, int64_t col) {
-  if (matrix.start)
-    matrix.start =
-        static_cast<const char *>(matrix.start) +
-        (row * matrix.ld + col) * optimus_support::elementBytes(matrix.type);
-  return matrix;
 }
 
 std::vector<NarrowProducts::Block>
@@ -150,7 +100,7 @@ Status NarrowProducts::gemm(const optrt_gemm_desc &d, const uint16_t *a,
                             const uint16_t *b, NarrowMatrix c,
                             NarrowMatrix bias, NarrowMatrix extra,
                             const Gemm &multiply) {
-  const bool isNarrow = c.type == ElementType::BF16;
+  const bool isNarrow = c.isNarrow();
   const bool finishes =
       isNarrow || d.has_bias || d.epilogue != OPTRT_EPILOGUE_NONE;
   const int64_t mostRows = std::min(d.m, kNarrowRows),
@@ -166,7 +116,7 @@ Status NarrowProducts::gemm(const optrt_gemm_desc &d, const uint16_t *a,
         a + (d.trans_a ? at.depth * d.lda + at.row : at.row * d.lda + at.depth);
     const uint16_t *partOfB =
         b + (d.trans_b ? at.col * d.ldb + at.depth : at.depth * d.ldb + at.col);
-    const NarrowMatrix partOfC = partOf(c, at.row, at.col);
+    const NarrowMatrix partOfC = c.at(at.row, at.col);
     float *product =
         isNarrow
             ? wideC
@@ -185,8 +135,8 @@ Status NarrowProducts::gemm(const optrt_gemm_desc &d, const uint16_t *a,
     optrt_gemm_desc whole = d;
     whole.m = block.m;
     whole.n = block.n;
-    finish(whole, product, block.ldc, partOfC, partOf(bias, 0, at.col),
-           partOf(extra, at.row, at.col));
+    finish(whole, product, block.ldc, partOfC, bias.at(0, at.col),
+           extra.at(at.row, at.col));
   }
   return okStatus();
 }

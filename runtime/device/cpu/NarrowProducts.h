@@ -18,22 +18,15 @@
 #define OPTIMUS_RUNTIME_DEVICE_CPU_NARROWPRODUCTS_H
 
 #include "Buffer.h"
+#include "NarrowRows.h"
 #include "Team.h"
 
 #include "optimus-runtime/CommandDescriptors.h"
-#include "optimus-support/ElementType.h"
 
 #include <functional>
 #include <vector>
 
 namespace optrt {
-
-/// A matrix in memory, of f32 or bf16.
-struct NarrowMatrix {
-  const void *start = nullptr;
-  int64_t ld = 0;
-  optimus_support::ElementType type = optimus_support::ElementType::F32;
-};
 
 class NarrowProducts {
 public:
@@ -42,14 +35,12 @@ public:
                                     const void *b, float *c)>;
 
   /// With `widens` factors of products become f32 before they are multiplied,
-  /// because the processor does not multiply bf16.
-  NarrowProducts(const Team &team, bool widens) : team(team), widens(widens) {}
+  /// because the processor does not multiply bf16. They do in `scratch`.
+  NarrowProducts(const Team &team, Buffer &scratch, bool widens)
+      : team(team), scratch(scratch), widens(widens) {}
 
   /// Makes room for such a product, which gemm() needs.
   Status prepare(const optrt_gemm_desc &desc);
-  /// From now on there is as much room as there is, or may be more again.
-  void seal(bool sealed) { scratch.seal(sealed); }
-
   /// What gemm() will ask of `multiply` for such a product.
   std::vector<optrt_gemm_desc> productsOf(const optrt_gemm_desc &desc) const;
 
@@ -58,8 +49,6 @@ public:
   Status gemm(const optrt_gemm_desc &desc, const uint16_t *a, const uint16_t *b,
               NarrowMatrix c, NarrowMatrix bias, NarrowMatrix extra,
               const Gemm &multiply);
-
-  size_t scratchBytes() const { return scratch.size(); }
 
 private:
   /// A part of a product, and where it begins: it adds so much of the depth to
@@ -76,8 +65,8 @@ private:
               NarrowMatrix c, NarrowMatrix bias, NarrowMatrix extra) const;
 
   const Team &team;
+  Buffer &scratch;
   const bool widens;
-  Buffer scratch;
 };
 
 } // namespace optrt

@@ -9,6 +9,8 @@
 #ifndef OPTIMUS_RUNTIME_DEVICE_CPU_NARROWROWS_H
 #define OPTIMUS_RUNTIME_DEVICE_CPU_NARROWROWS_H
 
+#include "optimus-support/ElementType.h"
+
 #include <cstdint>
 
 // Conversions are loops over integers, which wider vectors do faster; the
@@ -31,6 +33,24 @@ void widenRows(const uint16_t *from, int64_t ld, int64_t rows, int64_t cols,
 /// element rounded to the nearest, half-way to even.
 void narrowRows(const float *from, int64_t rows, int64_t cols, uint16_t *to,
                 int64_t ld);
+
+/// A matrix in memory, of f32 or bf16.
+struct NarrowMatrix {
+  const void *start = nullptr;
+  int64_t ld = 0;
+  optimus_support::ElementType type = optimus_support::ElementType::F32;
+
+  bool isNarrow() const { return type == optimus_support::ElementType::BF16; }
+  /// The part of it that begins at [row, col].
+  NarrowMatrix at(int64_t row, int64_t col) const;
+};
+
+/// to[i] += row 0 of `from`, and to[i] *= row 0.
+void addRow(NarrowMatrix from, int64_t count, float *to);
+void multiplyRow(NarrowMatrix from, int64_t count, float *to);
+
+/// Row 0 of `to` becomes so many elements of `from`, rounded if it is narrow.
+void storeRow(const float *from, int64_t count, NarrowMatrix to);
 
 } // namespace optrt
 

@@ -16,6 +16,20 @@ static bool isBlocked(const MemoryDesc &desc) {
          desc.data.format_desc.blocking.inner_nblks > 0;
 }
 
+/// Finds panels in [cols / c, rows / r, r, c], as oneDNN lays out B.
+static void findPanels(PackedLayout &layout) {
+  const auto &blocking = layout.desc.data.format_desc.blocking;
+  if (!layout.isBlocked || layout.desc.data.format_kind != dnnl_blocked ||
+      blocking.inner_nblks != 2 || blocking.inner_idxs[0] != 0 ||
+      blocking.inner_idxs[1] != 1)
+    return;
+  const int64_t rows = blocking.inner_blks[0], cols = blocking.inner_blks[1];
+  if (blocking.strides[0] != rows * cols)
+    return;
+  layout.panelCols = cols;
+  layout.panelStride = blocking.strides[1];
+}
+
 const PackedLayout &Packing::layoutOf(int64_t rows, int64_t cols) {
   const Shape shape{rows, cols};
   if (const PackedLayout *known = layouts.find(shape))
@@ -29,6 +43,7 @@ const PackedLayout &Packing::layoutOf(int64_t rows, int64_t cols) {
   PackedLayout layout{chosen.weights_desc(), isBlocked(chosen.weights_desc())};
   if (!layout.isBlocked)
     layout.desc = MemoryDesc({rows, cols}, kF32, Tag::ab);
+  findPanels(layout);
   return layouts.add(shape, layout);
 }
 

@@ -25,6 +25,9 @@ struct PackedLayout {
   MemoryDesc desc;
   /// Otherwise it is row by row.
   bool isBlocked = false;
+  /// Where the blocks make up panels of columns: the columns of a panel, whose
+  /// rows follow each other, and the elements to the next one; else 0.
+  int64_t panelCols = 0, panelStride = 0;
 };
 
 /// Packs for one device. What oneDNN cannot do it throws.

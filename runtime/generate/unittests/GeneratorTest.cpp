@@ -41,12 +41,14 @@ protected:
     entries = *found;
     world = createLocalWorld();
     SessionOptions options;
-    options.functions = {entries.prefill->name, entries.decode->name};
+    options.functions = entries.functions();
     options.threadsPerRank = threads;
     auto made = Session::create(*library, world, options);
     ASSERT_TRUE(made.ok()) << made.status().message();
     session = std::move(made).value();
     ASSERT_TRUE(session->initialize(/*seed=*/3).ok());
+    const Status prepared = entries.prepare(*session);
+    ASSERT_TRUE(prepared.ok()) << prepared.message();
   }
   void SetUp() override { open(); }
 
@@ -110,6 +112,29 @@ TEST_F(GeneratorTest, KnowsItsLibrary) {
   EXPECT_EQ(entries.cache, (CacheExtents{3, 16, 32}));
   EXPECT_EQ(entries.chunk, 3);
   EXPECT_EQ(entries.vocabulary, 11);
+}
+
+/// Where the processor multiplies from packed weights, these alone are held.
+TEST_F(GeneratorTest, WhatWasPreparedIsHeldInThatFormAlone) {
+  const int64_t held = session->largestRankMemory().parameters;
+  SessionOptions options;
+  options.functions = entries.functions();
+  World apart = createLocalWorld();
+  auto other = Session::create(*library, apart, options);
+  ASSERT_TRUE(other.ok());
+  ASSERT_TRUE((*other)->initialize(/*seed=*/3).ok());
+  const int64_t before = (*other)->largestRankMemory().parameters;
+  if (entries.preparers.empty()) {
+    EXPECT_EQ(held, before);
+    return;
+  }
+  const Status early = (*other)->releaseSources();
+  EXPECT_THAT(early.message(),
+              HasSubstr("which an entry of kind prepare must"));
+  EXPECT_EQ((*other)->largestRankMemory().parameters, before);
+  EXPECT_LT(held, before);
+  const Status again = session->run(entries.preparers.front()->name).status();
+  EXPECT_THAT(again.message(), HasSubstr("whose memory was given back"));
 }
 
 TEST_F(GeneratorTest, SlotsRefuseWhatHasNoPlace) {

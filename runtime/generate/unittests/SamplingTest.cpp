@@ -57,6 +57,27 @@ TEST(Sampling, PenaltiesAndBiasesComeBeforeTheChoice) {
   EXPECT_EQ(sample({2, 1.5}, {.logitBias = {{1, 1}}}), 1);
 }
 
+TEST(Sampling, CopiesOfThePromptAreLessProbable) {
+  // Once for each token, however often the prompt has it: e^-1 leaves 0 ahead.
+  const SamplingOptions less = {.copyingPenalty = std::exp(-1)};
+  EXPECT_EQ(sample({3, 1.5}, less, {0, 0, 0}), 0);
+  EXPECT_EQ(sample({2, 1.5}, less, {0}), 1);
+  // What was generated is no source.
+  EXPECT_EQ(sample({2, 1.5}, less, {}, {0}), 0);
+  SamplingOptions others = less;
+  others.copyingExceptions = {0};
+  EXPECT_EQ(sample({2, 1.5}, others, {0}), 0);
+  others = less;
+  others.copyingSource = std::vector<int32_t>{1};
+  EXPECT_EQ(sample({2, 2.5}, others, {0}), 0);
+  EXPECT_EQ(sample({2, 1.5}, {.copyingPenalty = 1}, {0}), 0);
+
+  EXPECT_EQ(less.copiedShare(std::vector{0, 1}, std::vector{1, 1, 2, 3}), 0.5);
+  others.copyingExceptions = {2, 3};
+  EXPECT_EQ(others.copiedShare(std::vector{0}, std::vector{1, 0, 2, 3}), 0.5);
+  EXPECT_EQ(others.copiedShare(std::vector{0}, std::vector{2, 3}), 0);
+}
+
 TEST(Sampling, DrawsByProbability) {
   const std::vector<float> logits = {std::log(0.5f), std::log(0.3f),
                                      std::log(0.2f)};
@@ -119,6 +140,10 @@ TEST(Sampling, ChecksOptions) {
   EXPECT_THAT(message({.minP = 1.5}), HasSubstr("the min-p is 1.5"));
   EXPECT_THAT(message({.repetitionPenalty = 0}),
               HasSubstr("the repetition penalty is 0"));
+  EXPECT_THAT(message({.copyingPenalty = 0}),
+              HasSubstr("the copying penalty is 0"));
+  EXPECT_THAT(message({.copyingSource = std::vector<int32_t>{3, 10}}),
+              HasSubstr("the source of copies has the token 10"));
   EXPECT_THAT(message({.presencePenalty = HUGE_VAL}),
               HasSubstr("the presence penalty is"));
   EXPECT_THAT(message({.logitBias = {{10, 1}}}), HasSubstr("the token 10"));

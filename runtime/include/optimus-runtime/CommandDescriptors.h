@@ -44,6 +44,9 @@ struct optrt_gemm_desc {
   /// OPTRT_F32 or a narrower one: of A and B, of C, of bias and of extra. Sums
   /// are f32 and are rounded once.
   int32_t factor_type, result_type, bias_type, extra_type;
+  /// Whether a row of C is the same, to the bit, in a product of any number of
+  /// rows up to 16: of functions that generate text.
+  int64_t few_rows;
   /// Of OPTRT_EPILOGUE_BIAS_GRAD, where the device's library has no such
   /// product: sums B's rows into bias, an iteration for each column.
   const struct optimus_kernel *row_sum_kernel;

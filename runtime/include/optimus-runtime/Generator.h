@@ -30,6 +30,8 @@ namespace optrt {
 /// A library's functions for generation.
 struct GenerationEntries {
   const Function *prefill = nullptr, *decode = nullptr;
+  /// The functions that prepare weights for these.
+  std::vector<const Function *> preparers;
   CacheExtents cache;
   int64_t chunk = 0;      ///< tokens of a prompt that a call takes in, a slot
   int64_t vocabulary = 0; ///< logits of a token
@@ -38,6 +40,11 @@ struct GenerationEntries {
   /// where theirs do not fit together; `library` is for messages.
   static StatusOr<GenerationEntries> find(const std::string &library,
                                           const Manifest &manifest);
+  /// What a session must choose.
+  std::vector<std::string> functions() const;
+  /// Prepares the weights of a session whose parameters are there. Parameters
+  /// without other readers give back their memory. Collective.
+  Status prepare(Session &session) const;
 };
 
 struct GenerationRequest {
@@ -85,7 +92,8 @@ struct GenerationCounters {
 /// results.
 class Generator {
 public:
-  /// `session` has chosen both entries, and outlives the generator.
+  /// `session` has chosen the entries and prepared its parameters for them, and
+  /// outlives the generator.
   Generator(Session &session, ControlPlane &control, GenerationEntries entries)
       : session(session), control(control), entries(entries),
         slots(entries.cache.slots) {}

@@ -18,7 +18,10 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <span>
+#include <vector>
 
 namespace optrt {
 
@@ -32,6 +35,14 @@ struct SamplingOptions {
   /// Subtracted from the logit of each token that was generated, once, and as
   /// often as it was.
   double presencePenalty = 0, frequencyPenalty = 0;
+  /// If there is one, its logarithm is added to the logits of copyable tokens,
+  /// each once however often the source has it: below 1 a text copies less.
+  std::optional<double> copyingPenalty = {};
+  /// What a text is said to copy: by default its prompt, whole.
+  std::optional<std::vector<int32_t>> copyingSource = {};
+  /// Of them, those that are no copies wherever they are: punctuation, tokens
+  /// that end a text, and the like.
+  std::set<int32_t> copyingExceptions = {};
   /// Logits are divided by it; 0: the token of the highest logit, of several
   /// the one with the lowest number.
   double temperature = 0;
@@ -46,6 +57,13 @@ struct SamplingOptions {
   /// InvalidArgument with the option that is out of range; tokens are below
   /// `vocabulary`.
   Status check(int64_t vocabulary) const;
+
+  /// The tokens that are copies in the answer to a prompt.
+  std::set<int32_t> copyable(std::span<const int32_t> prompt) const;
+  /// Of so many generated tokens that are no exceptions, the share of copies; 0
+  /// where there is none.
+  double copiedShare(std::span<const int32_t> prompt,
+                     std::span<const int32_t> generated) const;
 };
 
 /// The token that follows a text of `prompt` and `generated`. InvalidArgument

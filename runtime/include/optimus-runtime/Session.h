@@ -239,6 +239,12 @@ public:
   /// The buffers held by each rank, in the order of its memory, each at a
   /// multiple of kBufferAlignment.
   const std::vector<int64_t> &heldBuffers() const { return held; }
+  /// Gives back the memory of parameters that only entries of kind prepare
+  /// read, once these have been called. Afterwards they cannot be called, and
+  /// such parameters are not held: none is saved, loaded or read.
+  ///
+  /// Errors: InvalidArgument where something prepared is not fresh.
+  Status releaseSources();
   int threadsPerRank() const { return threads; }
   /// A sentence when the ranks that share this process's cores have more
   /// threads; otherwise empty.
@@ -431,6 +437,7 @@ private:
   std::size_t addCallable(Callable callable);
   /// Chooses the buffers held by ranks for the functions to be called.
   void chooseBuffers(Placement placement);
+  std::vector<int64_t> findSources() const;
   Status tune(Tuning &tuning);
   Status tuneOwn(TunedProducts &tuned);
   Status buildRank(LocalRank &rank, const SessionOptions &options);
@@ -505,6 +512,7 @@ private:
   std::vector<Callable> callables;
   std::vector<ChosenSequence> sequences;
   std::vector<int64_t> held;    ///< buffers that they use, ascending
+  std::vector<int64_t> sources; ///< of them, what only preparers read
   std::vector<int64_t> numbers; ///< of them, numbers that functions write
   std::array<std::vector<int64_t>, 4> resets; ///< of them, by their Reset
   std::optional<int64_t> random;              ///< of them, what draws depend on

@@ -89,6 +89,14 @@ inline int64_t narrowProductScratchBytes(const ProductShape &d,
          (rows * depth + depth * cols + (isNarrowResult ? rows * cols : 0));
 }
 
+/// The most rows of products that read B once, whatever their number.
+inline constexpr int64_t kMostOfFewRows = 16;
+
+/// Bytes of the narrow A of such a product, in f32.
+inline int64_t wideRowsBytes(const ProductShape &d) {
+  return d.m <= kMostOfFewRows ? int64_t(sizeof(float)) * d.m * d.k : 0;
+}
+
 /// Bytes of the copy of A that a product of narrow factors reads where A is
 /// transposed: none where that gains nothing, because the product has few
 /// columns, or A is far larger than a cache.
@@ -147,8 +155,8 @@ public:
     products.include(productScratch(shape));
     if (!hasNarrowFactors)
       return;
-    blocks =
-        std::max(blocks, narrowProductScratchBytes(shape, hasNarrowResult));
+    blocks = std::max({blocks, wideRowsBytes(shape),
+                       narrowProductScratchBytes(shape, hasNarrowResult)});
     copies = std::max(copies, transposedCopyBytes(shape));
   }
   void attention(const AttentionScratchShape &shape) {

@@ -22,9 +22,14 @@ func.func @train_step() { return }
 
 // -----
 
-// What the microbatches of a step read is prepared before them, once.
+// What the microbatches of a step read is prepared before them, once; and nothing that
+// others read.
 // CHECK:      function get_ready (prepares)
 // CHECK:      sequence train_microbatches: get_ready, accumulate x N, update
-func.func @accumulate() attributes {optimus.entry = #optimus.entry<accumulate>} { return }
+func.func @accumulate(%p: memref<64xf32> {exec.access = "read", optimus.binding = #optimus.buffer<role = "packed", of = "w", lifetime = sequence>})
+    attributes {optimus.entry = #optimus.entry<accumulate>} { return }
 func.func @update() attributes {optimus.entry = #optimus.entry<update>} { return }
-func.func @get_ready() attributes {optimus.entry = #optimus.entry<prepare>} { return }
+func.func @of_others(%p: memref<64xf32> {exec.access = "write", optimus.binding = #optimus.buffer<role = "packed_2", of = "w", lifetime = sequence>})
+    attributes {optimus.entry = #optimus.entry<prepare>} { return }
+func.func @get_ready(%p: memref<64xf32> {exec.access = "write", optimus.binding = #optimus.buffer<role = "packed", of = "w", lifetime = sequence>})
+    attributes {optimus.entry = #optimus.entry<prepare>} { return }

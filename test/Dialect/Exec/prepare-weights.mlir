@@ -82,3 +82,68 @@ func.func @train_step(%w: memref<48xf32> {exec.access = "read", exec.local_type 
   exec.pack %w into %p {rows = 8, cols = 6, ld = 6} : memref<48xf32>, memref<64xf32>
   return
 }
+
+// -----
+
+// What generates text shares what it makes of weights, and a product of few rows reads
+// what the other one packs. A parameter that nothing else reads is read by `prepare` alone.
+
+// CHECK-LABEL: func.func @prepare_generation(
+// CHECK-SAME:    %[[W:arg0]]: memref<48xf32> {{{.*}}optimus.param = "w"}
+// CHECK-SAME:    %[[V:arg1]]: memref<48xf32> {{{.*}}optimus.param = "v"}
+// CHECK-SAME:    %[[P:arg2]]: memref<64xf32> {{{.*}}role = "packed", of = "w"
+// CHECK-SAME:    %[[N:arg3]]: memref<48xbf16> {{{.*}}role = "narrow", of = "v"
+// CHECK-NEXT:    exec.pack %[[W]] into %[[P]] {cols = 6 : i64, id = 0 : i32
+// CHECK-NEXT:    exec.launch @cast extent 48 grain 1(read %[[V]] : memref<48xf32>, write %[[N]] : memref<48xbf16>) {id = 1 : i32}
+// CHECK-NEXT:    return
+
+// CHECK-LABEL: func.func @prefill(
+// CHECK-NOT:     optimus.param = "w"
+// CHECK-SAME:    %[[X:arg0]]: memref<48xf32>, %[[Y:arg1]]: memref<36xf32>
+// CHECK-SAME:    %[[P:arg2]]: memref<64xf32> {exec.access = "read", exec.local_type = tensor<64xf32>, optimus.binding = #optimus.buffer<role = "packed", of = "w", lifetime = sequence>}
+// CHECK-SAME:    %[[N:arg3]]: memref<48xbf16>
+// CHECK-NEXT:    exec.gemm %[[X]], %[[P]], %[[Y]] {id = 0 : i32
+// CHECK-NEXT:    exec.launch @use
+// CHECK-SAME:      read %[[N]]
+
+// CHECK-LABEL: func.func @decode(
+// CHECK-SAME:    %[[V:arg0]]: memref<48xf32> {{{.*}}optimus.param = "v"}
+// CHECK-SAME:    %[[X:arg1]]: memref<8xf32>, %[[Y:arg2]]: memref<6xf32>
+// CHECK-SAME:    %[[N:arg3]]: memref<48xbf16>
+// CHECK-SAME:    %[[P:arg4]]: memref<64xf32> {{{.*}}role = "packed", of = "w"
+// CHECK-NEXT:    exec.launch @use
+// CHECK-SAME:      read %[[N]]
+// CHECK-NEXT:    exec.gemm %[[X]], %[[P]], %[[Y]] {id = 1 : i32, k = 8 : i64, lda = 8 : i64, ldb = 64 : i64, ldc = 6 : i64, m = 1 : i64, n = 6 : i64, packed_b}
+// As another matrix it is read as it lies.
+// CHECK-NEXT:    exec.gemm %[[X]], %[[V]], %[[Y]] {id = 2 : i32
+// CHECK-NOT:       packed_b
+// CHECK:         return
+
+// SMALL-NOT:   @prepare_generation
+// SMALL:       func.func @prefill(
+// SMALL:         exec.pack
+func.func @prefill(%w: memref<48xf32> {exec.access = "read", exec.local_type = tensor<8x6xf32>, optimus.param = "w"},
+                   %v: memref<48xf32> {exec.access = "read", exec.local_type = tensor<8x6xf32>, optimus.param = "v"},
+                   %x: memref<48xf32>, %y: memref<36xf32>)
+    attributes {optimus.entry = #optimus.entry<prefill, batch = 2, sequence = 3>} {
+  %p = exec.alloc "packed weight" : memref<64xf32>
+  exec.pack %w into %p {rows = 8, cols = 6, ld = 6} : memref<48xf32>, memref<64xf32>
+  exec.gemm %x, %p, %y {m = 6, n = 6, k = 8, lda = 8, ldb = 64, ldc = 6, packed_b} : memref<48xf32>, memref<64xf32>, memref<36xf32>
+  %n = exec.alloc "narrow weight" : memref<48xbf16>
+  exec.launch @cast extent 48 grain 1(read %v : memref<48xf32>, write %n : memref<48xbf16>)
+  exec.launch @use extent 48 grain 1(read %n : memref<48xbf16>)
+  return
+}
+func.func @decode(%w: memref<48xf32> {exec.access = "read", exec.local_type = tensor<8x6xf32>, optimus.param = "w"},
+                  %v: memref<48xf32> {exec.access = "read", exec.local_type = tensor<8x6xf32>, optimus.param = "v"},
+                  %x: memref<8xf32>, %y: memref<6xf32>)
+    attributes {optimus.entry = #optimus.entry<decode, batch = 2, sequence = 1>} {
+  %n = exec.alloc "narrow weight" : memref<48xbf16>
+  exec.launch @cast extent 48 grain 1(read %v : memref<48xf32>, write %n : memref<48xbf16>)
+  exec.launch @use extent 48 grain 1(read %n : memref<48xbf16>)
+  exec.gemm %x, %w, %y {m = 1, n = 6, k = 8, lda = 8, ldb = 6, ldc = 6} : memref<8xf32>, memref<48xf32>, memref<6xf32>
+  exec.gemm %x, %v, %y {m = 1, n = 6, k = 8, lda = 8, ldb = 6, ldc = 6} : memref<8xf32>, memref<48xf32>, memref<6xf32>
+  return
+}
+func.func private @cast(index, index, memref<48xf32>, memref<48xbf16>) attributes {exec.kernel}
+func.func private @use(index, index, memref<48xbf16>) attributes {exec.kernel}

@@ -14,6 +14,16 @@
 //   prepare(%w, %packed):      exec.pack %w into %packed
 //   accumulate(%w, %packed):   gemm %x, %packed, …
 //
+// Functions for generation share prepared weights. Products of few rows read
+// them too, instead of the parameter, so `prepare` alone needs that one:
+//
+//   prefill(%w):               exec.pack %w into %packed; gemm %x, %packed, …
+//   decode(%w):                gemm %y, %w, …
+//   becomes
+//   prepare_generation(%w, %packed): exec.pack %w into %packed
+//   prefill(%packed):          gemm %x, %packed, …
+//   decode(%packed):           gemm %y, %packed, …
+//
 //===----------------------------------------------------------------------===//
 
 #include "optimus/Dialect/CCL/IR/CCL.h"
@@ -122,19 +132,31 @@ static RankedTensorType getOwnType(MemRefType type, optimus::MeshOp mesh) {
 }
 
 namespace {
-/// Moves what is prepared out of a function.
+/// A command of the preparing function, and what it fills.
+struct Prepared {
+  CommandOpInterface command;
+  StringAttr parameter;
+  MemRefType type;
+  NamedAttrList attributes; ///< of the argument that it fills
+};
+
+/// Moves what is prepared out of functions. What several of them make of a
+/// parameter alike is made once.
 class PrepareWeights {
 public:
-  PrepareWeights(func::FuncOp function, ArrayRef<Preparation> list)
-      : function(function), list(list), mesh(optimus::getMesh(function)) {}
+  /// `known` counts the names that buffers have.
+  PrepareWeights(ArrayRef<func::FuncOp> readers, StringRef name,
+                 llvm::StringMap<int> &known)
+      : readers(readers), name(name), known(known),
+        mesh(optimus::getMesh(readers.front())) {}
 
-  void run() {
-    OpBuilder builder(function->getContext());
+  void run(ArrayRef<Preparation> list) {
+    func::FuncOp first = readers.front();
+    OpBuilder builder(first->getContext());
     prepare = func::FuncOp::create(
-        function.getLoc(), "prepare",
+        first.getLoc(), name,
         builder.getFunctionType(/*inputs=*/{}, /*results=*/{}));
-    SymbolTable(function->getParentOp())
-        .insert(prepare, function->getIterator());
+    SymbolTable(first->getParentOp()).insert(prepare, first->getIterator());
     prepare->setAttr(OptimusDialect::kEntry,
                      optimus::EntryAttr::get(builder.getContext(),
                                              EntryKind::Prepare, /*batch=*/0,
@@ -146,73 +168,155 @@ public:
     builder.setInsertionPointToEnd(&prepare.front());
     for (const Preparation &one : list)
       move(one, builder);
-    func::ReturnOp::create(builder, function.getLoc());
+    func::ReturnOp::create(builder, first.getLoc());
     numberCommands(prepare);
-    numberCommands(function);
+  }
+
+  /// Lets products read the packed weight instead of the parameter.
+  int readPacked(func::FuncOp function) {
+    int count = 0;
+    for (auto gemm : function.getOps<GemmOp>())
+      if (Prepared *packed = findPacked(gemm)) {
+        gemm.getBMutable().assign(getArgument(function, *packed));
+        gemm.setLdb(packed->type.getNumElements());
+        gemm.setTransB(false);
+        gemm.setPackedB(true);
+        ++count;
+      }
+    return count;
   }
 
 private:
+  static StringAttr getParameterName(BlockArgument argument) {
+    auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+    return function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                 OptimusDialect::kParam);
+  }
+
   void addParameter(BlockArgument parameter) {
-    if (mapping.contains(parameter))
+    Value &known = parameters[getParameterName(parameter)];
+    if (known)
       return;
+    auto function = cast<func::FuncOp>(parameter.getOwner()->getParentOp());
     const unsigned number = prepare.getNumArguments();
     (void)prepare.insertArgument(
         number, parameter.getType(),
         function.getArgAttrDict(parameter.getArgNumber()), parameter.getLoc());
-    mapping.map(parameter, prepare.getArgument(number));
+    known = prepare.getArgument(number);
   }
 
   /// The buffer under a name of its own: a parameter may have several.
   optimus::BufferAttr getBuffer(Preparation one) {
-    auto name = function.getArgAttrOfType<StringAttr>(
-        one.parameter.getArgNumber(), OptimusDialect::kParam);
+    StringAttr of = getParameterName(one.parameter);
     std::string role = one.filled.getCategory().split(' ').first.str();
-    if (int number = ++known[role + ":" + name.str()]; number > 1)
+    if (int number = ++known[role + ":" + of.str()]; number > 1)
       role += "_" + std::to_string(number);
     return optimus::BufferAttr::get(
-        function->getContext(), role, name, optimus::Lifetime::Sequence,
+        prepare->getContext(), role, of, optimus::Lifetime::Sequence,
         /*init=*/{}, optimus::Reset::Never, optimus::FilledBy::Program,
         optimus::SavedIn::Nowhere);
   }
 
   /// Appends the buffer to a function's arguments.
-  static BlockArgument append(func::FuncOp to, MemRefType type,
-                              NamedAttrList attributes, StringRef access,
-                              Location location) {
+  static BlockArgument append(func::FuncOp to, const Prepared &one,
+                              StringRef access) {
+    NamedAttrList attributes = one.attributes;
     attributes.set(ExecDialect::kAccess,
                    StringAttr::get(to.getContext(), access));
     const unsigned number = to.getNumArguments();
-    (void)to.insertArgument(
-        number, type, attributes.getDictionary(to.getContext()), location);
+    (void)to.insertArgument(number, one.type,
+                            attributes.getDictionary(to.getContext()),
+                            one.command->getLoc());
     return to.getArgument(number);
   }
 
+  /// The argument of a reader with the buffer; if need be, a new one.
+  BlockArgument getArgument(func::FuncOp reader, const Prepared &one) {
+    Attribute binding = one.attributes.get(OptimusDialect::kBinding);
+    for (BlockArgument argument : reader.getArguments())
+      if (reader.getArgAttr(argument.getArgNumber(),
+                            OptimusDialect::kBinding) == binding)
+        return argument;
+    return append(reader, one, ExecDialect::kAccessRead);
+  }
+
+  /// What makes the same of the same parameter.
+  Prepared *findAlike(Preparation one) {
+    return llvm::find_if(made, [&](Prepared &other) {
+      return other.parameter == getParameterName(one.parameter) &&
+             other.type == one.filled.getType() &&
+             OperationEquivalence::isEquivalentTo(
+                 other.command, one.command,
+                 OperationEquivalence::ignoreValueEquivalence,
+                 /*markEquivalent=*/nullptr,
+                 OperationEquivalence::IgnoreLocations);
+    });
+  }
+
   void move(Preparation one, OpBuilder &builder) {
-    const MemRefType type = one.filled.getType();
-    NamedAttrList attributes;
-    attributes.set(OptimusDialect::kBinding, getBuffer(one));
-    attributes.set(ExecDialect::kLocalType,
-                   TypeAttr::get(getOwnType(type, mesh)));
-    LDBG() << "prepare " << attributes.get(OptimusDialect::kBinding);
-    mapping.map(one.filled.getResult(),
-                append(prepare, type, attributes, ExecDialect::kAccessWrite,
-                       one.filled.getLoc()));
-    builder.clone(*one.command.getOperation(), mapping);
-    one.filled.getResult().replaceAllUsesExcept(
-        append(function, type, attributes, ExecDialect::kAccessRead,
-               one.filled.getLoc()),
-        one.command.getOperation());
+    // Numbers, which commands get afterwards, are no difference.
+    one.command.setCommandId(0);
+    Prepared *found = findAlike(one);
+    if (found == made.end()) {
+      Prepared next{
+          nullptr, getParameterName(one.parameter), one.filled.getType(), {}};
+      next.attributes.set(OptimusDialect::kBinding, getBuffer(one));
+      next.attributes.set(ExecDialect::kLocalType,
+                          TypeAttr::get(getOwnType(next.type, mesh)));
+      LDBG() << "prepare " << next.attributes.get(OptimusDialect::kBinding);
+      next.command = one.command;
+      IRMapping mapping;
+      mapping.map(one.parameter, parameters[next.parameter]);
+      mapping.map(one.filled.getResult(),
+                  append(prepare, next, ExecDialect::kAccessWrite));
+      next.command = cast<CommandOpInterface>(
+          builder.clone(*one.command.getOperation(), mapping));
+      made.push_back(std::move(next));
+      found = &made.back();
+    }
+    auto reader = one.filled->getParentOfType<func::FuncOp>();
+    one.filled.getResult().replaceAllUsesExcept(getArgument(reader, *found),
+                                                one.command.getOperation());
     one.command->erase();
     one.filled.erase();
   }
 
-  func::FuncOp function, prepare;
-  ArrayRef<Preparation> list;
-  optimus::MeshOp mesh;
-  IRMapping mapping;
-  llvm::StringMap<int> known;
-};
+  /// What was packed of a product's B, if it reads a whole parameter.
+  Prepared *findPacked(GemmOp gemm) {
+    auto argument = dyn_cast<BlockArgument>(gemm.getB());
+    if (!argument || gemm.getPackedB())
+      return nullptr;
+    StringAttr parameter = getParameterName(argument);
+    for (Prepared &one : made)
+      if (auto pack = dyn_cast<PackOp>(one.command.getOperation());
+          pack && parameter == one.parameter && pack.getRows() == gemm.getK() &&
+          pack.getCols() == gemm.getN() && pack.getLd() == gemm.getLdb() &&
+          pack.getTrans() == gemm.getTransB())
+        return &one;
+    return nullptr;
+  }
 
+  ArrayRef<func::FuncOp> readers;
+  StringRef name;
+  llvm::StringMap<int> &known;
+  func::FuncOp prepare;
+  optimus::MeshOp mesh;
+  llvm::DenseMap<StringAttr, Value> parameters; ///< of the function
+  SmallVector<Prepared> made;
+};
+} // namespace
+
+/// Parameters that a function reads no more are not its arguments.
+static void dropUnusedParameters(func::FuncOp function) {
+  BitVector unused(function.getNumArguments());
+  for (BlockArgument argument : function.getArguments())
+    if (argument.use_empty() &&
+        function.getArgAttr(argument.getArgNumber(), OptimusDialect::kParam))
+      unused.set(argument.getArgNumber());
+  (void)function.eraseArguments(unused);
+}
+
+namespace {
 class PrepareWeightsPass
     : public exec::impl::PrepareWeightsPassBase<PrepareWeightsPass> {
 public:
@@ -220,31 +324,56 @@ public:
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    func::FuncOp accumulate = optimus::findEntry(module, EntryKind::Accumulate),
-                 update = optimus::findEntry(module, EntryKind::Update);
-    if (!accumulate || !update ||
-        optimus::findEntry(module, EntryKind::Prepare))
+    if (optimus::findEntry(module, EntryKind::Prepare))
       return;
-    SmallVector<Preparation> list;
-    for (CommandOpInterface command : getCommands(accumulate))
-      if (std::optional<Preparation> found = findPreparation(command))
-        list.push_back(*found);
-    if (list.empty() || !fits(accumulate, update, list))
+    auto find = [&](EntryKind kind) {
+      return optimus::findEntries(module, kind);
+    };
+    SmallVector<func::FuncOp> accumulate = find(EntryKind::Accumulate),
+                              update = find(EntryKind::Update),
+                              generation = find(EntryKind::Prefill);
+    if (!accumulate.empty() && !update.empty())
+      (void)prepareFor(accumulate.front(), {accumulate.front(), update.front()},
+                       "prepare");
+    llvm::append_range(generation, find(EntryKind::Decode));
+    if (!prepareFor(generation, generation, "prepare_generation"))
       return;
-    PrepareWeights(accumulate, list).run();
-    numPrepared += list.size();
+    for (func::FuncOp function : generation)
+      dropUnusedParameters(function);
   }
 
 private:
-  /// Whether a rank can hold it in addition to all that a step needs at its
+  /// Adds a function that prepares weights for `readers`, if a rank can hold
+  /// them beside all of `called`. Returns whether it did.
+  bool prepareFor(ArrayRef<func::FuncOp> readers, ArrayRef<func::FuncOp> called,
+                  StringRef name) {
+    SmallVector<Preparation> list;
+    for (func::FuncOp reader : readers)
+      for (CommandOpInterface command : getCommands(reader))
+        if (std::optional<Preparation> found = findPreparation(command))
+          list.push_back(*found);
+    if (list.empty() || !fits(called, list))
+      return false;
+    PrepareWeights prepare(readers, name, known);
+    prepare.run(list);
+    for (func::FuncOp reader : readers) {
+      // Of a token a slot, products read weights as they lie.
+      if (optimus::getEntryKind(reader) != EntryKind::Accumulate)
+        prepare.readPacked(reader);
+      numberCommands(reader);
+    }
+    numPrepared += list.size();
+    return true;
+  }
+
+  /// Whether a rank can hold it in addition to all that functions need at their
   /// fullest time. A schedule may add a tenth to the arena.
-  bool fits(func::FuncOp accumulate, func::FuncOp update,
-            ArrayRef<Preparation> list) const {
+  bool fits(ArrayRef<func::FuncOp> called, ArrayRef<Preparation> list) const {
     if (budget == 0)
       return true;
     HeldBytes held;
-    held.include(accumulate);
-    held.include(update);
+    for (func::FuncOp function : called)
+      held.include(function);
     int64_t prepared = 0;
     for (const Preparation &one : list)
       prepared += optimus::getBytes(AllocOp(one.filled).getType());
@@ -253,5 +382,7 @@ private:
            << " of an arena";
     return held.arguments + prepared + held.peak + held.peak / 10 <= budget;
   }
+
+  llvm::StringMap<int> known; ///< names that buffers have
 };
 } // namespace

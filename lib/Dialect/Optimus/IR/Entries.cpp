@@ -47,6 +47,26 @@ func::FuncOp mlir::optimus::findEntry(ModuleOp module, EntryKind kind) {
   return found.empty() ? func::FuncOp() : found.front();
 }
 
+SmallVector<func::FuncOp> mlir::optimus::findPreparers(func::FuncOp function) {
+  auto getPrepared = [](func::FuncOp of) {
+    llvm::SmallDenseSet<BufferAttr> buffers;
+    for (unsigned i = 0; i != of.getNumArguments(); ++i)
+      if (BufferAttr buffer = getArgumentBuffer(of, i);
+          buffer && buffer.isPrepared())
+        buffers.insert(buffer);
+    return buffers;
+  };
+  const auto read = getPrepared(function);
+  SmallVector<func::FuncOp> found;
+  for (func::FuncOp preparer :
+       findEntries(function->getParentOfType<ModuleOp>(), EntryKind::Prepare))
+    if (preparer != function &&
+        llvm::any_of(getPrepared(preparer),
+                     [&](BufferAttr buffer) { return read.contains(buffer); }))
+      found.push_back(preparer);
+  return found;
+}
+
 void mlir::optimus::setEntry(func::FuncOp function, EntryKind kind) {
   int64_t batch = 0, sequence = 0;
   for (auto [number, type] : llvm::enumerate(function.getArgumentTypes())) {

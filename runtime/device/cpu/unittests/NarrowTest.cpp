@@ -128,7 +128,8 @@ protected:
     for (bool widens : {true, false}) {
       if (!widens && !GemmEngine::takesNarrow())
         continue;
-      NarrowProducts narrows(team, widens);
+      Buffer scratch;
+      NarrowProducts narrows(team, scratch, widens);
       holds(widens ? "blocks, widened" : "blocks", [&](void *c) {
         return narrows.gemm(
             d, a.data(), b.data(),
@@ -136,7 +137,7 @@ protected:
             {bias.data(), d.n}, {extra.data(), d.n, ElementType::BF16},
             multiply());
       });
-      EXPECT_LE(int64_t(narrows.scratchBytes()),
+      EXPECT_LE(int64_t(scratch.size()),
                 (optimus_support::narrowProductScratchBytes({d.m, d.n, d.k},
                                                             isNarrow, widens) +
                  63) /

@@ -12,13 +12,16 @@
 include "mlir/Pass/PassBase.td"
 
 def PrepareWeightsPass : Pass<"optimus-prepare-weights", "::mlir::ModuleOp"> {
-  let summary = "Packs and narrows weights once for all microbatches of a step";
+  let summary = "Packs and narrows weights once for several calls";
   let description = [{
     Moves commands of the entry `accumulate` that read a parameter alone, and fill a
     buffer of category "packed weight" or "narrow weight", into a function of their
     own, an entry of kind `prepare`. The buffer becomes an argument of both that
     lives for a sequence of calls. In a step of microbatches `prepare` is called
-    first. A module without the entries `accumulate` and `update` stays as it is.
+    first. So it does with the entries `prefill` and `decode`, whose weights
+    `prepare_generation` makes before a text is generated. Their products of few rows read
+    packed weights too, and an original without other readers becomes an argument of
+    `prepare_generation` alone: a rank gives it back.
 
     ```mlir
     func.func @accumulate(%w: memref<1920xf32> …) attributes {optimus.entry = #optimus.entry<accumulate …>} {

@@ -29,6 +29,9 @@ SmallVector<func::FuncOp> findEntries(ModuleOp module, EntryKind kind);
 /// The first of them, or null.
 func::FuncOp findEntry(ModuleOp module, EntryKind kind);
 
+/// The entries that prepare buffers for a function.
+SmallVector<func::FuncOp> findPreparers(func::FuncOp function);
+
 /// Says what a function is called for. Its batch is that of its tokens, if it
 /// reads any.
 void setEntry(func::FuncOp function, EntryKind kind);

@@ -1,4 +1,4 @@
-//===- AttentionDispatch.cpp - Choosing attention's instruction set -------===//
+//===- KernelDispatch.cpp - Choosing kernels' instruction set -------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "AttentionKernels.h"
+#include "FewRowsKernels.h"
 
 #include <oneapi/dnnl/dnnl.hpp>
 
@@ -47,4 +48,16 @@ const optrt::AttentionKernels &optrt::bestAttentionKernels() {
     return sets[0];
   }();
   return *best;
+}
+
+/// Of the instruction set that attention has.
+const optrt::FewRowsKernels &optrt::bestFewRowsKernels() {
+#ifdef __x86_64__
+  const AttentionKernels *chosen = &bestAttentionKernels();
+  if (chosen == &attentionKernelsV4)
+    return fewRowsKernelsV4;
+  if (chosen == &attentionKernelsV3)
+    return fewRowsKernelsV3;
+#endif
+  return fewRowsKernelsBaseline;
 }

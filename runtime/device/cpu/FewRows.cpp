@@ -1,0 +1,85 @@
+//===- FewRows.cpp - Products of a token for each slot --------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FewRows.h"
+
+#include "optimus-support/DeviceScratch.h"
+
+#include <algorithm>
+
+using namespace optrt;
+
+static_assert(kFewRows == optimus_support::kMostOfFewRows);
+
+/// Bytes of B that are worth a task.
+static constexpr int64_t kTaskBytes = 1 << 16;
+
+Status FewRows::prepare(const optrt_gemm_desc &d) {
+  return d.factor_type == OPTRT_F32
+             ? okStatus()
+             : scratch.reserve(optimus_support::wideRowsBytes({d.m, d.n, d.k}));
+}
+
+/// What is done to a part of C, once it is multiplied, and stores it.
+static void finish(const optrt_gemm_desc &d, float *sums, int64_t col,
+                   int64_t cols, NarrowMatrix c, NarrowMatrix bias,
+                   NarrowMatrix extra) {
+  for (int64_t row = 0; row < d.m; ++row, sums += kFewRowsCols) {
+    if (d.accumulate)
+      addRow(c.at(row, col), cols, sums);
+    if (d.has_bias)
+      addRow(bias.at(0, col), cols, sums);
+    if (d.epilogue == OPTRT_EPILOGUE_ADD)
+      addRow(extra.at(row, col), cols, sums);
+    else if (d.epilogue == OPTRT_EPILOGUE_MUL)
+      multiplyRow(extra.at(row, col), cols, sums);
+    storeRow(sums, cols, c.at(row, col));
+  }
+}
+
+Status FewRows::multiply(const optrt_gemm_desc &d, const void *a, const void *b,
+                         Panels panels, NarrowMatrix c, NarrowMatrix bias,
+                         NarrowMatrix extra) {
+  const bool isNarrow = d.factor_type != OPTRT_F32;
+  FewRowsProduct all = {};
+  all.m = d.m;
+  all.k = d.k;
+  all.a = static_cast<const float *>(a);
+  all.lda = d.lda;
+  all.ldb = panels.cols > 0 ? panels.cols : d.packed_b ? d.n : d.ldb;
+  all.isTransposed = d.trans_b;
+  all.isNarrow = isNarrow;
+  if (isNarrow) {
+    OPTRT_RETURN_IF_ERROR(prepare(d));
+    widenRows(static_cast<const uint16_t *>(a), d.lda, d.m, d.k,
+              scratch.as<float>());
+    all.a = scratch.as<float>();
+    all.lda = d.k;
+  }
+  const int64_t elementBytes = isNarrow ? 2 : 4;
+  const int64_t width = panels.cols > 0 ? panels.cols : kFewRowsCols;
+  const int64_t parts = (d.n + width - 1) / width;
+  const int64_t worth = d.n * d.k * elementBytes / kTaskBytes;
+  team.split(parts, std::clamp<int64_t>(worth, 1, team.size()),
+             [&](int64_t part, int64_t end) {
+               alignas(64) float sums[kFewRows * kFewRowsCols];
+               for (; part < end; ++part) {
+                 const int64_t col = part * width;
+                 const int64_t start = panels.cols > 0 ? part * panels.stride
+                                       : d.trans_b     ? col * d.ldb
+                                                       : col;
+                 FewRowsProduct product = all;
+                 product.cols = std::min(width, d.n - col);
+                 product.b =
+                     static_cast<const char *>(b) + start * elementBytes;
+                 kernels.multiply(product, sums);
+                 finish(d, sums, col, product.cols, c, bias, extra);
+               }
+             });
+  return okStatus();
+}

@@ -1,0 +1,63 @@
+//===- FewRowsKernels.h - Products of few rows ------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// C[m,n] = A[m,k] B[k,n] with few rows of A: a token for each slot. The time is
+// that of reading B, and so B is read once, from where it lies, by all threads.
+//
+// An element of C is one sum, whatever m is and whoever computes it, so that a
+// text's bits depend on no other. Where B lies as [k,n] or packed the sum goes
+// from the first product to the last; where it lies as [n,k], each lane of a
+// vector has its own, and the lanes are added by halves.
+//
+// As AttentionKernels.h, this is all that the instruction sets' translation
+// units include.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_RUNTIME_DEVICE_CPU_FEWROWSKERNELS_H
+#define OPTIMUS_RUNTIME_DEVICE_CPU_FEWROWSKERNELS_H
+
+#include <stdint.h>
+
+namespace optrt {
+
+/// The most rows of A: see DeviceScratch.h.
+inline constexpr int64_t kFewRows = 16;
+/// The columns of C that a thread computes at a time.
+inline constexpr int64_t kFewRowsCols = 64;
+
+/// Columns of a product.
+struct FewRowsProduct {
+  int64_t m, k;
+  int64_t cols;      ///< of this part of C, at most kFewRowsCols
+  const float *a;    ///< [m,k], rows `lda` apart
+  const void *b;     ///< of the first column, as `isTransposed` says
+  int64_t lda, ldb;  ///< in elements
+  bool isTransposed; ///< B lies as [n,k], rows `ldb` apart; else as [k,n]
+  bool isNarrow;     ///< B is bf16; else f32
+};
+
+/// The kernels for one instruction set.
+struct FewRowsKernels {
+  /// Writes a part of C, [m,cols], to `sums`, rows of kFewRowsCols elements
+  /// that begin at a cache line.
+  void (*multiply)(const FewRowsProduct &, float *sums);
+};
+
+extern const FewRowsKernels fewRowsKernelsBaseline;
+#ifdef __x86_64__
+extern const FewRowsKernels fewRowsKernelsV3;
+extern const FewRowsKernels fewRowsKernelsV4;
+#endif
+
+/// The fastest kernels that this processor can run.
+const FewRowsKernels &bestFewRowsKernels();
+
+} // namespace optrt
+
+#endif // OPTIMUS_RUNTIME_DEVICE_CPU_FEWROWSKERNELS_H
