@@ -11,13 +11,12 @@ by PyPI's tokenizers alone, in turn and on the same cores:
     bench/run prepare
     bench/run prepare --megabytes 500 --rounds 5
 
-The library's rate is that of its own batches (encode_batch_fast, all threads) on
-documents that are in memory, without writing anything. Preparing reads, splits,
-chooses what is held out, encodes, hashes and writes. Its time includes the start of
-the program. The best round of each counts; beside the rate there is that of a second of
-the processors, which other programs disturb less. It fails where preparing has less than
-80 % of the library's, bytes less than 300 MB/s, or a process more than 1 GB. In
-Markdown.
+The library encodes its own batches (encode_batch_fast, all threads) of documents in
+memory, and writes nothing. Preparing reads, splits, chooses what is held out, encodes,
+hashes and writes; its time includes the start of the program. The best round of each
+counts, by the clock and by seconds of the processors; other programs disturb these less.
+It fails where preparing has less than 80 % of the library's rate by both, bytes less
+than 300 MB/s, or a process more than 1 GB. In Markdown.
 """
 
 import json
