@@ -537,6 +537,7 @@ def test_tokenizers_that_are_none(library, trained, tmp_path, capfd):
 
 def test_an_output_is_never_replaced(tmp_path, corpus, capfd):
     folder = prepare(tmp_path / "store", corpus)
+    assert "no document is held out, of 1; --documents" in capfd.readouterr().err
     before = bytes_of(folder)
     flags = ["--tokenizer", "bytes", "-o"]
     said = refused(capfd, "prepare", corpus, *flags, folder)
@@ -596,6 +597,10 @@ def test_check_finds_what_differs(small, capfd):
     assert "expected the splits" in lie(lambda index: index["splits"].pop("train"))
     assert "is not JSON" in refuse(small / "index.json", b"[" * 100_000)
     assert "expected an object" in refuse(small / "index.json", b"[]")
+    (small / "index.json").unlink()
+    assert "is no store: cannot read" in refused(capfd, "check", small)
+    os.mkfifo(small / "index.json")
+    assert "expected a regular file" in refused(capfd, "show", small)
 
 
 def test_stores_of_two_tokenizers_are_not_merged(small, tmp_path, corpus, capfd):
