@@ -82,7 +82,7 @@ def test_page(tools, by_hand, tmp_path, page):
         pytest.skip("no ptxas of the CUDA toolkit is installed")
     if page.name == "data.md" and not has_tokenizers():
         pytest.skip("no tokenizers: scripts/setup --python brings it")
-    # Python is that of the tests, which has NumPy.
+    # The tests' own Python has NumPy.
     places = root / "build/bin", os.path.dirname(sys.executable)
     commands = "PATH=%s:%s:$PATH\n%s" % (*places, commands_of(page))
     gpu = tools.fake_gpu(count=4) if page.name in ("gpus.md", "machine-profiles.md") else {}

@@ -362,6 +362,7 @@ sys.exit(main(sys.argv[3:]))
 """
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("name", ["bytes", pytest.param("file", marks=needs_tokenizers)])
 def test_a_killed_preparation_goes_on_to_the_same_bytes(tmp_path, verses, name, request):
     path = tmp_path / "corpus.jsonl.gz"
@@ -394,6 +395,7 @@ def test_a_killed_preparation_goes_on_to_the_same_bytes(tmp_path, verses, name, 
     assert sorted(path.name for path in tmp_path.glob("store*")) == ["store"]
 
 
+@pytest.mark.rotates
 def test_what_a_killed_one_left_is_not_trusted(tmp_path, corpus, capfd):
     options = ["--documents", "lines", "--shard-tokens", "5000"]
     command = ["prepare", str(corpus), "--tokenizer", "bytes", *options, "-o"]
@@ -420,6 +422,26 @@ def test_what_a_killed_one_left_is_not_trusted(tmp_path, corpus, capfd):
     assert main([*command, str(folder)]) == 0
     assert "of another command or of other files" in capfd.readouterr().err
     assert any(b"more\0" == bytes(text) for text in texts_of(folder))
+
+
+def test_a_full_disk_is_no_end(tmp_path, corpus):
+    command = ["prepare", corpus, "--tokenizer", "bytes", "--documents", "lines", "-o"]
+    folder = tmp_path / "store"
+    # Files of 100 kB at most.
+    made = subprocess.run(
+        ["prlimit", "--fsize=100000", sys.executable, "-m", "optimus.data"]
+        + list(map(str, [*command, folder])),
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert made.returncode == 1 and made.stderr.count("error:") == 1, made.stderr
+    message = "cannot write '%s.preparing': File too large; run the command again" % folder
+    assert message in made.stderr
+    assert not folder.exists()
+    assert main(list(map(str, [*command, folder]))) == 0
+    assert main(list(map(str, [*command, tmp_path / "expected"]))) == 0
+    assert bytes_of(folder) == bytes_of(tmp_path / "expected")
 
 
 # ------------------------------------------------------------------ bad input
@@ -473,6 +495,7 @@ def test_texts_that_are_none(tmp_path, capfd, monkeypatch):
     assert "expected a regular file" in refused(capfd, "prepare", "/dev/zero", *folder)
 
 
+@pytest.mark.rotates
 def test_tokenizers_that_are_none(library, trained, tmp_path, capfd):
     text = tmp_path / "text.txt"
     text.write_text("in the beginning")
@@ -514,6 +537,7 @@ def test_tokenizers_that_are_none(library, trained, tmp_path, capfd):
 
 def test_an_output_is_never_replaced(tmp_path, corpus, capfd):
     folder = prepare(tmp_path / "store", corpus)
+    assert "no document is held out, of 1; --documents" in capfd.readouterr().err
     before = bytes_of(folder)
     flags = ["--tokenizer", "bytes", "-o"]
     said = refused(capfd, "prepare", corpus, *flags, folder)
@@ -527,6 +551,8 @@ def test_an_output_is_never_replaced(tmp_path, corpus, capfd):
     assert (other / "thesis.txt").read_text() == "mine"
     said = refused(capfd, "prepare", corpus, *flags, tmp_path / "nowhere" / "store")
     assert "cannot write '%s': No such file" % (tmp_path / "nowhere" / "store") in said
+    said = refused(capfd, "prepare", corpus, *flags, "/")
+    assert "expected the name of a folder to make" in said
 
 
 @pytest.fixture
@@ -571,12 +597,20 @@ def test_check_finds_what_differs(small, capfd):
     assert "expected the splits" in lie(lambda index: index["splits"].pop("train"))
     assert "is not JSON" in refuse(small / "index.json", b"[" * 100_000)
     assert "expected an object" in refuse(small / "index.json", b"[]")
+    (small / "index.json").unlink()
+    assert "is no store: cannot read" in refused(capfd, "check", small)
+    os.mkfifo(small / "index.json")
+    assert "expected a regular file" in refused(capfd, "show", small)
 
 
 def test_stores_of_two_tokenizers_are_not_merged(small, tmp_path, corpus, capfd):
     other = prepare(tmp_path / "other", corpus, "--document-end", 10)
     said = refused(capfd, "merge", small, other, "-o", tmp_path / "both")
     assert "differ in end: 0 and 10" in said
+    shard = small / "train/00001.bin"
+    shard.write_bytes(bytes(shard.stat().st_size))
+    said = refused(capfd, "merge", small, small, "-o", tmp_path / "both")
+    assert "train/00001.bin is damaged" in said
     assert not list(tmp_path.glob("both*"))
 
 

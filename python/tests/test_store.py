@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from optimus.data.__main__ import main
+from optimus.data.hashing import hash64, to_hex
 from optimus.models.__main__ import main as build
 from tools import (
     Checkpoint,
@@ -138,6 +139,25 @@ def test_another_tokenizer_than_the_checkpoints_is_refused(tools, store, tmp_pat
     assert "prepare both with one tokenizer" in said
     # A file says nothing of a tokenizer.
     trained(tools, library, store.parent / "train.txt", tmp_path / "on", "--load", begun)
+
+
+def test_a_saved_folder_has_the_stores_tokenizer(tools, store, tmp_path):
+    library = tools.library(MODEL)
+    other = tmp_path / "other"
+    shutil.copytree(store, other)
+    (other / "tokenizer.json").write_text('{"model": "of mine"}')
+    index = json.loads((other / "index.json").read_text())
+    found = to_hex(hash64((other / "tokenizer.json").read_bytes()))
+    index["tokenizer"] = {"name": "tokenizer.json", "xxh64": found}
+    (other / "index.json").write_text(json.dumps(index))
+    saved = tmp_path / "saved"
+    trained(tools, library, other, saved, steps=1)
+    assert (saved / "tokenizer.json").read_bytes() == (other / "tokenizer.json").read_bytes()
+    assert "tokenizer.json" in Checkpoint(saved).state["files"]
+    (other / "tokenizer.json").write_text("{}")
+    said = refuse(tools, library, other, "--save", tmp_path / "again")
+    assert "has the hash" in said and "the store's index says %s" % found in said
+    assert not (tmp_path / "again").exists()
 
 
 def test_the_vocabulary_is_the_indexs(tools, store, tmp_path):

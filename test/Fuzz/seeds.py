@@ -139,6 +139,19 @@ def configs():
     return [(fields["model_type"], fields) for fields in found]
 
 
+def store_index(width: int) -> dict:
+    """Of StoreFuzzer's shards, with tokens of so many bytes."""
+    from optimus.data.store import Description, Shard, index_of
+
+    known = {"<|endoftext|>": 1}
+    described = (*("u%d" % (8 * width), 60000), "tokenizer.json", "0123456789abcdef")
+    shards = lambda *sizes: [Shard(size // width, 1, "%016x" % size, "0" * 16) for size in sizes]
+    return index_of(
+        Description(*described, known, 1, 0.01),
+        {"train": shards(8, 24, 16), "held-out": shards(8)},
+    )
+
+
 def greetings():
     """Of GreetingFuzzer: the end that hears it, then what it hears."""
     digits = "0123456789abcdef" * 4
@@ -157,7 +170,7 @@ def main() -> None:
     tools, folder = Tools(Path(sys.argv[1])), Path(sys.argv[2])
     inputs = folder / "inputs"
     targets = "programs", "tables", "csv", "profiles", "manifests", "checkpoints", "clusters"
-    targets += "config", "folder"
+    targets += "config", "folder", "store"
     for target in (*targets, "greeting", "commands", "inputs"):
         (folder / target).mkdir(parents=True, exist_ok=True)
     os.environ["PYTHONPATH"] = str(REPOSITORY / "python")
@@ -219,6 +232,9 @@ def main() -> None:
     for name, some in ("one", parts[:2]), ("two", parts):
         text = "\n====\n".join(json.dumps(part, indent=1) for part in some)
         (folder / "folder" / name).write_text(text)
+    for width in 2, 4:
+        text = json.dumps(store_index(width), indent=1)
+        (folder / "store" / ("u%d" % (8 * width))).write_text(text)
     for name, text in CSV.items():
         (folder / "csv" / name).write_text(text)
     for name, text in greetings():

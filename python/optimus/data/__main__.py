@@ -187,6 +187,10 @@ def _prepare(options: argparse.Namespace) -> None:
             output.say("%s: %s" % (PROGRAM, note))
         jobs = options.jobs or len(os.sched_getaffinity(0))
         index = preparing.prepare(request, chosen, shop, jobs)
+    if options.held_out and not index["splits"]["held-out"]["documents"]:
+        message = "no document is held out, of %d; --documents lines or blank makes more"
+        documents_there = index["splits"]["train"]["documents"]
+        output.say("%s: %s" % (PROGRAM, message % documents_there))
     output.write("-", "%s: %s\n" % (shop.target, _summary(index)))
 
 

@@ -8,7 +8,7 @@
 """Compares the files of a store with its index."""
 
 import os
-from typing import List
+from typing import Callable, List
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from optimus.data.store import (
     shard_path,
 )
 from optimus.data.tokenizer import BYTES, DTYPES, FILE
+
+PIECE = 1 << 22
+"""Numbers that are read at a time."""
 
 
 def check(store: Store) -> None:
@@ -64,35 +67,61 @@ def _bytes_of(path: str) -> bytes:
 
 
 def _check_shard(store: Store, split: str, number: int, shard: Shard) -> None:
+    paths = [shard_path(store.folder, split, number, suffix) for suffix in SUFFIXES]
+    vocabulary = store.description.vocabulary
+
+    def look_at_tokens(tokens: np.ndarray, offset: int) -> None:
+        if tokens.max() >= vocabulary:
+            bad = int(np.argmax(tokens >= vocabulary))
+            message = "%s has token %d at offset %d, the vocabulary has %d"
+            raise Mistake(message % (paths[0], tokens[bad], offset + bad, vocabulary))
+
+    last = [0]
+
+    def look_at_ends(ends: np.ndarray, _: int) -> None:
+        rising = np.diff(ends.astype(np.int64), prepend=last[0])
+        last[0] = int(ends[-1])
+        if rising.min() < 1 or last[0] > shard.tokens:
+            message = "%s: expected rising ends from 1 to %d"
+            raise Mistake(message % (paths[1], shard.tokens))
+
     dtype = np.dtype(DTYPES[store.description.token_type])
-    parts: List[np.ndarray] = []
-    counts = (shard.tokens, dtype, shard.hash), (shard.documents, ENDS, shard.ends_hash)
-    for suffix, (count, kind, expected) in zip(SUFFIXES, counts):
-        path = shard_path(store.folder, split, number, suffix)
-        try:
-            size = os.stat(path).st_size
-            if size != count * kind.itemsize:
-                message = "%s has %d bytes, by the index it has %d"
-                raise Mistake(message % (path, size, count * kind.itemsize))
-            data = np.fromfile(path, kind)
-        except OSError as error:
-            raise Mistake("cannot read %s: %s" % (path, error.strerror)) from None
-        hashed = Hash64()
-        hashed.update(data)
-        if hashed.digest() != expected:
-            message = "%s is damaged: its hash is %s, the index says %s; prepare the store again"
-            raise Mistake(message % (path, hashed.digest(), expected))
-        parts.append(data)
-    tokens, ends = parts
-    where = shard_path(store.folder, split, number, "%s")
-    if tokens.max() >= store.description.vocabulary:
-        bad = int(np.argmax(tokens >= store.description.vocabulary))
-        message = "%s has token %d at offset %d, the vocabulary %d"
-        raise Mistake(
-            message % (where % "bin", tokens[bad], bad, store.description.vocabulary)
-        )
-    if len(ends) and (
-        ends[0] < 1 or ends[-1] > shard.tokens or np.any(ends[1:] <= ends[:-1])
-    ):
-        message = "%s: expected rising ends from 1 to %d"
-        raise Mistake(message % (where % "ends", shard.tokens))
+    check_file(paths[0], dtype, shard.tokens, shard.hash, look_at_tokens)
+    check_file(paths[1], ENDS, shard.documents, shard.ends_hash, look_at_ends)
+
+
+def check_file(
+    path: str,
+    dtype: np.dtype,
+    count: int,
+    expected: str,
+    look_at: Callable[[np.ndarray, int], None],
+) -> None:
+    """Has `look_at` called with pieces of a file's numbers and their offsets. Raises
+    Mistake for another number of them, for another hash, and then for what `look_at`
+    has found."""
+    hashed, offset = Hash64(), 0
+    found: List[Mistake] = []
+    try:
+        size = os.stat(path).st_size
+        if size != count * dtype.itemsize:
+            message = "%s has %d bytes, by the index it has %d"
+            raise Mistake(message % (path, size, count * dtype.itemsize))
+        with open(path, "rb") as file:
+            while offset < count:
+                piece = np.fromfile(file, dtype, min(PIECE, count - offset))
+                if not len(piece):
+                    raise Mistake("%s changed while it was read" % path)
+                hashed.update(piece)
+                try:
+                    look_at(piece, offset)
+                except Mistake as mistake:
+                    found.append(mistake)
+                offset += len(piece)
+    except OSError as error:
+        raise Mistake("cannot read %s: %s" % (path, error.strerror)) from None
+    if hashed.digest() != expected:
+        message = "%s is damaged: its hash is %s, the index says %s; prepare the store again"
+        raise Mistake(message % (path, hashed.digest(), expected))
+    if found:
+        raise found[0]

@@ -51,8 +51,11 @@ def _find(path: str, file_format: Optional[str]) -> Input:
         return Input(path, is_lines, None, 0)
     if path.endswith((".zst", ".xz", ".bz2", ".lz4")):
         tool = {"zst": "zstd", "xz": "xz", "bz2": "bzip2", "lz4": "lz4"}
-        message = "%s: expected text, .jsonl or either as .gz; decompress it on the way: %s -dc FILE | python3 -m optimus.data prepare - …"
-        raise Mistake(message % (path, tool[path.rpartition(".")[2]]))
+        raise Mistake(
+            "%s: expected text, .jsonl or either as .gz; decompress it on the way: %s -dc "
+            "FILE | python3 -m optimus.data prepare - …"
+            % (path, tool[path.rpartition(".")[2]])
+        )
     if path.endswith((".parquet", ".zip", ".tar", ".tgz", ".pdf", ".arrow")):
         message = "%s: expected text, .jsonl or either as .gz; extract its texts first"
         raise Mistake(message % path)

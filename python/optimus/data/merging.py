@@ -10,28 +10,31 @@ of the next. What is held out stays held out."""
 
 import os
 import shutil
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
+
+import numpy as np
 
 from optimus.arguments import Mistake
 from optimus.data import store
+from optimus.data.checking import check_file
 from optimus.data.reading import Store
-from optimus.data.store import SPLITS, SUFFIXES, Shard, shard_path
-from optimus.data.tokenizer import BYTES, FILE
+from optimus.data.store import ENDS, SPLITS, SUFFIXES, Shard, shard_path
+from optimus.data.tokenizer import BYTES, DTYPES, FILE
 
 
 def check_alike(stores: List[Store]) -> None:
     """Raises Mistake for two that cannot be one."""
     first = stores[0]
     for other in stores[1:]:
-        for what, one, another in zip(
-            first.description._fields, first.description, other.description
-        ):
-            if what not in ("held_out",) and one != another:
-                message = "%s and %s differ in %s: %.60s and %.60s; prepare both with one tokenizer and --document-end"
-                raise Mistake(
-                    message
-                    % (first.folder, other.folder, what.replace("_", " "), one, another)
-                )
+        pairs = zip(first.description._fields, first.description, other.description)
+        for what, one, another in pairs:
+            if what == "held_out" or one == another:
+                continue
+            raise Mistake(
+                "%s and %s differ in %s: %.60s and %.60s; prepare both with one "
+                "tokenizer and --document-end"
+                % (first.folder, other.folder, what.replace("_", " "), one, another)
+            )
 
 
 def copy(stores: List[Store], folder: str) -> Dict[str, Any]:
@@ -44,16 +47,22 @@ def copy(stores: List[Store], folder: str) -> Dict[str, Any]:
             for number, shard in enumerate(one.shards[split]):
                 if len(merged[split]) == store.MOST_SHARDS:
                     raise Mistake("expected at most %d shards" % store.MOST_SHARDS)
-                for suffix in SUFFIXES:
-                    _copy(
-                        shard_path(one.folder, split, number, suffix),
-                        shard_path(folder, split, len(merged[split]), suffix),
-                    )
+                for suffix, kind, count, expected in _files(one, shard):
+                    target = shard_path(folder, split, len(merged[split]), suffix)
+                    _copy(shard_path(one.folder, split, number, suffix), target)
+                    check_file(target, kind, count, expected, lambda *_: None)
                 merged[split].append(shard)
     description = stores[0].description
     if description.tokenizer != BYTES:
         _copy(os.path.join(stores[0].folder, FILE), os.path.join(folder, FILE))
     return store.index_of(description, merged)
+
+
+def _files(one: Store, shard: Shard) -> List[Tuple[str, np.dtype, int, str]]:
+    """Of a shard: suffix, type, count and hash."""
+    dtype = np.dtype(DTYPES[one.description.token_type])
+    kinds = (dtype, shard.tokens, shard.hash), (ENDS, shard.documents, shard.ends_hash)
+    return [(suffix, *kind) for suffix, kind in zip(SUFFIXES, kinds)]
 
 
 def _copy(source: str, target: str) -> None:

@@ -77,6 +77,8 @@ class Workshop:
     def __init__(self, target: str, identity: Dict[str, Any], can_resume: bool):
         """Raises Mistake where there is a store already, or another process."""
         self.target = target.rstrip("/")
+        if not self.target:
+            raise Mistake("--output '%s': expected the name of a folder to make" % target)
         self.folder = self.target + ".preparing"
         self._identity = identity
         self.record: Optional[Dict[str, Any]] = None
@@ -128,10 +130,13 @@ class Workshop:
 
     def __exit__(self, kind: Any, error: Any, _: Any) -> None:
         """After a mistake in what is read nothing is left. Somebody may go on after
-        everything else."""
+        everything else, as a full disk."""
         if isinstance(error, Mistake) and not isinstance(error, Interrupted):
             shutil.rmtree(self.folder, ignore_errors=True)
         self._lock.close()
+        if isinstance(error, OSError):
+            why = "%s; run the command again to go on" % error.strerror
+            raise output.OutputError(self.folder, why) from None
 
     def begin_anew(self) -> None:
         self._clear()

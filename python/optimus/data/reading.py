@@ -42,9 +42,10 @@ def read(folder: str) -> Store:
     """Raises Mistake."""
     path = os.path.join(folder, INDEX)
     try:
+        # Opening a pipe that nobody writes to would wait for ever.
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise Mistake("%s: expected a regular file" % path)
         with open(path, "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise Mistake("%s: expected a regular file" % path)
             text = file.read(MOST_INDEX + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

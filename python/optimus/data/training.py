@@ -20,6 +20,8 @@ from optimus.data.tokenizer import library
 
 PREFIX = "train:bpe:"
 END = "<|endoftext|>"
+MOST_PIECES = 1 << 20
+"""In a sample, which is the smaller for it where lines are a few bytes."""
 LEAST, MOST = 257, 1 << 20
 """Tokens: each byte and the end of a document, at least."""
 
@@ -76,7 +78,7 @@ def _sample(
         heapq.heappush(kept, (-hash64(text, seed), text))
         size += len(text)
         total += len(text)
-        while size > most and len(kept) > 1:
+        while (size > most or len(kept) > MOST_PIECES) and len(kept) > 1:
             size -= len(heapq.heappop(kept)[1])
     return [text for _, text in sorted(kept, reverse=True)], total
 

@@ -63,7 +63,9 @@ protected:
     hyperparameters.rate = {3e-4, LearningRate::Schedule::Cosine, 5};
     hyperparameters.clip = std::numeric_limits<double>::infinity();
     // A hash of all that is there only now and then.
-    DataRecord data{"corpus.bin", {TokenType::U16, 4000, 0xABCu, {}}, 32, 4, 0};
+    DataRecord data{
+        "corpus.bin",      {TokenType::U16, 4000, 0xABCu, {}}, 32, 4, 0,
+        "0123456789abcdef"};
     data.position = step * 16 * data.sequence;
     if (step % 2 == 1)
       data.identity.contents = 0x123456789ABCDEF0u;

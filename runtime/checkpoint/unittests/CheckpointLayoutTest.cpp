@@ -57,7 +57,8 @@ TEST_F(Layout, StateIsReadableJson) {
   EXPECT_EQ(state["data"], json::parse(R"({
     "file": "corpus.bin", "token_type": "u16", "tokens": 4000,
     "sample": "0000000000000abc", "contents": "123456789abcdef0",
-    "sequence": 32, "batch": 4, "position": 1536})"));
+    "sequence": 32, "batch": 4, "position": 1536,
+    "tokenizer": "0123456789abcdef"})"));
   EXPECT_EQ(state["files"]["model.safetensors"]["size"],
             std::filesystem::file_size(dir + "/model.safetensors"));
 }
