@@ -5,8 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""The blocks of docs/python.md and docs/your-own-model.md, and the cells of docs/first-steps.ipynb run in their
-order, without optimus-compile in PATH."""
+"""The blocks of docs/python.md and docs/your-own-model.md, and the cells of
+docs/first-steps.ipynb, run in their order, without optimus-compile in PATH."""
 
 import json
 import os
@@ -53,6 +53,7 @@ def test_blocks_of_the_page(python_folder, text, tmp_path):
     assert "tokens: expected a NumPy array of int32 or int64, found one of float64" in said
 
 
+@pytest.mark.rotates
 def test_a_model_of_ones_own(python_folder, text, tmp_path):
     (tmp_path / "corpus.txt").write_bytes(text.read_bytes())
     code = "\n".join(code for _, code in blocks_of("your-own-model.md"))
