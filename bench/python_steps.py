@@ -19,12 +19,11 @@ import optimus
 
 def main(library, steps, warmup, threads):
     session = optimus.Session(library, kinds="train", threads_per_rank=threads)
-    manifest = session.library.manifest
-    shape = (manifest["batch"], manifest["sequence"])
+    shape = (session.batch, session.sequence)
     draw = np.random.default_rng(0)
     times = []
     for _ in range(warmup + steps):
-        tokens = draw.integers(0, manifest["vocabulary"], shape, np.int32)
+        tokens = draw.integers(0, session.vocabulary, shape, np.int32)
         targets = np.roll(tokens, -1, axis=1)
         begin = time.perf_counter()
         session.train_step(tokens, targets)

@@ -28,7 +28,7 @@ MESH = ["--mesh=row:2,col:2", "--strategy=summa"]
 CASES = {
     "serial, 1×32, smallest": (dict(layers=1, hidden=32, heads=2, seq=16, vocab=64, batch=4), []),
     "mesh 2×2, 1×32": (dict(layers=1, hidden=32, heads=2, seq=16, vocab=64, batch=4), MESH),
-    "serial, 4×256": (dict(layers=4, hidden=256, heads=4, seq=128, vocab=256, batch=8), []),
+    "serial, 2×128": (dict(layers=2, hidden=128, heads=4, seq=64, vocab=256, batch=4), []),
 }
 FROM_PYTHON = ROOT / "bench/python_steps.py"
 # Debian's, which the module is for.

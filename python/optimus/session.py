@@ -9,6 +9,7 @@
 
 import atexit
 import collections
+import json
 import operator
 import os
 import weakref
@@ -207,9 +208,11 @@ class Session:
             raise TypeError(message % (unknown[0], ", ".join(HYPERPARAMETERS)))
         path = library.path if isinstance(library, Library) else library
         self.library = library if isinstance(library, Library) else Library(library)
+        opened = _runtime.ModelLibrary(os.fspath(path))
+        self._model: Dict[str, int] = json.loads(opened.manifest)["model"]
         self._bound = _runtime.Session(
-            _runtime.ModelLibrary(os.fspath(path)),
-            World() if world is None else world,
+            opened,
+            _find_world() if world is None else world,
             [kinds] if isinstance(kinds, str) else list(kinds),
             hyperparameters,
             seed,
@@ -350,6 +353,21 @@ class Session:
         return self._bound.seed
 
     @property
+    def batch(self) -> int:
+        """Sequences of a call; of a step, times `microbatches`."""
+        return self._model["batch"]
+
+    @property
+    def sequence(self) -> int:
+        """Tokens of a sequence."""
+        return self._model["sequence"]
+
+    @property
+    def vocabulary(self) -> int:
+        """Tokens are below it."""
+        return self._model["vocabulary"]
+
+    @property
     def closed(self) -> bool:
         return self._bound.closed
 
@@ -365,13 +383,27 @@ class Session:
 
 
 _open: "weakref.WeakSet[Session]" = weakref.WeakSet()
+_job: Optional[Any] = None
+"""The ranks of a job of several processes, which is joined once."""
+
+
+def _find_world() -> Any:
+    global _job
+    if _job is not None:
+        return _job
+    world = World()
+    if world.backend != "local":
+        _job = world
+    return world
 
 
 @atexit.register
 def _close_all() -> None:
     """While the interpreter is whole: ranks of other processes wait for the farewell."""
+    global _job
     for session in list(_open):
         try:
             session.close()
         except Exception:
             pass
+    _job = None

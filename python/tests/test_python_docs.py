@@ -5,8 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""The blocks of docs/python.md and the cells of docs/first-steps.ipynb run in their
-order, without optimus-compile in PATH."""
+"""The blocks of docs/python.md and docs/your-own-model.md, and the cells of
+docs/first-steps.ipynb, run in their order, without optimus-compile in PATH."""
 
 import json
 import os
@@ -23,8 +23,14 @@ from test_sentence_embeddings import find_folder, pool
 from tools import REPOSITORY, call, succeed
 from wordpiece import WordPiece
 
-PAGE = (REPOSITORY / "docs/python.md").read_text()
-BLOCKS = re.findall(r"^(<!-- needs: minilm -->\n)?```python\n(.*?)^```$", PAGE, re.M | re.S)
+
+
+def blocks_of(page):
+    text = (REPOSITORY / "docs" / page).read_text()
+    return re.findall(r"^(<!-- needs: minilm -->\n)?```python\n(.*?)^```$", text, re.M | re.S)
+
+
+BLOCKS = blocks_of("python.md")
 CELLS = json.loads((REPOSITORY / "docs/first-steps.ipynb").read_text())["cells"]
 
 
@@ -45,6 +51,17 @@ def test_blocks_of_the_page(python_folder, text, tmp_path):
     assert "rank 3 has (128, 32) of (256, 64)" in said
     assert "(1, 32, 256) float32 b'" in said
     assert "tokens: expected a NumPy array of int32 or int64, found one of float64" in said
+
+
+@pytest.mark.rotates
+def test_a_model_of_ones_own(python_folder, text, tmp_path):
+    (tmp_path / "corpus.txt").write_bytes(text.read_bytes())
+    code = "\n".join(code for _, code in blocks_of("your-own-model.md"))
+    said = execute(code, python_folder, tmp_path)
+    alone, seeing = (float(loss) for loss in re.findall(r": (\d\.\d\d)$", said, re.M))
+    # Words of the text are made up: their letters need those before.
+    assert seeing < alone - 0.3
+    assert "matmul 'wrong': expected [64]" in said
 
 
 def test_cells_of_the_notebook(python_folder, tmp_path):

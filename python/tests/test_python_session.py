@@ -103,8 +103,12 @@ try:
 except optimus.InvalidArgumentError as error:
     refused = str(error)
 loss = session.eval_step(rows[:4], rows[1:5]).loss
+held = len(session.parameters.shards["wpe.weight"])
+session.close()
+with optimus.Session(sys.argv[1], seed=1) as again:
+    assert again.train_step(rows[:4], rows[1:5]).loss == losses[0]
 if logits is None:
-    assert whole is None and len(session.parameters.shards["wpe.weight"]) == 1
+    assert whole is None and held == 1
 else:
     assert (whole == 1).all()
     print(losses, loss, logits.sum(dtype=float), refused)

@@ -134,10 +134,7 @@ void bindValues(py::class_<BoundSession> &session) {
       .def_property_readonly(
           "step", [](const BoundSession &self) { return self.run().step(); })
       .def_property_readonly(
-          "seed", [](const BoundSession &self) { return self.run().seed(); })
-      .def_property_readonly("sequences_of_step", [](const BoundSession &self) {
-        return self.run().sequencesOfStep();
-      });
+          "seed", [](const BoundSession &self) { return self.run().seed(); });
 }
 
 } // namespace optimus_python

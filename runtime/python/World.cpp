@@ -58,7 +58,15 @@ BoundWorld::~BoundWorld() {
 }
 
 void bindWorld(py::module_ &module) {
-  py::class_<BoundWorld, std::shared_ptr<BoundWorld>>(module, "World")
+  py::class_<BoundWorld, std::shared_ptr<BoundWorld>>(
+      module, "World",
+      "The ranks of a job, as its launcher says, or as the arguments do that "
+      "are "
+      "flags of optimus-run (docs/launchers.md). Without either, threads of "
+      "this "
+      "process. `timeout` is how many seconds other processes may take to come "
+      "or "
+      "to answer, 0 for ever. One session at a time is laid out on it.")
       .def(py::init([](std::string backend, std::string rendezvous,
                        std::string secretFile, std::string bind,
                        std::optional<int> rank, std::optional<int> ranks,
