@@ -11,7 +11,6 @@
 #include "optimus-support/SeenKeys.h"
 
 #include <algorithm>
-#include <numeric>
 
 using namespace optimus_support::program;
 using optimus_support::Mesh;
@@ -147,36 +146,7 @@ double getWholeBytes(const CommandT &command, int64_t ranks) {
 //===----------------------------------------------------------------------===//
 
 static uint64_t combine(uint64_t kind, uint64_t index) {
-  return (kind << 32) | index;
-}
-
-ProgramReuse::ProgramReuse(const TargetT &target, const FunctionT &function)
-    : target(target), function(function), beginning(function.buffers.size()) {
-  std::iota(beginning.begin(), beginning.end(), 0);
-  std::stable_sort(
-      beginning.begin(), beginning.end(), [&](uint32_t a, uint32_t b) {
-        return function.buffers[a]->first < function.buffers[b]->first;
-      });
-}
-
-void ProgramReuse::updateAlive() {
-  for (; numBegun != beginning.size(); ++numBegun) {
-    const BufferT &buffer = *function.buffers[beginning[numBegun]];
-    if (buffer.first > next)
-      break;
-    // Those whose place it takes are alive no more.
-    auto at = alive.lower_bound({buffer.arena, buffer.offset});
-    if (at != alive.begin())
-      if (auto before = std::prev(at);
-          before->first.first == buffer.arena &&
-          before->first.second + function.buffers[before->second]->bytes >
-              buffer.offset)
-        at = before;
-    while (at != alive.end() && at->first.first == buffer.arena &&
-           at->first.second < buffer.offset + buffer.bytes)
-      at = alive.erase(at);
-    alive[{buffer.arena, buffer.offset}] = beginning[numBegun];
-  }
+  return (kind << 56) | index;
 }
 
 ProgramReuse::Base ProgramReuse::getBase(const PlaceT &place) const {
@@ -187,12 +157,9 @@ ProgramReuse::Base ProgramReuse::getBase(const PlaceT &place) const {
             function.arguments[place.index]->bytes - offset};
   if (place.base == TableBase::Constant)
     return {combine(2, place.index), 0};
-  if (auto after = alive.upper_bound({place.index, offset});
-      after != alive.begin()) {
-    const auto &[at, number] = *std::prev(after);
-    const int64_t left = at.second + function.buffers[number]->bytes - offset;
-    if (at.first == place.index && left > 0)
-      return {combine(3, number), left};
+  if (auto number = alive.find(place.index, offset, offset + 1)) {
+    const BufferT &buffer = *function.buffers[*number];
+    return {combine(3, *number), buffer.offset + buffer.bytes - offset};
   }
   // Of a table without buffers, places that are apart.
   return {combine(4 + place.index, uint64_t(offset)), 0};
@@ -233,8 +200,8 @@ double ProgramReuse::getTouchedBytes(const CommandT &command, size_t operand,
 }
 
 std::vector<Touch> ProgramReuse::advance() {
-  updateAlive();
-  const CommandT &command = *function.commands[next++];
+  const CommandT &command = *function.commands[next];
+  alive.begin(next);
   std::vector<Touch> touches;
   std::vector<std::vector<Base>> bases;
   const LaunchT *launch = command.action.AsLaunch();
@@ -257,6 +224,7 @@ std::vector<Touch> ProgramReuse::advance() {
       numbers.push_back(base.number);
     return numbers;
   });
+  alive.end(next++);
   return touches;
 }
 

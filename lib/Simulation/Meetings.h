@@ -22,7 +22,7 @@ inline constexpr uint32_t kNoMeeting = 0xffffffff;
 /// message, are one meeting.
 struct MeetingKey {
   uint32_t axes;
-  /// The lowest member and kNoMeeting; of a message sender and receiver.
+  /// The group and kNoMeeting; of a message sender and receiver.
   uint32_t first, second;
   /// How many such came before.
   uint32_t index = 0;
@@ -41,16 +41,16 @@ struct MeetingKeyHash {
 
 /// A rank comes to a meeting, with its link free at `ready`.
 struct Arrival {
-  uint32_t rank, link, transfer, meeting;
+  uint32_t rank, colour, link, transfer, meeting;
   uint32_t call, command;
   Picoseconds post = 0, ready = 0, seconds = 0;
   /// The meeting that its link carried until `ready`, or kNoMeeting where it
   /// was free before.
   uint32_t before = kNoMeeting;
 
-  /// Whether this one comes later; of two at once, the lower rank decides.
+  /// Whether this one comes later; of two at once, the lower colour decides.
   bool isAfter(const Arrival &other) const {
-    return ready != other.ready ? ready > other.ready : rank < other.rank;
+    return ready != other.ready ? ready > other.ready : colour < other.colour;
   }
 };
 

@@ -18,21 +18,21 @@ using namespace optimus_support::program;
 namespace optimus_simulation {
 
 Ranks::Ranks(const TimedProgram &program, const CallList &calls,
-             const WhatIf &whatIf, Network *network)
-    : program(program), whatIf(whatIf), network(network),
-      ranks(program.getMesh().numRanks()) {
+             const WhatIf &whatIf, const Folding &folding, Network *network)
+    : program(program), whatIf(whatIf), folding(folding), network(network),
+      ranks(folding.getNumActors()) {
   if (network)
     links.emplace(network->getCapacities());
-  for (size_t number = 0; number != ranks.size(); ++number) {
+  for (uint32_t number = 0; number != ranks.size(); ++number) {
     Rank &rank = ranks[number];
     for (const std::string &call : calls)
-      rank.functions.push_back(&program.getFunction(number, call));
+      rank.functions.push_back(
+          &program.getFunction(folding.getRank(number), call));
+    rank.factor = folding.getFactor(number);
     rank.parts.resize(program.getParts().size());
     rank.exposures.resize(program.getExposures().size());
     rank.links.resize(program.getNumLinks());
   }
-  for (const Straggler &one : whatIf.stragglers)
-    ranks[one.rank].factor *= one.factor;
 }
 
 bool Ranks::run() {
@@ -182,13 +182,13 @@ void Ranks::endCall(Rank &rank) {
 
 MeetingKey Ranks::getKey(uint32_t number, const Rank &rank,
                          const TimedCommand &command) const {
-  const optimus_support::Mesh &mesh = program.getMesh();
-  const std::vector<uint32_t> &axes = program.getAxes()[command.axes];
-  MeetingKey key{command.axes,
-                 static_cast<uint32_t>(mesh.firstOfGroup(number, axes)),
+  MeetingKey key{command.axes, folding.getGroup(number, command.axes),
                  kNoMeeting};
   if (command.kind == TimedCommand::Collective)
     return key;
+  // With messages, nobody is folded.
+  const optimus_support::Mesh &mesh = program.getMesh();
+  const std::vector<uint32_t> &axes = program.getAxes()[command.axes];
   const CommandT &source = *rank.functions[rank.position.call]
                                 ->source->commands[rank.position.command];
   const SendT *send = source.action.AsSend();
@@ -210,12 +210,10 @@ void Ranks::start(uint32_t number, Rank &rank, const TimedCommand &command) {
   const uint32_t meeting = entry->second;
   if (isNew) {
     const bool isMessage = command.kind != TimedCommand::Collective;
-    int64_t members = 1;
-    for (uint32_t axis : program.getAxes()[command.axes])
-      members *= program.getMesh().axisSize(int(axis));
-    meetings.push_back({.key = key,
-                        .expected = uint32_t(isMessage ? 2 : members),
-                        .arrivals = {}});
+    meetings.push_back(
+        {.key = key,
+         .expected = isMessage ? 2 : folding.getSize(number, command.axes),
+         .arrivals = {}});
   }
   uint32_t transfer = static_cast<uint32_t>(transfers.size());
   if (freeTransfers.empty()) {
@@ -230,9 +228,10 @@ void Ranks::start(uint32_t number, Rank &rank, const TimedCommand &command) {
     rank.carried[command.carried] = transfer;
   const uint32_t linkNumber = program.getLink(command.axes);
   Link &link = rank.links[linkNumber];
-  link.gathered.push_back({number, linkNumber, transfer, meeting,
-                           rank.position.call, rank.position.command, rank.now,
-                           rank.now, command.seconds});
+  link.gathered.push_back({number, folding.getColour(number), linkNumber,
+                           transfer, meeting, rank.position.call,
+                           rank.position.command, rank.now, rank.now,
+                           command.seconds});
   if (!command.endsGroup)
     return;
   for (Arrival &one : link.gathered)

@@ -9,6 +9,7 @@
 #ifndef OPTIMUS_LIB_SIMULATION_RANKS_H
 #define OPTIMUS_LIB_SIMULATION_RANKS_H
 
+#include "Folding.h"
 #include "Meetings.h"
 #include "Network.h"
 
@@ -41,12 +42,13 @@ struct Transfer {
   Picoseconds computed;
 };
 
-/// Goes through the calls of every rank until all have ended or wait.
+/// Goes through the calls of every actor until all have ended or wait. A rank
+/// is an actor here.
 class Ranks {
 public:
   /// With a `network`, meetings take what its links take.
   Ranks(const TimedProgram &program, const CallList &calls,
-        const WhatIf &whatIf, Network *network);
+        const WhatIf &whatIf, const Folding &folding, Network *network);
 
   /// False where some rank has not come to its end.
   bool run();
@@ -140,6 +142,7 @@ private:
 
   const TimedProgram &program;
   const WhatIf &whatIf;
+  const Folding &folding;
   Network *network;
   std::optional<SharedLinks> links;
   std::vector<Rank> ranks;

@@ -85,31 +85,53 @@ static std::vector<LinkUse> listLinks(const Network &network,
   return uses;
 }
 
+static bool hasMessages(const TimedProgram &program) {
+  for (const ExposureName &name : program.getExposures())
+    if (name.kind == "send" || name.kind == "receive")
+      return true;
+  return false;
+}
+
+/// What all ranks did, by what their actors did.
+static Simulation summarize(const TimedProgram &program, const Ranks &ranks,
+                            const Folding &folding) {
+  Simulation result;
+  for (int64_t rank = 0; rank != program.getMesh().numRanks(); ++rank) {
+    result.ranks.push_back(ranks.getTimes(folding.getActor(rank)));
+    if (result.ranks[rank].end > result.ranks[result.slowest].end)
+      result.slowest = rank;
+  }
+  const uint32_t slowest = folding.getActor(result.slowest);
+  result.parts = ranks.getParts(slowest);
+  result.exposures = ranks.getExposures(slowest);
+  return result;
+}
+
 StatusOr<Simulation> simulate(const TimedProgram &program,
                               const CallList &calls, const WhatIf &whatIf,
-                              const Cluster *given) {
+                              const SimulationOptions &options) {
   std::optional<Network> network;
   Cluster cluster;
-  if (given) {
-    cluster = *given;
+  if (options.cluster) {
+    cluster = *options.cluster;
     changeNetwork(cluster, whatIf.network);
     OPTRT_ASSIGN_OR_RETURN(std::vector<ClusterPlace> places,
                            placeRanks(cluster, program.getMesh()));
     network.emplace(cluster, std::move(places), program);
   }
-  Ranks ranks(program, calls, whatIf, network ? &*network : nullptr);
-  if (!ranks.run())
+  const bool fold = options.fold && !network && !hasMessages(program);
+  const Folding folding(program, whatIf, fold);
+  Ranks ranks(program, calls, whatIf, folding, network ? &*network : nullptr);
+  if (!ranks.run()) {
+    // Ranks are named where each is its own.
+    if (fold)
+      return simulate(program, calls, whatIf, {.fold = false});
     return describeDeadlock(program, ranks);
-  Simulation result;
-  for (int64_t rank = 0; rank != ranks.getNumRanks(); ++rank) {
-    result.ranks.push_back(ranks.getTimes(rank));
-    if (result.ranks[rank].end > result.ranks[result.slowest].end)
-      result.slowest = rank;
   }
-  result.parts = ranks.getParts(result.slowest);
-  result.exposures = ranks.getExposures(result.slowest);
+  Simulation result = summarize(program, ranks, folding);
   if (whatIf.overlap != Overlap::Perfect)
-    result.criticalPath = findCriticalPath(program, ranks, result.slowest);
+    result.criticalPath =
+        findCriticalPath(program, ranks, folding.getActor(result.slowest));
   if (network)
     result.links = listLinks(*network, ranks, result.getStep());
   return result;

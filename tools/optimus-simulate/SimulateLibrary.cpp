@@ -213,9 +213,9 @@ Status optimus_simulate::simulateLibrary(const Arguments &arguments) {
       return loaded.status().withContext("--cluster");
     cluster = *std::move(loaded);
   }
-  OPTRT_ASSIGN_OR_RETURN(
-      answer.simulation,
-      simulate(timed, answer.calls, whatIf, cluster ? &*cluster : nullptr));
+  OPTRT_ASSIGN_OR_RETURN(answer.simulation,
+                         simulate(timed, answer.calls, whatIf,
+                                  {.cluster = cluster ? &*cluster : nullptr}));
   answer.library = library->path();
   answer.target = library->target().name;
   answer.machine = machineName;

@@ -252,7 +252,8 @@ protected:
                  const optimus_prices::MachineProfile &machine = {}) {
     timed = std::make_unique<TimedProgram>(finished, *finished.targets.front(),
                                            machine, WhatIf());
-    StatusOr<Simulation> result = simulate(*timed, {"f"}, WhatIf(), cluster);
+    StatusOr<Simulation> result =
+        simulate(*timed, {"f"}, WhatIf(), {.cluster = cluster});
     EXPECT_TRUE(result.ok()) << result.status().message();
     return *result;
   }

@@ -6,6 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Folding.h"
+
 #include "optimus/Simulation/Simulator.h"
 
 #include "optimus/Prices/ProgramWork.h"
@@ -281,6 +283,74 @@ TEST_F(SimulatorTest, MessagesMeetTheirReceivers) {
   const Simulation late = simulated({"f"}, {.stragglers = {{2, 4.0}}});
   EXPECT_EQ(late.ranks[0].end, 5 * kMs);
   EXPECT_EQ(late.ranks[1].end, 2 * kMs);
+}
+
+/// One rank of a colour stands for all of it, to the bit.
+TEST_F(SimulatorTest, FoldedIsUnfolded) {
+  const optimus_support::Mesh mesh({{"row", 4}, {"col", 6}});
+  ProgramWriter wide(mesh);
+  begin(wide.function("f"));
+  memory = f->arena(ElementType::F32, 256);
+  std::vector<uint32_t> open;
+  for (int layer = 0; layer != 12; ++layer) {
+    compute(1 + layer % 3, "h." + std::to_string(layer));
+    open.push_back(start(layer % 2 ? Row : Col));
+    if (layer % 4 == 3) {
+      wait(open.front());
+      open.erase(open.begin());
+    }
+  }
+  for (uint32_t command : open)
+    wait(command);
+  finished = wide.finish();
+  const std::vector<std::vector<Straggler>> late{
+      {}, {{0, 2}}, {{7, 1.5}, {8, 1.5}}, {{3, 2}, {16, 0.5}, {23, 3}}};
+  for (const std::vector<Straggler> &stragglers : late)
+    for (Overlap overlap :
+         {Overlap::Scheduled, Overlap::None, Overlap::Perfect}) {
+      const WhatIf whatIf{.stragglers = stragglers, .overlap = overlap};
+      const Simulation folded = simulated({"f", "f"}, whatIf);
+      const auto unfolded =
+          simulate(*timed, {"f", "f"}, whatIf, {.fold = false});
+      ASSERT_TRUE(unfolded.ok());
+      ASSERT_EQ(folded.ranks.size(), 24u);
+      for (size_t rank = 0; rank != 24; ++rank) {
+        EXPECT_EQ(folded.ranks[rank].end, unfolded->ranks[rank].end);
+        EXPECT_EQ(folded.ranks[rank].computing,
+                  unfolded->ranks[rank].computing);
+        EXPECT_EQ(folded.ranks[rank].exposed, unfolded->ranks[rank].exposed);
+        EXPECT_EQ(folded.ranks[rank].communicating,
+                  unfolded->ranks[rank].communicating);
+      }
+      EXPECT_EQ(folded.slowest, unfolded->slowest);
+      EXPECT_EQ(sum(folded).late, sum(*unfolded).late);
+      EXPECT_EQ(sum(folded).queued, sum(*unfolded).queued);
+      ASSERT_EQ(folded.criticalPath.size(), unfolded->criticalPath.size());
+      for (size_t i = 0; i != folded.criticalPath.size(); ++i) {
+        EXPECT_EQ(folded.criticalPath[i].path, unfolded->criticalPath[i].path);
+        EXPECT_EQ(folded.criticalPath[i].seconds,
+                  unfolded->criticalPath[i].seconds);
+      }
+    }
+}
+
+/// The example of the header.
+TEST_F(SimulatorTest, RanksAreColouredByTheirNeighbours) {
+  ProgramWriter wide(optimus_support::Mesh({{"row", 2}, {"col", 3}}));
+  begin(wide.function("f"));
+  memory = f->arena(ElementType::F32, 256);
+  wait(start(Row));
+  wait(start(Col));
+  finished = wide.finish();
+  const WhatIf whatIf{.stragglers = {{0, 2}}};
+  simulated({"f"}, whatIf);
+  const Folding folding(*timed, whatIf, /*fold=*/true);
+  std::vector<uint32_t> colours;
+  for (int64_t rank = 0; rank != 6; ++rank)
+    colours.push_back(folding.getActor(rank));
+  EXPECT_EQ(colours, (std::vector<uint32_t>{0, 1, 1, 2, 3, 3}));
+  EXPECT_EQ(Folding(*timed, {}, true).getNumActors(), 1u);
+  EXPECT_EQ(Folding(*timed, {}, false).getNumActors(), 6u);
 }
 
 /// Collectives of two axes that ranks start in different orders.

@@ -18,6 +18,7 @@
 #include "optimus/Prices/ReuseDistances.h"
 
 #include "optimus-support/Program.h"
+#include "optimus-support/ProgramLifetimes.h"
 
 #include <vector>
 
@@ -42,7 +43,8 @@ double getWholeBytes(const optimus_support::program::CommandT &command,
 class ProgramReuse {
 public:
   ProgramReuse(const optimus_support::program::TargetT &target,
-               const optimus_support::program::FunctionT &function);
+               const optimus_support::program::FunctionT &function)
+      : target(target), function(function), alive(function) {}
 
   /// What the next command touches.
   std::vector<Touch> advance();
@@ -55,8 +57,6 @@ private:
     int64_t bytesLeft;
   };
 
-  /// Brings `alive` to the present command.
-  void updateAlive();
   /// Those in which an address may lie: one a choice.
   void collectBases(uint32_t address, std::vector<Base> &bases) const;
   Base getBase(const optimus_support::program::PlaceT &place) const;
@@ -66,11 +66,7 @@ private:
   const optimus_support::program::TargetT &target;
   const optimus_support::program::FunctionT &function;
   uint32_t next = 0;
-  /// The function's buffers by their first command, and how many have begun.
-  std::vector<uint32_t> beginning;
-  size_t numBegun = 0;
-  /// The live ones, by arena and offset.
-  std::map<std::pair<uint32_t, int64_t>, uint32_t> alive;
+  optimus_support::program::LiveBuffers alive;
   ReuseDistances distances;
 };
 

@@ -83,13 +83,21 @@ struct Simulation {
 /// A call of a function by all ranks.
 using CallList = std::vector<std::string>;
 
-/// Simulates calls that follow each other, without a barrier between them. On a
-/// `cluster`, collectives and messages take what its links take; else their
-/// price, on links of each rank's own. InvalidArgument names ranks that wait
-/// for each other for ever, with the commands they wait for.
+struct SimulationOptions {
+  /// Collectives and messages take what its links take; without one their
+  /// price, on links of each rank's own.
+  const Cluster *cluster = nullptr;
+  /// Whether one of the ranks that do the same at the same time stands for all.
+  /// The answer is the same. On a cluster, and with messages, none does.
+  bool fold = true;
+};
+
+/// Simulates calls that follow each other, without a barrier between them.
+/// InvalidArgument names ranks that wait for each other for ever, with the
+/// commands they wait for.
 optimus_support::StatusOr<Simulation>
 simulate(const TimedProgram &program, const CallList &calls,
-         const WhatIf &whatIf, const Cluster *cluster = nullptr);
+         const WhatIf &whatIf, const SimulationOptions &options = {});
 
 } // namespace optimus_simulation
 
