@@ -145,8 +145,8 @@ def mistakes_of(records, trials, order):
 
 
 def predictions_of(all_records):
-    """By class and kind of model: measured steps over predicted ones, and the error of
-    those that came after ten of their kind, by what was known then."""
+    """By class and kind of model: measured steps over predicted ones, and the errors of
+    corrected predictions after ten measurements."""
     rows, memory = {}, []
     for records in all_records:
         study, corrections = Study(), costs.Corrections()
