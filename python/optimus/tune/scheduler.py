@@ -27,7 +27,7 @@ from typing import Callable, Dict, FrozenSet, KeysView, List, NamedTuple, Option
 from optimus.tune import placement
 
 ORDERS = ("placed", "fcfs")
-MOST_PLANNED = 512
+MOST_PLANNED = 128
 """Jobs placed on paper at a time."""
 
 
