@@ -46,7 +46,6 @@ OWN = {
         "help-all",
         "profile",
         "profile-steps",
-        "save-every",
     },
 }
 """Flags that the tuner sets."""

@@ -182,7 +182,7 @@ class Run:
                         "trial": trial.number,
                         "class": kind,
                         "worker": trial.running.worker,
-                        "why": "signal",
+                        "why": "scheduler",
                         "message": "the scheduler was killed",
                     }
                 )
@@ -225,7 +225,7 @@ class Run:
                     "trial": job.trial,
                     "worker": worker,
                     "class": kind,
-                    "why": "worker",
+                    "why": "killed",
                     "message": "its worker ended with exit code %d" % code,
                 }
             )

@@ -156,7 +156,7 @@ class Simulation:
             "seconds": now - event["since"],
         }
         if event["lost"]:
-            return self._write({"kind": "lost", "why": "signal", **record}, now)
+            return self._write({"kind": "lost", "why": "scheduler", **record}, now)
         trial = self._search.study.trials[event["trial"]]
         record["measured"] = {
             "step_ms": event["step_ms"],
@@ -189,7 +189,7 @@ class Simulation:
             self._write(
                 {
                     "kind": "lost",
-                    "why": "signal",
+                    "why": "scheduler",
                     "trial": job.trial,
                     "worker": worker,
                     "class": self._kinds[worker].of.key,
