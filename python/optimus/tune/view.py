@@ -145,7 +145,9 @@ def summary(study: Study, objectives: List[str], total: Optional[int], now: floa
     if best:
         value = number(best.objectives[0])
         parts.append("best: trial %d, %s %s" % (best.number, objectives[0], value))
-    parts += ["%d %s" % (count, name) for name, count in sorted(counts.items()) if name != "done"]
+    parts += [
+        "%d %s" % (count, name) for name, count in sorted(counts.items()) if name != "done"
+    ]
     return "; ".join(parts)
 
 

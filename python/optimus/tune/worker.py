@@ -47,7 +47,9 @@ def kills_for_memory() -> Optional[int]:
     """How often the kernel killed a process of this machine for memory, so far."""
     try:
         with open("/proc/vmstat", encoding="ascii") as file:
-            return next(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
+            return next(
+                int(line.split()[1]) for line in file if line.startswith("oom_kill ")
+            )
     except (OSError, ValueError, StopIteration):
         return None
 
