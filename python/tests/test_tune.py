@@ -15,8 +15,7 @@ import time
 
 import pytest
 
-from optimus.tune import names
-from tools import Checkpoint, call, losses, read_log, succeed
+from tools import REPOSITORY, Checkpoint, call, losses, read_log, succeed
 
 SPEC = """\
 [study]
@@ -108,12 +107,7 @@ def test_a_search_of_four_trials_and_its_best_again(tools, folder):
     taken = folder / "taken"
     succeed(call(command(tools, "best", study, "-o", taken)))
     assert Checkpoint(taken / "checkpoint").state["step"] == 4
-    environment = dict(
-        os.environ,
-        PATH="%s:%s" % (os.path.abspath(tools.binaries), os.environ["PATH"]),
-        PYTHONPATH=os.path.dirname(os.path.dirname(os.path.dirname(names.__file__))),
-    )
-    succeed(call(["sh", "repeat.sh"], cwd=taken, env=environment))
+    repeat(tools, taken)
     assert (
         losses(read_log(taken / "repeated.jsonl")).tolist()
         == losses(read_log(taken / "log.jsonl")).tolist()
@@ -125,6 +119,92 @@ def test_a_search_of_four_trials_and_its_best_again(tools, folder):
     ]
     refused = call(command(tools, "best", study, "-o", taken))
     assert refused.returncode == 1 and "is there already" in refused.stderr
+
+
+@pytest.mark.rotates
+@pytest.mark.parametrize("method", ["hyperband", "dehb"])
+def test_a_promoted_trial_has_the_losses_of_one_that_never_stopped(tools, folder, method):
+    write_spec(
+        folder, trials=4, steps=18, study='rungs = {method = "%s", least = 2}' % method
+    )
+    succeed(run(tools, folder))
+    study = folder / "spec.study"
+    found = ends(study)
+    assert {end["outcome"] for end in found.values()} == {"done", "stopped"}
+    rungs = [record["step"] for record in journal(study) if record["kind"] == "rung"]
+    assert set(rungs) == {2, 6}
+    taken = folder / "taken"
+    succeed(call(command(tools, "best", study, "-o", taken)))
+    repeat(tools, taken)
+    whole, parts = (read_log(taken / name) for name in ("repeated.jsonl", "log.jsonl"))
+    assert losses(parts).tolist() == losses(whole).tolist() and len(whole) == 18
+    assert [line["lr"] for line in parts] == [line["lr"] for line in whole]
+    same = [Checkpoint(taken / name).parameters for name in ("checkpoint", "repeated")]
+    assert all((same[0][name] == same[1][name]).all() for name in same[0])
+
+
+@pytest.mark.rotates
+def test_classes_are_found_and_a_trial_goes_where_it_fits(tools, folder):
+    """One worker has no room for any process, one has AVX2 alone for products."""
+    system = folder / "system"
+    (system / "proc/self").mkdir(parents=True)
+    (system / "proc/self/cgroup").write_text("0::/small\n")
+    (system / "proc/cpuinfo").write_text("model name : a processor\nflags : avx2 avx512f\n")
+    (system / "sys/fs/cgroup/small").mkdir(parents=True)
+    (system / "sys/fs/cgroup/cgroup.controllers").write_text("cpu memory\n")
+    (system / "sys/fs/cgroup/small/memory.max").write_text("%d\n" % (16 << 20))
+    rows = [("small", "OPTIMUS_SYSTEM_ROOT", system), ("old", "ONEDNN_MAX_CPU_ISA", "AVX2")]
+    (folder / "pool.toml").write_text(
+        "".join(
+            '[[worker]]\nname = "%s"\nenvironment = {%s = "%s"}\n' % row for row in rows
+        )
+    )
+    write_spec(folder, trials=2)
+    succeed(
+        call(command(tools, "run", folder / "spec.toml", "--pool", folder / "pool.toml"))
+    )
+    records = journal(folder / "spec.study")
+    classes = {
+        record["worker"]: record["class"]
+        for record in records
+        if record["kind"] == "worker"
+    }
+    assert (
+        classes["small0"]["memory"] == 16 << 20
+        and classes["small0"]["processor"] == "a processor"
+    )
+    assert classes["old0"]["instructions"] in ("avx2", "sse2")
+    started = [record for record in records if record["kind"] == "started"]
+    assert {record["worker"] for record in started} == {"old0"}
+    assert sorted(started[0]["costs"].values(), key=str)[1] is None, "refused by its memory"
+    told = succeed(call(command(tools, "explain", folder / "spec.study", 0)))
+    assert "cannot run there" in told and "of the prediction" in told
+    beyond = call(command(tools, "explain", folder / "spec.study", 2))
+    assert (
+        beyond.returncode == 1 and "expected a trial from 0 to 1, found 2" in beyond.stderr
+    )
+
+
+@pytest.mark.rotates
+def test_a_search_is_simulated_before_there_is_a_pool(tools, folder):
+    (folder / "pool.toml").write_text(
+        "[[worker]]\nname = 'one'\nmemory_mib = 4096\ncount = 2\n"
+    )
+    write_spec(folder, trials=3)
+    out = succeed(
+        call(
+            command(tools, "simulate", folder / "spec.toml", "--pool", folder / "pool.toml")
+        )
+    )
+    assert "3 done" in out and "no schedule of the trials that are done ends before" in out
+    assert not (folder / "spec.study").exists()
+
+
+def repeat(tools, folder):
+    """The commands that optimus-tune best wrote."""
+    path = "%s:%s" % (os.path.abspath(tools.binaries), os.environ["PATH"])
+    environment = dict(os.environ, PATH=path, PYTHONPATH=str(REPOSITORY / "python"))
+    succeed(call(["sh", "repeat.sh"], cwd=folder, env=environment))
 
 
 def begin(tools, folder):

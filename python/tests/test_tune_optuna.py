@@ -18,7 +18,8 @@ from optimus.tune.domains import parse
 from optimus.tune.machine import Class
 from optimus.tune.samplers import make_sampler
 from optimus.tune.search import Plain, Search
-from optimus.tune.simulate import Kind, Pool, Simulation
+from optimus.tune.simulate import Simulation
+from optimus.tune.virtual_pool import Kind, Pool
 from optimus.tune.spaces import Leaf, Space, Union
 from optimus.tune.spec import Spec, Study
 

@@ -11,8 +11,9 @@ import random
 
 import pytest
 
-from optimus.tune import rungs
+from optimus.tune import dehb, rungs
 from optimus.tune.domains import parse
+from optimus.tune.policies import make_policy
 from optimus.tune.samplers import RandomSampler, UnitSampler
 from optimus.tune.spaces import Leaf, Space
 from optimus.tune.spec import Rungs, Spec, Study
@@ -42,7 +43,7 @@ class Play:
 
     def __init__(self, method, trials, value, workers=1, **more):
         spec = spec_of(method, trials, **more)
-        self.policy, self.study = rungs.make(spec), Known()
+        self.policy, self.study = make_policy(spec), Known()
         sampler = (UnitSampler if method == "dehb" else RandomSampler)(
             SPACE, spec.study.seed
         )
@@ -132,7 +133,7 @@ def test_rungs_end_at_the_last_step(least, most, expected):
 
 
 def test_sizes_of_brackets():
-    assert [rungs.dehb_sizes(5, 3, each) for each in range(6)] == [
+    assert [dehb.dehb_sizes(5, 3, each) for each in range(6)] == [
         [81, 27, 9, 3, 1],
         [27, 9, 3, 1],
         [9, 3, 1],
@@ -218,15 +219,15 @@ def test_a_challenger_takes_its_parents_place_only_if_it_is_as_good():
 def test_evolution_crosses_over_and_stays_within_range():
     draw = random.Random(1)
     zero, one = ({name: value for name in "abcdefgh"} for value in (0.0, 0.5))
-    found = [rungs.evolve(zero, one, one, one, 0.5, 0.5, draw) for _ in range(500)]
+    found = [dehb.evolve(zero, one, one, one, 0.5, 0.5, draw) for _ in range(500)]
     counts = [sum(value == 0.5 for value in each.values()) for each in found]
     # One coordinate is certain, each of the others comes with one half: 1 + 7 / 2.
     assert min(counts) >= 1 and abs(sum(counts) / 500 - 4.5) < 0.3
     assert all(set(each.values()) <= {0.0, 0.5} for each in found)
-    far = rungs.evolve(one, {"a": 0.9}, {"a": 1.0}, {"a": 0.0}, 0.5, 1.0, draw)["a"]
+    far = dehb.evolve(one, {"a": 0.9}, {"a": 1.0}, {"a": 0.0}, 0.5, 1.0, draw)["a"]
     assert 0 <= far <= 1 and far != 0.5, "0.9 + 0.5 · 1 is drawn anew"
     # Spaces may differ in names.
-    assert set(rungs.evolve({"a": 0.1}, {"b": 0.2}, {}, {}, 0.5, 0.5, draw)) == {"a", "b"}
+    assert set(dehb.evolve({"a": 0.1}, {"b": 0.2}, {}, {}, 0.5, 0.5, draw)) == {"a", "b"}
 
 
 def test_dehb_is_better_than_random_search_with_the_same_steps():
@@ -281,7 +282,7 @@ def test_a_bracket_of_fewer_trials_than_it_should_have_ends(method):
 
 
 def test_a_rung_waits_no_longer_than_it_is_told():
-    policy, study = rungs.make(spec_of("hyperband", 9, least=9, seconds=60.0)), Known()
+    policy, study = make_policy(spec_of("hyperband", 9, least=9, seconds=60.0)), Known()
     assert policy.budgets == [9, 27, 81]
 
     def apply(record):
@@ -302,3 +303,10 @@ def test_a_rung_waits_no_longer_than_it_is_told():
     # A late result changes nothing.
     apply({"kind": "rung", "trial": 8, "step": 9, "objective": 0.0})
     assert policy.next(study, 66.0) == {"trial": 0, "until": 27, "bracket": 0}
+
+
+def test_the_best_of_few_trials_goes_on_to_the_end():
+    play = Play("asha", 4, sphere)
+    counts = [sum(steps == each for _, steps in play.jobs) for each in play.policy.budgets]
+    assert counts[0] == 4 and counts[2:] == [1, 1, 1]
+    assert [trial.outcome for trial in play.study.trials].count("done") == 1

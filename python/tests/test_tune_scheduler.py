@@ -97,6 +97,21 @@ def test_without_more_to_come_a_worker_waits_for_a_better_one():
     assert starts(made, 1.0, more=True) == [("b0", 1)]
 
 
+def test_nobody_waits_long_for_a_worker_that_is_overdue():
+    """It was to be free after 5 seconds, and nobody knows when it will be."""
+    made = scheduler([{"a": 5, "b": 100}, {"a": 10, "b": 40}])
+    made.joined("a0", "a")
+    made.joined("b0", "b")
+    made.add(Job(0))
+    assert starts(made) == [("a0", 0)]
+    made.add(Job(1))
+    # On a it would be done after 5 + 10, on b after 1 + 40.
+    assert starts(made, 1.0, more=False) == []
+    # As long again and 10, below 40.
+    assert starts(made, 12.0, more=False) == []
+    assert starts(made, 31.0, more=False) == [("b0", 1)]
+
+
 def test_a_job_that_fits_nowhere_has_reasons():
     made = scheduler([{}, {"a": 1}])
     assert made.refusals(Job(0)) == {}, "no worker is known yet"

@@ -13,12 +13,15 @@ import time
 
 import pytest
 
-from optimus.tune import TuneError, rungs, simulate
+from optimus.tune import TuneError, virtual_pool
 from optimus.tune.domains import parse
 from optimus.tune.machine import Class
+from optimus.tune.policies import make_policy
 from optimus.tune.samplers import RandomSampler, UnitSampler
-from optimus.tune.search import Plain, Search
-from optimus.tune.simulate import Kind, Pool, Simulation, least_seconds
+from optimus.tune.search import Search
+from optimus.tune.simulate import Simulation
+from optimus.tune.simulated import least_seconds
+from optimus.tune.virtual_pool import Kind, Pool
 from optimus.tune.spaces import Leaf, Space
 from optimus.tune.spec import Rungs, Spec, Study
 
@@ -62,7 +65,7 @@ def play(pool, trials=40, order="placed", method=None, seed=0):
     )
     spec = Spec("spec.toml", ".", "", study, SPACE)
     sampler = UnitSampler(SPACE, seed) if method == "dehb" else RandomSampler(SPACE, seed)
-    search = Search(spec, sampler, rungs.make(spec) if method else Plain(trials), order)
+    search = Search(spec, sampler, make_policy(spec), order)
     written = []
     simulation = Simulation(search, pool, predict)
     apply = search.apply
@@ -136,7 +139,7 @@ def test_records_of_a_search_make_the_same_search_again():
     """As a scheduler that was killed reads them."""
     pool = Pool([kind("fast", 2, 1.0, 8192), kind("slow", 2, 0.3, 300)], losses=0.2)
     _, search, written = play(pool, method="asha")
-    again = Search(search.spec, RandomSampler(SPACE, 0), rungs.make(search.spec))
+    again = Search(search.spec, RandomSampler(SPACE, 0), make_policy(search.spec))
     for record in written:
         again.apply(record)
     assert [trial.end for trial in again.study.trials] == [
@@ -211,5 +214,5 @@ def test_many_workers_take_little_time_a_decision():
 def test_mistakes_of_pools(tmp_path, text, message):
     (tmp_path / "pool.toml").write_text(text)
     with pytest.raises(TuneError) as error:
-        simulate.read_pool(str(tmp_path / "pool.toml"))
+        virtual_pool.read_pool(str(tmp_path / "pool.toml"))
     assert message in str(error.value)

@@ -28,15 +28,17 @@ from optimus.tune import (
     machine,
     names,
     pool,
-    rungs,
     simulate,
+    simulated,
     spec,
     view,
+    virtual_pool,
 )
+from optimus.tune.policies import make_policy
 from optimus.tune.run import Folder, Run
 from optimus.tune.samplers import make_sampler
 from optimus.tune.scheduler import ORDERS
-from optimus.tune.search import Plain, Search
+from optimus.tune.search import Search
 from optimus.tune.study import Study
 
 PROGRAM = "optimus-tune"
@@ -110,10 +112,6 @@ def _add_order(command: Parser) -> None:
     )
 
 
-def _policy(found: spec.Spec):
-    return rungs.make(found) if found.study.rungs else Plain(found.study.trials)
-
-
 def _run(options: argparse.Namespace) -> int:
     if options.pool is not None and options.workers is not None:
         raise TuneError("--workers: expected no --pool beside it")
@@ -137,7 +135,7 @@ def _run(options: argparse.Namespace) -> int:
         raise TuneError("cannot make '%s': %s" % (folder.path, error.strerror)) from None
     lock = journal.Lock(folder.path)
     its_journal = journal.Journal(folder.path)
-    search = Search(found, sampler, _policy(found), options.order)
+    search = Search(found, sampler, make_policy(found), options.order)
     _begin(search, its_journal, folder, found)
     watch = view.Watch(search.study, list(found.study.objectives), found.study.trials)
     sampler.begin_copy(folder.path)
@@ -209,18 +207,18 @@ def _explain(options: argparse.Namespace) -> int:
 
 def _simulate(options: argparse.Namespace) -> int:
     found = spec.read(options.spec)
-    its_pool = simulate.read_pool(options.pool)
+    its_pool = virtual_pool.read_pool(options.pool)
     predictor = costs.Predictor(found.folder)
 
-    def end(with_pool: simulate.Pool) -> simulate.Result:
-        search = Search(found, make_sampler(found), _policy(found), options.order)
+    def end(with_pool: virtual_pool.Pool) -> simulate.Result:
+        search = Search(found, make_sampler(found), make_policy(found), options.order)
         return simulate.Simulation(search, with_pool, predictor.predict).run()
 
     result = end(its_pool)
     more = {
         kind.name: end(its_pool.with_one_more(kind.name)).seconds for kind in its_pool.kinds
     }
-    output.write("-", "\n".join(simulate.lines(result, its_pool, more)) + "\n")
+    output.write("-", "\n".join(simulated.lines(result, its_pool, more)) + "\n")
     return 0
 
 

@@ -19,6 +19,8 @@ INSTRUCTIONS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
 ONEDNN = {"AVX2": 1, "AVX512_CORE": 2, "AVX512_CORE_VNNI": 2, "AVX512_CORE_BF16": 3}
 """How many of them ONEDNN_MAX_CPU_ISA leaves."""
 ROOT = "/sys/fs/cgroup"
+SYSTEM = "OPTIMUS_SYSTEM_ROOT"
+"""Below it tests have other files of /proc and /sys, as the runtime's do."""
 UNLIMITED = 1 << 60
 
 
@@ -71,13 +73,15 @@ def _cgroups(controller: str) -> Iterator[str]:
     """The folders of this process's group and of those around it, of cgroup v1 or v2."""
     for version, path in _own_groups(controller):
         base = ROOT if version == 2 else os.path.join(ROOT, controller)
-        if version == 2 and not os.path.exists(os.path.join(ROOT, "cgroup.controllers")):
+        if version == 2 and not os.path.exists(
+            _place(os.path.join(ROOT, "cgroup.controllers"))
+        ):
             base = os.path.join(ROOT, "unified")
         parts = [part for part in path.split("/") if part]
         # A container sees its own group as the root.
         for count in range(len(parts), -1, -1):
             folder = os.path.join(base, *parts[:count])
-            if os.path.isdir(folder):
+            if os.path.isdir(_place(folder)):
                 yield folder
 
 
@@ -114,9 +118,13 @@ def _of_cpuinfo(key: str) -> str:
     return found[1] if found else ""
 
 
+def _place(path: str) -> str:
+    return os.environ.get(SYSTEM, "") + path
+
+
 def _text(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
+        with open(_place(path), encoding="utf-8", errors="replace") as file:
             return file.read()
     except OSError:
         return ""

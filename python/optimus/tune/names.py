@@ -14,7 +14,7 @@ import functools
 import re
 import shutil
 import subprocess
-from typing import Any, Dict, Iterable, List, Optional, Set
+from typing import Any, Dict, Iterable, List, Set
 
 from optimus.tune import TuneError
 from optimus.tune.domains import text_of
@@ -46,7 +46,6 @@ OWN = {
         "help-all",
         "profile",
         "profile-steps",
-        "save-every",
     },
 }
 """Flags that the tuner sets."""

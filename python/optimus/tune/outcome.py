@@ -70,18 +70,18 @@ def judge(log: Log, result: Dict[str, Any], until: Optional[int], steps: int) ->
             return Outcome("ended", "done")
         if until is not None and log.steps and log.steps[-1]["step"] >= until:
             return Outcome("rung")
-        return Outcome("lost", why="it ended before its last step")
+        return Outcome("lost", "fault", "it ended before its last step")
     if code == 1 and result["phase"] == "train" and log.ended == "diverged":
         return Outcome("ended", "diverged", log.message or said)
     if code == 1 and log.ended == "memory":
         return Outcome("lost", "memory", log.message or said)
     if code == 1:
         return Outcome("ended", "failed", "%s: %s" % (result["phase"], log.message or said))
-    if code == -9:
-        return Outcome("lost", "memory", "it was killed, as for memory")
+    if code == -9 and result.get("oom", True):
+        return Outcome("lost", "memory", "it was killed for memory")
     if code < 0 or code > 128:
         number = -code if code < 0 else code - 128
-        return Outcome("lost", "signal", "signal %d ended it" % number)
+        return Outcome("lost", "killed", "signal %d ended it" % number)
     return Outcome(
         "lost", "fault", "%s ended with exit code %d: %s" % (result["phase"], code, said)
     )

@@ -15,7 +15,7 @@ that ends last are moved, or exchanged with another's, as long as the end comes 
 
 import heapq
 import math
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional
 
 Table = Dict[int, Dict[str, float]]
 """Seconds of a job by class; infinity where it cannot run."""
@@ -119,11 +119,3 @@ def _exchanged(
     own = [each for each in placed.jobs[last] if each != job]
     its = [each for each in placed.jobs[kind] if each != other]
     return {last: own if other is None else [*own, other], kind: [*its, job]}
-
-
-def of_busy_workers(now: float, workers: List[Tuple[str, float]]) -> Free:
-    """From the class of each worker and when it is predicted to be free."""
-    found: Free = {}
-    for kind, time in workers:
-        found.setdefault(kind, []).append(max(now, time))
-    return {kind: sorted(each) for kind, each in found.items()}

@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Set
 
 from optimus import __version__
 from optimus.tune import TuneError, names, outcome
@@ -29,7 +29,7 @@ from optimus.tune.search import Search
 from optimus.tune.study import Trial, finite
 
 MOST_RESTARTS = 5
-"""Of a worker, which then stays away."""
+"""Of a worker between two results; then it stays away."""
 POLL = 0.2
 """Seconds between two looks at the clock."""
 
@@ -135,6 +135,7 @@ class Run:
             (record.get("time", 0.0) for record in journal.records), default=0.0
         )
         self._signal = 0
+        self._with_checkpoints: Set[int] = set()
         self._pool: Optional[Pool] = None
         self._lock = lock
 
@@ -181,7 +182,7 @@ class Run:
                         "trial": trial.number,
                         "class": kind,
                         "worker": trial.running.worker,
-                        "why": "signal",
+                        "why": "scheduler",
                         "message": "the scheduler was killed",
                     }
                 )
@@ -224,7 +225,7 @@ class Run:
                     "trial": job.trial,
                     "worker": worker,
                     "class": kind,
-                    "why": "worker",
+                    "why": "killed",
                     "message": "its worker ended with exit code %d" % code,
                 }
             )
@@ -240,6 +241,7 @@ class Run:
 
     def _on_result(self, worker: str, result: Record) -> None:
         search = self.search
+        self._restarts[worker] = 0
         trial = search.study.trials[result["job"]]
         log = outcome.read_log(self._folder.trial(trial.number))
         found = outcome.measured(log, result, search.reached(trial))
@@ -309,8 +311,6 @@ class Run:
             if trial not in wanted and self.search.study.trials[trial].end:
                 shutil.rmtree(self._folder.checkpoint(trial), ignore_errors=True)
         self._with_checkpoints = wanted
-
-    _with_checkpoints: set = set()
 
     @contextlib.contextmanager
     def _signals(self):

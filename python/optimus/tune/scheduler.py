@@ -27,7 +27,7 @@ from typing import Callable, Dict, FrozenSet, KeysView, List, NamedTuple, Option
 from optimus.tune import placement
 
 ORDERS = ("placed", "fcfs")
-MOST_PLANNED = 512
+MOST_PLANNED = 128
 """Jobs placed on paper at a time."""
 
 
@@ -67,8 +67,14 @@ class _Worker:
     def __init__(self, kind: str, deadline: Optional[float]):
         self.kind, self.deadline = kind, deadline
         self.job: Optional[Job] = None
-        self.free_at = 0.0
-        """As predicted, of a busy one."""
+        self.since = self.free_at = 0.0
+        """When it began, and will be free as predicted."""
+
+    def free_from(self, now: float) -> float:
+        """Of one that is overdue nothing is known: it may take as long again."""
+        if not self.job:
+            return now
+        return self.free_at if now <= self.free_at else 2 * now - self.since
 
 
 class Scheduler:
@@ -85,7 +91,8 @@ class Scheduler:
         """Jobs so far that avoid a worker."""
         self._is_stale = False
         self._planned: Optional[Dict[str, List[int]]] = None
-        """The plan on paper, as long as nothing changes but what it foresaw."""
+        """The plan on paper, while nothing happens but what it foresaw."""
+        self._planned_until = 0.0
 
     # Events.
 
@@ -132,6 +139,7 @@ class Scheduler:
         _, entry.job = self._jobs.pop(trial)
         free = self._free[entry.kind]
         del free[bisect.bisect_left(free, worker)]
+        entry.since = now
         entry.free_at = now + self._cost(entry.job, entry.kind).weight
 
     def freed(self, worker: str) -> None:
@@ -282,19 +290,19 @@ class Scheduler:
 
     def _plan(self, now: float) -> Dict[str, List[Job]]:
         """Jobs by class, in the order in which they are to begin."""
-        if self._planned is None:
+        if self._planned is None or now > self._planned_until:
             table = {
                 job.trial: {kind: self._cost(job, kind).weight for kind in self._heaps}
                 for _, job in self._jobs.values()
             }
-            free = placement.of_busy_workers(
-                now,
-                [
-                    (each.kind, each.free_at if each.job else now)
-                    for each in self._workers.values()
-                ],
-            )
+            workers = self._workers.values()
+            free: Dict[str, List[float]] = {kind: [] for kind in self._heaps}
+            for each in workers:
+                bisect.insort(free[each.kind], each.free_from(now))
             self._planned = placement.place(table, free).jobs
+            # Beyond that time a worker is overdue.
+            ends = [each.free_from(now) for each in workers if each.job]
+            self._planned_until = min(ends, default=math.inf)
         return {
             kind: [self._jobs[trial][1] for trial in its if trial in self._jobs]
             for kind, its in self._planned.items()

@@ -24,8 +24,10 @@ from optimus.tune.study import Study, Trial, finite
 
 WINDOW = 2
 """Waiting trials for each worker."""
-MOST_LOSSES = 3
-"""Attempts without a result, before a trial has failed."""
+MOST_LOSSES = {"fault": 2, "killed": 10}
+"""Attempts that ended by a fault of ours, or with the worker or by a signal, before a
+trial has failed. Those that the scheduler ended count not, nor do those beyond a class's
+memory: the next ones run in a larger class."""
 
 
 class Plain:
@@ -94,7 +96,7 @@ class Search:
 
     def job_for(self, trial: Trial, until: Optional[int]) -> Job:
         avoid = frozenset(
-            loss["worker"] for loss in trial.losses if loss.get("why") != "signal"
+            loss["worker"] for loss in trial.losses if loss.get("why") == "fault"
         )
         return Job(trial.number, until, avoid)
 
@@ -202,9 +204,11 @@ class Search:
             if job is None:
                 continue
             trial = self.study.trials[number]
-            lost = [loss for loss in trial.losses if loss.get("why") != "signal"]
-            if len(lost) >= (2 if lost and lost[-1].get("why") == "fault" else MOST_LOSSES):
-                return self._end(trial, "failed", lost[-1].get("message", ""))
+            for why, most in MOST_LOSSES.items():
+                lost = [loss for loss in trial.losses if loss.get("why") == why]
+                if len(lost) >= most:
+                    message = "lost %d times: %s" % (most, lost[-1].get("message", ""))
+                    return self._end(trial, "failed", message)
             why = self.scheduler.refusals(job)
             if why:
                 outcome = "memory" if number in self._floors else "infeasible"

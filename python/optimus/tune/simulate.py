@@ -8,131 +8,20 @@
 """Simulates a search on workers that need not be here: the same search and scheduler,
 events from a heap in the place of processes.
 
-A pool file says what classes there are. A job takes its predicted steps times what the
-class is slower by, times noise; jobs are lost at a rate and at the end of wall times.
+A job takes its predicted steps times what its class is slower by, times noise; jobs are
+lost at a rate and at the end of wall times.
 """
 
 import heapq
 import itertools
 import math
 import random
-import tomllib
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
-from optimus.tune import TuneError, costs
-from optimus.tune.machine import Class
+from optimus.tune import costs
 from optimus.tune.search import Search
 from optimus.tune.study import Trial
-from optimus.tune.view import clock
-
-
-class Kind(NamedTuple):
-    """Workers of a pool that are equal."""
-
-    name: str
-    count: int
-    of: Class
-    slower: Dict[str, float]
-    """A step's time over its prediction, by type; "" for all others."""
-    overhead: float
-    """Seconds of a job beside steps."""
-    wall_seconds: Optional[float]
-
-    def ratio(self, values: Dict[str, Any]) -> float:
-        return self.slower.get(values.get("compile.precision", "f32"), self.slower[""])
-
-
-class Pool(NamedTuple):
-    kinds: List[Kind]
-    noise: float = 0.05
-    """Deviation of a job's time, of its logarithm."""
-    losses: float = 0.0
-    """Share of jobs that end without a result."""
-    seed: int = 0
-
-    def with_one_more(self, name: str) -> "Pool":
-        kinds = [
-            kind._replace(count=kind.count + (kind.name == name)) for kind in self.kinds
-        ]
-        return self._replace(kinds=kinds)
-
-
-DEFAULTS = {
-    "name": None,
-    "count": 1,
-    "cores": 1.0,
-    "memory_mib": None,
-    "instructions": "avx512f",
-    "slower": None,
-    "overhead": 0.5,
-    "wall_seconds": None,
-}
-
-
-def read_pool(path: str) -> Pool:
-    """A TOML file of [[worker]] tables with name, count, cores, memory_mib, instructions,
-    slower, overhead and wall_seconds, and of noise, losses and seed. Raises TuneError."""
-    try:
-        with open(path, "rb") as file:
-            found = tomllib.load(file)
-    except OSError as error:
-        raise TuneError("cannot read '%s': %s" % (path, error.strerror)) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise TuneError("%s: %s" % (path, error)) from None
-    for key in found:
-        if key not in ("worker", "noise", "losses", "seed"):
-            raise TuneError(
-                "%s: expected worker, noise, losses or seed, found %s" % (path, key)
-            )
-    kinds = [_kind(path, row) for row in found.pop("worker", [])]
-    if not kinds or len({kind.name for kind in kinds}) < len(kinds):
-        raise TuneError(
-            "%s: expected [[worker]] tables of different names, found %s"
-            % (path, ", ".join(kind.name for kind in kinds) or "none")
-        )
-    pool = Pool(kinds, **found)
-    if not 0 <= pool.losses < 1 or not 0 <= pool.noise < 10:
-        raise TuneError(
-            "%s: expected noise of at least 0 and losses from 0 to below 1" % path
-        )
-    return pool
-
-
-def _kind(path: str, row: Dict[str, Any]) -> Kind:
-    for key in row:
-        if key not in DEFAULTS:
-            raise TuneError(
-                "%s: worker: expected one of %s, found %s"
-                % (path, ", ".join(DEFAULTS), key)
-            )
-    found = {**DEFAULTS, **row}
-    for key in ("name", "memory_mib"):
-        if found[key] is None:
-            raise TuneError("%s: worker: expected %s, found none" % (path, key))
-    for key in ("count", "cores", "memory_mib"):
-        if not isinstance(found[key], (int, float)) or not found[key] > 0:
-            raise TuneError(
-                "%s: worker %s: expected %s above 0, found %s"
-                % (path, found["name"], key, found[key])
-            )
-    its_class = Class(
-        float(found["cores"]),
-        int(found["memory_mib"] * 2**20),
-        found["instructions"],
-        found["name"],
-    )
-    slower = found["slower"]
-    if not isinstance(slower, dict):
-        slower = {"": slower or 1 / its_class.cores}
-    slower.setdefault("", 1 / its_class.cores)
-    return Kind(
-        found["name"],
-        int(found["count"]),
-        its_class,
-        slower,
-        found["overhead"],
-        found["wall_seconds"],
-    )
+from optimus.tune.virtual_pool import Kind, Pool
 
 
 class Used(NamedTuple):
@@ -267,7 +156,7 @@ class Simulation:
             "seconds": now - event["since"],
         }
         if event["lost"]:
-            return self._write({"kind": "lost", "why": "signal", **record}, now)
+            return self._write({"kind": "lost", "why": "scheduler", **record}, now)
         trial = self._search.study.trials[event["trial"]]
         record["measured"] = {
             "step_ms": event["step_ms"],
@@ -300,7 +189,7 @@ class Simulation:
             self._write(
                 {
                     "kind": "lost",
-                    "why": "signal",
+                    "why": "scheduler",
                     "trial": job.trial,
                     "worker": worker,
                     "class": self._kinds[worker].of.key,
@@ -354,67 +243,3 @@ class Simulation:
                 1,
             ).refusal
         )
-
-
-def least_seconds(durations: Dict[int, Dict[str, float]], counts: Dict[str, int]) -> float:
-    """A bound on any schedule's end, of the fractional relaxation for unrelated machines:
-    by weights that a few hundred multiplicative updates find. A bound for any weights."""
-    kinds = list(counts)
-    weights = {kind: 1.0 / len(kinds) for kind in kinds}
-    longest = max((min(row.values()) for row in durations.values()), default=0.0)
-    best = longest
-    for round_number in range(400):
-        loads = dict.fromkeys(kinds, 0.0)
-        total = 0.0
-        for row in durations.values():
-            # The dual: each job goes where its weighted time is least.
-            kind = min(kinds, key=lambda kind: row[kind] * weights[kind] / counts[kind])
-            loads[kind] += row[kind] / counts[kind]
-            total += row[kind] * weights[kind] / counts[kind]
-        best = max(best, total / sum(weights.values()))
-        most = max(loads.values()) or 1.0
-        rate = 0.5 / math.sqrt(1 + round_number)
-        for kind in kinds:
-            weights[kind] *= math.exp(rate * loads[kind] / most)
-        scale = sum(weights.values())
-        weights = {kind: weight / scale for kind, weight in weights.items()}
-    return best
-
-
-def lines(result: Result, pool: Pool, more: Dict[str, float]) -> List[str]:
-    """What is told of a simulation; `more` has the end with one more worker of a kind."""
-    counts = {kind.name: kind.count for kind in pool.kinds}
-    found = [
-        "%s: %s"
-        % (
-            clock(result.seconds),
-            ", ".join(
-                "%d %s" % (count, name) for name, count in sorted(result.outcomes.items())
-            ),
-        )
-    ]
-    bound = least_seconds(result.durations, counts)
-    if bound and math.isfinite(bound) and not any(kind.wall_seconds for kind in pool.kinds):
-        found.append(
-            "no schedule of the trials that are done ends before %s" % clock(bound)
-        )
-    found.append(
-        "%-16s %7s %7s %7s %6s  %s"
-        % ("workers", "count", "jobs", "lost", "busy", "with one more")
-    )
-    for kind in pool.kinds:
-        used = result.used[kind.name]
-        sooner = 1 - more[kind.name] / result.seconds if result.seconds else 0.0
-        found.append(
-            "%-16s %7d %7d %7d %5.0f%%  %s (%+.0f %%)"
-            % (
-                kind.name,
-                kind.count,
-                used.jobs,
-                used.lost,
-                100 * used.busy,
-                clock(more[kind.name]),
-                -100 * sooner,
-            )
-        )
-    return found

@@ -142,14 +142,12 @@ def summary(study: Study, objectives: List[str], total: Optional[int], now: floa
         counts[trial.outcome] = counts.get(trial.outcome, 0) + 1
     best = study.best()
     parts = ["%d of %s trials ended" % (study.ended, total or "?"), clock(now)]
+    if best:
+        value = number(best.objectives[0])
+        parts.append("best: trial %d, %s %s" % (best.number, objectives[0], value))
     parts += [
         "%d %s" % (count, name) for name, count in sorted(counts.items()) if name != "done"
     ]
-    if best:
-        parts.append(
-            "best: trial %d, %s %s"
-            % (best.number, objectives[0], number(best.objectives[0]))
-        )
     return "; ".join(parts)
 
 

@@ -43,6 +43,17 @@ def _end_with_worker() -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
+def kills_for_memory() -> Optional[int]:
+    """How often the kernel killed a process of this machine for memory, so far."""
+    try:
+        with open("/proc/vmstat", encoding="ascii") as file:
+            return next(
+                int(line.split()[1]) for line in file if line.startswith("oom_kill ")
+            )
+    except (OSError, ValueError, StopIteration):
+        return None
+
+
 class Gone(Exception):
     """The scheduler is."""
 
@@ -60,7 +71,7 @@ class Worker:
                 return
             try:
                 self._say(self._job(json.loads(line)))
-            except Gone:
+            except (Gone, BrokenPipeError):
                 return
 
     def _line(self) -> Optional[bytes]:
@@ -118,6 +129,7 @@ class Worker:
                     raise Gone() from None
 
     def _program(self, command, job, result) -> int:
+        before = kills_for_memory()
         try:
             with open(command["log"], "wb") as log:
                 process = subprocess.Popen(
@@ -136,6 +148,7 @@ class Worker:
         self._wait(process)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
+        result["oom"] = kills_for_memory() != before
         if command["name"] == "train":
             result["max_rss"] = usage.ru_maxrss << 10
         if process.returncode != 0:

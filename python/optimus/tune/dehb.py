@@ -1,0 +1,172 @@
+# ===- dehb.py - Brackets that evolve --------------------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""DEHB, as Awad, Mallik and Hutter describe it (IJCAI 2021): Hyperband's brackets over
+differential evolution in the unit cube, rand1_bin with F = CR = 0.5 and mutants from
+the rung below. In the first round of brackets trials are promoted, later each rung has
+new ones."""
+
+import random
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+from optimus.tune.journal import Record
+from optimus.tune.rungs import INFINITE, Bracket, Brackets
+from optimus.tune.spec import Spec
+from optimus.tune.study import Study
+
+
+def dehb_sizes(rungs: int, factor: int, bracket: int) -> List[int]:
+    above = rungs - 1 - bracket % rungs
+    first = rungs // (above + 1) * factor**above
+    return [max(1, first // factor**power) for power in range(above + 1)]
+
+
+class Individual(NamedTuple):
+    vector: Dict[str, float]
+    """By name, each between 0 and 1."""
+    fitness: float = INFINITE
+    trial: Optional[int] = None
+
+
+class Dehb(Brackets):
+    """Each rung has a population; a new trial challenges one of it, its parent."""
+
+    sizes = staticmethod(dehb_sizes)
+    F, CR = 0.5, 0.5
+    LEAST_PARENTS = 3
+    """Of a mutant by rand1."""
+
+    def __init__(self, spec: Spec, steps: int):
+        super().__init__(spec, steps)
+        rungs, factor = len(self.budgets), self.options.factor
+        all_sizes = [dehb_sizes(rungs, factor, bracket) for bracket in range(rungs)]
+        self._populations = [
+            [
+                Individual({})
+                for _ in range(
+                    max(
+                        sizes[rung - (rungs - len(sizes))]
+                        for sizes in all_sizes
+                        if rung >= rungs - len(sizes)
+                    )
+                )
+            ]
+            for rung in range(rungs)
+        ]
+        self._turn = [0] * rungs
+        self._parents: Dict[Tuple[int, int], int] = {}
+        """By trial and rung, the place in the population."""
+        self._vectors: Dict[int, Dict[str, float]] = {}
+
+    def began(self, bracket: Bracket, trial: int, record: Record) -> None:
+        rung = bracket.rung
+        self._parents[trial, rung] = self._turn[rung]
+        self._turn[rung] = (self._turn[rung] + 1) % len(self._populations[rung])
+        if record["kind"] == "given":
+            self._vectors[trial] = record["more"]["vector"]
+        super().began(bracket, trial, record)
+
+    def ended(self, bracket: Bracket, trial: int, value: float) -> None:
+        rung = bracket.rung
+        if trial in bracket.begun and trial not in bracket.results:
+            place = self._parents[trial, rung]
+            if value <= self._populations[rung][place].fitness:
+                self._populations[rung][place] = Individual(
+                    self._vectors[trial], value, trial
+                )
+        super().ended(bracket, trial, value)
+
+    def job(self, number: int, bracket: Bracket, study: Study) -> Optional[Record]:
+        if not bracket.has_room:
+            return None
+        if number < len(self.budgets) and bracket.place > 0:
+            return self._promotion(number, bracket, study)
+        # Below the first round every rung has trials of its own.
+        return self.new(number, bracket) if self.left > 0 else None
+
+    def _promotion(self, number: int, bracket: Bracket, study: Study) -> Optional[Record]:
+        """The best of the rung below that this rung's population has not."""
+        there = {each.trial for each in self._populations[bracket.rung]} | set(
+            bracket.begun
+        )
+        below = [
+            each for each in self._populations[bracket.rung - 1] if each.fitness < INFINITE
+        ]
+        for each in sorted(below, key=lambda each: (each.fitness, each.trial)):
+            if (
+                each.trial in there
+                or study.trials[each.trial].end
+                or study.trials[each.trial].running
+            ):
+                continue
+            return {
+                "trial": each.trial,
+                "until": self.until(bracket.rung),
+                "bracket": number,
+            }
+        return None
+
+    def new(self, number: int, bracket: Bracket) -> Record:
+        rung = bracket.rung
+        draw = random.Random("%d/dehb/%d" % (self.seed, len(self._vectors)))
+        target = self._populations[rung][self._turn[rung]]
+        vector: Dict[str, float] = {}
+        if number > 0 and target.vector:
+            vector = self._evolved(target, bracket, draw)
+        return {"more": {"bracket": number, "rung": rung, "vector": vector}}
+
+    def _evolved(
+        self, target: Individual, bracket: Bracket, draw: random.Random
+    ) -> Dict[str, float]:
+        lower = max(bracket.rung - 1, bracket.first_rung)
+        pool = sorted(
+            (each for each in self._populations[lower] if each.vector),
+            key=lambda each: each.fitness,
+        )[: bracket.sizes[bracket.place]]
+        if len(pool) < self.LEAST_PARENTS + 1:
+            rest = [
+                each
+                for population in self._populations
+                for each in population
+                if each.vector and each not in pool
+            ]
+            pool += draw.sample(rest, min(len(rest), self.LEAST_PARENTS + 1 - len(pool)))
+        if len(pool) < self.LEAST_PARENTS:
+            return {}
+        one, two, three = draw.sample(pool, 3)
+        return evolve(
+            target.vector, one.vector, two.vector, three.vector, self.F, self.CR, draw
+        )
+
+
+def evolve(
+    target: Dict[str, float],
+    one: Dict[str, float],
+    two: Dict[str, float],
+    three: Dict[str, float],
+    scale: float,
+    rate: float,
+    draw: random.Random,
+) -> Dict[str, float]:
+    """A challenger of `target` by rand1_bin. A coordinate out of range is drawn anew, as
+    is one that a parent's space has not."""
+    names = sorted(set(target) | set(one))
+    certain = draw.choice(names) if names else None
+    found = {}
+    for name in names:
+        own = target.get(name, draw.random())
+        mutant = _of(one, name, draw) + scale * (
+            _of(two, name, draw) - _of(three, name, draw)
+        )
+        if not 0 <= mutant <= 1:
+            mutant = draw.random()
+        found[name] = mutant if name == certain or draw.random() <= rate else own
+    return found
+
+
+def _of(vector: Dict[str, float], name: str, draw: random.Random) -> float:
+    return vector[name] if name in vector else draw.random()

@@ -1,0 +1,178 @@
+# ===- test_tune_outcome.py - What came of a job ---------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Ends of jobs, from logs and exit codes, and what trials take on classes."""
+
+import json
+import math
+
+import pytest
+
+from optimus.tune import costs, outcome
+from optimus.tune.outcome import Log, Outcome
+
+CLASS = {"cores": 0.5, "memory": 1 << 30}
+PREDICTION = {"rank_bytes": 100 << 20, "ranks": 2, "step_ms": 20.0}
+VALUES = {"model.name": "gpt2", "train.steps": 100}
+
+
+def steps(*numbers):
+    return [{"step": each, "loss": 1.0 / each, "ms": 10.0} for each in numbers]
+
+
+def result(code, phase="train", said="", **more):
+    return {"code": code, "phase": phase, "said": said, "seconds": {phase: 3.0}, **more}
+
+
+@pytest.mark.parametrize(
+    "log, ended, until, expected",
+    [
+        (Log(steps(1, 2, 3), "done"), result(0), None, Outcome("ended", "done")),
+        (Log(steps(1, 2), "stopped"), result(0), 2, Outcome("rung")),
+        (
+            Log(steps(1), "stopped"),
+            result(0),
+            2,
+            Outcome("lost", "fault", "it ended before its last step"),
+        ),
+        (
+            Log(steps(1), "diverged", "at step 2"),
+            result(1),
+            None,
+            Outcome("ended", "diverged", "at step 2"),
+        ),
+        (
+            Log(steps(1), "data", "too short"),
+            result(1),
+            None,
+            Outcome("ended", "failed", "train: too short"),
+        ),
+        (
+            Log(steps(1), "memory", "cannot allocate"),
+            result(1),
+            None,
+            Outcome("lost", "memory", "cannot allocate"),
+        ),
+        (
+            Log([], None),
+            result(1, "compile", "a\nx: error: no\nb"),
+            None,
+            Outcome("ended", "failed", "compile: x: error: no"),
+        ),
+        (
+            Log([], None),
+            result(2, said="oops"),
+            None,
+            Outcome("lost", "fault", "train ended with exit code 2: oops"),
+        ),
+        (
+            Log(steps(1), None),
+            result(-9, oom=True),
+            None,
+            Outcome("lost", "memory", "it was killed for memory"),
+        ),
+        (
+            Log(steps(1), None),
+            result(-9, oom=False),
+            None,
+            Outcome("lost", "killed", "signal 9 ended it"),
+        ),
+        (
+            Log(steps(1), "stopped"),
+            result(143),
+            None,
+            Outcome("lost", "killed", "signal 15 ended it"),
+        ),
+    ],
+)
+def test_the_end_of_a_job(log, ended, until, expected):
+    assert outcome.judge(log, ended, until, 3) == expected
+
+
+def test_a_log_is_read_as_far_as_it_goes(tmp_path):
+    assert outcome.read_log(str(tmp_path)) == Log([], None)
+    lines = [json.dumps(each) for each in steps(1, 2)]
+    (tmp_path / outcome.LOG).write_text("\n".join([*lines, '{"step":3,"lo']))
+    assert outcome.read_log(str(tmp_path)) == Log(steps(1, 2), None)
+    (tmp_path / outcome.LOG).write_text(
+        "\n".join([*lines, '{"ended":"data","step":2,"message":"m"}'])
+    )
+    assert outcome.read_log(str(tmp_path)) == Log(steps(1, 2), "data", "m")
+
+
+def test_objectives_are_measured_or_predicted():
+    log = Log([{"step": 1, "loss": 2.0, "peak_bytes": 7}], "done")
+    names = ["loss", "step_ms", "seconds", "eval_loss", "peak_bytes"]
+    found = outcome.objectives(names, log, PREDICTION, {"seconds": 4.0})
+    assert found == [2.0, 20.0, 4.0, math.inf, 7.0]
+    found = outcome.objectives(names, log, PREDICTION, {"seconds": 4.0}, diverged=True)
+    assert found == [math.inf, 20.0, math.inf, math.inf, math.inf]
+
+
+def test_own_steps_of_a_job_are_measured():
+    log = Log(
+        [{"step": each, "ms": 100.0 if each in (1, 5) else 10.0} for each in range(1, 9)],
+        "done",
+    )
+    found = outcome.measured(
+        log, {"seconds": {"compile": 1.0, "train": 2.0}, "max_rss": 5}, 4
+    )
+    # The first own step, 5, warms up.
+    assert found["step_ms"] == 10.0 and found["seconds"] == 3.0
+    assert found["other_seconds"] == pytest.approx(3.0 - 0.13)
+
+
+def cost(memory=1 << 30, corrections=None, prediction=PREDICTION, floor=0):
+    made = corrections or costs.Corrections()
+    return costs.cost(prediction, made, "k", dict(CLASS, memory=memory), VALUES, 100, floor)
+
+
+def test_admission_is_hard():
+    planned = 200 << 20
+    least = math.ceil((planned + costs.PROCESS_BYTES) / costs.SHARE)
+    assert not cost(least).refusal
+    assert (
+        cost(least - 2).refusal
+        == "it needs 296 MiB, 96 of them the process's own; k allows 295"
+    )
+    assert cost(prediction={"refusal": "no such flag"}).refusal == "no such flag"
+    assert "killed for memory within" in cost(floor=1 << 30).refusal
+    # What processes were seen to hold counts.
+    corrections = costs.Corrections()
+    corrections.observe("k", "gpt2 f32", PREDICTION, {"max_rss": planned + (30 << 20)})
+    assert not cost(planned + (40 << 20), corrections).refusal
+    corrections.observe("other", "gpt2 f32", PREDICTION, {"max_rss": planned + (50 << 20)})
+    assert cost(planned + (40 << 20), corrections).refusal
+
+
+def test_measurements_correct_seconds():
+    corrections = costs.Corrections()
+    # Half a core takes twice as long, until something is known.
+    assert cost().seconds == pytest.approx(2 * 0.02 * 100)
+    for ratio in (3.0, 30.0, 3.0):
+        corrections.observe(
+            "k", "bert f32", PREDICTION, {"step_ms": 20.0 * ratio, "other_seconds": 1.5}
+        )
+    assert cost(corrections=corrections).seconds == pytest.approx(3 * 0.02 * 100 + 1.5)
+    corrections.observe("k", "gpt2 f32", PREDICTION, {"step_ms": 100.0})
+    assert cost(corrections=corrections).seconds == pytest.approx(5 * 0.02 * 100 + 1.5)
+
+
+def test_small_changes_are_not_published():
+    corrections = costs.Corrections()
+    corrections.observe("k", "m", PREDICTION, {"step_ms": 20.0})
+    version = corrections.version
+    corrections.observe("k", "m", PREDICTION, {"step_ms": 20.4})
+    assert corrections.version == version and corrections.ratio("k", "m") == 1.0
+    for _ in range(3):
+        corrections.observe("k", "m", PREDICTION, {"step_ms": 30.0})
+    assert corrections.version > version and corrections.ratio("k", "m") == 1.5
+
+
+@pytest.mark.parametrize("mesh, ranks", [("", 1), ("row:2,col:3", 6), ("data:4", 4)])
+def test_ranks_of_meshes(mesh, ranks):
+    assert costs.ranks_of(mesh) == ranks
