@@ -39,6 +39,26 @@ void multiplyLoop(int64_t begin, int64_t end, void *const *args) {
 }
 
 OPTIMUS_FOR_EVERY_PROCESSOR
+void sumLoop(int64_t begin, int64_t end, void *const *args) {
+  constexpr int64_t kSums = 8;
+  const char *x = static_cast<const char *>(args[0]);
+  float *y = static_cast<float *>(args[1]);
+  for (int64_t i = begin; i != end; ++i) {
+    Vector sums[kSums] = {};
+    for (int64_t j = 0; j != kSumElements / kLoopElements; ++j) {
+      Vector from;
+      std::memcpy(&from,
+                  x + i * kSumElements * sizeof(float) + j * sizeof(Vector),
+                  sizeof(Vector));
+      sums[j % kSums] += from;
+    }
+    for (int64_t j = 1; j != kSums; ++j)
+      sums[0] += sums[j];
+    y[i] = sums[0][0];
+  }
+}
+
+OPTIMUS_FOR_EVERY_PROCESSOR
 void columnsLoop(int64_t begin, int64_t end, void *const *args) {
   using Columns =
       float __attribute__((vector_size(kLoopColumns * sizeof(float))));

@@ -23,6 +23,10 @@ inline constexpr int64_t kLoopElements = 16;
 /// y *= x: 12 bytes of traffic an element.
 void multiplyLoop(int64_t begin, int64_t end, void *const *args);
 
+/// y = the sum of x, kSumElements elements an iteration: nothing but reading.
+inline constexpr int64_t kSumElements = 1 << 14;
+void sumLoop(int64_t begin, int64_t end, void *const *args);
+
 /// y = the sums of x's columns, x being rows of kLoopWidth elements, args[2] of
 /// them; an iteration is kLoopColumns columns.
 inline constexpr int64_t kLoopWidth = 768, kLoopColumns = 64;

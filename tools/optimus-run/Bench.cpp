@@ -8,6 +8,7 @@
 
 #include "Commands.h"
 #include "Format.h"
+#include "Generation.h"
 #include "Report.h"
 #include "TuningFile.h"
 #include "optimus-runtime/Session.h"
@@ -59,21 +60,6 @@ Status fillRandomSlots(Session &session, const Function &function,
         {slot, (cache.context - count) / 2,
          std::span<const int32_t>(tokens).subspan(slot * count, count)});
   return session.fillSlots(function.name, slots);
-}
-
-/// The bytes that a step of generation reads, on all ranks together: each
-/// parameter once, and the filled half of the cache.
-double bytesOfDecode(const Manifest &manifest, const Function &function,
-                     const CacheExtents &cache) {
-  double bytes = static_cast<double>(cache.slots * cache.bytesPerToken) *
-                 (static_cast<double>(cache.context) / 2);
-  for (const Arg &arg : function.args) {
-    const Buffer &buffer = manifest.buffers[arg.buffer];
-    if (buffer.lifetime == Lifetime::Parameter)
-      bytes += static_cast<double>(buffer.layout.numElements() *
-                                   optimus_support::elementBytes(buffer.type));
-  }
-  return bytes;
 }
 
 /// Of sorted times, by linear interpolation.
@@ -169,7 +155,8 @@ StatusOr<BenchResult> measure(Session &session, ControlPlane &control,
   result.tokensPerSecond =
       1e3 * static_cast<double>(tokens) / result.milliseconds.median;
   if (function.kind == EntryKind::Decode && cache)
-    result.bytesRead = bytesOfDecode(manifest, function, *cache);
+    result.bytesRead =
+        bytesOfDecode(session.model(), function, *cache, cache->context / 2);
   OPTRT_RETURN_IF_ERROR(session.checkTraffic(function.name));
   OPTRT_ASSIGN_OR_RETURN(result.traffic, session.trafficOfLastRun());
   result.largestRank = session.largestRankMemory();
@@ -193,7 +180,7 @@ void print(const BenchOptions &options, const Session &session,
   std::printf(result.bytesRead > 0 ? "%.1f tokens/s\n" : "%.0f tokens/s\n",
               result.tokensPerSecond);
   if (result.bytesRead > 0)
-    std::printf("reads %s in a call, parameters and half of the cache: %.2f "
+    std::printf("reads %s in a call, weights and half of the cache: %.2f "
                 "GB/s\n",
                 formatBytes(static_cast<int64_t>(result.bytesRead)).c_str(),
                 result.bytesRead / ms.median / 1e6);
@@ -248,6 +235,8 @@ Status bench(const BenchOptions &options, World &world) {
     return benchCollectives(options, world);
   if (options.gemm)
     return isOfGpu ? benchGpu(options, world) : benchProducts(options, world);
+  if (options.generate)
+    return benchGeneration(options, world);
   std::unique_ptr<ModelLibrary> library;
   const Function *function = nullptr;
   auto open = [&]() -> Status {

@@ -580,11 +580,17 @@ void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
        {std::tuple("--largest", &options.largest, 32,
                    "With --gemm: the largest extent of a product"),
         {"--rounds", &options.rounds, 1,
-         "With --gemm: rounds in which all is timed; the median counts"}})
+         "With --gemm or --generate: rounds in which all is timed; the median "
+         "counts"}})
     bench->add_option(name, *number, help)
         ->capture_default_str()
-        ->needs(gemm)
         ->check(count(least, 1 << 20));
+  bench
+      ->add_flag("--generate", options.generate,
+                 "Time a prompt of 512 tokens and 128 new ones, in the columns "
+                 "of llama-bench, beside a plain sum over as many bytes")
+      ->excludes(comm)
+      ->excludes(gemm);
   bench->add_option("--profile", options.profile,
                     "With --comm or --gemm: machine profile (JSON) to write "
                     "the measured costs into; its other entries stay");
@@ -596,6 +602,13 @@ void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
     if (job.rank)
       job.ranks = static_cast<int>(std::exchange(options.numRanks, 0));
     bool timesMachine = options.comm || options.gemm;
+    for (auto [name, isFor] : {std::pair("--largest", options.gemm),
+                               {"--rounds", options.gemm || options.generate}})
+      if (bench->count(name) && !isFor)
+        throw CLI::RequiresError(name, "--gemm");
+    for (const char *name : {"--function", "--steps", "--warmup"})
+      if (options.generate && bench->count(name))
+        throw CLI::ExcludesError("--generate", name);
     if (timesMachine)
       refuseDeviceFlags(*bench, options.comm ? "--comm" : "--gemm");
     if (options.library.empty() && !timesMachine)

@@ -185,6 +185,8 @@ struct BenchOptions {
   bool comm = false;
   int64_t numRanks = 0; ///< 0: those that mpirun started
   int64_t minBytes = 64, maxBytes = int64_t(1) << 24;
+  /// Times prompts and tokens, beside a sum over as many bytes.
+  bool generate = false;
   /// Times what ranks compute instead, with no model.
   bool gemm = false;
   int64_t largest = 3072; ///< extent of a product
@@ -213,6 +215,8 @@ optrt::Status benchCollectives(const BenchOptions &options,
                                optrt::World &world);
 /// Times what ranks compute: bench --gemm.
 optrt::Status benchProducts(const BenchOptions &options, optrt::World &world);
+/// Times prompts and tokens of a library for generation: bench --generate.
+optrt::Status benchGeneration(const BenchOptions &options, optrt::World &world);
 /// The same of a GPU: bench --gemm --device cuda.
 optrt::Status benchGpu(const BenchOptions &options, optrt::World &world);
 optrt::Status inspect(const InspectOptions &options);

@@ -9,10 +9,12 @@
 #include "AttentionEngine.h"
 
 #include "Elements.h"
+#include "NarrowRows.h"
 #include "optimus-support/DeviceScratch.h"
 #include "optimus-support/SeenKeys.h"
 
 #include <algorithm>
+#include <type_traits>
 
 using namespace optrt;
 using optimus_support::CheckedSize;
@@ -208,6 +210,36 @@ Status AttentionEngine::attend(const optrt_attention_desc &desc,
 }
 
 template <typename T>
+void AttentionEngine::attendToken(const AttentionHead &head, const T *q,
+                                  const T *k, const T *v, T *out, float *lse,
+                                  float *scratch) const {
+  CachedToken token = {};
+  const int64_t first = head.firsts[0];
+  token.keys = head.ends[0] - first;
+  token.headDim = head.headDim;
+  token.stride = head.kvStride;
+  token.k = k + first * head.kvStride;
+  token.v = v + first * head.kvStride;
+  token.lse = lse;
+  token.scratch = scratch;
+  if constexpr (std::is_same_v<T, float>) {
+    token.q = q;
+    token.out = out;
+    tokenKernels.attend(token);
+  } else {
+    // Behind the weights there is the room of wide keys and values.
+    constexpr int64_t unit = optimus_support::kMostLanes;
+    float *wide = scratch + (head.capacity + unit - 1) / unit * unit;
+    widenRows(q, head.headDim, /*rows=*/1, head.headDim, wide);
+    token.isNarrow = true;
+    token.q = wide;
+    token.out = wide + head.headDim;
+    tokenKernels.attend(token);
+    narrowRows(token.out, /*rows=*/1, head.headDim, out, head.headDim);
+  }
+}
+
+template <typename T>
 Status AttentionEngine::attendAs(const optrt_attention_desc &desc,
                                  const AttentionOperands &x) {
   const auto *q = static_cast<const T *>(x.q), *k = static_cast<const T *>(x.k),
@@ -221,6 +253,9 @@ Status AttentionEngine::attendAs(const optrt_attention_desc &desc,
     float *own = scratch + thread * share.total;
     AttentionHead head = getHead(desc, x, sequence, own + share.heads);
     HeadOffsets at(desc, sequence, task % desc.heads);
+    if (head.ends && desc.seq == 1 && head.ends[0] > head.firsts[0])
+      return attendToken(head, q + at.q, k + at.kv, v + at.kv, out + at.out,
+                         x.lse + at.lse, own);
     optrt::attend(kernels, head, q + at.q, k + at.kv, v + at.kv, out + at.out,
                   x.lse + at.lse, own);
   });

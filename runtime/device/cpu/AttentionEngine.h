@@ -11,6 +11,7 @@
 
 #include "AttentionHeads.h"
 #include "Buffer.h"
+#include "FewRowsKernels.h"
 #include "Team.h"
 #include "optimus-runtime/Device.h"
 
@@ -21,7 +22,8 @@ namespace optrt {
 class AttentionEngine {
 public:
   explicit AttentionEngine(Team &team)
-      : team(team), kernels(bestAttentionKernels()) {}
+      : team(team), kernels(bestAttentionKernels()),
+        tokenKernels(bestFewRowsKernels()) {}
 
   /// Makes room for what a program will do; later calls may not ask for more.
   Status prepare(const Workload &workload);
@@ -54,8 +56,14 @@ private:
   Status attendGradAs(const optrt_attention_desc &desc,
                       const AttentionOperands &x);
 
+  /// Of a head whose only token sees keys of a cache.
+  template <typename T>
+  void attendToken(const AttentionHead &head, const T *q, const T *k,
+                   const T *v, T *out, float *lse, float *scratch) const;
+
   Team &team;
   const AttentionKernels &kernels;
+  const FewRowsKernels &tokenKernels; ///< of a token a sequence
   Buffer room;
 };
 

@@ -42,11 +42,23 @@ struct FewRowsProduct {
   bool isNarrow;     ///< B is bf16; else f32
 };
 
+/// One query head of one token that sees keys of a cache: at least one.
+struct CachedToken {
+  int64_t keys, headDim;
+  int64_t stride;    ///< from a key, or value, to the next one's, in elements
+  const float *q;    ///< [headDim]
+  const void *k, *v; ///< of the first key that is seen
+  bool isNarrow;     ///< k and v are bf16; else f32
+  float *out, *lse; ///< [headDim], and the logarithm of the sum of exponentials
+  float *scratch;   ///< an element a key, up to whole cache lines
+};
+
 /// The kernels for one instruction set.
 struct FewRowsKernels {
   /// Writes a part of C, [m,cols], to `sums`, rows of kFewRowsCols elements
   /// that begin at a cache line.
   void (*multiply)(const FewRowsProduct &, float *sums);
+  void (*attend)(const CachedToken &);
 };
 
 extern const FewRowsKernels fewRowsKernelsBaseline;

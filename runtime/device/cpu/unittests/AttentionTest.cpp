@@ -284,34 +284,45 @@ Result attendCached(CpuDevice &device, const Case &x,
 }
 
 /// Queries of a cache have what they have in a whole sequence, wherever they
-/// begin; those of empty slots have zeros.
+/// begin; those of empty slots have zeros. One query a slot is computed apart.
 TEST(Attention, CachesAreSequences) {
+  struct Slots {
+    std::vector<int32_t> filled;
+    std::vector<std::vector<int32_t>> positions;
+  };
+  const Slots all[] = {
+      {{150, 0, 71}, {{63, 64, 149}, {-1, -1, -1}, {5, 0, 70}}},
+      {{150, 0, 71, 33, 1}, {{149}, {-1}, {70}, {32}, {0}}}};
   for (int64_t window : {0, 30})
-    for (int threads = 1; threads <= maxThreads; ++threads) {
-      Case x = withWindow(makeCase(1, 150, 4, 20, true, 2), window);
-      CpuDevice device(threads);
-      Result whole = runDevice(device, x);
-      const std::vector<std::vector<int32_t>> positions = {
-          {63, 64, 149}, {-1, -1, -1}, {5, 0, 70}};
-      Result r = attendCached(device, x, {150, 0, 71}, positions);
-      for (size_t slot = 0; slot < 3; ++slot)
-        for (size_t i = 0; i < 3; ++i) {
-          const int32_t position = positions[slot][i];
-          for (int64_t c = 0; c < x.hidden(); ++c) {
-            const float found =
-                r.out[(slot * 3 + i) * size_t(x.hidden()) + size_t(c)];
-            const float expected =
-                position < 0 ? 0 : whole.out[position * x.hidden() + c];
-            // Twice the bound on out: values are below 1.5, scores below 50.
-            ASSERT_NEAR(found, expected, 2 * 1.5 * (2 * 150 + 500) * u)
-                << slot << " " << position << " " << c;
-          }
-          for (int64_t n = 0; n < 4; ++n)
-            ASSERT_NEAR(r.lse[(slot * 4 + size_t(n)) * 3 + i],
-                        position < 0 ? 0 : whole.lse[n * 150 + position],
-                        2 * (150 + 500) * u);
+    for (int64_t headDim : {20, 64})
+      for (int threads = 1; threads <= maxThreads; ++threads) {
+        Case x = withWindow(makeCase(1, 150, 4, headDim, true, 2), window);
+        CpuDevice device(threads);
+        Result whole = runDevice(device, x);
+        for (const auto &[filled, positions] : all) {
+          Result r = attendCached(device, x, filled, positions);
+          const size_t queries = positions[0].size();
+          for (size_t slot = 0; slot < positions.size(); ++slot)
+            for (size_t i = 0; i < queries; ++i) {
+              const int32_t position = positions[slot][i];
+              for (int64_t c = 0; c < x.hidden(); ++c) {
+                const float found =
+                    r.out[(slot * queries + i) * size_t(x.hidden()) +
+                          size_t(c)];
+                const float expected =
+                    position < 0 ? 0 : whole.out[position * x.hidden() + c];
+                // Twice the bound on out: values are below 1.5, scores below
+                // 50.
+                ASSERT_NEAR(found, expected, 2 * 1.5 * (2 * 150 + 500) * u)
+                    << slot << " " << position << " " << c;
+              }
+              for (int64_t n = 0; n < 4; ++n)
+                ASSERT_NEAR(r.lse[(slot * 4 + size_t(n)) * queries + i],
+                            position < 0 ? 0 : whole.lse[n * 150 + position],
+                            2 * (150 + 500) * u);
+            }
         }
-    }
+      }
 }
 
 /// Neither other slots nor other queries matter to a query.

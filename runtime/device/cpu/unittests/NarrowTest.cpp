@@ -313,6 +313,52 @@ TEST_F(NarrowTest, AttentionIsThatOfWidenedOperands) {
   EXPECT_EQ(foundDv, narrowed(dv));
 }
 
+/// One query a slot, of caches of which one is empty.
+TEST_F(NarrowTest, ATokenSeesNarrowCachesAsWideOnes) {
+  optrt_attention_desc d = {};
+  d.batch = 3;
+  d.seq = 1;
+  d.heads = 4;
+  d.kv_heads = 2;
+  d.head_dim = 36;
+  d.q_ld = d.heads * d.head_dim;
+  d.kv_ld = d.kv_heads * d.head_dim;
+  d.causal = d.has_lengths = d.has_positions = 1;
+  d.capacity = 50;
+  const std::vector<int32_t> lengths{50, 0, 7}, positions{49, -1, 6};
+  const auto q = drawNarrow(d.batch * d.q_ld),
+             k = drawNarrow(d.batch * d.capacity * d.kv_ld),
+             v = drawNarrow(d.batch * d.capacity * d.kv_ld);
+  auto widened = [](const std::vector<uint16_t> &narrow) {
+    std::vector<float> wide;
+    for (uint16_t value : narrow)
+      wide.push_back(fromBFloat16(value));
+    return wide;
+  };
+  const std::vector<float> wideQ = widened(q), wideK = widened(k),
+                           wideV = widened(v);
+  std::vector<float> expected(q.size(), 7), lse(12), wideLse(12);
+  std::vector<uint16_t> found(q.size(), 7);
+  auto attend = [&](const void *ofQ, const void *ofK, const void *ofV,
+                    void *out, float *sums) {
+    Workload workload;
+    workload.attentions = {{d, ""}};
+    ASSERT_TRUE(device.prepare(workload).ok());
+    const Status status = device.attention(
+        kCompute, d,
+        {ofQ, ofK, ofV, lengths.data(), out, sums, nullptr, nullptr, nullptr,
+         nullptr, nullptr, positions.data()});
+    ASSERT_TRUE(status.ok()) << status.message();
+  };
+  attend(wideQ.data(), wideK.data(), wideV.data(), expected.data(),
+         wideLse.data());
+  d.type = OPTRT_BF16;
+  attend(q.data(), k.data(), v.data(), found.data(), lse.data());
+  EXPECT_EQ(lse, wideLse);
+  for (std::size_t i = 0; i != found.size(); ++i)
+    ASSERT_EQ(found[i], toBFloat16(expected[i])) << i;
+}
+
 /// A token for each slot of a text that is generated: few rows, and deep.
 TEST_F(NarrowTest, ScratchOfFewRowsIsBounded) {
   for (int64_t m : {1, 7, 16, 17, 33, 64, 65, 128})
