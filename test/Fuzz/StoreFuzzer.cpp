@@ -52,10 +52,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::ofstream(folder() + "/index.json", std::ios::binary)
       << std::string_view(reinterpret_cast<const char *>(data), size);
   for (StoreSplit split : {StoreSplit::Train, StoreSplit::HeldOut}) {
-    auto opened =
-        Dataset::open(folder(), /*sequence=*/1, /*vocabulary=*/70000,
-                      DataOrder::Shuffled, /*seed=*/1, std::nullopt,
-                      std::nullopt, split);
+    auto opened = Dataset::open(folder(), /*sequence=*/1, /*vocabulary=*/70000,
+                                DataOrder::Shuffled, /*seed=*/1, std::nullopt,
+                                std::nullopt, split);
     if (opened.ok())
       readAll(**opened);
   }
