@@ -317,6 +317,28 @@ def test_a_library_for_generation_alone_has_no_training(tools):
     assert "cache: 3 slots of 12 tokens, 256 B a token" in said
 
 
+def test_a_rank_holds_narrow_weights_alone(tools, tmp_path):
+    """Beside the table of tokens, vectors and positions, which are read in f32."""
+    source = tools.program(MODELS["gpt2"], None, EXTENTS)
+    library, report = tmp_path / "model.so", tmp_path / "report.json"
+    tools.run("optimus-compile", source, "--precision", "bf16", "-o", library,
+              "--report-json", report)
+    planned = json.loads(report.read_text())["memory"]
+    timed = ("bench", library, "--generate", "--rounds", 1, "--json")
+    held = json.loads(tools.run("optimus-run", *timed))["memory"]["parameters"]
+    shapes = dict(MODELS["gpt2"].parameter_shapes())
+    # Of products: all matrices but that of positions.
+    narrow = {name for name, shape in shapes.items() if len(shape) == 2} - {"wpe.weight"}
+
+    def size(names, element):
+        return sum(-(-element * int(np.prod(shapes[n])) // 64) * 64 for n in names)
+
+    both = size(shapes, 4) + size(narrow, 2)
+    assert planned["generation"]["parameters"] == both
+    given_back = size(narrow - {"wte.weight"}, 4)
+    assert held == planned["decode"]["parameters"] == both - given_back
+
+
 def test_training_is_as_without_it(tools):
     model = MODELS["gpt2"]
 

@@ -131,6 +131,12 @@ static RankedTensorType getOwnType(MemRefType type, optimus::MeshOp mesh) {
       ccl::LocalAttr::get(type.getContext(), {all}, sharding));
 }
 
+static StringAttr getParameterName(BlockArgument argument) {
+  auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  return function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                               OptimusDialect::kParam);
+}
+
 namespace {
 /// A command of the preparing function, and what it fills.
 struct Prepared {
@@ -187,12 +193,6 @@ public:
   }
 
 private:
-  static StringAttr getParameterName(BlockArgument argument) {
-    auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-    return function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
-                                                 OptimusDialect::kParam);
-  }
-
   void addParameter(BlockArgument parameter) {
     Value &known = parameters[getParameterName(parameter)];
     if (known)
@@ -374,9 +374,17 @@ private:
     HeldBytes held;
     for (func::FuncOp function : called)
       held.include(function);
+    // What an earlier function makes of a parameter is there for later ones.
+    using Kind = std::pair<Attribute, Type>;
+    llvm::DenseMap<Kind, Block *> first;
     int64_t prepared = 0;
-    for (const Preparation &one : list)
-      prepared += optimus::getBytes(AllocOp(one.filled).getType());
+    for (const Preparation &one : list) {
+      AllocOp filled = one.filled;
+      Block *body = one.parameter.getOwner();
+      const Kind kind{getParameterName(one.parameter), filled.getType()};
+      if (first.try_emplace(kind, body).first->second == body)
+        prepared += optimus::getBytes(filled.getType());
+    }
     LDBG() << "of weights " << prepared << " bytes can be prepared, beside "
            << held.arguments << " of arguments and " << held.peak
            << " of an arena";
