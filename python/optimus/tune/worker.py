@@ -18,6 +18,7 @@ then killed. Where the worker is killed, the kernel asks what it ran to save.
 """
 
 import argparse
+import contextlib
 import ctypes
 import fcntl
 import json
@@ -64,15 +65,11 @@ class Worker:
 
     def run(self, its_class: machine.Class) -> None:
         """Until standard input ends."""
-        self._say({"hello": its_class._asdict()})
-        while True:
-            line = self._line()
-            if line is None:
-                return
-            try:
+        # Nobody may read any more what is said.
+        with contextlib.suppress(Gone, BrokenPipeError):
+            self._say({"hello": its_class._asdict()})
+            while (line := self._line()) is not None:
                 self._say(self._job(json.loads(line)))
-            except (Gone, BrokenPipeError):
-                return
 
     def _line(self) -> Optional[bytes]:
         while b"\n" not in self._input:
