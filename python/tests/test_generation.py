@@ -26,6 +26,7 @@ from tools import (
     Checkpoint,
     LlamaModel,
     Model,
+    NeoxModel,
     PhiModel,
     call,
     command_line,
@@ -48,6 +49,7 @@ MODELS = {
         **dict(batch=2, head_dim=6, qk_norm=True, rope_scaling="linear:2.5")
     ),
     "phi": PhiModel(1, 12, 3, sequence=WHOLE, vocabulary=11, batch=2, rotary_dim=2, ffn=7),
+    "gpt_neox": NeoxModel(1, 12, 3, WHOLE, 11, batch=2, rotary_dim=2, ffn=7),
 }
 LAYOUTS = [
     (None, "serial"),
@@ -172,7 +174,7 @@ def test_tokens_one_by_one_have_the_logits_of_the_whole(
 
 
 @pytest.mark.rotates
-@pytest.mark.parametrize("name", ["mistral", "qwen2", "qwen3", "phi"])
+@pytest.mark.parametrize("name", ["mistral", "qwen2", "qwen3", "phi", "gpt_neox"])
 def test_every_causal_family_generates(tools, states, tmp_path, name):
     model = MODELS[name]
     state, rounding = states(name)
