@@ -44,16 +44,17 @@ static int64_t addText(BoundSession &self, std::vector<int32_t> prompt,
   request.prompt = std::move(prompt);
   request.maxTokens = maxTokens;
   request.stops = std::move(stops);
-  request.sampling = {std::move(logitBias),
-                      repetitionPenalty,
-                      presencePenalty,
-                      frequencyPenalty,
-                      temperature,
-                      topK,
-                      topP,
-                      minP,
-                      seed,
-                      alternative};
+  SamplingOptions &sampling = request.sampling;
+  sampling.logitBias = std::move(logitBias);
+  sampling.repetitionPenalty = repetitionPenalty;
+  sampling.presencePenalty = presencePenalty;
+  sampling.frequencyPenalty = frequencyPenalty;
+  sampling.temperature = temperature;
+  sampling.topK = topK;
+  sampling.topP = topP;
+  sampling.minP = minP;
+  sampling.seed = seed;
+  sampling.alternative = alternative;
   return take(generator.add(std::move(request)));
 }
 
@@ -62,7 +63,7 @@ static py::list generateStep(BoundSession &self) {
   ModelRun &run = self.run();
   const std::vector<GeneratedPart> parts =
       take(unlocked([&]() -> StatusOr<std::vector<GeneratedPart>> {
-        OPTRT_RETURN_IF_ERROR(run.prepare());
+        OPTRT_RETURN_IF_ERROR(run.beginGeneration());
         return generator.step();
       }));
   py::list list;

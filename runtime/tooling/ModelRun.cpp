@@ -45,9 +45,11 @@ Status ModelRun::choose(SessionOptions &options) {
   for (EntryKind kind : kinds) {
     OPTRT_ASSIGN_OR_RETURN(const Function *function,
                            manifest.findEntry(library.path(), kind));
-    if (kind != EntryKind::Train)
+    if (kind != EntryKind::Train) {
       options.functions.push_back(function->name);
-    else if (hyper.microbatches > 1 && !manifest.has(EntryKind::Accumulate))
+      for (const Function *preparer : manifest.findPreparersOf(*function))
+        options.functions.push_back(preparer->name);
+    } else if (hyper.microbatches > 1 && !manifest.has(EntryKind::Accumulate))
       return invalidArgument(
           concat("expected one microbatch, found ", hyper.microbatches, ": `",
                  library.path(),
@@ -172,7 +174,20 @@ StatusOr<StepOutputs> ModelRun::end(StatusOr<StepOutputs> outputs) {
   return outputs;
 }
 
-Status ModelRun::prepare() { return begin(okStatus()); }
+/// Calls the functions of kind prepare for those of another kind.
+Status ModelRun::prepareFor(EntryKind kind) {
+  for (const Function *preparer : manifest().findPreparersOf(*functionOf(kind)))
+    if (preparers.insert(preparer).second)
+      OPTRT_RETURN_IF_ERROR(end(owned->run(preparer->name)).status());
+  return okStatus();
+}
+
+Status ModelRun::beginGeneration() {
+  OPTRT_RETURN_IF_ERROR(begin(okStatus()));
+  OPTRT_RETURN_IF_ERROR(prepareFor(EntryKind::Prefill));
+  OPTRT_RETURN_IF_ERROR(prepareFor(EntryKind::Decode));
+  return okStatus();
+}
 
 Status ModelRun::readMicrobatches(const TokenRows &rows) {
   const int64_t size = manifest().batch * manifest().sequence;
@@ -197,6 +212,7 @@ StatusOr<StepOutputs> ModelRun::train(TokenRows rows,
     arguments = checkRows(rows, sequencesOfStep(), sequencesOfStep());
   OPTRT_RETURN_IF_ERROR(begin(std::move(arguments)));
   OPTRT_RETURN_IF_ERROR(readMicrobatches(rows));
+  preparers.clear();
   setScalars(*owned, hyper, reached + 1,
              lr ? *lr : hyper.rate.at(reached + 1, hyper.steps));
   OPTRT_RETURN_IF_ERROR(owned->submitSequence(sequenceFor(hyper.microbatches),
@@ -209,12 +225,12 @@ StatusOr<StepOutputs> ModelRun::train(TokenRows rows,
   return outputs;
 }
 
-StatusOr<StepOutputs> ModelRun::runOn(const TokenRows &rows,
-                                      const Function &function) {
+StatusOr<StepOutputs> ModelRun::runOn(const TokenRows &rows, EntryKind kind) {
+  OPTRT_RETURN_IF_ERROR(prepareFor(kind));
   OPTRT_RETURN_IF_ERROR(
       owned->read(fillFrom(rows, manifest().sequence), batch));
   OPTRT_RETURN_IF_ERROR(owned->fill(batch));
-  return end(owned->run(function.name));
+  return end(owned->run(functionOf(kind)->name));
 }
 
 StatusOr<StepOutputs> ModelRun::eval(TokenRows rows) {
@@ -222,7 +238,7 @@ StatusOr<StepOutputs> ModelRun::eval(TokenRows rows) {
   if (arguments.ok())
     arguments = checkRows(rows, 1, manifest().batch);
   OPTRT_RETURN_IF_ERROR(begin(std::move(arguments)));
-  return runOn(rows, *functionOf(EntryKind::Eval));
+  return runOn(rows, EntryKind::Eval);
 }
 
 StatusOr<HostTensor> ModelRun::forward(std::span<const int32_t> tokens) {
@@ -231,7 +247,7 @@ StatusOr<HostTensor> ModelRun::forward(std::span<const int32_t> tokens) {
     arguments = checkRows({tokens}, 1, manifest().batch);
   OPTRT_RETURN_IF_ERROR(begin(std::move(arguments)));
   const Function &function = *functionOf(EntryKind::Forward);
-  OPTRT_RETURN_IF_ERROR(runOn({tokens}, function).status());
+  OPTRT_RETURN_IF_ERROR(runOn({tokens}, EntryKind::Forward).status());
   const Buffer &output =
       manifest().buffers[*manifest().findForwardOutput(function)];
   OPTRT_ASSIGN_OR_RETURN(HostTensor tensor,
@@ -247,6 +263,7 @@ StatusOr<HostTensor> ModelRun::forward(std::span<const int32_t> tokens) {
 //===----------------------------------------------------------------------===//
 
 Status ModelRun::initialize(uint64_t seed) {
+  preparers.clear();
   OPTRT_RETURN_IF_ERROR(control.agree(owned->initialize(seed)));
   values = Values::Whole;
   currentSeed = seed;
@@ -286,6 +303,7 @@ StatusOr<std::vector<std::string>> ModelRun::load(const std::string &folder,
                        : StatusOr<std::vector<CompanionFile>>(companions);
   OPTRT_RETURN_IF_ERROR(control.agree(found.status()));
   values = Values::Broken;
+  preparers.clear();
   OPTRT_RETURN_IF_ERROR(
       control.agree(goesOn ? owned->load(*checkpoint)
                            : owned->loadParameters(*checkpoint, currentSeed)));
@@ -350,6 +368,7 @@ StatusOr<std::vector<float>> ModelRun::gather(std::string_view buffer) {
 
 Status ModelRun::assign(std::string_view buffer, std::span<const float> whole) {
   OPTRT_RETURN_IF_ERROR(begin(okStatus()));
+  preparers.clear();
   return control.agree(owned->assign(buffer, whole));
 }
 

@@ -93,8 +93,8 @@ public:
   StatusOr<std::span<const std::byte>>
   shardOf(std::string_view buffer, int rank, std::vector<uint8_t> &copy);
 
-  /// Before a call of the session that this class has no function for.
-  Status prepare();
+  /// Before a step of a generator.
+  Status beginGeneration();
 
   Session &session() { return *owned; }
   const Session &session() const { return *owned; }
@@ -118,8 +118,9 @@ private:
   Status checkRows(const TokenRows &rows, int64_t least, int64_t most) const;
   Status begin(Status arguments);
   Status checkValues();
+  Status prepareFor(EntryKind kind);
   StatusOr<StepOutputs> end(StatusOr<StepOutputs> outputs);
-  StatusOr<StepOutputs> runOn(const TokenRows &rows, const Function &function);
+  StatusOr<StepOutputs> runOn(const TokenRows &rows, EntryKind kind);
   Status readMicrobatches(const TokenRows &rows);
   void takeOver(const TrainingState &state);
   Status claim(const std::string &folder, bool overwrites) const;
@@ -132,6 +133,8 @@ private:
   std::unique_ptr<Session> owned;
 
   enum class Values { None, Whole, Broken } values = Values::None;
+  /// Called since parameters have changed.
+  std::set<const Function *> preparers;
   Status failure; ///< of the call after which the session cannot go on
   uint64_t currentSeed;
   int64_t reached = 0, position = 0;

@@ -13,7 +13,6 @@
 #include "TuningFile.h"
 #include "optimus-runtime/Session.h"
 #include "optimus-support/Philox.h"
-#include "tooling/MeasuresJson.h"
 #include "tooling/StepScalars.h"
 
 #include <algorithm>

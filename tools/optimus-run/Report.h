@@ -10,6 +10,7 @@
 #define OPTIMUS_TOOLS_OPTIMUS_RUN_REPORT_H
 
 #include "optimus-runtime/Session.h"
+#include "tooling/MeasuresJson.h"
 
 #include <span>
 
