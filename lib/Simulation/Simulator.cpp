@@ -92,7 +92,7 @@ static bool hasMessages(const TimedProgram &program) {
   return false;
 }
 
-/// What all ranks did, by what their actors did.
+/// The times of all ranks are those of their actors.
 static Simulation summarize(const TimedProgram &program, const Ranks &ranks,
                             const Folding &folding) {
   Simulation result;

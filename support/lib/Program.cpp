@@ -96,6 +96,10 @@ const FunctionT *findFunction(const ProgramTableT &table,
 //===----------------------------------------------------------------------===//
 
 std::string printable(std::string text) {
+  // A broken table may have all of a file as a name.
+  constexpr size_t kMostShown = 500;
+  if (text.size() > kMostShown)
+    text = text.substr(0, kMostShown) + "...";
   std::replace_if(
       text.begin(), text.end(),
       [](unsigned char c) { return c < ' ' || c == 127; }, '?');

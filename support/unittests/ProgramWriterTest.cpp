@@ -161,6 +161,8 @@ TEST_F(ProgramWriterTest, NamesArePrintable) {
   const TargetT &target = *all.targets[0];
   EXPECT_EQ(describe(target, *target.tables[0], g.table(), 0),
             "h.0? (fill, a?b.py:3)");
+  EXPECT_EQ(printable(std::string(501, 'x')), std::string(500, 'x') + "...");
+  EXPECT_EQ(printable(std::string(500, 'x')), std::string(500, 'x'));
 }
 
 TEST_F(ProgramWriterTest, CollectivesComeAfterWhatWasComputed) {
