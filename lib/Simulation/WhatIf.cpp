@@ -107,9 +107,9 @@ std::vector<std::string> WhatIf::describe() const {
     changes.push_back(
         concat("links have ", network.latency, " times the latency"));
   if (overlap == Overlap::None)
-    changes.push_back("nothing overlaps");
+    changes.emplace_back("nothing overlaps");
   if (overlap == Overlap::Perfect)
-    changes.push_back("all communication overlaps as far as links allow");
+    changes.emplace_back("all communication overlaps as far as links allow");
   return changes;
 }
 

@@ -161,8 +161,9 @@ TEST_F(ProgramWriterTest, NamesArePrintable) {
   const TargetT &target = *all.targets[0];
   EXPECT_EQ(describe(target, *target.tables[0], g.table(), 0),
             "h.0? (fill, a?b.py:3)");
-  EXPECT_EQ(printable(std::string(501, 'x')), std::string(500, 'x') + "...");
-  EXPECT_EQ(printable(std::string(500, 'x')), std::string(500, 'x'));
+  const std::string shown(500, 'x');
+  EXPECT_EQ(printable(shown + "x"), shown + "...");
+  EXPECT_EQ(printable(shown), shown);
 }
 
 TEST_F(ProgramWriterTest, CollectivesComeAfterWhatWasComputed) {
