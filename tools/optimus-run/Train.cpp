@@ -202,14 +202,18 @@ Status Training::diverged(std::string message) {
   return end(invalidArgument("training diverged: " + std::move(message)));
 }
 
-/// The last line of the log, once. What cannot be written finish() says.
+/// The last line of the log, once. Where finish() cannot write it either, the
+/// run fails.
 void Training::logEnd(const Status &status) {
   if (std::exchange(endIsLogged, true))
     return;
   if (status.ok() && (signal || reached < lastStep()))
     reason = RunEnd::Stopped;
-  (void)files.log.appendEnd(
+  const Status logged = files.log.appendEnd(
       describeEnd(reason.value_or(endOf(status)), reached, status));
+  if (!logged.ok())
+    std::fprintf(stderr, "optimus-run: warning: --log-json: %s\n",
+                 logged.message().c_str());
 }
 
 /// Every process has a file of its own, and a disk of its own perhaps.
