@@ -36,6 +36,15 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "python/tests"))
 from families_reference import unpacked  # noqa: E402
 
+PARALLEL = dict(
+    num_hidden_layers=2,
+    hidden_size=48,
+    num_attention_heads=3,
+    intermediate_size=40,
+    max_position_embeddings=16,
+    vocab_size=256,
+)
+"""Of the classes whose feed-forward part stands beside attention."""
 # Epsilon and base are those of the builders, which the classes' defaults are not
 # all.
 FAMILIES = {
@@ -77,14 +86,7 @@ FAMILIES = {
         name="PhiForCausalLM",
         flags="--layers 2 --hidden 48 --heads 3 --ffn 40 --seq 16 --vocab 256"
         " --batch 4 --rope-theta 10000 --rotary-dim 8",
-        config=transformers.PhiConfig(
-            num_hidden_layers=2,
-            hidden_size=48,
-            num_attention_heads=3,
-            intermediate_size=40,
-            max_position_embeddings=16,
-            vocab_size=256,
-        ),
+        config=transformers.PhiConfig(**PARALLEL),
     ),
     "gpt_neox": dict(
         name="GPTNeoXForCausalLM",
@@ -92,14 +94,7 @@ FAMILIES = {
         in_files={"lm_head.weight": "embed_out.weight"},
         flags="--layers 2 --hidden 48 --heads 3 --ffn 40 --seq 16 --vocab 256"
         " --batch 4 --rope-theta 10000 --rotary-dim 4",
-        config=transformers.GPTNeoXConfig(
-            num_hidden_layers=2,
-            hidden_size=48,
-            num_attention_heads=3,
-            intermediate_size=40,
-            max_position_embeddings=16,
-            vocab_size=256,
-        ),
+        config=transformers.GPTNeoXConfig(**PARALLEL),
     ),
 }
 TOLERANCE = 2e-5

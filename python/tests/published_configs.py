@@ -7,7 +7,19 @@
 # ===-----------------------------------------------------------------------===#
 """A config.json of each family, and the flags of the builder for the same model."""
 
-# As Transformers writes them, of odd shapes.
+EXTENTS = dict(
+    hidden_size=60,
+    initializer_range=0.02,
+    intermediate_size=70,
+    max_position_embeddings=16,
+    num_attention_heads=6,
+    num_hidden_layers=2,
+    use_cache=True,
+    vocab_size=97,
+)
+"""Of all families but GPT-2, which has other names: odd shapes."""
+
+# As Transformers writes them.
 GPT2 = dict(
     model_type="gpt2",
     architectures=["GPT2LMHeadModel"],
@@ -38,6 +50,7 @@ GPT2 = dict(
     vocab_size=97,
 )
 BERT = dict(
+    **EXTENTS,
     model_type="bert",
     architectures=["BertForMaskedLM"],
     attention_probs_dropout_prob=0.1,
@@ -45,21 +58,14 @@ BERT = dict(
     gradient_checkpointing=False,
     hidden_act="gelu",
     hidden_dropout_prob=0.1,
-    hidden_size=60,
-    initializer_range=0.02,
-    intermediate_size=70,
     layer_norm_eps=1e-9,
-    max_position_embeddings=16,
-    num_attention_heads=6,
-    num_hidden_layers=2,
     pad_token_id=3,
     position_embedding_type="absolute",
     transformers_version="4.57.1",
     type_vocab_size=2,
-    use_cache=True,
-    vocab_size=97,
 )
 LLAMA = dict(
+    **EXTENTS,
     model_type="llama",
     architectures=["LlamaForCausalLM"],
     attention_bias=False,
@@ -69,21 +75,13 @@ LLAMA = dict(
     eos_token_id=[2, 3],
     head_dim=10,
     hidden_act="silu",
-    hidden_size=60,
-    initializer_range=0.02,
-    intermediate_size=70,
-    max_position_embeddings=16,
     mlp_bias=False,
-    num_attention_heads=6,
-    num_hidden_layers=2,
     num_key_value_heads=2,
     pretraining_tp=1,
     rms_norm_eps=1e-5,
     rope_parameters=dict(rope_theta=5000.0, rope_type="default"),
     tie_word_embeddings=True,
     transformers_version="5.0.0",
-    use_cache=True,
-    vocab_size=97,
 )
 MISTRAL = dict(LLAMA, model_type="mistral", architectures=["MistralForCausalLM"])
 del MISTRAL["attention_bias"], MISTRAL["mlp_bias"], MISTRAL["pretraining_tp"]
@@ -106,18 +104,13 @@ QWEN3 = dict(
     tie_word_embeddings=False,
 )
 PHI = dict(
+    **EXTENTS,
     model_type="phi",
     architectures=["PhiForCausalLM"],
     attention_dropout=0.0,
     embd_pdrop=0.0,
     hidden_act="gelu_new",
-    hidden_size=60,
-    initializer_range=0.02,
-    intermediate_size=70,
     layer_norm_eps=1e-4,
-    max_position_embeddings=16,
-    num_attention_heads=6,
-    num_hidden_layers=2,
     num_key_value_heads=6,
     partial_rotary_factor=0.4,
     qk_layernorm=False,
@@ -125,10 +118,9 @@ PHI = dict(
     rope_scaling=None,
     rope_theta=10000.0,
     tie_word_embeddings=False,
-    use_cache=True,
-    vocab_size=97,
 )
 NEOX = dict(
+    **EXTENTS,
     model_type="gpt_neox",
     architectures=["GPTNeoXForCausalLM"],
     attention_bias=True,
@@ -138,21 +130,13 @@ NEOX = dict(
     eos_token_id=0,
     hidden_act="gelu",
     hidden_dropout=0.0,
-    hidden_size=60,
-    initializer_range=0.02,
-    intermediate_size=70,
     layer_norm_eps=1e-4,
-    max_position_embeddings=16,
-    num_attention_heads=6,
-    num_hidden_layers=2,
     rope_scaling=None,
     rotary_emb_base=10000,
     rotary_pct=0.4,
     tie_word_embeddings=False,
     torch_dtype="float16",
-    use_cache=True,
     use_parallel_residual=True,
-    vocab_size=97,
 )
 SHAPE = "--layers 2 --hidden 60 --heads 6 --seq 16 --vocab 97 --batch 3 "
 FAMILIES = {

@@ -65,9 +65,9 @@ def records(count):
 def shown(stream, count=7):
     study = Study()
     watch = view.Watch(study, ["loss"], count, stream)
-    for now, record in enumerate(records(count)):
+    for second, record in enumerate(records(count)):
         study.apply(record)
-        watch(record, float(now))
+        watch(record, float(second))
     watch.close(100.0)
     return stream.getvalue()
 

@@ -123,6 +123,16 @@ Status Session::checkPrepared(const Call &call,
   return okStatus();
 }
 
+Status Session::prepareFor(const Function &reader) {
+  auto isFresh = [&](const Arg &arg) {
+    return arg.access == Access::Read || fresh.contains(arg.buffer);
+  };
+  for (const Function *preparer : manifest().findPreparersOf(reader))
+    if (!std::ranges::all_of(preparer->args, isFresh))
+      OPTRT_RETURN_IF_ERROR(run(preparer->name).status());
+  return okStatus();
+}
+
 Status Session::releaseSources() {
   OPTRT_RETURN_IF_ERROR(checkIdle("parameters were released"));
   for (std::size_t i = 0; i != callables.size(); ++i)

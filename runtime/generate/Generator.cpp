@@ -56,8 +56,8 @@ std::vector<std::string> GenerationEntries::functions() const {
 }
 
 Status GenerationEntries::prepare(Session &session) const {
-  for (const Function *preparer : preparers)
-    OPTRT_RETURN_IF_ERROR(session.run(preparer->name).status());
+  for (const Function *reader : {prefill, decode})
+    OPTRT_RETURN_IF_ERROR(session.prepareFor(*reader));
   return preparers.empty() ? okStatus() : session.releaseSources();
 }
 

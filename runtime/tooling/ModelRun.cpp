@@ -176,10 +176,10 @@ StatusOr<StepOutputs> ModelRun::end(StatusOr<StepOutputs> outputs) {
 
 /// Calls the functions of kind prepare for those of another kind.
 Status ModelRun::prepareFor(EntryKind kind) {
-  for (const Function *preparer : manifest().findPreparersOf(*functionOf(kind)))
-    if (preparers.insert(preparer).second)
-      OPTRT_RETURN_IF_ERROR(end(owned->run(preparer->name)).status());
-  return okStatus();
+  Status prepared = owned->prepareFor(*functionOf(kind));
+  if (!prepared.ok() && !owned->canGoOn())
+    failure = prepared;
+  return prepared;
 }
 
 Status ModelRun::beginGeneration() {
@@ -212,7 +212,6 @@ StatusOr<StepOutputs> ModelRun::train(TokenRows rows,
     arguments = checkRows(rows, sequencesOfStep(), sequencesOfStep());
   OPTRT_RETURN_IF_ERROR(begin(std::move(arguments)));
   OPTRT_RETURN_IF_ERROR(readMicrobatches(rows));
-  preparers.clear();
   setScalars(*owned, hyper, reached + 1,
              lr ? *lr : hyper.rate.at(reached + 1, hyper.steps));
   OPTRT_RETURN_IF_ERROR(owned->submitSequence(sequenceFor(hyper.microbatches),
@@ -263,7 +262,6 @@ StatusOr<HostTensor> ModelRun::forward(std::span<const int32_t> tokens) {
 //===----------------------------------------------------------------------===//
 
 Status ModelRun::initialize(uint64_t seed) {
-  preparers.clear();
   OPTRT_RETURN_IF_ERROR(control.agree(owned->initialize(seed)));
   values = Values::Whole;
   currentSeed = seed;
@@ -303,7 +301,6 @@ StatusOr<std::vector<std::string>> ModelRun::load(const std::string &folder,
                        : StatusOr<std::vector<CompanionFile>>(companions);
   OPTRT_RETURN_IF_ERROR(control.agree(found.status()));
   values = Values::Broken;
-  preparers.clear();
   OPTRT_RETURN_IF_ERROR(
       control.agree(goesOn ? owned->load(*checkpoint)
                            : owned->loadParameters(*checkpoint, currentSeed)));
@@ -368,7 +365,6 @@ StatusOr<std::vector<float>> ModelRun::gather(std::string_view buffer) {
 
 Status ModelRun::assign(std::string_view buffer, std::span<const float> whole) {
   OPTRT_RETURN_IF_ERROR(begin(okStatus()));
-  preparers.clear();
   return control.agree(owned->assign(buffer, whole));
 }
 

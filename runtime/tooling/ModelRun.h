@@ -134,7 +134,6 @@ private:
 
   enum class Values { None, Whole, Broken } values = Values::None;
   /// Called since parameters have changed.
-  std::set<const Function *> preparers;
   Status failure; ///< of the call after which the session cannot go on
   uint64_t currentSeed;
   int64_t reached = 0, position = 0;

@@ -12,40 +12,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "CommandLine.h"
+#include "CommandLine/Main.h"
 #include "PlanFile.h"
 
-#include "optimus-support/Process.h"
-
-#include <cstdio>
-
 using namespace optimus_plan;
-using namespace optimus_support;
-
-/// Prints the error and returns the exit code.
-static int fail(const Status &status) {
-  std::fflush(stdout);
-  std::fprintf(stderr, "optimus-plan: %serror: %s\n",
-               status.code() == StatusCode::Internal ? "internal " : "",
-               status.message().c_str());
-  return status.exitCode();
-}
-
-static int run(int argc, char **argv) {
-  Arguments arguments;
-  StatusOr<std::string> asked = parseCommandLine(argc, argv, arguments);
-  if (!asked.ok())
-    return fail(asked.status());
-  std::fputs(asked->c_str(), stdout);
-  if (!asked->empty())
-    return 0;
-  Status status = planFile(arguments);
-  return status.ok() ? 0 : fail(status);
-}
 
 int main(int argc, char **argv) {
-  startProcess();
-  StatusOr<int> ran = runOnLargeStack([&] { return run(argc, argv); });
-  const int code = ran.ok() ? *ran : fail(ran.status());
-  Status end = finishStandardOutput();
-  return code == 0 && !end.ok() ? fail(end) : code;
+  Arguments arguments;
+  return optimus_command_line::runMain(
+      "optimus-plan", [&] { return parseCommandLine(argc, argv, arguments); },
+      [&] { return planFile(arguments); });
 }

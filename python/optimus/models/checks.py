@@ -75,6 +75,15 @@ def check_heads(hidden: int, heads: int) -> None:
         )
 
 
+def check_rotated(channels: int, head_dim: int) -> None:
+    """The channels of a head that are rotated, where these are a part."""
+    if channels % 2 or not 2 <= channels <= head_dim:
+        raise ConfigError(
+            "{rotary_dim} is %d; expected an even number from 2 to the %d channels "
+            "of a head" % (channels, head_dim)
+        )
+
+
 def check_dropout(rate: float) -> None:
     if not 0 <= rate < 1:
         raise ConfigError(

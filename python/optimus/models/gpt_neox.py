@@ -18,9 +18,21 @@ are rotated.
 from typing import NamedTuple, Optional, Tuple
 
 from optimus.ir import ZEROS, Init, LossFunction, Packed, Value
-from optimus.models import ConfigError
-from optimus.models.checks import check_extents, check_heads, check_positive, get_members
-from optimus.models.parts import FunctionMaker, Parts, begin, positions_of
+from optimus.models.checks import (
+    check_extents,
+    check_heads,
+    check_positive,
+    check_rotated,
+    get_members,
+)
+from optimus.models.parts import (
+    FunctionMaker,
+    Parts,
+    add_parts,
+    begin,
+    positions_of,
+    rotary_attention,
+)
 
 KIND = "gpt_neox"
 
@@ -63,11 +75,7 @@ class Config(NamedTuple):
         check_positive({name: extents.pop(name) for name in reals})
         check_extents(extents)
         check_heads(self.hidden, self.heads)
-        if self.rotated % 2 or not 2 <= self.rotated <= self.head_dim:
-            raise ConfigError(
-                "{rotary_dim} is %d; expected an even number from 2 to the %d channels "
-                "of a head" % (self.rotated, self.head_dim)
-            )
+        check_rotated(self.rotated, self.head_dim)
 
     @property
     def ffn_width(self) -> int:
@@ -128,32 +136,23 @@ class _Block:
     def apply(self, x: Value) -> Value:
         model, parts = self._model, self._parts
         y = parts.layer_norm("input_layernorm", x)
-        attended, bias = self._attention(y)
+        attended = self._attention(y)
         if not self._config.parallel:
-            y = attended if bias is None else model.add("attention_biased", attended, bias)
+            y, bias = attended
+            y = y if bias is None else model.add("attention_biased", y, bias)
             x = model.add("attention_sum", y, x)
-            fed, bias = self._feed_forward(parts.layer_norm("post_attention_layernorm", x))
-            return model.add("sum", model.add("biased", fed, bias), x)
-        fed, fed_bias = self._feed_forward(parts.layer_norm("post_attention_layernorm", x))
-        # The products first, so that one reduction serves both if they are partial sums.
-        y = model.add("parts", attended, fed)
-        if bias is not None:
-            y = model.add("attention_biased", y, bias)
-        return model.add("sum", model.add("biased", y, fed_bias), x)
+        fed = self._feed_forward(parts.layer_norm("post_attention_layernorm", x))
+        if self._config.parallel:
+            return add_parts(model, x, attended, fed)
+        return model.add("sum", model.add("biased", *fed), x)
 
     def _attention(self, y: Value) -> Tuple[Value, Optional[Value]]:
         """The output's product, and its bias if there is one."""
         c, model = self._config, self._model
         heads = [("heads", c.heads), ("head_dim", c.head_dim)]
         with model.scope("attention"):
-            q, k, v = (self._projected(y, part) for part in range(3))
-            q, k = (
-                model.rotary(
-                    name, x, c.rope_theta, channels=c.rotated, positions=self._positions
-                )
-                for name, x in (("q_rotated", q), ("k_rotated", k))
-            )
-            y = model.attention("heads", [q, k, v], causal=True, positions=self._positions)
+            qkv = (self._projected(y, part) for part in range(3))
+            y = rotary_attention(model, c, qkv, self._positions)
             hidden = [("hidden", c.hidden)]
             if c.attention_bias:
                 return self._parts.product_and_bias("dense", y, hidden, heads)

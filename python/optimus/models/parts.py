@@ -8,7 +8,7 @@
 """What several models are made of. Locations are those of the models' lines."""
 
 import math
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Optional, Sequence, Tuple
 
 from optimus.attributes import Attribute
 from optimus.ir import ONES, ZEROS, Init, LossFunction, Value
@@ -102,6 +102,35 @@ class Parts:
     def biased_linear(self, name: str, x: Value, outs: Dims, ins: Dims) -> Value:
         """x times the transpose of a weight [outs…, ins…], plus a bias [outs…]."""
         return self._model.add(name, *self.product_and_bias(name, x, outs, ins))
+
+
+def rotary_attention(
+    model: LossFunction, config: Any, qkv: Iterable[Value], positions: Optional[Value]
+) -> Value:
+    """Of queries, keys and values with a part of their channels rotated."""
+    q, k, v = qkv
+    q, k = (
+        model.rotary(
+            name, x, config.rope_theta, channels=config.rotated, positions=positions
+        )
+        for name, x in (("q_rotated", q), ("k_rotated", k))
+    )
+    return model.attention("heads", [q, k, v], causal=True, positions=positions)
+
+
+def add_parts(
+    model: LossFunction,
+    x: Value,
+    attended: Tuple[Value, Optional[Value]],
+    fed: Tuple[Value, Value],
+) -> Value:
+    """A layer whose attention and feed-forward part read the same: the sum of their
+    products and biases, and of what came in. The products are added first, so that one
+    reduction serves both if they are partial sums."""
+    y = model.add("parts", attended[0], fed[0])
+    if attended[1] is not None:
+        y = model.add("attention_biased", y, attended[1])
+    return model.add("sum", model.add("biased", y, fed[1]), x)
 
 
 def _extent(dims: Dims) -> int:

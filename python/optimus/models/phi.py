@@ -16,8 +16,21 @@ from typing import NamedTuple, Optional
 
 from optimus.ir import ZEROS, LossFunction, Value
 from optimus.models import ConfigError
-from optimus.models.checks import check_extents, check_heads, check_positive, get_members
-from optimus.models.parts import FunctionMaker, Parts, begin, positions_of
+from optimus.models.checks import (
+    check_extents,
+    check_heads,
+    check_positive,
+    check_rotated,
+    get_members,
+)
+from optimus.models.parts import (
+    FunctionMaker,
+    Parts,
+    add_parts,
+    begin,
+    positions_of,
+    rotary_attention,
+)
 
 KIND = "phi"
 
@@ -55,11 +68,7 @@ class Config(NamedTuple):
         check_positive({name: extents.pop(name) for name in reals})
         check_extents(extents)
         check_heads(self.hidden, self.heads)
-        if self.rotated % 2 or not 2 <= self.rotated <= self.head_dim:
-            raise ConfigError(
-                "{rotary_dim} is %d; expected an even number from 2 to the %d channels "
-                "of a head" % (self.rotated, self.head_dim)
-            )
+        check_rotated(self.rotated, self.head_dim)
         if self.norms not in (1, 2):
             raise ConfigError("{norms} is %r; expected 1 or 2" % self.norms)
 
@@ -109,30 +118,22 @@ def build(config: Config, make: FunctionMaker = LossFunction) -> LossFunction:
 def _block(
     model: LossFunction, parts: Parts, c: Config, x: Value, positions: Optional[Value]
 ) -> Value:
-    """One transformer layer. The two products into the residual stream are added first,
-    so that one reduction serves both if they are partial sums."""
+    """One transformer layer."""
     to_attention = to_ffn = parts.layer_norm("input_layernorm", x)
     if c.norms == 2:
         to_ffn = parts.layer_norm("post_attention_layernorm", x)
     hidden = ("hidden", c.hidden)
     heads = [("heads", c.heads), ("head_dim", c.head_dim)]
     with model.scope("self_attn"):
-        q, k, v = (
+        qkv = (
             parts.biased_linear(part, to_attention, heads, [hidden])
             for part in ("q_proj", "k_proj", "v_proj")
         )
-        q, k = (
-            model.rotary(name, x, c.rope_theta, channels=c.rotated, positions=positions)
-            for name, x in (("q_rotated", q), ("k_rotated", k))
-        )
-        y = model.attention("heads", [q, k, v], causal=True, positions=positions)
-        attended, attention_bias = parts.product_and_bias("dense", y, [hidden], heads)
+        y = rotary_attention(model, c, qkv, positions)
+        attended = parts.product_and_bias("dense", y, [hidden], heads)
     ffn = [("ffn", c.ffn_width)]
     with model.scope("mlp"):
         y = parts.biased_linear("fc1", to_ffn, ffn, [hidden])
         y = model.gelu("gelu", y)
-        fed, ffn_bias = parts.product_and_bias("fc2", y, [hidden], ffn)
-    y = model.add("parts", attended, fed)
-    y = model.add("attention_biased", y, attention_bias)
-    y = model.add("biased", y, ffn_bias)
-    return model.add("sum", y, x)
+        fed = parts.product_and_bias("fc2", y, [hidden], ffn)
+    return add_parts(model, x, attended, fed)

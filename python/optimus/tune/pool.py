@@ -16,11 +16,10 @@ import signal
 import subprocess
 import sys
 import threading
-import tomllib
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import optimus
-from optimus.tune import TuneError, machine
+from optimus.tune import TuneError, machine, toml_file
 
 
 class Event(NamedTuple):
@@ -62,13 +61,7 @@ def local_starts(count: int) -> List[Start]:
 def read_pool(path: str) -> List[Start]:
     """Workers in a TOML file: [[worker]] with name, count, prefix, wall_seconds and
     environment. What they have they find. Raises TuneError."""
-    try:
-        with open(path, "rb") as file:
-            found = tomllib.load(file)
-    except OSError as error:
-        raise TuneError("cannot read '%s': %s" % (path, error.strerror)) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise TuneError("%s: %s" % (path, error)) from None
+    _, found = toml_file.read(path)
     starts: List[Start] = []
     for row in found.get("worker", []):
         known = {"name", "count", "prefix", "wall_seconds", "environment", "class"}

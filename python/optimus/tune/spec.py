@@ -29,10 +29,9 @@ A mistake is one message, with its line and the nearest name.
 import hashlib
 import os
 import re
-import tomllib
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from optimus.tune import TuneError, domains, names, spaces
+from optimus.tune import TuneError, domains, names, spaces, toml_file
 from optimus.tune.spaces import WITH, WITHOUT, Leaf, Space, Union
 
 GROUPS = ("model", "compile", "train")
@@ -41,7 +40,6 @@ MEASURED = ("eval_loss", "loss", "seconds", "peak_bytes")
 PREDICTED = ("step_ms", "rank_bytes")
 """Objectives that optimus-compile knows before a trial runs."""
 METHODS = ("asha", "hyperband", "dehb")
-MOST_BYTES = 1 << 20
 
 
 class Rungs(NamedTuple):
@@ -88,25 +86,7 @@ class SpecError(TuneError):
 
 def read(path: str) -> Spec:
     """Raises SpecError."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise SpecError("cannot read '%s': %s" % (path, getattr(error, "strerror", error)))
-    if len(data) > MOST_BYTES:
-        raise SpecError("%s: expected at most %d bytes" % (path, MOST_BYTES))
-    try:
-        text = data.decode("utf-8")
-        found = tomllib.loads(text)
-    except UnicodeDecodeError:
-        raise SpecError("%s: expected UTF-8" % path) from None
-    except tomllib.TOMLDecodeError as error:
-        where = re.search(r" \(at line (\d+), column \d+\)$", str(error))
-        line = where[1] if where else str(text.count("\n") + 1)
-        message = str(error)[: where.start()] if where else str(error)
-        raise SpecError("%s:%s: %s" % (path, line, message)) from None
-    except RecursionError:
-        raise SpecError("%s: expected tables in fewer others" % path) from None
+    text, found = toml_file.read(path, SpecError)
     folder = os.path.dirname(os.path.abspath(path))
     digest = hashlib.sha256(repr(found).encode()).hexdigest()
     reader = _Reader(path, lines_of(text))

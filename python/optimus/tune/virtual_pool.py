@@ -7,10 +7,9 @@
 # ===-----------------------------------------------------------------------===#
 """A pool for the simulator: classes of workers, read from a TOML file."""
 
-import tomllib
 from typing import Any, Dict, List, NamedTuple, Optional
 
-from optimus.tune import TuneError
+from optimus.tune import TuneError, toml_file
 from optimus.tune.machine import Class
 
 
@@ -60,13 +59,7 @@ DEFAULTS = {
 def read_pool(path: str) -> Pool:
     """A TOML file of [[worker]] tables with name, count, cores, memory_mib, instructions,
     slower, overhead and wall_seconds, and of noise, losses and seed. Raises TuneError."""
-    try:
-        with open(path, "rb") as file:
-            found = tomllib.load(file)
-    except OSError as error:
-        raise TuneError("cannot read '%s': %s" % (path, error.strerror)) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise TuneError("%s: %s" % (path, error)) from None
+    _, found = toml_file.read(path)
     for key in found:
         if key not in ("worker", "noise", "losses", "seed"):
             raise TuneError(

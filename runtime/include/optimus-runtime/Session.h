@@ -239,6 +239,9 @@ public:
   /// The buffers held by each rank, in the order of its memory, each at a
   /// multiple of kBufferAlignment.
   const std::vector<int64_t> &heldBuffers() const { return held; }
+  /// Makes fresh what `reader` reads, by entries of kind prepare. The session
+  /// has chosen them.
+  Status prepareFor(const Function &reader);
   /// Gives back the memory of parameters that only entries of kind prepare
   /// read, once these have been called. Afterwards they cannot be called, and
   /// such parameters are not held: none is saved, loaded or read.
