@@ -10,58 +10,95 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 using namespace optrt::emulator;
 
-/// The smallest element has two bytes.
-static constexpr size_t kUnit = 2;
+/// The smallest element has two bytes, the widest access sixteen.
+static constexpr size_t kLeastUnit = 2, kMostUnit = 16;
 /// What lies so near behind a buffer is said to be an overrun of it.
 static constexpr size_t kBehind = 16;
 
-void EmulatedMemory::add(Range range) {
-  range.touches.resize((range.bytes + kUnit - 1) / kUnit);
-  ranges.push_back(std::move(range));
+EmulatedMemory::Range EmulatedMemory::makeRange(std::string name, void *begin,
+                                                size_t bytes, Kind kind,
+                                                bool isWritten) {
+  Range range = {std::move(name), static_cast<char *>(begin), bytes, kind,
+                 isWritten};
+  range.unit = kMostUnit;
+  range.touches.resize((bytes + kMostUnit - 1) / kMostUnit);
+  return range;
+}
+
+void EmulatedMemory::addGlobal(Range range) {
+  auto place = std::upper_bound(
+      globals.begin(), globals.end(), range.begin,
+      [](char *begin, const Range &other) { return begin < other.begin; });
+  globals.insert(place, std::move(range));
+}
+
+EmulatedMemory::Range *EmulatedMemory::findRange(const char *address,
+                                                 size_t behind) {
+  auto holds = [&](const Range &range) {
+    return address >= range.begin &&
+           address < range.begin + range.bytes + behind;
+  };
+  auto buffer = std::find_if(buffers.begin(), buffers.end(), holds);
+  if (buffer != buffers.end())
+    return &*buffer;
+  auto global = std::upper_bound(globals.begin(), globals.end(), address,
+                                 [](const char *begin, const Range &range) {
+                                   return begin < range.begin;
+                                 });
+  if (global == globals.begin() || !holds(*--global))
+    return nullptr;
+  return &*global;
+}
+
+std::span<EmulatedMemory::Touch>
+EmulatedMemory::Range::getTouches(size_t offset, size_t count) {
+  const size_t fitting =
+      std::max(kLeastUnit, std::gcd(std::gcd(offset, count), unit));
+  if (fitting != unit) {
+    const size_t parts = unit / fitting;
+    std::vector<Touch> split((bytes + fitting - 1) / fitting);
+    for (size_t i = 0; i < split.size(); ++i)
+      split[i] = touches[i / parts];
+    touches = std::move(split);
+    unit = fitting;
+  }
+  isFresh = false;
+  const size_t first = offset / unit, end = (offset + count - 1) / unit + 1;
+  for (size_t i = first; i != end; ++i)
+    if (touches[i].epoch != epoch)
+      touches[i] = {.readers = {}, .epoch = epoch};
+  return std::span(touches).subspan(first, end - first);
 }
 
 void EmulatedMemory::reset() {
-  std::erase_if(ranges,
-                [](const Range &range) { return range.kind == Kind::Buffer; });
-  for (Range &range : ranges)
-    std::fill(range.touches.begin(), range.touches.end(), Touch());
+  buffers.clear();
+  for (Range &range : globals)
+    range.forget();
 }
 
 void EmulatedMemory::addBuffer(std::string name, void *begin, size_t bytes,
                                bool isWritten) {
-  add({std::move(name),
-       static_cast<char *>(begin),
-       bytes,
-       Kind::Buffer,
-       isWritten,
-       {}});
+  buffers.push_back(
+      makeRange(std::move(name), begin, bytes, Kind::Buffer, isWritten));
 }
 void EmulatedMemory::addShared(std::string name, void *begin, size_t bytes) {
-  add({std::move(name),
-       static_cast<char *>(begin),
-       bytes,
-       Kind::Shared,
-       true,
-       {}});
+  addGlobal(makeRange(std::move(name), begin, bytes, Kind::Shared, true));
 }
 void EmulatedMemory::addTable(std::string name, void *begin, size_t bytes) {
-  add({std::move(name),
-       static_cast<char *>(begin),
-       bytes,
-       Kind::Table,
-       false,
-       {}});
+  addGlobal(makeRange(std::move(name), begin, bytes, Kind::Table, false));
 }
 
 void EmulatedMemory::startBlock() {
-  for (Range &range : ranges) {
-    if (range.kind != Kind::Shared)
+  for (Range &range : globals) {
+    if (range.kind != Kind::Shared || range.isFresh)
       continue;
     std::memset(range.begin, 0xFF, range.bytes); // NaN
-    std::fill(range.touches.begin(), range.touches.end(), Touch());
+    range.forget();
+    range.isFresh = true;
   }
 }
 
@@ -115,15 +152,10 @@ std::string EmulatedMemory::access(const void *address, size_t bytes,
   if (reinterpret_cast<uintptr_t>(address) % alignment != 0)
     return what() + "where they are not aligned to " +
            std::to_string(alignment);
-  auto findRange = [&](size_t behind) {
-    return std::find_if(ranges.begin(), ranges.end(), [&](const Range &range) {
-      return begin >= range.begin && begin < range.begin + range.bytes + behind;
-    });
-  };
-  auto range = findRange(0);
-  if (range == ranges.end())
-    range = findRange(kBehind);
-  if (range == ranges.end())
+  Range *range = findRange(begin, 0);
+  if (!range)
+    range = findRange(begin, kBehind);
+  if (!range)
     return what() + "that belong to no buffer";
   size_t offset = begin - range->begin;
   auto whatAndWhere = [&] {
@@ -134,9 +166,7 @@ std::string EmulatedMemory::access(const void *address, size_t bytes,
     return whatAndWhere() + "which has " + std::to_string(range->bytes);
   if (isWrite && !range->isWritten)
     return whatAndWhere() + "which is only read";
-  for (size_t unit = offset / kUnit; unit <= (offset + bytes - 1) / kUnit;
-       ++unit) {
-    Touch &touch = range->touches[unit];
+  for (Touch &touch : range->getTouches(offset, bytes)) {
     bool isNew = touch.writer.block < 0;
     if (touch.isCopied)
       return whatAndWhere() + "which " + describe(touch.writer) +
@@ -150,7 +180,7 @@ std::string EmulatedMemory::access(const void *address, size_t bytes,
       if (!touch.readers.areBefore(clock))
         return whatAndWhere() + "which " + describe(touch.readers.last) +
                " reads, as the last, and no barrier is in between";
-      touch = {.writer = clock, .readers = {}};
+      touch = {.writer = clock, .readers = {}, .epoch = range->epoch};
       continue;
     }
     touch.readers.add(clock);
@@ -160,14 +190,9 @@ std::string EmulatedMemory::access(const void *address, size_t bytes,
 
 void EmulatedMemory::setCopied(void *to, size_t bytes, bool isCopied) {
   auto *begin = static_cast<char *>(to);
-  for (Range &range : ranges) {
-    if (begin < range.begin || begin >= range.begin + range.bytes)
-      continue;
-    size_t offset = begin - range.begin;
-    for (size_t unit = offset / kUnit; unit <= (offset + bytes - 1) / kUnit;
-         ++unit)
-      range.touches[unit].isCopied = isCopied;
-  }
+  if (Range *range = findRange(begin, 0))
+    for (Touch &touch : range->getTouches(begin - range->begin, bytes))
+      touch.isCopied = isCopied;
 }
 
 std::string EmulatedMemory::beginCopy(void *to, size_t bytes,

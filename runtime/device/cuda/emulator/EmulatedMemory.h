@@ -17,6 +17,7 @@
 
 #include "AccessCheck.h"
 
+#include <span>
 #include <vector>
 
 namespace optrt::emulator {
@@ -39,7 +40,7 @@ public:
                       const ThreadClock &clock) override;
 
 private:
-  /// The readers of two bytes, except those before all of these.
+  /// The readers of a unit, except those before all of these.
   struct Readers {
     ThreadClock last{.block = -1};
     /// Of the last one's warp, a bit each.
@@ -49,10 +50,12 @@ private:
     bool areBefore(const ThreadClock &now) const;
     void add(const ThreadClock &reader);
   };
-  /// The last writer of two bytes, and their readers since.
+  /// The last writer of a unit, and its readers since.
   struct Touch {
     ThreadClock writer{.block = -1};
     Readers readers;
+    /// The range's epoch of all this: in a later one nobody touched the unit.
+    uint32_t epoch = 0;
     /// Whether the writer copies, and has not waited for it.
     bool isCopied = false;
   };
@@ -63,14 +66,31 @@ private:
     size_t bytes;
     Kind kind;
     bool isWritten;
-    std::vector<Touch> touches;
+    /// Bytes of a unit: every access so far touched whole ones.
+    size_t unit = 0;
+    uint32_t epoch = 0;
+    std::vector<Touch> touches = {};
+    /// Whether all of it is as a block finds it.
+    bool isFresh = false;
+
+    /// Forgets who touched it.
+    void forget() { ++epoch; }
+    /// The touches of bytes at an offset. Splits units that they do not fill.
+    std::span<Touch> getTouches(size_t offset, size_t count);
   };
-  void add(Range range);
+  static Range makeRange(std::string name, void *begin, size_t bytes, Kind kind,
+                         bool isWritten);
+  void addGlobal(Range range);
+  /// The range that holds an address, or ends so near before it; else null.
+  Range *findRange(const char *address, size_t behind);
   /// Says of all of these bytes, which lie in one range, whether they are
   /// copied.
   void setCopied(void *to, size_t bytes, bool isCopied);
 
-  std::vector<Range> ranges;
+  /// Of the launch; they may share bytes, and the first counts.
+  std::vector<Range> buffers;
+  /// Of all kernels, by where they begin. They share none.
+  std::vector<Range> globals;
 };
 
 } // namespace optrt::emulator
