@@ -195,9 +195,11 @@ Plan optimus_planning::plan(std::span<const LiveRange> ranges,
   int64_t bound = components.front().lowerBound;
   plan.lowerBound = bound;
 
-  auto goodEnough = static_cast<int64_t>(
-      std::floor(static_cast<double>(bound) * options.goodEnough));
-  goodEnough = std::max(goodEnough, bound);
+  auto multipleOfBound = [&](double factor) {
+    return std::max(bound, static_cast<int64_t>(std::floor(
+                               static_cast<double>(bound) * factor)));
+  };
+  const int64_t goodEnough = multipleOfBound(options.goodEnough);
 
   // About half a second of looking at placed buffers.
   int64_t work = 250'000'000;
@@ -228,15 +230,14 @@ Plan optimus_planning::plan(std::span<const LiveRange> ranges,
   const int64_t moveLimit = options.moveLimit.value_or(
       options.timeout ? std::numeric_limits<int64_t>::max()
                       : options.nodeLimit);
-  auto improve = [&](int64_t moves, Deadline end) {
+  auto improve = [&](int64_t goal, int64_t moves, Deadline end) {
     if (isMet())
       return;
-    int64_t goal = std::max(options.capacity.value_or(goodEnough),
-                            search.provenBound());
-    SearchBudget budget{std::min(moves, moveLimit - plan.moves), end};
-    const int64_t granted = budget.nodes;
-    improvement.bringDownTo(goal, budget);
-    plan.moves += granted - budget.nodes;
+    SearchBudget budget{moves, end};
+    improvement.bringDownTo(std::max(options.capacity.value_or(goal),
+                                     search.provenBound()),
+                            budget);
+    plan.moves += moves - budget.nodes;
   };
 
   // A search with a time limit may be long and find nothing: what it cannot
@@ -247,7 +248,7 @@ Plan optimus_planning::plan(std::span<const LiveRange> ranges,
     else
       search.bringDownTo(goodEnough, kLeastNodes);
     auto now = std::chrono::steady_clock::now();
-    improve(moveLimit, now + (*deadline - now) / 2);
+    improve(goodEnough, moveLimit, now + (*deadline - now) / 2);
   }
   // The capacity is worth most of the nodes.
   if (options.capacity && !isMet())
@@ -255,7 +256,10 @@ Plan optimus_planning::plan(std::span<const LiveRange> ranges,
                    options.nodeLimit - options.nodeLimit / 4);
   if (!isMet())
     search.bringDownTo(goodEnough, worth(options.nodeLimit));
-  improve(worth(moveLimit), deadline);
+  improve(goodEnough, std::min(worth(moveLimit), moveLimit - plan.moves),
+          deadline);
+  improve(multipleOfBound(options.far), options.farMoveLimit - plan.moves,
+          deadline);
 
   for (size_t i = 0; i < components.size(); ++i) {
     const std::vector<Buffer> &buffers = components[i].buffers;

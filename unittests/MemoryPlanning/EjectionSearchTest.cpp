@@ -67,6 +67,23 @@ TEST(EjectionSearch, MoreMovesNeverGiveALargerArena) {
   }
 }
 
+TEST(EjectionSearch, GoesOnWhileTheArenaIsFarFromTheBound) {
+  std::vector<LiveRange> ranges = chain(2000, 3);
+  constexpr int64_t kMoves = 100;
+  Options options = withMoves(kMoves);
+  Plan near = plan(ranges, options);
+  EXPECT_EQ(near.moves, kMoves);
+  options.farMoveLimit = 50'000;
+  options.far = ratio(near);
+  EXPECT_EQ(plan(ranges, options).offsets, near.offsets);
+
+  options.far = 1 + (ratio(near) - 1) / 2;
+  Plan further = plan(ranges, options);
+  EXPECT_EQ(validate(ranges, further), std::nullopt);
+  EXPECT_GT(further.moves, kMoves);
+  EXPECT_LE(ratio(further), options.far);
+}
+
 TEST(EjectionSearch, KeepsGapsAndFixedOffsets) {
   std::mt19937_64 random(5);
   int improved = 0;

@@ -79,6 +79,11 @@ struct Options {
   /// buffers, of the order of 100,000 a second. The default is the node limit,
   /// or none where there is a time limit.
   std::optional<int64_t> moveLimit;
+  /// An arena above this multiple of the lower bound is far from it: the local
+  /// search goes on, down to that multiple, for up to `farMoveLimit` buffers in
+  /// all, whatever they are worth.
+  double far = 1.0;
+  int64_t farMoveLimit = 0;
   /// What a node must be worth: beyond the first 20,000, a search for a good
   /// enough arena places one buffer for every so many bytes it could save, and
   /// the repair before it has a like limit. 0: all go on for a single byte.

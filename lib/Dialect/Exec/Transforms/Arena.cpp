@@ -36,15 +36,12 @@ Plan exec::planArena(ArrayRef<LiveRange> ranges) {
   // An exact search among a thousand buffers takes seconds and finds nothing.
   if (ranges.size() > 500)
     options.nodeLimit = 0;
-  Plan plan = optimus_planning::plan(ranges, options);
   // Among few buffers a longer search takes a second, and a 50th is worth it.
-  constexpr size_t kFew = 2000;
-  if (ranges.size() <= kFew &&
-      plan.arenaBytes > plan.lowerBound + plan.lowerBound / 50) {
-    options.moveLimit = 200'000;
-    plan = optimus_planning::plan(ranges, options);
+  if (ranges.size() <= 2000) {
+    options.far = 1.02;
+    options.farMoveLimit = 200'000;
   }
-  return plan;
+  return optimus_planning::plan(ranges, options);
 }
 
 int64_t exec::estimateArenaBytes(ArrayRef<LiveRange> ranges, int64_t enough) {
