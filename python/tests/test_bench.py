@@ -62,6 +62,7 @@ def test_step_accounts_for_the_products_and_the_time(tools, tmp_path, mesh, rank
         assert 0 < sum(spent["ms"] for spent in commands) <= entry["ms"]
 
 
+@pytest.mark.rotates
 def test_compile_time_has_a_limit(tools):
     arguments = ["--runs", 1, "--mesh", "row:1,col:2"]
     within = run_bench("compile-time", tools, *SIZES, *arguments)
@@ -72,6 +73,7 @@ def test_compile_time_has_a_limit(tools):
     assert "slower than the limit of 0 s" in beyond.stderr
 
 
+@pytest.mark.rotates
 def test_arenas_are_near_their_bounds(tools, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("<!-- arenas -->\n<!-- /arenas -->\n")
@@ -152,6 +154,7 @@ def cluster_command(tools, *arguments):
     return [str(part) for part in (*command, *arguments)]
 
 
+@pytest.mark.rotates
 def test_cluster_limits_links_and_cleans_up(tools, tmp_path):
     log = tmp_path / "runs.json"
     # 1 Mbit/s is slow enough that links take all the time there is.
@@ -216,6 +219,7 @@ def test_cluster_removes_what_a_killed_run_left(tools):
     assert namespaces(process) == []
 
 
+@pytest.mark.rotates
 def test_a_layer_moves_what_the_formulas_say(tools, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("<!-- volume -->\n<!-- /volume -->")
@@ -247,6 +251,7 @@ def test_a_wrong_formula_is_found(tools, tmp_path):
     assert "summa on 2×2 at bs/h = 1, forward: expected" in result.stderr
 
 
+@pytest.mark.rotates
 def test_reshard_reports_every_phase(tools, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("<!-- reshard -->\n<!-- /reshard -->\n")
@@ -265,6 +270,7 @@ def test_reshard_reports_every_phase(tools, tmp_path):
         assert held > 1 and 0 <= peak < 5
 
 
+@pytest.mark.rotates
 def test_2d_activations_are_one_part_of_the_serial_ones(tools, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("<!-- peak -->\n<!-- /peak -->\n<!-- batch -->\n<!-- /batch -->\n")
@@ -291,6 +297,7 @@ def test_2d_activations_are_one_part_of_the_serial_ones(tools, tmp_path):
     assert float(rows["4", "`summa`"][1]) <= 0.004
 
 
+@pytest.mark.rotates
 def test_a_curve_of_budgets_is_compared_with_the_policies_and_a_peer(tools, tmp_path):
     # In PyTorch's place: takes its time.
     peer = tmp_path / "peer"
@@ -348,6 +355,7 @@ def test_a_budget_is_compared_with_what_holds_no_less():
     )
 
 
+@pytest.mark.rotates
 def test_memory_behaviours_of_a_small_model(tools, tmp_path):
     page = tmp_path / "page.md"
     names = "run stability intervals lifetimes categories peak outliers swaps placement"
@@ -389,6 +397,7 @@ def test_memory_behaviours_of_a_small_model(tools, tmp_path):
         assert arena_by_bound * pages_by_arena >= 0.98
 
 
+@pytest.mark.rotates
 def test_calls_counts_what_lies_between_them(tools):
     arguments = ["--ranks", 4, "--microbatches", 5, "--steps", 2]
     within = run_bench("calls", tools, *arguments, "--limit", 1e9)

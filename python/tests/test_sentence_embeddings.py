@@ -81,6 +81,7 @@ def expected(folder, tokens):
     return pool(bert_reference.Bert(known, 12).hidden_states(tokens), tokens)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("mesh", [None, "row:2,col:2"])
 def test_verses_are_embedded(tools, folder, program, tokens, expected, tmp_path, mesh):
     library, data, output = (tmp_path / name for name in ("m.so", "d.bin", "h.npy"))

@@ -402,7 +402,9 @@ def build_program(
     succeed(call([*builder, *flags], env=environment))
 
 
-def call(command: List[str], **options) -> subprocess.CompletedProcess:
+def call(
+    command: List[str], timeout: float = TIMEOUT_SECONDS, **options
+) -> subprocess.CompletedProcess:
     return subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -410,7 +412,7 @@ def call(command: List[str], **options) -> subprocess.CompletedProcess:
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
-        timeout=TIMEOUT_SECONDS,
+        timeout=timeout,
         **options,
     )
 
