@@ -16,12 +16,15 @@ import subprocess
 
 import pytest
 
-from tools import LlamaModel, call, mpirun, succeed
+from tools import EMULATED, LlamaModel, call, mpirun, succeed
 
 LLAMA = LlamaModel(3, 16, 2, 1, 32, 8, 40, 2)
 MICROBATCHES = 4
 # Of the three blocks, those of the first stage.
 LAST = "model.layers.0"
+
+
+needs_mpirun = pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not installed")
 
 
 def command(tools, library, stages, backend, *folder):
@@ -63,7 +66,7 @@ def test_the_hidden_device_trains_as_one_rank(tools, library, serial):
         assert succeed(call(staged, env=hidden)).splitlines() == serial
 
 
-@pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not installed")
+@needs_mpirun
 def test_processes_of_mpi_train_as_one_rank(tools, library, serial, tmp_path):
     staged = command(tools, library, LAST, "mpi", tmp_path / "saved")
     printed = succeed(call([*mpirun(2), *staged])).splitlines()
@@ -93,3 +96,33 @@ def test_processes_over_tcp_train_as_one_rank(tools, library, serial):
     ends = [job.communicate(timeout=120) for job in jobs]
     assert [job.returncode for job in jobs] == [0, 0], ends
     assert ends[0][0].splitlines() == serial
+
+
+@pytest.fixture(scope="module")
+def gpu_library(tools, tmp_path_factory):
+    """For the emulated GPU, with a launch for each tensor: those of several tensors would
+    have some of both stages."""
+    folder = tmp_path_factory.mktemp("gpu")
+    fused, lowered, library = (folder / name for name in ("fuse.mlir", "exec.mlir", "gpu.so"))
+    named = "--mlir-print-debuginfo"
+    tools.run("optimus-compile", tools.program(LLAMA), *EMULATED[:2], "--accumulate",
+              "--compile-to", "fuse", named, "-o", fused)  # fmt: skip
+    passes = ["record-layouts"]
+    passes += [name + "=target=cuda" for name in ("to-exec", "chain-launches", "build-kernels")]
+    tools.run("optimus-opt", fused, *("--optimus-" + name for name in passes), named, "-o", lowered)
+    lowered.write_text(lowered.read_text().replace('phase = "fuse"', 'phase = "exec"'))
+    tools.run("optimus-compile", lowered, "--compile-from", "exec", *EMULATED, "-o", library)
+    return library
+
+
+@pytest.mark.rotates
+@pytest.mark.parametrize(
+    "backend, prefix",
+    [("nccl", []), pytest.param("mpi", mpirun(2), marks=needs_mpirun)],
+)
+def test_gpus_train_as_one(tools, gpu_library, tmp_path, backend, prefix):
+    gpus = dict(tools.fake_gpu(count=2), TMPDIR=str(tmp_path))
+    serial = succeed(call(command(tools, gpu_library, "serial", "local"), env=gpus))
+    staged = command(tools, gpu_library, LAST, backend)
+    assert serial.startswith("step 1: loss ")
+    assert succeed(call([*prefix, *staged], env=gpus)) == serial

@@ -306,7 +306,7 @@ public:
           "the kinds accumulate and update");
     if (prepare)
       splitPrepare(*prepare);
-    splitAccumulate(*accumulate);
+    OPTRT_RETURN_IF_ERROR(splitAccumulate(*accumulate));
     splitUpdate(*update);
     writePrograms(prepare != nullptr);
     writeManifest();
@@ -339,15 +339,19 @@ private:
       add(stage, parts[stage], "prepare");
   }
 
-  void splitAccumulate(const FunctionT &whole) {
+  optrt::Status splitAccumulate(const FunctionT &whole) {
     IsFirst first;
     for (const auto &command : whole.commands)
       first.push_back(isFirst(*command));
     const auto cut = static_cast<uint32_t>(
         std::find(first.begin(), first.end(), false) - first.begin());
     uint32_t backward = cut;
-    while (!isBackward(*whole.commands[backward]))
+    while (backward != whole.commands.size() &&
+           !isBackward(*whole.commands[backward]))
       ++backward;
+    if (cut == 0 || backward == whole.commands.size())
+      return optrt::invalidArgument(
+          "expected commands with paths of both stages, and of the backward");
     const std::vector<Transfer> transfers = findTransfers(whole, mesh, first);
     // Tokens of a microbatch are kept behind its arena.
     const int64_t arenaBytes = whole.arenas[0]->bytes;
@@ -375,6 +379,7 @@ private:
       add(stage, forward[stage], "other");
       add(stage, back[stage], "other");
     }
+    return optrt::okStatus();
   }
 
   bool isBackward(const CommandT &command) const {

@@ -6,7 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// optimus-train-stages MODEL.so serial|LAST_BLOCK local|mpi|tcp MICROBATCHES
+// optimus-train-stages MODEL.so serial|LAST_BLOCK local|mpi|tcp|nccl
+// MICROBATCHES
 //                      [FOLDER]
 //
 // Trains a serial library, compiled with --accumulate, for some steps; as it
@@ -197,7 +198,7 @@ StatusOr<World> join(const Arguments &arguments) {
 int main(int argc, char **argv) {
   if (argc < 5 || argc > 6)
     return fail(invalidArgument("expected MODEL.so serial|LAST_BLOCK "
-                                "local|mpi|tcp MICROBATCHES [FOLDER]"));
+                                "local|mpi|tcp|nccl MICROBATCHES [FOLDER]"));
   const Arguments arguments{argv[1], argv[2], argv[3],
                             static_cast<uint32_t>(std::atoi(argv[4])),
                             argc > 5 ? argv[5] : ""};
