@@ -355,14 +355,14 @@ StatusOr<StepOutputs> Session::collect() {
   const bool hasRun = team->isBusy();
   Status status = team->collect();
   broken |= hasRun && !status.ok();
-  if (plans.size() == 1 || control.numLocalRanks() == control.size()) {
-    OPTRT_RETURN_IF_ERROR(status);
-    return outputs();
-  }
-  // Other processes may wait for what these ranks have written.
-  OPTRT_RETURN_IF_ERROR(control.agree(status));
+  OPTRT_RETURN_IF_ERROR(status);
   OPTRT_ASSIGN_OR_RETURN(StepOutputs all, outputs());
-  OPTRT_RETURN_IF_ERROR(addOutputs(all));
+  // Where all write the same, each process has it.
+  const bool isAlike = std::ranges::all_of(plans, [&](const RankPlan &plan) {
+    return plan.numbers == plans.front().numbers;
+  });
+  if (!isAlike && control.numLocalRanks() != control.size())
+    OPTRT_RETURN_IF_ERROR(addOutputs(all));
   return all;
 }
 
