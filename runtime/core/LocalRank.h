@@ -13,6 +13,7 @@
 #include "RankBuffers.h"
 #include "optimus-runtime/Session.h"
 
+#include <optional>
 #include <vector>
 
 namespace optrt {
@@ -20,16 +21,18 @@ namespace optrt {
 /// One rank of this process.
 struct Session::LocalRank {
   LocalRank(const Mesh &mesh, World &world, int rank,
-            std::unique_ptr<Device> device)
-      : context(mesh, world, rank, std::move(device)) {}
+            std::unique_ptr<Device> device, const RankPlan &plan)
+      : plan(plan), context(mesh, world, rank, std::move(device)) {}
 
+  const RankPlan &plan;
   Rank context;
   CommandObserver *observer = nullptr; ///< of the calls that it wants to see
   RankBuffers buffers;
   SpaceMemory arenas;
   /// Of the last run, all its calls together.
   Transfers transfers;
-  std::vector<BoundProgram> programs; ///< one a callable
+  /// One a callable; none where the rank's table has no such function.
+  std::vector<std::optional<BoundProgram>> programs;
   int64_t communicationBytes = 0;     ///< that its communicators keep
 };
 

@@ -9,6 +9,7 @@
 #include "ProgramAgreement.h"
 
 #include <algorithm>
+#include <set>
 
 using namespace optimus_support::program;
 
@@ -68,13 +69,13 @@ Status checkFunction(const Manifest &manifest, const Function &described,
 Status checkSpaces(const Manifest &manifest, const ProgramTableT &table) {
   const std::vector<MemorySpace> spaces = spacesOf(manifest, table);
   for (const Function &described : manifest.functions) {
-    const FunctionT &function = *findFunction(table, described.name);
-    for (size_t i = 0; i != described.args.size(); ++i)
-      if (function.arguments[i]->space != spaces[described.args[i].buffer])
+    const FunctionT *function = findFunction(table, described.name);
+    for (size_t i = 0; function && i != described.args.size(); ++i)
+      if (function->arguments[i]->space != spaces[described.args[i].buffer])
         return invalidArgument(concat(
             described.name, ": argument ", i, ", \"",
             manifest.buffers[described.args[i].buffer].name,
-            "\", lies in memory space ", int(function.arguments[i]->space),
+            "\", lies in memory space ", int(function->arguments[i]->space),
             ", in another function in ",
             int(spaces[described.args[i].buffer])));
   }
@@ -83,43 +84,76 @@ Status checkSpaces(const Manifest &manifest, const ProgramTableT &table) {
 
 /// Checks that the buffers bound by the calls of a sequence exist with the same
 /// sizes, and looks for written buffers given twice to a call.
-Status checkSequence(const Manifest &manifest, const ProgramTableT &table,
-                     const SequenceT &sequence) {
-  const std::vector<MemorySpace> spaces = spacesOf(manifest, table);
-  for (const std::unique_ptr<CallT> &call : sequence.calls) {
-    const Function *function = manifest.findFunction(call->function);
-    if (!function)
-      return invalidArgument(concat("calls ", call->function,
-                                    ", which the manifest does not list"));
-    std::vector<int64_t> buffers;
-    for (const Arg &arg : function->args)
-      buffers.push_back(arg.buffer);
-    for (const std::unique_ptr<BindingT> &binding : call->bindings) {
-      const std::optional<int64_t> found = manifest.findBuffer(binding->buffer);
-      int64_t &bound = buffers[binding->argument];
-      const Buffer &own = manifest.buffers[bound];
-      if (!found || manifest.buffers[*found].type != own.type ||
-          manifest.buffers[*found].numBytes() != own.numBytes() ||
-          spaces[*found] != spaces[bound])
-        return invalidArgument(
-            concat("binds argument ", binding->argument, " of ", call->function,
-                   " to \"", binding->buffer, "\"; expected a buffer of ",
-                   own.numBytes(), " bytes of ", toString(own.type),
-                   " in the same memory, as \"", own.name, "\" is"));
-      bound = *found;
-    }
+class SequenceAgreement {
+public:
+  SequenceAgreement(const Manifest &manifest, const ProgramTableT &table)
+      : manifest(manifest), spaces(spacesOf(manifest, table)) {}
+
+  Status check(const SequenceT &sequence) {
+    std::set<std::vector<int64_t>> passed;
+    for (const SequencePart &part : partsOf(sequence))
+      for (const auto *calls : {&part.once, &part.repeated})
+        for (const SequencedCall &call : *calls) {
+          const Function *function = manifest.findFunction(call.call->function);
+          if (!function)
+            return invalidArgument(
+                concat("calls ", call.call->function,
+                       ", which the manifest does not list"));
+          OPTRT_ASSIGN_OR_RETURN(std::vector<int64_t> buffers,
+                                 findPassed(call, *function));
+          // Turns of a loop may be many, and alike.
+          std::vector<int64_t> key = buffers;
+          key.push_back(function - manifest.functions.data());
+          if (passed.insert(std::move(key)).second)
+            OPTRT_RETURN_IF_ERROR(checkApart(buffers, *function));
+        }
+    return okStatus();
+  }
+
+private:
+  StatusOr<std::vector<int64_t>> findPassed(const SequencedCall &call,
+                                            const Function &function) {
+    for (const std::unique_ptr<BindingT> &binding : call.call->bindings)
+      if (seen.insert(binding.get()).second)
+        for (const std::string &buffer : binding->buffers)
+          OPTRT_RETURN_IF_ERROR(checkBinding(*binding, buffer, function));
+    return buffersOf(manifest, call, function);
+  }
+
+  Status checkBinding(const BindingT &binding, const std::string &buffer,
+                      const Function &function) const {
+    const std::optional<int64_t> found = manifest.findBuffer(buffer);
+    const int64_t bound = function.args[binding.argument].buffer;
+    const Buffer &own = manifest.buffers[bound];
+    if (found && manifest.buffers[*found].type == own.type &&
+        manifest.buffers[*found].numBytes() == own.numBytes() &&
+        spaces[*found] == spaces[bound])
+      return okStatus();
+    return invalidArgument(
+        concat("binds argument ", binding.argument, " of ", function.name,
+               " to \"", printable(buffer), "\"; expected a buffer of ",
+               own.numBytes(), " bytes of ", toString(own.type),
+               " in the same memory, as \"", own.name, "\" is"));
+  }
+
+  Status checkApart(const std::vector<int64_t> &buffers,
+                    const Function &function) const {
     for (size_t i = 0; i != buffers.size(); ++i)
       for (size_t j = 0; j != i; ++j)
         if (buffers[i] == buffers[j] &&
-            (function->args[i].access != optrt::Access::Read ||
-             function->args[j].access != optrt::Access::Read))
+            (function.args[i].access != optrt::Access::Read ||
+             function.args[j].access != optrt::Access::Read))
           return invalidArgument(
               concat("passes \"", manifest.buffers[buffers[i]].name, "\" to ",
-                     call->function, " as arguments ", j, " and ", i,
+                     function.name, " as arguments ", j, " and ", i,
                      ", one of which it writes"));
+    return okStatus();
   }
-  return okStatus();
-}
+
+  const Manifest &manifest;
+  const std::vector<MemorySpace> spaces;
+  std::set<const BindingT *> seen; ///< bindings that were checked
+};
 
 } // namespace
 
@@ -127,16 +161,28 @@ std::vector<MemorySpace> spacesOf(const Manifest &manifest,
                                   const ProgramTableT &table) {
   std::vector<MemorySpace> spaces(manifest.buffers.size(), MemorySpace::Device);
   for (const Function &described : manifest.functions) {
-    const FunctionT &function = *findFunction(table, described.name);
-    for (size_t i = 0; i != described.args.size(); ++i)
-      if (function.arguments[i]->space != MemorySpace::Device)
-        spaces[described.args[i].buffer] = function.arguments[i]->space;
+    const FunctionT *function = findFunction(table, described.name);
+    for (size_t i = 0; function && i != described.args.size(); ++i)
+      if (function->arguments[i]->space != MemorySpace::Device)
+        spaces[described.args[i].buffer] = function->arguments[i]->space;
   }
   return spaces;
 }
 
+std::vector<int64_t> buffersOf(const Manifest &manifest,
+                               const SequencedCall &call,
+                               const Function &function) {
+  std::vector<int64_t> buffers;
+  for (const Arg &arg : function.args)
+    buffers.push_back(arg.buffer);
+  for (const std::unique_ptr<BindingT> &binding : call.call->bindings)
+    buffers[binding->argument] = *manifest.findBuffer(call.bufferOf(*binding));
+  return buffers;
+}
+
 Status joinArguments(Manifest &manifest, const TargetT &target) {
-  for (Function &described : manifest.functions)
+  for (Function &described : manifest.functions) {
+    bool isJoined = false;
     for (const std::unique_ptr<ProgramTableT> &table : target.tables) {
       const FunctionT *function = findFunction(*table, described.name);
       if (!function)
@@ -166,13 +212,15 @@ Status joinArguments(Manifest &manifest, const TargetT &target) {
       std::sort(buffers.begin(), buffers.end());
       if (std::adjacent_find(buffers.begin(), buffers.end()) != buffers.end())
         return refuse("two arguments are one buffer in the table");
-      if (table != target.tables.front() &&
+      if (isJoined &&
           !std::equal(
               ordered.begin(), ordered.end(), described.args.begin(),
               [](const Arg &a, const Arg &b) { return a.buffer == b.buffer; }))
         return refuse("tables take its buffers in different orders");
       described.args = std::move(ordered);
+      isJoined = true;
     }
+  }
   return okStatus();
 }
 
@@ -183,19 +231,24 @@ Status checkAgreement(const Manifest &manifest, const ProgramsT &programs,
     return invalidArgument(concat("they are for the mesh ", mesh.toString(),
                                   ", the manifest for ",
                                   manifest.mesh.toString()));
+  for (const Function &described : manifest.functions) {
+    bool isThere = false;
+    for (const std::unique_ptr<ProgramTableT> &table : target.tables)
+      if (const FunctionT *function = findFunction(*table, described.name)) {
+        isThere = true;
+        OPTRT_RETURN_IF_ERROR(checkFunction(manifest, described, *function));
+      }
+    if (!isThere)
+      return invalidArgument(concat("the manifest lists the function ",
+                                    described.name,
+                                    ", which the library does not have"));
+  }
   for (const std::unique_ptr<ProgramTableT> &table : target.tables) {
-    for (const Function &described : manifest.functions) {
-      const FunctionT *function = findFunction(*table, described.name);
-      if (!function)
-        return invalidArgument(concat("the manifest lists the function ",
-                                      described.name,
-                                      ", which the library does not have"));
-      OPTRT_RETURN_IF_ERROR(checkFunction(manifest, described, *function));
-    }
     OPTRT_RETURN_IF_ERROR(checkSpaces(manifest, *table));
-    for (const std::unique_ptr<SequenceT> &sequence : programs.sequences)
-      OPTRT_RETURN_IF_ERROR(checkSequence(manifest, *table, *sequence)
-                                .withContext("sequence " + sequence->name));
+    SequenceAgreement sequences(manifest, *table);
+    for (const std::unique_ptr<SequenceT> &sequence : table->sequences)
+      OPTRT_RETURN_IF_ERROR(
+          sequences.check(*sequence).withContext("sequence " + sequence->name));
   }
   return okStatus();
 }

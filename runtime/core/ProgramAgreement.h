@@ -10,7 +10,7 @@
 #define OPTIMUS_RUNTIME_CORE_PROGRAMAGREEMENT_H
 
 #include "optimus-runtime/Manifest.h"
-#include "optimus-support/Program.h"
+#include "optimus-support/ProgramSequence.h"
 
 namespace optrt {
 
@@ -21,6 +21,13 @@ using optimus_support::program::MemorySpace;
 std::vector<MemorySpace>
 spacesOf(const Manifest &manifest,
          const optimus_support::program::ProgramTableT &table);
+
+/// The buffers that a call of a function is passed, one an argument. Those that
+/// it binds are the manifest's.
+std::vector<int64_t>
+buffersOf(const Manifest &manifest,
+          const optimus_support::program::SequencedCall &call,
+          const Function &function);
 
 /// Puts the arguments of a manifest's functions in the order of the tables', by
 /// the names of buffers. InvalidArgument where one names a buffer that the

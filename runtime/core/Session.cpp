@@ -16,6 +16,7 @@
 #include "SessionSaving.h"
 #include "core/Nvtx.h"
 #include "optimus-runtime/RankTeam.h"
+#include "optimus-support/Hash.h"
 
 #include <algorithm>
 #include <mutex>
@@ -43,11 +44,11 @@ public:
     // What another process says may be anything.
     if (library && command.function < library->manifest().functions.size()) {
       const auto &table = tableOf(library->target(), rank);
-      const auto &function = *findFunction(
+      const auto *function = findFunction(
           table, library->manifest().functions[command.function].name);
-      if (command.number < function.commands.size())
+      if (function && command.number < function->commands.size())
         return optimus_support::program::describe(library->target(), table,
-                                                  function, command.number);
+                                                  *function, command.number);
     }
     return concat("command ", command.number);
   }
@@ -128,8 +129,11 @@ Status Session::build(const SessionOptions &options) {
   OPTRT_RETURN_IF_ERROR(control.checkSame(computing));
   OPTRT_RETURN_IF_ERROR(control.agree(chooseCalls(options)));
   std::vector<std::string> called;
-  for (const Callable &callable : callables)
-    called.push_back(callable.function->name);
+  for (std::size_t i = 0; i != callables.size(); ++i)
+    if (std::ranges::all_of(plans, [&](const RankPlan &plan) {
+          return findFunction(*plan.table, callables[i].function->name);
+        }))
+      called.push_back(callables[i].function->name);
   OPTRT_RETURN_IF_ERROR(
       agreeOnCollectives(control, library.target(), manifest.mesh, called));
   names = std::make_shared<CommandNamer>(library);
@@ -144,6 +148,8 @@ Status Session::build(const SessionOptions &options) {
 
   documentEnd = options.documentEnd;
   chooseBuffers(options.placement);
+  OPTRT_RETURN_IF_ERROR(checkHolders());
+  OPTRT_RETURN_IF_ERROR(agreeOnTables());
   OPTRT_ASSIGN_OR_RETURN(cores, shareCores(control));
   const Nvtx *ranges = nullptr;
   if (options.nvtx) {
@@ -176,7 +182,7 @@ Status Session::build(const SessionOptions &options) {
     OPTRT_RETURN_IF_ERROR(
         (*device)->configure(options.computing).withContext(library.path()));
     ranks[i] = std::make_unique<LocalRank>(manifest.mesh, world, rank,
-                                           std::move(*device));
+                                           std::move(*device), planOf(rank));
     ranks[i]->context.isEager = options.eager;
     ranks[i]->context.timesQueued = options.timesCommunication;
     ranks[i]->context.ranges = ranges;
@@ -190,10 +196,65 @@ Status Session::build(const SessionOptions &options) {
 }
 
 void Session::chooseBuffers(Placement placement) {
+  std::set<int64_t> all;
+  for (RankPlan &plan : plans) {
+    chooseBuffers(placement, plan);
+    all.insert(plan.held.begin(), plan.held.end());
+  }
+  held.assign(all.begin(), all.end());
+  random = findWords("random", optimus_support::kNumRandomWords);
+  isFilled.resize(manifest().buffers.size());
+}
+
+Status Session::checkHolders() const {
+  const Mesh &mesh = manifest().mesh;
+  for (int64_t index : held) {
+    const Buffer &buffer = manifest().buffers[index];
+    std::vector<int> axes;
+    for (const std::vector<int> &some : buffer.layout.axes)
+      axes.insert(axes.end(), some.begin(), some.end());
+    for (int64_t rank = 0; plans.size() > 1 && rank != mesh.numRanks();
+         ++rank) {
+      const int64_t first = mesh.firstOfGroup(rank, axes);
+      if (planOf(rank).holds(index) != planOf(first).holds(index))
+        return invalidArgument(
+            concat("of ranks ", first, " and ", rank, " of `", library.path(),
+                   "`, which hold one \"", buffer.name,
+                   "\" together, only one has it among its functions'"));
+    }
+  }
+  return okStatus();
+}
+
+/// Whether a command of the table sends something to one rank.
+static bool hasMessages(const ProgramTableT &table) {
+  for (const auto &function : table.functions)
+    for (const auto &command : function->commands)
+      if (command->action.AsSend())
+        return true;
+  return false;
+}
+
+Status Session::agreeOnTables() const {
+  // What each process has loaded was checked by itself.
+  if (plans.size() == 1 && !hasMessages(*plans.front().table))
+    return okStatus();
+  optimus_support::program::ProgramsT copy(library.programs());
+  const Setting same[] = {
+      {"the tables of the model library",
+       concat("a checksum of ",
+              optimus_support::hash64(optimus_support::program::pack(copy)))}};
+  return control.checkSame(same);
+}
+
+void Session::chooseBuffers(Placement placement, RankPlan &plan) {
   const Manifest &manifest = library.manifest();
   std::set<int64_t> used, written;
   int64_t arenaBytes = 0;
-  for (const Callable &callable : callables) {
+  for (std::size_t number = 0; number != callables.size(); ++number) {
+    if (!plan.calls[number])
+      continue;
+    const Callable &callable = callables[number];
     // Placed dynamically, buffers take what is alive at once.
     arenaBytes = std::max(arenaBytes, placement == Placement::Planned
                                           ? callable.function->arenaBytes
@@ -204,20 +265,18 @@ void Session::chooseBuffers(Placement placement) {
         written.insert(callable.buffers[i]);
     }
   }
-  held.assign(used.begin(), used.end());
-  sources = findSources();
+  plan.held.assign(used.begin(), used.end());
+  plan.sources = findSources(plan);
   for (int64_t buffer : written)
     if (manifest.buffers[buffer].isNumber())
-      numbers.push_back(buffer);
-  for (int64_t buffer : held)
-    resets[static_cast<std::size_t>(manifest.buffers[buffer].reset)].push_back(
-        buffer);
-  random = findWords("random", optimus_support::kNumRandomWords);
-  isFilled.resize(manifest.buffers.size());
+      plan.numbers.push_back(buffer);
+  for (int64_t buffer : plan.held)
+    plan.resets[static_cast<std::size_t>(manifest.buffers[buffer].reset)]
+        .push_back(buffer);
 
-  const ProgramTableT &table = tableOf(library.target(), control.firstRank());
-  const std::vector<MemorySpace> spaces = spacesOf(manifest, table);
-  for (int64_t index : held) {
+  RankMemory &memory = plan.memory;
+  const std::vector<MemorySpace> spaces = spacesOf(manifest, *plan.table);
+  for (int64_t index : plan.held) {
     const Buffer &buffer = manifest.buffers[index];
     int64_t &bytes = spaces[index] == MemorySpace::File
                          ? memory.offloaded
@@ -225,7 +284,7 @@ void Session::chooseBuffers(Placement placement) {
     bytes += alignedSize(buffer.numBytes());
     paging |= spaces[index] != MemorySpace::Device;
   }
-  const std::array<int64_t, 3> arenas = arenaBytesOf(table);
+  const std::array<int64_t, 3> arenas = arenaBytesOf(plan);
   paging |= arenas[1] + arenas[2] > 0;
   memory.arena = alignedSize(arenaBytes) + arenas[1];
   memory.offloaded += arenas[2];
@@ -233,11 +292,12 @@ void Session::chooseBuffers(Placement placement) {
 
 /// The parameters that preparing functions alone read, where other functions
 /// are called besides.
-std::vector<int64_t> Session::findSources() const {
+std::vector<int64_t> Session::findSources(const RankPlan &plan) const {
   std::set<int64_t> read, others;
-  for (const Callable &callable : callables)
-    (callable.function->kind == EntryKind::Prepare ? read : others)
-        .insert(callable.buffers.begin(), callable.buffers.end());
+  for (std::size_t i = 0; i != callables.size(); ++i)
+    if (plan.calls[i])
+      (callables[i].function->kind == EntryKind::Prepare ? read : others)
+          .insert(callables[i].buffers.begin(), callables[i].buffers.end());
   std::vector<int64_t> found;
   for (int64_t buffer : read)
     if (!others.empty() && !others.contains(buffer) &&
@@ -247,14 +307,17 @@ std::vector<int64_t> Session::findSources() const {
 }
 
 /// The bytes that functions need in each space, where all share them.
-std::array<int64_t, 3> Session::arenaBytesOf(const ProgramTableT &table) const {
+std::array<int64_t, 3> Session::arenaBytesOf(const RankPlan &plan) const {
   std::array<int64_t, 3> bytes = {};
-  for (const Callable &callable : callables)
+  for (std::size_t i = 0; i != callables.size(); ++i) {
+    if (!plan.calls[i])
+      continue;
     for (const auto &arena :
-         findFunction(table, callable.function->name)->arenas) {
+         findFunction(*plan.table, callables[i].function->name)->arenas) {
       int64_t &most = bytes[static_cast<size_t>(arena->space)];
       most = std::max(most, arena->bytes);
     }
+  }
   return bytes;
 }
 
@@ -303,15 +366,16 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
     return unavailable("dynamic placement allocates memory of the host, which "
                        "this device does not compute on, or the library has "
                        "buffers elsewhere; use planned placement");
-  const ProgramTableT &table = tableOf(library.target(), rank.context.rank);
-  const std::vector<MemorySpace> spaces = spacesOf(manifest, table);
-  const std::array<int64_t, 3> bytes = arenaBytesOf(table);
-  device.plan(describePlan(memoryOnDevice(manifest, held, spaces, bytes[0]),
-                           control.numLocalRanks()));
-  OPTRT_ASSIGN_OR_RETURN(rank.buffers,
-                         RankBuffers::create(manifest, rank.context.rank, held,
-                                             device, spaces,
-                                             options.scratchFolder, sources));
+  const RankPlan &plan = rank.plan;
+  const std::vector<MemorySpace> spaces = spacesOf(manifest, *plan.table);
+  const std::array<int64_t, 3> bytes = arenaBytesOf(plan);
+  device.plan(
+      describePlan(memoryOnDevice(manifest, plan.held, spaces, bytes[0]),
+                   control.numLocalRanks()));
+  OPTRT_ASSIGN_OR_RETURN(
+      rank.buffers,
+      RankBuffers::create(manifest, rank.context.rank, plan.held, device,
+                          spaces, options.scratchFolder, plan.sources));
   for (MemorySpace space :
        {MemorySpace::Device, MemorySpace::Host, MemorySpace::File}) {
     const auto number = static_cast<size_t>(space);
@@ -320,14 +384,18 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
         allocateIn(device, space, isPlanned ? alignedSize(bytes[number]) : 0,
                    "the arena of a rank", options.scratchFolder));
   }
-  for (const Callable &callable : callables) {
+  rank.programs.resize(callables.size());
+  for (std::size_t number = 0; number != callables.size(); ++number) {
+    if (!plan.calls[number])
+      continue;
+    const Callable &callable = callables[number];
     std::vector<void *> args;
     for (int64_t buffer : callable.buffers)
       args.push_back(rank.buffers.argument(buffer));
     // Every function has its arenas in those that all share.
     std::vector<char *> arenas;
     for (const auto &arena :
-         findFunction(table, callable.function->name)->arenas)
+         findFunction(*plan.table, callable.function->name)->arenas)
       arenas.push_back(rank.arenas[static_cast<size_t>(arena->space)].data());
     OPTRT_ASSIGN_OR_RETURN(
         BoundProgram program,
@@ -343,13 +411,14 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
       prepared = program.rehearse(device);
     if (!prepared.ok())
       return prepared.withContext(callable.function->name);
-    rank.programs.push_back(std::move(program));
+    rank.programs[number] = std::move(program);
   }
   if (rank.context.queued)
     return okStatus();
   CommunicatorScratch buffers(rank.context.communicators);
-  for (const BoundProgram &program : rank.programs)
-    buffers.add(program);
+  for (const std::optional<BoundProgram> &program : rank.programs)
+    if (program)
+      buffers.add(*program);
   rank.communicationBytes = buffers.bytes();
   return okStatus();
 }

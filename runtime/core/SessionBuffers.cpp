@@ -12,13 +12,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
+#include <sstream>
 
 namespace optrt {
 
 Status Session::initialize(uint64_t seed) {
-  fresh.clear();
+  forgetPrepared();
   return team->run([&](int i) -> Status {
-    for (int64_t buffer : held)
+    for (int64_t buffer : ranks[i]->plan.held)
       if (manifest().buffers[buffer].init)
         OPTRT_RETURN_IF_ERROR(ranks[i]->buffers.initialize(buffer, seed));
     return okStatus();
@@ -28,11 +30,11 @@ Status Session::initialize(uint64_t seed) {
 StatusOr<int64_t> Session::perturb(uint64_t seed, int precision) {
   std::vector<int64_t> parameters =
       manifest().buffersOfLifetime(Lifetime::Parameter);
-  fresh.clear();
+  forgetPrepared();
   std::vector<std::atomic<bool>> moved(parameters.size());
   OPTRT_RETURN_IF_ERROR(team->run([&](int i) -> Status {
     for (std::size_t p = 0; p != parameters.size(); ++p) {
-      if (!isHeld(parameters[p]))
+      if (!ranks[i]->plan.holds(parameters[p]))
         continue;
       OPTRT_ASSIGN_OR_RETURN(bool some,
                              ranks[i]->buffers.perturb(parameters[p], seed,
@@ -67,7 +69,7 @@ Session::RowRange Session::rowsOf(int rank, const Buffer &buffer) const {
 
 std::vector<Session::RowRange> Session::rowsOfBatch(int rank) const {
   std::vector<RowRange> ranges;
-  for (int64_t index : held) {
+  for (int64_t index : planOf(rank).held) {
     const Buffer &buffer = manifest().buffers[index];
     if (buffer.filledBy != FilledBy::Data)
       continue;
@@ -86,7 +88,7 @@ void Session::setScalar(std::string_view name, float value) {
   if (failedToSet.ok())
     failedToSet = checkIdle("a number was set");
   for (const std::unique_ptr<LocalRank> &rank : ranks)
-    if (failedToSet.ok())
+    if (failedToSet.ok() && rank->plan.holds(*buffer))
       failedToSet = rank->buffers.setNumber(*buffer, value);
 }
 
@@ -113,7 +115,7 @@ void Session::setWords(std::string_view name, std::span<const int32_t> words,
     failedToSet = checkIdle("words were set");
   if (described.layout.localShape == described.layout.shape) {
     for (const std::unique_ptr<LocalRank> &rank : ranks)
-      if (failedToSet.ok())
+      if (failedToSet.ok() && rank->plan.holds(*buffer))
         failedToSet = rank->buffers.setWords(*buffer, words);
     return;
   }
@@ -121,6 +123,8 @@ void Session::setWords(std::string_view name, std::span<const int32_t> words,
   const int64_t count = described.layout.numLocalElements();
   const int64_t width = count / described.layout.localShape[0];
   for (const std::unique_ptr<LocalRank> &rank : ranks) {
+    if (!rank->plan.holds(*buffer))
+      continue;
     const int64_t first = rowsOf(rank->context.rank, described).first * width;
     const int64_t real =
         std::clamp<int64_t>(std::ssize(words) - first, 0, count);
@@ -138,13 +142,16 @@ void Session::setRandom(uint64_t seed, int64_t step, uint32_t microbatch) {
 }
 
 Status Session::reset(LocalRank &rank, Reset when) {
-  for (int64_t buffer : resets[static_cast<std::size_t>(when)])
+  for (int64_t buffer : rank.plan.resets[static_cast<std::size_t>(when)])
     OPTRT_RETURN_IF_ERROR(rank.buffers.initialize(buffer, /*seed=*/0));
   return okStatus();
 }
 
 Status Session::reset(Reset when) {
-  if (resets[static_cast<std::size_t>(when)].empty())
+  auto isEmpty = [&](const RankPlan &plan) {
+    return plan.resets[static_cast<std::size_t>(when)].empty();
+  };
+  if (std::ranges::all_of(plans, isEmpty))
     return okStatus();
   return team->run([&](int i) { return reset(*ranks[i], when); });
 }
@@ -171,7 +178,7 @@ static void findPositions(std::span<const int32_t> tokens, int64_t sequence,
 
 template <typename Visit>
 Status Session::forEachPartOfBatch(const LocalRank &rank, Visit visit) const {
-  for (int64_t index : held) {
+  for (int64_t index : rank.plan.held) {
     const Buffer &buffer = manifest().buffers[index];
     if (buffer.filledBy != FilledBy::Data)
       continue;
@@ -252,11 +259,30 @@ Status Session::fill(const FillRows &rows) {
 
 StatusOr<StepOutputs> Session::outputs() const {
   StepOutputs outputs;
-  for (int64_t index : numbers) {
-    OPTRT_ASSIGN_OR_RETURN(float number, ranks[0]->buffers.number(index));
-    outputs.numbers.emplace(manifest().buffers[index].role, number);
+  // Ranks with one table have written the same.
+  std::set<const RankPlan *> seen;
+  for (const std::unique_ptr<LocalRank> &rank : ranks) {
+    if (!seen.insert(&rank->plan).second)
+      continue;
+    for (int64_t index : rank->plan.numbers) {
+      OPTRT_ASSIGN_OR_RETURN(float number, rank->buffers.number(index));
+      outputs.numbers.emplace(manifest().buffers[index].role, number);
+    }
   }
   return outputs;
+}
+
+Status Session::addOutputs(StepOutputs &outputs) const {
+  std::string own;
+  for (const auto &[role, number] : outputs.numbers)
+    own += concat(role, ' ', std::bit_cast<uint32_t>(number), '\n');
+  for (const std::string &text : control.allGather(own)) {
+    std::istringstream lines(text);
+    std::string role;
+    for (uint32_t bits; lines >> role >> bits;)
+      outputs.numbers.emplace(role, std::bit_cast<float>(bits));
+  }
+  return okStatus();
 }
 
 StatusOr<int64_t> Session::findHeld(std::string_view name) const {
@@ -296,7 +322,7 @@ Status Session::assign(std::string_view name, std::span<const float> whole) {
   if (std::ssize(whole) != size)
     return invalidArgument(concat("the buffer \"", name, "\" expects ", size,
                                   " elements, found ", whole.size()));
-  fresh.clear();
+  forgetPrepared();
   ShardExchange exchange = exchangeOfShards();
   for (int64_t begin = 0; begin < size; begin += kSlabElements) {
     const int64_t count = std::min(size - begin, kSlabElements);
@@ -384,6 +410,9 @@ Session::readShard(int64_t buffer, int rank, std::vector<uint8_t> &copy) {
         "expected a rank of this process, from ", control.firstRank(), " to ",
         control.firstRank() + ranks.size() - 1, ", found ", rank));
   const int64_t size = manifest().buffers[buffer].numBytes();
+  if (!ranks[local]->plan.holds(buffer))
+    return invalidArgument(concat("rank ", rank, " does not hold the buffer \"",
+                                  manifest().buffers[buffer].name, "\""));
   OPTRT_ASSIGN_OR_RETURN(
       const uint8_t *bytes,
       ranks[local]->buffers.read<uint8_t>(buffer, 0, size, copy));
@@ -394,7 +423,13 @@ ShardExchange Session::exchangeOfShards() {
   std::vector<RankBuffers *> buffers;
   for (const std::unique_ptr<LocalRank> &rank : ranks)
     buffers.push_back(&rank->buffers);
-  return ShardExchange(control, manifest(), std::move(buffers));
+  ShardExchange::Holds holds;
+  if (plans.size() > 1)
+    holds = [this](int64_t buffer, int64_t rank) {
+      return planOf(rank).holds(buffer);
+    };
+  return ShardExchange(control, manifest(), std::move(buffers),
+                       std::move(holds));
 }
 
 } // namespace optrt

@@ -7,26 +7,64 @@
 //===----------------------------------------------------------------------===//
 
 #include "LocalRank.h"
+#include "ProgramAgreement.h"
 #include "optimus-runtime/RankTeam.h"
 
 #include <algorithm>
 
+using optimus_support::program::findFunction;
+using optimus_support::program::findSequence;
+using optimus_support::program::partsOf;
+using optimus_support::program::SequencedCall;
+using optimus_support::program::SequencePart;
+using optimus_support::program::tableOf;
+
 namespace optrt {
 
-std::size_t Session::addCallable(Callable callable) {
-  for (std::size_t i = 0; i != callables.size(); ++i)
-    if (callables[i].function == callable.function &&
-        callables[i].buffers == callable.buffers)
-      return i;
+std::size_t Session::addCallable(Callable callable, RankPlan &plan) {
   for (int64_t buffer : callable.buffers)
     callable.readsBatch |=
         manifest().buffers[buffer].filledBy == FilledBy::Data;
-  callables.push_back(std::move(callable));
-  return callables.size() - 1;
+  const auto found = std::ranges::find_if(callables, [&](const Callable &one) {
+    return one.function == callable.function && one.buffers == callable.buffers;
+  });
+  const auto number = static_cast<std::size_t>(found - callables.begin());
+  if (found == callables.end())
+    callables.push_back(std::move(callable));
+  for (RankPlan &one : plans)
+    one.calls.resize(callables.size());
+  plan.calls[number] = true;
+  return number;
+}
+
+Status Session::chooseSequences(const SessionOptions &options, RankPlan &plan) {
+  auto add = [&](const std::vector<SequencedCall> &calls) {
+    std::vector<std::size_t> numbers;
+    for (const SequencedCall &call : calls) {
+      const Function &function = *manifest().findFunction(call.call->function);
+      numbers.push_back(addCallable(
+          {&function, buffersOf(manifest(), call, function)}, plan));
+    }
+    return numbers;
+  };
+  for (const std::string &name : options.sequences) {
+    const auto *sequence = findSequence(*plan.table, name);
+    if (!sequence)
+      return invalidArgument("model library `" + library.path() +
+                             "` has no sequence " + name);
+    // What calls name is there: checkAgreement() has seen to it.
+    ChosenSequence chosen{name, {}};
+    for (const SequencePart &part : partsOf(*sequence))
+      chosen.parts.push_back({add(part.once), add(part.repeated)});
+    plan.sequences.push_back(std::move(chosen));
+  }
+  return okStatus();
 }
 
 Status Session::chooseCalls(const SessionOptions &options) {
-  auto find = [&](const std::string &name) -> StatusOr<Callable> {
+  for (const auto &table : library.target().tables)
+    plans.emplace_back().table = table.get();
+  for (const std::string &name : options.functions) {
     const Function *function = manifest().findFunction(name);
     if (!function)
       return invalidArgument("model library `" + library.path() +
@@ -34,30 +72,18 @@ Status Session::chooseCalls(const SessionOptions &options) {
     Callable callable{function, {}};
     for (const Arg &arg : function->args)
       callable.buffers.push_back(arg.buffer);
-    return callable;
-  };
-  for (const std::string &name : options.functions) {
-    OPTRT_ASSIGN_OR_RETURN(Callable callable, find(name));
-    addCallable(std::move(callable));
+    for (RankPlan &plan : plans)
+      if (findFunction(*plan.table, name))
+        addCallable(callable, plan);
   }
-  for (const std::string &name : options.sequences) {
-    const optimus_support::program::SequenceT *sequence =
-        optimus_support::program::findSequence(library.programs(), name);
-    if (!sequence)
-      return invalidArgument("model library `" + library.path() +
-                             "` has no sequence " + name);
-    ChosenSequence chosen{name, {}};
-    for (const auto &call : sequence->calls) {
-      OPTRT_ASSIGN_OR_RETURN(Callable callable, find(call->function));
-      // What they name is there: checkAgreement() has seen to it.
-      for (const auto &binding : call->bindings)
-        callable.buffers[binding->argument] =
-            *manifest().findBuffer(binding->buffer);
-      chosen.calls.emplace_back(addCallable(std::move(callable)), call->times);
-    }
-    sequences.push_back(std::move(chosen));
-  }
+  for (RankPlan &plan : plans)
+    OPTRT_RETURN_IF_ERROR(chooseSequences(options, plan));
   return okStatus();
+}
+
+const Session::RankPlan &Session::planOf(int64_t rank) const {
+  const auto *table = &tableOf(library.target(), rank);
+  return *std::ranges::find(plans, table, &RankPlan::table);
 }
 
 Status Session::checkIdle(const char *what) const {
@@ -124,27 +150,44 @@ Status Session::checkPrepared(const Call &call,
 }
 
 Status Session::prepareFor(const Function &reader) {
-  auto isFresh = [&](const Arg &arg) {
-    return arg.access == Access::Read || fresh.contains(arg.buffer);
-  };
-  for (const Function *preparer : manifest().findPreparersOf(reader))
-    if (!std::ranges::all_of(preparer->args, isFresh))
+  for (const Function *preparer : manifest().findPreparersOf(reader)) {
+    auto isFresh = [&](const RankPlan &plan) {
+      return std::ranges::all_of(preparer->args, [&](const Arg &arg) {
+        return arg.access == Access::Read || plan.fresh.contains(arg.buffer);
+      });
+    };
+    if (!std::ranges::all_of(plans, isFresh))
       OPTRT_RETURN_IF_ERROR(run(preparer->name).status());
+  }
   return okStatus();
+}
+
+void Session::forgetPrepared() {
+  for (RankPlan &plan : plans)
+    plan.fresh.clear();
 }
 
 Status Session::releaseSources() {
   OPTRT_RETURN_IF_ERROR(checkIdle("parameters were released"));
-  for (std::size_t i = 0; i != callables.size(); ++i)
-    OPTRT_RETURN_IF_ERROR(checkPrepared({.callable = i}, fresh));
+  for (const RankPlan &plan : plans)
+    for (std::size_t i = 0; i != callables.size(); ++i)
+      if (plan.calls[i])
+        OPTRT_RETURN_IF_ERROR(checkPrepared({.callable = i}, plan.fresh));
   for (const std::unique_ptr<LocalRank> &rank : ranks)
     rank->buffers.releaseSources();
-  for (int64_t source : sources)
-    memory.parameters -= alignedSize(manifest().buffers[source].numBytes());
-  std::erase_if(held, [&](int64_t buffer) {
-    return std::binary_search(sources.begin(), sources.end(), buffer);
-  });
-  sources.clear();
+  held.clear();
+  for (RankPlan &plan : plans) {
+    for (int64_t source : plan.sources)
+      plan.memory.parameters -=
+          alignedSize(manifest().buffers[source].numBytes());
+    std::erase_if(plan.held, [&](int64_t buffer) {
+      return std::ranges::binary_search(plan.sources, buffer);
+    });
+    plan.sources.clear();
+    held.insert(held.end(), plan.held.begin(), plan.held.end());
+  }
+  std::ranges::sort(held);
+  held.erase(std::unique(held.begin(), held.end()), held.end());
   return okStatus();
 }
 
@@ -152,7 +195,7 @@ Status Session::beginCall(LocalRank &rank, const Call &call) {
   OPTRT_RETURN_IF_ERROR(reset(rank, Reset::Call));
   if (call.inputs) {
     OPTRT_RETURN_IF_ERROR(fill(rank, call.inputs->batch));
-    if (random)
+    if (random && rank.plan.holds(*random))
       OPTRT_RETURN_IF_ERROR(
           rank.buffers.setWords(*random, call.inputs->random));
   }
@@ -161,7 +204,7 @@ Status Session::beginCall(LocalRank &rank, const Call &call) {
   rank.context.observer =
       rank.observer && rank.observer->beginCall(call.callable) ? rank.observer
                                                                : nullptr;
-  Status status = rank.programs[call.callable].run(rank.context);
+  Status status = rank.programs[call.callable]->run(rank.context);
   if (!status.ok())
     rank.context.abandonCall();
   return status;
@@ -175,16 +218,11 @@ Status Session::endCall(LocalRank &rank) {
   return okStatus();
 }
 
-Status Session::submit(std::vector<Call> calls,
-                       std::initializer_list<Reset> first) {
-  OPTRT_RETURN_IF_ERROR(checkIdle("a call was submitted"));
-  // What could not be set before the call.
-  OPTRT_RETURN_IF_ERROR(std::exchange(failedToSet, okStatus()));
-  std::set<int64_t> prepared = fresh;
-  bool hasInputs = false;
+Status Session::checkCalls(const std::vector<Call> &calls, const RankPlan &plan,
+                           std::set<int64_t> &prepared) const {
+  prepared = plan.fresh;
   const Call *before = nullptr;
   for (const Call &call : calls) {
-    hasInputs |= call.inputs != nullptr;
     // The second in a row finds what the first has left.
     const Call *last = std::exchange(before, &call);
     if (last && last->callable == call.callable)
@@ -193,10 +231,25 @@ Status Session::submit(std::vector<Call> calls,
     OPTRT_RETURN_IF_ERROR(checkPrepared(call, prepared));
     follow(call, prepared);
   }
-  fresh = std::move(prepared);
+  return okStatus();
+}
+
+Status Session::submit(std::vector<std::vector<Call>> calls,
+                       std::initializer_list<Reset> first) {
+  OPTRT_RETURN_IF_ERROR(checkIdle("a call was submitted"));
+  // What could not be set before the call.
+  OPTRT_RETURN_IF_ERROR(std::exchange(failedToSet, okStatus()));
+  std::vector<std::set<int64_t>> prepared(plans.size());
+  for (std::size_t i = 0; i != plans.size(); ++i)
+    OPTRT_RETURN_IF_ERROR(checkCalls(calls[i], plans[i], prepared[i]));
+  for (std::size_t i = 0; i != plans.size(); ++i)
+    plans[i].fresh = std::move(prepared[i]);
   submitted = std::move(calls);
+  auto hasInputs = [](const std::vector<Call> &list) {
+    return std::ranges::any_of(list, &Call::inputs);
+  };
   for (int64_t buffer : held)
-    if (hasInputs && isOfBatch(buffer))
+    if (isOfBatch(buffer) && std::ranges::any_of(submitted, hasInputs))
       isFilled[buffer] = true;
   // The last call is left to finish: a single rank has put it on its device's
   // queues by then.
@@ -206,9 +259,10 @@ Status Session::submit(std::vector<Call> calls,
     rank.transfers = {};
     for (Reset when : resets)
       OPTRT_RETURN_IF_ERROR(reset(rank, when));
-    for (const Call &call : submitted) {
+    const std::vector<Call> &list = submitted[&rank.plan - plans.data()];
+    for (const Call &call : list) {
       OPTRT_RETURN_IF_ERROR(beginCall(rank, call));
-      if (&call != &submitted.back())
+      if (&call != &list.back())
         OPTRT_RETURN_IF_ERROR(endCall(rank));
     }
     return okStatus();
@@ -219,34 +273,79 @@ Status Session::submit(std::vector<Call> calls,
 
 Status Session::submit(std::string_view name) {
   const Function *function = manifest().findFunction(name);
-  for (std::size_t number = 0; number != callables.size(); ++number)
-    if (callables[number].function == function)
-      return submit({{number}}, {});
+  for (std::size_t number = 0; number != callables.size(); ++number) {
+    if (callables[number].function != function)
+      continue;
+    for (const RankPlan &plan : plans)
+      if (!plan.calls[number])
+        return invalidArgument(
+            concat("some ranks have no function ", name,
+                   ": expected one of all ranks, or a sequence"));
+    return submit(std::vector(plans.size(), std::vector<Call>{{number}}), {});
+  }
   return internal(concat("the function ", name, " was not chosen"));
 }
 
-Status Session::submitSequence(std::string_view name, int64_t times,
-                               std::span<const CallInputs> inputs) {
-  auto sequence =
-      std::find_if(sequences.begin(), sequences.end(),
-                   [&](const ChosenSequence &one) { return one.name == name; });
-  if (sequence == sequences.end())
+StatusOr<std::vector<Session::Call>> Session::callsOf(const RankPlan &plan,
+                                                      std::string_view name,
+                                                      int64_t times) const {
+  const auto sequence =
+      std::ranges::find(plan.sequences, name, &ChosenSequence::name);
+  if (sequence == plan.sequences.end())
     return internal(concat("the sequence ", name, " was not chosen"));
   if (times < 1)
     return internal(concat("the sequence ", name, " was to run ", times,
                            " calls in a row; expected at least 1"));
-  OPTRT_RETURN_IF_ERROR(checkIdle("a sequence was submitted"));
   std::vector<Call> calls;
-  std::size_t numBatches = 0;
-  for (const auto &[number, inARow] : sequence->calls)
-    for (int64_t time = 0; time != (inARow ? inARow : times); ++time) {
+  auto add = [&](const std::vector<std::size_t> &numbers) {
+    for (std::size_t number : numbers)
       calls.push_back({number});
-      if (callables[number].readsBatch && numBatches++ < inputs.size())
-        calls.back().inputs = &inputs[numBatches - 1];
-    }
-  if (numBatches != inputs.size())
-    return internal(concat("the sequence ", name, " was given ", inputs.size(),
-                           " batches; expected ", numBatches));
+  };
+  for (const ChosenPart &part : sequence->parts) {
+    add(part.once);
+    for (int64_t turn = 0; turn != times && !part.repeated.empty(); ++turn)
+      add(part.repeated);
+  }
+  return calls;
+}
+
+std::size_t Session::countBatches(const std::vector<Call> &calls) const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(calls, [&](const Call &call) {
+        return callables[call.callable].readsBatch;
+      }));
+}
+
+StatusOr<std::size_t> Session::countBatches(std::string_view name,
+                                            int64_t times) const {
+  std::size_t most = 0;
+  for (const RankPlan &plan : plans) {
+    OPTRT_ASSIGN_OR_RETURN(const std::vector<Call> calls,
+                           callsOf(plan, name, times));
+    most = std::max(most, countBatches(calls));
+  }
+  return most;
+}
+
+Status Session::submitSequence(std::string_view name, int64_t times,
+                               std::span<const CallInputs> inputs) {
+  OPTRT_RETURN_IF_ERROR(checkIdle("a sequence was submitted"));
+  std::vector<std::vector<Call>> calls;
+  OPTRT_ASSIGN_OR_RETURN(const std::size_t expected, countBatches(name, times));
+  for (const RankPlan &plan : plans) {
+    OPTRT_ASSIGN_OR_RETURN(std::vector<Call> own, callsOf(plan, name, times));
+    const std::size_t count = countBatches(own);
+    // Some ranks may read none.
+    if (inputs.size() != expected || (count != 0 && count != expected))
+      return internal(concat("the sequence ", name, " was given ",
+                             inputs.size(), " batches; expected ",
+                             count != 0 ? count : expected));
+    auto next = inputs.begin();
+    for (Call &call : own)
+      if (callables[call.callable].readsBatch)
+        call.inputs = &*next++;
+    calls.push_back(std::move(own));
+  }
   for (const CallInputs &one : inputs)
     OPTRT_RETURN_IF_ERROR(checkRead(one.batch));
   return submit(std::move(calls), {Reset::Step, Reset::Sequence});
@@ -257,7 +356,14 @@ StatusOr<StepOutputs> Session::collect() {
   Status status = team->collect();
   broken |= hasRun && !status.ok();
   OPTRT_RETURN_IF_ERROR(status);
-  return outputs();
+  OPTRT_ASSIGN_OR_RETURN(StepOutputs all, outputs());
+  // Where all write the same, each process has it.
+  const bool isAlike = std::ranges::all_of(plans, [&](const RankPlan &plan) {
+    return plan.numbers == plans.front().numbers;
+  });
+  if (!isAlike && control.numLocalRanks() != control.size())
+    OPTRT_RETURN_IF_ERROR(addOutputs(all));
+  return all;
 }
 
 StatusOr<StepOutputs> Session::run(std::string_view function) {

@@ -99,7 +99,7 @@ Status Session::loadParameters(const Checkpoint &checkpoint, uint64_t seed) {
 Status Session::loadFiles(const Checkpoint &checkpoint,
                           std::initializer_list<CheckpointFile> files,
                           uint64_t seed) {
-  fresh.clear();
+  forgetPrepared();
   auto isLoaded = [&](int64_t index) {
     const Buffer &buffer = manifest().buffers[index];
     return isHeld(index) && buffer.saved &&
@@ -108,7 +108,7 @@ Status Session::loadFiles(const Checkpoint &checkpoint,
   // Whatever fails here, the others wait for what this process reads.
   Status failure = team->run([&](int i) -> Status {
     RankBuffers &buffers = ranks[i]->buffers;
-    for (int64_t index : held) {
+    for (int64_t index : ranks[i]->plan.held) {
       const Buffer &buffer = manifest().buffers[index];
       if (isLoaded(index) && buffer.layout.hasPadding(manifest().mesh))
         OPTRT_RETURN_IF_ERROR(buffers.clear(index));

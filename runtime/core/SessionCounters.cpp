@@ -9,11 +9,12 @@
 #include "LocalRank.h"
 
 #include <algorithm>
+#include <map>
 #include <sstream>
 
 namespace optrt {
 
-StatusOr<std::vector<Traffic>> Session::trafficOfLastRun() {
+StatusOr<std::vector<std::vector<Traffic>>> Session::countTraffic() {
   const Mesh &mesh = library.manifest().mesh;
   std::ostringstream own;
   for (const std::unique_ptr<LocalRank> &rank : ranks)
@@ -23,20 +24,37 @@ StatusOr<std::vector<Traffic>> Session::trafficOfLastRun() {
   for (const std::string &text : control.allGather(own.str()))
     all += text;
   std::istringstream numbers(all);
-  std::vector<Traffic> total(mesh.numAxes());
-  for (int rank = 0; rank != control.size(); ++rank)
+  std::vector<std::vector<Traffic>> total(plans.size(),
+                                          std::vector<Traffic>(mesh.numAxes()));
+  std::vector<int> first(plans.size(), -1);
+  for (int rank = 0; rank != control.size(); ++rank) {
+    const auto plan = static_cast<std::size_t>(&planOf(rank) - plans.data());
     for (int axis = 0; axis != mesh.numAxes(); ++axis) {
-      Traffic one;
+      Traffic one, &sum = total[plan][axis];
       numbers >> one.bytes >> one.messages;
-      total[axis].bytes += one.bytes;
-      if (rank == 0)
-        total[axis].messages = one.messages;
-      if (one.messages != total[axis].messages)
+      sum.bytes += one.bytes;
+      if (first[plan] < 0)
+        sum.messages = one.messages;
+      if (one.messages != sum.messages)
         return internal(concat("rank ", rank, " started ", one.messages,
                                " collectives on mesh axis ",
-                               mesh.axes()[axis].name, ", rank 0 started ",
-                               total[axis].messages));
+                               mesh.axes()[axis].name, ", rank ", first[plan],
+                               " started ", sum.messages));
     }
+    if (first[plan] < 0)
+      first[plan] = rank;
+  }
+  return total;
+}
+
+StatusOr<std::vector<Traffic>> Session::trafficOfLastRun() {
+  OPTRT_ASSIGN_OR_RETURN(std::vector<std::vector<Traffic>> byPlan,
+                         countTraffic());
+  std::vector<Traffic> total = byPlan[&planOf(0) - plans.data()];
+  for (const std::vector<Traffic> &one : byPlan)
+    for (std::size_t axis = 0; axis != total.size(); ++axis)
+      if (&one != &byPlan[&planOf(0) - plans.data()])
+        total[axis].bytes += one[axis].bytes;
   return total;
 }
 
@@ -104,29 +122,49 @@ PagingTime Session::pagingOfLastRun() {
   return result;
 }
 
+std::vector<std::vector<Traffic>> Session::predictTraffic() const {
+  std::vector<std::vector<Traffic>> predicted(
+      plans.size(), std::vector<Traffic>(manifest().mesh.numAxes()));
+  // Bytes are those of all ranks: a function's count where it is first.
+  std::map<const Function *, std::size_t> firstIn;
+  for (std::size_t plan = 0; plan != plans.size(); ++plan)
+    for (const Call &call : submitted[plan]) {
+      const Function *function = callables[call.callable].function;
+      const bool isFirst =
+          firstIn.try_emplace(function, plan).first->second == plan;
+      for (const AxisTraffic &axis : function->communication) {
+        predicted[plan][axis.axis].bytes += isFirst ? axis.bytes : 0;
+        predicted[plan][axis.axis].messages += axis.messages;
+      }
+    }
+  return predicted;
+}
+
 Status Session::checkTraffic(std::string_view name) {
   const Mesh &mesh = library.manifest().mesh;
-  OPTRT_ASSIGN_OR_RETURN(std::vector<Traffic> counted, trafficOfLastRun());
-  std::vector<Traffic> predicted(mesh.numAxes());
-  for (const Call &call : submitted)
-    for (const AxisTraffic &axis :
-         callables[call.callable].function->communication) {
-      predicted[axis.axis].bytes += axis.bytes;
-      predicted[axis.axis].messages += axis.messages;
-    }
-  if (submitted.size() == 1)
-    name = callables[submitted.front().callable].function->name;
+  OPTRT_ASSIGN_OR_RETURN(const std::vector<std::vector<Traffic>> counted,
+                         countTraffic());
+  const std::vector<std::vector<Traffic>> predicted = predictTraffic();
+  if (plans.size() == 1 && submitted[0].size() == 1)
+    name = callables[submitted[0].front().callable].function->name;
   for (int axis = 0; axis != mesh.numAxes(); ++axis) {
     // The manifest lists axes with more than one rank only.
     if (mesh.axisSize(axis) == 1)
       continue;
-    if (counted[axis].bytes != predicted[axis].bytes ||
-        counted[axis].messages != predicted[axis].messages)
-      return internal(concat(
-          name, " communicated ", counted[axis].bytes, " bytes in ",
-          counted[axis].messages, " messages on mesh axis ",
-          mesh.axes()[axis].name, ", but the manifest predicts ",
-          predicted[axis].bytes, " bytes in ", predicted[axis].messages));
+    auto sumOf = [&](const std::vector<std::vector<Traffic>> &byPlan) {
+      int64_t bytes = 0;
+      for (const std::vector<Traffic> &one : byPlan)
+        bytes += one[axis].bytes;
+      return bytes;
+    };
+    for (std::size_t plan = 0; plan != plans.size(); ++plan)
+      if (sumOf(counted) != sumOf(predicted) ||
+          counted[plan][axis].messages != predicted[plan][axis].messages)
+        return internal(concat(
+            name, " communicated ", sumOf(counted), " bytes in ",
+            counted[plan][axis].messages, " messages on mesh axis ",
+            mesh.axes()[axis].name, ", but the manifest predicts ",
+            sumOf(predicted), " bytes in ", predicted[plan][axis].messages));
   }
   return okStatus();
 }
@@ -138,7 +176,8 @@ RankMemory Session::largestRankMemory() {
       largest = memory;
   };
   for (const std::unique_ptr<LocalRank> &rank : ranks) {
-    RankMemory own = memory;
+    RankMemory own = rank->plan.memory;
+    own.snapshot = snapshotBytes;
     own.device = static_cast<int64_t>(rank->context.device->scratchBytes());
     own.communication = rank->context.queued ? rank->context.queued->heldBytes()
                                              : rank->communicationBytes;

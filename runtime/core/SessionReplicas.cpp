@@ -99,6 +99,10 @@ Status Session::compareReplicas() {
   std::vector<std::string> lines(ranks.size());
   Status read = team->run([&](int i) -> Status {
     for (int64_t index : compared) {
+      if (!ranks[i]->plan.holds(index)) {
+        lines[i] += " -";
+        continue;
+      }
       OPTRT_ASSIGN_OR_RETURN(uint64_t hash, ranks[i]->buffers.hash(index));
       lines[i] += concat(' ', optimus_support::hashToHex(hash));
     }
@@ -126,7 +130,8 @@ Status Session::compareReplicas() {
     const Buffer &buffer = manifest().buffers[compared[number]];
     std::map<int64_t, std::vector<int>> holders;
     for (int rank = 0; rank != control.size(); ++rank)
-      holders[firstHolder(mesh, buffer.layout, rank)].push_back(rank);
+      if (planOf(rank).holds(compared[number]))
+        holders[firstHolder(mesh, buffer.layout, rank)].push_back(rank);
     for (const auto &[first, ranks] : holders)
       if (std::string wrong = compareCopies(ranks, number, all); !wrong.empty())
         return unavailable(concat(

@@ -364,7 +364,7 @@ StatusOr<bool> Session::reserveSnapshot(const std::string &dir, bool mustFit) {
     return okStatus();
   };
   OPTRT_RETURN_IF_ERROR(control.agree(reserve()));
-  memory.snapshot = needed;
+  snapshotBytes = needed;
   return true;
 }
 

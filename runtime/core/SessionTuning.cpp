@@ -18,9 +18,10 @@ Status Session::tuneOwn(TunedProducts &tuned) {
       if (static_cast<std::size_t>(i) != turn)
         return okStatus();
       std::vector<ProductCall> products;
-      for (const BoundProgram &program : ranks[i]->programs)
-        for (const ProductCall &product : program.products())
-          products.push_back(product);
+      for (const std::optional<BoundProgram> &program : ranks[i]->programs)
+        if (program)
+          for (const ProductCall &product : program->products())
+            products.push_back(product);
       return ranks[i]->context.device->tune(products, tuned);
     }));
   return okStatus();

@@ -17,9 +17,17 @@ using namespace optrt;
 using namespace optimus_support;
 
 ShardExchange::ShardExchange(ControlPlane &control, const Manifest &manifest,
-                             std::vector<RankBuffers *> ranks)
+                             std::vector<RankBuffers *> ranks, Holds holds)
     : control(control), manifest(manifest), perProcess(control.numLocalRanks()),
-      ranks(std::move(ranks)) {}
+      ranks(std::move(ranks)), holds(std::move(holds)) {}
+
+int64_t ShardExchange::replicaFor(int64_t buffer, int64_t rank) const {
+  for (int64_t other = 0; !isHolding(buffer, rank) && other != control.size();
+       ++other)
+    if (isHolding(buffer, other))
+      return other;
+  return rank;
+}
 
 template <typename Fn>
 void ShardExchange::forEachShare(const Slab &slab, int rank, int replicaOf,
@@ -31,8 +39,10 @@ void ShardExchange::forEachShare(const Slab &slab, int rank, int replicaOf,
     if (part.buffer == BufferPart::kNoBuffer)
       continue;
     const ShardLayout &layout = manifest.buffers[part.buffer].layout;
-    if (replicaOf != kAnyReplica &&
-        !layout.areOfOneReplica(manifest.mesh, rank, replicaOf))
+    if (!isHolding(part.buffer, rank) ||
+        (replicaOf != kAnyReplica &&
+         !layout.areOfOneReplica(manifest.mesh, rank,
+                                 replicaFor(part.buffer, replicaOf))))
       continue;
     share.buffer = part.buffer;
     share.part = part.begin;
@@ -69,9 +79,12 @@ bool ShardExchange::isPartOf(const Slab &slab, int process) const {
 int ShardExchange::holderOf(const BufferPart &part, int64_t turn) const {
   if (part.buffer == BufferPart::kNoBuffer)
     return -1;
-  return static_cast<int>(manifest.buffers[part.buffer].layout.holderOf(
-                              manifest.mesh, part.begin, turn) /
-                          perProcess);
+  const ShardLayout &layout = manifest.buffers[part.buffer].layout;
+  int64_t rank = layout.holderOf(manifest.mesh, part.begin, turn);
+  // As many replicas as ranks, at most.
+  for (int64_t i = 1; !isHolding(part.buffer, rank) && i <= control.size(); ++i)
+    rank = layout.holderOf(manifest.mesh, part.begin, turn + i);
+  return static_cast<int>(rank / perProcess);
 }
 
 template <typename Word, typename Fn>

@@ -48,9 +48,13 @@ inline void keepFirst(Status &kept, Status status) {
 /// the memory of two messages.
 class ShardExchange {
 public:
-  /// All must outlive it. `ranks` are this process's.
+  /// Whether a rank of the job holds a buffer. Those of one replica are alike.
+  using Holds = std::function<bool(int64_t buffer, int64_t rank)>;
+
+  /// All must outlive it. `ranks` are this process's. Without `holds` all ranks
+  /// hold all buffers.
   ShardExchange(ControlPlane &control, const Manifest &manifest,
-                std::vector<RankBuffers *> ranks);
+                std::vector<RankBuffers *> ranks, Holds holds = {});
 
   int numProcesses() const { return control.size() / perProcess; }
   int process() const { return control.firstRank() / perProcess; }
@@ -112,6 +116,12 @@ private:
   template <typename Fn>
   Status write(const Share &share, int rank, Fn fn);
 
+  bool isHolding(int64_t buffer, int64_t rank) const {
+    return !holds || holds(buffer, rank);
+  }
+  /// A rank, where it holds a buffer, or else one that does.
+  int64_t replicaFor(int64_t buffer, int64_t rank) const;
+
   RankBuffers &buffersOf(int rank) {
     return *ranks[rank - control.firstRank()];
   }
@@ -120,6 +130,7 @@ private:
   const Manifest &manifest;
   const int perProcess;
   std::vector<RankBuffers *> ranks;
+  const Holds holds;
   std::vector<float> out, in;
   std::mutex device; ///< held while one is accessed that host code cannot reach
 };

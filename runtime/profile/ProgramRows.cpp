@@ -259,6 +259,8 @@ Status ProgramRows::write(Database &database, const Session &session,
   std::map<std::pair<const ProgramTableT *, std::size_t>, Function> written;
   for (std::size_t call = 0; call != session.calls().size(); ++call)
     for (int rank : ranks) {
+      if (!session.hasCall(rank, call))
+        continue;
       const ProgramTableT &table = tableOf(session.model().target(), rank);
       auto [entry, isNew] = written.try_emplace({&table, call});
       if (isNew) {

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <flatbuffers/flatbuffers.h>
 #include <memory>
+#include <set>
 
 namespace optimus_support::program {
 
@@ -89,6 +90,16 @@ const FunctionT *findFunction(const ProgramTableT &table,
     if (function->name == name)
       return function.get();
   return nullptr;
+}
+
+std::vector<const FunctionT *> functionsOf(const TargetT &target) {
+  std::vector<const FunctionT *> functions;
+  std::set<std::string_view> names;
+  for (const std::unique_ptr<ProgramTableT> &table : target.tables)
+    for (const std::unique_ptr<FunctionT> &function : table->functions)
+      if (names.insert(function->name).second)
+        functions.push_back(function.get());
+  return functions;
 }
 
 //===----------------------------------------------------------------------===//

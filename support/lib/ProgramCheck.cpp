@@ -157,6 +157,10 @@ private:
                             "communication"));
       OPTRT_RETURN_IF_ERROR(
           checkAxes(queue.axes, mesh).withContext(concat("queue ", i)));
+      for (size_t j = 0; j != i && !queue.axes.empty(); ++j)
+        if (function.queues[j]->axes == queue.axes)
+          return wrong(
+              concat("queue ", i, " is for the same mesh axes as queue ", j));
     }
     return okStatus();
   }
@@ -317,6 +321,23 @@ private:
   const Mesh &mesh;
 };
 
+/// Checks the sequences of a table by themselves.
+Status checkSequences(const TargetT &target, const ProgramTableT &table) {
+  OPTRT_RETURN_IF_ERROR(checkNames("sequence", table.sequences));
+  const ProgramTableT &first = *target.tables.front();
+  if (table.sequences.size() != first.sequences.size())
+    return wrong("tables have different sequences");
+  for (const std::unique_ptr<SequenceT> &sequence : table.sequences) {
+    if (!findSequence(first, sequence->name))
+      return wrong(concat("sequence ", sequence->name,
+                          " is in a later table only; expected it in all"));
+    OPTRT_RETURN_IF_ERROR(checkSequence(*sequence, target, table)
+                              .withContext("sequence " + sequence->name));
+  }
+  // In no sequence either.
+  return checkCarried(table);
+}
+
 Status checkTarget(const TargetT &target, const Mesh &mesh) {
   OPTRT_RETURN_IF_ERROR(checkNames("kernel", target.kernels));
   for (const std::unique_ptr<KernelT> &kernel : target.kernels)
@@ -329,15 +350,11 @@ Status checkTarget(const TargetT &target, const Mesh &mesh) {
       OPTRT_RETURN_IF_ERROR(FunctionChecker(target, *table, *function, mesh)
                                 .check()
                                 .withContext("function " + function->name));
-      if (!findFunction(*target.tables.front(), function->name))
-        return wrong(concat("function ", function->name,
-                            " is in a later table only; expected it in all"));
     }
-    if (table->functions.size() != target.tables.front()->functions.size())
-      return wrong("tables have different functions");
     for (const std::unique_ptr<FunctionT> &function : table->functions)
-      if (function->prepares !=
-          findFunction(*target.tables.front(), function->name)->prepares)
+      if (const FunctionT *first =
+              findFunction(*target.tables.front(), function->name);
+          first && function->prepares != first->prepares)
         return wrong(
             concat("tables differ in whether ", function->name, " prepares"));
     OPTRT_RETURN_IF_ERROR(checkPrepared(*table, mesh));
@@ -346,12 +363,9 @@ Status checkTarget(const TargetT &target, const Mesh &mesh) {
                                 .checkPacked()
                                 .withContext("function " + function->name));
   }
-  OPTRT_RETURN_IF_ERROR(checkCollectives(target, mesh));
-  for (const std::unique_ptr<FunctionT> &function :
-       target.tables.front()->functions)
-    OPTRT_RETURN_IF_ERROR(checkMessages(target, function->name, mesh)
-                              .withContext("function " + function->name));
-  return okStatus();
+  for (const std::unique_ptr<ProgramTableT> &table : target.tables)
+    OPTRT_RETURN_IF_ERROR(checkSequences(target, *table));
+  return checkMeetings(target, mesh);
 }
 
 } // namespace
@@ -371,18 +385,9 @@ Status check(const ProgramsT &programs) {
   OPTRT_RETURN_IF_ERROR(checkNames("target", programs.targets));
   if (programs.targets.empty())
     return wrong("there is no target");
-  OPTRT_RETURN_IF_ERROR(checkNames("sequence", programs.sequences));
-  for (const std::unique_ptr<TargetT> &target : programs.targets) {
+  for (const std::unique_ptr<TargetT> &target : programs.targets)
     OPTRT_RETURN_IF_ERROR(
         checkTarget(*target, mesh).withContext("target " + target->name));
-    for (const std::unique_ptr<SequenceT> &sequence : programs.sequences)
-      OPTRT_RETURN_IF_ERROR(checkSequence(*sequence, *target)
-                                .withContext("sequence " + sequence->name));
-    // In no sequence either.
-    for (const std::unique_ptr<ProgramTableT> &table : target->tables)
-      OPTRT_RETURN_IF_ERROR(
-          checkCarried(*table).withContext("target " + target->name));
-  }
   return okStatus();
 }
 

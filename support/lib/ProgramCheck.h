@@ -71,14 +71,10 @@ Status checkOrder(const TargetT &target, const ProgramTableT &table,
 Status checkLifetimes(const TargetT &target, const ProgramTableT &table,
                       const FunctionT &function, const Mesh &mesh);
 
-/// Checks that ranks with common collectives start them in the same order, if
-/// they have different tables. All functions have been checked.
-Status checkCollectives(const TargetT &target, const Mesh &mesh);
-
-/// Checks that every send of a rank in a function has a receive on the other.
-/// Functions have been checked.
-Status checkMessages(const TargetT &target, const std::string &function,
-                     const Mesh &mesh);
+/// Checks that all ranks come to the end of every sequence, and meet in the
+/// same collectives and messages; the same of each function of all tables,
+/// called alone. All sequences have been checked.
+Status checkMeetings(const TargetT &target, const Mesh &mesh);
 
 /// Checks that each prepared buffer is filled by one function, from others, and
 /// only read elsewhere. All functions have been checked.
@@ -87,9 +83,21 @@ Status checkPrepared(const ProgramTableT &table, const Mesh &mesh);
 /// Checks that every wait for an earlier call has a call with its start.
 Status checkCarried(const ProgramTableT &table);
 
-/// Checks that a sequence calls existing functions, and every rank waits for
-/// all its starts and nothing else. All functions have been checked.
-Status checkSequence(const SequenceT &sequence, const TargetT &target);
+/// Checks the loops of a sequence, and that it calls existing functions and
+/// chooses existing buffers on every turn.
+Status checkSteps(const SequenceT &sequence, const ProgramTableT &table);
+
+/// The same, and that every rank waits for all its starts and nothing else. All
+/// functions have been checked.
+Status checkSequence(const SequenceT &sequence, const TargetT &target,
+                     const ProgramTableT &table);
+
+/// "h.3.mlp.up (all_reduce, gpt2.py:151), command 12".
+std::string nameWithNumber(const TargetT &target, const ProgramTableT &table,
+                           const FunctionT &function, uint32_t command);
+
+/// "all_reduce of 1x4096 f32": what all members must have alike.
+std::string describeCollective(const TargetT &target, const CommandT &command);
 
 } // namespace optimus_support::program
 

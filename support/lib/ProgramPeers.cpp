@@ -1,4 +1,4 @@
-//===- ProgramPeers.cpp - What ranks and calls agree on -------------------===//
+//===- ProgramPeers.cpp - What ranks agree on -----------------------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -7,131 +7,120 @@
 //===----------------------------------------------------------------------===//
 
 #include "ProgramCheck.h"
+#include "ProgramMeetings.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 namespace optimus_support::program {
 
-namespace {
+std::string nameWithNumber(const TargetT &target, const ProgramTableT &table,
+                           const FunctionT &function, uint32_t command) {
+  std::string text = describe(target, table, function, command);
+  return function.commands[command]->path == kNone
+             ? text
+             : concat(text, ", command ", command);
+}
 
-/// Messages of all ranks together that are followed.
-constexpr int64_t kMaxMessages = int64_t(1) << 24;
+std::string describeCollective(const TargetT &target, const CommandT &command) {
+  const CollectiveT &one = *command.action.AsCollective();
+  std::string what = concat(describeAction(target, command),
+                            one.reduction == Reduction::Max ? " of maxima" : "",
+                            " of ", one.outer, "x", one.inner, " ",
+                            toString(command.operands[0]->type));
+  if (one.root != 0)
+    what += concat(" from or to ", one.root);
+  return what;
+}
 
-/// A matrix on its way.
-struct Message {
-  int64_t rows, cols;
-  ElementType type;
+std::string axesName(const Mesh &mesh, std::span<const uint32_t> axes) {
+  std::string text;
+  for (uint32_t axis : axes)
+    text += (text.empty() ? "" : "+") + mesh.axes()[axis].name;
+  return text;
+}
 
-  bool operator==(const Message &) const = default;
-  std::string toString() const {
-    return concat(rows, "x", cols, " ", optimus_support::toString(type));
+CollectiveOrder orderOfCollectives(const TargetT &target,
+                                   const ProgramTableT &table,
+                                   const FunctionT &function) {
+  CollectiveOrder order;
+  for (uint32_t number = 0; number != function.commands.size(); ++number) {
+    const CommandT &command = *function.commands[number];
+    const CollectiveT *one = command.action.AsCollective();
+    if (!one)
+      continue;
+    order[one->axes].push_back({nameWithNumber(target, table, function, number),
+                                describeCollective(target, command)});
   }
-};
+  return order;
+}
 
-/// From one rank to another over a mesh axis.
-struct Route {
-  int64_t from, to;
-  uint32_t axis;
-
-  auto operator<=>(const Route &) const = default;
-};
-using Messages = std::map<Route, std::vector<Message>>;
-
-/// Of all ranks: the sent and the received tensors, in order.
-struct Exchange {
-  Messages sent, received;
-
-  void add(const std::vector<const CommandT *> &commands, const Mesh &mesh,
-           int64_t rank) {
-    for (const CommandT *command : commands) {
-      if (const SendT *send = command->action.AsSend())
-        sent[{rank, peer(*send, mesh, rank), send->axis}].push_back(
-            {send->rows, send->cols, command->operands[0]->type});
-      if (const ReceiveT *receive = command->action.AsReceive())
-        received[{peer(*receive, mesh, rank), rank, receive->axis}].push_back(
-            {receive->rows, receive->cols, command->operands[0]->type});
-    }
-  }
-
-private:
-  template <typename Action>
-  static int64_t peer(const Action &action, const Mesh &mesh, int64_t rank) {
-    std::vector<int64_t> coordinates = mesh.coordinates(rank);
-    coordinates[action.axis] = evaluate(*action.peer, coordinates);
-    return mesh.rank(coordinates);
-  }
-};
-
-Status compare(const Messages &sent, const Messages &received) {
-  static const std::vector<Message> none;
-  for (const auto &[route, list] : sent) {
-    auto found = received.find(route);
-    const std::vector<Message> &other =
-        found == received.end() ? none : found->second;
-    for (size_t i = 0; i != list.size(); ++i)
-      if (i >= other.size() || !(list[i] == other[i]))
-        return wrong(concat(
-            "rank ", route.from, " sends ", list[i].toString(), " to rank ",
-            route.to, ", which expects ",
-            i < other.size() ? other[i].toString() : "nothing"));
-  }
-  for (const auto &[route, list] : received) {
-    auto found = sent.find(route);
-    if (found == sent.end() || found->second.size() < list.size())
-      return wrong(concat("rank ", route.to, " expects ",
-                          list.back().toString(), " from rank ", route.from,
-                          ", which does not send it"));
+Status compareStarts(const std::string &function, const std::string &axes,
+                     const Starts &one, const Starts &other) {
+  auto differ = [&](size_t i) {
+    return i >= one.list.size() || i >= other.list.size() ||
+           one.list[i].what != other.list[i].what;
+  };
+  const size_t count = std::max(one.list.size(), other.list.size());
+  for (size_t i = 0; i != count; ++i) {
+    if (!differ(i))
+      continue;
+    auto say = [i](const Starts &starts) {
+      return i < starts.list.size()
+                 ? concat(starts.list[i].name, ", ", starts.list[i].what)
+                 : std::string("none");
+    };
+    return wrong(concat("ranks ", one.rank, " and ", other.rank,
+                        " start different collectives: number ", i + 1, " of ",
+                        function, " on mesh axis ", axes, " is ", say(one),
+                        ", on rank ", one.rank, ", and ", say(other),
+                        ", on rank ", other.rank));
   }
   return okStatus();
 }
 
-std::vector<const CommandT *> listExchanges(const FunctionT &function) {
-  std::vector<const CommandT *> list;
-  for (const std::unique_ptr<CommandT> &command : function.commands)
-    if (command->action.type == Action::Send ||
-        command->action.type == Action::Receive)
-      list.push_back(command.get());
-  return list;
+/// Whether a function starts something for a later call, or waits for what an
+/// earlier one has started.
+static bool isOpen(const FunctionT &function) {
+  return std::any_of(function.commands.begin(), function.commands.end(),
+                     [](const std::unique_ptr<CommandT> &command) {
+                       const WaitT *wait = command->action.AsWait();
+                       return carriedOf(*command) != 0 ||
+                              (wait && wait->command == kNone);
+                     });
 }
 
-} // namespace
+/// Checks a function that all tables have, called alone.
+static Status checkAlone(Meetings &meetings, const TargetT &target,
+                         const std::string &name) {
+  CallT call;
+  call.function = name;
+  for (const std::unique_ptr<ProgramTableT> &table : target.tables)
+    if (const FunctionT *function = findFunction(*table, name);
+        !function || isOpen(*function))
+      return okStatus();
+  SequencePart part;
+  part.once = {{.call = &call}};
+  const std::vector<Parts> parts(target.tables.size(), Parts{part});
+  return meetings.run(parts).withContext("function " + name);
+}
 
-Status checkMessages(const TargetT &target, const std::string &name,
-                     const Mesh &mesh) {
-  std::map<const ProgramTableT *, std::vector<const CommandT *>> exchanges;
-  int64_t most = 0;
-  for (const std::unique_ptr<ProgramTableT> &table : target.tables) {
-    const auto &list = exchanges[table.get()] =
-        listExchanges(*findFunction(*table, name));
-    most = std::max(most, int64_t(list.size()));
-  }
-  if (most == 0)
+Status checkMeetings(const TargetT &target, const Mesh &mesh) {
+  if (!Meetings(target, mesh).canDiffer())
     return okStatus();
-  if (most > kMaxMessages / mesh.numRanks())
-    return wrong(concat("its ranks send and receive more than ", kMaxMessages,
-                        " times together"));
-  Exchange all;
-  for (int64_t rank = 0; rank != mesh.numRanks(); ++rank)
-    all.add(exchanges[&tableOf(target, rank)], mesh, rank);
-  return compare(all.sent, all.received);
-}
-
-Status checkCarried(const ProgramTableT &table) {
-  std::set<uint32_t> started;
-  for (const std::unique_ptr<FunctionT> &function : table.functions)
-    for (const std::unique_ptr<CommandT> &command : function->commands)
-      if (uint32_t carried = carriedOf(*command))
-        started.insert(carried);
-  for (const std::unique_ptr<FunctionT> &function : table.functions)
-    for (uint32_t i = 0; i != function->commands.size(); ++i) {
-      const WaitT *wait = function->commands[i]->action.AsWait();
-      if (wait && wait->carried != 0 && !started.contains(wait->carried))
-        return wrong(concat("function ", function->name, ": command ", i,
-                            " waits for number ", wait->carried,
-                            ", under which no call starts anything"));
-    }
+  const ProgramTableT &first = *target.tables.front();
+  for (const std::unique_ptr<FunctionT> &function : first.functions) {
+    Meetings meetings(target, mesh);
+    OPTRT_RETURN_IF_ERROR(checkAlone(meetings, target, function->name));
+  }
+  for (const std::unique_ptr<SequenceT> &sequence : first.sequences) {
+    std::vector<Parts> parts;
+    for (const std::unique_ptr<ProgramTableT> &table : target.tables)
+      parts.push_back(partsOf(*findSequence(*table, sequence->name)));
+    OPTRT_RETURN_IF_ERROR(Meetings(target, mesh)
+                              .run(parts)
+                              .withContext("sequence " + sequence->name));
+  }
   return okStatus();
 }
 

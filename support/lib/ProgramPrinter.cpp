@@ -281,17 +281,52 @@ std::string print(const ProgramsT &programs, const TargetT &target,
   return Printer(programs, target, table, function, options).print();
 }
 
-std::string print(const SequenceT &sequence) {
-  std::string text = "sequence " + sequence.name;
-  const char *before = ": ";
-  for (const std::unique_ptr<CallT> &call : sequence.calls) {
-    text += std::exchange(before, ", ") + call->function;
-    if (call->times != 1)
-      text += call->times ? concat(" x ", call->times) : " x N";
-    for (const std::unique_ptr<BindingT> &binding : call->bindings)
-      text += concat(" arg", binding->argument, "=", binding->buffer);
+/// "2 * i0 + 1" of counters i0, i1, …
+static std::string printIndex(const BindingT &binding) {
+  std::string text;
+  for (const CounterTerm &term : binding.terms)
+    text += concat(text.empty() ? "" : " + ",
+                   term.scale() == 1 ? "" : concat(term.scale(), " * "), "i",
+                   term.loop());
+  if (binding.constant != 0 || text.empty())
+    text += concat(text.empty() ? "" : " + ", binding.constant);
+  return text;
+}
+
+static std::string print(const CallT &call) {
+  std::string text = call.function;
+  for (const std::unique_ptr<BindingT> &binding : call.bindings) {
+    text += concat(" arg", binding->argument, "=");
+    if (binding->buffers.size() == 1) {
+      text += printable(binding->buffers.front());
+      continue;
+    }
+    const char *before = "[";
+    for (const std::string &buffer : binding->buffers)
+      text += std::exchange(before, ", ") + printable(buffer);
+    text += "][" + printIndex(*binding) + "]";
   }
-  return text + "\n";
+  return text;
+}
+
+static std::string print(const std::vector<std::unique_ptr<StepT>> &steps) {
+  std::string text;
+  for (const std::unique_ptr<StepT> &step : steps) {
+    text += text.empty() ? "" : ", ";
+    if (const CallT *call = step->kind.AsCall()) {
+      text += print(*call);
+    } else {
+      const LoopT &loop = *step->kind.AsLoop();
+      const std::string body = print(loop.steps);
+      text += loop.steps.size() == 1 ? body : "(" + body + ")";
+      text += loop.times ? concat(" x ", loop.times) : " x N";
+    }
+  }
+  return text;
+}
+
+std::string print(const SequenceT &sequence) {
+  return concat("sequence ", sequence.name, ": ", print(sequence.steps), "\n");
 }
 
 } // namespace optimus_support::program

@@ -25,8 +25,11 @@ class SendAndReceive : public ProgramRoom {
 protected:
   /// Rows exchange 4 numbers: the peer is 1 - row.
   void exchange(const IntegerT &to, const IntegerT &from) {
-    uint32_t send = f.add(unite(peer<SendT>(0, to)), {part(0, 4)});
-    uint32_t receive = f.add(unite(peer<ReceiveT>(0, from)), {part(8, 4)});
+    SendT one = peer<SendT>(0, to);
+    ReceiveT other = peer<ReceiveT>(0, from);
+    one.group = other.group = 1;
+    uint32_t send = f.add(unite(std::move(one)), {part(0, 4)});
+    uint32_t receive = f.add(unite(std::move(other)), {part(8, 4)});
     f.wait(send);
     f.wait(receive);
   }
@@ -51,19 +54,32 @@ TEST_F(SendAndReceive, AreOnTheQueueOfTheirAxis) {
 
 TEST_F(SendAndReceive, ComeInPairs) {
   f.wait(f.add(unite(peer<SendT>(0, other)), {part(0, 4)}));
-  refuse("function f: rank 0 sends 1x4 f32 to rank 3, which expects nothing");
+  refuse("function f: ranks wait for each other: rank 0 sends 1x4 f32 to rank "
+         "3 (call 0 of f on rank 0: command 0 (send)); meanwhile rank 3 sends "
+         "1x4 f32 to rank 0 (call 0 of f on rank 3: command 0 (send)); "
+         "meanwhile rank 0 waits");
+}
+
+TEST_F(SendAndReceive, StartTogetherWhereBothSend) {
+  exchange(other, other);
+  f.command(0).action.AsSend()->group = 0;
+  f.command(1).action.AsReceive()->group = 0;
+  refuse("ranks wait for each other: rank 0 sends 1x4 f32 to rank 3");
 }
 
 TEST_F(SendAndReceive, AreOfOneSize) {
   exchange(other, other);
   f.command(1).action.AsReceive()->cols = 3;
   f.command(1).operands[0]->row_bytes = 12;
-  refuse("rank 0 sends 1x4 f32 to rank 3, which expects 1x3 f32");
+  refuse("rank 0 expects 1x3 f32 from rank 3 (call 0 of f on rank 0: command 1 "
+         "(receive)), and rank 3 sends 1x4 f32 to rank 0 (call 0 of f on rank "
+         "3: command 0 (send))");
 }
 
 TEST_F(SendAndReceive, NobodyWaitsForWhatIsNotSent) {
   f.wait(f.add(unite(peer<ReceiveT>(0, other)), {part(0, 4)}));
-  refuse("rank 3 expects 1x4 f32 from rank 0, which does not send it");
+  refuse("rank 0 expects 1x4 f32 from rank 3 (call 0 of f on rank 0: command 0 "
+         "(receive)); meanwhile rank 3 expects");
 }
 
 TEST_F(SendAndReceive, AreNotWithoutEnd) {
@@ -73,7 +89,8 @@ TEST_F(SendAndReceive, AreNotWithoutEnd) {
   for (int i = 0; i != 300; ++i)
     one.wait(one.add(unite(peer<SendT>(0, integer(0))), {memory}));
   EXPECT_THAT(check(many.finish()).message(),
-              HasSubstr("its ranks send and receive more than 16777216 times"));
+              HasSubstr("its ranks start and wait 39321600 times together; "
+                        "expected at most 16777216"));
 }
 
 /// A pipeline: each rank has its own table, and the last sends nothing.
@@ -93,7 +110,9 @@ TEST_F(SendAndReceive, FollowTables) {
   both.targets[0]->tables[1]->functions[0]->commands.clear();
   EXPECT_THAT(
       check(both).message(),
-      HasSubstr("rank 0 sends 1x4 f32 to rank 1, which expects nothing"));
+      HasSubstr(
+          "rank 0 sends 1x4 f32 to rank 1 (call 0 of f on rank 0: command "
+          "0 (send)); rank 1 ends without it"));
 }
 
 //===----------------------------------------------------------------------===//

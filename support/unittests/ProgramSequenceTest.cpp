@@ -8,6 +8,11 @@
 
 #include "ProgramTest.h"
 
+#include "optimus-support/ProgramPrinter.h"
+#include "optimus-support/ProgramSequence.h"
+
+#include <functional>
+
 using namespace optimus_support;
 using namespace optimus_support::program;
 using testing::HasSubstr;
@@ -92,7 +97,7 @@ TEST_F(ProgramSequenceTest, GivesUpOnSequencesWithoutEnd) {
   View x = f.argument(ElementType::F32, 8);
   for (int i = 0; i != 4096; ++i)
     f.fill(x);
-  std::vector<std::pair<std::string, uint32_t>> calls(4100, {"long", 1});
+  Calls calls(4100, {"long", 1});
   programs.sequence("short", calls);
   calls.insert(calls.begin(), {"first", 1});
   programs.sequence("s", calls);
@@ -121,17 +126,10 @@ TEST_F(ProgramSequenceTest, NamesDiffer) {
 
 TEST_F(ProgramSequenceTest, BindsArgumentsOnce) {
   function("first", 0, 0);
-  auto bind = [&](uint32_t argument, const char *buffer) {
-    auto binding = std::make_unique<BindingT>();
-    binding->argument = argument;
-    binding->buffer = buffer;
-    return binding;
-  };
-  auto &bindings = programs.sequence("s", {{"first", 1}}).calls[0]->bindings;
-  bindings.push_back(bind(1, "a"));
-  bindings.push_back(bind(1, "b"));
-  refuse("sequence s: binds argument 1 of first to \"b\"; expected one of 2 "
-         "arguments, each once, and a buffer");
+  programs.sequence("s").call("first", {{.argument = 1, .buffers = {"a"}},
+                                        {.argument = 1, .buffers = {"b"}}});
+  refuse("sequence s: binds argument 1 of first; expected one of 2 arguments, "
+         "each once, and a buffer");
 }
 
 /// A weight "w" and its packed form "p".
@@ -196,21 +194,16 @@ TEST_F(ProgramPrepareTest, ARepeatedCallMayMakeItStaleForItself) {
 TEST_F(ProgramPrepareTest, ABindingOfASourceMakesItStale) {
   functions();
   function("other", "x", "y");
-  auto &calls =
-      programs.sequence("s", {{"prepare", 1}, {"other", 1}, {"use", 1}}).calls;
-  auto binding = std::make_unique<BindingT>();
-  binding->argument = 1;
-  binding->buffer = "w";
-  calls[1]->bindings.push_back(std::move(binding));
+  programs.sequence("s")
+      .call("prepare")
+      .call("other", {{.argument = 1, .buffers = {"w"}}})
+      .call("use");
   refuse("sequence s: call 2 of use: reads \"p\"");
 }
 
 TEST_F(ProgramPrepareTest, WhatIsPreparedIsPassedAsItIs) {
   functions();
-  auto &calls = programs.sequence("s", {{"prepare", 1}, {"use", 1}}).calls;
-  auto binding = std::make_unique<BindingT>();
-  binding->buffer = "x";
-  calls[1]->bindings.push_back(std::move(binding));
+  programs.sequence("s").call("prepare").call("use", {{.buffers = {"x"}}});
   refuse("sequence s: call 1 of use: binds argument 0; expected \"p\" to be "
          "passed as it is: it is prepared");
 }
@@ -291,44 +284,127 @@ TEST_F(ProgramPackTest, ItIsPackedForItsShape) {
          "elements; expected an earlier pack of such a one");
 }
 
-/// Ranks with tables of their own.
-class ProgramTablesTest : public ProgramSequenceTest {
+/// Loops, and bindings that depend on their counters.
+class ProgramLoopTest : public ProgramSequenceTest {
 protected:
-  /// Begins the table of some ranks, which reduce in this order.
-  void table(int64_t ranks, uint32_t axis, std::vector<int64_t> elements) {
-    programs.beginTable(ranks);
-    FunctionWriter f = programs.function("f");
-    View x = f.argument(ElementType::F32, 64);
-    for (int64_t count : elements) {
-      f.from("h." + std::to_string(count), "x.py:3");
-      View part = f.at(x, 0, count);
-      f.wait(f.collective(CollectiveKind::AllReduce, {axis}, part, part));
-    }
+  void SetUp() override {
+    function("first", 0, 0);
+    function("last", 0, 0);
+  }
+  static Choose choose(std::vector<CounterTerm> terms, int64_t constant = 0) {
+    return {1, {"a", "b", "c"}, constant, std::move(terms)};
   }
 };
 
-TEST_F(ProgramTablesTest, RanksOfAGroupStartTheSameInOrder) {
-  // Ranks 0 and 1 are in one group of `col`, and 0 and 2 in one of `row`.
-  table(2, /*axis=*/0, {8, 16});
-  table(2, /*axis=*/0, {16, 8});
-  refuse(
-      "ranks 0 and 2 start different collectives: number 1 of f on mesh axis "
-      "row is h.8 (all_reduce, x.py:3), command 0, all_reduce of 1x8 f32, on "
-      "rank 0, and h.16 (all_reduce, x.py:3), command 0, all_reduce of 1x16 "
-      "f32, on rank 2");
+TEST_F(ProgramLoopTest, AreOverSeveralCalls) {
+  programs.sequence("s")
+      .loop(2,
+            [&](SequenceWriter &body) {
+              body.call("first", {choose({CounterTerm(1, 0)})})
+                  .loop(2, [&](SequenceWriter &inner) {
+                    inner.call(
+                        "last",
+                        {choose({CounterTerm(-1, 0), CounterTerm(-1, 1)}, 2)});
+                  });
+            })
+      .loop(0, [&](SequenceWriter &body) { body.call("first").call("last"); })
+      .call("last");
+  const ProgramsT all = programs.finish();
+  ASSERT_TRUE(check(all).ok()) << check(all).message();
+  const SequenceT &sequence = *findSequence(*all.targets[0]->tables[0], "s");
+  EXPECT_EQ(print(sequence),
+            "sequence s: (first arg1=[a, b, c][i0], "
+            "last arg1=[a, b, c][-1 * i0 + -1 * i1 + 2] x 2) x 2, "
+            "(first, last) x N, last\n");
+  std::string text;
+  for (const SequencedCall &call : callsOf(sequence, 2)) {
+    text += call.name() + ";";
+    for (const auto &binding : call.call->bindings)
+      text += call.bufferOf(*binding) + ";";
+  }
+  EXPECT_EQ(text,
+            "call 0 of first on turn 0;a;call 1 of last on turn 0, 0;c;call 1 "
+            "of last on turn 0, 1;b;call 0 of first on turn 1;b;call 1 of last "
+            "on turn 1, 0;b;call 1 of last on turn 1, 1;a;call 2 of first;call "
+            "3 of last;call 2 of first;call 3 of last;call 4 of last;");
 }
 
-TEST_F(ProgramTablesTest, OneMayNotStartMore) {
-  table(2, /*axis=*/0, {8, 16});
-  table(2, /*axis=*/0, {8});
-  refuse("number 2 of f on mesh axis row is h.16 (all_reduce, x.py:3), command "
-         "2, all_reduce of 1x16 f32, on rank 0, and none, on rank 2");
+TEST_F(ProgramLoopTest, ChooseABufferOnEveryTurn) {
+  programs.sequence("s").loop(4, [&](SequenceWriter &body) {
+    body.call("first", {choose({CounterTerm(1, 0)})});
+  });
+  refuse("sequence s: argument 1 of first: its buffer is number 0 to 3 of 3");
 }
 
-TEST_F(ProgramTablesTest, RanksOfDifferentGroupsDiffer) {
-  table(2, /*axis=*/1, {8, 16});
-  table(2, /*axis=*/1, {16, 8, 8});
-  accept();
+TEST_F(ProgramLoopTest, ChooseNoBufferBeforeTheFirst) {
+  programs.sequence("s").loop(3, [&](SequenceWriter &body) {
+    body.call("first", {choose({CounterTerm(-1, 0)}, 1)});
+  });
+  refuse("its buffer is number -1 to 1 of 3");
+}
+
+TEST_F(ProgramLoopTest, ChooseByLoopsAroundTheCall) {
+  programs.sequence("s").loop(3, [&](SequenceWriter &body) {
+    body.call("first", {choose({CounterTerm(1, 1)})});
+  });
+  refuse("its buffer depends on loop 1; expected one of the 1 around the call");
+}
+
+TEST_F(ProgramLoopTest, ChooseByNumbersThatAreKnown) {
+  programs.sequence("s").loop(0, [&](SequenceWriter &body) {
+    body.call("first", {choose({CounterTerm(1, 0)})});
+  });
+  refuse("its buffer depends on a loop that the caller counts");
+}
+
+TEST_F(ProgramLoopTest, OverflowNothing) {
+  programs.sequence("s").loop(UINT32_MAX, [&](SequenceWriter &body) {
+    body.call("first", {choose({CounterTerm(INT64_MAX, 0)})});
+  });
+  refuse("makes more than 65536 calls");
+}
+
+TEST_F(ProgramLoopTest, CountByTheCallerOutsideOthersOnly) {
+  programs.sequence("s").loop(2, [](SequenceWriter &body) {
+    body.loop(0, [](SequenceWriter &inner) { inner.call("first"); });
+  });
+  refuse("has a loop that the caller counts within another loop");
+}
+
+TEST_F(ProgramLoopTest, AreNotEmpty) {
+  programs.sequence("s").call("first").loop(2, [](SequenceWriter &) {});
+  refuse("sequence s: has an empty loop");
+}
+
+TEST_F(ProgramLoopTest, EndInTime) {
+  programs.sequence("s").loop(256, [](SequenceWriter &body) {
+    body.loop(257, [](SequenceWriter &inner) { inner.call("first"); });
+  });
+  refuse("makes more than 65536 calls");
+}
+
+TEST_F(ProgramLoopTest, AreNotNestedWithoutEnd) {
+  std::function<void(SequenceWriter &, int)> nest = [&](SequenceWriter &body,
+                                                        int depth) {
+    if (depth == 0)
+      body.call("first");
+    else
+      body.loop(1, [&](SequenceWriter &inner) { nest(inner, depth - 1); });
+  };
+  SequenceWriter sequence = programs.sequence("s");
+  nest(sequence, 9);
+  refuse("has more than 8 loops in each other");
+}
+
+TEST_F(ProgramSequenceTest, ALoopMustFitBehindItself) {
+  function("first", 0, 3);
+  function("last", 3, 0);
+  programs.sequence("good").loop(
+      3, [](SequenceWriter &body) { body.call("first").call("last"); });
+  programs.sequence("s").loop(0,
+                              [](SequenceWriter &body) { body.call("first"); });
+  refuse("sequence s: call 0 of first: first.gather (all_gather, first.py:7), "
+         "command 0 is carried under number 3, as is first.gather");
 }
 
 } // namespace

@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <cstring>
 #include <flatbuffers/reflection_generated.h>
+#include <iterator>
+#include <string_view>
 
 using namespace optimus_support::program;
 
@@ -171,6 +173,20 @@ TableMutator::TableMutator(ProgramsT &programs) {
   packed.assign(reinterpret_cast<const char *>(builder.GetBufferPointer()),
                 builder.GetSize());
   Walker(packed, fields).walk();
+}
+
+void TableMutator::keepToSequences() {
+  static constexpr std::string_view kept[] = {
+      "Sequence",    "Step", "Loop",    "Call", "Binding",
+      "CounterTerm", "Send", "Receive", "Wait"};
+  std::erase_if(fields, [](const Field &field) {
+    const std::string name = field.object->name()->str();
+    const std::string last = name.substr(name.rfind('.') + 1);
+    // Of a table, too, which sequences it has.
+    return std::ranges::find(kept, last) == std::end(kept) &&
+           !(last == "ProgramTable" &&
+             field.field->name()->string_view() == "sequences");
+  });
 }
 
 /// A number that stands for one of so many bytes.

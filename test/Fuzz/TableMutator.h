@@ -32,6 +32,9 @@ class TableMutator {
 public:
   explicit TableMutator(optimus_support::program::ProgramsT &programs);
 
+  /// Leaves all but sequences and messages as they are.
+  void keepToSequences();
+
   /// The places where something can be changed, and in how many ways.
   size_t numFields() const { return fields.size(); }
   static constexpr uint32_t kWays = 12;

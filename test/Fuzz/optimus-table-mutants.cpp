@@ -7,14 +7,17 @@
 //===----------------------------------------------------------------------===//
 
 // optimus-table-mutants LIBRARY.so random FIRST COUNT
+// optimus-table-mutants LIBRARY.so sequences FIRST COUNT
 // optimus-table-mutants LIBRARY.so each STRIDE
 //
 // Changes the tables of a model library, and at random its manifest, behind all
 // checksums. A mutant is refused with one message, or its functions are run; on
 // the device of OPTIMUS_DEVICE_CPU_LIBRARY, which had best be the hidden one.
-// `each` changes every place in each way, except that of all these mutants it
-// takes one in STRIDE. Exits with 1 where a message is none, and otherwise dies as
-// a sanitizer or a signal will have it; the last line says of which mutant.
+// `sequences` changes sequences and messages alone, and runs each accepted
+// mutant twice, in different orders, whose bits must be the same. `each`
+// changes every place in each way, except that of all these mutants it takes
+// one in STRIDE. Exits with 1 where a message is none, and otherwise dies as a
+// sanitizer or a signal will have it; the last line says of which mutant.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,6 +25,8 @@
 #include "TokenMutator.h"
 
 #include "optimus-runtime/Session.h"
+#include "optimus-support/Hash.h"
+#include "optimus-support/ProgramSequence.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -31,6 +36,8 @@
 
 using namespace optrt;
 using optimus_fuzz::TableMutator;
+using optimus_support::program::callsOf;
+using optimus_support::program::findFunction;
 
 namespace {
 
@@ -39,6 +46,9 @@ constexpr int64_t kMaxRanks = 8, kMaxBytes = int64_t(1) << 26;
 /// A message is of one line, and quotes no more than a name or two.
 constexpr size_t kMaxMessage = 2000;
 constexpr double kSeconds = 20;
+/// Turns of loops that the caller counts, and calls of a sequence.
+constexpr int64_t kTimes = 2;
+constexpr size_t kMaxCallsRun = 64;
 
 class Mutants {
 public:
@@ -66,6 +76,30 @@ public:
       }
       judge(concat("mutant ", seed, which < 2 ? " (manifest) " : " ", what),
             text, bytes);
+    }
+    return finish();
+  }
+
+  int sequences(uint32_t first, uint32_t count) {
+    tables->keepToSequences();
+    const std::string text(library->manifestText());
+    for (uint32_t seed = first; seed != first + count; ++seed) {
+      std::mt19937 random(seed);
+      std::string what;
+      const std::string bytes = tables->change(random, what);
+      const std::string name = concat("mutant ", seed, " ", what);
+      std::string before;
+      for (const char *order : {"1", "2"}) {
+        setenv("OPTIMUS_HIDDEN_SEED", order, 1);
+        state.clear();
+        judge(name, text, bytes);
+        if (!before.empty() && state != before) {
+          std::fprintf(stderr, "\n%s: orders have different results\n",
+                       name.c_str());
+          ++findings;
+        }
+        before = state;
+      }
     }
     return finish();
   }
@@ -138,9 +172,17 @@ private:
       options.functions.push_back(function.name);
       bytes = std::max(bytes, function.arenaBytes);
     }
+    size_t numCalls = 0;
+    for (const auto &table : opened->target().tables)
+      for (const auto &sequence : table->sequences) {
+        numCalls = std::max(numCalls, callsOf(*sequence, kTimes).size());
+        if (table == opened->target().tables.front())
+          options.sequences.push_back(sequence->name);
+      }
     for (const Buffer &buffer : manifest.buffers)
       bytes = std::max(bytes, buffer.numBytes());
-    if (manifest.mesh.numRanks() > kMaxRanks || bytes > kMaxBytes) {
+    if (manifest.mesh.numRanks() > kMaxRanks || bytes > kMaxBytes ||
+        numCalls > kMaxCallsRun) {
       ++tooLarge;
       return okStatus();
     }
@@ -153,20 +195,52 @@ private:
     World world = createLocalWorld();
     OPTRT_ASSIGN_OR_RETURN(auto session,
                            Session::create(*opened, world, options));
-    return run(*session);
+    OPTRT_RETURN_IF_ERROR(run(*session));
+    for (const std::string &sequence : options.sequences)
+      OPTRT_RETURN_IF_ERROR(run(*session, sequence));
+    return noteState(*session);
+  }
+
+  /// What all ranks hold.
+  Status noteState(Session &session) {
+    for (int rank = 0; rank != session.manifest().mesh.numRanks(); ++rank)
+      for (int64_t buffer : session.heldBuffers(rank)) {
+        std::vector<uint8_t> copy;
+        OPTRT_ASSIGN_OR_RETURN(
+            const auto bytes,
+            session.shardOf(session.manifest().buffers[buffer].name, rank,
+                            copy));
+        state += concat(' ', optimus_support::hash64(
+                                 {reinterpret_cast<const char *>(bytes.data()),
+                                  bytes.size()}));
+      }
+    return okStatus();
+  }
+
+  static Status run(Session &session, const std::string &sequence) {
+    OPTRT_ASSIGN_OR_RETURN(const size_t count,
+                           session.countBatches(sequence, kTimes));
+    std::vector<CallInputs> inputs(count);
+    for (CallInputs &one : inputs)
+      OPTRT_RETURN_IF_ERROR(session.read(fillRows(session), one.batch));
+    OPTRT_RETURN_IF_ERROR(session.submitSequence(sequence, kTimes, inputs));
+    return session.collect().status();
+  }
+
+  static Session::FillRows fillRows(const Session &session) {
+    return [&](int64_t begin, int64_t rows, int32_t *tokens, int32_t *targets) {
+      const int64_t count = rows * session.manifest().sequence;
+      for (int64_t i = 0; i != count; ++i) {
+        tokens[i] = static_cast<int32_t>((begin + i) % 7);
+        targets[i] = static_cast<int32_t>((begin + i) % 5);
+      }
+      return okStatus();
+    };
   }
 
   static Status run(Session &session) {
     OPTRT_RETURN_IF_ERROR(session.initialize(1));
-    OPTRT_RETURN_IF_ERROR(session.fill(
-        [&](int64_t begin, int64_t rows, int32_t *tokens, int32_t *targets) {
-          const int64_t count = rows * session.manifest().sequence;
-          for (int64_t i = 0; i != count; ++i) {
-            tokens[i] = static_cast<int32_t>((begin + i) % 7);
-            targets[i] = static_cast<int32_t>((begin + i) % 5);
-          }
-          return okStatus();
-        }));
+    OPTRT_RETURN_IF_ERROR(session.fill(fillRows(session)));
     // Those that the host does not fill stay as they are.
     for (const Buffer &buffer : session.manifest().buffers)
       session.setScalar(buffer.name, 0.5f);
@@ -175,9 +249,18 @@ private:
     for (int step = 0; step != 2; ++step) {
       OPTRT_RETURN_IF_ERROR(session.reset(Reset::Step));
       for (const Function &function : session.manifest().functions)
-        OPTRT_RETURN_IF_ERROR(session.run(function.name).status());
+        if (isOfAll(session, function))
+          OPTRT_RETURN_IF_ERROR(session.run(function.name).status());
     }
     return okStatus();
+  }
+
+  /// Whether all ranks have a function.
+  static bool isOfAll(const Session &session, const Function &function) {
+    return std::ranges::all_of(
+        session.model().target().tables, [&](const auto &table) {
+          return findFunction(*table, function.name) != nullptr;
+        });
   }
 
   int finish() const {
@@ -190,6 +273,7 @@ private:
   std::unique_ptr<ModelLibrary> library;
   optimus_model mutant = {};
   std::unique_ptr<TableMutator> tables;
+  std::string state; ///< of the last mutant that was run
   int accepted = 0, refused = 0, tooLarge = 0, findings = 0;
 };
 
@@ -203,10 +287,15 @@ int main(int argc, char **argv) {
     return Mutants(argv[1]).random(
         static_cast<uint32_t>(std::strtoul(argv[3], nullptr, 10)),
         static_cast<uint32_t>(std::strtoul(argv[4], nullptr, 10)));
+  if (how == "sequences" && argc == 5)
+    return Mutants(argv[1]).sequences(
+        static_cast<uint32_t>(std::strtoul(argv[3], nullptr, 10)),
+        static_cast<uint32_t>(std::strtoul(argv[4], nullptr, 10)));
   if (how == "each" && argc == 4)
     return Mutants(argv[1]).each(
         std::max<size_t>(1, std::strtoul(argv[3], nullptr, 10)));
   std::fputs("usage: optimus-table-mutants LIBRARY.so random FIRST COUNT\n"
+             "       optimus-table-mutants LIBRARY.so sequences FIRST COUNT\n"
              "       optimus-table-mutants LIBRARY.so each STRIDE\n",
              stderr);
   return 1;

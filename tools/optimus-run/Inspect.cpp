@@ -347,13 +347,15 @@ void printFunctions(const ModelLibrary &library) {
     for (const auto &[category, bytes] : function.peakBytes)
       peaks.addRow({function.name, category, formatBytes(bytes)});
   // Of functions that tables have; manifests have no others.
-  for (const auto &function : library.target().tables.front()->functions)
+  for (const auto *function :
+       optimus_support::program::functionsOf(library.target()))
     peaks.addRow({function->name, "scratch, with one thread",
                   formatBytes(optimus_support::program::scratchOf(
                                   library.target(), *function)
                                   .bytes(1))});
   using optimus_support::program::MemorySpace;
-  for (const auto &function : library.target().tables.front()->functions)
+  for (const auto *function :
+       optimus_support::program::functionsOf(library.target()))
     for (auto [space, where] : {std::pair(MemorySpace::Host, "on the host"),
                                 {MemorySpace::File, "in a file"}})
       if (int64_t bytes = bytesIn(*function, space))
@@ -392,7 +394,8 @@ void printFunctions(const ModelLibrary &library) {
 Status checkFunction(const ModelLibrary &library, const std::string &name) {
   std::vector<std::string> names;
   std::string list;
-  for (const auto &function : library.target().tables.front()->functions) {
+  for (const auto *function :
+       optimus_support::program::functionsOf(library.target())) {
     names.push_back(function->name);
     list += (list.empty() ? "" : ", ") + function->name;
   }
@@ -434,12 +437,13 @@ Status printCommands(const ModelLibrary &library,
                                   {.rank = options.rank});
       isFirst = false;
     }
-  }
-  if (options.function.empty() && !library.programs().sequences.empty())
-    std::cout << "\n";
-  for (const auto &sequence : library.programs().sequences)
-    if (options.function.empty())
+    if (!options.function.empty())
+      continue;
+    if (!table.sequences.empty())
+      std::cout << "\n";
+    for (const auto &sequence : table.sequences)
       std::cout << program::print(*sequence);
+  }
   return okStatus();
 }
 

@@ -198,8 +198,9 @@ StatusOr<Computed> compute(const ModelLibrary &library,
 
 int64_t numProducts(const ModelLibrary &library, const Function &function) {
   using namespace optimus_support::program;
+  const auto functions = functionsOf(library.target());
   const auto &commands =
-      findFunction(tableOf(library.target(), /*rank=*/0), function.name)
+      (*std::ranges::find(functions, function.name, &FunctionT::name))
           ->commands;
   return std::count_if(
       commands.begin(), commands.end(),

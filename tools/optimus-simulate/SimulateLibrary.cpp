@@ -17,6 +17,8 @@
 #include "optimus-support/NearestName.h"
 #include "optimus-support/OutputFile.h"
 #include "optimus-support/PathUse.h"
+#include "optimus-support/ProgramPrinter.h"
+#include "optimus-support/ProgramSequence.h"
 
 #include <iostream>
 
@@ -88,11 +90,12 @@ static StatusOr<WhatIf> readWhatIf(const Arguments &arguments, int64_t ranks) {
 
 static StatusOr<const program::SequenceT *>
 findSequence(const ModelLibrary &library, const std::string &name) {
-  if (const auto *found = program::findSequence(library.programs(), name))
+  const program::ProgramTableT &table = *library.target().tables.front();
+  if (const auto *found = program::findSequence(table, name))
     return found;
   std::vector<std::string> names;
   std::string list;
-  for (const auto &sequence : library.programs().sequences) {
+  for (const auto &sequence : table.sequences) {
     names.push_back(sequence->name);
     list += (list.empty() ? "" : ", ") + sequence->name;
   }
@@ -106,10 +109,9 @@ static Answer describeSequence(const program::SequenceT &sequence,
                                int64_t microbatches) {
   Answer answer;
   answer.name = sequence.name;
-  for (const auto &call : sequence.calls) {
-    const int64_t times = call->times ? call->times : microbatches;
-    answer.calls.insert(answer.calls.end(), size_t(times), call->function);
-  }
+  for (const program::SequencedCall &call :
+       program::callsOf(sequence, microbatches))
+    answer.calls.push_back(call.call->function);
   return answer;
 }
 
@@ -130,7 +132,7 @@ static StatusOr<Answer> chooseCalls(const ModelLibrary &library,
   if (name.empty())
     name = arguments.microbatches > 1 ? "train_microbatches" : "train";
   if (arguments.sequence.empty() && arguments.microbatches == 1 &&
-      !program::findSequence(library.programs(), name)) {
+      !program::findSequence(*library.target().tables.front(), name)) {
     Answer answer;
     answer.name = library.manifest().functions.front().name;
     answer.calls = {answer.name};
@@ -139,6 +141,26 @@ static StatusOr<Answer> chooseCalls(const ModelLibrary &library,
   OPTRT_ASSIGN_OR_RETURN(const program::SequenceT *sequence,
                          findSequence(library, name));
   return describeSequence(*sequence, arguments.microbatches);
+}
+
+/// That all ranks make the same calls.
+static Status checkTables(const ModelLibrary &library) {
+  const auto &tables = library.target().tables;
+  for (const auto &table : tables) {
+    bool isSame = table->functions.size() == tables.front()->functions.size();
+    for (const auto &function : tables.front()->functions)
+      isSame &= program::findFunction(*table, function->name) != nullptr;
+    for (const auto &sequence : tables.front()->sequences)
+      isSame &=
+          program::print(*program::findSequence(*table, sequence->name)) ==
+          program::print(*sequence);
+    if (!isSame)
+      return invalidArgument(concat(
+          "`", library.path(),
+          "` has ranks that call different functions: "
+          "expected the same calls on all ranks, which alone are simulated"));
+  }
+  return okStatus();
 }
 
 /// Tokens of the calls with a batch.
@@ -202,6 +224,7 @@ Status optimus_simulate::simulateLibrary(const Arguments &arguments) {
   OPTRT_ASSIGN_OR_RETURN(
       WhatIf whatIf,
       readWhatIf(arguments, library->manifest().mesh.numRanks()));
+  OPTRT_RETURN_IF_ERROR(checkTables(*library));
   OPTRT_ASSIGN_OR_RETURN(Answer answer, chooseCalls(*library, arguments));
   const TimedProgram timed(library->programs(), library->target(), machine,
                            whatIf);

@@ -95,7 +95,7 @@ public:
     createModelQuery(module, manifest ? manifest.getValue() : "", bytes, code,
                      *deviceKernels, images ? *images : DeviceImages());
     module->removeAttr(kManifestAttr);
-    for (const auto &function : code.tables.front()->functions)
+    for (const auto *function : optimus_support::program::functionsOf(code))
       numCommands += function->commands.size();
     numKernels += code.kernels.size();
     numProgramBytes += bytes.size();

@@ -22,7 +22,7 @@ using namespace mlir::optimus;
 
 /// How the functions of a module follow each other in a step of training, where
 /// they are there.
-static void addSequences(program::ProgramsT &programs, ModuleOp module) {
+static void addSequences(program::ProgramTableT &table, ModuleOp module) {
   using KindCalls = SmallVector<std::pair<EntryKind, uint32_t>>;
   auto add = [&](const char *name, const KindCalls &kinds) {
     program::Calls calls;
@@ -34,7 +34,7 @@ static void addSequences(program::ProgramsT &programs, ModuleOp module) {
         calls.push_back({preparer.getSymName().str(), 1});
       calls.push_back({function.getSymName().str(), times});
     }
-    program::addSequence(programs, name, calls);
+    program::addSequence(table, name, calls);
   };
   add("train", {{EntryKind::Train, 1}});
   // The runtime says how many microbatches there are.
@@ -95,7 +95,7 @@ FailureOr<program::ProgramsT> mlir::optimus::buildPrograms(ModuleOp module,
     table->functions.push_back(std::move(result));
   }
   table->texts = std::move(texts.names);
-  addSequences(programs, module);
+  addSequences(*table, module);
   code->tables.push_back(std::move(table));
   for (const std::string &name : kernels.names) {
     code->kernels.push_back(std::make_unique<program::KernelT>());

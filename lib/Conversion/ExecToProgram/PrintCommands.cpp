@@ -54,8 +54,7 @@ public:
     for (const std::unique_ptr<program::FunctionT> &function : table.functions)
       llvm::outs() << program::print(*programs, code, table, *function,
                                      options);
-    for (const std::unique_ptr<program::SequenceT> &sequence :
-         programs->sequences)
+    for (const std::unique_ptr<program::SequenceT> &sequence : table.sequences)
       llvm::outs() << program::print(*sequence);
   }
 };

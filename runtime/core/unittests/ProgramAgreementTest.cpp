@@ -28,22 +28,19 @@ protected:
     ASSERT_TRUE(opened.ok()) << opened.status().message();
     library = std::move(opened).value();
     programs = std::make_unique<ProgramsT>(library->programs());
-    programs->sequences.clear();
+    table().sequences.clear();
   }
+  ProgramTableT &table() { return *programs->targets.front()->tables.front(); }
 
   /// A call of a function with one argument bound.
   Status bind(const std::string &function, uint32_t argument,
               const std::string &buffer) {
     auto binding = std::make_unique<BindingT>();
     binding->argument = argument;
-    binding->buffer = buffer;
-    auto call = std::make_unique<CallT>();
-    call->function = function;
-    call->bindings.push_back(std::move(binding));
-    auto sequence = std::make_unique<SequenceT>();
-    sequence->name = "bent";
-    sequence->calls.push_back(std::move(call));
-    programs->sequences.push_back(std::move(sequence));
+    binding->buffers = {buffer};
+    auto &sequence = addSequence(table(), "bent", {{function, 1}});
+    sequence.steps.front()->kind.AsCall()->bindings.push_back(
+        std::move(binding));
     return checkAgreement(library->manifest(), *programs,
                           *findTarget(*programs, "cpu"));
   }

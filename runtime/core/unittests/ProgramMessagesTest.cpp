@@ -26,7 +26,7 @@ class ProgramMessagesTest : public BoundProgramTest {
 protected:
   /// With the other rank of `row`, from or to 4 numbers of the arena.
   template <typename T>
-  uint32_t message(int64_t at) {
+  uint32_t message(int64_t at, uint32_t group) {
     T one;
     one.axis = 0;
     one.peer = std::make_unique<IntegerT>();
@@ -34,6 +34,7 @@ protected:
     one.peer->terms = {Term(-1, 0)};
     one.rows = 2;
     one.cols = one.ld = 2;
+    one.group = group;
     ActionUnion action;
     action.Set(std::move(one));
     return f.add(std::move(action), {f.at(memory, at, 4)});
@@ -77,11 +78,12 @@ protected:
 };
 
 TEST_F(ProgramMessagesTest, RanksSwapBeforeTheyWait) {
-  const uint32_t sent = message<SendT>(0), received = message<ReceiveT>(8);
+  const uint32_t sent = message<SendT>(0, 1),
+                 received = message<ReceiveT>(8, 1);
   f.wait(received);
   f.wait(sent);
   // And on, with what has come.
-  const uint32_t back = message<SendT>(8), home = message<ReceiveT>(16);
+  const uint32_t back = message<SendT>(8, 2), home = message<ReceiveT>(16, 2);
   f.wait(back);
   f.wait(home);
   runAll();

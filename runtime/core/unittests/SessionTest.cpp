@@ -455,6 +455,52 @@ TEST_F(SessionTest, RunsTheCallsOfASequence) {
   EXPECT_EQ(ofSequence->front().messages, messages);
 }
 
+namespace {
+
+/// Notes the calls of a rank.
+class CallList final : public CommandObserver {
+public:
+  bool beginCall(std::size_t call) override {
+    calls.push_back(call);
+    return false;
+  }
+  void begin(const BoundProgram &, Site) override {}
+  void end(const BoundProgram &, Site) override {}
+  std::vector<std::size_t> calls;
+};
+
+} // namespace
+
+TEST_F(SessionTest, RunsLoopsOverSeveralCalls) {
+  CallList lists[2];
+  open({}, {"eval_both"}, [&](const Rank &rank) { return &lists[rank.rank]; });
+  ASSERT_TRUE(session->initialize(7).ok());
+  auto outputs = runSequence("eval_both", 2, 8);
+  ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+  std::vector<std::string> called;
+  for (std::size_t call : lists[0].calls) {
+    const Session::Callable &one = session->calls()[call];
+    called.push_back(one.function->name + " " +
+                     session->manifest().buffers[one.buffers[0]].name);
+  }
+  const std::string evalTable = "eval_step table.weight",
+                    grad = "grad_step table.weight";
+  EXPECT_THAT(called, testing::ElementsAre(
+                          evalTable, grad, "eval_step exp_avg:table.weight",
+                          grad, evalTable, grad, evalTable, grad));
+  EXPECT_EQ(lists[0].calls, lists[1].calls);
+  Status counted = session->checkTraffic("eval_both");
+  EXPECT_TRUE(counted.ok()) << counted.message();
+  // The last call has had the last batch.
+  const float last = outputs->lossSum();
+  open({"grad_step"});
+  ASSERT_TRUE(session->initialize(7).ok());
+  ASSERT_TRUE(fill(7).ok());
+  outputs = session->run("grad_step");
+  ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+  EXPECT_EQ(outputs->lossSum(), last);
+}
+
 TEST_F(SessionTest, BeginsNoSequenceThatCannotEnd) {
   open({"eval_step"}, {"eval_twice", "train"});
   ASSERT_TRUE(session->initialize(7).ok());
@@ -595,6 +641,64 @@ TEST_F(SessionTest, ReadsWhatWasPreparedOfParametersAsTheyAre) {
   // It counts as its parameter does.
   RankMemory memory = session->largestRankMemory();
   EXPECT_EQ(memory.parameters, (2 * 128 * 256 + 256) * 4);
+}
+
+/// A session of two ranks with tables of their own.
+class StagesTest : public SessionTest {
+protected:
+  void SetUp() override {
+    open({"eval_step", "train_step"}, {"echo"}, {}, OPTIMUS_TOY_STAGES);
+    ASSERT_TRUE(session->initialize(7).ok());
+    for (int i = 0; i != 256; ++i)
+      bias.push_back(static_cast<float>(i) / 512);
+    ASSERT_TRUE(session->assign("table.bias", bias).ok());
+  }
+  bool holds(int rank, const char *name) {
+    const auto &held = session->heldBuffers(rank);
+    return std::ranges::count(held, *session->manifest().findBuffer(name)) == 1;
+  }
+  std::vector<float> bias;
+};
+
+TEST_F(StagesTest, RanksRunSequencesOfTheirOwn) {
+  auto outputs = runSequence("echo", 1, 1);
+  ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+  EXPECT_EQ(outputs->realCount(), 32);
+  Status counted = session->checkTraffic("echo");
+  EXPECT_TRUE(counted.ok()) << counted.message();
+  EXPECT_EQ(*session->gather("echo"), bias);
+  // What all of them have goes on as before.
+  ASSERT_TRUE(fill().ok());
+  ASSERT_TRUE(session->run("eval_step").ok());
+  EXPECT_TRUE(session->checkTraffic("eval_step").ok());
+}
+
+TEST_F(StagesTest, RanksHoldWhatTheirFunctionsUse) {
+  EXPECT_TRUE(holds(0, "echo") && holds(0, "slot1") && holds(1, "slot1"));
+  EXPECT_FALSE(holds(1, "echo"));
+  std::vector<uint8_t> copy;
+  EXPECT_TRUE(session->shardOf("echo", 0, copy).ok());
+  EXPECT_EQ(session->shardOf("echo", 1, copy).status().message(),
+            "rank 1 does not hold the buffer \"echo\"");
+}
+
+TEST_F(StagesTest, AFunctionOfSomeRanksIsNotCalledAlone) {
+  open({"give"}, {"echo"}, {}, OPTIMUS_TOY_STAGES);
+  EXPECT_EQ(session->run("give").status().message(),
+            "some ranks have no function give: expected one of all ranks, or a "
+            "sequence");
+  EXPECT_TRUE(session->canGoOn());
+}
+
+TEST_F(StagesTest, SavesAndLoadsWhatSomeRanksHold) {
+  const std::string saved = folder("saved");
+  ASSERT_TRUE(session->save(saved, stateOf(3)).ok());
+  ASSERT_TRUE(session->initialize(8).ok());
+  auto checkpoint = Checkpoint::open(saved);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  ASSERT_TRUE(session->load(**checkpoint).ok());
+  EXPECT_EQ(*session->gather("table.bias"), bias);
+  EXPECT_TRUE(session->compareReplicas().ok());
 }
 
 TEST_F(SessionTest, SequencesMustBeThere) {

@@ -236,9 +236,17 @@ public:
   const ModelLibrary &model() const { return library; }
   /// What may be called; observers know calls by their places here.
   const std::vector<Callable> &calls() const { return callables; }
-  /// The buffers held by each rank, in the order of its memory, each at a
-  /// multiple of kBufferAlignment.
+  /// The buffers that ranks hold: what their functions are passed.
   const std::vector<int64_t> &heldBuffers() const { return held; }
+  /// Those of one of the job's ranks, in the order of its memory, each at a
+  /// multiple of kBufferAlignment.
+  const std::vector<int64_t> &heldBuffers(int rank) const {
+    return planOf(rank).held;
+  }
+  /// Whether a rank of the job can make a call.
+  bool hasCall(int rank, std::size_t call) const {
+    return planOf(rank).calls[call];
+  }
   /// Makes fresh what `reader` reads, by entries of kind prepare. The session
   /// has chosen them.
   Status prepareFor(const Function &reader);
@@ -348,11 +356,11 @@ public:
   /// Hands a function to all ranks, on the inputs that are there, and returns:
   /// thread ranks run it meanwhile; a single rank has put it on its device's
   /// queues, so on a processor it has run. InvalidArgument where an input is
-  /// not there, Internal while a call is under way; then nothing has changed
-  /// and there is nothing to collect.
+  /// not there, or some rank has no such function, Internal while a call is
+  /// under way; then nothing has changed and there is nothing to collect.
   Status submit(std::string_view function);
   /// Waits for what was submitted, and returns the outputs of its last call, or
-  /// why a rank failed.
+  /// why a rank failed. Collective where ranks write different outputs.
   StatusOr<StepOutputs> collect();
   /// Submits and collects.
   StatusOr<StepOutputs> run(std::string_view function);
@@ -360,10 +368,13 @@ public:
   /// buffers that are reset before a step or a sequence, and goes from call to
   /// call by itself: it waits for others in collectives alone. Calls without a
   /// number of their own run `times` in a row. The inputs belong to the calls
-  /// that read a batch, in their order, and stay until collect(). Also Internal
-  /// where their number or `times` does not fit.
+  /// of a rank that read a batch, in their order, and stay until collect().
+  /// Also Internal where their number or `times` does not fit.
   Status submitSequence(std::string_view sequence, int64_t times,
                         std::span<const CallInputs> inputs);
+  /// How many batches the calls of a chosen sequence read. Internal as above.
+  StatusOr<std::size_t> countBatches(std::string_view sequence,
+                                     int64_t times) const;
   /// False after a call that failed: what it should have changed may be changed
   /// by half, and nothing more can be run.
   bool canGoOn() const { return !broken; }
@@ -422,10 +433,31 @@ private:
   struct LocalRank;
   class CommandNamer;
   class Saving;
+  /// Calls, as numbers among the callables: some, and then others as often as
+  /// the caller says.
+  struct ChosenPart {
+    std::vector<std::size_t> once, repeated;
+  };
   struct ChosenSequence {
     std::string name;
-    /// Among the callables, and how often in a row; 0: the caller says.
-    std::vector<std::pair<std::size_t, int64_t>> calls;
+    std::vector<ChosenPart> parts;
+  };
+  /// What the ranks with one table call and hold.
+  struct RankPlan {
+    bool holds(int64_t buffer) const {
+      return std::binary_search(held.begin(), held.end(), buffer);
+    }
+
+    const optimus_support::program::ProgramTableT *table = nullptr;
+    std::vector<bool> calls; ///< of the callables, those that it can make
+    std::vector<ChosenSequence> sequences;
+    std::vector<int64_t> held;    ///< buffers that these use, ascending
+    std::vector<int64_t> sources; ///< of them, what only preparers read
+    std::vector<int64_t> numbers; ///< of them, numbers that functions write
+    std::array<std::vector<int64_t>, 4> resets; ///< of them, by their Reset
+    /// Buffers that were made of parameters as they are now.
+    std::set<int64_t> fresh;
+    RankMemory memory; ///< of each rank, without the device's
   };
 
   Session(const ModelLibrary &library, World &world);
@@ -437,22 +469,37 @@ private:
   void compareArithmetic(const std::vector<std::string> &all);
   /// What will be called by these options.
   Status chooseCalls(const SessionOptions &options);
-  std::size_t addCallable(Callable callable);
+  Status chooseSequences(const SessionOptions &options, RankPlan &plan);
+  std::size_t addCallable(Callable callable, RankPlan &plan);
   /// Chooses the buffers held by ranks for the functions to be called.
   void chooseBuffers(Placement placement);
-  std::vector<int64_t> findSources() const;
+  void chooseBuffers(Placement placement, RankPlan &plan);
+  std::vector<int64_t> findSources(const RankPlan &plan) const;
+  const RankPlan &planOf(int64_t rank) const;
+  /// That the ranks of one replica of a buffer all hold their parts.
+  Status checkHolders() const;
+  /// The same tables in all processes, where ranks have different ones or send
+  /// to each other.
+  Status agreeOnTables() const;
   Status tune(Tuning &tuning);
   Status tuneOwn(TunedProducts &tuned);
   Status buildRank(LocalRank &rank, const SessionOptions &options);
-  std::array<int64_t, 3>
-  arenaBytesOf(const optimus_support::program::ProgramTableT &table) const;
+  std::array<int64_t, 3> arenaBytesOf(const RankPlan &plan) const;
   /// A call that ranks are to make, in the order of a sequence.
   struct Call {
     std::size_t callable;
     const CallInputs *inputs = nullptr; ///< or what is there
   };
-  /// Hands calls to all ranks, which set these buffers back before the first.
-  Status submit(std::vector<Call> calls, std::initializer_list<Reset> first);
+  /// Hands calls to all ranks, a list for each plan, which set these buffers
+  /// back before the first.
+  Status submit(std::vector<std::vector<Call>> calls,
+                std::initializer_list<Reset> first);
+  StatusOr<std::vector<Call>>
+  callsOf(const RankPlan &plan, std::string_view sequence, int64_t times) const;
+  std::size_t countBatches(const std::vector<Call> &calls) const;
+  /// What calls read must be there; `prepared` is fresh after them.
+  Status checkCalls(const std::vector<Call> &calls, const RankPlan &plan,
+                    std::set<int64_t> &prepared) const;
   /// Makes a call on a rank, up to where all its commands are on queues, and
   /// waits until they are done. On the rank's thread.
   Status beginCall(LocalRank &rank, const Call &call);
@@ -484,6 +531,7 @@ private:
   Status collectPieces(Saving &made, bool isAlone, const MakeSink &makeSink);
   /// Internal while ranks run.
   Status checkIdle(const char *what) const;
+  /// Whether some rank holds it.
   bool isHeld(int64_t buffer) const;
   RowRange rowsOf(int rank, const Buffer &buffer) const;
   /// Visits what a rank reads from data: the buffer and its rows, as their
@@ -505,6 +553,12 @@ private:
   /// Checks that a call's inputs from outside are there, or will be.
   Status checkFilled(const Call &call) const;
   StatusOr<StepOutputs> outputs() const;
+  /// Adds what ranks of all processes have written.
+  Status addOutputs(StepOutputs &outputs) const;
+  /// One entry a plan: bytes summed over its ranks, messages of one of them.
+  StatusOr<std::vector<std::vector<Traffic>>> countTraffic();
+  std::vector<std::vector<Traffic>> predictTraffic() const;
+  void forgetPrepared();
 
   const ModelLibrary &library;
   World &world;
@@ -513,19 +567,14 @@ private:
   CoreShare cores;
   std::string mixture, refused;
   std::vector<Callable> callables;
-  std::vector<ChosenSequence> sequences;
-  std::vector<int64_t> held;    ///< buffers that they use, ascending
-  std::vector<int64_t> sources; ///< of them, what only preparers read
-  std::vector<int64_t> numbers; ///< of them, numbers that functions write
-  std::array<std::vector<int64_t>, 4> resets; ///< of them, by their Reset
-  std::optional<int64_t> random;              ///< of them, what draws depend on
-  std::vector<bool> isFilled;   ///< one a buffer: from outside, so far
-  /// Buffers that were made of parameters as they are now.
-  std::set<int64_t> fresh;
-  RankMemory memory;            ///< of each rank, without the device's
+  std::vector<RankPlan> plans;   ///< one a table of the library
+  std::vector<int64_t> held;     ///< buffers that some rank uses, ascending
+  std::optional<int64_t> random; ///< of them, what draws depend on
+  std::vector<bool> isFilled;    ///< one a buffer: from outside, so far
+  int64_t snapshotBytes = 0;     ///< RankMemory::snapshot
   bool paging = false;
   bool broken = false;
-  std::vector<Call> submitted; ///< last
+  std::vector<std::vector<Call>> submitted; ///< last, one a plan
   /// Of setScalar() and its like, which the next run reports.
   Status failedToSet;
   std::optional<int64_t> documentEnd;  ///< of its options

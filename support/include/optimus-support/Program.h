@@ -68,6 +68,8 @@ const ProgramTableT &tableOf(const TargetT &target, int64_t rank);
 /// The function called `name`, or null.
 const FunctionT *findFunction(const ProgramTableT &table,
                               std::string_view name);
+/// The functions of all tables, each name once: of the first table that has it.
+std::vector<const FunctionT *> functionsOf(const TargetT &target);
 
 /// A text of a table as people may be shown it: in one line.
 std::string printable(std::string text);
@@ -114,10 +116,11 @@ std::string axesName(const Mesh &mesh, std::span<const uint32_t> axes);
 /// caller says.
 using Calls = std::vector<std::pair<std::string, uint32_t>>;
 /// Adds a sequence of calls.
-SequenceT &addSequence(ProgramsT &programs, std::string name,
+SequenceT &addSequence(ProgramTableT &table, std::string name,
                        const Calls &calls);
 /// The sequence called `name`, or null.
-const SequenceT *findSequence(const ProgramsT &programs, std::string_view name);
+const SequenceT *findSequence(const ProgramTableT &table,
+                              std::string_view name);
 
 /// Arithmetic that a call of the command takes; 0 for commands that only move
 /// data, and for kernels, with work unknown to the table.

@@ -29,7 +29,8 @@ std::string print(const ProgramsT &programs, const TargetT &target,
                   const PrintOptions &options = {});
 
 /// "sequence train_microbatches: accumulate x N, update", a line; N is said by
-/// who runs it.
+/// who runs it. "(forward arg3=[slot0, slot1][i0], backward) x 2": a loop over
+/// several calls, with an argument chosen by the loop's counter.
 std::string print(const SequenceT &sequence);
 
 } // namespace optimus_support::program

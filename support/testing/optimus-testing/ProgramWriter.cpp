@@ -338,6 +338,26 @@ uint32_t FunctionWriter::collective(CollectiveKind kind,
   return collective(std::move(row), src, dst);
 }
 
+template <typename Message>
+static ActionUnion makeMessage(uint32_t axis, int64_t peer, View view) {
+  Message message;
+  message.axis = axis;
+  message.peer = std::make_unique<IntegerT>();
+  message.peer->constant = peer;
+  message.rows = 1;
+  message.cols = message.ld = view.elements;
+  ActionUnion action;
+  action.Set(std::move(message));
+  return action;
+}
+
+uint32_t FunctionWriter::message(bool isSend, uint32_t axis, int64_t peer,
+                                 View view) {
+  return add(isSend ? makeMessage<SendT>(axis, peer, view)
+                    : makeMessage<ReceiveT>(axis, peer, view),
+             {view});
+}
+
 uint32_t FunctionWriter::wait(uint32_t command) {
   WaitT wait;
   wait.command = command;
@@ -359,6 +379,37 @@ ProgramWriter::ProgramWriter(Mesh ranks, const std::string &target)
   TargetT entry;
   entry.name = target;
   addTo(programs.targets, std::move(entry));
+}
+
+SequenceWriter &SequenceWriter::call(std::string function,
+                                     std::vector<Choose> bindings) {
+  CallT call;
+  call.function = std::move(function);
+  for (Choose &choose : bindings) {
+    BindingT binding;
+    binding.argument = choose.argument;
+    binding.buffers = std::move(choose.buffers);
+    binding.constant = choose.constant;
+    binding.terms = std::move(choose.terms);
+    addTo(call.bindings, std::move(binding));
+  }
+  StepT step;
+  step.kind.Set(std::move(call));
+  addTo(steps, std::move(step));
+  return *this;
+}
+
+SequenceWriter &
+SequenceWriter::loop(uint32_t times,
+                     const std::function<void(SequenceWriter &)> &body) {
+  LoopT loop;
+  loop.times = times;
+  SequenceWriter inner(loop.steps);
+  body(inner);
+  StepT step;
+  step.kind.Set(std::move(loop));
+  addTo(steps, std::move(step));
+  return *this;
 }
 
 void ProgramWriter::beginTable(int64_t ranks) {

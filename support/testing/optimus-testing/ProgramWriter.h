@@ -29,6 +29,8 @@
 
 #include "optimus-support/Program.h"
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -169,6 +171,9 @@ public:
   /// Of one row: all of the smaller view.
   uint32_t collective(CollectiveKind kind, std::vector<uint32_t> axes, View src,
                       View dst);
+  /// To or from the rank whose index on `axis` is `peer`: one row, all of the
+  /// view.
+  uint32_t message(bool isSend, uint32_t axis, int64_t peer, View view);
   uint32_t wait(uint32_t command);
   /// Any action with operands in its order, for what is not above.
   uint32_t add(ActionUnion action, const std::vector<View> &operands);
@@ -194,6 +199,31 @@ private:
   uint32_t lastComputed = kNone;
 };
 
+/// Chooses a buffer for an argument of a call: number constant + terms, a
+/// CounterTerm(scale, loop) each.
+struct Choose {
+  uint32_t argument = 0;
+  std::vector<std::string> buffers;
+  int64_t constant = 0;
+  std::vector<CounterTerm> terms = {};
+};
+
+/// Writes the steps of a sequence or of a loop.
+class SequenceWriter {
+public:
+  SequenceWriter &call(std::string function, std::vector<Choose> bindings = {});
+  /// Steps in a row, so often; 0: as often as the caller says.
+  SequenceWriter &loop(uint32_t times,
+                       const std::function<void(SequenceWriter &)> &body);
+
+private:
+  friend class ProgramWriter;
+  explicit SequenceWriter(std::vector<std::unique_ptr<StepT>> &steps)
+      : steps(steps) {}
+
+  std::vector<std::unique_ptr<StepT>> &steps;
+};
+
 /// Programs of one target.
 class ProgramWriter {
 public:
@@ -211,8 +241,12 @@ public:
               const std::vector<Bounds> &scalars,
               int64_t iterations = INT64_MAX);
 
+  /// Begins a sequence of the table.
   SequenceT &sequence(std::string name, const Calls &calls) {
-    return addSequence(programs, std::move(name), calls);
+    return addSequence(table(), std::move(name), calls);
+  }
+  SequenceWriter sequence(std::string name) {
+    return SequenceWriter(sequence(std::move(name), Calls()).steps);
   }
 
   /// Says how functions touch their arguments: as their commands do, together.

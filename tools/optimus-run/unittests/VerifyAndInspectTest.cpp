@@ -76,11 +76,15 @@ TEST_F(Inspect, PrintsCommands) {
   EXPECT_THAT(outcome.out, HasSubstr(": sum_squares extent=1 grain=1 "
                                      "scalar=22016 scalar=1*row read "));
   EXPECT_THAT(outcome.out, testing::Not(HasSubstr("ranks ")));
-  EXPECT_THAT(outcome.out,
-              testing::EndsWith("\n\nsequence train: train_step\n"
-                                "sequence eval_twice: eval_step x N, grad_step\n"
-                                "sequence eval_average: eval_step "
-                                "arg0=exp_avg:table.weight\n"));
+  EXPECT_THAT(outcome.out, testing::EndsWith(
+                               "\n\nsequence train: train_step\n"
+                               "sequence eval_twice: eval_step x N, grad_step\n"
+                               "sequence eval_average: eval_step "
+                               "arg0=exp_avg:table.weight\n"
+                               "sequence eval_both: (eval_step "
+                               "arg0=[table.weight, exp_avg:table.weight][i0],"
+                               " grad_step) x 2, (eval_step, grad_step) x "
+                               "N\n"));
 }
 
 TEST_F(Inspect, PrintsTheCommandsOfAFunctionOnARank) {

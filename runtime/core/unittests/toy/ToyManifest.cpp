@@ -8,6 +8,7 @@
 
 #include "ToyModel.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 using Json = nlohmann::ordered_json;
@@ -36,6 +37,7 @@ private:
   Json writeBuffers() const;
   Json writeArgs(const std::string &function) const;
   Json writeFunction(const std::string &name) const;
+  Json writeStage(const std::string &name) const;
 
   const Sizes &s;
   const Fault fault;
@@ -108,6 +110,19 @@ Json ManifestWriter::writeBuffers() const {
     addNumber(name, true);
   for (const char *name : {"loss_sum", "real_count", "grad_norm"})
     addNumber(name, false);
+  auto addRow = [&](const std::string &name) {
+    buffers.push_back({{"name", name},
+                       {"role", name},
+                       {"type", "f32"},
+                       {"lifetime", "call"},
+                       {"shape", {kVocabulary}},
+                       {"local_shape", {kVocabulary}},
+                       {"sharding", Json::array({Json::array()})}});
+  };
+  for (int slot = 0; slot != kSlots && fault == Fault::Stages; ++slot)
+    addRow("slot" + std::to_string(slot));
+  if (fault == Fault::Stages)
+    addRow("echo");
   if (fault == Fault::Rank)
     buffers.push_back({{"name", "random"},
                        {"role", "random"},
@@ -210,6 +225,31 @@ Json ManifestWriter::writeFunction(const std::string &name) const {
           {"communication", communication}};
 }
 
+/// Of a function that one rank has.
+Json ManifestWriter::writeStage(const std::string &name) const {
+  using namespace optimus_support::program;
+  const Json buffers = writeBuffers();
+  const auto functions = functionsOf(*programs.targets.front());
+  const FunctionT &function =
+      **std::find_if(functions.begin(), functions.end(),
+                     [&](const FunctionT *one) { return one->name == name; });
+  Json args, communication = Json::array();
+  for (const auto &argument : function.arguments) {
+    size_t index = 0;
+    while (buffers[index]["name"] != argument->buffer)
+      ++index;
+    const char *accesses[] = {"", "read", "write", "update"};
+    args.push_back({{"buffer", index},
+                    {"access", accesses[static_cast<int>(argument->access)]}});
+  }
+  if (name.starts_with("give"))
+    communication.push_back(
+        {{"axis", "row"}, {"bytes", kVocabulary * 4}, {"messages", 0}});
+  return {{"name", name},     {"entry", {{"kind", "other"}}},
+          {"args", args},     {"commands", function.commands.size()},
+          {"arena_bytes", 0}, {"communication", communication}};
+}
+
 Json ManifestWriter::write() const {
   char hash[17];
   std::snprintf(
@@ -222,6 +262,9 @@ Json ManifestWriter::write() const {
   for (const char *name : {"train_step", "prepare", "eval_step", "grad_step"})
     if (fault == Fault::Prepare || name != std::string("prepare"))
       functions.push_back(writeFunction(name));
+  if (fault == Fault::Stages)
+    for (const char *name : kStageFunctions)
+      functions.push_back(writeStage(name));
   return {
       {"format", 3},
       {"compiler", "written by hand"},

@@ -49,6 +49,8 @@ enum class Fault {
   Order,      ///< starts two collectives the other way round
   Prepare,    ///< nothing: eval_step reads a copy of the table, which another
               ///< function prepares
+  Stages,     ///< nothing: two ranks have tables of their own, with functions
+              ///< that send b there and back, over slots
 };
 
 /// The fault with a name: "none", "no-programs".
@@ -66,6 +68,13 @@ struct Sizes {
 
   int64_t ranks, batch, rows, paddedRows, tokens;
 };
+
+/// The functions that ranks with tables of their own have besides: the first
+/// two are those of rank 0.
+inline constexpr const char *kStageFunctions[] = {"give", "check", "take",
+                                                  "give_back"};
+/// Buffers that they take in turns.
+inline constexpr int kSlots = 2;
 
 /// The tables: train_step, eval_step and grad_step, perhaps prepare; and
 /// sequences of them.

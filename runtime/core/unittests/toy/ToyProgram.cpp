@@ -262,6 +262,71 @@ void writeTable(ProgramWriter &programs, const Sizes &sizes, Fault fault,
     writePrepare(programs.function("prepare"), sizes);
   Writer(programs.function("eval_step"), sizes, fault).evalStep();
   Writer(programs.function("grad_step"), sizes, fault).gradStep();
+  programs.sequence("train", {{"train_step", 1}});
+  if (fault == Fault::Prepare) {
+    programs.sequence("eval", {{"prepare", 1}, {"eval_step", 0}});
+    return;
+  }
+  programs.sequence("eval_twice", {{"eval_step", 0}, {"grad_step", 1}});
+  // Of the averages of gradients, as if they were the table.
+  const std::vector<std::string> average = {"exp_avg:table.weight"};
+  programs.sequence("eval_average").call("eval_step", {{.buffers = average}});
+  // Of both in turns, and then of the table again.
+  programs.sequence("eval_both")
+      .loop(2,
+            [](SequenceWriter &body) {
+              body.call("eval_step",
+                        {{.buffers = {"table.weight", "exp_avg:table.weight"},
+                          .terms = {CounterTerm(1, 0)}}})
+                  .call("grad_step");
+            })
+      .loop(0, [](SequenceWriter &body) {
+        body.call("eval_step").call("grad_step");
+      });
+}
+
+std::vector<std::string> slotNames() {
+  std::vector<std::string> names;
+  for (int slot = 0; slot != kSlots; ++slot)
+    names.push_back("slot" + std::to_string(slot));
+  return names;
+}
+
+/// Moves a slot to or from the other rank, from or to another buffer.
+void writeMessage(FunctionWriter f, bool isSend, int64_t peer,
+                  const std::string &other = "") {
+  View slot = f.argument(F32, kVocabulary, "slot0");
+  if (isSend && !other.empty())
+    f.copy(f.argument(F32, kVocabulary, other), slot);
+  f.wait(f.message(isSend, kRow, peer, slot));
+  if (!isSend && !other.empty())
+    f.copy(slot, f.argument(F32, kVocabulary, other));
+}
+
+/// A loop over the slots with calls of two functions, after each other.
+void writeEcho(ProgramWriter &programs, const char *first, const char *second) {
+  auto turns = [&](const char *function) {
+    return [function](SequenceWriter &body) {
+      body.call(function,
+                {{.buffers = slotNames(), .terms = {CounterTerm(1, 0)}}});
+    };
+  };
+  programs.sequence("echo")
+      .call("eval_step")
+      .loop(kSlots, turns(first))
+      .loop(kSlots, turns(second));
+}
+
+void writeStage(ProgramWriter &programs, int rank) {
+  if (rank == 0) {
+    writeMessage(programs.function("give"), true, 1, "table.bias");
+    writeMessage(programs.function("check"), false, 1, "echo");
+    writeEcho(programs, "give", "check");
+  } else {
+    writeMessage(programs.function("take"), false, 0);
+    writeMessage(programs.function("give_back"), true, 0);
+    writeEcho(programs, "take", "give_back");
+  }
 }
 
 } // namespace
@@ -274,21 +339,17 @@ ProgramsT writePrograms(const Sizes &sizes, Fault fault) {
     writeTable(programs, sizes, fault, /*isLast=*/false);
     programs.beginTable(1);
   }
+  if (fault == Fault::Stages) {
+    programs.beginTable(1);
+    writeTable(programs, sizes, fault, /*isLast=*/false);
+    writeStage(programs, 0);
+    programs.beginTable(1);
+  }
   writeTable(programs, sizes, fault, /*isLast=*/true);
+  if (fault == Fault::Stages)
+    writeStage(programs, 1);
   if (fault == Fault::Kernel)
     programs.kernel("forgotten");
-  programs.sequence("train", {{"train_step", 1}});
-  if (fault == Fault::Prepare) {
-    programs.sequence("eval", {{"prepare", 1}, {"eval_step", 0}});
-    return programs.finish();
-  }
-  programs.sequence("eval_twice", {{"eval_step", 0}, {"grad_step", 1}});
-  // Of the averages of gradients, as if they were the table.
-  auto average = std::make_unique<BindingT>();
-  average->buffer = "exp_avg:table.weight";
-  programs.sequence("eval_average", {{"eval_step", 1}})
-      .calls.front()
-      ->bindings.push_back(std::move(average));
   return programs.finish();
 }
 

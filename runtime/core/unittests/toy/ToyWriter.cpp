@@ -31,8 +31,8 @@ std::optional<Fault> optimus_toy::findFault(std::string_view name) {
   static constexpr std::string_view names[] = {
       "none",   "abi",       "feature",  "traffic",     "rank",      "gradient",
       "source", "stall",     "rounding", "no-programs", "truncated", "arena",
-      "kernel", "signature", "race",     "order",       "prepare"};
-  static_assert(std::size(names) == static_cast<size_t>(Fault::Prepare) + 1);
+      "kernel", "signature", "race",     "order",       "prepare",   "stages"};
+  static_assert(std::size(names) == static_cast<size_t>(Fault::Stages) + 1);
   for (size_t i = 0; i != std::size(names); ++i)
     if (names[i] == name)
       return static_cast<Fault>(i);

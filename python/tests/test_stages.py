@@ -1,0 +1,128 @@
+# ===- test_stages.py - Two stages of a pipeline train as one rank ------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""test/Stages makes two stages of a serial library by hand: tables of their own, sequences
+in GPipe's order, slots of activations, messages. They train to the bits of the serial
+library's step of microbatches."""
+
+import os
+import shutil
+import socket
+import subprocess
+
+import pytest
+
+from tools import EMULATED, LlamaModel, call, mpirun, succeed
+
+LLAMA = LlamaModel(3, 16, 2, 1, 32, 8, 40, 2)
+MICROBATCHES = 4
+# Of the three blocks, those of the first stage.
+LAST = "model.layers.0"
+
+
+needs_mpirun = pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not installed")
+
+
+def command(tools, library, stages, backend, *folder):
+    tool = tools.binaries.parent / "unittests" / "optimus-train-stages"
+    return list(map(str, [tool, library, stages, backend, MICROBATCHES, *folder]))
+
+
+@pytest.fixture(scope="module")
+def library(tools):
+    return tools.library(LLAMA, None, "serial", "--accumulate")
+
+
+@pytest.fixture(scope="module")
+def serial(tools, library):
+    """Losses, and checksums of what was trained."""
+    printed = succeed(call(command(tools, library, "serial", "local"))).splitlines()
+    losses = [line for line in printed if line.startswith("step ")]
+    # Parameters and two averages of each: of 9 a block, and 3 others.
+    assert len(losses) == len(set(losses)) == 3
+    assert len(printed) == 3 + 3 * (9 * LLAMA.layers + 3)
+    return printed
+
+
+def test_threads_train_as_one_rank(tools, library, serial, tmp_path):
+    staged = command(tools, library, LAST, "local", tmp_path / "saved")
+    printed = succeed(call(staged)).splitlines()
+    loaded = [line for line in printed if line.startswith("loaded ")]
+    assert printed[: len(serial)] == serial
+    # The checkpoint has what either stage holds.
+    assert [line.replace("loaded", "trained") for line in loaded] == serial[3:]
+
+
+def test_the_hidden_device_trains_as_one_rank(tools, library, serial):
+    device = tools.binaries.parent / "lib" / "liboptimus_device_hidden.so"
+    for seed in 1, 2:
+        hidden = dict(os.environ, OPTIMUS_DEVICE_CPU_LIBRARY=str(device))
+        hidden["OPTIMUS_HIDDEN_SEED"] = str(seed)
+        staged = command(tools, library, LAST, "local")
+        assert succeed(call(staged, env=hidden)).splitlines() == serial
+
+
+@needs_mpirun
+def test_processes_of_mpi_train_as_one_rank(tools, library, serial, tmp_path):
+    staged = command(tools, library, LAST, "mpi", tmp_path / "saved")
+    printed = succeed(call([*mpirun(2), *staged])).splitlines()
+    assert printed[: len(serial)] == serial
+    assert [line.split()[1:] for line in printed[len(serial) :]] == [
+        line.split()[1:] for line in serial[3:]
+    ]
+
+
+def test_processes_over_tcp_train_as_one_rank(tools, library, serial):
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    jobs = []
+    for rank in 0, 1:
+        here = dict(RANK=rank, WORLD_SIZE=2, LOCAL_RANK=rank, LOCAL_WORLD_SIZE=2)
+        here.update(MASTER_ADDR="localhost", MASTER_PORT=port)
+        jobs.append(
+            subprocess.Popen(
+                command(tools, library, LAST, "tcp"),
+                env={**os.environ, **{name: str(value) for name, value in here.items()}},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    ends = [job.communicate(timeout=120) for job in jobs]
+    assert [job.returncode for job in jobs] == [0, 0], ends
+    assert ends[0][0].splitlines() == serial
+
+
+@pytest.fixture(scope="module")
+def gpu_library(tools, tmp_path_factory):
+    """For the emulated GPU, with a launch for each tensor: those of several tensors would
+    have some of both stages."""
+    folder = tmp_path_factory.mktemp("gpu")
+    fused, lowered, library = (folder / name for name in ("fuse.mlir", "exec.mlir", "gpu.so"))
+    named = "--mlir-print-debuginfo"
+    tools.run("optimus-compile", tools.program(LLAMA), *EMULATED[:2], "--accumulate",
+              "--compile-to", "fuse", named, "-o", fused)  # fmt: skip
+    passes = ["record-layouts"]
+    passes += [name + "=target=cuda" for name in ("to-exec", "chain-launches", "build-kernels")]
+    tools.run("optimus-opt", fused, *("--optimus-" + name for name in passes), named, "-o", lowered)
+    lowered.write_text(lowered.read_text().replace('phase = "fuse"', 'phase = "exec"'))
+    tools.run("optimus-compile", lowered, "--compile-from", "exec", *EMULATED, "-o", library)
+    return library
+
+
+@pytest.mark.rotates
+@pytest.mark.parametrize(
+    "backend, prefix",
+    [("nccl", []), pytest.param("mpi", mpirun(2), marks=needs_mpirun)],
+)
+def test_gpus_train_as_one(tools, gpu_library, tmp_path, backend, prefix):
+    gpus = dict(tools.fake_gpu(count=2), TMPDIR=str(tmp_path))
+    serial = succeed(call(command(tools, gpu_library, "serial", "local"), env=gpus))
+    staged = command(tools, gpu_library, LAST, backend)
+    assert serial.startswith("step 1: loss ")
+    assert succeed(call([*prefix, *staged], env=gpus)) == serial
