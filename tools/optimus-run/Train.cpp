@@ -12,6 +12,7 @@
 #include "Progress.h"
 #include "Report.h"
 #include "RunEnd.h"
+#include "RunFacts.h"
 #include "StopSignals.h"
 #include "TrainFiles.h"
 #include "TrainProfile.h"
@@ -81,8 +82,7 @@ private:
   void compareContents(Progress &progress);
   Status evaluateAfter(int64_t step, Progress &progress,
                        std::optional<Evaluation> &evaluation);
-  void writeLog(const std::optional<Evaluation> &evaluation,
-                Progress &progress);
+  void logStep(const std::optional<Evaluation> &evaluation, Progress &progress);
   Status checkHealth();
   Status save();
   Status saved(const StatusOr<bool> &over);
@@ -116,6 +116,8 @@ private:
   RankMemory largestRank;
   StepReport last;
   double secondsAfterFirst = 0;
+  Clock::time_point start;   ///< before the first step
+  std::string beginning;     ///< of the log, until its first line is written
   Clock::duration reading{}; ///< how long the batches took to be read
   int64_t reached = 0; ///< the last step that was taken, by this run or before
   /// The step of the checkpoint that was written last, or -1.
@@ -156,6 +158,8 @@ StatusOr<int> Training::trainAndReport() {
   printWarnings(world, *session);
   OPTRT_RETURN_IF_ERROR(
       control.agree(files.log.begin()).withContext("--log-json"));
+  start = Clock::now();
+  beginning = describeBeginning(options, files, world, *session) + '\n';
   OPTRT_RETURN_IF_ERROR(
       control.agree(profile.describe(options, *session, world))
           .withContext("--profile"));
@@ -210,6 +214,7 @@ void Training::logEnd(const Status &status) {
   if (status.ok() && (signal || reached < lastStep()))
     reason = RunEnd::Stopped;
   const Status logged = files.log.appendEnd(
+      std::exchange(beginning, "") +
       describeEnd(reason.value_or(endOf(status)), reached, status));
   if (!logged.ok())
     std::fprintf(stderr, "optimus-run: warning: --log-json: %s\n",
@@ -446,7 +451,7 @@ Status Training::oneStep(int64_t step, Progress &progress) {
   if (finite)
     OPTRT_RETURN_IF_ERROR(evaluateAfter(step, progress, evaluation));
   if (files.log.isOpen())
-    writeLog(evaluation, progress);
+    logStep(evaluation, progress);
   if (finite)
     return okStatus();
   return diverged(concat("at step ", step, " the loss is ",
@@ -476,8 +481,8 @@ Status Training::evaluateAfter(int64_t step, Progress &progress,
   return okStatus();
 }
 
-void Training::writeLog(const std::optional<Evaluation> &evaluation,
-                        Progress &progress) {
+void Training::logStep(const std::optional<Evaluation> &evaluation,
+                       Progress &progress) {
   nlohmann::ordered_json line;
   line["step"] = last.step;
   line["loss"] = last.loss;
@@ -485,6 +490,7 @@ void Training::writeLog(const std::optional<Evaluation> &evaluation,
   line["lr"] = last.lr;
   line["ms"] = last.milliseconds;
   line["tokens_per_s"] = last.tokensPerSecond;
+  line["seconds"] = std::chrono::duration<double>(Clock::now() - start).count();
   line["comm_bytes"] = bytesOfAStep;
   line["peak_bytes"] = largestRank.total();
   line["comm_ms"] = 1e3 * calls->communication().inFlight;
@@ -496,7 +502,9 @@ void Training::writeLog(const std::optional<Evaluation> &evaluation,
   }
   if (evaluation)
     line["eval_loss"] = evaluation->loss;
-  if (Status status = files.log.append(line.dump()); !status.ok())
+  const Status status =
+      files.log.append(std::exchange(beginning, "") + line.dump());
+  if (!status.ok())
     progress.warn(concat("--log-json: ", status.message(),
                          "; training goes on, and lines are kept until there "
                          "is room for them"));

@@ -36,7 +36,7 @@ def read_log(folder: str) -> Log:
                     break
                 if "ended" in record:
                     ended, message = record["ended"], record.get("message", "")
-                else:
+                elif "loss" in record:
                     steps.append(record)
     except OSError:
         pass

@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <csignal>
+#include <sstream>
 
 using testing::HasSubstr;
 
@@ -88,6 +89,40 @@ TEST_F(Train, TrainsTheSameOnEveryMesh) {
   // and 4 times all_reduces of 2, 256 and 1 elements.
   EXPECT_EQ(logs[1][0]["comm_bytes"], 4 * (2 * 256 * 256 + 2 * 259));
   EXPECT_EQ(logs[2][0]["comm_bytes"], 4 * (4 * 258 * 256 + 4 * 259));
+}
+
+TEST_F(Train, ALogBeginsWithWhatTheRunIs) {
+  const std::string flags = "train " + toy("toy2") + data() +
+                            " --lr 0.05 --save " + path("a") + " --log-json " +
+                            path("log");
+  ASSERT_EQ(runProgram(flags + " --steps 3").code, 0);
+  ASSERT_EQ(runProgram(flags + " --steps 5 --seed 7 --resume").code, 0);
+  std::vector<nlohmann::json> begun;
+  std::istringstream text(read("log"));
+  for (std::string line; std::getline(text, line);)
+    if (auto record = nlohmann::json::parse(line); record.contains("began"))
+      begun.push_back(record);
+  ASSERT_EQ(begun.size(), 2u);
+  for (const nlohmann::json &record : begun) {
+    EXPECT_EQ(record["library"], toy("toy2"));
+    EXPECT_EQ(record["ranks"], 2);
+    EXPECT_EQ(record["data"]["tokens"], 1000);
+    EXPECT_EQ(record["flags"]["--lr"], "0.05");
+    EXPECT_EQ(record["flags"]["--beta1"], "0.9");
+    EXPECT_EQ(record["model_hash"].get<std::string>().size(), 16u);
+  }
+  EXPECT_EQ(begun[0]["step"], 0);
+  EXPECT_FALSE(begun[0].contains("from"));
+  EXPECT_EQ(begun[1]["step"], 3);
+  EXPECT_EQ(begun[1]["from"], path("a"));
+  EXPECT_EQ(begun[1]["flags"]["--seed"], "7");
+  double before = 0;
+  for (const nlohmann::json &line : readLog("log")) {
+    if (line["step"] == 4)
+      before = 0;
+    EXPECT_GT(line["seconds"], before);
+    before = line["seconds"];
+  }
 }
 
 TEST_F(Train, StepsZeroWritesTheSameInitialStateFromEveryMesh) {
