@@ -1,4 +1,4 @@
-# ===- __init__.py - The reader of profiles and logs ----------------------===#
+# ===- __init__.py - The reader of profiles, logs and studies -------------===#
 #
 # Part of the Optimus project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for licence information.
@@ -25,7 +25,11 @@ Reads logs of `optimus-run train --log-json FILE`, too:
     training       runs side by side in a terminal; `training_page`: as a page
     follow         a run while it goes on, in a terminal
 
-Both use:
+Reads studies of `optimus-tune`:
+
+    study       attempts, influences and errors of predictions; `study_page`: as a page
+
+All use:
 
     html        self-contained pages, with *.js and page.css
     exports     files for other tools

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""`optimus-report COMMAND FILE…` reads profiles and logs.
+"""`optimus-report COMMAND FILE…` reads profiles, logs and studies.
 
 Exit codes: 0 done, 1 the arguments, an input or the output are wrong, 2 a fault of
 ours.
@@ -33,6 +33,8 @@ from optimus.report import (
     follow,
     page,
     runs,
+    study,
+    study_page,
     summary,
     swaps,
     timeline,
@@ -45,6 +47,7 @@ from optimus.report.exports import memory_viz, minimalloc, perfetto, tensorboard
 from optimus.report.memory import Memory
 from optimus.report.profile import Profile
 from optimus.report.queues import Queues
+from optimus.tune import journal
 
 PROGRAM = "optimus-report"
 
@@ -59,7 +62,8 @@ FORMATS = {
 def _parser() -> Parser:
     parser = Parser(
         prog=PROGRAM,
-        description="Read profiles and logs of optimus-run train.",
+        description="Read profiles and logs of optimus-run train, and studies of "
+        "optimus-tune.",
     )
     version = "%s %s" % (PROGRAM, __version__)
     parser.add_argument("--version", action="version", version=version)
@@ -91,6 +95,10 @@ def _parser() -> Parser:
         metavar="DIR",
         help="write event files of TensorBoard there, a folder for each run",
     )
+    search = commands.add_parser("study", help="what came of a search of optimus-tune")
+    search.set_defaults(report=_study)
+    search.add_argument("study", metavar="STUDY", help="the study's folder")
+    search.add_argument("-o", "--output", metavar="FILE", help=PAGE)
     export = commands.add_parser("export", help="write what other tools read")
     export.set_defaults(report=_export)
     _add_inputs(export, "where to write; - is standard output")
@@ -167,6 +175,13 @@ def _run(options: argparse.Namespace) -> None:
     if options.tensorboard is not None:
         tensorboard.write(found, options.tensorboard)
     _write(options, training.lines(found), partial(training_page.render, found))
+
+
+def _study(options: argparse.Namespace) -> None:
+    report = study.StudyReport(options.study)
+    if options.output is not None:
+        check_output(options.output, [os.path.join(options.study, journal.NAME)])
+    _write(options, study.lines(report), partial(study_page.render, report))
 
 
 def _follow(options: argparse.Namespace) -> None:
