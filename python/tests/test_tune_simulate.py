@@ -41,7 +41,9 @@ def predict(values):
     width = values["model.hidden"]
     if width > 400:
         return {"refusal": "too wide"}
-    return {"rank_bytes": int(1000 * width**2), "ranks": 1, "step_ms": width**2 / 500}
+    bytes_of_a_rank = int(1000 * width**2)
+    found = {"rank_bytes": bytes_of_a_rank, "ranks": 1, "step_ms": width**2 / 500}
+    return {**found, "tokens": 100}
 
 
 def kind(name, count, cores, memory, bf16=1.0, wall=None):
@@ -59,9 +61,10 @@ MIXED = Pool(
 )
 
 
-def play(pool, trials=40, order="placed", method=None, seed=0):
+def play(pool, trials=40, order="placed", method=None, seed=0, **budget):
+    rungs = method and Rungs(method, 9)
     study = Study(
-        trials=trials, seed=seed, objectives=("loss",), rungs=method and Rungs(method, 9)
+        trials=trials, seed=seed, objectives=("loss",), rungs=rungs, **budget
     )
     spec = Spec("spec.toml", ".", "", study, SPACE)
     sampler = UnitSampler(SPACE, seed) if method == "dehb" else RandomSampler(SPACE, seed)
@@ -133,6 +136,26 @@ def test_every_trial_ends_once_whatever_is_lost(method):
             busy.add(record["worker"])
         elif record["kind"] in ("rung", "lost", "ended") and "worker" in record:
             busy.remove(record["worker"])
+
+
+@pytest.mark.parametrize(
+    "name, budget", [("steps", 81 * 20), ("tokens", 8100 * 20), ("device_seconds", 60.0)]
+)
+def test_no_trial_begins_when_a_budget_is_spent(name, budget):
+    pool = Pool([kind("fast", 2, 1.0, 8192)])
+    whole = play(pool, trials=60)[1].spent[name]
+    assert whole > 1.5 * budget
+    _, search, written = play(pool, trials=60, **{name: budget})
+    assert budget <= search.spent[name] < whole
+    # What two workers were at then is done, and no more.
+    spent = [0.0]
+    for record in written:
+        if record["kind"] == "ended" and "worker" in record:
+            each = {"steps": 81, "tokens": 8100, "device_seconds": record["seconds"]}
+            spent.append(spent[-1] + each[name])
+        if record["kind"] == "started":
+            assert spent[-1] < budget
+    assert search.spent[name] == pytest.approx(spent[-1])
 
 
 def test_records_of_a_search_make_the_same_search_again():

@@ -69,7 +69,7 @@ class Search:
         self._running = 0
         self._lowest = 0
         """Trials below it have ended, or wait for a study that goes on."""
-        self.steps_taken = 0
+        self.spent = {"steps": 0, "tokens": 0, "device_seconds": 0.0}
         self.stopping = False
         """No more trials begin."""
 
@@ -158,15 +158,21 @@ class Search:
         self._running -= 1
         self.scheduler.freed(record["worker"])
         trial = self.study.trials[record["trial"]]
-        found = record.get("measured")
+        found = record.get("measured") or {}
+        self._spend(trial, found, found.get("seconds", record.get("seconds", 0.0)))
         if found and trial.prediction:
             version = self.corrections.version
             self.corrections.observe(
                 record["class"], costs.model_of(trial.values), trial.prediction, found
             )
-            self.steps_taken += found.get("steps", 0)
             if self.corrections.version != version:
                 self.scheduler.costs_changed()
+
+    def _spend(self, trial: Trial, measured: Record, seconds: float) -> None:
+        prediction, steps = trial.prediction or {}, measured.get("steps", 0)
+        self.spent["steps"] += steps
+        self.spent["tokens"] += steps * prediction.get("tokens", 0)
+        self.spent["device_seconds"] += seconds * prediction.get("ranks", 1)
 
     # Workers come and go without a trace in the state that a journal holds.
 
@@ -230,7 +236,10 @@ class Search:
         return (
             self.stopping
             or (study.hours is not None and now >= 3600 * study.hours)
-            or (study.steps is not None and self.steps_taken >= study.steps)
+            or any(
+                getattr(study, name) is not None and spent >= getattr(study, name)
+                for name, spent in self.spent.items()
+            )
         )
 
     def _more(self, now: float) -> Optional[Record]:
@@ -267,6 +276,8 @@ class Search:
         )
 
     def _start(self, now: float) -> Optional[Record]:
+        if self._is_spent(now):
+            return None
         found = self.scheduler.choose(now, self.more_to_come(now))
         if found is None:
             return None
