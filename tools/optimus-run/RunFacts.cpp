@@ -63,6 +63,7 @@ nlohmann::ordered_json describeFlags(const TrainOptions &options,
   flags["--document-end"] =
       files.documentEnd ? concat(*files.documentEnd) : "none";
   flags["--eval-every"] = concat(options.evalEvery);
+  flags["--patience"] = concat(options.patience);
   flags["--save-every"] = concat(options.saveEvery);
   flags["--check-replicas"] = concat(options.checkReplicas);
   return flags;
