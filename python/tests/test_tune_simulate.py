@@ -18,6 +18,7 @@ from optimus.tune.domains import parse
 from optimus.tune.machine import Class
 from optimus.tune.policies import make_policy
 from optimus.tune.samplers import RandomSampler, UnitSampler
+from optimus.tune.scheduler import late_from
 from optimus.tune.search import Search
 from optimus.tune.simulate import Simulation
 from optimus.tune.simulated import least_seconds
@@ -136,6 +137,49 @@ def test_every_trial_ends_once_whatever_is_lost(method):
             busy.add(record["worker"])
         elif record["kind"] in ("rung", "lost", "ended") and "worker" in record:
             busy.remove(record["worker"])
+
+
+NOISY = Pool([kind("fast", 4, 1.0, 8192)], noise=1.2)
+
+
+def test_stragglers_go_on_elsewhere():
+    stopped = 0
+    for seed in range(4):
+        _, search, written = play(NOISY._replace(seed=seed), trials=30, seed=seed)
+        begun = {}
+        for record in written:
+            if record["kind"] == "started":
+                begun[record["trial"]] = record
+            if record["kind"] == "slow":
+                stopped += 1
+                first = begun[record["trial"]]
+                assert first["worker"] == record["worker"]
+                limit = late_from(0.0, first["costs"][first["class"]])
+                assert record["time"] - first["time"] > limit
+        for trial in search.study.trials:
+            slow = [loss["worker"] for loss in trial.losses if loss["why"] == "slow"]
+            assert len(slow) <= 1 and len(trial.stopped) == len(slow)
+            assert [attempt.worker for attempt in trial.stopped] == slow
+            if slow:
+                assert trial.end and trial.attempts[-1].worker not in slow
+        ended = [record["trial"] for record in written if record["kind"] == "ended"]
+        assert sorted(ended) == list(range(30))
+    assert stopped > 3
+
+
+def test_a_search_without_stragglers_ends_sooner(monkeypatch):
+    """Medians of nine pools, whose times differ by a factor of three either way."""
+
+    def median():
+        found = [
+            play(NOISY._replace(seed=seed), trials=30, seed=seed)[0].seconds
+            for seed in range(9)
+        ]
+        return sorted(found)[4]
+
+    with_restarts = median()
+    monkeypatch.setattr("optimus.tune.scheduler.SLOW", 1e9)
+    assert with_restarts < 0.95 * median()
 
 
 @pytest.mark.parametrize(

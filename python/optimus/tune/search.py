@@ -96,7 +96,9 @@ class Search:
 
     def job_for(self, trial: Trial, until: Optional[int]) -> Job:
         avoid = frozenset(
-            loss["worker"] for loss in trial.losses if loss.get("why") == "fault"
+            loss["worker"]
+            for loss in trial.losses
+            if loss.get("why") in ("fault", "slow")
         )
         return Job(trial.number, until, avoid)
 
@@ -195,6 +197,7 @@ class Search:
             or self._expired(now)
             or self._more(now)
             or self._start(now)
+            or self._late(now)
             or self._closing(now)
         )
 
@@ -294,6 +297,19 @@ class Search:
                 for key, each in found.why.items()
             },
         }
+
+    def _late(self, now: float) -> Optional[Record]:
+        """A straggler, to be stopped once: it goes on elsewhere. Not before something
+        like it was measured there."""
+        found = None if self._is_spent(now) else self.scheduler.late(now)
+        if found is None:
+            return None
+        worker, job = found
+        trial = self.study.trials[job.trial]
+        model, kind = costs.model_of(trial.values), self.scheduler.kind_of(worker)
+        if trial.stopped or self.corrections.ratio(kind, model) is None:
+            return None
+        return {"kind": "slow", "trial": job.trial, "worker": worker}
 
     def _closing(self, now: float) -> Optional[Record]:
         """What is left where nothing will happen any more."""
