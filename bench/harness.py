@@ -99,7 +99,7 @@ class Tools:
 def read_log(path):
     """The lines of a training run's log, one for each step."""
     lines = map(json.loads, path.read_text().splitlines())
-    return [line for line in lines if "ended" not in line]
+    return [line for line in lines if "loss" in line]
 
 
 def write_text(path, size=20_000):

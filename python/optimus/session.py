@@ -37,7 +37,8 @@ _runtime = runtime.module()
 World = _runtime.World
 
 HYPERPARAMETERS = (
-    *("steps", "lr", "schedule", "warmup", "weight_decay", "clip"),
+    *("steps", "lr", "schedule", "warmup", "min_lr", "decay_steps"),
+    *("weight_decay", "clip"),
     *("beta1", "beta2", "epsilon", "momentum", "microbatches"),
 )
 
@@ -182,8 +183,8 @@ class Session:
     offloads are made in `scratch_folder`.
 
     The hyperparameters are those of `optimus-run train`, and have its defaults: `steps`,
-    `lr`, `schedule`, `warmup`, `weight_decay`, `clip`, `beta1`, `beta2`, `epsilon`,
-    `momentum`, `microbatches`. A loaded checkpoint sets those that are not given.
+    `lr`, `schedule`, `warmup`, `min_lr`, `decay_steps`, `weight_decay`, `clip`, `beta1`,
+    `beta2`, `epsilon`, `momentum`, `microbatches`. A loaded checkpoint sets those that are not given.
 
     Raises InvalidArgumentError for what does not fit the library, UnavailableError
     where memory, threads or other ranks are missing, and UsageError from another thread

@@ -107,3 +107,31 @@ class Adagrad(Optimizer):
 
 
 OPTIMIZERS = {"sgd": Sgd, "lamb": Lamb, "lion": Lion, "adagrad": Adagrad}
+
+
+def learning_rate(step, steps, schedule, peak, warmup=0, lowest=None, decay_steps=0):
+    """Of a step, from 1, of a run."""
+    if lowest is None:
+        lowest = 0.0 if schedule == "inverse-sqrt" else peak / 10
+    if step <= warmup:
+        return peak * step / warmup
+    if schedule == "constant":
+        return peak
+    if schedule in ("cosine", "linear"):
+        length = decay_steps or steps - warmup
+        done = min(1.0, (step - warmup) / length)
+        left = 1 - done if schedule == "linear" else (1 + np.cos(np.pi * done)) / 2
+        return lowest + left * (peak - lowest)
+
+    def level(at):
+        if schedule == "wsd":
+            return peak
+        return max(lowest, peak * (max(warmup, 1) / at) ** 0.5)
+
+    length = decay_steps or (-(-steps // 10) if schedule == "wsd" else 0)
+    begin = max(warmup, steps - length)
+    if step <= begin:
+        return level(step)
+    # Nothing comes before the first step.
+    high = level(begin) if begin else peak
+    return lowest + (high - lowest) * (steps - step) / (steps - begin)

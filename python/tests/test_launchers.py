@@ -285,7 +285,7 @@ def test_a_restarted_job_goes_on(tools, library, text, tmp_path, launcher, count
     jobs = start(command, restarted(0))
     end = time.monotonic() + TIMEOUT_SECONDS
     # The save after step 6 has waited for the end of the one after step 4.
-    while log_lines(log) < 7 and time.monotonic() < end:
+    while log_lines(log) < 8 and time.monotonic() < end:
         time.sleep(0.005)
     jobs[2].send_signal(signal.SIGKILL)
     results = finish(jobs)

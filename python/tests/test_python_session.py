@@ -226,7 +226,7 @@ def test_a_mistake_says_what_was_expected_and_changes_nothing(optimus, library, 
         ),
         "there is no checkpoint at": lambda: session.load("/nowhere"),
         "lr: expected a number of at least 0, found -1": lambda: optimus.Session(library, lr=-1),
-        "schedule: expected constant or cosine, found": lambda: optimus.Session(library, schedule=3),
+        "schedule: expected constant, cosine, linear, wsd or inverse-sqrt, found": lambda: optimus.Session(library, schedule=3),
         "kinds: expected train, eval, forward or generate, found other": lambda: (
             optimus.Session(library, kinds="other")
         ),

@@ -171,7 +171,7 @@ def test_output_is_input(path, tmp_path, capfd):
     before = path.read_bytes()
     (tmp_path / "link").symlink_to(path)
     for name in (path, tmp_path / "link"):
-        assert "is the profile" in refused(capfd, "memory", path, "-o", name)
+        assert "is the file that is read" in refused(capfd, "memory", path, "-o", name)
     assert path.read_bytes() == before
 
 

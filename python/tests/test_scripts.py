@@ -238,6 +238,20 @@ def test_setup_unpacks_wheels_of_data_once(machine, wheels):
     assert [path.name for path in cache.iterdir()] == ["python"]
 
 
+def test_setup_unpacks_more_wheels_beside(machine, wheels):
+    wheels.require("python", "a-model", "small", "a")
+    wheels.require("python-full", "a-program", "large", "b")
+    assert wheels.setup("--python").returncode == 0
+    result = wheels.setup("--python=full")
+    assert result.returncode == 0, result.stderr
+    cache = machine.root / ".cache"
+    assert sorted(path.name for path in cache.iterdir()) == ["python", "python-full"]
+    assert (cache / "python-full/nvidia/cu13/large").read_text() == "b"
+    path = machine.root / "scripts/python-full-requirements.txt"
+    path.write_text(re.sub(r"sha256:\w{4}", "sha256:0000", path.read_text()))
+    assert "error: --python=full: pip cannot" in wheels.setup("--python=full").stderr
+
+
 def test_tests_go_on_without_wheels(machine, wheels):
     machine.fake("cmake", "exit 1")
     command, environment = machine.command("test", table=INSTALLED)

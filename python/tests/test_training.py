@@ -20,7 +20,8 @@ from gpt2_reference import (
     sequential_batch,
     windows,
 )
-from tools import Checkpoint, Model, losses
+from optimizers_reference import learning_rate
+from tools import Checkpoint, Model, call, losses
 
 MODEL = Model(layers=2, hidden=48, heads=6, sequence=32, vocabulary=256, batch=4)
 STEPS = 20
@@ -196,6 +197,46 @@ def test_warmup_and_cosine(tools, library, text, initial, text_tokens, tmp_path)
     assert rates[4:].mean() == pytest.approx((rates[4] + rates[-1]) / 2, rel=0.05)
     _, curve = numpy_run(initial, text_tokens, rates)
     np.testing.assert_allclose(losses(log), curve[:, 0], rtol=1e-4)
+
+
+SCHEDULES = {
+    "constant": {},
+    "cosine": {"min-lr": 1e-4, "decay-steps": 11},
+    "linear": {},
+    "wsd": {"min-lr": 0},
+    "inverse-sqrt": {"warmup": 3},
+    "inverse-sqrt from its level": {"min-lr": 2e-4, "warmup": 4, "decay-steps": 6},
+    "wsd without a plateau": {"decay-steps": 500, "warmup": 2},
+}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_schedules(tools, library, text, tmp_path, schedule):
+    name, numbers = schedule.split()[0], SCHEDULES[schedule]
+    flags = [word for flag, value in numbers.items() for word in ("--" + flag, value)]
+    flags = ["--lr", LR, "--schedule", name, *flags]
+    log = tools.train(library, text, STEPS, *flags, log=tmp_path / "log")
+    expected = [
+        learning_rate(
+            step,
+            STEPS,
+            name,
+            LR,
+            numbers.get("warmup", 0),
+            numbers.get("min-lr"),
+            numbers.get("decay-steps", 0),
+        )
+        for step in range(1, STEPS + 1)
+    ]
+    # In f64, in another order: a few units in the last place.
+    np.testing.assert_allclose([line["lr"] for line in log], expected, rtol=1e-14)
+
+
+def test_a_lowest_rate_above_the_peak(tools, library, text):
+    command = tools.train_command(library, text, 5, "--lr", 1e-3, "--min-lr", 1e-2)
+    result = call(command)
+    assert result.returncode == 1
+    assert "--min-lr: expected at most lr, which is 0.001, found 0.01" in result.stderr
 
 
 def test_binary_tokens(tools, tmp_path):

@@ -88,8 +88,13 @@ def history(study):
 def test_a_search_of_four_trials_and_its_best_again(tools, folder):
     write_spec(folder)
     out = succeed(run(tools, folder))
-    assert "4 of 4 trials ended" in out.splitlines()[-1]
     study = folder / "spec.study"
+    summary, hint = out.splitlines()[-2:]
+    assert "4 of 4 trials ended" in summary
+    assert hint.startswith("optimus-report study ") and hint.endswith(" draws it")
+    reported = tools.run("optimus-report", "study", study)
+    measured = reported.split("Measured over predicted, by class:")[1].splitlines()
+    assert len(measured) == 3 and "%" in measured[2]
     found = ends(study)
     assert {end["outcome"] for end in found.values()} == {"done"}
     best = min(found.values(), key=lambda end: end["objectives"])

@@ -219,15 +219,28 @@ def test_a_challenger_takes_its_parents_place_only_if_it_is_as_good():
 def test_evolution_crosses_over_and_stays_within_range():
     draw = random.Random(1)
     zero, one = ({name: value for name in "abcdefgh"} for value in (0.0, 0.5))
-    found = [dehb.evolve(zero, one, one, one, 0.5, 0.5, draw) for _ in range(500)]
+    found = [dehb.crossed(zero, one, 0.5, draw) for _ in range(2000)]
     counts = [sum(value == 0.5 for value in each.values()) for each in found]
-    # One coordinate is certain, each of the others comes with one half: 1 + 7 / 2.
-    assert min(counts) >= 1 and abs(sum(counts) / 500 - 4.5) < 0.3
+    # Each coordinate comes with one half, and one at least: 8 / 2 + 1 / 2^8, in
+    # 2,000 draws give or take four times √2 / √2000.
+    assert min(counts) >= 1 and abs(sum(counts) / 2000 - 4.004) < 0.13
     assert all(set(each.values()) <= {0.0, 0.5} for each in found)
-    far = dehb.evolve(one, {"a": 0.9}, {"a": 1.0}, {"a": 0.0}, 0.5, 1.0, draw)["a"]
-    assert 0 <= far <= 1 and far != 0.5, "0.9 + 0.5 · 1 is drawn anew"
+    assert dehb.mutant([{"a": 0.9}, {"a": 1.0}, {"a": 0.0}], 0.5, draw) == {"a": 1.4}
+    far = dehb.crossed({"a": 0.5}, {"a": 1.4}, 1.0, draw)["a"]
+    assert 0 <= far <= 1 and far != 0.5, "1.4 is drawn anew"
     # Spaces may differ in names.
-    assert set(dehb.evolve({"a": 0.1}, {"b": 0.2}, {}, {}, 0.5, 0.5, draw)) == {"a", "b"}
+    both = dehb.crossed({"a": 0.1}, {"b": 0.2}, 0.5, draw)
+    assert set(both) == {"a", "b"}
+    assert set(dehb.mutant([{}, {"a": 0.1}, {}], 0.5, draw)) == {"a"}
+
+
+def test_parents_are_others():
+    draw = random.Random(1)
+    pool = [{"a": value} for value in (0.1, 0.2, 0.3, 0.4)]
+    for _ in range(50):
+        three = dehb.parents(pool, pool[0], draw)
+        assert len(three) == 3 and pool[0] not in three
+    assert sorted(map(len, dehb.parents(pool[:2], pool[0], draw))) == [0, 0, 1]
 
 
 def test_dehb_is_better_than_random_search_with_the_same_steps():

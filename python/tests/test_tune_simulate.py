@@ -18,6 +18,7 @@ from optimus.tune.domains import parse
 from optimus.tune.machine import Class
 from optimus.tune.policies import make_policy
 from optimus.tune.samplers import RandomSampler, UnitSampler
+from optimus.tune.scheduler import late_from
 from optimus.tune.search import Search
 from optimus.tune.simulate import Simulation
 from optimus.tune.simulated import least_seconds
@@ -41,7 +42,9 @@ def predict(values):
     width = values["model.hidden"]
     if width > 400:
         return {"refusal": "too wide"}
-    return {"rank_bytes": int(1000 * width**2), "ranks": 1, "step_ms": width**2 / 500}
+    bytes_of_a_rank = int(1000 * width**2)
+    found = {"rank_bytes": bytes_of_a_rank, "ranks": 1, "step_ms": width**2 / 500}
+    return {**found, "tokens": 100}
 
 
 def kind(name, count, cores, memory, bf16=1.0, wall=None):
@@ -59,9 +62,10 @@ MIXED = Pool(
 )
 
 
-def play(pool, trials=40, order="placed", method=None, seed=0):
+def play(pool, trials=40, order="placed", method=None, seed=0, **budget):
+    rungs = method and Rungs(method, 9)
     study = Study(
-        trials=trials, seed=seed, objectives=("loss",), rungs=method and Rungs(method, 9)
+        trials=trials, seed=seed, objectives=("loss",), rungs=rungs, **budget
     )
     spec = Spec("spec.toml", ".", "", study, SPACE)
     sampler = UnitSampler(SPACE, seed) if method == "dehb" else RandomSampler(SPACE, seed)
@@ -133,6 +137,69 @@ def test_every_trial_ends_once_whatever_is_lost(method):
             busy.add(record["worker"])
         elif record["kind"] in ("rung", "lost", "ended") and "worker" in record:
             busy.remove(record["worker"])
+
+
+NOISY = Pool([kind("fast", 4, 1.0, 8192)], noise=1.2)
+
+
+def test_stragglers_go_on_elsewhere():
+    stopped = 0
+    for seed in range(4):
+        _, search, written = play(NOISY._replace(seed=seed), trials=30, seed=seed)
+        begun = {}
+        for record in written:
+            if record["kind"] == "started":
+                begun[record["trial"]] = record
+            if record["kind"] == "slow":
+                stopped += 1
+                first = begun[record["trial"]]
+                assert first["worker"] == record["worker"]
+                limit = late_from(0.0, first["costs"][first["class"]])
+                assert record["time"] - first["time"] > limit
+        for trial in search.study.trials:
+            slow = [loss["worker"] for loss in trial.losses if loss["why"] == "slow"]
+            assert len(slow) <= 1 and len(trial.stopped) == len(slow)
+            assert [attempt.worker for attempt in trial.stopped] == slow
+            if slow:
+                assert trial.end and trial.attempts[-1].worker not in slow
+        ended = [record["trial"] for record in written if record["kind"] == "ended"]
+        assert sorted(ended) == list(range(30))
+    assert stopped > 3
+
+
+def test_a_search_without_stragglers_ends_sooner(monkeypatch):
+    """Medians of nine pools, whose times differ by a factor of three either way."""
+
+    def median():
+        found = [
+            play(NOISY._replace(seed=seed), trials=30, seed=seed)[0].seconds
+            for seed in range(9)
+        ]
+        return sorted(found)[4]
+
+    with_restarts = median()
+    monkeypatch.setattr("optimus.tune.scheduler.SLOW", 1e9)
+    assert with_restarts < 0.95 * median()
+
+
+@pytest.mark.parametrize(
+    "name, budget", [("steps", 81 * 20), ("tokens", 8100 * 20), ("device_seconds", 60.0)]
+)
+def test_no_trial_begins_when_a_budget_is_spent(name, budget):
+    pool = Pool([kind("fast", 2, 1.0, 8192)])
+    whole = play(pool, trials=60)[1].spent[name]
+    assert whole > 1.5 * budget
+    _, search, written = play(pool, trials=60, **{name: budget})
+    assert budget <= search.spent[name] < whole
+    # What two workers were at then is done, and no more.
+    spent = [0.0]
+    for record in written:
+        if record["kind"] == "ended" and "worker" in record:
+            each = {"steps": 81, "tokens": 8100, "device_seconds": record["seconds"]}
+            spent.append(spent[-1] + each[name])
+        if record["kind"] == "started":
+            assert spent[-1] < budget
+    assert search.spent[name] == pytest.approx(spent[-1])
 
 
 def test_records_of_a_search_make_the_same_search_again():

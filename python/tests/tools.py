@@ -53,6 +53,11 @@ PYTHON_CACHE = Path(
 )
 """What `scripts/setup --python` unpacks."""
 
+PYTHON_FULL_CACHE = Path(
+    os.environ.get("OPTIMUS_PYTHON_FULL_CACHE", REPOSITORY / ".cache/python-full")
+)
+"""What `scripts/setup --python=full` unpacks beside it."""
+
 
 def has_tokenizers() -> bool:
     """Whether optimus.data finds PyPI's tokenizers."""
@@ -441,7 +446,7 @@ def mpirun(ranks: int) -> List[str]:
 def read_log(path: Path) -> List[dict]:
     """The steps of a run's log."""
     lines = map(json.loads, path.read_text().splitlines())
-    return [line for line in lines if "ended" not in line]
+    return [line for line in lines if "loss" in line]
 
 
 def losses(log: List[dict]) -> np.ndarray:

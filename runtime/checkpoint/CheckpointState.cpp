@@ -155,6 +155,10 @@ std::string optrt::formatState(const TrainingState &state,
     text["hyperparameters"] = formatHyperparameters(*state.hyperparameters);
   if (state.model)
     text["model"] = toJson(*state.model);
+  if (state.best)
+    text["best"] = {{"loss", state.best->loss},
+                    {"step", state.best->step},
+                    {"evaluations_since", state.best->evaluationsSince}};
   for (const FileRecord &file : files)
     text["files"][file.name] = formatRecord(file);
   text[kChecksum] = checksumOf(text);
@@ -242,6 +246,10 @@ StatusOr<ParsedState> optrt::parseState(std::string_view text,
   state.modelHash = root["model_hash"].string();
   if (JsonCursor model = root.find("model"))
     state.model = readModelRecord(model);
+  if (JsonCursor best = root.find("best"))
+    state.best = BestEvaluation{
+        best["loss"].number(), best["step"].integer(0, state.step),
+        best["evaluations_since"].integer(0, kMostSteps)};
   for (const auto &[name, record] : root["files"].members())
     parsed.files.push_back(readRecord(name, record));
   OPTRT_RETURN_IF_ERROR(document.status());

@@ -8,8 +8,6 @@
 
 #include "optimus-runtime/Hyperparameters.h"
 
-#include "optimus-runtime/Status.h"
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -18,16 +16,71 @@
 
 namespace optrt {
 
+namespace {
+
+/// From `high` at step `first` down to `low` at step `last`, and on.
+struct Fall {
+  int64_t first, last;
+  double high, low;
+
+  double progress(int64_t step) const {
+    return std::min(1.0, static_cast<double>(step - first) /
+                             static_cast<double>(last - first));
+  }
+  double cosine(int64_t step) const {
+    return low + 0.5 * (1 + std::cos(std::numbers::pi * progress(step))) *
+                     (high - low);
+  }
+  double line(int64_t step) const {
+    return low + (1 - progress(step)) * (high - low);
+  }
+};
+
+} // namespace
+
+double LearningRate::lowest() const {
+  if (!std::isinf(minimum))
+    return minimum;
+  return schedule == Schedule::InverseSqrt ? 0.0 : 0.1 * peak;
+}
+
+/// After the warm-up.
+double LearningRate::withoutDecay(int64_t step) const {
+  if (schedule != Schedule::InverseSqrt)
+    return peak;
+  // Without a warm-up the first step has the peak.
+  double first = static_cast<double>(std::max<int64_t>(warmup, 1));
+  return std::max(lowest(),
+                  peak * std::sqrt(first / static_cast<double>(step)));
+}
+
 double LearningRate::at(int64_t step, int64_t steps) const {
   if (step < warmup)
     return peak * static_cast<double>(step) / static_cast<double>(warmup);
-  if (schedule == Schedule::Constant || steps <= warmup)
-    return peak;
-  double progress = std::min(1.0, static_cast<double>(step - warmup) /
-                                      static_cast<double>(steps - warmup));
-  double floor = 0.1 * peak;
-  return floor +
-         0.5 * (1 + std::cos(std::numbers::pi * progress)) * (peak - floor);
+  const bool isAtTheEnd =
+      schedule == Schedule::Wsd || schedule == Schedule::InverseSqrt;
+  int64_t length = decaySteps;
+  if (length == 0 && schedule == Schedule::Wsd)
+    length = (steps + 9) / 10;
+  int64_t first = warmup;
+  int64_t last = steps;
+  if (isAtTheEnd)
+    first = std::max(warmup, steps - length);
+  else if (length > 0)
+    last = warmup + length;
+  if (schedule == Schedule::Constant || last <= first || step < first)
+    return withoutDecay(step);
+  const Fall fall{first, last, withoutDecay(first), lowest()};
+  return schedule == Schedule::Cosine ? fall.cosine(step) : fall.line(step);
+}
+
+Status checkHyperparameters(const Hyperparameters &hyperparameters) {
+  const LearningRate &rate = hyperparameters.rate;
+  if (std::isinf(rate.minimum) || rate.minimum <= rate.peak)
+    return okStatus();
+  return invalidArgument(concat("min-lr: expected at most lr, which is ",
+                                RealNumber::print(rate.peak), ", found ",
+                                RealNumber::print(rate.minimum)));
 }
 
 std::string WholeNumber::expected() const {
@@ -74,7 +127,13 @@ std::string RealNumber::print(double value) {
 }
 
 std::string ScheduleName::expected() const {
-  return concat(kNames[0], " or ", kNames[1]);
+  std::string text;
+  for (const char *const &name : kNames)
+    text += concat(&name == kNames                 ? ""
+                   : &name + 1 == std::end(kNames) ? " or "
+                                                   : ", ",
+                   name);
+  return text;
 }
 
 std::optional<LearningRate::Schedule>

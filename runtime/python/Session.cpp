@@ -76,6 +76,7 @@ static Hyperparameters readHyperparameters(const py::dict &given,
         names.insert(info.name);
       },
       read);
+  check(checkHyperparameters(read));
   return read;
 }
 

@@ -319,7 +319,21 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
                        "Evaluate every so many steps, without --eval-data on "
                        "what the store of --data holds out")
           ->check(kSomeSteps);
-  train->final_callback([evalEvery, evalData, &options] {
+  CLI::Option *keepBest =
+      train
+          ->add_option("--keep-best", options.keepBest,
+                       "Folder of another checkpoint, written whenever an "
+                       "evaluation has the least loss so far")
+          ->needs(save);
+  CLI::Option *patience =
+      train
+          ->add_option("--patience", options.patience,
+                       "End after so many evaluations without a better loss")
+          ->check(kSomeSteps);
+  train->final_callback([=, &options] {
+    for (const CLI::Option *option : {keepBest, patience})
+      if (option->count() && !evalEvery->count())
+        throw CLI::RequiresError(option->get_name(), evalEvery->get_name());
     if (evalEvery->count() && !evalData->count() &&
         !Dataset::isStore(options.data.path))
       throw CLI::RequiresError(evalEvery->get_name(), evalData->get_name());

@@ -98,6 +98,9 @@ struct TrainOptions {
   optrt::StepRange profileSteps; ///< that are recorded there
   std::string evalData;
   int64_t evalEvery = 0;
+  std::string keepBest; ///< folder of the checkpoint with the least loss there
+  /// Evaluations without a better loss, after which the run ends; 0: never.
+  int64_t patience = 0;
 };
 
 struct EvalOptions {

@@ -20,6 +20,8 @@ std::string_view toString(RunEnd end) {
     return "done";
   case RunEnd::Stopped:
     return "stopped";
+  case RunEnd::Patience:
+    return "patience";
   case RunEnd::Diverged:
     return "diverged";
   case RunEnd::Data:

@@ -21,6 +21,7 @@ namespace optimus_run {
 enum class RunEnd {
   Done,     ///< all steps were taken
   Stopped,  ///< by a signal or --until: it can go on
+  Patience, ///< evaluations found no better loss
   Diverged, ///< a loss, a norm or a state was not finite
   Data,     ///< a batch could not be read
   Memory,   ///< it ran out

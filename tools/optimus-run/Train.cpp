@@ -12,6 +12,7 @@
 #include "Progress.h"
 #include "Report.h"
 #include "RunEnd.h"
+#include "RunFacts.h"
 #include "StopSignals.h"
 #include "TrainFiles.h"
 #include "TrainProfile.h"
@@ -81,9 +82,15 @@ private:
   void compareContents(Progress &progress);
   Status evaluateAfter(int64_t step, Progress &progress,
                        std::optional<Evaluation> &evaluation);
-  void writeLog(const std::optional<Evaluation> &evaluation,
-                Progress &progress);
+  void logStep(const std::optional<Evaluation> &evaluation, Progress &progress);
+  Status judge(const Evaluation &evaluation, int64_t step);
+  bool isOutOfPatience() const {
+    return options.patience > 0 && best &&
+           best->evaluationsSince >= options.patience;
+  }
   Status checkHealth();
+  TrainingState state() const;
+  Status keepBest();
   Status save();
   Status saved(const StatusOr<bool> &over);
   Status finishSave();
@@ -116,6 +123,8 @@ private:
   RankMemory largestRank;
   StepReport last;
   double secondsAfterFirst = 0;
+  Clock::time_point start;   ///< before the first step
+  std::string beginning;     ///< of the log, until its first line is written
   Clock::duration reading{}; ///< how long the batches took to be read
   int64_t reached = 0; ///< the last step that was taken, by this run or before
   /// The step of the checkpoint that was written last, or -1.
@@ -123,6 +132,7 @@ private:
   /// Of the one that is being written behind steps.
   std::optional<int64_t> saving;
   bool savesBehind = false;
+  std::optional<BestEvaluation> best;     ///< of this run and those before it
   const Function *evalFunction = nullptr; ///< or null: nothing is evaluated
   bool healthIsCounted = false, saidThatDataChanged = false,
        contentsAreCompared = false;
@@ -156,6 +166,8 @@ StatusOr<int> Training::trainAndReport() {
   printWarnings(world, *session);
   OPTRT_RETURN_IF_ERROR(
       control.agree(files.log.begin()).withContext("--log-json"));
+  start = Clock::now();
+  beginning = describeBeginning(options, files, world, *session) + '\n';
   OPTRT_RETURN_IF_ERROR(
       control.agree(profile.describe(options, *session, world))
           .withContext("--profile"));
@@ -208,8 +220,9 @@ void Training::logEnd(const Status &status) {
   if (std::exchange(endIsLogged, true))
     return;
   if (status.ok() && (signal || reached < lastStep()))
-    reason = RunEnd::Stopped;
+    reason = !signal && isOutOfPatience() ? RunEnd::Patience : RunEnd::Stopped;
   const Status logged = files.log.appendEnd(
+      std::exchange(beginning, "") +
       describeEnd(reason.value_or(endOf(status)), reached, status));
   if (!logged.ok())
     std::fprintf(stderr, "optimus-run: warning: --log-json: %s\n",
@@ -270,8 +283,10 @@ SaveFormat Training::saveFormat() {
 Status Training::beginState() {
   if (!files.checkpoint)
     return session->initialize(plan().seed);
-  if (files.start.goesOn)
+  if (files.start.goesOn) {
+    best = files.checkpoint->state().best;
     return session->load(*files.checkpoint);
+  }
   return session->loadParameters(*files.checkpoint, plan().seed);
 }
 
@@ -297,6 +312,9 @@ std::vector<Setting> Training::settings() const {
        {"--eval-data or --eval-every",
         concat(files.evalData ? describe(files.evalData->identity()) : "none",
                ", every ", options.evalEvery)},
+       {"--keep-best or --patience",
+        concat(options.keepBest.empty() ? "nothing kept" : "the best kept",
+               ", patience ", options.patience)},
        {"--check-replicas", concat(options.checkReplicas)},
        {"whether there is --log-json", concat(!options.logJson.empty())},
        {"--timeout", concat(options.ranks.timeoutSeconds)},
@@ -380,6 +398,8 @@ Status Training::steps() {
                       " was written to since the run began: "
                       "batches are of what it has now");
       }
+      if (reached == step && isOutOfPatience())
+        break;
     }
   }
   OPTRT_RETURN_IF_ERROR(finishSave());
@@ -446,7 +466,7 @@ Status Training::oneStep(int64_t step, Progress &progress) {
   if (finite)
     OPTRT_RETURN_IF_ERROR(evaluateAfter(step, progress, evaluation));
   if (files.log.isOpen())
-    writeLog(evaluation, progress);
+    logStep(evaluation, progress);
   if (finite)
     return okStatus();
   return diverged(concat("at step ", step, " the loss is ",
@@ -473,11 +493,32 @@ Status Training::evaluateAfter(int64_t step, Progress &progress,
   progress.note(format("step %lld: loss %.6f on %s",
                        static_cast<long long>(step), evaluation->loss,
                        files.evalData->path().c_str()));
-  return okStatus();
+  return judge(*evaluation, step);
 }
 
-void Training::writeLog(const std::optional<Evaluation> &evaluation,
-                        Progress &progress) {
+/// Notes the best evaluation so far, and keeps its state.
+Status Training::judge(const Evaluation &evaluation, int64_t step) {
+  const bool isBetter =
+      std::isfinite(evaluation.loss) && (!best || evaluation.loss < best->loss);
+  if (!isBetter) {
+    if (best)
+      ++best->evaluationsSince;
+    return okStatus();
+  }
+  best = BestEvaluation{evaluation.loss, step, /*evaluationsSince=*/0};
+  return options.keepBest.empty() ? okStatus() : keepBest();
+}
+
+/// Not behind steps: an evaluation took longer.
+Status Training::keepBest() {
+  OPTRT_RETURN_IF_ERROR(finishSave());
+  OPTRT_RETURN_IF_ERROR(checkHealth());
+  return end(session->save(options.keepBest, state())
+                 .withContext(concat("--keep-best after step ", reached)));
+}
+
+void Training::logStep(const std::optional<Evaluation> &evaluation,
+                       Progress &progress) {
   nlohmann::ordered_json line;
   line["step"] = last.step;
   line["loss"] = last.loss;
@@ -485,6 +526,7 @@ void Training::writeLog(const std::optional<Evaluation> &evaluation,
   line["lr"] = last.lr;
   line["ms"] = last.milliseconds;
   line["tokens_per_s"] = last.tokensPerSecond;
+  line["seconds"] = std::chrono::duration<double>(Clock::now() - start).count();
   line["comm_bytes"] = bytesOfAStep;
   line["peak_bytes"] = largestRank.total();
   line["comm_ms"] = 1e3 * calls->communication().inFlight;
@@ -496,7 +538,9 @@ void Training::writeLog(const std::optional<Evaluation> &evaluation,
   }
   if (evaluation)
     line["eval_loss"] = evaluation->loss;
-  if (Status status = files.log.append(line.dump()); !status.ok())
+  const Status status =
+      files.log.append(std::exchange(beginning, "") + line.dump());
+  if (!status.ok())
     progress.warn(concat("--log-json: ", status.message(),
                          "; training goes on, and lines are kept until there "
                          "is room for them"));
@@ -522,9 +566,7 @@ Status Training::checkHealth() {
                          "), raise --warmup or lower --clip"));
 }
 
-Status Training::save() {
-  OPTRT_RETURN_IF_ERROR(finishSave());
-  OPTRT_RETURN_IF_ERROR(checkHealth());
+TrainingState Training::state() const {
   TrainingState state;
   state.step = reached;
   state.seed = plan().seed;
@@ -533,10 +575,17 @@ Status Training::save() {
   state.data = files.describeData();
   state.data->position = state.dataPosition * manifest().sequence;
   state.hyperparameters = plan().hyperparameters;
+  state.best = best;
+  return state;
+}
+
+Status Training::save() {
+  OPTRT_RETURN_IF_ERROR(finishSave());
+  OPTRT_RETURN_IF_ERROR(checkHealth());
   saving = reached;
   if (!savesBehind)
-    return saved(isOver(session->save(options.save, state)));
-  Status begun = session->beginSave(options.save, state);
+    return saved(isOver(session->save(options.save, state())));
+  Status begun = session->beginSave(options.save, state());
   return begun.ok() ? okStatus() : saved(begun);
 }
 
@@ -588,7 +637,18 @@ void Training::summarize() const {
   }
   if (!options.save.empty())
     std::printf("saved to %s\n", options.save.c_str());
-  if (!signal && reached < lastStep())
+  if (best && (options.patience > 0 || !options.keepBest.empty()))
+    std::printf("the least held-out loss, %.6f, is that of step %lld%s%s\n",
+                best->loss, static_cast<long long>(best->step),
+                options.keepBest.empty() ? "" : ", in ",
+                options.keepBest.c_str());
+  if (!signal && reached < lastStep() && isOutOfPatience())
+    std::printf("stopped after step %lld of %lld: %lld evaluations found no "
+                "better loss\n",
+                static_cast<long long>(reached),
+                static_cast<long long>(lastStep()),
+                static_cast<long long>(best->evaluationsSince));
+  else if (!signal && reached < lastStep())
     std::printf("stopped after step %lld of %lld, as --until says; go on with "
                 "%s and another --until, or none\n",
                 static_cast<long long>(reached),

@@ -32,6 +32,8 @@ static Status checkPaths(const TrainOptions &options,
       {"--load-weights", options.loadWeights, /*isWhole=*/true},
   };
   const PathUse outputs[] = {{"--save", options.save, /*isWhole=*/true},
+                             {"--keep-best", options.keepBest,
+                              /*isWhole=*/true},
                              {"--log-json", options.logJson},
                              {"--tune", options.ranks.tune},
                              {"--profile", profile}};
@@ -40,6 +42,8 @@ static Status checkPaths(const TrainOptions &options,
 
 static Status checkPlan(const TrainOptions &options, const StartingPoint &start,
                         const TrainingPlan &plan, const Manifest &manifest) {
+  if (Status status = checkHyperparameters(plan.hyperparameters); !status.ok())
+    return invalidArgument("--" + status.message());
   int64_t microbatches = plan.hyperparameters.microbatches;
   if (microbatches == 1 || manifest.has(EntryKind::Accumulate))
     return okStatus();
@@ -179,6 +183,19 @@ Status TrainFiles::claimOutputs(const TrainOptions &options) {
   };
   if (!options.save.empty())
     OPTRT_RETURN_IF_ERROR(claimSave().withContext("--save"));
+  // A job that is started again finds its own.
+  auto claimBest = [&]() -> Status {
+    OPTRT_ASSIGN_OR_RETURN(bestLock, lockCheckpoint(options.keepBest));
+    OPTRT_ASSIGN_OR_RETURN(bool isThere, hasCheckpoint(options.keepBest));
+    if (isThere && !options.overwrite && !options.resume)
+      return invalidArgument(concat(options.keepBest,
+                                    " has a checkpoint, which this run would "
+                                    "replace; --overwrite lets it, or name "
+                                    "another folder"));
+    return CheckpointWriter::create(options.keepBest).status();
+  };
+  if (!options.keepBest.empty())
+    OPTRT_RETURN_IF_ERROR(claimBest().withContext("--keep-best"));
   auto claimLog = [&]() -> Status {
     std::optional<int64_t> loaded;
     if (checkpoint && start.goesOn)

@@ -36,7 +36,7 @@ struct TrainFiles {
   std::optional<int64_t> documentEnd; ///< the last token of each
 
   /// Of the root process.
-  optimus_support::FileLock saveLock;
+  optimus_support::FileLock saveLock, bestLock;
   std::vector<optrt::CompanionFile> companions; ///< of the start, to be saved
   TrainLog log;
 

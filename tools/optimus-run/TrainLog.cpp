@@ -26,8 +26,9 @@ using namespace optrt;
 namespace optimus_run {
 namespace {
 
-/// The line of a step begins so, and the last line of a run.
-constexpr std::string_view kStart = "{\"step\":", kEnd = "{\"ended\":";
+/// The line of a step begins so, and the first and the last line of a run.
+constexpr std::string_view kStart = "{\"step\":", kBegan = "{\"began\":",
+                           kEnd = "{\"ended\":";
 /// Far more than a line has.
 constexpr std::size_t kMostLineBytes = 1 << 16;
 /// Lines of some hundred thousand steps.
@@ -51,7 +52,7 @@ std::optional<int64_t> stepOf(std::string_view line) {
 }
 
 bool isBeginning(std::string_view line) {
-  for (std::string_view start : {kStart, kEnd})
+  for (std::string_view start : {kStart, kBegan, kEnd})
     if (line.starts_with(start) || start.starts_with(line))
       return true;
   return false;
@@ -151,8 +152,8 @@ Status TrainLog::findCut(std::optional<int64_t> loadedStep) {
     }
     if (!step)
       break;
-    // Of a run that this one goes on from; other lines follow it.
-    if (line.starts_with(kEnd))
+    // Of a run that this one goes on from.
+    if (line.starts_with(kBegan) || line.starts_with(kEnd))
       continue;
     if (*step <= last)
       return refuse(

@@ -18,8 +18,8 @@
 
 namespace optimus_run {
 
-/// A file with one JSON object a line, each with its "step", and a last one
-/// that says how the run ended. It is the log of one run and of those that it
+/// A file with one JSON object a line, each with its "step": how a run began,
+/// its steps, and how it ended. It is the log of one run and of those that it
 /// goes on from: lines of steps that are taken again, and the end of the run
 /// before, make room for the new ones. Devices and pipes are written to.
 ///

@@ -8,13 +8,11 @@
 
 #include "TrainProfile.h"
 
+#include "RunFacts.h"
 #include "StopSignals.h"
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <string_view>
-#include <unistd.h>
 
 using namespace optrt;
 
@@ -69,40 +67,13 @@ void TrainProfile::observe(SessionOptions &options) {
   };
 }
 
-/// As Linux calls it; empty where it does not.
-static std::string processorName() {
-  std::ifstream file("/proc/cpuinfo");
-  constexpr std::string_view key = "model name";
-  for (std::string line; std::getline(file, line);)
-    if (size_t colon = line.find(": ");
-        line.starts_with(key) && colon != std::string::npos)
-      return line.substr(colon + 2);
-  return "";
-}
-
 Status TrainProfile::describe(const TrainOptions &options,
                               const Session &session, const World &world) {
   if (!profile)
     return okStatus();
-  const Manifest &manifest = session.manifest();
-  char host[256] = "";
-  (void)gethostname(host, sizeof(host) - 1);
   return profile
       ->describe(session, *world.control,
-                 {{"library", options.library},
-                  {"model_hash", manifest.modelHash},
-                  {"strategy", manifest.strategy},
-                  {"mesh", manifest.mesh.toString()},
-                  {"precision", std::string(toString(manifest.precision))},
-                  {"tf32", options.ranks.computing.tf32 ? "yes" : "no"},
-                  {"device", manifest.target},
-                  {"backend", std::string(world.collectives->name())},
-                  {"placement", options.ranks.placement == Placement::Dynamic
-                                    ? "dynamic"
-                                    : "planned"},
-                  {"optimus", OPTIMUS_VERSION},
-                  {"processor", processorName()},
-                  {"host", host}})
+                 runFacts(options, session.manifest(), world))
       .withContext(concat("cannot write '", path, "'"));
 }
 

@@ -62,6 +62,12 @@ TrainingPlan::TrainingPlan(const TrainOptions &options,
                RealNumber::print(
                    rate.at(hyperparameters.steps, hyperparameters.steps)),
                " and never reaches --lr ", RealNumber::print(rate.peak)));
+  if (rate.schedule == LearningRate::Schedule::Constant)
+    for (const char *name : {"min_lr", "decay_steps"})
+      if (options.given.count(name))
+        notes.push_back(concat(HyperparameterInfo{name, ""}.flag(),
+                               " changes nothing: --schedule constant does not "
+                               "read it"));
   seed = options.seed.value_or(loaded ? loaded->seed : seed);
   order = options.order.value_or(loaded ? loaded->order : order);
   if (!loaded)

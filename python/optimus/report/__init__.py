@@ -1,4 +1,4 @@
-# ===- __init__.py - The reader of profiles -------------------------------===#
+# ===- __init__.py - The reader of profiles, logs and studies -------------===#
 #
 # Part of the Optimus project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for licence information.
@@ -18,6 +18,19 @@
     window      some steps of one rank, in full, for pages and exports
     summary     the memory report in a terminal; `page` and `figures`: as a page
     timeline    the timeline report, in a terminal and as a page
+
+Reads logs of `optimus-run train --log-json FILE`, too:
+
+    training_log   a log as columns, also while it is written
+    training       runs side by side in a terminal; `training_page`: as a page
+    follow         a run while it goes on, in a terminal
+
+Reads studies of `optimus-tune`:
+
+    study       attempts, influences and errors of predictions; `study_page`: as a page
+
+All use:
+
     html        self-contained pages, with *.js and page.css
     exports     files for other tools
     text        numbers and tables for people

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""`optimus-report COMMAND FILE…` reads profiles.
+"""`optimus-report COMMAND FILE…` reads profiles, logs and studies.
 
 Exit codes: 0 done, 1 the arguments, an input or the output are wrong, 2 a fault of
 ours.
@@ -28,11 +28,26 @@ except ImportError as error:
 
 from optimus import __version__, arguments, output
 from optimus.arguments import Mistake, Parser
-from optimus.report import ReportError, page, runs, summary, swaps, timeline, window
-from optimus.report.exports import memory_viz, minimalloc, perfetto
+from optimus.report import (
+    ReportError,
+    follow,
+    page,
+    runs,
+    study,
+    study_page,
+    summary,
+    swaps,
+    timeline,
+    training,
+    training_log,
+    training_page,
+    window,
+)
+from optimus.report.exports import memory_viz, minimalloc, perfetto, tensorboard
 from optimus.report.memory import Memory
 from optimus.report.profile import Profile
 from optimus.report.queues import Queues
+from optimus.tune import journal
 
 PROGRAM = "optimus-report"
 
@@ -46,7 +61,9 @@ FORMATS = {
 
 def _parser() -> Parser:
     parser = Parser(
-        prog=PROGRAM, description="Read what optimus-run train --profile FILE wrote."
+        prog=PROGRAM,
+        description="Read profiles and logs of optimus-run train, and studies of "
+        "optimus-tune.",
     )
     version = "%s %s" % (PROGRAM, __version__)
     parser.add_argument("--version", action="version", version=version)
@@ -64,6 +81,24 @@ def _parser() -> Parser:
     queues = commands.add_parser("timeline", help="what queues execute, and when")
     queues.set_defaults(report=_timeline)
     _add_inputs(queues, PAGE)
+    run = commands.add_parser("run", help="training runs side by side")
+    run.set_defaults(report=_run)
+    run.add_argument("files", nargs="+", metavar="LOG", help="of train --log-json")
+    run.add_argument("-o", "--output", metavar="FILE", help=PAGE)
+    run.add_argument(
+        "--follow",
+        action="store_true",
+        help="show the curve and the state of one run until it has ended",
+    )
+    run.add_argument(
+        "--tensorboard",
+        metavar="DIR",
+        help="write event files of TensorBoard there, a folder for each run",
+    )
+    search = commands.add_parser("study", help="what came of a search of optimus-tune")
+    search.set_defaults(report=_study)
+    search.add_argument("study", metavar="STUDY", help="the study's folder")
+    search.add_argument("-o", "--output", metavar="FILE", help=PAGE)
     export = commands.add_parser("export", help="write what other tools read")
     export.set_defaults(report=_export)
     _add_inputs(export, "where to write; - is standard output")
@@ -131,6 +166,33 @@ def _write(options: argparse.Namespace, lines: List[str], render) -> None:
         output.write("-", "\n".join(lines) + "\n")
 
 
+def _run(options: argparse.Namespace) -> None:
+    if options.follow:
+        return _follow(options)
+    if options.output is not None:
+        check_output(options.output, options.files)
+    found = training.named([training_log.read(path) for path in options.files])
+    if options.tensorboard is not None:
+        tensorboard.write(found, options.tensorboard)
+    _write(options, training.lines(found), partial(training_page.render, found))
+
+
+def _study(options: argparse.Namespace) -> None:
+    report = study.StudyReport(options.study)
+    if options.output is not None:
+        check_output(options.output, [os.path.join(options.study, journal.NAME)])
+    _write(options, study.lines(report), partial(study_page.render, report))
+
+
+def _follow(options: argparse.Namespace) -> None:
+    if len(options.files) != 1:
+        raise ReportError("--follow: expected one log, found %d" % len(options.files))
+    for name, given in (("-o", options.output), ("--tensorboard", options.tensorboard)):
+        if given is not None:
+            raise ReportError("expected --follow or %s, found both" % name)
+    follow.follow(options.files[0])
+
+
 def _export(options: argparse.Namespace) -> None:
     if options.output is None:
         raise ReportError("export: expected -o FILE, found none")
@@ -152,7 +214,7 @@ def _choose(options: argparse.Namespace, profiles, boxes_of) -> window.Choice:
 
 
 def check_output(path: str, files: List[str]) -> None:
-    """Raises ReportError where a profile would be written over."""
+    """Raises ReportError where an input would be written over."""
     for file in files:
         try:
             same = os.path.samefile(path, file)
@@ -160,7 +222,7 @@ def check_output(path: str, files: List[str]) -> None:
             continue
         if same:
             raise ReportError(
-                "-o '%s' is the profile that is read; give the output another name"
+                "-o '%s' is the file that is read; give the output another name"
                 % path
             )
 

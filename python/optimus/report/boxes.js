@@ -2,12 +2,6 @@
 // zoom and the other curves, the canvas thousands of boxes that SVG would crawl with.
 'use strict';
 
-/// An array that optimus.report.html.numbers() wrote.
-function unpack(packed) {
-  const bytes = Uint8Array.from(atob(packed.f64), (c) => c.charCodeAt(0));
-  return new Float64Array(bytes.buffer);
-}
-
 /// `boxes`: left, right, bottom, top, kind (arrays, in units of the axes), `colours`
 /// of kinds, `text(i)` of a box and `words(i)` that a search looks into.
 /// `stripes`: [begin, end, name] of spans of time with a ground of their own.
@@ -117,27 +111,6 @@ class Boxes {
     this.draw();
     return wanted ? matches : count;
   }
-}
-
-function asTime(ns) {
-  for (const [scale, unit] of [[1e9, 's'], [1e6, 'ms'], [1e3, 'µs']])
-    if (Math.abs(ns) >= scale) return (ns / scale).toPrecision(3) + ' ' + unit;
-  return ns + ' ns';
-}
-
-function asSize(bytes) {
-  for (const [scale, unit] of [[2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB']])
-    if (bytes >= scale) return (bytes / scale).toFixed(2) + ' ' + unit;
-  return bytes + ' bytes';
-}
-
-const config = {responsive: true, scrollZoom: true, displaylogo: false};
-
-/// Draws the figure of `data.figures` into the element of its name.
-function plot(name) {
-  const {data: curves, layout} = data.figures[name];
-  const modebar = {bgcolor: 'rgba(0,0,0,0)', color: '#bbb', activecolor: '#666'};
-  return Plotly.newPlot(name, curves, {...layout, modebar}, config);
 }
 
 /// A field that searches in boxes, and says how many it found.

@@ -44,9 +44,6 @@ _PAGE = """<!DOCTYPE html>
 <script>const data = %(data)s;</script>
 <h1>%(heading)s</h1>
 <p>%(subtitle)s</p>
-<p>Find by path:
-<input id="search" type="search" placeholder="h.3.mlp"> <span id="matches"></span>
-Drag to zoom, shift and drag to move, double click to see all.</p>
 %(body)s
 <h2>Summary</h2>
 <pre>%(summary)s</pre>
@@ -57,23 +54,26 @@ Drag to zoom, shift and drag to move, double click to see all.</p>
 """
 
 
+_SEARCH = """<p>Find by path:
+<input id="search" type="search" placeholder="h.3.mlp"> <span id="matches"></span>
+Drag to zoom, shift and drag to move, double click to see all.</p>
+"""
+
+
 def page(
     title: str,
-    window: Window,
-    what: str,
+    heading: str,
+    subtitle: str,
     summary: Sequence[str],
     body: str,
     scripts: Sequence[str],
     data: dict,
 ) -> str:
-    """`what` describes the page's part of the window's file, `scripts` are files beside
-    this one, `data` is the scripts' `data`."""
-    choice, profile = window.choice, window.profile
-    subtitle = "Rank %d, steps %d to %d%s of %s."
-    subtitle %= choice.rank, choice.first, choice.last, what, profile.path
+    """`body` is HTML, the other words are text; `scripts` are files beside this one,
+    after plots.js, and `data` is their `data`."""
     return _PAGE % {
         "title": escape(title, quote=False),
-        "heading": escape(str(profile.trace.get("library", title)), quote=False),
+        "heading": escape(heading, quote=False),
         "subtitle": escape(subtitle, quote=False),
         "summary": escape("\n".join(summary), quote=False),
         "style": (HERE / "page.css").read_text("utf-8"),
@@ -82,8 +82,33 @@ def page(
         # Nothing inside ends the script.
         "data": json.dumps(data, allow_nan=False).replace("</", "<\\/"),
         "body": body,
-        "script": "\n".join((HERE / name).read_text("utf-8") for name in scripts),
+        "script": "\n".join(
+            (HERE / name).read_text("utf-8") for name in ("plots.js", *scripts)
+        ),
     }
+
+
+def profile_page(title: str, window: Window, what: str, body: str, **parts) -> str:
+    """A page of some steps of one rank, with a search. `what` describes the page's part
+    of the window's file, `parts` are those of `page`."""
+    choice, profile = window.choice, window.profile
+    subtitle = "Rank %d, steps %d to %d%s of %s."
+    subtitle %= choice.rank, choice.first, choice.last, what, profile.path
+    heading = str(profile.trace.get("library", title))
+    return page(title, heading, subtitle, body=_SEARCH + body, **parts)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Of texts; the first column names the rows."""
+
+    def cells(tag: str, row: Sequence[str]) -> str:
+        return "".join("<%s>%s</%s>" % (tag, escape(cell, quote=False), tag) for cell in row)
+
+    lines = ["<tr>%s</tr>" % cells("th", header)]
+    lines += [
+        "<tr>%s%s</tr>" % (cells("th", row[:1]), cells("td", row[1:])) for row in rows
+    ]
+    return '<div class="wide"><table>\n%s\n</table></div>' % "\n".join(lines)
 
 
 def _plotly() -> str:
@@ -98,7 +123,7 @@ def _plotly() -> str:
 
 
 def numbers(values) -> dict:
-    """An array for `unpack` in boxes.js."""
+    """An array for `unpack` in plots.js."""
     wide = np.asarray(values, "<f8").tobytes()
     return {"f64": base64.b64encode(wide).decode("ascii")}
 

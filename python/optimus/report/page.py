@@ -54,7 +54,7 @@ def render(
             "lifetimes": figures.lifetimes_figure(memory),
         },
     }
-    return html.page(
+    return html.profile_page(
         title="Memory",
         window=window,
         what="; distributions are of all ranks",

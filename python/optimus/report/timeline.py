@@ -125,7 +125,7 @@ def render(window: Window, summary: List[str]) -> str:
         "stripes": html.stripes(window),
         "figures": {"time": _figure(window, rows, kinds)},
     }
-    return html.page(
+    return html.profile_page(
         title="Timeline",
         window=window,
         what="",

@@ -13,6 +13,7 @@ ours, 128 + N where signal N ended it; the same command goes on then.
 
 import argparse
 import os
+import shlex
 import shutil
 import sys
 from typing import List, Optional
@@ -146,6 +147,9 @@ def _run(options: argparse.Namespace) -> int:
     if number:
         output.say("%s: stopped; the same command goes on" % PROGRAM)
         return 128 + number
+    output.write(
+        "-", "optimus-report study %s -o page.html draws it\n" % shlex.quote(folder.path)
+    )
     return 0
 
 

@@ -53,7 +53,8 @@ class Predictor:
         self._known: Dict[Tuple[str, ...], Dict[str, Any]] = {}
 
     def predict(self, values: Values) -> Dict[str, Any]:
-        """`rank_bytes`, `ranks` and `step_ms` of a trial's program, or its `refusal`."""
+        """`rank_bytes`, `ranks`, `step_ms` and the `tokens` of a step, of a trial's
+        program, or its `refusal`."""
         model = names.arguments(values, "model")
         flags = names.arguments(values, "compile")
         key = (*model, "--", *flags)
@@ -62,7 +63,9 @@ class Predictor:
         found = dict(self._known[key])
         steps = found.pop("by_kind", {})
         if "refusal" not in found:
-            found["step_ms"] = _step_ms(steps, int(values.get("train.microbatches", 1)))
+            microbatches = int(values.get("train.microbatches", 1))
+            found["step_ms"] = _step_ms(steps, microbatches)
+            found["tokens"] *= microbatches
         return found
 
     def _plan(self, model: List[str], flags: List[str]) -> Dict[str, Any]:
@@ -77,7 +80,13 @@ class Predictor:
             for each in found.report["schedule"].values()
         }
         ranks = ranks_of(found.report.get("mesh") or "")
-        return {"rank_bytes": found.report["rank_bytes"], "ranks": ranks, "by_kind": kinds}
+        sizes = found.report["model"]
+        return {
+            "rank_bytes": found.report["rank_bytes"],
+            "ranks": ranks,
+            "tokens": sizes["batch"] * sizes["sequence"],
+            "by_kind": kinds,
+        }
 
 
 def _step_ms(kinds: Mapping[str, float], microbatches: int) -> float:

@@ -8,7 +8,9 @@
 """DEHB, as Awad, Mallik and Hutter describe it (IJCAI 2021): Hyperband's brackets over
 differential evolution in the unit cube, rand1_bin with F = CR = 0.5 and mutants from
 the rung below. In the first round of brackets trials are promoted, later each rung has
-new ones."""
+new ones. Where the paper leaves something open, it is as in its authors' package, dehb:
+a challenger has each coordinate of its mutant by chance, and the parents that a small
+rung lacks are mutants of all rungs."""
 
 import random
 from typing import Dict, List, NamedTuple, Optional, Tuple
@@ -25,9 +27,15 @@ def dehb_sizes(rungs: int, factor: int, bracket: int) -> List[int]:
     return [max(1, first // factor**power) for power in range(above + 1)]
 
 
+Vector = Dict[str, float]
+"""By name, each between 0 and 1."""
+
+PARENTS = 3
+"""Of a mutant by rand1."""
+
+
 class Individual(NamedTuple):
-    vector: Dict[str, float]
-    """By name, each between 0 and 1."""
+    vector: Vector
     fitness: float = INFINITE
     trial: Optional[int] = None
 
@@ -37,8 +45,6 @@ class Dehb(Brackets):
 
     sizes = staticmethod(dehb_sizes)
     F, CR = 0.5, 0.5
-    LEAST_PARENTS = 3
-    """Of a mutant by rand1."""
 
     def __init__(self, spec: Spec, steps: int):
         super().__init__(spec, steps)
@@ -115,58 +121,65 @@ class Dehb(Brackets):
         draw = random.Random("%d/dehb/%d" % (self.seed, len(self._vectors)))
         target = self._populations[rung][self._turn[rung]]
         vector: Dict[str, float] = {}
-        if number > 0 and target.vector:
+        if number > 0:
             vector = self._evolved(target, bracket, draw)
         return {"more": {"bracket": number, "rung": rung, "vector": vector}}
 
     def _evolved(
         self, target: Individual, bracket: Bracket, draw: random.Random
-    ) -> Dict[str, float]:
+    ) -> Vector:
+        """Nothing while there are too few parents."""
         lower = max(bracket.rung - 1, bracket.first_rung)
-        pool = sorted(
+        best = sorted(
             (each for each in self._populations[lower] if each.vector),
             key=lambda each: each.fitness,
-        )[: bracket.sizes[bracket.place]]
-        if len(pool) < self.LEAST_PARENTS + 1:
-            rest = [
-                each
-                for population in self._populations
-                for each in population
-                if each.vector and each not in pool
-            ]
-            pool += draw.sample(rest, min(len(rest), self.LEAST_PARENTS + 1 - len(pool)))
-        if len(pool) < self.LEAST_PARENTS:
-            return {}
-        one, two, three = draw.sample(pool, 3)
-        return evolve(
-            target.vector, one.vector, two.vector, three.vector, self.F, self.CR, draw
         )
+        pool = [each.vector for each in best[: bracket.sizes[bracket.place]]]
+        everyone = [
+            each.vector for population in self._populations for each in population
+        ]
+        everyone = [vector for vector in everyone if vector]
+        if len(everyone) < PARENTS:
+            return {}
+        if len(pool) < PARENTS:
+            pool += [
+                mutant(parents(everyone, target.vector, draw), self.F, draw)
+                for _ in range(PARENTS + 1 - len(pool))
+            ]
+        changed = mutant(parents(pool, target.vector, draw), self.F, draw)
+        return crossed(target.vector, changed, self.CR, draw)
 
 
-def evolve(
-    target: Dict[str, float],
-    one: Dict[str, float],
-    two: Dict[str, float],
-    three: Dict[str, float],
-    scale: float,
-    rate: float,
-    draw: random.Random,
-) -> Dict[str, float]:
-    """A challenger of `target` by rand1_bin. A coordinate out of range is drawn anew, as
-    is one that a parent's space has not."""
-    names = sorted(set(target) | set(one))
-    certain = draw.choice(names) if names else None
+def parents(pool: List[Vector], target: Vector, draw: random.Random) -> List[Vector]:
+    """Three of a pool, none of which is the target; random ones where it has fewer."""
+    others = [vector for vector in pool if vector != target]
+    return draw.sample(others + [{}] * max(0, PARENTS - len(others)), PARENTS)
+
+
+def mutant(three: List[Vector], scale: float, draw: random.Random) -> Vector:
+    """By rand1, perhaps beyond the cube."""
+    one, two, other = three
+    names = sorted(one) or sorted({*two, *other})
+    return {
+        name: _of(one, name, draw)
+        + scale * (_of(two, name, draw) - _of(other, name, draw))
+        for name in names
+    }
+
+
+def crossed(target: Vector, changed: Vector, rate: float, draw: random.Random) -> Vector:
+    """Of two vectors by bin: at least one coordinate is of the mutant. One out of range
+    is drawn anew, as is one that the target's space has not."""
+    names = sorted({*target, *changed})
+    taken = {name for name in names if draw.random() < rate}
+    if names and not taken:
+        taken = {draw.choice(names)}
     found = {}
     for name in names:
-        own = target.get(name, draw.random())
-        mutant = _of(one, name, draw) + scale * (
-            _of(two, name, draw) - _of(three, name, draw)
-        )
-        if not 0 <= mutant <= 1:
-            mutant = draw.random()
-        found[name] = mutant if name == certain or draw.random() <= rate else own
+        value = _of(changed if name in taken else target, name, draw)
+        found[name] = value if 0 <= value <= 1 else draw.random()
     return found
 
 
-def _of(vector: Dict[str, float], name: str, draw: random.Random) -> float:
+def _of(vector: Vector, name: str, draw: random.Random) -> float:
     return vector[name] if name in vector else draw.random()

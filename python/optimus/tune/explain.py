@@ -67,6 +67,8 @@ def _event(record: Record, study: Study, objectives: List[str]) -> List[str]:
             + "promoted"
             + (" until step %d" % record["until"] if record["until"] else "")
         ]
+    if kind == "slow":
+        return [when + "slower than predicted: stopped, to go on elsewhere"]
     if kind == "lost":
         return [when + "lost: %s" % record.get("message", "")]
     if kind == "ended":

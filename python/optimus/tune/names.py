@@ -39,6 +39,7 @@ OWN = {
         "save",
         "resume",
         "until",
+        "keep-best",
         "log-json",
         "overwrite",
         "help",

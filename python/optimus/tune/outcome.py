@@ -36,7 +36,7 @@ def read_log(folder: str) -> Log:
                     break
                 if "ended" in record:
                     ended, message = record["ended"], record.get("message", "")
-                else:
+                elif "loss" in record:
                     steps.append(record)
     except OSError:
         pass
@@ -66,7 +66,7 @@ def judge(log: Log, result: Dict[str, Any], until: Optional[int], steps: int) ->
     """Of a job that was to end after the step `until`."""
     code, said = result["code"], _last_line(result.get("said", ""))
     if code == 0:
-        if log.ended == "done" or (log.steps and log.steps[-1]["step"] >= steps):
+        if log.ended in ("done", "patience") or (log.steps and log.steps[-1]["step"] >= steps):
             return Outcome("ended", "done")
         if until is not None and log.steps and log.steps[-1]["step"] >= until:
             return Outcome("rung")

@@ -147,12 +147,17 @@ class Pool:
         self.events.put(Event("gone", name, process.wait()))
 
     def submit(self, name: str, job: Dict[str, Any]) -> None:
+        self._tell(name, dict(job, pass_fds=[self._lock]))
+
+    def stop(self, name: str) -> None:
+        """Has a worker save and end its job, the result of which says so."""
+        self._tell(name, {"stop": True})
+
+    def _tell(self, name: str, message: Dict[str, Any]) -> None:
         """A worker that is gone already says so by its event."""
         process = self._processes[name]
         with contextlib.suppress(OSError, ValueError):
-            process.stdin.write(
-                (json.dumps(dict(job, pass_fds=[self._lock])) + "\n").encode()
-            )
+            process.stdin.write((json.dumps(message) + "\n").encode())
             process.stdin.flush()
 
     def kill(self, name: str) -> None:

@@ -153,6 +153,8 @@ class Run:
             self._predictions.put(record["trial"])
         elif record["kind"] == "started":
             self._submit(record)
+        elif record["kind"] == "slow":
+            self._pool.stop(record["worker"])
         elif record["kind"] == "ended":
             self._tidy(record)
 
@@ -267,6 +269,8 @@ class Run:
             record.update(step=trial.running.until, objective=finite(values[0]))
         elif verdict.kind == "lost":
             record.update(why=verdict.outcome, message=verdict.why)
+            if trial.running in trial.stopped and verdict.outcome == "killed":
+                record.update(why="slow", message="it took longer than predicted")
         else:
             record.update(outcome=verdict.outcome, message=verdict.why)
             if verdict.outcome in ("done", "diverged"):

@@ -63,6 +63,15 @@ class Start(NamedTuple):
     """Seconds on each class; None where it cannot run."""
 
 
+SLOW, MARGIN = 2.0, 10.0
+"""Of predicted seconds, and seconds for what is not predicted."""
+
+
+def late_from(begin: float, end: float) -> float:
+    """When a job is late that was predicted to take from `begin` to `end`."""
+    return begin + SLOW * (end - begin) + MARGIN
+
+
 class _Worker:
     def __init__(self, kind: str, deadline: Optional[float]):
         self.kind, self.deadline = kind, deadline
@@ -185,6 +194,18 @@ class Scheduler:
         """Why no class can run it; empty if one can."""
         found = {kind: self._cost(job, kind).refusal for kind in self._heaps}
         return found if found and all(found.values()) else {}
+
+    def late(self, now: float) -> Optional[Tuple[str, Job]]:
+        """A worker beyond SLOW times the prediction of its job, and MARGIN, whose job
+        an idle worker could take, while no job waits."""
+        if self._jobs or not self.has_idle():
+            return None
+        for worker, entry in self._workers.items():
+            if entry.job and now > late_from(entry.since, entry.free_at):
+                others = [each for free in self._free.values() for each in free]
+                if any(self._may_run(entry.job, each, now) for each in others):
+                    return worker, entry.job
+        return None
 
     def has_idle(self) -> bool:
         return any(self._free.values())

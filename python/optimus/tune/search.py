@@ -69,7 +69,7 @@ class Search:
         self._running = 0
         self._lowest = 0
         """Trials below it have ended, or wait for a study that goes on."""
-        self.steps_taken = 0
+        self.spent = {"steps": 0, "tokens": 0, "device_seconds": 0.0}
         self.stopping = False
         """No more trials begin."""
 
@@ -96,7 +96,9 @@ class Search:
 
     def job_for(self, trial: Trial, until: Optional[int]) -> Job:
         avoid = frozenset(
-            loss["worker"] for loss in trial.losses if loss.get("why") == "fault"
+            loss["worker"]
+            for loss in trial.losses
+            if loss.get("why") in ("fault", "slow")
         )
         return Job(trial.number, until, avoid)
 
@@ -158,15 +160,21 @@ class Search:
         self._running -= 1
         self.scheduler.freed(record["worker"])
         trial = self.study.trials[record["trial"]]
-        found = record.get("measured")
+        found = record.get("measured") or {}
+        self._spend(trial, found, found.get("seconds", record.get("seconds", 0.0)))
         if found and trial.prediction:
             version = self.corrections.version
             self.corrections.observe(
                 record["class"], costs.model_of(trial.values), trial.prediction, found
             )
-            self.steps_taken += found.get("steps", 0)
             if self.corrections.version != version:
                 self.scheduler.costs_changed()
+
+    def _spend(self, trial: Trial, measured: Record, seconds: float) -> None:
+        prediction, steps = trial.prediction or {}, measured.get("steps", 0)
+        self.spent["steps"] += steps
+        self.spent["tokens"] += steps * prediction.get("tokens", 0)
+        self.spent["device_seconds"] += seconds * prediction.get("ranks", 1)
 
     # Workers come and go without a trace in the state that a journal holds.
 
@@ -189,6 +197,7 @@ class Search:
             or self._expired(now)
             or self._more(now)
             or self._start(now)
+            or self._late(now)
             or self._closing(now)
         )
 
@@ -230,7 +239,10 @@ class Search:
         return (
             self.stopping
             or (study.hours is not None and now >= 3600 * study.hours)
-            or (study.steps is not None and self.steps_taken >= study.steps)
+            or any(
+                getattr(study, name) is not None and spent >= getattr(study, name)
+                for name, spent in self.spent.items()
+            )
         )
 
     def _more(self, now: float) -> Optional[Record]:
@@ -267,6 +279,8 @@ class Search:
         )
 
     def _start(self, now: float) -> Optional[Record]:
+        if self._is_spent(now):
+            return None
         found = self.scheduler.choose(now, self.more_to_come(now))
         if found is None:
             return None
@@ -283,6 +297,19 @@ class Search:
                 for key, each in found.why.items()
             },
         }
+
+    def _late(self, now: float) -> Optional[Record]:
+        """A straggler, to be stopped once: it goes on elsewhere. Not before something
+        like it was measured there."""
+        found = None if self._is_spent(now) else self.scheduler.late(now)
+        if found is None:
+            return None
+        worker, job = found
+        trial = self.study.trials[job.trial]
+        model, kind = costs.model_of(trial.values), self.scheduler.kind_of(worker)
+        if trial.stopped or self.corrections.ratio(kind, model) is None:
+            return None
+        return {"kind": "slow", "trial": job.trial, "worker": worker}
 
     def _closing(self, now: float) -> Optional[Record]:
         """What is left where nothing will happen any more."""

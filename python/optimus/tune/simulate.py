@@ -16,9 +16,10 @@ import heapq
 import itertools
 import math
 import random
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Set, Tuple
 
 from optimus.tune import costs
+from optimus.tune.scheduler import late_from
 from optimus.tune.search import Search
 from optimus.tune.study import Trial
 from optimus.tune.virtual_pool import Kind, Pool
@@ -64,6 +65,8 @@ class Simulation:
         self._used: Dict[str, List[float]] = {kind.name: [0, 0, 0.0] for kind in pool.kinds}
         self._decisions = 0
         self._lives: Dict[str, int] = {}
+        self._stopped: Set[Tuple[str, float]] = set()
+        """Jobs that were slow, by worker and begin."""
 
     def run(self) -> Result:
         for kind in self._pool.kinds:
@@ -101,6 +104,8 @@ class Simulation:
             )
         elif record["kind"] == "started":
             self._begin(record, now)
+        elif record["kind"] == "slow":
+            self._stop(record, now)
 
     def _push(self, time: float, event: str, data: Any) -> None:
         heapq.heappush(self._heap, (time, next(self._order), event, data))
@@ -135,18 +140,35 @@ class Simulation:
             "worker": worker,
             "life": self._lives[worker],
             "trial": trial.number,
-            "since": now,
+            "since": record["time"],
             "until": record["until"],
             "steps": steps,
             "lost": is_lost,
             "step_ms": trial.prediction["step_ms"] * kind.ratio(trial.values) * factor,
         }
         self._push(now + took, "result", event)
+        predicted = record["costs"].get(record["class"]) or 0.0
+        self._push(late_from(now, now + predicted) + 1e-6, "look", None)
+
+    def _look(self, _data: None, _now: float) -> None:
+        """A job may be late."""
+
+    def _stop(self, record: Dict[str, Any], now: float) -> None:
+        """What it has done since its rung is done again."""
+        worker = record["worker"]
+        attempt = self._search.study.trials[record["trial"]].running
+        self._stopped.add((worker, attempt.time))
+        self._count(self._kinds[worker], {"since": attempt.time, "lost": True}, now)
+        kind = self._kinds[worker].of.key
+        lost = {"kind": "lost", "why": "slow", "trial": record["trial"], "class": kind}
+        self._write({**lost, "worker": worker, "seconds": now - attempt.time}, now)
 
     def _result(self, event: Dict[str, Any], now: float) -> None:
         worker = event["worker"]
         if event["life"] != self._lives[worker]:
             return  # its wall time ended before
+        if (worker, event["since"]) in self._stopped:
+            return
         kind = self._kinds[worker]
         self._count(kind, event, now)
         record = {

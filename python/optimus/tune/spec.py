@@ -64,7 +64,10 @@ class Study(NamedTuple):
     hours: Optional[float] = None
     """When no more trials begin."""
     steps: Optional[int] = None
-    """Of all trials together."""
+    """Of all trials together, as the two that follow."""
+    tokens: Optional[int] = None
+    device_seconds: Optional[float] = None
+    """Of attempts, times the ranks of each."""
     keep: str = "best"
     """Which checkpoints stay: best or all."""
     rungs: Optional[Rungs] = None
@@ -225,14 +228,16 @@ class _Reader:
         study = Study()._replace(**found)
         self._check_whole("trials", study.trials, 1)
         self._check_whole("seed", study.seed, 0)
-        for name in ("steps",):
+        for name in ("steps", "tokens"):
             if getattr(study, name) is not None:
                 self._check_whole(name, getattr(study, name), 1)
-        if study.hours is not None and not self._is_positive(study.hours):
-            raise self._error(
-                ("study", "hours"),
-                "study.hours: expected a number above 0, found %s" % study.hours,
-            )
+        for name in ("hours", "device_seconds"):
+            found = getattr(study, name)
+            if found is not None and not self._is_positive(found):
+                raise self._error(
+                    ("study", name),
+                    "study.%s: expected a number above 0, found %s" % (name, found),
+                )
         self._check_word("keep", study.keep, ("best", "all"))
         return study._replace(
             objectives=self._objectives(study.objectives), rungs=self._rungs(study.rungs)

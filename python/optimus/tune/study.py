@@ -12,6 +12,7 @@ worker     a worker came, with its class
 given      a sampler gave a trial: values and space
 predicted  what optimus-compile says of a trial
 started    a trial began or went on, on a worker, until a step
+slow       it takes longer than predicted, and is stopped to go on elsewhere
 promoted   it is to go on to the next rung
 expired    its rung waits for it no longer
 rung       it reached that step and may go on
@@ -51,6 +52,8 @@ class Trial:
         self.rungs: Dict[int, float] = {}
         """The first objective by step."""
         self.running: Optional[Attempt] = None
+        self.stopped: List[Attempt] = []
+        """Attempts that were slow."""
         self.end: Optional[Record] = None
 
     @property
@@ -99,6 +102,7 @@ class Study:
             "promoted",
             "expired",
             "started",
+            "slow",
             "rung",
             "lost",
             "ended",
@@ -124,6 +128,10 @@ class Study:
         elif kind == "started":
             trial.running = Attempt(record["worker"], record.get("until"), record["time"])
             trial.attempts.append(trial.running)
+        elif kind == "slow":
+            if not trial.running:
+                raise self._wrong(record, "the trial is not running")
+            trial.stopped.append(trial.running)
         elif kind == "rung":
             trial.rungs[record["step"]] = _number(record["objective"])
             trial.running = None

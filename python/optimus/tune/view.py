@@ -80,6 +80,11 @@ def line(record: Record, study: Study, objectives: List[str]) -> Optional[str]:
             number(study.trials[record["trial"]].rungs[record["step"]]),
             record["step"],
         )
+    if kind == "slow":
+        return "trial %d: slower than predicted on %s, goes on elsewhere" % (
+            record["trial"],
+            record["worker"],
+        )
     if kind == "lost":
         return "trial %d: lost, begins again: %s" % (
             record["trial"],

@@ -69,7 +69,10 @@ class Worker:
         with contextlib.suppress(Gone, BrokenPipeError):
             self._say({"hello": its_class._asdict()})
             while (line := self._line()) is not None:
-                self._say(self._job(json.loads(line)))
+                message = json.loads(line)
+                # One to stop may come when its job is over.
+                if "job" in message:
+                    self._say(self._job(message))
 
     def _line(self) -> Optional[bytes]:
         while b"\n" not in self._input:
@@ -114,15 +117,15 @@ class Worker:
                 return 0
             return self._program(command, job, result)
 
-    @staticmethod
-    def _wait_for(lock) -> None:
+    def _wait_for(self, lock) -> None:
         """Another worker makes the same; it ends, or the scheduler does."""
         while True:
             try:
                 return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 ready, _, _ = select.select([0], [], [], 0.05)
-                if ready and not os.read(0, 1):
+                # Nothing is to be stopped here.
+                if ready and self._line() is None:
                     raise Gone() from None
 
     def _program(self, command, job, result) -> int:
@@ -160,13 +163,15 @@ class Worker:
             ready, _, _ = select.select([descriptor, 0], [], [])
             if descriptor in ready:
                 return
-            if os.read(0, 1):
+            line = self._line()
+            if line is not None and "stop" not in json.loads(line):
                 raise RuntimeError("a job came while another was under way")
             process.terminate()
             if not select.select([descriptor], [], [], GRACE)[0]:
                 process.kill()
-            os.wait4(process.pid, 0)
-            raise Gone()
+            if line is None:
+                os.wait4(process.pid, 0)
+                raise Gone()
         finally:
             os.close(descriptor)
 

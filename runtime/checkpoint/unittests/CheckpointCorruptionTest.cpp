@@ -496,13 +496,23 @@ TEST_F(Corruption, AStateThatSaysTheImpossibleIsDamage) {
         {"lr", json("fast"), "expected a number of at least 0, found fast"},
         {"beta2", json(1), "below 1, found 1"},
         {"clip", json(0), "none or a number above 0, found 0"},
-        {"schedule", json(7), "expected constant or cosine, found 7"},
+        {"schedule", json(7),
+         "expected constant, cosine, linear, wsd or inverse-sqrt, found 7"},
         {"warmup", json(0.5), "a whole number from 0"},
         {"microbatches", json(0), "a whole number from 1"},
         {"steps", json::array(), "steps: expected a string, found array"}}) {
     state = good;
     state["hyperparameters"][name] = value;
     expect(state, std::string("hyperparameters.") + name + ": ");
+    expect(state, message);
+  }
+  for (auto [name, value, message] :
+       {std::tuple("loss", json("low"), "expected a number"),
+        {"step", json(1'000'000), "expected an integer from 0 to"},
+        {"evaluations_since", json(-1), "expected an integer from 0"}}) {
+    state = good;
+    state["best"][name] = value;
+    expect(state, std::string("best.") + name + ": ");
     expect(state, message);
   }
   // Deep enough to overflow the stack of whoever prints it.

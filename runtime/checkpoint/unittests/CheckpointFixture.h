@@ -76,7 +76,8 @@ protected:
             "60303ae22b998861",
             hyperparameters,
             data,
-            record()};
+            record(),
+            BestEvaluation{1.5, step / 2, 2}};
   }
 
   /// Of the library that writes.

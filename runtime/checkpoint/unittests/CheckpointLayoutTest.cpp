@@ -52,13 +52,15 @@ TEST_F(Layout, StateIsReadableJson) {
   EXPECT_EQ(state["model_hash"], "60303ae22b998861");
   EXPECT_EQ(state["hyperparameters"], json::parse(R"({
     "steps": 100, "lr": 0.0003, "schedule": "cosine", "warmup": 5,
-    "weight_decay": 0.1, "clip": "none", "beta1": 0.9, "beta2": 0.95,
+    "min_lr": "none", "decay_steps": 0, "weight_decay": 0.1, "clip": "none", "beta1": 0.9, "beta2": 0.95,
     "epsilon": 1e-8, "momentum": 0.9, "microbatches": 1})"));
   EXPECT_EQ(state["data"], json::parse(R"({
     "file": "corpus.bin", "token_type": "u16", "tokens": 4000,
     "sample": "0000000000000abc", "contents": "123456789abcdef0",
     "sequence": 32, "batch": 4, "position": 1536,
     "tokenizer": "0123456789abcdef"})"));
+  EXPECT_EQ(state["best"],
+            json::parse(R"({"loss": 1.5, "step": 1, "evaluations_since": 2})"));
   EXPECT_EQ(state["files"]["model.safetensors"]["size"],
             std::filesystem::file_size(dir + "/model.safetensors"));
 }

@@ -72,6 +72,15 @@ struct DataRecord {
   bool operator==(const DataRecord &) const = default;
 };
 
+/// The least held-out loss of a run so far.
+struct BestEvaluation {
+  double loss = 0; ///< finite
+  int64_t step = 0;
+  int64_t evaluationsSince = 0; ///< none of which was better
+
+  bool operator==(const BestEvaluation &) const = default;
+};
+
 /// Where in a training run a checkpoint was taken.
 struct TrainingState {
   int64_t step = 0;         ///< optimizer steps done
@@ -84,6 +93,7 @@ struct TrainingState {
   std::optional<DataRecord> data; ///< earlier versions did not keep it
   /// Of the library that wrote it; earlier versions did not keep it.
   std::optional<ModelRecord> model;
+  std::optional<BestEvaluation> best = {}; ///< of a run that evaluates
 
   bool operator==(const TrainingState &) const = default;
 };

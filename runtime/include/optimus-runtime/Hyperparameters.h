@@ -15,6 +15,8 @@
 #ifndef OPTIMUS_RUNTIME_HYPERPARAMETERS_H
 #define OPTIMUS_RUNTIME_HYPERPARAMETERS_H
 
+#include "optimus-runtime/Status.h"
+
 #include <cstdint>
 #include <iterator>
 #include <limits>
@@ -29,19 +31,38 @@ namespace optrt {
 inline constexpr int64_t kMostSteps = 1'000'000'000'000;
 
 struct LearningRate {
-  enum class Schedule { Constant, Cosine };
+  enum class Schedule { Constant, Cosine, Linear, Wsd, InverseSqrt };
 
   double peak = 1e-3;
   Schedule schedule = Schedule::Constant;
   int64_t warmup = 0;
+  /// What the rate falls to; infinite: a tenth of the peak, or with InverseSqrt
+  /// 0.
+  double minimum = std::numeric_limits<double>::infinity();
+  int64_t decaySteps = 0; ///< in which it falls; 0: the schedule's own number
 
-  /// The rate of step `step` (from 1) of a run of `steps`: it rises linearly
-  /// over the warm-up's steps, so that step `warmup` has the peak, and then
-  /// stays, or falls along half a cosine to a tenth of the peak at the last
-  /// step.
+  /// The rate of step `step` (from 1) of a run of `steps`. It rises linearly
+  /// over the warm-up's steps, so that step `warmup` has the peak. Then
+  ///
+  ///     Constant     it stays
+  ///     Cosine       it falls along half a cosine to the minimum, in
+  ///                  decaySteps or until the last step
+  ///     Linear       it falls so along a line
+  ///     Wsd          it stays, and falls along a line to the minimum in the
+  ///                  last decaySteps, or the last tenth of the run
+  ///     InverseSqrt  it is peak · √(warmup / step), at least the minimum, and
+  ///                  in the last decaySteps falls from there along a line
+  ///
+  /// Wsd (warm-up, stable, decay) is that of MiniCPM, arXiv 2404.06395, section
+  /// 4; InverseSqrt that of T5, with the decay of «Scaling Vision
+  /// Transformers», arXiv 2106.04560, section 3.4.
   double at(int64_t step, int64_t steps) const;
 
   bool operator==(const LearningRate &) const = default;
+
+private:
+  double lowest() const;
+  double withoutDecay(int64_t step) const;
 };
 
 struct Hyperparameters {
@@ -84,7 +105,8 @@ struct RealNumber {
 };
 
 struct ScheduleName {
-  static constexpr const char *kNames[] = {"constant", "cosine"};
+  static constexpr const char *kNames[] = {"constant", "cosine", "linear",
+                                           "wsd", "inverse-sqrt"};
 
   std::string expected() const;
   static std::vector<std::string> names() {
@@ -113,6 +135,8 @@ void forEachHyperparameter(const Visit &visit, H &...h) {
                             1 - 0x1p-24};
   constexpr RealNumber clip{"none or a number above 0", kSmallest, kLargest,
                             /*hasNone=*/true};
+  constexpr RealNumber lowestRate{"none or a number of at least 0", 0, kLargest,
+                                  /*hasNone=*/true};
   auto one = [&](const char *name, const char *help, const auto &values,
                  auto &...fields) {
     visit(HyperparameterInfo{name, help}, values, fields...);
@@ -121,11 +145,21 @@ void forEachHyperparameter(const Visit &visit, H &...h) {
       WholeNumber{0, kMostSteps}, h.steps...);
   one("lr", "Learning rate", rate, h.rate.peak...);
   one("schedule",
-      "Learning rate after the warm-up: constant, or cosine: down to a tenth "
-      "at the last step",
+      "Learning rate after the warm-up: constant; cosine or linear: down to "
+      "--min-lr at the last step; wsd: constant, then linear over the last "
+      "tenth; inverse-sqrt: by the square root of warm-up over step",
       ScheduleName(), h.rate.schedule...);
   one("warmup", "Steps over which the learning rate rises from 0",
       WholeNumber{0, kMostSteps}, h.rate.warmup...);
+  one("min_lr",
+      "What the learning rate falls to; none: a tenth of --lr, with "
+      "inverse-sqrt 0",
+      lowestRate, h.rate.minimum...);
+  one("decay_steps",
+      "Steps in which the learning rate falls: after the warm-up with cosine "
+      "and linear, the last ones with wsd and inverse-sqrt; 0: the schedule's "
+      "own number",
+      WholeNumber{0, kMostSteps}, h.rate.decaySteps...);
   one("weight_decay", "Weight decay of matrices and embeddings", rate,
       h.weightDecay...);
   one("clip", "Largest norm of the gradient; none: whatever it is", clip,
@@ -139,6 +173,10 @@ void forEachHyperparameter(const Visit &visit, H &...h) {
       "library compiled with --accumulate",
       WholeNumber{1, int64_t(1) << 20}, h.microbatches...);
 }
+
+/// InvalidArgument for values that do not go together: a lowest learning rate
+/// above --lr.
+Status checkHyperparameters(const Hyperparameters &hyperparameters);
 
 /// Name and value of each, for instance {"lr", "0.001"}.
 std::vector<std::pair<HyperparameterInfo, std::string>>

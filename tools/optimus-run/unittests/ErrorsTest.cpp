@@ -158,7 +158,7 @@ TEST_F(Errors, CheckpointThatIsNotFinite) {
 
 TEST_F(Errors, UnknownOptionAndValues) {
   expect(1, train("toy1") + "--no-such-option", {"--no-such-option"});
-  expect(1, train("toy1") + "--schedule linear", {"--schedule"});
+  expect(1, train("toy1") + "--schedule line", {"--schedule"});
   expect(1, train("toy1") + "--beta1 1.5", {"--beta1"});
   expect(1, train("toy1") + "--save-every 3", {"--save"});
   expect(1, train("toy1") + "--optimizer lion",
@@ -182,7 +182,8 @@ TEST_F(Errors, MisspeltWordsAreRecognised) {
   expect(1, "--verison", {"did you mean '--version'?"});
   expect(1, "trian " + toy("toy1"), {"did you mean 'train'?"});
   expect(1, train("toy1") + "--schedule cosin",
-         {"--schedule: expected constant or cosine, found cosin; did you mean "
+         {"--schedule: expected constant, cosine, linear, wsd or inverse-sqrt, "
+          "found cosin; did you mean "
           "'cosine'?"});
   expect(1, train("toy1") + "--order shufled",
          {"--order: expected shuffled or sequential", "'shuffled'?"});

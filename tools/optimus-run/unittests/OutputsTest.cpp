@@ -132,7 +132,7 @@ TEST_F(Outputs, ALogThatCannotBeWrittenKeepsNobodyFromTrainingAndSaving) {
               AllOf(HasSubstr("warning: --log-json: cannot write '/dev/full': "
                               "No space left on device; training goes on"),
                     HasSubstr("saved to"),
-                    HasSubstr("error: --log-json: 7 lines are missing in "
+                    HasSubstr("error: --log-json: 8 lines are missing in "
                               "'/dev/full'")));
   EXPECT_EQ(savedStep("ck"), 6);
 }

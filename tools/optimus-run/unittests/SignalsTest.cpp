@@ -79,7 +79,7 @@ TEST_F(Signals, ASecondOneEndsTheProcessAtOnce) {
       "exec 2>&1; " OPTIMUS_RUN " train " + toy("toy-stall") + data() +
       " --steps 1000000 --timeout 60 --save " + path("ck") + " --log-json " +
       path("log") + " & run=$!; while ! [ $(wc -l < " + path("log") +
-      " || echo 0) -ge 2 ]; do sleep 0.01; done; kill $run; sleep 0.3; "
+      " || echo 0) -ge 3 ]; do sleep 0.01; done; kill $run; sleep 0.3; "
       "kill -0 $run && echo lives; kill $run; wait $run");
   EXPECT_EQ(killed.code, 128 + SIGTERM) << killed.out;
   EXPECT_THAT(killed.out, HasSubstr("lives"));

@@ -146,6 +146,22 @@ TEST_F(TrainLogTest, TheEndOfARunMakesRoomForTheOneThatGoesOn) {
   }
 }
 
+TEST_F(TrainLogTest, TheBeginningOfARunStaysWithItsSteps) {
+  const std::string first = "{\"began\":\"then\",\"step\":0}\n";
+  const std::string second = "{\"began\":\"now\",\"step\":3}\n";
+  put(first + lines(1, 3) + second + lines(4, 6));
+  write(5, {6});
+  EXPECT_EQ(get(), first + lines(1, 3) + second + lines(4, 6));
+  // Of a run whose steps are all taken again, nothing is left.
+  write(3, {4});
+  EXPECT_EQ(get(), first + lines(1, 4));
+  for (const std::string &rest : {first, first.substr(0, 4)}) {
+    put(rest);
+    write(std::nullopt, {1});
+    EXPECT_EQ(get(), lines(1, 1)) << rest;
+  }
+}
+
 TEST_F(TrainLogTest, ARunThatNeverBeganEndsOnlyAnEmptyLog) {
   const std::string end =
       describeEnd(RunEnd::Memory, 0, unavailable("cannot allocate 9 bytes"));

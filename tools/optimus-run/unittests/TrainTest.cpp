@@ -11,7 +11,10 @@
 
 #include <cmath>
 #include <csignal>
+#include <filesystem>
+#include <sstream>
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 namespace {
@@ -88,6 +91,40 @@ TEST_F(Train, TrainsTheSameOnEveryMesh) {
   // and 4 times all_reduces of 2, 256 and 1 elements.
   EXPECT_EQ(logs[1][0]["comm_bytes"], 4 * (2 * 256 * 256 + 2 * 259));
   EXPECT_EQ(logs[2][0]["comm_bytes"], 4 * (4 * 258 * 256 + 4 * 259));
+}
+
+TEST_F(Train, ALogBeginsWithWhatTheRunIs) {
+  const std::string flags = "train " + toy("toy2") + data() +
+                            " --lr 0.05 --save " + path("a") + " --log-json " +
+                            path("log");
+  ASSERT_EQ(runProgram(flags + " --steps 3").code, 0);
+  ASSERT_EQ(runProgram(flags + " --steps 5 --seed 7 --resume").code, 0);
+  std::vector<nlohmann::json> begun;
+  std::istringstream text(read("log"));
+  for (std::string line; std::getline(text, line);)
+    if (auto record = nlohmann::json::parse(line); record.contains("began"))
+      begun.push_back(record);
+  ASSERT_EQ(begun.size(), 2u);
+  for (const nlohmann::json &record : begun) {
+    EXPECT_EQ(record["library"], toy("toy2"));
+    EXPECT_EQ(record["ranks"], 2);
+    EXPECT_EQ(record["data"]["tokens"], 1000);
+    EXPECT_EQ(record["flags"]["--lr"], "0.05");
+    EXPECT_EQ(record["flags"]["--beta1"], "0.9");
+    EXPECT_EQ(record["model_hash"].get<std::string>().size(), 16u);
+  }
+  EXPECT_EQ(begun[0]["step"], 0);
+  EXPECT_FALSE(begun[0].contains("from"));
+  EXPECT_EQ(begun[1]["step"], 3);
+  EXPECT_EQ(begun[1]["from"], path("a"));
+  EXPECT_EQ(begun[1]["flags"]["--seed"], "7");
+  double before = 0;
+  for (const nlohmann::json &line : readLog("log")) {
+    if (line["step"] == 4)
+      before = 0;
+    EXPECT_GT(line["seconds"], before);
+    before = line["seconds"];
+  }
 }
 
 TEST_F(Train, StepsZeroWritesTheSameInitialStateFromEveryMesh) {
@@ -314,6 +351,97 @@ TEST_F(Train, EvaluatesWhileTraining) {
   ASSERT_EQ(eval.code, 0) << eval.out;
   EXPECT_NEAR(nlohmann::json::parse(eval.out)["loss"],
               double(log[24]["eval_loss"]), 1e-5);
+}
+
+/// A run whose held-out loss soon rises: its text goes the other way.
+class EarlyStop : public ProgramTest {
+protected:
+  void SetUp() override {
+    ProgramTest::SetUp();
+    std::string text = read("text.txt");
+    write("held.txt", std::string(text.rbegin(), text.rend()));
+  }
+  std::string train(const std::string &name) const {
+    return "train " + toy("toy2") + data() + " --eval-data " +
+           path("held.txt") + " --eval-every 2 --steps 60 --lr 0.1 --save " +
+           path(name) + " --keep-best " + path(name + "-best") +
+           " --log-json " + path(name + ".log") + " ";
+  }
+  /// The step of the least held-out loss.
+  int64_t bestOf(const std::string &name) const {
+    double least = INFINITY;
+    int64_t step = 0;
+    for (const nlohmann::json &line : readLog(name + ".log"))
+      if (line.contains("eval_loss") && line["eval_loss"] < least) {
+        least = line["eval_loss"];
+        step = line["step"];
+      }
+    return step;
+  }
+  optrt::TrainingState state(const std::string &name) const {
+    auto checkpoint = optrt::Checkpoint::open(path(name));
+    EXPECT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+    return checkpoint.ok() ? (*checkpoint)->state() : optrt::TrainingState();
+  }
+};
+
+TEST_F(EarlyStop, PatienceEndsARunAndTheBestIsKept) {
+  Outcome outcome = runProgram(train("a") + "--patience 3");
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  const int64_t best = bestOf("a");
+  const int64_t last = best + 3 * 2;
+  ASSERT_LT(last, 60);
+  EXPECT_EQ(readEnd("a.log"), "patience");
+  EXPECT_EQ(readLog("a.log").size(), static_cast<size_t>(last));
+  EXPECT_THAT(outcome.out, HasSubstr("3 evaluations found no better loss"));
+  EXPECT_THAT(outcome.out, HasSubstr("is that of step " + std::to_string(best) +
+                                     ", in " + path("a-best")));
+  EXPECT_EQ(state("a").step, last);
+  EXPECT_EQ(state("a").best->evaluationsSince, 3);
+  EXPECT_EQ(state("a-best").step, best);
+  EXPECT_EQ(state("a-best").best->step, best);
+  // It is the state after that step.
+  Outcome eval =
+      runProgram("eval " + toy("toy2") + " --data " + path("held.txt") +
+                 " --json --load " + path("a-best"));
+  ASSERT_EQ(eval.code, 0) << eval.out;
+  EXPECT_DOUBLE_EQ(nlohmann::json::parse(eval.out)["loss"],
+                   state("a-best").best->loss);
+}
+
+TEST_F(EarlyStop, PatienceGoesOnWithTheRun) {
+  ASSERT_EQ(runProgram(train("a") + "--patience 3").code, 0);
+  const int64_t last = state("a").step;
+  // Stopped between the best and the end.
+  const std::string until = "--until " + std::to_string(last - 2);
+  ASSERT_EQ(runProgram(train("b") + "--patience 3 " + until).code, 0);
+  EXPECT_EQ(readEnd("b.log"), "stopped");
+  ASSERT_EQ(runProgram(train("b") + "--patience 3 --resume").code, 0);
+  EXPECT_EQ(readEnd("b.log"), "patience");
+  EXPECT_EQ(state("b"), state("a"));
+  EXPECT_EQ(state("b-best"), state("a-best"));
+}
+
+TEST_F(EarlyStop, WhatIsKeptIsNotReplacedUnasked) {
+  ASSERT_EQ(runProgram(train("a") + "--until 2").code, 0);
+  std::filesystem::remove_all(path("a"));
+  Outcome outcome = runProgram(train("a"));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("--overwrite lets it"));
+  EXPECT_EQ(runProgram(train("a") + "--until 2 --overwrite").code, 0);
+  for (const char *flags : {"--patience 2", "--keep-best x --save y"}) {
+    outcome =
+        runProgram("train " + toy("toy2") + data() + " --steps 3 " + flags);
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_THAT(outcome.out, HasSubstr("--eval-every"));
+  }
+  outcome = runProgram(train("a") + "--resume --save-every 2 --overwrite");
+  EXPECT_EQ(outcome.code, 1);
+  outcome = runProgram("train " + toy("toy2") + data() + " --eval-data " +
+                       path("held.txt") + " --eval-every 1 --save " +
+                       path("c") + " --keep-best " + path("c"));
+  EXPECT_EQ(outcome.code, 1) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("--keep-best"));
 }
 
 TEST_F(Train, ThreadsAndOrdersAreChosen) {

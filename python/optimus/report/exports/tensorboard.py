@@ -1,0 +1,138 @@
+# ===- tensorboard.py - Logs as event files of TensorBoard -----------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Logs of training as event files, by TensorBoard's own writer: a folder for each
+run, with a scalar for each column of its log."""
+
+import calendar
+import importlib
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple, Sequence
+
+import numpy as np
+
+from optimus.report import ReportError, training
+from optimus.report.training import Run
+from optimus.report.training_log import TrainingLog
+
+TAGS = {
+    "loss": "loss/training",
+    "eval_loss": "loss/held-out",
+    "grad_norm": "gradient/norm",
+    "lr": "rate/learning_rate",
+    "tokens_per_s": "speed/tokens_per_s",
+    "ms": "speed/ms",
+    "comm_ms": "communication/ms",
+    "comm_exposed_ms": "communication/exposed_ms",
+    "peak_bytes": "memory/peak_bytes",
+}
+
+
+class Library(NamedTuple):
+    """What is used of PyPI's tensorboard."""
+
+    writer: Any
+    events: Any
+    summaries: Any
+
+
+def load() -> Library:
+    """An installed one, or the one that scripts/setup --python=full unpacks. Raises
+    ReportError."""
+    repository = Path(__file__).resolve().parents[4]
+    cache = os.environ.get(
+        "OPTIMUS_PYTHON_FULL_CACHE", str(repository / ".cache/python-full")
+    )
+    sys.path.append(cache)
+    try:
+        return Library(
+            importlib.import_module("tensorboard.summary.writer.event_file_writer"),
+            importlib.import_module("tensorboard.compat.proto.event_pb2"),
+            importlib.import_module("tensorboard.compat.proto.summary_pb2"),
+        )
+    except ImportError as error:
+        raise ReportError(
+            "--tensorboard: cannot import PyPI's tensorboard, which writes event "
+            "files: %s; scripts/setup --python=full brings it, or python3 -m pip "
+            "install tensorboard" % error
+        ) from None
+    finally:
+        sys.path.remove(cache)
+
+
+def write(runs: Sequence[Run], folder: str) -> None:
+    """Makes a folder in `folder` for each run, whole or not at all. Raises
+    ReportError, also where one is there already."""
+    library = load()
+    targets = [os.path.join(folder, run.name.replace(os.sep, "-")) for run in runs]
+    for target in targets:
+        if os.path.lexists(target):
+            raise ReportError(
+                "--tensorboard: '%s' exists; remove it, or name another folder" % target
+            )
+    try:
+        os.makedirs(folder, exist_ok=True)
+        for run, target in zip(runs, targets):
+            _write_run(library, run.log, target)
+    except OSError as error:
+        why = "--tensorboard: cannot write in '%s': %s" % (folder, error.strerror)
+        raise ReportError(why) from None
+
+
+def _write_run(library: Library, log: TrainingLog, target: str) -> None:
+    parent, name = os.path.split(target)
+    new = tempfile.mkdtemp(prefix=".%s.optimus-tmp-" % name, dir=parent)
+    try:
+        writer = library.writer.EventFileWriter(new)
+        try:
+            for event in _events(library, log):
+                writer.add_event(event)
+        finally:
+            writer.close()
+        os.chmod(new, 0o777 & ~_umask())
+        os.rename(new, target)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _events(library: Library, log: TrainingLog):
+    began = _began(log)
+    columns = [(tag, log[name]) for name, tag in TAGS.items()]
+    columns = [(tag, values) for tag, values in columns if not np.isnan(values).all()]
+    steps = log["step"].astype(np.int64).tolist()
+    for row, (step, after) in enumerate(zip(steps, training.seconds(log).tolist())):
+        values = [
+            library.summaries.Summary.Value(tag=tag, simple_value=column[row])
+            for tag, column in columns
+            if not np.isnan(column[row])
+        ]
+        yield library.events.Event(
+            wall_time=began + after,
+            step=step,
+            summary=library.summaries.Summary(value=values),
+        )
+
+
+def _began(log: TrainingLog) -> float:
+    """When the first run of the log did, in seconds since 1970; 0 where it does not
+    say."""
+    said = log.beginnings[0].facts["began"] if log.beginnings else ""
+    try:
+        return calendar.timegm(time.strptime(said, "%Y-%m-%dT%H:%M:%SZ"))
+    except (TypeError, ValueError):
+        return 0.0
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

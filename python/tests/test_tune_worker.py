@@ -1,0 +1,72 @@
+# ===- test_tune_worker.py - Jobs of a worker ------------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""A worker runs a job at a time, and stops one when it is told to."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+
+@pytest.fixture
+def worker():
+    paths = os.pathsep.join(path for path in sys.path if path)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "optimus.tune.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=dict(os.environ, PYTHONPATH=paths),
+    )
+    assert "hello" in hear(process)
+    yield process
+    process.stdin.close()
+    assert process.wait(60) == 0
+
+
+def hear(process):
+    return json.loads(process.stdout.readline())
+
+
+def tell(process, message):
+    process.stdin.write((json.dumps(message) + "\n").encode())
+    process.stdin.flush()
+
+
+def job(folder, number, *commands):
+    listed = [
+        {"name": "train", "argv": ["sh", "-c", text], "log": str(folder / "log")}
+        for text in commands
+    ]
+    return {"job": number, "folder": str(folder), "cwd": str(folder), "commands": listed}
+
+
+def test_a_job_is_stopped_and_another_follows(worker, tmp_path):
+    # It says that it has begun, and saves when it is told to end.
+    saves = "trap 'echo saved >state; exit 143' TERM; echo >begun; sleep 600 & wait"
+    tell(worker, job(tmp_path, 1, saves, "echo never >second"))
+    end = time.monotonic() + 60
+    while not (tmp_path / "begun").exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    tell(worker, {"stop": True})
+    result = hear(worker)
+    assert (result["job"], result["code"]) == (1, 143)
+    assert (tmp_path / "state").read_text() == "saved\n"
+    assert not (tmp_path / "second").exists()
+    # One that comes too late stops nothing.
+    tell(worker, {"stop": True})
+    tell(worker, job(tmp_path, 2, "exit 0"))
+    assert hear(worker)["code"] == 0
+
+
+def test_the_end_of_the_scheduler_ends_a_job(worker, tmp_path):
+    tell(worker, job(tmp_path, 1, "echo >begun; exec sleep 600"))
+    while not (tmp_path / "begun").exists():
+        time.sleep(0.01)

@@ -1,0 +1,123 @@
+//===- RunFacts.cpp - What a training run is ------------------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "RunFacts.h"
+
+#include "optimus-support/Hash.h"
+
+#include <ctime>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <unistd.h>
+
+using namespace optrt;
+
+namespace optimus_run {
+namespace {
+
+/// As Linux calls it; empty where it does not.
+std::string processorName() {
+  std::ifstream file("/proc/cpuinfo");
+  constexpr std::string_view key = "model name";
+  for (std::string line; std::getline(file, line);)
+    if (size_t colon = line.find(": ");
+        line.starts_with(key) && colon != std::string::npos)
+      return line.substr(colon + 2);
+  return "";
+}
+
+/// As ISO 8601 has it, to the second.
+std::string timeNow() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  char text[32] = "";
+  strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+  return text;
+}
+
+nlohmann::ordered_json describeData(const std::string &path,
+                                    const DataIdentity &identity) {
+  nlohmann::ordered_json data;
+  data["path"] = path;
+  data["tokens"] = identity.tokens;
+  data["type"] = toString(identity.type);
+  data["sample"] = optimus_support::hashToHex(identity.sample);
+  return data;
+}
+
+nlohmann::ordered_json describeFlags(const TrainOptions &options,
+                                     const TrainFiles &files) {
+  nlohmann::ordered_json flags;
+  for (const auto &[info, value] :
+       listHyperparameters(files.plan->hyperparameters))
+    flags[info.flag()] = value;
+  flags["--seed"] = concat(files.plan->seed);
+  flags["--order"] = files.plan->order;
+  flags["--until"] = options.until ? concat(*options.until) : "none";
+  flags["--document-end"] =
+      files.documentEnd ? concat(*files.documentEnd) : "none";
+  flags["--eval-every"] = concat(options.evalEvery);
+  flags["--patience"] = concat(options.patience);
+  flags["--save-every"] = concat(options.saveEvery);
+  flags["--check-replicas"] = concat(options.checkReplicas);
+  return flags;
+}
+
+} // namespace
+
+std::vector<std::pair<std::string, std::string>>
+runFacts(const TrainOptions &options, const Manifest &manifest,
+         const World &world) {
+  char host[256] = "";
+  (void)gethostname(host, sizeof(host) - 1);
+  return {{"library", options.library},
+          {"model_hash", manifest.modelHash},
+          {"strategy", manifest.strategy},
+          {"mesh", manifest.mesh.toString()},
+          {"precision", std::string(toString(manifest.precision))},
+          {"tf32", options.ranks.computing.tf32 ? "yes" : "no"},
+          {"device", manifest.target},
+          {"backend", std::string(world.collectives->name())},
+          {"placement", options.ranks.placement == Placement::Dynamic
+                            ? "dynamic"
+                            : "planned"},
+          {"optimus", OPTIMUS_VERSION},
+          {"processor", processorName()},
+          {"host", host}};
+}
+
+std::string describeBeginning(const TrainOptions &options,
+                              const TrainFiles &files, const World &world,
+                              const Session &session) {
+  const Manifest &manifest = session.manifest();
+  nlohmann::ordered_json record;
+  record["began"] = timeNow();
+  record["step"] = files.plan->firstStep - 1;
+  for (const auto &[name, value] : runFacts(options, manifest, world))
+    record[name] = value;
+  record["source_hash"] = manifest.sourceHash;
+  record["optimizer"] = manifest.optimizer;
+  record["parameters"] = manifest.numParamElements();
+  record["batch"] = manifest.batch * files.plan->hyperparameters.microbatches;
+  record["sequence"] = manifest.sequence;
+  record["ranks"] = world.control->size();
+  record["threads_per_rank"] = session.threadsPerRank();
+  if (!files.start.folder.empty())
+    record["from"] = files.start.folder;
+  record["data"] = describeData(files.data->path(), files.data->identity());
+  if (files.evalData)
+    record["eval_data"] =
+        describeData(files.evalData->path(), files.evalData->identity());
+  record["flags"] = describeFlags(options, files);
+  // A path need not be UTF-8.
+  return record.dump(-1, ' ', false,
+                     nlohmann::ordered_json::error_handler_t::replace);
+}
+
+} // namespace optimus_run
