@@ -7,7 +7,7 @@
 # ===-----------------------------------------------------------------------===#
 """What makes tokens of prompts, and text of answers: bytes, or a tokenizer.json."""
 
-from typing import FrozenSet, List, Sequence
+from typing import FrozenSet, List, Optional, Sequence
 
 from optimus.data import tokenizer
 
@@ -35,15 +35,17 @@ class Codec:
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Characters that are not whole are U+FFFD."""
-        return self.bytes_of(tokens).decode("utf-8", "replace")
-
-    def bytes_of(self, tokens: Sequence[int]) -> bytes:
         # 255 is in no UTF-8, as a token that is no byte is in no text.
-        return bytes(min(token, 255) for token in tokens)
+        return bytes(min(token, 255) for token in tokens).decode("utf-8", "replace")
 
     def token(self, number: int) -> str:
-        """One token, for people."""
-        return self.decode([number])
+        """One token, for people: different for different tokens."""
+        text = self.decode([number])
+        return "bytes:\\x%02x" % number if text == "\ufffd" else text
+
+    def bytes_of(self, number: int) -> Optional[List[int]]:
+        """Of one token, where they are known."""
+        return [number] if number < 256 else None
 
 
 class FileCodec(Codec):
@@ -76,12 +78,12 @@ class FileCodec(Codec):
     def decode(self, tokens: Sequence[int]) -> str:
         return self._plain.decode(list(tokens), skip_special_tokens=True)
 
-    def bytes_of(self, tokens: Sequence[int]) -> bytes:
-        return self._plain.decode(list(tokens), skip_special_tokens=False).encode()
-
     def token(self, number: int) -> str:
-        return self._plain.decode([number], skip_special_tokens=False)
+        text = self._plain.decode([number], skip_special_tokens=False)
+        # A part of a character, or nothing, has its name.
+        is_text = text and "\ufffd" not in text
+        return text if is_text else self._plain.id_to_token(number) or str(number)
 
-    def number_of(self, name: str):
-        """A token's number by its name, or None."""
-        return self._plain.token_to_id(name)
+    def bytes_of(self, number: int) -> Optional[List[int]]:
+        text = self._plain.decode([number], skip_special_tokens=False)
+        return None if "\ufffd" in text else list(text.encode())

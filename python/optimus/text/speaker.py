@@ -23,15 +23,12 @@ class Answer:
         self._text = text
         self._stream = stream
         self._seen = 0
-        self.has_begun = False
-        """Whether a token came, so that its prompt is in the cache."""
 
     def _take(self) -> Tuple[Piece, Optional[str]]:
         """What is new, and why the answer has ended."""
         tokens = self._text.tokens[self._seen :]
         scores = self._text.scores[self._seen :] or None
         self._seen += len(tokens)
-        self.has_begun = True
         finish = self._text.finish
         if self._stream is None:
             scored = zip(tokens, scores or [])
