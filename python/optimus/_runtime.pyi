@@ -1,8 +1,10 @@
-from typing import Any, Dict, List, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
 
 version: str
+
+def at_end(call: Optional[Callable[[str], None]]) -> None: ...
 
 class ModelLibrary:
     def __init__(self, path: str, inspect: bool = False) -> None: ...

@@ -24,13 +24,19 @@ from tools import TIMEOUT_SECONDS
 class Server:
     """One process, or several below a launcher."""
 
-    def __init__(self, command: Sequence[str], prefix: Sequence[str] = ()):
+    def __init__(
+        self,
+        command: Sequence[str],
+        prefix: Sequence[str] = (),
+        env: Optional[Dict[str, str]] = None,
+    ):
         self._process = subprocess.Popen(
             [*prefix, *command, "--port", "0"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
+            env=env,
         )
         self.log: List[str] = []
         self.port = 0

@@ -26,6 +26,8 @@ NOT_RUN = {
     "srun ": "needs several hosts, or GPUs",
     "mpirun -n 4 --host ": "needs several hosts",
     "torchrun ": "needs several hosts, or GPUs",
+    "optimus-serve ": "runs until it is ended; test_serve.py has clients",
+    "curl ": "is a client of optimus-serve",
     "podman ": "downloads and builds; test_container.py has what can be tried",
     "chrt ": "needs the right to precedence over all other processes",
 }
@@ -82,7 +84,7 @@ def test_page(request, tools, by_hand, tmp_path, page):
         pytest.skip("no ptxas of the CUDA toolkit is installed")
     if page.name == "data.md" and not has_tokenizers():
         pytest.skip("no tokenizers: scripts/setup --python brings it")
-    if re.search(r"^optimus-(generate|serve) ", commands_of(page), re.M):
+    if re.search(r"^(?:.* \| )?optimus-generate ", commands_of(page), re.M):
         request.getfixturevalue("python_folder")
     # The tests' own Python has NumPy.
     places = root / "build/bin", os.path.dirname(sys.executable)

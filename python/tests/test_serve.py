@@ -6,17 +6,20 @@
 #
 # ===-----------------------------------------------------------------------===#
 """A server answers as OpenAI's clients expect, with the tokens of optimus-run whoever
-else asks; what is wrong is refused by name, and who leaves frees a slot."""
+else asks; what is wrong is refused by name, and a client that leaves frees a slot."""
 
 import json
+import os
 import random
 import signal
 import socket
+import subprocess
 import threading
 
 import pytest
 
 from serving import Server, Stream, text_of
+from test_launchers import by_torchrun, ports
 from tools import Model, call, mpirun
 
 MODEL = Model(1, 32, 2, sequence=8192, vocabulary=256, batch=1, init_std=0.3)
@@ -42,9 +45,9 @@ def state(tools, library, text, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def start(tools, library, state):
-    def run(*flags, prefix=(), library=library, state=state):
+    def run(*flags, prefix=(), env=None, library=library, state=state):
         command = tools.command("optimus-serve", library, "--load", state, *flags)
-        return Server(command, prefix)
+        return Server(command, prefix, env)
 
     return run
 
@@ -338,7 +341,7 @@ def test_who_leaves_frees_a_slot(server):
 
 
 def test_a_text_does_not_depend_on_others(server):
-    """Alone, and among clients that come, leave and send what is none."""
+    """Alone, and among clients that come, leave and send no JSON."""
     draw = random.Random(5)
     bodies = [
         {
@@ -440,12 +443,17 @@ def test_an_address_that_is_taken(tools, library, state):
     assert "cannot listen at 127.0.0.1, port %s: Address already in use" % port in result.stderr
 
 
-def test_ranks_are_processes(tools, text, start, tmp_path):
-    model = MODEL._replace(sequence=64)
-    extents = "slots=2,context=64,chunk=16"
+@pytest.fixture(scope="module")
+def two_ranks(tools, text, tmp_path_factory):
+    """A library of two, and its state."""
     flags = ("row:1,col:2", "megatron")
-    library = tools.library(model, *flags, functions="loss", generate=extents)
-    state = tools.initial(library, text, tmp_path / "saved").folder
+    library = tools.library(MODEL, *flags, functions="loss", generate=EXTENTS)
+    folder = tmp_path_factory.mktemp("two") / "saved"
+    return library, tools.initial(library, text, folder).folder
+
+
+def test_ranks_are_processes(start, two_ranks):
+    library, state = two_ranks
     bodies = [{"prompt": "x" * n, "max_tokens": 9, "seed": n, "stop": "e"} for n in (1, 30)]
     answers = []
     for prefix in ((), mpirun(2)):
@@ -455,5 +463,24 @@ def test_ranks_are_processes(tools, text, start, tmp_path):
             next(stream)
             stream.leave()
             answers.append([*said, server.complete(**bodies[0])["choices"]])
-            assert server.stop() == 0
+            assert server.stop() == 0, "".join(server.log)
     assert answers[0] == answers[1]
+
+
+def test_a_lost_rank_is_told_to_all(tools, start, two_ranks):
+    library, state = two_ranks
+    port = next(ports)
+    first, second = ({**os.environ, **by_torchrun(rank, 2, port)[1]} for rank in range(2))
+    command = tools.command("optimus-serve", library, "--load", state)
+    other = subprocess.Popen(command, env=second, stderr=subprocess.DEVNULL)
+    with start(library=library, state=state, env=first) as server:
+        streams = [
+            Stream(server, "/v1/completions", prompt="a", max_tokens=LONG) for _ in range(3)
+        ]
+        next(streams[0])
+        other.kill()
+        other.wait()
+        for stream in streams:
+            events = list(stream)
+            assert "rank 1" in events[-1]["error"]["message"]
+        assert server.wait() == 1

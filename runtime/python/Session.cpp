@@ -35,6 +35,7 @@ BoundSession::BoundSession(std::shared_ptr<ModelLibrary> library,
                         "one and drop these");
   auto made = std::make_shared<Held>();
   options.session.timeoutSeconds = world->timeoutSeconds;
+  options.session.onStall = reportEnd;
   options.session.timesCommunication = true;
   made->run = take(unlocked([&] {
     return ModelRun::create(*library, world->world, std::move(options));

@@ -18,7 +18,7 @@ import sys
 import time
 from typing import Any, List, Optional
 
-from optimus import __version__, arguments, output
+from optimus import __version__, arguments, output, runtime
 from optimus.arguments import Mistake, Parser, whole_number
 from optimus.errors import Error
 from optimus.serve.limits import Limits
@@ -199,6 +199,8 @@ def _lead(
         )
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: engine.end(limits.grace_seconds))
+        # A lost rank ends this process; clients hear of it.
+        runtime.module().at_end(engine.fail)
         server = HttpServer(App(served), listening, limits)
         server.start()
         host, port = listening.getsockname()[:2]
@@ -209,6 +211,7 @@ def _lead(
             engine.run()
         finally:
             server.stop()
+            runtime.module().at_end(None)
         exit_code = 0
     finally:
         leader.end(exit_code)

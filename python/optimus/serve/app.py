@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""The server as an ASGI application, which any server of that interface can run."""
+"""The server as an application of ASGI, an interface of many servers."""
 
 import asyncio
 import hashlib
@@ -248,6 +248,7 @@ class Conversation:
         self._asked = asked
         self._call = call
         self._events: "asyncio.Queue[Event]" = asyncio.Queue()
+        self._merged: List[Event] = []
         self._ticket: Optional[Ticket] = None
         self._is_over = False
         scored = sum(request.is_scored for request in asked.requests)
@@ -286,7 +287,11 @@ class Conversation:
 
     async def next(self) -> Event:
         """Raises Refusal or Left."""
-        event = await self._call.unless_left(self._events.get())
+        if not self._merged:
+            first = await self._call.unless_left(self._events.get())
+            rest = [self._events.get_nowait() for _ in range(self._events.qsize())]
+            self._merged = _merge([first, *rest])
+        event = self._merged.pop(0)
         if event.refusal is not None:
             self._is_over = True
             raise Refusal(400, event.refusal)
@@ -317,6 +322,22 @@ class Conversation:
             next(scored).tokens if has_scores and len(prompt) > 1 else []
             for prompt in self._asked.prompts
         ]
+
+
+def _merge(events: List[Event]) -> List[Event]:
+    """The pieces of each text as one: a reader slower than the model gets more at a
+    time."""
+    merged: List[Event] = []
+    places: Dict[int, int] = {}
+    for event in events:
+        place = places.setdefault(event.index, len(merged))
+        if place == len(merged) or event.piece is None:
+            merged.append(event)
+            continue
+        before = merged[place].piece
+        text, tokens = before.text + event.piece.text, before.tokens + event.piece.tokens
+        merged[place] = Event(event.index, Piece(text, tokens), event.finish)
+    return merged
 
 
 class Call:

@@ -23,6 +23,7 @@ from optimus.text.streaming import Piece
 WAIT_SECONDS = 0.25
 """Between looks for the end, where nothing is to be done."""
 MOST_RETRY_SECONDS = 60
+LAST_WORDS_SECONDS = 0.5
 
 
 class Event(NamedTuple):
@@ -118,6 +119,13 @@ class Engine:
         """Takes no more requests; those under way have so many seconds. For handlers of
         signals, too."""
         self._end = time.monotonic() + grace
+
+    def fail(self, reason: str) -> None:
+        """Tells everybody why the session cannot go on, and gives them a moment to hear
+        it. The session's own thread is lost in it."""
+        self.failure = reason
+        self._tell_all(reason)
+        time.sleep(LAST_WORDS_SECONDS)
 
     def _seconds_of_queue(self) -> int:
         if not self._rate:
@@ -217,6 +225,7 @@ class Engine:
         with self._work:
             self._end = self._end or time.monotonic()
             late, self._submitted = self._submitted, []
-        for ticket in {ticket for ticket, _ in self._texts.values()} | set(late):
+        under_way = {ticket for ticket, _ in list(self._texts.values())}
+        for ticket in under_way | set(late):
             ticket.deliver(Event(failure=failure))
         self._texts.clear()
