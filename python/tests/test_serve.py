@@ -6,7 +6,7 @@
 #
 # ===-----------------------------------------------------------------------===#
 """A server answers as OpenAI's clients expect, with the tokens of optimus-run whoever
-else asks; what is wrong is refused by name, and a client that leaves frees a slot."""
+else asks; bad requests are refused by name, and clients that leave free their slots."""
 
 import json
 import os
