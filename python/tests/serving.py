@@ -18,7 +18,7 @@ import threading
 import time
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
-from tools import TIMEOUT_SECONDS
+TIMEOUT_SECONDS = 120
 
 
 class Server:
@@ -61,6 +61,16 @@ class Server:
         code = self._process.wait(TIMEOUT_SECONDS)
         self._reader.join()
         return code
+
+    @property
+    def pid(self) -> int:
+        """Of the process of rank 0."""
+        return self._speaker
+
+    def count_sockets(self) -> int:
+        """That this process has."""
+        folder = "/proc/%d/fd" % self._speaker
+        return sum(os.readlink(entry.path).startswith("socket:") for entry in os.scandir(folder))
 
     def signal(self, number: int) -> None:
         """To the process of rank 0; a launcher would end all at once."""

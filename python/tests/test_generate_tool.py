@@ -150,6 +150,7 @@ def test_prompts_of_a_file(tools, library, state, tmp_path, generate):
         assert reason in refused.stderr and refused.stderr.count("\n") == 1
 
 
+@pytest.mark.rotates
 def test_ranks_are_threads_or_processes(tools, text, tmp_path, generate):
     library = tools.library(MODEL, "row:1,col:2", "megatron", functions="loss", generate=EXTENTS)
     state = tools.initial(library, text, tmp_path / "saved").folder
@@ -167,6 +168,7 @@ def test_ranks_are_threads_or_processes(tools, text, tmp_path, generate):
     assert refused.returncode == 1 and refused.stderr.count("optimus-generate: error") == 1
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "arguments, reason",
     [

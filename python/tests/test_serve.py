@@ -340,6 +340,19 @@ def test_who_leaves_frees_a_slot(server):
     assert server.get("/health").status == 200
 
 
+def test_who_does_not_read_leaves(start):
+    with start("--most-write-seconds", 1) as server, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", server.port))
+        body = {"prompt": "a", "max_tokens": LONG, "stream": True, "logprobs": 20}
+        said = json.dumps(body).encode()
+        client.sendall(HEAD + b"content-length: %d\r\n\r\n" % len(said) + said)
+        server.until("clients_left_total", 1)
+        server.until("texts_running", 0)
+        assert server.complete(prompt="b", max_tokens=1)["choices"]
+        assert server.stop() == 0
+
+
 def test_a_text_does_not_depend_on_others(server):
     """Alone, and among clients that come, leave and send no JSON."""
     draw = random.Random(5)
@@ -452,6 +465,7 @@ def two_ranks(tools, text, tmp_path_factory):
     return library, tools.initial(library, text, folder).folder
 
 
+@pytest.mark.rotates
 def test_ranks_are_processes(start, two_ranks):
     library, state = two_ranks
     bodies = [{"prompt": "x" * n, "max_tokens": 9, "seed": n, "stop": "e"} for n in (1, 30)]
@@ -467,6 +481,7 @@ def test_ranks_are_processes(start, two_ranks):
     assert answers[0] == answers[1]
 
 
+@pytest.mark.rotates
 def test_a_lost_rank_is_told_to_all(tools, start, two_ranks):
     library, state = two_ranks
     port = next(ports)

@@ -20,6 +20,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from optimus.serve.limits import Limits
 
+MOST_UNSENT = 1 << 17
+"""Bytes of an answer in the kernel."""
 STOP_SECONDS = 5.0
 """That connections have to send the last of their answers."""
 
@@ -38,6 +40,8 @@ def bounded(limits: Limits) -> Type[H11Protocol]:
             # Of a client whose machine is gone nobody hears.
             connected = transport.get_extra_info("socket")
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            # The kernel would hold megabytes for one that does not read.
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_UNSENT)
             connected.setsockopt(
                 socket.IPPROTO_TCP,
                 socket.TCP_USER_TIMEOUT,
