@@ -168,7 +168,7 @@ def _lead(
 ) -> int:
     from optimus.serve.api import Reader
     from optimus.serve.app import Access, App, Served
-    from optimus.serve.engine import Engine
+    from optimus.serve.engine import TextEngine
     from optimus.serve.metrics import Metrics
     from optimus.serve.protocol import HttpServer, listen
     from optimus.text.leading import Leader
@@ -184,7 +184,7 @@ def _lead(
             raise Mistake(message % (options.host, options.port, error.strerror)) from None
         name = options.name or os.path.splitext(os.path.basename(options.library))[0]
         metrics = Metrics(model.extents.slots)
-        engine = Engine(leader, model.codec, limits.queue_tokens, metrics)
+        engine = TextEngine(leader, model.codec, limits.queue_tokens, metrics)
         served = Served(
             name=name,
             created=int(time.time()),

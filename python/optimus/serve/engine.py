@@ -5,12 +5,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Runs the texts of requests on the session's own thread, as they come from others."""
+"""Runs requests on the session's own thread, as they come from others."""
 
 import math
 import threading
 import time
-from typing import Callable, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Collection, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from optimus.errors import Error
 from optimus.serve.metrics import Metrics
@@ -37,6 +37,8 @@ class Event(NamedTuple):
     """The request is wrong."""
     failure: Optional[str] = None
     """The server cannot go on."""
+    vector: Optional[List[float]] = None
+    """Of a sentence."""
 
 
 class Full(Exception):
@@ -52,9 +54,10 @@ class Closed(Exception):
 
 
 class Ticket:
-    """A request under way: texts whose events are delivered, on the engine's thread."""
+    """A request under way, of texts or sentences; events are delivered on the engine's
+    thread."""
 
-    def __init__(self, requests: List[Request], deliver: Callable[[Event], None]):
+    def __init__(self, requests: List[Any], deliver: Callable[[Event], None]):
         self.requests = requests
         self.deliver = deliver
         self.since = time.monotonic()
@@ -64,32 +67,53 @@ class Ticket:
         self.answers: Set[Answer] = set()
 
 
-def _tokens_of(request: Request) -> int:
-    """That it can need."""
-    return len(request.prompt) + request.max_tokens
+def _tokens_of(request: Any) -> int:
+    """That a text can need, or a sentence has."""
+    if isinstance(request, Request):
+        return len(request.prompt) + request.max_tokens
+    return len(request)
 
 
 class Engine:
-    """submit() and cancel() are for every thread, run() for the session's."""
+    """submit() and cancel() are for every thread, run() for the session's. What becomes
+    of requests is a subclass's."""
 
-    def __init__(self, leader: Leader, codec: Codec, queue_tokens: int, metrics: Metrics):
+    def __init__(self, queue_tokens: int, metrics: Metrics):
         self.failure: Optional[str] = None
-        self._leader = leader
-        self._speaker = Speaker(leader, codec)
         self._metrics = metrics
         self._most_waiting = queue_tokens
         self._work = threading.Condition()
         self._submitted: List[Ticket] = []
         self._cancelled: List[Ticket] = []
         self._waiting_tokens = 0
-        self._texts: Dict[Answer, Tuple[Ticket, int]] = {}
         self._end: Optional[float] = None
         self._rate = 0.0
-        self._counted = (0, 0)
+
+    # ----------------------------------------------------------- of a subclass
+
+    def _begin(self, ticket: Ticket) -> None:
+        raise NotImplementedError
+
+    def _stop(self, ticket: Ticket) -> None:
+        """Forgets it."""
+        with self._work:
+            self._waiting_tokens -= sum(ticket.waiting.values())
+        ticket.waiting.clear()
+        self._measure()
+
+    def _under_way(self) -> Collection[Ticket]:
+        raise NotImplementedError
+
+    def _step(self) -> int:
+        """Returns how many tokens it took in or made."""
+        raise NotImplementedError
+
+    def _measure(self) -> None:
+        self._metrics.queue_tokens.set(self._waiting_tokens)
 
     # ------------------------------------------------------------- other threads
 
-    def submit(self, requests: List[Request], deliver: Callable[[Event], None]) -> Ticket:
+    def submit(self, requests: List[Any], deliver: Callable[[Event], None]) -> Ticket:
         """Raises Full or Closed."""
         ticket = Ticket(requests, deliver)
         with self._work:
@@ -139,22 +163,75 @@ class Engine:
         """Until end(), or a failure, of which everybody is told. Raises Error then."""
         while True:
             with self._work:
-                if not (self._submitted or self._cancelled or self._texts or self._end):
+                if not (self._submitted or self._cancelled or self._has_work or self._end):
                     self._work.wait(WAIT_SECONDS)
                 submitted, self._submitted = self._submitted, []
                 cancelled, self._cancelled = self._cancelled, []
             for ticket in submitted:
-                self._begin(ticket)
+                if not ticket.is_cancelled:
+                    self._begin(ticket)
             for ticket in cancelled:
                 self._stop(ticket)
-            if self._end is not None and (not self._texts or time.monotonic() > self._end):
+            if self._end is not None and (
+                not self._under_way() or time.monotonic() > self._end
+            ):
                 return self._tell_all("the server has ended")
-            if self._speaker.has_work:
-                self._step()
+            if self._has_work:
+                self._timed_step()
+
+    @property
+    def _has_work(self) -> bool:
+        return bool(self._under_way())
+
+    def _timed_step(self) -> None:
+        begin = time.monotonic()
+        try:
+            tokens = self._step()
+        except Error as error:
+            self.failure = str(error)
+            self._tell_all(self.failure)
+            raise
+        seconds = time.monotonic() - begin
+        self._metrics.steps.inc()
+        self._metrics.step_seconds.observe(seconds)
+        # Of the last dozens of steps.
+        self._rate += 0.05 * (tokens / max(seconds, 1e-6) - self._rate)
+        self._measure()
+
+    def _leave_queue(self, ticket: Ticket, index: int) -> None:
+        tokens = ticket.waiting.pop(index, None)
+        if tokens is not None:
+            self._metrics.first.observe(time.monotonic() - ticket.since)
+            with self._work:
+                self._waiting_tokens -= tokens
+
+    def _tell_all(self, failure: str) -> None:
+        with self._work:
+            self._end = self._end or time.monotonic()
+            late, self._submitted = self._submitted, []
+        for ticket in {*self._under_way(), *late}:
+            ticket.deliver(Event(failure=failure))
+
+
+class TextEngine(Engine):
+    """Of a library that generates."""
+
+    def __init__(self, leader: Leader, codec: Codec, queue_tokens: int, metrics: Metrics):
+        super().__init__(queue_tokens, metrics)
+        self._leader = leader
+        self._speaker = Speaker(leader, codec)
+        self._texts: Dict[Answer, Tuple[Ticket, int]] = {}
+        self._counted = (0, 0)
+
+    def _under_way(self) -> Collection[Ticket]:
+        return {ticket for ticket, _ in list(self._texts.values())}
+
+    @property
+    def _has_work(self) -> bool:
+        # A step frees the slots of cancelled texts, too.
+        return self._speaker.has_work
 
     def _begin(self, ticket: Ticket) -> None:
-        if ticket.is_cancelled:
-            return
         try:
             for index, request in enumerate(ticket.requests):
                 answer = self._speaker.submit(request)
@@ -172,60 +249,26 @@ class Engine:
             self._speaker.cancel(answer)
             self._texts.pop(answer, None)
         ticket.answers.clear()
-        with self._work:
-            self._waiting_tokens -= sum(ticket.waiting.values())
-        ticket.waiting.clear()
-        self._measure()
+        super()._stop(ticket)
 
-    def _step(self) -> None:
-        begin = time.monotonic()
-        try:
-            said = self._speaker.step()
-        except Error as error:
-            self.failure = str(error)
-            self._tell_all(self.failure)
-            raise
-        now = time.monotonic()
-        self._metrics.steps.inc()
-        self._metrics.step_seconds.observe(now - begin)
-        for answer, piece, finish in said:
+    def _step(self) -> int:
+        for answer, piece, finish in self._speaker.step():
             ticket, index = self._texts[answer]
-            self._leave_queue(ticket, index, now)
+            self._leave_queue(ticket, index)
             if finish:
                 del self._texts[answer]
                 ticket.answers.discard(answer)
             ticket.deliver(Event(index, piece, finish))
-        self._count(now - begin)
-        self._measure()
-
-    def _leave_queue(self, ticket: Ticket, index: int, now: float) -> None:
-        tokens = ticket.waiting.pop(index, None)
-        if tokens is not None:
-            self._metrics.first.observe(now - ticket.since)
-            with self._work:
-                self._waiting_tokens -= tokens
-
-    def _count(self, seconds: float) -> None:
         counters = self._leader.counters
         counted = counters["prompt_tokens"], counters["generated_tokens"]
         prompt, generated = (new - old for new, old in zip(counted, self._counted))
         self._counted = counted
         self._metrics.prompt_tokens.inc(prompt)
         self._metrics.generated_tokens.inc(generated)
-        # Of the last dozens of steps.
-        self._rate += 0.05 * ((prompt + generated) / max(seconds, 1e-6) - self._rate)
+        return prompt + generated
 
     def _measure(self) -> None:
         waiting = sum(index in ticket.waiting for ticket, index in self._texts.values())
         self._metrics.waiting.set(waiting)
         self._metrics.running.set(len(self._texts) - waiting)
-        self._metrics.queue_tokens.set(self._waiting_tokens)
-
-    def _tell_all(self, failure: str) -> None:
-        with self._work:
-            self._end = self._end or time.monotonic()
-            late, self._submitted = self._submitted, []
-        under_way = {ticket for ticket, _ in list(self._texts.values())}
-        for ticket in under_way | set(late):
-            ticket.deliver(Event(failure=failure))
-        self._texts.clear()
+        super()._measure()

@@ -5,18 +5,20 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""In a job of several processes that of rank 0 adds and cancels texts. It tells the
-others once a step, and they make the same calls."""
+"""In a job of several processes that of rank 0 adds and cancels texts, and asks for
+steps. It tells the others once a step, and they make the same calls."""
 
 import json
 from typing import Any, Dict, List, Sequence
+
+import numpy as np
 
 from optimus.generator import Text
 from optimus.session import Session
 
 
 class Leader:
-    """The generator of a session, as the process of rank 0 uses it."""
+    """A session's generator, or its forward function, for the process of rank 0."""
 
     def __init__(self, session: Session):
         self._session = session
@@ -38,8 +40,15 @@ class Leader:
 
     def step(self) -> List[Text]:
         """As Generator.step."""
+        self._commands.append(["step"])
         self._tell()
         return self._generator.step()
+
+    def forward(self, rows: List[List[int]]) -> np.ndarray:
+        """As Session.forward."""
+        self._commands.append(["forward", rows])
+        self._tell()
+        return self._session.forward(np.array(rows, np.int32))
 
     @property
     def has_work(self) -> bool:
@@ -73,8 +82,11 @@ def follow(session: Session) -> int:
                 prompt, bias, how = given
                 text = generator.submit(prompt, logit_bias=dict(bias), **how)
                 texts[text.number] = text
-            elif given[0] in texts:
+            elif command == "cancel" and given[0] in texts:
                 texts[given[0]].cancel()
-        for text in generator.step():
-            if text.finish:
-                del texts[text.number]
+            elif command == "forward":
+                session.forward(np.array(given[0], np.int32))
+            elif command == "step":
+                for text in generator.step():
+                    if text.finish:
+                        del texts[text.number]
