@@ -53,7 +53,7 @@ def draw_bodies(draw):
 
 
 class Load:
-    """What clients do, and what has become of it."""
+    """Clients at random, and their outcomes."""
 
     def __init__(self, server, bodies, alone):
         self.server, self.bodies, self.alone = server, bodies, alone
@@ -106,7 +106,7 @@ class Load:
         body = {**self.bodies[which], "max_tokens": 150}
         stream = Stream(self.server, "/v1/completions", **body)
         for _ in range(draw.randrange(5) if stream.status == 200 else 0):
-            next(stream)
+            next(stream, None)
         stream.leave()
 
     def send_none(self, draw, which):

@@ -8,19 +8,23 @@
 """A server answers as OpenAI's clients expect, with the tokens of optimus-run whoever
 else asks; bad requests are refused by name, and clients that leave free their slots."""
 
+import base64
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
 import threading
 
+import numpy as np
 import pytest
 
+import safetensors_file
 from serving import Server, Stream, text_of
 from test_launchers import by_torchrun, ports
-from tools import Model, call, mpirun
+from tools import BertModel, Model, build_program, call, mpirun
 
 MODEL = Model(1, 32, 2, sequence=8192, vocabulary=256, batch=1, init_std=0.3)
 EXTENTS = "slots=2,context=8192,chunk=16"
@@ -370,6 +374,12 @@ def test_a_text_does_not_depend_on_others(server):
     failures = []
 
     def ask(number):
+        try:
+            ask_often(number)
+        except Exception as error:
+            failures.append(error)
+
+    def ask_often(number):
         own = random.Random(number)
         for _ in range(6):
             which = own.randrange(len(bodies))
@@ -377,7 +387,7 @@ def test_a_text_does_not_depend_on_others(server):
             if what < 0.2:
                 stream = Stream(server, "/v1/completions", **{**bodies[which], "max_tokens": 200})
                 for _ in range(own.randrange(4)):
-                    next(stream)
+                    next(stream, None)
                 stream.leave()
             elif what < 0.3:
                 server.post("/v1/completions", b'{"prompt": 3')
@@ -499,3 +509,92 @@ def test_a_lost_rank_is_told_to_all(tools, start, two_ranks):
             events = list(stream)
             assert "rank 1" in events[-1]["error"]["message"]
         assert server.wait() == 1
+
+
+# -------------------------------------------------------------------- embeddings
+
+ENCODER = BertModel(1, 16, 2, sequence=24, vocabulary=256, batch=4, init_std=0.3)
+
+
+@pytest.fixture(scope="module")
+def encoder(tools, optimus, tmp_path_factory):
+    """A library, and a folder of sentence-transformers with its weights."""
+    source = tmp_path_factory.mktemp("encoder") / "bert.mlir"
+    build_program(ENCODER, source, "forward", flags=["--no-head"])
+    library = source.with_suffix(".so")
+    tools.run("optimus-compile", source, "-o", library)
+    folder = source.parent / "saved"
+    folder.mkdir()
+    with optimus_session(library) as session:
+        weights = [(name, "F32", session.parameters[name]) for name in session.parameters]
+        (folder / "config.json").write_text(session.library.manifest["config"])
+    safetensors_file.write(folder / "model.safetensors", weights)
+    (folder / "modules.json").write_text(
+        json.dumps(
+            [
+                {"type": "sentence_transformers.models.Transformer", "path": ""},
+                {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"},
+                {"type": "sentence_transformers.models.Normalize", "path": "2_Normalize"},
+            ]
+        )
+    )
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling/config.json").write_text(json.dumps({"pooling_mode_mean_tokens": True}))
+    return library, folder
+
+
+def optimus_session(library):
+    import optimus
+
+    return optimus.Session(library, kinds="forward", seed=3)
+
+
+def test_sentences_have_vectors(optimus, start, encoder):
+    library, folder = encoder
+    sentences = ["a cat", "the kitten sleeps", "x", "taxes", "are due", "é"]
+    tokens = np.zeros((len(sentences), 24), np.int32)
+    for row, sentence in zip(tokens, sentences):
+        row[: len(sentence.encode())] = list(sentence.encode())
+    with optimus_session(library) as session:
+        hidden = np.concatenate([session.forward(tokens[:4]), session.forward(tokens[4:])])
+    real = (tokens != 0)[..., None]
+    mean = (hidden * real).sum(axis=1, dtype=float) / real.sum(axis=1)
+    expected = mean / np.linalg.norm(mean, axis=1, keepdims=True)
+    with start(library=library, state=folder) as server:
+        body = {"input": sentences, "model": "bert"}
+        said = server.post("/v1/embeddings", body).json()
+        vectors = [each["embedding"] for each in said["data"]]
+        # Rounded to f32 once.
+        assert np.abs(np.array(vectors) - expected).max() <= 2.0**-24
+        assert said["usage"]["prompt_tokens"] == (tokens != 0).sum()
+        body = {"input": list(b"a cat"), "encoding_format": "base64"}
+        (coded,) = server.post("/v1/embeddings", body).json()["data"]
+        assert list(np.frombuffer(base64.b64decode(coded["embedding"]), "<f4")) == vectors[0]
+        for body, words in [
+            ({"input": "a" * 25}, "1 to 24 tokens, the library's sequence, found 25"),
+            ({"input": [256]}, "tokens below 256"),
+            ({"input": "a", "dimensions": 3}, "dimensions is not supported"),
+            ({"input": []}, "a text, a list of tokens"),
+            ({"input": "a", "encoding_format": "int8"}, "float or base64"),
+        ]:
+            reply = server.post("/v1/embeddings", body)
+            assert reply.status == 400 and words in reply.error["message"]
+        assert server.post("/v1/completions", {"prompt": "a"}).status == 404
+        assert server.stop() == 0
+
+
+@pytest.mark.parametrize(
+    "name, content, words",
+    [
+        ("modules.json", "{}", "expected a list of modules"),
+        ("modules.json", '[{"type": "a.Dense"}]', "Dense is not supported"),
+        ("modules.json", '[{"type": "a.Pooling", "path": "../x"}]', "paths within the folder"),
+        ("1_Pooling/config.json", '{"pooling_mode_max_tokens": true}', "expected one of"),
+    ],
+)
+def test_poolings_that_are_not_known(tools, encoder, tmp_path, name, content, words):
+    library, folder = encoder
+    other = shutil.copytree(folder, tmp_path / "other")
+    (other / name).write_text(content)
+    refused = tools.call("optimus-serve", library, "--load", other, "--port", 0)
+    assert refused.returncode == 1 and words in refused.stderr

@@ -11,5 +11,6 @@
     protocol.py, by uvicorn and h11  bytes, times and connections
     app.py                           paths, keys, bodies, streams, clients that leave
     api.py                           bodies to requests, answers to bodies
+    embedding.py                     the same of encoders
     engine.py                        requests to the session, on its own thread
 """

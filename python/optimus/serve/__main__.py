@@ -129,10 +129,10 @@ def _keys(path: Optional[str], host: str) -> List[str]:
     return keys
 
 
-def _limits(options: argparse.Namespace, extents: models.Extents) -> Limits:
+def _limits(options: argparse.Namespace, extents: Any) -> Limits:
     limits = Limits(**{name: getattr(options, name) for name in BOUNDS})
     if not limits.queue_tokens:
-        limits = limits._replace(queue_tokens=4 * extents.slots * extents.context)
+        limits = limits._replace(queue_tokens=4 * extents.tokens)
     return limits
 
 
@@ -142,7 +142,7 @@ def _log(said: str) -> None:
 
 def _serve(options: argparse.Namespace) -> int:
     keys = _keys(options.api_key_file, options.host)
-    model = models.Model(options)
+    model = models.Model(options, may_embed=True)
     session, notes = model.open()
     if session.world.first_rank != 0:
         return _follow(session)
@@ -166,9 +166,10 @@ def _follow(session: Any) -> int:
 def _lead(
     options: argparse.Namespace, keys: List[str], model: models.Model, session: Any
 ) -> int:
-    from optimus.serve.api import Reader
+    from optimus.serve.api import Naming, Reader
     from optimus.serve.app import Access, App, Served
-    from optimus.serve.engine import TextEngine
+    from optimus.serve.embedding import EmbeddingEngine, EmbeddingReader
+    from optimus.serve.engine import Engine, TextEngine
     from optimus.serve.metrics import Metrics
     from optimus.serve.protocol import HttpServer, listen
     from optimus.text.leading import Leader
@@ -176,19 +177,25 @@ def _lead(
     leader = Leader(session)
     exit_code = 1
     try:
-        limits = _limits(options, model.extents)
+        extents = model.encoder or model.extents
+        limits = _limits(options, extents)
         try:
             listening = listen(options.host, options.port, limits.connections)
         except OSError as error:
             message = "cannot listen at %s, port %d: %s"
             raise Mistake(message % (options.host, options.port, error.strerror)) from None
         name = options.name or os.path.splitext(os.path.basename(options.library))[0]
-        metrics = Metrics(model.extents.slots)
-        engine = TextEngine(leader, model.codec, limits.queue_tokens, metrics)
+        metrics, naming = Metrics(extents.places), Naming(name)
+        engine: Engine
+        if model.encoder:
+            engine = EmbeddingEngine(leader, model, limits.queue_tokens, metrics)
+        else:
+            engine = TextEngine(leader, model.codec, limits.queue_tokens, metrics)
         served = Served(
             name=name,
             created=int(time.time()),
-            reader=Reader(model, name, limits),
+            reader=None if model.encoder else Reader(model, naming, limits),
+            embedder=EmbeddingReader(model, naming, limits) if model.encoder else None,
             codec=model.codec,
             engine=engine,
             metrics=metrics,
@@ -205,7 +212,7 @@ def _lead(
         server.start()
         host, port = listening.getsockname()[:2]
         host = "[%s]" % host if ":" in host else host
-        said = (name, host, port, model.extents.slots, os.getpid())
+        said = (name, host, port, extents.places, os.getpid())
         _log("%s at http://%s:%d, %d slots; SIGTERM to process %d ends it" % said)
         try:
             engine.run()

@@ -17,7 +17,7 @@ from optimus.serve.limits import Limits
 from optimus.text import requests
 from optimus.text.chat import ChatError
 from optimus.text.codec import Codec
-from optimus.text.fields import FieldError, Fields, are_tokens
+from optimus.text.fields import FieldError, Fields
 from optimus.text.model import Model
 from optimus.text.requests import Request
 from optimus.text.streaming import Piece, Spoken
@@ -29,6 +29,21 @@ MOST_USER = 256
 
 class UnknownModel(FieldError):
     """A body for a model that is not here."""
+
+
+class Naming(NamedTuple):
+    """What clients call the model."""
+
+    name: str
+
+    def check(self, fields: Fields) -> None:
+        """The fields `model` and `user`. Raises FieldError."""
+        name = fields.text("model")
+        if name is not None and name != self.name:
+            message = "there is no model %.100r; there is %r"
+            raise UnknownModel("model", message % (name, self.name))
+        if len(fields.text("user", "")) > MOST_USER:
+            raise FieldError("user", "user: expected at most %d characters" % MOST_USER)
 
 
 class Asked(NamedTuple):
@@ -56,16 +71,16 @@ class Asked(NamedTuple):
 class Reader:
     """Reads bodies for one model."""
 
-    def __init__(self, model: Model, name: str, limits: Limits):
+    def __init__(self, model: Model, naming: Naming, limits: Limits):
         self._model = model
-        self._name = name
+        self._naming = naming
         self._limits = limits
 
     def completion(self, body: Dict[str, Any]) -> Asked:
         """Raises FieldError."""
         fields = Fields(body)
-        self._check_model(fields)
-        texts = self._prompts(fields)
+        self._naming.check(fields)
+        texts = fields.prompts("prompt", self._limits.texts)
         prompts = [self._encode(prompt) for prompt in texts]
         is_echoed = fields.boolean("echo")
         logprobs = fields.whole("logprobs", most=requests.MOST_BEST)
@@ -89,7 +104,7 @@ class Reader:
     def chat(self, body: Dict[str, Any]) -> Asked:
         """Raises FieldError."""
         fields = Fields(body)
-        self._check_model(fields)
+        self._naming.check(fields)
         messages = requests.messages_of(fields)
         try:
             tokens = self._model.codec.encode_chat(self._model.template.render(messages))
@@ -103,12 +118,6 @@ class Reader:
             raise FieldError("top_logprobs", "top_logprobs: expected logprobs to be true, too")
         logprobs = (best or 0) if has_logprobs else None
         return self._asked(CHAT, fields, [tokens], most, logprobs)
-
-    def _check_model(self, fields: Fields) -> None:
-        name = fields.text("model")
-        if name is not None and name != self._name:
-            message = "there is no model %.100r; there is %r"
-            raise UnknownModel("model", message % (name, self._name))
 
     def _asked(
         self,
@@ -125,9 +134,6 @@ class Reader:
             raise FieldError("n", message % (limits.texts, n * len(prompts)))
         if fields.whole("best_of", n, 1) != n:
             raise FieldError("best_of", "best_of is not supported, but for the number n")
-        text = fields.text("user", "")
-        if len(text) > MOST_USER:
-            raise FieldError("user", "user: expected at most %d characters" % MOST_USER)
         is_streamed = fields.boolean("stream")
         has_usage = self._stream_options(fields, is_streamed)
         stop = requests.stops_of(fields)
@@ -173,19 +179,6 @@ class Reader:
         options.end()
         return has_usage
 
-    def _prompts(self, fields: Fields) -> List[Any]:
-        """A text, tokens, or a list of either."""
-        given = fields.take("prompt")
-        prompts = [given] if isinstance(given, str) or _is_prompt(given) else given
-        if (
-            not isinstance(prompts, list)
-            or not 1 <= len(prompts) <= self._limits.texts
-            or not all(isinstance(prompt, str) or _is_prompt(prompt) for prompt in prompts)
-        ):
-            expected = "a text, a list of tokens, or a list of at most %d of either"
-            raise fields.refuse("prompt", expected % self._limits.texts, given)
-        return prompts
-
     def _encode(self, prompt: Any) -> List[int]:
         if not isinstance(prompt, str):
             return prompt
@@ -193,10 +186,6 @@ class Reader:
             return self._model.codec.encode(prompt)
         except ValueError as error:
             raise FieldError("prompt", "prompt: %s" % error) from None
-
-
-def _is_prompt(value: Any) -> bool:
-    return are_tokens(value) and len(value) > 0
 
 
 class Kind(NamedTuple):

@@ -16,6 +16,7 @@ from typing import Any, Awaitable, Callable, Dict, List, NamedTuple, Optional, T
 
 from optimus.models import config_file
 from optimus.serve import api
+from optimus.serve.embedding import EmbeddingReader
 from optimus.serve.engine import Closed, Engine, Event, Full, Ticket
 from optimus.serve.limits import Limits
 from optimus.serve.metrics import TYPE as METRICS_TYPE
@@ -85,7 +86,10 @@ class Served(NamedTuple):
 
     name: str
     created: int
-    reader: api.Reader
+    reader: Optional[api.Reader]
+    """Of bodies for texts."""
+    embedder: Optional[EmbeddingReader]
+    """Of bodies for an encoder; one of both is there."""
     codec: Codec
     engine: Engine
     metrics: Metrics
@@ -102,9 +106,12 @@ class App:
             ("GET", "/health"): self._health,
             ("GET", "/metrics"): self._metrics,
             ("GET", "/v1/models"): self._models,
-            ("POST", "/v1/completions"): self._completions,
-            ("POST", "/v1/chat/completions"): self._chat,
         }
+        if served.reader is not None:
+            self._routes["POST", "/v1/completions"] = self._completions
+            self._routes["POST", "/v1/chat/completions"] = self._chat
+        if served.embedder is not None:
+            self._routes["POST", "/v1/embeddings"] = self._embeddings
         self._paths = {path for _, path in self._routes}
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -164,7 +171,19 @@ class App:
     async def _chat(self, call: "Call") -> None:
         await self._texts(call, self._served.reader.chat)
 
-    async def _texts(self, call: "Call", read: Callable[[Dict[str, Any]], api.Asked]) -> None:
+    async def _embeddings(self, call: "Call") -> None:
+        embedder = self._served.embedder
+        asked = await self._read(call, embedder.read)
+        vectors: List[Any] = [None] * len(asked.tokens)
+        async with Conversation(self._served.engine, asked.tokens, len(vectors), call) as events:
+            for _ in vectors:
+                event = await events.next()
+                vectors[event.index] = event.vector
+        call.note("%d tokens" % sum(map(len, asked.tokens)))
+        await call.send_json(200, embedder.body(asked, vectors))
+
+    async def _read(self, call: "Call", read: Callable[[Dict[str, Any]], Any]) -> Any:
+        """What a body asks for. Raises Refusal or Left."""
         body = await call.read_object()
         loop = asyncio.get_running_loop()
         try:
@@ -176,9 +195,15 @@ class App:
             raise Refusal(400, str(error), error.name) from None
         if self._served.logs_prompts:
             self._served.log("%s %s" % (call.path, json.dumps(body)))
+        return asked
+
+    async def _texts(self, call: "Call", read: Callable[[Dict[str, Any]], api.Asked]) -> None:
+        asked = await self._read(call, read)
         writer = api.Writer(asked, self._served.codec, self._served.name)
         try:
-            async with Conversation(self._served.engine, asked, call) as events:
+            generated = sum(not request.is_scored for request in asked.requests)
+            made = Conversation(self._served.engine, asked.requests, generated, call)
+            async with made as events:
                 if asked.is_streamed:
                     await self._stream(call, asked, writer, events)
                 else:
@@ -200,7 +225,7 @@ class App:
             Piece("".join(p.text for p in each), [one for p in each for one in p.tokens])
             for each in pieces
         ]
-        scored = events.scored_prompts(whole)
+        scored = events.scored_prompts(asked.prompts, whole)
         choices = []
         for index in range(asked.texts):
             # Of no token at all it is the length that ends a text.
@@ -219,7 +244,7 @@ class App:
         await call.begin_stream()
         held: List[Event] = []
         if asked.echoed:
-            scored, held = await events.scores()
+            scored, held = await events.scores(asked.prompts)
             for index in range(asked.texts):
                 await call.send_event(writer.chunk([writer.echo(index, scored[index // asked.n])]))
         for index in range(asked.texts):
@@ -243,20 +268,19 @@ class App:
 class Conversation:
     """The events of a request, as long as its client is there."""
 
-    def __init__(self, engine: Engine, asked: api.Asked, call: "Call"):
+    def __init__(self, engine: Engine, requests: List[Any], generated: int, call: "Call"):
+        """Behind so many texts that are generated come prompts with scores."""
+        self.generated = generated
         self._engine = engine
-        self._asked = asked
+        self._requests = requests
         self._call = call
         self._events: "asyncio.Queue[Event]" = asyncio.Queue()
         self._merged: List[Event] = []
         self._ticket: Optional[Ticket] = None
         self._is_over = False
-        scored = sum(request.is_scored for request in asked.requests)
-        self.generated = len(asked.requests) - scored
-        """Texts that are; the others are prompts with scores."""
 
     async def __aenter__(self) -> "Conversation":
-        if not self._asked.requests:
+        if not self._requests:
             return self
         loop = asyncio.get_running_loop()
 
@@ -268,7 +292,7 @@ class Conversation:
                 pass
 
         try:
-            self._ticket = self._engine.submit(self._asked.requests, deliver)
+            self._ticket = self._engine.submit(self._requests, deliver)
         except Full as full:
             wait = ((b"retry-after", str(full.seconds).encode()),)
             raise Refusal(429, str(full), headers=wait) from None
@@ -300,10 +324,10 @@ class Conversation:
             raise Refusal(503, event.failure)
         return event
 
-    async def scores(self) -> Tuple[List[Any], List[Event]]:
+    async def scores(self, prompts: List[List[int]]) -> Tuple[List[Any], List[Event]]:
         """Those of prompts, if they are asked for; and the events that came meanwhile."""
-        pieces: List[List[Piece]] = [[] for _ in self._asked.requests]
-        held, left = [], len(self._asked.requests) - self.generated
+        pieces: List[List[Piece]] = [[] for _ in self._requests]
+        held, left = [], len(self._requests) - self.generated
         while left:
             event = await self.next()
             if event.index < self.generated:
@@ -312,15 +336,15 @@ class Conversation:
             pieces[event.index].append(event.piece)
             left -= event.finish is not None
         whole = [Piece("", [one for p in each for one in p.tokens]) for each in pieces]
-        return self.scored_prompts(whole), held
+        return self.scored_prompts(prompts, whole), held
 
-    def scored_prompts(self, whole: List[Piece]) -> List[Any]:
+    def scored_prompts(self, prompts: List[List[int]], whole: List[Piece]) -> List[Any]:
         """For each prompt the scores of all tokens but the first."""
         scored = iter(whole[self.generated :])
-        has_scores = len(self._asked.requests) > self.generated
+        has_scores = len(self._requests) > self.generated
         return [
             next(scored).tokens if has_scores and len(prompt) > 1 else []
-            for prompt in self._asked.prompts
+            for prompt in prompts
         ]
 
 

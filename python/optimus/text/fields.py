@@ -89,6 +89,19 @@ class Fields:
             raise self.refuse(name, "a list of at most %d tokens" % most, value)
         return value
 
+    def prompts(self, name: str, most: int) -> List[Any]:
+        """A text, tokens, or a list of at most so many of either."""
+        given = self.take(name)
+        prompts = [given] if isinstance(given, str) or _is_prompt(given) else given
+        if (
+            not isinstance(prompts, list)
+            or not 1 <= len(prompts) <= most
+            or not all(isinstance(prompt, str) or _is_prompt(prompt) for prompt in prompts)
+        ):
+            expected = "a text, a list of tokens, or a list of at most %d of either"
+            raise self.refuse(name, expected % most, given)
+        return prompts
+
     def bias(self, name: str, most: int) -> Dict[int, float]:
         """Numbers by tokens, which are names in JSON."""
         value = self.take(name, {})
@@ -118,3 +131,7 @@ def are_tokens(value: Any) -> bool:
     return isinstance(value, list) and all(
         type(token) is int and 0 <= token < 1 << 31 for token in value
     )
+
+
+def _is_prompt(value: Any) -> bool:
+    return are_tokens(value) and len(value) > 0

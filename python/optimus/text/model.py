@@ -8,12 +8,13 @@
 """Opens a library, its weights and its folder, as the command line of a tool says."""
 
 import argparse
-from typing import List, NamedTuple, Optional
+import json
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from optimus import runtime
 from optimus.arguments import Mistake, Parser, whole_number
 from optimus.errors import Error
-from optimus.text import folder
+from optimus.text import folder, pooling
 from optimus.text.chat import ChatTemplate
 
 
@@ -59,19 +60,55 @@ class Extents(NamedTuple):
     chunk: int
     vocabulary: int
 
+    @property
+    def places(self) -> int:
+        """Texts of a call."""
+        return self.slots
+
+    @property
+    def tokens(self) -> int:
+        """Of all texts of a call, at most."""
+        return self.slots * self.context
+
+
+class EncoderExtents(NamedTuple):
+    """Of a library without generation that has hidden states."""
+
+    batch: int
+    sequence: int
+    vocabulary: int
+    pad: int
+
+    @property
+    def places(self) -> int:
+        """Sentences of a call."""
+        return self.batch
+
+    @property
+    def tokens(self) -> int:
+        """Of all sentences of a call, at most."""
+        return self.batch * self.sequence
+
 
 class Model:
-    """What is known before there is a session. Raises Mistake for a library or folder
-    that cannot generate."""
+    """What is known before there is a session."""
 
-    def __init__(self, options: argparse.Namespace):
+    def __init__(self, options: argparse.Namespace, may_embed: bool = False):
+        """Of a library that generates, or of an encoder. Raises Mistake for another
+        one, or another folder than the model's."""
         self._options = options
+        self.encoder: Optional[EncoderExtents] = None
         try:
             library = runtime.module().ModelLibrary(options.library, inspect=True)
-            self.extents = Extents(**library.generation)
+            if may_embed:
+                self.encoder = _encoder(json.loads(library.manifest))
+            if self.encoder is None:
+                self.extents = Extents(**library.generation)
         except Error as error:
             raise Mistake(str(error)) from None
-        self.folder = folder.read(options.load, options.tokenizer, self.extents.vocabulary)
+        known = self.encoder or self.extents
+        self.folder = folder.read(options.load, options.tokenizer, known.vocabulary)
+        self.pooling = pooling.read(options.load)
         self._template: Optional[ChatTemplate] = None
 
     @property
@@ -103,7 +140,9 @@ class Model:
         options = self._options
         try:
             session = Session(
-                options.library, kinds="generate", threads_per_rank=options.threads_per_rank
+                options.library,
+                kinds="forward" if self.encoder else "generate",
+                threads_per_rank=options.threads_per_rank,
             )
             notes: List[str] = session.load(
                 options.load, weights_only=True, ignore=options.ignore
@@ -115,3 +154,12 @@ class Model:
     def close(self) -> None:
         if self._template is not None:
             self._template.close()
+
+
+def _encoder(manifest: Dict[str, Any]) -> Optional[EncoderExtents]:
+    kinds = {function.get("entry", {}).get("kind") for function in manifest["functions"]}
+    names = {buffer["name"] for buffer in manifest["buffers"]}
+    if "forward" not in kinds or "decode" in kinds or "hidden_states" not in names:
+        return None
+    pad = manifest.get("objective", {}).get("pad_token")
+    return EncoderExtents(**manifest["model"], pad=0 if pad is None else pad)
