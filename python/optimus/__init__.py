@@ -29,6 +29,7 @@ from optimus.errors import (
 
 if TYPE_CHECKING:
     from optimus.compiler import Library, compile
+    from optimus.generator import Generator, Score, Text
     from optimus.session import Evaluation, Session, Step, World
 
 __version__ = "0.1.0"
@@ -39,12 +40,15 @@ __all__ = [
     "DataLossError",
     "Error",
     "Evaluation",
+    "Generator",
     "InternalError",
     "InvalidArgumentError",
     "Library",
     "ProgramError",
+    "Score",
     "Session",
     "Step",
+    "Text",
     "UnavailableError",
     "UsageError",
     "World",
@@ -57,6 +61,9 @@ __path__ = pkgutil.extend_path(__path__, __name__)
 _LAZY = {
     "Library": "optimus.compiler",
     "compile": "optimus.compiler",
+    "Generator": "optimus.generator",
+    "Score": "optimus.generator",
+    "Text": "optimus.generator",
     "Evaluation": "optimus.session",
     "Session": "optimus.session",
     "Step": "optimus.session",

@@ -8,14 +8,11 @@
 """Runs model libraries on the ranks of a mesh (docs/python.md)."""
 
 import atexit
-import collections
 import json
-import operator
 import os
 import weakref
 from typing import (
     Any,
-    Deque,
     Dict,
     Iterator,
     List,
@@ -30,7 +27,7 @@ import numpy as np
 
 from optimus import runtime
 from optimus.compiler import Library
-from optimus.errors import ArgumentTypeError, Error, InvalidArgumentError
+from optimus.generator import Generator, Text
 
 _runtime = runtime.module()
 
@@ -122,53 +119,6 @@ class _Shards(Mapping[str, List[np.ndarray]]):
         return len(self._tensors)
 
 
-def _tokens(name: str, given: Sequence[int]) -> List[int]:
-    try:
-        tokens = [operator.index(token) for token in given]
-    except TypeError:
-        message = "%s: expected a sequence of whole numbers, found %r"
-        raise ArgumentTypeError(message % (name, given)) from None
-    for token in tokens:
-        if not 0 <= token < 2**31:
-            message = "%s: expected tokens from 0 on, found %d"
-            raise InvalidArgumentError(message % (name, token))
-    return tokens
-
-
-class Text(Iterator[int]):
-    """Tokens that a session generates. `finish` says why it has ended: "stop", "length"
-    or "cancelled"; None while it has not. A text that is dropped is cancelled."""
-
-    def __init__(self, session: "Session", number: int):
-        self.finish: Optional[str] = None
-        self._session = session
-        self._number = number
-        self._tokens: Deque[int] = collections.deque()
-
-    def _take(self, tokens: List[int], finish: Optional[str]) -> None:
-        self._tokens.extend(tokens)
-        self.finish = finish
-
-    def __next__(self) -> int:
-        while not self._tokens:
-            if self.finish:
-                raise StopIteration
-            self._session._generate_step()
-        return self._tokens.popleft()
-
-    def cancel(self) -> None:
-        """Ends it before the next step. Nothing where it has ended."""
-        if not self.finish:
-            self._session._bound.cancel_text(self._number)
-
-    def __del__(self) -> None:
-        if not self.finish and not self._session.closed:
-            try:
-                self.cancel()
-            except Error:
-                pass
-
-
 class Session:
     """A model library in the memory of its ranks.
 
@@ -211,9 +161,10 @@ class Session:
         self.library = library if isinstance(library, Library) else Library(library)
         opened = _runtime.ModelLibrary(os.fspath(path))
         self._model: Dict[str, int] = json.loads(opened.manifest)["model"]
+        self.world = _find_world() if world is None else world
         self._bound = _runtime.Session(
             opened,
-            _find_world() if world is None else world,
+            self.world,
             [kinds] if isinstance(kinds, str) else list(kinds),
             hyperparameters,
             seed,
@@ -221,7 +172,7 @@ class Session:
             document_end,
             scratch_folder,
         )
-        self._texts: "weakref.WeakValueDictionary[int, Text]" = weakref.WeakValueDictionary()
+        self.generator = Generator(self)
         _open.add(self)
 
     def train_step(
@@ -246,44 +197,28 @@ class Session:
         states of a model without a head. None in processes without rank 0."""
         return self._bound.forward(tokens)
 
-    def generate(
-        self,
-        prompt: Sequence[int],
-        *,
-        max_tokens: int = 0,
-        stops: Sequence[Sequence[int]] = (),
-        logit_bias: Optional[Mapping[int, float]] = None,
-        **sampling: Union[int, float],
-    ) -> "Text":
+    def generate(self, prompt: Sequence[int], **how: Any) -> Text:
         """Generates the tokens that follow a prompt. The library's model was built with
         --generate (docs/inference.md).
 
         An iterator of tokens: at most `max_tokens`, or as many as the cache has place
-        for. A text ends before each of `stops`. The token of the highest logit follows,
-        unless `sampling` says otherwise: `temperature`, `top_k`, `top_p`, `min_p`,
-        `repetition_penalty`, `presence_penalty`, `frequency_penalty`, `seed`,
-        `alternative`.
+        for. A text ends before each of `stops`, lists of tokens. The token of the
+        highest logit follows, unless `how` says otherwise: `temperature`, `top_k`,
+        `top_p`, `min_p`, `repetition_penalty`, `presence_penalty`, `frequency_penalty`,
+        `copying_penalty`, `copying_source`, `copying_exceptions`, `logit_bias`, `seed`,
+        `alternative`. `logprobs`, a number k from 0 on, asks for `scores` with the k
+        most probable tokens of each place. If there is a `continuation`, its tokens
+        follow, and nothing is chosen.
 
         Several texts can be under way: a step that one waits for adds a token to each.
         Raises InvalidArgumentError for a prompt beyond the context or the vocabulary, and
         for options out of range.
         """
-        number = self._bound.add_text(
-            _tokens("prompt", prompt),
-            max_tokens=max_tokens,
-            stops=[_tokens("stops", stop) for stop in stops],
-            logit_bias=dict(logit_bias or {}),
-            **sampling,
-        )
-        text = Text(self, number)
-        self._texts[number] = text
-        return text
+        return self.generator.submit(prompt, **how)
 
-    def _generate_step(self) -> None:
-        for number, tokens, finish in self._bound.generate_step():
-            text = self._texts.get(number)
-            if text:
-                text._take(tokens, finish)
+    def share(self, said: bytes) -> bytes:
+        """What the process of rank 0 says, in every process of a job."""
+        return self._bound.share(said)
 
     @property
     def parameters(self) -> _Tensors:

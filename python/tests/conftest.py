@@ -138,3 +138,23 @@ def text(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def text_tokens(text) -> np.ndarray:
     return np.frombuffer(text.read_bytes(), np.uint8)
+
+
+@pytest.fixture(scope="session")
+def tokenizer_json() -> bytes:
+    """A BPE on bytes, of 300 tokens with one that is no text."""
+    from optimus.data import tokenizer
+
+    tokenizers = tokenizer.library()
+    made = tokenizers.Tokenizer(tokenizers.models.BPE())
+    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=300,
+        special_tokens=["<|end|>"],
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    made.train_from_iterator([prose(20_000).decode()], trainer)
+    assert made.get_vocab_size() == 300
+    return made.to_str().encode()

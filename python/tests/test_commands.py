@@ -26,6 +26,8 @@ NOT_RUN = {
     "srun ": "needs several hosts, or GPUs",
     "mpirun -n 4 --host ": "needs several hosts",
     "torchrun ": "needs several hosts, or GPUs",
+    "optimus-serve ": "runs until it is ended; test_serve.py has clients",
+    "curl ": "is a client of optimus-serve",
     "podman ": "downloads and builds; test_container.py has what can be tried",
     "chrt ": "needs the right to precedence over all other processes",
 }
@@ -73,7 +75,7 @@ def test_readme(by_hand):
 @pytest.mark.parametrize(
     "page", WITH_COMMANDS, ids=[str(p.relative_to(REPOSITORY)) for p in WITH_COMMANDS]
 )
-def test_page(tools, by_hand, tmp_path, page):
+def test_page(request, tools, by_hand, tmp_path, page):
     make_checkout(tmp_path / "checkout", tools.binaries)
     folder = tmp_path / "checkout" / "build" / "by-hand"
     shutil.copytree(by_hand / "build" / "by-hand", folder)
@@ -82,6 +84,8 @@ def test_page(tools, by_hand, tmp_path, page):
         pytest.skip("no ptxas of the CUDA toolkit is installed")
     if page.name == "data.md" and not has_tokenizers():
         pytest.skip("no tokenizers: scripts/setup --python brings it")
+    if re.search(r"^(?:.* \| )?optimus-generate ", commands_of(page), re.M):
+        request.getfixturevalue("python_folder")
     # The tests' own Python has NumPy.
     places = root / "build/bin", os.path.dirname(sys.executable)
     commands = "PATH=%s:%s:$PATH\n%s" % (*places, commands_of(page))

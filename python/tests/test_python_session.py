@@ -356,6 +356,60 @@ def test_texts_are_those_of_optimus_run(optimus, tools, tmp_path):
         session.forward(np.zeros((1, 12), np.int32))
 
 
+def test_tokens_have_their_log_probabilities(optimus, tools):
+    model = Model(1, 16, 2, sequence=12, vocabulary=19, batch=2, init_std=0.3)
+    library = tools.library(model, functions=None, generate="slots=2,context=12,chunk=3")
+    session = optimus.Session(library, seed=4)
+    text = session.generate([1, 2, 3], max_tokens=6, logprobs=2)
+    tokens = list(text)
+    assert [next(iter(score.best)) for score in text.scores] == tokens
+    for score in text.scores:
+        assert list(score.best.values()) == sorted(score.best.values(), reverse=True)
+        assert score.logprob == max(score.best.values())
+    every = session.generate([1, 2, 3], max_tokens=1, logprobs=19)
+    next(every)
+    assert sum(np.exp(list(every.scores[0].best.values()))) == pytest.approx(1, abs=1e-12)
+    # What is given has the same probabilities, and a stop has none.
+    given = session.generate([1, 2, 3], continuation=tokens, logprobs=0)
+    assert list(given) == tokens
+    assert [each.logprob for each in given.scores] == [each.logprob for each in text.scores]
+    assert given.scores[0].best == {}
+    drawn = list(session.generate([1, 2, 3], max_tokens=6, temperature=3, seed=1))
+    assert len(set(drawn)) == 6
+    how = {"max_tokens": 6, "temperature": 3, "seed": 1}
+    stopped = session.generate([1, 2, 3], stops=[drawn[2:4]], logprobs=0, **how)
+    assert list(stopped) == drawn[:2] and len(stopped.scores) == 2
+    assert session.generate([1]).scores == []
+    copying = session.generate([1, 2, 3], max_tokens=6, copying_penalty=1e-300)
+    assert not set(copying) & {1, 2, 3}
+    with pytest.raises(optimus.InvalidArgumentError, match="logprobs: expected a number from 0"):
+        session.generate([1], logprobs=20)
+
+
+def test_an_interrupt_between_steps_loses_nothing(optimus, tools):
+    model = Model(1, 16, 2, sequence=64, vocabulary=19, batch=2, init_std=0.3)
+    library = tools.library(model, functions=None, generate="slots=2,context=64,chunk=3")
+    session = optimus.Session(library, seed=4)
+    whole = [list(session.generate(prompt)) for prompt in ([1, 2], [3])]
+    generator = session.generator
+    before = generator.counters
+    texts = [generator.submit(prompt) for prompt in ([1, 2], [3])]
+    steps = 0
+    while generator.has_work:
+        try:
+            if steps % 3 == 0:
+                signal.raise_signal(signal.SIGINT)
+            generator.step()
+        except KeyboardInterrupt:
+            pass
+        steps += 1
+    assert [text.tokens for text in texts] == whole
+    assert [text.finish for text in texts] == ["length", "length"]
+    made = {name: generator.counters[name] - before[name] for name in before}
+    assert made["generated_tokens"] == sum(map(len, whole)) and made["prefills"] == 1
+    assert session.share(b"said") == b"said"
+
+
 def test_other_threads_run_during_a_step(optimus, tools):
     """Steps of some 50 ms: the interpreter's lock is free meanwhile."""
     model = Model(2, 256, 4, 128, 256, 8)

@@ -18,8 +18,9 @@ import pytest
 
 import bert_reference
 import safetensors_file
+from serving import Server
 from test_builder import run
-from tools import PYTHON_CACHE, mpirun, succeed, call
+from tools import PYTHON_CACHE, call, has_tokenizers, mpirun, succeed
 from wordpiece import WordPiece
 
 SEQUENCE, BATCH, VERSES = 72, 8, 40
@@ -117,3 +118,22 @@ def test_it_is_written_for_others(tools, folder, program, tmp_path):
         assert (out / name).read_bytes() == (folder / name).read_bytes()
     again = run("from-hf", out, "--batch", BATCH)
     assert again.stdout == program.read_text()
+
+
+@pytest.mark.rotates
+@pytest.mark.skipif(not has_tokenizers(), reason="no tokenizers: scripts/setup --python")
+def test_it_is_served(tools, python_folder, folder, program, expected, tmp_path):
+    """By the tokenizer and the pooling of its folder."""
+    tools.run("optimus-compile", program, "-o", tmp_path / "m.so")
+    verses = subprocess.run(
+        ["bible", "-f", "Gen1:1-Gen2:9"], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout.splitlines()[:5]
+    command = tools.command("optimus-serve", tmp_path / "m.so", "--load", folder)
+    with Server(command) as server:
+        body = {"input": [verse.split(" ", 1)[1] for verse in verses]}
+        said = server.post("/v1/embeddings", body).json()
+        assert server.stop() == 0
+    found = np.array([each["embedding"] for each in said["data"]])
+    # Rounded to f32 besides, 384 numbers of at most 1.
+    bound = BOUND + 2.0**-24
+    assert np.linalg.norm(found - expected[:5], axis=1).max() <= bound

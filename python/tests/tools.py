@@ -20,7 +20,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -398,10 +398,11 @@ def build_program(
     path: Path,
     functions: Optional[str] = "loss",
     generate: Optional[str] = None,
+    flags: Sequence[str] = (),
 ) -> None:
     environment = dict(os.environ, PYTHONPATH=str(REPOSITORY / "python"))
     builder = [sys.executable, "-m", "optimus.models", model.KIND]
-    flags = [*command_line(model), "-o", str(path)]
+    flags = [*command_line(model), *flags, "-o", str(path)]
     flags += ["--functions", functions] if functions else []
     flags += ["--generate", generate] if generate else []
     succeed(call([*builder, *flags], env=environment))

@@ -177,6 +177,8 @@ Status Generator::choose(std::vector<Choice> &choices,
             : StatusOr<int32_t>(request.continuation[text.generated.size()]);
     if (token.ok() && request.wantsScores)
       choice.score = logProbability(row, *token);
+    if (token.ok() && request.numBest > 0)
+      choice.best = mostProbable(row, request.numBest);
     if (!token.ok())
       own = token.status().withContext(concat("text ", text.number));
     else
@@ -242,6 +244,7 @@ GeneratedPart Generator::extend(Text &text, Choice &choice) {
   part.text = text.number;
   part.logits = std::move(choice.logits);
   part.score = choice.score;
+  part.best = std::move(choice.best);
   int64_t end = std::ssize(tokens);
   for (const std::vector<int32_t> &stop : text.request.stops)
     if (stop.size() <= tokens.size() &&

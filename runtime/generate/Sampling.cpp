@@ -204,10 +204,42 @@ StatusOr<int32_t> optrt::sampleToken(std::span<const float> logits,
   return candidates[kept - 1].token;
 }
 
+namespace {
+/// Makes logarithms of probabilities of logits.
+class LogSoftmax {
+public:
+  explicit LogSoftmax(std::span<const float> logits)
+      : logits(logits), most(*std::max_element(logits.begin(), logits.end())) {
+    double sum = 0;
+    for (float logit : logits)
+      sum += std::exp(logit - most);
+    logSum = std::log(sum);
+  }
+  double operator()(int32_t token) const {
+    return logits[token] - most - logSum;
+  }
+
+private:
+  std::span<const float> logits;
+  double most, logSum;
+};
+} // namespace
+
 double optrt::logProbability(std::span<const float> logits, int32_t token) {
-  const double most = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (float logit : logits)
-    sum += std::exp(logit - most);
-  return logits[token] - most - std::log(sum);
+  return LogSoftmax(logits)(token);
+}
+
+std::vector<ScoredToken> optrt::mostProbable(std::span<const float> logits,
+                                             int64_t count) {
+  std::vector<int32_t> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto end = order.begin() + std::min(count, std::ssize(order));
+  std::partial_sort(order.begin(), end, order.end(), [&](int32_t a, int32_t b) {
+    return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
+  });
+  const LogSoftmax logSoftmax(logits);
+  std::vector<ScoredToken> best;
+  for (auto token = order.begin(); token != end; ++token)
+    best.push_back({*token, logSoftmax(*token)});
+  return best;
 }

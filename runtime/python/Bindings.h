@@ -45,6 +45,10 @@ struct BoundWorld {
   std::weak_ptr<void> session; ///< laid out on it
 };
 
+/// Of a process that cannot go on without the others of its job: tells Python,
+/// and people where it `speaks`. From any thread.
+void reportEnd(const optrt::Status &status, bool speaks);
+
 /// What a session and the views of its memory keep alive.
 struct Held {
   ~Held();

@@ -31,19 +31,29 @@ static Generator &generatorOf(BoundSession &self) {
   return *held.generator;
 }
 
-static int64_t addText(BoundSession &self, std::vector<int32_t> prompt,
-                       int64_t maxTokens,
-                       std::vector<std::vector<int32_t>> stops,
-                       std::map<int32_t, double> logitBias,
-                       double repetitionPenalty, double presencePenalty,
-                       double frequencyPenalty, double temperature,
-                       int64_t topK, double topP, double minP, uint64_t seed,
-                       uint64_t alternative) {
+static int64_t
+addText(BoundSession &self, std::vector<int32_t> prompt, int64_t maxTokens,
+        std::vector<std::vector<int32_t>> stops,
+        std::map<int32_t, double> logitBias, double repetitionPenalty,
+        double presencePenalty, double frequencyPenalty, double temperature,
+        int64_t topK, double topP, double minP, uint64_t seed,
+        uint64_t alternative, std::optional<double> copyingPenalty,
+        std::optional<std::vector<int32_t>> copyingSource,
+        std::set<int32_t> copyingExceptions, std::vector<int32_t> continuation,
+        std::optional<int64_t> logProbabilities) {
   Generator &generator = generatorOf(self);
   GenerationRequest request;
   request.prompt = std::move(prompt);
   request.maxTokens = maxTokens;
   request.stops = std::move(stops);
+  request.continuation = std::move(continuation);
+  request.wantsScores = logProbabilities.has_value();
+  request.numBest = logProbabilities.value_or(0);
+  if (request.numBest < 0 || request.numBest > generator.functions().vocabulary)
+    raise("InvalidArgumentError",
+          concat("logprobs: expected a number from 0 to the vocabulary's ",
+                 generator.functions().vocabulary, ", found ",
+                 request.numBest));
   SamplingOptions &sampling = request.sampling;
   sampling.logitBias = std::move(logitBias);
   sampling.repetitionPenalty = repetitionPenalty;
@@ -55,24 +65,47 @@ static int64_t addText(BoundSession &self, std::vector<int32_t> prompt,
   sampling.minP = minP;
   sampling.seed = seed;
   sampling.alternative = alternative;
+  sampling.copyingPenalty = copyingPenalty;
+  sampling.copyingSource = std::move(copyingSource);
+  sampling.copyingExceptions = std::move(copyingExceptions);
   return take(generator.add(std::move(request)));
 }
 
-static py::list generateStep(BoundSession &self) {
+/// What a step adds to a text: (text, tokens, finish, log-probability of the
+/// step's choice, the best of its place).
+static py::tuple toTuple(const GeneratedPart &part) {
+  std::vector<std::pair<int32_t, double>> best;
+  for (const ScoredToken &each : part.best)
+    best.emplace_back(each.token, each.logProbability);
+  return py::make_tuple(
+      part.text, part.tokens,
+      part.finish ? py::object(py::str(std::string(toString(*part.finish))))
+                  : py::none(),
+      part.score, best);
+}
+
+/// Extends the list within the call, since Python hears of an interrupt after
+/// it: none of the step's tokens is lost.
+static void generateStep(BoundSession &self, py::list parts) {
   Generator &generator = generatorOf(self);
   ModelRun &run = self.run();
-  const std::vector<GeneratedPart> parts =
+  const std::vector<GeneratedPart> made =
       take(unlocked([&]() -> StatusOr<std::vector<GeneratedPart>> {
         OPTRT_RETURN_IF_ERROR(run.beginGeneration());
         return generator.step();
       }));
-  py::list list;
-  for (const GeneratedPart &part : parts)
-    list.append(py::make_tuple(
-        part.text, part.tokens,
-        part.finish ? py::object(py::str(std::string(toString(*part.finish))))
-                    : py::none()));
-  return list;
+  for (const GeneratedPart &part : made)
+    parts.append(toTuple(part));
+}
+
+static py::dict generationCounters(BoundSession &self) {
+  const GenerationCounters &counts = generatorOf(self).counters();
+  py::dict named;
+  named["prompt_tokens"] = counts.promptTokens;
+  named["generated_tokens"] = counts.generatedTokens;
+  named["prefills"] = counts.prefills;
+  named["decodes"] = counts.decodes;
+  return named;
 }
 
 void bindGeneration(py::class_<BoundSession> &session) {
@@ -88,8 +121,17 @@ void bindGeneration(py::class_<BoundSession> &session) {
            py::arg("temperature") = defaults.temperature,
            py::arg("top_k") = defaults.topK, py::arg("top_p") = defaults.topP,
            py::arg("min_p") = defaults.minP, py::arg("seed") = defaults.seed,
-           py::arg("alternative") = defaults.alternative)
-      .def("generate_step", generateStep)
+           py::arg("alternative") = defaults.alternative,
+           py::arg("copying_penalty") = defaults.copyingPenalty,
+           py::arg("copying_source") = defaults.copyingSource,
+           py::arg("copying_exceptions") = defaults.copyingExceptions,
+           py::arg("continuation") = std::vector<int32_t>(),
+           py::arg("logprobs") = py::none())
+      .def("generate_step", generateStep, py::arg("parts"))
+      .def_property_readonly(
+          "has_texts",
+          [](BoundSession &self) { return generatorOf(self).hasWork(); })
+      .def("generation_counters", generationCounters)
       .def(
           "cancel_text",
           [](BoundSession &self, int64_t text) {

@@ -26,12 +26,25 @@ static std::shared_ptr<ModelLibrary> open(const std::string &path,
                                                    : ModelLibrary::Use::Run));
 }
 
+/// The extents of a library's cache, or InvalidArgumentError where it has none.
+static py::dict generationOf(const ModelLibrary &self) {
+  const GenerationEntries entries =
+      take(GenerationEntries::find(self.path(), self.manifest()));
+  py::dict extents;
+  extents["slots"] = entries.cache.slots;
+  extents["context"] = entries.cache.context;
+  extents["chunk"] = entries.chunk;
+  extents["vocabulary"] = entries.vocabulary;
+  return extents;
+}
+
 PYBIND11_MODULE(_runtime, module) {
   module.attr("version") = OPTIMUS_VERSION;
   py::class_<ModelLibrary, std::shared_ptr<ModelLibrary>>(module,
                                                           "ModelLibrary")
       .def(py::init(&open), py::arg("path"), py::arg("inspect") = false)
       .def_property_readonly("path", &ModelLibrary::path)
+      .def_property_readonly("generation", generationOf)
       .def_property_readonly("manifest", [](const ModelLibrary &self) {
         return std::string(self.manifestText());
       });

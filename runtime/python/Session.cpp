@@ -8,6 +8,7 @@
 
 #include "Arrays.h"
 #include "Bindings.h"
+#include "optimus-runtime/Exception.h"
 
 #include <cmath>
 #include <pybind11/stl.h>
@@ -34,6 +35,7 @@ BoundSession::BoundSession(std::shared_ptr<ModelLibrary> library,
                         "one and drop these");
   auto made = std::make_shared<Held>();
   options.session.timeoutSeconds = world->timeoutSeconds;
+  options.session.onStall = reportEnd;
   options.session.timesCommunication = true;
   made->run = take(unlocked([&] {
     return ModelRun::create(*library, world->world, std::move(options));
@@ -157,6 +159,18 @@ static py::object forward(BoundSession &self, const py::object &tokens) {
   return toArray(tensor);
 }
 
+/// What the root process says, in every process.
+static py::bytes share(BoundSession &self, const std::string &said) {
+  ModelRun &run = self.run();
+  return take(unlocked([&]() -> StatusOr<std::string> {
+    try {
+      return run.controlPlane().allGather(said).front();
+    } catch (const std::exception &) {
+      return statusOfException();
+    }
+  }));
+}
+
 static void bindCalls(py::class_<BoundSession> &session) {
   session
       .def("train", train, py::arg("tokens"), py::arg("targets"),
@@ -189,6 +203,7 @@ void bindSession(py::module_ &module) {
            py::arg("kinds"), py::arg("hyperparameters"), py::arg("seed"),
            py::arg("threads_per_rank"), py::arg("document_end"),
            py::arg("scratch_folder"))
+      .def("share", share, py::arg("said"))
       .def("close", &BoundSession::close)
       .def_property_readonly("closed", &BoundSession::isClosed);
   bindCalls(session);

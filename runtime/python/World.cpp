@@ -10,6 +10,7 @@
 
 #include "optimus-support/TemporaryPath.h"
 
+#include <atomic>
 #include <cstdio>
 #include <pybind11/stl.h>
 
@@ -18,8 +19,26 @@ using namespace optrt;
 
 namespace optimus_python {
 
-/// Of a process that cannot go on without the others of its job.
-static void reportEnd(const Status &status, bool speaks) {
+/// Called before a process ends for the loss of others; null: nothing. With
+/// the interpreter's lock.
+static py::object *atEnd = nullptr;
+/// Without it: an interpreter that ends lends no lock.
+static std::atomic<bool> hasAtEnd = false;
+
+static void callAtEnd(const Status &status) {
+  if (!hasAtEnd)
+    return;
+  const py::gil_scoped_acquire interpreter;
+  try {
+    if (atEnd)
+      (*atEnd)(status.message());
+  } catch (py::error_already_set &error) {
+    error.discard_as_unraisable("optimus");
+  }
+}
+
+void reportEnd(const Status &status, bool speaks) {
+  callAtEnd(status);
   if (speaks)
     std::fprintf(stderr, "optimus: error: %s\n", status.message().c_str());
   optimus_support::removeTemporaries();
@@ -58,6 +77,14 @@ BoundWorld::~BoundWorld() {
 }
 
 void bindWorld(py::module_ &module) {
+  module.def(
+      "at_end",
+      [](py::object call) {
+        hasAtEnd = !call.is_none();
+        delete std::exchange(atEnd, hasAtEnd ? new py::object(std::move(call))
+                                             : nullptr);
+      },
+      py::arg("call"));
   py::class_<BoundWorld, std::shared_ptr<BoundWorld>>(
       module, "World",
       "The ranks of a job, as its launcher says, or as the arguments do that "

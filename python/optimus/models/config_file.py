@@ -26,27 +26,28 @@ MOST_SHOWN = 60
 """Characters of a value in a message."""
 
 
-class _Malformed(Exception):
-    """What is wrong with the text."""
+class Malformed(ValueError):
+    """What is wrong with the text of an object."""
 
 
 def read(path: str) -> Dict[str, Any]:
     """The object in a file. Raises Mistake."""
     try:
-        text = _bytes_of(path).decode("utf-8")
-        return _parse(text)
+        text = bytes_of(path).decode("utf-8")
+        return parse(text)
     except OSError as error:
         raise Mistake("cannot read %s: %s" % (path, error.strerror)) from None
     except UnicodeDecodeError as error:
         message = "%s is not UTF-8: byte %d" % (path, error.start)
         raise Mistake(message) from None
-    except _Malformed as error:
+    except Malformed as error:
         raise Mistake("%s: %s" % (path, error)) from None
     except ValueError as error:
         raise Mistake("%s is not JSON: %s" % (path, error)) from None
 
 
-def _bytes_of(path: str) -> bytes:
+def bytes_of(path: str) -> bytes:
+    """Of a small regular file. Raises OSError or Malformed."""
     # A named pipe that nobody writes to would be waited for.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
@@ -54,20 +55,21 @@ def _bytes_of(path: str) -> bytes:
         if stat.S_ISDIR(mode):
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
         if not stat.S_ISREG(mode):
-            raise _Malformed("expected a regular file")
+            raise Malformed("expected a regular file")
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
-        raise _Malformed("expected at most %d bytes" % MOST_BYTES)
+        raise Malformed("expected at most %d bytes" % MOST_BYTES)
     return data
 
 
-def _parse(text: str) -> Dict[str, Any]:
+def parse(text: str) -> Dict[str, Any]:
+    """An object, of bounded depth and numbers, without a field twice. Raises ValueError."""
     depth = 0
     # A string without an end takes all the rest, so that each byte is read once.
     for bracket in re.finditer(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]', text, re.S):
         depth += (bracket[0] in "[{") - (bracket[0] in "]}")
         if depth > MOST_NESTING:
-            raise _Malformed("nested more than %d deep" % MOST_NESTING)
+            raise Malformed("nested more than %d deep" % MOST_NESTING)
     found = json.loads(
         text,
         object_pairs_hook=_object,
@@ -75,7 +77,7 @@ def _parse(text: str) -> Dict[str, Any]:
         parse_constant=_constant,
     )
     if not isinstance(found, dict):
-        raise _Malformed("expected an object, found %s" % shown(found))
+        raise Malformed("expected an object, found %s" % shown(found))
     return found
 
 
@@ -83,19 +85,19 @@ def _object(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
     found: Dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise _Malformed("the field %s is there twice" % shown(name))
+            raise Malformed("the field %s is there twice" % shown(name))
         found[name] = value
     return found
 
 
 def _whole(text: str) -> int:
     if len(text) > MOST_DIGITS:
-        raise _Malformed("a number has %d digits" % len(text))
+        raise Malformed("a number has %d digits" % len(text))
     return int(text)
 
 
 def _constant(text: str) -> None:
-    raise _Malformed("%s is no number of JSON" % text)
+    raise Malformed("%s is no number of JSON" % text)
 
 
 def shown(value: Any) -> str:

@@ -243,6 +243,26 @@ TEST_F(GeneratorTest, StopsAreHeldBackUntilTheyAreKnown) {
   EXPECT_EQ(alone(stopped).tokens, whole);
 }
 
+/// What is chosen greedily is the most probable token.
+TEST_F(GeneratorTest, ScoresEachChoice) {
+  Generator own = generator();
+  add(own,
+      {.prompt = {1, 2}, .maxTokens = 4, .wantsScores = true, .numBest = 2});
+  add(own, {.prompt = {1, 2}, .maxTokens = 4});
+  for (int choice = 0; choice != 4; ++choice) {
+    auto parts = own.step();
+    ASSERT_TRUE(parts.ok()) << parts.status().message();
+    ASSERT_EQ(parts->size(), 2u);
+    const GeneratedPart &part = parts->front();
+    ASSERT_EQ(part.best.size(), 2u);
+    ASSERT_EQ(part.tokens.size(), 1u);
+    EXPECT_EQ(part.best[0].token, part.tokens[0]);
+    EXPECT_EQ(part.best[0].logProbability, part.score);
+    EXPECT_GE(part.score, part.best[1].logProbability);
+    EXPECT_TRUE(parts->back().best.empty());
+  }
+}
+
 /// Bits do not depend on slots, on other texts, or on when a text comes.
 TEST_F(GeneratorTest, TextsAreTheSameOnEverySchedule) {
   const std::vector<GenerationRequest> requests = drawRequests(12);

@@ -158,4 +158,17 @@ TEST(Sampling, LogProbabilitiesAddUpToOne) {
   EXPECT_NEAR(sum, 1, 1e-12);
 }
 
+TEST(Sampling, TheMostProbableTokensComeFirst) {
+  const std::vector<float> logits = {1, 5, -kInfinity, 5, 2};
+  const std::vector<ScoredToken> best = mostProbable(logits, 3);
+  ASSERT_EQ(best.size(), 3u);
+  const int32_t tokens[] = {1, 3, 4};
+  for (int i = 0; i != 3; ++i) {
+    EXPECT_EQ(best[i].token, tokens[i]);
+    EXPECT_EQ(best[i].logProbability, logProbability(logits, tokens[i]));
+  }
+  EXPECT_EQ(mostProbable(logits, 9).size(), logits.size());
+  EXPECT_TRUE(mostProbable(logits, 0).empty());
+}
+
 } // namespace

@@ -57,6 +57,7 @@ struct GenerationRequest {
   std::vector<int32_t> continuation = {};
   bool wantsLogits = false; ///< see GeneratedPart::logits
   bool wantsScores = false; ///< see GeneratedPart::score
+  int64_t numBest = 0;      ///< see GeneratedPart::best
   SamplingOptions sampling = {};
 };
 
@@ -78,6 +79,9 @@ struct GeneratedPart {
   /// The logarithm of the probability of this step's token, by the logits as
   /// they are, if the request wants it: in the root process.
   double score = 0;
+  /// So many of the most probable tokens as the request wants, in this step's
+  /// place: in the root process.
+  std::vector<ScoredToken> best = {};
 };
 
 /// What has been done so far.
@@ -123,6 +127,7 @@ private:
     int32_t token = 0;
     std::vector<float> logits = {};
     double score = 0;
+    std::vector<ScoredToken> best = {};
   };
   struct Text {
     int64_t number = 0;

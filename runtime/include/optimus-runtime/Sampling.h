@@ -76,6 +76,16 @@ StatusOr<int32_t> sampleToken(std::span<const float> logits,
 /// The logarithm of a token's probability, by the logits as they are.
 double logProbability(std::span<const float> logits, int32_t token);
 
+/// A token with the logarithm of its probability.
+struct ScoredToken {
+  int32_t token = 0;
+  double logProbability = 0;
+};
+/// The most probable tokens, at most so many and the most probable one first,
+/// equal ones by number; by the logits as they are.
+std::vector<ScoredToken> mostProbable(std::span<const float> logits,
+                                      int64_t count);
+
 } // namespace optrt
 
 #endif // OPTIMUS_RUNTIME_SAMPLING_H

@@ -1,0 +1,46 @@
+# ===- metrics.py - What a server has done ---------------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Figures for Prometheus."""
+
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+TYPE = "text/plain; version=0.0.4; charset=utf-8"
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+
+
+class Metrics:
+    def __init__(self, slots: int):
+        self._registry = CollectorRegistry()
+
+        def make(kind: Any, name: str, said: str, *labels: str, **how: Any) -> Any:
+            return kind("optimus_" + name, said, labels, registry=self._registry, **how)
+
+        self.requests = make(Counter, "requests", "Answered requests", "path", "status")
+        self.left = make(Counter, "clients_left", "Requests whose client left before the end")
+        self.refused = make(Counter, "queue_refusals", "Requests refused by a full queue")
+        self.prompt_tokens = make(Counter, "prompt_tokens", "Tokens of prompts")
+        self.generated_tokens = make(Counter, "generated_tokens", "Tokens of answers")
+        self.steps = make(Counter, "steps", "Steps of the generator")
+        self.slots = make(Gauge, "slots", "Texts that are generated side by side, at most")
+        self.running = make(Gauge, "texts_running", "Texts that have begun")
+        self.waiting = make(Gauge, "texts_waiting", "Texts that have not begun")
+        self.queue_tokens = make(Gauge, "queue_tokens", "Tokens that waiting texts may need")
+        self.first = make(
+            Histogram, "first_token_seconds", "From a request to a text's first token",
+            buckets=SECONDS,
+        )
+        self.step_seconds = make(
+            Histogram, "step_seconds", "Of a step, which adds a token to each running text",
+            buckets=SECONDS,
+        )
+        self.slots.set(slots)
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)

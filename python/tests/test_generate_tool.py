@@ -1,0 +1,198 @@
+# ===- test_generate_tool.py - optimus-generate ----------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""optimus-generate says what optimus-run generates, as text."""
+
+import json
+import subprocess
+
+import pytest
+
+from tools import Model, call, has_tokenizers, mpirun, succeed
+
+MODEL = Model(1, 32, 2, sequence=48, vocabulary=256, batch=2, init_std=0.3)
+WIDE = MODEL._replace(vocabulary=304)
+EXTENTS = "slots=2,context=48,chunk=5"
+TEMPLATE = "{% for m in messages %}{{ m.role[0] }}:{{ m.content }}{% endfor %}a:"
+
+needs_tokenizers = pytest.mark.skipif(
+    not has_tokenizers(), reason="no tokenizers: scripts/setup --python brings it"
+)
+
+
+@pytest.fixture(scope="module")
+def library(tools, python_folder):
+    return tools.library(MODEL, functions="loss", generate=EXTENTS)
+
+
+@pytest.fixture(scope="module")
+def state(tools, library, text, tmp_path_factory):
+    return tools.initial(library, text, tmp_path_factory.mktemp("state") / "saved").folder
+
+
+@pytest.fixture
+def generate(tools, library, state):
+    def run(*arguments, stdin="", prefix=(), library=library, state=state):
+        command = tools.command("optimus-generate", library, "--load", state, *arguments)
+        return subprocess.run(
+            [*prefix, *command], input=stdin, capture_output=True, text=True, errors="replace"
+        )
+
+    return run
+
+
+def answers(result):
+    return [json.loads(line) for line in succeed(result).splitlines()]
+
+
+def by_optimus_run(tools, library, state, *flags):
+    said = tools.run("optimus-run", "generate", library, "--load", state, *flags)
+    return [json.loads(line) for line in said.splitlines()]
+
+
+def test_text_is_that_of_optimus_run(tools, library, state, generate):
+    flags = ["--max-tokens", 20]
+    expected = tools.command(
+        *("optimus-run", "generate", library, "--load", state, "--bytes", "And God", *flags)
+    )
+    expected = subprocess.run(expected, stdout=subprocess.PIPE).stdout.decode("utf-8", "replace")
+    said = generate("And God", "--echo", *flags)
+    assert succeed(said) == expected
+    assert generate("-", "--echo", *flags, stdin="And God").stdout == expected
+    drawn = ["--temperature", 1, "--top-k", 50, "--seed", 3]
+    (one,) = by_optimus_run(tools, library, state, "--bytes", "God", *flags, *drawn, "--json")
+    first, second = answers(generate("God", *flags, *drawn, "--n", 2, "--logprobs", 1))
+    assert (first["tokens"], first["finish_reason"]) == (one["tokens"], "length")
+    assert (first["index"], second["index"]) == (0, 1) and second["tokens"] != first["tokens"]
+    assert len(first["logprobs"]) == len(first["top_logprobs"]) == 20
+
+
+def test_a_stop_is_a_text_across_tokens(generate):
+    whole = succeed(generate("And God", "--max-tokens", 30))[:-1]
+    stop = whole[12:15]
+    at = whole.index(stop)
+    result = generate("And God", "--max-tokens", 30, "--stop", stop, "--stop", "not there")
+    assert succeed(result) == whole[:at] + "\n"
+    (answer,) = answers(generate("And God", "--max-tokens", 30, "--stop", stop, "--json"))
+    assert (answer["text"], answer["finish_reason"]) == (whole[:at], "stop")
+
+
+@needs_tokenizers
+def test_a_folder_has_the_tokenizer_and_the_template(
+    tools, text, tokenizer_json, tmp_path, generate
+):
+    from optimus.text.codec import FileCodec
+
+    library = tools.library(WIDE, functions="loss", generate=EXTENTS)
+    state = tools.initial(library, text, tmp_path / "saved").folder
+    (state / "tokenizer.json").write_bytes(tokenizer_json)
+    wide = {"library": library, "state": state}
+    codec = FileCodec(tokenizer_json, "tokenizer.json")
+
+    def expect(prompt, *flags):
+        file = tmp_path / "tokens.jsonl"
+        file.write_text(json.dumps(prompt))
+        (one,) = by_optimus_run(tools, library, state, "--tokens", file, *flags)
+        return codec.decode(one["tokens"])
+
+    flags = ["--max-tokens", 4]
+    expected = expect(codec.encode("beginning"), *flags)
+    assert succeed(generate("beginning", *flags, **wide)) == expected + "\n"
+    refused = generate("beginning", "--chat", **wide)
+    assert refused.returncode == 1 and "has no chat template: expected chat_t" in refused.stderr
+    (state / "chat_template.jinja").write_text(TEMPLATE)
+    chat = "s:beu:hia:"
+    first = expect(codec.encode(chat), *flags)
+    assert succeed(generate("hi", "--chat", "--system", "be", *flags, **wide)) == first + "\n"
+    # Turn by turn, of one chat.
+    second = expect(codec.encode(chat + first + "u:soa:"), *flags)
+    turns = generate("--chat", "--system", "be", *flags, stdin="hi\nso\n", **wide)
+    assert succeed(turns) == first + "\n" + second + "\n"
+    # The ends of a text are the model's own.
+    (whole,) = answers(generate("beginning", "--json", *flags, **wide))
+    end = whole["tokens"][-1]
+    (state / "generation_config.json").write_text(json.dumps({"eos_token_id": end}))
+    (answer,) = answers(generate("beginning", "--json", *flags, **wide))
+    assert answer["tokens"] == whole["tokens"][: whole["tokens"].index(end)]
+    assert answer["finish_reason"] == "stop"
+
+
+def test_prompts_of_a_file(tools, library, state, tmp_path, generate):
+    lines = [
+        json.dumps("And"),
+        json.dumps({"tokens": [5, 6, 7], "max_tokens": 4}),
+        json.dumps({"prompt": "God", "temperature": 1.0, "seed": 9, "logit_bias": {"65": 3.5}}),
+    ]
+    theirs = [
+        {"tokens": list(b"And"), "max_tokens": 6},
+        {"tokens": [5, 6, 7], "max_tokens": 4},
+    ]
+    file = tmp_path / "tokens.jsonl"
+    file.write_text("\n".join(map(json.dumps, theirs)))
+    expected = by_optimus_run(tools, library, state, "--tokens", file)
+    found = answers(generate("--prompts", "-", "--max-tokens", 6, stdin="\n".join(lines)))
+    assert [one["tokens"] for one in found[:2]] == [one["tokens"] for one in expected]
+    assert [one["prompt_tokens"] for one in found] == [3, 3, 3]
+    for line, reason in {
+        '{"prompt": "a", "best_of": 2}': "line 1: best_of is no option of a prompt",
+        '{"prompt": "a", "tokens": [1]}': "expected one of prompt, tokens and messages",
+        '{"prompt": "a", "seed": -1}': "seed: expected a whole number from 0 to",
+        '{"prompt": "a", "logit_bias": {"x": 1}}': "logit_bias: expected numbers by tokens",
+        '{"tokens": [256]}': "prompt 1: token 0 of the prompt is 256",
+        "[1, 2": "line 1",
+    }.items():
+        refused = generate("--prompts", "-", stdin=line)
+        assert refused.returncode == 1 and refused.stdout == ""
+        assert reason in refused.stderr and refused.stderr.count("\n") == 1
+
+
+@pytest.mark.rotates
+def test_ranks_are_threads_or_processes(tools, text, tmp_path, generate):
+    library = tools.library(MODEL, "row:1,col:2", "megatron", functions="loss", generate=EXTENTS)
+    state = tools.initial(library, text, tmp_path / "saved").folder
+    ranks = {"library": library, "state": state}
+    lines = [json.dumps({"prompt": "x" * n, "seed": n, "temperature": 1}) for n in range(1, 6)]
+    flags = ["--prompts", "-", "--max-tokens", 9, "--logprobs", 2]
+    whole = answers(generate(*flags, stdin="\n".join(lines), **ranks))
+    flags += ["--stop", next(char for char in whole[1]["text"][2:] if char.isascii())]
+    threads = succeed(generate(*flags, stdin="\n".join(lines), **ranks))
+    processes = generate(*flags, stdin="\n".join(lines), prefix=mpirun(2), **ranks)
+    assert succeed(processes) == threads
+    assert len({one["finish_reason"] for one in map(json.loads, threads.splitlines())}) == 2
+    # A mistake that rank 0 alone meets ends all.
+    refused = generate("--prompts", "-", stdin="[", prefix=mpirun(2), **ranks)
+    assert refused.returncode == 1 and refused.stderr.count("optimus-generate: error") == 1
+
+
+@pytest.mark.rotates
+@pytest.mark.parametrize(
+    "arguments, reason",
+    [
+        ([], "expected a PROMPT, --prompts or --chat, found none"),
+        (["a", "--prompts", "b"], "found both"),
+        (["a", "--n", "0"], "--n: expected a number from 1 to"),
+        (["a", "--logprobs", "1"], "--logprobs goes with --json"),
+        (["a", "--max-tokens", "400"], "expected at most 48 new tokens"),
+        ([""], "the prompt has no token"),
+        (["a", "--top-p", "0"], "the top-p is 0"),
+        (["a", "--tokenizer", "/nowhere"], "--tokenizer /nowhere: No such file"),
+        (["--prompts", "/nowhere"], "cannot read /nowhere: No such file"),
+        (["--chat", "--json"], "a chat of several turns is printed as text"),
+    ],
+)
+def test_mistakes(generate, arguments, reason):
+    refused = generate(*arguments)
+    assert refused.returncode == 1 and refused.stdout == ""
+    assert reason in refused.stderr and refused.stderr.count("\n") == 1
+
+
+def test_what_cannot_generate_is_refused_with_what_would(tools, state, generate):
+    library = tools.library(MODEL)
+    refused = generate("a", library=library)
+    assert refused.returncode == 1
+    assert "--generate slots=1,context=N,chunk=N" in refused.stderr
+    assert generate("a", state="/nowhere").returncode == 1
