@@ -78,7 +78,7 @@ public:
                   const FunctionT &function, const Mesh &mesh)
       : target(target), table(table), function(function), mesh(mesh) {}
 
-  Status check() {
+  Status check(Checks checks) {
     OPTRT_RETURN_IF_ERROR(checkMemory());
     OPTRT_RETURN_IF_ERROR(checkQueues());
     OPTRT_RETURN_IF_ERROR(checkScalars());
@@ -95,7 +95,7 @@ public:
       OPTRT_RETURN_IF_ERROR(status);
     }
     OPTRT_RETURN_IF_ERROR(checkLifetimes(target, table, function, mesh));
-    return checkOrder(target, table, function, mesh);
+    return checkOrder(target, table, function, mesh, checks);
   }
 
   /// Checks that every packed operand of a product is the result of the last
@@ -317,7 +317,7 @@ private:
   const Mesh &mesh;
 };
 
-Status checkTarget(const TargetT &target, const Mesh &mesh) {
+Status checkTarget(const TargetT &target, const Mesh &mesh, Checks checks) {
   OPTRT_RETURN_IF_ERROR(checkNames("kernel", target.kernels));
   for (const std::unique_ptr<KernelT> &kernel : target.kernels)
     OPTRT_RETURN_IF_ERROR(
@@ -327,7 +327,7 @@ Status checkTarget(const TargetT &target, const Mesh &mesh) {
     OPTRT_RETURN_IF_ERROR(checkNames("function", table->functions));
     for (const std::unique_ptr<FunctionT> &function : table->functions) {
       OPTRT_RETURN_IF_ERROR(FunctionChecker(target, *table, *function, mesh)
-                                .check()
+                                .check(checks)
                                 .withContext("function " + function->name));
       if (!findFunction(*target.tables.front(), function->name))
         return wrong(concat("function ", function->name,
@@ -365,7 +365,7 @@ Status checkAxes(const std::vector<uint32_t> &axes, const Mesh &mesh) {
   return okStatus();
 }
 
-Status check(const ProgramsT &programs) {
+Status check(const ProgramsT &programs, Checks checks) {
   OPTRT_RETURN_IF_ERROR(checkMesh(programs));
   const Mesh mesh = meshOf(programs);
   OPTRT_RETURN_IF_ERROR(checkNames("target", programs.targets));
@@ -373,8 +373,8 @@ Status check(const ProgramsT &programs) {
     return wrong("there is no target");
   OPTRT_RETURN_IF_ERROR(checkNames("sequence", programs.sequences));
   for (const std::unique_ptr<TargetT> &target : programs.targets) {
-    OPTRT_RETURN_IF_ERROR(
-        checkTarget(*target, mesh).withContext("target " + target->name));
+    OPTRT_RETURN_IF_ERROR(checkTarget(*target, mesh, checks)
+                              .withContext("target " + target->name));
     for (const std::unique_ptr<SequenceT> &sequence : programs.sequences)
       OPTRT_RETURN_IF_ERROR(checkSequence(*sequence, *target)
                                 .withContext("sequence " + sequence->name));
