@@ -194,8 +194,9 @@ static StatusOr<std::string> compileForHost(ModuleOp kernels,
 }
 
 void Compilation::startKernels() {
-  if (!options.writesLibrary() || !options.compileFrom.empty() ||
-      !options.dumpFolder.empty() || !mlir.reproducer.empty() ||
+  if (!options.writesLibrary() || options.isPlan() ||
+      !options.compileFrom.empty() || !options.dumpFolder.empty() ||
+      !mlir.reproducer.empty() ||
       !module.getContext()->isMultithreadingEnabled())
     return;
   kernels.emplace(module, timing, [this](ModuleOp kernels) {
@@ -205,7 +206,7 @@ void Compilation::startKernels() {
 }
 
 void Compilation::startImages() {
-  if (options.compileTo.empty())
+  if (options.compileTo.empty() && !options.isPlan())
     images.emplace(module, timing, [this](ModuleOp kernels) {
       return buildGpuKernels(kernels, options, writer);
     });
@@ -255,7 +256,8 @@ Status Compilation::run() {
       continue;
     }
     if (options.isForGpu() && phase.name == "llvm") {
-      OPTRT_RETURN_IF_ERROR(finishImages());
+      if (!options.isPlan())
+        OPTRT_RETURN_IF_ERROR(finishImages());
       if (!options.writesLibrary())
         return okStatus();
     }

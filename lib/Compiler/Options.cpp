@@ -137,11 +137,23 @@ static Status readGpu(const CompileSettings &settings,
   return okStatus();
 }
 
+/// A plan is a library without code.
+static Status readPlan(const CompileSettings &settings,
+                       CompileOptions &options) {
+  options.phases.isPlan = settings.plan;
+  for (StringRef flag : {"compile-to", "cubins-to"})
+    if (settings.plan && settings.isGiven(flag))
+      return invalidArgument("--plan: expected no --" + flag.str() +
+                             " beside it; a plan is a model library without "
+                             "code");
+  return okStatus();
+}
+
 /// What is chosen by prediction.
 static Status readChoice(const CompileSettings &settings,
                          CompileOptions &options) {
   if (!settings.ranks.empty()) {
-    constexpr int64_t kMostRanks = 4096;
+    constexpr int64_t kMostRanks = 16384;
     if (!options.isAuto())
       return invalidArgument("--ranks is for --strategy auto");
     OPTRT_ASSIGN_OR_RETURN(options.ranks,
@@ -175,6 +187,7 @@ mlir::optimus::readCompileOptions(const CompileSettings &settings) {
   options.report = settings.report;
   options.reportJson = settings.reportJson;
   options.dumpFolder = settings.dumpFolder;
+  OPTRT_RETURN_IF_ERROR(readPlan(settings, options));
   OPTRT_RETURN_IF_ERROR(readPhases(settings, options));
   OPTRT_RETURN_IF_ERROR(readGpu(settings, options));
   if (!options.writesLibrary() && options.output.empty())

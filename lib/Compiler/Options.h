@@ -46,6 +46,7 @@ struct CompileOptions : LayoutQuestion {
   std::optional<StepNeeds> withoutRecompute;
 
   bool isForGpu() const { return phases.isForGpu(); }
+  bool isPlan() const { return phases.isPlan; }
   /// A GPU's kernels can be looked at without a library.
   bool writesLibrary() const {
     return compileTo.empty() &&

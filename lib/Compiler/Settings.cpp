@@ -37,7 +37,8 @@ static constexpr TextFlag kTexts[] = {
     {"gpu-arch", &CompileSettings::gpuArchitectures},
     {"cubins-to", &CompileSettings::cubinFolder},
 };
-static constexpr StringLiteral kReport = "report", kLayout = "layout",
+static constexpr StringLiteral kReport = "report", kPlan = "plan",
+                               kLayout = "layout",
                                kTuneProducts = "tune-products";
 
 static const PhaseFlag *findPhaseFlag(StringRef name) {
@@ -81,8 +82,8 @@ Status CompileSettings::set(StringRef name, StringRef value) {
     return okStatus();
   }
   const PhaseFlag *flag = findPhaseFlag(name);
-  if (!flag && name != kReport && name != kTuneProducts) {
-    std::vector<std::string> known{kLayout.str(), kReport.str(),
+  if (!flag && name != kReport && name != kPlan && name != kTuneProducts) {
+    std::vector<std::string> known{kLayout.str(), kReport.str(), kPlan.str(),
                                    kTuneProducts.str()};
     for (const PhaseFlag &each : getPhaseFlags())
       known.push_back(each.name.str());
@@ -98,7 +99,7 @@ Status CompileSettings::set(StringRef name, StringRef value) {
   else if (flag)
     phases.*std::get<bool PhaseFlags::*>(flag->member) = truth;
   else
-    report = truth;
+    (name == kPlan ? plan : report) = truth;
   if (truth)
     denied.erase(name);
   else
@@ -114,8 +115,9 @@ bool CompileSettings::isGiven(StringRef name) const {
     return true;
   if (name == kTuneProducts)
     return phases.tuneProducts.has_value();
-  const PhaseFlag *flag = findPhaseFlag(name);
-  return flag ? phases.*std::get<bool PhaseFlags::*>(flag->member) : report;
+  if (const PhaseFlag *flag = findPhaseFlag(name))
+    return phases.*std::get<bool PhaseFlags::*>(flag->member);
+  return name == kPlan ? plan : report;
 }
 
 bool CompileSettings::takesStandardOutput() const {

@@ -160,6 +160,8 @@ mlir::optimus::buildManifest(ModuleOp module, const CpuTarget &processor,
                         {"dimensions", layouts.getDimensions()},
                         {"buffers", std::move(*buffers)},
                         {"functions", std::move(functionList)}};
+  if (options.isPlan)
+    manifest["plan"] = true;
   if (auto config = described.getAs<StringAttr>("config"))
     manifest["config"] = config.getValue();
   if (modelFunction)

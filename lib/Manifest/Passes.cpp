@@ -48,7 +48,7 @@ public:
       return signalPassFailure();
     }
     FailureOr<std::string> manifest = optimus::buildManifest(
-        module, *processor, {target, strategy, optimizer, precision});
+        module, *processor, {target, strategy, optimizer, precision, isPlan});
     if (failed(manifest)) {
       module.emitError("the manifest cannot be written");
       return signalPassFailure();

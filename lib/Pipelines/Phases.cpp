@@ -172,12 +172,13 @@ static void addLLVM(OpPassManager &passes, const PhaseOptions &options) {
   manifest.precision = options.precision;
   manifest.target = options.target;
   manifest.cpu = options.cpu;
+  manifest.isPlan = options.isPlan;
   passes.addPass(createBuildManifestPass(manifest));
   // Commands that this compilation placed are verified already.
   if (options.from == "place")
     passes.addNestedPass<FuncOp>(exec::createVerifyExecPass());
-  passes.addPass(createExecToLLVMPass({options.target, options.kernelsApart},
-                                      options.images));
+  passes.addPass(createExecToLLVMPass(
+      {options.target, options.kernelsApart, options.isPlan}, options.images));
 }
 
 bool mlir::optimus::checksInput(const Phase &phase, StringRef recompute,

@@ -15,6 +15,7 @@
 #include "optimus-support/NearestName.h"
 
 #include <algorithm>
+#include <charconv>
 
 using optimus_support::concat;
 using optimus_support::invalidArgument;
@@ -63,9 +64,54 @@ static void readPlacement(const JsonPlace &place, Cluster &cluster) {
       });
 }
 
+static void readProtocol(const JsonPlace &place, Protocol &protocol) {
+  place.refuseOthers(
+      {"name", "algorithm", "start_s", "device_step_s", "nic_step_s", "rate"});
+  if (const std::string *name = place["name"].require().getString())
+    protocol.name = *name;
+  else
+    place["name"].fail("expected a text");
+  constexpr std::pair<std::string_view, Protocol::Algorithm> kAlgorithms[] = {
+      {"ring", Protocol::Ring},
+      {"tree", Protocol::Tree},
+      {"switch", Protocol::Switch}};
+  const std::string *algorithm = place["algorithm"].require().getString();
+  const auto *found = std::find_if(
+      std::begin(kAlgorithms), std::end(kAlgorithms),
+      [&](const auto &one) { return algorithm && one.first == *algorithm; });
+  if (found == std::end(kAlgorithms))
+    return place["algorithm"].fail("expected ring, tree or switch");
+  protocol.algorithm = found->second;
+  place["start_s"].readNumber(protocol.start);
+  place["device_step_s"].readNumber(protocol.deviceStep);
+  place["nic_step_s"].readNumber(protocol.nicStep);
+  place["rate"].readPositive(protocol.rate);
+  if (protocol.algorithm == Protocol::Switch && place["nic_step_s"].exists())
+    place["nic_step_s"].fail("a switch adds up within a node");
+}
+
+static void readProtocols(const JsonPlace &place, Cluster &cluster) {
+  if (!place.exists())
+    return;
+  if (const std::string *known = place.getString()) {
+    if (*known != "nccl")
+      return place.fail("expected nccl, or a list of protocols");
+    cluster.protocols = getNcclProtocols(/*hasSwitch=*/false);
+    return;
+  }
+  place.forEach([&](const JsonPlace &one) {
+    readProtocol(one, cluster.protocols.emplace_back());
+  });
+  // All kinds of collectives have it.
+  if (std::none_of(
+          cluster.protocols.begin(), cluster.protocols.end(),
+          [](const Protocol &one) { return one.algorithm == Protocol::Ring; }))
+    place.fail("expected a protocol whose algorithm is ring");
+}
+
 static void readCluster(const JsonPlace &root, Cluster &cluster) {
-  root.refuseOthers(
-      {"version", "nodes", "device_link", "nic", "switch", "placement"});
+  root.refuseOthers({"version", "nodes", "device_link", "nic", "protocols",
+                     "switch", "placement"});
   if (!root["version"].isNumber(1))
     return root["version"].fail(
         "expected 1, the version that this program reads");
@@ -75,6 +121,7 @@ static void readCluster(const JsonPlace &root, Cluster &cluster) {
     readLink(root["device_link"].require(), cluster.deviceLink);
   else if (root["device_link"].exists())
     root["device_link"].fail("nothing joins the one device of a node");
+  readProtocols(root["protocols"], cluster);
   readSwitch(root["switch"], cluster);
   readPlacement(root["placement"], cluster);
 }
@@ -91,6 +138,22 @@ StatusOr<Cluster> parseCluster(std::string_view json, const std::string &name) {
   return cluster;
 }
 
+std::vector<Protocol> getNcclProtocols(bool hasSwitch) {
+  std::vector<Protocol> protocols{
+      {"ring LL", Protocol::Ring, 6.6e-6, 0.6e-6, 2.7e-6, 0.25},
+      {"ring LL128", Protocol::Ring, 14e-6, 1.9e-6, 4e-6, 0.92},
+      {"ring Simple", Protocol::Ring, 8.4e-6, 3.4e-6, 14e-6, 1},
+      {"tree LL", Protocol::Tree, 6.8e-6, 0.6e-6, 5e-6, 0.25},
+      {"tree LL128", Protocol::Tree, 14e-6, 1.25e-6, 8.5e-6, 0.92},
+      {"tree Simple", Protocol::Tree, 8.4e-6, 4e-6, 14e-6, 1}};
+  // Each device sends all of it once, and links reach 450 GB/s where rings
+  // reach 370: of these 0.74, and five of six parts.
+  constexpr double kRate = 450.0 / 370 * 0.74 * 5 / 6;
+  if (hasSwitch)
+    protocols.push_back({"NVLS", Protocol::Switch, 25e-6, 0, 0, kRate});
+  return protocols;
+}
+
 /// Nodes of the devices that the nearest links of a profile join.
 static Cluster makeKnown(const std::string &name,
                          const optimus_prices::MachineProfile &machine) {
@@ -101,6 +164,7 @@ static Cluster makeKnown(const std::string &name,
   cluster.devicesPerNode = cluster.nicsPerNode = near.ranks;
   cluster.deviceLink = {1 / near.beta, near.alpha};
   cluster.nic = {1 / far.beta, far.alpha};
+  cluster.protocols = getNcclProtocols(/*hasSwitch=*/name != "a100");
   return cluster;
 }
 
@@ -174,11 +238,38 @@ StatusOr<std::vector<ClusterPlace>> placeRanks(const Cluster &cluster,
   return places;
 }
 
+StatusOr<std::vector<std::pair<std::string, int64_t>>>
+parseTile(const std::string &text) {
+  std::vector<std::pair<std::string, int64_t>> tile;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    const std::string part = text.substr(at, end - at);
+    const size_t colon = part.find(':');
+    int64_t extent = 0;
+    const char *last = part.data() + part.size();
+    const auto read =
+        colon == std::string::npos
+            ? std::from_chars_result{part.data(), std::errc::invalid_argument}
+            : std::from_chars(part.data() + colon + 1, last, extent);
+    if (read.ec != std::errc() || read.ptr != last || extent < 1 || colon == 0)
+      return invalidArgument(
+          concat("expected AXIS:EXTENT, several with commas between, found '",
+                 text, "'"));
+    tile.emplace_back(part.substr(0, colon), extent);
+    at = end + 1;
+  }
+  return tile;
+}
+
 void changeNetwork(Cluster &cluster, const NetworkChange &change) {
   for (ClusterLink *link : {&cluster.deviceLink, &cluster.nic}) {
     link->bytesPerSecond *= change.bandwidth;
     link->latency *= change.latency;
   }
+  for (Protocol &protocol : cluster.protocols)
+    for (double *time :
+         {&protocol.start, &protocol.deviceStep, &protocol.nicStep})
+      *time *= change.latency;
 }
 
 } // namespace optimus_simulation

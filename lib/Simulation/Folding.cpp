@@ -9,6 +9,8 @@
 #include "Folding.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <map>
 #include <numeric>
 
@@ -29,8 +31,10 @@ private:
   std::map<T, uint32_t> known;
 };
 
-Folding::Folding(const TimedProgram &program, const WhatIf &whatIf, bool fold)
-    : isFolded(fold), factors(program.getMesh().numRanks(), 1) {
+Folding::Folding(const TimedProgram &program, const WhatIf &whatIf, bool fold,
+                 Network *network)
+    : isFolded(fold), network(network),
+      factors(program.getMesh().numRanks(), 1) {
   for (const Straggler &one : whatIf.stragglers)
     factors[one.rank] *= one.factor;
   for (const std::vector<uint32_t> &axes : program.getAxes())
@@ -42,6 +46,7 @@ Folding::Folding(const TimedProgram &program, const WhatIf &whatIf, bool fold)
     groupFolded();
   else
     groupUnfolded(program);
+  listStanding();
 }
 
 /// The colours of each group's members, sorted, by its lowest rank.
@@ -56,33 +61,97 @@ listColours(const std::vector<uint32_t> &lowest,
   return lists;
 }
 
-/// Begins with tables and speeds, and tells ranks apart by their neighbours
-/// until none are told apart any more.
+/// Begins with tables and speeds, and with the rates of links; tells ranks
+/// apart by their neighbours, and links by what loads them, until none are told
+/// apart any more.
 void Folding::colour(const TimedProgram &program) {
   Numbers<std::pair<const ProgramTableT *, double>> first;
   for (size_t rank = 0; rank != factors.size(); ++rank)
     colours.push_back(
         first({&tableOf(program.getTarget(), int64_t(rank)), factors[rank]}));
-  for (size_t count = first.size(), before = 0; count != before;) {
+  Numbers<std::pair<int, double>> firstLinks;
+  for (uint32_t link = 0; network && link != network->getNumLinks(); ++link)
+    linkColours.push_back(
+        firstLinks({network->getKind(link), network->getCapacity(link)}));
+  for (size_t count = first.size() + firstLinks.size(), before = 0;
+       count != before;) {
     before = count;
-    std::vector<std::vector<uint32_t>> kinds;
-    for (const std::vector<uint32_t> &groupOf : lowest) {
-      Numbers<std::vector<uint32_t>> numbers;
-      const auto lists = listColours(groupOf, colours);
-      for (auto &kind = kinds.emplace_back(); kind.size() != factors.size();)
-        kind.push_back(numbers(lists[groupOf[kind.size()]]));
-    }
-    Numbers<std::vector<uint32_t>> next;
-    std::vector<uint32_t> finer;
-    for (size_t rank = 0; rank != factors.size(); ++rank) {
-      std::vector<uint32_t> key{colours[rank]};
-      for (const std::vector<uint32_t> &kind : kinds)
-        key.push_back(kind[rank]);
-      finer.push_back(next(key));
-    }
-    colours = std::move(finer);
-    count = next.size();
+    const Kinds kinds = findKinds();
+    count = refineRanks(kinds) + refineLinks(kinds);
   }
+}
+
+/// A load as a number.
+static uint64_t toUnits(const LinkLoad &load) {
+  return static_cast<uint64_t>(std::llround(load.perByte / kLeastLoad));
+}
+
+/// Groups of a kind have members of the same colours, and load links of the
+/// same colours alike.
+Folding::Kinds Folding::findKinds() const {
+  std::vector<std::vector<std::vector<std::pair<uint64_t, uint64_t>>>> keys;
+  for (const std::vector<uint32_t> &groupOf : lowest) {
+    auto &list = keys.emplace_back(groupOf.size());
+    const auto members = listColours(groupOf, colours);
+    for (size_t rank = 0; rank != members.size(); ++rank)
+      for (uint32_t one : members[rank])
+        list[rank].push_back({one, 0});
+  }
+  for (const Pattern &pattern :
+       network ? network->getPatterns() : std::set<Pattern>())
+    for (size_t rank = 0; rank != factors.size(); ++rank) {
+      if (lowest[pattern.axes][rank] != rank)
+        continue;
+      std::vector<std::pair<uint64_t, uint64_t>> loads;
+      for (const LinkLoad &load : network->getLoads(pattern, int64_t(rank)))
+        loads.push_back({linkColours[load.link], toUnits(load)});
+      std::sort(loads.begin(), loads.end());
+      auto &key = keys[pattern.axes][rank];
+      key.insert(key.end(), loads.begin(), loads.end());
+    }
+  Kinds kinds;
+  for (size_t axes = 0; axes != lowest.size(); ++axes) {
+    Numbers<std::vector<std::pair<uint64_t, uint64_t>>> numbers;
+    auto &kind = kinds.emplace_back();
+    // Of a group, the lowest rank comes first.
+    for (size_t rank = 0; rank != factors.size(); ++rank)
+      kind.push_back(lowest[axes][rank] == rank ? numbers(keys[axes][rank])
+                                                : kind[lowest[axes][rank]]);
+  }
+  return kinds;
+}
+
+size_t Folding::refineRanks(const Kinds &kinds) {
+  Numbers<std::vector<uint32_t>> next;
+  for (size_t rank = 0; rank != factors.size(); ++rank) {
+    std::vector<uint32_t> key{colours[rank]};
+    for (const std::vector<uint32_t> &kind : kinds)
+      key.push_back(kind[rank]);
+    colours[rank] = next(key);
+  }
+  return next.size();
+}
+
+/// By the kinds of groups that load a link, and how much.
+size_t Folding::refineLinks(const Kinds &kinds) {
+  using Use = std::array<uint64_t, 3>;
+  std::vector<std::vector<Use>> uses(linkColours.size());
+  uint64_t number = 0;
+  for (const Pattern &pattern :
+       network ? network->getPatterns() : std::set<Pattern>()) {
+    for (size_t rank = 0; rank != factors.size(); ++rank)
+      if (lowest[pattern.axes][rank] == rank)
+        for (const LinkLoad &load : network->getLoads(pattern, int64_t(rank)))
+          uses[load.link].push_back(
+              {number, kinds[pattern.axes][rank], toUnits(load)});
+    ++number;
+  }
+  Numbers<std::pair<uint32_t, std::vector<Use>>> next;
+  for (size_t link = 0; link != linkColours.size(); ++link) {
+    std::sort(uses[link].begin(), uses[link].end());
+    linkColours[link] = next({linkColours[link], std::move(uses[link])});
+  }
+  return next.size();
 }
 
 /// Groups of the same colours are one.
@@ -114,6 +183,15 @@ void Folding::groupUnfolded(const TimedProgram &program) {
     for (uint32_t axis : axes)
       members *= program.getMesh().axisSize(int(axis));
     sizes.emplace_back(colours.size(), uint32_t(members));
+  }
+}
+
+void Folding::listStanding() {
+  for (size_t axes = 0; axes != lowest.size(); ++axes) {
+    auto &list = standing.emplace_back();
+    for (size_t rank = 0; rank != colours.size(); ++rank)
+      if (lowest[axes][rank] == rank)
+        list[groups[axes][rank]].push_back(int64_t(rank));
   }
 }
 

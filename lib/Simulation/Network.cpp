@@ -8,8 +8,6 @@
 
 #include "Network.h"
 
-#include "optimus/Prices/ProgramWork.h"
-
 #include <algorithm>
 #include <cmath>
 
@@ -26,6 +24,8 @@ Network::Network(const Cluster &cluster, std::vector<ClusterPlace> given,
   if (cluster.nodesPerSwitch > 0)
     numSwitches =
         (numNodes + cluster.nodesPerSwitch - 1) / cluster.nodesPerSwitch;
+  listCapacities();
+  listPatterns();
 }
 
 //===----------------------------------------------------------------------===//
@@ -46,16 +46,22 @@ uint32_t Network::getSwitch(int64_t rank) const {
       2 * (int64_t(places.size()) + numNodes * cluster.nicsPerNode + number));
 }
 
-std::vector<double> Network::getCapacities() const {
-  std::vector<double> capacities(2 * places.size(),
-                                 cluster.deviceLink.bytesPerSecond);
+void Network::listCapacities() {
+  capacities.assign(2 * places.size(), cluster.deviceLink.bytesPerSecond);
   capacities.insert(capacities.end(), 2 * numNodes * cluster.nicsPerNode,
                     cluster.nic.bytesPerSecond);
   capacities.insert(capacities.end(), 2 * numSwitches,
                     cluster.nic.bytesPerSecond *
                         double(cluster.nicsPerNode * cluster.nodesPerSwitch) /
                         cluster.oversubscription);
-  return capacities;
+}
+
+int Network::getKind(uint32_t link) const {
+  const int64_t number = link / 2, devices = int64_t(places.size());
+  const int level = number < devices                                    ? 0
+                    : number < devices + numNodes * cluster.nicsPerNode ? 1
+                                                                        : 2;
+  return 2 * level + int(link % 2);
 }
 
 std::string Network::getName(uint32_t link) const {
@@ -71,7 +77,7 @@ std::string Network::getName(uint32_t link) const {
 }
 
 void Network::addPath(int64_t from, int64_t to, double weight,
-                      std::map<uint32_t, double> &loads) const {
+                      LoadMap &loads) const {
   if (isNear(from, to)) {
     loads[getDevice(from)] += weight;
     loads[getDevice(to) + 1] += weight;
@@ -86,17 +92,21 @@ void Network::addPath(int64_t from, int64_t to, double weight,
 }
 
 //===----------------------------------------------------------------------===//
-// Meetings
+// Groups
 //===----------------------------------------------------------------------===//
 
-std::vector<int64_t> Network::listMembers(const MeetingKey &key) const {
-  if (key.second != kNoMeeting)
-    return {key.first, key.second};
+int64_t Network::countMembers(uint32_t axes) const {
+  int64_t members = 1;
+  for (uint32_t axis : program.getAxes()[axes])
+    members *= program.getMesh().axisSize(int(axis));
+  return members;
+}
+
+std::vector<int64_t> Network::listMembers(uint32_t axes, int64_t lowest) const {
   const optimus_support::Mesh &mesh = program.getMesh();
-  const std::vector<uint32_t> &axes = program.getAxes()[key.axes];
-  std::vector<int64_t> members{key.first};
+  std::vector<int64_t> members{lowest};
   // The first axis is slowest.
-  for (uint32_t axis : axes) {
+  for (uint32_t axis : program.getAxes()[axes]) {
     const std::vector<int64_t> before = std::move(members);
     members.clear();
     for (int64_t rank : before) {
@@ -110,9 +120,38 @@ std::vector<int64_t> Network::listMembers(const MeetingKey &key) const {
   return members;
 }
 
-std::vector<int64_t>
-Network::orderRing(const std::vector<std::vector<int64_t>> &nodes,
-                   size_t ring) {
+Pattern Network::getPattern(uint32_t axes, const CollectiveT &one) const {
+  constexpr int64_t kLarge = 16;
+  switch (one.kind) {
+  case CollectiveKind::Broadcast:
+  case CollectiveKind::Reduce:
+    if (countMembers(axes) >= kLarge)
+      break;
+    return {axes,
+            one.kind == CollectiveKind::Reduce ? Way::ChainBack : Way::Chain,
+            one.root};
+  case CollectiveKind::AllToAll:
+    return {axes, Way::All, 0};
+  case CollectiveKind::AllReduce:
+  case CollectiveKind::AllGather:
+  case CollectiveKind::ReduceScatter:
+    break;
+  }
+  return {axes, Way::Ring, 0};
+}
+
+void Network::listPatterns() {
+  program.forEachFunction([&](const TimedFunction &function) {
+    for (size_t number = 0; number != function.commands.size(); ++number)
+      if (const CollectiveT *one =
+              function.source->commands[number]->action.AsCollective())
+        patterns.insert(getPattern(function.commands[number].axes, *one));
+  });
+}
+
+/// The members in the order of one of the rings.
+static std::vector<int64_t>
+orderRing(const std::vector<std::vector<int64_t>> &nodes, size_t ring) {
   std::vector<int64_t> order;
   for (const std::vector<int64_t> &node : nodes)
     for (size_t i = 0; i != node.size(); ++i)
@@ -120,102 +159,67 @@ Network::orderRing(const std::vector<std::vector<int64_t>> &nodes,
   return order;
 }
 
-LinkLoads Network::makeLoads(const MeetingKey &key, Way way,
-                             int64_t root) const {
-  const std::vector<int64_t> members = listMembers(key);
-  std::map<uint32_t, double> loads;
-  if (way == Way::Message) {
-    addPath(key.first, key.second, 1, loads);
-  } else if (way == Way::All) {
+void Network::addRings(const std::vector<int64_t> &members, Way way,
+                       int64_t root, LoadMap &loads) const {
+  std::map<int64_t, std::vector<int64_t>> byNode;
+  for (int64_t rank : members)
+    byNode[places[rank].node].push_back(rank);
+  std::vector<std::vector<int64_t>> nodes;
+  size_t rings = members.size();
+  for (auto &[node, list] : byNode) {
+    rings = std::min(rings, list.size());
+    nodes.push_back(std::move(list));
+  }
+  for (size_t ring = 0; ring != rings; ++ring) {
+    const std::vector<int64_t> order = orderRing(nodes, ring);
+    for (size_t i = 0; i != order.size(); ++i) {
+      const int64_t from = order[i], to = order[(i + 1) % order.size()];
+      if (way != Way::Ring && to == members[root])
+        continue;
+      if (way == Way::ChainBack)
+        addPath(to, from, 1.0 / double(rings), loads);
+      else
+        addPath(from, to, 1.0 / double(rings), loads);
+    }
+  }
+}
+
+/// As multiples of the least load.
+static LinkLoads listLoads(const std::map<uint32_t, double> &loads) {
+  LinkLoads result;
+  for (auto [link, perByte] : loads)
+    result.push_back({link, std::round(perByte / kLeastLoad) * kLeastLoad});
+  return result;
+}
+
+const LinkLoads &Network::getLoads(const Pattern &pattern, int64_t lowest) {
+  auto [entry, isNew] = known.try_emplace({pattern, lowest});
+  if (!isNew)
+    return entry->second;
+  const std::vector<int64_t> members = listMembers(pattern.axes, lowest);
+  LoadMap loads;
+  if (pattern.way == Way::All) {
     for (int64_t from : members)
       for (int64_t to : members)
         if (from != to)
           addPath(from, to, 1.0 / double(members.size() - 1), loads);
-  } else {
-    std::map<int64_t, std::vector<int64_t>> byNode;
-    for (int64_t rank : members)
-      byNode[places[rank].node].push_back(rank);
-    std::vector<std::vector<int64_t>> nodes;
-    size_t rings = members.size();
-    for (auto &[node, list] : byNode) {
-      rings = std::min(rings, list.size());
-      nodes.push_back(std::move(list));
-    }
-    for (size_t ring = 0; ring != rings; ++ring) {
-      const std::vector<int64_t> order = orderRing(nodes, ring);
-      for (size_t i = 0; i != order.size(); ++i) {
-        const int64_t from = order[i], to = order[(i + 1) % order.size()];
-        // A chain does not come back to its root.
-        if (way != Way::Ring && to == members[root])
-          continue;
-        if (way == Way::ChainBack)
-          addPath(to, from, 1.0 / double(rings), loads);
-        else
-          addPath(from, to, 1.0 / double(rings), loads);
-      }
-    }
+  } else if (members.size() > 1) {
+    addRings(members, pattern.way, pattern.root, loads);
   }
-  LinkLoads result;
-  for (auto [link, perByte] : loads)
-    result.push_back({link, perByte});
-  return result;
+  return entry->second = listLoads(loads);
 }
 
-/// The slowest step of the way between neighbours.
-double Network::getLatency(const std::vector<int64_t> &members) const {
-  double latency = 0;
+LinkLoads Network::getLoads(int64_t from, int64_t to) const {
+  LoadMap loads;
+  addPath(from, to, 1, loads);
+  return listLoads(loads);
+}
+
+int64_t Network::countNodes(const std::vector<int64_t> &members) const {
+  std::set<int64_t> nodes;
   for (int64_t rank : members)
-    latency = std::max(latency, isNear(members.front(), rank)
-                                    ? cluster.deviceLink.latency
-                                    : cluster.nic.latency);
-  return latency;
-}
-
-Transport Network::describe(const MeetingKey &key, const CommandT &command,
-                            double scale) {
-  const std::vector<int64_t> members = listMembers(key);
-  const double count = double(members.size());
-  const double part = (count - 1) / count;
-  Way way = Way::Message;
-  double steps = 1, bytes = 0;
-  int64_t root = 0;
-  if (const CollectiveT *one = command.action.AsCollective()) {
-    bytes = optimus_prices::getWholeBytes(command, int64_t(members.size()));
-    switch (one->kind) {
-    case CollectiveKind::Broadcast:
-    case CollectiveKind::Reduce:
-      way = one->kind == CollectiveKind::Reduce ? Way::ChainBack : Way::Chain;
-      root = one->root;
-      steps = std::ceil(std::log2(count));
-      break;
-    case CollectiveKind::AllReduce:
-      way = Way::Ring;
-      steps = 2 * (count - 1);
-      bytes *= 2 * part;
-      break;
-    case CollectiveKind::AllGather:
-    case CollectiveKind::ReduceScatter:
-      way = Way::Ring;
-      steps = count - 1;
-      bytes *= part;
-      break;
-    case CollectiveKind::AllToAll:
-      way = Way::All;
-      steps = count - 1;
-      bytes *= part;
-      break;
-    }
-  } else {
-    const OperandT &moved = *command.operands.front();
-    bytes = double(moved.rows) * double(moved.row_bytes);
-  }
-  auto &loads = known[{key.axes, key.first, key.second, int(way), root}];
-  if (!loads)
-    loads = std::make_unique<LinkLoads>(
-        members.size() > 1 ? makeLoads(key, way, root) : LinkLoads());
-  const double latency = members.size() > 1 ? steps * getLatency(members) : 0;
-  return {static_cast<Picoseconds>(std::llround(scale * latency * 1e12)),
-          members.size() > 1 ? scale * bytes : 0, loads.get()};
+    nodes.insert(places[rank].node);
+  return int64_t(nodes.size());
 }
 
 } // namespace optimus_simulation

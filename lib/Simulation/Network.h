@@ -9,23 +9,26 @@
 #ifndef OPTIMUS_LIB_SIMULATION_NETWORK_H
 #define OPTIMUS_LIB_SIMULATION_NETWORK_H
 
-#include "Meetings.h"
 #include "SharedLinks.h"
 
 #include "optimus/Simulation/Cluster.h"
-#include "optimus/Simulation/Simulator.h"
+#include "optimus/Simulation/TimedProgram.h"
 
 #include <map>
-#include <memory>
+#include <set>
 
 namespace optimus_simulation {
 
-/// What a meeting moves.
-struct Transport {
-  /// Before its bytes are under way: a start-up for each step.
-  Picoseconds latency = 0;
-  double bytes = 0;
-  const LinkLoads *loads = nullptr;
+/// How members of a group move bytes.
+enum class Way { Ring, Chain, ChainBack, All };
+
+/// What groups on these axes ask of links. Chains lack the link to their root.
+struct Pattern {
+  uint32_t axes;
+  Way way;
+  int64_t root;
+
+  auto operator<=>(const Pattern &) const = default;
 };
 
 /// The links of a cluster, and which of them collectives load how much.
@@ -33,22 +36,42 @@ struct Transport {
 /// Members of a group form rings: in the order of nodes, and of ranks on a
 /// node. There are as many rings as members on the node with the fewest; each
 /// leaves and enters a node by other members, and so by other cards.
+///
+/// A broadcast does not come back to its root. In a large group that is one
+/// link of many and counts as if it did: then links do not depend on roots, and
+/// ranks fold.
 class Network {
 public:
   Network(const Cluster &cluster, std::vector<ClusterPlace> places,
           const TimedProgram &program);
 
-  /// By link, bytes a second.
-  std::vector<double> getCapacities() const;
+  size_t getNumLinks() const { return capacities.size(); }
+  /// Bytes a second.
+  double getCapacity(uint32_t link) const { return capacities[link]; }
   std::string getName(uint32_t link) const;
+  /// Links of devices, of cards and of switches are of different kinds.
+  int getKind(uint32_t link) const;
 
-  /// Times `scale`, of latency and bytes.
-  Transport describe(const MeetingKey &key,
-                     const optimus_support::program::CommandT &command,
-                     double scale);
+  /// That of a collective.
+  Pattern getPattern(uint32_t axes,
+                     const optimus_support::program::CollectiveT &one) const;
+  /// Those of all collectives of the program.
+  const std::set<Pattern> &getPatterns() const { return patterns; }
+
+  int64_t countMembers(uint32_t axes) const;
+  /// The group with this lowest rank.
+  std::vector<int64_t> listMembers(uint32_t axes, int64_t lowest) const;
+  /// What it loads, for a byte.
+  const LinkLoads &getLoads(const Pattern &pattern, int64_t lowest);
+  /// What a message loads.
+  LinkLoads getLoads(int64_t from, int64_t to) const;
+  const Cluster &getCluster() const { return cluster; }
+  /// How many nodes these ranks are on.
+  int64_t countNodes(const std::vector<int64_t> &members) const;
 
 private:
-  enum class Way { Ring, Chain, ChainBack, All, Message };
+  void listCapacities();
+  void listPatterns();
 
   /// Links come in pairs, out and in: of devices, of cards, of switches.
   uint32_t getDevice(int64_t rank) const { return 2 * uint32_t(rank); }
@@ -58,23 +81,18 @@ private:
     return places[from].node == places[to].node;
   }
 
-  std::vector<int64_t> listMembers(const MeetingKey &key) const;
-  /// The members in the order of one of so many rings.
-  static std::vector<int64_t>
-  orderRing(const std::vector<std::vector<int64_t>> &nodes, size_t ring);
-  LinkLoads makeLoads(const MeetingKey &key, Way way, int64_t root) const;
-  void addPath(int64_t from, int64_t to, double weight,
-               std::map<uint32_t, double> &loads) const;
-  double getLatency(const std::vector<int64_t> &members) const;
+  using LoadMap = std::map<uint32_t, double>;
+  void addPath(int64_t from, int64_t to, double weight, LoadMap &loads) const;
+  void addRings(const std::vector<int64_t> &members, Way way, int64_t root,
+                LoadMap &loads) const;
 
   const Cluster &cluster;
   const std::vector<ClusterPlace> places;
   const TimedProgram &program;
   int64_t numNodes = 0, numSwitches = 0;
-  /// By axes, first and second member, way and root.
-  std::map<std::tuple<uint32_t, uint32_t, uint32_t, int, int64_t>,
-           std::unique_ptr<LinkLoads>>
-      known;
+  std::vector<double> capacities;
+  std::set<Pattern> patterns;
+  std::map<std::pair<Pattern, int64_t>, LinkLoads> known;
 };
 
 } // namespace optimus_simulation

@@ -18,9 +18,10 @@ using namespace optimus_support::program;
 namespace optimus_simulation {
 
 Ranks::Ranks(const TimedProgram &program, const CallList &calls,
-             const WhatIf &whatIf, const Folding &folding, Network *network)
+             const WhatIf &whatIf, const Folding &folding,
+             FoldedNetwork *network, bool records)
     : program(program), whatIf(whatIf), folding(folding), network(network),
-      ranks(folding.getNumActors()) {
+      records(records), ranks(folding.getNumActors()) {
   if (network)
     links.emplace(network->getCapacities());
   for (uint32_t number = 0; number != ranks.size(); ++number) {
@@ -32,6 +33,9 @@ Ranks::Ranks(const TimedProgram &program, const CallList &calls,
     rank.parts.resize(program.getParts().size());
     rank.exposures.resize(program.getExposures().size());
     rank.links.resize(program.getNumLinks());
+    for (const TimedFunction *function : rank.functions)
+      if (records)
+        rank.recorded.emplace_back().commands.resize(function->commands.size());
   }
 }
 
@@ -94,17 +98,31 @@ void Ranks::advance(uint32_t number) {
       endCall(rank);
       continue;
     }
-    execute(number, rank, function.commands[rank.position.command]);
+    const TimedCommand &command = function.commands[rank.position.command];
+    awaitCopies(rank);
+    const Picoseconds begin = rank.now;
+    execute(number, rank, command);
     if (rank.awaited != kNoMeeting) {
       waiting[rank.awaited].push_back(number);
       return;
     }
+    if (records)
+      record(rank, command, begin);
     ++rank.position.command;
   }
 }
 
+void Ranks::record(Rank &rank, const TimedCommand &command, Picoseconds begin) {
+  CallTimes::Span &span =
+      rank.recorded[rank.position.call].commands[rank.position.command];
+  span = {begin, rank.now};
+  if (command.kind == TimedCommand::Copy) {
+    const Picoseconds done = rank.copies.at(rank.position.command);
+    span = {done - command.seconds, done};
+  }
+}
+
 void Ranks::execute(uint32_t number, Rank &rank, const TimedCommand &command) {
-  awaitCopies(rank);
   const uint32_t at = rank.position.command;
   switch (command.kind) {
   case TimedCommand::Compute: {
@@ -170,6 +188,11 @@ void Ranks::endCall(Rank &rank) {
       rank.times.copying += free - rank.now;
       rank.now = free;
     }
+  if (records) {
+    const uint32_t call = rank.position.call;
+    rank.recorded[call].call = {
+        call == 0 ? 0 : rank.recorded[call - 1].call.end, rank.now};
+  }
   rank.copies.clear();
   rank.started.clear();
   rank.nextAfterCopy = 0;
@@ -334,9 +357,9 @@ void Ranks::hold(uint32_t number) {
   const Transport transport =
       network->describe(meeting.key, *function.source->commands[first.command],
                         function.commands[first.command].scale);
-  const Flow flow{number, transport.bytes, transport.loads};
-  meeting.alone = transport.latency + links->getSecondsAlone(flow);
-  links->add(meeting.begin + transport.latency, flow);
+  meeting.alone = transport.alone;
+  links->add(meeting.begin + transport.latency,
+             {number, transport.bytes, transport.loads});
 }
 
 void Ranks::end(uint32_t number, Picoseconds time) {
@@ -349,6 +372,9 @@ void Ranks::end(uint32_t number, Picoseconds time) {
   for (const Arrival &one : arrivals) {
     Rank &rank = ranks[one.rank];
     rank.times.communicating += time - meeting.begin;
+    if (records)
+      rank.recorded[one.call].transfers.push_back(
+          {one.command, {one.post, time}});
     Link &link = rank.links[one.link];
     link.busy += time - meeting.begin;
     if (time >= link.next) {

@@ -9,9 +9,9 @@
 #ifndef OPTIMUS_LIB_SIMULATION_RANKS_H
 #define OPTIMUS_LIB_SIMULATION_RANKS_H
 
+#include "FoldedNetwork.h"
 #include "Folding.h"
 #include "Meetings.h"
-#include "Network.h"
 
 #include "optimus/Simulation/Simulator.h"
 
@@ -48,7 +48,8 @@ class Ranks {
 public:
   /// With a `network`, meetings take what its links take.
   Ranks(const TimedProgram &program, const CallList &calls,
-        const WhatIf &whatIf, const Folding &folding, Network *network);
+        const WhatIf &whatIf, const Folding &folding, FoldedNetwork *network,
+        bool records);
 
   /// False where some rank has not come to its end.
   bool run();
@@ -66,12 +67,19 @@ public:
   }
   const Meeting &getMeeting(uint32_t number) const { return meetings[number]; }
   /// Bytes that a link of the network has carried.
-  double getCarried(uint32_t link) const { return links->getCarried(link); }
+  double getCarried(uint32_t link) const {
+    return links->getCarried(network->getFolded(link));
+  }
   const TimedFunction &getFunction(int64_t rank, uint32_t call) const {
     return *ranks[rank].functions[call];
   }
   /// What a command takes on a rank.
   Picoseconds getSeconds(int64_t rank, const TimedCommand &command) const;
+
+  /// Of all calls, where times are recorded.
+  const std::vector<CallTimes> &getCalls(int64_t rank) const {
+    return ranks[rank].recorded;
+  }
 
   /// For a rank that has not ended: where it is, and what it waits for.
   bool hasEnded(int64_t rank) const {
@@ -115,11 +123,13 @@ private:
     std::unordered_map<uint32_t, Picoseconds> copies, copyQueues;
     size_t nextAfterCopy = 0;
     std::vector<Stop> stops;
+    std::vector<CallTimes> recorded;
   };
 
   /// Until the rank waits for a meeting, or has ended.
   void advance(uint32_t number);
   void execute(uint32_t number, Rank &rank, const TimedCommand &command);
+  void record(Rank &rank, const TimedCommand &command, Picoseconds begin);
   void awaitCopies(Rank &rank);
   void startCopy(Rank &rank, const TimedCommand &command);
   void endCall(Rank &rank);
@@ -143,7 +153,8 @@ private:
   const TimedProgram &program;
   const WhatIf &whatIf;
   const Folding &folding;
-  Network *network;
+  FoldedNetwork *network;
+  const bool records;
   std::optional<SharedLinks> links;
   std::vector<Rank> ranks;
   std::vector<Meeting> meetings;

@@ -11,20 +11,33 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace optimus_simulation {
 
-static Picoseconds roundUp(double seconds) {
+static constexpr double kLeastBytes = 1.0 / (1 << 20);
+
+Picoseconds roundUp(double seconds) {
   constexpr double kMost = 3e6;
   return static_cast<Picoseconds>(std::ceil(std::min(seconds, kMost) * 1e12));
 }
 
-Picoseconds SharedLinks::getSecondsAlone(const Flow &flow) const {
-  double seconds = 0;
-  for (const LinkLoad &load : *flow.loads)
-    seconds =
-        std::max(seconds, flow.bytes * load.perByte / capacities[load.link]);
-  return roundUp(seconds);
+double SharedLinks::getCarried(uint32_t link) const {
+  return double(carried[link]) * kLeastLoad * kLeastBytes;
+}
+
+void SharedLinks::settle(std::span<Active *> flows, double rate) {
+  for (Active *one : flows) {
+    one->rate = rate;
+    for (const LinkLoad &load : *one->flow.loads)
+      given[load.link] += load.perByte;
+  }
+  for (Active *one : flows)
+    for (const LinkLoad &load : *one->flow.loads) {
+      const double sum = std::exchange(given[load.link], 0);
+      room[load.link] = std::max(0.0, room[load.link] - rate * sum);
+      asked[load.link] -= sum;
+    }
 }
 
 /// Fills all flows alike until a link is full, which settles the rates of its
@@ -55,13 +68,7 @@ void SharedLinks::share() {
         std::stable_partition(open.begin(), open.end(), [&](const Active *one) {
           return getRate(*one) > rate * kSlack;
         });
-    for (auto at = limited; at != open.end(); ++at) {
-      (*at)->rate = rate;
-      for (const LinkLoad &load : *(*at)->flow.loads) {
-        room[load.link] = std::max(0.0, room[load.link] - rate * load.perByte);
-        asked[load.link] -= load.perByte;
-      }
-    }
+    settle({limited, open.end()}, rate);
     open.erase(limited, open.end());
   }
   for (Active &one : active)
@@ -73,8 +80,11 @@ void SharedLinks::move(Picoseconds time) {
   for (Active &one : active) {
     const double bytes = std::min(one.left, one.rate * seconds);
     one.left -= bytes;
+    const auto moved = static_cast<uint64_t>(std::llround(bytes / kLeastBytes));
     for (const LinkLoad &load : *one.flow.loads)
-      carried[load.link] += bytes * load.perByte;
+      carried[load.link] +=
+          Sum(moved) *
+          static_cast<uint64_t>(std::llround(load.perByte / kLeastLoad));
   }
   now = time;
 }

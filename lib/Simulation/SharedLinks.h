@@ -12,15 +12,18 @@
 #include "optimus/Simulation/TimedProgram.h"
 
 #include <map>
+#include <span>
 #include <vector>
 
 namespace optimus_simulation {
 
-/// How many bytes a link carries of each byte of a flow.
+/// How many bytes a link carries of each byte of a flow. Whole multiples of
+/// kLeastLoad add up to the same sum in any order.
 struct LinkLoad {
   uint32_t link;
   double perByte;
 };
+inline constexpr double kLeastLoad = 1.0 / (uint64_t(1) << 32);
 using LinkLoads = std::vector<LinkLoad>;
 
 /// Bytes on their way over some links at once, at one rate.
@@ -29,6 +32,9 @@ struct Flow {
   double bytes = 0;
   const LinkLoads *loads = nullptr;
 };
+
+/// At most a month.
+Picoseconds roundUp(double seconds);
 
 /// Carries flows at max-min fair rates, which change when one begins or ends:
 /// no flow can go faster without slowing down another that is not faster than
@@ -39,7 +45,8 @@ struct Flow {
 class SharedLinks {
 public:
   explicit SharedLinks(std::vector<double> bytesPerSecond)
-      : capacities(std::move(bytesPerSecond)), carried(capacities.size()) {}
+      : capacities(std::move(bytesPerSecond)), carried(capacities.size()),
+        given(capacities.size()) {}
 
   /// A flow from a time on, the present or later.
   void add(Picoseconds begin, const Flow &flow) { coming.emplace(begin, flow); }
@@ -49,10 +56,8 @@ public:
   std::vector<uint32_t> advance();
   Picoseconds getTime() const { return now; }
 
-  /// What a flow takes alone.
-  Picoseconds getSecondsAlone(const Flow &flow) const;
   /// Bytes that a link has carried.
-  double getCarried(uint32_t link) const { return carried[link]; }
+  double getCarried(uint32_t link) const;
 
 private:
   struct Active {
@@ -62,14 +67,20 @@ private:
   };
 
   void share();
+  /// Gives flows a rate, and takes it from their links.
+  void settle(std::span<Active *> flows, double rate);
   void move(Picoseconds time);
 
-  std::vector<double> capacities, carried;
+  std::vector<double> capacities;
+  /// In units of kLeastLoad and of kLeastBytes: the same sum in any order.
+  __extension__ using Sum = unsigned __int128;
+  std::vector<Sum> carried;
   std::multimap<Picoseconds, Flow> coming;
   std::vector<Active> active;
   Picoseconds now = 0;
-  /// Of share(), by link: the rate that is left, and the sum of the loads.
-  std::vector<double> room, asked;
+  /// Of share(), by link: the rate left, and the sums of the loads of flows
+  /// without a rate and of those in settle().
+  std::vector<double> room, asked, given;
 };
 
 } // namespace optimus_simulation

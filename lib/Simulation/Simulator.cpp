@@ -74,11 +74,11 @@ static Status describeDeadlock(const TimedProgram &program,
 static std::vector<LinkUse> listLinks(const Network &network,
                                       const Ranks &ranks, Picoseconds step) {
   std::vector<LinkUse> uses;
-  const std::vector<double> capacities = network.getCapacities();
-  for (uint32_t link = 0; link != capacities.size(); ++link)
+  for (uint32_t link = 0; link != network.getNumLinks(); ++link)
     if (const double bytes = ranks.getCarried(link); bytes > 0)
-      uses.push_back({network.getName(link),
-                      bytes / (capacities[link] * double(step) * 1e-12)});
+      uses.push_back(
+          {network.getName(link),
+           bytes / (network.getCapacity(link) * double(step) * 1e-12)});
   std::stable_sort(
       uses.begin(), uses.end(),
       [](const LinkUse &a, const LinkUse &b) { return a.share > b.share; });
@@ -119,19 +119,27 @@ StatusOr<Simulation> simulate(const TimedProgram &program,
                            placeRanks(cluster, program.getMesh()));
     network.emplace(cluster, std::move(places), program);
   }
-  const bool fold = options.fold && !network && !hasMessages(program);
-  const Folding folding(program, whatIf, fold);
-  Ranks ranks(program, calls, whatIf, folding, network ? &*network : nullptr);
+  const bool fold = options.fold && !hasMessages(program);
+  const Folding folding(program, whatIf, fold, network ? &*network : nullptr);
+  std::optional<FoldedNetwork> folded;
+  if (network)
+    folded.emplace(*network, folding);
+  Ranks ranks(program, calls, whatIf, folding, folded ? &*folded : nullptr,
+              options.record);
   if (!ranks.run()) {
     // Ranks are named where each is its own.
     if (fold)
-      return simulate(program, calls, whatIf, {.fold = false});
+      return simulate(program, calls, whatIf,
+                      {.cluster = options.cluster, .fold = false});
     return describeDeadlock(program, ranks);
   }
   Simulation result = summarize(program, ranks, folding);
   if (whatIf.overlap != Overlap::Perfect)
     result.criticalPath =
         findCriticalPath(program, ranks, folding.getActor(result.slowest));
+  for (uint32_t actor = 0; options.record && actor != folding.getNumActors();
+       ++actor)
+    result.timelines.push_back({folding.getRank(actor), ranks.getCalls(actor)});
   if (network)
     result.links = listLinks(*network, ranks, result.getStep());
   return result;

@@ -8,8 +8,10 @@
 """A library's tables, simulated on a symmetric mesh, take what the compiler predicted of
 them; and what if they differed."""
 
+import contextlib
 import json
 import resource
+import sqlite3
 
 import pytest
 
@@ -244,6 +246,157 @@ def test_ranks_share_the_links_of_a_cluster(tools, tmp_path, library):
     assert slower["step_ms"] > shared["step_ms"]
     text = tools.run("optimus-simulate", library, "--cluster", path)
     assert "links        " in text and " busy for " in text
+    assert on(CLUSTER, "--placement", "row:2") == tiled
+    for placement, message in [
+        ("row", "--placement: expected AXIS:EXTENT, several with commas between, found 'row'"),
+        ("row:4", "expected a tile that divides row:2,col:2, found row:4"),
+    ]:
+        error = refuse(
+            tools, "optimus-simulate", library, "--cluster", path, "--placement", placement
+        )
+        assert message in error
+    nccl = on({**CLUSTER, "protocols": "nccl"})
+    assert nccl["step_ms"] < shared["step_ms"]
+
+
+def test_tries_are_plans_of_one_program(tools, tmp_path):
+    """Each answer is the library's, the terms explain all of a step, and memory is the
+    compiler's."""
+    program = tools.program(MODEL)
+    tries = [
+        "--mesh row:2,col:2 --strategy summa",
+        "--mesh row:1,col:4 --strategy megatron-sp --recompute=layer",
+        "--mesh 'row:1,col:2' --strategy megatron --target cuda --gpu-arch emulated",
+    ]
+    flags = [word for one in tries[:2] for word in ("--try", one)]
+    answer = simulate(tools, program, *flags)
+    for flags_of, found in zip(tries, answer["tries"]):
+        library, _ = compile_model(tools, MODEL, tmp_path, *flags_of.split())
+        own = simulate(tools, library)
+        assert found["flags"] == flags_of
+        for name in ("step_ms", "parts_ms", "waits", "memory_bytes", "ranks"):
+            assert found[name] == own[name], name
+        report = tools.run(
+            *("optimus-compile", program, *flags_of.split(), "--compile-to=place"),
+            *("-o", tmp_path / "placed.mlir", "--report-json", "-"),
+        )
+        assert found["memory_bytes"] == json.loads(report)["memory"]["train_step"]
+    for unit, whole in [
+        ("ms", lambda one: one["step_ms"]),
+        ("bytes", lambda one: one["memory_bytes"]["total"]),
+    ]:
+        terms = [term["of_each"] for term in answer["terms"] if term["unit"] == unit]
+        for plan, found in enumerate(answer["tries"]):
+            assert sum(term[plan] for term in terms) == pytest.approx(whole(found), rel=1e-9)
+    text = tools.run("optimus-simulate", program, *flags)
+    assert "\n2 against 1\n  step    " in text and " waiting for " in text
+    gpu = simulate(tools, program, "--try", tries[2])["tries"][0]
+    assert gpu["target"] == "cuda" and gpu["machine_profile"] == "h100x8"
+    for wrong, message in [
+        ("--mesh row:2,col:2 --strategy suma", "unknown strategy 'suma'"),
+        ("-o other.so", "--try: expected no -o in '-o other.so'"),
+    ]:
+        error = refuse(tools, "optimus-simulate", program, "--try", wrong)
+        assert error.startswith("optimus-simulate: error: ") and message in error
+
+
+# Ranks, devices and cards of a node, the two links, bytes: bus bandwidth or seconds.
+TWO_NODES = {
+    "version": 1,
+    "nodes": {"devices": 8, "nics": 4},
+    "device_link": {"bytes_per_s": 2.35e11, "latency_s": 2e-6},
+    # Of 200 Gb/s what cards reach: those of 400 Gb/s 46 to 48 GB/s.
+    "nic": {"bytes_per_s": 2.35e10, "latency_s": 5e-6},
+    "protocols": "nccl",
+}
+NCCL = [
+    (8, "a100", "1GiB", "busbw_gb_per_s", 232),
+    (16, TWO_NODES, "1GiB", "busbw_gb_per_s", 86),
+    (8, "h100", "1MiB", "us", 25),
+    (8, "h100", "1GiB", "us", 4060),
+]
+
+
+@pytest.mark.parametrize("ranks, cluster, size, column, published", NCCL)
+def test_collectives_take_what_nccl_takes(
+    tools, tmp_path, ranks, cluster, size, column, published
+):
+    """All-reduces, within 15 %, and 16 for the shortest: most of it is a start-up."""
+    if isinstance(cluster, dict):
+        (tmp_path / "cluster.json").write_text(json.dumps(cluster))
+        cluster = tmp_path / "cluster.json"
+    flags = ["--collective", "all_reduce", "--ranks", str(ranks), "--cluster", cluster]
+    found = json.loads(tools.run("optimus-simulate", *flags, "--bytes", size, "--json", "-"))
+    assert len(found["times"]) == 1
+    assert found["times"][0][column] == pytest.approx(published, rel=0.16)
+
+
+def test_collectives_in_many_sizes(tools, library):
+    found = json.loads(
+        tools.run(
+            *("optimus-simulate", "--collective", "all_gather", "--ranks", "4"),
+            *("--machine-profile", "h100x8", "--json", "-"),
+        )
+    )
+    times = [row["us"] for row in found["times"]]
+    assert [row["bytes"] for row in found["times"]] == [4096 * 4**i for i in range(10)]
+    assert times == sorted(times)
+    for row in found["times"]:
+        assert row["algbw_gb_per_s"] == pytest.approx(row["bytes"] / row["us"] / 1e3)
+        assert row["busbw_gb_per_s"] == pytest.approx(row["algbw_gb_per_s"] * 3 / 4)
+    text = tools.run("optimus-simulate", "--collective", "reduce", "--bytes", "1MiB")
+    assert "simulated    reduce among 8 ranks on the built-in profile" in text
+    for flags, message in [
+        (["--collective", "all_reduse"], "found all_reduse"),
+        ([library, "--collective", "reduce"], "expected no library beside it"),
+        ([], "LIBRARY is required"),
+        (["--collective", "reduce", "--ranks", "1"], "a whole number from 2 to 16384"),
+        ([library, "--ranks", "4"], "--collective"),
+    ]:
+        assert message in refuse(tools, "optimus-simulate", *flags)
+
+
+def test_a_profile_is_of_what_was_simulated(tools, tmp_path, library):
+    """The file of a run, with the times of the answer: one rank for those alike."""
+    profile = tmp_path / "simulated.profile"
+    found = simulate(tools, library, "--straggler", "3=2", "--profile", profile)
+    with contextlib.closing(sqlite3.connect(profile)) as database:
+        ask = lambda text: database.execute(text).fetchall()
+        ranks = [rank for (rank,) in ask("SELECT rank FROM ranks ORDER BY rank")]
+        assert ranks == [0, 1, 2, 3]
+        assert dict(ask("SELECT * FROM trace"))["backend"] == "simulated"
+        for rank in ranks:
+            [(end,)] = ask(f"SELECT max(end) FROM calls WHERE rank = {rank}")
+            assert end == pytest.approx(1e6 * found["ranks"][rank]["end_ms"], abs=1)
+            kinds = dict(
+                ask(
+                    "SELECT kind, sum(times.end - times.begin) FROM times "
+                    "JOIN calls USING (call) JOIN commands USING (function, command) "
+                    f"WHERE rank = {rank} GROUP BY kind"
+                )
+            )
+            computing = sum(kinds.get(kind, 0) for kind in found["parts_ms"])
+            commands = commands_of(tools, library, "train_step")
+            assert computing == pytest.approx(
+                1e6 * found["ranks"][rank]["computing_ms"], abs=commands
+            )
+        # What is in flight ends where its wait does, or before.
+        late = ask(
+            "SELECT count(*) FROM transfers JOIN calls USING (call) "
+            "JOIN commands ON commands.function = calls.function "
+            "AND waits_for = transfers.command JOIN times ON times.call = calls.call "
+            "AND times.command = commands.command WHERE transfers.end > times.end"
+        )
+        assert late == [(0,)] and ask("SELECT count(*) FROM transfers")[0][0] > 0
+    simulate(tools, library, "--profile", profile)
+    with contextlib.closing(sqlite3.connect(profile)) as database:
+        assert database.execute("SELECT rank FROM ranks").fetchall() == [(0,)]
+    # Reports and the compiler take it like a real one.
+    report = tools.call("optimus-report", "--help")
+    assert report.returncode == 0
+    assert "one library" in refuse(
+        tools, "optimus-simulate", library, "--try", "--report", "--profile", profile
+    )
 
 
 def test_the_answer_is_the_same_each_time(tools, library):

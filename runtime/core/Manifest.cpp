@@ -308,6 +308,8 @@ StatusOr<Manifest> optrt::parseManifest(std::string_view json) {
     }
   }
 
+  if (JsonCursor plan = root.find("plan"))
+    manifest.isPlan = plan.boolean();
   manifest.mesh = readMesh(root["mesh"]);
   JsonCursor model = root["model"];
   manifest.batch = model["batch"].integer(1, INT32_MAX);

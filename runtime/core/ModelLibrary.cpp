@@ -116,11 +116,18 @@ Status ModelLibrary::readData() {
   if (!manifest.ok())
     return manifest.status().withContext("manifest of `" + libraryPath + "`");
   parsed = std::move(manifest).value();
+  if (model && parsed.isPlan)
+    return invalidArgument(concat(
+        "`", libraryPath,
+        "` is a plan, which has no kernels and cannot run; optimus-simulate "
+        "and optimus-run inspect read it. Compile the model without --plan"));
 
   const std::string programsOf = "programs of `" + libraryPath + "`";
   auto programs = optimus_support::program::unpack(
       model ? std::span(model->programs, model->programs_size)
-            : std::span<const char>(programsSection));
+            : std::span<const char>(programsSection),
+      parsed.isPlan ? optimus_support::program::Checks::ButOrder
+                    : optimus_support::program::Checks::All);
   if (!programs.ok())
     return programs.status().withContext(programsOf);
   tables = std::move(programs).value();

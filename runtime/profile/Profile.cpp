@@ -27,7 +27,8 @@ static constexpr std::size_t kMostBytesWaiting = std::size_t(64) << 20;
 class Profile::Impl {
 public:
   explicit Impl(StepRange steps)
-      : steps(steps), queue(kMostBytesWaiting), writer(steadyNanoseconds()) {}
+      : steps(steps), queue(kMostBytesWaiting), origin(steadyNanoseconds()),
+        writer(origin) {}
 
   Status open(const std::string &path);
   Status describe(const Session &session, const ControlPlane &control,
@@ -50,6 +51,7 @@ private:
   void fail(const Status &status);
 
   OutputFile file;
+  const int64_t origin;
   ProfileWriter writer;
   std::thread thread;
   /// Of the thread while it runs.
@@ -70,7 +72,17 @@ Status Profile::Impl::open(const std::string &path) {
 Status Profile::Impl::describe(const Session &session,
                                const ControlPlane &control,
                                const Trace &trace) {
-  OPTRT_RETURN_IF_ERROR(writer.describe(session, control, trace));
+  Profiled profiled{session.model(), session.heldBuffers(), session.calls()};
+  for (int i = 0; i != control.numLocalRanks(); ++i)
+    profiled.ranks.push_back(control.firstRank() + i);
+  profiled.threadsPerRank = session.threadsPerRank();
+  profiled.process = control.firstRank() / control.numLocalRanks();
+  profiled.processes = control.size() / control.numLocalRanks();
+  profiled.originUnix = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                            std::chrono::system_clock::now().time_since_epoch())
+                            .count() -
+                        (steadyNanoseconds() - origin);
+  OPTRT_RETURN_IF_ERROR(writer.describe(profiled, trace));
   OPTRT_ASSIGN_OR_RETURN(thread, startThread("the thread that writes a profile",
                                              [this] { work(); }));
   isDescribed = true;

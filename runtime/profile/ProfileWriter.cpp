@@ -62,8 +62,7 @@ Status ProfileWriter::prepare() {
   return okStatus();
 }
 
-Status ProfileWriter::describe(const Session &session,
-                               const ControlPlane &control,
+Status ProfileWriter::describe(const Profiled &profiled,
                                const Profile::Trace &trace) {
   OPTRT_ASSIGN_OR_RETURN(Insertion entry,
                          Insertion::prepare(database, "trace", 2));
@@ -74,15 +73,11 @@ Status ProfileWriter::describe(const Session &session,
   }
   // Numbers are numbers.
   const std::pair<const char *, int64_t> counts[] = {
-      {"ranks", control.size()},
-      {"threads_per_rank", session.threadsPerRank()},
-      {"process", control.firstRank() / control.numLocalRanks()},
-      {"processes", control.size() / control.numLocalRanks()},
-      {"origin_unix_ns",
-       std::chrono::duration_cast<std::chrono::nanoseconds>(
-           std::chrono::system_clock::now().time_since_epoch())
-               .count() -
-           (steadyNanoseconds() - origin)},
+      {"ranks", profiled.library.manifest().mesh.numRanks()},
+      {"threads_per_rank", profiled.threadsPerRank},
+      {"process", profiled.process},
+      {"processes", profiled.processes},
+      {"origin_unix_ns", profiled.originUnix},
       {"complete", 0}};
   for (auto [key, value] : counts) {
     entry.add(key);
@@ -97,19 +92,17 @@ Status ProfileWriter::describe(const Session &session,
 
   OPTRT_ASSIGN_OR_RETURN(Insertion rank,
                          Insertion::prepare(database, "ranks", 2));
-  const Mesh &mesh = session.manifest().mesh;
-  std::vector<int> own;
-  for (int i = 0; i != control.numLocalRanks(); ++i) {
-    own.push_back(control.firstRank() + i);
+  const Mesh &mesh = profiled.library.manifest().mesh;
+  for (int own : profiled.ranks) {
     nlohmann::ordered_json coordinates = nlohmann::ordered_json::object();
     for (int axis = 0; axis != mesh.numAxes(); ++axis)
-      coordinates[mesh.axes()[axis].name] = mesh.coordinate(own.back(), axis);
+      coordinates[mesh.axes()[axis].name] = mesh.coordinate(own, axis);
     const std::string text = coordinates.dump();
-    rank.add(own.back());
+    rank.add(own);
     rank.add(text);
     OPTRT_RETURN_IF_ERROR(rank.insert());
   }
-  OPTRT_RETURN_IF_ERROR(programs.write(database, session, own));
+  OPTRT_RETURN_IF_ERROR(programs.write(database, profiled));
   OPTRT_RETURN_IF_ERROR(database.execute("COMMIT"));
   return prepare();
 }

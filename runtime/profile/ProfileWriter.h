@@ -25,8 +25,7 @@ public:
 
   /// Makes the tables in an empty file.
   Status open(const std::string &path);
-  Status describe(const Session &session, const ControlPlane &control,
-                  const Profile::Trace &trace);
+  Status describe(const Profiled &profiled, const Profile::Trace &trace);
 
   /// A call of the step that is under way.
   Status write(const CallRecord &record);

@@ -38,9 +38,10 @@ const char *kindOf(QueueKind kind) {
 
 class RowWriter {
 public:
-  RowWriter(Database &database, const Session &session)
-      : database(database), session(session), target(session.model().target()) {
-  }
+  RowWriter(Database &database, const Profiled &profiled)
+      : database(database), profiled(profiled),
+        manifest(profiled.library.manifest()),
+        target(profiled.library.target()) {}
 
   Status begin();
   Status writeHeldBuffers();
@@ -72,7 +73,8 @@ private:
   }
 
   Database &database;
-  const Session &session;
+  const Profiled &profiled;
+  const Manifest &manifest;
   const TargetT &target;
   Insertion functions, queues, commands, blocks, accesses;
   int64_t nextBlock = 0;
@@ -99,8 +101,8 @@ Status RowWriter::begin() {
 
 Status RowWriter::writeHeldBuffers() {
   int64_t address = 0;
-  for (int64_t index : session.heldBuffers()) {
-    const Buffer &buffer = session.manifest().buffers[index];
+  for (int64_t index : profiled.held) {
+    const Buffer &buffer = manifest.buffers[index];
     heldBlocks[index] = nextBlock;
     blocks.add(nextBlock++);
     blocks.addNull();
@@ -118,7 +120,7 @@ Status RowWriter::writeHeldBuffers() {
 Status RowWriter::writeQueues(int64_t number, const FunctionT &function) {
   for (size_t i = 0; i != function.queues.size(); ++i) {
     const QueueT &queue = *function.queues[i];
-    const std::string axes = axesName(session.manifest().mesh, queue.axes);
+    const std::string axes = axesName(manifest.mesh, queue.axes);
     queues.add(number);
     queues.add(static_cast<int64_t>(i));
     queues.add(kindOf(queue.kind));
@@ -172,7 +174,7 @@ std::optional<int64_t> RowWriter::blockOf(const FunctionT &function,
                                           uint32_t address) const {
   const PlaceT &place = placeOf(function, address, coordinates);
   if (place.base == Base::Argument)
-    return heldBlocks.at(session.calls()[call].buffers[place.index]);
+    return heldBlocks.at(profiled.calls[call].buffers[place.index]);
   if (place.base == Base::Constant)
     return std::nullopt;
   const int64_t offset = evaluate(*place.bytes, coordinates);
@@ -228,13 +230,13 @@ StatusOr<int64_t> RowWriter::writeFunction(int64_t number, std::size_t ofCall,
                                            int rank) {
   call = ofCall;
   firstBlock = nextBlock;
-  coordinates = session.manifest().mesh.coordinates(rank);
+  coordinates = manifest.mesh.coordinates(rank);
   const ProgramTableT &table = tableOf(target, rank);
-  const std::string &name = session.calls()[call].function->name;
+  const std::string &name = profiled.calls[call].function->name;
   const FunctionT &function = *findFunction(table, name);
   functions.add(number);
   functions.add(name);
-  functions.add(session.calls()[call].function->arenaBytes);
+  functions.add(profiled.calls[call].function->arenaBytes);
   OPTRT_RETURN_IF_ERROR(functions.insert());
   OPTRT_RETURN_IF_ERROR(writeQueues(number, function));
   OPTRT_RETURN_IF_ERROR(writeBuffers(number, table, function));
@@ -250,18 +252,17 @@ StatusOr<int64_t> RowWriter::writeFunction(int64_t number, std::size_t ofCall,
 
 } // namespace
 
-Status ProgramRows::write(Database &database, const Session &session,
-                          std::span<const int> ranks) {
-  RowWriter rows(database, session);
+Status ProgramRows::write(Database &database, const Profiled &profiled) {
+  RowWriter rows(database, profiled);
   OPTRT_RETURN_IF_ERROR(rows.begin());
   OPTRT_RETURN_IF_ERROR(rows.writeHeldBuffers());
   // Ranks with the same table share what is said of it.
   std::map<std::pair<const ProgramTableT *, std::size_t>, Function> written;
-  for (std::size_t call = 0; call != session.calls().size(); ++call)
-    for (int rank : ranks) {
-      if (!session.hasCall(rank, call))
+  for (std::size_t call = 0; call != profiled.calls.size(); ++call)
+    for (int rank : profiled.ranks) {
+      if (!profiled.hasCall(rank, call))
         continue;
-      const ProgramTableT &table = tableOf(session.model().target(), rank);
+      const ProgramTableT &table = tableOf(profiled.library.target(), rank);
       auto [entry, isNew] = written.try_emplace({&table, call});
       if (isNew) {
         entry->second.number = static_cast<int64_t>(written.size()) - 1;

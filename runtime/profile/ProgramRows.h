@@ -10,10 +10,9 @@
 #define OPTIMUS_RUNTIME_PROFILE_PROGRAMROWS_H
 
 #include "Database.h"
-#include "optimus-runtime/Session.h"
+#include "Profiled.h"
 
 #include <map>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -23,11 +22,10 @@ namespace optrt {
 /// commands, blocks and accesses.
 class ProgramRows {
 public:
-  /// Writes them for the ranks of this process.
-  Status write(Database &database, const Session &session,
-               std::span<const int> ranks);
+  /// Writes them for the ranks of the file.
+  Status write(Database &database, const Profiled &profiled);
 
-  /// The number of the function that a rank runs in a call of the session.
+  /// The number of the function that a rank runs in a call.
   int64_t functionOf(int rank, std::size_t call) const {
     return functions.at({rank, call}).number;
   }

@@ -33,7 +33,7 @@ std::string pack(ProgramsT &programs) {
           builder.GetSize()};
 }
 
-StatusOr<ProgramsT> unpack(std::span<const char> bytes) {
+StatusOr<ProgramsT> unpack(std::span<const char> bytes, Checks checks) {
   // Where they are not aligned, in memory that is.
   std::unique_ptr<std::max_align_t[]> aligned;
   const auto *data = reinterpret_cast<const uint8_t *>(bytes.data());
@@ -59,7 +59,7 @@ StatusOr<ProgramsT> unpack(std::span<const char> bytes) {
                            "the compiler. Compile the library again");
   ProgramsT programs;
   root->UnPackTo(&programs);
-  OPTRT_RETURN_IF_ERROR(check(programs));
+  OPTRT_RETURN_IF_ERROR(check(programs, checks));
   return programs;
 }
 

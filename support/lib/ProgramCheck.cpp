@@ -78,7 +78,7 @@ public:
                   const FunctionT &function, const Mesh &mesh)
       : target(target), table(table), function(function), mesh(mesh) {}
 
-  Status check() {
+  Status check(Checks checks) {
     OPTRT_RETURN_IF_ERROR(checkMemory());
     OPTRT_RETURN_IF_ERROR(checkQueues());
     OPTRT_RETURN_IF_ERROR(checkScalars());
@@ -95,7 +95,7 @@ public:
       OPTRT_RETURN_IF_ERROR(status);
     }
     OPTRT_RETURN_IF_ERROR(checkLifetimes(target, table, function, mesh));
-    return checkOrder(target, table, function, mesh);
+    return checkOrder(target, table, function, mesh, checks);
   }
 
   /// Checks that every packed operand of a product is the result of the last
@@ -338,7 +338,7 @@ Status checkSequences(const TargetT &target, const ProgramTableT &table) {
   return checkCarried(table);
 }
 
-Status checkTarget(const TargetT &target, const Mesh &mesh) {
+Status checkTarget(const TargetT &target, const Mesh &mesh, Checks checks) {
   OPTRT_RETURN_IF_ERROR(checkNames("kernel", target.kernels));
   for (const std::unique_ptr<KernelT> &kernel : target.kernels)
     OPTRT_RETURN_IF_ERROR(
@@ -348,7 +348,7 @@ Status checkTarget(const TargetT &target, const Mesh &mesh) {
     OPTRT_RETURN_IF_ERROR(checkNames("function", table->functions));
     for (const std::unique_ptr<FunctionT> &function : table->functions) {
       OPTRT_RETURN_IF_ERROR(FunctionChecker(target, *table, *function, mesh)
-                                .check()
+                                .check(checks)
                                 .withContext("function " + function->name));
     }
     for (const std::unique_ptr<FunctionT> &function : table->functions)
@@ -379,15 +379,15 @@ Status checkAxes(const std::vector<uint32_t> &axes, const Mesh &mesh) {
   return okStatus();
 }
 
-Status check(const ProgramsT &programs) {
+Status check(const ProgramsT &programs, Checks checks) {
   OPTRT_RETURN_IF_ERROR(checkMesh(programs));
   const Mesh mesh = meshOf(programs);
   OPTRT_RETURN_IF_ERROR(checkNames("target", programs.targets));
   if (programs.targets.empty())
     return wrong("there is no target");
   for (const std::unique_ptr<TargetT> &target : programs.targets)
-    OPTRT_RETURN_IF_ERROR(
-        checkTarget(*target, mesh).withContext("target " + target->name));
+    OPTRT_RETURN_IF_ERROR(checkTarget(*target, mesh, checks)
+                              .withContext("target " + target->name));
   return okStatus();
 }
 

@@ -63,7 +63,7 @@ Status checkCommand(const CommandContext &context, uint32_t number);
 /// memory, one of them writing, and the completeness of waits and groups. All
 /// commands have been checked.
 Status checkOrder(const TargetT &target, const ProgramTableT &table,
-                  const FunctionT &function, const Mesh &mesh);
+                  const FunctionT &function, const Mesh &mesh, Checks checks);
 
 /// Checks that buffers alive at once are apart and, if the function lists any,
 /// contain all accesses to arenas during their lives. All commands have been

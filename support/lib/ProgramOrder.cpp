@@ -44,7 +44,7 @@ public:
         numQueues(function.queues.size()),
         waitOf(function.commands.size(), kNone) {}
 
-  Status check() {
+  Status check(Checks checks) {
     if (numQueues > kMaxQueues)
       return invalidArgument(concat("has ", numQueues,
                                     " queues; expected at most ", kMaxQueues));
@@ -57,8 +57,9 @@ public:
       tick(number);
       OPTRT_RETURN_IF_ERROR(checkTogether(number));
       OPTRT_RETURN_IF_ERROR(checkApart(number));
-      for (const Touch &touch : touches[number])
-        OPTRT_RETURN_IF_ERROR(visit(number, touch));
+      if (checks == Checks::All)
+        for (const Touch &touch : touches[number])
+          OPTRT_RETURN_IF_ERROR(visit(number, touch));
     }
     return okStatus();
   }
@@ -341,8 +342,8 @@ uint32_t carriedOf(const CommandT &command) {
 }
 
 Status checkOrder(const TargetT &target, const ProgramTableT &table,
-                  const FunctionT &function, const Mesh &mesh) {
-  return OrderChecker(target, table, function, mesh).check();
+                  const FunctionT &function, const Mesh &mesh, Checks checks) {
+  return OrderChecker(target, table, function, mesh).check(checks);
 }
 
 } // namespace optimus_support::program

@@ -64,4 +64,20 @@ TEST_F(Pieces, AreNotWrittenWholeWhileOneIsUnderWay) {
          "nothing orders the two");
 }
 
+/// Of what nothing runs, the rest is checked all the same.
+TEST_F(Pieces, MayLackAnOrderWhereNothingRuns) {
+  f.fill(part(0, 16));
+  f.wait(reduce(4, {}));
+  const ProgramsT finished = programs.finish();
+  EXPECT_THAT(check(finished).message(),
+              testing::HasSubstr("nothing orders the two"));
+  EXPECT_TRUE(check(finished, Checks::ButOrder).ok());
+}
+
+TEST_F(Pieces, NeedTheirWaitsWhereNothingRuns) {
+  reduce(4, {});
+  EXPECT_THAT(check(programs.finish(), Checks::ButOrder).message(),
+              testing::HasSubstr("nothing waits for"));
+}
+
 } // namespace

@@ -60,6 +60,9 @@ static void addFiles(Declaration add, CompileSettings &settings) {
   add("-o", "FILE", settings.output,
       "The model library; or with --compile-to the IR (default: standard "
       "output)");
+  add("--plan", settings.plan,
+      "Write what ranks execute without the code of kernels: optimus-simulate "
+      "and optimus-run inspect read it, and nothing runs it");
   add("--report", settings.report,
       "Print memory, communication and predicted times");
   add("--report-json", "FILE", settings.reportJson,

@@ -157,7 +157,11 @@ void printModel(const ModelLibrary &library) {
             << " for "
             << (manifest.targetCpu.empty() ? manifest.target
                                            : manifest.targetCpu)
-            << features << "\n  strategy " << describeStrategy(manifest) << ", "
+            << features
+            << (manifest.isPlan ? "\n  a plan, which has no kernels: nothing "
+                                  "runs it"
+                                : "")
+            << "\n  strategy " << describeStrategy(manifest) << ", "
             << manifest.mesh.numRanks()
             << (manifest.mesh.numRanks() == 1 ? " rank" : " ranks")
             << ", optimizer " << manifest.optimizer << ", precision "

@@ -13,15 +13,20 @@
 
 using namespace optimus_simulate;
 using optimus_command_line::addList;
+using optimus_command_line::ByteCount;
 using optimus_command_line::Number;
 using optimus_command_line::oneOf;
 using optimus_command_line::Word;
 using optimus_support::StatusOr;
 
-static void addOptions(CLI::App &app, Arguments &arguments) {
+static void addOptions(CLI::App &app, Arguments &arguments,
+                       std::string &bytes) {
   app.add_option("LIBRARY", arguments.library,
-                 "The model library; nothing of it runs")
-      ->required();
+                 "The model library or plan, of which nothing runs; with --try "
+                 "the program, PROGRAM.mlir");
+  addList(app, "--try", arguments.trials,
+          "FLAGS of optimus-compile: compile the program to a plan with them "
+          "and simulate it; several are compared");
   CLI::Option *function =
       app.add_option("--function", arguments.function,
                      "Simulate one call of this function, by its name or kind")
@@ -37,6 +42,24 @@ static void addOptions(CLI::App &app, Arguments &arguments) {
       ->capture_default_str()
       ->check(
           oneOf(Number<int64_t>{"a whole number from 1 to 65536", 1, 65536}));
+  CLI::Option *collective =
+      app.add_option("--collective", arguments.collective,
+                     "In place of a library: all_reduce, broadcast, … among "
+                     "--ranks ranks, in many sizes or of --bytes bytes of the "
+                     "whole tensor")
+          ->type_name("KIND")
+          ->check(oneOf(Word{{"broadcast", "reduce", "all_reduce", "all_gather",
+                              "reduce_scatter", "all_to_all"}}))
+          ->excludes(function);
+  app.add_option("--ranks", arguments.ranks, "Of --collective")
+      ->capture_default_str()
+      ->needs(collective)
+      ->check(
+          oneOf(Number<int64_t>{"a whole number from 2 to 16384", 2, 16384}));
+  app.add_option("--bytes", bytes, "Of --collective, as 1MiB")
+      ->type_name("SIZE")
+      ->needs(collective)
+      ->check(oneOf(ByteCount()));
   app.add_option("--machine-profile", arguments.machineProfile,
                  "What the machine takes: a file of `optimus-run bench --gemm "
                  "--profile`, or a known GPU as h100x8 (default: for GPUs "
@@ -47,6 +70,10 @@ static void addOptions(CLI::App &app, Arguments &arguments) {
                  "or h200 for nodes of eight (default: each rank has links of "
                  "its own, as the machine profile prices them)")
       ->type_name("FILE");
+  app.add_option("--placement", arguments.placement,
+                 "row:2,col:4: the part of the mesh on a node of --cluster "
+                 "(default: its file's, or consecutive ranks)")
+      ->type_name("TILE");
   addList(app, "--straggler", arguments.stragglers,
           "RANK=FACTOR: this rank computes so many times as long");
   addList(app, "--scale", arguments.scalings,
@@ -61,6 +88,11 @@ static void addOptions(CLI::App &app, Arguments &arguments) {
                  "scheduled, none, or perfect, limited by links alone")
       ->capture_default_str()
       ->check(oneOf(Word{{"scheduled", "none", "perfect"}}));
+  app.add_option("--profile", arguments.profile,
+                 "Write the times of all commands there, as `optimus-run train "
+                 "--profile` does: of a rank for each of those that do the "
+                 "same")
+      ->type_name("FILE");
   app.add_option("--json", arguments.json,
                  "Write the answer there, too; - is standard output, in place "
                  "of the table")
@@ -73,6 +105,23 @@ StatusOr<std::string> optimus_simulate::parseCommandLine(int argc, char **argv,
                "without running it.",
                "optimus-simulate");
   optimus_command_line::prepare(app, "optimus-simulate " OPTIMUS_VERSION);
-  addOptions(app, arguments);
-  return optimus_command_line::parse(app, {argv + 1, argv + argc});
+  std::string bytes;
+  addOptions(app, arguments, bytes);
+  OPTRT_ASSIGN_OR_RETURN(std::string asked, optimus_command_line::parse(
+                                                app, {argv + 1, argv + argc}));
+  if (!asked.empty())
+    return asked;
+  if (!bytes.empty())
+    arguments.bytes = *ByteCount().parse(bytes);
+  if (arguments.library.empty() == arguments.collective.empty())
+    return optimus_support::invalidArgument(
+        arguments.library.empty()
+            ? "LIBRARY is required, or --collective KIND in its place"
+            : "--collective: expected no library beside it");
+  if (!arguments.profile.empty() &&
+      (!arguments.trials.empty() || !arguments.collective.empty()))
+    return optimus_support::invalidArgument(
+        "--profile: expected one library; no --try and no --collective beside "
+        "it");
+  return asked;
 }

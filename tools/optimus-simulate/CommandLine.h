@@ -18,14 +18,21 @@
 namespace optimus_simulate {
 
 struct Arguments {
+  /// Or with trials a program.
   std::string library;
+  /// Each the flags of a plan.
+  std::vector<std::string> trials;
+  /// In place of a library: its name, ranks, and the bytes of the whole tensor
+  /// or 0 for many sizes.
+  std::string collective;
+  int64_t ranks = 8, bytes = 0;
   /// At most one of the two.
   std::string function, sequence;
   int64_t microbatches = 1;
-  std::string machineProfile, cluster;
+  std::string machineProfile, cluster, placement;
   std::vector<std::string> stragglers, scalings;
   std::string network, overlap = "scheduled";
-  std::string json;
+  std::string json, profile;
 };
 
 /// Reads the command line. Returns the text of --help or --version where it is

@@ -19,17 +19,16 @@ using namespace optimus_simulate;
 using namespace optimus_simulation;
 using nlohmann::ordered_json;
 using optimus_run::format;
+using optimus_run::formatBytes;
 using optimus_run::Table;
-
-static double toMs(Picoseconds seconds) { return double(seconds) * 1e-9; }
 
 static std::string formatMs(Picoseconds seconds) {
   return format("%.3f ms", toMs(seconds));
 }
 
-static double getTokensPerSecond(const Answer &answer) {
-  const Picoseconds step = answer.simulation.getStep();
-  return step > 0 ? double(answer.tokens) / (double(step) * 1e-12) : 0;
+double Answer::getTokensPerSecond() const {
+  const Picoseconds step = simulation.getStep();
+  return step > 0 ? double(tokens) / (double(step) * 1e-12) : 0;
 }
 
 /// The numbers of a list's entries that are not 0, the largest first.
@@ -58,14 +57,9 @@ static std::vector<size_t> sortExposures(const Simulation &simulation) {
 // For people
 //===----------------------------------------------------------------------===//
 
-static void printHeader(const Answer &answer, std::ostream &out) {
-  const optimus_support::Mesh &mesh = answer.timed->getMesh();
+void optimus_simulate::printQuestion(const Answer &answer, std::ostream &out) {
   out << "simulated    " << answer.name << " of " << answer.library << " for "
-      << answer.target << " on " << mesh.numRanks()
-      << (mesh.numRanks() == 1 ? " rank" : " ranks");
-  if (mesh.numAxes() > 0)
-    out << ", " << mesh.toString();
-  out << "\nmachine      "
+      << answer.target << "\nmachine      "
       << (answer.machine.empty()
               ? "the built-in profile, which no machine has; optimus-run "
                 "bench --gemm --profile FILE measures this one"
@@ -77,12 +71,18 @@ static void printHeader(const Answer &answer, std::ostream &out) {
     out << "what if      " << change << "\n";
 }
 
+static void printMesh(const Answer &answer, std::ostream &out) {
+  const optimus_support::Mesh &mesh = answer.timed->getMesh();
+  out << "mesh         " << mesh.toString() << (mesh.numAxes() > 0 ? ", " : "")
+      << mesh.numRanks() << (mesh.numRanks() == 1 ? " rank" : " ranks") << "\n";
+}
+
 static void printTimes(const Answer &answer, std::ostream &out) {
   const Simulation &simulation = answer.simulation;
   const RankTimes &slowest = simulation.ranks[simulation.slowest];
   out << "step         " << formatMs(slowest.end);
   if (answer.tokens > 0)
-    out << format(", %.0f tokens/s", getTokensPerSecond(answer));
+    out << format(", %.0f tokens/s", answer.getTokensPerSecond());
   out << "\ncomputing    " << formatMs(slowest.computing);
   const char *before = ": ";
   for (size_t part : sortParts(simulation)) {
@@ -106,6 +106,17 @@ static void printTimes(const Answer &answer, std::ostream &out) {
         << formatMs(most->computing) << " (rank "
         << most - simulation.ranks.begin() << "); rank " << simulation.slowest
         << " ends last\n";
+}
+
+static void printMemory(const Answer &answer, std::ostream &out) {
+  out << "memory       " << formatBytes(answer.memory->getTotal());
+  const char *before = ": ";
+  for (const auto &[part, bytes] : answer.memory->getParts())
+    if (bytes > 0) {
+      out << before << formatBytes(bytes) << " of " << part;
+      before = ", ";
+    }
+  out << "\n";
 }
 
 /// The busiest links of a cluster.
@@ -167,8 +178,10 @@ static void printCriticalPath(const Answer &answer, std::ostream &out) {
 }
 
 void optimus_simulate::print(const Answer &answer, std::ostream &out) {
-  printHeader(answer, out);
+  printQuestion(answer, out);
+  printMesh(answer, out);
   printTimes(answer, out);
+  printMemory(answer, out);
   printLinks(answer, out);
   printExposures(answer, out);
   printCriticalPath(answer, out);
@@ -196,7 +209,7 @@ static ordered_json describeWaits(const Answer &answer) {
   return waits;
 }
 
-std::string optimus_simulate::toJson(const Answer &answer) {
+ordered_json optimus_simulate::describe(const Answer &answer) {
   const Simulation &simulation = answer.simulation;
   const RankTimes &slowest = simulation.ranks[simulation.slowest];
   ordered_json parts = ordered_json::object(), path = ordered_json::array(),
@@ -212,25 +225,29 @@ std::string optimus_simulate::toJson(const Answer &answer) {
     ranks.push_back({{"end_ms", toMs(rank.end)},
                      {"computing_ms", toMs(rank.computing)},
                      {"exposed_ms", toMs(rank.exposed)}});
-  const ordered_json json{{"library", answer.library},
-                          {"target", answer.target},
-                          {"mesh", answer.timed->getMesh().toString()},
-                          {"machine_profile", answer.machine},
-                          {"cluster", answer.cluster},
-                          {"simulated", answer.name},
-                          {"calls", answer.calls.size()},
-                          {"what_if", answer.whatIf},
-                          {"step_ms", toMs(slowest.end)},
-                          {"tokens_per_s", getTokensPerSecond(answer)},
-                          {"slowest_rank", simulation.slowest},
-                          {"computing_ms", toMs(slowest.computing)},
-                          {"comm_ms", toMs(slowest.communicating)},
-                          {"exposed_ms", toMs(slowest.exposed)},
-                          {"copies_ms", toMs(slowest.copying)},
-                          {"parts_ms", parts},
-                          {"waits", describeWaits(answer)},
-                          {"critical_path", path},
-                          {"links", links},
-                          {"ranks", ranks}};
-  return json.dump(2) + "\n";
+  ordered_json memory = ordered_json::object();
+  for (const auto &[part, bytes] : answer.memory->getParts())
+    memory[part] = bytes;
+  memory["total"] = answer.memory->getTotal();
+  return {{"library", answer.library},
+          {"target", answer.target},
+          {"mesh", answer.timed->getMesh().toString()},
+          {"machine_profile", answer.machine},
+          {"cluster", answer.cluster},
+          {"simulated", answer.name},
+          {"calls", answer.calls.size()},
+          {"what_if", answer.whatIf},
+          {"step_ms", toMs(slowest.end)},
+          {"tokens_per_s", answer.getTokensPerSecond()},
+          {"slowest_rank", simulation.slowest},
+          {"computing_ms", toMs(slowest.computing)},
+          {"comm_ms", toMs(slowest.communicating)},
+          {"exposed_ms", toMs(slowest.exposed)},
+          {"copies_ms", toMs(slowest.copying)},
+          {"parts_ms", parts},
+          {"waits", describeWaits(answer)},
+          {"critical_path", path},
+          {"links", links},
+          {"memory_bytes", memory},
+          {"ranks", ranks}};
 }

@@ -9,8 +9,14 @@
 #ifndef OPTIMUS_TOOLS_OPTIMUS_SIMULATE_OUTPUT_H
 #define OPTIMUS_TOOLS_OPTIMUS_SIMULATE_OUTPUT_H
 
+#include "Memory.h"
+
 #include "optimus/Simulation/Simulator.h"
 
+#include <nlohmann/json_fwd.hpp>
+
+#include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -18,6 +24,8 @@
 namespace optimus_simulate {
 
 struct Answer {
+  /// What the programs below belong to.
+  std::unique_ptr<optrt::ModelLibrary> opened;
   std::string library, target;
   /// The profile's name; empty for the built-in one.
   std::string machine;
@@ -30,14 +38,24 @@ struct Answer {
   int64_t tokens = 0;
   /// What differs from the program as it is.
   std::vector<std::string> whatIf;
-  const optimus_simulation::TimedProgram *timed = nullptr;
+  std::unique_ptr<optimus_simulation::TimedProgram> timed;
   optimus_simulation::Simulation simulation;
+  /// Of the slowest rank.
+  std::optional<RankMemory> memory;
+
+  double getTokensPerSecond() const;
 };
 
+inline double toMs(optimus_simulation::Picoseconds seconds) {
+  return double(seconds) * 1e-9;
+}
+
 void print(const Answer &answer, std::ostream &out);
+/// The question: calls, machine, cluster and changes.
+void printQuestion(const Answer &answer, std::ostream &out);
 
 /// Times are milliseconds.
-std::string toJson(const Answer &answer);
+nlohmann::ordered_json describe(const Answer &answer);
 
 } // namespace optimus_simulate
 

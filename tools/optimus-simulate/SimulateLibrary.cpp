@@ -8,7 +8,11 @@
 
 #include "SimulateLibrary.h"
 
+#include "Collectives.h"
+#include "Comparison.h"
 #include "Output.h"
+#include "ProfileOutput.h"
+#include "Trials.h"
 
 #include "optimus/Prices/ReadMachineProfile.h"
 #include "optimus/Simulation/Simulator.h"
@@ -19,6 +23,9 @@
 #include "optimus-support/PathUse.h"
 #include "optimus-support/ProgramPrinter.h"
 #include "optimus-support/ProgramSequence.h"
+#include "optimus-support/ScratchFolder.h"
+
+#include <nlohmann/json.hpp>
 
 #include <iostream>
 
@@ -27,10 +34,21 @@ using namespace optimus_simulation;
 using optimus_prices::MachineProfile;
 using namespace optimus_support;
 namespace program = optimus_support::program;
+using nlohmann::ordered_json;
 using optrt::ModelLibrary;
 
 static bool isForGpu(const ModelLibrary &library) {
   return library.target().name == "cuda";
+}
+
+static Status checkLinks(const MachineProfile &machine, const std::string &name,
+                         int64_t ranks) {
+  if (!machine.tiers.empty() && machine.tiers.back().ranks < ranks)
+    return invalidArgument(concat("--machine-profile: expected links for ",
+                                  ranks, " ranks, found them for ",
+                                  machine.tiers.back().ranks, " in '", name,
+                                  "'"));
+  return okStatus();
 }
 
 /// The profile of the machine; for GPUs there is one without being asked.
@@ -48,12 +66,8 @@ static StatusOr<MachineProfile> loadMachine(const ModelLibrary &library,
                isGpu ? "processors, expected one of GPUs, as h100x8, for '"
                      : "GPUs, expected one of processors for '",
                library.path(), "', whose target is ", library.target().name));
-  const int64_t ranks = library.manifest().mesh.numRanks();
-  if (!loaded->tiers.empty() && loaded->tiers.back().ranks < ranks)
-    return invalidArgument(concat("--machine-profile: expected links for ",
-                                  ranks, " ranks, found them for ",
-                                  loaded->tiers.back().ranks, " in '", name,
-                                  "'"));
+  OPTRT_RETURN_IF_ERROR(
+      checkLinks(*loaded, name, library.manifest().mesh.numRanks()));
   return loaded;
 }
 
@@ -197,27 +211,32 @@ static Status checkScaled(const ModelLibrary &library, const WhatIf &whatIf,
   return okStatus();
 }
 
-static Status writeJson(const Arguments &arguments, const Answer &answer) {
-  if (arguments.json.empty())
-    return okStatus();
-  return OutputFile::write(arguments.json, toJson(answer));
+/// With its placement. Nothing where ranks have links of their own.
+static StatusOr<std::optional<Cluster>>
+readCluster(const Arguments &arguments) {
+  std::optional<Cluster> cluster;
+  if (!arguments.cluster.empty()) {
+    auto loaded = loadCluster(arguments.cluster);
+    if (!loaded.ok())
+      return loaded.status().withContext("--cluster");
+    cluster = *std::move(loaded);
+  }
+  if (arguments.placement.empty())
+    return cluster;
+  if (!cluster)
+    return invalidArgument("--placement: expected --cluster beside it");
+  auto tile = parseTile(arguments.placement);
+  if (!tile.ok())
+    return tile.status().withContext("--placement");
+  cluster->tile = *std::move(tile);
+  return cluster;
 }
 
-Status optimus_simulate::simulateLibrary(const Arguments &arguments) {
-  if (!arguments.json.empty())
-    OPTRT_RETURN_IF_ERROR(checkOutput(arguments.json));
-  const std::vector<PathUse> inputs{
-      {"the library", arguments.library},
-      {"--machine-profile",
-       optimus_prices::isKnownProfile(arguments.machineProfile)
-           ? ""
-           : arguments.machineProfile},
-      {"--cluster", arguments.cluster}};
-  const std::vector<PathUse> outputs{{"--json", arguments.json}};
-  OPTRT_RETURN_IF_ERROR(checkOutputsApart(inputs, outputs));
-  OPTRT_ASSIGN_OR_RETURN(
-      std::unique_ptr<ModelLibrary> library,
-      ModelLibrary::open(arguments.library, ModelLibrary::Use::Inspect));
+/// Simulates what a library has.
+static StatusOr<Answer> simulateAt(const std::string &path,
+                                   const Arguments &arguments) {
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<ModelLibrary> library,
+                         ModelLibrary::open(path, ModelLibrary::Use::Inspect));
   std::string machineName = arguments.machineProfile;
   OPTRT_ASSIGN_OR_RETURN(MachineProfile machine,
                          loadMachine(*library, machineName));
@@ -226,27 +245,100 @@ Status optimus_simulate::simulateLibrary(const Arguments &arguments) {
       readWhatIf(arguments, library->manifest().mesh.numRanks()));
   OPTRT_RETURN_IF_ERROR(checkTables(*library));
   OPTRT_ASSIGN_OR_RETURN(Answer answer, chooseCalls(*library, arguments));
-  const TimedProgram timed(library->programs(), library->target(), machine,
-                           whatIf);
-  OPTRT_RETURN_IF_ERROR(checkScaled(*library, whatIf, timed));
-  std::optional<Cluster> cluster;
-  if (!arguments.cluster.empty()) {
-    auto loaded = loadCluster(arguments.cluster);
-    if (!loaded.ok())
-      return loaded.status().withContext("--cluster");
-    cluster = *std::move(loaded);
-  }
+  answer.timed = std::make_unique<TimedProgram>(
+      library->programs(), library->target(), machine, whatIf);
+  OPTRT_RETURN_IF_ERROR(checkScaled(*library, whatIf, *answer.timed));
+  OPTRT_ASSIGN_OR_RETURN(const std::optional<Cluster> cluster,
+                         readCluster(arguments));
   OPTRT_ASSIGN_OR_RETURN(answer.simulation,
-                         simulate(timed, answer.calls, whatIf,
-                                  {.cluster = cluster ? &*cluster : nullptr}));
+                         simulate(*answer.timed, answer.calls, whatIf,
+                                  {.cluster = cluster ? &*cluster : nullptr,
+                                   .record = !arguments.profile.empty()}));
   answer.library = library->path();
   answer.target = library->target().name;
   answer.machine = machineName;
   answer.cluster = arguments.cluster;
   answer.tokens = countTokens(*library, answer.calls);
   answer.whatIf = whatIf.describe();
-  answer.timed = &timed;
-  OPTRT_RETURN_IF_ERROR(writeJson(arguments, answer));
+  answer.memory.emplace(*library, answer.calls, answer.simulation.slowest);
+  answer.opened = std::move(library);
+  return answer;
+}
+
+static Status checkFiles(const Arguments &arguments) {
+  if (!arguments.json.empty())
+    OPTRT_RETURN_IF_ERROR(checkOutput(arguments.json));
+  const std::vector<PathUse> inputs{
+      {arguments.trials.empty() ? "the library" : "the program",
+       arguments.library},
+      {"--machine-profile",
+       optimus_prices::isKnownProfile(arguments.machineProfile)
+           ? ""
+           : arguments.machineProfile},
+      {"--cluster", arguments.cluster}};
+  if (!arguments.profile.empty())
+    OPTRT_RETURN_IF_ERROR(checkOutput(arguments.profile));
+  const std::vector<PathUse> outputs{{"--json", arguments.json},
+                                     {"--profile", arguments.profile}};
+  return checkOutputsApart(inputs, outputs);
+}
+
+static Status writeJson(const Arguments &arguments, const ordered_json &json) {
+  return arguments.json.empty()
+             ? okStatus()
+             : OutputFile::write(arguments.json, json.dump(2) + "\n");
+}
+
+static Status simulateTrials(const Arguments &arguments) {
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<ScratchFolder> scratch,
+                         ScratchFolder::create("optimus-simulate"));
+  std::vector<Answer> answers;
+  for (const std::string &flags : arguments.trials) {
+    const std::string plan = scratch->file("program.plan");
+    scratch->file("program.plan.log");
+    OPTRT_RETURN_IF_ERROR(compilePlan(arguments, flags, plan));
+    auto answer = simulateAt(plan, arguments);
+    if (!answer.ok())
+      return answer.status().withContext(concat("--try '", flags, "'"));
+    answer->library = arguments.library;
+    answers.push_back(*std::move(answer));
+  }
+  const Comparison comparison(arguments.trials, answers);
+  OPTRT_RETURN_IF_ERROR(writeJson(arguments, comparison.describe()));
+  if (!isStandardOutput(arguments.json))
+    comparison.print(std::cout);
+  return okStatus();
+}
+
+static Status simulateCollective(const Arguments &arguments) {
+  auto machine = optimus_prices::loadMachineProfile(arguments.machineProfile);
+  if (!machine.ok())
+    return machine.status().withContext("--machine-profile");
+  OPTRT_RETURN_IF_ERROR(
+      checkLinks(*machine, arguments.machineProfile, arguments.ranks));
+  OPTRT_ASSIGN_OR_RETURN(const std::optional<Cluster> cluster,
+                         readCluster(arguments));
+  OPTRT_ASSIGN_OR_RETURN(
+      const CollectiveTimes times,
+      CollectiveTimes::simulate(arguments, *machine,
+                                cluster ? &*cluster : nullptr));
+  OPTRT_RETURN_IF_ERROR(writeJson(arguments, times.describe()));
+  if (!isStandardOutput(arguments.json))
+    times.print(std::cout);
+  return okStatus();
+}
+
+Status optimus_simulate::simulateLibrary(const Arguments &arguments) {
+  OPTRT_RETURN_IF_ERROR(checkFiles(arguments));
+  if (!arguments.collective.empty())
+    return simulateCollective(arguments);
+  if (!arguments.trials.empty())
+    return simulateTrials(arguments);
+  OPTRT_ASSIGN_OR_RETURN(const Answer answer,
+                         simulateAt(arguments.library, arguments));
+  if (!arguments.profile.empty())
+    OPTRT_RETURN_IF_ERROR(writeProfile(answer, arguments.profile));
+  OPTRT_RETURN_IF_ERROR(writeJson(arguments, describe(answer)));
   if (!isStandardOutput(arguments.json))
     print(answer, std::cout);
   return okStatus();

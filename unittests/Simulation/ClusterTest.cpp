@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Folding.h"
 #include "SharedLinks.h"
 
 #include "optimus/Simulation/Simulator.h"
@@ -325,6 +326,115 @@ TEST_F(ClusterSimulation, SwitchesMayBeOversubscribed) {
   EXPECT_NEAR(secondsOn(cluster), kBytes / 2 / (2e9 / 4 / 2), 1e-9);
   write(Mesh({{"row", 2}, {"col", 2}}), CollectiveKind::AllGather, {1});
   EXPECT_NEAR(secondsOn(cluster), kBytes / 2 / 1e9, 1e-9);
+}
+
+/// A function that starts collectives on both axes, computes, and waits.
+class FoldingOnClusters : public testing::Test {
+protected:
+  void write(const Mesh &mesh, std::mt19937 &random) {
+    constexpr CollectiveKind kKinds[] = {
+        CollectiveKind::Broadcast, CollectiveKind::Reduce,
+        CollectiveKind::AllReduce, CollectiveKind::AllGather,
+        CollectiveKind::AllToAll};
+    ProgramWriter programs{mesh};
+    FunctionWriter f = programs.function("f");
+    const View arena = f.arena(ElementType::F32, 1 << 16);
+    std::vector<uint32_t> open;
+    for (int step = 0; step != 12; ++step) {
+      const uint32_t axis = random() % 2;
+      const int64_t members = mesh.axisSize(int(axis));
+      CollectiveT one;
+      one.kind = kKinds[random() % std::size(kKinds)];
+      one.axes = {axis};
+      one.root = one.kind == CollectiveKind::Broadcast ||
+                         one.kind == CollectiveKind::Reduce
+                     ? int64_t(random() % members)
+                     : 0;
+      one.outer = 1;
+      const int64_t block = 64 * (1 + random() % 16);
+      one.inner = one.src_ld = block;
+      one.dst_ld = block * members;
+      if (one.kind == CollectiveKind::AllToAll)
+        one.inner = one.src_ld = one.dst_ld = block * members;
+      open.push_back(f.collective(std::move(one), arena, arena));
+      f.fill(arena);
+      if (random() % 2) {
+        f.wait(open.front());
+        open.erase(open.begin());
+      }
+    }
+    for (uint32_t command : open)
+      f.wait(command);
+    finished = programs.finish();
+    timed = std::make_unique<TimedProgram>(finished, *finished.targets.front(),
+                                           optimus_prices::MachineProfile(),
+                                           WhatIf());
+  }
+
+  size_t countActors(const Cluster &cluster, const WhatIf &whatIf) {
+    Network network(cluster, *placeRanks(cluster, timed->getMesh()), *timed);
+    return Folding(*timed, whatIf, true, &network).getNumActors();
+  }
+
+  ProgramsT finished;
+  std::unique_ptr<TimedProgram> timed;
+};
+
+/// To the bit, whatever differs.
+TEST_F(FoldingOnClusters, FoldedIsUnfolded) {
+  for (unsigned seed = 0; seed != 60; ++seed) {
+    std::mt19937 random(seed);
+    const int64_t sizes[] = {1, 2, 4, 6, 16, 32};
+    const Mesh mesh(
+        {{"row", sizes[random() % 5]}, {"col", sizes[random() % 6]}});
+    write(mesh, random);
+    Cluster cluster;
+    cluster.nicsPerNode = 1 + random() % 2;
+    cluster.devicesPerNode = cluster.nicsPerNode * (1 + random() % 3);
+    cluster.deviceLink = {1e9 * double(1 + random() % 9), 1e-6};
+    cluster.nic = {1e8 * double(1 + random() % 9), 1e-5};
+    if (random() % 2) {
+      cluster.nodesPerSwitch = 1 + random() % 3;
+      cluster.oversubscription = 3;
+    }
+    WhatIf whatIf;
+    if (random() % 2)
+      whatIf.stragglers = {{int64_t(random() % mesh.numRanks()), 1.5}};
+    auto run = [&](bool fold) {
+      return *simulate(*timed, {"f"}, whatIf,
+                       {.cluster = &cluster, .fold = fold});
+    };
+    const Simulation folded = run(true), whole = run(false);
+    for (int64_t rank = 0; rank != mesh.numRanks(); ++rank) {
+      EXPECT_EQ(folded.ranks[rank].end, whole.ranks[rank].end) << seed;
+      EXPECT_EQ(folded.ranks[rank].exposed, whole.ranks[rank].exposed);
+    }
+    EXPECT_EQ(folded.slowest, whole.slowest);
+    ASSERT_EQ(folded.links.size(), whole.links.size());
+    for (size_t i = 0; i != whole.links.size(); ++i) {
+      EXPECT_EQ(folded.links[i].name, whole.links[i].name);
+      EXPECT_EQ(folded.links[i].share, whole.links[i].share);
+    }
+    for (size_t i = 0; i != whole.exposures.size(); ++i)
+      EXPECT_EQ(folded.exposures[i].shared, whole.exposures[i].shared);
+    ASSERT_EQ(folded.criticalPath.size(), whole.criticalPath.size());
+    for (size_t i = 0; i != whole.criticalPath.size(); ++i)
+      EXPECT_EQ(folded.criticalPath[i].seconds, whole.criticalPath[i].seconds);
+  }
+}
+
+/// Large groups on regular nodes are alike; a late rank tells them apart.
+TEST_F(FoldingOnClusters, LargeMeshesAreFewActors) {
+  std::mt19937 random(1);
+  write(Mesh({{"row", 32}, {"col", 32}}), random);
+  Cluster cluster;
+  cluster.devicesPerNode = cluster.nicsPerNode = 8;
+  cluster.deviceLink = {1e11, 1e-6};
+  cluster.nic = {1e10, 1e-5};
+  EXPECT_EQ(countActors(cluster, {}), 1u);
+  cluster.tile = {{"row", 2}, {"col", 4}};
+  EXPECT_EQ(countActors(cluster, {}), 1u);
+  EXPECT_GT(countActors(cluster, {.stragglers = {{3, 2}}}), 3u);
 }
 
 /// Every field of a cluster matters to some program.

@@ -34,7 +34,7 @@ struct CompileSettings {
   std::string ranks, memoryBudget;
   std::string gpuArchitectures, cubinFolder;
   std::string compileTo, compileFrom, dumpFolder;
-  bool report = false;
+  bool report = false, plan = false;
   /// Names, without dashes, of flags given as false. It says more than silence
   /// where a program is recorded to be made with them.
   llvm::StringSet<> denied;

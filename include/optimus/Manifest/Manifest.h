@@ -25,6 +25,8 @@ struct ManifestOptions {
   std::string strategy;
   std::string optimizer;
   std::string precision;
+  /// Whether the library has no kernels.
+  bool isPlan = false;
 };
 
 /// Keeps on the module, for the manifest, what commands do not show: the hash

@@ -73,7 +73,9 @@ def BuildManifestPass : Pass<"optimus-build-manifest", "::mlir::ModuleOp"> {
     Option<"target", "target", "std::string", "\"cpu\"",
            "The device that the library is for: cpu or cuda">,
     Option<"cpu", "mcpu", "std::string", "\"native\"",
-           "With target=cpu: the processor that the library is for">
+           "With target=cpu: the processor that the library is for">,
+    Option<"isPlan", "plan", "bool", "false",
+           "Say that the library has no kernels and cannot run">
   ];
 }
 

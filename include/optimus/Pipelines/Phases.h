@@ -82,6 +82,9 @@ struct PhaseOptions {
   std::shared_ptr<const DeviceImages> images;
   /// As the option of --optimus-exec-to-llvm is.
   bool kernelsApart = false;
+  /// As the options of that name of --optimus-build-manifest and
+  /// --optimus-exec-to-llvm are.
+  bool isPlan = false;
   /// The phase of the program read; empty for "input".
   std::string from;
   /// As the option of --optimus-verify-partition is.

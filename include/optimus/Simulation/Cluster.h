@@ -27,6 +27,30 @@ struct ClusterLink {
   double latency = 0;
 };
 
+/// One of the ways in which a library may move a collective.
+struct Protocol {
+  enum Algorithm {
+    /// Around rings, where broadcasts go to all in as many steps as halve them.
+    Halves,
+    /// Around rings, broadcasts from member to member.
+    Ring,
+    /// Of all-reduce: up a tree of nodes and down again, chains within nodes.
+    Tree,
+    /// Of all-reduce within a node: its switch adds up.
+    Switch,
+  };
+  std::string name;
+  Algorithm algorithm = Halves;
+  /// Once a collective, of a step within a node, and of one between nodes.
+  double start = 0, deviceStep = 0, nicStep = 0;
+  /// Of what links carry otherwise, so much.
+  double rate = 1;
+};
+
+/// NCCL's, by the constants of its own choice (src/graph/tuning.cc); where the
+/// switch adds up, NVLS, too.
+std::vector<Protocol> getNcclProtocols(bool hasSwitch);
+
 /// Nodes that are alike: each has as many devices, joined without blocking each
 /// other, and network cards that devices share evenly, the first ones the first
 /// card. docs/what-if.md describes its file.
@@ -37,6 +61,9 @@ struct Cluster {
   ClusterLink deviceLink;
   /// Out of each card, and into it.
   ClusterLink nic;
+  /// Of these, the one that takes least is taken. None: rings whose steps take
+  /// the latencies of links.
+  std::vector<Protocol> protocols;
   /// So many nodes have a switch of their own. Its links to the others carry as
   /// much as its nodes' cards together, divided by `oversubscription`. 0: one
   /// switch for all.
@@ -53,8 +80,9 @@ struct ClusterPlace {
 };
 
 /// Reads a file, or makes the cluster of a known machine profile of GPUs: nodes
-/// of eight, a card for each, as "h100". InvalidArgument names the file and its
-/// mistake; every field is read, or refused with the nearest name.
+/// of eight, a card for each, as "h100", with NCCL's protocols. InvalidArgument
+/// names the file and its mistake; every field is read, or refused with the
+/// nearest name.
 optimus_support::StatusOr<Cluster> loadCluster(const std::string &nameOrPath);
 optimus_support::StatusOr<Cluster> parseCluster(std::string_view json,
                                                 const std::string &name);
@@ -63,6 +91,10 @@ optimus_support::StatusOr<Cluster> parseCluster(std::string_view json,
 /// it, or has as many ranks as no node has devices.
 optimus_support::StatusOr<std::vector<ClusterPlace>>
 placeRanks(const Cluster &cluster, const optimus_support::Mesh &mesh);
+
+/// "row:2,col:4": the part of a mesh on a node.
+optimus_support::StatusOr<std::vector<std::pair<std::string, int64_t>>>
+parseTile(const std::string &text);
 
 /// A cluster's links, changed.
 void changeNetwork(Cluster &cluster, const NetworkChange &change);

@@ -64,6 +64,25 @@ struct LinkUse {
   double share = 0;
 };
 
+/// When a rank did what in a call.
+struct CallTimes {
+  struct Span {
+    Picoseconds begin = 0, end = 0;
+  };
+  /// What is under way beside commands, from its start to its end.
+  struct Transfer {
+    uint32_t command = 0;
+    Span span;
+  };
+  Span call;
+  std::vector<Span> commands; ///< by number
+  std::vector<Transfer> transfers;
+};
+struct Timeline {
+  int64_t rank = 0;
+  std::vector<CallTimes> calls;
+};
+
 struct Simulation {
   std::vector<RankTimes> ranks;
   /// The rank that ends last; the lowest of those.
@@ -74,6 +93,8 @@ struct Simulation {
   /// What decides when it ends, the longest first. Nothing with perfect
   /// overlap.
   std::vector<CriticalPart> criticalPath;
+  /// Where they are asked for: of a rank for each of those that do the same.
+  std::vector<Timeline> timelines;
   /// Of a cluster's links those that carry anything, the busiest first.
   std::vector<LinkUse> links;
 
@@ -88,8 +109,10 @@ struct SimulationOptions {
   /// price, on links of each rank's own.
   const Cluster *cluster = nullptr;
   /// Whether one of the ranks that do the same at the same time stands for all.
-  /// The answer is the same. On a cluster, and with messages, none does.
+  /// The answer is the same. With messages, none does.
   bool fold = true;
+  /// Whether times of all commands are kept.
+  bool record = false;
 };
 
 /// Simulates calls that follow each other, without a barrier between them.

@@ -88,6 +88,13 @@ public:
   /// The function of a rank's table, which is there.
   const TimedFunction &getFunction(int64_t rank, std::string_view name) const;
 
+  template <typename Visit>
+  void forEachFunction(Visit visit) const {
+    for (const std::vector<TimedFunction> &table : functions)
+      for (const TimedFunction &function : table)
+        visit(function);
+  }
+
   /// Kinds of computing commands, and of what is waited for.
   const std::vector<std::string> &getParts() const { return parts; }
   const std::vector<ExposureName> &getExposures() const { return exposures; }

@@ -35,15 +35,16 @@ void eraseAllButKernels(ModuleOp module);
 /// their wrappers.
 LogicalResult convertKernels(ModuleOp module);
 
+using KernelList = ArrayRef<std::unique_ptr<optimus_support::program::KernelT>>;
+
 /// By the names of kernels.
 using DeviceKernels = llvm::StringMap<DeviceKernel>;
 
 /// Writes optimus_model_query and what it returns: the manifest, the packed
-/// programs, the kernels of their target, and a device's code. Kernels that are
-/// not in `deviceKernels` have wrappers.
+/// programs, those kernels of their target, and a device's code. Kernels that
+/// are not in `deviceKernels` have wrappers.
 void createModelQuery(ModuleOp module, StringRef manifest, StringRef programs,
-                      const optimus_support::program::TargetT &target,
-                      const DeviceKernels &deviceKernels,
+                      KernelList kernels, const DeviceKernels &deviceKernels,
                       const DeviceImages &images);
 
 } // namespace mlir::optimus

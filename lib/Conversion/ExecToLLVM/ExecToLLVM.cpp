@@ -74,7 +74,9 @@ public:
   void runOnOperation() override {
     ModuleOp module = getOperation();
     FailureOr<optimus_support::program::ProgramsT> programs =
-        buildPrograms(module, target);
+        buildPrograms(module, target,
+                      isPlan ? optimus_support::program::Checks::ButOrder
+                             : optimus_support::program::Checks::All);
     if (failed(programs))
       return signalPassFailure();
     FailureOr<DeviceKernels> deviceKernels =
@@ -82,8 +84,8 @@ public:
     if (failed(deviceKernels))
       return signalPassFailure();
     eraseAllButKernels(module);
-    if (!deviceKernels->empty())
-      // Their code is in the images.
+    if (isPlan || !deviceKernels->empty())
+      // There is no code, or it is in the images.
       module.getBody()->clear();
     else if (kernelsApart)
       declareWrappers(module);
@@ -92,7 +94,8 @@ public:
     auto manifest = module->getAttrOfType<StringAttr>(kManifestAttr);
     const std::string bytes = optimus_support::program::pack(*programs);
     const auto &code = *programs->targets.front();
-    createModelQuery(module, manifest ? manifest.getValue() : "", bytes, code,
+    createModelQuery(module, manifest ? manifest.getValue() : "", bytes,
+                     isPlan ? KernelList() : KernelList(code.kernels),
                      *deviceKernels, images ? *images : DeviceImages());
     module->removeAttr(kManifestAttr);
     for (const auto *function : optimus_support::program::functionsOf(code))
@@ -101,9 +104,10 @@ public:
     numProgramBytes += bytes.size();
     LDBG() << code.tables.size() << " tables of " << bytes.size() << " bytes, "
            << code.kernels.size() << " kernels, "
-           << (!deviceKernels->empty() ? "in the images"
-               : kernelsApart          ? "in another object"
-                                       : "in this object");
+           << (isPlan                    ? "in no object"
+               : !deviceKernels->empty() ? "in the images"
+               : kernelsApart            ? "in another object"
+                                         : "in this object");
   }
 
 private:

@@ -71,10 +71,9 @@ public:
         i64(IntegerType::get(module.getContext(), 64)) {}
 
   /// optimus_kernel kernels[]
-  LLVM::GlobalOp
-  createKernels(const optimus_support::program::TargetT &target) {
+  LLVM::GlobalOp createKernels(KernelList kernels) {
     SmallVector<StructFn> entries;
-    for (const auto &kernel : target.kernels)
+    for (const auto &kernel : kernels)
       entries.push_back(describeKernel(*kernel));
     return createArray("optimus.kernels", {ptr, ptr, i64, ptr, i32, i32},
                        entries);
@@ -157,10 +156,10 @@ private:
 };
 } // namespace
 
-void mlir::optimus::createModelQuery(
-    ModuleOp module, StringRef manifest, StringRef programs,
-    const optimus_support::program::TargetT &target,
-    const DeviceKernels &deviceKernels, const DeviceImages &images) {
+void mlir::optimus::createModelQuery(ModuleOp module, StringRef manifest,
+                                     StringRef programs, KernelList kernels,
+                                     const DeviceKernels &deviceKernels,
+                                     const DeviceImages &images) {
   MLIRContext *context = module.getContext();
   Location loc = module.getLoc();
   Type ptr = LLVM::LLVMPointerType::get(context);
@@ -170,7 +169,7 @@ void mlir::optimus::createModelQuery(
   LLVM::GlobalOp commands = createBytes(module, "optimus.programs",
                                         OPTIMUS_PROGRAMS_SECTION, programs);
   TableWriter writer(module, deviceKernels);
-  LLVM::GlobalOp kernels = writer.createKernels(target);
+  LLVM::GlobalOp table = writer.createKernels(kernels);
   LLVM::GlobalOp code = writer.createImages(images);
 
   // optimus_model
@@ -184,9 +183,8 @@ void mlir::optimus::createModelQuery(
              integer(b, loc, 64, manifest.size()),
              writer.getAddress(b, commands),
              integer(b, loc, 64, programs.size()),
-             integer(b, loc, 32, target.kernels.size()),
-             writer.getAddress(b, kernels), integer(b, loc, 32, images.size()),
-             writer.getAddress(b, code)});
+             integer(b, loc, 32, kernels.size()), writer.getAddress(b, table),
+             integer(b, loc, 32, images.size()), writer.getAddress(b, code)});
       });
 
   OpBuilder b = OpBuilder::atBlockEnd(module.getBody());

@@ -67,8 +67,9 @@ static void addWork(ModuleOp module, program::TargetT &target,
   });
 }
 
-FailureOr<program::ProgramsT> mlir::optimus::buildPrograms(ModuleOp module,
-                                                           StringRef target) {
+FailureOr<program::ProgramsT>
+mlir::optimus::buildPrograms(ModuleOp module, StringRef target,
+                             program::Checks checks) {
   program::ProgramsT programs;
   MeshOp mesh = getMesh(module);
   if (mesh)
@@ -105,7 +106,8 @@ FailureOr<program::ProgramsT> mlir::optimus::buildPrograms(ModuleOp module,
   addWork(module, *code, kernels);
   programs.targets.push_back(std::move(code));
   // What a runtime would refuse never leaves the compiler.
-  if (optimus_support::Status status = program::check(programs); !status.ok())
+  if (optimus_support::Status status = program::check(programs, checks);
+      !status.ok())
     return module.emitError("the table of commands is wrong: ")
            << status.message();
   return programs;

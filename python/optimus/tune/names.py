@@ -33,6 +33,7 @@ OWN = {
         "compile-from",
         "report-json",
         "report",
+        "plan",
         "dump-phases-to",
     },
     "train": {

@@ -219,6 +219,8 @@ struct Manifest {
   /// Of a processor, LLVM's names.
   std::string targetCpu;
   std::vector<std::string> targetFeatures;
+  /// Whether the library has no kernels, so that nothing runs it.
+  bool isPlan = false;
   Mesh mesh;
   std::string strategy;
   int64_t batch = 0; ///< sequences of the global batch

@@ -48,15 +48,23 @@ uint64_t schemaHash();
 /// The bytes of `programs`; sets their schema's hash.
 std::string pack(ProgramsT &programs);
 
+enum class Checks {
+  All,
+  /// But not whether accesses to the same memory are in order, which costs most
+  /// of a large program: of what nothing runs.
+  ButOrder,
+};
+
 /// Reads and checks bytes that come from anywhere.
 ///
 /// Errors: InvalidArgument with the command and its mistake, or for bytes
 /// written by another version.
-StatusOr<ProgramsT> unpack(std::span<const char> bytes);
+StatusOr<ProgramsT> unpack(std::span<const char> bytes,
+                           Checks checks = Checks::All);
 
 /// All that unpack() checks but the encoding. Costs about the number of
 /// accesses.
-Status check(const ProgramsT &programs);
+Status check(const ProgramsT &programs, Checks checks = Checks::All);
 
 /// The programs' mesh. Only of programs whose mesh was checked.
 Mesh meshOf(const ProgramsT &programs);

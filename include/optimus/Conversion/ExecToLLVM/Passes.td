@@ -51,7 +51,9 @@ def ExecToLLVMPass : Pass<"optimus-exec-to-llvm", "::mlir::ModuleOp"> {
            "The device that the program is for: cpu or cuda">,
     Option<"kernelsApart", "kernels-apart", "bool", "false",
            "Only declare the wrappers of kernels, as --optimus-kernels-to-llvm "
-           "makes them for another object of the library">
+           "makes them for another object of the library">,
+    Option<"isPlan", "plan", "bool", "false",
+           "Leave kernels out of the library, which then cannot run">
   ];
   let statistics = [
     Statistic<"numCommands", "commands", "Number of commands">,

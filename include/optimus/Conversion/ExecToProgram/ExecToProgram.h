@@ -16,14 +16,17 @@
 namespace mlir::optimus {
 
 /// The tables of all functions of commands of a module, in its order, for a
-/// target called `target`; kernels are those that commands launch, in the order of
-/// their first launch. One table serves all ranks.
+/// target called `target`; kernels are those that commands launch, in the order
+/// of their first launch. One table serves all ranks.
 ///
 /// Fails with a diagnostic on a command without number or queue, on a buffer
 /// without place in the arena, on an axis that the module's mesh lacks; and
-/// where the tables would be refused by a runtime, which is a fault of a pass.
+/// where the tables would be refused by a runtime, which is a fault of a pass;
+/// `checks` says how far that is looked at.
 FailureOr<optimus_support::program::ProgramsT>
-buildPrograms(ModuleOp module, StringRef target);
+buildPrograms(ModuleOp module, StringRef target,
+              optimus_support::program::Checks checks =
+                  optimus_support::program::Checks::All);
 
 } // namespace mlir::optimus
 

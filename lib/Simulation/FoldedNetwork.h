@@ -1,0 +1,74 @@
+//===- FoldedNetwork.h - Links that stand for others ------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_LIB_SIMULATION_FOLDEDNETWORK_H
+#define OPTIMUS_LIB_SIMULATION_FOLDEDNETWORK_H
+
+#include "Folding.h"
+#include "Meetings.h"
+#include "Network.h"
+
+#include <map>
+#include <memory>
+#include <utility>
+
+namespace optimus_simulation {
+
+/// What a meeting moves.
+struct Transport {
+  /// Before its bytes are under way: a start-up for each step.
+  Picoseconds latency = 0;
+  double bytes = 0;
+  const LinkLoads *loads = nullptr;
+  /// What all of it takes while no other meeting is on the links.
+  Picoseconds alone = 0;
+};
+
+/// A network as its actors see it: one link of a colour stands for all, and has
+/// the load of all the groups that a group of actors stands for.
+class FoldedNetwork {
+public:
+  FoldedNetwork(Network &network, const Folding &folding);
+
+  /// By what stands for links, bytes a second.
+  std::vector<double> getCapacities() const;
+  /// What stands for a link.
+  uint32_t getFolded(uint32_t link) const { return folding.getLink(link); }
+  const Network &getNetwork() const { return network; }
+
+  /// Times `scale`, of latency and bytes. The command is the collective of the
+  /// meeting, or one end of its message.
+  Transport describe(const MeetingKey &key,
+                     const optimus_support::program::CommandT &command,
+                     double scale);
+
+private:
+  struct Loads {
+    LinkLoads loads;
+    /// Of one group with all links to itself, in bytes a second.
+    double rate = 0;
+  };
+
+  const Loads &getLoads(const Pattern &pattern, uint32_t group);
+  const Loads &getMessageLoads(uint32_t from, uint32_t to);
+  Transport describeMessage(const MeetingKey &key,
+                            const optimus_support::program::CommandT &command,
+                            double scale);
+  double getRate(const LinkLoads &loads) const;
+
+  Network &network;
+  const Folding &folding;
+  /// The lowest link of each colour.
+  std::vector<uint32_t> standing;
+  std::map<std::pair<Pattern, uint32_t>, Loads> known;
+  std::map<std::pair<uint32_t, uint32_t>, Loads> messages;
+};
+
+} // namespace optimus_simulation
+
+#endif // OPTIMUS_LIB_SIMULATION_FOLDEDNETWORK_H

@@ -1,0 +1,104 @@
+//===- Collectives.cpp - What collectives would take ------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Collectives.h"
+
+#include "Format.h"
+
+#include "optimus/Simulation/OneCollective.h"
+#include "optimus/Simulation/Simulator.h"
+
+#include <nlohmann/json.hpp>
+
+using namespace optimus_simulate;
+using namespace optimus_simulation;
+using optimus_run::format;
+using optimus_support::StatusOr;
+using optimus_support::program::CollectiveKind;
+
+/// By its name, which the command line has checked.
+static CollectiveKind findKind(const std::string &name) {
+  for (CollectiveKind kind :
+       optimus_support::program::EnumValuesCollectiveKind())
+    if (optimus_support::program::toString(kind) == name)
+      return kind;
+  return CollectiveKind::AllReduce;
+}
+
+/// What a link carries at least of each byte of the whole.
+static double getLinkPart(CollectiveKind kind, int64_t ranks) {
+  const double part = double(ranks - 1) / double(ranks);
+  switch (kind) {
+  case CollectiveKind::Broadcast:
+  case CollectiveKind::Reduce:
+    return 1;
+  case CollectiveKind::AllReduce:
+    return 2 * part;
+  case CollectiveKind::AllGather:
+  case CollectiveKind::ReduceScatter:
+  case CollectiveKind::AllToAll:
+    break;
+  }
+  return part;
+}
+
+StatusOr<CollectiveTimes>
+CollectiveTimes::simulate(const Arguments &arguments,
+                          const optimus_prices::MachineProfile &machine,
+                          const Cluster *cluster) {
+  const CollectiveKind kind = findKind(arguments.collective);
+  CollectiveTimes times;
+  times.kind = arguments.collective;
+  times.ranks = arguments.ranks;
+  times.where = cluster                            ? "cluster " + cluster->name
+                : arguments.machineProfile.empty() ? "the built-in profile"
+                                                   : arguments.machineProfile;
+  std::vector<int64_t> sizes{arguments.bytes};
+  if (arguments.bytes == 0) {
+    sizes.clear();
+    for (int64_t bytes = 4096; bytes <= int64_t(1) << 30; bytes *= 4)
+      sizes.push_back(bytes);
+  }
+  for (int64_t bytes : sizes) {
+    const auto programs = makeOneCollective(kind, arguments.ranks, bytes);
+    const TimedProgram timed(programs, *programs.targets.front(), machine, {});
+    OPTRT_ASSIGN_OR_RETURN(const Simulation simulation,
+                           optimus_simulation::simulate(timed, {kOneCollective},
+                                                        {},
+                                                        {.cluster = cluster}));
+    const double seconds = double(simulation.getStep()) * 1e-12;
+    const double rate = double(bytes) / seconds;
+    times.rows.push_back(
+        {bytes, seconds, rate, rate * getLinkPart(kind, arguments.ranks)});
+  }
+  return times;
+}
+
+void CollectiveTimes::print(std::ostream &out) const {
+  out << "simulated    " << kind << " among " << ranks << " ranks on " << where
+      << "\n\n";
+  optimus_run::Table table({"bytes", "time, us", "algbw, GB/s", "busbw, GB/s"});
+  for (const Row &row : rows)
+    table.addRow({std::to_string(row.bytes), format("%.2f", row.seconds * 1e6),
+                  format("%.2f", row.rate * 1e-9),
+                  format("%.2f", row.linkRate * 1e-9)});
+  table.print(out);
+}
+
+nlohmann::ordered_json CollectiveTimes::describe() const {
+  auto list = nlohmann::ordered_json::array();
+  for (const Row &row : rows)
+    list.push_back({{"bytes", row.bytes},
+                    {"us", row.seconds * 1e6},
+                    {"algbw_gb_per_s", row.rate * 1e-9},
+                    {"busbw_gb_per_s", row.linkRate * 1e-9}});
+  return {{"collective", kind},
+          {"ranks", ranks},
+          {"on", where},
+          {"times", std::move(list)}};
+}
