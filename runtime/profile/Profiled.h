@@ -11,6 +11,7 @@
 
 #include "optimus-runtime/ModelLibrary.h"
 #include "optimus-runtime/Session.h"
+#include "optimus-support/Program.h"
 
 #include <cstdint>
 #include <vector>
@@ -34,7 +35,7 @@ struct Profiled {
   bool hasCall(int rank, std::size_t call) const {
     return optimus_support::program::findFunction(
         optimus_support::program::tableOf(library.target(), rank),
-        calls[call].function->name);
+        calls[call].function->name) != nullptr;
   }
 };
 
