@@ -75,6 +75,11 @@ public:
       const std::function<void(uint32_t number,
                                const optrt_collective_desc &desc)> &start,
       const std::function<void(uint32_t number)> &wait) const;
+  /// Where an operand of a command lies in the present call; null where the
+  /// command does without it. No workspace.
+  const void *operand(uint32_t command, uint32_t number) const {
+    return pointers[commands[command].pointers + number];
+  }
   /// "h.3.mlp.c_fc (gemm, gpt2.py:151)".
   std::string describe(uint32_t command) const;
   /// A failure of the latest run that no single command is known for, with the

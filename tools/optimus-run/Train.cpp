@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
+#include "Divergence.h"
 #include "Evaluation.h"
 #include "Format.h"
 #include "Progress.h"
@@ -79,6 +80,7 @@ private:
 
   Status steps();
   Status oneStep(int64_t step, Progress &progress);
+  std::string causeOf(int64_t step, Progress &progress);
   void compareContents(Progress &progress);
   Status evaluateAfter(int64_t step, Progress &progress,
                        std::optional<Evaluation> &evaluation);
@@ -469,10 +471,37 @@ Status Training::oneStep(int64_t step, Progress &progress) {
     logStep(evaluation, progress);
   if (finite)
     return okStatus();
+  const std::string cause = causeOf(step, progress);
   return diverged(concat("at step ", step, " the loss is ",
                          notFinite(last.loss), " and the gradient's norm ",
-                         notFinite(last.gradNorm), "; lower --lr (",
+                         notFinite(last.gradNorm), cause, "; lower --lr (",
                          hyper.rate.peak, "), raise --warmup or lower --clip"));
+}
+
+/// Why a step was not finite: it is taken again from the last state that was
+/// saved, loaded or made. Says so where that is too long ago. The session is
+/// gone then.
+std::string Training::causeOf(int64_t step, Progress &progress) {
+  // Results on a GPU are not looked at.
+  if (!finishSave().ok() || manifest().target != "cpu")
+    return "";
+  StateBefore before{files.start.folder, files.start.goesOn,
+                     plan().firstStep - 1};
+  if (lastSaved >= 0)
+    before = {options.save, /*goesOn=*/true, lastSaved};
+  if (step - before.step > kMostStepsAgain)
+    return concat(" (--save-every of at most ", kMostStepsAgain,
+                  " steps lets a run say why)");
+  progress.note(concat("step ", step,
+                       " is not finite: it is taken again from "
+                       "step ",
+                       before.step));
+  calls.reset();
+  session.reset();
+  StatusOr<std::string> why = whyNotFinite(options, files, world, before, step);
+  return why.ok()
+             ? "; " + *why
+             : concat(" (why was not found: ", why.status().message(), ")");
 }
 
 /// Evaluates if it is time to.

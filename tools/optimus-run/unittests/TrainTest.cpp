@@ -278,6 +278,20 @@ TEST_F(Train, ADivergedRunLeavesItsLastCheckpoint) {
   EXPECT_THAT(eval.out, testing::Not(HasSubstr("nan")));
 }
 
+TEST_F(Train, ADivergedRunNamesTheFirstResultThatIsNotFinite) {
+  for (const char *name : {"toy1", "toy2"}) {
+    Outcome outcome = runProgram("train " + toy(name) + data() +
+                                 " --steps 40 --warmup 39 --lr 1e38 --clip "
+                                 "1e30 --beta1 0.999999");
+    ASSERT_EQ(outcome.code, 1) << outcome.out;
+    EXPECT_THAT(outcome.out,
+                AllOf(HasSubstr("is taken again from step 0"),
+                      HasSubstr("; taken again from step 0, the first result "
+                                "not finite is that of "),
+                      HasSubstr(", on rank ")));
+  }
+}
+
 TEST_F(Train, DataThatShrinksEndsTheRunWithACheckpoint) {
   for (const char *file : {"text.txt", "held.txt"}) {
     write("held.txt", read("text.txt"));
