@@ -26,13 +26,14 @@ from serving import Server, Stream, text_of
 from test_launchers import by_torchrun, ports
 from tools import BertModel, Model, build_program, call, mpirun
 
-MODEL = Model(1, 32, 2, sequence=8192, vocabulary=256, batch=1, init_std=0.3)
-EXTENTS = "slots=2,context=8192,chunk=16"
+MODEL = Model(2, 64, 2, sequence=16384, vocabulary=256, batch=1, init_std=0.3)
+EXTENTS = "slots=2,context=16384,chunk=16"
 TEMPLATE = (
     "{% if messages[0].role == 'robot' %}{{ raise_exception('no robots') }}{% endif %}"
     "{% for m in messages %}{{ m.role[0] }}:{{ m.content }};{% endfor %}a:"
 )
-LONG = 8000
+LONG = 16000
+"""Tokens that take many seconds: whoever is to be there still is."""
 
 
 @pytest.fixture(scope="module")
@@ -189,12 +190,12 @@ def test_chats_are_written_by_the_template(server, by_optimus_run):
         ("completions", {"prompt": "a", "model": "gpt-4"}, 404, "model", "there is 'tiny'"),
         ("completions", {}, 400, "prompt", "expected a text, a list of tokens"),
         ("completions", {"prompt": []}, 400, "prompt", "expected a text, a list of tokens"),
-        ("completions", {"prompt": ""}, 400, "prompt", "expected 1 to 8192 tokens"),
+        ("completions", {"prompt": ""}, 400, "prompt", "expected 1 to 16384 tokens"),
         ("completions", {"prompt": [256]}, 400, None, "token 0 of the prompt is 256"),
         ("completions", {"prompt": "\ud800"}, 400, "prompt", "half a character"),
         ("completions", {"prompt": "a", "n": 65}, 400, "n", "from 1 to 64"),
         ("completions", {"prompt": ["a"] * 40, "n": 2}, 400, "n", "at most 64 texts"),
-        ("completions", {"prompt": "a", "max_tokens": 9000}, 400, "max_tokens", "at most 8192"),
+        ("completions", {"prompt": "a", "max_tokens": 17000}, 400, "max_tokens", "at most 16384"),
         ("completions", {"prompt": "a", "max_tokens": 1.5}, 400, "max_tokens", "whole number"),
         ("completions", {"prompt": "a", "temperature": -1}, 400, None, "temperature is -1"),
         ("completions", {"prompt": "a", "top_p": "x"}, 400, "top_p", "expected a number"),
@@ -403,11 +404,13 @@ def test_a_text_does_not_depend_on_others(server):
 
 
 def test_a_full_queue_says_when_to_come_again(start):
-    with start("--most-queue-tokens", 9000, "--grace", 0) as server:
+    with start("--most-queue-tokens", 17000, "--grace", 0) as server:
         body = {"prompt": "a", "max_tokens": LONG}
-        streams = [Stream(server, "/v1/completions", **body) for _ in range(2)]
-        for stream in streams:
-            next(stream)
+        streams = []
+        for _ in range(2):
+            streams.append(Stream(server, "/v1/completions", **body))
+            # It waits no more.
+            next(streams[-1])
         third = threading.Thread(target=server.post, args=("/v1/completions", body))
         third.start()
         server.until("texts_waiting", 1)

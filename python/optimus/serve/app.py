@@ -77,8 +77,8 @@ class Access:
         # Each is compared, and takes as long whether it is equal or not.
         equal = [hmac.compare_digest(found, key) for key in self._keys]
         if scheme.lower() != b"bearer" or True not in equal:
-            asks = ((b"www-authenticate", b"Bearer"),)
-            raise Refusal(401, "expected Authorization: Bearer and a key of this server", headers=asks)
+            said = "expected Authorization: Bearer and a key of this server"
+            raise Refusal(401, said, headers=((b"www-authenticate", b"Bearer"),))
 
 
 class Served(NamedTuple):
