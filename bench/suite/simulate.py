@@ -1,0 +1,197 @@
+# ===- simulate - Simulated steps beside real ones -------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Measures this machine, then trains each of a list of programs and simulates the
+same library with what was measured, in one sitting.
+
+    bench/run simulate
+    bench/run simulate --rounds 1 --only tcp
+    bench/run simulate --rounds 3 --write docs/what-if.md
+
+The cases are listed here and none is left out: threads and TCP, 1 to 16 ranks, serial,
+`data`, `megatron`, `megatron-sp`, `summa` and `summa-paper`, overlap on and off, f32 and
+bf16, microbatches. Of a case's steps in a round the fastest counts, and of those the
+median; the machine is measured once a round, before the steps. It fails where the
+median error is beyond --median or one beyond --most. Other work on the machine counts,
+too: the load stands above the table.
+"""
+
+import json
+import pathlib
+import shutil
+import statistics
+import typing
+
+from harness import fail, machine, read_log, run, table, write_text
+from ranks import start_ranks
+from suite.predict import SIZES, first, median_of
+
+TARGETS = ["optimus-compile", "optimus-run", "optimus-simulate"]
+NUMBERS = dict(rounds=3, steps=5, median=5.0, most=15.0)
+
+
+class Case(typing.NamedTuple):
+    sizes: str
+    mesh: str = "row:1,col:1"
+    strategy: str = "serial"
+    flags: str = ""
+    microbatches: int = 1
+    backend: str = "local"
+
+    @property
+    def ranks(self):
+        count = 1
+        for axis in self.mesh.split(","):
+            count *= int(axis.split(":")[1])
+        return count
+
+
+WIDE, DEEP, LONG = "2 640 10 128 256 8", "8 192 6 128 256 8", "3 256 4 512 256 4"
+MESHES = {
+    "summa 2×2": ("row:2,col:2", "summa"),
+    "summa-paper 2×2": ("row:2,col:2", "summa-paper"),
+    "megatron 1×4": ("row:1,col:4", "megatron"),
+    "megatron-sp 1×4": ("row:1,col:4", "megatron-sp"),
+    "data 4": ("data:4", "data"),
+}
+CASES = {
+    "serial, wide": Case(WIDE),
+    "serial, deep": Case(DEEP),
+    "serial, long": Case(LONG),
+    "serial, wide, bf16": Case(WIDE, flags="--precision bf16"),
+    "serial, wide, 4 microbatches": Case(WIDE, microbatches=4),
+    "serial, deep, recomputed": Case(DEEP, flags="--recompute layer"),
+    **{f"{name}, wide": Case(WIDE, *layout) for name, layout in MESHES.items()},
+    **{f"{name}, wide, no overlap": Case(WIDE, *layout, "--schedule none")
+       for name, layout in MESHES.items()},
+    "summa 2×2, deep": Case(DEEP, *MESHES["summa 2×2"]),
+    "summa 2×2, wide, bf16": Case(WIDE, *MESHES["summa 2×2"], "--precision bf16"),
+    "summa 2×2, wide, 4 microbatches": Case(WIDE, *MESHES["summa 2×2"], "", 4),
+    "data 2, long": Case(LONG, "data:2", "data"),
+    "megatron-sp 1×2, long": Case(LONG, "row:1,col:2", "megatron-sp"),
+    "summa 4×4, wide": Case("2 640 16 128 256 16", "row:4,col:4", "summa"),
+    **{f"{name}, wide, tcp": Case(WIDE, *layout, backend="tcp")
+       for name, layout in MESHES.items()},
+    "data 2, deep, tcp": Case(DEEP, "data:2", "data", backend="tcp"),
+}
+
+
+def options(parser):
+    parser.add_argument("--only", default="", help="cases whose names contain this")
+    parser.add_argument("--folder", type=pathlib.Path, help="keeps measurements")
+
+
+class Sitting:
+    def __init__(self, options, tools, folder):
+        self.options, self.tools, self.folder = options, tools, folder
+        self.cases = {name: case for name, case in CASES.items() if options.only in name}
+        if not self.cases:
+            fail(f"no case's name contains {options.only!r}")
+        self.data = write_text(folder / "text.txt", 100_000)
+        self.profiles, self.steps = [], {name: [] for name in self.cases}
+
+    def library(self, name):
+        return self.folder / f"{list(CASES).index(name)}.so"
+
+    def compile(self, name, *flags):
+        case = self.cases[name]
+        program = self.folder / "program.mlir"
+        sizes = dict(zip(SIZES, case.sizes.split()))
+        sizes["batch"] = int(sizes["batch"]) // case.microbatches
+        self.tools.build_model(program, **sizes)
+        self.tools.compile(
+            program, self.library(name), "--mesh", case.mesh, "--strategy", case.strategy,
+            "--accumulate", *case.flags.split(), *flags)
+
+    def measure_machine(self):
+        """Ranks with one thread and two, alone and together; then collectives among
+        as many as there are, as threads and over TCP."""
+        profile = self.folder / "machine.json"
+        profile.unlink(missing_ok=True)
+        bench = [self.tools.path("run"), "bench", "--profile", profile]
+        for flags in ([], ["--threads-per-rank", 2], ["--ranks", 2]):
+            run(first([*bench, "--gemm", "--rounds", 1, *flags]))
+        jobs = {(case.backend, case.ranks) for case in self.cases.values()}
+        comm = [*bench, "--comm", "--max-bytes", 1 << 22]
+        for backend, ranks in sorted(jobs):
+            if ranks > 1 and backend == "local":
+                run(first([*comm, "--ranks", ranks]))
+            elif ranks > 1:
+                self.together(ranks, comm)
+        return json.loads(profile.read_text())
+
+    @staticmethod
+    def together(ranks, command):
+        processes = start_ranks(ranks, first(command))
+        if any([process.wait() for process in processes]):
+            fail(f"one of {ranks} ranks failed: {' '.join(map(str, command))}")
+
+    def measure(self, name):
+        """The fastest of some steps, in milliseconds."""
+        case, log = self.cases[name], self.folder / "steps.json"
+        log.unlink(missing_ok=True)
+        command = [
+            self.tools.path("run"), "train", self.library(name), "--data", self.data,
+            "--steps", self.options.steps + 2, "--microbatches", case.microbatches,
+            "--threads-per-rank", 2 if case.ranks == 1 else 1, "--log-json", log]
+        if case.backend == "local":
+            run(first(command))
+        else:
+            self.together(case.ranks, command)
+        return min(line["ms"] for line in read_log(log)[2:])
+
+    def round(self):
+        self.profiles.append(self.measure_machine())
+        for name in self.cases:
+            self.steps[name].append(self.measure(name))
+
+    def profile(self, case):
+        """What was measured of such ranks; the simulator takes the nearest number of
+        threads by the machine's cores."""
+        found = median_of(self.profiles)
+        threads = 2 if case.ranks == 1 else 1
+        found["gemm"] = [one for one in found["gemm"] if one["threads"] == threads]
+        found["comm"] = [one for one in found.get("comm", [])
+                         if one["backend"] == case.backend]
+        path = self.folder / "of-ranks.json"
+        path.write_text(json.dumps(found))
+        return path
+
+    def simulate(self, name):
+        """The same library, by the measured profile."""
+        case = self.cases[name]
+        answer = json.loads(run(
+            [self.tools.path("simulate"), self.library(name), "--machine-profile",
+             self.profile(case), "--microbatches", case.microbatches, "--json", "-"]))
+        return answer["step_ms"]
+
+
+def main(options, tools, folder):
+    if shutil.which("chrt") is None:
+        print("without chrt: other programs count, too")
+    sitting = Sitting(options, tools, folder)
+    for name in sitting.cases:
+        sitting.compile(name)
+    for _ in range(options.rounds):
+        sitting.round()
+    rows, errors = [], []
+    for name, case in sitting.cases.items():
+        measured = statistics.median(sitting.steps[name])
+        simulated = sitting.simulate(name)
+        errors.append(100 * (simulated / measured - 1))
+        rows.append([name, case.ranks, f"{simulated:.1f}", f"{measured:.1f}",
+                     f"{errors[-1]:+.1f} %"])
+    sizes = [abs(error) for error in errors]
+    middle, most = statistics.median(sizes), max(sizes)
+    text = (f"{machine()}; {options.rounds} rounds; median error {middle:.1f} %, largest "
+            f"{most:.1f} %\n\n"
+            + table(["program", "ranks", "simulated, ms", "measured, ms", "error"], rows))
+    if middle <= options.median and most <= options.most:
+        return {"simulated": text}
+    return {"simulated": text}, [
+        f"expected a median error of {options.median:g} % and none above "
+        f"{options.most:g} %, found {middle:.1f} % and {most:.1f} %"]
