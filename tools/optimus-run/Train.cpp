@@ -81,8 +81,10 @@ private:
   void compareContents(Progress &progress);
   Status evaluateAfter(int64_t step, Progress &progress,
                        std::optional<Evaluation> &evaluation);
+  Status sampleAfter(int64_t step, Progress &progress,
+                     nlohmann::ordered_json &samples);
   void writeLog(const std::optional<Evaluation> &evaluation,
-                Progress &progress);
+                const nlohmann::ordered_json &samples, Progress &progress);
   Status checkHealth();
   Status save();
   Status saved(const StatusOr<bool> &over);
@@ -237,6 +239,7 @@ Status Training::prepareSession() {
     evalFunction = *found;
     chosen.functions = {evalFunction->name};
   }
+  files.samples.choose(chosen);
   chosen.timesCommunication = !options.logJson.empty();
   chosen.documentEnd = files.documentEnd;
   profile.observe(chosen);
@@ -297,6 +300,7 @@ std::vector<Setting> Training::settings() const {
        {"--eval-data or --eval-every",
         concat(files.evalData ? describe(files.evalData->identity()) : "none",
                ", every ", options.evalEvery)},
+       {"samples", files.samples.describe()},
        {"--check-replicas", concat(options.checkReplicas)},
        {"whether there is --log-json", concat(!options.logJson.empty())},
        {"--timeout", concat(options.ranks.timeoutSeconds)},
@@ -445,8 +449,11 @@ Status Training::oneStep(int64_t step, Progress &progress) {
   bool finite = std::isfinite(last.loss) && std::isfinite(last.gradNorm);
   if (finite)
     OPTRT_RETURN_IF_ERROR(evaluateAfter(step, progress, evaluation));
+  nlohmann::ordered_json samples;
+  if (finite)
+    OPTRT_RETURN_IF_ERROR(sampleAfter(step, progress, samples));
   if (files.log.isOpen())
-    writeLog(evaluation, progress);
+    writeLog(evaluation, samples, progress);
   if (finite)
     return okStatus();
   return diverged(concat("at step ", step, " the loss is ",
@@ -476,7 +483,29 @@ Status Training::evaluateAfter(int64_t step, Progress &progress,
   return okStatus();
 }
 
+/// Generates texts if it is time to.
+Status Training::sampleAfter(int64_t step, Progress &progress,
+                             nlohmann::ordered_json &samples) {
+  if (!files.samples.areDueAfter(step))
+    return okStatus();
+  auto written = files.samples.write(*session, control);
+  if (!written.ok())
+    return session->canGoOn() ? end(written.status())
+                              : failJob(written.status());
+  samples = std::move(*written);
+  for (const nlohmann::ordered_json &sample : samples)
+    // Bytes that are no characters are replaced.
+    progress.note(
+        format("step %lld: %s", static_cast<long long>(step),
+               sample
+                   .dump(-1, ' ', false,
+                         nlohmann::ordered_json::error_handler_t::replace)
+                   .c_str()));
+  return okStatus();
+}
+
 void Training::writeLog(const std::optional<Evaluation> &evaluation,
+                        const nlohmann::ordered_json &samples,
                         Progress &progress) {
   nlohmann::ordered_json line;
   line["step"] = last.step;
@@ -496,7 +525,11 @@ void Training::writeLog(const std::optional<Evaluation> &evaluation,
   }
   if (evaluation)
     line["eval_loss"] = evaluation->loss;
-  if (Status status = files.log.append(line.dump()); !status.ok())
+  if (!samples.is_null())
+    line["samples"] = samples;
+  const std::string text = line.dump(
+      -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  if (Status status = files.log.append(text); !status.ok())
     progress.warn(concat("--log-json: ", status.message(),
                          "; training goes on, and lines are kept until there "
                          "is room for them"));
