@@ -11,6 +11,7 @@
 #include "optimus/Dialect/Optimus/IR/AttentionShape.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 #include "optimus/Interpreter/DenseAttention.h"
+#include "optimus/Interpreter/Interpreter.h"
 
 #include <algorithm>
 #include <cmath>
@@ -78,6 +79,10 @@ struct Parts {
     const Tensor &q = get(AttentionShape::Q);
     shape.batch = q.shape[0];
     shape.sequence = q.shape[1];
+    // Queries of one cache are a sequence.
+    if (isCached(op) && get(AttentionShape::K).shape[0] != shape.batch)
+      std::swap(shape.batch, shape.sequence);
+    shape.isOfOneCache = false;
     shape.groups = q.shape[shape.isPacked ? 3 : 2];
     shape.capacity = get(AttentionShape::K).shape[1];
     if (shape.hasGroupDim)
@@ -162,21 +167,62 @@ LogicalResult executeLocally(AttentionGradOp op, Frame &frame) {
   return success();
 }
 
+/// The local entry of a first dimension that an index chooses; -1 where another
+/// rank has it, and where it is negative. Fails beyond the whole.
+FailureOr<int64_t> findEntry(Frame &frame, Value tensor, Value index) {
+  const auto chosen = static_cast<int64_t>(frame.get(index)[0]);
+  const int64_t total = getWholeShape(tensor.getType())[0];
+  if (chosen >= total)
+    return frame.emitError()
+           << "expected an index below " << total << ", found " << chosen;
+  const Extent entries = frame.getExtent(tensor, 0);
+  const int64_t entry = chosen - entries.offset;
+  return chosen >= 0 && entry >= 0 && entry < entries.real ? entry : -1;
+}
+
 LogicalResult executeLocally(CacheAppendOp op, Frame &frame) {
   const Tensor &rows = frame.get(op.getRows());
   const Tensor &positions = frame.get(op.getPositions());
   Tensor &result = frame.result(op.getResult());
   result = frame.get(op.getCache());
+  std::optional<int64_t> slot;
+  if (op.getSlot()) {
+    FailureOr<int64_t> found = findEntry(frame, op.getCache(), op.getSlot());
+    if (failed(found))
+      return failure();
+    slot = *found;
+  }
   const int64_t queries = rows.shape[1], capacity = result.shape[1];
-  const int64_t width = rows.getNumElements() / positions.getNumElements();
+  const int64_t width = rows.getNumElements() / (rows.shape[0] * queries);
   if (failed(checkPositions(toIntegers(positions), queries, capacity, frame)))
     return failure();
   for (int64_t row = 0; row < positions.getNumElements(); ++row)
-    if (const auto position = static_cast<int64_t>(positions[row]);
-        position >= 0)
+    if (const auto position = static_cast<int64_t>(positions[row]),
+        sequence = slot.value_or(row / queries);
+        position >= 0 && sequence >= 0)
       std::copy_n(rows.elements.begin() + row * width, width,
                   result.elements.begin() +
-                      (row / queries * capacity + position) * width);
+                      (sequence * capacity + position) * width);
+  return success();
+}
+
+LogicalResult executeLocally(TakeOp op, Frame &frame) {
+  const Tensor &x = frame.get(op.getX());
+  Tensor &result = frame.result(op.getResult());
+  FailureOr<int64_t> entry = findEntry(frame, op.getX(), op.getIndex());
+  if (failed(entry))
+    return failure();
+  int64_t count = result.getNumElements();
+  if (op.getLength()) {
+    const auto length = static_cast<int64_t>(frame.get(op.getLength())[0]);
+    if (length < 0 || length > x.shape[1])
+      return frame.emitError() << "expected a length from 0 to " << x.shape[1]
+                               << ", found " << length;
+    count = count / x.shape[1] * length;
+  }
+  if (*entry >= 0)
+    std::copy_n(x.elements.begin() + *entry * result.getNumElements(), count,
+                result.elements.begin());
   return success();
 }
 
@@ -239,5 +285,6 @@ void mlir::optimus::attachAttention(MLIRContext &context) {
   LocalModel<AttentionGradOp, executeLocally>::attach(context);
   LocalModel<CacheAppendOp, executeLocally>::attach(context);
   LocalModel<PartOp, executeLocally>::attach(context);
+  LocalModel<TakeOp, executeLocally>::attach(context);
   LocalModel<RotaryOp, executeLocally>::attach(context);
 }

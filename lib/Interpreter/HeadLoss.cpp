@@ -168,6 +168,28 @@ LogicalResult executeLocally(HeadOp op, Frame &frame) {
   return success();
 }
 
+LogicalResult executeLocally(LogProbabilitiesOp op, Frame &frame) {
+  const Tensor &logits = frame.get(op.getLogits());
+  const Tensor &targets = frame.get(op.getTargets());
+  Tensor &result = frame.result(op.getResult());
+  const int64_t vocabulary = logits.getNumCols();
+  for (int64_t token = 0; token < targets.getNumElements(); ++token) {
+    const auto target = static_cast<int64_t>(targets[token]);
+    if (target >= vocabulary)
+      return frame.emitError()
+             << "expected targets below " << vocabulary << ", found " << target;
+    if (target < 0)
+      continue;
+    const auto row = logits.elements.begin() + token * vocabulary;
+    const double max = *std::max_element(row, row + vocabulary);
+    double sum = 0;
+    for (int64_t entry = 0; entry < vocabulary; ++entry)
+      sum += std::exp(row[entry] - max);
+    result[token] = row[target] - max - std::log(sum);
+  }
+  return success();
+}
+
 LogicalResult executeLocally(HeadLossOp op, Frame &frame) {
   FailureOr<HeadResult> result = computeHeadLoss(op, frame);
   if (failed(result))
@@ -194,6 +216,7 @@ LogicalResult executeLocally(HeadLossGradOp op, Frame &frame) {
 
 void mlir::optimus::attachHeadLoss(MLIRContext &context) {
   LocalModel<HeadOp, executeLocally>::attach(context);
+  LocalModel<LogProbabilitiesOp, executeLocally>::attach(context);
   LocalModel<HeadLossOp, executeLocally>::attach(context);
   LocalModel<HeadLossGradOp, executeLocally>::attach(context);
 }

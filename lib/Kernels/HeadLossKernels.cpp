@@ -316,6 +316,31 @@ void TokenLoss::build(KernelBuilder &k) const {
   });
 }
 
+void LogProbabilities::describe(KernelDescription &description) const {
+  describeLogits(description, rows, cols, /*areReplaced=*/false)
+      .read("targets", rows, description.i32())
+      .write("result", rows);
+}
+
+void LogProbabilities::build(KernelBuilder &k) const {
+  KernelBuffer logits = k["logits"], targets = k["targets"];
+  k.forRows([&](Value row) {
+    Value base = k.mulIndex(row, k.index(cols));
+    Num max = rowMaximum(k, base, k.index(cols));
+    Num total = k.sums(k.index(cols), 1, [&](Value at, Type type) {
+      return Terms{k.exp(logits.load(k.addIndex(base, at), type) - max)};
+    })[0];
+    k.once([&] {
+      k["result"].store(k.constant(0, k.f32()), row);
+      whenInTable(k, targets, row, k.index(0), cols, [&](Value column) {
+        Num logit = logits.load(k.addIndex(base, column));
+        Num difference = k.widen(logit) - k.widen(max);
+        k["result"].store(k.narrow(difference - k.log(k.widen(total))), row);
+      });
+    });
+  });
+}
+
 void LogitsGrad::describe(KernelDescription &description) const {
   describeLogits(description, rows, cols, /*areReplaced=*/true)
       .read("sums", rows * 2)

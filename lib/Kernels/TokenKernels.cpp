@@ -264,6 +264,89 @@ void CacheAppend::build(KernelBuilder &k) const {
   });
 }
 
+void SlotAppend::describe(KernelDescription &description) const {
+  description.size(count);
+  description.size(slots, capacity);
+  description.size(cols);
+  description.overRows(count, cols);
+  description.read("rows", count * cols)
+      .read("positions", count, description.i32())
+      .read("slot", 1, description.i32())
+      .update("cache", slots * capacity * cols)
+      .scalar("first");
+}
+
+void SlotAppend::build(KernelBuilder &k) const {
+  KernelBuffer rows = k["rows"], cache = k["cache"], slot = k["slot"];
+  Value first = k.getIndex("first"), none = k.index(0);
+  k.forRows([&](Value row) {
+    whenInTable(k, slot, none, first, slots, [&](Value sequence) {
+      whenInTable(k, k["positions"], row, none, capacity, [&](Value position) {
+        Value place =
+            k.addIndex(k.mulIndex(sequence, k.index(capacity)), position);
+        Value from = k.mulIndex(row, k.index(cols)),
+              to = k.mulIndex(place, k.index(cols));
+        k.lanes(cols, [&](Value at, Type type) {
+          cache.store(rows.load(k.addIndex(from, at), type),
+                      k.addIndex(to, at));
+        });
+      });
+    });
+  });
+}
+
+void Take::visit(KernelParameters &parameters) {
+  parameters.extent("entries", entries);
+  parameters.extent("rows", rows);
+  parameters.extent("cols", cols);
+  parameters.flag("length", hasLength);
+}
+
+void Take::describe(KernelDescription &description) const {
+  description.option("length", hasLength);
+  description.size(entries);
+  description.size(rows, cols);
+  description.overRows(rows, cols);
+  description.read("x", entries * rows * cols)
+      .read("index", 1, description.i32());
+  if (hasLength)
+    description.read("length", 1, description.i32());
+  description.write("result", rows * cols).scalar("first");
+}
+
+void Take::build(KernelBuilder &k) const {
+  KernelBuffer x = k["x"], result = k["result"],
+               length = k.getOptional("length");
+  ImplicitLocOpBuilder &b = k.getBuilder();
+  Value first = k.getIndex("first"), none = k.index(0);
+  k.forRows([&](Value row) {
+    Value to = k.mulIndex(row, k.index(cols));
+    auto clear = [&] {
+      k.lanes(cols, [&](Value at, Type type) {
+        result.store(k.constant(0, type), k.addIndex(to, at));
+      });
+    };
+    auto copy = [&](Value entry) {
+      Value from = k.mulIndex(k.addIndex(k.mulIndex(entry, k.index(rows)), row),
+                              k.index(cols));
+      k.lanes(cols, [&](Value at, Type type) {
+        result.store(x.load(k.addIndex(from, at), type), k.addIndex(to, at));
+      });
+    };
+    auto take = [&](Value entry) {
+      if (!length)
+        return copy(entry);
+      Value end = arith::IndexCastOp::create(b, b.getIndexType(),
+                                             length.loadElement(none));
+      Value isReal =
+          arith::CmpIOp::create(b, arith::CmpIPredicate::slt, row, end);
+      k.when(
+          isReal, [&] { copy(entry); }, clear);
+    };
+    whenInTable(k, k["index"], none, first, entries, take, clear);
+  });
+}
+
 void Rotary::visit(KernelParameters &parameters) {
   parameters.extent("batch", batch);
   parameters.extent("seq", seq);

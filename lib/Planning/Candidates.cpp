@@ -127,7 +127,7 @@ void mlir::optimus::keepTrainStep(ModuleOp module) {
   auto isKept = [&](EntryKind kind) {
     // A prefill may need more memory than a decode.
     return trains ? kind == EntryKind::Train
-                  : kind == EntryKind::Decode || kind == EntryKind::Prefill;
+                  : llvm::is_contained(kGenerationKinds, kind);
   };
   for (auto function :
        llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
@@ -142,9 +142,10 @@ static func::FuncOp findLargest(ModuleOp module, func::FuncOp step,
     return getRankMemory(function, options.isForGpu()).getTotal();
   };
   func::FuncOp largest = step;
-  for (func::FuncOp prefill : findEntries(module, EntryKind::Prefill))
-    if (getTotal(prefill) > getTotal(largest))
-      largest = prefill;
+  for (EntryKind kind : kGenerationKinds)
+    for (func::FuncOp other : findEntries(module, kind))
+      if (getTotal(other) > getTotal(largest))
+        largest = other;
   return largest;
 }
 

@@ -263,6 +263,6 @@ RankMemoryTable mlir::optimus::getRankMemoryTable(ModuleOp module,
   // Until weights are prepared, what they are made of is held beside them.
   if (func::FuncOp decode = findEntry(module, EntryKind::Decode);
       decode && !findPreparers(decode).empty())
-    addTogether("generation", {EntryKind::Prefill, EntryKind::Decode});
+    addTogether("generation", kGenerationKinds);
   return table;
 }

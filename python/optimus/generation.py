@@ -5,15 +5,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""What generates text with a model: `@prefill` and `@decode`, with a cache of keys and
-values.
+"""What generates text with a model: `@prefill`, `@decode` and `@score`, with a cache of
+keys and values.
 
-The calls that write a loss into a `LossFunction` write these two into a
-`CachedFunction`. A cache has slots, each for a sequence of its own. `@prefill` takes a
-chunk of a sequence's tokens for each slot and leaves their keys and values there;
-`@decode` takes one token a slot, and has the logits of the next ones. The last token of
-a prompt is `@decode`'s, so a chunk needs no logits. Slots without a token have the
-position -1. Standard library only.
+The calls that write a loss into a `LossFunction` write these into a `CachedFunction`. A
+cache has slots, each for a sequence of its own. `@prefill` takes a chunk of one
+sequence's tokens, leaves their keys and values in its slot, and has the logits behind
+one of them, the last; `@decode` takes one token a slot, and has the logits of the next
+ones. Slots without a token have the position -1, and so have tokens beyond a chunk.
+`@score` is a prefill with the log-probabilities of given tokens. Standard library only.
 """
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
@@ -25,14 +25,14 @@ from optimus.values import TensorType, Value
 
 
 class Generation(NamedTuple):
-    """The extents of `@prefill` and `@decode`."""
+    """The extents of the functions that generate."""
 
     slots: int
     """Sequences that are generated side by side."""
     context: int
     """Tokens of each at most, prompt and answer together."""
     chunk: int
-    """Tokens of a prompt that one call takes in, of each slot."""
+    """Tokens of a prompt that one call takes in."""
 
     def check(self, positions: Optional[int] = None) -> None:
         """Raises ConfigError unless functions can be built. `positions` are those
@@ -70,6 +70,9 @@ class CachedFunction(ForwardFunction):
     own; `lengths` are how many tokens of each slot are seen.
     """
 
+    OUTPUT = "next_logits"
+    """What it has behind tokens."""
+
     def __init__(
         self,
         kind: str,
@@ -87,13 +90,16 @@ class CachedFunction(ForwardFunction):
         self._positions: Optional[Value] = None
         self._lengths: Optional[Value] = None
 
-    def _host_input(self, role: str, dims: Tuple[str, ...]) -> Value:
-        shape = self._shape[: len(dims)]
+    def _host_input(self, role: str, **dims: int) -> Value:
         filled = ", filled_by = host"
         named = {"optimus.dims": list(dims)}
         return self._argument(
-            role, TensorType(shape, "i32"), role, "call", filled, **named
+            role, TensorType((*dims.values(),), "i32"), role, "call", filled, **named
         )
+
+    def _tokens_input(self, binding: str) -> Value:
+        slots, chunk = self._shape
+        return self._host_input("%s_%s" % (self.NAME, binding), slots=slots, chunk=chunk)
 
     def _argument(
         self, name: str, type: TensorType, role: str, lifetime: str, more: str, **others
@@ -108,15 +114,18 @@ class CachedFunction(ForwardFunction):
     ) -> Optional[Value]:
         if binding == "targets":
             return None
-        return self._host_input("%s_%s" % (self.NAME, binding), ("slots", "chunk"))
+        return self._tokens_input(binding)
 
     def positions(
         self, shape: Sequence[int], dims: Sequence[str], within_documents: bool
     ) -> Value:
         """Documents are not told apart: what is generated is one."""
         self._positions = self.input("positions", shape, dims)
-        self._lengths = self._host_input("lengths", ("slots",))
+        self._lengths = self._lengths_input()
         return self._positions
+
+    def _lengths_input(self) -> Value:
+        return self._host_input("lengths", slots=self._shape[0])
 
     def rotary(self, name: str, x: Value, theta: float, **how: Any) -> Value:
         how.update(positions=self._positions, capacity=self._generation.context)
@@ -129,12 +138,22 @@ class CachedFunction(ForwardFunction):
             parts = enumerate(("queries", "new_keys", "new_values"))
             inputs = [self.part(part, inputs[0], index) for index, part in parts]
         q, k, v = inputs
-        keys, values = self._append("keys", k), self._append("values", v)
+        keys, values = self._cached("keys", k), self._cached("values", v)
         how.update(lengths=self._lengths, positions=self._positions, cached=True)
         return super().attention(name, [q, keys, values], causal, **how)
 
-    def _append(self, name: str, rows: Value) -> Value:
-        """The cache of this layer's `rows`, with them."""
+    def _cached(self, name: str, rows: Value) -> Value:
+        """What queries see: all rows of this layer so far, `rows` too."""
+        return self._append(name, rows)
+
+    def _append(
+        self,
+        name: str,
+        rows: Value,
+        places: Optional[Value] = None,
+        slot: Optional[Value] = None,
+    ) -> Value:
+        """The cache of this layer's `rows`, with them at their positions or `places`."""
         path = self._locations.path(name)
         shape = (self._generation.slots, self._generation.context)
         cache = self._argument(
@@ -143,17 +162,15 @@ class CachedFunction(ForwardFunction):
             path,
             "sequence",
             ", init = <zeros>, reset = sequence",
-            # Behind the logits.
-            **{"optimus.donates": self._first_cache() + len(self._caches)}
+            # Behind the output.
+            **{"optimus.donates": 1 + len(self._caches)}
         )
         self._caches.append(
-            self.cache_append(name + "_filled", cache, rows, self._positions)
+            self.cache_append(
+                name + "_filled", cache, rows, places or self._positions, slot
+            )
         )
         return self._caches[-1]
-
-    def _first_cache(self) -> int:
-        """The result that is the first cache."""
-        return 1
 
     def head_loss(self, *given: Any, **named: Any) -> None:
         super().head_loss(*given, **named)
@@ -161,8 +178,7 @@ class CachedFunction(ForwardFunction):
 
     def _signature(self, types: str) -> Tuple[str, str]:
         results = [str(value.type) for value in self._results]
-        if len(results) > len(self._caches):
-            results[0] += " {optimus.binding = %s}" % _buffer("next_logits", "call")
+        results[0] += " {optimus.binding = %s}" % _buffer(self.OUTPUT, "call")
         entry = "#optimus.entry<%s, batch = %d, sequence = %d>" % (self.NAME, *self._shape)
         return ", ".join(results), " attributes {optimus.entry = %s}" % entry
 
@@ -174,15 +190,67 @@ class DecodeFunction(CachedFunction):
         super().__init__("decode", 1, generation, model, beside)
 
 
-class PrefillFunction(CachedFunction):
-    """A chunk of tokens a slot, of which the keys and values alone are kept."""
+class ChunkFunction(CachedFunction):
+    """The function `@KIND(params…, tokens, positions, slot, length, …, caches…) ->
+    (output, caches…)`, of a chunk of one slot's tokens, [chunk, 1]: they are shared out
+    among ranks as the sequences of a batch are."""
+
+    _slot: Optional[Value] = None
+    _places: Optional[Value] = None
+    """The positions, whole on every rank: each slot's own gets rows of all."""
+
+    def __init__(self, kind: str, generation: Generation, model, beside=None):
+        super().__init__(kind, generation.chunk, generation, model, beside)
+        self._shape = (1, generation.chunk)
+
+    def _tokens_input(self, binding: str) -> Value:
+        role = "%s_%s" % (self.NAME, binding)
+        return self._host_input(role, chunk=self._generation.chunk, slot=1)
+
+    def _number_input(self, name: str) -> Value:
+        return self._host_input("%s_%s" % (self.NAME, name), slot=1)
+
+    def _lengths_input(self) -> Value:
+        self._places = self._tokens_input("places")
+        self._slot = self._number_input("slot")
+        return self._number_input("length")
+
+    def _cached(self, name: str, rows: Value) -> Value:
+        cache = self._append(name, rows, self._places, self._slot)
+        return self.take(name + "_of_slot", cache, self._slot, self._lengths)
+
+
+class PrefillFunction(ChunkFunction):
+    """The logits behind token `last` of the chunk, an index."""
+
+    OUTPUT = "prompt_logits"
 
     def __init__(self, generation: Generation, model, beside=None):
-        super().__init__("prefill", generation.chunk, generation, model, beside)
+        super().__init__("prefill", generation, model, beside)
 
-    def _first_cache(self) -> int:
-        return 0
+    def head_loss(self, h: Value, *given: Any, **named: Any) -> None:
+        last = self.take("last", h, self._number_input("last"))
+        super().head_loss(last, *given, **named)
 
-    def head_loss(self, *given: Any, **named: Any) -> None:
-        """Ends the function; what the caches do not need, the compiler leaves out."""
-        self._results = tuple(self._caches)
+
+class ScoreFunction(ChunkFunction):
+    """The log-probability behind each token of its target; 0 where that is
+    negative."""
+
+    OUTPUT = "log_probabilities"
+
+    def __init__(self, generation: Generation, model, beside=None):
+        super().__init__("score", generation, model, beside)
+
+    def input(
+        self, binding: str, shape: Sequence[int], dims: Sequence[str]
+    ) -> Optional[Value]:
+        return self._tokens_input(binding)
+
+    def head_loss(
+        self, h: Value, table: Value, targets: Optional[Value], *given: Any, **named: Any
+    ) -> None:
+        super().head_loss(h, table, targets, *given, **named)
+        logits, *caches = self._results
+        found = self.log_probabilities("log_probabilities", logits, targets)
+        self._results = (found, *caches)

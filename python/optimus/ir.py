@@ -319,7 +319,8 @@ class LossFunction:
 
         Keys and values of `cached` attention are [b, c, g, d], where key j is that
         of position j: `lengths` are how many of them are filled, and `positions`
-        where the queries are.
+        where the queries are. Those of one sequence, [1, c, g, d], serve queries
+        [b, 1, …], all tokens of it.
         """
         shape = inputs[0].shape
         self._expect_positions("attention", name, positions, inputs[0])
@@ -340,11 +341,15 @@ class LossFunction:
             )
             keys = shape[:3] + shape[-1:]
             if cached:
-                keys = shape[:1] + inputs[1].shape[1:2] + keys[2:]
+                of_one = inputs[1].shape[:1] == (1,) and shape[1] == 1
+                sequences = (1,) if of_one else shape[:1]
+                keys = sequences + inputs[1].shape[1:2] + keys[2:]
             for value in inputs[1:]:
                 what = "%s, %s" % (self._named("attention", name), value)
                 expect_shape(what, value, keys)
         lse = shape[:1] + shape[2:-1] + shape[1:2]
+        if cached and keys[0] != shape[0]:
+            lse = shape[1:2] + shape[2:-1] + shape[:1]
         results = [(name, shape), (name + "_lse", lse)]
         attributes: Dict[str, Attribute] = {"causal": UNIT} if causal else {}
         if window is not None:
@@ -367,15 +372,40 @@ class LossFunction:
         return self._emit("attention", results, inputs, attributes, groups)[0]
 
     def cache_append(
-        self, name: str, cache: Value, rows: Value, positions: Value
+        self,
+        name: str,
+        cache: Value,
+        rows: Value,
+        positions: Value,
+        slot: Optional[Value] = None,
     ) -> Value:
         """The cache [b, c, …] with rows [b, s, …] at `positions` [b, s]; negative
-        ones have no place."""
+        ones have no place. With a `slot` [1] rows [n, s, …] are all of that slot."""
         what = "%s, %s" % (self._named("cache_append", name), rows)
-        expect_shape(what, rows, cache.shape[:1] + rows.shape[1:2] + cache.shape[2:])
+        sequences = cache.shape[:1] if slot is None else rows.shape[:1]
+        expect_shape(what, rows, sequences + rows.shape[1:2] + cache.shape[2:])
         self._expect_positions("cache_append", name, positions, rows)
-        operands = [cache, rows, positions]
-        return self._emit("cache_append", [(name, cache.shape)], operands)[0]
+        results = [(name, cache.shape)]
+        operands, groups = [cache, rows, positions], {"slot": slot}
+        return self._emit("cache_append", results, operands, None, groups)[0]
+
+    def take(
+        self, name: str, x: Value, index: Value, length: Optional[Value] = None
+    ) -> Value:
+        """Entry `index` [1] of the first dimension of x, [1, …]; zeros where that is
+        negative. With a `length` [1] the second dimension has so many real entries."""
+        what = "%s, %s" % (self._named("take", name), index)
+        expect_shape(what, index, (1,))
+        results = [(name, (1,) + x.shape[1:])]
+        groups = {"length": length}
+        return self._emit("take", results, [x, index], None, groups)[0]
+
+    def log_probabilities(self, name: str, logits: Value, targets: Value) -> Value:
+        """Those of `targets` by logits, with one dimension more; 0 where negative."""
+        what = "%s, %s" % (self._named("log_probabilities", name), targets)
+        expect_shape(what, targets, logits.shape[:-1])
+        results = [(name, targets.shape)]
+        return self._emit("log_probabilities", results, [logits, targets])[0]
 
     def part(self, name: str, packed: Value, index: int) -> Value:
         """Queries (0), keys (1) or values (2) of qkv [b, s, 3, n, d]."""

@@ -31,10 +31,11 @@ from tools import (
     call,
     command_line,
     mpirun,
+    read_log,
     succeed,
 )
 
-# 5 of the 6 tokens of a prompt are prefilled, in chunks of 3 and 2; 7 new ones follow.
+# The 6 tokens of a prompt are prefilled, in two chunks; 7 new ones follow.
 PROMPT, NEW, WHOLE = 6, 7, 12
 EXTENTS = "slots=3,context=12,chunk=3"
 SLOTS = 3
@@ -58,46 +59,101 @@ LAYOUTS = [
 ]
 
 
-@pytest.mark.parametrize("name", ["gpt2", "phi"])
-def test_a_prefilled_prompt_is_seen(tools, tmp_path, name):
-    """By the interpreter in f64: `@prefill` has no results but its caches."""
-    model = MODELS[name]
-    lowered = tmp_path / "lowered.mlir"
-    source = tools.program(model, None, EXTENTS)
-    tools.run("optimus-compile", source, "--mesh", "row:2,col:2", "--compile-to", "fuse",
-              "-o", lowered)
-    interpreter = Interpreter(tools, tmp_path)
-    parameters = draw_parameters(model)
-    tokens = np.random.default_rng(4).integers(0, model.vocabulary, (SLOTS, WHOLE))
-    live = np.array([True, False, True])
-    heads = getattr(model, "kv_heads", model.heads)
-    cached = {
-        found: np.zeros((SLOTS, WHOLE, heads, model.hidden // model.heads))
-        for found in re.findall(r'role = "([\w.]+\.(?:keys|values))"', source.read_text())
-    }
-    assert len(cached) == 2 * model.layers
-    found = []
-    for kind, begin, count in [("prefill", 0, 3), ("prefill", 3, 2)] + [
-        ("decode", place, 1) for place in range(5, WHOLE)
-    ]:
-        width = 3 if kind == "prefill" else 1
-        given = np.zeros((SLOTS, width), int)
-        given[:, :count] = tokens[:, begin : begin + count]
-        places = np.full((SLOTS, width), -1)
-        places[live, :count] = begin + np.arange(count)
-        results = interpreter.run(lowered, kind, {
-            **parameters,
-            **cached,
-            kind + "_tokens": given,
+class Interpreted:
+    """The functions of generation, by the interpreter in f64, with their caches."""
+
+    def __init__(self, tools, tmp_path, model, options):
+        self._lowered = tmp_path / "lowered.mlir"
+        source = tools.program(model, None, EXTENTS)
+        options = [*options, "--compile-to", "fuse", "-o", self._lowered]
+        tools.run("optimus-compile", source, *options)
+        self._interpreter = Interpreter(tools, tmp_path)
+        self._parameters = draw_parameters(model)
+        heads = getattr(model, "kv_heads", model.heads)
+        roles = re.findall(r'role = "([\w.]+\.(?:keys|values))"', source.read_text())
+        shape = (SLOTS, WHOLE, heads, model.hidden // model.heads)
+        self._caches = {role: np.zeros(shape) for role in roles}
+        assert len(self._caches) == 2 * model.layers
+        self.expected = reference(model, self._parameters).logits
+
+    def _run(self, kind, **inputs):
+        given = {**self._parameters, **self._caches, **inputs}
+        results = self._interpreter.run(self._lowered, kind, given)
+        output = results.pop(OUTPUTS[kind])
+        assert results.keys() == self._caches.keys()
+        self._caches = results
+        return output
+
+    def chunk(self, kind, slot, begin, tokens, **more):
+        """A chunk of a slot; others stay as they are."""
+        count = len(tokens)
+        places = np.full((CHUNK, 1), -1)
+        places[:count, 0] = begin + np.arange(count)
+        before = self._caches
+        output = self._run(kind, **{
+            kind + "_tokens": np.pad(tokens, (0, CHUNK - count))[:, None],
             kind + "_positions": places,
-            "lengths": np.where(live, begin + count, 0),
+            kind + "_places": places,
+            kind + "_slot": np.array([slot]),
+            kind + "_length": np.array([begin + count]),
+            **more,
         })
-        if kind == "decode":
-            found.append(results.pop("next_logits"))
-        cached.update(results)
-    logits = np.concatenate(found, axis=1)[live]
-    expected = reference(model, parameters).logits(tokens)[live][:, 5:]
-    assert relative_error(logits, expected) < TOLERANCE
+        for name, cache in self._caches.items():
+            others = np.arange(SLOTS) != slot
+            assert (cache[others] == before[name][others]).all()
+            assert not cache[slot, begin + count :].any()
+        return output
+
+    def decode(self, place, tokens, live):
+        return self._run(
+            "decode",
+            decode_tokens=tokens[:, None],
+            decode_positions=np.where(live, place, -1)[:, None],
+            lengths=np.where(live, place + 1, 0),
+        )[:, 0]
+
+
+CHUNK = 3
+OUTPUTS = {
+    "prefill": "prompt_logits",
+    "decode": "next_logits",
+    "score": "log_probabilities",
+}
+MESHES = {
+    "serial": [],
+    "2x2": ["--mesh", "row:2,col:2"],
+    "1x4": ["--mesh", "row:1,col:4", "--strategy", "megatron"],
+}
+
+
+@pytest.mark.rotates
+@pytest.mark.parametrize("mesh", MESHES)
+@pytest.mark.parametrize("name", ["gpt2", "phi"])
+def test_chunks_and_tokens_have_the_logits_of_the_whole(tools, tmp_path, name, mesh):
+    model = MODELS[name]
+    calls = Interpreted(tools, tmp_path, model, MESHES[mesh])
+    tokens = np.random.default_rng(4).integers(0, model.vocabulary, (SLOTS, WHOLE))
+    expected = calls.expected(tokens)
+    live = np.array([True, False, True])
+    for slot in np.flatnonzero(live):
+        for begin, count in ((0, 3), (3, 2)):
+            part = tokens[slot, begin : begin + count]
+            last = {"prefill_last": np.array([count - 1])}
+            logits = calls.chunk("prefill", slot, begin, part, **last)[0, 0]
+            assert relative_error(logits, expected[slot, begin + count - 1]) < TOLERANCE
+    for place in range(5, WHOLE):
+        logits = calls.decode(place, tokens[:, place], live)
+        assert relative_error(logits[live], expected[live, place]) < TOLERANCE
+    # Scores of a text in the slot that was empty.
+    logs = expected[1] - np.log(np.exp(expected[1]).sum(axis=1, keepdims=True))
+    for begin, count in ((0, 3), (3, 3), (6, 1)):
+        targets = np.full((CHUNK, 1), -1)
+        targets[:count, 0] = tokens[1, begin + 1 : begin + 1 + count]
+        part = tokens[1, begin : begin + count]
+        found = calls.chunk("score", 1, begin, part, score_targets=targets)[:, 0]
+        wanted = logs[np.arange(begin, begin + count), targets[:count, 0]]
+        assert relative_error(found[:count], wanted) < TOLERANCE
+        assert not found[count:].any()
 
 
 @pytest.fixture(scope="module")
@@ -309,7 +365,7 @@ def test_a_library_for_generation_alone_has_no_training(tools):
     manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
     kinds = {function["entry"]["kind"] for function in manifest["functions"]}
     # Weights are packed where the processor multiplies faster from them.
-    assert kinds - {"prepare"} == {"prefill", "decode"}
+    assert kinds - {"prepare"} == {"prefill", "decode", "score"}
     lifetimes = {buffer["lifetime"] for buffer in manifest["buffers"]}
     assert lifetimes == {"parameter", "sequence", "call"}
     assert not any("saved" in buffer for buffer in manifest["buffers"]
@@ -350,7 +406,7 @@ def test_training_is_as_without_it(tools):
         kept = [
             function
             for function in manifest["functions"]
-            if function["entry"]["kind"] not in ("prefill", "decode")
+            if function["entry"]["kind"] not in ("prefill", "decode", "score")
         ]
         for function in kept:
             for arg in function["args"]:
@@ -382,17 +438,19 @@ def test_stops_and_lengths(tools, states, tmp_path):
     assert (last["tokens"], last["finish_reason"]) == (tokens[:3], "length")
 
 
-def score(tools, library, state, tmp_path, texts):
+def score(tools, library, state, tmp_path, texts, *flags):
     file = tmp_path / "texts.jsonl"
     file.write_text("".join(json.dumps(text) + "\n" for text in texts))
-    said = tools.run("optimus-run", "score", library, "--load", state.folder, "--tokens", file)
+    command = ("score", library, "--load", state.folder, "--tokens", file, *flags)
+    said = tools.run("optimus-run", *command)
     return [json.loads(line) for line in said.splitlines()]
 
 
-def test_scores_are_log_probabilities(tools, states, tmp_path):
+@pytest.mark.parametrize("mesh, strategy", LAYOUTS[:2])
+def test_scores_are_log_probabilities(tools, states, tmp_path, mesh, strategy):
     model = MODELS["llama"]
     state, _ = states("llama")
-    library = tools.library(model, functions=None, generate=EXTENTS)
+    library = tools.library(model, mesh, strategy, functions=None, generate=EXTENTS)
     parameters = {k: v.astype(float) for k, v in state.parameters.items()}
 
     def expect(tokens):
@@ -400,22 +458,41 @@ def test_scores_are_log_probabilities(tools, states, tmp_path):
         logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
         return logs[np.arange(len(tokens) - 1), tokens[1:]]
 
-    texts = draw_prompts(model, 5, size=WHOLE)
+    # One token more than the context, which is put nowhere, and fewer than a chunk.
+    texts = [prompt[:size] for prompt, size in zip(
+        draw_prompts(model, 5, size=WHOLE + 1), (WHOLE + 1, 2, 3, 4, WHOLE))]
     scored = score(tools, library, state, tmp_path, texts)
     for tokens, found in zip(texts, scored):
         logs = expect(tokens)
-        assert found["tokens"] == WHOLE - 1
+        assert found["tokens"] == len(tokens) - 1
         np.testing.assert_allclose(found["log_probabilities"], logs, atol=1e-4)
         assert found["log_probability"] == pytest.approx(logs.sum(), abs=1e-3)
         assert found["perplexity"] == pytest.approx(np.exp(-logs.mean()), rel=1e-3)
     # Tokens that may follow, of several lengths.
-    prompt, choices = texts[0][:6], [texts[1][:4], texts[2][:1], texts[3][:6]]
+    prompt, choices = texts[0][:6], [texts[4][:4], texts[2][:1], texts[4][5:11]]
     (found,) = score(tools, library, state, tmp_path, [{"tokens": prompt, "choices": choices}])
     sums = [expect(prompt + choice)[5:].sum() for choice in choices]
     means = [total / len(choice) for total, choice in zip(sums, choices)]
     np.testing.assert_allclose(found["log_probabilities"], sums, atol=1e-3)
     assert found["best"] == int(np.argmax(sums))
     assert found["best_by_length"] == int(np.argmax(means))
+    # A text longer than the context, in windows.
+    (tokens,) = draw_prompts(model, 1, size=31)
+    for flags, context, stride in [
+        (("--stride", 5), WHOLE, 5),
+        (("--context", 7), 7, 7),
+        (("--context", 8, "--stride", 1), 8, 1),
+    ]:
+        logs, asked = [], 1
+        for begin in range(0, len(tokens), stride):
+            end = min(begin + context + 1, len(tokens))
+            if asked < end:
+                logs += expect(tokens[begin:end])[asked - begin - 1 :].tolist()
+                asked = end
+        (found,) = score(tools, library, state, tmp_path, [tokens], *flags)
+        assert found["tokens"] == len(logs) == 30
+        np.testing.assert_allclose(found["log_probabilities"], logs, atol=1e-4)
+        assert found["perplexity"] == pytest.approx(np.exp(-np.mean(logs)), rel=1e-3)
 
 
 def test_scores_of_nothing_are_refused(tools, states, tmp_path):
@@ -424,14 +501,23 @@ def test_scores_of_nothing_are_refused(tools, states, tmp_path):
     for text, message in [
         ([1], "prompt 1: expected at least two tokens"),
         ({"tokens": [1], "choices": [[]]}, "expected a choice of at least one token"),
-        ({"tokens": [1], "choices": [[19]]}, "token 0 of the continuation is 19"),
-        ({"tokens": [1], "choices": [[1] * 13]}, "expected at most 12 new tokens"),
+        ({"tokens": [1], "choices": [[19]]}, "token 1 of the text is 19"),
+        ({"tokens": [1], "choices": [[1] * 13]}, "expected at most the 12 of the context"),
+        ({"tokens": [], "choices": [[1]]}, "at least one token before the choices"),
+        ([1] * 14, "one behind them; --stride divides a longer text into windows"),
         ({"tokens": [1], "echo": True}, "echo: there is no such option"),
     ]:
         file.write_text(json.dumps(text))
         result = tools.call("optimus-run", "score", library, "--tokens", file)
         assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
         assert message in result.stderr and result.stdout == ""
+    file.write_text(json.dumps([1] * 14))
+    for flags, message in [
+        (("--context", 13), "--context: expected from 1 to the 12 tokens"),
+        (("--context", 4, "--stride", 5), "--stride: expected from 1 to the 4 tokens"),
+    ]:
+        result = tools.call("optimus-run", "score", library, "--tokens", file, *flags)
+        assert result.returncode == 1 and message in result.stderr
 
 
 def test_auto_takes_the_layout_of_the_fastest_decode(tools, tmp_path):
@@ -476,19 +562,26 @@ def test_speeds_are_measured(tools, mesh, strategy):
         assert report["bytes_read"] > 4 * (elements + cache)
     report = json.loads(tools.run("optimus-run", *command, "prefill"))
     seconds = report["ms"]["median"] / 1e3
-    assert report["tokens_per_s"] * seconds == pytest.approx(SLOTS * 3, rel=1e-3)
+    assert report["tokens_per_s"] * seconds == pytest.approx(CHUNK, rel=1e-3)
     assert "bytes_read" not in report
 
 
 def test_generation_is_timed_beside_a_plain_sum(tools):
     library = tools.library(MODELS["gpt2"], functions=None, generate=EXTENTS)
     command = ("bench", library, "--generate", "--rounds", 2)
+    some = ("--live", "2,1", "--json")
+    assert list(json.loads(tools.run("optimus-run", *command, *some))["tests"]) == [
+        "pp12", "tg12 x 2", "tg12"]
+    failed = tools.call("optimus-run", *command, "--live", 4)
+    assert failed.returncode == 1 and "from 1 to the 3 slots" in failed.stderr
     report = json.loads(tools.run("optimus-run", *command, "--json"))
     tests = report["tests"]
     # A prompt and an answer of 512 and 128 tokens, where they have room.
     assert list(tests) == ["pp12", "tg12", "tg12 x 3"]
     assert all(len(test["tokens_per_s"]) == 2 and test["median"] > 0 for test in tests.values())
-    assert tests["tg12"]["bytes_read"] == tests["tg12 x 3"]["bytes_read"]
+    # Keys and values of half the context, of two layers.
+    cache = tests["tg12 x 3"]["bytes_read"] - tests["tg12"]["bytes_read"]
+    assert cache == 2 * WHOLE / 2 * 2 * 2 * 16 * 4
     rate = np.median(report["sum_bytes_per_s"])
     for name, slots in (("tg12", 1), ("tg12 x 3", SLOTS)):
         test = tests[name]
@@ -518,6 +611,43 @@ def test_bytes_are_printed_as_text(tools, text, tmp_path):
         "optimus-run", *command, "--bytes", "the sea", "--json", "--stop", stop
     ).splitlines()
     assert json.loads(ended)["finish_reason"] == "stop"
+
+
+def test_a_model_in_training_writes_samples(tools, tmp_path):
+    """Beside which it trains as without them, to the bit."""
+    model = MODELS["gpt2"]
+    library = tools.library(model, "row:2,col:2", "summa", generate=EXTENTS)
+    tokens, prompts = tmp_path / "tokens.bin", tmp_path / "prompts.jsonl"
+    values = np.random.default_rng(8).integers(0, model.vocabulary, 600)
+    values.astype(np.uint16).tofile(tokens)
+    prompts.write_text('[1, 2, 3, 4]\n{"tokens": [5], "max_tokens": 2}\n')
+    command = ("--sample-every", 2, "--sample-tokens", prompts)
+    folder, log = tmp_path / "state", tmp_path / "sampled.log"
+    plain = tools.train(library, tokens, 4, log=tmp_path / "plain.log")
+    run = tools.train_command(library, tokens, 4, *command, "--save", folder, log=log)
+    said = succeed(call(run))
+    sampled = read_log(log)
+    assert len(sampled) == 4
+    for line, same in zip(sampled, plain):
+        assert (line["loss"], line["grad_norm"]) == (same["loss"], same["grad_norm"])
+    samples = [line.get("samples") for line in sampled]
+    assert samples[0] is None and samples[2] is None
+    for step in (2, 4):
+        for text in samples[step - 1]:
+            assert "step %d: %s" % (step, json.dumps(text, separators=(",", ":"))) in said
+    # As the saved model generates.
+    answers, _ = generate(tools, library, Checkpoint(folder), tmp_path, [
+        [1, 2, 3, 4], {"tokens": [5], "max_tokens": 2}])
+    assert [answer["tokens"] for answer in answers] == samples[3]
+    assert [len(text) for text in samples[1]] == [WHOLE - 4 + 1, 2]
+    # A library without the functions, prompts without a place, and no prompt.
+    for other, flags, message in [
+        (tools.library(model), command, "has no function of the kind prefill"),
+        (library, ("--sample-every", 2), "--sample-bytes or --sample-tokens"),
+        (library, ("--sample-every", 2, "--sample-bytes", "A"), "token 0 of the prompt is 65"),
+    ]:
+        result = tools.call("optimus-run", "train", other, "--data", tokens, "--steps", 1, *flags)
+        assert result.returncode == 1 and message in result.stderr
 
 
 MISTAKES = {

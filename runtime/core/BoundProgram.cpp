@@ -279,9 +279,11 @@ Status BoundProgram::submit(Rank &rank, Site site) {
   void *const *p = pointers.data() + command.pointers;
   auto f = [p](int i) { return static_cast<float *>(p[i]); };
   switch (command.action) {
-  case Action::Gemm:
-    return rank.gemm(site, gemms[command.descriptor], f(0), f(1), f(2), f(3),
-                     f(4));
+  case Action::Gemm: {
+    optrt_gemm_desc desc = gemms[command.descriptor];
+    desc.live = static_cast<const int32_t *>(p[6]);
+    return rank.gemm(site, desc, f(0), f(1), f(2), f(3), f(4));
+  }
   case Action::PackMatrix:
     return rank.pack(site, packs[command.descriptor], f(0), f(1));
   case Action::Launch: {

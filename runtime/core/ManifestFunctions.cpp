@@ -88,12 +88,9 @@ static void checkOutputs(const JsonCursor &cursor, const Manifest &manifest,
                        function.name, " must have"));
 }
 
-static bool generates(EntryKind kind) {
-  return kind == EntryKind::Prefill || kind == EntryKind::Decode;
-}
-
-/// Checks inputs and outputs of a function for generation: tokens of slots, as
-/// Session::fillSlots() fills them, and logits of a token a slot.
+/// Checks inputs and outputs of a function for generation: a token of each
+/// slot, or a chunk of one, as Session::fillSlots() fills them, and what there
+/// is behind these.
 static void checkSlots(const JsonCursor &cursor, const Manifest &manifest,
                        const Function &function) {
   if (!generates(function.kind))
@@ -102,13 +99,17 @@ static void checkSlots(const JsonCursor &cursor, const Manifest &manifest,
   for (const Arg &arg : function.args)
     if (arg.buffer < 0 || arg.buffer >= std::ssize(manifest.buffers))
       return;
+  const bool decodes = function.kind == EntryKind::Decode;
   std::optional<CacheExtents> cache = manifest.cacheOf(function);
-  if (!cache || cache->slots != function.batch ||
+  if (!cache || (decodes && cache->slots != function.batch) ||
+      (decodes ? function.sequence : function.batch) != 1 ||
       cache->context < function.sequence || cache->context > INT32_MAX)
-    return cursor["args"].fail(concat(
-        "expected caches of one shape [slots, context, ...], with ",
-        function.batch, " slots as the entry of ", function.name,
-        " has, and a context of at least its ", function.sequence, " tokens"));
+    return cursor["args"].fail(
+        concat("expected caches of one shape [slots, context, ...], ",
+               decodes ? "a token of each slot" : "tokens of one slot",
+               " in the entry of ", function.name, ", which has a batch of ",
+               function.batch, ", and a context of at least its ",
+               function.sequence, " tokens"));
   auto check = [&](const std::string &name, ElementType type, FilledBy filledBy,
                    std::span<const int64_t> shape) {
     std::optional<int64_t> index = manifest.findBuffer(name);
@@ -125,13 +126,28 @@ static void checkSlots(const JsonCursor &cursor, const Manifest &manifest,
           optimus_support::shapeToString({shape.begin(), shape.end()}), ", as ",
           function.name, " needs"));
   };
-  const int64_t shape[] = {function.batch, function.sequence};
+  const int64_t tokens = function.batch * function.sequence;
+  const int64_t all[] = {tokens, 1}, one[] = {1, 1};
   const std::string kind(toString(function.kind));
-  for (const char *input : {"_tokens", "_positions"})
-    check(kind + input, ElementType::I32, FilledBy::Host, shape);
-  check("lengths", ElementType::I32, FilledBy::Host, std::span(shape).first(1));
-  if (function.kind == EntryKind::Decode)
-    check("next_logits", ElementType::F32, FilledBy::Program, shape);
+  auto checkInput = [&](const std::string &name,
+                        std::span<const int64_t> shape) {
+    check(name, ElementType::I32, FilledBy::Host, shape);
+  };
+  checkInput(kind + "_tokens", all);
+  checkInput(kind + "_positions", all);
+  if (decodes) {
+    checkInput("lengths", std::span(all).first(1));
+    return check("next_logits", ElementType::F32, FilledBy::Program, all);
+  }
+  checkInput(kind + "_places", all);
+  for (const char *number : {"_slot", "_length"})
+    checkInput(kind + number, std::span(one).first(1));
+  if (function.kind == EntryKind::Score) {
+    checkInput(kind + "_targets", all);
+    return check("log_probabilities", ElementType::F32, FilledBy::Program, all);
+  }
+  checkInput(kind + "_last", std::span(one).first(1));
+  check("prompt_logits", ElementType::F32, FilledBy::Program, one);
 }
 
 /// The kind of a function, and the batch that it reads.

@@ -37,8 +37,8 @@ inline constexpr std::string_view kResetNames[] = {"never", "step", "sequence",
 inline constexpr std::string_view kFilledByNames[] = {"program", "data",
                                                       "host"};
 inline constexpr std::string_view kEntryKindNames[] = {
-    "train",   "eval",    "grad",   "accumulate", "update",
-    "forward", "prefill", "decode", "prepare",    "other"};
+    "train",   "eval",   "grad",  "accumulate", "update", "forward",
+    "prefill", "decode", "score", "prepare",    "other"};
 inline constexpr std::string_view kAccessNames[] = {"read", "write", "update"};
 
 /// The index of the cursor's string among `names`; 0 after a mistake.

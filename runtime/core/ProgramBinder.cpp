@@ -273,19 +273,33 @@ Status ProgramBinder::bind(const GemmT &gemm, const CommandT &command) {
   OPTRT_RETURN_IF_ERROR(expectComputable("product", command));
   if (gemm.batch != 1)
     return notHere("batched product");
-  addPointers(command, 5);
+  addPointers(command, 7);
   const bool hasBias =
       command.operands.size() > 3 && command.operands[3]->address != kNone;
   optrt_gemm_desc &desc = append(
       result.gemms,
-      {gemm.m, gemm.n, gemm.k, gemm.lda, gemm.ldb, gemm.ldc, gemm.ld_extra,
-       gemm.trans_a, gemm.trans_b, gemm.accumulate,
-       static_cast<int32_t>(gemm.epilogue), hasBias, gemm.packed_b,
-       typeOf(command, 0), typeOf(command, 2), typeOf(command, 3),
-       typeOf(command, 4), hasCaches,
+      {gemm.m,
+       gemm.n,
+       gemm.k,
+       gemm.lda,
+       gemm.ldb,
+       gemm.ldc,
+       gemm.ld_extra,
+       gemm.trans_a,
+       gemm.trans_b,
+       gemm.accumulate,
+       static_cast<int32_t>(gemm.epilogue),
+       hasBias,
+       gemm.packed_b,
+       typeOf(command, 0),
+       typeOf(command, 2),
+       typeOf(command, 3),
+       typeOf(command, 4),
+       hasCaches,
        gemm.kernel == kNone
            ? nullptr
-           : kernels.find(result.target->kernels[gemm.kernel]->name)->second});
+           : kernels.find(result.target->kernels[gemm.kernel]->name)->second,
+       /*live=*/nullptr});
   if (gemm.rows != kNone)
     set(integer(gemm.rows), &desc.m);
   return okStatus();

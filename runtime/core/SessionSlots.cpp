@@ -34,6 +34,14 @@ static Status check(const SlotTokens &given, const Function &function,
     if (token < 0 || token >= vocabulary)
       return fail("expected tokens of the vocabulary of ", vocabulary,
                   ", from 0 on, found ", token);
+  const bool hasTargets = function.kind == EntryKind::Score;
+  if (std::ssize(given.targets) != (hasTargets ? count : 0))
+    return fail("expected ", hasTargets ? count : 0, " targets, found ",
+                given.targets.size());
+  for (int32_t target : given.targets)
+    if (target >= vocabulary)
+      return fail("expected targets of the vocabulary of ", vocabulary,
+                  ", or negative ones, found ", target);
   return okStatus();
 }
 
@@ -41,32 +49,63 @@ Status Session::fillSlots(std::string_view name,
                           std::span<const SlotTokens> slots) {
   const Function *function = manifest().findFunction(name);
   const std::optional<CacheExtents> cache =
-      function ? manifest().cacheOf(*function) : std::nullopt;
-  if (!cache || (function->kind != EntryKind::Prefill &&
-                 function->kind != EntryKind::Decode))
+      function && generates(function->kind) ? manifest().cacheOf(*function)
+                                            : std::nullopt;
+  if (!cache)
     return internal(concat("the function ", name, " has no slots"));
-  const int64_t width = function->sequence;
-  std::vector<int32_t> tokens(cache->slots * width),
-      // Slots without a token, and what is beyond a chunk, have no place.
-      positions(cache->slots * width, -1), lengths(cache->slots);
-  for (const SlotTokens &given : slots) {
+  for (const SlotTokens &given : slots)
     OPTRT_RETURN_IF_ERROR(
         check(given, *function, *cache, manifest().vocabulary));
+  if (function->kind != EntryKind::Decode)
+    return fillChunk(*function, slots);
+  std::vector<int32_t> tokens(cache->slots),
+      // Slots without a token have no place.
+      positions(cache->slots, -1), lengths(cache->slots);
+  for (const SlotTokens &given : slots) {
     if (lengths[given.slot] != 0)
       return invalidArgument(concat(name, ", slot ", given.slot,
                                     ": expected the tokens of one text, found "
                                     "two"));
-    const int64_t first = given.slot * width;
-    std::copy(given.tokens.begin(), given.tokens.end(), tokens.begin() + first);
-    for (int64_t i = 0; i != std::ssize(given.tokens); ++i)
-      positions[first + i] = static_cast<int32_t>(given.position + i);
-    lengths[given.slot] =
-        static_cast<int32_t>(given.position + std::ssize(given.tokens));
+    tokens[given.slot] = given.tokens.front();
+    positions[given.slot] = static_cast<int32_t>(given.position);
+    lengths[given.slot] = static_cast<int32_t>(given.position + 1);
   }
-  const std::string kind(toString(function->kind));
+  setWords("decode_tokens", tokens);
+  setWords("decode_positions", positions, /*padding=*/-1);
+  setWords("lengths", lengths);
+  return okStatus();
+}
+
+Status Session::fillChunk(const Function &function,
+                          std::span<const SlotTokens> slots) {
+  if (slots.size() != 1)
+    return invalidArgument(concat(function.name,
+                                  ": expected the tokens of one slot, found "
+                                  "those of ",
+                                  slots.size()));
+  const SlotTokens &given = slots.front();
+  const auto count = static_cast<int32_t>(given.tokens.size());
+  // What is beyond a chunk has no place.
+  std::vector<int32_t> tokens(function.sequence),
+      positions(function.sequence, -1), targets(function.sequence, -1);
+  std::copy(given.tokens.begin(), given.tokens.end(), tokens.begin());
+  std::copy(given.targets.begin(), given.targets.end(), targets.begin());
+  for (int32_t i = 0; i != count; ++i)
+    positions[i] = static_cast<int32_t>(given.position) + i;
+  const std::string kind(toString(function.kind));
+  auto set = [&](const char *role, int64_t number) {
+    const auto word = static_cast<int32_t>(number);
+    setWords(kind + role, std::span(&word, 1));
+  };
   setWords(kind + "_tokens", tokens);
   setWords(kind + "_positions", positions, /*padding=*/-1);
-  setWords("lengths", lengths);
+  setWords(kind + "_places", positions, /*padding=*/-1);
+  set("_slot", given.slot);
+  set("_length", given.position + count);
+  if (function.kind == EntryKind::Score)
+    setWords(kind + "_targets", targets, /*padding=*/-1);
+  else
+    set("_last", count - 1);
   return okStatus();
 }
 

@@ -13,7 +13,8 @@
 
 using namespace optrt;
 
-static constexpr const char *kLogits = "next_logits";
+static constexpr const char *kNextLogits = "next_logits",
+                            *kPromptLogits = "prompt_logits";
 
 StatusOr<GenerationEntries> GenerationEntries::find(const std::string &library,
                                                     const Manifest &manifest) {
@@ -34,12 +35,22 @@ StatusOr<GenerationEntries> GenerationEntries::find(const std::string &library,
     return invalidArgument(concat("`", library, "`: expected one cache of ",
                                   found.prefill->name, " and ",
                                   found.decode->name));
-  OPTRT_ASSIGN_OR_RETURN(int64_t logits,
-                         manifest.findOutput(library, *found.decode, kLogits));
+  OPTRT_ASSIGN_OR_RETURN(
+      int64_t logits, manifest.findOutput(library, *found.decode, kNextLogits));
+  if (manifest.has(EntryKind::Score)) {
+    OPTRT_ASSIGN_OR_RETURN(found.score,
+                           manifest.findEntry(library, EntryKind::Score));
+    if (manifest.cacheOf(*found.score) != decoded)
+      return invalidArgument(concat("`", library, "`: expected one cache of ",
+                                    found.score->name, " and ",
+                                    found.decode->name));
+  }
   found.cache = *decoded;
   found.chunk = found.prefill->sequence;
-  for (const Function *function : {found.prefill, found.decode})
-    for (const Function *preparer : manifest.findPreparersOf(*function))
+  for (const Function *function : {found.prefill, found.decode, found.score})
+    for (const Function *preparer : function
+                                        ? manifest.findPreparersOf(*function)
+                                        : std::vector<const Function *>())
       if (std::find(found.preparers.begin(), found.preparers.end(), preparer) ==
           found.preparers.end())
         found.preparers.push_back(preparer);
@@ -55,9 +66,22 @@ std::vector<std::string> GenerationEntries::functions() const {
   return names;
 }
 
+StatusOr<std::vector<std::string>>
+GenerationEntries::scoringFunctions(const std::string &library) const {
+  if (!score)
+    return invalidArgument(
+               concat("`", library, "` has no function of the kind score"))
+        .withAdvice("`--generate` of the models' builders writes one");
+  std::vector<std::string> names = {score->name};
+  for (const Function *preparer : preparers)
+    names.push_back(preparer->name);
+  return names;
+}
+
 Status GenerationEntries::prepare(Session &session) const {
-  for (const Function *reader : {prefill, decode})
-    OPTRT_RETURN_IF_ERROR(session.prepareFor(*reader));
+  for (const Function *reader : {prefill, decode, score})
+    if (reader && session.hasChosen(*reader))
+      OPTRT_RETURN_IF_ERROR(session.prepareFor(*reader));
   return preparers.empty() ? okStatus() : session.releaseSources();
 }
 
@@ -73,9 +97,14 @@ std::string_view optrt::toString(FinishReason reason) {
   return "";
 }
 
-StatusOr<int64_t> Generator::add(GenerationRequest request) {
+int64_t GenerationEntries::placeBehind(const GenerationRequest &request) const {
+  // The last token that is generated is put nowhere.
+  return cache.context - std::ssize(request.prompt) + 1;
+}
+
+Status GenerationEntries::check(const GenerationRequest &request) const {
   const int64_t size = std::ssize(request.prompt);
-  const int64_t context = entries.cache.context;
+  const int64_t context = cache.context;
   if (size == 0)
     return invalidArgument("the prompt has no token; expected at least one, "
                            "which the first new one follows");
@@ -83,31 +112,36 @@ StatusOr<int64_t> Generator::add(GenerationRequest request) {
        {std::pair("the prompt", std::span<const int32_t>(request.prompt)),
         {"the continuation", request.continuation}})
     for (std::size_t i = 0; i != tokens.size(); ++i)
-      if (tokens[i] < 0 || tokens[i] >= entries.vocabulary)
-        return invalidArgument(concat("token ", i, " of ", where, " is ",
-                                      tokens[i],
-                                      "; expected one of the vocabulary's ",
-                                      entries.vocabulary, ", from 0 on"));
-  if (!request.continuation.empty())
-    request.maxTokens = std::ssize(request.continuation);
-  // The last token that is generated is put nowhere.
-  const int64_t place = context - size + 1;
+      if (tokens[i] < 0 || tokens[i] >= vocabulary)
+        return invalidArgument(concat(
+            "token ", i, " of ", where, " is ", tokens[i],
+            "; expected one of the vocabulary's ", vocabulary, ", from 0 on"));
+  const int64_t place = placeBehind(request);
   if (place < 1)
     return invalidArgument(concat("the prompt has ", size,
                                   " tokens; expected at most the ", context,
                                   " of the context that the library was "
                                   "compiled for"));
-  if (request.maxTokens < 0 || request.maxTokens > place)
-    return invalidArgument(concat(
-        "expected at most ", place, " new tokens behind a prompt of ", size,
-        " in a context of ", context, ", found ", request.maxTokens));
-  if (request.maxTokens == 0)
-    request.maxTokens = place;
+  const int64_t asked = request.continuation.empty()
+                            ? request.maxTokens
+                            : std::ssize(request.continuation);
+  if (asked < 0 || asked > place)
+    return invalidArgument(
+        concat("expected at most ", place, " new tokens behind a prompt of ",
+               size, " in a context of ", context, ", found ", asked));
   for (const std::vector<int32_t> &stop : request.stops)
     if (stop.empty())
       return invalidArgument("expected a stop of at least one token, found an "
                              "empty one");
-  OPTRT_RETURN_IF_ERROR(request.sampling.check(entries.vocabulary));
+  return request.sampling.check(vocabulary);
+}
+
+StatusOr<int64_t> Generator::add(GenerationRequest request) {
+  OPTRT_RETURN_IF_ERROR(entries.check(request));
+  if (!request.continuation.empty())
+    request.maxTokens = std::ssize(request.continuation);
+  if (request.maxTokens == 0)
+    request.maxTokens = entries.placeBehind(request);
   Text text;
   text.number = numTexts++;
   text.request = std::move(request);
@@ -133,58 +167,93 @@ bool Generator::hasWork() const {
                      [](const auto &text) { return text.has_value(); });
 }
 
-/// Puts the next chunk of each prompt into the cache, all but its last token.
-Status Generator::takePrompts() {
-  std::vector<SlotTokens> chunks;
-  for (std::size_t slot = 0; slot != slots.size(); ++slot) {
-    if (!slots[slot])
-      continue;
-    const Text &text = *slots[slot];
-    const int64_t count =
-        std::min(entries.chunk, text.promptSize() - 1 - text.cached);
-    if (count > 0)
-      chunks.push_back({static_cast<int64_t>(slot), text.cached,
-                        std::span<const int32_t>(text.request.prompt)
-                            .subspan(text.cached, count)});
-  }
-  if (chunks.empty())
+Status Generator::readLogits(const Function &function, const char *output,
+                             std::span<Choice> choices) {
+  const StatusOr<HostTensor> logits = session.output(function.name, output);
+  OPTRT_RETURN_IF_ERROR(control.agree(logits.status()));
+  if (!control.isRoot())
     return okStatus();
-  OPTRT_RETURN_IF_ERROR(session.fillSlots(entries.prefill->name, chunks));
-  OPTRT_RETURN_IF_ERROR(session.run(entries.prefill->name).status());
-  ++counts.prefills;
-  for (const SlotTokens &chunk : chunks) {
-    slots[chunk.slot]->cached += std::ssize(chunk.tokens);
-    counts.promptTokens += std::ssize(chunk.tokens);
+  for (Choice &choice : choices) {
+    choice.logits.resize(entries.vocabulary);
+    const std::size_t bytes = entries.vocabulary * sizeof(float);
+    std::memcpy(choice.logits.data(), logits->bytes.data() + choice.row * bytes,
+                bytes);
   }
   return okStatus();
 }
 
-Status Generator::choose(std::vector<Choice> &choices,
-                         const StatusOr<HostTensor> &logits) {
-  Status own = logits.status();
+Status Generator::takePrompt(std::vector<Choice> &choices) {
+  // A last token alone is one for decode, as any that follows.
+  auto oldest = slots.end();
+  for (auto slot = slots.begin(); slot != slots.end(); ++slot)
+    if (*slot && (*slot)->numMissing() > 1 &&
+        (oldest == slots.end() || (*slot)->number < (*oldest)->number))
+      oldest = slot;
+  if (oldest == slots.end())
+    return okStatus();
+  Text &text = **oldest;
+  const int64_t count = std::min(entries.chunk, text.numMissing());
+  const SlotTokens chunk = {oldest - slots.begin(), text.cached,
+                            std::span<const int32_t>(text.request.prompt)
+                                .subspan(text.cached, count)};
+  const Function &prefill = *entries.prefill;
+  OPTRT_RETURN_IF_ERROR(session.fillSlots(prefill.name, {&chunk, 1}));
+  OPTRT_RETURN_IF_ERROR(session.run(prefill.name).status());
+  ++counts.prefills;
+  counts.promptTokens += count;
+  text.cached += count;
+  if (text.numMissing() > 0)
+    return okStatus();
+  choices.push_back({.slot = chunk.slot});
+  return readLogits(prefill, kPromptLogits, std::span(choices).last(1));
+}
+
+Status Generator::decode(std::vector<Choice> &choices) {
+  std::vector<int32_t> last(slots.size());
+  std::vector<SlotTokens> inputs;
+  const std::size_t first = choices.size();
+  for (std::size_t slot = 0; slot != slots.size(); ++slot) {
+    if (!slots[slot] || slots[slot]->numMissing() != 1)
+      continue;
+    last[slot] = slots[slot]->last();
+    const auto number = static_cast<int64_t>(slot);
+    choices.push_back({.slot = number, .row = number});
+    inputs.push_back({number, slots[slot]->cached,
+                      std::span<const int32_t>(&last[slot], 1)});
+    ++slots[slot]->cached;
+  }
+  if (inputs.empty())
+    return okStatus();
+  const Function &decode = *entries.decode;
+  OPTRT_RETURN_IF_ERROR(session.fillSlots(decode.name, inputs));
+  OPTRT_RETURN_IF_ERROR(session.run(decode.name).status());
+  ++counts.decodes;
+  return readLogits(decode, kNextLogits, std::span(choices).subspan(first));
+}
+
+Status Generator::choose(std::vector<Choice> &choices) {
+  Status own;
   std::vector<int32_t> tokens;
   for (Choice &choice : choices) {
     if (!own.ok() || !control.isRoot())
       break;
-    std::vector<float> row(entries.vocabulary);
-    const std::size_t bytes = row.size() * sizeof(float);
-    std::memcpy(row.data(), logits->bytes.data() + choice.slot * bytes, bytes);
     const Text &text = *slots[choice.slot];
     const GenerationRequest &request = text.request;
     StatusOr<int32_t> token =
         request.continuation.empty()
-            ? sampleToken(row, request.prompt, text.generated, request.sampling)
+            ? sampleToken(choice.logits, request.prompt, text.generated,
+                          request.sampling)
             : StatusOr<int32_t>(request.continuation[text.generated.size()]);
     if (token.ok() && request.wantsScores)
-      choice.score = logProbability(row, *token);
+      choice.score = logProbability(choice.logits, *token);
     if (token.ok() && request.numBest > 0)
-      choice.best = mostProbable(row, request.numBest);
+      choice.best = mostProbable(choice.logits, request.numBest);
     if (!token.ok())
       own = token.status().withContext(concat("text ", text.number));
     else
       tokens.push_back(*token);
-    if (request.wantsLogits)
-      choice.logits = std::move(row);
+    if (!request.wantsLogits)
+      choice.logits.clear();
   }
   OPTRT_RETURN_IF_ERROR(control.agree(own));
   const std::string said(reinterpret_cast<const char *>(tokens.data()),
@@ -197,30 +266,6 @@ Status Generator::choose(std::vector<Choice> &choices,
     std::memcpy(&choices[i].token, heard.data() + i * sizeof(int32_t),
                 sizeof(int32_t));
   return okStatus();
-}
-
-StatusOr<std::vector<Generator::Choice>> Generator::decode() {
-  std::vector<int32_t> last(slots.size());
-  std::vector<SlotTokens> inputs;
-  std::vector<Choice> choices;
-  for (std::size_t slot = 0; slot != slots.size(); ++slot) {
-    if (!slots[slot] || slots[slot]->cached != slots[slot]->size() - 1)
-      continue;
-    last[slot] = slots[slot]->last();
-    choices.push_back({static_cast<int64_t>(slot)});
-    inputs.push_back({choices.back().slot, slots[slot]->cached,
-                      std::span<const int32_t>(&last[slot], 1)});
-  }
-  if (choices.empty())
-    return choices;
-  const std::string &name = entries.decode->name;
-  OPTRT_RETURN_IF_ERROR(session.fillSlots(name, inputs));
-  OPTRT_RETURN_IF_ERROR(session.run(name).status());
-  ++counts.decodes;
-  OPTRT_RETURN_IF_ERROR(choose(choices, session.output(name, kLogits)));
-  for (const Choice &choice : choices)
-    ++slots[choice.slot]->cached;
-  return choices;
 }
 
 /// How many of the last tokens a stop begins with: they may become one.
@@ -276,8 +321,15 @@ StatusOr<std::vector<GeneratedPart>> Generator::step() {
       waiting.pop_front();
     }
   }
-  OPTRT_RETURN_IF_ERROR(takePrompts());
-  OPTRT_ASSIGN_OR_RETURN(std::vector<Choice> choices, decode());
+  // A prompt's last chunk has logits.
+  std::vector<Choice> choices;
+  OPTRT_RETURN_IF_ERROR(takePrompt(choices));
+  OPTRT_RETURN_IF_ERROR(decode(choices));
+  if (choices.empty())
+    return parts;
+  OPTRT_RETURN_IF_ERROR(choose(choices));
+  std::sort(choices.begin(), choices.end(),
+            [](const Choice &a, const Choice &b) { return a.slot < b.slot; });
   for (Choice &choice : choices) {
     std::optional<Text> &text = slots[choice.slot];
     parts.push_back(extend(*text, choice));

@@ -135,6 +135,11 @@ private:
     if (gemm.packed_b && (gemm.trans_b || gemm.batch != 1))
       return wrong("has a packed B that is transposed, or one of several; "
                    "expected packed what is multiplied, once");
+    const bool hasLive =
+        command.operands.size() > 6 && command.operands[6]->address != kNone;
+    if (hasLive && (gemm.trans_a || gemm.batch != 1 || isGradient))
+      return wrong("leaves out rows; expected one product of an A that is not "
+                   "transposed, and no sum of B's rows");
     return checkScalar(gemm.rows, gemm.m);
   }
 

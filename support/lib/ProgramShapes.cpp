@@ -50,6 +50,12 @@ OperandShape optional(OperandShape shape) {
   shape.need = OperandShape::Optional;
   return shape;
 }
+/// An operand of so many integers that a command may do without.
+OperandShape integers(const char *name, int64_t count) {
+  OperandShape shape = optional(matrix(name, Access::Read, 1, count, 0));
+  shape.elements = OperandShape::Indices;
+  return shape;
+}
 OperandShape workspace() {
   return {"workspace", Access::Update, OperandShape::Optional};
 }
@@ -83,7 +89,8 @@ Shapes shapes(const GemmT &gemm, Sizes &size) {
                  : optional(matrix("bias", Access::Read, 1, gemm.n, 0)),
       onlyIf(gemm.epilogue != Epilogue::None && !isGradient,
              matrix("extra", Access::Read, gemm.m, gemm.n, gemm.ld_extra)),
-      workspace()};
+      workspace(),
+      integers("live", gemm.m)};
 }
 
 Shapes shapes(const PackMatrixT &pack, Sizes &size) {
@@ -115,13 +122,6 @@ struct AttentionSizes {
   int64_t tokens = 1, keys = 1, queryWidth = 1, keyWidth = 1, results = 1,
           sums = 1;
 };
-
-/// An operand of so many integers that an attention may do without.
-OperandShape integers(const char *name, int64_t count) {
-  OperandShape shape = optional(matrix(name, Access::Read, 1, count, 0));
-  shape.elements = OperandShape::Indices;
-  return shape;
-}
 
 Shapes shapes(const AttentionT &attention, Sizes &size) {
   const AttentionShapeT &d = *attention.shape;

@@ -135,6 +135,41 @@ TEST_F(PackedProduct, LiesApartFromTheMatrix) {
          "operand 0");
 }
 
+/// Products with rows that nobody reads.
+class LiveRows : public ProgramRoom {
+protected:
+  void multiply(GemmT gemm, View live) {
+    gemm.m = 3;
+    gemm.n = gemm.k = 2;
+    f.gemm(gemm,
+           {.a = part(0, 6), .b = part(8, 4), .c = part(16, 6), .live = live});
+  }
+};
+
+TEST_F(LiveRows, AreGivenByANumberEach) {
+  multiply({}, f.at(numbers, 1, 3));
+  accept("read a=arena0[0]:6f32 read b=arena0[32]:4f32 write "
+         "c=arena0[64]:6f32 read live=");
+}
+
+TEST_F(LiveRows, AreAsManyAsThoseOfTheProduct) {
+  multiply({}, f.at(numbers, 6, 3));
+  refuse("operand 6: touches bytes [24, 36) of a base of 32");
+}
+
+TEST_F(LiveRows, AreIntegers) {
+  multiply({}, part(24, 3));
+  refuse("operand live: expected 1 rows of 12 bytes, 0 apart, that are read; "
+         "found 1 of 12, 0 apart, of f32");
+}
+
+TEST_F(LiveRows, AreOfAnAThatIsNotTransposed) {
+  GemmT gemm;
+  gemm.trans_a = true;
+  multiply(gemm, f.at(numbers, 0, 3));
+  refuse("leaves out rows; expected one product of an A that is not");
+}
+
 /// Products of narrow factors, and attention in a narrow type.
 class NarrowTypes : public ProgramRoom {
 protected:

@@ -42,22 +42,25 @@ void fillRandomTokens(const Manifest &manifest, int64_t step, int64_t rowsBegin,
   }
 }
 
-/// The same for every slot of a function for generation. Half of the context is
-/// filled.
+/// The same for every slot of a function for generation, or the one of a chunk.
+/// Half of the context is filled.
 Status fillRandomSlots(Session &session, const Function &function,
                        const CacheExtents &cache, int64_t step) {
   const Manifest &manifest = session.manifest();
   const int64_t count = function.sequence;
-  std::vector<int32_t> tokens(cache.slots * count);
+  std::vector<int32_t> tokens(function.batch * count);
   for (std::size_t i = 0; i != tokens.size(); ++i)
     tokens[i] = static_cast<int32_t>(
         optimus_support::philoxBlock(/*seed=*/0, /*stream=*/0, step, i)[0] %
         static_cast<uint64_t>(manifest.vocabulary));
   std::vector<SlotTokens> slots;
-  for (int64_t slot = 0; slot != cache.slots; ++slot)
-    slots.push_back(
-        {slot, (cache.context - count) / 2,
-         std::span<const int32_t>(tokens).subspan(slot * count, count)});
+  for (int64_t slot = 0; slot != function.batch; ++slot) {
+    const std::span<const int32_t> own =
+        std::span<const int32_t>(tokens).subspan(slot * count, count);
+    slots.push_back({slot, (cache.context - count) / 2, own});
+    if (function.kind == EntryKind::Score)
+      slots.back().targets = own;
+  }
   return session.fillSlots(function.name, slots);
 }
 
@@ -154,8 +157,8 @@ StatusOr<BenchResult> measure(Session &session, ControlPlane &control,
   result.tokensPerSecond =
       1e3 * static_cast<double>(tokens) / result.milliseconds.median;
   if (function.kind == EntryKind::Decode && cache)
-    result.bytesRead =
-        bytesOfDecode(session.model(), function, *cache, cache->context / 2);
+    result.bytesRead = bytesOfDecode(session.model(), function, *cache,
+                                     cache->slots * cache->context / 2);
   OPTRT_RETURN_IF_ERROR(session.checkTraffic(function.name));
   OPTRT_ASSIGN_OR_RETURN(result.traffic, session.trafficOfLastRun());
   result.largestRank = session.largestRankMemory();

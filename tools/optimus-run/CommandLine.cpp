@@ -319,6 +319,20 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
                        "Evaluate every so many steps, without --eval-data on "
                        "what the store of --data holds out")
           ->check(kSomeSteps);
+  CLI::Option *sampleEvery =
+      train
+          ->add_option("--sample-every", options.sampleEvery,
+                       "Print texts of the model every so many steps, where "
+                       "the library was built with --generate")
+          ->check(kSomeSteps);
+  CLI::Option *sampleBytes = train->add_option(
+      "--sample-bytes", options.samplePrompts.bytes,
+      "The prompt of a sample, of a model with a token a byte");
+  CLI::Option *sampleTokens = train->add_option(
+      "--sample-tokens", options.samplePrompts.file,
+      "FILE.jsonl of prompts of samples, as of generate --tokens");
+  sampleBytes->needs(sampleEvery)->excludes(sampleTokens);
+  sampleTokens->needs(sampleEvery);
   CLI::Option *keepBest =
       train
           ->add_option("--keep-best", options.keepBest,
@@ -331,6 +345,10 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
                        "End after so many evaluations without a better loss")
           ->check(kSomeSteps);
   train->final_callback([=, &options] {
+    if (sampleEvery->count() && !options.samplePrompts.isText() &&
+        options.samplePrompts.file.empty())
+      throw CLI::RequiresError(sampleEvery->get_name(),
+                               "--sample-bytes or --sample-tokens");
     for (const CLI::Option *option : {keepBest, patience})
       if (option->count() && !evalEvery->count())
         throw CLI::RequiresError(option->get_name(), evalEvery->get_name());
@@ -486,6 +504,17 @@ void addScore(CLI::App &app, ScoreOptions &options, JobOptions &job) {
       "FILE.jsonl of texts, a line each: [1, 2], or {\"tokens\": [1, 2], "
       "\"choices\": [[3], [4, 5]]} for tokens that may follow");
   addParameters(score, source.load, source.ignored, source.seed, "used");
+  score
+      ->add_option(
+          "--context", options.context,
+          "Tokens before a token that count, at most (default: as many "
+          "as the library was compiled for)")
+      ->check(kSomeSteps);
+  score
+      ->add_option("--stride", options.stride,
+                   "Divide texts into windows of the context, which begin so "
+                   "many tokens apart (default with --context: as many)")
+      ->check(kSomeSteps);
   score->parse_complete_callback([prompts] { requireOne(prompts); });
   addRanks(score, addJob(score, job), job);
   addRankOptions(score, source.ranks);
@@ -605,6 +634,12 @@ void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
                  "of llama-bench, beside a plain sum over as many bytes")
       ->excludes(comm)
       ->excludes(gemm);
+  bench
+      ->add_option("--live", options.live,
+                   "With --generate: numbers of slots with a token, as 1,2,4 "
+                   "(default: one, and all)")
+      ->delimiter(',')
+      ->check(count(1, 1 << 12));
   bench->add_option("--profile", options.profile,
                     "With --comm or --gemm: machine profile (JSON) to write "
                     "the measured costs into; its other entries stay");
@@ -620,6 +655,8 @@ void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
                                {"--rounds", options.gemm || options.generate}})
       if (bench->count(name) && !isFor)
         throw CLI::RequiresError(name, "--gemm");
+    if (bench->count("--live") && !options.generate)
+      throw CLI::RequiresError("--live", "--generate");
     for (const char *name : {"--function", "--steps", "--warmup"})
       if (options.generate && bench->count(name))
         throw CLI::ExcludesError("--generate", name);
@@ -633,7 +670,7 @@ void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
   bench
       ->add_option("--function", options.function,
                    "The kind of function that is timed: train, eval, grad, "
-                   "forward, prefill, decode; or one by its name")
+                   "forward, prefill, decode, score; or one by its name")
       ->capture_default_str()
       ->excludes(comm)
       ->excludes(gemm);

@@ -101,6 +101,8 @@ struct TrainOptions {
   std::string keepBest; ///< folder of the checkpoint with the least loss there
   /// Evaluations without a better loss, after which the run ends; 0: never.
   int64_t patience = 0;
+  int64_t sampleEvery = 0; ///< texts are generated every so many steps; 0: none
+  PromptOptions samplePrompts;
 };
 
 struct EvalOptions {
@@ -156,6 +158,9 @@ struct GenerateOptions {
 struct ScoreOptions {
   GenerationSource source;
   PromptOptions prompts;
+  /// Windows of a long text: tokens of each, by default the context's, and from
+  /// one to the next. Without a stride a text is one window.
+  std::optional<int64_t> context, stride;
 };
 
 struct InspectOptions {
@@ -190,6 +195,7 @@ struct BenchOptions {
   int64_t minBytes = 64, maxBytes = int64_t(1) << 24;
   /// Times prompts and tokens, beside a sum over as many bytes.
   bool generate = false;
+  std::vector<int64_t> live; ///< slots with a token; empty: one, and all
   /// Times what ranks compute instead, with no model.
   bool gemm = false;
   int64_t largest = 3072; ///< extent of a product

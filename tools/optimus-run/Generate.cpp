@@ -41,14 +41,6 @@ Status planGeneration(const GenerateOptions &options, GenerationPlan &plan) {
   return okStatus();
 }
 
-/// Tokens as bytes: of models with a token a byte.
-std::string toText(std::span<const int32_t> tokens) {
-  std::string text;
-  for (int32_t token : tokens)
-    text.push_back(static_cast<char>(token));
-  return text;
-}
-
 /// A text as it is printed when it has ended.
 struct Answer {
   std::vector<int32_t> tokens;

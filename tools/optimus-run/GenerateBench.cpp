@@ -37,7 +37,8 @@ constexpr int64_t kPromptTokens = 512, kNewTokens = 128;
 /// Tokens a second, in each round.
 struct Rates {
   std::string test;
-  std::vector<double> rates;
+  int64_t live = 1; ///< slots that get a token in a call
+  std::vector<double> rates = {};
   double bytes = 0; ///< that a call reads; 0: nobody asks
 
   double median() const {
@@ -60,11 +61,17 @@ struct Rates {
 
 class GenerateBench {
 public:
+  /// Decodes with so many slots live, in turn.
   GenerateBench(Session &session, ControlPlane &control,
-                const GenerationEntries &entries)
+                const GenerationEntries &entries, std::span<const int64_t> live)
       : session(session), control(control), entries(entries),
         prompt(std::min(kPromptTokens, entries.cache.context)),
-        count(std::min(kNewTokens, entries.cache.context)) {}
+        count(std::min(kNewTokens, entries.cache.context)) {
+    prompts.test = concat("pp", prompt);
+    for (int64_t slots : live)
+      decodes.push_back(
+          {concat("tg", count, slots == 1 ? "" : concat(" x ", slots)), slots});
+  }
 
   Status run(int64_t rounds);
   void print(const BenchOptions &options, const World &world) const;
@@ -81,15 +88,13 @@ private:
               const std::function<Status()> &work);
   /// Of the median call, against the median sum.
   double share(const Rates &rates) const {
-    return rates.median() / slotsOf(rates) * rates.bytes / sum.median();
-  }
-  double slotsOf(const Rates &rates) const {
-    return &rates == &all ? static_cast<double>(entries.cache.slots) : 1;
+    return rates.median() / static_cast<double>(rates.live) * rates.bytes /
+           sum.median();
   }
   std::vector<const Rates *> tests() const {
-    std::vector<const Rates *> list = {&prompts, &one};
-    if (entries.cache.slots > 1)
-      list.push_back(&all);
+    std::vector<const Rates *> list = {&prompts};
+    for (const Rates &decode : decodes)
+      list.push_back(&decode);
     return list;
   }
 
@@ -97,7 +102,8 @@ private:
   ControlPlane &control;
   const GenerationEntries &entries;
   const int64_t prompt, count;
-  Rates prompts, one, all, sum;
+  Rates prompts, sum;
+  std::vector<Rates> decodes;
   RankMemory memory;
 };
 
@@ -144,26 +150,23 @@ Status GenerateBench::time(Rates &rates, int64_t tokens,
 
 Status GenerateBench::run(int64_t rounds) {
   const int64_t slots = entries.cache.slots;
-  prompts.test = concat("pp", prompt);
-  one.test = concat("tg", count);
-  all.test = concat("tg", count, " x ", slots);
-  one.bytes = all.bytes =
-      bytesOfDecode(session.model(), *entries.decode, entries.cache, count / 2);
-  // Every process sums its ranks' part at the same time.
-  const int64_t own = static_cast<int64_t>(one.bytes) *
+  for (Rates &decode : decodes)
+    decode.bytes = bytesOfDecode(session.model(), *entries.decode,
+                                 entries.cache, decode.live * count / 2);
+  // Every process sums its ranks' part of the least at the same time.
+  const int64_t own = static_cast<int64_t>(decodes.front().bytes) *
                       control.numLocalRanks() / control.size();
   StatusOr<ReadRate> reader =
       ReadRate::create(session.threadsPerRank() * control.numLocalRanks(), own);
   OPTRT_RETURN_IF_ERROR(control.agree(reader.status()));
   // What is done for the first time takes longer.
-  OPTRT_RETURN_IF_ERROR(call(*entries.prefill, slots, 0, entries.chunk));
+  OPTRT_RETURN_IF_ERROR(call(*entries.prefill, /*slots=*/1, 0, entries.chunk));
   OPTRT_RETURN_IF_ERROR(call(*entries.decode, slots, 0, 1));
   for (int64_t round = 0; round != rounds; ++round) {
     OPTRT_RETURN_IF_ERROR(time(prompts, prompt, [&] { return takePrompt(); }));
-    OPTRT_RETURN_IF_ERROR(time(one, count, [&] { return decode(1); }));
-    if (slots > 1)
+    for (Rates &rates : decodes)
       OPTRT_RETURN_IF_ERROR(
-          time(all, count * slots, [&] { return decode(slots); }));
+          time(rates, count * rates.live, [&] { return decode(rates.live); }));
     StatusOr<double> rate = reader->measure();
     OPTRT_RETURN_IF_ERROR(control.agree(rate.status()));
     double together = 0;
@@ -183,7 +186,7 @@ void GenerateBench::print(const BenchOptions &options,
               {0, 2, 5});
   for (const Rates *rates : tests()) {
     const bool reads = rates->bytes > 0;
-    const double calls = rates->median() / slotsOf(*rates);
+    const double calls = rates->median() / static_cast<double>(rates->live);
     table.addRow({options.library, formatCount(manifest.numParamElements()),
                   std::string(world.collectives->name()),
                   std::to_string(session.threadsPerRank()),
@@ -231,15 +234,25 @@ Status benchGeneration(const BenchOptions &options, World &world) {
   ControlPlane &control = *world.control;
   GenerationPlan plan;
   OPTRT_RETURN_IF_ERROR(control.agreeOnFiles(plan.open(options.library)));
+  for (int64_t slots : options.live)
+    if (slots > plan.entries.cache.slots)
+      return invalidArgument(concat("--live: expected from 1 to the ",
+                                    plan.entries.cache.slots,
+                                    " slots of the library, found ", slots));
   OPTRT_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
       createSession(*plan.library, world,
-                    sessionOptions(plan.entries.functions(), options.ranks),
+                    sessionOptions(plan.functions, options.ranks),
                     options.ranks.tune));
   OPTRT_RETURN_IF_ERROR(control.agree(session->initialize(/*seed=*/0)));
   OPTRT_RETURN_IF_ERROR(control.agree(plan.entries.prepare(*session)));
   printWarnings(world, *session);
-  GenerateBench bench(*session, control, plan.entries);
+  std::vector<int64_t> live = options.live;
+  const int64_t slots = plan.entries.cache.slots;
+  if (live.empty())
+    live =
+        slots == 1 ? std::vector<int64_t>{1} : std::vector{int64_t(1), slots};
+  GenerateBench bench(*session, control, plan.entries, live);
   if (Status status = bench.run(options.rounds); !status.ok())
     return failJob(control, status);
   if (control.isRoot() && options.json)

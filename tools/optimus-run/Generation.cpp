@@ -22,13 +22,14 @@ Status GenerationPlan::open(const std::string &path) {
   OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(path));
   OPTRT_ASSIGN_OR_RETURN(entries,
                          GenerationEntries::find(path, library->manifest()));
+  functions = entries.functions();
   return okStatus();
 }
 
 double bytesOfDecode(const ModelLibrary &library, const Function &decode,
                      const CacheExtents &cache, int64_t tokens) {
   using namespace optimus_support::program;
-  auto bytes = static_cast<double>(cache.slots * cache.bytesPerToken * tokens);
+  auto bytes = static_cast<double>(cache.bytesPerToken * tokens);
   for (int rank = 0; rank != library.manifest().mesh.numRanks(); ++rank) {
     const auto &function =
         *findFunction(tableOf(library.target(), rank), decode.name);
@@ -41,11 +42,12 @@ double bytesOfDecode(const ModelLibrary &library, const Function &decode,
   return bytes;
 }
 
-/// A session of the two functions, with its parameters. Collective; the root
+/// A session of the plan's functions, with its parameters. Collective; the root
 /// says what is otherwise than the checkpoint's run.
 static StatusOr<std::unique_ptr<Session>>
-createSession(const ModelLibrary &library, const GenerationEntries &entries,
-              const GenerationSource &source, World &world) {
+createSession(const GenerationPlan &plan, const GenerationSource &source,
+              World &world) {
+  const ModelLibrary &library = *plan.library;
   ControlPlane &control = *world.control;
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
                          openCheckpoint(control, source.load));
@@ -53,24 +55,29 @@ createSession(const ModelLibrary &library, const GenerationEntries &entries,
   if (checkpoint)
     OPTRT_RETURN_IF_ERROR(
         control.agree(checkpoint->findParameters(expected, source.ignored)));
-  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
-                         optimus_run::createSession(
-                             library, world,
-                             sessionOptions(entries.functions(), source.ranks),
-                             source.ranks.tune));
+  OPTRT_ASSIGN_OR_RETURN(
+      std::unique_ptr<Session> session,
+      optimus_run::createSession(library, world,
+                                 sessionOptions(plan.functions, source.ranks),
+                                 source.ranks.tune));
   OPTRT_RETURN_IF_ERROR(control.agree(
       checkpoint ? session->loadParameters(*checkpoint, source.seed)
                  : session->initialize(source.seed)));
-  OPTRT_RETURN_IF_ERROR(control.agree(entries.prepare(*session)));
+  OPTRT_RETURN_IF_ERROR(control.agree(plan.entries.prepare(*session)));
   if (checkpoint && control.isRoot())
     for (const std::string &note : checkpoint->notesOn(expected))
       std::fprintf(stderr, "%s\n", note.c_str());
   return session;
 }
 
-/// InvalidArgument in every process where their prompts differ. Collective.
-static Status compareRequests(std::span<const GenerationRequest> requests,
-                              ControlPlane &control) {
+std::string toText(std::span<const int32_t> tokens) {
+  std::string text;
+  for (int32_t token : tokens)
+    text.push_back(static_cast<char>(token));
+  return text;
+}
+
+std::string hashOf(std::span<const GenerationRequest> requests) {
   optimus_support::Hash64 hash;
   auto add = [&](const auto &number) { hash.update(&number, sizeof(number)); };
   auto addAll = [&](std::span<const int32_t> tokens) {
@@ -85,9 +92,7 @@ static Status compareRequests(std::span<const GenerationRequest> requests,
     for (const std::vector<int32_t> &stop : request.stops)
       addAll(stop);
   }
-  const Setting same[] = {
-      {"the hash of all prompts", optimus_support::hashToHex(hash.digest())}};
-  return control.checkSame(same);
+  return optimus_support::hashToHex(hash.digest());
 }
 
 Status withGeneration(Status planned, const GenerationPlan &plan,
@@ -95,10 +100,10 @@ Status withGeneration(Status planned, const GenerationPlan &plan,
                       const std::function<Status(Session &)> &run) {
   ControlPlane &control = *world.control;
   OPTRT_RETURN_IF_ERROR(control.agreeOnFiles(std::move(planned)));
-  OPTRT_RETURN_IF_ERROR(compareRequests(plan.requests, control));
-  OPTRT_ASSIGN_OR_RETURN(
-      std::unique_ptr<Session> session,
-      createSession(*plan.library, plan.entries, source, world));
+  const Setting same[] = {{"the hash of all prompts", hashOf(plan.requests)}};
+  OPTRT_RETURN_IF_ERROR(control.checkSame(same));
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
+                         createSession(plan, source, world));
   Status status = run(*session);
   if (!status.ok() && !session->canGoOn())
     return failJob(control, status);

@@ -21,14 +21,22 @@ namespace optimus_run {
 struct GenerationPlan {
   std::unique_ptr<optrt::ModelLibrary> library;
   optrt::GenerationEntries entries;
+  /// Those to be called, with their preparers.
+  std::vector<std::string> functions;
   std::vector<optrt::GenerationRequest> requests;
 
-  /// Opens the library, which must have both functions.
+  /// Opens the library, which must have the functions of generation.
   optrt::Status open(const std::string &path);
 };
 
+/// Tokens as bytes: of models with a token a byte.
+std::string toText(std::span<const int32_t> tokens);
+
+/// A hash of prompts and of what is asked for behind them.
+std::string hashOf(std::span<const optrt::GenerationRequest> requests);
+
 /// The bytes that a call of `decode` reads on all ranks together: of B what
-/// products read, and so many tokens of each slot's cache.
+/// products read, and so many tokens of the cache, of all slots together.
 double bytesOfDecode(const optrt::ModelLibrary &library,
                      const optrt::Function &decode,
                      const optrt::CacheExtents &cache, int64_t tokens);

@@ -20,49 +20,88 @@ using namespace optrt;
 namespace optimus_run {
 namespace {
 
+/// Tokens that are scored by themselves, from `first` on.
+struct Window {
+  std::vector<int32_t> tokens;
+  int64_t first = 0;
+};
+
 /// Texts, and what is asked of the model for each.
 struct ScorePlan : GenerationPlan {
-  std::vector<ScoredText> texts; ///< whose requests follow each other
+  std::vector<ScoredText> texts;
+  int64_t context = 0; ///< tokens of a window
+  std::optional<int64_t> stride;
 
-  /// How many requests a text has.
-  static std::size_t countRequests(const ScoredText &text) {
-    return std::max<std::size_t>(text.choices.size(), 1);
+  /// A window for each choice, behind the text; else windows that ask for
+  /// each token of it but the first once, behind as many as its window has.
+  std::vector<Window> windowsOf(const ScoredText &text) const {
+    std::vector<Window> windows;
+    const int64_t size = std::ssize(text.tokens);
+    for (const std::vector<int32_t> &choice : text.choices) {
+      windows.push_back({text.tokens, size});
+      windows.back().tokens.insert(windows.back().tokens.end(), choice.begin(),
+                                   choice.end());
+    }
+    int64_t asked = text.choices.empty() ? 1 : size;
+    for (int64_t begin = 0; asked < size; begin += stride.value_or(size)) {
+      // The last one is put nowhere.
+      const int64_t end = stride ? std::min(begin + context + 1, size) : size;
+      windows.push_back(
+          {{text.tokens.begin() + begin, text.tokens.begin() + end},
+           asked - begin});
+      asked = end;
+    }
+    return windows;
+  }
+
+  Status check(const ScoredText &text) const {
+    for (const std::vector<int32_t> &choice : text.choices)
+      if (choice.empty())
+        return invalidArgument("expected a choice of at least one token");
+    if (!text.choices.empty() && text.tokens.empty())
+      return invalidArgument("expected at least one token before the choices");
+    if (text.choices.empty() && text.tokens.size() < 2)
+      return invalidArgument(
+          concat("expected at least two tokens, of which all but the first are "
+                 "scored; found ",
+                 text.tokens.size()));
+    for (const Window &window : windowsOf(text))
+      OPTRT_RETURN_IF_ERROR(entries.checkScored(window.tokens, window.first)
+                                .withAdvice(text.choices.empty() && !stride
+                                                ? "--stride divides a longer "
+                                                  "text into windows"
+                                                : ""));
+    return okStatus();
   }
 };
 
-/// Appends the requests of a text.
-Status addRequests(const ScoredText &text, const std::string &where,
-                   std::vector<GenerationRequest> &requests) {
-  if (!text.choices.empty()) {
-    for (const std::vector<int32_t> &choice : text.choices) {
-      if (choice.empty())
-        return invalidArgument(
-            concat(where, ": expected a choice of at least one token"));
-      requests.push_back(
-          {.prompt = text.tokens, .continuation = choice, .wantsScores = true});
-    }
-    return okStatus();
-  }
-  if (text.tokens.size() < 2)
-    return invalidArgument(
-        concat(where,
-               ": expected at least two tokens, of which all but the "
-               "first are scored; found ",
-               text.tokens.size()));
-  requests.push_back(
-      {.prompt = {text.tokens.front()},
-       .continuation = {text.tokens.begin() + 1, text.tokens.end()},
-       .wantsScores = true});
-  return okStatus();
-}
-
 Status planScores(const ScoreOptions &options, ScorePlan &plan) {
   OPTRT_RETURN_IF_ERROR(plan.open(options.source.library));
+  OPTRT_ASSIGN_OR_RETURN(plan.functions,
+                         plan.entries.scoringFunctions(options.source.library));
+  const int64_t most = plan.entries.cache.context;
+  plan.context = options.context.value_or(most);
+  plan.stride = options.stride;
+  if (options.context && !plan.stride)
+    plan.stride = plan.context;
+  if (plan.context < 1 || plan.context > most)
+    return invalidArgument(concat("--context: expected from 1 to the ", most,
+                                  " tokens that the library was compiled for, "
+                                  "found ",
+                                  plan.context));
+  if (plan.stride && (*plan.stride < 1 || *plan.stride > plan.context))
+    return invalidArgument(concat("--stride: expected from 1 to the ",
+                                  plan.context, " tokens of a window, found ",
+                                  *plan.stride));
   OPTRT_ASSIGN_OR_RETURN(
       plan.texts, readScoredTexts(options.prompts, plan.entries.vocabulary));
-  for (std::size_t i = 0; i != plan.texts.size(); ++i)
-    OPTRT_RETURN_IF_ERROR(addRequests(
-        plan.texts[i], describePrompt(options.prompts, i), plan.requests));
+  for (std::size_t i = 0; i != plan.texts.size(); ++i) {
+    const ScoredText &text = plan.texts[i];
+    OPTRT_RETURN_IF_ERROR(
+        plan.check(text).withContext(describePrompt(options.prompts, i)));
+    // What processes compare.
+    plan.requests.push_back({.prompt = text.tokens, .stops = text.choices});
+  }
   return okStatus();
 }
 
@@ -93,29 +132,30 @@ describeScores(const ScoredText &text,
   return line;
 }
 
+/// The scores of a text's tokens, or of each choice.
+StatusOr<std::vector<std::vector<double>>>
+scoreText(const ScorePlan &plan, const ScoredText &text, Scorer &scorer) {
+  std::vector<std::vector<double>> scores;
+  for (const Window &window : plan.windowsOf(text)) {
+    OPTRT_ASSIGN_OR_RETURN(std::vector<double> found,
+                           scorer.score(window.tokens, window.first));
+    if (scores.empty() || !text.choices.empty())
+      scores.emplace_back();
+    scores.back().insert(scores.back().end(), found.begin(), found.end());
+  }
+  return scores;
+}
+
 Status scoreAll(const ScoreOptions &options, const ScorePlan &plan,
                 Session &session, ControlPlane &control) {
-  Generator generator(session, control, plan.entries);
-  std::size_t request = 0;
-  for (std::size_t i = 0; i != plan.texts.size(); ++i)
-    for (std::size_t n = ScorePlan::countRequests(plan.texts[i]); n != 0; --n)
-      OPTRT_RETURN_IF_ERROR(
-          generator.add(plan.requests[request++])
-              .status()
-              .withContext(describePrompt(options.prompts, i)));
-  std::vector<std::vector<double>> scores(plan.requests.size());
-  while (generator.hasWork()) {
-    OPTRT_ASSIGN_OR_RETURN(std::vector<GeneratedPart> parts, generator.step());
-    for (const GeneratedPart &part : parts)
-      scores[part.text].push_back(part.score);
-  }
-  if (!control.isRoot())
-    return okStatus();
-  std::span<const std::vector<double>> left = scores;
-  for (const ScoredText &text : plan.texts) {
-    const std::size_t count = ScorePlan::countRequests(text);
-    std::printf("%s\n", describeScores(text, left.first(count)).dump().c_str());
-    left = left.subspan(count);
+  Scorer scorer(session, control, plan.entries);
+  for (std::size_t i = 0; i != plan.texts.size(); ++i) {
+    auto scores = scoreText(plan, plan.texts[i], scorer);
+    if (!scores.ok())
+      return scores.status().withContext(describePrompt(options.prompts, i));
+    if (control.isRoot())
+      std::printf("%s\n",
+                  describeScores(plan.texts[i], *scores).dump().c_str());
   }
   return okStatus();
 }

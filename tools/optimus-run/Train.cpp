@@ -84,7 +84,10 @@ private:
   void compareContents(Progress &progress);
   Status evaluateAfter(int64_t step, Progress &progress,
                        std::optional<Evaluation> &evaluation);
-  void logStep(const std::optional<Evaluation> &evaluation, Progress &progress);
+  Status sampleAfter(int64_t step, Progress &progress,
+                     nlohmann::ordered_json &samples);
+  void logStep(const std::optional<Evaluation> &evaluation,
+               const nlohmann::ordered_json &samples, Progress &progress);
   Status judge(const Evaluation &evaluation, int64_t step);
   bool isOutOfPatience() const {
     return options.patience > 0 && best &&
@@ -252,6 +255,7 @@ Status Training::prepareSession() {
     evalFunction = *found;
     chosen.functions = {evalFunction->name};
   }
+  files.samples.choose(chosen);
   chosen.timesCommunication = !options.logJson.empty();
   chosen.documentEnd = files.documentEnd;
   profile.observe(chosen);
@@ -317,6 +321,7 @@ std::vector<Setting> Training::settings() const {
        {"--keep-best or --patience",
         concat(options.keepBest.empty() ? "nothing kept" : "the best kept",
                ", patience ", options.patience)},
+       {"samples", files.samples.describe()},
        {"--check-replicas", concat(options.checkReplicas)},
        {"whether there is --log-json", concat(!options.logJson.empty())},
        {"--timeout", concat(options.ranks.timeoutSeconds)},
@@ -467,8 +472,11 @@ Status Training::oneStep(int64_t step, Progress &progress) {
   bool finite = std::isfinite(last.loss) && std::isfinite(last.gradNorm);
   if (finite)
     OPTRT_RETURN_IF_ERROR(evaluateAfter(step, progress, evaluation));
+  nlohmann::ordered_json samples;
+  if (finite)
+    OPTRT_RETURN_IF_ERROR(sampleAfter(step, progress, samples));
   if (files.log.isOpen())
-    logStep(evaluation, progress);
+    logStep(evaluation, samples, progress);
   if (finite)
     return okStatus();
   const std::string cause = causeOf(step, progress);
@@ -546,7 +554,29 @@ Status Training::keepBest() {
                  .withContext(concat("--keep-best after step ", reached)));
 }
 
+/// Generates texts if it is time to.
+Status Training::sampleAfter(int64_t step, Progress &progress,
+                             nlohmann::ordered_json &samples) {
+  if (!files.samples.areDueAfter(step))
+    return okStatus();
+  auto written = files.samples.write(*session, control);
+  if (!written.ok())
+    return session->canGoOn() ? end(written.status())
+                              : failJob(written.status());
+  samples = std::move(*written);
+  for (const nlohmann::ordered_json &sample : samples)
+    // Bytes that are no characters are replaced.
+    progress.note(
+        format("step %lld: %s", static_cast<long long>(step),
+               sample
+                   .dump(-1, ' ', false,
+                         nlohmann::ordered_json::error_handler_t::replace)
+                   .c_str()));
+  return okStatus();
+}
+
 void Training::logStep(const std::optional<Evaluation> &evaluation,
+                       const nlohmann::ordered_json &samples,
                        Progress &progress) {
   nlohmann::ordered_json line;
   line["step"] = last.step;
@@ -567,8 +597,12 @@ void Training::logStep(const std::optional<Evaluation> &evaluation,
   }
   if (evaluation)
     line["eval_loss"] = evaluation->loss;
+  if (!samples.is_null())
+    line["samples"] = samples;
+  const std::string text = line.dump(
+      -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   const Status status =
-      files.log.append(std::exchange(beginning, "") + line.dump());
+      files.log.append(std::exchange(beginning, "") + text);
   if (!status.ok())
     progress.warn(concat("--log-json: ", status.message(),
                          "; training goes on, and lines are kept until there "

@@ -28,6 +28,7 @@ static Status checkPaths(const TrainOptions &options,
       {"the library", options.library},
       {"--data", options.data.path, Dataset::isStore(options.data.path)},
       {"--eval-data", options.evalData, Dataset::isStore(options.evalData)},
+      {"--sample-tokens", options.samplePrompts.file},
       {"--load", options.load, /*isWhole=*/true},
       {"--load-weights", options.loadWeights, /*isWhole=*/true},
   };
@@ -246,6 +247,12 @@ Status TrainFiles::open(const TrainOptions &options, ControlPlane &control) {
   OPTRT_RETURN_IF_ERROR(
       control.agree(checkPlan(options, start, *plan, manifest)));
   OPTRT_RETURN_IF_ERROR(control.agreeOnFiles(openData(options)));
+  auto openSamples = [&]() -> Status {
+    OPTRT_ASSIGN_OR_RETURN(samples, TrainSamples::open(options, *library));
+    return okStatus();
+  };
+  OPTRT_RETURN_IF_ERROR(
+      control.agreeOnFiles(openSamples().withContext("--sample-every")));
   // Its hash is for checkpoints, which the root writes, and to compare.
   OPTRT_RETURN_IF_ERROR(ofRoot([&] { return data->hashInBackground(); }));
   return ofRoot([&] { return claimOutputs(options); });

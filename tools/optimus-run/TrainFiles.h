@@ -11,6 +11,7 @@
 
 #include "Commands.h"
 #include "TrainLog.h"
+#include "TrainSamples.h"
 #include "TrainingPlan.h"
 #include "optimus-runtime/Dataset.h"
 #include "optimus-support/FileLock.h"
@@ -34,6 +35,7 @@ struct TrainFiles {
   /// Null without --eval-data, and without --eval-every of a store.
   std::unique_ptr<optrt::Dataset> evalData;
   std::optional<int64_t> documentEnd; ///< the last token of each
+  TrainSamples samples;
 
   /// Of the root process.
   optimus_support::FileLock saveLock, bestLock;

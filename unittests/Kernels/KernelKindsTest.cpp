@@ -41,6 +41,7 @@ TEST_P(KernelTest, EveryKernelIsReadBack) {
       LayerNormGrad{2, 3, true},
       Lengths{2, 3, -1, true},
       kernels.step<LionOp>(8, true),
+      LogProbabilities{2, 3},
       LogitSums{2, 3, true},
       LogitsGrad{2, 3},
       MergeMoments{2, {3, 0, 2}, 1e-5},
@@ -64,11 +65,13 @@ TEST_P(KernelTest, EveryKernelIsReadBack) {
       RowMax{2, 3},
       RowMoments{2, 3},
       kernels.step<SgdOp>(8, true),
+      SlotAppend{3, 2, 8, 5},
       SoftmaxSums{2, 3, true},
       SumLeading{2, 3},
       SumPartials{8},
       SumSquares{40000},
       SumTokens{8},
+      Take{2, 3, 4, true},
       TokenLoss{8},
   };
   MLIRContext &context = kernels.getContext();

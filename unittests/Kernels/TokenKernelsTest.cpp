@@ -93,6 +93,88 @@ TEST_P(KernelTest, RowsAreAppendedAtTheirPositions) {
     }
 }
 
+TEST_P(KernelTest, AChunkGoesToOneSlot) {
+  const int64_t count = 5, slots = 2, capacity = 6, first = 3;
+  for (int64_t cols : {1, 37})
+    kernels.add(SlotAppend{count, slots, capacity, cols}, {first});
+  ASSERT_EQ(kernels.compile(), "");
+  size_t number = 0;
+  for (int64_t cols : {1, 37}) {
+    for (int32_t slot : {3, 4, 2, 5, 0, -1}) {
+      Floats rows = random(count * cols),
+             cache = random(slots * capacity * cols), expected = cache;
+      // Padding, and what lies beyond the capacity.
+      Ints positions = {2, 5, 0, -1, 6}, chosen = {slot};
+      const int64_t own = slot - first;
+      for (int64_t row = 0; row < count; ++row)
+        if (own >= 0 && own < slots && positions[row] >= 0 &&
+            positions[row] < capacity)
+          std::copy_n(rows.begin() + row * cols, cols,
+                      expected.begin() +
+                          (own * capacity + positions[row]) * cols);
+      run(number, rows, positions, chosen, cache);
+      EXPECT_EQ(cache, expected) << slot << " " << cols;
+    }
+    ++number;
+  }
+}
+
+TEST_P(KernelTest, OneEntryIsTaken) {
+  const int64_t entries = 2, rows = 4, first = 3;
+  for (int64_t cols : {1, 37})
+    for (bool hasLength : {false, true})
+      kernels.add(Take{entries, rows, cols, hasLength}, {first});
+  ASSERT_EQ(kernels.compile(), "");
+  size_t number = 0;
+  for (int64_t cols : {1, 37})
+    for (bool hasLength : {false, true}) {
+      for (int32_t index : {3, 4, 2, 5, 0, -1})
+        for (int32_t length : {0, 3, 4}) {
+          Floats x = random(entries * rows * cols),
+                 result = random(rows * cols), expected(rows * cols, 0.0f);
+          const int64_t own = index - first;
+          if (own >= 0 && own < entries)
+            std::copy_n(x.begin() + own * rows * cols,
+                        (hasLength ? length : rows) * cols, expected.begin());
+          Ints chosen = {index}, lengths = {length};
+          if (hasLength)
+            run(number, x, chosen, lengths, result);
+          else
+            run(number, x, chosen, result);
+          EXPECT_EQ(result, expected) << index << " " << length << " " << cols;
+        }
+      ++number;
+    }
+}
+
+TEST_P(KernelTest, LogProbabilitiesAreThoseOfTheSoftmax) {
+  const int64_t rows = 4;
+  for (int64_t cols : {3, 77})
+    kernels.add(LogProbabilities{rows, cols});
+  ASSERT_EQ(kernels.compile(), "");
+  size_t number = 0;
+  for (int64_t cols : {3, 77}) {
+    Floats logits = random(rows * cols), found(rows, 1.0f);
+    // A vocabulary's padding, and large numbers.
+    logits[cols - 1] = -INFINITY;
+    for (int64_t i = cols; i < 2 * cols; ++i)
+      logits[i] += 1e4f;
+    Ints targets = {0, 2, -1, 1};
+    run(number++, logits, targets, found);
+    for (int64_t row = 0; row < rows; ++row) {
+      double sum = 0;
+      for (int64_t col = 0; col < cols; ++col)
+        sum += std::exp(double(logits[row * cols + col]) - logits[row * cols]);
+      const double expected = targets[row] < 0
+                                  ? 0
+                                  : double(logits[row * cols + targets[row]]) -
+                                        logits[row * cols] - std::log(sum);
+      EXPECT_NEAR(found[row], expected, 1e-5 * (1 + std::abs(expected)))
+          << row << " of " << cols;
+    }
+  }
+}
+
 TEST_P(KernelTest, LengthsEndWithWhatIsNoPadding) {
   const int64_t rows = 4, cols = 5, pad = 3, real = 4;
   size_t plain = kernels.add(Lengths{rows, cols, pad}, {real});

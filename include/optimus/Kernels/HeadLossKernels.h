@@ -90,6 +90,15 @@ struct TokenLoss {
   OPTIMUS_KERNEL("token_loss", rows);
 };
 
+/// logits[rows*cols], i32 targets[rows] -> result[rows]: the target's logit
+/// minus the logarithm of the sum of exponentials; 0 where the target is
+/// negative.
+struct LogProbabilities {
+  int64_t rows, cols;
+
+  OPTIMUS_KERNEL("log_probabilities", rows, cols);
+};
+
 /// logits[rows*cols] in and out, sums[rows*2], i32 targets[rows]; scalar first.
 /// Replaces e of ExpSum by e/total - onehot(target), 0 where the target is
 /// negative.

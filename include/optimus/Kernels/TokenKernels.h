@@ -59,6 +59,27 @@ struct CacheAppend {
   OPTIMUS_KERNEL("cache_append", batch, seq, capacity, cols);
 };
 
+/// rows[count*cols], i32 positions[count], i32 slot[1] ->
+/// cache[slots*capacity*cols], which is updated: each row becomes that at its
+/// position of the slot; scalar first, the number of the cache's first slot.
+/// Positions are as of CacheAppend, and slots beyond the cache have no place.
+struct SlotAppend {
+  int64_t count, slots, capacity, cols;
+
+  OPTIMUS_KERNEL("slot_append", count, slots, capacity, cols);
+};
+
+/// x[entries*rows*cols], i32 index[1], with `hasLength` i32 length[1] ->
+/// result[rows*cols]: the entry of that index, with zeros for rows from length
+/// on, or for all where the index is not in [first, first + entries). Scalar
+/// first.
+struct Take {
+  int64_t entries, rows, cols;
+  bool hasLength = false;
+
+  OPTIMUS_CHECKED_KERNEL("take");
+};
+
 /// x[batch*seq*heads*dim], (positions[batch*seq]) -> result, the same; in
 /// place. Positions are from 0 to seq - 1, or else those of tokens, from 0 to
 /// capacity - 1 and others clamped. Of each

@@ -43,9 +43,10 @@ static LogicalResult setAction(exec::GemmOp op, FunctionBuilder &builder,
   gemm.packed_b = op.getPackedB();
   if (std::optional<StringRef> kernel = op.getKernel())
     gemm.kernel = builder.getKernel(*kernel);
-  return builder.setAction(
-      command, std::move(gemm),
-      {op.getA(), op.getB(), op.getC(), op.getBias(), op.getExtra()});
+  return builder.setAction(command, std::move(gemm),
+                           {op.getA(), op.getB(), op.getC(), op.getBias(),
+                            op.getExtra(),
+                            /*workspace=*/Value(), op.getLive()});
 }
 
 static LogicalResult setAction(exec::PackOp op, FunctionBuilder &builder,

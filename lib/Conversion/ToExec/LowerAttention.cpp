@@ -51,8 +51,8 @@ template <typename OpT>
 static kernels::AttentionExtents getExtents(OpT op,
                                             const AttentionShape &shape) {
   IntegerAttr window = getWindow(op, shape);
-  return {.batch = shape.batch,
-          .seq = shape.sequence,
+  return {.batch = shape.getNumSequences(),
+          .seq = shape.getNumQueries(),
           .heads = shape.getNumHeads(),
           .kvHeads = shape.groups,
           .headDim = shape.headDim,
@@ -195,8 +195,8 @@ struct AttentionLowering : LoweringModel<AttentionLowering, AttentionOp> {
         lowering.getBuffer(op.getResult()), lowering.getBuffer(op.getLse()),
         getOptional(op.getLengths(), lowering),
         getOptional(op.getPositions(), lowering), (*command)->workspace,
-        shape.batch, shape.sequence, shape.getNumHeads(), shape.groups,
-        shape.headDim, shape.getStride(AttentionShape::Q),
+        shape.getNumSequences(), shape.getNumQueries(), shape.getNumHeads(),
+        shape.groups, shape.headDim, shape.getStride(AttentionShape::Q),
         shape.getStride(AttentionShape::K), op.getCausal(),
         getWindow(op, shape), capacity, /*id=*/IntegerAttr(),
         /*queue=*/StringAttr(),
@@ -244,17 +244,47 @@ struct CacheAppendLowering : LoweringModel<CacheAppendLowering, CacheAppendOp> {
   void lower(CacheAppendOp op, Lowering &lowering) const {
     ArrayRef<int64_t> cache = op.getCache().getType().getShape();
     ArrayRef<int64_t> positions = op.getPositions().getType().getShape();
+    const int64_t cols = getNumElements(op.getCache()) / (cache[0] * cache[1]);
     Value result = lowering.getBuffer(op.getResult());
     if (!lowering.shareBuffer(op.getCache(), op.getResult()))
       lowering.copy(lowering.getBuffer(op.getCache()), result);
-    lowering.launch(kernels::CacheAppend{.batch = cache[0],
-                                         .seq = positions[1],
-                                         .capacity = cache[1],
-                                         .cols = getNumElements(op.getCache()) /
-                                                 (cache[0] * cache[1])},
-                    {{"rows", lowering.getBuffer(op.getRows())},
-                     {"positions", lowering.getBuffer(op.getPositions())},
-                     {"cache", result}});
+    SmallVector<NamedBuffer> buffers = {
+        {"rows", lowering.getBuffer(op.getRows())},
+        {"positions", lowering.getBuffer(op.getPositions())},
+        {"cache", result}};
+    if (!op.getSlot())
+      return lowering.launch(kernels::CacheAppend{.batch = cache[0],
+                                                  .seq = positions[1],
+                                                  .capacity = cache[1],
+                                                  .cols = cols},
+                             buffers);
+    // Padding of a chunk has no position.
+    const int64_t count = getNumElements(op.getPositions());
+    buffers[0].buffer = lowering.slice(buffers[0].buffer, 0, count * cols);
+    buffers.push_back({"slot", lowering.getBuffer(op.getSlot())});
+    lowering.launch(kernels::SlotAppend{.count = count,
+                                        .slots = cache[0],
+                                        .capacity = cache[1],
+                                        .cols = cols},
+                    buffers,
+                    lowering.createPartOffset(op.getCache().getType(), 0));
+  }
+};
+
+struct TakeLowering : KernelModel<TakeLowering, TakeOp> {
+  Kernel getKernel(TakeOp op) const {
+    const int64_t entries = op.getX().getType().getDimSize(0);
+    const int64_t size = getNumElements(op.getResult());
+    const int64_t rows = op.getX().getType().getRank() > 2
+                             ? op.getX().getType().getDimSize(1)
+                             : 1;
+    return kernels::Take{.entries = entries,
+                         .rows = rows,
+                         .cols = size / rows,
+                         .hasLength = bool(op.getLength())};
+  }
+  Value getScalars(TakeOp op, Lowering &lowering) const {
+    return lowering.createPartOffset(op.getX().getType(), 0);
   }
 };
 
@@ -295,5 +325,5 @@ struct RotaryLowering : KernelModel<RotaryLowering, RotaryOp> {
 
 void mlir::optimus::attachAttentionLowerings(MLIRContext &context) {
   attachModels<AttentionLowering, AttentionGradLowering, CacheAppendLowering,
-               PartLowering, RotaryLowering>(context);
+               PartLowering, RotaryLowering, TakeLowering>(context);
 }

@@ -65,7 +65,7 @@ struct LengthsLowering : KernelModel<LengthsLowering, LengthsOp> {
   }
 };
 
-struct RowLowering : LoweringModel<RowLowering, RowOp> {
+struct TableRowLowering : LoweringModel<TableRowLowering, RowOp> {
   void lower(RowOp op, Lowering &lowering) const {
     int64_t cols = getLastDim(op.getTable());
     lowering.copy(lowering.slice(lowering.getBuffer(op.getTable()),
@@ -88,5 +88,5 @@ struct RowGradLowering : LoweringModel<RowGradLowering, RowGradOp> {
 
 void mlir::optimus::attachEmbeddingLowerings(MLIRContext &context) {
   attachModels<EmbeddingLowering, EmbeddingGradLowering, LengthsLowering,
-               RowLowering, RowGradLowering>(context);
+               TableRowLowering, RowGradLowering>(context);
 }

@@ -321,6 +321,7 @@ static void lowerHead(HeadOp op, Lowering &lowering) {
                {logits, vocab}};
   product.transB = true;
   product.isWeightB = isParameter(op.getTable());
+  product.live = lowering.getLive(op.getH());
   if (op.getBias())
     product.bias = lowering.getBuffer(op.getBias());
   lowering.gemm(product);
@@ -335,6 +336,14 @@ static void lowerHead(HeadOp op, Lowering &lowering) {
 namespace {
 struct HeadLowering : LoweringModel<HeadLowering, HeadOp> {
   void lower(HeadOp op, Lowering &lowering) const { lowerHead(op, lowering); }
+};
+
+struct LogProbabilitiesLowering
+    : KernelModel<LogProbabilitiesLowering, LogProbabilitiesOp> {
+  Kernel getKernel(LogProbabilitiesOp op) const {
+    return kernels::LogProbabilities{getNumElements(op.getTargets()),
+                                     getLastDim(op.getLogits())};
+  }
 };
 
 /// After the loss sum and the count of tokens come gradients.
@@ -384,7 +393,8 @@ struct DistributedLossGradLowering
 } // namespace
 
 void mlir::optimus::attachLocalLossLowerings(MLIRContext &context) {
-  attachModels<HeadLowering, LocalLossLowering, LocalLossGradLowering>(context);
+  attachModels<HeadLowering, LogProbabilitiesLowering, LocalLossLowering,
+               LocalLossGradLowering>(context);
 }
 
 void mlir::optimus::attachDistributedLossLowerings(MLIRContext &context) {

@@ -41,6 +41,8 @@ static void lowerMatmul(MatmulOp op, Lowering &lowering) {
   gemm.transA = op.getTransposeA();
   gemm.transB = op.getTransposeB();
   gemm.isWeightB = isParameter(op.getB());
+  if (!op.getTransposeA())
+    gemm.live = lowering.getLive(op.getA());
   if (op.getBias())
     gemm.bias = lowering.getBuffer(op.getBias());
   if (Value scale = op.getScale()) {

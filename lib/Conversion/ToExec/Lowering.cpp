@@ -67,8 +67,8 @@ Value Lowering::slice(Value buffer, int64_t offset, int64_t extent) {
                                buffer, offset);
 }
 
-/// Whether a weight is read once by a product of a token for each slot: packing
-/// it would move three times the bytes.
+/// Whether a weight is read once by a product of few tokens: packing it would
+/// move three times the bytes.
 static bool isForFewRows(const Gemm &gemm) {
   constexpr int64_t kFewRows = 16;
   auto argument = dyn_cast<BlockArgument>(gemm.b.buffer);
@@ -76,7 +76,7 @@ static bool isForFewRows(const Gemm &gemm) {
       argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp())
                : func::FuncOp();
   return gemm.m <= kFewRows && function &&
-         getEntryKind(function) == EntryKind::Decode;
+         llvm::is_contained(kGenerationKinds, getEntryKind(function));
 }
 
 Value Lowering::getPacked(const Gemm &gemm) {
@@ -152,8 +152,8 @@ void Lowering::createGemm(const Gemm &gemm) {
   int64_t ldb =
       packed ? cast<MemRefType>(b.getType()).getNumElements() : gemm.b.ld;
   exec::GemmOp::create(builder, location, gemm.a.buffer, b, gemm.c.buffer,
-                       gemm.bias, gemm.extra.buffer, gemm.m, gemm.n, gemm.k,
-                       gemm.a.ld, ldb, gemm.c.ld,
+                       gemm.bias, gemm.extra.buffer, gemm.live, gemm.m, gemm.n,
+                       gemm.k, gemm.a.ld, ldb, gemm.c.ld,
                        gemm.extra.buffer ? gemm.extra.ld : 0, gemm.transA,
                        gemm.transB && !packed, gemm.accumulate, gemm.epilogue,
                        /*packed_b=*/packed != nullptr,

@@ -10,6 +10,7 @@
 #define OPTIMUS_LIB_CONVERSION_TOEXEC_LOWERING_H
 
 #include "BufferAssignment.h"
+#include "LiveRows.h"
 
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
@@ -35,6 +36,8 @@ struct Gemm {
   Matrix extra = {};
   /// Whether B is a weight, which may be packed.
   bool isWeightB = false;
+  /// Positions of the rows, where rows without a token may be left out.
+  Value live = {};
 };
 
 /// What exec.collective_start does; see its description.
@@ -77,10 +80,12 @@ class Lowering {
 public:
   Lowering(OpBuilder &builder, MeshOp mesh, const Target &target,
            const Processor &processor, KernelDeclarations &declarations,
-           const BufferAssignment &assignment, AttentionChoice attention)
+           const BufferAssignment &assignment, LiveRows liveRows,
+           AttentionChoice attention)
       : builder(builder), mesh(mesh), target(target), processor(processor),
         attention(attention), declarations(declarations),
-        assignment(assignment), values(assignment.getBuffers().size()) {}
+        assignment(assignment), liveRows(std::move(liveRows)),
+        values(assignment.getBuffers().size()) {}
 
   OpBuilder &builder;
 
@@ -98,6 +103,13 @@ public:
   }
   Value getBufferAt(int64_t index);
   void setBufferAt(int64_t index, Value buffer) { values[index] = buffer; }
+
+  /// The buffer of the positions of a product's rows, where rows without a
+  /// token may be left out; else null. `factor` is the product's first.
+  Value getLive(Value factor) {
+    Value positions = liveRows.get(factor);
+    return positions ? getBuffer(positions) : Value();
+  }
 
   /// True if two tensors live in one buffer.
   bool shareBuffer(Value a, Value b) const {
@@ -172,6 +184,7 @@ private:
   AttentionChoice attention;
   KernelDeclarations &declarations;
   const BufferAssignment &assignment;
+  LiveRows liveRows;
   SmallVector<Value> values;
   llvm::DenseMap<Value, SmallVector<PackedWeight, 1>> packedWeights;
 };

@@ -73,6 +73,9 @@ Gemm PanelProduct::getGemm() {
             {}};
   gemm.transA = transA;
   gemm.transB = op.getTransposeB();
+  // Rows that move are those of other slots.
+  if (!transA && !(a.isStreamed && a.streamsRows))
+    gemm.live = lowering.getLive(op.getA());
   // Only an operand that stays is the same buffer in every step.
   gemm.isWeightB = stationary == ccl::ProductForm::B && isParameter(op.getB());
   return gemm;

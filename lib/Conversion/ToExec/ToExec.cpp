@@ -153,7 +153,7 @@ private:
   LogicalResult lowerBody() {
     OpBuilder builder = OpBuilder::atBlockEnd(&converted.getBody().front());
     Lowering lowering(builder, optimus::getMesh(function), target, processor,
-                      kernels, assignment, attention);
+                      kernels, assignment, LiveRows(function), attention);
     unsigned next = function.getNumArguments();
     for (auto [index, buffer] : llvm::enumerate(assignment.getBuffers())) {
       if (buffer.kind == Buffer::Argument)

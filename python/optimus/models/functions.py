@@ -10,7 +10,12 @@
 from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
-from optimus.generation import DecodeFunction, Generation, PrefillFunction
+from optimus.generation import (
+    DecodeFunction,
+    Generation,
+    PrefillFunction,
+    ScoreFunction,
+)
 from optimus.ir import ForwardFunction, LossFunction
 
 KINDS = {"loss": LossFunction, "forward": ForwardFunction}
@@ -36,7 +41,8 @@ def functions_of(
         KINDS[name] for name in sorted(names, key=list(KINDS).index)
     ]
     if generation:
-        kinds += [partial(kind, generation) for kind in (PrefillFunction, DecodeFunction)]
+        generating = (PrefillFunction, DecodeFunction, ScoreFunction)
+        kinds += [partial(kind, generation) for kind in generating]
     functions: List[LossFunction] = []
     for kind in kinds:
         beside = functions[0] if functions else None

@@ -187,7 +187,7 @@ static const Mistake kMistakes[] = {
      "no output \"loss_sum\", one f32, which train_step must have"},
     {"EntryKind", "/functions/0/entry/kind", "step",
      "functions[0].entry.kind: expected one of train, eval, grad, accumulate, "
-     "update, forward, prefill, decode, prepare, other; found \"step\""},
+     "update, forward, prefill, decode, score, prepare, other; found \"step\""},
     {"DecodeWithoutBatch", "/functions/2/entry/kind", "decode",
      "functions[2].entry: no member \"batch\""},
     {"EntryBatch", "/functions/0/entry/batch", 8,

@@ -234,12 +234,17 @@ TEST(Manifest, ChecksFunctionsForGeneration) {
   using testing::HasSubstr;
   EXPECT_THAT(message("/functions/3/entry/batch", 3),
               HasSubstr("functions[3].args: expected caches of one shape "
-                        "[slots, context, ...], with 3 slots"));
+                        "[slots, context, ...], a token of each slot in the "
+                        "entry of next, which has a batch of 3"));
   EXPECT_THAT(message("/functions/3/entry/sequence", 9),
               HasSubstr("a context of at least its 9 tokens"));
   EXPECT_THAT(message("/functions/3/entry/sequence", 2),
+              HasSubstr("a token of each slot"));
+  EXPECT_THAT(message("/functions/3/entry/kind", "prefill"),
+              HasSubstr("tokens of one slot in the entry of next"));
+  EXPECT_THAT(message("/buffers/13/name", "words"),
               HasSubstr("expected decode_tokens among them, i32 that the host "
-                        "fills, of shape [2, 2]"));
+                        "fills, of shape [2, 1]"));
   EXPECT_THAT(message("/buffers/15/name", "counts"),
               HasSubstr("expected lengths among them"));
   EXPECT_THAT(

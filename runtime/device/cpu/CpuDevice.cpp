@@ -187,7 +187,10 @@ Status CpuDevice::gemm(Queue, const optrt_gemm_desc &desc, const void *a,
   OPTRT_ASSIGN_OR_RETURN(ElementType result, typeOf("gemm", desc.result_type));
   OPTRT_ASSIGN_OR_RETURN(ElementType ofBias, typeOf("gemm", desc.bias_type));
   OPTRT_ASSIGN_OR_RETURN(ElementType ofExtra, typeOf("gemm", desc.extra_type));
-  OPTRT_ASSIGN_OR_RETURN(const auto panels, impl->findFewRows(desc));
+  // Descriptors are known without the address.
+  optrt_gemm_desc all = desc;
+  all.live = nullptr;
+  OPTRT_ASSIGN_OR_RETURN(const auto panels, impl->findFewRows(all));
   if (panels) {
     OPTRT_RETURN_IF_ERROR(check(desc, a, b, c, bias, extra));
     return impl->fewRows.multiply(desc, a, b, *panels, {c, desc.ldc, result},
@@ -197,17 +200,17 @@ Status CpuDevice::gemm(Queue, const optrt_gemm_desc &desc, const void *a,
   if (factors == ElementType::F32) {
     if (result != factors || ofBias != factors || ofExtra != factors)
       return invalidArgument("gemm of f32 expects all operands to be f32");
-    return impl->gemm.run(desc, asF32(a), asF32(b), asF32(c), asF32(bias),
+    return impl->gemm.run(all, asF32(a), asF32(b), asF32(c), asF32(bias),
                           asF32(extra));
   }
-  OPTRT_RETURN_IF_ERROR(check(desc, a, b, c, bias, extra));
-  if (desc.packed_b)
+  OPTRT_RETURN_IF_ERROR(check(all, a, b, c, bias, extra));
+  if (all.packed_b)
     return invalidArgument("gemm of bf16 expects a B that is not packed");
-  OPTRT_ASSIGN_OR_RETURN(const bool isWhole, impl->isWhole(desc));
+  OPTRT_ASSIGN_OR_RETURN(const bool isWhole, impl->isWhole(all));
   if (isWhole)
-    return impl->gemm.run(desc, a, b, c, bias, extra);
+    return impl->gemm.run(all, a, b, c, bias, extra);
   return impl->narrow.gemm(
-      desc, asBF16(a), asBF16(b), {c, desc.ldc, result}, {bias, desc.n, ofBias},
+      all, asBF16(a), asBF16(b), {c, desc.ldc, result}, {bias, desc.n, ofBias},
       {extra, desc.ld_extra, ofExtra},
       [this](const optrt_gemm_desc &block, const void *factorA,
              const void *factorB, float *product) {

@@ -25,11 +25,27 @@ Status FewRows::prepare(const optrt_gemm_desc &d) {
              : scratch.reserve(optimus_support::wideRowsBytes({d.m, d.n, d.k}));
 }
 
+namespace {
+/// The rows that somebody reads.
+struct LiveRows {
+  explicit LiveRows(const optrt_gemm_desc &d) {
+    for (int64_t row = 0; row < d.m; ++row)
+      if (!d.live || d.live[row] >= 0)
+        numbers[count++] = row;
+  }
+  const int64_t *begin() const { return numbers; }
+  const int64_t *end() const { return numbers + count; }
+
+  int64_t numbers[kFewRows];
+  int64_t count = 0;
+};
+} // namespace
+
 /// What is done to a part of C, once it is multiplied, and stores it.
-static void finish(const optrt_gemm_desc &d, float *sums, int64_t col,
-                   int64_t cols, NarrowMatrix c, NarrowMatrix bias,
+static void finish(const optrt_gemm_desc &d, const LiveRows &rows, float *sums,
+                   int64_t col, int64_t cols, NarrowMatrix c, NarrowMatrix bias,
                    NarrowMatrix extra) {
-  for (int64_t row = 0; row < d.m; ++row, sums += kFewRowsCols) {
+  for (int64_t row : rows) {
     if (d.accumulate)
       addRow(c.at(row, col), cols, sums);
     if (d.has_bias)
@@ -39,6 +55,7 @@ static void finish(const optrt_gemm_desc &d, float *sums, int64_t col,
     else if (d.epilogue == OPTRT_EPILOGUE_MUL)
       multiplyRow(extra.at(row, col), cols, sums);
     storeRow(sums, cols, c.at(row, col));
+    sums += kFewRowsCols;
   }
 }
 
@@ -46,11 +63,12 @@ Status FewRows::multiply(const optrt_gemm_desc &d, const void *a, const void *b,
                          Panels panels, NarrowMatrix c, NarrowMatrix bias,
                          NarrowMatrix extra) {
   const bool isNarrow = d.factor_type != OPTRT_F32;
+  const LiveRows rows(d);
+  const float *rowsOfA[kFewRows];
   FewRowsProduct all = {};
-  all.m = d.m;
+  all.m = rows.count;
   all.k = d.k;
-  all.a = static_cast<const float *>(a);
-  all.lda = d.lda;
+  all.a = rowsOfA;
   all.ldb = panels.cols > 0 ? panels.cols : d.packed_b ? d.n : d.ldb;
   all.isTransposed = d.trans_b;
   all.isNarrow = isNarrow;
@@ -58,9 +76,11 @@ Status FewRows::multiply(const optrt_gemm_desc &d, const void *a, const void *b,
     OPTRT_RETURN_IF_ERROR(prepare(d));
     widenRows(static_cast<const uint16_t *>(a), d.lda, d.m, d.k,
               scratch.as<float>());
-    all.a = scratch.as<float>();
-    all.lda = d.k;
   }
+  for (int64_t i = 0; i < rows.count; ++i)
+    rowsOfA[i] = isNarrow
+                     ? scratch.as<float>() + rows.numbers[i] * d.k
+                     : static_cast<const float *>(a) + rows.numbers[i] * d.lda;
   const int64_t elementBytes = isNarrow ? 2 : 4;
   const int64_t width = panels.cols > 0 ? panels.cols : kFewRowsCols;
   const int64_t parts = (d.n + width - 1) / width;
@@ -78,7 +98,7 @@ Status FewRows::multiply(const optrt_gemm_desc &d, const void *a, const void *b,
                  product.b =
                      static_cast<const char *>(b) + start * elementBytes;
                  kernels.multiply(product, sums);
-                 finish(d, sums, col, product.cols, c, bias, extra);
+                 finish(d, rows, sums, col, product.cols, c, bias, extra);
                }
              });
   return okStatus();

@@ -35,9 +35,9 @@ inline constexpr int64_t kFewRowsCols = 64;
 struct FewRowsProduct {
   int64_t m, k;
   int64_t cols;      ///< of this part of C, at most kFewRowsCols
-  const float *a;    ///< [m,k], rows `lda` apart
-  const void *b;     ///< of the first column, as `isTransposed` says
-  int64_t lda, ldb;  ///< in elements
+  const float *const *a; ///< where each row of [m,k] begins
+  const void *b;         ///< of the first column, as `isTransposed` says
+  int64_t ldb;           ///< in elements
   bool isTransposed; ///< B lies as [n,k], rows `ldb` apart; else as [k,n]
   bool isNarrow;     ///< B is bf16; else f32
 };

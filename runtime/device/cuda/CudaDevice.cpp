@@ -339,7 +339,10 @@ Status CudaDevice::gemm(Queue queue, const optrt_gemm_desc &desc, const void *a,
     return internal(concat("products are for the queue 'compute'; found '",
                            names[queue.number], "'"));
   const auto turn = takeTurn();
-  const Status status = products->run(streamOf(queue), desc,
+  // All rows are computed: a graph is replayed whichever are read.
+  optrt_gemm_desc all = desc;
+  all.live = nullptr;
+  const Status status = products->run(streamOf(queue), all,
                                       {a, b, c, bias, extra}, workspace.data());
   if (status.ok() && products->leftRowSum())
     OPTRT_RETURN_IF_ERROR(sumRows(queue, desc, b, bias));

@@ -143,8 +143,13 @@ TEST_F(GeneratorTest, SlotsRefuseWhatHasNoPlace) {
     return std::string(session->fillSlots(function, slots).message());
   };
   const std::span<const int32_t> all = tokens;
-  EXPECT_EQ(message("prefill", {{0, 13, all.first(3)}, {2, 0, all.first(1)}}),
+  EXPECT_EQ(message("prefill", {{0, 13, all.first(3)}}), "");
+  EXPECT_EQ(message("decode", {{0, 13, all.first(1)}, {2, 0, all.first(1)}}),
             "");
+  EXPECT_THAT(message("prefill", {{0, 0, all.first(3)}, {2, 0, all.first(1)}}),
+              HasSubstr("expected the tokens of one slot, found those of 2"));
+  EXPECT_THAT(message("prefill", {{0, 0, all.first(2), all.first(2)}}),
+              HasSubstr("slot 0: expected 0 targets, found 2"));
   EXPECT_THAT(message("prefill", {{0, 14, all.first(3)}}),
               HasSubstr("slot 0: expected positions within the context of 16 "
                         "tokens that the library was compiled for, found 3 "
@@ -205,15 +210,17 @@ TEST_F(GeneratorTest, CancelsInEveryState) {
   for (const GenerationRequest &request : requests)
     add(own, request);
   step(own, texts);
+  step(own, texts);
   // The first decodes, the third is in its prompt, the fifth waits.
   for (int64_t number : {0, 2, 4})
     own.cancel(number);
   own.cancel(99);
   while (own.hasWork() && !HasFatalFailure())
     step(own, texts);
-  EXPECT_EQ(texts[0].tokens.size(), 1u);
+  EXPECT_EQ(texts[0].tokens.size(), 2u);
   for (int64_t number : {2, 4})
     EXPECT_TRUE(texts[number].tokens.empty());
+  EXPECT_EQ(own.counters().promptTokens, 2 + 3 + 2);
   for (int64_t number : {0, 2, 4})
     EXPECT_EQ(texts[number].finish, FinishReason::Cancelled);
   for (int64_t number : {1, 3}) {
@@ -249,18 +256,85 @@ TEST_F(GeneratorTest, ScoresEachChoice) {
   add(own,
       {.prompt = {1, 2}, .maxTokens = 4, .wantsScores = true, .numBest = 2});
   add(own, {.prompt = {1, 2}, .maxTokens = 4});
-  for (int choice = 0; choice != 4; ++choice) {
+  int scored = 0, others = 0;
+  while (own.hasWork()) {
     auto parts = own.step();
     ASSERT_TRUE(parts.ok()) << parts.status().message();
-    ASSERT_EQ(parts->size(), 2u);
-    const GeneratedPart &part = parts->front();
-    ASSERT_EQ(part.best.size(), 2u);
-    ASSERT_EQ(part.tokens.size(), 1u);
-    EXPECT_EQ(part.best[0].token, part.tokens[0]);
-    EXPECT_EQ(part.best[0].logProbability, part.score);
-    EXPECT_GE(part.score, part.best[1].logProbability);
-    EXPECT_TRUE(parts->back().best.empty());
+    for (const GeneratedPart &part : *parts) {
+      if (part.text != 0) {
+        EXPECT_TRUE(part.best.empty());
+        ++others;
+        continue;
+      }
+      ++scored;
+      ASSERT_EQ(part.best.size(), 2u);
+      ASSERT_EQ(part.tokens.size(), 1u);
+      EXPECT_EQ(part.best[0].token, part.tokens[0]);
+      EXPECT_EQ(part.best[0].logProbability, part.score);
+      EXPECT_GE(part.score, part.best[1].logProbability);
+    }
   }
+  EXPECT_EQ(scored, 4);
+  EXPECT_EQ(others, 4);
+}
+
+/// Nobody waits for more than a chunk of one prompt.
+TEST_F(GeneratorTest, AStepTakesOneChunkIn) {
+  Generator own = generator();
+  std::map<int64_t, Outcome> texts;
+  add(own, {.prompt = {5}, .maxTokens = 9});
+  add(own, {.prompt = {1, 2, 3, 4, 5, 6, 7, 8}, .maxTokens = 2});
+  add(own, {.prompt = {1, 2}, .maxTokens = 2});
+  // Tokens of each after each step: the last of a prompt has logits.
+  const std::vector<std::vector<std::size_t>> expected = {
+      {1, 0, 0}, {2, 0, 0}, {3, 1, 0}, {4, 2, 1}, {5, 2, 2}};
+  for (const std::vector<std::size_t> &sizes : expected) {
+    step(own, texts);
+    for (std::size_t i = 0; i != sizes.size(); ++i)
+      EXPECT_EQ(texts[static_cast<int64_t>(i)].tokens.size(), sizes[i]) << i;
+  }
+  EXPECT_EQ(own.counters().prefills, 4);
+  EXPECT_EQ(own.counters().promptTokens, 8 + 2);
+}
+
+TEST_F(GeneratorTest, ScoresAreThoseOfTheLogits) {
+  const std::vector<int32_t> tokens = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3};
+  std::vector<double> expected;
+  Generator own = generator();
+  GenerationRequest request = {.prompt = {tokens.front()}, .wantsScores = true};
+  request.continuation = {tokens.begin() + 1, tokens.end()};
+  add(own, request);
+  while (own.hasWork()) {
+    auto parts = own.step();
+    ASSERT_TRUE(parts.ok()) << parts.status().message();
+    for (const GeneratedPart &part : *parts)
+      expected.push_back(part.score);
+  }
+  SessionOptions options;
+  auto functions = entries.scoringFunctions("tiny.so");
+  ASSERT_TRUE(functions.ok());
+  options.functions = *functions;
+  auto scoring = Session::create(*library, world, options);
+  ASSERT_TRUE(scoring.ok()) << scoring.status().message();
+  ASSERT_TRUE((*scoring)->initialize(/*seed=*/3).ok());
+  ASSERT_TRUE(entries.prepare(**scoring).ok());
+  Scorer scorer(**scoring, *world.control, entries);
+  for (std::size_t first : {1, 2, 4, 9}) {
+    auto scores = scorer.score(tokens, static_cast<int64_t>(first));
+    ASSERT_TRUE(scores.ok()) << scores.status().message();
+    ASSERT_EQ(scores->size(), tokens.size() - first);
+    for (std::size_t i = 0; i != scores->size(); ++i)
+      EXPECT_NEAR((*scores)[i], expected[first - 1 + i], 1e-4);
+  }
+  auto message = [&](std::span<const int32_t> given, int64_t first) {
+    return std::string(scorer.score(given, first).status().message());
+  };
+  EXPECT_THAT(message(tokens, 0), HasSubstr("at least one token behind"));
+  EXPECT_THAT(message(tokens, 10), HasSubstr("at least one token behind"));
+  EXPECT_THAT(message(std::vector<int32_t>(18), 1),
+              HasSubstr("the text has 18 tokens; expected at most the 16"));
+  EXPECT_THAT(message(std::vector<int32_t>{1, 11}, 1),
+              HasSubstr("token 1 of the text is 11"));
 }
 
 /// Bits do not depend on slots, on other texts, or on when a text comes.

@@ -50,6 +50,9 @@ struct optrt_gemm_desc {
   /// Of OPTRT_EPILOGUE_BIAS_GRAD, where the device's library has no such
   /// product: sums B's rows into bias, an iteration for each column.
   const struct optimus_kernel *row_sum_kernel;
+  /// Null, or m integers in the device's memory: nobody reads rows of C where
+  /// they are negative. A device may compute these, too.
+  const int32_t *live;
 };
 
 /// Writes op(src)[rows,cols], B of products, into dst in the layout that the

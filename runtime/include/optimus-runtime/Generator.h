@@ -9,7 +9,7 @@
 // A generator runs a library's prefill and decode for several texts at a time,
 // each in a slot of the cache. Prompts are taken in by chunks, beside the texts
 // that are generated. Rank 0 chooses the tokens, and tells the other processes
-// once a step.
+// once a step. A scorer runs the library's score for one text after the other.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,28 +22,46 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace optrt {
 
+struct GenerationRequest;
+
 /// A library's functions for generation.
 struct GenerationEntries {
   const Function *prefill = nullptr, *decode = nullptr;
+  const Function *score = nullptr; ///< null where a library has none
   /// The functions that prepare weights for these.
   std::vector<const Function *> preparers;
   CacheExtents cache;
-  int64_t chunk = 0;      ///< tokens of a prompt that a call takes in, a slot
+  int64_t chunk = 0;      ///< tokens of a prompt that a call takes in
   int64_t vocabulary = 0; ///< logits of a token
 
   /// InvalidArgument where a library has none, with what would make them, or
   /// where theirs do not fit together; `library` is for messages.
   static StatusOr<GenerationEntries> find(const std::string &library,
                                           const Manifest &manifest);
-  /// What a session must choose.
+  /// What a session must choose to generate.
   std::vector<std::string> functions() const;
-  /// Prepares the weights of a session whose parameters are there. Parameters
-  /// without other readers give back their memory. Collective.
+  /// What it must choose for a scorer. InvalidArgument where a library has no
+  /// score.
+  StatusOr<std::vector<std::string>>
+  scoringFunctions(const std::string &library) const;
+  /// New tokens that there is place for behind a request's prompt.
+  int64_t placeBehind(const GenerationRequest &request) const;
+  /// InvalidArgument for a prompt without tokens or beyond the context or the
+  /// vocabulary, and for options out of range.
+  Status check(const GenerationRequest &request) const;
+  /// InvalidArgument unless a scorer can score tokens[first] and those behind
+  /// it: `first` is from 1 on and one of them, there are at most as many as the
+  /// context and one, and all are of the vocabulary.
+  Status checkScored(std::span<const int32_t> tokens, int64_t first) const;
+  /// Prepares the weights of a session, which has chosen one of these, once its
+  /// parameters are there. Parameters without other readers give back their
+  /// memory. Collective.
   Status prepare(Session &session) const;
 };
 
@@ -102,19 +120,18 @@ public:
       : session(session), control(control), entries(entries),
         slots(entries.cache.slots) {}
 
-  /// Queues a text, and returns its number, from 0 on. InvalidArgument for a
-  /// prompt without tokens or beyond the context or the vocabulary, and for
-  /// options out of range; then nothing was added.
+  /// Queues a text, and returns its number, from 0 on. Errors as
+  /// GenerationEntries::check(); then nothing was added.
   StatusOr<int64_t> add(GenerationRequest request);
   /// Ends a text, wherever it is, before the next step. Nothing where it has
   /// ended.
   void cancel(int64_t text);
   /// Whether a text has not ended.
   bool hasWork() const;
-  /// Lets waiting texts into free slots, puts a chunk of each prompt into the
-  /// cache, and generates a token of each text whose prompt is there. Returns
-  /// what texts have got, in the order of slots. A failure is that of every
-  /// process.
+  /// Lets waiting texts into free slots, puts a chunk of the oldest incomplete
+  /// prompt into the cache, and generates a token of each text with a complete
+  /// one. Returns what texts have got, in the order of slots. A failure is that
+  /// of every process.
   StatusOr<std::vector<GeneratedPart>> step();
 
   const GenerationEntries &functions() const { return entries; }
@@ -124,6 +141,7 @@ private:
   /// A token that follows a text, and its logits where they are wanted.
   struct Choice {
     int64_t slot = 0;
+    int64_t row = 0; ///< of the logits
     int32_t token = 0;
     std::vector<float> logits = {};
     double score = 0;
@@ -139,17 +157,23 @@ private:
 
     int64_t promptSize() const { return std::ssize(request.prompt); }
     int64_t size() const { return promptSize() + std::ssize(generated); }
+    /// Tokens that a text has and its slot has not.
+    int64_t numMissing() const { return size() - cached; }
     int32_t last() const {
       return generated.empty() ? request.prompt.back() : generated.back();
     }
   };
 
-  Status takePrompts();
-  /// The next tokens of slots whose prompt is there but for its last token.
-  StatusOr<std::vector<Choice>> decode();
+  /// Puts a chunk of a prompt into its slot. Behind its last token, there is
+  /// one to choose.
+  Status takePrompt(std::vector<Choice> &choices);
+  /// Those of slots that lack one token.
+  Status decode(std::vector<Choice> &choices);
+  /// Gives choices their rows of a function's logits, in the root.
+  Status readLogits(const Function &function, const char *output,
+                    std::span<Choice> choices);
   /// Chooses the tokens of slots: the root does, for every process.
-  Status choose(std::vector<Choice> &choices,
-                const StatusOr<HostTensor> &logits);
+  Status choose(std::vector<Choice> &choices);
   GeneratedPart extend(Text &text, Choice &choice);
 
   Session &session;
@@ -160,6 +184,27 @@ private:
   std::vector<GeneratedPart> ended; ///< that never had a slot
   GenerationCounters counts;
   int64_t numTexts = 0;
+};
+
+/// The probabilities of given texts. Its functions are collective, as those of
+/// a generator.
+class Scorer {
+public:
+  /// `session` has chosen what scores and prepared its parameters, and outlives
+  /// the scorer.
+  Scorer(Session &session, ControlPlane &control, GenerationEntries entries)
+      : session(session), control(control), entries(entries) {}
+
+  /// The logarithms of the probabilities of tokens[first], tokens[first + 1],
+  /// …, each behind all those before it: in the root process, elsewhere none.
+  /// Errors as GenerationEntries::checkScored().
+  StatusOr<std::vector<double>> score(std::span<const int32_t> tokens,
+                                      int64_t first);
+
+private:
+  Session &session;
+  ControlPlane &control;
+  const GenerationEntries entries;
 };
 
 } // namespace optrt

@@ -78,11 +78,18 @@ enum class EntryKind {
   Accumulate, ///< adds those of a microbatch up
   Update,     ///< ends a step of microbatches
   Forward,    ///< the logits of a batch
-  Prefill,    ///< puts chunks of prompts into the slots of a cache
+  Prefill,    ///< puts a chunk of a prompt into a slot of a cache; its logits
   Decode,     ///< puts a token into each slot; the logits of the next ones
+  Score,      ///< a prefill; the log-probabilities of given tokens
   Prepare,    ///< makes of parameters what other calls of a sequence read
   Other,
 };
+
+/// Whether functions of a kind read and write the cache of texts.
+inline bool generates(EntryKind kind) {
+  return kind == EntryKind::Prefill || kind == EntryKind::Decode ||
+         kind == EntryKind::Score;
+}
 
 /// What a function does to a buffer.
 enum class Access {

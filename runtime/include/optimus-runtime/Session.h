@@ -197,6 +197,9 @@ struct SlotTokens {
   int64_t slot = 0;
   int64_t position = 0; ///< of the first
   std::span<const int32_t> tokens;
+  /// Of the kind score: the token behind each whose log-probability is asked
+  /// for, negative for none.
+  std::span<const int32_t> targets = {};
 };
 
 /// What a call of a sequence is given before it runs, if it reads a batch.
@@ -236,6 +239,11 @@ public:
   const ModelLibrary &model() const { return library; }
   /// What may be called; observers know calls by their places here.
   const std::vector<Callable> &calls() const { return callables; }
+  bool hasChosen(const Function &function) const {
+    return std::any_of(
+        callables.begin(), callables.end(),
+        [&](const Callable &call) { return call.function == &function; });
+  }
   /// The buffers that ranks hold: what their functions are passed.
   const std::vector<int64_t> &heldBuffers() const { return held; }
   /// Those of one of the job's ranks, in the order of its memory, each at a
@@ -345,11 +353,11 @@ public:
   /// Reads and gives them.
   Status fill(const FillRows &fill);
 
-  /// Gives a chosen function of the kind prefill or decode its tokens; other
-  /// slots stay as they are. InvalidArgument, with nothing changed, for what
-  /// the function has no place for: a slot twice or beyond those it has, a
-  /// position beyond the context, more tokens than it takes, or one beyond the
-  /// vocabulary.
+  /// Gives a chosen function of the kind prefill, decode or score its tokens;
+  /// other slots stay as they are. Only decode takes those of several slots.
+  /// InvalidArgument, with nothing changed, for what the function has no place
+  /// for: a slot twice or beyond those it has, a position beyond the context,
+  /// more tokens than it takes, or one beyond the vocabulary.
   Status fillSlots(std::string_view function,
                    std::span<const SlotTokens> slots);
 
@@ -531,6 +539,8 @@ private:
   Status collectPieces(Saving &made, bool isAlone, const MakeSink &makeSink);
   /// Internal while ranks run.
   Status checkIdle(const char *what) const;
+  /// Gives a function of the kind prefill or score the tokens of one slot.
+  Status fillChunk(const Function &function, std::span<const SlotTokens> slots);
   /// Whether some rank holds it.
   bool isHeld(int64_t buffer) const;
   RowRange rowsOf(int rank, const Buffer &buffer) const;

@@ -230,8 +230,9 @@ uint32_t FunctionWriter::gemm(GemmT gemm, const GemmViews &views) {
   setIfZero(gemm.ldc, gemm.n);
   if (gemm.epilogue != Epilogue::None)
     setIfZero(gemm.ld_extra, gemm.n);
-  return add(unite(std::move(gemm)), {views.a, views.b, views.c, views.bias,
-                                      views.extra, views.workspace});
+  return add(unite(std::move(gemm)),
+             {views.a, views.b, views.c, views.bias, views.extra,
+              views.workspace, views.live});
 }
 
 uint32_t FunctionWriter::pack(PackMatrixT pack, View src, View dst) {

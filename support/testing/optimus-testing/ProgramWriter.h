@@ -103,6 +103,7 @@ struct Iterations {
 
 struct GemmViews {
   View a = {}, b = {}, c = {}, bias = {}, extra = {}, workspace = {};
+  View live = {};
 };
 struct AttentionViews {
   View q = {}, k = {}, v = {}, lengths = {}, positions = {}, out = {};

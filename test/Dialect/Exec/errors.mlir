@@ -10,6 +10,14 @@ func.func @gemm_c1(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>) {
 
 // -----
 
+func.func @gemm_c9(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>, %live: memref<7xi32>) {
+  // expected-error @below {{live has 7 elements; expected one for each of the 8 rows of an A that is not transposed}}
+  exec.gemm %a, %b, %c live(%live : memref<7xi32>) {m = 8 : i64, n = 8 : i64, k = 8 : i64, lda = 8 : i64, ldb = 8 : i64, ldc = 8 : i64} : memref<64xf32>, memref<64xf32>, memref<64xf32>
+  return
+}
+
+// -----
+
 func.func @gemm_c2(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>) {
   // expected-error @below {{lda is 4, less than the 8 columns of A}}
   exec.gemm %a, %b, %c {m = 8 : i64, n = 8 : i64, k = 8 : i64, lda = 4 : i64, ldb = 8 : i64, ldc = 8 : i64} : memref<64xf32>, memref<64xf32>, memref<64xf32>

@@ -37,6 +37,8 @@ SmallVector<Access> GemmOp::getAccesses() {
   if (getExtra())
     accesses.push_back({&*getExtraMutable().begin(), true, false, m, n,
                         int64_t(getLdExtra())});
+  if (getLive())
+    accesses.push_back({&*getLiveMutable().begin(), true, false, 1, m, m});
   return accesses;
 }
 
@@ -110,6 +112,11 @@ LogicalResult GemmOp::verify() {
     return emitOpError() << "epilogue bias_grad expects a bias of C's type, a "
                             "C that is not accumulated, and a B of rows one "
                             "after the other";
+  // C9
+  if (getLive() && (getExtent(getLive()) != m || getTransA() || isGradient))
+    return emitOpError() << "live has " << getExtent(getLive())
+                         << " elements; expected one for each of the " << m
+                         << " rows of an A that is not transposed";
   return success();
 }
 

@@ -330,12 +330,12 @@ public:
       return optimus::findEntries(module, kind);
     };
     SmallVector<func::FuncOp> accumulate = find(EntryKind::Accumulate),
-                              update = find(EntryKind::Update),
-                              generation = find(EntryKind::Prefill);
+                              update = find(EntryKind::Update), generation;
     if (!accumulate.empty() && !update.empty())
       (void)prepareFor(accumulate.front(), {accumulate.front(), update.front()},
                        "prepare");
-    llvm::append_range(generation, find(EntryKind::Decode));
+    for (EntryKind kind : optimus::kGenerationKinds)
+      llvm::append_range(generation, find(kind));
     if (!prepareFor(generation, generation, "prepare_generation"))
       return;
     for (func::FuncOp function : generation)

@@ -110,7 +110,7 @@ bool mlir::optimus::isFilledByData(StringRef role) {
 
 bool mlir::optimus::isOfPositions(StringRef role) {
   return role == "positions" || role == "prefill_positions" ||
-         role == "decode_positions";
+         role == "decode_positions" || role == "score_positions";
 }
 
 BufferAttr mlir::optimus::getInputBuffer(MLIRContext *context, StringRef name) {

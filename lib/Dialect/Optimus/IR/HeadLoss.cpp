@@ -47,6 +47,16 @@ LogicalResult HeadOp::verify() {
                         elementTypeOf(getH()));
 }
 
+LogicalResult LogProbabilitiesOp::verify() {
+  ArrayRef<int64_t> logits = shapeOf(getLogits());
+  if (logits.empty() || logits.drop_back() != shapeOf(getTargets()))
+    return emitOpError("C1: expected logits with the dimensions of targets, ")
+           << toString(shapeOf(getTargets())) << ", and one more, found "
+           << toString(logits);
+  return expectShape(*this, "C2", "a result", getResult(),
+                     shapeOf(getTargets()));
+}
+
 static LogicalResult verifyHead(Operation *op, Value h, Value table,
                                 Value targets, Value bias) {
   if (failed(verifyTable(op, table, bias)))
@@ -123,6 +133,16 @@ ShardingRule HeadOp::getShardingRule() {
   return ShardingRule::fromEinsum(
       *this, rows + "h,vh" + (getBias() ? ",v" : "") + "->" + rows + "v",
       {{'h', FactorKind::Reduced}}, kTableDimensions);
+}
+
+ShardingRule LogProbabilitiesOp::getShardingRule() {
+  std::string rows = letters(rankOf(getTargets()), 'A');
+  ShardingRule rule =
+      ShardingRule::fromEinsum(*this, rows + "v," + rows + "->" + rows,
+                               {{'v', FactorKind::Whole}}, kTableDimensions);
+  // Logits of padding are −∞.
+  rule.factors[rule.operands[0].back()].allowsPadding = true;
+  return rule;
 }
 
 /// What a head decides of its model's function.

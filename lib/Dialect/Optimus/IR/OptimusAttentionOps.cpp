@@ -10,6 +10,7 @@
 #include "optimus/Dialect/Optimus/IR/ModelFacts.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
+#include "Einsums.h"
 #include "Gradients.h"
 #include "ShapeChecks.h"
 
@@ -35,8 +36,11 @@ bool AttentionShape::isValid(ValueRange inputs, bool isCached) {
   SmallVector<int64_t> expected(k);
   if (q.size() == 5)
     expected.insert(expected.begin() + 3, q[3]);
-  if (isCached && q.size() > 1)
+  if (isCached && q.size() > 1) {
     expected[1] = q[1];
+    if (k[0] == 1 && q[1] == 1)
+      expected[0] = q[0];
+  }
   return q == ArrayRef<int64_t>(expected);
 }
 
@@ -52,6 +56,8 @@ AttentionShape::AttentionShape(ValueRange inputs)
   groups = isPacked ? q[3] : q[2];
   queriesPerGroup = hasGroupDim ? q[3] : 1;
   headDim = q.back();
+  isOfOneCache =
+      !isPacked && sequence == 1 && shapeOf(inputs[K])[0] == 1 && batch != 1;
 }
 
 int64_t AttentionShape::getStride(Part part) const {
@@ -67,12 +73,15 @@ SmallVector<int64_t> AttentionShape::getResultShape() const {
 }
 
 SmallVector<int64_t> AttentionShape::getLseShape() const {
+  const int64_t batch = getNumSequences(), sequence = getNumQueries();
   if (hasGroupDim)
     return {batch, groups, queriesPerGroup, sequence};
   return {batch, groups, sequence};
 }
 
 std::string AttentionShape::getInputTerms(bool isCached) const {
+  if (isOfOneCache)
+    return getResultTerm() + ",ucgd,ucgd";
   return isPacked ? "bstgd"
                   : getResultTerm() + (isCached ? ",bcgd,bcgd" : ",bsgd,bsgd");
 }
@@ -82,6 +91,8 @@ std::string AttentionShape::getResultTerm() const {
 }
 
 std::string AttentionShape::getLseTerm() const {
+  if (isOfOneCache)
+    return hasGroupDim ? "ugrb" : "ugb";
   return hasGroupDim ? "bgrs" : "bgs";
 }
 
@@ -162,7 +173,7 @@ LogicalResult AttentionOp::verify() {
   AttentionShape shape(getInputs());
   if (failed(expectShape(*this, "C2", "a result", getResult(),
                          shape.getResultShape())) ||
-      failed(expectLengths(*this, getLengths(), shape.batch)) ||
+      failed(expectLengths(*this, getLengths(), shape.getNumSequences())) ||
       failed(expectPositions(*this, getPositions(), shape, getCausal())) ||
       failed(expectWindow(*this)) ||
       failed(expectInputElements(*this, getInputs(),
@@ -205,6 +216,7 @@ static constexpr std::pair<char, FactorKind> kinds[] = {
     {'s', FactorKind::Whole},
     {'c', FactorKind::Whole},
     {'t', FactorKind::Whole},
+    {'u', FactorKind::Whole},
     {'d', FactorKind::Whole}};
 static constexpr std::pair<char, DimensionClass> attentionDimensions[] = {
     {'b', DimensionClass::Batch},
@@ -225,16 +237,17 @@ static ShardingRule getRule(Operation *op, const std::string &spec,
 
 /// Terms of lengths and positions.
 template <typename Op>
-static std::string getMaskTerms(Op op) {
-  return std::string(op.getLengths() ? ",b" : "") +
+static std::string getMaskTerms(Op op, const AttentionShape &shape) {
+  return std::string(op.getLengths() ? (shape.isOfOneCache ? ",u" : ",b")
+                                     : "") +
          (op.getPositions() ? ",bs" : "");
 }
 
 ShardingRule AttentionOp::getShardingRule() {
   AttentionShape shape(getInputs());
   return getRule(*this,
-                 shape.getInputTerms(getCached()) + getMaskTerms(*this) + "->" +
-                     shape.getResultTerm() + "," + shape.getLseTerm(),
+                 shape.getInputTerms(getCached()) + getMaskTerms(*this, shape) +
+                     "->" + shape.getResultTerm() + "," + shape.getLseTerm(),
                  getCausal() || getLengths());
 }
 
@@ -243,7 +256,7 @@ ShardingRule AttentionGradOp::getShardingRule() {
   std::string out = shape.getResultTerm(), inputs = shape.getInputTerms();
   return getRule(*this,
                  out + "," + out + "," + shape.getLseTerm() + "," + inputs +
-                     getMaskTerms(*this) + "->" + inputs,
+                     getMaskTerms(*this, shape) + "->" + inputs,
                  getCausal() || getLengths());
 }
 
@@ -272,13 +285,16 @@ LogicalResult CacheAppendOp::verify() {
   if (cache.size() < 3)
     return emitOpError("C1: expected a cache of rank 3 at least, found ")
            << toString(cache);
-  if (rows.size() != cache.size() || rows[0] != cache[0] ||
+  if (rows.size() != cache.size() || (!getSlot() && rows[0] != cache[0]) ||
       rows.drop_front(2) != cache.drop_front(2))
     return emitOpError("C2: expected rows of the shape of the cache but for "
                        "their number, ")
            << toString(cache) << ", found " << toString(rows);
-  if (failed(expectShape(*this, "C3", "positions", getPositions(),
-                         rows.take_front(2))) ||
+  SmallVector<int64_t> places(rows.take_front(2));
+  // What mesh and layout add to a chunk has no position.
+  if (getSlot() && !shapeOf(getPositions()).empty())
+    places[0] = std::min(places[0], shapeOf(getPositions())[0]);
+  if (failed(expectShape(*this, "C3", "positions", getPositions(), places)) ||
       failed(expectElements(*this, "C4", "rows", getRows(),
                             elementTypeOf(getCache()))))
     return failure();
@@ -286,22 +302,69 @@ LogicalResult CacheAppendOp::verify() {
     return emitOpError(
                "C5: expected the result to have the type of the cache, ")
            << getCache().getType() << ", found " << getResult().getType();
-  return success();
+  return getSlot() ? expectShape(*this, "C6", "slot", getSlot(), 1) : success();
+}
+
+/// Letters of the dimensions behind the second: of attention's keys and values,
+/// or of whatever has slots.
+static std::string getTermsOfSlots(Value cache) {
+  const int64_t rank = shapeOf(cache).size();
+  return rank == 4 ? "gd" : letters(rank - 2, 'C');
 }
 
 ShardingRule CacheAppendOp::getShardingRule() {
-  // Of attention's keys and values.
-  std::string rest = "gd";
-  if (shapeOf(getCache()).size() != 4) {
-    rest.clear();
-    for (size_t dim = 2; dim < shapeOf(getCache()).size(); ++dim)
-      rest.push_back('A' + dim);
+  const std::string rest = getTermsOfSlots(getCache());
+  if (getSlot()) {
+    // Rows are gathered, positions never sharded.
+    ShardingRule rule = ShardingRule::fromEinsum(
+        *this, "bc" + rest + ",ns" + rest + ",ms,u->bc" + rest,
+        {{'c', FactorKind::Whole},
+         {'n', FactorKind::Whole},
+         {'m', FactorKind::Whole},
+         {'s', FactorKind::Whole},
+         {'u', FactorKind::Whole}},
+        attentionDimensions);
+    // Padding has no position.
+    rule.factors[rule.operands[1][0]].allowsPadding = true;
+    return rule;
   }
   return ShardingRule::fromEinsum(
       *this, "bc" + rest + ",bs" + rest + ",bs->bc" + rest,
       {{'c', FactorKind::Whole}, {'s', FactorKind::Whole}},
       attentionDimensions);
 }
+
+LogicalResult TakeOp::verify() {
+  ArrayRef<int64_t> x = shapeOf(getX());
+  if (x.size() < (getLength() ? 3 : 2))
+    return emitOpError("C1: expected x of rank ")
+           << (getLength() ? 3 : 2) << " at least, found " << toString(x);
+  SmallVector<int64_t> expected(x);
+  expected.front() = 1;
+  if (failed(expectShape(*this, "C2", "a result", getResult(), expected)) ||
+      failed(expectShape(*this, "C3", "index", getIndex(), 1)) ||
+      (getLength() &&
+       failed(expectShape(*this, "C4", "length", getLength(), 1))))
+    return failure();
+  return expectElements(*this, "C5", "a result", getResult(),
+                        elementTypeOf(getX()));
+}
+
+ShardingRule TakeOp::getShardingRule() {
+  std::string rest = letters(shapeOf(getX()).size() - 1, 'A');
+  // The keys and values of a slot.
+  if (getLength())
+    rest = "A" + getTermsOfSlots(getX());
+  return ShardingRule::fromEinsum(
+      *this, "b" + rest + ",u" + (getLength() ? ",u" : "") + "->u" + rest,
+      {{'b', FactorKind::Contracted},
+       {'u', FactorKind::Whole},
+       {getLength() ? 'A' : 'u', FactorKind::Whole}},
+      attentionDimensions);
+}
+
+// Elements are copied, and parts are zeros but for one.
+double TakeOp::countRoundings(unsigned result) { return 0; }
 
 LogicalResult PartOp::verify() {
   ArrayRef<int64_t> packed = shapeOf(getPacked());

@@ -9,6 +9,7 @@
 #include "Layout.h"
 
 #include "optimus-support/NearestName.h"
+#include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Dialect/Optimus/IR/Optimizers.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -51,6 +52,15 @@ ShardingAttr Layout::addUp(ShardingAttr sharding) {
   return sharding.withUnreduced(unreduced);
 }
 
+/// Whether an operation belongs to a function with a cache, or is one.
+static bool isOfGeneration(Operation *op) {
+  auto function = dyn_cast<func::FuncOp>(op);
+  if (!function)
+    function = op->getParentOfType<func::FuncOp>();
+  return function &&
+         llvm::is_contained(kGenerationKinds, getEntryKind(function));
+}
+
 FailureOr<ShardingAttr> Layout::lookup(Operation *op, StringRef role,
                                        StringRef path, RankedTensorType type) {
   bool isState = role.consume_front(OptimusDialect::kStateRole);
@@ -68,10 +78,17 @@ FailureOr<ShardingAttr> Layout::lookup(Operation *op, StringRef role,
     path = read->path;
     if (read->position != Position::Activation)
       kept = annotated.lookup(path);
-    if (!strategy.getAxes().empty())
-      sharding = ShardingAttr::get(
-          getMeshRef(),
-          strategy.layOut(*read, [&](StringRef axis) { return shards(axis); }));
+    if (!strategy.getAxes().empty()) {
+      SmallVector<SmallVector<StringRef>> dims =
+          strategy.layOut(*read, [&](StringRef axis) { return shards(axis); });
+      // One token of a text that is generated is not shared out.
+      if (isOfGeneration(op))
+        for (auto [axes, dim, size] :
+             llvm::zip(dims, read->dims, type.getShape()))
+          if (size == 1 && dim.dimension == DimensionClass::Batch)
+            axes.clear();
+      sharding = ShardingAttr::get(getMeshRef(), dims);
+    }
   }
   FailureOr<ShardingAttr> own = lookupChosen(op, path, type);
   if (failed(own))

@@ -90,16 +90,26 @@ protected:
     const Values bias = draw(d.n, false);
     const Values extra = draw((d.m - 1) * d.ld_extra + d.n, x.narrowsResult);
     std::vector<float> expected;
-    for (auto [threads, m] : {std::pair(1, kFewRows),
-                              {maxThreads, kFewRows},
-                              {maxThreads, int64_t(1)},
-                              {1, int64_t(2)},
-                              {maxThreads, int64_t(3)},
-                              {1, int64_t(5)},
-                              {maxThreads, int64_t(12)}}) {
+    // Some rows are of slots without a token.
+    std::vector<int32_t> someLive(kFewRows, -1), noneLive(kFewRows, -1);
+    for (int64_t row : {1, 2, 5, 6, 7, 8, 11})
+      someLive[row] = static_cast<int32_t>(row);
+    for (auto [threads, m, live] :
+         {std::tuple(1, kFewRows, static_cast<int32_t *>(nullptr)),
+          {maxThreads, kFewRows, nullptr},
+          {maxThreads, int64_t(1), nullptr},
+          {1, int64_t(2), nullptr},
+          {maxThreads, int64_t(3), nullptr},
+          {1, int64_t(5), nullptr},
+          {maxThreads, int64_t(12), nullptr},
+          {maxThreads, kFewRows, someLive.data()},
+          {1, int64_t(9), someLive.data()},
+          {maxThreads, int64_t(1), someLive.data()},
+          {1, kFewRows, noneLive.data()}}) {
       CpuDevice device(threads);
       optrt_gemm_desc few = d;
       few.m = m;
+      few.live = live;
       const void *factor = b.data(x.isNarrow);
       DeviceMemory memory;
       if (x.layout == Layout::Packed) {
@@ -134,7 +144,9 @@ protected:
       }
       for (int64_t row = 0; row < m; ++row)
         for (int64_t col = 0; col < d.n; ++col)
-          ASSERT_EQ(c.wide[row * d.ldc + col], expected[row * d.ldc + col])
+          ASSERT_EQ(c.wide[row * d.ldc + col],
+                    (live && live[row] < 0 ? before.wide
+                                           : expected)[row * d.ldc + col])
               << m << " rows, " << threads << " threads, at " << row << ", "
               << col;
     }
@@ -233,15 +245,17 @@ TEST_F(FewRowsTest, InstructionSetsAgree) {
   for (bool isTransposed : {false, true})
     for (bool isNarrow : {false, true})
       for (int64_t cols : {64, 37}) {
-        const int64_t m = 7, k = 150;
+        constexpr int64_t m = 7, k = 150;
         const Values a = draw(m * k, false);
         const Values b = draw(cols * k, isNarrow);
+        const float *rows[m];
+        for (int64_t i = 0; i < m; ++i)
+          rows[i] = a.wide.data() + i * k;
         const FewRowsProduct product = {m,
                                         k,
                                         cols,
-                                        a.wide.data(),
+                                        rows,
                                         b.data(isNarrow),
-                                        k,
                                         isTransposed ? k : cols,
                                         isTransposed,
                                         isNarrow};

@@ -27,6 +27,9 @@ def Exec_GemmOp : Exec_Command<"gemm", [AttrSizedOperandSegments,
     the gradient of a bias, beside a weight's C = Xᵀ·dY. Where a device's library
     cannot do so, `kernel` sums them.
 
+    `live` are i32, one a row: nobody reads the rows of C where they are negative, as those
+    of slots without a token, and a device may leave them out.
+
     ```mlir
     exec.gemm %a, %b, %c {m = 128, n = 64, k = 32, lda = 32, ldb = 64, ldc = 64}
       : memref<4096xf32>, memref<2048xf32>, memref<8192xf32>
@@ -39,11 +42,12 @@ def Exec_GemmOp : Exec_Command<"gemm", [AttrSizedOperandSegments,
     many elements as op(B) at least; (C7) A and B have one element type,
     C has it or f32, and bias and extra have that of C or f32; (C8) with `bias_grad`, and only
     then, there is a kernel: C is not accumulated, B lies in rows one after the other, and there is
-    a bias of C's type.
+    a bias of C's type; (C9) live has m elements, and A is not transposed with it, nor B summed.
   }];
   let arguments = (ins Exec_FloatBuffer:$a, Exec_FloatBuffer:$b, Exec_FloatBuffer:$c,
                        Optional<Exec_FloatBuffer>:$bias,
                        Optional<Exec_FloatBuffer>:$extra,
+                       Optional<Exec_IndexBuffer>:$live,
                        I64Attr:$m, I64Attr:$n, I64Attr:$k,
                        I64Attr:$lda, I64Attr:$ldb, I64Attr:$ldc,
                        DefaultValuedAttr<I64Attr, "0">:$ld_extra,
@@ -53,7 +57,8 @@ def Exec_GemmOp : Exec_Command<"gemm", [AttrSizedOperandSegments,
                        Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
   let assemblyFormat = [{
     $a `,` $b `,` $c (`bias` `(` $bias^ `:` type($bias) `)`)?
-    (`extra` `(` $extra^ `:` type($extra) `)`)? attr-dict
+    (`extra` `(` $extra^ `:` type($extra) `)`)?
+    (`live` `(` $live^ `:` type($live) `)`)? attr-dict
     `:` type($a) `,` type($b) `,` type($c)
   }];
   let hasVerifier = 1;

@@ -28,6 +28,9 @@ struct AttentionShape {
   static bool isValid(ValueRange inputs, bool isCached);
 
   int64_t getNumHeads() const { return groups * queriesPerGroup; }
+  /// The sequences that keys belong to, and the queries of each.
+  int64_t getNumSequences() const { return isOfOneCache ? 1 : batch; }
+  int64_t getNumQueries() const { return isOfOneCache ? batch : sequence; }
   /// Which operand, or gradient of one, holds a part, and where it begins
   /// there.
   unsigned getOperand(Part part) const { return isPacked ? 0 : part; }
@@ -43,7 +46,7 @@ struct AttentionShape {
 
   /// Terms of the sharding rule: of the operands, joined by commas, of the
   /// result and of lse. Batch is `b`, sequence `s`, groups `g`, heads of
-  /// queries in a group `r`, capacity `c`.
+  /// queries in a group `r`, capacity `c`, and `u` the one sequence of a cache.
   std::string getInputTerms(bool isCached = false) const;
   std::string getResultTerm() const;
   std::string getLseTerm() const;
@@ -54,6 +57,8 @@ struct AttentionShape {
   int64_t queriesPerGroup; ///< heads of queries that each of them serves
   int64_t headDim;
   bool isPacked;
+  /// All queries are tokens of the one sequence of a cache: batch is how many.
+  bool isOfOneCache;
   /// q has a dimension for the heads of queries in a group.
   bool hasGroupDim;
 };

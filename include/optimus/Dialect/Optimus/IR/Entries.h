@@ -23,6 +23,9 @@ namespace mlir::optimus {
 EntryAttr getEntry(func::FuncOp function);
 /// That of a function without an entry is `other`.
 EntryKind getEntryKind(func::FuncOp function);
+/// The kinds that read and write the cache of a library for generation.
+inline constexpr EntryKind kGenerationKinds[] = {
+    EntryKind::Prefill, EntryKind::Decode, EntryKind::Score};
 
 /// The functions of a kind, in the order of the module.
 SmallVector<func::FuncOp> findEntries(ModuleOp module, EntryKind kind);

@@ -36,7 +36,8 @@ def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention", [
     to c, says how many of them are filled, and `positions`, below c, where each query
     is: it sees the filled keys up to its own. A query at a negative position sees
     none, as in an empty slot. Results of queries without keys are 0. There is no
-    gradient.
+    gradient. Where q is [b, 1, …] and the cache that of one sequence, [1, c, g, d], the
+    queries are b tokens of this sequence: lengths is [1], and lse [1, g, (r,) b].
 
     The result has the shape of q, or [b, s, n, d]; `lse`, the logarithm of
     each row's sum of exponentials, has its dimensions of heads between b and s, for
@@ -110,23 +111,60 @@ def Optimus_CacheAppendOp : Optimus_TensorOp<"cache_append", [
   let description = [{
     `result[i, positions[i, j], …] = rows[i, j, …]`; all else is the cache's. Rows at
     negative positions are dropped, as those of empty slots; positions of a sequence
-    differ. Where a function returns the result, and the cache's argument donates to
+    differ. With a `slot` all rows are tokens of one sequence:
+    `result[slot[0], positions[i, j], …] = rows[i, j, …]`, and of a negative slot none is
+    written. Where a function returns the result, and the cache's argument donates to
     it, the rows alone are written, in the argument's buffer.
 
     ```mlir
     %c = optimus.cache_append %cache, %rows, %positions
       : (tensor<2x64x4x16xf32>, tensor<2x1x4x16xf32>, tensor<2x1xi32>) -> tensor<2x64x4x16xf32>
+    %d = optimus.cache_append %cache, %chunk, %places slot(%slot)
+      : (tensor<2x64x4x16xf32>, tensor<8x1x4x16xf32>, tensor<8x1xi32>, tensor<1xi32>) -> tensor<2x64x4x16xf32>
     ```
 
     Slots may be sharded, and what follows positions. Constraints: (C1) the cache is
     [b, c, …] of rank 3 at least; (C2) rows is [b, s, …] with the dimensions of the
-    cache behind positions; (C3) positions is [b, s]; (C4) the cache and rows have one
-    element type; (C5) the result has the type of the cache.
+    cache behind positions, or with a slot [n, s, …]; (C3) positions is [b, s], or with a
+    slot of at most n rows, the first, and what is behind them is dropped;
+    (C4) the cache and rows have one element type; (C5) the result has the type of the
+    cache; (C6) slot is [1].
   }];
   let arguments = (ins Optimus_FloatTensor:$cache, Optimus_FloatTensor:$rows,
-                       Optimus_IndexTensor:$positions);
+                       Optimus_IndexTensor:$positions,
+                       Optional<Optimus_IndexTensor>:$slot);
   let results = (outs Optimus_FloatTensor:$result);
-  let assemblyFormat = "$cache `,` $rows `,` $positions attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $cache `,` $rows `,` $positions (`slot` `(` $slot^ `)`)? attr-dict `:`
+    functional-type(operands, results)
+  }];
+}
+
+def Optimus_TakeOp : Optimus_TensorOp<"take", [
+    Optimus_Precisions<["Same", "Any", "Any"], ["Same"]>, Optimus_Rounding]> {
+  let summary = "One entry of the first dimension, chosen by data";
+  let description = [{
+    `result[0, …] = x[index[0], …]`: the keys of one slot of a cache, or the last token of
+    a chunk. Where x holds some entries only, another index gives zeros, so that the parts
+    add up; so does a negative one. With a `length`, the second dimension has only so many
+    real entries: the others of the result are 0, and are not read. There is no gradient.
+
+    ```mlir
+    %k = optimus.take %cache, %slot length(%lengths)
+      : (tensor<2x64x4x16xf32>, tensor<1xi32>, tensor<1xi32>) -> tensor<1x64x4x16xf32>
+    ```
+
+    All dimensions may be sharded, but the second not with a length. Constraints: (C1) x has
+    rank 2 at least, and with a length 3; (C2) the result has the shape of x with 1 for its
+    first dimension; (C3) index is [1]; (C4) length is [1]; (C5) the result has the element
+    type of x.
+  }];
+  let arguments = (ins Optimus_FloatTensor:$x, Optimus_IndexTensor:$index,
+                       Optional<Optimus_IndexTensor>:$length);
+  let results = (outs Optimus_FloatTensor:$result);
+  let assemblyFormat = [{
+    $x `,` $index (`length` `(` $length^ `)`)? attr-dict `:` functional-type(operands, results)
+  }];
 }
 
 def Optimus_PartOp : Optimus_TensorOp<"part", [Optimus_Precisions<["Same"], ["Same"]>, Optimus_Rounding]> {

@@ -230,8 +230,9 @@ def Optimus_EntryKind : Optimus_I32Enum<"EntryKind", "what a function is called 
   I32EnumAttrCase<"Forward", 5, "forward">,
   I32EnumAttrCase<"Prefill", 6, "prefill">,
   I32EnumAttrCase<"Decode", 7, "decode">,
-  I32EnumAttrCase<"Prepare", 8, "prepare">,
-  I32EnumAttrCase<"Other", 9, "other">
+  I32EnumAttrCase<"Score", 8, "score">,
+  I32EnumAttrCase<"Prepare", 9, "prepare">,
+  I32EnumAttrCase<"Other", 10, "other">
 ]>;
 
 def Optimus_EntryAttr : Optimus_Attr<"Entry", "entry"> {
@@ -249,8 +250,10 @@ def Optimus_EntryAttr : Optimus_Attr<"Entry", "entry"> {
     A step of training is `train`, or for microbatches `accumulate` and then
     `update`; `eval` is the loss on average over random draws, `grad` the loss with
     its gradients, `forward` the logits. Two kinds generate text: `prefill` puts the keys
-    and values of a chunk of tokens into each slot of a cache; `decode` puts in those of
-    one token a slot, and has the logits of the next. `prepare` makes of parameters what
+    and values of a chunk of a sequence's tokens into a slot of a cache, and has the logits
+    behind the last one; `decode` puts in those of one token a slot, and has the logits of
+    the next. `score` is a prefill that has the log-probability of a given token behind
+    each instead. `prepare` makes of parameters what
     other calls of a sequence read: packed weights. `other` is called by name.
 
     Constraints: (C1) batch and sequence are from 1 to 2^31 − 1, or both absent.

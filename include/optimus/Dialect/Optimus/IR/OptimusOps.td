@@ -397,6 +397,26 @@ def Optimus_HeadOp : Optimus_TensorOp<"head", [
   }];
 }
 
+def Optimus_LogProbabilitiesOp : Optimus_TensorOp<"log_probabilities", [
+    Optimus_Precisions<["Full", "Any"], ["Full"]>, Optimus_RowStatistics<[0]>]> {
+  let summary = "Logarithms of the probabilities of given tokens";
+  let description = [{
+    `result[…] = logits[…, t] − log Σ exp(logits[…, :])` in nats, with t = targets[…], and 0
+    where that is negative.
+
+    ```mlir
+    %p = optimus.log_probabilities %logits, %targets
+      : (tensor<8x1x256xf32>, tensor<8x1xi32>) -> tensor<8x1xf32>
+    ```
+
+    Tokens may be sharded, the vocabulary not. Constraints: (C1) logits have the dimensions
+    of targets and one more; (C2) the result has the shape of targets.
+  }];
+  let arguments = (ins Optimus_F32Tensor:$logits, Optimus_IndexTensor:$targets);
+  let results = (outs Optimus_F32Tensor:$result);
+  let assemblyFormat = "$logits `,` $targets attr-dict `:` functional-type(operands, results)";
+}
+
 def Optimus_HeadLossOp : Optimus_DifferentiableOp<"head_loss", [
     Optimus_Precisions<["Narrow", "Narrow", "Any", "Full"], ["Full", "Full"]>,
     Optimus_Facts<["getIncidentalAttributes"]>, Optimus_SymbolicValue,

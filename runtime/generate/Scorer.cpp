@@ -1,0 +1,72 @@
+//===- Scorer.cpp - The probabilities of given texts ----------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus-runtime/Generator.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace optrt;
+
+/// What is known of so many tokens behind those of a call.
+static Status readScores(const StatusOr<HostTensor> &found, int64_t begin,
+                         int64_t count, std::vector<double> &scores) {
+  OPTRT_RETURN_IF_ERROR(found.status());
+  std::vector<float> values(count);
+  std::memcpy(values.data(), found->bytes.data() + begin * sizeof(float),
+              count * sizeof(float));
+  scores.insert(scores.end(), values.begin(), values.end());
+  return okStatus();
+}
+
+Status GenerationEntries::checkScored(std::span<const int32_t> tokens,
+                                      int64_t first) const {
+  const int64_t size = std::ssize(tokens), context = cache.context;
+  if (first < 1 || first >= size)
+    return invalidArgument(concat("expected at least one token behind another, "
+                                  "found ",
+                                  size, " of which those from ", first,
+                                  " on are asked for"));
+  // The last token is put nowhere.
+  if (size > context + 1)
+    return invalidArgument(concat("the text has ", size,
+                                  " tokens; expected at most the ", context,
+                                  " of the context that the library was "
+                                  "compiled for, and one behind them"));
+  for (int64_t i = 0; i != size; ++i)
+    if (tokens[i] < 0 || tokens[i] >= vocabulary)
+      return invalidArgument(concat("token ", i, " of the text is ", tokens[i],
+                                    "; expected one of the vocabulary's ",
+                                    vocabulary, ", from 0 on"));
+  return okStatus();
+}
+
+StatusOr<std::vector<double>> Scorer::score(std::span<const int32_t> tokens,
+                                            int64_t first) {
+  OPTRT_RETURN_IF_ERROR(entries.checkScored(tokens, first));
+  const int64_t size = std::ssize(tokens);
+  const std::string &name = entries.score->name;
+  std::vector<double> scores;
+  for (int64_t begin = 0; begin < size - 1; begin += entries.chunk) {
+    const int64_t count = std::min(entries.chunk, size - 1 - begin);
+    // Those that nobody asks for are looked up alike.
+    const SlotTokens chunk = {/*slot=*/0, begin, tokens.subspan(begin, count),
+                              tokens.subspan(begin + 1, count)};
+    OPTRT_RETURN_IF_ERROR(session.fillSlots(name, {&chunk, 1}));
+    OPTRT_RETURN_IF_ERROR(session.run(name).status());
+    const int64_t unasked = std::clamp<int64_t>(first - 1 - begin, 0, count);
+    if (unasked == count)
+      continue;
+    const StatusOr<HostTensor> found =
+        session.output(name, "log_probabilities");
+    OPTRT_RETURN_IF_ERROR(control.agree(
+        control.isRoot() ? readScores(found, unasked, count - unasked, scores)
+                         : found.status()));
+  }
+  return scores;
+}
