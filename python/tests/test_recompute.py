@@ -38,19 +38,20 @@ def results(log):
     return [(step["loss"], step["grad_norm"]) for step in log]
 
 
-def train_step(manifest):
-    (step,) = [f for f in manifest["functions"] if f["name"] == "train_step"]
-    return step
+def function(manifest, name):
+    (found,) = [f for f in manifest["functions"] if f["name"] == name]
+    return found
 
 
-def activation_bytes(tools, path):
+def activation_bytes(tools, path, name="train_step"):
     manifest = json.loads(tools.run("optimus-run", "inspect", path, "--json"))
-    return train_step(manifest)["peak_bytes"]["activation"]
+    return function(manifest, name)["peak_bytes"]["activation"]
 
 
 def arena_bytes(tools, model, mesh, policy):
     flags = ["--recompute", policy, "--schedule", "none"]
-    return train_step(tools.manifest(model, mesh, "summa", *flags))["arena_bytes"]
+    manifest = tools.manifest(model, mesh, "summa", *flags)
+    return function(manifest, "train_step")["arena_bytes"]
 
 
 @pytest.mark.parametrize("mesh", ["row:1,col:1", "row:2,col:2"])
@@ -66,6 +67,19 @@ def test_policies_train_alike_in_less_memory(tools, text, tmp_path, library, mes
     # the residual stream twice, qkv, and what GELU is made from, 9; layer the
     # residual stream, and one or two layers whole. The head's part is beside.
     assert peaks["attention"] < 0.75 * peaks["none"]
+    assert peaks["layer"] < 0.5 * peaks["none"]
+
+
+def test_microbatches_keep_as_little(tools, text, tmp_path):
+    """The forward of one ends with its own loss, not with the sum over all."""
+    logs, peaks = {}, {}
+    for policy in ("none", "layer"):
+        flags = ["--recompute", policy, "--accumulate"]
+        path = tools.library(MODEL, "row:2,col:2", "summa", *flags)
+        microbatches = [*FLAGS, "--microbatches", 2]
+        logs[policy] = tools.train(path, text, 2, *microbatches, log=tmp_path / policy)
+        peaks[policy] = activation_bytes(tools, path, "accumulate")
+    assert results(logs["none"]) == results(logs["layer"])
     assert peaks["layer"] < 0.5 * peaks["none"]
 
 

@@ -345,6 +345,7 @@ def test_who_leaves_frees_a_slot(server):
     assert server.get("/health").status == 200
 
 
+@pytest.mark.rotates
 def test_who_does_not_read_leaves(start):
     with start("--most-write-seconds", 1) as server, socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -403,6 +404,7 @@ def test_a_text_does_not_depend_on_others(server):
     assert failures == []
 
 
+@pytest.mark.rotates
 def test_a_full_queue_says_when_to_come_again(start):
     with start("--most-queue-tokens", 17000, "--grace", 0) as server:
         body = {"prompt": "a", "max_tokens": LONG}
@@ -425,6 +427,7 @@ def test_a_full_queue_says_when_to_come_again(start):
         assert server.wait() == 0
 
 
+@pytest.mark.rotates
 def test_what_runs_may_finish(start):
     with start("--grace", 60) as server:
         stream = Stream(server, "/v1/completions", prompt="a", max_tokens=2000, seed=1)
@@ -439,6 +442,7 @@ def test_what_runs_may_finish(start):
         assert server.wait() == 0
 
 
+@pytest.mark.rotates
 def test_keys(start, tools, library, state, tmp_path):
     serve = lambda *flags: call(
         tools.command("optimus-serve", library, "--load", state, *flags)

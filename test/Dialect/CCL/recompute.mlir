@@ -36,3 +36,29 @@ func.func @grad_step(%table: tensor<32x16xf32>, %up: tensor<16x64xf32>, %down: t
   %dup = optimus.matmul %x0, %d0 {transpose_a} : (tensor<8x16xf32>, tensor<8x64xf32>) -> tensor<16x64xf32>
   return %loss, %ddown, %dup : tensor<f32>, tensor<64x16xf32>, tensor<16x64xf32>
 }
+
+// The forward of a microbatch ends with its own loss, not where that is added to
+// those before.
+// CHECK-LABEL: func.func @accumulate
+// CHECK: %[[X0:.*]] = optimus.embedding
+// CHECK: %[[UP:.*]] = optimus.matmul %[[X0]]
+// CHECK: optimus.head_loss_grad
+func.func @accumulate(%table: tensor<32x16xf32>, %up: tensor<16x64xf32>, %down: tensor<64x16xf32>, %tokens: tensor<8xi32>, %targets: tensor<8xi32>,
+                      %before: tensor<f32> {optimus.binding = #optimus.buffer<role = "loss_sum", lifetime = sequence>, optimus.donates = 0 : i64},
+                      %sum: tensor<64x16xf32> {optimus.donates = 1 : i64})
+    -> (tensor<f32>, tensor<64x16xf32>) {
+  %x0 = optimus.embedding %table, %tokens : (tensor<32x16xf32>, tensor<8xi32>) -> tensor<8x16xf32>
+  %0 = optimus.matmul %x0, %up : (tensor<8x16xf32>, tensor<16x64xf32>) -> tensor<8x64xf32>
+  %1, %slope = optimus.gelu_with_slope %0 : tensor<8x64xf32>
+  %2 = optimus.matmul %1, %down : (tensor<8x64xf32>, tensor<64x16xf32>) -> tensor<8x16xf32>
+  %loss, %count, %dh, %dtable = optimus.head_loss_grad %2, %table, %targets : (tensor<8x16xf32>, tensor<32x16xf32>, tensor<8xi32>) -> (tensor<f32>, tensor<f32>, tensor<8x16xf32>, tensor<32x16xf32>)
+  // LAYER: %[[AGAIN:.*]] = optimus.matmul %[[X0]], %arg1 {optimus.recomputed}
+  // LAYER: %[[GELU:.*]], %{{.*}} = optimus.gelu_with_slope %[[AGAIN]] {optimus.recomputed}
+  // ATTENTION: %[[GELU:.*]], %{{.*}} = optimus.gelu_with_slope %[[UP]] {optimus.recomputed}
+  // CHECK: optimus.matmul %[[GELU]], %{{.*}} {transpose_a}
+  %ddown = optimus.matmul %1, %dh {transpose_a} : (tensor<8x64xf32>, tensor<8x16xf32>) -> tensor<64x16xf32>
+  // CHECK-NOT: optimus.recomputed
+  %total = optimus.add %before, %loss : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %dtotal = optimus.add %sum, %ddown : (tensor<64x16xf32>, tensor<64x16xf32>) -> tensor<64x16xf32>
+  return %total, %dtotal : tensor<f32>, tensor<64x16xf32>
+}

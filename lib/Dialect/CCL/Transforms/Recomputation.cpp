@@ -19,8 +19,27 @@ using namespace mlir;
 using namespace mlir::ccl;
 using optimus::OptimusDialect;
 
-/// What makes the loss: the first operation with several operands on the way
-/// back from the result that is it. Null where there is none.
+/// Of what adds to the loss of the microbatches before, the loss of this one;
+/// of an operation with one operand, that. Else null.
+static Value getLossBefore(func::FuncOp function, Operation *op) {
+  if (op->getNumOperands() == 1)
+    return op->getOperand(0);
+  if (auto add = dyn_cast<optimus::AddOp>(op))
+    for (OpOperand &operand : add->getOpOperands()) {
+      auto argument = dyn_cast<BlockArgument>(operand.get());
+      if (!argument)
+        continue;
+      optimus::BufferAttr buffer =
+          optimus::getArgumentBuffer(function, argument.getArgNumber());
+      if (buffer && buffer.getRole() == "loss_sum")
+        return add->getOperand(1 - operand.getOperandNumber());
+    }
+  return {};
+}
+
+/// What makes the loss: the first operation on the way back from the result
+/// that is it, with several operands of which none is the loss before. Null
+/// where there is none.
 static Operation *findBoundary(func::FuncOp function) {
   Operation *terminator = function.front().getTerminator();
   for (auto [number, value] : llvm::enumerate(terminator->getOperands())) {
@@ -28,8 +47,12 @@ static Operation *findBoundary(func::FuncOp function) {
     if (!buffer || buffer.getRole() != "loss_sum")
       continue;
     Operation *op = value.getDefiningOp();
-    while (op && op->getNumOperands() == 1)
-      op = op->getOperand(0).getDefiningOp();
+    while (op) {
+      Value before = getLossBefore(function, op);
+      if (!before)
+        break;
+      op = before.getDefiningOp();
+    }
     return op;
   }
   return nullptr;
