@@ -44,7 +44,7 @@ func.func @grad_step(%table: tensor<32x16xf32>, %up: tensor<16x64xf32>, %down: t
 // CHECK: %[[UP:.*]] = optimus.matmul %[[X0]]
 // CHECK: optimus.head_loss_grad
 func.func @accumulate(%table: tensor<32x16xf32>, %up: tensor<16x64xf32>, %down: tensor<64x16xf32>, %tokens: tensor<8xi32>, %targets: tensor<8xi32>,
-                      %before: tensor<f32> {optimus.binding = #optimus.buffer<role = "loss_sum", lifetime = sequence>, optimus.donates = 0 : i64},
+                      %before: tensor<f32> {optimus.binding = #optimus.buffer<role = "loss_sum", lifetime = sequence, init = <zeros>, reset = step>, optimus.donates = 0 : i64},
                       %sum: tensor<64x16xf32> {optimus.donates = 1 : i64})
     -> (tensor<f32>, tensor<64x16xf32>) {
   %x0 = optimus.embedding %table, %tokens : (tensor<32x16xf32>, tensor<8xi32>) -> tensor<8x16xf32>
