@@ -211,6 +211,9 @@ func::FuncOp buildAccumulate(LossFunction loss, func::FuncOp grad,
   f.finishArguments();
   SmallVector<Value> values = f.cloneGrad(params, inputs);
   for (auto [index, sum, value] : llvm::enumerate(sums, values)) {
+    // At once: until then a gradient takes memory beside its sum.
+    OpBuilder::InsertionGuard guard(f.builder);
+    f.builder.setInsertionPointAfterValue(value);
     Location loc = index < 2 ? value.getLoc()
                              : withPhase(getParamLoc(loss, grad, index - 2),
                                          ProgramPhase::Backward);
