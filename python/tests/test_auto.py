@@ -211,7 +211,7 @@ def test_no_layout_fits(tools, tmp_path):
 @pytest.mark.parametrize(
     "flags, message",
     [
-        (["--ranks", -1], "--ranks: expected a number from 1 to 4096"),
+        (["--ranks", -1], "--ranks: expected a number from 1 to 16384"),
         (["--ranks", 2, "--mesh", "row:1,col:2"], "--ranks: expected"),
         (["--memory-budget", "much"], "--memory-budget: expected a size"),
     ],

@@ -203,7 +203,7 @@ def test_mesh_needs_as_many_processes(tools, text):
         (["--steps", "-1"], "--steps"),
         (["--clip", "0"], "--clip"),
         (["--order", "random"], "random"),
-        (["--schedule", "linear"], "linear"),
+        (["--schedule", "quadratic"], "quadratic"),
         (["--backend", "pigeon"], "pigeon"),
         (["--device", "abacus"], "abacus"),
         (["--threads-per-rank", "0"], "--threads-per-rank"),
