@@ -235,7 +235,7 @@ def test_intermediate_values_without_measure(tools, folder):
         (["--report=perhaps"], ["--report: expected true or false", "perhaps"]),
         (["other.mlir"], ["two inputs", "f.mlir", "other.mlir"]),
         (["@f.mlir"], ["@f.mlir", "not read from files"]),
-        (["--strategy=auto", "--ranks=0"], ["--ranks: expected a number from 1 to 4096"]),
+        (["--strategy=auto", "--ranks=0"], ["--ranks: expected a number from 1 to 16384"]),
         (["--strategy=auto", "--ranks=many"], ["--ranks: expected", "many"]),
         (["--ranks=4"], ["--ranks is for --strategy auto"]),
         (["--panels=-1"], ["--panels: expected a number from 1 to 64"]),
