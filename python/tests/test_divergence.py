@@ -8,6 +8,7 @@
 """Where a loss is not finite, the step is taken again from a checkpoint: the message has
 the path of the first command with such a result."""
 
+import os
 import re
 
 import numpy as np
@@ -53,6 +54,13 @@ PLACE = re.compile(
 )
 
 
+def path_found(tools, text, library, weights, **environment):
+    said = message(tools, library, text, "--load-weights", weights, **environment)
+    found = PLACE.search(said)
+    assert found and found[1] == "0" and found[3].endswith(", in step 1"), said
+    return found[2]
+
+
 @pytest.mark.parametrize(
     "name, path",
     [
@@ -63,20 +71,25 @@ PLACE = re.compile(
 @pytest.mark.parametrize("mesh, strategy", [(None, "serial"), ("row:2,col:2", "summa")])
 def test_the_first_command_is_named(tools, text, weights, name, path, mesh, strategy):
     library = tools.library(MODEL, mesh, strategy)
-    said = message(tools, library, text, "--load-weights", weights(name))
-    found = PLACE.search(said)
-    assert found, said
     # On a mesh the bias is added apart.
-    assert found[2] in (path, path + "_product")
-    assert found[1] == "0" and found[3].endswith(", in step 1")
+    found = path_found(tools, text, library, weights(name))
+    assert found in (path, path + "_product")
 
 
-def test_on_a_gpu(tools, text, weights):
-    """The run ends as before: results there are not looked at."""
-    library = tools.library(MODEL, None, "serial", *EMULATED)
-    begin = ["--load-weights", weights("h.1.mlp.c_fc.weight")]
-    said = message(tools, library, text, *begin, env=tools.fake_gpu())
-    assert "taken again" not in said and "lower --lr" in said
+@pytest.mark.parametrize("mesh, strategy", [(None, "serial"), ("row:2,col:2", "summa")])
+def test_on_a_gpu(tools, text, weights, mesh, strategy):
+    """The host does not reach its memory, and it does things late."""
+    library = tools.library(MODEL, mesh, strategy, *EMULATED)
+    gpu = tools.fake_gpu(count=4, seed=3)
+    # Parts are gathered there: the product adds the bias on a mesh, too.
+    assert path_found(tools, text, library, weights("h.1.mlp.c_fc.weight"), env=gpu) == "h.1.mlp.up"
+
+
+def test_on_queues_that_run_late(tools, text, weights):
+    device = tools.binaries.parent / "lib" / "liboptimus_device_hidden.so"
+    late = dict(os.environ, OPTIMUS_DEVICE_CPU_LIBRARY=str(device), OPTIMUS_HIDDEN_SEED="3")
+    begin = weights("h.0.attn.c_attn.weight")
+    assert path_found(tools, text, tools.library(MODEL), begin, env=late) == "h.0.attn.qkv"
 
 
 def test_from_the_last_checkpoint(tools, text, tmp_path):

@@ -13,7 +13,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <vector>
+#include <utility>
 
 using namespace optimus_support::program;
 using optimus_support::ElementType;
@@ -75,57 +75,69 @@ bool NonFiniteFinder::beginCall(std::size_t number) {
 }
 
 void NonFiniteFinder::end(const BoundProgram &program, Site site) {
-  const std::optional<uint32_t> command =
-      finishedBy(program.function(), site.number);
-  if (found || !command)
-    return;
-  const std::optional<bool> outlives = look(program, site, *command);
-  if (!outlives || (mode == Mode::Find && usual.contains({callable, *command})))
-    return;
-  if (mode == Mode::Learn && !*outlives)
-    usual.insert({callable, *command});
-  else
-    found = Found{
-        calls - 1, *command, mode,
-        concat(program.describe(*command), " in @", program.function().name)};
-}
-
-std::optional<bool> NonFiniteFinder::look(const BoundProgram &program,
-                                          Site site, uint32_t number) const {
   const FunctionT &function = program.function();
-  const CommandT &command = *function.commands[number];
+  const std::optional<uint32_t> number = finishedBy(function, site.number);
+  if (!number || !isBeforeFound(*number))
+    return;
+  const CommandT &command = *function.commands[*number];
   const std::optional<uint32_t> workspace = workspaceOf(command);
   for (uint32_t i = 0; i != command.operands.size(); ++i) {
     const OperandT &operand = *command.operands[i];
     if (operand.address == kNone || i == workspace ||
         operand.access == optimus_support::program::Access::Read)
       continue;
-    if (!isFinite(program.operand(number, i), site.queue, operand))
-      return placeOf(function, operand.address, coordinates).base !=
-             Base::Arena;
+    const bool outlives =
+        placeOf(function, operand.address, coordinates).base != Base::Arena;
+    look(program.operand(*number, i), site.queue, operand,
+         [this, &program, number = *number, outlives] {
+           note(program, number, outlives);
+         });
   }
-  return std::nullopt;
 }
 
-/// What cannot be read counts as finite: the call fails by itself.
-bool NonFiniteFinder::isFinite(const void *address, Queue queue,
-                               const OperandT &operand) const {
-  std::vector<char> copy;
-  for (int64_t row = 0; row != operand.rows; ++row) {
-    const char *start =
-        static_cast<const char *>(address) + row * operand.pitch;
-    const char *bytes = static_cast<const char *>(
-        device.hostAddress(const_cast<char *>(start)));
-    if (!bytes) {
-      copy.resize(operand.row_bytes);
-      if (!device.read(queue, copy.data(), start, operand.row_bytes).ok())
-        return true;
-      bytes = copy.data();
-    }
-    if (hasNonFinite(operand.type, bytes, operand.row_bytes))
-      return false;
+bool NonFiniteFinder::isBeforeFound(uint32_t command) const {
+  return !found || (found->call == calls - 1 && command < found->command);
+}
+
+void NonFiniteFinder::note(const BoundProgram &program, uint32_t command,
+                           bool outlives) {
+  if (mode == Mode::Learn && !outlives)
+    usual.insert({callable, command});
+  else if (isBeforeFound(command) &&
+           !(mode == Mode::Find && usual.contains({callable, command})))
+    found = Found{
+        calls - 1, command, mode,
+        concat(program.describe(command), " in @", program.function().name)};
+}
+
+// What cannot be read counts as finite: the call fails by itself.
+void NonFiniteFinder::look(const void *address, Queue queue,
+                           const OperandT &operand,
+                           std::function<void()> noteIt) {
+  const auto *start = static_cast<const char *>(address);
+  if (device.hostAddress(const_cast<char *>(start))) {
+    for (int64_t row = 0; row != operand.rows; ++row)
+      if (hasNonFinite(operand.type,
+                       static_cast<const char *>(device.hostAddress(
+                           const_cast<char *>(start + row * operand.pitch))),
+                       operand.row_bytes))
+        return noteIt();
+    return;
   }
-  return true;
+  const auto copy =
+      std::make_shared<std::vector<char>>(operand.rows * operand.row_bytes);
+  Status put;
+  for (int64_t row = 0; row != operand.rows && put.ok(); ++row)
+    put = device.read(queue, copy->data() + row * operand.row_bytes,
+                      start + row * operand.pitch, operand.row_bytes);
+  if (put.ok())
+    put = device.call(queue, [copy, type = operand.type, noteIt] {
+      if (hasNonFinite(type, copy->data(), int64_t(copy->size())))
+        noteIt();
+      return okStatus();
+    });
+  if (!put.ok())
+    unfinished.push_back(copy);
 }
 
 } // namespace optrt

@@ -12,6 +12,8 @@
 #include "optimus-runtime/Rank.h"
 #include "optimus-support/Program.h"
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -47,11 +49,15 @@ public:
   void end(const BoundProgram &program, Site site) override;
 
 private:
-  /// Where a result is that is not finite: whether it outlives the call.
-  std::optional<bool> look(const BoundProgram &program, Site site,
-                           uint32_t command) const;
-  bool isFinite(const void *address, Queue queue,
-                const optimus_support::program::OperandT &operand) const;
+  /// Whether it comes before what was found so far.
+  bool isBeforeFound(uint32_t command) const;
+  /// That a result is not finite; it may outlive the call.
+  void note(const BoundProgram &program, uint32_t command, bool outlives);
+  /// Calls `noteIt` in the queue's order where a result is not finite; a device
+  /// whose memory the host cannot address copies it first.
+  void look(const void *address, Queue queue,
+            const optimus_support::program::OperandT &operand,
+            std::function<void()> noteIt);
 
   Device &device;
   const std::vector<int64_t> coordinates;
@@ -60,6 +66,8 @@ private:
   std::size_t callable = 0;
   std::set<std::pair<std::size_t, uint32_t>> usual;
   std::optional<Found> found;
+  /// Where queues may still write, after a failure.
+  std::vector<std::shared_ptr<std::vector<char>>> unfinished;
 };
 
 } // namespace optrt

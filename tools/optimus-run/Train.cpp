@@ -490,8 +490,7 @@ Status Training::oneStep(int64_t step, Progress &progress) {
 /// saved, loaded or made. Says so where that is too long ago. The session is
 /// gone then.
 std::string Training::causeOf(int64_t step, Progress &progress) {
-  // Results on a GPU are not looked at.
-  if (!finishSave().ok() || manifest().target != "cpu")
+  if (!finishSave().ok())
     return "";
   StateBefore before{files.start.folder, files.start.goesOn,
                      plan().firstStep - 1};
