@@ -106,8 +106,9 @@ def test_stubs_are_of_the_module(optimus):
     module = runtime.module()
     stubs = ast.parse((REPOSITORY / "python/optimus/_runtime.pyi").read_text())
     classes = [each for each in stubs.body if isinstance(each, ast.ClassDef)]
+    functions = [each for each in stubs.body if isinstance(each, ast.FunctionDef)]
     public = {name for name in dir(module) if not name.startswith("_")}
-    assert public == {"version"} | {each.name for each in classes}
+    assert public == {"version"} | {each.name for each in classes + functions}
     for each in classes:
         found = {name for name in vars(getattr(module, each.name)) if not name.startswith("_")}
         assert found == members(each) - {"__init__"}

@@ -37,9 +37,9 @@ static Value getLossBefore(func::FuncOp function, Operation *op) {
   return {};
 }
 
-/// What makes the loss: the first operation on the way back from the result
-/// that is it, with several operands of which none is the loss before. Null
-/// where there is none.
+/// The operation of the loss: the first on the way back from the result with
+/// that role, with several operands, none of them the loss before. Null where
+/// there is none.
 static Operation *findBoundary(func::FuncOp function) {
   Operation *terminator = function.front().getTerminator();
   for (auto [number, value] : llvm::enumerate(terminator->getOperands())) {
