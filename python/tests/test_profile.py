@@ -350,7 +350,7 @@ def test_a_run_that_is_stopped_says_so(tools, text, tmp_path):
         stderr=subprocess.DEVNULL,
         preexec_fn=default_signals,
     ) as process:
-        while not log.exists() or log.read_text().count("\n") < 3:
+        while not log.exists() or log.read_text().count("\n") < 4:
             time.sleep(0.01)
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 128 + signal.SIGTERM
@@ -392,7 +392,7 @@ def test_a_rank_that_dies_leaves_the_profiles_of_the_others(tools, text, tmp_pat
         for rank in range(2)
     ]
     try:
-        while not log.exists() or log.read_text().count("\n") < 3:
+        while not log.exists() or log.read_text().count("\n") < 4:
             assert processes[0].poll() is None, processes[0].stderr.read()
             time.sleep(0.01)
         processes[1].kill()

@@ -88,7 +88,7 @@ def record(binaries):
             name: {key(flags): digest(shardings(tools, name, flags)) for flags in FLAGS}
             for name in MODELS
         }
-    RECORD.write_text(json.dumps(digests, indent=1) + "\n")
+    RECORD.write_text(json.dumps(digests, indent=2) + "\n")
 
 
 if __name__ == "__main__":
