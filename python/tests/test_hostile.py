@@ -299,7 +299,7 @@ def test_devices_stay_devices(tools, folder):
 def test_a_log_that_cannot_be_written_loses_no_training(tools, folder):
     result = attempt(tools, folder, TRAIN + "--steps 3 --save q --log-json /dev/full")
     assert result.returncode == 1
-    assert "4 lines are missing" in result.stderr
+    assert "5 lines are missing" in result.stderr
     assert "going on after step 3" in run(tools, folder, TRAIN + "--load q --steps 4")
 
 

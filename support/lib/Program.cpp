@@ -8,12 +8,14 @@
 
 #include "optimus-support/Program.h"
 
+#include "ProgramCheck.h"
 #include "optimus-support/ProgramSchema.h"
 #include "optimus-support/SeenKeys.h"
 #include "optimus-support/Sizes.h"
 
 #include <algorithm>
 #include <flatbuffers/flatbuffers.h>
+#include <functional>
 #include <memory>
 #include <set>
 
@@ -111,9 +113,7 @@ std::string printable(std::string text) {
   constexpr size_t kMostShown = 500;
   if (text.size() > kMostShown)
     text = text.substr(0, kMostShown) + "...";
-  std::replace_if(
-      text.begin(), text.end(),
-      [](unsigned char c) { return c < ' ' || c == 127; }, '?');
+  std::replace_if(text.begin(), text.end(), std::not_fn(isPrintable), '?');
   return text;
 }
 

@@ -29,12 +29,13 @@ template <typename List>
 Status checkNames(const char *what, const List &list) {
   std::set<std::string> names;
   for (size_t i = 0; i != list.size(); ++i)
-    if (list[i]->name.empty() || printable(list[i]->name) != list[i]->name)
+    if (list[i]->name.empty() ||
+        !std::all_of(list[i]->name.begin(), list[i]->name.end(), isPrintable))
       return wrong(
           concat(what, " ", i, ": expected a name of printable characters"));
     else if (!names.insert(list[i]->name).second)
-      return wrong(
-          concat(what, " \"", list[i]->name, "\": expected names that differ"));
+      return wrong(concat(what, " \"", printable(list[i]->name),
+                          "\": expected names that differ"));
   return okStatus();
 }
 

@@ -55,6 +55,9 @@ Status checkCopy(const CommandContext &context, const CommandT &command);
 /// The same of a product.
 Status checkBiasGrad(const CommandContext &context, const CommandT &command);
 
+/// Whether a terminal shows a character as it is.
+inline bool isPrintable(unsigned char c) { return c >= ' ' && c != 127; }
+
 /// That a command's fields are in range, its operands are those of its action
 /// and lie in their bases on every rank. Earlier commands have been checked.
 Status checkCommand(const CommandContext &context, uint32_t number);

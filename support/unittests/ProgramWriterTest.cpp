@@ -150,6 +150,12 @@ TEST_F(ProgramWriterTest, WhatIsWrongIsRefusedOnlyByTheCheck) {
   refuse("touches bytes [32, 96) of a base of 64");
 }
 
+/// As those of kernels of a thousand operands.
+TEST_F(ProgramWriterTest, NamesMayBeLong) {
+  f.table().name = std::string(3000, 'f');
+  EXPECT_TRUE(check(programs.finish()).ok());
+}
+
 TEST_F(ProgramWriterTest, NamesArePrintable) {
   f.table().name = "f\n";
   refuse("function 0: expected a name of printable characters");
