@@ -14,7 +14,7 @@ import random
 import pytest
 
 from optimus.arguments import Mistake
-from optimus.text import chat, folder
+from optimus.text import chat, folder, pooling
 from optimus.text.chat import ChatError, ChatTemplate
 from optimus.text.codec import Codec, FileCodec
 from optimus.text.streaming import StopMatcher, TextStream, TokenDecoder
@@ -109,6 +109,14 @@ def test_names_of_special_tokens_in_a_prompt_are_text(file_codec):
 
 
 # ----------------------------------------------------------------------- folders
+
+
+@pytest.mark.parametrize("place", [3, None, ["1_Pooling"]])
+def test_a_module_whose_path_is_no_text(tmp_path, place):
+    modules = [{"type": "sentence_transformers.models.Pooling", "path": place}]
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(Mistake, match="expected a list of modules, each with type and path"):
+        pooling.read(str(tmp_path))
 
 
 @needs_tokenizers
