@@ -10,11 +10,16 @@ template that nobody vouches for has no way out."""
 
 import json
 import random
+import subprocess
+import threading
+import time
+import types
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from optimus.arguments import Mistake
-from optimus.text import chat, folder, pooling
+from optimus.text import chat, folder, model, pooling
 from optimus.text.chat import ChatError, ChatTemplate
 from optimus.text.codec import Codec, FileCodec
 from optimus.text.streaming import StopMatcher, TextStream, TokenDecoder
@@ -207,6 +212,40 @@ def test_a_process_that_was_ended_is_started_anew():
     template.close()
 
 
-def test_a_template_that_is_none_is_refused_at_once():
+def test_a_template_that_is_none_is_refused_at_once(monkeypatch):
+    started = []
+
+    class Process(subprocess.Popen):
+        def __init__(self, *given, **how):
+            super().__init__(*given, **how)
+            started.append(self)
+
+    monkeypatch.setattr(chat.subprocess, "Popen", Process)
     with pytest.raises(Mistake, match="the chat template cannot be used: .*unexpected"):
         ChatTemplate("{% for", {})
+    (process,) = started
+    assert process.returncode is not None and process.stdin.closed
+
+
+def test_threads_share_a_template(monkeypatch):
+    """The first chats of a server come at once."""
+    begun = []
+
+    def begin(*_):
+        begun.append(threading.get_ident())
+        time.sleep(0.05)
+        return object()
+
+    monkeypatch.setattr(model, "ChatTemplate", begin)
+    read = folder.Folder(Codec(), [], "x", {})
+    monkeypatch.setattr(model.folder, "read", lambda *_: read)
+    monkeypatch.setattr(model.pooling, "read", lambda *_: None)
+    extents = {"slots": 1, "context": 8, "chunk": 1, "vocabulary": 256}
+    library = types.SimpleNamespace(generation=extents)
+    module = types.SimpleNamespace(ModelLibrary=lambda *_, **__: library)
+    monkeypatch.setattr(model.runtime, "module", lambda: module)
+    options = types.SimpleNamespace(library="x.so", load="x", tokenizer=None)
+    asked = model.Model(options)
+    with ThreadPoolExecutor(4) as threads:
+        found = [*threads.map(lambda _: asked.template, range(4))]
+    assert len(begun) == 1 and len(set(map(id, found))) == 1
