@@ -31,7 +31,7 @@ MOST_TEXT = 64 << 20
 """Bytes of standard input, or of a file of prompts."""
 MOST_ALTERNATIVES = 1024
 
-NUMBERS = {
+HELP = {
     "temperature": "0 takes the most probable token (default)",
     "top_p": "draw among the most probable tokens of this probability together",
     "min_p": "drop tokens less probable than this times the most probable one",
@@ -73,9 +73,9 @@ def _parser() -> Parser:
         action="append",
         help="end before this text; may be given again",
     )
-    for name, said in NUMBERS.items():
+    for name in requests.NUMBERS:
         flag = "--" + name.replace("_", "-")
-        parser.add_argument(flag, type=_number, metavar="X", help=said)
+        parser.add_argument(flag, type=_number, metavar="X", help=HELP[name])
     parser.add_argument(
         "--top-k", type=_whole, metavar="N", help="draw among the N most probable tokens"
     )
@@ -191,7 +191,7 @@ class Prompts:
 
     def _request(self, tokens: List[int], fields: Fields) -> Request:
         options = self._options
-        names = [*NUMBERS, "top_k", "seed"]
+        names = (*requests.NUMBERS, *requests.WHOLE_NUMBERS)
         given = {name: getattr(options, name) for name in names}
         defaults = {name: value for name, value in given.items() if value is not None}
         max_tokens = fields.whole("max_tokens", options.max_tokens or 0)
