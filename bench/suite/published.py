@@ -253,14 +253,14 @@ def compare_with_optimus(simulator):
         for dimensions in (1, 2):
             found[ranks, dimensions] = rows.predict(ranks, dimensions, numbers)
             batch, *published = rows.published(ranks, dimensions)
-            isFitted = dimensions == 1 and ranks in FITTED
+            is_fitted = dimensions == 1 and ranks in FITTED
             each = [percent(*pair) for pair in zip(found[ranks, dimensions], published)]
-            errors += [] if isFitted else each
+            errors += [] if is_fitted else each
             lines.append([
                 ranks, f"{dimensions}D", batch,
                 *(f"{predicted:.4f}, {time:.4f}, {error:+.1f} %" for predicted, time, error
                   in zip(found[ranks, dimensions], published, each)),
-                "yes" if isFitted else ""])
+                "yes" if is_fitted else ""])
     text = (
         f"Fitted: products {numbers[0] / 1e12:.2f} TFLOP/s, a node's card "
         f"{numbers[1] / 1e9:.2f} GB/s, a message {numbers[2] * 1e6:.1f} µs. Of the "
@@ -356,12 +356,12 @@ def compare_with_megatron(simulator):
         held = model.plain["memory_bytes"]["total"] / 2**30
         published = MEGATRON[name][-1]
         found = to_teraflops(MEGATRON[name], seconds)
-        isFitted = name in (1.7, 18.4)
-        errors += [] if isFitted else [percent(found, published)]
+        is_fitted = name in (1.7, 18.4)
+        errors += [] if is_fitted else [percent(found, published)]
         lines.append([name, MEGATRON[name][3], MEGATRON[name][4], f"{held:.0f}",
                       f"{to_teraflops(MEGATRON[name], plain):.0f}", f"{found:.0f}",
                       published, f"{percent(found, published):+.1f} %",
-                      "yes" if isFitted else ""])
+                      "yes" if is_fitted else ""])
     text = (f"Fitted: products and attention take {scales[0]:.3f} times, other kernels "
             f"{scales[1]:.3f} times as long as the a100 profile says. Of the others: "
             f"{summarize(errors)}.\n\n"

@@ -7,11 +7,17 @@
 # ===-----------------------------------------------------------------------===#
 """optimus-generate says what optimus-run generates, as text."""
 
+import io
 import json
 import subprocess
+import sys
+import types
 
 import pytest
 
+from optimus.arguments import Mistake
+from optimus.generate import __main__ as tool
+from optimus.text.codec import Codec
 from tools import Model, call, has_tokenizers, mpirun, succeed
 
 MODEL = Model(1, 32, 2, sequence=48, vocabulary=256, batch=2, init_std=0.3)
@@ -148,6 +154,35 @@ def test_prompts_of_a_file(tools, library, state, tmp_path, generate):
         refused = generate("--prompts", "-", stdin=line)
         assert refused.returncode == 1 and refused.stdout == ""
         assert reason in refused.stderr and refused.stderr.count("\n") == 1
+
+
+def test_a_line_of_json_has_what_json_allows(tmp_path):
+    """Characters at which Python splits lines, too."""
+    texts = ["a\u2028b", "a\u0085b", "a\x7f\u2029"]
+    file = tmp_path / "prompts.jsonl"
+    file.write_text("\r\n".join(json.dumps(each, ensure_ascii=False) for each in texts), newline="")
+    options = tool._options(["lib.so", "--load", "x", "--prompts", str(file)])
+    extents = types.SimpleNamespace(context=48)
+    folder = types.SimpleNamespace(ends=[])
+    model = types.SimpleNamespace(codec=Codec(), extents=extents, folder=folder)
+    found = tool.Prompts(options, model).of_file(str(file))
+    assert [bytes(request.prompt).decode() for request in found] == texts
+
+
+def test_turns_of_a_chat(monkeypatch):
+    def give(content):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        return tool._turns()
+
+    assert [*give("é\r\n\n\u2028 b".encode())] == ["é", "", "\u2028 b"]
+    turns = give(b"a\nb\xff\n")
+    assert next(turns) == "a"
+    with pytest.raises(Mistake, match="standard input: line 2 is not UTF-8: byte 1"):
+        next(turns)
+    monkeypatch.setattr(tool, "MOST_TEXT", 4)
+    assert [*give(b"abc\nd")] == ["abc", "d"]
+    with pytest.raises(Mistake, match="line 1: expected at most 4 bytes"):
+        next(give(b"abcdefgh"))
 
 
 @pytest.mark.rotates

@@ -117,6 +117,14 @@ def test_the_line_of_state(tmp_path):
     assert follow.state(log, 39, 0) == "diverged after step 1200 | loss " + loss
 
 
+def test_a_log_without_times_or_a_last_step(tmp_path):
+    log = log_of(tmp_path, FIRST, {"step": 7, "loss": 2.5})
+    assert follow.state(log, 79, 0) == "step 7/5000 | loss 2.5000"
+    first = beginning(flags={"--steps": "²"})
+    log = log_of(tmp_path, first, {"step": 7, "loss": 2.5, "ms": 10})
+    assert follow.state(log, 79, 0) == "step 7 | loss 2.5000 | 10 ms"
+
+
 def follow_in(columns, path, **environment):
     """What the program writes to a terminal of so many columns."""
     master, slave = os.openpty()

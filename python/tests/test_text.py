@@ -10,11 +10,16 @@ template that nobody vouches for has no way out."""
 
 import json
 import random
+import subprocess
+import threading
+import time
+import types
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from optimus.arguments import Mistake
-from optimus.text import chat, folder
+from optimus.text import chat, folder, model, pooling
 from optimus.text.chat import ChatError, ChatTemplate
 from optimus.text.codec import Codec, FileCodec
 from optimus.text.streaming import StopMatcher, TextStream, TokenDecoder
@@ -111,6 +116,14 @@ def test_names_of_special_tokens_in_a_prompt_are_text(file_codec):
 # ----------------------------------------------------------------------- folders
 
 
+@pytest.mark.parametrize("place", [3, None, ["1_Pooling"]])
+def test_a_module_whose_path_is_no_text(tmp_path, place):
+    modules = [{"type": "sentence_transformers.models.Pooling", "path": place}]
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(Mistake, match="expected a list of modules, each with type and path"):
+        pooling.read(str(tmp_path))
+
+
 @needs_tokenizers
 def test_a_folder_says_how_texts_end(tokenizer_json, tmp_path):
     def write(name, content):
@@ -199,6 +212,40 @@ def test_a_process_that_was_ended_is_started_anew():
     template.close()
 
 
-def test_a_template_that_is_none_is_refused_at_once():
+def test_a_template_that_is_none_is_refused_at_once(monkeypatch):
+    started = []
+
+    class Process(subprocess.Popen):
+        def __init__(self, *given, **how):
+            super().__init__(*given, **how)
+            started.append(self)
+
+    monkeypatch.setattr(chat.subprocess, "Popen", Process)
     with pytest.raises(Mistake, match="the chat template cannot be used: .*unexpected"):
         ChatTemplate("{% for", {})
+    (process,) = started
+    assert process.returncode is not None and process.stdin.closed
+
+
+def test_threads_share_a_template(monkeypatch):
+    """The first chats of a server come at once."""
+    begun = []
+
+    def begin(*_):
+        begun.append(threading.get_ident())
+        time.sleep(0.05)
+        return object()
+
+    monkeypatch.setattr(model, "ChatTemplate", begin)
+    read = folder.Folder(Codec(), [], "x", {})
+    monkeypatch.setattr(model.folder, "read", lambda *_: read)
+    monkeypatch.setattr(model.pooling, "read", lambda *_: None)
+    extents = {"slots": 1, "context": 8, "chunk": 1, "vocabulary": 256}
+    library = types.SimpleNamespace(generation=extents)
+    module = types.SimpleNamespace(ModelLibrary=lambda *_, **__: library)
+    monkeypatch.setattr(model.runtime, "module", lambda: module)
+    options = types.SimpleNamespace(library="x.so", load="x", tokenizer=None)
+    asked = model.Model(options)
+    with ThreadPoolExecutor(4) as threads:
+        found = [*threads.map(lambda _: asked.template, range(4))]
+    assert len(begun) == 1 and len(set(map(id, found))) == 1

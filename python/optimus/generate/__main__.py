@@ -31,7 +31,7 @@ MOST_TEXT = 64 << 20
 """Bytes of standard input, or of a file of prompts."""
 MOST_ALTERNATIVES = 1024
 
-NUMBERS = {
+HELP = {
     "temperature": "0 takes the most probable token (default)",
     "top_p": "draw among the most probable tokens of this probability together",
     "min_p": "drop tokens less probable than this times the most probable one",
@@ -73,9 +73,9 @@ def _parser() -> Parser:
         action="append",
         help="end before this text; may be given again",
     )
-    for name, said in NUMBERS.items():
+    for name in requests.NUMBERS:
         flag = "--" + name.replace("_", "-")
-        parser.add_argument(flag, type=_number, metavar="X", help=said)
+        parser.add_argument(flag, type=_number, metavar="X", help=HELP[name])
     parser.add_argument(
         "--top-k", type=_whole, metavar="N", help="draw among the N most probable tokens"
     )
@@ -156,14 +156,15 @@ class Prompts:
     def of_messages(self, messages: List[Dict[str, str]], fields: Fields) -> Request:
         """Raises Mistake."""
         try:
-            text = self._model.template.render(messages)
-        except ChatError as error:
+            tokens = self._model.codec.encode_chat(self._model.template.render(messages))
+        except (ChatError, ValueError) as error:
             raise Mistake(str(error)) from None
-        return self._request(self._model.codec.encode_chat(text), fields)
+        return self._request(tokens, fields)
 
     def of_file(self, path: str) -> Iterator[Request]:
         """Raises Mistake."""
-        for number, line in enumerate(_read(path).splitlines(), 1):
+        # splitlines() would split at characters that JSON's texts may have as they are.
+        for number, line in enumerate(_read(path).split("\n"), 1):
             if not line.strip():
                 continue
             try:
@@ -190,7 +191,7 @@ class Prompts:
 
     def _request(self, tokens: List[int], fields: Fields) -> Request:
         options = self._options
-        names = [*NUMBERS, "top_k", "seed"]
+        names = (*requests.NUMBERS, *requests.WHOLE_NUMBERS)
         given = {name: getattr(options, name) for name in names}
         defaults = {name: value for name, value in given.items() if value is not None}
         max_tokens = fields.whole("max_tokens", options.max_tokens or 0)
@@ -287,10 +288,25 @@ def _print_all(speaker: Any, asked: List[Request], n: int, printer: Printer) -> 
 def _chat(speaker: Any, prompts: Prompts, printer: Printer) -> None:
     """A turn for each line of standard input."""
     messages = prompts.first_messages()
-    for line in sys.stdin:
-        messages.append(_user(line.rstrip("\n")))
+    for turn in _turns():
+        messages.append(_user(turn))
         reply = _stream(speaker, prompts.of_messages(messages, Fields({})), printer)
         messages.append({"role": "assistant", "content": reply})
+
+
+def _turns() -> Iterator[str]:
+    """Lines of standard input, as they come. Raises Mistake."""
+    number = 0
+    while line := sys.stdin.buffer.readline(MOST_TEXT + 1):
+        number += 1
+        if len(line) > MOST_TEXT:
+            message = "standard input: line %d: expected at most %d bytes"
+            raise Mistake(message % (number, MOST_TEXT))
+        try:
+            yield line.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            message = "standard input: line %d is not UTF-8: byte %d"
+            raise Mistake(message % (number, error.start)) from None
 
 
 def _speak(options: argparse.Namespace, model: models.Model, speaker: Any) -> None:

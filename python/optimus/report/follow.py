@@ -9,6 +9,7 @@
 its state, drawn again and again; elsewhere a line now and then."""
 
 import os
+import re
 import shutil
 import sys
 import time
@@ -23,6 +24,7 @@ from optimus.report.training_log import TrainingLog
 POLL = 0.5  # seconds between two looks at the log
 LINE_INTERVAL = 5.0  # seconds between two lines where there is no terminal
 SILENT = 60.0  # seconds without a step that are said
+RECENT = 50  # steps, of which times and rates are shown
 LABEL = 9  # columns left of the curve
 MOST_ROWS, FEWEST_ROWS = 16, 3
 
@@ -113,12 +115,13 @@ def state(log: TrainingLog, columns: int, silence: float) -> str:
     of = "step %d%s" % (step, "/%d" % last if last else "")
     least, _ = training.best(log)
     held_out = "" if np.isnan(least) else "held-out %.4f" % least
-    milliseconds = np.median(log["ms"][-50:])
-    rate = "%.0f tok/s" % np.median(log["tokens_per_s"][-50:])
-    left = _left(last - step, milliseconds / 1e3) if last else ""
-    if silence > max(SILENT, 20e-3 * milliseconds):
+    milliseconds, speed = _recent(log, "ms"), _recent(log, "tokens_per_s")
+    loss = _loss(log)
+    time_of_step = "" if np.isnan(milliseconds) else "%.4g ms" % milliseconds
+    rate = "" if np.isnan(speed) else "%.0f tok/s" % speed
+    left = _left(last - step, milliseconds / 1e3) if last and time_of_step else ""
+    if silence > max(SILENT, 20e-3 * np.nan_to_num(milliseconds)):
         left = "silent for " + _clock(silence)
-    loss, time_of_step = _loss(log), "%.4g ms" % milliseconds
     return _fit(
         [
             [of, loss, held_out, time_of_step, rate, left],
@@ -145,11 +148,18 @@ def _loss(log: TrainingLog) -> str:
     return "loss %.4f" % log["loss"][-1] if len(log) else ""
 
 
+def _recent(log: TrainingLog, name: str) -> float:
+    """The median of the last steps; NaN where none of them has a finite value."""
+    values = log[name][-RECENT:]
+    finite = values[np.isfinite(values)]
+    return float(np.median(finite)) if len(finite) else float("nan")
+
+
 def _last_step(log: TrainingLog) -> int:
     """That the run will take; 0 where its log does not say."""
     flags = training.settings(log)
     for name in ("--until", "--steps"):
-        if flags.get(name, "").isdigit():
+        if re.fullmatch("[0-9]{1,15}", flags.get(name, "")):
             return int(flags[name])
     return 0
 

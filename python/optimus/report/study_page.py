@@ -193,9 +193,10 @@ def _front(report: StudyReport, names: List[str], axis: int) -> dict:
         second = trial.objectives[1] if axis else trial.seconds
         return second, trial.objectives[0]
 
-    across, up = [[*each] for each in zip(*map(place, done))] or [[], []] if done else [[], []]
+    places = [*map(place, done)]
+    across, up = [second for second, _ in places], [first for _, first in places]
     curves = _points(done, across, up, report)
-    front = pareto([*map(place, done)])
+    front = pareto(places)
     if front:
         curves.append(
             {

@@ -81,7 +81,7 @@ class TrainingLog:
             data = self._file.read(PIECE)
             end = data.rfind(b"\n") + 1
             if not end and len(data) > MOST_OF_A_LINE:
-                raise self._wrong(self._lines + 1, "a line of %d bytes" % MOST_OF_A_LINE)
+                raise self._wrong(self._lines + 1, "a line of more than %d bytes" % MOST_OF_A_LINE)
             if not end:
                 return
             piece = data[:end]
@@ -123,7 +123,12 @@ class TrainingLog:
                 for name, value in record.items()
                 if value is None or type(value) in (int, float)
             }
-            self._parts.append((tuple(values), np.array([[*values.values()]], float)))
+            try:
+                table = np.array([[*values.values()]], float)
+            # Of a whole number beyond all f64.
+            except OverflowError:
+                raise self._wrong(number, _shown(line)) from None
+            self._parts.append((tuple(values), table))
 
     def _wrong(self, number: int, found: str) -> ReportError:
         return ReportError(

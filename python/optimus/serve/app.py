@@ -221,10 +221,7 @@ class App:
             event = await events.next()
             pieces[event.index].append(event.piece)
             finished[event.index] = event.finish
-        whole = [
-            Piece("".join(p.text for p in each), [one for p in each for one in p.tokens])
-            for each in pieces
-        ]
+        whole = [*map(Piece.joined, pieces)]
         scored = events.scored_prompts(asked.prompts, whole)
         choices = []
         for index in range(asked.texts):
@@ -335,8 +332,7 @@ class Conversation:
                 continue
             pieces[event.index].append(event.piece)
             left -= event.finish is not None
-        whole = [Piece("", [one for p in each for one in p.tokens]) for each in pieces]
-        return self.scored_prompts(prompts, whole), held
+        return self.scored_prompts(prompts, [*map(Piece.joined, pieces)]), held
 
     def scored_prompts(self, prompts: List[List[int]], whole: List[Piece]) -> List[Any]:
         """For each prompt the scores of all tokens but the first."""
@@ -358,9 +354,8 @@ def _merge(events: List[Event]) -> List[Event]:
         if place == len(merged) or event.piece is None:
             merged.append(event)
             continue
-        before = merged[place].piece
-        text, tokens = before.text + event.piece.text, before.tokens + event.piece.tokens
-        merged[place] = Event(event.index, Piece(text, tokens), event.finish)
+        piece = Piece.joined([merged[place].piece, event.piece])
+        merged[place] = Event(event.index, piece, event.finish)
     return merged
 
 

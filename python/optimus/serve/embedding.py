@@ -8,6 +8,7 @@
 """The engine and the bodies of /v1/embeddings, for encoders."""
 
 import base64
+import itertools
 import struct
 from collections import deque
 from typing import Any, Collection, Deque, Dict, List, NamedTuple, Tuple
@@ -45,11 +46,14 @@ class EmbeddingEngine(Engine):
 
     def _step(self) -> int:
         count = min(self._extents.batch, len(self._queue))
-        taken = [self._queue.popleft() for _ in range(count)]
+        # They stay in the queue, whose tickets are told of a failure, until it is over.
+        taken = list(itertools.islice(self._queue, count))
         sentences = [ticket.requests[index] for ticket, index in taken]
         pad, length = self._extents.pad, self._extents.sequence
         rows = [tokens + [pad] * (length - len(tokens)) for tokens in sentences]
         hidden = self._leader.forward(rows)
+        for _ in taken:
+            self._queue.popleft()
         for (ticket, index), tokens, states in zip(taken, sentences, hidden):
             self._leave_queue(ticket, index)
             vector = self._pooling.vector(states[: len(tokens)])

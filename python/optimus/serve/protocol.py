@@ -9,6 +9,7 @@
 headers and chunks (16 KiB); connections and their times are bounded here."""
 
 import asyncio
+import errno
 import logging
 import socket
 import threading
@@ -130,9 +131,13 @@ class HttpServer:
 
 def listen(host: str, port: int, connections: int) -> socket.socket:
     """Raises OSError."""
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except UnicodeError:
+        # A part of it is empty, or longer than names may be.
+        raise OSError(errno.EINVAL, "expected an address or the name of a host") from None
     listening = socket.socket(family, kind, protocol)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

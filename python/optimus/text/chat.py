@@ -55,6 +55,7 @@ class ChatTemplate:
             try:
                 self._start()
             except ChatError as error:
+                self._stop()
                 raise Mistake("the chat template cannot be used: %s" % error) from None
 
     def render(self, messages: List[Dict[str, str]]) -> str:

@@ -9,18 +9,20 @@
 steps. It tells the others once a step, and they make the same calls."""
 
 import json
-from typing import Any, Dict, List, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Sequence
 
 import numpy as np
 
 from optimus.generator import Text
-from optimus.session import Session
+
+if TYPE_CHECKING:
+    from optimus.session import Session
 
 
 class Leader:
     """A session's generator, or its forward function, for the process of rank 0."""
 
-    def __init__(self, session: Session):
+    def __init__(self, session: "Session"):
         self._session = session
         self._generator = session.generator
         self._commands: List[Any] = []
@@ -69,7 +71,7 @@ class Leader:
         self._commands.clear()
 
 
-def follow(session: Session) -> int:
+def follow(session: "Session") -> int:
     """What the other processes do, until the end; returns the exit code."""
     generator = session.generator
     # Whoever drops a text cancels it.

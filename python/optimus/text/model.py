@@ -9,6 +9,7 @@
 
 import argparse
 import json
+import threading
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from optimus import runtime
@@ -110,28 +111,26 @@ class Model:
         self.folder = folder.read(options.load, options.tokenizer, known.vocabulary)
         self.pooling = pooling.read(options.load)
         self._template: Optional[ChatTemplate] = None
+        self._starting = threading.Lock()
 
     @property
     def codec(self):
         return self.folder.codec
 
     @property
-    def has_template(self) -> bool:
-        return self.folder.template is not None
-
-    @property
     def template(self) -> ChatTemplate:
-        """Started at the first use. Raises Mistake."""
-        if self._template is None:
-            if self.folder.template is None:
-                raise Mistake(
-                    "%s has no chat template: expected %s, or chat_template in "
-                    "tokenizer_config.json" % (self._options.load, folder.TEMPLATE)
+        """Started at the first use, by whichever thread. Raises Mistake."""
+        with self._starting:
+            if self._template is None:
+                if self.folder.template is None:
+                    raise Mistake(
+                        "%s has no chat template: expected %s, or chat_template in "
+                        "tokenizer_config.json" % (self._options.load, folder.TEMPLATE)
+                    )
+                self._template = ChatTemplate(
+                    self.folder.template, self.folder.names, self.codec.special
                 )
-            self._template = ChatTemplate(
-                self.folder.template, self.folder.names, self.codec.special
-            )
-        return self._template
+            return self._template
 
     def open(self):
         """The session, and notes on its weights. Raises Mistake."""

@@ -47,7 +47,9 @@ def read(folder: str) -> Pooling:
         if not isinstance(modules, list):
             raise ValueError
         found = {module["type"].rsplit(".", 1)[1]: module.get("path", "") for module in modules}
-        places = [str(place) for place in found.values()]
+        places = list(found.values())
+        if not all(isinstance(place, str) for place in places):
+            raise ValueError
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise Mistake("%s: expected a list of modules, each with type and path" % path) from None
     for kind in found:

@@ -8,7 +8,6 @@
 """Requests for texts, of which lines of optimus-generate and bodies of optimus-serve
 have the same fields."""
 
-import json
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from optimus.text.fields import FieldError, Fields
@@ -24,6 +23,7 @@ NUMBERS = (
     *("temperature", "top_p", "min_p", "repetition_penalty", "presence_penalty"),
     *("frequency_penalty", "copying_penalty"),
 )
+WHOLE_NUMBERS = ("top_k", "seed")
 
 
 class Request(NamedTuple):
@@ -40,23 +40,14 @@ class Request(NamedTuple):
     is_scored: bool = False
     """Nothing is generated: the prompt's own tokens, each after those before it."""
 
-    def to_json(self) -> str:
-        return json.dumps(self)
-
-    @staticmethod
-    def from_json(text: str) -> "Request":
-        return Request(*json.loads(text))
-
     def alternative(self, number: int) -> "Request":
         """One of several texts that follow the same prompt."""
         return self._replace(sampling={**self.sampling, "alternative": number})
 
     def arguments(self) -> Dict[str, Any]:
         """All of Generator.submit's but the prompt."""
-        bias = {int(token): number for token, number in self.sampling.get("logit_bias", {}).items()}
         return {
             **self.sampling,
-            "logit_bias": bias,
             "max_tokens": self.max_tokens,
             "stops": [[token] for token in self.stop_tokens],
             "logprobs": self.logprobs,
@@ -70,7 +61,7 @@ def sampling_of(fields: Fields, defaults: Dict[str, Any]) -> Dict[str, Any]:
         value = fields.number(name)
         if value is not None:
             sampling[name] = value
-    for name in ("top_k", "seed"):
+    for name in WHOLE_NUMBERS:
         value = fields.whole(name)
         if value is not None:
             sampling[name] = value

@@ -35,8 +35,7 @@ class Answer:
             return Piece("", [Spoken(token, 0, score) for token, score in scored]), finish
         piece = self._stream.push(tokens, scores)
         if finish and not self._stream.has_stopped:
-            rest = self._stream.end()
-            piece = Piece(piece.text + rest.text, piece.tokens + rest.tokens)
+            piece = Piece.joined([piece, self._stream.end()])
         return piece, "stop" if self._stream.has_stopped else finish
 
 

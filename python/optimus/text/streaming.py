@@ -8,7 +8,7 @@
 """Makes text of tokens one by one. A piece never splits a character, and ends before
 what may become a stop."""
 
-from typing import Any, List, NamedTuple, Optional, Sequence
+from typing import Any, Iterable, List, NamedTuple, Optional, Sequence
 
 from optimus.text.codec import Codec
 
@@ -107,6 +107,13 @@ class Piece(NamedTuple):
     text: str
     tokens: List[Spoken]
 
+    @staticmethod
+    def joined(pieces: Iterable["Piece"]) -> "Piece":
+        """Pieces that follow each other, as one."""
+        pieces = list(pieces)
+        text = "".join(piece.text for piece in pieces)
+        return Piece(text, [spoken for piece in pieces for spoken in piece.tokens])
+
 
 class TextStream:
     """The text of one answer."""
@@ -133,7 +140,7 @@ class TextStream:
             decoded = self._decoder.push(token)
             self._decoded += len(decoded)
             pieces.append(self._release(self._matcher.push(decoded)))
-        return _joined(pieces)
+        return Piece.joined(pieces)
 
     def end(self) -> Piece:
         """What was held back, once no token follows. A stop may end it."""
@@ -153,8 +160,3 @@ class TextStream:
         count = sum(spoken.offset < self._said for spoken in self._pending)
         released, self._pending = self._pending[:count], self._pending[count:]
         return Piece(text, released)
-
-
-def _joined(pieces: List[Piece]) -> Piece:
-    text = "".join(piece.text for piece in pieces)
-    return Piece(text, [spoken for piece in pieces for spoken in piece.tokens])

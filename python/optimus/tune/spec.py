@@ -232,11 +232,11 @@ class _Reader:
             if getattr(study, name) is not None:
                 self._check_whole(name, getattr(study, name), 1)
         for name in ("hours", "device_seconds"):
-            found = getattr(study, name)
-            if found is not None and not self._is_positive(found):
+            value = getattr(study, name)
+            if value is not None and not self._is_positive(value):
                 raise self._error(
                     ("study", name),
-                    "study.%s: expected a number above 0, found %s" % (name, found),
+                    "study.%s: expected a number above 0, found %s" % (name, value),
                 )
         self._check_word("keep", study.keep, ("best", "all"))
         return study._replace(
