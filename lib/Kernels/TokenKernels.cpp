@@ -242,8 +242,19 @@ void CacheAppend::describe(KernelDescription &description) const {
       .update("cache", batch * capacity * cols);
 }
 
-void CacheAppend::build(KernelBuilder &k) const {
+/// Copies a row to a position of a sequence's part of a cache.
+static void appendRow(KernelBuilder &k, Value row, Value sequence,
+                      Value position, int64_t capacity, int64_t cols) {
   KernelBuffer rows = k["rows"], cache = k["cache"];
+  Value place = k.addIndex(k.mulIndex(sequence, k.index(capacity)), position);
+  Value from = k.mulIndex(row, k.index(cols)),
+        to = k.mulIndex(place, k.index(cols));
+  k.lanes(cols, [&](Value at, Type type) {
+    cache.store(rows.load(k.addIndex(from, at), type), k.addIndex(to, at));
+  });
+}
+
+void CacheAppend::build(KernelBuilder &k) const {
   ImplicitLocOpBuilder &b = k.getBuilder();
   k.forRows([&](Value row) {
     Value position = arith::IndexCastOp::create(
@@ -253,13 +264,7 @@ void CacheAppend::build(KernelBuilder &k) const {
                                            position, k.index(capacity));
     k.when(hasPlace, [&] {
       Value sequence = arith::DivUIOp::create(b, row, k.index(seq));
-      Value place =
-          k.addIndex(k.mulIndex(sequence, k.index(capacity)), position);
-      Value from = k.mulIndex(row, k.index(cols)),
-            to = k.mulIndex(place, k.index(cols));
-      k.lanes(cols, [&](Value at, Type type) {
-        cache.store(rows.load(k.addIndex(from, at), type), k.addIndex(to, at));
-      });
+      appendRow(k, row, sequence, position, capacity, cols);
     });
   });
 }
@@ -277,19 +282,12 @@ void SlotAppend::describe(KernelDescription &description) const {
 }
 
 void SlotAppend::build(KernelBuilder &k) const {
-  KernelBuffer rows = k["rows"], cache = k["cache"], slot = k["slot"];
+  KernelBuffer slot = k["slot"];
   Value first = k.getIndex("first"), none = k.index(0);
   k.forRows([&](Value row) {
     whenInTable(k, slot, none, first, slots, [&](Value sequence) {
       whenInTable(k, k["positions"], row, none, capacity, [&](Value position) {
-        Value place =
-            k.addIndex(k.mulIndex(sequence, k.index(capacity)), position);
-        Value from = k.mulIndex(row, k.index(cols)),
-              to = k.mulIndex(place, k.index(cols));
-        k.lanes(cols, [&](Value at, Type type) {
-          cache.store(rows.load(k.addIndex(from, at), type),
-                      k.addIndex(to, at));
-        });
+        appendRow(k, row, sequence, position, capacity, cols);
       });
     });
   });

@@ -234,9 +234,9 @@ Plan optimus_planning::plan(std::span<const LiveRange> ranges,
     if (isMet())
       return;
     SearchBudget budget{moves, end};
-    improvement.bringDownTo(std::max(options.capacity.value_or(goal),
-                                     search.provenBound()),
-                            budget);
+    improvement.bringDownTo(
+        std::max(options.capacity.value_or(goal), search.provenBound()),
+        budget);
     plan.moves += moves - budget.nodes;
   };
 

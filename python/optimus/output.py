@@ -73,6 +73,12 @@ def fail(program: str, message: str) -> int:
     return 1
 
 
+def fail_with(program: str, error: OSError) -> int:
+    """Reports what the system refused, and the file; returns the exit code."""
+    where = ": '%s'" % error.filename if error.filename else ""
+    return fail(program, "%s%s" % (error.strerror, where))
+
+
 def fault(program: str) -> int:
     """Says, within an `except`, that the program is wrong; returns the exit code."""
     say(traceback.format_exc().rstrip())

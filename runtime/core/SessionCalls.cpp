@@ -331,9 +331,13 @@ Status Session::submitSequence(std::string_view name, int64_t times,
                                std::span<const CallInputs> inputs) {
   OPTRT_RETURN_IF_ERROR(checkIdle("a sequence was submitted"));
   std::vector<std::vector<Call>> calls;
-  OPTRT_ASSIGN_OR_RETURN(const std::size_t expected, countBatches(name, times));
+  std::size_t expected = 0;
   for (const RankPlan &plan : plans) {
     OPTRT_ASSIGN_OR_RETURN(std::vector<Call> own, callsOf(plan, name, times));
+    expected = std::max(expected, countBatches(own));
+    calls.push_back(std::move(own));
+  }
+  for (std::vector<Call> &own : calls) {
     const std::size_t count = countBatches(own);
     // Some ranks may read none.
     if (inputs.size() != expected || (count != 0 && count != expected))
@@ -344,7 +348,6 @@ Status Session::submitSequence(std::string_view name, int64_t times,
     for (Call &call : own)
       if (callables[call.callable].readsBatch)
         call.inputs = &*next++;
-    calls.push_back(std::move(own));
   }
   for (const CallInputs &one : inputs)
     OPTRT_RETURN_IF_ERROR(checkRead(one.batch));

@@ -34,8 +34,8 @@ struct Profiled {
   /// Whether a rank's table has the function of a call.
   bool hasCall(int rank, std::size_t call) const {
     return optimus_support::program::findFunction(
-        optimus_support::program::tableOf(library.target(), rank),
-        calls[call].function->name) != nullptr;
+               optimus_support::program::tableOf(library.target(), rank),
+               calls[call].function->name) != nullptr;
   }
 };
 

@@ -600,8 +600,7 @@ void Training::logStep(const std::optional<Evaluation> &evaluation,
     line["samples"] = samples;
   const std::string text = line.dump(
       -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  const Status status =
-      files.log.append(std::exchange(beginning, "") + text);
+  const Status status = files.log.append(std::exchange(beginning, "") + text);
   if (!status.ok())
     progress.warn(concat("--log-json: ", status.message(),
                          "; training goes on, and lines are kept until there "

@@ -1,5 +1,4 @@
-//===- LiveRows.cpp - Rows of slots without a token ----------------*- C++ -*-
-//===//
+//===- LiveRows.cpp - Rows of slots without a token -------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

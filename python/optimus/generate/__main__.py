@@ -356,8 +356,7 @@ def main(given: Optional[List[str]] = None) -> int:
     except (Mistake, Error, output.OutputError) as error:
         return output.fail(PROGRAM, str(error))
     except OSError as error:
-        where = ": '%s'" % error.filename if error.filename else ""
-        return output.fail(PROGRAM, "%s%s" % (error.strerror, where))
+        return output.fail_with(PROGRAM, error)
     except Exception:
         return output.fault(PROGRAM)
 
