@@ -11,7 +11,7 @@ import argparse
 import re
 import signal
 import sys
-from typing import Callable, NoReturn
+from typing import Callable, NoReturn, Optional, Type
 
 from optimus import output
 
@@ -36,6 +36,22 @@ def whole_number(text: str) -> int:
     if not re.fullmatch(r"[+-]?[0-9]{1,20}", text):
         raise argparse.ArgumentTypeError("expected a whole number, found '%s'" % text)
     return int(text)
+
+
+def outcome(
+    program: str, act: Callable[[], Optional[int]], *mistakes: Type[Exception]
+) -> int:
+    """The exit code of a program around `act`: act's own or 0; 1 after a message where the
+    user's input, one of `mistakes` or the system is the reason; 2 after a traceback."""
+    output.open_missing_streams()
+    try:
+        return act() or 0
+    except (Mistake, output.OutputError, *mistakes) as error:
+        return output.fail(program, str(error))
+    except OSError as error:
+        return output.fail_with(program, error)
+    except Exception:
+        return output.fault(program)
 
 
 def run(main: Callable[[], int]) -> NoReturn:

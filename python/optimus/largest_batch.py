@@ -19,7 +19,6 @@ import sys
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from optimus import __version__, arguments, output
-from optimus.arguments import Mistake
 from optimus.bisection import largest
 from optimus.planning import Fault, Plan, find_compiler, plan
 
@@ -267,21 +266,19 @@ def _parse(given: List[str]) -> Tuple[argparse.Namespace, List[str]]:
 
 
 def main(given: Optional[List[str]] = None) -> int:
-    output.open_missing_streams()
-    try:
+    def act() -> int:
         options, flags = _parse(sys.argv[1:] if given is None else given)
         planner = Planner([options.model, *options.flags], flags, options.multiple_of)
-        found = find(planner, options.multiple_of)
+        try:
+            found = find(planner, options.multiple_of)
+        except Fault as fault:
+            output.fail(PROGRAM, str(fault))
+            return 2
         if options.json is not None:
             output.write(options.json, json.dumps(found, indent=1) + "\n")
-    except (Mistake, Failure, output.OutputError) as error:
-        return output.fail(PROGRAM, str(error))
-    except Fault as fault:
-        output.fail(PROGRAM, str(fault))
-        return 2
-    except Exception:
-        return output.fault(PROGRAM)
-    return 0
+        return 0
+
+    return arguments.outcome(PROGRAM, act, Failure)
 
 
 if __name__ == "__main__":

@@ -600,7 +600,7 @@ def test_check_finds_what_differs(small, capfd):
     (small / "index.json").unlink()
     assert "is no store: cannot read" in refused(capfd, "check", small)
     os.mkfifo(small / "index.json")
-    assert "expected a regular file" in refused(capfd, "show", small)
+    assert "it is not a regular file" in refused(capfd, "show", small)
 
 
 def test_stores_of_two_tokenizers_are_not_merged(small, tmp_path, corpus, capfd):

@@ -138,7 +138,7 @@ def test_what_is_no_log(tmp_path, capfd, content, why):
 
 def test_what_cannot_be_read(tmp_path, capfd):
     assert "No such file" in refused(capfd, "run", tmp_path / "none")
-    assert "not a regular file" in refused(capfd, "run", tmp_path)
+    assert "Is a directory" in refused(capfd, "run", tmp_path)
     log = write(tmp_path / "log", WHOLE)
     assert "is the file that is read" in refused(capfd, "run", log, "-o", log)
     assert "is given twice" in refused(capfd, "run", log, tmp_path / "." / "log")

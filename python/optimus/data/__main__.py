@@ -278,17 +278,11 @@ def _merge(options: argparse.Namespace) -> None:
 
 
 def main(given: Optional[List[str]] = None) -> int:
-    output.open_missing_streams()
-    try:
-        options = _parser().parse_args(sys.argv[1:] if given is None else given)
+    def act() -> None:
+        options = _parser().parse_args(given)
         options.action(options)
-    except (Mistake, output.OutputError) as error:
-        return output.fail(PROGRAM, str(error))
-    except OSError as error:
-        return output.fail_with(PROGRAM, error)
-    except Exception:
-        return output.fault(PROGRAM)
-    return 0
+
+    return arguments.outcome(PROGRAM, act)
 
 
 if __name__ == "__main__":

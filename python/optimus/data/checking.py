@@ -12,6 +12,7 @@ from typing import Callable, List
 
 import numpy as np
 
+from optimus import small_file
 from optimus.arguments import Mistake
 from optimus.data.hashing import Hash64, hash64, to_hex
 from optimus.data.reading import Store
@@ -23,7 +24,7 @@ from optimus.data.store import (
     shard_name,
     shard_path,
 )
-from optimus.data.tokenizer import BYTES, DTYPES, FILE
+from optimus.data.tokenizer import BYTES, DTYPES, FILE, MOST_FILE
 
 PIECE = 1 << 22
 """Numbers that are read at a time."""
@@ -52,18 +53,13 @@ def _check_names(folder: str, expected: set) -> None:
 
 def _check_tokenizer(store: Store) -> None:
     path = os.path.join(store.folder, FILE)
-    found = to_hex(hash64(_bytes_of(path)))
+    try:
+        found = to_hex(hash64(small_file.read(path, MOST_FILE)))
+    except OSError as error:
+        raise Mistake("cannot read %s: %s" % (path, error.strerror)) from None
     if found != store.description.tokenizer_hash:
         message = "%s: its hash is %s, the index says %s"
         raise Mistake(message % (path, found, store.description.tokenizer_hash))
-
-
-def _bytes_of(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError as error:
-        raise Mistake("cannot read %s: %s" % (path, error.strerror)) from None
 
 
 def _check_shard(store: Store, split: str, number: int, shard: Shard) -> None:

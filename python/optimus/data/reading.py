@@ -10,9 +10,9 @@
 import json
 import os
 import re
-import stat
 from typing import Any, Dict, List, NamedTuple
 
+from optimus import small_file
 from optimus.arguments import Mistake
 from optimus.data.store import (
     FORMAT,
@@ -42,16 +42,10 @@ def read(folder: str) -> Store:
     """Raises Mistake."""
     path = os.path.join(folder, INDEX)
     try:
-        # Opening a pipe that nobody writes to would wait for ever.
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise Mistake("%s: expected a regular file" % path)
-        with open(path, "rb") as file:
-            text = file.read(MOST_INDEX + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise Mistake("%s is no store: cannot read %s: %s" % (folder, path, reason)) from None
-    if len(text) > MOST_INDEX:
-        raise Mistake("%s: expected at most %d bytes" % (path, MOST_INDEX))
+        text = small_file.read(path, MOST_INDEX)
+    except OSError as error:
+        message = "%s is no store: cannot read %s: %s"
+        raise Mistake(message % (folder, path, error.strerror)) from None
     try:
         found = json.loads(text)
         return _store(folder, found)

@@ -13,7 +13,6 @@ token's name in a text is text.
 
 import importlib
 import os
-import stat
 import sys
 from itertools import chain
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
+from optimus import small_file
 from optimus.arguments import Mistake
 from optimus.data.documents import pieces
 from optimus.data.hashing import hash64, to_hex
@@ -99,19 +99,12 @@ def read(path: str) -> bytes:
     if os.path.isdir(path):
         path = os.path.join(path, FILE)
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise Mistake("--tokenizer %s: expected a regular file" % path)
-        with open(path, "rb") as file:
-            content = file.read(MOST_FILE + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
+        return small_file.read(path, MOST_FILE)
+    except OSError as error:
         raise Mistake(
             "--tokenizer %s: %s; expected a tokenizer.json, bytes, or train:bpe:N"
-            % (path, reason)
+            % (path, error.strerror)
         ) from None
-    if len(content) > MOST_FILE:
-        raise Mistake("--tokenizer %s: expected at most %d bytes" % (path, MOST_FILE))
-    return content
 
 
 def load(content: bytes, where: str) -> Any:

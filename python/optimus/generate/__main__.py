@@ -16,7 +16,7 @@ import json
 import sys
 from typing import Any, Dict, Iterator, List, Optional
 
-from optimus import __version__, arguments, output
+from optimus import __version__, arguments, output, small_file
 from optimus.arguments import Mistake, Parser, whole_number
 from optimus.errors import Error
 from optimus.models import config_file
@@ -108,7 +108,7 @@ def _number(text: str) -> float:
         raise argparse.ArgumentTypeError("expected a number, found '%s'" % text) from None
 
 
-def _options(given: List[str]) -> argparse.Namespace:
+def _options(given: Optional[List[str]]) -> argparse.Namespace:
     """Raises Mistake."""
     # The prompt may come behind flags.
     options = _parser().parse_intermixed_args(given)
@@ -209,10 +209,10 @@ def _user(text: str) -> Dict[str, str]:
 def _read(path: str) -> str:
     """Raises Mistake."""
     try:
-        with open(0 if path == "-" else path, "rb", closefd=path != "-") as file:
-            content = file.read(MOST_TEXT + 1)
-        if len(content) > MOST_TEXT:
-            raise Mistake("%s: expected at most %d bytes" % (path, MOST_TEXT))
+        if path == "-":
+            content = small_file.rest_of(sys.stdin.buffer, path, MOST_TEXT)
+        else:
+            content = small_file.read_or_wait(path, MOST_TEXT)
         return content.decode("utf-8")
     except OSError as error:
         raise Mistake("cannot read %s: %s" % (path, error.strerror)) from None
@@ -350,15 +350,7 @@ def _generate(options: argparse.Namespace) -> int:
 
 
 def main(given: Optional[List[str]] = None) -> int:
-    output.open_missing_streams()
-    try:
-        return _generate(_options(sys.argv[1:] if given is None else given))
-    except (Mistake, Error, output.OutputError) as error:
-        return output.fail(PROGRAM, str(error))
-    except OSError as error:
-        return output.fail_with(PROGRAM, error)
-    except Exception:
-        return output.fault(PROGRAM)
+    return arguments.outcome(PROGRAM, lambda: _generate(_options(given)), Error)
 
 
 if __name__ == "__main__":

@@ -464,14 +464,8 @@ def program(given: List[str]) -> Tuple[str, str]:
 
 
 def main(given: Optional[List[str]] = None) -> int:
-    output.open_missing_streams()
-    try:
-        output.write(*program(sys.argv[1:] if given is None else given))
-    except (Mistake, output.OutputError) as error:
-        return output.fail(PROGRAM, str(error))
-    except Exception:
-        return output.fault(PROGRAM)
-    return 0
+    words = sys.argv[1:] if given is None else given
+    return arguments.outcome(PROGRAM, lambda: output.write(*program(words)))
 
 
 def _dest(member: str) -> str:

@@ -8,14 +8,12 @@
 """Reads a config.json that nobody vouches for, and keeps account of its fields: each
 is used, known to change nothing, or refused."""
 
-import errno
 import json
 import math
-import os
 import re
-import stat
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
+from optimus import small_file
 from optimus.arguments import Mistake
 
 MOST_BYTES = 4 << 20
@@ -33,8 +31,7 @@ class Malformed(ValueError):
 def read(path: str) -> Dict[str, Any]:
     """The object in a file. Raises Mistake."""
     try:
-        text = bytes_of(path).decode("utf-8")
-        return parse(text)
+        return parse(small_file.read(path, MOST_BYTES).decode("utf-8"))
     except OSError as error:
         raise Mistake("cannot read %s: %s" % (path, error.strerror)) from None
     except UnicodeDecodeError as error:
@@ -44,22 +41,6 @@ def read(path: str) -> Dict[str, Any]:
         raise Mistake("%s: %s" % (path, error)) from None
     except ValueError as error:
         raise Mistake("%s is not JSON: %s" % (path, error)) from None
-
-
-def bytes_of(path: str) -> bytes:
-    """Of a small regular file. Raises OSError or Malformed."""
-    # A named pipe that nobody writes to would be waited for.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:
-        mode = os.fstat(descriptor).st_mode
-        if stat.S_ISDIR(mode):
-            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if not stat.S_ISREG(mode):
-            raise Malformed("expected a regular file")
-        data = file.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise Malformed("expected at most %d bytes" % MOST_BYTES)
-    return data
 
 
 def parse(text: str) -> Dict[str, Any]:

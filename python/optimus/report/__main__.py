@@ -27,7 +27,7 @@ except ImportError as error:
     )
 
 from optimus import __version__, arguments, output
-from optimus.arguments import Mistake, Parser
+from optimus.arguments import Parser
 from optimus.report import (
     ReportError,
     follow,
@@ -228,17 +228,14 @@ def check_output(path: str, files: List[str]) -> None:
 
 
 def main(given: Optional[List[str]] = None) -> int:
-    output.open_missing_streams()
-    try:
-        options = _parser().parse_args(sys.argv[1:] if given is None else given)
-        options.report(options)
-    except (Mistake, ReportError, output.OutputError) as error:
-        return output.fail(PROGRAM, str(error))
-    except MemoryError:
-        return output.fail(PROGRAM, "out of memory; profile fewer steps")
-    except Exception:
-        return output.fault(PROGRAM)
-    return 0
+    def act() -> None:
+        options = _parser().parse_args(given)
+        try:
+            options.report(options)
+        except MemoryError:
+            raise ReportError("out of memory; profile fewer steps") from None
+
+    return arguments.outcome(PROGRAM, act, ReportError)
 
 
 if __name__ == "__main__":

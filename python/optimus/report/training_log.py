@@ -12,14 +12,13 @@ in the end how it ended. Lines of steps that look alike are most of it, and are 
 many at a time."""
 
 import json
-import os
 import re
-import stat
 import warnings
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
+from optimus import small_file
 from optimus.report import ReportError
 
 PIECE = 1 << 18  # bytes that are read at once
@@ -210,15 +209,9 @@ def _table(lines: List[bytes]) -> Tuple[Tuple[str, ...], np.ndarray]:
 
 def _open(path: str):
     try:
-        # What is no file may never begin.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise ReportError("cannot read '%s': %s" % (path, why)) from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise ReportError("cannot read '%s': it is not a regular file" % path)
-    return os.fdopen(descriptor, "rb")
+        return small_file.open_regular(path)
+    except OSError as error:
+        raise ReportError("cannot read '%s': %s" % (path, error.strerror)) from None
 
 
 def _shown(line: bytes) -> str:

@@ -14,11 +14,10 @@ model cannot go on, 2 a fault of ours.
 import argparse
 import os
 import signal
-import sys
 import time
 from typing import Any, List, Optional
 
-from optimus import __version__, arguments, output, runtime
+from optimus import __version__, arguments, output, runtime, small_file
 from optimus.arguments import Mistake, Parser, whole_number
 from optimus.errors import Error
 from optimus.serve.limits import Limits
@@ -114,18 +113,15 @@ def _keys(path: Optional[str], host: str) -> List[str]:
             )
         return []
     try:
-        with open(path, "rb") as file:
-            content = file.read(MOST_KEYS + 1)
+        content = small_file.read_or_wait(path, MOST_KEYS)
         keys = [line.strip() for line in content.decode("ascii").splitlines() if line.strip()]
     except OSError as error:
         raise Mistake("--api-key-file %s: %s" % (path, error.strerror)) from None
     except UnicodeDecodeError:
         raise Mistake("--api-key-file %s: expected ASCII" % path) from None
-    if len(content) > MOST_KEYS or not keys or min(map(len, keys)) < LEAST_OF_A_KEY:
-        raise Mistake(
-            "--api-key-file %s: expected lines of at least %d characters, and at most %d bytes"
-            % (path, LEAST_OF_A_KEY, MOST_KEYS)
-        )
+    if not keys or min(map(len, keys)) < LEAST_OF_A_KEY:
+        message = "--api-key-file %s: expected lines of at least %d characters"
+        raise Mistake(message % (path, LEAST_OF_A_KEY))
     return keys
 
 
@@ -226,17 +222,15 @@ def _lead(
 
 
 def main(given: Optional[List[str]] = None) -> int:
-    output.open_missing_streams()
-    try:
-        return _serve(_parser().parse_args(sys.argv[1:] if given is None else given))
-    except (Mistake, Error, output.OutputError) as error:
-        return output.fail(PROGRAM, str(error))
-    except ImportError as error:
-        return output.fail(
-            PROGRAM, "%s; it needs Debian's python3-uvicorn and python3-prometheus-client" % error
-        )
-    except Exception:
-        return output.fault(PROGRAM)
+    def act() -> int:
+        options = _parser().parse_args(given)
+        try:
+            return _serve(options)
+        except ImportError as error:
+            needed = "Debian's python3-uvicorn and python3-prometheus-client"
+            raise Mistake("%s; it needs %s" % (error, needed)) from None
+
+    return arguments.outcome(PROGRAM, act, Error)
 
 
 if __name__ == "__main__":

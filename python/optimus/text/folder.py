@@ -11,6 +11,7 @@ Hugging Face has them and as checkpoints take them along."""
 import os
 from typing import Any, Dict, List, NamedTuple, Optional
 
+from optimus import small_file
 from optimus.arguments import Mistake
 from optimus.data import tokenizer
 from optimus.models import config_file
@@ -87,7 +88,7 @@ def _template(folder: str, settings: Dict[str, Any]) -> Optional[str]:
     path = os.path.join(folder, TEMPLATE)
     if os.path.exists(path):
         try:
-            return config_file.bytes_of(path).decode("utf-8")
+            return small_file.read(path, config_file.MOST_BYTES).decode("utf-8")
         except (OSError, ValueError) as error:
             raise Mistake("cannot read %s: %s" % (path, error)) from None
     found = settings.get("chat_template")

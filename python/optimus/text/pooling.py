@@ -14,6 +14,7 @@ from typing import Any, List, NamedTuple
 
 import numpy as np
 
+from optimus import small_file
 from optimus.arguments import Mistake
 from optimus.models import config_file
 
@@ -43,7 +44,7 @@ def read(folder: str) -> Pooling:
     if not os.path.exists(path):
         return Pooling()
     try:
-        modules = json.loads(config_file.bytes_of(path))
+        modules = json.loads(small_file.read(path, config_file.MOST_BYTES))
         if not isinstance(modules, list):
             raise ValueError
         found = {module["type"].rsplit(".", 1)[1]: module.get("path", "") for module in modules}

@@ -15,11 +15,10 @@ import argparse
 import os
 import shlex
 import shutil
-import sys
 from typing import List, Optional
 
 from optimus import __version__, arguments, output
-from optimus.arguments import Mistake, Parser, whole_number
+from optimus.arguments import Parser, whole_number
 from optimus.tune import (
     TuneError,
     best,
@@ -237,14 +236,11 @@ def _best(options: argparse.Namespace) -> int:
 
 
 def main(given: Optional[List[str]] = None) -> int:
-    output.open_missing_streams()
-    try:
-        options = _parser().parse_args(sys.argv[1:] if given is None else given)
+    def act() -> int:
+        options = _parser().parse_args(given)
         return options.act(options)
-    except (Mistake, TuneError, output.OutputError) as error:
-        return output.fail(PROGRAM, str(error))
-    except Exception:
-        return output.fault(PROGRAM)
+
+    return arguments.outcome(PROGRAM, act, TuneError)
 
 
 if __name__ == "__main__":

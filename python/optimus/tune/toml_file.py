@@ -11,6 +11,7 @@ import re
 import tomllib
 from typing import Any, Dict, Tuple, Type
 
+from optimus import small_file
 from optimus.tune import TuneError
 
 MOST_BYTES = 1 << 20
@@ -19,14 +20,9 @@ MOST_BYTES = 1 << 20
 def read(path: str, mistake: Type[TuneError] = TuneError) -> Tuple[str, Dict[str, Any]]:
     """The text, and what it says. Raises `mistake`."""
     try:
-        with open(path, "rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise mistake(
-            "cannot read '%s': %s" % (path, getattr(error, "strerror", error))
-        ) from None
-    if len(data) > MOST_BYTES:
-        raise mistake("%s: expected at most %d bytes" % (path, MOST_BYTES))
+        data = small_file.read_or_wait(path, MOST_BYTES)
+    except OSError as error:
+        raise mistake("cannot read '%s': %s" % (path, error.strerror)) from None
     try:
         text = data.decode("utf-8")
         return text, tomllib.loads(text)
