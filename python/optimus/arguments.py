@@ -38,6 +38,27 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
+def whole_number_from(least: int, most: Optional[int] = None) -> Callable[[str], int]:
+    """A type of arguments: whole numbers from `least` on, to `most` where there is one."""
+    bounds = "from %d on" % least if most is None else "from %d to %d" % (least, most)
+
+    def parse(text: str) -> int:
+        number = whole_number(text)
+        if number < least or (most is not None and number > most):
+            message = "expected a number %s, found '%s'"
+            raise argparse.ArgumentTypeError(message % (bounds, text))
+        return number
+
+    return parse
+
+
+def real_number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError("expected a number, found '%s'" % text) from None
+
+
 def outcome(
     program: str, act: Callable[[], Optional[int]], *mistakes: Type[Exception]
 ) -> int:

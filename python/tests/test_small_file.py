@@ -13,8 +13,7 @@ import threading
 
 import pytest
 
-from optimus import arguments, small_file
-from optimus.arguments import Mistake
+from optimus import small_file
 
 
 def refused(read, path, most=4):
@@ -53,25 +52,3 @@ def test_sockets(tmp_path):
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "socket"))
         assert refused(small_file.read, tmp_path / "socket") == "No such device or address"
-
-
-class Wrong(Exception):
-    """A program's own mistake."""
-
-
-def test_outcomes(capfd):
-    def outcome(error=None):
-        def act():
-            if error is not None:
-                raise error
-
-        return arguments.outcome("tool", act, Wrong), capfd.readouterr().err
-
-    assert outcome() == (0, "")
-    assert outcome(Mistake("no.")) == (1, "tool: error: no.\n")
-    assert outcome(Wrong("no!")) == (1, "tool: error: no!\n")
-    full = OSError(28, "No space left on device", "file")
-    assert outcome(full) == (1, "tool: error: No space left on device: 'file'\n")
-    code, said = outcome(ValueError("?"))
-    assert code == 2 and said.startswith("Traceback") and "fault of ours" in said
-    assert arguments.outcome("tool", lambda: 3) == 3

@@ -25,7 +25,7 @@ except ImportError as error:
     )
 
 from optimus import __version__, arguments, output
-from optimus.arguments import Mistake, Parser, whole_number
+from optimus.arguments import Mistake, Parser, whole_number_from
 from optimus.data import (
     checking,
     documents,
@@ -41,6 +41,7 @@ from optimus.data import (
 PROGRAM = "optimus.data"
 SAMPLE = 64
 """MB of text that a tokenizer is trained on."""
+_COUNT = whole_number_from(1, store.MOST_SHARD_TOKENS)
 
 
 def _parser() -> Parser:
@@ -115,47 +116,32 @@ def _add_store(prepare: argparse.ArgumentParser) -> None:
     )
     prepare.add_argument(
         "--shard-tokens",
-        type=_positive,
+        type=_COUNT,
         default=1 << 26,
         metavar="N",
         help="tokens of a file of the store (default: %(default)s)",
     )
     prepare.add_argument(
         "--sample-mb",
-        type=_positive,
+        type=_COUNT,
         default=SAMPLE,
         metavar="N",
         help="MB of text that train:bpe:N learns from (default: %(default)s)",
     )
     prepare.add_argument(
         "--seed",
-        type=_seed,
+        type=whole_number_from(0, (1 << 64) - 1),
         default=0,
         metavar="N",
         help="which of them (default: %(default)s)",
     )
     prepare.add_argument(
         "--jobs",
-        type=_positive,
+        type=_COUNT,
         metavar="N",
         help="processes that encode (default: the processors there are)",
     )
     prepare.add_argument("-o", "--output", metavar="STORE", required=True)
-
-
-def _positive(text: str) -> int:
-    number = whole_number(text)
-    if 1 <= number <= store.MOST_SHARD_TOKENS:
-        return number
-    message = "expected a number from 1 to %d, found '%s'"
-    raise argparse.ArgumentTypeError(message % (store.MOST_SHARD_TOKENS, text))
-
-
-def _seed(text: str) -> int:
-    number = whole_number(text)
-    if 0 <= number < 1 << 64:
-        return number
-    raise argparse.ArgumentTypeError("expected a number from 0 to 2^64 - 1, found '%s'" % text)
 
 
 def _share(text: str) -> float:

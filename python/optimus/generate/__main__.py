@@ -17,7 +17,7 @@ import sys
 from typing import Any, Dict, Iterator, List, Optional
 
 from optimus import __version__, arguments, output, small_file
-from optimus.arguments import Mistake, Parser, whole_number
+from optimus.arguments import Mistake, Parser, real_number, whole_number_from
 from optimus.errors import Error
 from optimus.models import config_file
 from optimus.text import model as models
@@ -30,6 +30,7 @@ PROGRAM = "optimus-generate"
 MOST_TEXT = 64 << 20
 """Bytes of standard input, or of a file of prompts."""
 MOST_ALTERNATIVES = 1024
+_COUNT = whole_number_from(0)
 
 HELP = {
     "temperature": "0 takes the most probable token (default)",
@@ -63,7 +64,7 @@ def _parser() -> Parser:
     parser.add_argument("--system", metavar="TEXT", help="the chat's first message")
     parser.add_argument(
         "--max-tokens",
-        type=_whole,
+        type=_COUNT,
         metavar="N",
         help="new tokens at most (default: as many as the context has place for)",
     )
@@ -75,37 +76,23 @@ def _parser() -> Parser:
     )
     for name in requests.NUMBERS:
         flag = "--" + name.replace("_", "-")
-        parser.add_argument(flag, type=_number, metavar="X", help=HELP[name])
+        parser.add_argument(flag, type=real_number, metavar="X", help=HELP[name])
     parser.add_argument(
-        "--top-k", type=_whole, metavar="N", help="draw among the N most probable tokens"
+        "--top-k", type=_COUNT, metavar="N", help="draw among the N most probable tokens"
     )
-    parser.add_argument("--seed", type=_whole, metavar="N", help="of draws (default: 0)")
+    parser.add_argument("--seed", type=_COUNT, metavar="N", help="of draws (default: 0)")
     parser.add_argument(
-        "--n", type=_whole, default=1, metavar="N", help="answers to each prompt, as JSON"
+        "--n", type=_COUNT, default=1, metavar="N", help="answers to each prompt, as JSON"
     )
     parser.add_argument(
         "--logprobs",
-        type=_whole,
+        type=_COUNT,
         metavar="K",
         help="with --json: the log-probability of each token, and the K most probable ones",
     )
     parser.add_argument("--echo", action="store_true", help="print the prompt first")
     parser.add_argument("--json", action="store_true", help="answers as lines of JSON")
     return parser
-
-
-def _whole(text: str) -> int:
-    number = whole_number(text)
-    if number >= 0:
-        return number
-    raise argparse.ArgumentTypeError("expected a number from 0 on, found '%s'" % text)
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError("expected a number, found '%s'" % text) from None
 
 
 def _options(given: Optional[List[str]]) -> argparse.Namespace:

@@ -18,7 +18,7 @@ import sys
 from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
 
 from optimus import __version__, arguments, output
-from optimus.arguments import Mistake, whole_number
+from optimus.arguments import Mistake, real_number, whole_number
 from optimus.generation import Generation
 from optimus.ir import LEAST_CHUNK, MOST_CHUNKS, module_text
 from optimus.models import (
@@ -67,7 +67,7 @@ class _Parser(arguments.Parser):
 
     def number(self, flag: str, default: float, meaning: str, metavar="X") -> None:
         self.add_argument(
-            flag, type=_number, default=default, metavar=metavar, help=meaning
+            flag, type=real_number, default=default, metavar=metavar, help=meaning
         )
 
     def need(self, flag: str, meaning: str) -> None:
@@ -79,14 +79,6 @@ class _Parser(arguments.Parser):
 def _suggestion(word: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(word, list(known), 1)
     return "; did you mean '%s'?" % near[0] if near else ""
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        message = "expected a number, found '%s'" % text
-        raise argparse.ArgumentTypeError(message) from None
 
 
 def _scaling(text: str) -> rope.Scaling:

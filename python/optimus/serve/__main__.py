@@ -18,7 +18,7 @@ import time
 from typing import Any, List, Optional
 
 from optimus import __version__, arguments, output, runtime, small_file
-from optimus.arguments import Mistake, Parser, whole_number
+from optimus.arguments import Mistake, Parser, whole_number_from
 from optimus.errors import Error
 from optimus.serve.limits import Limits
 from optimus.text import model as models
@@ -28,6 +28,8 @@ LOCAL = ("127.0.0.1", "localhost", "::1")
 MOST_KEYS = 1 << 16
 """Bytes of a file of keys."""
 LEAST_OF_A_KEY = 16
+MOST_COUNT = 1 << 40
+"""Of what a limit counts."""
 
 BOUNDS = {
     "body_bytes": "of a request's body",
@@ -55,7 +57,11 @@ def _parser() -> Parser:
         % LOCAL[0],
     )
     parser.add_argument(
-        "--port", type=_port, default=8000, metavar="N", help="0 for any (default: %(default)s)"
+        "--port",
+        type=whole_number_from(0, 65535),
+        default=8000,
+        metavar="N",
+        help="0 for any (default: %(default)s)",
     )
     parser.add_argument(
         "--api-key-file",
@@ -70,7 +76,7 @@ def _parser() -> Parser:
     )
     for name, said in BOUNDS.items():
         default = getattr(Limits(), name)
-        kind = _seconds if isinstance(default, float) else _count
+        kind = _seconds if isinstance(default, float) else whole_number_from(1, MOST_COUNT)
         shown = said if default == 0 else "%s (default: %g)" % (said, default)
         flag = "--most-" + name.replace("_", "-")
         flag = "--grace" if name == "grace_seconds" else flag
@@ -78,20 +84,6 @@ def _parser() -> Parser:
             flag, dest=name, type=kind, default=default, metavar="N", help=shown
         )
     return parser
-
-
-def _port(text: str) -> int:
-    number = whole_number(text)
-    if 0 <= number < 1 << 16:
-        return number
-    raise argparse.ArgumentTypeError("expected a number from 0 to 65535, found '%s'" % text)
-
-
-def _count(text: str) -> int:
-    number = whole_number(text)
-    if 1 <= number <= 1 << 40:
-        return number
-    raise argparse.ArgumentTypeError("expected a number from 1 on, found '%s'" % text)
 
 
 def _seconds(text: str) -> float:

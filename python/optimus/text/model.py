@@ -13,7 +13,7 @@ import threading
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from optimus import runtime
-from optimus.arguments import Mistake, Parser, whole_number
+from optimus.arguments import Mistake, Parser, whole_number_from
 from optimus.errors import Error
 from optimus.text import folder, pooling
 from optimus.text.chat import ChatTemplate
@@ -39,18 +39,11 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_argument(
         "--threads-per-rank",
-        type=threads,
+        type=whole_number_from(0, 1024),
         default=0,
         metavar="N",
         help="threads of each rank (default: the cores divided among ranks)",
     )
-
-
-def threads(text: str) -> int:
-    number = whole_number(text)
-    if 0 <= number <= 1024:
-        return number
-    raise argparse.ArgumentTypeError("expected a number from 0 to 1024, found '%s'" % text)
 
 
 class Extents(NamedTuple):

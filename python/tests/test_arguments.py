@@ -1,0 +1,54 @@
+# ===- test_arguments.py - Command lines of our programs --------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Numbers of command lines, and ends of programs."""
+
+import argparse
+
+import pytest
+
+from optimus import arguments
+from optimus.arguments import Mistake
+
+
+def test_numbers():
+    def refused(kind, text):
+        with pytest.raises(argparse.ArgumentTypeError) as found:
+            kind(text)
+        return str(found.value)
+
+    port = arguments.whole_number_from(0, 65535)
+    assert [port("0"), port("+80"), port("65535")] == [0, 80, 65535]
+    assert refused(port, "65536") == "expected a number from 0 to 65535, found '65536'"
+    assert refused(port, "1_0") == "expected a whole number, found '1_0'"
+    count = arguments.whole_number_from(1)
+    assert count("9" * 20) == 10**20 - 1
+    assert refused(count, "0") == "expected a number from 1 on, found '0'"
+    assert arguments.real_number("1e-3") == 1e-3
+    assert refused(arguments.real_number, "x") == "expected a number, found 'x'"
+
+
+class Wrong(Exception):
+    """A program's own mistake."""
+
+
+def test_outcomes(capfd):
+    def outcome(error=None):
+        def act():
+            if error is not None:
+                raise error
+
+        return arguments.outcome("tool", act, Wrong), capfd.readouterr().err
+
+    assert outcome() == (0, "")
+    assert outcome(Mistake("no.")) == (1, "tool: error: no.\n")
+    assert outcome(Wrong("no!")) == (1, "tool: error: no!\n")
+    full = OSError(28, "No space left on device", "file")
+    assert outcome(full) == (1, "tool: error: No space left on device: 'file'\n")
+    code, said = outcome(ValueError("?"))
+    assert code == 2 and said.startswith("Traceback") and "fault of ours" in said
+    assert arguments.outcome("tool", lambda: 3) == 3
