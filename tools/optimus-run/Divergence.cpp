@@ -8,6 +8,7 @@
 
 #include "Divergence.h"
 
+#include "JsonLine.h"
 #include "TrainStep.h"
 #include "TuningFile.h"
 #include "tooling/NonFiniteFinder.h"
@@ -52,7 +53,7 @@ std::string format(const std::optional<FirstResult> &result) {
     record = {result->found.call, result->found.command,
               result->found.mode == Mode::Learn, result->found.what,
               result->rank};
-  return record.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return toLine(record);
 }
 
 std::optional<FirstResult> parse(const std::string &text) {

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Generation.h"
+#include "JsonLine.h"
 #include "Prompts.h"
 #include "TensorFile.h"
 #include "optimus-support/PathUse.h"
@@ -127,9 +128,7 @@ private:
     if (plan.requests[index].sampling.copyingPenalty)
       line["copied"] = copiedShare(index);
     // Bytes that are no characters are replaced.
-    print(line.dump(-1, ' ', false,
-                    nlohmann::ordered_json::error_handler_t::replace) +
-          "\n");
+    print(toLine(line) + "\n");
   }
 
   const GenerateOptions &options;

@@ -8,6 +8,8 @@
 
 #include "RunEnd.h"
 
+#include "JsonLine.h"
+
 #include <nlohmann/json.hpp>
 
 using namespace optrt;
@@ -53,8 +55,7 @@ std::string describeEnd(RunEnd end, int64_t step, const Status &status) {
   if (!status.ok())
     record["message"] = status.message();
   // A path in a message need not be UTF-8.
-  return record.dump(-1, ' ', false,
-                     nlohmann::ordered_json::error_handler_t::replace);
+  return toLine(record);
 }
 
 } // namespace optimus_run

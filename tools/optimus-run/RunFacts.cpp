@@ -8,6 +8,7 @@
 
 #include "RunFacts.h"
 
+#include "JsonLine.h"
 #include "optimus-support/Hash.h"
 
 #include <ctime>
@@ -116,8 +117,7 @@ std::string describeBeginning(const TrainOptions &options,
         describeData(files.evalData->path(), files.evalData->identity());
   record["flags"] = describeFlags(options, files);
   // A path need not be UTF-8.
-  return record.dump(-1, ' ', false,
-                     nlohmann::ordered_json::error_handler_t::replace);
+  return toLine(record);
 }
 
 } // namespace optimus_run

@@ -10,6 +10,7 @@
 #include "Divergence.h"
 #include "Evaluation.h"
 #include "Format.h"
+#include "JsonLine.h"
 #include "Progress.h"
 #include "Report.h"
 #include "RunEnd.h"
@@ -565,12 +566,8 @@ Status Training::sampleAfter(int64_t step, Progress &progress,
   samples = std::move(*written);
   for (const nlohmann::ordered_json &sample : samples)
     // Bytes that are no characters are replaced.
-    progress.note(
-        format("step %lld: %s", static_cast<long long>(step),
-               sample
-                   .dump(-1, ' ', false,
-                         nlohmann::ordered_json::error_handler_t::replace)
-                   .c_str()));
+    progress.note(format("step %lld: %s", static_cast<long long>(step),
+                         toLine(sample).c_str()));
   return okStatus();
 }
 
@@ -598,8 +595,7 @@ void Training::logStep(const std::optional<Evaluation> &evaluation,
     line["eval_loss"] = evaluation->loss;
   if (!samples.is_null())
     line["samples"] = samples;
-  const std::string text = line.dump(
-      -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  const std::string text = toLine(line);
   const Status status = files.log.append(std::exchange(beginning, "") + text);
   if (!status.ok())
     progress.warn(concat("--log-json: ", status.message(),
