@@ -68,13 +68,31 @@ static bool fits(GemmOp gemm, const RowSum &sum) {
          !getElementTypeOrSelf(gemm.getB()).isF32();
 }
 
+/// The first product behind the sum that could do it by itself; null if there
+/// is none.
+static GemmOp findFitting(const RowSum &sum) {
+  LaunchOp launch = sum.launch;
+  GemmOp first;
+  for (Operation *user : sum.getMatrix().getUsers())
+    if (auto gemm = dyn_cast<GemmOp>(user);
+        gemm && gemm->getBlock() == launch->getBlock() &&
+        launch->isBeforeInBlock(gemm) && fits(gemm, sum) &&
+        (!first || gemm->isBeforeInBlock(first)))
+      first = gemm;
+  return first;
+}
+
 /// The product behind the sum that may do it, where nothing in between writes
 /// the matrix or touches the sum; null if there is none.
 static GemmOp findProduct(const RowSum &sum) {
+  GemmOp product = findFitting(sum);
+  if (!product)
+    return {};
   const SmallVector<exec::MemoryRegion> matrix =
                                             exec::getRegions(sum.getMatrix()),
                                         result = exec::getRegions(sum.getSum());
-  for (Operation *op = LaunchOp(sum.launch)->getNextNode(); op;
+  Operation *const end = product->getNextNode();
+  for (Operation *op = LaunchOp(sum.launch)->getNextNode(); op != end;
        op = op->getNextNode()) {
     auto command = dyn_cast<CommandOpInterface>(op);
     if (!command)
@@ -84,10 +102,8 @@ static GemmOp findProduct(const RowSum &sum) {
         exec::mayOverlap(touched.written, result) ||
         exec::mayOverlap(touched.read, result))
       return {};
-    if (auto gemm = dyn_cast<GemmOp>(op); gemm && fits(gemm, sum))
-      return gemm;
   }
-  return {};
+  return product;
 }
 
 namespace {

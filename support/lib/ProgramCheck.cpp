@@ -8,6 +8,7 @@
 
 #include "ProgramCheck.h"
 
+#include "optimus-support/ProgramOrder.h"
 #include "optimus-support/Sizes.h"
 
 #include <algorithm>

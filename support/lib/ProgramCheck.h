@@ -62,12 +62,6 @@ inline bool isPrintable(unsigned char c) { return c >= ' ' && c != 127; }
 /// and lie in their bases on every rank. Earlier commands have been checked.
 Status checkCommand(const CommandContext &context, uint32_t number);
 
-/// Checks that queues, edges and waits order any two commands on the same
-/// memory, one of them writing, and the completeness of waits and groups. All
-/// commands have been checked.
-Status checkOrder(const TargetT &target, const ProgramTableT &table,
-                  const FunctionT &function, const Mesh &mesh, Checks checks);
-
 /// Checks that buffers alive at once are apart and, if the function lists any,
 /// contain all accesses to arenas during their lives. All commands have been
 /// checked, and each buffer by itself.

@@ -17,7 +17,19 @@
 // accesses touched become one piece again: what is written whole is one
 // piece, however many small buffers lay there before.
 //
+// What a piece knows stays short. A write that covers the piece stands for all
+// accesses before it: what comes after the write comes after them. A read that
+// covers it stands for the reads that are done when it begins.
+//
+//   [0, 8) written, [4, 12) written, [0, 4) read  →
+//   [0, 4): the first write, the read; [4, 12): the second write
+//
+// Columns of a matrix lie within the same rows. Their places are rounded to
+// rows, so that all columns have one piece or two, and not one for each pair.
+//
 //===----------------------------------------------------------------------===//
+
+#include "optimus-support/ProgramOrder.h"
 
 #include "ProgramCheck.h"
 
@@ -50,6 +62,7 @@ public:
                                     " queues; expected at most ", kMaxQueues));
     OPTRT_RETURN_IF_ERROR(checkWaits());
     OPTRT_RETURN_IF_ERROR(checkGroups());
+    findEnds();
     collectTouches();
     last.assign(numQueues, kNone);
     clocks.assign(function.commands.size() * numQueues, 0);
@@ -64,13 +77,18 @@ public:
     return okStatus();
   }
 
+  int64_t looks() const { return numLooks; }
+
 private:
   struct Record {
-    Region region;
+    const Touch *touch;
     uint32_t number;
-    bool writes;
 
     bool operator==(const Record &) const = default;
+  };
+  /// Where a command ends: at itself or, of a collective, at its wait.
+  struct End {
+    uint32_t command, queue;
   };
   /// The places where a base is cut, and the records of the piece from each to
   /// the next.
@@ -143,6 +161,16 @@ private:
     return okStatus();
   }
 
+  /// Once waits are known.
+  void findEnds() {
+    for (uint32_t number = 0; number != function.commands.size(); ++number) {
+      const uint32_t end =
+          isAsynchronous(*function.commands[number]) ? waitOf[number] : number;
+      ends.push_back(
+          {end, end == kNone ? kNone : function.commands[end]->queue});
+    }
+  }
+
   void collectTouches() {
     touches.reserve(function.commands.size());
     for (const std::unique_ptr<CommandT> &command : function.commands)
@@ -204,10 +232,8 @@ private:
 
   /// Whether `earlier` is done when `number` begins.
   bool isDone(uint32_t earlier, uint32_t number) {
-    if (isAsynchronous(*function.commands[earlier]))
-      earlier = waitOf[earlier];
-    return earlier != kNone &&
-           clockOf(number)[function.commands[earlier]->queue] > earlier;
+    const End &end = ends[earlier];
+    return end.command != kNone && clockOf(number)[end.queue] > end.command;
   }
 
   /// A member of a group cannot wait for another member of it.
@@ -261,13 +287,24 @@ private:
     return okStatus();
   }
 
+  /// Bytes [begin, end) around a region that end where its rows could.
+  static std::pair<int64_t, int64_t> rowsAround(const Region &region) {
+    if (region.rows == 1)
+      return {region.begin, region.end()};
+    auto downToRow = [&](int64_t place) {
+      const int64_t rest = place % region.pitch;
+      return place - (rest < 0 ? rest + region.pitch : rest);
+    };
+    return {downToRow(region.begin), -downToRow(-region.end())};
+  }
+
   Status visit(uint32_t number, const Touch &touch) {
-    const Region &region = touch.region;
-    if (region.rowBytes == 0)
+    if (touch.region.rowBytes == 0)
       return okStatus();
-    Pieces &pieces = piecesOf(region);
-    const auto first = cut(pieces, region.begin);
-    const auto end = cut(pieces, region.end());
+    Pieces &pieces = piecesOf(touch.region);
+    const auto [begin, stop] = rowsAround(touch.region);
+    const auto first = cut(pieces, begin);
+    const auto end = cut(pieces, stop);
     for (auto piece = first; piece != end; ++piece)
       OPTRT_RETURN_IF_ERROR(visit(number, touch, piece->second));
     for (auto piece = std::next(first); piece != end;)
@@ -279,27 +316,32 @@ private:
   /// Checks an access against those of a piece, and counts it among them.
   Status visit(uint32_t number, const Touch &touch,
                std::vector<Record> &records) {
+    numLooks += 1 + int64_t(records.size());
     const Region &region = touch.region;
-    for (const Record &record : records)
-      if ((touch.writes || record.writes) && record.number != number &&
-          !isDone(record.number, number) && region.mayOverlap(record.region))
-        return unordered(number, touch, record);
-    const bool isSequential = !isAsynchronous(*function.commands[number]);
-    std::erase_if(records, [&](const Record &record) {
-      // A later reader of the queue is done after an earlier one.
-      return record.number != number && region.contains(record.region) &&
-             (touch.writes || (!record.writes && isSequential &&
-                               function.commands[record.number]->queue ==
-                                   function.commands[number]->queue));
-    });
-    records.push_back({region, number, touch.writes});
+    const bool coversPiece = region.rows == 1;
+    size_t kept = 0;
+    for (const Record &record : records) {
+      const Touch &earlier = *record.touch;
+      if (record.number != number) {
+        const bool isOver = isDone(record.number, number);
+        if (!isOver && (touch.writes || earlier.writes) &&
+            region.mayOverlap(earlier.region))
+          return unordered(number, touch, record);
+        if ((touch.writes || (!earlier.writes && isOver)) &&
+            (coversPiece || region.contains(earlier.region)))
+          continue;
+      }
+      records[kept++] = record;
+    }
+    records.resize(kept);
+    records.push_back({&touch, number});
     return okStatus();
   }
 
   Status unordered(uint32_t number, const Touch &touch, const Record &record) {
     return invalidArgument(
         concat(name(number), touch.writes ? " writes" : " reads", " what ",
-               name(record.number), record.writes ? " writes" : " reads",
+               name(record.number), record.touch->writes ? " writes" : " reads",
                ", and nothing orders the two: expected both on one queue, or "
                "the later one after the earlier one"));
   }
@@ -309,8 +351,10 @@ private:
   const FunctionT &function;
   const Mesh &mesh;
   const size_t numQueues;
+  int64_t numLooks = 0;
   /// Of a collective, send or receive: the command that waits for it.
   std::vector<uint32_t> waitOf;
+  std::vector<End> ends;
   std::vector<std::vector<Touch>> touches;
   std::map<std::pair<Base, uint32_t>, Pieces> memory;
   std::vector<uint32_t> last;
@@ -342,8 +386,13 @@ uint32_t carriedOf(const CommandT &command) {
 }
 
 Status checkOrder(const TargetT &target, const ProgramTableT &table,
-                  const FunctionT &function, const Mesh &mesh, Checks checks) {
-  return OrderChecker(target, table, function, mesh).check(checks);
+                  const FunctionT &function, const Mesh &mesh, Checks checks,
+                  int64_t *looks) {
+  OrderChecker checker(target, table, function, mesh);
+  Status status = checker.check(checks);
+  if (looks)
+    *looks = checker.looks();
+  return status;
 }
 
 } // namespace optimus_support::program
