@@ -114,6 +114,8 @@ StepPrediction CostModel::predictStep(func::FuncOp function) const {
                      getSeconds(start), getLink(start.getAxis()));
     else if (auto wait = dyn_cast<exec::WaitOp>(*command))
       timeline.wait(getId(wait.getStart()));
+    else if (isa<exec::WaitCarriedOp>(*command))
+      return; // What an earlier call carries is no part of this one.
     else if (std::optional<double> known = getMeasured(command))
       timeline.compute(*known, command->getName().stripDialect());
     else

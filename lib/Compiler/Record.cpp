@@ -115,6 +115,10 @@ static constexpr RecordedFlag kFlags[] = {
      }},
     {"profile", "schedule", "profile",
      [](auto &options) { return getAbsolute(options.phases.profile); }},
+    {"sync", "place", "sync",
+     [](auto &options) {
+       return options.phases.sync == "sync" ? "" : options.phases.sync;
+     }},
     {"schedule", "schedule", "schedule",
      [](auto &options) { return options.phases.schedule; }},
 };

@@ -89,6 +89,10 @@ ArrayRef<PhaseFlag> mlir::optimus::getPhaseFlags() {
       {"extra-workspace", "SIZE", &PhaseFlags::extraWorkspace,
        "Extra peak memory allowed for overlap: a percentage, or bytes, as "
        "64MiB (default: 10%)"},
+      {"sync", "WHEN", &PhaseFlags::sync,
+       "When new parameters are gathered over the axis data: sync: before a "
+       "step ends (default); sync(next): while the next one begins, which "
+       "waits for each where it reads it"},
       {"recompute", "POLICY", &PhaseFlags::recompute,
        "Values recomputed in the backward: none (default); attention: all but "
        "products; layer: all but the activations between blocks; or ids of "
@@ -138,6 +142,7 @@ private:
   Status readRecompute();
   Status readOffload();
   Status readAttention();
+  Status readSync();
 
   const PhaseFlags &flags;
   PhaseOptions options;
@@ -287,6 +292,25 @@ Status Reader::readAttention() {
   return okStatus();
 }
 
+Status Reader::readSync() {
+  OPTRT_RETURN_IF_ERROR(
+      take("sync", "time", flags.sync, {"sync", kNextSync}, options.sync));
+  if (options.sync != kNextSync)
+    return okStatus();
+  auto refuse = [&](const std::string &expected) {
+    return invalidArgument(
+        (Twine(name("sync")) + " " + kNextSync + ": expected " + expected)
+            .str());
+  };
+  if (options.isForGpu())
+    return refuse(name("target") + " cpu beside it; found cuda");
+  if (!options.offload.empty())
+    return refuse("no " + name("offload") +
+                  " beside it, whose copies would "
+                  "have to wait for parameters");
+  return okStatus();
+}
+
 StatusOr<PhaseOptions> Reader::read() {
   OPTRT_RETURN_IF_ERROR(readLayout());
   OPTRT_RETURN_IF_ERROR(take("optimizer", "optimizer", flags.optimizer,
@@ -305,6 +329,7 @@ StatusOr<PhaseOptions> Reader::read() {
       take("target", "target", flags.target, getTargetNames(), options.target));
   OPTRT_RETURN_IF_ERROR(readOffload());
   OPTRT_RETURN_IF_ERROR(readAttention());
+  OPTRT_RETURN_IF_ERROR(readSync());
   if (!flags.cpu.empty())
     options.cpu = flags.cpu;
   return options;

@@ -158,7 +158,9 @@ static void addSchedule(OpPassManager &passes, const PhaseOptions &options) {
       exec::createOffloadPass(offload, options.getMeasured()));
 }
 
-static void addPlace(OpPassManager &passes, const PhaseOptions &) {
+static void addPlace(OpPassManager &passes, const PhaseOptions &options) {
+  if (options.sync == kNextSync)
+    passes.addPass(exec::createCarryGathersPass());
   OpPassManager &functions = passes.nest<FuncOp>();
   functions.addPass(exec::createPlaceBuffersPass());
   functions.addPass(exec::createOrderCommandsPass());

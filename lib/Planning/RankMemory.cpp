@@ -83,7 +83,8 @@ static int64_t getCommunicationBytes(func::FuncOp function) {
   };
   llvm::StringMap<std::vector<Place>> axes;
   MeshOp mesh = getMesh(function);
-  function.walk([&](Operation *op) {
+  bool carries = false;
+  auto call = [&](Operation *op) {
     if (auto start = dyn_cast<exec::CollectiveStartOp>(op)) {
       std::vector<Place> &places = axes[start.getAxis()];
       auto free = llvm::find_if(
@@ -91,6 +92,7 @@ static int64_t getCommunicationBytes(func::FuncOp function) {
       if (free == places.end())
         free = places.insert(free, Place());
       free->start = op;
+      carries |= start.isCarried();
       int64_t ranks = mesh ? mesh.getAxisSize(start.getAxis()).value_or(1) : 1;
       int64_t size = getElementBytes(start.getSrc().getType());
       optimus_support::CollectiveShape shape{
@@ -105,8 +107,19 @@ static int64_t getCommunicationBytes(func::FuncOp function) {
       for (Place &place : axes[wait.getStart().getAxis()])
         if (place.start == wait.getStart())
           place.start = nullptr;
+    } else if (auto wait = dyn_cast<exec::WaitCarriedOp>(op)) {
+      for (auto &axis : axes)
+        for (Place &place : axis.getValue())
+          if (place.start &&
+              cast<exec::CollectiveStartOp>(place.start).getCarried() ==
+                  wait.getCarried())
+            place.start = nullptr;
     }
-  });
+  };
+  function.walk(call);
+  // The next call begins with what this one carries.
+  if (carries)
+    function.walk(call);
   int64_t sum = 0;
   for (const auto &axis : axes)
     for (const Place &place : axis.getValue())

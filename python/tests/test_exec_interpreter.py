@@ -147,21 +147,41 @@ def test_agrees_with_ccl_in_two_layers(tools, phases, model, mesh, strategy, pre
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+def scalars_of(function):
+    """Of an optimizer whose epsilon keeps noise in tiny gradients small."""
+    if function not in ("train_step", "update"):
+        return []
+    scalars = dict(lr=0.01, weight_decay=0.1, clip=1, beta1=0.9, beta2=0.95)
+    scalars.update(epsilon=0.1, beta1_power=0.9, beta2_power=0.95)
+    return [f for name, value in scalars.items() for f in ("--set", "%s=%s" % (name, value))]
+
+
 @pytest.mark.parametrize("function", ["train_step", "eval_step", "accumulate", "update"])
 @pytest.mark.parametrize("precision", ["f32", "bf16"])
 def test_all_functions_agree(tools, phases, precision, function):
-    """Microbatches and the optimizer, too, whose epsilon keeps noise in tiny gradients small."""
+    """Microbatches and the optimizer, too."""
     flags = ["--accumulate", "--precision", precision]
     folder = phases(GPT2, "row:2,col:2", "summa", *flags)
-    scalars = dict(lr=0.01, weight_decay=0.1, clip=1, beta1=0.9, beta2=0.95)
-    scalars.update(epsilon=0.1, beta1_power=0.9, beta2_power=0.95)
-    set_all = [f for name, value in scalars.items() for f in ("--set", "%s=%s" % (name, value))]
-    draw = ["--draw", GPT2.vocabulary]
-    result = interpret(
-        *(tools, folder, path_of(folder, "place"), function, *draw),
-        *(set_all if function in ("train_step", "update") else []),
-    )
+    program, draw = path_of(folder, "place"), ["--draw", GPT2.vocabulary]
+    result = interpret(tools, folder, program, function, *draw, *scalars_of(function))
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_what_is_carried_agrees(tools, phases, tmp_path):
+    """With the program that waits for its gathers, to the bit."""
+    found = []
+    for flags in [], ["--sync", "sync(next)"]:
+        folder, outputs = phases(GPT2, "data:2", "data", *flags), tmp_path / str(len(flags))
+        program = path_of(folder, "place")
+        assert ("exec.wait_carried" in program.read_text()) == bool(flags)
+        tools.run(
+            *("optimus-interpret", program, "--function", "train_step"),
+            *("--inputs", folder / "arguments", "--outputs", outputs),
+            *("--draw", GPT2.vocabulary, *scalars_of("train_step")),
+        )
+        found.append({path.name: path.read_bytes() for path in outputs.iterdir()})
+    assert found[0].items() <= found[1].items()
+    assert len(found[0]) == 3 * len(list(GPT2.parameter_shapes())) + 3
 
 
 def swap(lines: Lines, number: int, pattern: str) -> None:

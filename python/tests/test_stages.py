@@ -6,7 +6,7 @@
 #
 # ===-----------------------------------------------------------------------===#
 """test/Stages makes two stages of a serial library by hand: tables of their own, sequences
-in GPipe's order, slots of activations, messages. They train to the bits of the serial
+in GPipe's order and in 1F1B's, slots of activations, messages. They train to the bits of the serial
 library's step of microbatches."""
 
 import os
@@ -27,9 +27,12 @@ LAST = "model.layers.0"
 needs_mpirun = pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not installed")
 
 
-def command(tools, library, stages, backend, *folder):
+ORDERS = ["gpipe", "1f1b"]
+
+
+def command(tools, library, stages, backend, *folder, order="gpipe"):
     tool = tools.binaries.parent / "unittests" / "optimus-train-stages"
-    return list(map(str, [tool, library, stages, backend, MICROBATCHES, *folder]))
+    return list(map(str, [tool, library, stages, backend, MICROBATCHES, order, *folder]))
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +51,9 @@ def serial(tools, library):
     return printed
 
 
-def test_threads_train_as_one_rank(tools, library, serial, tmp_path):
-    staged = command(tools, library, LAST, "local", tmp_path / "saved")
+@pytest.mark.parametrize("order", ORDERS)
+def test_threads_train_as_one_rank(tools, library, serial, tmp_path, order):
+    staged = command(tools, library, LAST, "local", tmp_path / "saved", order=order)
     printed = succeed(call(staged)).splitlines()
     loaded = [line for line in printed if line.startswith("loaded ")]
     assert printed[: len(serial)] == serial
@@ -59,16 +63,16 @@ def test_threads_train_as_one_rank(tools, library, serial, tmp_path):
 
 def test_the_hidden_device_trains_as_one_rank(tools, library, serial):
     device = tools.binaries.parent / "lib" / "liboptimus_device_hidden.so"
-    for seed in 1, 2:
+    for seed, order in enumerate(ORDERS, 1):
         hidden = dict(os.environ, OPTIMUS_DEVICE_CPU_LIBRARY=str(device))
         hidden["OPTIMUS_HIDDEN_SEED"] = str(seed)
-        staged = command(tools, library, LAST, "local")
+        staged = command(tools, library, LAST, "local", order=order)
         assert succeed(call(staged, env=hidden)).splitlines() == serial
 
 
 @needs_mpirun
 def test_processes_of_mpi_train_as_one_rank(tools, library, serial, tmp_path):
-    staged = command(tools, library, LAST, "mpi", tmp_path / "saved")
+    staged = command(tools, library, LAST, "mpi", tmp_path / "saved", order="1f1b")
     printed = succeed(call([*mpirun(2), *staged])).splitlines()
     assert printed[: len(serial)] == serial
     assert [line.split()[1:] for line in printed[len(serial) :]] == [
@@ -86,7 +90,7 @@ def test_processes_over_tcp_train_as_one_rank(tools, library, serial):
         here.update(MASTER_ADDR="localhost", MASTER_PORT=port)
         jobs.append(
             subprocess.Popen(
-                command(tools, library, LAST, "tcp"),
+                command(tools, library, LAST, "tcp", order="1f1b"),
                 env={**os.environ, **{name: str(value) for name, value in here.items()}},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -117,12 +121,16 @@ def gpu_library(tools, tmp_path_factory):
 
 @pytest.mark.rotates
 @pytest.mark.parametrize(
-    "backend, prefix",
-    [("nccl", []), pytest.param("mpi", mpirun(2), marks=needs_mpirun)],
+    "backend, order, prefix",
+    [
+        ("nccl", "gpipe", []),
+        ("nccl", "1f1b", []),
+        pytest.param("mpi", "gpipe", mpirun(2), marks=needs_mpirun),
+    ],
 )
-def test_gpus_train_as_one(tools, gpu_library, tmp_path, backend, prefix):
+def test_gpus_train_as_one(tools, gpu_library, tmp_path, backend, order, prefix):
     gpus = dict(tools.fake_gpu(count=2), TMPDIR=str(tmp_path))
     serial = succeed(call(command(tools, gpu_library, "serial", "local"), env=gpus))
-    staged = command(tools, gpu_library, LAST, backend)
+    staged = command(tools, gpu_library, LAST, backend, order=order)
     assert serial.startswith("step 1: loss ")
     assert succeed(call([*prefix, *staged], env=gpus)) == serial

@@ -64,14 +64,15 @@ static bool isStart(Action action) {
 }
 
 void BoundProgram::visitCollectives(
-    const std::function<void(uint32_t, const optrt_collective_desc &)> &start,
-    const std::function<void(uint32_t)> &wait) const {
+    const std::function<void(CollectiveNumber, const optrt_collective_desc &)>
+        &start,
+    const std::function<void(CollectiveNumber)> &wait) const {
   for (uint32_t number = 0; number != commands.size(); ++number) {
     const Bound &command = commands[number];
     if (isStart(command.action))
-      start(number, collectives[command.descriptor]);
+      start({number, command.carried}, collectives[command.descriptor]);
     else if (command.action == Action::Wait)
-      wait(command.descriptor);
+      wait({command.descriptor, command.carried});
   }
 }
 
@@ -234,9 +235,9 @@ Status BoundProgram::start(Rank &rank, Site site) {
   const Bound &command = commands[site.number];
   if (command.firstOfGroup == command.lastOfGroup) {
     const QueuedCollective one = operandsOf(site.number);
-    return rank.queued
-               ? rank.startTogether(site.queue, {&one, 1})
-               : rank.startCollective(site, *one.desc, one.src, one.dst);
+    return rank.queued ? rank.startTogether(site.queue, {&one, 1})
+                       : rank.startCollective(site, *one.desc, one.src, one.dst,
+                                              command.carried);
   }
   if (command.lastOfGroup != site.number)
     return okStatus();
@@ -305,7 +306,9 @@ Status BoundProgram::submit(Rank &rank, Site site) {
   case Action::Receive:
     return start(rank, site);
   case Action::Wait:
-    return rank.waitForCollective(site, command.descriptor);
+    return command.carried != 0
+               ? rank.waitForCarried(site, command.carried)
+               : rank.waitForCollective(site, command.descriptor);
   default:
     return internal(concat(describe(site.number), " cannot be executed"));
   }

@@ -69,12 +69,16 @@ public:
   /// Its products, but for those whose operands are looked up when they are
   /// executed.
   std::vector<ProductCall> products() const;
-  /// Visits collectives in the order of the commands: `start` with the number
-  /// of a started one, `wait` with the number of an awaited one.
+  /// Visits collectives in the order of the commands: `start` with a started
+  /// one, `wait` with an awaited one, which may be of an earlier call.
+  struct CollectiveNumber {
+    uint32_t command; ///< or kNone where an earlier call started it
+    uint32_t carried; ///< where a later call waits for it, else 0
+  };
   void visitCollectives(
-      const std::function<void(uint32_t number,
+      const std::function<void(CollectiveNumber number,
                                const optrt_collective_desc &desc)> &start,
-      const std::function<void(uint32_t number)> &wait) const;
+      const std::function<void(CollectiveNumber number)> &wait) const;
   /// Where an operand of a command lies in the present call; null where the
   /// command does without it. No workspace.
   const void *operand(uint32_t command, uint32_t number) const {
@@ -100,6 +104,8 @@ private:
     /// [first, last) of `awaited`.
     uint32_t firstAwaited, lastAwaited;
     Queue queue;
+    /// Of what a later call waits for, or of such a wait: its number; else 0.
+    uint32_t carried;
     /// Whether a command on another queue comes after it.
     bool isAwaited;
     /// It starts together with those of its queue from the first to the last of

@@ -27,23 +27,9 @@ public:
       : communicators(communicators), slots(communicators.size()) {}
 
   void add(const BoundProgram &program) {
-    program.visitCollectives(
-        [&](uint32_t number, const optrt_collective_desc &desc) {
-          // 64 at most are in flight: the table was checked.
-          Slot *free = slots[desc.axis].findFree();
-          free->used = true;
-          free->id = {number, 0};
-          const std::vector<int64_t> needed =
-              communicators[desc.axis]->bufferBytes(desc);
-          free->bytes.resize(std::max(free->bytes.size(), needed.size()));
-          for (size_t kind = 0; kind != needed.size(); ++kind)
-            free->bytes[kind] = std::max(free->bytes[kind], needed[kind]);
-        },
-        [&](uint32_t number) {
-          for (InFlightSlots<Slot> &ofAxis : slots)
-            if (Slot *slot = ofAxis.find({number, 0}))
-              slot->used = false;
-        });
+    // The second call begins with what the first one has carried.
+    if (addCall(program))
+      (void)addCall(program);
   }
 
   int64_t bytes() const {
@@ -61,6 +47,42 @@ private:
     CommandId id;
     std::vector<int64_t> bytes; ///< of each kind
   };
+
+  /// What is carried goes by its number, in whatever function.
+  static CommandId idOf(BoundProgram::CollectiveNumber number) {
+    return number.carried != 0 ? CommandId{number.carried, 1}
+                               : CommandId{number.command, 0};
+  }
+
+  void end(CommandId id) {
+    for (InFlightSlots<Slot> &ofAxis : slots)
+      if (Slot *slot = ofAxis.find(id))
+        slot->used = false;
+  }
+
+  /// Returns whether it carries something.
+  bool addCall(const BoundProgram &program) {
+    bool carries = false;
+    program.visitCollectives(
+        [&](BoundProgram::CollectiveNumber number,
+            const optrt_collective_desc &desc) {
+          const CommandId id = idOf(number);
+          carries |= number.carried != 0;
+          // Other functions may carry the same.
+          end(id);
+          // 64 at most are in flight: the table was checked.
+          Slot *free = slots[desc.axis].findFree();
+          free->used = true;
+          free->id = id;
+          const std::vector<int64_t> needed =
+              communicators[desc.axis]->bufferBytes(desc);
+          free->bytes.resize(std::max(free->bytes.size(), needed.size()));
+          for (size_t kind = 0; kind != needed.size(); ++kind)
+            free->bytes[kind] = std::max(free->bytes[kind], needed[kind]);
+        },
+        [&](BoundProgram::CollectiveNumber number) { end(idOf(number)); });
+    return carries;
+  }
 
   const std::vector<Communicator *> &communicators;
   std::vector<InFlightSlots<Slot>> slots; ///< of each communicator

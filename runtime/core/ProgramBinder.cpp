@@ -60,10 +60,11 @@ Status ProgramBinder::bind() {
       return status.withContext(result.describe(number));
   }
   result.visitCollectives(
-      [&](uint32_t number, const optrt_collective_desc &desc) {
-        result.planned.push_back({number, &desc});
+      [&](BoundProgram::CollectiveNumber number,
+          const optrt_collective_desc &desc) {
+        result.planned.push_back({number.command, &desc});
       },
-      [](uint32_t) {});
+      [](BoundProgram::CollectiveNumber) {});
   bindOrder();
   OPTRT_RETURN_IF_ERROR(bindGroups());
   // What is not read when it is executed is known now.
@@ -185,7 +186,7 @@ Status ProgramBinder::bindCommand(const CommandT &command) {
       append(result.commands, {command.action.type,
                                static_cast<uint32_t>(result.pointers.size()), 0,
                                static_cast<uint32_t>(result.evaluations.size()),
-                               0, 0, 0, kCompute, false, 0, 0});
+                               0, 0, 0, kCompute, 0, false, 0, 0});
   Status status;
   switch (command.action.type) {
   case Action::Gemm:
@@ -255,8 +256,9 @@ Status ProgramBinder::bindCommand(const CommandT &command) {
     status = bind(*command.action.AsReceive(), command);
     break;
   case Action::Wait:
-    if (command.action.AsWait()->command == kNone)
+    if (isQueued && command.action.AsWait()->carried != 0)
       return notHere("wait for a collective of an earlier call");
+    bound.carried = command.action.AsWait()->carried;
     bound.descriptor = command.action.AsWait()->command;
     break;
   default:

@@ -22,10 +22,11 @@ namespace optrt {
 template <typename Message>
 Status ProgramBinder::bindMessage(const Message &message, int32_t kind,
                                   const CommandT &command) {
-  if (message.carried != 0)
+  if (isQueued && message.carried != 0)
     return notHere("message that a later call waits for");
   if (!message.peer->readings.empty())
     return notHere("rank read when a command is executed");
+  result.commands.back().carried = message.carried;
   const uint32_t operand = command.operands[0]->address;
   for (bool isOperand : {kind == OPTRT_SEND, kind == OPTRT_RECEIVE})
     addPointer(isOperand ? operand : kNone);
@@ -51,8 +52,9 @@ Status ProgramBinder::bind(const CollectiveT &collective,
   const ElementType type = command.operands[0]->type;
   if (collective.axes.size() != 1)
     return notHere("collective over several mesh axes");
-  if (collective.carried != 0)
+  if (isQueued && collective.carried != 0)
     return notHere("collective that a later call waits for");
+  result.commands.back().carried = collective.carried;
   addPointers(command, 2);
   append(result.collectives,
          {static_cast<int32_t>(collective.kind),
@@ -99,7 +101,8 @@ void ProgramBinder::bindOrder() {
     for (uint32_t earlier : command.after)
       await(earlier);
     // It can be waited for when it has started.
-    if (const WaitT *wait = command.action.AsWait())
+    if (const WaitT *wait = command.action.AsWait();
+        wait && wait->command != kNone)
       await(wait->command);
     bound.lastAwaited = result.awaited.size();
   }

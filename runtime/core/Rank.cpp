@@ -40,6 +40,7 @@ void Rank::resetCounters() {
   std::fill(traffic.begin(), traffic.end(), Traffic());
   std::fill(exposed.begin(), exposed.end(), Clock::duration());
   intervals.clear();
+  countsSince = Clock::now();
 }
 
 void Rank::beginCall(std::span<const PlannedCollective> newPlanned) {
@@ -343,7 +344,7 @@ void Rank::count(const optrt_collective_desc &desc) {
 }
 
 Status Rank::startCollective(Site site, const optrt_collective_desc &desc,
-                             const void *src, void *dst) {
+                             const void *src, void *dst, uint32_t later) {
   Status checked = checkCollective(desc, src, dst);
   auto start = [&]() -> Status {
     OPTRT_RETURN_IF_ERROR(checked);
@@ -355,6 +356,8 @@ Status Rank::startCollective(Site site, const optrt_collective_desc &desc,
                                   : 1 + activity.started[desc.axis].fetch_add(
                                             1, std::memory_order_relaxed);
     const CommandId id{site.number, function};
+    if (later != 0)
+      carried[later] = id;
     return device->call(site.queue, [=, this]() -> Status {
       const int32_t axis = moved.desc->axis;
       const int32_t peer = moved.desc->root;
@@ -399,8 +402,28 @@ Status Rank::waitForCollective(Site site, uint32_t started) {
   // The edge to what started it is enough.
   if (queued)
     return okStatus();
-  const CommandId id{started, function};
-  Status status = device->call(site.queue, [this, id]() -> Status {
+  return report(started, "collective wait",
+                awaitStarted(site.queue, {started, function}));
+}
+
+Status Rank::waitForCarried(Site site, uint32_t number) {
+  const auto found = carried.find(number);
+  if (found == carried.end())
+    return okStatus();
+  const CommandId id = found->second;
+  carried.erase(found);
+  return report(site.number, "collective wait", awaitStarted(site.queue, id));
+}
+
+Status Rank::finishCarried() {
+  for (const auto &[number, id] : std::exchange(carried, {}))
+    OPTRT_RETURN_IF_ERROR(awaitStarted(device->queue("compute"), id));
+  return device->synchronize().withContext(
+      concat("rank ", rank, ", collectives carried to the next step"));
+}
+
+Status Rank::awaitStarted(Queue queue, CommandId id) {
+  Status status = device->call(queue, [this, id]() -> Status {
     // Few are in flight at a time.
     for (std::size_t i = 0; i != startedCollectives.size(); ++i) {
       if (startedCollectives[i].command != id)
@@ -414,15 +437,16 @@ Status Rank::waitForCollective(Site site, uint32_t started) {
         InCollective here(*this, id, one.axis, one.sequence, one.peer);
         status = communicator.wait(id);
       }
-      intervals.push_back(
-          {one.axis, one.begin, communicator.completionOfLastWait()});
-      if (observer) [[unlikely]]
+      intervals.push_back({one.axis, std::max(one.begin, countsSince),
+                           communicator.completionOfLastWait()});
+      // Of an earlier call, nobody sees it.
+      if (observer && one.begin >= countsSince) [[unlikely]]
         observer->transferred(id.number, one.begin, intervals.back().end);
       return status;
     }
     return internal("no collective was started under this number");
   });
   if (staging && status.ok())
-    status = staging->finish(site.queue, id);
-  return report(started, "collective wait", std::move(status));
+    status = staging->finish(queue, id);
+  return status;
 }

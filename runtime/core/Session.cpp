@@ -63,6 +63,9 @@ private:
 };
 
 Session::~Session() {
+  // What is under way touches buffers of ranks.
+  if (team && !team->isBusy())
+    (void)finishCarried();
   // Those that share communicators end together.
   if (team && world.collectives->isQueued(manifest().target))
     (void)team->run([this](int i) {

@@ -308,6 +308,7 @@ StatusOr<int64_t> Session::findWhole(std::string_view name) const {
 
 StatusOr<std::vector<float>> Session::gather(std::string_view name) {
   OPTRT_RETURN_IF_ERROR(checkIdle("a buffer was gathered"));
+  OPTRT_RETURN_IF_ERROR(finishCarried());
   OPTRT_ASSIGN_OR_RETURN(int64_t index, findWhole(name));
   std::vector<float> whole(
       control.isRoot() ? manifest().buffers[index].layout.numElements() : 0);
@@ -317,6 +318,7 @@ StatusOr<std::vector<float>> Session::gather(std::string_view name) {
 
 Status Session::assign(std::string_view name, std::span<const float> whole) {
   OPTRT_RETURN_IF_ERROR(checkIdle("a buffer was assigned to"));
+  OPTRT_RETURN_IF_ERROR(finishCarried());
   OPTRT_ASSIGN_OR_RETURN(int64_t index, findWhole(name));
   const int64_t size = manifest().buffers[index].layout.numElements();
   if (std::ssize(whole) != size)
@@ -362,6 +364,7 @@ StatusOr<int64_t> Session::findOutput(std::string_view function,
 StatusOr<HostTensor> Session::output(std::string_view function,
                                      std::string_view name) {
   OPTRT_ASSIGN_OR_RETURN(int64_t index, findOutput(function, name));
+  OPTRT_RETURN_IF_ERROR(finishCarried());
   const Buffer &buffer = manifest().buffers[index];
   if (!buffer.unreduced.empty())
     return invalidArgument(concat("the output \"", name,
@@ -387,6 +390,7 @@ StatusOr<HostTensor> Session::output(std::string_view function,
 StatusOr<HostTensor> Session::outputOfRank(std::string_view function,
                                            std::string_view name, int rank) {
   OPTRT_ASSIGN_OR_RETURN(int64_t index, findOutput(function, name));
+  OPTRT_RETURN_IF_ERROR(finishCarried());
   const Buffer &buffer = manifest().buffers[index];
   std::vector<uint8_t> copy;
   OPTRT_ASSIGN_OR_RETURN(std::span<const std::byte> bytes,
@@ -398,6 +402,7 @@ StatusOr<HostTensor> Session::outputOfRank(std::string_view function,
 StatusOr<std::span<const std::byte>>
 Session::shardOf(std::string_view name, int rank, std::vector<uint8_t> &copy) {
   OPTRT_RETURN_IF_ERROR(checkIdle("a shard was read"));
+  OPTRT_RETURN_IF_ERROR(finishCarried());
   OPTRT_ASSIGN_OR_RETURN(int64_t index, findHeld(name));
   return readShard(index, rank, copy);
 }

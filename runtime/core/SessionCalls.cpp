@@ -169,6 +169,7 @@ void Session::forgetPrepared() {
 
 Status Session::releaseSources() {
   OPTRT_RETURN_IF_ERROR(checkIdle("parameters were released"));
+  OPTRT_RETURN_IF_ERROR(finishCarried());
   for (const RankPlan &plan : plans)
     for (std::size_t i = 0; i != callables.size(); ++i)
       if (plan.calls[i])
@@ -271,7 +272,21 @@ Status Session::submit(std::vector<std::vector<Call>> calls,
                       [this](int i) { return endCall(*ranks[i]); });
 }
 
+Status Session::finishCarried() {
+  OPTRT_RETURN_IF_ERROR(checkIdle("what is carried was waited for"));
+  lastSequence.clear();
+  if (broken || std::ranges::none_of(ranks, [](const auto &rank) {
+        return rank->context.isCarrying();
+      }))
+    return okStatus();
+  Status status =
+      team->run([this](int i) { return ranks[i]->context.finishCarried(); });
+  broken |= !status.ok();
+  return status;
+}
+
 Status Session::submit(std::string_view name) {
+  OPTRT_RETURN_IF_ERROR(finishCarried());
   const Function *function = manifest().findFunction(name);
   for (std::size_t number = 0; number != callables.size(); ++number) {
     if (callables[number].function != function)
@@ -351,6 +366,10 @@ Status Session::submitSequence(std::string_view name, int64_t times,
   }
   for (const CallInputs &one : inputs)
     OPTRT_RETURN_IF_ERROR(checkRead(one.batch));
+  // Only the same sequence waits for what it has carried.
+  if (name != lastSequence)
+    OPTRT_RETURN_IF_ERROR(finishCarried());
+  lastSequence = name;
   return submit(std::move(calls), {Reset::Step, Reset::Sequence});
 }
 

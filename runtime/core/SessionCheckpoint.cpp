@@ -99,6 +99,7 @@ Status Session::loadParameters(const Checkpoint &checkpoint, uint64_t seed) {
 Status Session::loadFiles(const Checkpoint &checkpoint,
                           std::initializer_list<CheckpointFile> files,
                           uint64_t seed) {
+  OPTRT_RETURN_IF_ERROR(finishCarried());
   forgetPrepared();
   auto isLoaded = [&](int64_t index) {
     const Buffer &buffer = manifest().buffers[index];

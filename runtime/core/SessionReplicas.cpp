@@ -88,6 +88,7 @@ std::string compareCopies(const std::vector<int> &holders, std::size_t number,
 
 Status Session::compareReplicas() {
   OPTRT_RETURN_IF_ERROR(checkIdle("copies were compared"));
+  OPTRT_RETURN_IF_ERROR(finishCarried());
   std::vector<int64_t> compared;
   for (int64_t index : held) {
     const Buffer &buffer = manifest().buffers[index];

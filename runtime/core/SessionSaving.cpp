@@ -206,6 +206,7 @@ StatusOr<std::unique_ptr<Session::Saving>>
 Session::prepareSave(const std::string &dir, TrainingState state,
                      SaveOptions options) {
   OPTRT_RETURN_IF_ERROR(checkIdle("a checkpoint was saved"));
+  OPTRT_RETURN_IF_ERROR(finishCarried());
   state.modelHash = manifest().modelHash;
   state.model = manifest().record();
   CheckpointWriterOptions format;

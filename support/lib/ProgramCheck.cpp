@@ -324,7 +324,8 @@ private:
 };
 
 /// Checks the sequences of a table by themselves.
-Status checkSequences(const TargetT &target, const ProgramTableT &table) {
+Status checkSequences(const TargetT &target, const ProgramTableT &table,
+                      const Mesh &mesh) {
   OPTRT_RETURN_IF_ERROR(checkNames("sequence", table.sequences));
   const ProgramTableT &first = *target.tables.front();
   if (table.sequences.size() != first.sequences.size())
@@ -333,7 +334,7 @@ Status checkSequences(const TargetT &target, const ProgramTableT &table) {
     if (!findSequence(first, sequence->name))
       return wrong(concat("sequence ", sequence->name,
                           " is in a later table only; expected it in all"));
-    OPTRT_RETURN_IF_ERROR(checkSequence(*sequence, target, table)
+    OPTRT_RETURN_IF_ERROR(checkSequence(*sequence, target, table, mesh)
                               .withContext("sequence " + sequence->name));
   }
   // In no sequence either.
@@ -366,7 +367,7 @@ Status checkTarget(const TargetT &target, const Mesh &mesh, Checks checks) {
                                 .withContext("function " + function->name));
   }
   for (const std::unique_ptr<ProgramTableT> &table : target.tables)
-    OPTRT_RETURN_IF_ERROR(checkSequences(target, *table));
+    OPTRT_RETURN_IF_ERROR(checkSequences(target, *table, mesh));
   return checkMeetings(target, mesh);
 }
 

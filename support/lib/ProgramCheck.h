@@ -84,10 +84,11 @@ Status checkCarried(const ProgramTableT &table);
 /// chooses existing buffers on every turn.
 Status checkSteps(const SequenceT &sequence, const ProgramTableT &table);
 
-/// The same, and that every rank waits for all its starts and nothing else. All
-/// functions have been checked.
+/// The same, and that every rank waits for all its starts and nothing else: in
+/// the sequence, or when it is run again. What is carried keeps its memory
+/// until its wait. All functions have been checked.
 Status checkSequence(const SequenceT &sequence, const TargetT &target,
-                     const ProgramTableT &table);
+                     const ProgramTableT &table, const Mesh &mesh);
 
 /// "h.3.mlp.up (all_reduce, gpt2.py:151), command 12".
 std::string nameWithNumber(const TargetT &target, const ProgramTableT &table,

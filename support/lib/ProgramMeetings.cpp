@@ -138,6 +138,21 @@ Status Meetings::checkSize(const std::vector<Parts> &partsOfTables) {
 
 Status Meetings::run(const std::vector<Parts> &partsOfTables) {
   OPTRT_RETURN_IF_ERROR(checkSize(partsOfTables));
+  OPTRT_RETURN_IF_ERROR(runOnce(partsOfTables));
+  if (std::all_of(ranks.begin(), ranks.end(),
+                  [](const RankState &rank) { return rank.carried.empty(); }))
+    return okStatus();
+  // Run again, it begins with what it has left under way.
+  const Snapshot before = snapshot();
+  OPTRT_RETURN_IF_ERROR(
+      runOnce(partsOfTables).withContext("when it is run a second time"));
+  if (snapshot() != before)
+    return wrong(
+        "leaves something else under way when it is run a second time");
+  return okStatus();
+}
+
+Status Meetings::runOnce(const std::vector<Parts> &partsOfTables) {
   size_t numParts = 0;
   for (const Parts &parts : partsOfTables) {
     numParts = std::max(numParts, parts.size());
@@ -242,6 +257,9 @@ bool Meetings::wait(RankState &rank, const Event &event) {
   std::map<uint32_t, uint32_t> &from =
       event.carried ? rank.carried : rank.started;
   const auto found = from.find(event.carried ? event.carried : event.awaited);
+  // Nothing was carried so far.
+  if (found == from.end())
+    return true;
   if (!operations[found->second].isDone) {
     rank.awaited = found->second;
     return false;

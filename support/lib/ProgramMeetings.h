@@ -42,10 +42,12 @@ public:
   bool canDiffer() const { return hasMessages || ranks.size() > 1; }
 
   /// Follows ranks through parts, one list a table, whose steps were checked.
-  /// Ranks wait for nothing that is not started.
+  /// Twice, where something is left under way: it begins the second time. What
+  /// ranks wait for is started, or was carried by an earlier run.
   Status run(const std::vector<Parts> &partsOfTables);
 
 private:
+  Status runOnce(const std::vector<Parts> &partsOfTables);
   /// What a command starts or waits for.
   struct Event {
     uint32_t command;

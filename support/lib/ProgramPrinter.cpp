@@ -173,6 +173,8 @@ private:
         text += concat(" root=", one->root);
       if (one->kernel != kNone)
         text += concat(" by=", target.kernels[one->kernel]->name);
+      if (one->carried != 0)
+        text += concat(" carried=", one->carried);
     } else if (const WaitT *wait = command.action.AsWait()) {
       text += wait->command != kNone ? concat(" for ", wait->command)
                                      : concat(" carried ", wait->carried);

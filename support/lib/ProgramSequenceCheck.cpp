@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace optimus_support::program {
 
@@ -109,36 +110,153 @@ private:
   std::map<std::string, std::string> changes; ///< by which each became stale
 };
 
+/// The commands on each argument of a function, and the waits for earlier calls
+/// before each command.
+class CarriedOrder {
+public:
+  CarriedOrder(const FunctionT &function, const Mesh &mesh)
+      : function(function), mesh(mesh), touching(function.arguments.size()) {
+    for (uint32_t number = 0; number != function.commands.size(); ++number)
+      if (const WaitT *wait = function.commands[number]->action.AsWait();
+          wait && wait->carried != 0)
+        waits.push_back(wait->carried);
+    collectKnown();
+    for (uint32_t number = 0; number != function.commands.size(); ++number)
+      for (const auto &[argument, access] :
+           argumentsOf(*function.commands[number]))
+        touching[argument].emplace_back(number, access);
+  }
+
+  /// Commands of the arguments that one touches.
+  std::vector<std::pair<uint32_t, Access>>
+  argumentsOf(const CommandT &command) const {
+    std::vector<std::pair<uint32_t, Access>> list;
+    for (const Touch &touch : touchesOf(function, command, mesh))
+      if (touch.region.base == Base::Argument)
+        list.emplace_back(touch.region.index,
+                          touch.writes ? Access::Write : Access::Read);
+    return list;
+  }
+
+  /// The first command on an argument that comes behind no wait for a number.
+  /// Without `written`, only commands that write count.
+  uint32_t findEarly(uint32_t argument, uint32_t token, bool written) const {
+    for (const auto &[number, access] : touching[argument])
+      if ((written || access == Access::Write) && !knows(number, token))
+        return number;
+    return kNone;
+  }
+
+private:
+  using Bits = std::vector<bool>;
+
+  void collectKnown() {
+    std::vector<uint32_t> last(function.queues.size(), kNone);
+    known.reserve(function.commands.size());
+    auto join = [](Bits &to, const Bits &from) {
+      for (size_t i = 0; i != to.size(); ++i)
+        to[i] = to[i] || from[i];
+    };
+    auto joinDone = [&](Bits &to, uint32_t earlier) {
+      join(to, known[earlier]);
+      const WaitT *wait = function.commands[earlier]->action.AsWait();
+      for (size_t i = 0; wait && wait->carried != 0 && i != to.size(); ++i)
+        to[i] = to[i] || waits[i] == wait->carried;
+    };
+    for (uint32_t number = 0; number != function.commands.size(); ++number) {
+      const CommandT &command = *function.commands[number];
+      Bits bits(waits.size());
+      if (uint32_t before = std::exchange(last[command.queue], number);
+          before != kNone)
+        joinDone(bits, before);
+      for (uint32_t earlier : command.after)
+        joinDone(bits, earlier);
+      if (const WaitT *wait = command.action.AsWait();
+          wait && wait->command != kNone)
+        join(bits, known[wait->command]);
+      known.push_back(std::move(bits));
+    }
+  }
+
+  bool knows(uint32_t number, uint32_t token) const {
+    for (size_t i = 0; i != waits.size(); ++i)
+      if (waits[i] == token && known[number][i])
+        return true;
+    return false;
+  }
+
+  const FunctionT &function;
+  const Mesh &mesh;
+  std::vector<uint32_t> waits; ///< their numbers, in order
+  std::vector<Bits> known;     ///< of each command, which waits are done
+  /// Of each argument, the commands that touch it.
+  std::vector<std::vector<std::pair<uint32_t, Access>>> touching;
+};
+
 /// Of a sequence, with loops that the caller counts turned twice.
 constexpr size_t kMaxSteps = size_t(1) << 24;
 
 /// Steps through a sequence on the ranks of a table.
 class SequenceChecker {
 public:
-  SequenceChecker(const TargetT &target, const ProgramTableT &table)
-      : target(target), table(table), freshness(table) {}
+  SequenceChecker(const TargetT &target, const ProgramTableT &table,
+                  const Mesh &mesh)
+      : target(target), table(table), mesh(mesh), freshness(table) {}
 
   Status run(const SequenceT &sequence) {
-    for (const SequencePart &part : partsOf(sequence)) {
+    const std::vector<SequencePart> parts = partsOf(sequence);
+    for (const SequencePart &part : parts)
+      for (const auto *calls : {&part.once, &part.repeated})
+        for (const SequencedCall &call : *calls)
+          note(*findFunction(table, call.call->function));
+    OPTRT_RETURN_IF_ERROR(run(parts));
+    if (carried.empty())
+      return okStatus();
+    for (const auto &[number, start] : carried)
+      if (!awaited.contains(number))
+        return wrong(concat(start.name, " is carried under number ", number,
+                            ", and nothing in the sequence waits for it"));
+    // It may begin with what it has left under way: the second time stands for
+    // all later ones.
+    const auto before = carried;
+    OPTRT_RETURN_IF_ERROR(
+        run(parts).withContext("when it is run a second time"));
+    for (const auto &[number, start] : before)
+      if (!carried.contains(number))
+        return wrong(concat(start.name, " is carried under number ", number,
+                            " when the sequence has run once, and not when it "
+                            "has run twice"));
+    return okStatus();
+  }
+
+private:
+  /// What the sequence starts and waits for.
+  void note(const FunctionT &function) {
+    if (!noted.insert(&function).second)
+      return;
+    for (const std::unique_ptr<CommandT> &command : function.commands) {
+      if (const WaitT *wait = command->action.AsWait())
+        awaited.insert(wait->carried);
+      startedUnder.insert(carriedOf(*command));
+    }
+  }
+
+  Status run(const std::vector<SequencePart> &parts) {
+    for (const SequencePart &part : parts) {
       OPTRT_RETURN_IF_ERROR(run(part.once));
       // The second turn stands for all later ones.
       OPTRT_RETURN_IF_ERROR(run(part.repeated));
       OPTRT_RETURN_IF_ERROR(run(part.repeated));
     }
-    if (carried.empty())
-      return okStatus();
-    const auto &[number, start] = *carried.begin();
-    return wrong(concat(start.name, " is carried under number ", number,
-                        ", and nothing in the sequence waits for it"));
+    return okStatus();
   }
 
-private:
   Status run(const std::vector<SequencedCall> &calls) {
     for (const SequencedCall &call : calls) {
       const FunctionT &function = *findFunction(table, call.call->function);
       Status status = freshness.step(call, function);
       if (status.ok())
-        status = step(function);
+        status = step(call, function);
       OPTRT_RETURN_IF_ERROR(status.withContext(call.name()));
     }
     return okStatus();
@@ -163,11 +281,49 @@ private:
   struct Start {
     std::string name;
     std::vector<uint32_t> axes;
+    /// Buffers that it touches, and whether it writes them.
+    std::map<std::string, bool> buffers;
   };
 
-  Status step(const FunctionT &function) {
+  const CarriedOrder &orderOf(const FunctionT &function) {
+    return orders.try_emplace(&function, function, mesh).first->second;
+  }
+
+  /// What a call passes as its function's arguments.
+  static std::vector<const std::string *> buffersOf(const SequencedCall &call,
+                                                    const FunctionT &function) {
+    std::vector<const std::string *> buffers;
+    for (const std::unique_ptr<ArgumentT> &argument : function.arguments)
+      buffers.push_back(&argument->buffer);
+    for (const std::unique_ptr<BindingT> &binding : call.call->bindings)
+      buffers[binding->argument] = &call.bufferOf(*binding);
+    return buffers;
+  }
+
+  /// What is under way when a call begins keeps its memory until the wait.
+  Status checkMemory(const FunctionT &function,
+                     const std::vector<const std::string *> &buffers) {
+    for (const auto &[token, start] : carried)
+      for (uint32_t i = 0; i != buffers.size(); ++i) {
+        const auto used = start.buffers.find(*buffers[i]);
+        if (used == start.buffers.end())
+          continue;
+        const uint32_t number =
+            orderOf(function).findEarly(i, token, used->second);
+        if (number != kNone)
+          return wrong(concat(nameWithNumber(target, table, function, number),
+                              " touches \"", printable(*buffers[i]), "\" of ",
+                              start.name, ", which is carried under number ",
+                              token, ", and comes after no wait for it"));
+      }
+    return okStatus();
+  }
+
+  Status step(const SequencedCall &call, const FunctionT &function) {
     if (!matters(function))
       return okStatus();
+    const std::vector<const std::string *> buffers = buffersOf(call, function);
+    OPTRT_RETURN_IF_ERROR(checkMemory(function, buffers));
     numSteps += function.commands.size();
     if (numSteps > kMaxSteps)
       return wrong(concat("the sequence has more than ", kMaxSteps,
@@ -190,11 +346,15 @@ private:
       if (token == 0)
         continue;
       std::string name = nameWithNumber(target, table, function, number);
-      auto [place, isNew] = carried.try_emplace(token, Start{name, axes});
+      auto [place, isNew] = carried.try_emplace(token, Start{name, axes, {}});
       if (!isNew)
         return wrong(concat(name, " is carried under number ", token,
                             ", as is ", place->second.name,
                             ", which nothing has waited for"));
+      for (const auto &[argument, access] :
+           orderOf(function).argumentsOf(command))
+        if (!buffers[argument]->empty())
+          place->second.buffers[*buffers[argument]] |= access == Access::Write;
     }
     return okStatus();
   }
@@ -207,11 +367,13 @@ private:
       return okStatus();
     }
     auto start = carried.find(wait.carried);
+    // Before a first start, and on later turns of a loop, nothing is under way.
+    if (start == carried.end() && startedUnder.contains(wait.carried))
+      return okStatus();
     if (start == carried.end())
       return wrong(concat(nameWithNumber(target, table, function, number),
                           " waits for number ", wait.carried,
-                          ", which nothing before it in the sequence has "
-                          "started"));
+                          ", under which nothing in the sequence is started"));
     --underWay[start->second.axes];
     carried.erase(start);
     return okStatus();
@@ -219,7 +381,11 @@ private:
 
   const TargetT &target;
   const ProgramTableT &table;
+  const Mesh &mesh;
   Freshness freshness;
+  std::set<const FunctionT *> noted;
+  std::set<uint32_t> awaited, startedUnder;
+  std::map<const FunctionT *, CarriedOrder> orders;
   std::map<const FunctionT *, bool> carries;
   size_t numSteps = 0;
   std::map<uint32_t, Start> carried;
@@ -301,9 +467,9 @@ Status checkCarried(const ProgramTableT &table) {
 }
 
 Status checkSequence(const SequenceT &sequence, const TargetT &target,
-                     const ProgramTableT &table) {
+                     const ProgramTableT &table, const Mesh &mesh) {
   OPTRT_RETURN_IF_ERROR(checkSteps(sequence, table));
-  return SequenceChecker(target, table).run(sequence);
+  return SequenceChecker(target, table, mesh).run(sequence);
 }
 
 } // namespace optimus_support::program

@@ -79,8 +79,78 @@ TEST_F(ProgramSequenceTest, AWaitHasAStart) {
   function("last", 4, 0);
   programs.sequence("s", {{"first", 1}, {"last", 1}});
   refuse("sequence s: call 1 of last: last.gather (wait, last.py:7), command 0 "
-         "waits for number 4, which nothing before it in the sequence has "
+         "waits for number 4, under which nothing in the sequence is "
          "started");
+}
+
+TEST_F(ProgramSequenceTest, TheNextRunMayWaitForWhatIsCarried) {
+  function("step", 3, 3);
+  function("others", 0, 0);
+  programs.sequence("s", {{"others", 1}, {"step", 1}});
+  programs.sequence("often", {{"step", 0}});
+  accept();
+}
+
+TEST_F(ProgramSequenceTest, EachRunLeavesTheSame) {
+  function("first", 3, 0);
+  function("last", 0, 3);
+  programs.sequence("good", {{"first", 1}, {"last", 1}});
+  function("twice", 0, 3);
+  programs.sequence("bad", {{"twice", 1},
+                            {"first", 1},
+                            {"last", 1},
+                            {"first", 1},
+                            {"first", 1},
+                            {"last", 1}});
+  refuse("sequence bad: when it is run a second time: call 0 of twice");
+}
+
+/// A step that reads a weight and gathers it anew for the next one.
+class ProgramCarriedMemory : public ProgramSequenceTest {
+protected:
+  void step(bool waitsFirst) {
+    FunctionWriter f = programs.function("step");
+    View weight = f.argument(ElementType::F32, 16, "w"),
+         part = f.argument(ElementType::F32, 8, "part"),
+         x = f.argument(ElementType::F32, 16, "x");
+    WaitT wait;
+    wait.carried = 1;
+    ActionUnion action;
+    action.Set(std::move(wait));
+    if (!waitsFirst)
+      f.copy(weight, x);
+    f.add(std::move(action), {});
+    if (waitsFirst)
+      f.copy(weight, x);
+    f.fill(part);
+    CollectiveT gather;
+    gather.kind = CollectiveKind::AllGather;
+    gather.axes = {0};
+    gather.outer = 1;
+    gather.inner = 8;
+    gather.carried = 1;
+    f.collective(std::move(gather), part, weight);
+    programs.sequence("s", {{"step", 1}});
+  }
+};
+
+TEST_F(ProgramCarriedMemory, IsReadBehindTheWait) {
+  step(/*waitsFirst=*/true);
+  accept();
+}
+
+TEST_F(ProgramCarriedMemory, IsNotReadBeforeTheWait) {
+  step(/*waitsFirst=*/false);
+  refuse("sequence s: when it is run a second time: call 0 of step: "
+         "command 0 (copy) touches \"w\" of command 3 (all_gather)");
+}
+
+TEST_F(ProgramCarriedMemory, IsNotTouchedByOthers) {
+  step(/*waitsFirst=*/true);
+  FunctionWriter f = programs.function("other");
+  f.fill(f.argument(ElementType::F32, 16, "w"));
+  programs.sequence("t", {{"step", 1}, {"other", 1}});
+  refuse("sequence t: call 1 of other: command 0 (fill) touches \"w\" of");
 }
 
 TEST_F(ProgramSequenceTest, ARepeatedCallMustFitBehindItself) {

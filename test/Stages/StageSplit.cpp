@@ -78,9 +78,23 @@ public:
     function.commands.back()->after.clear();
   }
 
-  void send(const Region &region) { message<SendT>(region, Access::Read); }
-  void receive(const Region &region) {
-    message<ReceiveT>(region, Access::Write);
+  /// Sends and receives together, and waits for all. Of the arena's regions,
+  /// the bytes are those of arguments, unless it is still there.
+  void exchange(const std::vector<Region> &sent,
+                const std::vector<Region> &received, uint32_t sentSlot = kNone,
+                uint32_t receivedSlot = kNone) {
+    std::vector<uint32_t> started;
+    const uint32_t group = sent.size() + received.size() > 1;
+    for (const Region &region : sent)
+      started.push_back(message<SendT>(region, Access::Read, sentSlot, group));
+    for (const Region &region : received)
+      started.push_back(
+          message<ReceiveT>(region, Access::Write, receivedSlot, group));
+    for (uint32_t command : started) {
+      WaitT wait;
+      wait.command = command;
+      add(std::move(wait), computeQueue(), {});
+    }
   }
 
   /// dst[0:bytes] = src[0:bytes], of two arguments.
@@ -233,7 +247,8 @@ private:
 
   /// To or from the other stage, between the same bytes of both.
   template <typename Message>
-  void message(const Region &region, Access access) {
+  uint32_t message(const Region &region, Access access, uint32_t slot,
+                   uint32_t group) {
     const int64_t bytes = region.end() - region.begin;
     Message one;
     one.axis = kPipe;
@@ -241,17 +256,13 @@ private:
     one.peer->constant = function.name.ends_with('0') ? 1 : 0;
     one.rows = 1;
     one.cols = one.ld = bytes / 4;
-    // The arena's are in the slot, the last argument.
+    one.group = group;
     const bool isInSlot = region.base == Base::Arena && function.arenas.empty();
     const uint32_t address =
-        isInSlot ? place(Base::Argument,
-                         static_cast<uint32_t>(function.arguments.size() - 1),
-                         region.begin)
+        isInSlot ? place(Base::Argument, slot, region.begin)
                  : place(region.base, region.index, region.begin);
-    WaitT wait;
-    wait.command = add(std::move(one), queue(QueueKind::Communication, {kPipe}),
-                       {operand(address, bytes, access)});
-    add(std::move(wait), computeQueue(), {});
+    return add(std::move(one), queue(QueueKind::Communication, {kPipe}),
+               {operand(address, bytes, access)});
   }
 
   const FunctionT &whole;
@@ -290,9 +301,9 @@ std::vector<Transfer> findTransfers(const FunctionT &function, const Mesh &mesh,
 class Splitter {
 public:
   Splitter(const ModelLibrary &library, const std::string &lastOfFirst,
-           uint32_t microbatches)
+           uint32_t microbatches, Order order)
       : library(library), blocks(lastOfFirst), microbatches(microbatches),
-        programs(library.programs()),
+        order(order), programs(library.programs()),
         manifest(Json::parse(library.manifestText())),
         table(*library.target().tables.front()), mesh(library.manifest().mesh) {
   }
@@ -304,6 +315,8 @@ public:
       return optrt::invalidArgument(
           "expected a library of one rank with functions of "
           "the kinds accumulate and update");
+    if (microbatches < 2)
+      return optrt::invalidArgument("expected 2 microbatches at least");
     if (prepare)
       splitPrepare(*prepare);
     OPTRT_RETURN_IF_ERROR(splitAccumulate(*accumulate));
@@ -367,19 +380,38 @@ private:
       if (part == &back[0])
         part->redirect(tokens, slot, arenaBytes);
     }
-    for (const Transfer &one : transfers)
-      (first[one.writer] ? forward[1] : back[0]).receive(one.region);
     for (uint32_t i = 0; i != whole.commands.size(); ++i) {
       const bool isForward = first[i] ? i < cut : i < backward;
       (isForward ? forward : back)[!first[i]].take(i);
     }
-    for (const Transfer &one : transfers)
-      (first[one.writer] ? forward[0] : back[1]).send(one.region);
     for (int stage : {0, 1}) {
       add(stage, forward[stage], "other");
       add(stage, back[stage], "other");
     }
+    std::vector<Region> outputs, gradients;
+    for (const Transfer &one : transfers)
+      (first[one.writer] ? outputs : gradients).push_back(one.region);
+    addMessages(whole, 0, outputs, gradients);
+    addMessages(whole, 1, gradients, outputs);
     return optrt::okStatus();
+  }
+
+  /// The functions by which a stage sends and receives, one after the other or
+  /// at once.
+  void addMessages(const FunctionT &whole, int stage,
+                   const std::vector<Region> &sent,
+                   const std::vector<Region> &received) {
+    for (const char *name : {"send", "receive", "exchange"}) {
+      Part part(whole, name + std::to_string(stage));
+      const bool sends = name[0] != 'r', receives = name[0] != 's';
+      const uint32_t from = part.passArena(slotBytes, slotName(0)),
+                     to = receives && sends
+                              ? part.passArena(slotBytes, slotName(1))
+                              : from;
+      part.exchange(sends ? sent : std::vector<Region>(),
+                    receives ? received : std::vector<Region>(), from, to);
+      add(stage, part, "other");
+    }
   }
 
   bool isBackward(const CommandT &command) const {
@@ -397,8 +429,8 @@ private:
     const uint32_t count = parts[0].argument("real_count");
     const Region region{
         Base::Argument, count, 0, 1, whole.arguments[count]->bytes, 0};
-    parts[1].send(region);
-    parts[0].receive(region);
+    parts[1].exchange({region}, {});
+    parts[0].exchange({}, {region});
     for (uint32_t i = 0; i != whole.commands.size(); ++i) {
       const int stage = stageOfArguments(whole, *whole.commands[i]);
       for (int one : {0, 1})
@@ -436,25 +468,80 @@ private:
     return step;
   }
 
-  /// A call a microbatch, each with its slot.
-  std::unique_ptr<StepT> loop(const FunctionT &function) const {
-    BindingT binding;
-    while (function.arguments[binding.argument]->buffer != "slot0")
-      ++binding.argument;
-    for (uint32_t slot = 0; slot != microbatches; ++slot)
-      binding.buffers.push_back(slotName(slot));
-    binding.terms = {CounterTerm(1, 0)};
+  using Steps = std::vector<std::unique_ptr<StepT>>;
+
+  /// Calls of a stage's functions with the slots of a microbatch: the first
+  /// slot is that of number `first`, the second of `second`, and both of a
+  /// later one on each turn of the loop around them.
+  struct SlotCall {
+    std::string function;
+    uint32_t first, second = 0;
+  };
+  std::unique_ptr<StepT> call(const ProgramTableT &made, const SlotCall &one,
+                              bool isInLoop) const {
+    std::unique_ptr<StepT> step = call(one.function);
+    const FunctionT &function = *findFunction(made, one.function);
+    for (uint32_t i = 0; i != function.arguments.size(); ++i)
+      for (const auto &[name, number] :
+           {std::pair(slotName(0), one.first), {slotName(1), one.second}}) {
+        if (function.arguments[i]->buffer != name)
+          continue;
+        BindingT binding;
+        binding.argument = i;
+        for (uint32_t slot = 0; slot != microbatches; ++slot)
+          binding.buffers.push_back(slotName(slot));
+        binding.constant = number;
+        if (isInLoop)
+          binding.terms = {CounterTerm(1, 0)};
+        step->kind.AsCall()->bindings.push_back(
+            std::make_unique<BindingT>(std::move(binding)));
+      }
+    return step;
+  }
+  std::unique_ptr<StepT> loop(const ProgramTableT &made, uint32_t times,
+                              const std::vector<SlotCall> &calls) const {
     LoopT loop;
-    loop.times = microbatches;
-    loop.steps.push_back(call(function.name));
-    loop.steps[0]->kind.AsCall()->bindings.push_back(
-        std::make_unique<BindingT>(std::move(binding)));
+    loop.times = times;
+    for (const SlotCall &one : calls)
+      loop.steps.push_back(call(made, one, /*isInLoop=*/true));
     auto step = std::make_unique<StepT>();
     step->kind.Set(std::move(loop));
     return step;
   }
   static std::string slotName(uint32_t slot) {
     return "slot" + std::to_string(slot);
+  }
+
+  /// The forwards and backwards of a stage.
+  Steps schedule(const ProgramTableT &made, int stage) const {
+    const uint32_t last = microbatches - 1;
+    Steps steps;
+    auto once = [&](const SlotCall &one) {
+      steps.push_back(call(made, one, /*isInLoop=*/false));
+    };
+    auto repeat = [&](uint32_t times, const std::vector<SlotCall> &calls) {
+      steps.push_back(loop(made, times, calls));
+    };
+    if (order == Order::GPipe && stage == 0) {
+      repeat(microbatches, {{"forward0", 0}, {"send0", 0}});
+      repeat(microbatches, {{"receive0", 0}, {"backward0", 0}});
+    } else if (order == Order::GPipe) {
+      repeat(microbatches, {{"receive1", 0}, {"forward1", 0}});
+      repeat(microbatches, {{"backward1", 0}, {"send1", 0}});
+    } else if (stage == 0) {
+      once({"forward0", 0});
+      once({"send0", 0});
+      repeat(last, {{"forward0", 1}, {"exchange0", 1, 0}, {"backward0", 0}});
+      once({"receive0", last});
+      once({"backward0", last});
+    } else {
+      once({"receive1", 0});
+      repeat(last, {{"forward1", 0}, {"backward1", 0}, {"exchange1", 0, 1}});
+      once({"forward1", last});
+      once({"backward1", last});
+      once({"send1", last});
+    }
+    return steps;
   }
 
   void writePrograms(bool prepares) {
@@ -480,8 +567,8 @@ private:
       const std::string number = std::to_string(stage);
       if (prepares)
         sequence->steps.push_back(call("prepare" + number));
-      for (const char *name : {"forward", "backward"})
-        sequence->steps.push_back(loop(*findFunction(made, name + number)));
+      for (std::unique_ptr<StepT> &step : schedule(made, stage))
+        sequence->steps.push_back(std::move(step));
       sequence->steps.push_back(call("update" + number));
       made.sequences.push_back(std::move(sequence));
     }
@@ -540,6 +627,7 @@ private:
   const ModelLibrary &library;
   const Blocks blocks;
   const uint32_t microbatches;
+  const Order order;
   ProgramsT programs;
   Json manifest;
   const ProgramTableT &table;
@@ -552,8 +640,9 @@ private:
 } // namespace
 
 StatusOr<Stages> split(const ModelLibrary &library,
-                       const std::string &lastOfFirst, uint32_t microbatches) {
-  return Splitter(library, lastOfFirst, microbatches).run();
+                       const std::string &lastOfFirst, uint32_t microbatches,
+                       Order order) {
+  return Splitter(library, lastOfFirst, microbatches, order).run();
 }
 
 } // namespace optimus_stages

@@ -10,13 +10,20 @@
 // of pipelines will: each has a table of its own, with the commands of its
 // layers as they are.
 //
-//   accumulate  →  forward0 | forward1, backward1 | backward0
+//   accumulate  →  forward0 | forward1, backward1 | backward0, and messages
 //   update      →  update0 | update1
 //   prepare     →  prepare0 | prepare1
 //
 // Stages send each other what the other's commands read of theirs. The arena of
 // accumulate becomes a buffer, a slot, of which each microbatch has one: it
 // keeps the activations from its forward to its backward.
+//
+// In GPipe's order all forwards come before all backwards. In 1F1B's a stage
+// makes one forward and one backward in turn, so at most two slots are in use;
+// both stages send and receive at once then, in a group:
+//
+//   first   F0 send     F1 exchange B0  F2 exchange B1  …  receive B3
+//   second  receive F0 B0 exchange      F1 B1 exchange  …  F3 B3 send
 //
 // Norms of gradients are those of a stage, so nothing may be clipped by them.
 //
@@ -32,20 +39,22 @@
 
 namespace optimus_stages {
 
+enum class Order { GPipe, OneForwardOneBackward };
+
 struct Stages {
   std::string manifest;
   optimus_support::program::ProgramsT programs;
 };
 
-/// Splits a serial library with accumulate and update, for GPipe's order of so
-/// many microbatches: all forwards, then all backwards, as the sequence
-/// "train_microbatches". Its mesh is that of the library with pipe:2 before it.
-/// The first stage ends with the block `lastOfFirst`, as "model.layers.0".
+/// Splits a serial library with accumulate and update, for an order of so many
+/// microbatches, 2 at least, as the sequence "train_microbatches". Its mesh is
+/// that of the library with pipe:2 before it. The first stage ends with the
+/// block `lastOfFirst`, as "model.layers.0".
 ///
 /// Errors: InvalidArgument for a library of another form.
 optrt::StatusOr<Stages> split(const optrt::ModelLibrary &library,
                               const std::string &lastOfFirst,
-                              uint32_t microbatches);
+                              uint32_t microbatches, Order order);
 
 } // namespace optimus_stages
 

@@ -7,8 +7,7 @@
 //===----------------------------------------------------------------------===//
 //
 // optimus-train-stages MODEL.so serial|LAST_BLOCK local|mpi|tcp|nccl
-// MICROBATCHES
-//                      [FOLDER]
+//                      MICROBATCHES gpipe|1f1b [FOLDER]
 //
 // Trains a serial library, compiled with --accumulate, for some steps; as it
 // is, or as two stages of which the first ends with a block. The root process
@@ -51,6 +50,7 @@ void reportEnd(const Status &status, bool speaks) {
 struct Arguments {
   std::string library, stages, backend;
   uint32_t microbatches;
+  optimus_stages::Order order;
   std::string folder; ///< of a checkpoint; empty: none
 };
 
@@ -63,7 +63,8 @@ public:
       return okStatus();
     OPTRT_ASSIGN_OR_RETURN(optimus_stages::Stages stages,
                            optimus_stages::split(*library, arguments.stages,
-                                                 arguments.microbatches));
+                                                 arguments.microbatches,
+                                                 arguments.order));
     void *handle = dlopen(arguments.library.c_str(), RTLD_NOW | RTLD_LOCAL);
     auto query = reinterpret_cast<optimus_model_query_fn>(
         dlsym(handle, "optimus_model_query"));
@@ -196,12 +197,19 @@ StatusOr<World> join(const Arguments &arguments) {
 } // namespace
 
 int main(int argc, char **argv) {
-  if (argc < 5 || argc > 6)
-    return fail(invalidArgument("expected MODEL.so serial|LAST_BLOCK "
-                                "local|mpi|tcp|nccl MICROBATCHES [FOLDER]"));
-  const Arguments arguments{argv[1], argv[2], argv[3],
+  const std::string_view order = argc > 5 ? argv[5] : "";
+  if (argc > 7 || (order != "gpipe" && order != "1f1b"))
+    return fail(invalidArgument(
+        "expected MODEL.so serial|LAST_BLOCK local|mpi|tcp|nccl MICROBATCHES "
+        "gpipe|1f1b [FOLDER]"));
+  const Arguments arguments{argv[1],
+                            argv[2],
+                            argv[3],
                             static_cast<uint32_t>(std::atoi(argv[4])),
-                            argc > 5 ? argv[5] : ""};
+                            order == "gpipe"
+                                ? optimus_stages::Order::GPipe
+                                : optimus_stages::Order::OneForwardOneBackward,
+                            argc > 6 ? argv[6] : ""};
   StatusOr<World> world = join(arguments);
   if (!world.ok())
     return fail(world.status());

@@ -103,7 +103,7 @@ static void addDevice(Declaration add, CompileSettings &settings) {
 
 static void addStep(Declaration add, CompileSettings &settings) {
   add(settings.phases, {"optimizer", "precision", "reduce-precision",
-                        "accumulate", "schedule", "extra-workspace"});
+                        "accumulate", "schedule", "extra-workspace", "sync"});
 }
 
 static void addMemory(Declaration add, CompileSettings &settings) {

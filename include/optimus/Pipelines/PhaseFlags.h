@@ -29,7 +29,7 @@ struct PhaseFlags {
   std::string mesh, strategy, optimizer, precision, reducePrecision, schedule;
   std::string extraWorkspace, machineProfile, profile, move, panels, recompute;
   std::string offload, offloadTo, offloadBandwidth, offloadWindow;
-  std::string target, attention, cpu, serial;
+  std::string target, attention, cpu, serial, sync;
   /// Entries joined by semicolons.
   std::string layouts;
   bool accumulate = false, noPad = false, deterministic = false;

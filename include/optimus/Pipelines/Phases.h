@@ -33,6 +33,8 @@ struct SerialProgram;
 namespace mlir::optimus {
 class MeasuredCosts;
 
+inline constexpr StringLiteral kNextSync = "sync(next)";
+
 struct PhaseOptions {
   MeshOption mesh;
   std::string strategy;
@@ -47,6 +49,8 @@ struct PhaseOptions {
   /// As the options of --optimus-schedule are.
   std::string schedule = "time";
   std::string extraWorkspace = "10%";
+  /// kNextSync where the next step waits for what a step gathers, else "sync".
+  std::string sync = "sync";
   std::string machineProfile;
   /// A profile written by optimus-run train --profile, and its contents; empty
   /// and null without.

@@ -189,6 +189,7 @@ static LogicalResult setAction(exec::CollectiveStartOp op,
   collective.inner = op.getInner();
   collective.src_ld = op.getSrcLd();
   collective.dst_ld = op.getDstLd();
+  collective.carried = op.getCarried().value_or(0);
   if (std::optional<StringRef> kernel = op.getKernel())
     collective.kernel = builder.getKernel(*kernel);
   return builder.setAction(command, std::move(collective),
@@ -199,6 +200,14 @@ static LogicalResult setAction(exec::WaitOp op, FunctionBuilder &,
                                program::CommandT &command) {
   program::WaitT wait;
   wait.command = *op.getStart().getId();
+  command.action.Set(std::move(wait));
+  return success();
+}
+
+static LogicalResult setAction(exec::WaitCarriedOp op, FunctionBuilder &,
+                               program::CommandT &command) {
+  program::WaitT wait;
+  wait.carried = op.getCarried();
   command.action.Set(std::move(wait));
   return success();
 }
@@ -224,6 +233,7 @@ void mlir::optimus::registerProgramActions(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, exec::ExecDialect *) {
     attachActions<exec::AttentionOp, exec::AttentionGradOp,
                   exec::CollectiveStartOp, exec::CopyOp, exec::GemmOp,
-                  exec::LaunchOp, exec::PackOp, exec::WaitOp>(*context);
+                  exec::LaunchOp, exec::PackOp, exec::WaitOp,
+                  exec::WaitCarriedOp>(*context);
   });
 }

@@ -186,8 +186,8 @@ void Lowering::moveStrided(const Collective &collective) {
       collective.kind, collective.reduction, collective.axis, collective.root,
       collective.src.buffer, collective.dst.buffer, collective.outer,
       collective.inner, collective.src.ld, collective.dst.ld,
-      /*kernel=*/FlatSymbolRefAttr(), /*id=*/IntegerAttr(),
-      /*queue=*/StringAttr(),
+      /*kernel=*/FlatSymbolRefAttr(), /*carried=*/IntegerAttr(),
+      /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
       /*after=*/DenseI32ArrayAttr());
   exec::WaitOp::create(builder, location, start.getToken(),
                        /*id=*/IntegerAttr(), /*queue=*/StringAttr(),

@@ -116,9 +116,13 @@ LogicalResult executeCommand(CollectiveStartOp op, Devices &devices) {
 /// A wait touches nothing; what it means is in the order of commands.
 LogicalResult executeCommand(WaitOp, Devices &) { return success(); }
 
+/// What is carried was moved when it started.
+LogicalResult executeCommand(WaitCarriedOp, Devices &) { return success(); }
+
 } // namespace
 
 void mlir::exec::attachCommunicationCommands(MLIRContext &context) {
   CommandModel<CollectiveStartOp, executeCommand>::attach(context);
   CommandModel<WaitOp, executeCommand>::attach(context);
+  CommandModel<WaitCarriedOp, executeCommand>::attach(context);
 }

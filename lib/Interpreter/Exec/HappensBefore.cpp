@@ -28,7 +28,8 @@ HappensBefore::HappensBefore(func::FuncOp function)
       bool isCompute = getQueue(number) == kComputeQueue;
       // An awaited command only begins in order, unless its queue runs commands
       // one after the other.
-      if (command.getWaitingCommand() && !isCompute)
+      const bool isAwaited = command.getWaitingCommand() || command.isCarried();
+      if (isAwaited && !isCompute)
         joinBegin(number, last->second);
       else
         joinEnd(number, last->second);
@@ -57,6 +58,6 @@ void HappensBefore::joinEnd(int32_t number, int32_t earlier) {
   CommandOpInterface command = commands[earlier];
   if (Operation *awaited = command.getAwaitedCommand())
     done[number].set(getNumber(awaited));
-  if (!command.getWaitingCommand())
+  if (!command.getWaitingCommand() && !command.isCarried())
     done[number].set(earlier);
 }

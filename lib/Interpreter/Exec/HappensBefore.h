@@ -20,7 +20,8 @@ namespace mlir::exec {
 /// other begins. It follows from what is declared alone: on a queue commands
 /// begin in order, and those that nothing waits for are done in order; what a
 /// command is `after` is done before it; a wait is done when what it waits for
-/// is. Commands without queues are on one.
+/// is. A carried command is done in no command of its function. Commands
+/// without queues are on one.
 class HappensBefore {
 public:
   explicit HappensBefore(func::FuncOp function);
@@ -40,7 +41,7 @@ public:
   /// done before the next one begins.
   bool isDoneInOrder(int32_t number) const {
     return !getCommand(number).getWaitingCommand() &&
-           getQueue(number) == kComputeQueue;
+           !getCommand(number).isCarried() && getQueue(number) == kComputeQueue;
   }
 
 private:

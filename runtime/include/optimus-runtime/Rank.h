@@ -117,14 +117,21 @@ public:
                        const AttentionOperands &operands);
   /// Waits until a command is done: what fails of it later fails here.
   Status finish(Site site);
+  /// Where `carried` is not 0, a later call waits for it, by this number.
   Status startCollective(Site site, const optrt_collective_desc &desc,
-                         const void *src, void *dst);
+                         const void *src, void *dst, uint32_t carried = 0);
   /// Starts some of a mesh axis together, where collectives are queued.
   Status startTogether(Queue queue, std::span<const QueuedCollective> together);
   /// Before its queue stands still for the wait that follows.
   Status reachWait(Site site, uint32_t started);
   /// `started` is the command that started it.
   Status waitForCollective(Site site, uint32_t started);
+  /// For what an earlier call has carried under a number, if it has.
+  Status waitForCarried(Site site, uint32_t number);
+  /// Between calls: waits for all that is carried, in the same order on all
+  /// ranks.
+  Status finishCarried();
+  bool isCarrying() const { return !carried.empty(); }
 
   const Mesh &mesh;
   const int rank;
@@ -188,6 +195,8 @@ private:
   /// without this thread.
   void beginLocal(uint32_t command);
   void count(const optrt_collective_desc &desc);
+  /// Puts the wait for what a command has started on a queue.
+  Status awaitStarted(Queue queue, CommandId started);
   /// When one was on a GPU's queue, and from when on another queue stood still
   /// for it; the device writes it.
   struct QueuedTimes {
@@ -208,6 +217,9 @@ private:
   Status checkCollective(const optrt_collective_desc &desc, const void *src,
                          const void *dst) const;
 
+  /// What calls have started for later ones, by its number.
+  std::map<uint32_t, CommandId> carried;
+  Communicator::Clock::time_point countsSince;
   /// Null where collectives move the device's own memory.
   std::unique_ptr<HostStaging> staging;
   /// The collectives started on queues by the current call, and the times of

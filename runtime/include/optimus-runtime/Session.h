@@ -383,6 +383,10 @@ public:
   /// How many batches the calls of a chosen sequence read. Internal as above.
   StatusOr<std::size_t> countBatches(std::string_view sequence,
                                      int64_t times) const;
+  /// Waits for what the last sequence has started for its next run. Saving,
+  /// loading, what reads or sets buffers and all other calls do so by
+  /// themselves. Collective where something is carried.
+  Status finishCarried();
   /// False after a call that failed: what it should have changed may be changed
   /// by half, and nothing more can be run.
   bool canGoOn() const { return !broken; }
@@ -585,6 +589,7 @@ private:
   bool paging = false;
   bool broken = false;
   std::vector<std::vector<Call>> submitted; ///< last, one a plan
+  std::string lastSequence; ///< may find what it has carried itself
   /// Of setScalar() and its like, which the next run reports.
   Status failedToSet;
   std::optional<int64_t> documentEnd;  ///< of its options

@@ -337,6 +337,24 @@ func.func @collective_c4(%a: memref<64xf32>, %b: memref<64xf32>) {
 // -----
 
 optimus.mesh @mesh <["row" = 2]>
+func.func @collective_c4_carried(%a: memref<64xf32>, %b: memref<64xf32>) {
+  // expected-error @below {{is carried under 3; expected a positive number, and no exec.wait for its token}}
+  %0 = exec.collective_start broadcast sum over "row", %a to %b {carried = 3 : i32, outer = 1 : i64, inner = 64 : i64, src_ld = 64 : i64, dst_ld = 64 : i64} : memref<64xf32>, memref<64xf32>
+  exec.wait %0
+  return
+}
+
+// -----
+
+func.func @wait_carried_c1(%a: memref<64xf32>) {
+  // expected-error @below {{waits for number -1; expected a positive one}}
+  exec.wait_carried -1, %a : memref<64xf32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2]>
 func.func @collective_c5(%a: memref<64xf32>, %b: memref<64xf32>) {
   // expected-error @below {{broadcast combines nothing: reduction must be sum}}
   %0 = exec.collective_start broadcast max over "row", %a to %b {outer = 1 : i64, inner = 64 : i64, src_ld = 64 : i64, dst_ld = 64 : i64} : memref<64xf32>, memref<64xf32>

@@ -47,6 +47,10 @@ func.func @commands(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>, 
   // CHECK: exec.wait %[[TOKEN]]
   %token = exec.collective_start all_reduce max over "col", %a to %a {outer = 1 : i64, inner = 64 : i64, src_ld = 64 : i64, dst_ld = 64 : i64} : memref<64xf32>, memref<64xf32>
   exec.wait %token
+  // CHECK: exec.collective_start {{.*}} {carried = 3 : i32, dst_ld
+  // CHECK: exec.wait_carried 3, %{{.*}}, %{{.*}} : memref<64xf32>, memref<64xf32>
+  %later = exec.collective_start all_reduce max over "col", %a to %c {carried = 3 : i32, outer = 1 : i64, inner = 64 : i64, src_ld = 64 : i64, dst_ld = 64 : i64} : memref<64xf32>, memref<64xf32>
+  exec.wait_carried 3, %a, %c : memref<64xf32>, memref<64xf32>
   return
 }
 

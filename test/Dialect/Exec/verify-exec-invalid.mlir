@@ -28,6 +28,17 @@ func.func @v1_destination(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64x
 // -----
 
 optimus.mesh @mesh <["row" = 2]>
+func.func @v1_carried(%a: memref<64xf32>, %b: memref<64xf32>) {
+  // expected-note @below {{the collective started here}}
+  %0 = exec.collective_start all_reduce sum over "row", %a to %a {carried = 1 : i32, outer = 1 : i64, inner = 64 : i64, src_ld = 64 : i64, dst_ld = 64 : i64} : memref<64xf32>, memref<64xf32>
+  // expected-error @below {{V1: writes the source of a collective that is under way}}
+  exec.copy %a from %b : memref<64xf32> {rows = 1 : i64, cols = 64 : i64, src_ld = 64 : i64, dst_ld = 64 : i64} : memref<64xf32>
+  return
+}
+
+// -----
+
+optimus.mesh @mesh <["row" = 2]>
 func.func @v2(%a: memref<64xf32>, %condition: i1) {
   // expected-error @below {{V2: its exec.wait does not follow in the same block}}
   %0 = exec.collective_start all_reduce sum over "row", %a to %a {outer = 1 : i64, inner = 64 : i64, src_ld = 64 : i64, dst_ld = 64 : i64} : memref<64xf32>, memref<64xf32>

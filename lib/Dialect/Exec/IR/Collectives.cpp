@@ -41,6 +41,8 @@ StringRef CollectiveStartOp::getOwnQueue() { return getAxis(); }
 
 Operation *CollectiveStartOp::getWaitingCommand() { return getWait(); }
 
+bool CollectiveStartOp::isCarried() { return getCarried().has_value(); }
+
 WaitOp CollectiveStartOp::getWait() {
   for (Operation *user : getToken().getUsers())
     return dyn_cast<WaitOp>(user);
@@ -69,7 +71,12 @@ LogicalResult CollectiveStartOp::verify() {
                           gathers ? whole : inner, getDstLd(), "dst_ld")))
     return failure();
   // C4
-  if (!getToken().hasOneUse() || !getWait())
+  if (isCarried()) {
+    if (static_cast<int32_t>(*getCarried()) <= 0 || !getToken().use_empty())
+      return emitOpError("is carried under ")
+             << static_cast<int32_t>(*getCarried())
+             << "; expected a positive number, and no exec.wait for its token";
+  } else if (!getToken().hasOneUse() || !getWait())
     return emitOpError("needs exactly one exec.wait for its token");
   // C5
   bool reduces = getKind() == CollectiveKind::Reduce ||
@@ -94,5 +101,20 @@ LogicalResult WaitOp::verify() {
   // C1
   if (!getStart())
     return emitOpError("waits for something that is no exec.collective_start");
+  return success();
+}
+
+SmallVector<Access> WaitCarriedOp::getAccesses() {
+  SmallVector<Access> accesses;
+  for (OpOperand &buffer : getBuffersMutable())
+    accesses.push_back({&buffer, true, true});
+  return accesses;
+}
+
+LogicalResult WaitCarriedOp::verify() {
+  // C1
+  if (static_cast<int32_t>(getCarried()) <= 0)
+    return emitOpError("waits for number ")
+           << static_cast<int32_t>(getCarried()) << "; expected a positive one";
   return success();
 }

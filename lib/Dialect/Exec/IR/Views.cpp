@@ -72,7 +72,8 @@ void mlir::exec::addCommandEffects(
     if (access.writes)
       effects.emplace_back(MemoryEffects::Write::get(), access.operand);
   }
-  if (command.getWaitingCommand() || command.getAwaitedCommand())
+  if (command.getWaitingCommand() || command.getAwaitedCommand() ||
+      command.isCarried() || isa<WaitCarriedOp>(operation))
     effects.emplace_back(MemoryEffects::Write::get(),
                          CommunicationResource::get());
   // Until the wait, the collective wrote memory that is no operand of it.

@@ -82,7 +82,7 @@ private:
     CommandOpInterface command = commands[number];
     std::optional<unsigned> &before = last[queueOf[number]];
     // What is waited for only begins in order.
-    if (before && command.getWaitingCommand())
+    if (before && (command.getWaitingCommand() || command.isCarried()))
       join(number, *before);
     else if (before)
       joinDone(number, *before);

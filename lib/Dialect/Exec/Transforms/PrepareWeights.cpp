@@ -26,7 +26,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus/Dialect/CCL/IR/CCL.h"
+#include "OwnBuffers.h"
+
 #include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
@@ -112,25 +113,6 @@ static std::optional<Preparation> findPreparation(CommandOpInterface command) {
   return found;
 }
 
-/// A rank's own elements, which no other one has.
-static RankedTensorType getOwnType(MemRefType type, optimus::MeshOp mesh) {
-  int64_t elements = type.getNumElements(), all = elements;
-  SmallVector<StringRef> axes;
-  if (mesh)
-    for (optimus::MeshAxisAttr axis : mesh.getAxisList()) {
-      axes.push_back(axis.getName().getValue());
-      all *= axis.getSize();
-    }
-  if (axes.empty())
-    return RankedTensorType::get({elements}, type.getElementType());
-  auto sharding =
-      optimus::ShardingAttr::get(FlatSymbolRefAttr::get(mesh.getSymNameAttr()),
-                                 ArrayRef<SmallVector<StringRef>>(axes));
-  return RankedTensorType::get(
-      {elements}, type.getElementType(),
-      ccl::LocalAttr::get(type.getContext(), {all}, sharding));
-}
-
 static StringAttr getParameterName(BlockArgument argument) {
   auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
   return function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
@@ -143,7 +125,7 @@ struct Prepared {
   CommandOpInterface command;
   StringAttr parameter;
   MemRefType type;
-  NamedAttrList attributes; ///< of the argument that it fills
+  optimus::BufferAttr buffer; ///< that it fills
 };
 
 /// Moves what is prepared out of functions. What several of them make of a
@@ -153,8 +135,7 @@ public:
   /// `known` counts the names that buffers have.
   PrepareWeights(ArrayRef<func::FuncOp> readers, StringRef name,
                  llvm::StringMap<int> &known)
-      : readers(readers), name(name), known(known),
-        mesh(optimus::getMesh(readers.front())) {}
+      : readers(readers), name(name), known(known) {}
 
   void run(ArrayRef<Preparation> list) {
     func::FuncOp first = readers.front();
@@ -217,25 +198,17 @@ private:
         optimus::SavedIn::Nowhere);
   }
 
-  /// Appends the buffer to a function's arguments.
-  static BlockArgument append(func::FuncOp to, const Prepared &one,
-                              StringRef access) {
-    NamedAttrList attributes = one.attributes;
-    attributes.set(ExecDialect::kAccess,
-                   StringAttr::get(to.getContext(), access));
-    const unsigned number = to.getNumArguments();
-    (void)to.insertArgument(number, one.type,
-                            attributes.getDictionary(to.getContext()),
-                            one.command->getLoc());
-    return to.getArgument(number);
+  BlockArgument append(func::FuncOp to, const Prepared &one,
+                       StringRef access) const {
+    return appendOwnBuffer(to, one.type, one.buffer, access,
+                           one.command->getLoc());
   }
 
   /// The argument of a reader with the buffer; if need be, a new one.
   BlockArgument getArgument(func::FuncOp reader, const Prepared &one) {
-    Attribute binding = one.attributes.get(OptimusDialect::kBinding);
     for (BlockArgument argument : reader.getArguments())
       if (reader.getArgAttr(argument.getArgNumber(),
-                            OptimusDialect::kBinding) == binding)
+                            OptimusDialect::kBinding) == one.buffer)
         return argument;
     return append(reader, one, ExecDialect::kAccessRead);
   }
@@ -260,10 +233,8 @@ private:
     if (found == made.end()) {
       Prepared next{
           nullptr, getParameterName(one.parameter), one.filled.getType(), {}};
-      next.attributes.set(OptimusDialect::kBinding, getBuffer(one));
-      next.attributes.set(ExecDialect::kLocalType,
-                          TypeAttr::get(getOwnType(next.type, mesh)));
-      LDBG() << "prepare " << next.attributes.get(OptimusDialect::kBinding);
+      next.buffer = getBuffer(one);
+      LDBG() << "prepare " << next.buffer;
       next.command = one.command;
       IRMapping mapping;
       mapping.map(one.parameter, parameters[next.parameter]);
@@ -300,7 +271,6 @@ private:
   StringRef name;
   llvm::StringMap<int> &known;
   func::FuncOp prepare;
-  optimus::MeshOp mesh;
   llvm::DenseMap<StringAttr, Value> parameters; ///< of the function
   SmallVector<Prepared> made;
 };

@@ -76,7 +76,11 @@ public:
       return signalPassFailure();
     }
     for (CollectiveStartOp start : function.getOps<CollectiveStartOp>())
-      if (start.getWait()->getBlock() != start->getBlock()) {
+      if (start.isCarried()) {
+        start.emitOpError("is carried to the next step already; a schedule "
+                          "must come first");
+        return signalPassFailure();
+      } else if (start.getWait()->getBlock() != start->getBlock()) {
         start.emitOpError("its exec.wait is not in the same block");
         return signalPassFailure();
       }

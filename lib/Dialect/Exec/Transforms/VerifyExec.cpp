@@ -69,10 +69,11 @@ private:
       if (!underWay.empty() && failed(verifyDuring(command, underWay)))
         return failure();
       Operation *wait = command.getWaitingCommand();
-      if (!wait)
+      if (!wait && !command.isCarried())
         continue;
       // V2
-      if (wait->getBlock() != &block || wait->isBeforeInBlock(command))
+      if (wait &&
+          (wait->getBlock() != &block || wait->isBeforeInBlock(command)))
         return command.emitOpError(
             "V2: its exec.wait does not follow in the same block");
       // V5

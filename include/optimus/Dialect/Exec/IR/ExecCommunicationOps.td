@@ -12,7 +12,7 @@
 include "optimus/Dialect/Exec/IR/ExecBase.td"
 
 def Exec_CollectiveStartOp : Exec_Command<"collective_start", [],
-    ["getOwnQueue", "getWaitingCommand"]> {
+    ["getOwnQueue", "getWaitingCommand", "isCarried"]> {
   let summary = "Starts a collective over a mesh axis";
   let description = [{
     A matrix [outer, inner] moves among the ranks that differ only in their
@@ -29,9 +29,12 @@ def Exec_CollectiveStartOp : Exec_Command<"collective_start", [],
     exec.wait %t
     ```
 
+    With `carried`, a later call waits for it, by this number: both buffers are of arguments
+    then, and in use until the function ends.
+
     Constraints: (C1) the mesh has the axis and the root lies on it; (C2) outer and inner are positive,
     leading dimensions as C2 of `exec.gemm` says; (C3) both buffers hold their matrix; (C4) exactly
-    one command waits for the token; (C5) of the kinds without reduction, `reduction` is sum;
+    one command waits for the token, or none with `carried`, a positive number; (C5) of the kinds without reduction, `reduction` is sum;
     (C6) both buffers have one element type.
   }];
   let arguments = (ins Exec_CollectiveKindAttr:$kind, Exec_ReductionAttr:$reduction,
@@ -39,6 +42,7 @@ def Exec_CollectiveStartOp : Exec_Command<"collective_start", [],
                        Exec_FloatBuffer:$src, Exec_FloatBuffer:$dst,
                        I64Attr:$outer, I64Attr:$inner, I64Attr:$src_ld, I64Attr:$dst_ld,
                        OptionalAttr<FlatSymbolRefAttr>:$kernel,
+                       OptionalAttr<I32Attr>:$carried,
                        Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
   let results = (outs Exec_TokenType:$token);
   let assemblyFormat = [{
@@ -64,6 +68,25 @@ def Exec_WaitOp : Exec_Command<"wait", [], ["getAwaitedCommand"]> {
   let extraClassDeclaration = [{
     CollectiveStartOp getStart();
   }];
+  let hasVerifier = 1;
+}
+
+def Exec_WaitCarriedOp : Exec_Command<"wait_carried"> {
+  let summary = "Waits until a collective of an earlier call is done";
+  let description = [{
+    An earlier call has started it with this number as `carried`. Where none is under way, as in
+    a first step, it is done at once. The collective may read and write `buffers` until then:
+    commands that touch them come before or after, as if this one wrote them.
+
+    ```mlir
+    exec.wait_carried 3, %w : memref<64xf32>
+    ```
+
+    Constraints: (C1) the number is positive.
+  }];
+  let arguments = (ins I32Attr:$carried, Variadic<Exec_FloatBuffer>:$buffers,
+                       Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
+  let assemblyFormat = "$carried `,` $buffers attr-dict `:` type($buffers)";
   let hasVerifier = 1;
 }
 

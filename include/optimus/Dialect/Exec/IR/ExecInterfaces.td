@@ -39,6 +39,13 @@ def CommandOpInterface : OpInterface<"CommandOpInterface"> {
       "::mlir::Operation *", "getWaitingCommand", (ins), "", [{
         return nullptr;
       }]>,
+    InterfaceMethod<[{
+        Whether a later call waits for the work started by this one: what this one
+        touches is in use until the function ends.
+      }],
+      "bool", "isCarried", (ins), "", [{
+        return false;
+      }]>,
     InterfaceMethod<"The command that started the work awaited by this one, or null.",
       "::mlir::Operation *", "getAwaitedCommand", (ins), "", [{
         return nullptr;

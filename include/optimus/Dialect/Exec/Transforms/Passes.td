@@ -50,6 +50,37 @@ def PrepareWeightsPass : Pass<"optimus-prepare-weights", "::mlir::ModuleOp"> {
   ];
 }
 
+def CarryGathersPass : Pass<"optimus-carry-gathers", "::mlir::ModuleOp"> {
+  let summary = "Lets the next step wait for the gathers of updated parameters";
+  let description = [{
+    In entries of the kinds `train` and `update`, gathers of updated parameters are
+    carried to the next call that reads these: nothing in the call waits for them.
+    Their sources become buffers of the manifest, with the role `updated`. The functions
+    of a step wait for a parameter before their first command on it.
+    Of each mesh axis the 32 largest gathers are carried. After `--optimus-schedule`.
+
+    ```mlir
+    func.func @train_step(%w: memref<64xf32> …) attributes {optimus.entry = #optimus.entry<train …>} {
+      exec.gemm %x, %w, %y …
+      %t = exec.collective_start all_gather sum over "data", %p to %w …
+      exec.wait %t
+    // becomes
+    func.func @train_step(%w: memref<64xf32> …, %p: memref<32xf32> {optimus.binding = #optimus.buffer<role = "updated", of = "w", lifetime = state>, …})
+        attributes {…} {
+      exec.wait_carried 1, %w, %p : memref<64xf32>, memref<32xf32>
+      exec.gemm %x, %w, %y …
+      %t = exec.collective_start all_gather sum over "data", %p to %w {carried = 1 : i32, …}
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::exec::ExecDialect", "::mlir::ccl::CCLDialect",
+    "::mlir::optimus::OptimusDialect"
+  ];
+  let statistics = [
+    Statistic<"numCarried", "carried", "Number of gathers carried to the next step">
+  ];
+}
+
 def SchedulePass : Pass<"optimus-schedule", "::mlir::func::FuncOp"> {
   let summary = "Orders commands for time, for memory or for both";
   let description = [{

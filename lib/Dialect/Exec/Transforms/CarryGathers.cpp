@@ -1,0 +1,269 @@
+//===- CarryGathers.cpp - Gathers that the next step waits for -*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A step's last work is to gather the parameters that it has updated. The next
+// step reads them layer by layer, so it waits for each where it reads it:
+//
+//   train_step(%w):
+//     gemm %x, %w, …                     // the forward
+//     adamw %part, …                     // %part is an alloc
+//     %t = collective_start all_gather over "data", %part to %w
+//     wait %t
+//   becomes
+//   train_step(%w, %updated):
+//     wait_carried 1, %w, %updated
+//     gemm %x, %w, …
+//     adamw %updated, …
+//     collective_start all_gather over "data", %updated to %w {carried = 1}
+//
+// With microbatches `update` starts them, and the functions before it in their
+// sequence wait.
+//
+//===----------------------------------------------------------------------===//
+
+#include "OwnBuffers.h"
+
+#include "optimus-support/model_abi.h"
+#include "optimus/Dialect/Exec/IR/Commands.h"
+#include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Exec/Transforms/Passes.h"
+#include "optimus/Dialect/Exec/Transforms/Regions.h"
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
+#include "optimus/Dialect/Optimus/IR/ElementBytes.h"
+#include "optimus/Dialect/Optimus/IR/Entries.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/DebugLog.h"
+
+#include <deque>
+
+#define DEBUG_TYPE "optimus-carry-gathers"
+
+namespace mlir::exec {
+#define GEN_PASS_DEF_CARRYGATHERSPASS
+#include "optimus/Dialect/Exec/Transforms/Passes.h.inc"
+} // namespace mlir::exec
+
+using namespace mlir;
+using namespace mlir::exec;
+using optimus::EntryKind;
+using optimus::OptimusDialect;
+
+/// Of an axis, the most gathers that are carried: the rest of what may be under
+/// way is for the collectives of the step.
+static constexpr size_t kMostCarried = OPTRT_MAX_IN_FLIGHT / 2;
+
+namespace {
+/// A gather of an updated parameter.
+struct Gather {
+  CollectiveStartOp start;
+  AllocOp part;
+  BlockArgument parameter;
+
+  StringAttr getName() const {
+    auto function = cast<func::FuncOp>(parameter.getOwner()->getParentOp());
+    return function.getArgAttrOfType<StringAttr>(parameter.getArgNumber(),
+                                                 OptimusDialect::kParam);
+  }
+  int64_t getBytes() const { return optimus::getBytes(parameter.getType()); }
+};
+
+/// What is carried under a number.
+struct Carried {
+  int32_t number;
+  StringAttr axis;
+};
+using CarriedParameters = llvm::MapVector<StringAttr, Carried>;
+} // namespace
+
+static bool touches(CommandOpInterface command, Value buffer) {
+  return llvm::any_of(command.getAccesses(), [&](const Access &access) {
+    return llvm::is_contained(getBases(access.operand->get()), buffer);
+  });
+}
+
+/// The gather, if it fills a parameter from a buffer of its own, and nothing
+/// touches either afterwards.
+static std::optional<Gather> findGather(CollectiveStartOp start) {
+  auto part = start.getSrc().getDefiningOp<AllocOp>();
+  auto parameter = dyn_cast<BlockArgument>(start.getDst());
+  WaitOp wait = start.getWait();
+  if (start.getKind() != CollectiveKind::AllGather || !part || !parameter ||
+      !wait)
+    return std::nullopt;
+  Gather found{start, part, parameter};
+  if (!found.getName() ||
+      getMemorySpace(part.getResult()) != MemorySpace::Device ||
+      getMemorySpace(parameter) != MemorySpace::Device)
+    return std::nullopt;
+  for (Operation *op = start->getNextNode(); op; op = op->getNextNode())
+    if (auto command = dyn_cast<CommandOpInterface>(op);
+        command &&
+        (touches(command, part.getResult()) || touches(command, parameter)))
+      return std::nullopt;
+  return found;
+}
+
+/// The gathers to be carried, in their order: of each axis the largest.
+static SmallVector<Gather> chooseGathers(func::FuncOp function) {
+  llvm::MapVector<StringAttr, SmallVector<Gather>> axes;
+  for (auto start : function.getOps<CollectiveStartOp>())
+    if (std::optional<Gather> found = findGather(start))
+      axes[start.getAxisAttr()].push_back(*found);
+  llvm::DenseSet<Operation *> chosen;
+  for (auto &[axis, gathers] : axes) {
+    llvm::stable_sort(gathers, [](const Gather &a, const Gather &b) {
+      return a.getBytes() > b.getBytes();
+    });
+    if (gathers.size() > kMostCarried)
+      gathers.truncate(kMostCarried);
+    for (const Gather &gather : gathers)
+      chosen.insert(gather.start);
+  }
+  SmallVector<Gather> result;
+  for (auto start : function.getOps<CollectiveStartOp>())
+    if (chosen.contains(start))
+      result.push_back(*findGather(start));
+  return result;
+}
+
+static BlockArgument findParameter(func::FuncOp function, StringAttr name) {
+  for (BlockArgument argument : function.getArguments())
+    if (function.getArgAttr(argument.getArgNumber(), OptimusDialect::kParam) ==
+        name)
+      return argument;
+  return nullptr;
+}
+
+/// Waits for a parameter before the first command that touches it.
+static void insertWait(func::FuncOp function, Value parameter, Value part,
+                       int32_t number) {
+  for (auto command : function.getOps<CommandOpInterface>()) {
+    if (!touches(command, parameter) && !(part && touches(command, part)))
+      continue;
+    SmallVector<Value, 2> buffers{parameter};
+    if (part)
+      buffers.push_back(part);
+    OpBuilder builder(command);
+    WaitCarriedOp::create(builder, command->getLoc(), number, buffers,
+                          /*id=*/nullptr, /*queue=*/nullptr,
+                          /*after=*/nullptr);
+    return;
+  }
+}
+
+/// Waits earlier where more than can be would be under way on an axis.
+/// `carried` are there when the function begins.
+static void limitInFlight(func::FuncOp function,
+                          const CarriedParameters &carried) {
+  llvm::DenseMap<int32_t, StringAttr> axisOf;
+  llvm::DenseMap<StringAttr, size_t> numCarried;
+  llvm::DenseMap<StringAttr, std::deque<CollectiveStartOp>> open;
+  for (const auto &[name, one] : carried) {
+    axisOf[one.number] = one.axis;
+    ++numCarried[one.axis];
+  }
+  for (CommandOpInterface command : getCommands(function)) {
+    if (auto wait = dyn_cast<WaitCarriedOp>(*command))
+      --numCarried[axisOf.at(wait.getCarried())];
+    if (auto wait = dyn_cast<WaitOp>(*command))
+      llvm::erase(open[wait.getStart().getAxisAttr()], wait.getStart());
+    auto start = dyn_cast<CollectiveStartOp>(*command);
+    if (!start)
+      continue;
+    StringAttr axis = start.getAxisAttr();
+    std::deque<CollectiveStartOp> &started = open[axis];
+    while (!started.empty() &&
+           started.size() + numCarried[axis] >= OPTRT_MAX_IN_FLIGHT) {
+      started.front().getWait()->moveBefore(start);
+      started.pop_front();
+    }
+    if (start.isCarried())
+      ++numCarried[axis];
+    else
+      started.push_back(start);
+  }
+}
+
+namespace {
+class CarryGathersPass
+    : public exec::impl::CarryGathersPassBase<CarryGathersPass> {
+public:
+  using CarryGathersPassBase::CarryGathersPassBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    for (func::FuncOp train : optimus::findEntries(module, EntryKind::Train))
+      carry(train, {train});
+    SmallVector<func::FuncOp> step;
+    auto add = [&](func::FuncOp function) {
+      if (function)
+        step.push_back(function);
+    };
+    for (func::FuncOp accumulate :
+         optimus::findEntries(module, EntryKind::Accumulate)) {
+      for (func::FuncOp prepare :
+           optimus::findEntries(module, EntryKind::Prepare))
+        add(prepare);
+      add(accumulate);
+    }
+    for (func::FuncOp update :
+         optimus::findEntries(module, EntryKind::Update)) {
+      SmallVector<func::FuncOp> sequence = step;
+      sequence.push_back(update);
+      carry(update, sequence);
+    }
+  }
+
+private:
+  /// Carries what the last function of a sequence gathers.
+  void carry(func::FuncOp last, ArrayRef<func::FuncOp> sequence) {
+    CarriedParameters carried;
+    llvm::DenseMap<StringAttr, Value> parts;
+    for (Gather &gather : chooseGathers(last)) {
+      StringAttr name = gather.getName();
+      auto [known, isNew] = numbers.try_emplace(name, numbers.size() + 1);
+      carried.insert({name, {known->second, gather.start.getAxisAttr()}});
+      parts[name] = keep(gather, known->second);
+      ++numCarried;
+      LDBG() << "carry " << name << " under " << known->second;
+    }
+    if (carried.empty())
+      return;
+    for (func::FuncOp function : sequence) {
+      for (const auto &[name, one] : carried)
+        if (BlockArgument parameter = findParameter(function, name))
+          insertWait(function, parameter,
+                     function == last ? parts[name] : Value(), one.number);
+      limitInFlight(function, carried);
+      numberCommands(function);
+    }
+  }
+
+  /// Gives the source of a gather memory beyond the call. Returns it.
+  Value keep(Gather &gather, int32_t number) {
+    auto function =
+        cast<func::FuncOp>(gather.parameter.getOwner()->getParentOp());
+    auto buffer = optimus::BufferAttr::get(
+        function.getContext(), "updated", gather.getName(),
+        optimus::Lifetime::State, /*init=*/{}, optimus::Reset::Never,
+        optimus::FilledBy::Program, optimus::SavedIn::Nowhere);
+    BlockArgument part =
+        appendOwnBuffer(function, gather.part.getType(), buffer,
+                        ExecDialect::kAccessWrite, gather.part.getLoc());
+    gather.part.getResult().replaceAllUsesWith(part);
+    gather.part.erase();
+    gather.start.getWait().erase();
+    gather.start.setCarried(number);
+    return part;
+  }
+
+  llvm::MapVector<StringAttr, int32_t> numbers; ///< by parameter
+};
+} // namespace

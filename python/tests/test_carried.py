@@ -1,0 +1,153 @@
+# ===- test_carried.py - Gathers that the next step waits for ----------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""With --sync 'sync(next)' new parameters are gathered while the next step begins: the
+same losses and checkpoints, to the bit, on every back-end."""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+from typing import NamedTuple, Tuple
+
+import pytest
+
+from tools import Checkpoint, Model, call, mpirun, read_log, succeed
+
+MODEL = Model(layers=1, hidden=16, heads=2, sequence=8, vocabulary=256, batch=4)
+NEXT = ("--sync", "sync(next)")
+
+
+class Case(NamedTuple):
+    flags: Tuple[str, ...]
+    options: Tuple[object, ...] = ()
+
+
+DATA = ("--mesh", "data:2", "--strategy", "data")
+CASES = {
+    "data": Case(DATA),
+    "2x2, data and microbatches": Case(
+        ("--mesh", "data:2,row:2,col:2", "--accumulate"), ("--microbatches", 2)
+    ),
+}
+
+
+def libraries(tools, folder, flags):
+    for name, more in ("plain", ()), ("carried", NEXT):
+        path = folder / (name + ".so")
+        tools.run("optimus-compile", tools.program(MODEL), *flags, *more, "-o", path)
+        yield path
+
+
+@pytest.fixture(scope="module")
+def compiled(tools, tmp_path_factory):
+    made = {}
+
+    def get(name):
+        if name not in made:
+            folder = tmp_path_factory.mktemp("carried")
+            made[name] = list(libraries(tools, folder, CASES[name].flags))
+        return made[name]
+
+    return get
+
+
+def command(tools, library, text, folder, options=(), steps=3):
+    folder.mkdir(exist_ok=True)
+    saved = folder / "saved"
+    flags = ["--seed", 1, "--lr", 1e-3, "--save", saved, *options]
+    return tools.train_command(library, text, steps, *flags, log=folder / "log")
+
+
+def results(folder):
+    """What training has printed and saved."""
+    checkpoint = Checkpoint(folder / "saved")
+    log = [{k: e[k] for k in ("step", "loss", "norm") if k in e} for e in read_log(folder / "log")]
+    values = [checkpoint.parameters, checkpoint.moments]
+    return log, [{n: t.tobytes() for n, t in sorted(tensors.items())} for tensors in values]
+
+
+def test_what_is_carried_is_in_the_table(tools, compiled):
+    printed = tools.run("optimus-run", "inspect", compiled("data")[1], "--commands")
+    started = re.findall(r"all_gather carried=(\d+)", printed)
+    awaited = re.findall(r"wait carried (\d+)", printed)
+    # All parameters are divided, each with a wait where it is read.
+    assert sorted(started) == sorted(awaited) == sorted(set(started))
+    assert len(started) == 16
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_threads_have_the_same_bits(tools, compiled, text, tmp_path, name):
+    """Saved and evaluated in between, too."""
+    options = [*CASES[name].options, "--save-every", 2, "--eval-every", 1, "--eval-data", text]
+    found = []
+    for library in compiled(name):
+        folder = tmp_path / library.stem
+        succeed(call(command(tools, library, text, folder, options)))
+        found.append(results(folder))
+    assert found[0] == found[1]
+
+
+def test_the_hidden_device_has_the_same_bits(tools, compiled, text, tmp_path):
+    device = tools.binaries.parent / "lib" / "liboptimus_device_hidden.so"
+    hidden = dict(os.environ, OPTIMUS_DEVICE_CPU_LIBRARY=str(device), OPTIMUS_HIDDEN_SEED="1")
+    found = []
+    for library, environment in zip(compiled("data"), (None, hidden)):
+        folder = tmp_path / library.stem
+        succeed(call(command(tools, library, text, folder), env=environment))
+        found.append(results(folder))
+    assert found[0] == found[1]
+
+
+@pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not installed")
+def test_processes_of_mpi_have_the_same_bits(tools, compiled, text, tmp_path):
+    plain, carried = compiled("data")
+    succeed(call(command(tools, plain, text, tmp_path / "plain")))
+    run = command(tools, carried, text, tmp_path / "carried", ["--backend", "mpi"])
+    succeed(call([*mpirun(2), *run]))
+    assert results(tmp_path / "plain") == results(tmp_path / "carried")
+
+
+def test_processes_over_tcp_have_the_same_bits(tools, compiled, text, tmp_path):
+    """The run goes on from a checkpoint that was saved between two steps."""
+    plain, carried = compiled("data")
+    succeed(call(command(tools, plain, text, tmp_path / "plain", steps=4)))
+    folder = tmp_path / "carried"
+    for steps, more in (2, []), (4, ["--load", folder / "saved"]):
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port = listener.getsockname()[1]
+        run = command(tools, carried, text, folder, ["--backend", "tcp", *more], steps)
+        jobs = []
+        for rank in 0, 1:
+            here = dict(RANK=rank, WORLD_SIZE=2, LOCAL_RANK=rank, LOCAL_WORLD_SIZE=2)
+            here.update(MASTER_ADDR="localhost", MASTER_PORT=port)
+            environment = {**os.environ, **{k: str(v) for k, v in here.items()}}
+            jobs.append(
+                subprocess.Popen(
+                    run, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                )
+            )
+        ends = [job.communicate(timeout=120) for job in jobs]
+        assert [job.returncode for job in jobs] == [0, 0], ends
+    assert results(tmp_path / "plain")[1] == results(folder)[1]
+
+
+@pytest.mark.parametrize(
+    "flags, expected",
+    [
+        (["--sync", "later"], "--sync: unknown time 'later'"),
+        ([*NEXT, "--offload", "state"], "--sync sync(next): expected no --offload beside it"),
+        ([*NEXT, "--target", "cuda"], "--sync sync(next): expected --target cpu beside it"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(tools, tmp_path, flags, expected):
+    out = tmp_path / "out.so"
+    result = tools.call("optimus-compile", tools.program(MODEL), *DATA, *flags, "-o", out)
+    assert result.returncode == 1 and expected in result.stderr, result.stderr
+    assert not out.exists()
