@@ -32,6 +32,7 @@ from optimus.models import (
     phi,
     published,
     rope,
+    to_gguf,
 )
 from optimus.models.functions import functions_of
 
@@ -272,6 +273,21 @@ def _parsers():
 
     folder = add(from_hf, "a model in a folder that Transformers wrote", from_hf.NAME)
     _add_folder(folder)
+
+    exported = add(to_gguf, "a folder of weights as a GGUF file, for llama.cpp", to_gguf.NAME)
+    exported.add_argument(
+        "folder",
+        metavar="DIR",
+        help="folder with a config.json of the type %s" % ", ".join(to_gguf.KINDS),
+    )
+    exported.add_argument(
+        "--type",
+        choices=list(to_gguf.TYPES),
+        help="of matrices (default: what most of them have)",
+    )
+    exported.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help="file to write"
+    )
     return parser, models.choices
 
 
@@ -463,10 +479,19 @@ def program(given: List[str]) -> Tuple[str, str]:
         raise Mistake(error.naming(_flag)) from None
 
 
+def _export(options: argparse.Namespace) -> int:
+    for note in to_gguf.write(options.folder, options.output, options.type):
+        output.say("%s: %s" % (PROGRAM, note))
+    return 0
+
+
 def main(given: Optional[List[str]] = None) -> int:
     output.open_missing_streams()
+    given = sys.argv[1:] if given is None else given
     try:
-        output.write(*program(sys.argv[1:] if given is None else given))
+        if to_gguf.NAME in given and (options := _parse(given)).module is to_gguf:
+            return _export(options)
+        output.write(*program(given))
     except (Mistake, output.OutputError) as error:
         return output.fail(PROGRAM, str(error))
     except Exception:

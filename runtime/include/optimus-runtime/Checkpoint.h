@@ -108,8 +108,8 @@ struct ExpectedModel {
   std::vector<TensorInfo> params;
   std::vector<TensorInfo> states; ///< what the optimizer keeps
   ModelRecord record;
-  std::string config;  ///< the library's config.json; may be empty
-  std::string adapter; ///< its adapter_config.json, likewise
+  std::string config;       ///< the library's config.json; may be empty
+  std::string adapter = {}; ///< its adapter_config.json, likewise
 };
 
 /// A model's configuration, in the fields of Transformers.
