@@ -52,6 +52,10 @@ static std::string getAbsolute(StringRef given) {
 static constexpr RecordedFlag kFlags[] = {
     {"accumulate", "step", "accumulate",
      [](auto &options) { return getTruth(options.phases.accumulate); }},
+    {"lora", "differentiate", "lora",
+     [](auto &options) { return options.phases.lora; }},
+    {"train", "differentiate", "train",
+     [](auto &options) { return options.phases.train; }},
     {"optimizer", "step", "optimizer",
      [](auto &options) { return options.phases.optimizer; }},
     {"precision", "step", "precision",

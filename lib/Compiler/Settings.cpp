@@ -38,7 +38,7 @@ static constexpr TextFlag kTexts[] = {
     {"cubins-to", &CompileSettings::cubinFolder},
 };
 static constexpr StringLiteral kReport = "report", kPlan = "plan",
-                               kLayout = "layout",
+                               kLayout = "layout", kTrain = "train",
                                kTuneProducts = "tune-products";
 
 static const PhaseFlag *findPhaseFlag(StringRef name) {
@@ -58,6 +58,8 @@ static const TextFlag *findText(StringRef name) {
 static std::string *findValue(CompileSettings &settings, StringRef name) {
   if (name == kLayout)
     return &settings.phases.layouts;
+  if (name == kTrain)
+    return &settings.phases.trains;
   if (const TextFlag *flag = findText(name))
     return &(settings.*flag->member);
   const PhaseFlag *flag = findPhaseFlag(name);
@@ -83,8 +85,8 @@ Status CompileSettings::set(StringRef name, StringRef value) {
   }
   const PhaseFlag *flag = findPhaseFlag(name);
   if (!flag && name != kReport && name != kPlan && name != kTuneProducts) {
-    std::vector<std::string> known{kLayout.str(), kReport.str(), kPlan.str(),
-                                   kTuneProducts.str()};
+    std::vector<std::string> known{kLayout.str(), kTrain.str(), kReport.str(),
+                                   kPlan.str(), kTuneProducts.str()};
     for (const PhaseFlag &each : getPhaseFlags())
       known.push_back(each.name.str());
     for (const TextFlag &each : kTexts)

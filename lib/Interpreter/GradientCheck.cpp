@@ -102,6 +102,23 @@ FailureOr<GradientCheck> checkParameter(Differences &differences,
 
 } // namespace
 
+/// The number of the result with the gradient of parameter `place`; none of a
+/// frozen one. Where there are frozen ones, results name their parameters.
+static std::optional<size_t> findGradient(func::FuncOp grad, StringRef name,
+                                          size_t place) {
+  constexpr size_t kFirst = 2;
+  bool areNamed = false;
+  for (unsigned result = kFirst; result < grad.getNumResults(); ++result)
+    if (auto buffer = grad.getResultAttrOfType<BufferAttr>(
+            result, OptimusDialect::kBinding);
+        buffer && buffer.getOf()) {
+      areNamed = true;
+      if (buffer.getOf() == name)
+        return result;
+    }
+  return areNamed ? std::nullopt : std::optional(kFirst + place);
+}
+
 FailureOr<SmallVector<GradientCheck>>
 mlir::optimus::checkGradients(func::FuncOp loss, func::FuncOp grad,
                               ArrayRef<Tensor> arguments, int64_t limit) {
@@ -110,12 +127,16 @@ mlir::optimus::checkGradients(func::FuncOp loss, func::FuncOp grad,
     return failure();
   Differences differences(loss, arguments);
   SmallVector<GradientCheck> checks;
+  size_t place = 0;
   for (unsigned argument = 0; argument < loss.getNumArguments(); ++argument) {
     auto name =
         loss.getArgAttrOfType<StringAttr>(argument, OptimusDialect::kParam);
     if (!name)
       continue;
-    size_t result = 2 + checks.size();
+    std::optional<size_t> found = findGradient(grad, name, place++);
+    if (!found)
+      continue;
+    size_t result = *found;
     if (result >= results->size() ||
         (*results)[result].shape != arguments[argument].shape)
       return grad.emitError("@")

@@ -196,3 +196,17 @@ void Repetition::build(KernelBuilder &k) const {
     });
   });
 }
+
+void Splat::describe(KernelDescription &description) const {
+  description.size(n);
+  description.number(value);
+  description.overElements(1, n);
+  description.write("result", n);
+}
+
+void Splat::build(KernelBuilder &k) const {
+  KernelBuffer result = k["result"];
+  k.forElements([&](Value at, Value, Type type) {
+    result.store(k.constant(value, type), at);
+  });
+}

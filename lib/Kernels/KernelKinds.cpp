@@ -334,8 +334,8 @@ static ArrayRef<Kind> getKinds() {
       NormParamGrad, Normalize, PadLogits, PartialLogitSums, PartialLogitsGrad,
       ReduceRanks, Repetition, RmsNorm, RmsNormGrad, RmsParamGrad, RmsRstd,
       RmsScale, Rotary, RowChain, RowDot, RowMax, RowMoments, RowSums,
-      SlotAppend, SoftmaxSums, SumLeading, SumPartials, SumSquares, SumTokens,
-      Take, TokenLoss>();
+      SlotAppend, SoftmaxSums, Splat, SumLeading, SumPartials, SumSquares,
+      SumTokens, Take, TokenLoss>();
 }
 
 DictionaryAttr Kernel::getParameters(MLIRContext *context) const {

@@ -164,6 +164,8 @@ mlir::optimus::buildManifest(ModuleOp module, const CpuTarget &processor,
     manifest["plan"] = true;
   if (auto config = described.getAs<StringAttr>("config"))
     manifest["config"] = config.getValue();
+  if (auto adapter = described.getAs<StringAttr>("adapter"))
+    manifest["adapter"] = adapter.getValue();
   if (modelFunction)
     manifest["function"] = std::move(*modelFunction);
   return llvm::formatv("{0:2}", json::Value(std::move(manifest))).str();

@@ -145,7 +145,7 @@ static json::Object toJson(InitAttr init) {
   if (init.getKind() == "constant")
     object["value"] = init.getNumber();
   if (init.isDrawn()) {
-    object["stddev"] = init.getNumber();
+    object[init.getKind() == "normal" ? "stddev" : "bound"] = init.getNumber();
     object["stream"] = init.getStream();
   }
   return object;

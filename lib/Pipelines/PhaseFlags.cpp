@@ -16,6 +16,7 @@
 #include "optimus/Dialect/Exec/Transforms/ExtraWorkspace.h"
 #include "optimus/Dialect/Exec/Transforms/OffloadChoice.h"
 #include "optimus/Dialect/Optimus/IR/Optimizers.h"
+#include "optimus/Dialect/Optimus/Transforms/AdapterOption.h"
 #include "optimus/Dialect/Optimus/Transforms/Strategy.h"
 #include "optimus/Target/Target.h"
 #include "optimus/Tool/FlagValues.h"
@@ -72,6 +73,9 @@ ArrayRef<PhaseFlag> mlir::optimus::getPhaseFlags() {
        "Plan by the measured times of a run of this program on this mesh: a "
        "file of optimus-run train --profile"},
       {"optimizer", "NAME", &PhaseFlags::optimizer, getOptimizerHelp()},
+      {"lora", "ADAPTERS", &PhaseFlags::lora,
+       "Train low-rank adapters of PEFT's form beside linears, with all else "
+       "frozen, as rank=16,alpha=32,targets=q_proj,v_proj"},
       {"precision", "TYPE", &PhaseFlags::precision,
        "f32; or bf16: activations, their gradients and factors of products, "
        "while parameters, the optimizer's state, gradients of parameters, "
@@ -136,6 +140,7 @@ private:
   Status take(StringRef flag, StringRef what, const std::string &given,
               ArrayRef<StringRef> known, std::string &option) const;
   Status readLayout();
+  Status readTrained();
   Status readProducts();
   Status readReducePrecision();
   Status readSchedule();
@@ -176,6 +181,20 @@ Status Reader::readLayout() {
   options.layouts = flags.layouts;
   if (auto parsed = parseChosenLayouts(options.layouts); !parsed)
     return fail("layout", parsed.takeError());
+  return okStatus();
+}
+
+/// Which parameters are trained.
+Status Reader::readTrained() {
+  options.train = flags.trains;
+  options.lora = flags.lora;
+  if (flags.lora.empty())
+    return okStatus();
+  if (auto parsed = AdapterOption::parse(flags.lora); !parsed)
+    return fail("lora", parsed.takeError());
+  if (!flags.trains.empty())
+    return invalidArgument(name("lora") + " and " + name("train") +
+                           " both say what is trained; give one");
   return okStatus();
 }
 
@@ -313,6 +332,7 @@ Status Reader::readSync() {
 
 StatusOr<PhaseOptions> Reader::read() {
   OPTRT_RETURN_IF_ERROR(readLayout());
+  OPTRT_RETURN_IF_ERROR(readTrained());
   OPTRT_RETURN_IF_ERROR(take("optimizer", "optimizer", flags.optimizer,
                              getKnownOptimizers(), options.optimizer));
   OPTRT_RETURN_IF_ERROR(take("precision", "precision", flags.precision,

@@ -15,6 +15,7 @@
 #include "optimus/Dialect/CCL/Transforms/Passes.h"
 #include "optimus/Dialect/CCL/Transforms/RecomputePolicy.h"
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
+#include "optimus/Dialect/Optimus/Transforms/AdapterOption.h"
 #include "optimus/Dialect/Optimus/Transforms/Passes.h"
 #include "optimus/Manifest/Passes.h"
 #include "optimus/Target/Passes.h"
@@ -45,9 +46,13 @@ StringRef PhaseOptions::getMove() const {
 static void addDifferentiate(OpPassManager &passes,
                              const PhaseOptions &options) {
   passes.addPass(createRecordFunctionPass());
+  // Adapters are beside the model's function, which is recorded without them.
+  if (!options.lora.empty())
+    passes.addPass(createAddAdaptersPass({options.lora}));
   passes.addPass(
       createReplicateHeadsPass({options.mesh.toString(), options.strategy}));
-  passes.addPass(createDifferentiatePass());
+  passes.addPass(createDifferentiatePass(
+      {options.lora.empty() ? options.train : kAdapterPattern.str()}));
 }
 
 static void addStep(OpPassManager &passes, const PhaseOptions &options) {

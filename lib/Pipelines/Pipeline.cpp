@@ -39,6 +39,7 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   PhaseFlags getFlags() const {
     PhaseFlags flags;
     flags.layouts = layout;
+    flags.trains = train;
     auto copy = [&](const auto &options) {
       for (const auto &[member, option] : options)
         flags.*member = option->getValue();
@@ -53,6 +54,10 @@ struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
       llvm::cl::desc("PATTERN=AXES, separated by semicolons: override the "
                      "sharding of values whose path matches a pattern, as "
                      "h.*.mlp.c_proj.weight=row,col")};
+  Option<std::string> train{
+      *this, "train",
+      llvm::cl::desc("Names of the parameters to train, with * for any part, "
+                     "separated by semicolons; the rest is frozen")};
   Option<std::string> from{
       *this, "from", llvm::cl::init("input"),
       llvm::cl::desc("The phase that made the program (default: input)")};

@@ -319,7 +319,7 @@ def test_llama_has_a_head_of_its_own_or_not(tied):
     "arguments, message",
     [
         (["gpt3", *flags()], "no model 'gpt3'; there are gpt2, bert, llama, phi, "
-                             "gpt_neox, gated-encoder, from-hf; did you mean 'gpt2'?"),
+                             "gpt_neox, gated-encoder, from-hf, to-gguf; did you mean 'gpt2'?"),
         ([], "expected a model, one of gpt2, bert, llama"),
         (["--layers"], "there is no option --layers"),
     ],

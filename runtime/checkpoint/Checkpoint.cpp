@@ -11,6 +11,7 @@
 #include "CheckpointFolder.h"
 #include "Finite.h"
 #include "Safetensors.h"
+#include "WeightConfig.h"
 #include "WeightFiles.h"
 #include "WeightTypes.h"
 #include "core/JsonCursor.h"
@@ -123,10 +124,12 @@ StatusOr<size_t> Checkpoint::Impl::checkIndex(const InputFile &file) const {
 
 Status Checkpoint::Impl::checkWholeIndex(const InputFile &file) const {
   OPTRT_ASSIGN_OR_RETURN(const size_t found, checkIndex(file));
-  if (found != infos[int(CheckpointFile::Model)].size())
+  const size_t expected = size_t(std::ranges::count_if(
+      infos[int(CheckpointFile::Model)],
+      [](const TensorInfo &info) { return !isAdapterTensor(info.name); }));
+  if (found != expected)
     return dataLoss(concat(file.path(), " is damaged: it lists ", found,
-                           " tensors, the files have ",
-                           infos[int(CheckpointFile::Model)].size()));
+                           " tensors, the files have ", expected));
   return okStatus();
 }
 
@@ -257,13 +260,22 @@ const TensorInfo *Checkpoint::Impl::find(CheckpointFile file,
   return &infos[int(file)][found->second.index];
 }
 
+bool Checkpoint::Impl::hasAdapters() const {
+  return std::ranges::any_of(
+      infos[int(CheckpointFile::Model)],
+      [](const TensorInfo &info) { return isAdapterTensor(info.name); });
+}
+
 /// How the parameters differ from `params`, or nothing.
 std::string
 Checkpoint::Impl::describeDifference(std::span<const TensorInfo> params) const {
   std::unordered_map<std::string, bool> expected;
+  const bool beginsAdapters = !hasAdapters();
   for (const TensorInfo &param : params) {
     expected[param.name] = true;
     const TensorInfo *found = find(CheckpointFile::Model, param.name);
+    if (!found && beginsAdapters && isAdapterTensor(param.name))
+      continue;
     if (!found)
       return concat("it has no parameter ", param.name);
     if (found->shape != param.shape)
@@ -298,6 +310,9 @@ Status Checkpoint::checkParameters(const ExpectedModel &expected) const {
     return invalidArgument(concat("the checkpoint ", impl->path,
                                   " is of another model: ", difference));
   };
+  if (expected.adapter.empty() && impl->hasAdapters())
+    return otherModel("it has adapters, the library none")
+        .withAdvice(kAdapterAdvice);
   std::string difference = impl->describeDifference(expected.params);
   const bool areFunctionsComparable =
       areComparable(own, expected.record.function);
@@ -325,7 +340,10 @@ Status Checkpoint::checkParameters(const ExpectedModel &expected) const {
   const bool areHashesComparable =
       areFunctionsComparable ||
       (state.model && !own && !expected.record.function);
-  if (areHashesComparable && !sameHash)
+  // Adapters that begin anew are in the library's alone.
+  const bool areSameTensors =
+      impl->infos[int(CheckpointFile::Model)].size() == expected.params.size();
+  if (areHashesComparable && areSameTensors && !sameHash)
     return otherModel("the parameters are the same, but their order is not");
   return okStatus();
 }
@@ -338,7 +356,26 @@ Status Checkpoint::findParameters(const ExpectedModel &expected,
     return invalidArgument(concat("--ignore is for folders of weights; ",
                                   impl->path,
                                   " is a checkpoint, of which all is read"));
+  OPTRT_RETURN_IF_ERROR(impl->checkAdapter(expected));
   return checkParameters(expected);
+}
+
+Status Checkpoint::Impl::checkAdapter(const ExpectedModel &expected) const {
+  if (expected.adapter.empty() || !hasAdapters())
+    return okStatus();
+  OPTRT_ASSIGN_OR_RETURN(const TextFile config, openAdapterConfig(path));
+  return checkAdapterConfig(config.text, config.path, expected.adapter);
+}
+
+StatusOr<std::string> Checkpoint::readAdapterConfig() const {
+  if (!impl->hasAdapters())
+    return std::string();
+  OPTRT_ASSIGN_OR_RETURN(TextFile config, openAdapterConfig(impl->path));
+  return std::move(config.text);
+}
+
+bool Checkpoint::has(const std::string &name) const {
+  return impl->tensors.contains(name);
 }
 
 Status Checkpoint::checkModel(const ExpectedModel &expected) const {
@@ -348,6 +385,7 @@ Status Checkpoint::checkModel(const ExpectedModel &expected) const {
                ": there is no run to go on with; begin one with these "
                "parameters: --load-weights ",
                impl->path));
+  OPTRT_RETURN_IF_ERROR(impl->checkAdapter(expected));
   OPTRT_RETURN_IF_ERROR(checkParameters(expected));
   const TrainingState &state = impl->state;
   const std::string &optimizer = expected.record.optimizer;
@@ -371,6 +409,13 @@ Status Checkpoint::checkModel(const ExpectedModel &expected) const {
   for (const TensorInfo &tensor : expected.states) {
     const TensorInfo *found =
         impl->find(CheckpointFile::Optimizer, tensor.name);
+    if (!found && !state.trained.empty())
+      return invalidArgument(concat(
+          "the checkpoint ", impl->path, " trained ", state.trained.size(),
+          " of the model's parameters: it has no ", tensor.name,
+          "; compile with the same --train or --lora to go on, or begin "
+          "anew with the checkpoint's parameters: --load-weights ",
+          impl->path));
     if (!found)
       return dataLoss(concat("the checkpoint ", impl->path, " is damaged: ",
                              kOptimizerFile, " lacks ", tensor.name));
@@ -454,8 +499,11 @@ void Checkpoint::forEachWeight(
 StatusOr<std::vector<CompanionFile>> Checkpoint::readCompanions() const {
   std::vector<CompanionFile> found;
   for (std::string_view name : companionFileNames()) {
-    const std::string path = concat(impl->path, "/", name);
+    std::string path = concat(impl->path, "/", name);
     std::error_code error;
+    // An adapter's folder may have none of its model's.
+    if (!std::filesystem::exists(path, error) && impl->weights)
+      path = concat(impl->weights->base, "/", name);
     if (!std::filesystem::exists(path, error))
       continue;
     OPTRT_ASSIGN_OR_RETURN(InputFile file,

@@ -52,6 +52,7 @@ bool optrt::isModelFileName(std::string_view name) {
 }
 
 static constexpr std::string_view kCompanions[] = {kConfigFile,
+                                                   kAdapterConfigFile,
                                                    "added_tokens.json",
                                                    "chat_template.jinja",
                                                    "chat_template.json",
@@ -76,8 +77,8 @@ bool optrt::isCompanionFileName(std::string_view name) {
 
 bool optrt::isCheckpointFileName(std::string_view name) {
   return name == kStateFile || name == kOptimizerFile ||
-         name == kModelIndexFile || isModelFileName(name) ||
-         isCompanionFileName(name);
+         name == kModelIndexFile || name == kAdapterFile ||
+         isModelFileName(name) || isCompanionFileName(name);
 }
 
 /// Deletes a checkpoint's files, and the folder if nothing else is in it.

@@ -49,6 +49,7 @@ struct Checkpoint::Impl {
     std::vector<size_t> numbers;      ///< in `stored`, by a piece's tensor
     std::vector<std::string> headers; ///< of the files, until they are read
     std::optional<TextFile> config;
+    std::string base; ///< its folder
     std::optional<optimus_support::InputFile> index;
     std::vector<std::string> notes;
   };
@@ -85,6 +86,9 @@ struct Checkpoint::Impl {
   /// Null if the file has none of this name.
   const TensorInfo *find(CheckpointFile file, const std::string &name) const;
   StatusOr<const StoredTensor *> locate(const std::string &name) const;
+  bool hasAdapters() const;
+  /// Compares the configuration of its adapters with the library's.
+  Status checkAdapter(const ExpectedModel &expected) const;
   std::string describeDifference(std::span<const TensorInfo> params) const;
 };
 

@@ -159,6 +159,8 @@ std::string optrt::formatState(const TrainingState &state,
     text["best"] = {{"loss", state.best->loss},
                     {"step", state.best->step},
                     {"evaluations_since", state.best->evaluationsSince}};
+  if (!state.trained.empty())
+    text["trained"] = state.trained;
   for (const FileRecord &file : files)
     text["files"][file.name] = formatRecord(file);
   text[kChecksum] = checksumOf(text);
@@ -250,6 +252,9 @@ StatusOr<ParsedState> optrt::parseState(std::string_view text,
     state.best = BestEvaluation{
         best["loss"].number(), best["step"].integer(0, state.step),
         best["evaluations_since"].integer(0, kMostSteps)};
+  if (JsonCursor trained = root.find("trained"))
+    for (const JsonCursor &name : trained.elements())
+      state.trained.push_back(name.string());
   for (const auto &[name, record] : root["files"].members())
     parsed.files.push_back(readRecord(name, record));
   OPTRT_RETURN_IF_ERROR(document.status());

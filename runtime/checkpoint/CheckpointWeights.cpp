@@ -38,6 +38,7 @@ Status Checkpoint::Impl::openWeights() {
     identity += hashToHex(hash64(found.config->text));
   fingerprint = hashToHex(hash64(identity));
   weights->config = std::move(found.config);
+  weights->base = std::move(found.base);
   weights->index = std::move(found.index);
   return okStatus();
 }
@@ -67,6 +68,7 @@ Status Checkpoint::Impl::matchParameters(const ExpectedModel &expected,
     OPTRT_RETURN_IF_ERROR(
         checkWeightConfig(weights->config->text, weights->config->path,
                           expected.record.function, expected.config));
+  OPTRT_RETURN_IF_ERROR(checkAdapter(expected));
   OPTRT_ASSIGN_OR_RETURN(
       WeightMatch match,
       matchWeights(path, weights->stored, expected.params, ignored));
@@ -80,7 +82,8 @@ Status Checkpoint::Impl::matchParameters(const ExpectedModel &expected,
     // In the file's order, so that reading goes forward.
     std::vector<size_t> chosen;
     for (size_t param = 0; param != expected.params.size(); ++param)
-      if (weights->stored[match.tensors[param]].file == i)
+      if (match.tensors[param] != WeightMatch::kNone &&
+          weights->stored[match.tensors[param]].file == i)
         chosen.push_back(param);
     std::ranges::sort(chosen, {}, [&](size_t param) {
       return weights->stored[match.tensors[param]].offset;

@@ -97,7 +97,9 @@ Status CheckpointWriter::Impl::addFile(CheckpointFile kind, std::string name,
 Status CheckpointWriter::Impl::layOut() {
   if (!files.empty())
     return internal("a checkpoint is begun twice");
-  const auto &model = declared[int(CheckpointFile::Model)];
+  std::vector<TensorInfo> model, adapters;
+  for (const TensorInfo &tensor : declared[int(CheckpointFile::Model)])
+    (isAdapterTensor(tensor.name) ? adapters : model).push_back(tensor);
   const auto &optimizer = declared[int(CheckpointFile::Optimizer)];
   if (model.empty())
     return internal("a checkpoint without a parameter");
@@ -121,6 +123,9 @@ Status CheckpointWriter::Impl::layOut() {
         CheckpointFile::Model,
         shards.size() == 1 ? kModelFile : modelShardName(i, shards.size()),
         shards[i]));
+  if (!adapters.empty())
+    OPTRT_RETURN_IF_ERROR(
+        addFile(CheckpointFile::Model, kAdapterFile, adapters));
   if (!optimizer.empty())
     OPTRT_RETURN_IF_ERROR(
         addFile(CheckpointFile::Optimizer, kOptimizerFile, optimizer));
@@ -157,7 +162,7 @@ StatusOr<FileRecord> CheckpointWriter::Impl::writeIndex() {
   std::vector<std::pair<std::string, std::string>> places;
   int64_t total = 0;
   for (size_t i = 0; i != files.size(); ++i) {
-    if (pieces.files()[i].kind != CheckpointFile::Model)
+    if (!isModelFileName(files[i].name))
       continue;
     for (const TensorExtent &tensor : pieces.files()[i].tensors) {
       places.emplace_back(tensor.info.name, files[i].name);
@@ -275,7 +280,7 @@ Status CheckpointWriter::commit(const TrainingState &state) {
   for (size_t i = 0; i != impl->files.size(); ++i) {
     const TensorFile &file = impl->files[i];
     const auto first = impl->checksums.begin();
-    modelFiles += pieces.files()[i].kind == CheckpointFile::Model;
+    modelFiles += isModelFileName(file.name);
     records.push_back(
         {file.name, int64_t(file.bytes), 0,
          PieceChecksums{file.header.size(),

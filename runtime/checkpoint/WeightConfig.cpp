@@ -9,6 +9,7 @@
 #include "WeightConfig.h"
 
 #include "core/JsonCursor.h"
+#include "optimus-runtime/Checkpoint.h"
 
 #include <algorithm>
 #include <cmath>
@@ -157,4 +158,86 @@ std::string optrt::withElementType(const std::string &text, ElementType type) {
   if (config.contains("torch_dtype") || !config.contains("dtype"))
     config["torch_dtype"] = name;
   return config.dump(2) + "\n";
+}
+
+/// Fields of PEFT with the one value that is supported; absent is as null.
+static std::vector<std::pair<const char *, std::vector<json>>>
+supportedAdapterFields() {
+  const json none;
+  return {{"peft_type", {"LORA"}},
+          {"bias", {"none", none}},
+          {"use_rslora", {false, none}},
+          {"use_dora", {false, none}},
+          {"rank_pattern", {json::object(), none}},
+          {"alpha_pattern", {json::object(), none}},
+          {"modules_to_save", {none, json::array()}},
+          {"layer_replication", {none}}};
+}
+
+StatusOr<AdapterScale> optrt::readAdapterScale(const std::string &text,
+                                               const std::string &path) {
+  JsonDocument document(text, path, StatusCode::DataLoss);
+  OPTRT_RETURN_IF_ERROR(document.status());
+  const json &config = document.contents();
+  if (!config.is_object())
+    return dataLoss(concat(path, ": expected an object"));
+  auto get = [&](const char *name) {
+    auto found = config.find(name);
+    return found == config.end() ? json() : *found;
+  };
+  for (const auto &[name, values] : supportedAdapterFields())
+    if (std::ranges::find(values, get(name)) == values.end())
+      return invalidArgument(concat(path, ": ", name, " is ", get(name).dump(),
+                                    "; supported: ", values.front().dump()));
+  const json rank = get("r"), alpha = get("lora_alpha"),
+             first = get("fan_in_fan_out");
+  if (!rank.is_number_integer() || rank.get<int64_t>() < 1)
+    return invalidArgument(
+        concat(path, ": expected r to be a rank, found ", rank.dump()));
+  if (!alpha.is_number() || !std::isfinite(alpha.get<float>()))
+    return invalidArgument(concat(
+        path, ": expected lora_alpha to be a number, found ", alpha.dump()));
+  return AdapterScale{alpha.get<double>() / double(rank.get<int64_t>()),
+                      first.is_boolean() && first.get<bool>()};
+}
+
+Status optrt::checkAdapterConfig(const std::string &text,
+                                 const std::string &path,
+                                 const std::string &own) {
+  OPTRT_ASSIGN_OR_RETURN(const AdapterScale found,
+                         readAdapterScale(text, path));
+  OPTRT_ASSIGN_OR_RETURN(const AdapterScale library,
+                         readAdapterScale(own, "the library's manifest"));
+  const json stated = json::parse(text), expected = json::parse(own);
+  std::string differs;
+  for (const char *name : {"r", "lora_alpha"})
+    if (!areSame(stated[name], expected[name]))
+      differs +=
+          concat(differs.empty() ? "" : "; ", name, ": ", kAdapterConfigFile,
+                 " ", stated[name].dump(), ", library ", expected[name].dump());
+  if (found.isFanInFirst != library.isFanInFirst)
+    differs += concat(differs.empty() ? "" : "; ",
+                      "fan_in_fan_out: ", kAdapterConfigFile, " ",
+                      found.isFanInFirst, ", library ", library.isFanInFirst);
+  if (differs.empty())
+    return okStatus();
+  return invalidArgument(
+      concat(path, " is of other adapters than the library: ", differs));
+}
+
+std::string optrt::withBaseModel(const std::string &text,
+                                 const std::string &base) {
+  auto config = nlohmann::ordered_json::parse(text);
+  config["base_model_name_or_path"] = base;
+  return config.dump(2, ' ', false,
+                     nlohmann::ordered_json::error_handler_t::replace) +
+         "\n";
+}
+
+std::string optrt::baseModelOf(const std::string &text) {
+  const json config = json::parse(text, nullptr, false);
+  if (!config.is_object() || !config.contains("base_model_name_or_path") ||
+      !config["base_model_name_or_path"].is_string())
+    return "";
+  return config["base_model_name_or_path"];
 }

@@ -28,6 +28,22 @@ Status checkWeightConfig(const std::string &text, const std::string &path,
                          const std::optional<ModelFunction> &function,
                          const std::string &own = "");
 
+/// Compares an adapter_config.json of PEFT with the library's, `own`: what
+/// tensors do not show. InvalidArgument for what is not supported or differs,
+/// by name and with both values; DataLoss if it is not JSON.
+Status checkAdapterConfig(const std::string &text, const std::string &path,
+                          const std::string &own);
+
+/// What an adapter_config.json says of adding B·A to a weight.
+struct AdapterScale {
+  double factor = 0;         ///< lora_alpha / r
+  bool isFanInFirst = false; ///< the weight is [in, out]
+};
+
+/// Errors as above.
+StatusOr<AdapterScale> readAdapterScale(const std::string &text,
+                                        const std::string &path);
+
 /// The same config, laid out for people, with the element type of the weights
 /// beside it: F32, BF16 or F16. `text` is returned as it is unless it is a JSON
 /// object.

@@ -30,12 +30,32 @@ static constexpr int64_t kSlabElements = 1 << 18;
 
 namespace {
 
+/// What an adapter adds to its host, a matrix: factor · B·A.
+struct AdapterChange {
+  std::vector<float> a; ///< [rank, in]
+  std::vector<float> b; ///< [out, rank]
+  int64_t rank = 0, in = 0, out = 0;
+  AdapterScale scale;
+
+  /// Of an element of the host, which is [out, in], or [in, out].
+  double at(int64_t element) const {
+    const int64_t minor = scale.isFanInFirst ? out : in;
+    const int64_t row = scale.isFanInFirst ? element % minor : element / minor;
+    const int64_t col = scale.isFanInFirst ? element / minor : element % minor;
+    double sum = 0;
+    for (int64_t k = 0; k != rank; ++k)
+      sum += double(b[size_t(row * rank + k)]) * a[size_t(k * in + col)];
+    return scale.factor * sum;
+  }
+};
+
 /// A tensor, where it is read from, and the type that it is written in.
 struct Exported {
   TypedInfo info;
   std::string storedType;
   const InputFile *file = nullptr;
   size_t offset = 0;
+  std::optional<AdapterChange> change = {}; ///< if an adapter is merged into it
 };
 
 class Exporter {
@@ -46,9 +66,15 @@ public:
   void add(const TensorInfo &info, const std::string &storedType,
            const InputFile &file, size_t offset);
   Status verify() const;
+  /// Merges adapters into their hosts. To be called after all are added.
+  Status merge();
   StatusOr<WeightExportSummary> write(const std::string &dir);
 
 private:
+  StatusOr<std::vector<float>> read(const Exported &tensor) const;
+  Exported *findTensor(std::string_view name);
+  Status merge(const std::string &path, const Exported &a, const Exported &b,
+               const AdapterScale &scale);
   Status writeTensor(const Exported &tensor, NewFile &file) const;
   Status writeFile(const std::string &name,
                    std::span<const Exported> tensors) const;
@@ -70,6 +96,104 @@ void Exporter::add(const TensorInfo &info, const std::string &storedType,
                                ? nameOfWeightType(*options.type)
                                : storedType;
   tensors.push_back({{info, type}, storedType, &file, offset});
+}
+
+StatusOr<std::vector<float>> Exporter::read(const Exported &tensor) const {
+  const std::optional<ElementType> type = findWeightType(tensor.storedType);
+  if (!type)
+    return invalidArgument(concat(tensor.info.info.name,
+                                  " has elements of type ", tensor.storedType,
+                                  "; expected F32, BF16 or F16"));
+  std::vector<float> elements(size_t(numElements(tensor.info.info.shape)));
+  std::vector<std::byte> stored(elements.size() * size_t(elementBytes(*type)));
+  OPTRT_RETURN_IF_ERROR(
+      tensor.file->read(tensor.offset, stored.data(), stored.size()));
+  widen(*type, stored, elements);
+  return elements;
+}
+
+Exported *Exporter::findTensor(std::string_view name) {
+  auto found = std::ranges::find(
+      tensors, name, [](const Exported &tensor) -> std::string_view {
+        return tensor.info.info.name;
+      });
+  return found == tensors.end() ? nullptr : &*found;
+}
+
+/// `path` is the host's, as PEFT has it: with the module of a class around it,
+/// which the host's own name may lack.
+Status Exporter::merge(const std::string &path, const Exported &a,
+                       const Exported &b, const AdapterScale &scale) {
+  Exported *host = findTensor(concat(path, ".weight"));
+  for (std::string_view prefix : classPrefixes()) {
+    if (!host && path.starts_with(prefix))
+      host = findTensor(
+          concat(std::string_view(path).substr(prefix.size()), ".weight"));
+    if (!host)
+      host = findTensor(concat(prefix, path, ".weight"));
+  }
+  const std::vector<int64_t> &shapeA = a.info.info.shape,
+                             &shapeB = b.info.info.shape;
+  auto refuse = [&](const std::string &what) {
+    return invalidArgument(concat("cannot merge the adapter of ", path, " in ",
+                                  checkpoint.path(), ": ", what));
+  };
+  if (!host)
+    return refuse(concat("there is no tensor ", path, ".weight"));
+  if (shapeA.size() != 2 || shapeB.size() != 2 || shapeA[0] != shapeB[1])
+    return refuse(concat("expected A [rank, in] and B [out, rank], found ",
+                         shapeToString(shapeA), " and ",
+                         shapeToString(shapeB)));
+  const int64_t in = shapeA[1], out = shapeB[0];
+  const std::vector<int64_t> expected =
+      scale.isFanInFirst ? std::vector{in, out} : std::vector{out, in};
+  if (host->info.info.shape != expected)
+    return refuse(concat("expected ", host->info.info.name, " to be ",
+                         shapeToString(expected), ", found ",
+                         shapeToString(host->info.info.shape)));
+  if (!findWeightType(host->storedType))
+    return refuse(concat(host->info.info.name, " has elements of type ",
+                         host->storedType, "; expected F32, BF16 or F16"));
+  AdapterChange change{{}, {}, shapeA[0], in, out, scale};
+  OPTRT_ASSIGN_OR_RETURN(change.a, read(a));
+  OPTRT_ASSIGN_OR_RETURN(change.b, read(b));
+  host->change = std::move(change);
+  return okStatus();
+}
+
+Status Exporter::merge() {
+  OPTRT_ASSIGN_OR_RETURN(const std::string text,
+                         checkpoint.readAdapterConfig());
+  if (text.empty())
+    return invalidArgument(concat("--merge: ", checkpoint.path(),
+                                  " has no adapters: no ", kAdapterFile));
+  OPTRT_ASSIGN_OR_RETURN(const AdapterScale scale,
+                         readAdapterScale(text, concat(checkpoint.path(), "/",
+                                                       kAdapterConfigFile)));
+  constexpr std::string_view ends[] = {".lora_A.weight", ".lora_B.weight"};
+  for (size_t i = 0; i != tensors.size(); ++i) {
+    const std::string &name = tensors[i].info.info.name;
+    if (!isAdapterTensor(name))
+      continue;
+    const bool isA = name.ends_with(ends[0]);
+    if (!isA && !name.ends_with(ends[1]))
+      return invalidArgument(concat("cannot merge ", name, " of ",
+                                    checkpoint.path(), ": expected ", ends[0],
+                                    " or ", ends[1], " at its end"));
+    const std::string inside = name.substr(0, name.size() - ends[0].size());
+    const Exported *other = findTensor(concat(inside, ends[isA ? 1 : 0]));
+    if (!other)
+      return invalidArgument(concat("cannot merge ", name, " of ",
+                                    checkpoint.path(), ": there is no ", inside,
+                                    ends[isA ? 1 : 0]));
+    if (isA)
+      OPTRT_RETURN_IF_ERROR(merge(inside.substr(kAdapterPrefix.size()),
+                                  tensors[i], *other, scale));
+  }
+  std::erase_if(tensors, [](const Exported &tensor) {
+    return isAdapterTensor(tensor.info.info.name);
+  });
+  return okStatus();
 }
 
 Status Exporter::verify() const {
@@ -101,12 +225,16 @@ Status Exporter::writeTensor(const Exported &tensor, NewFile &file) const {
     stored.resize(size_t(part * width));
     OPTRT_RETURN_IF_ERROR(tensor.file->read(
         tensor.offset + size_t(begin * width), stored.data(), stored.size()));
-    if (tensor.storedType == tensor.info.type) {
+    if (tensor.storedType == tensor.info.type && !tensor.change) {
       OPTRT_RETURN_IF_ERROR(file.append(stored.data(), stored.size()));
       continue;
     }
     elements.resize(size_t(part));
     widen(*from, stored, elements);
+    if (tensor.change)
+      for (int64_t i = 0; i != part; ++i)
+        elements[size_t(i)] =
+            float(elements[size_t(i)] + tensor.change->at(begin + i));
     auto beyond = std::ranges::find_if(elements, [&](float element) {
       return std::isfinite(element) && !fits(*to, element);
     });
@@ -169,6 +297,12 @@ StatusOr<std::vector<CompanionFile>> Exporter::findCompanions() const {
       config = found.insert(found.begin(), {kConfigFile, ""});
     config->text = options.config;
   }
+  if (options.merges) {
+    std::erase_if(found, [](const CompanionFile &file) {
+      return file.name == kAdapterConfigFile;
+    });
+    config = std::ranges::find(found, kConfigFile, &CompanionFile::name);
+  }
   if (config == found.end())
     return invalidArgument(concat(checkpoint.path(), " has no ", kConfigFile,
                                   ": a library of its model has one"));
@@ -186,9 +320,20 @@ StatusOr<WeightExportSummary> Exporter::write(const std::string &dir) {
                            [](const Exported &tensor) {
                              return bytesOfElement(tensor.info.type);
                            });
+  // Adapters have a file of their own, the last one.
+  const auto adapters =
+      std::ranges::stable_partition(tensors, [](const Exported &tensor) {
+        return !isAdapterTensor(tensor.info.info.name);
+      });
+  const std::span<const Exported> ofAdapters(adapters.begin(), adapters.end());
+  const size_t numOwn = tensors.size() - ofAdapters.size();
+  for (const Exported &tensor : ofAdapters)
+    summary.bytes +=
+        numElements(tensor.info.info.shape) * bytesOfElement(tensor.info.type);
+  int64_t ownBytes = 0;
   std::vector<size_t> ends;
   int64_t room = options.shardLimitBytes;
-  for (size_t i = 0; i != tensors.size(); ++i) {
+  for (size_t i = 0; i != numOwn; ++i) {
     const TypedInfo &info = tensors[i].info;
     const int64_t bytes =
         numElements(info.info.shape) * bytesOfElement(info.type);
@@ -197,9 +342,10 @@ StatusOr<WeightExportSummary> Exporter::write(const std::string &dir) {
       room = options.shardLimitBytes;
     }
     room -= bytes;
-    summary.bytes += bytes;
+    ownBytes += bytes;
   }
-  ends.push_back(tensors.size());
+  summary.bytes += ownBytes;
+  ends.push_back(numOwn);
   OPTRT_RETURN_IF_ERROR(
       checkNumModelFiles(ends.size(), options.shardLimitBytes));
 
@@ -215,17 +361,19 @@ StatusOr<WeightExportSummary> Exporter::write(const std::string &dir) {
       places.emplace_back(tensor.info.info.name, name);
     begin = ends[i];
   }
+  if (!ofAdapters.empty())
+    OPTRT_RETURN_IF_ERROR(writeFile(kAdapterFile, ofAdapters));
   OPTRT_RETURN_IF_ERROR(checkpoint.checkUnchanged());
   if (ends.size() > 1)
     OPTRT_RETURN_IF_ERROR(
-        writeText(kModelIndexFile, formatIndex(places, summary.bytes)));
+        writeText(kModelIndexFile, formatIndex(places, ownBytes)));
   for (const CompanionFile &file : companions) {
     OPTRT_RETURN_IF_ERROR(writeText(file.name, file.text));
     summary.companions.push_back(file.name);
   }
   OPTRT_RETURN_IF_ERROR(folder->place(/*useExchange=*/true));
   summary.tensors = int64_t(tensors.size());
-  summary.files = ends.size();
+  summary.files = ends.size() + (ofAdapters.empty() ? 0 : 1);
   return summary;
 }
 
@@ -243,5 +391,7 @@ optrt::exportWeights(const Checkpoint &checkpoint, const std::string &dir,
     exporter.add(info, type, file, offset);
   });
   OPTRT_RETURN_IF_ERROR(exporter.verify());
+  if (options.merges)
+    OPTRT_RETURN_IF_ERROR(exporter.merge());
   return exporter.write(dir);
 }

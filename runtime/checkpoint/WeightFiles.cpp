@@ -34,9 +34,17 @@ Status optrt::checkNumModelFiles(size_t files, int64_t shardLimitBytes) {
                                 " files; expected at most ", kMostModelFiles));
 }
 
-bool optrt::hasWeightFiles(const std::string &folder) {
+static bool hasBase(const std::string &folder) {
   return isThere(fs::path(folder) / kModelFile) ||
          isThere(fs::path(folder) / kModelIndexFile);
+}
+
+static bool hasAdapter(const std::string &folder) {
+  return isThere(fs::path(folder) / kAdapterFile);
+}
+
+bool optrt::hasWeightFiles(const std::string &folder) {
+  return hasBase(folder) || hasAdapter(folder);
 }
 
 std::string optrt::describePickles(const std::string &folder) {
@@ -79,8 +87,39 @@ static StatusOr<std::set<std::string>> readFileNames(const InputFile &index) {
   return names;
 }
 
-StatusOr<WeightFiles> optrt::openWeightFiles(const std::string &folder) {
+static StatusOr<TextFile> openText(const std::string &folder,
+                                   const char *name) {
+  const std::string path = concat(folder, "/", name);
+  OPTRT_ASSIGN_OR_RETURN(const InputFile file,
+                         InputFile::open(path, StatusCode::DataLoss));
+  OPTRT_ASSIGN_OR_RETURN(std::string text, file.readAll(kMostConfigBytes));
+  return TextFile{path, std::move(text)};
+}
+
+StatusOr<TextFile> optrt::openAdapterConfig(const std::string &folder) {
+  return openText(folder, kAdapterConfigFile);
+}
+
+/// The folder of the weights that an adapter is beside.
+static StatusOr<std::string> findBase(const std::string &folder) {
+  OPTRT_ASSIGN_OR_RETURN(const TextFile config, openAdapterConfig(folder));
+  JsonDocument document(config.text, config.path, StatusCode::DataLoss);
+  const std::string base = document.root()["base_model_name_or_path"].string();
+  OPTRT_RETURN_IF_ERROR(document.status());
+  for (const std::string &path : {base, concat(folder, "/", base)})
+    if (!base.empty() && hasBase(path))
+      return path;
+  return invalidArgument(concat(
+      config.path,
+      ": expected base_model_name_or_path to be a folder "
+      "with ",
+      kModelFile, ", found \"", base, "\"; put the folder's path there"));
+}
+
+/// The model's own tensors.
+static StatusOr<WeightFiles> openBaseFiles(const std::string &folder) {
   WeightFiles files;
+  files.base = folder;
   std::set<std::string> names{kModelFile};
   if (!isThere(fs::path(folder) / kModelFile)) {
     OPTRT_ASSIGN_OR_RETURN(files.index,
@@ -95,11 +134,22 @@ StatusOr<WeightFiles> optrt::openWeightFiles(const std::string &folder) {
     files.tensors.push_back(std::move(file));
   }
   if (isThere(fs::path(folder) / kConfigFile)) {
-    const std::string path = concat(folder, "/", kConfigFile);
-    OPTRT_ASSIGN_OR_RETURN(const InputFile file,
-                           InputFile::open(path, StatusCode::DataLoss));
-    OPTRT_ASSIGN_OR_RETURN(std::string text, file.readAll(kMostConfigBytes));
-    files.config = {path, std::move(text)};
+    OPTRT_ASSIGN_OR_RETURN(files.config, openText(folder, kConfigFile));
+  }
+  return files;
+}
+
+StatusOr<WeightFiles> optrt::openWeightFiles(const std::string &folder) {
+  std::string base = folder;
+  if (!hasBase(folder)) {
+    OPTRT_ASSIGN_OR_RETURN(base, findBase(folder));
+  }
+  OPTRT_ASSIGN_OR_RETURN(WeightFiles files, openBaseFiles(base));
+  if (hasAdapter(folder)) {
+    OPTRT_ASSIGN_OR_RETURN(InputFile file,
+                           InputFile::open(concat(folder, "/", kAdapterFile),
+                                           StatusCode::DataLoss));
+    files.tensors.push_back(std::move(file));
   }
   return files;
 }

@@ -28,7 +28,8 @@ inline constexpr size_t kMostModelFiles = 512;
 /// InvalidArgument for more files, with which somebody asked for so small ones.
 Status checkNumModelFiles(size_t files, int64_t shardLimitBytes);
 
-/// Whether a folder has model.safetensors or the index of several files.
+/// Whether a folder has model.safetensors or the index of several files, or an
+/// adapter's.
 bool hasWeightFiles(const std::string &folder);
 
 /// Why weights that are there cannot be read: nothing, unless all are pickles.
@@ -42,10 +43,17 @@ struct WeightFiles {
   std::vector<optimus_support::InputFile> tensors; ///< sorted by name
   std::optional<optimus_support::InputFile> index; ///< of several
   std::optional<TextFile> config;
+  std::string base; ///< the folder of the model's own tensors
 };
 
+/// The adapter_config.json of a folder; DataLoss where it has none.
+StatusOr<TextFile> openAdapterConfig(const std::string &folder);
+
 /// Opens the files of a folder for which hasWeightFiles(): model.safetensors
-/// alone, or the files named by the index, all of the same folder.
+/// alone, or the files named by the index, all of the same folder; and an
+/// adapter's. Where it has an adapter alone, as PEFT writes it, the rest is of
+/// the folder that its adapter_config.json names as its base: InvalidArgument
+/// where that is no folder here.
 StatusOr<WeightFiles> openWeightFiles(const std::string &folder);
 
 } // namespace optrt

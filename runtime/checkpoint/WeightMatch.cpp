@@ -8,6 +8,7 @@
 
 #include "WeightMatch.h"
 
+#include "CheckpointFolder.h"
 #include "optimus-support/Shard.h"
 
 #include <algorithm>
@@ -18,9 +19,11 @@
 using namespace optrt;
 using optimus_support::shapeToString;
 
-/// Of the classes that wrap a model.
 static constexpr std::string_view kPrefixes[] = {"transformer.", "model.",
                                                  "bert.", "gpt_neox."};
+
+std::span<const std::string_view> optrt::classPrefixes() { return kPrefixes; }
+
 /// Ends of the names of tensors that hold nothing learned, or belong to heads
 /// for other tasks.
 static constexpr std::string_view kUnused[] = {"attn.bias",
@@ -107,6 +110,20 @@ std::optional<size_t> Matcher::find(std::string_view name) const {
 std::optional<size_t> Matcher::findBehindPrefix(const std::string &name) const {
   if (std::optional<size_t> found = find(name))
     return found;
+  if (isAdapterTensor(name)) {
+    const std::string_view inner =
+        std::string_view(name).substr(kAdapterPrefix.size());
+    for (std::string_view prefix : kPrefixes) {
+      if (std::optional<size_t> found =
+              find(concat(kAdapterPrefix, prefix, inner)))
+        return found;
+      if (inner.starts_with(prefix))
+        if (std::optional<size_t> found =
+                find(concat(kAdapterPrefix, inner.substr(prefix.size()))))
+          return found;
+    }
+    return std::nullopt;
+  }
   for (std::string_view prefix : kPrefixes) {
     if (std::optional<size_t> found = find(concat(prefix, name)))
       return found;
@@ -160,7 +177,15 @@ Status Matcher::checkTaken(const StoredWeight &weight,
 
 Status Matcher::take(std::span<const TensorInfo> params) {
   std::vector<std::string> missing;
+  const bool beginsAdapters =
+      std::ranges::none_of(weights, [](const StoredWeight &weight) {
+        return isAdapterTensor(weight.info.name);
+      });
   for (const TensorInfo &param : params) {
+    if (beginsAdapters && isAdapterTensor(param.name)) {
+      match.tensors.push_back(WeightMatch::kNone);
+      continue;
+    }
     std::optional<size_t> found = findBehindPrefix(param.name);
     if (std::string older = olderName(param.name); !found && !older.empty())
       found = findBehindPrefix(older);
@@ -176,7 +201,12 @@ Status Matcher::take(std::span<const TensorInfo> params) {
     return refuse(concat("they lack ", missing.size(), " of its ",
                          params.size(), " parameters: ", join(missing)));
   for (size_t i = 0; i != params.size(); ++i)
-    OPTRT_RETURN_IF_ERROR(checkTaken(weights[match.tensors[i]], params[i]));
+    if (match.tensors[i] != WeightMatch::kNone)
+      OPTRT_RETURN_IF_ERROR(checkTaken(weights[match.tensors[i]], params[i]));
+  if (std::ranges::find(match.tensors, WeightMatch::kNone) !=
+      match.tensors.end())
+    match.notes.push_back(
+        concat(path, " has no adapter: the library's begins anew"));
   return okStatus();
 }
 
@@ -216,6 +246,14 @@ Status Matcher::leave(std::span<const TensorInfo> params,
     else
       unknown.push_back(name);
   }
+  if (!unknown.empty() &&
+      std::ranges::none_of(params,
+                           [](const TensorInfo &param) {
+                             return isAdapterTensor(param.name);
+                           }) &&
+      std::ranges::all_of(unknown, isAdapterTensor))
+    return refuse("they have adapters, the library none")
+        .withAdvice(kAdapterAdvice);
   if (!unknown.empty())
     return refuse(concat("they have ", unknown.size(),
                          unknown.size() == 1 ? " tensor" : " tensors",

@@ -14,9 +14,11 @@
 #include "optimus-runtime/Status.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace optrt {
@@ -31,6 +33,8 @@ struct StoredWeight {
 
 /// Which tensors of a folder a model is made of.
 struct WeightMatch {
+  /// Of a parameter of an adapter where a folder has none: it begins anew.
+  static constexpr size_t kNone = SIZE_MAX;
   /// For each parameter, in the model's order, the number of its tensor. The
   /// tensor may have more rows: the parameter is its first ones.
   std::vector<size_t> tensors;
@@ -42,9 +46,14 @@ struct WeightMatch {
   std::vector<std::string> notes; ///< for people: what is left out
 };
 
+/// "transformer.", "model.", …: of the classes that wrap a model.
+std::span<const std::string_view> classPrefixes();
+
 /// Finds a model's parameters, by name, among a folder's tensors. A class that
 /// wraps another puts "transformer.", "model." or "bert." before the names of
 /// the inner one, so a name may have such a prefix on either side alone.
+///
+/// All parameters of adapters may be missing.
 ///
 /// Errors, InvalidArgument: parameters without a tensor, all named; another
 /// shape; an element type that F32 cannot hold; tensors without a parameter,

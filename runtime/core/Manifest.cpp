@@ -209,6 +209,23 @@ std::vector<TensorInfo> Manifest::savedTensors(CheckpointFile file) const {
   return infos;
 }
 
+std::vector<std::string> Manifest::trainedParameters() const {
+  std::vector<std::string> trained;
+  bool isAll = true;
+  for (int64_t param : buffersOfLifetime(Lifetime::Parameter)) {
+    const bool changes =
+        std::ranges::any_of(functions, [&](const Function &function) {
+          const Arg *arg = function.findArg(param);
+          return arg && arg->access == Access::Update;
+        });
+    const std::string &name = buffers[param].saved->name;
+    if (changes && std::ranges::find(trained, name) == trained.end())
+      trained.push_back(name);
+    isAll &= changes;
+  }
+  return isAll ? std::vector<std::string>() : trained;
+}
+
 int64_t Manifest::numParamElements() const {
   int64_t count = 0;
   for (const Buffer &buffer : buffers)
@@ -324,6 +341,8 @@ StatusOr<Manifest> optrt::parseManifest(std::string_view json) {
   }
   if (JsonCursor config = root.find("config"))
     manifest.config = readConfig(config);
+  if (JsonCursor adapter = root.find("adapter"))
+    manifest.adapter = readConfig(adapter);
   std::set<std::string> dimensionNames;
   if (JsonCursor dimensions = root.find("dimensions"))
     for (const JsonCursor &entry : dimensions.elements())

@@ -32,14 +32,15 @@ static double readFloat(const JsonCursor &cursor, double least,
 
 static Initializer readInitializer(const JsonCursor &cursor) {
   static constexpr std::string_view kinds[] = {"normal", "zeros", "ones",
-                                               "constant"};
+                                               "constant", "uniform"};
   Initializer init;
   init.kind = InitKind(readEnum(cursor["kind"], kinds));
   if (init.kind == InitKind::Constant)
     init.number = readFloat(cursor["value"], -HUGE_VAL, "");
-  if (init.kind != InitKind::Normal)
+  if (init.kind != InitKind::Normal && init.kind != InitKind::Uniform)
     return init;
-  init.number = readFloat(cursor["stddev"], 0, " from 0");
+  init.number = readFloat(
+      cursor[init.kind == InitKind::Normal ? "stddev" : "bound"], 0, " from 0");
   init.stream = uint32_t(
       cursor["stream"].integer(0, optimus_support::kFirstReservedStream - 1));
   return init;
@@ -142,8 +143,7 @@ static void checkValues(const JsonCursor &cursor, const Buffer &buffer) {
     cursor["init"].fail(concat("expected zeros where the type is not f32, "
                                "found a buffer of ",
                                toString(buffer.type)));
-  if (buffer.reset != Reset::Never &&
-      (!buffer.init || buffer.init->kind == InitKind::Normal))
+  if (buffer.reset != Reset::Never && (!buffer.init || buffer.init->isDrawn()))
     cursor["reset"].fail("expected an initial value to set it back to, zeros, "
                          "ones or a constant");
   if (!buffer.saved)

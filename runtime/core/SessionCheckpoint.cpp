@@ -38,9 +38,12 @@ std::vector<int> readersOf(ControlPlane &control,
 } // namespace
 
 ExpectedModel expectedModel(const Manifest &manifest) {
-  return {manifest.modelHash, manifest.savedTensors(CheckpointFile::Model),
-          manifest.savedTensors(CheckpointFile::Optimizer), manifest.record(),
-          manifest.config};
+  return {manifest.modelHash,
+          manifest.savedTensors(CheckpointFile::Model),
+          manifest.savedTensors(CheckpointFile::Optimizer),
+          manifest.record(),
+          manifest.config,
+          manifest.adapter};
 }
 
 StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(ControlPlane &control,
@@ -104,7 +107,8 @@ Status Session::loadFiles(const Checkpoint &checkpoint,
   auto isLoaded = [&](int64_t index) {
     const Buffer &buffer = manifest().buffers[index];
     return isHeld(index) && buffer.saved &&
-           std::ranges::find(files, buffer.saved->file) != files.end();
+           std::ranges::find(files, buffer.saved->file) != files.end() &&
+           checkpoint.has(buffer.saved->name);
   };
   // Whatever fails here, the others wait for what this process reads.
   Status failure = team->run([&](int i) -> Status {

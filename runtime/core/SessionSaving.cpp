@@ -169,14 +169,23 @@ PieceSlabs Session::slabsOf(const CheckpointPieces &pieces) const {
 }
 
 /// Of the root's process.
-Status Session::addCompanions(CheckpointWriter &writer) const {
+Status Session::addCompanions(CheckpointWriter &writer,
+                              const std::string &dir) const {
   const std::string &config = manifest().config;
   if (!config.empty())
     OPTRT_RETURN_IF_ERROR(writer.addFile({kConfigFile, config}));
+  std::string base = saveFormat.base.empty() ? dir : saveFormat.base;
   for (const CompanionFile &file : saveFormat.companions)
-    if (file.name != kConfigFile || config.empty())
+    if (file.name == kAdapterConfigFile) {
+      if (std::string named = baseModelOf(file.text); !named.empty())
+        base = std::move(named);
+    } else if (file.name != kConfigFile || config.empty()) {
       OPTRT_RETURN_IF_ERROR(writer.addFile(file));
-  return okStatus();
+    }
+  const std::string &adapter = manifest().adapter;
+  if (adapter.empty())
+    return okStatus();
+  return writer.addFile({kAdapterConfigFile, withBaseModel(adapter, base)});
 }
 
 /// Those of which the chosen functions use something.
@@ -209,6 +218,7 @@ Session::prepareSave(const std::string &dir, TrainingState state,
   OPTRT_RETURN_IF_ERROR(finishCarried());
   state.modelHash = manifest().modelHash;
   state.model = manifest().record();
+  state.trained = manifest().trainedParameters();
   CheckpointWriterOptions format;
   format.modelType = saveFormat.modelType;
   format.shardLimitBytes = saveFormat.shardLimitBytes;
@@ -216,7 +226,7 @@ Session::prepareSave(const std::string &dir, TrainingState state,
   auto prepare = [&]() -> Status {
     if (control.isRoot()) {
       OPTRT_ASSIGN_OR_RETURN(writer, CheckpointWriter::create(dir, format));
-      OPTRT_RETURN_IF_ERROR(addCompanions(*writer));
+      OPTRT_RETURN_IF_ERROR(addCompanions(*writer, dir));
     }
     OPTRT_RETURN_IF_ERROR(addTensors(*writer));
     return control.isRoot() ? writer->begin() : writer->layOut();

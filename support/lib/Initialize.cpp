@@ -37,6 +37,9 @@ void optimus_support::initializePiece(const Initializer &init, uint64_t seed,
     if (init.kind == InitKind::Normal)
       fillNormal(seed, init.stream, run.globalOffset, run.count, init.number,
                  out);
+    else if (init.kind == InitKind::Uniform)
+      fillUniform(seed, init.stream, run.globalOffset, run.count, init.number,
+                  out);
     else
       std::fill_n(out, run.count,
                   init.kind == InitKind::Ones

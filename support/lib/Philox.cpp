@@ -124,3 +124,17 @@ void optimus_support::fillNormal(uint64_t seed, uint32_t stream,
       out[e - firstIndex] = float(stddev * pairs[e - 2 * block]);
   }
 }
+
+void optimus_support::fillUniform(uint64_t seed, uint32_t stream,
+                                  uint64_t firstIndex, int64_t count,
+                                  double bound, float *out) {
+  assert(firstIndex + count <= uint64_t(1) << 49 &&
+         "beyond the generator's counter");
+  std::array<uint64_t, 2> words{};
+  for (int64_t i = 0; i < count; ++i) {
+    const uint64_t element = firstIndex + uint64_t(i);
+    if (i == 0 || element % 2 == 0)
+      words = philoxBlock(seed, stream, /*step=*/0, element / 2);
+    out[i] = float(bound * (double(words[element % 2] >> 11) * 0x1p-52 - 1));
+  }
+}

@@ -260,12 +260,13 @@ TEST(Shard, RunsAreAsLongAsTheLayoutAllows) {
             (std::vector<ShardRun>{{3, 0, 2}, {8, 3, 2}}));
 }
 
-TEST(Initialize, HasTheSameBitsOnEveryMesh) {
-  Initializer init{InitKind::Normal, 0.02, 6};
+static void expectTheSameBits(const Initializer &init) {
   for (const auto &[mesh, layout] : cases()) {
     SCOPED_TRACE(mesh.toString() + " " + shapeToString(layout.shape));
     std::vector<float> whole(layout.numElements());
-    fillNormal(99, 6, 0, whole.size(), 0.02, whole.data());
+    (init.kind == InitKind::Uniform
+         ? fillUniform(99, 6, 0, whole.size(), 0.02, whole.data())
+         : fillNormal(99, 6, 0, whole.size(), 0.02, whole.data()));
     for (int64_t rank = 0; rank < mesh.numRanks(); ++rank) {
       std::vector<float> local(layout.numLocalElements(), NAN);
       std::vector<float> expected = local;
@@ -284,6 +285,27 @@ TEST(Initialize, HasTheSameBitsOnEveryMesh) {
                 0);
     }
   }
+}
+
+TEST(Initialize, HasTheSameBitsOnEveryMesh) {
+  expectTheSameBits({InitKind::Normal, 0.02, 6});
+  expectTheSameBits({InitKind::Uniform, 0.02, 6});
+}
+
+TEST(Philox, UniformNumbersFillTheirRange) {
+  constexpr int64_t kCount = 4096;
+  std::vector<float> numbers(kCount);
+  fillUniform(7, 3, 0, kCount, 0.5, numbers.data());
+  double sum = 0, squares = 0;
+  for (float number : numbers) {
+    EXPECT_LE(std::abs(number), 0.5f);
+    sum += number;
+    squares += double(number) * number;
+  }
+  // Of variance 1/12: five standard deviations of the mean, and of the
+  // square's.
+  EXPECT_NEAR(sum / kCount, 0, 5 * std::sqrt(1.0 / 12 / kCount));
+  EXPECT_NEAR(squares / kCount, 1.0 / 12, 5 * std::sqrt(1.0 / 180 / kCount));
 }
 
 TEST(Initialize, FillsConstantsAndLeavesPaddingZero) {

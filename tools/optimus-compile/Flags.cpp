@@ -102,8 +102,9 @@ static void addDevice(Declaration add, CompileSettings &settings) {
 }
 
 static void addStep(Declaration add, CompileSettings &settings) {
-  add(settings.phases, {"optimizer", "precision", "reduce-precision",
-                        "accumulate", "schedule", "extra-workspace", "sync"});
+  add(settings.phases,
+      {"lora", "optimizer", "precision", "reduce-precision", "accumulate",
+       "schedule", "extra-workspace", "sync"});
 }
 
 static void addMemory(Declaration add, CompileSettings &settings) {
@@ -158,7 +159,7 @@ private:
   CLI::App app{"Compiles a program, - for standard input, to a model "
                "library for optimus-run.",
                kTool.str()};
-  std::vector<std::string> layouts;
+  std::vector<std::string> layouts, trains;
   bool tuneProducts = false;
 };
 } // namespace
@@ -184,6 +185,12 @@ Parser::Parser(CompileSettings &settings) : settings(settings) {
       "predicted times (default: with --machine-profile)");
   addDevice(add, settings);
   addStep(add, settings);
+  optimus_command_line::addList(
+      app, "--train", trains,
+      "Train the parameters whose names match a pattern, as h.*.attn.*, and "
+      "freeze the rest: no gradient, no state of the optimizer, no "
+      "communication for it. May be repeated")
+      ->type_name("PATTERN");
   addMemory(add, settings);
 }
 
@@ -200,6 +207,7 @@ StatusOr<std::string> Parser::parse(std::vector<std::string> arguments) {
         !option->as<bool>())
       settings.denied.insert(StringRef(option->get_name()).ltrim('-'));
   settings.phases.layouts = llvm::join(layouts, ";");
+  settings.phases.trains = llvm::join(trains, ";");
   if (app.get_option("--tune-products")->count() > 0)
     settings.phases.tuneProducts = tuneProducts;
   return asked;

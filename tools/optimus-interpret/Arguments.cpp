@@ -113,6 +113,7 @@ private:
     using optimus_support::InitKind;
     auto kind = llvm::StringSwitch<InitKind>(init.getKind())
                     .Case("normal", InitKind::Normal)
+                    .Case("uniform", InitKind::Uniform)
                     .Case("ones", InitKind::Ones)
                     .Case("constant", InitKind::Constant)
                     .Default(InitKind::Zeros);

@@ -583,6 +583,10 @@ void addConvert(CLI::App &app, ConvertOptions &options) {
                    "Folder of the checkpoint, or of weights")
       ->required();
   addIgnored(*convert, options.ignored)->needs(library);
+  convert->add_flag(
+      "--merge", options.merges,
+      "Add the adapters to the weights that they are beside: the folder is "
+      "that of a model without adapters");
   addSaveFormat(*convert, options.format,
                 convert
                     ->add_option("--save", options.save,

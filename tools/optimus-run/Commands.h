@@ -133,6 +133,7 @@ struct ConvertOptions {
   std::string load;
   std::vector<std::string> ignored; ///< patterns of tensors left out of weights
   std::string save;
+  bool merges = false; ///< adapters into the weights that they are beside
   SaveFlags format;
 };
 

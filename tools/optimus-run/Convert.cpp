@@ -33,6 +33,7 @@ Status convert(const ConvertOptions &options) {
                          Checkpoint::openFiles(options.load));
   OPTRT_RETURN_IF_ERROR(checkpoint->readHeaders());
   WeightExportOptions format;
+  format.merges = options.merges;
   format.type = options.format.type;
   if (options.format.shardBytes)
     format.shardLimitBytes = *options.format.shardBytes;

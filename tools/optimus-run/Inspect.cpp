@@ -47,6 +47,8 @@ std::string initToString(const optimus_support::Initializer &init) {
   switch (init.kind) {
   case optimus_support::InitKind::Normal:
     return format("normal %g", init.number);
+  case optimus_support::InitKind::Uniform:
+    return format("uniform %g", init.number);
   case optimus_support::InitKind::Constant:
     return format("%g", init.number);
   case optimus_support::InitKind::Zeros:

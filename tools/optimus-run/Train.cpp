@@ -280,6 +280,8 @@ Status Training::prepareSession() {
 SaveFormat Training::saveFormat() {
   SaveFormat format;
   format.companions = std::move(files.companions);
+  if (!files.start.goesOn)
+    format.base = files.start.folder;
   if (options.saveFormat.type)
     format.modelType = *options.saveFormat.type;
   if (options.saveFormat.shardBytes)

@@ -87,22 +87,21 @@ StatusOr<std::pair<Compared, Compared>> chooseCompared(const ModelLibrary &a,
 /// What one library makes of the batch.
 struct Results {
   float loss = 0;
-  std::vector<std::vector<float>> gradients; ///< one a parameter
+  std::vector<std::vector<float>> gradients; ///< one a trained parameter
   std::vector<float> logits;
 };
 
-/// The buffers of a library's gradients, in the order of their parameters.
+/// The buffers of a library's gradients, in the order of their parameters, of
+/// which frozen ones have none.
 StatusOr<std::vector<int64_t>> findGradients(const ModelLibrary &library) {
   const Manifest &manifest = library.manifest();
   std::vector<int64_t> gradients;
-  for (int64_t param : manifest.buffersOfLifetime(Lifetime::Parameter)) {
-    std::optional<int64_t> gradient = manifest.findRole("grad", param);
-    if (!gradient)
-      return invalidArgument(
-          concat("`", library.path(), "` has no gradient of ",
-                 manifest.buffers[param].name, " to compare"));
-    gradients.push_back(*gradient);
-  }
+  for (int64_t param : manifest.buffersOfLifetime(Lifetime::Parameter))
+    if (std::optional<int64_t> gradient = manifest.findRole("grad", param))
+      gradients.push_back(*gradient);
+  if (gradients.empty())
+    return invalidArgument(
+        concat("`", library.path(), "` has no gradient to compare"));
   return gradients;
 }
 
@@ -278,6 +277,15 @@ StatusOr<ComputedLists> listTensors(const ModelLibrary &library,
   return lists;
 }
 
+/// Leaves the gradients of parameters that both libraries train.
+void keepCommon(std::vector<NamedComputed> &gradients,
+                const std::vector<NamedComputed> &others) {
+  std::erase_if(gradients, [&](const NamedComputed &gradient) {
+    return std::ranges::find(others, gradient.name, &NamedComputed::name) ==
+           others.end();
+  });
+}
+
 /// They list their parameters in one order: checkComparable() has seen to it.
 void compareLists(const std::vector<NamedComputed> &a,
                   const std::vector<NamedComputed> &b,
@@ -388,6 +396,12 @@ Status verify(const VerifyOptions &options) {
   OPTRT_ASSIGN_OR_RETURN(
       ComputedLists ofB,
       listTensors(*second, compared.second, *b, Precision(*second, options)));
+  keepCommon(ofA.gradients, ofB.gradients);
+  keepCommon(ofB.gradients, ofA.gradients);
+  if (compared.first.grad && ofA.gradients.empty())
+    return invalidArgument(concat(
+        "cannot compare gradients of `", first->path(), "` with those of `",
+        second->path(), "`: they train other parameters"));
   std::vector<TensorComparison> results;
   compareLists(ofA.loss, ofB.loss, results);
   compareLists(ofA.gradients, ofB.gradients, results);

@@ -72,6 +72,14 @@ TEST_P(KernelTest, RepetitionHasAOneInEachRow) {
   EXPECT_EQ(e, Floats({1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1}));
 }
 
+TEST_P(KernelTest, SplatHasOneValue) {
+  size_t number = kernels.add(Splat{21, -1.5});
+  ASSERT_EQ(kernels.compile(), "");
+  Floats e = unset(21);
+  kernels.run(number, {e.data()}, 21);
+  EXPECT_EQ(e, Floats(21, -1.5));
+}
+
 TEST_P(KernelTest, AddAndMulRepeatTheRightSide) {
   std::vector<size_t> products;
   forSizes(

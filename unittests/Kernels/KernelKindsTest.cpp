@@ -53,6 +53,7 @@ TEST_P(KernelTest, EveryKernelIsReadBack) {
       PartialLogitsGrad{2, 3},
       ReduceRanks{3, 8, true, false, true},
       Repetition{6, 3},
+      Splat{6, 0.5},
       RmsNorm{2, 3, 1e-6},
       RmsNormGrad{2, 3, 6, true, false},
       RmsParamGrad{2, 3},

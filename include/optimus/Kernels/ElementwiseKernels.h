@@ -65,6 +65,14 @@ struct Repetition {
   OPTIMUS_CHECKED_KERNEL("repetition");
 };
 
+/// result[n], all of them `value`.
+struct Splat {
+  int64_t n;
+  double value;
+
+  OPTIMUS_KERNEL("splat", n, value);
+};
+
 /// x[n], i32 random[5] -> result[n]; scalars stream and then `addends` more,
 /// whose sum is the index in the whole tensor of x's first element; in place. x
 /// is [local], a part of a tensor [whole], n elements in all.

@@ -29,9 +29,9 @@ struct PhaseFlags {
   std::string mesh, strategy, optimizer, precision, reducePrecision, schedule;
   std::string extraWorkspace, machineProfile, profile, move, panels, recompute;
   std::string offload, offloadTo, offloadBandwidth, offloadWindow;
-  std::string target, attention, cpu, serial, sync;
+  std::string target, attention, cpu, serial, sync, lora;
   /// Entries joined by semicolons.
-  std::string layouts;
+  std::string layouts, trains;
   bool accumulate = false, noPad = false, deterministic = false;
   std::optional<bool> tuneProducts;
 };

@@ -39,6 +39,8 @@ struct PhaseOptions {
   MeshOption mesh;
   std::string strategy;
   std::string optimizer = "adamw";
+  /// As the options of --optimus-differentiate and --optimus-add-adapters are.
+  std::string train, lora;
   /// As the option of --optimus-mixed-precision is.
   std::string precision = "f32";
   /// As the option of --optimus-partition is.

@@ -63,7 +63,9 @@ struct MatmulFusion
   std::optional<FusionSlot> getFactorSlot(Operation *op, OpResult result,
                                           Value factor) const {
     auto matmul = cast<MatmulOp>(op);
-    if (matmul.getScale() || getShape(factor) != getShape(result))
+    // No device adds and multiplies behind one product.
+    if (matmul.getScale() || matmul.getResidual() ||
+        getShape(factor) != getShape(result))
       return std::nullopt;
     return FusionSlot{FusionSlot::Scale, matmul.getScaleMutable()};
   }

@@ -69,10 +69,18 @@ struct DropoutLowering : KernelModel<DropoutLowering, DropoutOp> {
   }
 };
 
-/// Of constants that are tensors a device program has this one.
-struct RepetitionLowering
-    : LoweringModel<RepetitionLowering, arith::ConstantOp> {
+/// Of constants that are tensors a device program has these.
+struct ConstantLowering : LoweringModel<ConstantLowering, arith::ConstantOp> {
   LogicalResult lower(arith::ConstantOp op, Lowering &lowering) const {
+    auto elements = dyn_cast<DenseElementsAttr>(op.getValue());
+    if (elements && elements.isSplat() && elements.getElementType().isF32()) {
+      lowering.launch(
+          kernels::Splat{
+              .n = elements.getNumElements(),
+              .value = elements.getSplatValue<APFloat>().convertToDouble()},
+          op);
+      return success();
+    }
     if (!isRepetition(op.getValue()))
       return op.emitOpError("has no lowering to the device program");
     auto type = cast<RankedTensorType>(op.getType());
@@ -86,8 +94,7 @@ struct RepetitionLowering
 
 void mlir::optimus::attachElementwiseLowerings(MLIRContext &context) {
   context.loadDialect<arith::ArithDialect>();
-  attachModels<SumLeadingLowering, DropoutLowering, RepetitionLowering>(
-      context);
+  attachModels<SumLeadingLowering, DropoutLowering, ConstantLowering>(context);
   // All of them: the look-up by dialect leaves some out, since its binary search
   // takes a three-way comparison for "less".
   for (RegisteredOperationName name : context.getRegisteredOperations())

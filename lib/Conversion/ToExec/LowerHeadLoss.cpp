@@ -33,7 +33,7 @@ namespace {
 struct HeadLoss {
   Value h, table, targets, lossSum, realCount;
   Value bias;              ///< null where there is none
-  Value dh, dtable, dbias; ///< null without gradient
+  Value dh, dtable, dbias; ///< null without gradient, or where none reads it
   int64_t chunk;
   StringRef axis; ///< empty where the vocabulary is whole
 };
@@ -199,12 +199,8 @@ private:
       dlogits = lowering.slice(narrow, 0, rows * vocab);
       lowering.convert(chunkLogits, dlogits);
     }
-    Gemm dtable{vocab,       hidden,
-                rows,        {dlogits, stride},
-                {h, hidden}, {lowering.getBuffer(op.dtable), hidden}};
-    dtable.transA = true;
-    dtable.accumulate = begin > 0;
-    lowering.gemm(dtable);
+    if (op.dtable)
+      lowerTableGradient(begin, rows, h, dlogits);
 
     if (op.dbias)
       lowerBiasGradient(begin, rows, chunkLogits);
@@ -228,6 +224,16 @@ private:
                            localHidden});
     else if (!op.axis.empty())
       allReduce(dh, exec::Reduction::Sum);
+  }
+
+  /// Adds the chunk's part to what other chunks made.
+  void lowerTableGradient(int64_t begin, int64_t rows, Value h, Value dlogits) {
+    Gemm dtable{vocab,       hidden,
+                rows,        {dlogits, stride},
+                {h, hidden}, {lowering.getBuffer(op.dtable), hidden}};
+    dtable.transA = true;
+    dtable.accumulate = begin > 0;
+    lowering.gemm(dtable);
   }
 
   /// Adds the sums of a chunk's columns to what other chunks made.
@@ -288,8 +294,12 @@ template <typename OpT>
 static HeadLoss describeGradient(OpT op) {
   HeadLoss form = describe(op);
   form.dh = op.getDh();
-  form.dtable = op.getDtable();
-  form.dbias = op.getDbias();
+  // Of a frozen table there is none.
+  auto ifRead = [](Value gradient) {
+    return gradient && !gradient.use_empty() ? gradient : Value();
+  };
+  form.dtable = ifRead(op.getDtable());
+  form.dbias = ifRead(op.getDbias());
   return form;
 }
 

@@ -48,12 +48,20 @@ struct RealRowLowering : KernelModel<RealRowLowering<OpT, KernelT>, OpT> {
 };
 
 /// The kernel makes the gradient of x; another before it those of the
-/// parameters, since the former may replace dy or x.
+/// parameters, unless they are frozen, since the former may replace dy or x.
 template <typename OpT, typename KernelT, bool centered>
 struct NormGradLowering
     : KernelModel<NormGradLowering<OpT, KernelT, centered>, OpT> {
   Kernel getKernel(OpT op) const { return makeRowKernel<KernelT>(op); }
   void lower(OpT op, Lowering &lowering) const {
+    if (llvm::any_of(op->getResults().drop_front(),
+                     [](Value gradient) { return !gradient.use_empty(); }))
+      lowerParameters(op, lowering);
+    KernelModel<NormGradLowering, OpT>::lower(op, lowering);
+  }
+
+private:
+  static void lowerParameters(OpT op, Lowering &lowering) {
     SmallVector<NamedBuffer> buffers = {
         {"dy", lowering.getBuffer(op.getDy())},
         {"x", lowering.getBuffer(op.getX())},
@@ -63,7 +71,6 @@ struct NormGradLowering
       buffers.append({{"mean", lowering.getBuffer(op.getMean())},
                       {"dbeta", lowering.getBuffer(op.getDbeta())}});
     lowering.launch(makeRowKernel<kernels::ParamGrad<centered>>(op), buffers);
-    KernelModel<NormGradLowering, OpT>::lower(op, lowering);
   }
 };
 

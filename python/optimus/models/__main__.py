@@ -32,6 +32,7 @@ from optimus.models import (
     phi,
     published,
     rope,
+    to_gguf,
 )
 from optimus.models.functions import functions_of
 
@@ -264,6 +265,21 @@ def _parsers():
 
     folder = add(from_hf, "a model in a folder that Transformers wrote", from_hf.NAME)
     _add_folder(folder)
+
+    exported = add(to_gguf, "a folder of weights as a GGUF file, for llama.cpp", to_gguf.NAME)
+    exported.add_argument(
+        "folder",
+        metavar="DIR",
+        help="folder with a config.json of the type %s" % ", ".join(to_gguf.KINDS),
+    )
+    exported.add_argument(
+        "--type",
+        choices=list(to_gguf.TYPES),
+        help="of matrices (default: what most of them have)",
+    )
+    exported.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help="file to write"
+    )
     return parser, models.choices
 
 
@@ -455,9 +471,21 @@ def program(given: List[str]) -> Tuple[str, str]:
         raise Mistake(error.naming(_flag)) from None
 
 
+def _export(options: argparse.Namespace) -> None:
+    for note in to_gguf.write(options.folder, options.output, options.type):
+        output.say("%s: %s" % (PROGRAM, note))
+
+
 def main(given: Optional[List[str]] = None) -> int:
     words = sys.argv[1:] if given is None else given
-    return arguments.outcome(PROGRAM, lambda: output.write(*program(words)))
+
+    def act() -> None:
+        if to_gguf.NAME in words and (options := _parse(words)).module is to_gguf:
+            _export(options)
+        else:
+            output.write(*program(words))
+
+    return arguments.outcome(PROGRAM, act)
 
 
 def _dest(member: str) -> str:

@@ -126,8 +126,9 @@ static const Mistake kMistakes[] = {
     {"ShardingAxis", "/buffers/0/sharding/0/0", "rows", "no axis \"rows\""},
     {"UnreducedAxis", "/buffers/3/unreduced/0", "col",
      "buffers[3].unreduced[0]: the axis \"col\" shards the tensor already"},
-    {"InitKind", "/buffers/0/init/kind", "uniform",
-     "expected one of normal, zeros, ones, constant; found \"uniform\""},
+    {"InitKind", "/buffers/0/init/kind", "triangular",
+     "expected one of normal, zeros, ones, constant, uniform; found "
+     "\"triangular\""},
     {"NegativeStddev", "/buffers/0/init/stddev", -0.02, "stddev"},
     {"InfiniteStddev", "/buffers/0/init/stddev", 1e39, "stddev"},
     {"InfiniteConstant", "/buffers/3/init/value", -1e39,

@@ -13,6 +13,8 @@
 //                          limit (5 GB) instead
 //                          model-0000i-of-0000n.safetensors and
 //                          model.safetensors.index.json
+//   adapter_model.safetensors  of these, the parameters of adapters, as PEFT
+//                          has them
 //   optimizer.safetensors  exp_avg.NAME and exp_avg_sq.NAME
 //   state.json             step, seed, data position, order, identity of
 //                          the data, hyperparameters, model hash, and size and
@@ -94,6 +96,8 @@ struct TrainingState {
   /// Of the library that wrote it; earlier versions did not keep it.
   std::optional<ModelRecord> model;
   std::optional<BestEvaluation> best = {}; ///< of a run that evaluates
+  /// The names of the parameters that were trained; empty: all.
+  std::vector<std::string> trained = {};
 
   bool operator==(const TrainingState &) const = default;
 };
@@ -104,11 +108,22 @@ struct ExpectedModel {
   std::vector<TensorInfo> params;
   std::vector<TensorInfo> states; ///< what the optimizer keeps
   ModelRecord record;
-  std::string config; ///< the library's config.json; may be empty
+  std::string config;       ///< the library's config.json; may be empty
+  std::string adapter = {}; ///< its adapter_config.json, likewise
 };
 
 /// A model's configuration, in the fields of Transformers.
 inline constexpr const char *kConfigFile = "config.json";
+
+/// The configuration of adapters, in the fields of PEFT.
+inline constexpr const char *kAdapterConfigFile = "adapter_config.json";
+
+/// The same adapter_config.json, laid out for people, with the folder of the
+/// weights that it is beside.
+std::string withBaseModel(const std::string &adapterConfig,
+                          const std::string &folder);
+/// That folder; empty where it names none.
+std::string baseModelOf(const std::string &adapterConfig);
 
 /// A small file beside the tensors, for programs that open the folder as a
 /// model: config.json, a tokenizer's.
@@ -301,6 +316,9 @@ public:
 
   const CheckpointPieces &pieces() const;
 
+  /// The adapter_config.json of its adapters; empty where it has none.
+  StatusOr<std::string> readAdapterConfig() const;
+
   /// The companions that lie in the folder, verified where state.json lists
   /// them. DataLoss for one of more than 128 MiB.
   StatusOr<std::vector<CompanionFile>> readCompanions() const;
@@ -312,6 +330,9 @@ public:
       const std::function<void(const TensorInfo &, const std::string &,
                                const optimus_support::InputFile &,
                                size_t offset)> &visit) const;
+
+  /// Whether it has a tensor. Adapters may be missing, and are drawn then.
+  bool has(const std::string &name) const;
 
   /// All elements of a tensor, row-major.
   StatusOr<std::vector<float>> readTensor(const std::string &name) const;

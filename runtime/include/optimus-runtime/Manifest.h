@@ -239,6 +239,9 @@ struct Manifest {
   /// The text of the model's config.json, in the fields of Transformers; empty
   /// where it has no class there.
   std::string config;
+  /// The text of the adapter_config.json of its adapters; empty where it has
+  /// none.
+  std::string adapter;
   /// Nothing where the compiler did not see the whole program.
   std::optional<ModelFunction> function;
   /// Facts stated by its operations without influence on the function.
@@ -280,6 +283,9 @@ struct Manifest {
   std::vector<int64_t> buffersOfLifetime(Lifetime lifetime) const;
   /// The tensors of a checkpoint's file, in the order of their first buffers.
   std::vector<TensorInfo> savedTensors(CheckpointFile file) const;
+  /// The names in a checkpoint of the parameters that steps change; empty where
+  /// these are all.
+  std::vector<std::string> trainedParameters() const;
   /// What a checkpoint keeps of it.
   ModelRecord record() const;
   /// Elements of all parameters, unpadded.

@@ -179,6 +179,9 @@ struct SaveFormat {
   /// Of the root's process: what lies beside the tensors. The library's
   /// config.json, if it has one, takes the place of one of these.
   std::vector<CompanionFile> companions;
+  /// The folder of the weights that adapters are beside; empty: the
+  /// checkpoint's own.
+  std::string base;
 };
 
 /// Opens a checkpoint in every process, null for an empty `dir`. Files that
@@ -534,7 +537,7 @@ private:
   class PieceSlabs slabsOf(const CheckpointPieces &pieces) const;
   StatusOr<std::unique_ptr<Saving>>
   prepareSave(const std::string &dir, TrainingState state, SaveOptions options);
-  Status addCompanions(CheckpointWriter &writer) const;
+  Status addCompanions(CheckpointWriter &writer, const std::string &dir) const;
   Status addTensors(CheckpointWriter &writer) const;
   class PieceSink;
   /// Puts this process's pieces together, each in a sink of its own; on several

@@ -30,6 +30,9 @@ struct WeightExportOptions {
   int64_t shardLimitBytes = CheckpointWriterOptions().shardLimitBytes;
   /// The text of the config.json; empty: the one of the folder read from.
   std::string config;
+  /// Adds B·A · alpha/r of each adapter to the weight that it is beside, in
+  /// f64, rounded once, and leaves the adapters out.
+  bool merges = false;
 };
 
 struct WeightExportSummary {
@@ -42,7 +45,8 @@ struct WeightExportSummary {
 /// Writes the parameters of an open checkpoint to the folder `dir`, which is
 /// there whole or not at all. After findParameters(), weights are the model's,
 /// under its names; without it, all tensors under their own. A checkpoint of
-/// ours is verified before anything is written.
+/// ours is verified before anything is written. Adapters are written beside, as
+/// PEFT has them, unless they are merged.
 ///
 /// Errors: InvalidArgument for a `dir` with files in it, without a config.json,
 /// for a number beyond the type's range; DataLoss for damage; Unavailable when

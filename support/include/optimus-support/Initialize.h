@@ -15,16 +15,21 @@
 
 namespace optimus_support {
 
-enum class InitKind { Normal, Zeros, Ones, Constant };
+enum class InitKind { Normal, Zeros, Ones, Constant, Uniform };
 
 /// The initial value of a tensor. Of Normal, element e, in row-major order of
 /// the whole tensor, is `number` times the normal number of (seed, stream, step
-/// 0, e); of Constant it is `number`.
+/// 0, e), and of Uniform, times the uniform one between −1 and 1; of Constant
+/// it is `number`.
 struct Initializer {
   InitKind kind = InitKind::Zeros;
-  double number = 0; ///< Normal's standard deviation, or the constant
+  double number =
+      0; ///< Normal's standard deviation, Uniform's bound, or the constant
   uint32_t stream = 0;
 
+  bool isDrawn() const {
+    return kind == InitKind::Normal || kind == InitKind::Uniform;
+  }
   bool operator==(const Initializer &) const = default;
 };
 

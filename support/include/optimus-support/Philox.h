@@ -73,6 +73,13 @@ float normal(uint64_t seed, uint32_t stream, uint64_t step, uint64_t index);
 void fillNormal(uint64_t seed, uint32_t stream, uint64_t firstIndex,
                 int64_t count, double stddev, float *out, uint64_t step = 0);
 
+/// out[i] = float(bound * u), with u at element firstIndex + i of a tensor:
+/// elements 2k and 2k+1 are the two words of block k of step 0, of which the
+/// top 53 bits w give u = 2 w / 2^53 − 1, in [−1, 1). Independent of how a
+/// tensor is split into calls.
+void fillUniform(uint64_t seed, uint32_t stream, uint64_t firstIndex,
+                 int64_t count, double bound, float *out);
+
 /// A sequence of 64-bit draws at (seed, stream, step): first word, second word
 /// of block 0, then of block 1, ...
 class PhiloxSequence {

@@ -23,6 +23,17 @@ func.func @scale(%x: tensor<8x16xf32>, %w: tensor<16x4xf32>, %s: tensor<8x4xf32>
   return %2 : tensor<8x4xf32>
 }
 
+// What is multiplied behind a residual is a command of its own.
+// CHECK-LABEL: func.func @scale_after_residual
+// CHECK: %[[SUM:.*]] = optimus.matmul {{.*}} residual(
+// CHECK-NEXT: optimus.mul %[[SUM]]
+func.func @scale_after_residual(%x: tensor<8x16xf32>, %w: tensor<16x4xf32>, %r: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %0 = optimus.matmul %x, %w : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+  %1 = optimus.add %0, %r : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+  %2 = optimus.mul %1, %r : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+  return %2 : tensor<8x4xf32>
+}
+
 // After the scale nothing can be added inside the product.
 // CHECK-LABEL: func.func @nothing_after_scale
 // CHECK: optimus.matmul {{.*}} scale(

@@ -2,8 +2,8 @@
 
 // Attributes on functions and operations.
 
-// expected-error @below {{C1: expected normal, zeros, ones or constant, found uniform}}
-func.func private @init_c1(tensor<4xf32> {optimus.init = #optimus.init<uniform>})
+// expected-error @below {{C1: expected normal, uniform, zeros, ones or constant, found triangular}}
+func.func private @init_c1(tensor<4xf32> {optimus.init = #optimus.init<triangular>})
 
 // -----
 

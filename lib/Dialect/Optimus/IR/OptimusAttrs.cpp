@@ -13,6 +13,7 @@
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/StringSwitch.h"
 
 #include <cmath>
 
@@ -210,7 +211,11 @@ ShardingAttr ShardingAttr::withDimAxes(int64_t dim,
 
 /// What precedes the number of a kind of initial value; empty if it has none.
 static StringRef getNumberName(StringRef kind) {
-  return kind == "normal" ? "stddev" : kind == "constant" ? "value" : "";
+  return llvm::StringSwitch<StringRef>(kind)
+      .Case("normal", "stddev")
+      .Case("uniform", "bound")
+      .Case("constant", "value")
+      .Default("");
 }
 
 Attribute InitAttr::parse(AsmParser &parser, Type) {
@@ -224,7 +229,7 @@ Attribute InitAttr::parse(AsmParser &parser, Type) {
   if (!name.empty() && (parser.parseComma() || parser.parseKeyword(name) ||
                         parser.parseEqual() || parser.parseFloat(number)))
     return {};
-  if (kind == "normal" &&
+  if ((kind == "normal" || kind == "uniform") &&
       (parser.parseComma() || parser.parseKeyword("stream") ||
        parser.parseEqual() || parser.parseInteger(stream)))
     return {};
@@ -250,15 +255,16 @@ LogicalResult InitAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                StringRef kind, FloatAttr numberAttr,
                                int64_t stream) {
   double number = numberAttr.getValueAsDouble();
-  if (kind != "normal" && kind != "zeros" && kind != "ones" &&
-      kind != "constant")
-    return emitError() << "C1: expected normal, zeros, ones or constant, found "
+  if (!llvm::is_contained({"normal", "uniform", "zeros", "ones", "constant"},
+                          kind))
+    return emitError() << "C1: expected normal, uniform, zeros, ones or "
+                          "constant, found "
                        << kind;
   bool isFinite = std::isfinite(static_cast<float>(number));
-  if (kind == "normal" && !(number >= 0 && isFinite))
-    return emitError() << "C2: expected a standard deviation of 0 at least, "
-                          "finite as an f32, found "
-                       << number;
+  if ((kind == "normal" || kind == "uniform") && !(number >= 0 && isFinite))
+    return emitError() << "C2: expected a "
+                       << (kind == "normal" ? "standard deviation" : "bound")
+                       << " of 0 at least, finite as an f32, found " << number;
   if (!isFinite)
     return emitError() << "C2: expected a constant that is finite as an f32, "
                           "found "

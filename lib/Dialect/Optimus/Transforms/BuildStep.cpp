@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "FunctionBuilder.h"
+#include "TrainedParameters.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Dialect/Optimus/IR/Optimizers.h"
@@ -41,17 +42,19 @@ namespace {
 /// results of `@grad` as arguments.
 class UpdateBuilder {
 public:
-  UpdateBuilder(LossFunction loss, func::FuncOp grad, StepBuffers buffers,
-                const OptimizerForm &form)
-      : loss(loss), grad(grad), buffers(buffers), form(form) {}
+  UpdateBuilder(LossFunction loss, func::FuncOp grad, ArrayRef<int64_t> trained,
+                StepBuffers buffers, const OptimizerForm &form)
+      : loss(loss), grad(grad), trained(trained), buffers(buffers), form(form) {
+  }
 
   func::FuncOp buildTrain();
   func::FuncOp buildUpdate();
   int64_t getNumDecayed() const { return numDecayed; }
 
 private:
-  /// Adds parameters and states, which are updated.
-  void addState(StepFunctionBuilder &f);
+  /// Adds trained parameters and their states, which are updated; among them
+  /// frozen parameters where the function computes gradients.
+  void addState(StepFunctionBuilder &f, bool withFrozen);
   void addScalars(StepFunctionBuilder &f) {
     for (StringRef scalar : form.scalars)
       scalars.push_back(f.addScalar(buffers.getScalar(scalar)));
@@ -59,8 +62,9 @@ private:
   /// Updates everything and adds the results, the gradient's norm last.
   void updateAll(StepFunctionBuilder &f, ArrayRef<Value> gradients,
                  Value count);
-  /// Updates parameter `index`: the new parameter, then its new states.
-  SmallVector<Value> update(OpBuilder &builder, int64_t index, Value gradient,
+  /// Updates the trained parameter at `place` among these: the new parameter,
+  /// then its new states.
+  SmallVector<Value> update(OpBuilder &builder, size_t place, Value gradient,
                             Value scale);
   Value getScalar(StringRef name) {
     return scalars[llvm::find(form.scalars, name) - form.scalars.begin()];
@@ -78,10 +82,13 @@ private:
 
   LossFunction loss;
   func::FuncOp grad;
+  ArrayRef<int64_t> trained;
   StepBuffers buffers;
   const OptimizerForm &form;
   SmallVector<BlockArgument> params, scalars;
-  SmallVector<SmallVector<BlockArgument>> states; // [state][parameter]
+  /// Of parameters, those that are updated.
+  SmallVector<BlockArgument> updated;
+  SmallVector<SmallVector<BlockArgument>> states; // [state][place]
   Value meanNorm;
   int64_t numDecayed = 0;
 };
@@ -102,34 +109,41 @@ StringAttr UpdateBuilder::getStateRole(int64_t index) {
                          OptimusDialect::kStateRole + role.getValue());
 }
 
-void UpdateBuilder::addState(StepFunctionBuilder &f) {
-  int64_t n = loss.numParams, numResults = 0;
+void UpdateBuilder::addState(StepFunctionBuilder &f, bool withFrozen) {
+  int64_t numResults = 0;
   params.clear();
+  updated.clear();
   states.clear();
   scalars.clear();
-  for (int64_t i = 0; i < n; ++i)
-    params.push_back(f.addShared(i, numResults++));
+  for (int64_t i = 0; i < loss.numParams; ++i)
+    if (llvm::is_contained(trained, i)) {
+      params.push_back(f.addShared(i, numResults++));
+      updated.push_back(params.back());
+    } else if (withFrozen) {
+      params.push_back(f.addShared(i));
+    }
   for (StringRef state : form.states) {
     states.emplace_back();
-    for (int64_t i = 0; i < n; ++i)
+    for (int64_t i : trained)
       states.back().push_back(
           f.addTensor(i, buffers.getState(state, f.getParamName(i)),
                       getStateRole(i), numResults++));
   }
 }
 
-SmallVector<Value> UpdateBuilder::update(OpBuilder &builder, int64_t index,
+SmallVector<Value> UpdateBuilder::update(OpBuilder &builder, size_t place,
                                          Value gradient, Value scale) {
+  int64_t index = trained[place];
   bool decay = decays(index);
   numDecayed += decay;
   LDBG() << form.name << " updates " << describeLocation(getUpdateLoc(index))
          << (decay ? " with" : " without") << " weight decay";
   SmallVector<Value> kept;
   for (ArrayRef<BlockArgument> state : states)
-    kept.push_back(state[index]);
+    kept.push_back(state[place]);
   return form.build(
       builder, {.loc = getUpdateLoc(index),
-                .param = params[index],
+                .param = updated[place],
                 .gradient = gradient,
                 .states = kept,
                 .scale = scale,
@@ -141,10 +155,11 @@ void UpdateBuilder::updateAll(StepFunctionBuilder &f, ArrayRef<Value> gradients,
                               Value count) {
   // From here on gradients lie as the optimizer's state does.
   SmallVector<Value> resharded;
-  for (auto [index, gradient] : llvm::enumerate(gradients)) {
+  for (auto [place, gradient] : llvm::enumerate(gradients)) {
     resharded.push_back(ReshardOp::create(
-        f.builder, withPart(getUpdateLoc(index), "gradient"), gradient));
-    GradientAccumulator::copyRole(states[0][index], resharded.back());
+        f.builder, withPart(getUpdateLoc(trained[place]), "gradient"),
+        gradient));
+    GradientAccumulator::copyRole(states[0][place], resharded.back());
   }
   auto getLoc = [&](StringRef path) {
     return withPhase(withPath(grad.getLoc(), path), ProgramPhase::Optimizer);
@@ -152,18 +167,18 @@ void UpdateBuilder::updateAll(StepFunctionBuilder &f, ArrayRef<Value> gradients,
   Value norm = GlobalNormOp::create(f.builder, getLoc("grad_norm"), resharded);
   auto clip =
       ClipOp::create(f.builder, getLoc("clip"), norm, count, getScalar("clip"));
-  SmallVector<SmallVector<Value>> updated;
-  for (auto [index, gradient] : llvm::enumerate(resharded))
-    updated.push_back(update(f.builder, index, gradient, clip.getScale()));
+  SmallVector<SmallVector<Value>> results;
+  for (auto [place, gradient] : llvm::enumerate(resharded))
+    results.push_back(update(f.builder, place, gradient, clip.getScale()));
   for (size_t part = 0; part <= form.states.size(); ++part)
-    for (const SmallVector<Value> &values : updated)
+    for (const SmallVector<Value> &values : results)
       f.addResult(values[part]);
   meanNorm = clip.getMeanNorm();
 }
 
 func::FuncOp UpdateBuilder::buildTrain() {
   StepFunctionBuilder f(loss, grad, buffers, getFunctionName(EntryKind::Train));
-  addState(f);
+  addState(f, /*withFrozen=*/true);
   SmallVector<BlockArgument> inputs;
   for (int64_t i = 0; i < loss.getNumInputs(); ++i)
     inputs.push_back(f.addShared(loss.numParams + i));
@@ -180,9 +195,9 @@ func::FuncOp UpdateBuilder::buildTrain() {
 func::FuncOp UpdateBuilder::buildUpdate() {
   StepFunctionBuilder f(loss, grad, buffers,
                         getFunctionName(EntryKind::Update));
-  addState(f);
+  addState(f, /*withFrozen=*/false);
   SmallVector<Value> gradients;
-  for (int64_t i = 0; i < loss.numParams; ++i)
+  for (int64_t i : trained)
     gradients.push_back(f.addSum(i));
   Value count = f.addScalar(buffers.getRealCount());
   addScalars(f);
@@ -195,7 +210,7 @@ func::FuncOp UpdateBuilder::buildUpdate() {
 /// `@accumulate`: what `@grad` computes of a microbatch, added to the sums of
 /// those before.
 func::FuncOp buildAccumulate(LossFunction loss, func::FuncOp grad,
-                             StepBuffers buffers) {
+                             ArrayRef<int64_t> trained, StepBuffers buffers) {
   StepFunctionBuilder f(loss, grad, buffers,
                         getFunctionName(EntryKind::Accumulate));
   int64_t n = loss.numParams;
@@ -206,17 +221,18 @@ func::FuncOp buildAccumulate(LossFunction loss, func::FuncOp grad,
     inputs.push_back(f.addShared(n + i));
   sums.push_back(f.addScalar(buffers.getLossSum(), 0));
   sums.push_back(f.addScalar(buffers.getRealCount(), 1));
-  for (int64_t i = 0; i < n; ++i)
-    sums.push_back(f.addSum(i, 2 + i));
+  for (int64_t i : trained)
+    sums.push_back(f.addSum(i, sums.size()));
   f.finishArguments();
   SmallVector<Value> values = f.cloneGrad(params, inputs);
   for (auto [index, sum, value] : llvm::enumerate(sums, values)) {
     // At once: until then a gradient takes memory beside its sum.
     OpBuilder::InsertionGuard guard(f.builder);
     f.builder.setInsertionPointAfterValue(value);
-    Location loc = index < 2 ? value.getLoc()
-                             : withPhase(getParamLoc(loss, grad, index - 2),
-                                         ProgramPhase::Backward);
+    Location loc = index < 2
+                       ? value.getLoc()
+                       : withPhase(getParamLoc(loss, grad, trained[index - 2]),
+                                   ProgramPhase::Backward);
     Value total =
         AddOp::create(f.builder, withPart(loc, "microbatches"), sum, value);
     GradientAccumulator::copyRole(sum, total);
@@ -252,8 +268,14 @@ public:
     for (auto function : module.getOps<func::FuncOp>())
       if (getEntry(function))
         entries.push_back(function);
-    FailureOr<func::FuncOp> grad = findGrad(*loss);
-    if (failed(grad))
+    auto grad = module.lookupSymbol<func::FuncOp>("grad");
+    if (!grad) {
+      module.emitError(
+          "expected a function @grad; run --optimus-differentiate first");
+      return signalPassFailure();
+    }
+    FailureOr<SmallVector<int64_t>> trained = findTrained(*loss, grad);
+    if (failed(trained))
       return signalPassFailure();
     SymbolTable symbols(module);
     for (EntryKind kind : {EntryKind::Train, EntryKind::Eval, EntryKind::Grad,
@@ -265,16 +287,16 @@ public:
       }
 
     setInputBindings(*loss, loss->function);
-    setInputBindings(*loss, *grad);
+    setInputBindings(*loss, grad);
     StepBuffers buffers(&getContext(), accumulate);
-    UpdateBuilder builder(*loss, *grad, buffers, *form);
+    UpdateBuilder builder(*loss, grad, *trained, buffers, *form);
     auto end = module.getBody()->end();
     auto insert = [&](func::FuncOp function, EntryKind kind) {
       setEntry(function, kind);
       symbols.insert(function, end);
     };
     insert(builder.buildTrain(), EntryKind::Train);
-    numUpdates += loss->numParams;
+    numUpdates += trained->size();
     numDecayed += builder.getNumDecayed();
     SmallVector<BufferAttr> results = {buffers.getLossSum(),
                                        buffers.getRealCount()};
@@ -282,21 +304,22 @@ public:
     symbols.insert(eval, end);
     if (failed(takeExpectedValues(eval)))
       return signalPassFailure();
-    for (int64_t i = 0; i < loss->numParams; ++i)
-      results.push_back(buffers.getOutput(
-          "grad", StringAttr::get(&getContext(), loss->getParamName(i))));
-    func::FuncOp gradStep = copyAs(*grad, EntryKind::Grad, results);
+    for (int64_t i : *trained)
+      results.push_back(buffers.getGradient(
+          StringAttr::get(&getContext(), loss->getParamName(i))));
+    func::FuncOp gradStep = copyAs(grad, EntryKind::Grad, results);
     updateResultAttrs(gradStep, [&](unsigned index, NamedAttrList &attributes) {
-      constexpr unsigned kFirst = 2;
-      if (index < kFirst || index >= kFirst + loss->numParams)
+      constexpr unsigned kFirst = LossFunction::kNumResults;
+      if (index < kFirst || index >= kFirst + trained->size())
         return;
-      if (Attribute dims =
-              grad->getArgAttr(index - kFirst, OptimusDialect::kDims))
+      if (Attribute dims = grad.getArgAttr((*trained)[index - kFirst],
+                                           OptimusDialect::kDims))
         attributes.set(OptimusDialect::kDims, dims);
     });
     symbols.insert(gradStep, end);
     if (accumulate) {
-      insert(buildAccumulate(*loss, *grad, buffers), EntryKind::Accumulate);
+      insert(buildAccumulate(*loss, grad, *trained, buffers),
+             EntryKind::Accumulate);
       insert(builder.buildUpdate(), EntryKind::Update);
     }
     // After the steps, which are as they are without other entries.
@@ -304,7 +327,7 @@ public:
       function->moveBefore(module.getBody(), module.getBody()->end());
     if (!keepSources) {
       symbols.erase(loss->function);
-      symbols.erase(*grad);
+      symbols.erase(grad);
     }
     nameAllValues();
   }
@@ -314,24 +337,6 @@ private:
     for (auto function : getOperation().getOps<func::FuncOp>())
       for (Block &block : function.getBody())
         nameValues(block);
-  }
-
-  /// `@grad`, with the arguments of `@loss` and a gradient for each parameter.
-  FailureOr<func::FuncOp> findGrad(LossFunction loss) {
-    auto grad = getOperation().lookupSymbol<func::FuncOp>("grad");
-    if (!grad)
-      return getOperation().emitError(
-          "expected a function @grad; run --optimus-differentiate first");
-    FunctionType lossType = loss.function.getFunctionType();
-    SmallVector<Type> results(lossType.getResults());
-    llvm::append_range(results,
-                       lossType.getInputs().take_front(loss.numParams));
-    auto expected =
-        FunctionType::get(&getContext(), lossType.getInputs(), results);
-    if (grad.getFunctionType() != expected || !grad.getBody().hasOneBlock())
-      return grad.emitError("expected the type ")
-             << expected << ", found " << grad.getFunctionType();
-    return grad;
   }
 
   static void setInputBindings(LossFunction loss, func::FuncOp function) {

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "LossFunction.h"
+#include "TrainedParameters.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 #include "optimus/Dialect/Optimus/Transforms/Passes.h"
 #include "optimus/Dialect/Optimus/Transforms/Role.h"
@@ -28,12 +28,12 @@ using namespace mlir::optimus;
 
 namespace {
 
-/// The values that depend on some parameter.
+/// The values that depend on some trained parameter.
 class ActiveValues {
 public:
-  ActiveValues(Block &block, int64_t numParams) {
-    for (BlockArgument arg : block.getArguments().take_front(numParams))
-      active.insert(arg);
+  ActiveValues(Block &block, ArrayRef<int64_t> trained) {
+    for (int64_t index : trained)
+      active.insert(block.getArgument(index));
     for (Operation &op : block)
       if (isActive(op))
         active.insert(op.result_begin(), op.result_end());
@@ -87,18 +87,24 @@ public:
       existing->emitError("@grad exists already; the module is differentiated");
       return signalPassFailure();
     }
+    FailureOr<SmallVector<int64_t>> trained = chooseTrained(*loss, train);
+    if (failed(trained))
+      return signalPassFailure();
     inferRoles(loss->function);
     func::FuncOp grad = loss->function.clone();
     grad.setName("grad");
     symbols.insert(grad, std::next(loss->function->getIterator()));
-    if (failed(differentiate(grad, loss->numParams)))
+    if (failed(differentiate(grad, *trained)))
       return signalPassFailure();
+    nameGradients(*loss, grad, *trained);
+    numFrozen += loss->numParams - trained->size();
   }
 
 private:
-  LogicalResult differentiate(func::FuncOp function, int64_t numParams) {
+  LogicalResult differentiate(func::FuncOp function,
+                              ArrayRef<int64_t> trained) {
     Block &block = function.front();
-    ActiveValues active(block, numParams);
+    ActiveValues active(block, trained);
     setResultRoles(block);
 
     SmallVector<Operation *> forward;
@@ -125,7 +131,7 @@ private:
         LDBG() << "no gradient: " << op->getName() << " of "
                << describeLocation(op->getLoc())
                << (active.isActive(*op) ? " does not reach the loss"
-                                        : " depends on no parameter");
+                                        : " depends on no trained parameter");
         continue;
       }
       LDBG() << "gradient: " << op->getName() << " of "
@@ -142,13 +148,14 @@ private:
     }
 
     SmallVector<Value> results(returnOp.getOperands());
-    for (BlockArgument param : block.getArguments().take_front(numParams)) {
+    for (int64_t index : trained) {
+      BlockArgument param = block.getArgument(index);
       Value gradient = gradients.lookup(param);
       if (!gradient)
         return emitError(param.getLoc())
                << "the loss does not depend on parameter '"
                << function
-                      .getArgAttrOfType<StringAttr>(param.getArgNumber(),
+                      .getArgAttrOfType<StringAttr>(index,
                                                     OptimusDialect::kParam)
                       .getValue()
                << "', so it has no gradient; use it or remove it";

@@ -21,9 +21,21 @@ namespace {
 
 /// A product of an activation with a weight.
 struct Linear {
+  Operation *product;
   Value weight;
   /// The sides of the weight's dimensions.
   SmallVector<LinearSide> sides;
+};
+
+/// Two linears that are the factors of one, by their numbers.
+///
+///   %h = matmul %x, %a     [.., hidden] · [hidden, rank]
+///   %y = matmul %h, %b     [.., rank] · [rank, heads]
+///
+/// They lie as the one from hidden to heads would: dimensions of the rank, less
+/// than both sides, are whole everywhere.
+struct LowRank {
+  size_t first, second;
 };
 
 class RoleInference {
@@ -37,6 +49,7 @@ public:
     for (Operation &op : function.front())
       if (std::optional<Linear> linear = getLinear(&op))
         linears.push_back(*linear);
+    findLowRanks();
     nameInner();
     for (const Linear &linear : linears)
       setPosition(linear);
@@ -52,6 +65,14 @@ private:
   /// The classes of dimensions that the operation knows.
   void addKnown(Operation *op);
   std::optional<Linear> getLinear(Operation *op);
+  void findLowRanks();
+  /// How many elements the dimensions on one side of a weight have.
+  int64_t countSide(const Linear &linear, LinearSide side) const;
+  /// Whether a dimension of a linear is the rank of two factors.
+  bool isRank(const Linear &linear, int64_t dim) const;
+  /// The place among linears of the one from one linear's input to another's
+  /// result, which are the same or two factors.
+  Position getPosition(const Linear &from, const Linear &to) const;
   /// What a linear makes and another one contracts is ffn, if it is nothing
   /// else.
   void nameInner();
@@ -86,6 +107,7 @@ private:
   /// parameters.
   llvm::DenseMap<Value, Value> ofParameters;
   SmallVector<Linear> linears;
+  SmallVector<LowRank> lowRanks;
   llvm::DenseMap<Value, Role> positions;
 };
 
@@ -164,12 +186,66 @@ std::optional<Linear> RoleInference::getLinear(Operation *op) {
   if (ofParameters.contains(input) || !getParameter(weight))
     return std::nullopt;
   ShardingRule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
-  Linear linear{weight, {}};
+  Linear linear{op, weight, {}};
   for (int64_t factor : rule.operands[1])
     linear.sides.push_back(rule.factors[factor].kind == FactorKind::Contracted
                                ? LinearSide::In
                                : LinearSide::Out);
   return linear;
+}
+
+int64_t RoleInference::countSide(const Linear &linear, LinearSide side) const {
+  int64_t size = 1;
+  auto shape = cast<RankedTensorType>(linear.weight.getType()).getShape();
+  for (auto [extent, known] : llvm::zip(shape, linear.sides))
+    if (known == side)
+      size *= extent;
+  return size;
+}
+
+/// The product that an input is, but for a constant factor.
+static Operation *findProduct(Value input) {
+  Operation *op = input.getDefiningOp();
+  if (auto scaled = dyn_cast_or_null<MulOp>(op))
+    if (Operation *factor = scaled.getRhs().getDefiningOp();
+        factor && factor->hasTrait<OpTrait::ConstantLike>())
+      op = scaled.getLhs().getDefiningOp();
+  return op;
+}
+
+void RoleInference::findLowRanks() {
+  for (auto [second, linear] : llvm::enumerate(linears)) {
+    Operation *product = findProduct(linear.product->getOperand(0));
+    auto *first = llvm::find_if(linears, [&](const Linear &other) {
+      return product && other.product == product;
+    });
+    if (first == linears.end())
+      continue;
+    int64_t rank = countSide(*first, LinearSide::Out);
+    if (rank == countSide(linear, LinearSide::In) &&
+        rank < countSide(*first, LinearSide::In) &&
+        rank < countSide(linear, LinearSide::Out))
+      lowRanks.push_back(
+          {static_cast<size_t>(first - linears.begin()), second});
+  }
+}
+
+bool RoleInference::isRank(const Linear &linear, int64_t dim) const {
+  LinearSide side = linear.sides[dim];
+  return llvm::any_of(lowRanks, [&](const LowRank &pair) {
+    return &linear ==
+           &linears[side == LinearSide::Out ? pair.first : pair.second];
+  });
+}
+
+Position RoleInference::getPosition(const Linear &from,
+                                    const Linear &to) const {
+  if (leads(from, LinearSide::In, isInner))
+    return Position::Second;
+  return leads(from, LinearSide::In, isHidden) &&
+                 leads(to, LinearSide::Out, isInner)
+             ? Position::First
+             : Position::Unpaired;
 }
 
 void RoleInference::nameInner() {
@@ -182,6 +258,8 @@ void RoleInference::nameInner() {
     // keys.
     bool isOfHeads = leads(linear, LinearSide::In, isHeads);
     for (auto [dim, side] : llvm::enumerate(linear.sides)) {
+      if (isRank(linear, dim))
+        continue;
       int64_t group = groups.find(linear.weight, dim);
       if (side == LinearSide::Out) {
         made.insert(group);
@@ -212,13 +290,10 @@ Role RoleInference::place(const Linear &linear) {
         known = DimensionClass::Hidden;
     }
   Role role = getRoleOf(linear.weight);
-  if (leads(linear, LinearSide::In, isInner))
-    role.position = Position::Second;
-  else if (leads(linear, LinearSide::In, isHidden) &&
-           leads(linear, LinearSide::Out, isInner))
-    role.position = Position::First;
-  else
-    role.position = Position::Unpaired;
+  role.position = getPosition(linear, linear);
+  for (const LowRank &pair : lowRanks)
+    if (&linear == &linears[pair.first] || &linear == &linears[pair.second])
+      role.position = getPosition(linears[pair.first], linears[pair.second]);
   for (auto [dim, side] : llvm::zip(role.dims, linear.sides))
     dim.side = side;
   return role;

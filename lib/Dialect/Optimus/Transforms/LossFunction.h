@@ -18,6 +18,8 @@ namespace mlir::optimus {
 /// real_count)`. The same arguments, with more results, are those of `@grad`.
 struct LossFunction {
   static constexpr StringLiteral kName = "loss";
+  /// Of `@loss`; gradients follow them in `@grad`.
+  static constexpr unsigned kNumResults = 2;
 
   func::FuncOp function;
   /// Arguments [0, numParams) are parameters.

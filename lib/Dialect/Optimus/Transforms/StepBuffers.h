@@ -28,6 +28,8 @@ public:
   BufferAttr getOutput(StringRef role, StringAttr of = {}) const;
   /// A number that the caller sets.
   BufferAttr getScalar(StringRef role) const;
+  /// The gradient of a parameter.
+  BufferAttr getGradient(StringAttr of) const { return getOutput("grad", of); }
   /// What an optimizer keeps of a parameter.
   BufferAttr getState(StringRef role, StringAttr of) const;
   /// The sum of a parameter's gradients over microbatches.

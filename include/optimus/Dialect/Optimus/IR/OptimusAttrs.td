@@ -76,7 +76,7 @@ def Optimus_ShardingAttr : Optimus_Attr<"Sharding", "sharding"> {
 def Optimus_InitAttr : Optimus_Attr<"Init", "init"> {
   let summary = "The initial value of a parameter";
   let description = [{
-    Constants, or normal with mean 0, drawn from a counter-based stream by the
+    Constants, or normal with mean 0, or uniform between a bound and its negative, drawn from a counter-based stream by the
     element's index in the whole tensor, so that every mesh starts alike.
 
     ```mlir
@@ -84,19 +84,20 @@ def Optimus_InitAttr : Optimus_Attr<"Init", "init"> {
     #optimus.init<ones>
     #optimus.init<constant, value = 0.5>
     #optimus.init<normal, stddev = 0.02, stream = 3>
+    #optimus.init<uniform, bound = 0.25, stream = 4>
     ```
 
-    Constraints: (C1) the kind is `zeros`, `ones`, `constant` or `normal`; (C2) the
-    standard deviation is not negative, and like the constant finite as an f32;
+    Constraints: (C1) the kind is `zeros`, `ones`, `constant`, `normal` or `uniform`; (C2) the
+    standard deviation and the bound are not negative, and like the constant finite as an f32;
     (C3) the stream is not negative and below the reserved ones (`docs/dropout.md`).
   }];
   let parameters = (ins StringRefParameter<>:$kind, "::mlir::FloatAttr":$numberAttr, "int64_t":$stream);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// The standard deviation or the constant; 0 where the kind has neither.
+    /// The standard deviation, the bound or the constant; 0 where the kind has none.
     double getNumber() const { return getNumberAttr().getValueAsDouble(); }
-    bool isDrawn() const { return getKind() == "normal"; }
+    bool isDrawn() const { return getKind() == "normal" || getKind() == "uniform"; }
   }];
 }
 

@@ -29,9 +29,13 @@ def DifferentiatePass : Pass<"optimus-differentiate", "::mlir::ModuleOp"> {
     `optimus.result_roles`, a name for each result, empty where the result has
     no role.
 
+    With `train`, parameters that match none of its patterns are frozen: they have
+    no gradient, and nothing is computed for one. The `optimus.binding` of
+    each gradient then names its parameter, and later passes go by these names.
+
     Fails where `@loss` has not this form, where an operation between a
-    parameter and the loss is not differentiable, and where the loss does not
-    depend on a parameter.
+    trained parameter and the loss is not differentiable, where the loss does not
+    depend on a trained parameter, and for a pattern that matches none.
 
     ```mlir
     %0 = optimus.embedding %w, %tokens : (tensor<4x3xf32>, tensor<1x2xi32>) -> tensor<1x2x3xf32>
@@ -45,13 +49,51 @@ def DifferentiatePass : Pass<"optimus-differentiate", "::mlir::ModuleOp"> {
     return %sum, %count, %dw, %db : tensor<f32>, tensor<f32>, tensor<4x3xf32>, tensor<3xf32>
     ```
   }];
+  let options = [
+    Option<"train", "train", "std::string", "\"\"",
+           "Names of the parameters to train, with * for any part, separated by "
+           "semicolons; empty: all">
+  ];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::optimus::OptimusDialect"];
   let statistics = [
+    Statistic<"numFrozen", "parameters-frozen",
+              "Parameters without a gradient">,
     Statistic<"numVisited", "operations-differentiated",
               "Operations whose gradient was built">,
     Statistic<"numErased", "operations-erased",
               "Operations that nothing uses once gradients exist">
+  ];
+}
+
+def AddAdaptersPass : Pass<"optimus-add-adapters", "::mlir::ModuleOp"> {
+  let summary = "Adds low-rank adapters beside linears";
+  let description = [{
+    Beside each linear x·W whose module is a target stands x·Aᵀ·Bᵀ · alpha/rank, in
+    all functions with its weight. A and B are parameters behind W: A is
+    [rank, in] and drawn between −1/√in and 1/√in, B is [out, rank] and zero, so that
+    nothing changes at first. Their names in a checkpoint are PEFT's.
+
+    A target is the end of a module's path, as PEFT matches it. Refused are targets that
+    are no linear, as embeddings, and tensors with several parameters.
+
+    ```mlir
+    %q = optimus.matmul %x, %wq {transpose_b} : (tensor<2x8x32xf32>, tensor<4x8x32xf32>) -> tensor<2x8x4x8xf32>
+    // with lora="rank=2,alpha=4,targets=q_proj"
+    %h = optimus.matmul %x, %a {transpose_b} : (tensor<2x8x32xf32>, tensor<2x32xf32>) -> tensor<2x8x2xf32>
+    %s = optimus.mul %h, %scale : (tensor<2x8x2xf32>, tensor<2xf32>) -> tensor<2x8x2xf32>
+    %z = optimus.matmul %s, %b {transpose_b} : (tensor<2x8x2xf32>, tensor<4x8x2xf32>) -> tensor<2x8x4x8xf32>
+    %sum = optimus.add %q, %z : (tensor<2x8x4x8xf32>, tensor<2x8x4x8xf32>) -> tensor<2x8x4x8xf32>
+    ```
+  }];
+  let options = [
+    Option<"lora", "lora", "std::string", "\"\"",
+           "rank=N,alpha=X,targets=MODULE,…; empty: no adapters">
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::optimus::OptimusDialect"];
+  let statistics = [
+    Statistic<"numAdapters", "adapters-added", "Linears with an adapter">
   ];
 }
 
@@ -142,7 +184,8 @@ def BuildStepPass : Pass<"optimus-build-step", "::mlir::ModuleOp"> {
       `@grad`, the norm of all gradients, the clipping factor and one update
       for each parameter. Parameters and states carry `optimus.donates`, the
       number of the result that takes over the buffer. `grad_norm` is that of
-      the mean loss, before clipping. A parameter whose Hugging Face shape has
+      the mean loss, before clipping. Parameters without a gradient in `@grad` are
+      read alone: they have neither update nor states. A parameter whose Hugging Face shape has
       fewer than two dimensions does not decay, and LAMB moves it by the
       learning rate alone.
     * `@eval_step`: `@loss` without `random`, every random draw replaced by its

@@ -1,0 +1,343 @@
+# ===- test_finetune.py - Frozen parameters and adapters ---------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Training of some parameters beside others that are frozen, and of adapters in
+PEFT's form.
+
+Adapters are read and merged by NumPy here, from PEFT's equations: x·Wᵀ + alpha/r ·
+x·Aᵀ·Bᵀ, with Wᵀ for GPT-2's weights, which are [in, out].
+"""
+
+import json
+
+import numpy as np
+import pytest
+
+import gpt2_reference
+import llama_reference
+import safetensors_file
+from tools import Checkpoint, LlamaModel, Model, call, succeed
+
+GPT2 = Model(2, 24, 4, 8, 40, 4)
+LLAMA = LlamaModel(2, 24, 4, 2, 40, 8, 40, 4)
+TRAIN = ("--train", "h.*.attn.*", "--train", "ln_f.bias")
+SUMMA = ("data:2,row:1,col:2", "summa")
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("finetune") / "text.bin"
+    np.random.default_rng(3).integers(0, 40, 400).astype("<u2").tofile(path)
+    return path
+
+
+def is_trained(name: str) -> bool:
+    return ".attn." in name or name == "ln_f.bias"
+
+
+def named(manifest: dict, role: str) -> dict:
+    """Buffers of a role, by their parameter."""
+    buffers = manifest["buffers"]
+    owner = lambda buffer: buffers[buffer["of"]] if "of" in buffer else buffer
+    return {owner(buffer)["name"]: buffer for buffer in buffers if buffer["role"] == role}
+
+
+def elements(buffer: dict) -> int:
+    return int(np.prod(buffer["local_shape"]))
+
+
+def planned(manifest: dict, name: str) -> dict:
+    (found,) = [each for each in manifest["functions"] if each["name"] == name]
+    return found
+
+
+def moved(function: dict) -> int:
+    return sum(axis["bytes"] for axis in function["communication"])
+
+
+@pytest.mark.parametrize("layout", [(None, "serial"), SUMMA])
+def test_frozen_parameters_cost_no_memory(tools, layout):
+    full = tools.manifest(GPT2, *layout, "--accumulate")
+    some = tools.manifest(GPT2, *layout, "--accumulate", *TRAIN)
+    assert named(some, "parameter").keys() == named(full, "parameter").keys()
+    for role in ("exp_avg", "exp_avg_sq", "grad", "grad_sum"):
+        kept = named(some, role)
+        # State and sums of what is trained lie as before, and there is no other.
+        assert {name: elements(buffer) for name, buffer in kept.items()} == {
+            name: elements(buffer)
+            for name, buffer in named(full, role).items()
+            if is_trained(name)
+        }
+    # Gradients of nothing else are planned, nor do they move.
+    for name in ("train_step", "accumulate", "grad_step", "update"):
+        before, after = planned(full, name), planned(some, name)
+        assert after["arena_bytes"] < before["arena_bytes"]
+        assert after["peak_bytes"].get("gradient", 0) <= before["peak_bytes"].get("gradient", 0)
+        assert after["commands"] < before["commands"]
+        if layout == SUMMA:
+            assert moved(after) < moved(before)
+    # The table's is gone. It would be whole until the end of the backward.
+    table = 4 * 40 * 24 // (1 if layout[0] is None else 2)
+    before, after = (planned(each, "train_step") for each in (full, some))
+    assert before["peak_bytes"]["gradient"] >= table > after["peak_bytes"].get("gradient", 0)
+
+
+@pytest.mark.rotates
+def test_gradients_are_those_of_full_training(tools, text, tmp_path):
+    full, some = tools.library(GPT2), tools.library(GPT2, *SUMMA, *TRAIN)
+    said = tools.run("optimus-run", "verify", full, some, "--data", text, "--json")
+    compared = {tensor["name"] for tensor in json.loads(said)["tensors"]}
+    names = {name for name, _ in GPT2.parameter_shapes()}
+    assert compared == {"loss", *filter(is_trained, names)}
+    program = tmp_path / "differentiated.mlir"
+    flags = (*TRAIN, "--compile-to", "differentiate")
+    tools.run("optimus-compile", tools.program(GPT2), *flags, "-o", program)
+    said = tools.run("optimus-interpret", program, "--gradcheck", "--gradcheck-limit", 1, "--draw", 40)
+    assert {line.split(":")[0] for line in said.splitlines()} == compared - {"loss"}
+
+
+@pytest.mark.parametrize("layout", [(None, "serial"), SUMMA])
+def test_frozen_parameters_keep_their_bits(tools, text, tmp_path, layout):
+    some = tools.library(GPT2, *layout, "--accumulate", "--recompute", "layer", *TRAIN)
+    first = tools.initial(some, text, tmp_path / "first")
+    flags = ["--seed", 1, "--microbatches", 2, "--save", tmp_path / "last"]
+    tools.train(some, text, 3, *flags, log=tmp_path / "log")
+    last = Checkpoint(tmp_path / "last")
+    trained = [name for name in first.parameters if is_trained(name)]
+    for name, values in first.parameters.items():
+        same = np.array_equal(values, last.parameters[name])
+        assert same != is_trained(name), name
+    assert sorted(last.state["trained"]) == sorted(trained)
+    assert last.moments.keys() == {
+        role + "." + name for role in ("exp_avg", "exp_avg_sq") for name in trained
+    }
+
+
+def test_checkpoints_of_full_and_of_some_training(tools, text, tmp_path):
+    full, some = tools.library(GPT2), tools.library(GPT2, None, "serial", *TRAIN)
+    whole = tools.initial(full, text, tmp_path / "full")
+    assert "trained" not in whole.state
+    go_on = lambda library, load, *flags: call(
+        tools.train_command(library, text, 1, "--load", load, *flags)
+    )
+    # A full checkpoint has all that training of a part needs.
+    succeed(go_on(some, whole.folder, "--save", tmp_path / "full", "--overwrite"))
+    tools.run("optimus-run", "eval", full, "--data", text, "--load", whole.folder)
+    refused = go_on(full, whole.folder)
+    assert refused.returncode == 1
+    assert "trained 9 of the model's parameters: it has no exp_avg.wte.weight" in refused.stderr
+    assert "--load-weights" in refused.stderr
+
+
+def test_a_pattern_without_a_match(tools):
+    compile = lambda *flags: tools.call("optimus-compile", tools.program(GPT2), *flags, "-o", "x")
+    refused = compile("--train", "h.*.atn.c_proj.weight")
+    assert refused.returncode == 1
+    assert "--train: no parameter matches 'h.*.atn.c_proj.weight'" in refused.stderr
+    assert "the nearest names are h.0.attn.c_proj.weight" in refused.stderr
+    refused = compile("--train", "h.*", *lora(["c_attn"]))
+    assert "--lora and --train both say what is trained" in refused.stderr
+    refused = compile("--lora", "rank=0,alpha=1,targets=c_attn")
+    assert "--lora: expected a rank from 1 to 65536; found '0'" in refused.stderr
+    refused = compile("--lora", "rank=2,alpha=1,targets=c_atn")
+    assert "no linear is called 'c_atn'" in refused.stderr
+    assert "did you mean 'c_attn'?" in refused.stderr
+
+
+# ---------------------------------------------------------------- adapters
+
+UNIT = 2.0**-24
+BOTH = "loss,forward"
+RANK, ALPHA = 2, 6
+FAMILIES = {
+    "gpt2": (
+        GPT2,
+        ["c_attn", "c_proj"],
+        lambda name: "transformer." + name,
+        lambda values: gpt2_reference.Gpt2(values, 4),
+    ),
+    "llama": (
+        LLAMA,
+        ["q_proj", "v_proj", "down_proj"],
+        lambda name: name,
+        lambda values: llama_reference.Llama(values, 4, 2, 10000.0, 1e-6),
+    ),
+}
+
+
+def lora(targets) -> tuple:
+    return ("--lora", "rank=%d,alpha=%d,targets=%s" % (RANK, ALPHA, ",".join(targets)))
+
+
+def is_target(name: str, targets) -> bool:
+    return name.endswith(".weight") and name.split(".")[-2] in targets
+
+
+def write_adapter(folder, base, values, targets, outer, fan_in_fan_out):
+    """As PEFT's save_pretrained(); returns the merged weights."""
+    random = np.random.default_rng(8)
+    tensors, merged = [], {}
+    for name, weight in values.items():
+        merged[name] = weight.astype(np.float64)
+        if not is_target(name, targets):
+            continue
+        shape = weight.T.shape if fan_in_fan_out else weight.shape
+        a = random.normal(0, 0.3, (RANK, shape[1])).astype("<f4")
+        b = random.normal(0, 0.3, (shape[0], RANK)).astype("<f4")
+        path = "base_model.model." + outer(name)[: -len(".weight")]
+        tensors += [(path + ".lora_A.weight", "F32", a), (path + ".lora_B.weight", "F32", b)]
+        change = ALPHA / RANK * (b.astype(np.float64) @ a)
+        merged[name] += change.T if fan_in_fan_out else change
+    folder.mkdir()
+    safetensors_file.write(folder / "adapter_model.safetensors", tensors)
+    config = dict(
+        peft_type="LORA",
+        task_type="CAUSAL_LM",
+        base_model_name_or_path=str(base),
+        r=RANK,
+        lora_alpha=ALPHA,
+        target_modules=targets,
+        fan_in_fan_out=fan_in_fan_out,
+        bias="none",
+        lora_dropout=0.0,
+        use_dora=False,
+    )
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    return merged
+
+
+def logits_bound(tools, library, exact) -> float:
+    """That of test_forward, without amplification."""
+    manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
+    (entry,) = [f for f in manifest["functions"] if f["entry"]["kind"] == "forward"]
+    (rounding,) = [arg["rounding"] for arg in entry["args"] if "rounding" in arg]
+    return 4 * rounding * UNIT * np.linalg.norm(exact)
+
+
+@pytest.mark.rotates
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_adapter_of_peft(tools, text, tmp_path, family):
+    model, targets, outer, reference = FAMILIES[family]
+    plain = tools.library(model, functions=BOTH)
+    base, peft = tmp_path / "base", tmp_path / "peft"
+    tools.initial(plain, text, tmp_path / "initial", seed=5)
+    tools.run("optimus-run", "convert", "--load", tmp_path / "initial", "--save", base)
+    values = safetensors_file.read(base / "model.safetensors")
+    merged = write_adapter(peft, base, values, targets, outer, family == "gpt2")
+    windows = np.fromfile(text, "<u2").astype(int)[: 4 * 8].reshape(4, 8)
+    exact = reference(merged).logits(windows)
+    assert np.linalg.norm(reference(values).logits(windows) - exact) > 0.1
+
+    def check(library, folder):
+        output = tmp_path / "logits.npy"
+        given = ["--data", text, "--windows", 4, "--load", folder]
+        tools.run("optimus-run", "forward", library, *given, "-o", output)
+        difference = np.linalg.norm(np.load(output) - exact)
+        assert difference <= logits_bound(tools, library, exact)
+
+    beside = [
+        tools.library(model, *layout, *lora(targets), functions=BOTH)
+        for layout in [(None, "serial"), ("row:2,col:2", "summa"), ("row:1,col:4", "megatron")]
+    ]
+    for library in beside:
+        check(library, peft)
+    tools.run("optimus-run", "convert", "--load", peft, "--merge", "--save", tmp_path / "merged")
+    found = safetensors_file.read(tmp_path / "merged/model.safetensors")
+    assert {file.name for file in (tmp_path / "merged").iterdir()} == {
+        "config.json",
+        "model.safetensors",
+    }
+    for name, weight in merged.items():
+        # A sum of two products in f64, rounded once.
+        np.testing.assert_allclose(found[name], weight, rtol=2 * UNIT, atol=1e-12)
+    check(plain, tmp_path / "merged")
+
+    # Trained on, base weights keep their bits, and all comes out as it came.
+    trained = tmp_path / "trained"
+    flags = ["--load-weights", peft, "--save", trained]
+    tools.train(beside[1], text, 2, *flags, log=tmp_path / "log")
+    for name, weight in Checkpoint(trained).parameters.items():
+        assert np.array_equal(weight, values[name])
+    before = safetensors_file.read(peft / "adapter_model.safetensors")
+    after = safetensors_file.read(trained / "adapter_model.safetensors")
+    assert before.keys() == after.keys()
+    for name, weight in before.items():
+        assert weight.shape == after[name].shape and not np.array_equal(weight, after[name])
+    state = Checkpoint(trained).state
+    assert sorted(state["trained"]) == sorted(after)
+    moments = Checkpoint(trained).moments
+    assert moments.keys() == {
+        role + "." + name for role in ("exp_avg", "exp_avg_sq") for name in after
+    }
+    config = json.loads((trained / "adapter_config.json").read_text())
+    given = json.loads((peft / "adapter_config.json").read_text())
+    assert {name: config[name] for name in given} == given
+    # From there another mesh goes on.
+    flags = ["--load", trained, "--save", trained]
+    tools.train(beside[0], text, 3, *flags, log=tmp_path / "log")
+
+
+def test_adapters_begin_without_effect(tools, text, tmp_path):
+    libraries = [
+        tools.library(GPT2, functions=BOTH),
+        tools.library(GPT2, None, "serial", *lora(["c_attn", "c_proj"]), functions=BOTH),
+    ]
+    initial = [
+        tools.initial(library, text, tmp_path / str(i)) for i, library in enumerate(libraries)
+    ]
+    logits = []
+    for library, checkpoint in zip(libraries, initial):
+        output = tmp_path / "logits.npy"
+        given = ["--data", text, "--windows", 4, "--load", checkpoint.folder]
+        tools.run("optimus-run", "forward", library, *given, "-o", output)
+        logits.append(np.load(output))
+    assert np.array_equal(*logits)
+    adapters = safetensors_file.read(initial[1].folder / "adapter_model.safetensors")
+    a = adapters["base_model.model.transformer.h.0.attn.c_attn.lora_A.weight"]
+    b = adapters["base_model.model.transformer.h.0.attn.c_attn.lora_B.weight"]
+    assert a.shape == (2, 24) and b.shape == (72, 2) and not b.any()
+    # Kaiming's bound for a = sqrt(5), over the whole range.
+    bound = 24**-0.5
+    assert np.abs(a).max() <= bound and a.min() < -bound / 2 and a.max() > bound / 2
+    # A full checkpoint begins adapters, too; one with adapters is no full one.
+    begun = tools.train_command(libraries[1], text, 0, "--load-weights", initial[0].folder)
+    succeed(call([*begun, "--save", str(tmp_path / "begun")]))
+    assert safetensors_file.read(tmp_path / "begun/adapter_model.safetensors").keys() == (
+        adapters.keys()
+    )
+    given = ["--data", text, "--load", initial[1].folder]
+    refused = tools.call("optimus-run", "eval", libraries[0], *given)
+    assert refused.returncode == 1
+    assert "it has adapters, the library none; compile with --lora, or merge" in refused.stderr
+
+
+def test_adapters_that_do_not_fit(tools, text, tmp_path):
+    library = tools.library(GPT2, None, "serial", *lora(["c_attn", "c_proj"]), functions=BOTH)
+    tools.initial(library, text, tmp_path / "base")
+    values = safetensors_file.read(tmp_path / "base/model.safetensors")
+    outer = FAMILIES["gpt2"][2]
+    write_adapter(tmp_path / "peft", tmp_path / "base", values, ["c_attn"], outer, True)
+    path = tmp_path / "peft/adapter_config.json"
+    config = json.loads(path.read_text())
+    for changed, message in [
+        (dict(lora_alpha=7), "lora_alpha: adapter_config.json 7, library 6"),
+        (dict(use_dora=True), "use_dora is true; supported: false"),
+        (dict(alpha_pattern={"h.0": 3}), 'alpha_pattern is {"h.0":3}; supported: {}'),
+        (dict(fan_in_fan_out=False), "fan_in_fan_out: adapter_config.json 0, library 1"),
+        (dict(base_model_name_or_path="gpt2"), 'expected base_model_name_or_path to be a folder'),
+        (dict(), "they lack 8 of its 40 parameters"),
+    ]:
+        path.write_text(json.dumps(dict(config, **changed)))
+        given = ["--data", text, "--load", tmp_path / "peft"]
+        refused = tools.call("optimus-run", "eval", library, *given)
+        assert refused.returncode == 1 and message in refused.stderr, refused.stderr
+    merge = lambda folder, merged: tools.call(
+        "optimus-run", "convert", "--load", folder, "--merge", "--save", merged
+    )
+    succeed(merge(tmp_path / "base", tmp_path / "merged"))
+    refused = merge(tmp_path / "merged", tmp_path / "again")
+    assert refused.returncode == 1 and "has no adapters" in refused.stderr
