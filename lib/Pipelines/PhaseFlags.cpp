@@ -76,6 +76,10 @@ ArrayRef<PhaseFlag> mlir::optimus::getPhaseFlags() {
        "f32; or bf16: activations, their gradients and factors of products, "
        "while parameters, the optimizer's state, gradients of parameters, "
        "statistics and losses stay f32 (default: f32)"},
+      {"weights", "TYPE", &PhaseFlags::weights,
+       "How generation holds weights of products and the table of tokens: "
+       "activations, as these are (default); or int8 or int4, blocks of 32 "
+       "with a scale as GGUF's Q8_0 and Q4_0"},
       {"reduce-precision", "TYPE", &PhaseFlags::reducePrecision,
        "f32: ranks add up products in f32 and round once, which moves twice "
        "the bytes of partial sums (default: as --precision)"},
@@ -138,6 +142,7 @@ private:
   Status readRecompute();
   Status readOffload();
   Status readAttention();
+  Status readWeights();
 
   const PhaseFlags &flags;
   PhaseOptions options;
@@ -287,6 +292,23 @@ Status Reader::readAttention() {
   return okStatus();
 }
 
+Status Reader::readWeights() {
+  OPTRT_RETURN_IF_ERROR(take("weights", "weights", flags.weights,
+                             {"activations", "int8", "int4"}, options.weights));
+  if (options.weights == "activations")
+    return okStatus();
+  if (options.isForGpu())
+    return invalidArgument(name("weights") + " " + options.weights +
+                           ": expected " + name("target") +
+                           " cpu beside it; GPUs hold weights as activations");
+  if (!options.offload.empty())
+    return invalidArgument(name("weights") + " " + options.weights +
+                           ": expected no " + name("offload") +
+                           " beside it; blocks are made once, of what lies in "
+                           "memory");
+  return okStatus();
+}
+
 StatusOr<PhaseOptions> Reader::read() {
   OPTRT_RETURN_IF_ERROR(readLayout());
   OPTRT_RETURN_IF_ERROR(take("optimizer", "optimizer", flags.optimizer,
@@ -305,6 +327,7 @@ StatusOr<PhaseOptions> Reader::read() {
       take("target", "target", flags.target, getTargetNames(), options.target));
   OPTRT_RETURN_IF_ERROR(readOffload());
   OPTRT_RETURN_IF_ERROR(readAttention());
+  OPTRT_RETURN_IF_ERROR(readWeights());
   if (!flags.cpu.empty())
     options.cpu = flags.cpu;
   return options;

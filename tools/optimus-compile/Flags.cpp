@@ -102,7 +102,7 @@ static void addDevice(Declaration add, CompileSettings &settings) {
 }
 
 static void addStep(Declaration add, CompileSettings &settings) {
-  add(settings.phases, {"optimizer", "precision", "reduce-precision",
+  add(settings.phases, {"optimizer", "precision", "weights", "reduce-precision",
                         "accumulate", "schedule", "extra-workspace"});
 }
 
