@@ -16,8 +16,8 @@
 
 namespace optimus_support {
 
-/// Writes a block's integers; its scale. What is no number has none that
-/// counts: its scale is no number either.
+/// Writes a block's integers; its scale. With an element that is no number, the
+/// scale is none either, and integers do not count.
 static float writeInt8(const float *x, int8_t *to) {
   float most = 0;
   bool isNumber = true;

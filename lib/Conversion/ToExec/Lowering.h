@@ -182,7 +182,7 @@ private:
   void createGemm(const Gemm &gemm);
   /// B in the target's layout, or null where it is to be read as it lies.
   Value getPacked(const Gemm &gemm);
-  /// The packed form of a weight, whose type that has.
+  /// The packed form of a weight, of this type.
   Value pack(const PackedWeight &weight, Value buffer, MemRefType type);
   Value allocate(MemRefType type, StringRef category, StringAttr name,
                  ArrayAttr values);

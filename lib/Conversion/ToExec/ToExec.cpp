@@ -250,8 +250,7 @@ public:
           return findEntry(module, kind);
         })) {
       module.emitError()
-          << "has no functions that generate text, whose weights "
-             "would be "
+          << "has no functions that generate text, and so no weights of "
           << exec::stringifyBlocks(blocks)
           << "; write the program with --generate of its builder, "
              "or compile without --weights";

@@ -54,7 +54,7 @@ func.func @decode(%w: tensor<48x64xf32> {optimus.param = "w"}, %x: tensor<3x48xf
 
 // -----
 
-// expected-error @below {{has no functions that generate text, whose weights would be int8}}
+// expected-error @below {{has no functions that generate text, and so no weights of int8}}
 module {
   func.func @forward(%w: tensor<32x64xf32> {optimus.param = "w"}, %x: tensor<3x32xf32>) -> tensor<3x64xf32>
       attributes {optimus.entry = #optimus.entry<forward, batch = 3, sequence = 1>} {

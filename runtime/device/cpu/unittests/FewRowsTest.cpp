@@ -88,7 +88,7 @@ protected:
     return {static_cast<optimus_support::WeightBlocks>(blocks), d.k, d.n};
   }
 
-  /// What blocks hold of a B that is not transposed.
+  /// The values of blocks of a B, which is not transposed.
   static void roundToBlocks(const optrt_gemm_desc &d, int64_t blocks,
                             std::vector<float> &b) {
     const auto layout = layoutOf(d, blocks);

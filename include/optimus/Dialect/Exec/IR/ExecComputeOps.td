@@ -39,8 +39,8 @@ def Exec_GemmOp : Exec_Command<"gemm", [AttrSizedOperandSegments,
     least the row's length where there is more than one row, and from 0 to 2^48; (C3) every buffer holds its matrix, bias n
     elements; (C4) `extra` is there exactly if the epilogue is `add` or `mul`;
     (C5) C is none of the inputs; (C6) a packed B is not transposed and has as
-    many elements as op(B) at least, or the words of its blocks; (C7) A and B have one element type, but for blocks, which are i32,
-    C has that of A or f32, and bias and extra have that of C or f32; (C8) with `bias_grad`, and only
+    many elements as op(B) at least, or the words of its blocks; (C7) A and B have one element type, blocks
+    are i32, C has A's type or f32, and bias and extra have C's or f32; (C8) with `bias_grad`, and only
     then, there is a kernel: C is not accumulated, B lies in rows one after the other, and there is
     a bias of C's type; (C9) live has m elements, and A is not transposed with it, nor B summed.
   }];
