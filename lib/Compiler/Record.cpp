@@ -93,6 +93,11 @@ static constexpr RecordedFlag kFlags[] = {
        return options.phases.attention == "auto" ? ""
                                                  : options.phases.attention;
      }},
+    {"weights", "exec", "weights",
+     [](auto &options) {
+       return options.phases.weights == "activations" ? ""
+                                                      : options.phases.weights;
+     }},
     {"deterministic", "exec", "deterministic",
      [](auto &options) { return getTruth(options.phases.deterministic); }},
     {"offload", "schedule", "offload",

@@ -329,13 +329,13 @@ static ArrayRef<Kind> getKinds() {
   return getKindsOf<
       Attention, AttentionKeyGrad, AttentionQueryGrad, CacheAppend, Clip,
       CopyRows, CountReal, Dropout, Elementwise, Embedding, EmbeddingGrad,
-      ExpSum, Grouped, LayerNorm, LayerNormGrad, Lengths, LogProbabilities,
-      LogitSums, LogitsGrad, MergeMoments, NormGradApply, NormGradSums,
-      NormParamGrad, Normalize, PadLogits, PartialLogitSums, PartialLogitsGrad,
-      ReduceRanks, Repetition, RmsNorm, RmsNormGrad, RmsParamGrad, RmsRstd,
-      RmsScale, Rotary, RowChain, RowDot, RowMax, RowMoments, RowSums,
-      SlotAppend, SoftmaxSums, Splat, SumLeading, SumPartials, SumSquares,
-      SumTokens, Take, TokenLoss>();
+      EmbeddingOfBlocks, ExpSum, Grouped, LayerNorm, LayerNormGrad, Lengths,
+      LogProbabilities, LogitSums, LogitsGrad, MergeMoments, NormGradApply,
+      NormGradSums, NormParamGrad, Normalize, PadLogits, PartialLogitSums,
+      PartialLogitsGrad, ReduceRanks, Repetition, RmsNorm, RmsNormGrad,
+      RmsParamGrad, RmsRstd, RmsScale, Rotary, RowChain, RowDot, RowMax,
+      RowMoments, RowSums, SlotAppend, SoftmaxSums, Splat, SumLeading,
+      SumPartials, SumSquares, SumTokens, Take, TokenLoss>();
 }
 
 DictionaryAttr Kernel::getParameters(MLIRContext *context) const {

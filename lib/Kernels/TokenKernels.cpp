@@ -12,6 +12,7 @@
 
 #include "optimus-support/Hash.h"
 #include "optimus-support/Sizes.h"
+#include "optimus-support/WeightBlocks.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -44,6 +45,122 @@ void Embedding::build(KernelBuilder &k) const {
           k.lanes(cols, [&](Value at, Type type) {
             result.store(table.load(k.addIndex(from, at), type),
                          k.addIndex(base, at));
+          });
+        },
+        [&] {
+          k.lanes(cols, [&](Value at, Type type) {
+            result.store(k.constant(0, type), k.addIndex(base, at));
+          });
+        });
+  });
+}
+
+static optimus_support::BlockLayout getLayout(const EmbeddingOfBlocks &of) {
+  using optimus_support::WeightBlocks;
+  return {of.bits == 8 ? WeightBlocks::Int8 : WeightBlocks::Int4, of.cols,
+          of.rows};
+}
+
+void EmbeddingOfBlocks::visit(KernelParameters &parameters) {
+  parameters.extent("count", count);
+  parameters.extent("rows", rows);
+  parameters.extent("cols", cols);
+  parameters.integer("bits", bits);
+  parameters.require(bits == 8 || bits == 4,
+                     "has bits that are neither 8 nor 4");
+  parameters.require(cols % optimus_support::kBlockElements == 0,
+                     "has rows that are no blocks");
+}
+
+void EmbeddingOfBlocks::describe(KernelDescription &description) const {
+  description.size(count);
+  description.size(rows, cols);
+  description.size(bits);
+  description.overRows(count, cols);
+  description.read("table", *getLayout(*this).words().get(), description.i32())
+      .read("tokens", count, description.i32())
+      .write("result", count * cols)
+      .scalar("first");
+}
+
+/// The f16 in the low half of a word, as f32: exactly.
+static Num widenHalf(KernelBuilder &k, Value half) {
+  ImplicitLocOpBuilder &b = k.getBuilder();
+  auto constant = [&](int32_t value) -> Value {
+    return arith::ConstantOp::create(b, b.getI32IntegerAttr(value));
+  };
+  auto shifted = [&](Value value, int32_t by) -> Value {
+    return arith::ShLIOp::create(b, value, constant(by));
+  };
+  Value magnitude = arith::AndIOp::create(b, half, constant(0x7FFF));
+  Num number =
+      k.num(arith::BitcastOp::create(b, k.f32(), shifted(magnitude, 13)));
+  number = multiplyRounded(number, k.constant(0x1p112, k.f32()));
+  Value bits = arith::BitcastOp::create(b, k.i32(), number.value);
+  Value isEndless = arith::CmpIOp::create(b, arith::CmpIPredicate::sge,
+                                          magnitude, constant(0x7C00));
+  Value endless =
+      arith::SelectOp::create(b, isEndless, constant(0x7F800000), constant(0));
+  Value sign = shifted(arith::AndIOp::create(b, half, constant(0x8000)), 16);
+  bits = arith::OrIOp::create(b, arith::OrIOp::create(b, bits, endless), sign);
+  return k.num(arith::BitcastOp::create(b, k.f32(), bits));
+}
+
+void EmbeddingOfBlocks::build(KernelBuilder &k) const {
+  ImplicitLocOpBuilder &b = k.getBuilder();
+  KernelBuffer table = k["table"], tokens = k["tokens"], result = k["result"];
+  const optimus_support::BlockLayout layout = getLayout(*this);
+  constexpr int64_t kBlock = optimus_support::kBlockElements;
+  const int64_t wordsOfBlock = layout.integerBytes() / 4;
+  const int64_t blocks = layout.blocksOfColumn();
+  auto constant = [&](int32_t value) -> Value {
+    return arith::ConstantOp::create(b, b.getI32IntegerAttr(value));
+  };
+  auto shiftRight = [&](Value value, Value by) -> Value {
+    return arith::ShRUIOp::create(b, value, by);
+  };
+  // Scales are halves of words.
+  auto loadScale = [&](Value number) {
+    Value half = k.addIndex(number, k.index(layout.scales() / 2));
+    Value word = table.loadElement(arith::DivUIOp::create(b, half, k.index(2)));
+    Value odd = arith::IndexCastOp::create(
+        b, k.i32(), arith::RemUIOp::create(b, half, k.index(2)));
+    Value shift = arith::MulIOp::create(b, odd, constant(16));
+    return widenHalf(
+        k, arith::AndIOp::create(b, shiftRight(word, shift), constant(0xFFFF)));
+  };
+  // The integer in some bits of a word, which count from -2^(bits-1): those of
+  // 8 have a sign, those of 4 are that much larger.
+  auto getInteger = [&](Value word, int32_t shift) -> Num {
+    Value integer = arith::AndIOp::create(b, shiftRight(word, constant(shift)),
+                                          constant((1 << bits) - 1));
+    const int32_t middle = 1 << (bits - 1);
+    if (bits == 8)
+      integer = arith::XOrIOp::create(b, integer, constant(middle));
+    integer = arith::SubIOp::create(b, integer, constant(middle));
+    return k.num(arith::SIToFPOp::create(b, k.f32(), integer));
+  };
+  Value first = k.getIndex("first");
+  k.forRows([&](Value token) {
+    Value base = k.mulIndex(token, k.index(cols));
+    whenInTable(
+        k, tokens, token, first, rows,
+        [&](Value row) {
+          k.each(k.index(0), k.index(blocks), [&](Value block) {
+            Value number = k.addIndex(k.mulIndex(row, k.index(blocks)), block);
+            Num scale = loadScale(number);
+            Value from = k.mulIndex(number, k.index(wordsOfBlock));
+            Value to = k.addIndex(base, k.mulIndex(block, k.index(kBlock)));
+            for (int64_t at = 0; at < wordsOfBlock; ++at) {
+              Value word = table.loadElement(k.addIndex(from, k.index(at)));
+              for (int64_t byte = 0; byte < 4; ++byte)
+                for (int64_t part = 0; part < 8 / bits; ++part)
+                  result.store(
+                      multiplyRounded(getInteger(word, byte * 8 + part * bits),
+                                      scale),
+                      k.addIndex(to,
+                                 k.index(at * 4 + byte + part * (kBlock / 2))));
+            }
           });
         },
         [&] {

@@ -80,6 +80,10 @@ ArrayRef<PhaseFlag> mlir::optimus::getPhaseFlags() {
        "f32; or bf16: activations, their gradients and factors of products, "
        "while parameters, the optimizer's state, gradients of parameters, "
        "statistics and losses stay f32 (default: f32)"},
+      {"weights", "TYPE", &PhaseFlags::weights,
+       "How generation holds weights of products and the table of tokens: "
+       "activations, as these are (default); or int8 or int4, blocks of 32 "
+       "with a scale as GGUF's Q8_0 and Q4_0"},
       {"reduce-precision", "TYPE", &PhaseFlags::reducePrecision,
        "f32: ranks add up products in f32 and round once, which moves twice "
        "the bytes of partial sums (default: as --precision)"},
@@ -148,6 +152,8 @@ private:
   Status readOffload();
   Status readAttention();
   Status readSync();
+  Status readWeights();
+  Status refuse(StringRef flag, StringRef value, const Twine &expected);
 
   const PhaseFlags &flags;
   PhaseOptions options;
@@ -311,22 +317,42 @@ Status Reader::readAttention() {
   return okStatus();
 }
 
+/// A value of a flag that lacks another flag, or has one too many.
+Status Reader::refuse(StringRef flag, StringRef value, const Twine &expected) {
+  return invalidArgument(
+      (Twine(name(flag)) + " " + value + ": expected " + expected).str());
+}
+
 Status Reader::readSync() {
   OPTRT_RETURN_IF_ERROR(
       take("sync", "time", flags.sync, {"sync", kNextSync}, options.sync));
   if (options.sync != kNextSync)
     return okStatus();
-  auto refuse = [&](const std::string &expected) {
-    return invalidArgument(
-        (Twine(name("sync")) + " " + kNextSync + ": expected " + expected)
-            .str());
-  };
   if (options.isForGpu())
-    return refuse(name("target") + " cpu beside it; found cuda");
+    return refuse("sync", kNextSync,
+                  name("target") + " cpu beside it; found cuda");
   if (!options.offload.empty())
-    return refuse("no " + name("offload") +
-                  " beside it, whose copies would "
-                  "have to wait for parameters");
+    return refuse("sync", kNextSync,
+                  "no " + name("offload") +
+                      " beside it, whose copies would have to wait for "
+                      "parameters");
+  return okStatus();
+}
+
+Status Reader::readWeights() {
+  OPTRT_RETURN_IF_ERROR(take("weights", "weights", flags.weights,
+                             {"activations", "int8", "int4"}, options.weights));
+  if (options.weights == "activations")
+    return okStatus();
+  if (options.isForGpu())
+    return refuse("weights", options.weights,
+                  name("target") +
+                      " cpu beside it; GPUs hold weights as activations");
+  if (!options.offload.empty())
+    return refuse("weights", options.weights,
+                  "no " + name("offload") +
+                      " beside it; blocks are made once, of what lies in "
+                      "memory");
   return okStatus();
 }
 
@@ -350,6 +376,7 @@ StatusOr<PhaseOptions> Reader::read() {
   OPTRT_RETURN_IF_ERROR(readOffload());
   OPTRT_RETURN_IF_ERROR(readAttention());
   OPTRT_RETURN_IF_ERROR(readSync());
+  OPTRT_RETURN_IF_ERROR(readWeights());
   if (!flags.cpu.empty())
     options.cpu = flags.cpu;
   return options;

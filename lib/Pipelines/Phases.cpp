@@ -126,6 +126,7 @@ static void addExec(OpPassManager &passes, const PhaseOptions &options) {
   exec.target = options.target;
   exec.attention = options.attention;
   exec.deterministic = options.deterministic;
+  exec.weights = options.weights;
   passes.addPass(createToExecPass(exec));
   passes.addPass(createChainLaunchesPass({options.target}));
   passes.addPass(createSumInProductsPass({options.target}));
@@ -193,7 +194,8 @@ bool mlir::optimus::checksInput(const Phase &phase, StringRef recompute,
   return phase.checksInput ||
          (phase.name == "schedule" &&
           !(options.profile.empty() && options.offload.empty())) ||
-         (phase.name == "exec" && options.attention == "cudnn") ||
+         (phase.name == "exec" &&
+          (options.attention == "cudnn" || options.weights != "activations")) ||
          (phase.name == "fuse" && recompute.contains(':'));
 }
 

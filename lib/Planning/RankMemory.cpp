@@ -63,7 +63,8 @@ static int64_t getScratch(func::FuncOp function) {
       bound.product({int64_t(gemm.getM()), int64_t(gemm.getN()),
                      int64_t(gemm.getK()), gemm.getTransA(),
                      gemm.getBias() && gemm.getAccumulate()},
-                    isNarrow(gemm.getA()), isNarrow(gemm.getC()));
+                    isNarrow(gemm.getA()), isNarrow(gemm.getC()),
+                    gemm.getBlocks() != exec::Blocks::None);
     else if (auto forward = dyn_cast<exec::AttentionOp>(op))
       attention(forward, /*isGradient=*/false,
                 forward.getCapacity().value_or(0));

@@ -17,9 +17,25 @@ from optimus.text.pooling import Pooling
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("prometheus_client")
+from optimus.serve import api  # noqa: E402
 from optimus.serve.embedding import EmbeddingEngine  # noqa: E402
+from optimus.serve.limits import Limits  # noqa: E402
 from optimus.serve.metrics import Metrics  # noqa: E402
 from optimus.serve.protocol import listen  # noqa: E402
+from optimus.text.fields import FieldError  # noqa: E402
+
+
+@pytest.mark.parametrize("length, most", [(4, 16), (5, 16), (18, 3), (20, 1)])
+def test_a_completion_without_a_number_of_tokens_fits_the_context(length, most):
+    model = types.SimpleNamespace(
+        extents=types.SimpleNamespace(context=20),
+        folder=types.SimpleNamespace(ends=[]),
+    )
+    reader = api.Reader(model, api.Naming("tiny"), Limits())
+    (request,) = reader.completion({"prompt": [1] * length}).requests
+    assert request.max_tokens == most
+    with pytest.raises(FieldError, match="expected at most %d behind" % (21 - length)):
+        reader.completion({"prompt": [1] * length, "max_tokens": 18})
 
 
 class LostLeader:

@@ -198,8 +198,8 @@ Status ProgramBinder::bindCommand(const CommandT &command) {
     bound.descriptor = result.packs.size();
     OPTRT_RETURN_IF_ERROR(expectTypes(command));
     addPointers(command, 2);
-    append(result.packs,
-           {pack.rows, pack.cols, pack.ld, pack.elements, pack.trans});
+    append(result.packs, {pack.rows, pack.cols, pack.ld, pack.elements,
+                          pack.trans, static_cast<int64_t>(pack.blocks)});
     break;
   }
   case Action::Launch:
@@ -301,7 +301,8 @@ Status ProgramBinder::bind(const GemmT &gemm, const CommandT &command) {
        gemm.kernel == kNone
            ? nullptr
            : kernels.find(result.target->kernels[gemm.kernel]->name)->second,
-       /*live=*/nullptr});
+       /*live=*/nullptr,
+       static_cast<int64_t>(gemm.blocks)});
   if (gemm.rows != kNone)
     set(integer(gemm.rows), &desc.m);
   return okStatus();

@@ -9,6 +9,7 @@
 #include "Descriptors.h"
 
 #include "optimus-support/Sizes.h"
+#include "optimus-support/WeightBlocks.h"
 
 #include <algorithm>
 
@@ -20,7 +21,9 @@ std::string optrt::describe(const optrt_gemm_desc &d) {
   return concat("gemm of m ", d.m, ", n ", d.n, ", k ", d.k,
                 d.trans_a ? ", A transposed" : "",
                 d.trans_b ? ", B transposed" : "",
-                d.packed_b ? ", B packed" : "");
+                d.blocks != 0 ? ", B of few bits"
+                : d.packed_b  ? ", B packed"
+                              : "");
 }
 std::string optrt::describe(const optrt_pack_desc &d) {
   return concat("pack of ", d.rows, " x ", d.cols, " into ", d.elements,
@@ -60,6 +63,20 @@ Status checkMatrix(const Desc &d, const char *name, int64_t rows, int64_t cols,
 template <typename Desc>
 Status checkPacked(const Desc &d, int64_t rows, int64_t cols,
                    int64_t elements) {
+  if (d.blocks != 0) {
+    const CheckedSize words =
+        optimus_support::BlockLayout{
+            static_cast<optimus_support::WeightBlocks>(d.blocks), rows, cols}
+            .words();
+    return d.blocks <= 2 && rows % optimus_support::kBlockElements == 0 &&
+                   words.isAtMost(std::min(elements, kMaxElements))
+               ? okStatus()
+               : invalidArgument(
+                     concat(describe(d), ": blocks of few bits have ",
+                            words.toString(), " words, and a multiple of ",
+                            optimus_support::kBlockElements, " rows; found ",
+                            elements, " words"));
+  }
   const CheckedSize all = CheckedSize(rows) * cols;
   return all.isAtMost(std::min(elements, kMaxElements))
              ? okStatus()

@@ -115,7 +115,8 @@ public:
       const auto found = packed.find(command.operands[1]->address);
       if (found == packed.end() || found->second->rows != gemm->k ||
           found->second->cols != gemm->n ||
-          found->second->elements != gemm->ldb)
+          found->second->elements != gemm->ldb ||
+          found->second->blocks != gemm->blocks)
         return wrong(concat(describe(target, table, function, number),
                             " reads a packed B of ", gemm->k, " x ", gemm->n,
                             " in ", gemm->ldb,

@@ -9,6 +9,7 @@
 #include "ProgramCheck.h"
 
 #include "optimus-support/ProgramShapes.h"
+#include "optimus-support/WeightBlocks.h"
 
 #include <algorithm>
 
@@ -135,6 +136,9 @@ private:
     if (gemm.packed_b && (gemm.trans_b || gemm.batch != 1))
       return wrong("has a packed B that is transposed, or one of several; "
                    "expected packed what is multiplied, once");
+    if (gemm.blocks != Blocks::None && !gemm.packed_b)
+      return wrong("has blocks of few bits that are not packed");
+    OPTRT_RETURN_IF_ERROR(checkBlocks(gemm.blocks, gemm.k, gemm.n, gemm.ldb));
     const bool hasLive =
         command.operands.size() > 6 && command.operands[6]->address != kNone;
     if (hasLive && (gemm.trans_a || gemm.batch != 1 || isGradient))
@@ -143,10 +147,29 @@ private:
     return checkScalar(gemm.rows, gemm.m);
   }
 
+  /// Blocks of B [k,n], if it has any.
+  Status checkBlocks(Blocks blocks, int64_t k, int64_t n, int64_t words) {
+    if (!isKnown(blocks, Blocks::Int4))
+      return wrong("has blocks that are not known");
+    if (blocks == Blocks::None)
+      return okStatus();
+    const CheckedSize expected =
+        BlockLayout{static_cast<WeightBlocks>(blocks), k, n}.words();
+    if (k < 1 || n < 1 || k % kBlockElements != 0 ||
+        !expected.isAtMost(words) || *expected.get() != words)
+      return wrong(concat("has blocks of ", k, " x ", n, " elements in ", words,
+                          " words; expected ", expected.toString(),
+                          ", and a multiple of ", kBlockElements, " rows"));
+    return okStatus();
+  }
+
   /// Other sizes shapes tell about.
   Status check(const PackMatrixT &pack) {
+    OPTRT_RETURN_IF_ERROR(
+        checkBlocks(pack.blocks, pack.rows, pack.cols, pack.elements));
     const CheckedSize all = CheckedSize(pack.rows) * pack.cols;
-    if (all.isAtMost(kMaxElements) && !all.isAtMost(pack.elements))
+    if (pack.blocks == Blocks::None && all.isAtMost(kMaxElements) &&
+        !all.isAtMost(pack.elements))
       return wrong(concat("packs ", pack.rows, " x ", pack.cols,
                           " elements into ", pack.elements));
     return okStatus();
@@ -404,13 +427,17 @@ private:
   Status checkTypes() const {
     switch (command.action.type) {
     case Action::Gemm:
-      OPTRT_RETURN_IF_ERROR(expectOneType({0, 1}));
+      if (command.action.AsGemm()->blocks == Blocks::None)
+        OPTRT_RETURN_IF_ERROR(expectOneType({0, 1}));
       OPTRT_RETURN_IF_ERROR(expectTypeOrF32(2, 0));
       if (command.action.AsGemm()->epilogue == Epilogue::BiasGrad)
         return expectOneType({2, 3});
       OPTRT_RETURN_IF_ERROR(expectTypeOrF32(3, 2));
       return expectTypeOrF32(4, 2);
     case Action::PackMatrix:
+      return command.action.AsPackMatrix()->blocks == Blocks::None
+                 ? expectOneType({0, 1})
+                 : expectF32(0);
     case Action::Copy:
       return expectOneType({0, 1});
     case Action::Attention:

@@ -151,10 +151,12 @@ private:
       flag(gemm->epilogue == Epilogue::Mul, "mul");
       flag(gemm->epilogue == Epilogue::BiasGrad, "bias_grad");
       flag(gemm->packed_b, "packed_b");
+      printBlocks(gemm->blocks);
       scalar(gemm->rows, "rows");
     } else if (const PackMatrixT *pack = command.action.AsPackMatrix()) {
       text += concat(" ", pack->rows, "x", pack->cols);
       flag(pack->trans, "trans");
+      printBlocks(pack->blocks);
     } else if (const LaunchT *launch = command.action.AsLaunch()) {
       text += concat(" extent=", launch->extent, " grain=", launch->grain);
       scalar(launch->iterations, "iterations");
@@ -184,6 +186,11 @@ private:
       printShape(*one->shape);
       flag(one->deterministic, "deterministic");
     }
+  }
+
+  void printBlocks(Blocks blocks) {
+    static constexpr const char *names[] = {"", " int8", " int4"};
+    text += names[static_cast<int>(blocks)];
   }
 
   void printShape(const AttentionShapeT &shape) {

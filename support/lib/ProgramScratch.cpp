@@ -35,7 +35,7 @@ DeviceScratch scratchOf(const FunctionT &function) {
           command->operands.size() > 3 && command->operands[3]->address != kNone;
       bound.product({gemm->m, gemm->n, gemm->k, gemm->trans_a,
                      hasBias && gemm->accumulate},
-                    isNarrow(0), isNarrow(2));
+                    isNarrow(0), isNarrow(2), gemm->blocks != Blocks::None);
     } else if (const AttentionT *forward = command->action.AsAttention()) {
       attention(*forward->shape, /*positions=*/4);
     } else if (const AttentionGradT *backward =

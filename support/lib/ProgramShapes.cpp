@@ -9,10 +9,14 @@
 #include "optimus-support/ProgramShapes.h"
 
 #include "optimus-support/Sizes.h"
+#include "optimus-support/WeightBlocks.h"
 
 #include <algorithm>
 
 namespace optimus_support::program {
+
+static_assert(int(WeightBlocks::Int8) == int(Blocks::Int8) &&
+              int(WeightBlocks::Int4) == int(Blocks::Int4));
 
 namespace {
 
@@ -40,6 +44,12 @@ OperandShape matrix(const char *name, Access access, int64_t rows, int64_t cols,
 /// One that is moved as it is.
 OperandShape moved(OperandShape shape) {
   shape.elements = OperandShape::Any;
+  return shape;
+}
+/// One that is blocks of few bits, where there are any.
+OperandShape weight(Blocks blocks, OperandShape shape) {
+  if (blocks != Blocks::None)
+    shape.elements = OperandShape::Indices;
   return shape;
 }
 OperandShape onlyIf(bool there, OperandShape shape) {
@@ -77,27 +87,29 @@ Shapes shapes(const GemmT &gemm, Sizes &size) {
   const bool isGradient = gemm.epilogue == Epilogue::BiasGrad;
   if (gemm.packed_b)
     size.positive({gemm.ldb});
-  return {
-      batched("a", Access::Read, gemm.trans_a ? gemm.k : gemm.m,
-              gemm.trans_a ? gemm.m : gemm.k, gemm.lda, gemm.batch_stride_a),
-      gemm.packed_b ? matrix("b", Access::Read, 1, gemm.ldb, 0)
-                    : batched("b", Access::Read, gemm.trans_b ? gemm.n : gemm.k,
-                              gemm.trans_b ? gemm.k : gemm.n, gemm.ldb,
-                              gemm.batch_stride_b),
-      batched("c", written, gemm.m, gemm.n, gemm.ldc, gemm.batch_stride_c),
-      isGradient ? matrix("bias", Access::Write, 1, gemm.n, 0)
-                 : optional(matrix("bias", Access::Read, 1, gemm.n, 0)),
-      onlyIf(gemm.epilogue != Epilogue::None && !isGradient,
-             matrix("extra", Access::Read, gemm.m, gemm.n, gemm.ld_extra)),
-      workspace(),
-      integers("live", gemm.m)};
+  return {batched("a", Access::Read, gemm.trans_a ? gemm.k : gemm.m,
+                  gemm.trans_a ? gemm.m : gemm.k, gemm.lda,
+                  gemm.batch_stride_a),
+          gemm.packed_b
+              ? weight(gemm.blocks, matrix("b", Access::Read, 1, gemm.ldb, 0))
+              : batched("b", Access::Read, gemm.trans_b ? gemm.n : gemm.k,
+                        gemm.trans_b ? gemm.k : gemm.n, gemm.ldb,
+                        gemm.batch_stride_b),
+          batched("c", written, gemm.m, gemm.n, gemm.ldc, gemm.batch_stride_c),
+          isGradient ? matrix("bias", Access::Write, 1, gemm.n, 0)
+                     : optional(matrix("bias", Access::Read, 1, gemm.n, 0)),
+          onlyIf(gemm.epilogue != Epilogue::None && !isGradient,
+                 matrix("extra", Access::Read, gemm.m, gemm.n, gemm.ld_extra)),
+          workspace(),
+          integers("live", gemm.m)};
 }
 
 Shapes shapes(const PackMatrixT &pack, Sizes &size) {
   size.positive({pack.rows, pack.cols, pack.elements});
-  return {matrix("src", Access::Read, pack.trans ? pack.cols : pack.rows,
-                 pack.trans ? pack.rows : pack.cols, pack.ld),
-          matrix("dst", Access::Write, 1, pack.elements, 0)};
+  return {
+      matrix("src", Access::Read, pack.trans ? pack.cols : pack.rows,
+             pack.trans ? pack.rows : pack.cols, pack.ld),
+      weight(pack.blocks, matrix("dst", Access::Write, 1, pack.elements, 0))};
 }
 
 /// [batch·seq, heads·head_dim] of q, k and v; of a cache [batch·capacity, …].

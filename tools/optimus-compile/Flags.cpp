@@ -103,8 +103,8 @@ static void addDevice(Declaration add, CompileSettings &settings) {
 
 static void addStep(Declaration add, CompileSettings &settings) {
   add(settings.phases,
-      {"lora", "optimizer", "precision", "reduce-precision", "accumulate",
-       "schedule", "extra-workspace", "sync"});
+      {"lora", "optimizer", "precision", "weights", "reduce-precision",
+       "accumulate", "schedule", "extra-workspace", "sync"});
 }
 
 static void addMemory(Declaration add, CompileSettings &settings) {

@@ -36,7 +36,8 @@ double bytesOfDecode(const ModelLibrary &library, const Function &decode,
     for (const auto &command : function.commands)
       if (const GemmT *gemm = command->action.AsGemm())
         bytes += static_cast<double>(
-            gemm->n * gemm->k *
+            // Blocks of few bits lie without gaps.
+            (gemm->blocks != Blocks::None ? gemm->ldb : gemm->n * gemm->k) *
             optimus_support::elementBytes(command->operands[1]->type));
   }
   return bytes;

@@ -31,6 +31,7 @@ TEST_P(KernelTest, EveryKernelIsReadBack) {
       kernels.elementwise<GeluOp>(8, /*exact=*/true),
       kernels.elementwise<SwigluGradOp>({8, 8, 8}),
       Embedding{2, 3, 4},
+      EmbeddingOfBlocks{2, 3, 32, 4},
       EmbeddingGrad{2, 3, 4, false, 7},
       EmbeddingGrad{2, 3, 4, true},
       EmbeddingGrad{2, 3, 4, true, std::nullopt, /*byRows=*/true},

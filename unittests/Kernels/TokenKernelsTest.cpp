@@ -8,6 +8,8 @@
 
 #include "KernelTest.h"
 
+#include "optimus-support/WeightBlocks.h"
+
 #include <cmath>
 #include <limits>
 
@@ -116,6 +118,39 @@ TEST_P(KernelTest, AChunkGoesToOneSlot) {
       EXPECT_EQ(cache, expected) << slot << " " << cols;
     }
     ++number;
+  }
+}
+
+TEST_P(KernelTest, RowsOfBlocksAreLookedUp) {
+  const int64_t rows = 5, cols = 64, first = 3;
+  for (int64_t bits : {8, 4})
+    kernels.add(EmbeddingOfBlocks{4, rows, cols, bits}, {first});
+  ASSERT_EQ(kernels.compile(), "");
+  size_t number = 0;
+  for (auto blocks : {optimus_support::WeightBlocks::Int8,
+                      optimus_support::WeightBlocks::Int4}) {
+    const optimus_support::BlockLayout layout{blocks, cols, rows};
+    Floats table = random(rows * cols), row(cols);
+    // Scales of f16 without a leading one, and of no number.
+    for (int64_t i = 0; i < 32; ++i) {
+      table[2 * cols + i] *= 1e-4f;
+      table[3 * cols + i] *= 1e-40f;
+    }
+    table[4 * cols + 40] = INFINITY;
+    Ints words(*layout.words().get()), tokens = {7, 5, 2, 6};
+    writeBlocks(layout, table.data(), 1, cols, 0, rows, words.data());
+    Floats found(tokens.size() * cols, 1.0f);
+    run(number++, words, tokens, found);
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      std::fill(row.begin(), row.end(), 0.0f);
+      if (tokens[i] >= first)
+        readBlocks(layout, words.data(), tokens[i] - first, 0, cols,
+                   row.data());
+      for (int64_t j = 0; j < cols; ++j)
+        EXPECT_TRUE(found[i * cols + j] == row[j] ||
+                    (std::isnan(row[j]) && std::isnan(found[i * cols + j])))
+            << tokens[i] << ", " << j;
+    }
   }
 }
 

@@ -25,6 +25,14 @@ struct Embedding {
   OPTIMUS_KERNEL("embedding", count, rows, cols);
 };
 
+/// The same of a table in blocks of 8 or 4 bits along its rows: a packed B of
+/// `cols` rows and `rows` columns (optimus-support/WeightBlocks.h), in i32.
+struct EmbeddingOfBlocks {
+  int64_t count, rows, cols, bits;
+
+  OPTIMUS_CHECKED_KERNEL("embedding_of_blocks");
+};
+
 /// dy[count*cols], i32 tokens[count] -> table[rows*cols]; scalar first. Adds to
 /// what the table holds, or to zeros if `zero`; nothing where a token is `pad`.
 /// Tokens are added in their order: by columns, each with a pass over all

@@ -26,7 +26,8 @@ struct PhaseFlags {
   /// Whether `strategy` and `recompute` may be "auto", and are chosen later.
   bool mayChoose = false;
 
-  std::string mesh, strategy, optimizer, precision, reducePrecision, schedule;
+  std::string mesh, strategy, optimizer, precision, weights, reducePrecision,
+      schedule;
   std::string extraWorkspace, machineProfile, profile, move, panels, recompute;
   std::string offload, offloadTo, offloadBandwidth, offloadWindow;
   std::string target, attention, cpu, serial, sync, lora;

@@ -81,6 +81,7 @@ struct PhaseOptions {
   /// As its options of those names are.
   std::string attention = "auto";
   bool deterministic = false;
+  std::string weights = "activations";
   /// As the option mcpu of --optimus-build-manifest is.
   std::string cpu = "native";
   /// Of a device with code of its own, that code for the phase "llvm"; null

@@ -21,6 +21,7 @@ using namespace mlir::optimus;
 static_assert(int(exec::Epilogue::BiasGrad) ==
                   int(program::Epilogue::BiasGrad) &&
               int(exec::Reduction::Max) == int(program::Reduction::Max) &&
+              int(exec::Blocks::Int4) == int(program::Blocks::Int4) &&
               int(exec::CollectiveKind::ReduceScatter) ==
                   int(program::CollectiveKind::ReduceScatter) &&
               int(exec::MemorySpace::File) == int(program::MemorySpace::File) &&
@@ -41,6 +42,7 @@ static LogicalResult setAction(exec::GemmOp op, FunctionBuilder &builder,
   gemm.accumulate = op.getAccumulate();
   gemm.epilogue = static_cast<program::Epilogue>(op.getEpilogue());
   gemm.packed_b = op.getPackedB();
+  gemm.blocks = static_cast<program::Blocks>(op.getBlocks());
   if (std::optional<StringRef> kernel = op.getKernel())
     gemm.kernel = builder.getKernel(*kernel);
   return builder.setAction(command, std::move(gemm),
@@ -56,6 +58,7 @@ static LogicalResult setAction(exec::PackOp op, FunctionBuilder &builder,
   pack.cols = op.getCols();
   pack.ld = op.getLd();
   pack.trans = op.getTrans();
+  pack.blocks = static_cast<program::Blocks>(op.getBlocks());
   pack.elements = cast<MemRefType>(op.getDst().getType()).getNumElements();
   return builder.setAction(command, std::move(pack),
                            {op.getSrc(), op.getDst()});

@@ -14,7 +14,28 @@ using namespace mlir;
 using namespace mlir::optimus;
 
 namespace {
+/// With weights of few bits, rows of the blocks that the head reads.
 struct EmbeddingLowering : KernelModel<EmbeddingLowering, EmbeddingOp> {
+  void lower(EmbeddingOp op, Lowering &lowering) const {
+    const HeldWeights &weights = lowering.getWeights();
+    Value table = op.getTable();
+    if (!weights.isTableOfBlocks(table))
+      return KernelModel::lower(op, lowering);
+    const int64_t rows = getNumRows(table), cols = getLastDim(table);
+    const kernels::EmbeddingOfBlocks kernel{
+        .count = getNumElements(op.getTokens()),
+        .rows = rows,
+        .cols = cols,
+        .bits = weights.getBlocks() == exec::Blocks::Int8 ? 8 : 4};
+    lowering.launch(
+        kernel,
+        {{"table", lowering.getBlocks(lowering.getBuffer(table), /*k=*/cols,
+                                      /*n=*/rows, /*ld=*/cols,
+                                      /*trans=*/true)},
+         {"tokens", lowering.getBuffer(op.getTokens())},
+         {"result", lowering.getBuffer(op.getResult())}},
+        getScalars(op, lowering));
+  }
   Kernel getKernel(EmbeddingOp op) const {
     return kernels::Embedding{.count = getNumElements(op.getTokens()),
                               .rows = getNumRows(op.getTable()),

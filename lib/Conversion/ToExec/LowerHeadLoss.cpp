@@ -323,14 +323,11 @@ static void lowerHead(HeadOp op, Lowering &lowering) {
   int64_t rows = getNumRows(op.getH()), hidden = getLastDim(op.getH());
   int64_t vocab = getNumRows(op.getTable());
   Value logits = lowering.getBuffer(op.getLogits());
-  Gemm product{rows,
-               vocab,
-               hidden,
-               {lowering.getBuffer(op.getH()), hidden},
-               {lowering.getBuffer(op.getTable()), hidden},
-               {logits, vocab}};
+  Gemm product{rows,     vocab,
+               hidden,   {lowering.getBuffer(op.getH()), hidden},
+               /*b=*/{}, {logits, vocab}};
   product.transB = true;
-  product.isWeightB = isParameter(op.getTable());
+  lowering.setB(product, op.getTable(), hidden);
   product.live = lowering.getLive(op.getH());
   if (op.getBias())
     product.bias = lowering.getBuffer(op.getBias());

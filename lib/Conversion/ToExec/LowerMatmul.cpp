@@ -32,15 +32,13 @@ static void lowerMatmul(MatmulOp op, Lowering &lowering) {
   int64_t k = getExtent(op.getA(), op.getKDimsOfA());
   int64_t n = getExtent(op.getB(), op.getNDimsOfB());
   Value result = lowering.getBuffer(op.getResult());
-  Gemm gemm{m,
-            n,
-            k,
-            {lowering.getBuffer(op.getA()), op.getTransposeA() ? m : k},
-            {lowering.getBuffer(op.getB()), op.getTransposeB() ? k : n},
-            {result, n}};
+  Gemm gemm{
+      m,        n,
+      k,        {lowering.getBuffer(op.getA()), op.getTransposeA() ? m : k},
+      /*b=*/{}, {result, n}};
   gemm.transA = op.getTransposeA();
   gemm.transB = op.getTransposeB();
-  gemm.isWeightB = isParameter(op.getB());
+  lowering.setB(gemm, op.getB(), op.getTransposeB() ? k : n);
   if (!op.getTransposeA())
     gemm.live = lowering.getLive(op.getA());
   if (op.getBias())

@@ -11,6 +11,8 @@
 #include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Kernels/ElementwiseKernels.h"
 
+#include "optimus-support/WeightBlocks.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/TypeUtilities.h"
 
@@ -79,8 +81,28 @@ static bool isForFewRows(const Gemm &gemm) {
          llvm::is_contained(kGenerationKinds, getEntryKind(function));
 }
 
+void Lowering::setB(Gemm &gemm, Value tensor, int64_t ld) {
+  Value parameter = weights.getParameter(tensor);
+  gemm.b = {getBuffer(parameter ? parameter : tensor), ld};
+  gemm.isWeightB = parameter != nullptr;
+}
+
+Value Lowering::getBlocks(Value parameter, int64_t k, int64_t n, int64_t ld,
+                          bool trans) {
+  const exec::Blocks blocks = weights.getBlocks();
+  const optimus_support::BlockLayout layout{
+      static_cast<optimus_support::WeightBlocks>(blocks), k, n};
+  return pack({n, k, ld, trans, blocks, /*packed=*/{}}, parameter,
+              MemRefType::get({layout.words().get().value_or(0)},
+                              builder.getI32Type()));
+}
+
 Value Lowering::getPacked(const Gemm &gemm) {
-  if (!gemm.isWeightB || isForFewRows(gemm))
+  if (!gemm.isWeightB)
+    return nullptr;
+  if (weights.getBlocks() != exec::Blocks::None)
+    return getBlocks(gemm.b.buffer, gemm.k, gemm.n, gemm.b.ld, gemm.transB);
+  if (isForFewRows(gemm))
     return nullptr;
   bool isDense =
       gemm.a.ld == (gemm.transA ? gemm.m : gemm.k) && gemm.c.ld == gemm.n;
@@ -90,28 +112,36 @@ Value Lowering::getPacked(const Gemm &gemm) {
       processor);
   if (!elements)
     return nullptr;
-  SmallVectorImpl<PackedWeight> &known = packedWeights[gemm.b.buffer];
+  return pack({gemm.n, gemm.k, gemm.b.ld, gemm.transB, exec::Blocks::None,
+               /*packed=*/{}},
+              gemm.b.buffer,
+              MemRefType::get({*elements}, builder.getF32Type()));
+}
+
+Value Lowering::pack(const PackedWeight &weight, Value buffer,
+                     MemRefType type) {
+  SmallVectorImpl<PackedWeight> &known = packedWeights[buffer];
   auto isSame = [&](const PackedWeight &other) {
     return std::tie(other.n, other.k, other.ld, other.trans) ==
-           std::tie(gemm.n, gemm.k, gemm.b.ld, gemm.transB);
+           std::tie(weight.n, weight.k, weight.ld, weight.trans);
   };
   if (auto *found = llvm::find_if(known, isSame); found != known.end())
     return found->packed;
-  auto argument = cast<BlockArgument>(gemm.b.buffer);
+  auto argument = cast<BlockArgument>(buffer);
   auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
   auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
                                                     OptimusDialect::kParam);
   // Each of its layouts is a value of its own.
   StringAttr value = builder.getStringAttr(
-      name.getValue() + (gemm.transB ? " packed transposed" : " packed"));
-  Value packed = allocate(MemRefType::get({*elements}, builder.getF32Type()),
-                          "packed weight", /*name=*/StringAttr(),
+      name.getValue() + (weight.trans ? " packed transposed" : " packed"));
+  Value packed = allocate(type, "packed weight", /*name=*/StringAttr(),
                           builder.getArrayAttr(value));
-  exec::PackOp::create(builder, location, gemm.b.buffer, packed, gemm.k, gemm.n,
-                       gemm.b.ld, gemm.transB, /*id=*/IntegerAttr(),
-                       /*queue=*/StringAttr(),
+  exec::PackOp::create(builder, location, buffer, packed, weight.k, weight.n,
+                       weight.ld, weight.trans, weight.blocks,
+                       /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
                        /*after=*/DenseI32ArrayAttr());
-  known.push_back({gemm.n, gemm.k, gemm.b.ld, gemm.transB, packed});
+  known.push_back(weight);
+  known.back().packed = packed;
   return packed;
 }
 
@@ -157,6 +187,7 @@ void Lowering::createGemm(const Gemm &gemm) {
                        gemm.extra.buffer ? gemm.extra.ld : 0, gemm.transA,
                        gemm.transB && !packed, gemm.accumulate, gemm.epilogue,
                        /*packed_b=*/packed != nullptr,
+                       packed ? weights.getBlocks() : exec::Blocks::None,
                        /*kernel=*/FlatSymbolRefAttr(), /*id=*/IntegerAttr(),
                        /*queue=*/StringAttr(), /*after=*/DenseI32ArrayAttr());
 }

@@ -10,6 +10,7 @@
 #define OPTIMUS_LIB_CONVERSION_TOEXEC_LOWERING_H
 
 #include "BufferAssignment.h"
+#include "HeldWeights.h"
 #include "LiveRows.h"
 
 #include "optimus/Dialect/CCL/IR/CCL.h"
@@ -81,10 +82,10 @@ public:
   Lowering(OpBuilder &builder, MeshOp mesh, const Target &target,
            const Processor &processor, KernelDeclarations &declarations,
            const BufferAssignment &assignment, LiveRows liveRows,
-           AttentionChoice attention)
+           HeldWeights weights, AttentionChoice attention)
       : builder(builder), mesh(mesh), target(target), processor(processor),
         attention(attention), declarations(declarations),
-        assignment(assignment), liveRows(std::move(liveRows)),
+        assignment(assignment), liveRows(std::move(liveRows)), weights(weights),
         values(assignment.getBuffers().size()) {}
 
   OpBuilder &builder;
@@ -103,6 +104,14 @@ public:
   }
   Value getBufferAt(int64_t index);
   void setBufferAt(int64_t index, Value buffer) { values[index] = buffer; }
+
+  const HeldWeights &getWeights() const { return weights; }
+  /// Sets B of a product to rows of a tensor, and whether it is a weight.
+  void setB(Gemm &gemm, Value tensor, int64_t ld);
+  /// A parameter as blocks of few bits, B [k,n] in rows `ld` apart, or with
+  /// `trans` [n,k].
+  Value getBlocks(Value parameter, int64_t k, int64_t n, int64_t ld,
+                  bool trans);
 
   /// The buffer of the positions of a product's rows, where rows without a
   /// token may be left out; else null. `factor` is the product's first.
@@ -163,6 +172,7 @@ private:
   struct PackedWeight {
     int64_t n, k, ld;
     bool trans;
+    exec::Blocks blocks;
     Value packed;
   };
 
@@ -172,6 +182,8 @@ private:
   void createGemm(const Gemm &gemm);
   /// B in the target's layout, or null where it is to be read as it lies.
   Value getPacked(const Gemm &gemm);
+  /// The packed form of a weight, of this type.
+  Value pack(const PackedWeight &weight, Value buffer, MemRefType type);
   Value allocate(MemRefType type, StringRef category, StringAttr name,
                  ArrayAttr values);
   /// Moves matrices as they lie.
@@ -185,6 +197,7 @@ private:
   KernelDeclarations &declarations;
   const BufferAssignment &assignment;
   LiveRows liveRows;
+  HeldWeights weights;
   SmallVector<Value> values;
   llvm::DenseMap<Value, SmallVector<PackedWeight, 1>> packedWeights;
 };

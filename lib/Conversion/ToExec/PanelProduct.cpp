@@ -48,7 +48,8 @@ LogicalResult PanelProduct::describe(Value result) {
   for (int tensor = 0; tensor < 3; ++tensor) {
     PanelOperand &operand = operands[tensor];
     operand.tensor = tensor == 2 ? result : values[tensor];
-    operand.buffer = lowering.getBuffer(operand.tensor);
+    operand.buffer = lowering.getBuffer(
+        tensor == 1 && getWeight() ? getWeight() : operand.tensor);
     auto [firstRow, lastRow] = getDims(tensor, operand.rowGroup);
     ArrayRef<int64_t> shape = getType(tensor).getShape();
     operand.rows = getExtentOf(shape.slice(firstRow, lastRow - firstRow));
@@ -76,9 +77,15 @@ Gemm PanelProduct::getGemm() {
   // Rows that move are those of other slots.
   if (!transA && !(a.isStreamed && a.streamsRows))
     gemm.live = lowering.getLive(op.getA());
-  // Only an operand that stays is the same buffer in every step.
-  gemm.isWeightB = stationary == ccl::ProductForm::B && isParameter(op.getB());
+  gemm.isWeightB = getWeight() != nullptr;
   return gemm;
+}
+
+/// Only an operand that stays is the same buffer in every step.
+Value PanelProduct::getWeight() {
+  return stationary == ccl::ProductForm::B
+             ? lowering.getWeights().getParameter(op.getB())
+             : Value();
 }
 
 std::pair<int64_t, int64_t> PanelProduct::getDims(int tensor,

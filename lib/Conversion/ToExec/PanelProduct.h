@@ -93,6 +93,8 @@ private:
   /// The dimensions of a group in tensor `tensor`, as [first, last).
   std::pair<int64_t, int64_t> getDims(int tensor, PanelOperand::Group group);
   RankedTensorType getType(int tensor);
+  /// The parameter that B is where it stays; else null.
+  Value getWeight();
   LogicalResult describePanels(PanelOperand &operand, int tensor,
                                int64_t position, StringRef axis);
 

@@ -12,6 +12,7 @@
 #include "optimus/Conversion/ToExec/ExecLoweringOpInterface.h"
 #include "optimus/Conversion/ToExec/Passes.h"
 #include "optimus/Dialect/Exec/IR/Commands.h"
+#include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -51,12 +52,12 @@ class FunctionConverter {
 public:
   FunctionConverter(func::FuncOp function, const Target &target,
                     const Processor &processor, AttentionChoice attention,
-                    KernelDeclarations &kernels)
+                    exec::Blocks blocks, KernelDeclarations &kernels)
       : function(function), target(target), processor(processor),
-        attention(attention), kernels(kernels) {}
+        attention(attention), weights(function, blocks), kernels(kernels) {}
 
   LogicalResult run() {
-    if (failed(check()))
+    if (failed(check()) || failed(weights.verify()))
       return failure();
     nameValues(function.front());
     FailureOr<BufferAssignment> computed = BufferAssignment::compute(function);
@@ -153,7 +154,8 @@ private:
   LogicalResult lowerBody() {
     OpBuilder builder = OpBuilder::atBlockEnd(&converted.getBody().front());
     Lowering lowering(builder, optimus::getMesh(function), target, processor,
-                      kernels, assignment, LiveRows(function), attention);
+                      kernels, assignment, LiveRows(function), weights,
+                      attention);
     unsigned next = function.getNumArguments();
     for (auto [index, buffer] : llvm::enumerate(assignment.getBuffers())) {
       if (buffer.kind == Buffer::Argument)
@@ -185,6 +187,8 @@ private:
     if (group.size() > 1 && canExpandTogether(group, lowering))
       return expandPanels(group, lowering);
     for (Operation *op : group) {
+      if (weights.isUnread(op))
+        continue;
       lowering.location = op->getLoc();
       LDBG() << "lower " << op->getName() << " of "
              << describeLocation(op->getLoc());
@@ -198,6 +202,7 @@ private:
   const Target &target;
   const Processor &processor;
   AttentionChoice attention;
+  HeldWeights weights;
   KernelDeclarations &kernels;
   BufferAssignment assignment;
   func::FuncOp converted;
@@ -227,17 +232,36 @@ public:
              << (library.empty() ? "" : ", " + library.str())
              << " or builtin, found '" << attention << "'";
     choice.isDeterministic = deterministic;
+    std::optional<exec::Blocks> known = exec::symbolizeBlocks(
+        weights == "activations" ? "none" : StringRef(weights));
+    if (!known)
+      return emitError(UnknownLoc::get(context))
+             << "weights: expected activations, int8 or int4, found '"
+             << weights << "'";
+    blocks = *known;
     return success();
   }
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
     const Target &device = *findTarget(target);
+    if (blocks != exec::Blocks::None &&
+        llvm::none_of(kGenerationKinds, [&](EntryKind kind) {
+          return findEntry(module, kind);
+        })) {
+      module.emitError()
+          << "has no functions that generate text, and so no weights of "
+          << exec::stringifyBlocks(blocks)
+          << "; write the program with --generate of its builder, "
+             "or compile without --weights";
+      return signalPassFailure();
+    }
     KernelDeclarations kernels(module);
     SmallVector<func::FuncOp> functions =
         llvm::filter_to_vector(module.getOps<func::FuncOp>(), hasTensors);
     for (func::FuncOp function : functions) {
-      FunctionConverter converter(function, device, processor, choice, kernels);
+      FunctionConverter converter(function, device, processor, choice, blocks,
+                                  kernels);
       if (failed(converter.run()))
         return signalPassFailure();
       numCommands += converter.getNumCommands();
@@ -250,5 +274,6 @@ public:
 private:
   Processor processor;
   AttentionChoice choice;
+  exec::Blocks blocks = exec::Blocks::None;
 };
 } // namespace

@@ -8,6 +8,10 @@
 
 #include "Devices.h"
 
+#include "optimus-support/WeightBlocks.h"
+
+#include <cstring>
+
 using namespace mlir;
 using namespace mlir::exec;
 
@@ -24,6 +28,27 @@ void applyEpilogue(GemmOp op, Devices &devices, int64_t rank,
     value = op.getEpilogue() == Epilogue::Add ? value + other : value * other;
 }
 
+optimus_support::BlockLayout getLayout(Blocks blocks, int64_t k, int64_t n) {
+  return {static_cast<optimus_support::WeightBlocks>(blocks), k, n};
+}
+
+/// B [k,n] of blocks of few bits.
+std::vector<double> readBlocks(GemmOp op, const Operand &b) {
+  const int64_t k = op.getK(), n = op.getN();
+  std::vector<int32_t> words;
+  for (double word : b.readMatrix(1, b.getExtent(), b.getExtent()))
+    words.push_back(static_cast<int32_t>(word));
+  std::vector<double> elements(k * n);
+  std::vector<float> column(k);
+  for (int64_t col = 0; col < n; ++col) {
+    optimus_support::readBlocks(getLayout(op.getBlocks(), k, n), words.data(),
+                                col, 0, k, column.data());
+    for (int64_t row = 0; row < k; ++row)
+      elements[row * n + col] = column[row];
+  }
+  return elements;
+}
+
 /// Products are summed in f64 and rounded when they are stored: their order is
 /// the device's own.
 LogicalResult executeCommand(GemmOp op, Devices &devices) {
@@ -32,10 +57,12 @@ LogicalResult executeCommand(GemmOp op, Devices &devices) {
     std::vector<double> a = devices.getOperand(op.getAMutable(), rank)
                                 .readMatrix(m, k, op.getLda(), op.getTransA());
     // What is packed lies as exec.pack leaves it.
+    Operand from = devices.getOperand(op.getBMutable(), rank);
     std::vector<double> b =
-        devices.getOperand(op.getBMutable(), rank)
-            .readMatrix(k, n, op.getPackedB() ? n : op.getLdb(),
-                        op.getTransB());
+        op.getBlocks() != Blocks::None
+            ? readBlocks(op, from)
+            : from.readMatrix(k, n, op.getPackedB() ? n : op.getLdb(),
+                              op.getTransB());
     Operand to = devices.getOperand(op.getCMutable(), rank);
     std::vector<double> c(m * n, 0);
     if (op.getAccumulate())
@@ -63,6 +90,18 @@ LogicalResult executeCommand(GemmOp op, Devices &devices) {
   });
 }
 
+/// The words of op(src) in blocks of few bits.
+std::vector<double> makeBlocks(PackOp op, ArrayRef<double> elements,
+                               int64_t numWords) {
+  const int64_t rows = op.getRows(), cols = op.getCols();
+  const std::vector<float> source(elements.begin(), elements.end());
+  std::vector<int32_t> words(numWords);
+  optimus_support::writeBlocks(getLayout(op.getBlocks(), rows, cols),
+                               source.data(), /*rowStride=*/cols,
+                               /*colStride=*/1, 0, cols, words.data());
+  return {words.begin(), words.end()};
+}
+
 /// Our own layout is op(src), rows one after the other, and zeros behind.
 LogicalResult executeCommand(PackOp op, Devices &devices) {
   return forEachRank(devices, [&](int64_t rank) {
@@ -70,6 +109,8 @@ LogicalResult executeCommand(PackOp op, Devices &devices) {
     std::vector<double> packed =
         devices.getOperand(op.getSrcMutable(), rank)
             .readMatrix(op.getRows(), op.getCols(), op.getLd(), op.getTrans());
+    if (op.getBlocks() != Blocks::None)
+      packed = makeBlocks(op, packed, dst.getExtent());
     packed.resize(dst.getExtent(), 0);
     dst.writeMatrix(1, packed.size(), packed.size(), packed);
   });

@@ -84,8 +84,8 @@ class Reader:
         prompts = [self._encode(prompt) for prompt in texts]
         is_echoed = fields.boolean("echo")
         logprobs = fields.whole("logprobs", most=requests.MOST_BEST)
-        most = fields.whole("max_tokens", DEFAULT_TOKENS)
-        asked = self._asked(COMPLETION, fields, prompts, most, logprobs)
+        most = fields.whole("max_tokens")
+        asked = self._asked(COMPLETION, fields, prompts, most, logprobs, DEFAULT_TOKENS)
         if not is_echoed:
             return asked
         codec = self._model.codec
@@ -126,7 +126,10 @@ class Reader:
         prompts: List[List[int]],
         most: Optional[int],
         logprobs: Optional[int],
+        default: Optional[int] = None,
     ) -> Asked:
+        """Without a number of tokens there are `default` or, as without that, as many as the
+        context has place for."""
         limits = self._limits
         n = fields.whole("n", 1, 1, limits.texts)
         if n * len(prompts) > limits.texts:
@@ -143,7 +146,9 @@ class Reader:
         fields.end()
         asked = [
             Request(
-                prompt, self._most_tokens(prompt, most), stop, stop_tokens, sampling, logprobs
+                prompt,
+                self._most_tokens(prompt, most, default),
+                *(stop, stop_tokens, sampling, logprobs),
             ).alternative(index)
             for prompt in prompts
             for index in range(n)
@@ -155,7 +160,9 @@ class Reader:
             sampling["seed"],
         )
 
-    def _most_tokens(self, prompt: List[int], most: Optional[int]) -> int:
+    def _most_tokens(
+        self, prompt: List[int], most: Optional[int], default: Optional[int]
+    ) -> int:
         context = self._model.extents.context
         if not 1 <= len(prompt) <= context:
             expected = "prompt: expected 1 to %d tokens, the library's context, found %d"
@@ -167,7 +174,9 @@ class Reader:
                 "found %d"
             )
             raise FieldError("max_tokens", expected % (place, len(prompt), context, most))
-        return place if most is None else most
+        if most is None:
+            return place if default is None else min(default, place)
+        return most
 
     def _stream_options(self, fields: Fields, is_streamed: bool) -> bool:
         given = fields.take("stream_options", {})

@@ -45,10 +45,13 @@ public:
     using Panels = std::optional<FewRows::Panels>;
     if (!FewRows::takes(desc))
       return Panels();
-    return desc.packed_b ? gemm.panelsOf(desc) : Panels(FewRows::Panels());
+    return desc.packed_b && desc.blocks == 0 ? gemm.panelsOf(desc)
+                                             : Panels(FewRows::Panels());
   }
   /// Whether a product is one for oneDNN, or made of blocks.
   StatusOr<bool> isWhole(const optrt_gemm_desc &desc) {
+    if (desc.blocks != 0)
+      return false;
     if (desc.factor_type == OPTRT_F32)
       return true;
     return GemmEngine::takesNarrow() ? gemm.isWhole(desc) : false;
@@ -151,7 +154,9 @@ Status CpuDevice::read(Queue, void *to, const void *from, int64_t bytes) {
 
 Status CpuDevice::prepare(const Workload &workload) {
   Workload products;
-  products.packs = workload.packs;
+  std::copy_if(workload.packs.begin(), workload.packs.end(),
+               std::back_inserter(products.packs),
+               [](const optrt_pack_desc &desc) { return desc.blocks == 0; });
   impl->narrowScratch.seal(false);
   for (const optrt_gemm_desc &desc : workload.products) {
     OPTRT_ASSIGN_OR_RETURN(const auto panels, impl->findFewRows(desc));
@@ -175,7 +180,11 @@ Status CpuDevice::prepare(const Workload &workload) {
 
 Status CpuDevice::pack(Queue, const optrt_pack_desc &desc, const float *src,
                        float *dst) {
-  return impl->gemm.pack(desc, src, dst);
+  if (desc.blocks == 0)
+    return impl->gemm.pack(desc, src, dst);
+  OPTRT_RETURN_IF_ERROR(check(desc, src, dst));
+  impl->narrow.writeBlocks(desc, src, dst);
+  return okStatus();
 }
 
 Status CpuDevice::gemm(Queue, const optrt_gemm_desc &desc, const void *a,
@@ -197,20 +206,20 @@ Status CpuDevice::gemm(Queue, const optrt_gemm_desc &desc, const void *a,
                                   {bias, desc.n, ofBias},
                                   {extra, desc.ld_extra, ofExtra});
   }
-  if (factors == ElementType::F32) {
+  if (factors == ElementType::F32 && desc.blocks == 0) {
     if (result != factors || ofBias != factors || ofExtra != factors)
       return invalidArgument("gemm of f32 expects all operands to be f32");
     return impl->gemm.run(all, asF32(a), asF32(b), asF32(c), asF32(bias),
                           asF32(extra));
   }
   OPTRT_RETURN_IF_ERROR(check(all, a, b, c, bias, extra));
-  if (all.packed_b)
+  if (all.packed_b && all.blocks == 0)
     return invalidArgument("gemm of bf16 expects a B that is not packed");
   OPTRT_ASSIGN_OR_RETURN(const bool isWhole, impl->isWhole(all));
   if (isWhole)
     return impl->gemm.run(all, a, b, c, bias, extra);
   return impl->narrow.gemm(
-      all, asBF16(a), asBF16(b), {c, desc.ldc, result}, {bias, desc.n, ofBias},
+      all, a, b, {c, desc.ldc, result}, {bias, desc.n, ofBias},
       {extra, desc.ld_extra, ofExtra},
       [this](const optrt_gemm_desc &block, const void *factorA,
              const void *factorB, float *product) {

@@ -9,12 +9,14 @@
 #include "FewRows.h"
 
 #include "optimus-support/DeviceScratch.h"
+#include "optimus-support/WeightBlocks.h"
 
 #include <algorithm>
 
 using namespace optrt;
 
 static_assert(kFewRows == optimus_support::kMostOfFewRows);
+static_assert(kFewBitsBlock == optimus_support::kBlockElements);
 
 /// Bytes of B that are worth a task.
 static constexpr int64_t kTaskBytes = 1 << 16;
@@ -81,10 +83,16 @@ Status FewRows::multiply(const optrt_gemm_desc &d, const void *a, const void *b,
     rowsOfA[i] = isNarrow
                      ? scratch.as<float>() + rows.numbers[i] * d.k
                      : static_cast<const float *>(a) + rows.numbers[i] * d.lda;
+  const optimus_support::BlockLayout blocks{
+      static_cast<optimus_support::WeightBlocks>(d.blocks), d.k, d.n};
+  if (d.blocks != 0)
+    all.bits = blocks.integerBytes() * 8 / kFewBitsBlock;
   const int64_t elementBytes = isNarrow ? 2 : 4;
   const int64_t width = panels.cols > 0 ? panels.cols : kFewRowsCols;
   const int64_t parts = (d.n + width - 1) / width;
-  const int64_t worth = d.n * d.k * elementBytes / kTaskBytes;
+  const int64_t bytes =
+      d.blocks != 0 ? *blocks.words().get() * 4 : d.n * d.k * elementBytes;
+  const int64_t worth = bytes / kTaskBytes;
   team.split(parts, std::clamp<int64_t>(worth, 1, team.size()),
              [&](int64_t part, int64_t end) {
                alignas(64) float sums[kFewRows * kFewRowsCols];
@@ -95,8 +103,14 @@ Status FewRows::multiply(const optrt_gemm_desc &d, const void *a, const void *b,
                                                        : col;
                  FewRowsProduct product = all;
                  product.cols = std::min(width, d.n - col);
+                 const auto *bytesOfB = static_cast<const char *>(b);
                  product.b =
-                     static_cast<const char *>(b) + start * elementBytes;
+                     bytesOfB + (d.blocks != 0 ? col * blocks.columnBytes()
+                                               : start * elementBytes);
+                 if (d.blocks != 0)
+                   product.scales = reinterpret_cast<const uint16_t *>(
+                                        bytesOfB + blocks.scales()) +
+                                    col * blocks.blocksOfColumn();
                  kernels.multiply(product, sums);
                  finish(d, rows, sums, col, product.cols, c, bias, extra);
                }

@@ -12,7 +12,8 @@
 // An element of C is one sum, whatever m is and whoever computes it, so that a
 // text's bits depend on no other. Where B lies as [k,n] or packed the sum goes
 // from the first product to the last; where it lies as [n,k], each lane of a
-// vector has its own, and the lanes are added by halves.
+// vector has its own, and the lanes are added by halves; and so where B is in
+// blocks of few bits.
 //
 // As AttentionKernels.h, this is all that the instruction sets' translation
 // units include.
@@ -31,6 +32,17 @@ inline constexpr int64_t kFewRows = 16;
 /// The columns of C that a thread computes at a time.
 inline constexpr int64_t kFewRowsCols = 64;
 
+/// Elements of a block of few bits: see WeightBlocks.h.
+inline constexpr int64_t kFewBitsBlock = 32;
+
+/// A column of a B in blocks of few bits.
+struct FewBitsColumn {
+  int64_t blocks;
+  int64_t bits; ///< 8 or 4
+  const void *integers;
+  const uint16_t *scales;
+};
+
 /// Columns of a product.
 struct FewRowsProduct {
   int64_t m, k;
@@ -40,6 +52,8 @@ struct FewRowsProduct {
   int64_t ldb;           ///< in elements
   bool isTransposed; ///< B lies as [n,k], rows `ldb` apart; else as [k,n]
   bool isNarrow;     ///< B is bf16; else f32
+  int64_t bits = 0;  ///< of blocks, 8 or 4, whose integers are `b`; else 0
+  const uint16_t *scales = nullptr; ///< of the blocks
 };
 
 /// One query head of one token that sees keys of a cache: at least one.
@@ -59,6 +73,8 @@ struct FewRowsKernels {
   /// that begin at a cache line.
   void (*multiply)(const FewRowsProduct &, float *sums);
   void (*attend)(const CachedToken &);
+  /// Writes the elements of a column.
+  void (*widen)(const FewBitsColumn &, float *to);
 };
 
 extern const FewRowsKernels fewRowsKernelsBaseline;

@@ -9,11 +9,16 @@
 
 #include "NarrowProducts.h"
 
+#include "FewRowsKernels.h"
+
 #include "optimus-support/DeviceScratch.h"
+#include "optimus-support/WeightBlocks.h"
 
 #include <algorithm>
 
 using namespace optrt;
+using optimus_support::blockCols;
+using optimus_support::BlockLayout;
 using optimus_support::kNarrowCols;
 using optimus_support::kNarrowDepth;
 using optimus_support::kNarrowRows;
@@ -29,8 +34,57 @@ int64_t tasksFor(const Team &team, int64_t rows, int64_t cols) {
 } // namespace
 
 Status NarrowProducts::prepare(const optrt_gemm_desc &d) {
-  return scratch.reserve(optimus_support::narrowProductScratchBytes(
-      {d.m, d.n, d.k}, d.result_type == OPTRT_BF16, widens));
+  const bool isNarrow = d.result_type == OPTRT_BF16;
+  const optimus_support::ProductShape shape{d.m, d.n, d.k};
+  return scratch.reserve(
+      d.blocks != 0
+          ? optimus_support::blockProductScratchBytes(shape, widensA(d))
+          : optimus_support::narrowProductScratchBytes(shape, isNarrow,
+                                                       widens));
+}
+
+static BlockLayout layoutOf(int64_t blocks, int64_t k, int64_t n) {
+  return {static_cast<optimus_support::WeightBlocks>(blocks), k, n};
+}
+
+void NarrowProducts::writeBlocks(const optrt_pack_desc &d, const float *src,
+                                 void *dst) const {
+  const BlockLayout layout = layoutOf(d.blocks, d.rows, d.cols);
+  team.split(d.cols, tasksFor(team, d.cols, d.rows),
+             [&](int64_t col, int64_t end) {
+               optimus_support::writeBlocks(layout, src, d.trans ? 1 : d.ld,
+                                            d.trans ? d.ld : 1, col, end, dst);
+             });
+}
+
+void NarrowProducts::widenB(const optrt_gemm_desc &d, const void *b,
+                            const Block &at, float *to) const {
+  const optrt_gemm_desc &block = at.desc;
+  if (d.blocks == 0) {
+    const auto *part =
+        static_cast<const uint16_t *>(b) +
+        (d.trans_b ? at.col * d.ldb + at.depth : at.depth * d.ldb + at.col);
+    widen(part, d.ldb, d.trans_b ? block.n : block.k,
+          d.trans_b ? block.k : block.n, to);
+    return;
+  }
+  const BlockLayout layout = layoutOf(d.blocks, d.k, d.n);
+  const FewRowsKernels &kernels = bestFewRowsKernels();
+  team.split(
+      block.n, tasksFor(team, block.n, block.k), [&](int64_t col, int64_t end) {
+        for (; col < end; ++col) {
+          const int64_t number = (at.col + col) * layout.blocksOfColumn() +
+                                 at.depth / kFewBitsBlock;
+          const auto *bytes = static_cast<const char *>(b);
+          kernels.widen(
+              {block.k / kFewBitsBlock,
+               layout.integerBytes() * 8 / kFewBitsBlock,
+               bytes + number * layout.integerBytes(),
+               reinterpret_cast<const uint16_t *>(bytes + layout.scales()) +
+                   number},
+              to + col * block.k);
+        }
+      });
 }
 
 void NarrowProducts::widen(const uint16_t *from, int64_t fromLd, int64_t rows,
@@ -40,16 +94,16 @@ void NarrowProducts::widen(const uint16_t *from, int64_t fromLd, int64_t rows,
   });
 }
 
-/// What is left of a product once A and B are multiplied. A C of f32 holds the
-/// product already, added to its former contents if asked for.
+/// What is left of a product once A and B are multiplied. A C of f32 may hold
+/// the product already, added to its former contents if asked for.
 void NarrowProducts::finish(const optrt_gemm_desc &d, float *product,
                             int64_t productLd, NarrowMatrix c,
                             NarrowMatrix bias, NarrowMatrix extra) const {
-  const bool isNarrow = c.isNarrow();
+  const bool isApart = product != c.start;
   team.split(d.m, tasksFor(team, d.m, d.n), [&](int64_t row, int64_t end) {
     for (; row < end; ++row) {
       float *sums = product + row * productLd;
-      if (isNarrow && d.accumulate)
+      if (isApart && d.accumulate)
         addRow(c.at(row, 0), d.n, sums);
       if (d.has_bias)
         addRow(bias, d.n, sums);
@@ -57,34 +111,52 @@ void NarrowProducts::finish(const optrt_gemm_desc &d, float *product,
         addRow(extra.at(row, 0), d.n, sums);
       else if (d.epilogue == OPTRT_EPILOGUE_MUL)
         multiplyRow(extra.at(row, 0), d.n, sums);
-      if (isNarrow)
+      if (isApart)
         storeRow(sums, d.n, c.at(row, 0));
     }
   });
 }
 
+NarrowProducts::Extents NarrowProducts::mostOf(const optrt_gemm_desc &d) const {
+  const int64_t depth = std::max<int64_t>(d.k, 1);
+  if (d.blocks != 0)
+    return {std::min(d.m, kNarrowRows), std::min(d.n, blockCols(d.k)), depth};
+  return {std::min(d.m, kNarrowRows), std::min(d.n, kNarrowCols),
+          widens ? std::min(depth, kNarrowDepth) : depth};
+}
+
 std::vector<NarrowProducts::Block>
 NarrowProducts::blocksOf(const optrt_gemm_desc &d) const {
-  const bool isNarrow = d.result_type == OPTRT_BF16;
-  const int64_t mostDepth = widens ? kNarrowDepth : std::max<int64_t>(d.k, 1);
+  const Extents most = mostOf(d);
   std::vector<Block> blocks;
-  for (int64_t col = 0; col < d.n; col += kNarrowCols)
-    for (int64_t row = 0; row < d.m; row += kNarrowRows)
-      // A product of depth 0 is zero, and so one block.
-      for (int64_t depth = 0; depth == 0 || depth < d.k; depth += mostDepth) {
-        optrt_gemm_desc block = {};
-        block.m = std::min(kNarrowRows, d.m - row);
-        block.n = std::min(kNarrowCols, d.n - col);
-        block.k = std::min(mostDepth, d.k - depth);
-        block.lda = !widens ? d.lda : d.trans_a ? block.m : block.k;
-        block.ldb = !widens ? d.ldb : d.trans_b ? block.k : block.n;
-        block.ldc = isNarrow ? block.n : d.ldc;
-        block.trans_a = d.trans_a;
-        block.trans_b = d.trans_b;
-        block.accumulate = depth > 0 || (!isNarrow && d.accumulate);
-        block.factor_type = widens ? OPTRT_F32 : d.factor_type;
-        blocks.push_back({block, row, col, depth, depth + mostDepth >= d.k});
-      }
+  auto add = [&](int64_t row, int64_t col) {
+    // A product of depth 0 is zero, and so one block.
+    for (int64_t depth = 0; depth == 0 || depth < d.k; depth += most.depth) {
+      optrt_gemm_desc block = {};
+      block.m = std::min(most.rows, d.m - row);
+      block.n = std::min(most.cols, d.n - col);
+      block.k = std::min(most.depth, d.k - depth);
+      // Blocks of few bits become columns, one after the other.
+      block.trans_a = d.trans_a;
+      block.trans_b = d.trans_b || d.blocks != 0;
+      block.lda = !widensA(d) ? d.lda : d.trans_a ? block.m : block.k;
+      block.ldb = !widensB(d) ? d.ldb : block.trans_b ? block.k : block.n;
+      block.ldc = isApart(d) ? block.n : d.ldc;
+      block.accumulate = depth > 0 || (!isApart(d) && d.accumulate);
+      block.factor_type = widensB(d) ? OPTRT_F32 : d.factor_type;
+      blocks.push_back({block, row, col, depth, depth + most.depth >= d.k});
+    }
+  };
+  // With blocks of few bits the rows of A are widened once for all columns.
+  if (d.blocks != 0) {
+    for (int64_t row = 0; row < d.m; row += most.rows)
+      for (int64_t col = 0; col < d.n; col += most.cols)
+        add(row, col);
+    return blocks;
+  }
+  for (int64_t col = 0; col < d.n; col += most.cols)
+    for (int64_t row = 0; row < d.m; row += most.rows)
+      add(row, col);
   return blocks;
 }
 
@@ -96,40 +168,41 @@ NarrowProducts::productsOf(const optrt_gemm_desc &d) const {
   return products;
 }
 
-Status NarrowProducts::gemm(const optrt_gemm_desc &d, const uint16_t *a,
-                            const uint16_t *b, NarrowMatrix c,
-                            NarrowMatrix bias, NarrowMatrix extra,
-                            const Gemm &multiply) {
-  const bool isNarrow = c.isNarrow();
+Status NarrowProducts::gemm(const optrt_gemm_desc &d, const void *a,
+                            const void *b, NarrowMatrix c, NarrowMatrix bias,
+                            NarrowMatrix extra, const Gemm &multiply) {
   const bool finishes =
-      isNarrow || d.has_bias || d.epilogue != OPTRT_EPILOGUE_NONE;
-  const int64_t mostRows = std::min(d.m, kNarrowRows),
-                mostCols = std::min(d.n, kNarrowCols),
-                mostDepth = widens ? std::min(d.k, kNarrowDepth) : 0;
+      isApart(d) || d.has_bias || d.epilogue != OPTRT_EPILOGUE_NONE;
+  const Extents most = mostOf(d);
   OPTRT_RETURN_IF_ERROR(prepare(d));
   float *wideA = scratch.as<float>();
-  float *wideB = wideA + mostRows * mostDepth;
-  float *wideC = wideB + mostDepth * mostCols;
+  float *wideB = wideA + (widensA(d) ? most.rows * most.depth : 0);
+  float *wideC = wideB + (widensB(d) ? most.depth * most.cols : 0);
+  const auto type = static_cast<optimus_support::ElementType>(d.factor_type);
+  const NarrowMatrix rowsOfA{a, d.lda, type}, rowsOfB{b, d.ldb, type};
   for (const Block &at : blocksOf(d)) {
     const optrt_gemm_desc &block = at.desc;
-    const uint16_t *partOfA =
-        a + (d.trans_a ? at.depth * d.lda + at.row : at.row * d.lda + at.depth);
-    const uint16_t *partOfB =
-        b + (d.trans_b ? at.col * d.ldb + at.depth : at.depth * d.ldb + at.col);
+    const void *partOfA = d.trans_a ? rowsOfA.at(at.depth, at.row).start
+                                    : rowsOfA.at(at.row, at.depth).start;
+    const void *partOfB = d.trans_b ? rowsOfB.at(at.col, at.depth).start
+                                    : rowsOfB.at(at.depth, at.col).start;
     const NarrowMatrix partOfC = c.at(at.row, at.col);
     float *product =
-        isNarrow
+        isApart(d)
             ? wideC
             : const_cast<float *>(static_cast<const float *>(partOfC.start));
-    if (widens) {
-      widen(partOfA, d.lda, d.trans_a ? block.k : block.m,
-            d.trans_a ? block.m : block.k, wideA);
-      widen(partOfB, d.ldb, d.trans_b ? block.n : block.k,
-            d.trans_b ? block.k : block.n, wideB);
-      OPTRT_RETURN_IF_ERROR(multiply(block, wideA, wideB, product));
-    } else {
-      OPTRT_RETURN_IF_ERROR(multiply(block, partOfA, partOfB, product));
+    if (widensA(d)) {
+      if (d.blocks == 0 || at.col == 0)
+        widen(static_cast<const uint16_t *>(partOfA), d.lda,
+              d.trans_a ? block.k : block.m, d.trans_a ? block.m : block.k,
+              wideA);
+      partOfA = wideA;
     }
+    if (widensB(d)) {
+      widenB(d, b, at, wideB);
+      partOfB = wideB;
+    }
+    OPTRT_RETURN_IF_ERROR(multiply(block, partOfA, partOfB, product));
     if (!finishes || !at.isLast)
       continue;
     optrt_gemm_desc whole = d;

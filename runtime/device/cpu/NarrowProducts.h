@@ -12,6 +12,9 @@
 // multiplies only f32. The arithmetic is exact but for the sums in f32 and the
 // one rounding of the stored result; with wide factors it is slower than f32.
 //
+// A B in blocks of few bits is widened, columns of it at a time, on every
+// processor, and A with it where that is bf16.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef OPTIMUS_RUNTIME_DEVICE_CPU_NARROWPRODUCTS_H
@@ -44,9 +47,13 @@ public:
   /// What gemm() will ask of `multiply` for such a product.
   std::vector<optrt_gemm_desc> productsOf(const optrt_gemm_desc &desc) const;
 
+  /// Makes the blocks of few bits of a weight.
+  void writeBlocks(const optrt_pack_desc &desc, const float *src,
+                   void *dst) const;
+
   /// Makes a product of bf16 factors of blocks that `multiply` leaves in f32. C
   /// is bf16 or f32, bias and extra are of type f32 or bf16.
-  Status gemm(const optrt_gemm_desc &desc, const uint16_t *a, const uint16_t *b,
+  Status gemm(const optrt_gemm_desc &desc, const void *a, const void *b,
               NarrowMatrix c, NarrowMatrix bias, NarrowMatrix extra,
               const Gemm &multiply);
 
@@ -59,6 +66,25 @@ private:
     bool isLast; ///< of those that add to its block of C
   };
   std::vector<Block> blocksOf(const optrt_gemm_desc &desc) const;
+  /// What is multiplied at a time.
+  struct Extents {
+    int64_t rows, cols, depth;
+  };
+  Extents mostOf(const optrt_gemm_desc &desc) const;
+  /// Whether a product is finished before it goes to C.
+  static bool isApart(const optrt_gemm_desc &desc) {
+    return desc.result_type == OPTRT_BF16 || desc.blocks != 0;
+  }
+  /// Whether the factors of a product are widened.
+  bool widensA(const optrt_gemm_desc &desc) const {
+    return desc.factor_type != OPTRT_F32 && (widens || desc.blocks != 0);
+  }
+  bool widensB(const optrt_gemm_desc &desc) const {
+    return widens || desc.blocks != 0;
+  }
+  /// A block's part of B, in f32, as the product of the block reads it.
+  void widenB(const optrt_gemm_desc &desc, const void *b, const Block &at,
+              float *to) const;
   void widen(const uint16_t *from, int64_t fromLd, int64_t rows, int64_t cols,
              float *to) const;
   void finish(const optrt_gemm_desc &desc, float *product, int64_t productLd,

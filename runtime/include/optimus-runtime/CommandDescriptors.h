@@ -53,6 +53,8 @@ struct optrt_gemm_desc {
   /// Null, or m integers in the device's memory: nobody reads rows of C where
   /// they are negative. A device may compute these, too.
   const int32_t *live;
+  /// How a packed B is held: optimus_support::WeightBlocks.
+  int64_t blocks = 0;
 };
 
 /// Writes op(src)[rows,cols], B of products, into dst in the layout that the
@@ -62,6 +64,8 @@ struct optrt_pack_desc {
   int64_t ld;       ///< leading dimension of src
   int64_t elements; ///< room in dst
   int64_t trans;
+  /// Not 0: dst has words of blocks of few bits, optimus_support::WeightBlocks.
+  int64_t blocks = 0;
 };
 
 /// A kernel's iteration space. Iterations are independent of each other, so

@@ -89,6 +89,23 @@ inline int64_t narrowProductScratchBytes(const ProductShape &d,
          (rows * depth + depth * cols + (isNarrowResult ? rows * cols : 0));
 }
 
+/// Columns that are taken at a time of a B [k,n] in blocks of few bits: what
+/// they are in f32 stays in a core's cache.
+inline constexpr int64_t blockCols(int64_t k) {
+  constexpr int64_t elements = 1 << 18, unit = 16, most = 256;
+  return std::clamp(elements / std::max<int64_t>(k, 1) / unit * unit, unit,
+                    most);
+}
+
+/// The same for a B in blocks of few bits: columns of it in f32, a block of the
+/// result, and of A where that is narrow.
+inline int64_t blockProductScratchBytes(const ProductShape &d, bool isNarrowA) {
+  const int64_t rows = std::min(d.m, kNarrowRows),
+                cols = std::min(d.n, blockCols(d.k));
+  return int64_t(sizeof(float)) *
+         ((isNarrowA ? rows * d.k : 0) + d.k * cols + rows * cols);
+}
+
 /// The most rows of products that read B once, whatever their number.
 inline constexpr int64_t kMostOfFewRows = 16;
 
@@ -151,8 +168,13 @@ inline CheckedSize attentionScratchBytes(const AttentionScratchShape &shape) {
 class ScratchBound {
 public:
   void product(const ProductShape &shape, bool hasNarrowFactors,
-               bool hasNarrowResult) {
+               bool hasNarrowResult, bool hasBlocks = false) {
     products.include(productScratch(shape));
+    if (hasBlocks) {
+      blocks = std::max({blocks, wideRowsBytes(shape),
+                         blockProductScratchBytes(shape, hasNarrowFactors)});
+      return;
+    }
     if (!hasNarrowFactors)
       return;
     blocks = std::max({blocks, wideRowsBytes(shape),

@@ -82,6 +82,38 @@ func.func @gemm_c6(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>) {
 
 // -----
 
+func.func @gemm_c6_blocks(%a: memref<64xf32>, %b: memref<17xi32>, %c: memref<4xf32>) {
+  // expected-error @below {{has blocks of int8; expected a packed B and an ldb of 17}}
+  exec.gemm %a, %b, %c {m = 2 : i64, n = 2 : i64, k = 32 : i64, lda = 32 : i64, ldb = 16 : i64, ldc = 2 : i64, packed_b, blocks = #exec<blocks int8>} : memref<64xf32>, memref<17xi32>, memref<4xf32>
+  return
+}
+
+// -----
+
+func.func @gemm_c6_words(%a: memref<64xf32>, %b: memref<18xi32>, %c: memref<4xf32>) {
+  // expected-error @below {{B has 18 words for blocks of 32 x 2 elements; expected 17, and a multiple of 32 rows}}
+  exec.gemm %a, %b, %c {m = 2 : i64, n = 2 : i64, k = 32 : i64, lda = 32 : i64, ldb = 18 : i64, ldc = 2 : i64, packed_b, blocks = #exec<blocks int8>} : memref<64xf32>, memref<18xi32>, memref<4xf32>
+  return
+}
+
+// -----
+
+func.func @pack_c5(%a: memref<96xf32>, %b: memref<51xi32>) {
+  // expected-error @below {{dst has 51 words for blocks of 48 x 2 elements; expected}}
+  exec.pack %a into %b {rows = 48 : i64, cols = 2 : i64, ld = 2 : i64, blocks = #exec<blocks int8>} : memref<96xf32>, memref<51xi32>
+  return
+}
+
+// -----
+
+func.func @pack_c5_elements(%a: memref<64xf32>, %b: memref<64xi32>) {
+  // expected-error @below {{dst must be of 'f32' elements, found 'i32'}}
+  exec.pack %a into %b {rows = 32 : i64, cols = 2 : i64, ld = 2 : i64} : memref<64xf32>, memref<64xi32>
+  return
+}
+
+// -----
+
 func.func @pack_c1(%a: memref<64xf32>, %b: memref<64xf32>) {
   // expected-error @below {{rows and cols must be positive, found 0 and 8}}
   exec.pack %a into %b {rows = 0 : i64, cols = 8 : i64, ld = 8 : i64} : memref<64xf32>, memref<64xf32>

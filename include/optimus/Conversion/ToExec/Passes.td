@@ -101,7 +101,9 @@ def ToExecPass : Pass<"optimus-to-exec", "::mlir::ModuleOp"> {
     Option<"attention", "attention", "std::string", "\"auto\"",
            "What computes attention: the target's library where it can and kernels elsewhere (auto), kernels alone (builtin), or a library alone, by its name (cudnn)">,
     Option<"deterministic", "deterministic", "bool", "false",
-           "A library's attention adds in the same order always">
+           "A library's attention adds in the same order always">,
+    Option<"weights", "weights", "std::string", "\"activations\"",
+           "How functions that generate text hold the weights of products and the table of tokens: as activations are, or int8 or int4: blocks of few bits">
   ];
   let statistics = [
     Statistic<"numCommands", "commands", "Number of commands">,

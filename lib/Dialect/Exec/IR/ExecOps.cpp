@@ -8,6 +8,8 @@
 
 #include "Operands.h"
 
+#include "optimus-support/WeightBlocks.h"
+
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
@@ -53,6 +55,23 @@ static LogicalResult verifyPacked(Operation *op, StringRef name, Value buffer,
                            << " for a packed matrix";
 }
 
+/// Checks blocks of B [k,n].
+static LogicalResult verifyBlocks(Operation *op, StringRef name, Value buffer,
+                                  Blocks blocks, int64_t k, int64_t n) {
+  const CheckedSize words =
+      optimus_support::BlockLayout{
+          static_cast<optimus_support::WeightBlocks>(blocks), k, n}
+          .words();
+  if (k % optimus_support::kBlockElements == 0 &&
+      words.isAtMost(getExtent(buffer)) && *words.get() == getExtent(buffer))
+    return success();
+  return op->emitOpError() << name << " has " << getExtent(buffer)
+                           << " words for blocks of " << k << " x " << n
+                           << " elements; expected " << words.toString()
+                           << ", and a multiple of "
+                           << optimus_support::kBlockElements << " rows";
+}
+
 LogicalResult GemmOp::verify() {
   int64_t m = getM(), n = getN(), k = getK();
   // C1
@@ -60,10 +79,14 @@ LogicalResult GemmOp::verify() {
     return emitOpError() << "m, n and k must be positive, found " << m << ", "
                          << n << ", " << k;
   // C2, C3
+  const bool hasBlocks = getBlocks() != Blocks::None;
+  if (hasBlocks && failed(verifyBlocks(*this, "B", getB(), getBlocks(), k, n)))
+    return failure();
   if (failed(verifyMatrix(*this, "A", getA(), getTransA() ? k : m,
                           getTransA() ? m : k, getLda(), "lda")) ||
       failed(
-          getPackedB()
+          hasBlocks ? success()
+          : getPackedB()
               ? verifyPacked(*this, "B", getB(), CheckedSize(k) * n, getLdb())
               : verifyMatrix(*this, "B", getB(), getTransB() ? n : k,
                              getTransB() ? k : n, getLdb(), "ldb")) ||
@@ -90,9 +113,15 @@ LogicalResult GemmOp::verify() {
   if (getPackedB() && getTransB())
     return emitOpError("has a packed B that is transposed; expected packed "
                        "what is multiplied");
+  if (hasBlocks && (!getPackedB() || int64_t(getLdb()) != getExtent(getB())))
+    return emitOpError() << "has blocks of " << stringifyBlocks(getBlocks())
+                         << "; expected a packed B and an ldb of "
+                         << getExtent(getB());
   // C7
   Type factors = getElementType(getA()), elements = getElementType(getC());
-  if (failed(verifyElementType(*this, "B", getB(), factors)) ||
+  Type words = IntegerType::get(getContext(), 32);
+  if (failed(
+          verifyElementType(*this, "B", getB(), hasBlocks ? words : factors)) ||
       failed(verifyElementType(*this, "C", getC(), factors, /*orF32=*/true)) ||
       failed(verifyElementType(*this, "bias", getBias(), elements,
                                /*orF32=*/true)))
@@ -142,15 +171,26 @@ LogicalResult PackOp::verify() {
     return emitOpError() << "rows and cols must be positive, found " << rows
                          << " and " << cols;
   // C2, C3
+  const bool hasBlocks = getBlocks() != Blocks::None;
   if (failed(verifyMatrix(*this, "src", getSrc(), getTrans() ? cols : rows,
                           getTrans() ? rows : cols, getLd(), "ld")) ||
-      failed(verifyPacked(*this, "dst", getDst(), CheckedSize(rows) * cols,
-                          getExtent(getDst()))))
+      failed(hasBlocks
+                 ? success()
+                 : verifyPacked(*this, "dst", getDst(),
+                                CheckedSize(rows) * cols, getExtent(getDst()))))
     return failure();
   // C4
   if (getSrc() == getDst())
     return emitOpError("packs a buffer into itself");
-  return success();
+  // C5
+  if (!hasBlocks)
+    return verifyElementType(*this, "dst", getDst(), getElementType(getSrc()));
+  if (failed(verifyElementType(*this, "src", getSrc(),
+                               Float32Type::get(getContext()))) ||
+      failed(verifyElementType(*this, "dst", getDst(),
+                               IntegerType::get(getContext(), 32))))
+    return failure();
+  return verifyBlocks(*this, "dst", getDst(), getBlocks(), rows, cols);
 }
 
 //===----------------------------------------------------------------------===//

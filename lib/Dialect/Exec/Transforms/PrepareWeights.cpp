@@ -260,7 +260,8 @@ private:
     StringAttr parameter = getParameterName(argument);
     for (Prepared &one : made)
       if (auto pack = dyn_cast<PackOp>(one.command.getOperation());
-          pack && parameter == one.parameter && pack.getRows() == gemm.getK() &&
+          pack && pack.getBlocks() == Blocks::None &&
+          parameter == one.parameter && pack.getRows() == gemm.getK() &&
           pack.getCols() == gemm.getN() && pack.getLd() == gemm.getLdb() &&
           pack.getTrans() == gemm.getTransB())
         return &one;
@@ -340,6 +341,12 @@ private:
   /// fullest time. A schedule may add a tenth to the arena.
   bool fits(ArrayRef<func::FuncOp> called, ArrayRef<Preparation> list) const {
     if (budget == 0)
+      return true;
+    // There are no calls that make blocks of few bits for themselves.
+    if (llvm::any_of(list, [](Preparation one) {
+          auto pack = dyn_cast<PackOp>(one.command.getOperation());
+          return pack && pack.getBlocks() != Blocks::None;
+        }))
       return true;
     HeldBytes held;
     for (func::FuncOp function : called)

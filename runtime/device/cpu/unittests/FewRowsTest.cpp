@@ -10,6 +10,7 @@
 #include "MaxThreads.h"
 #include "optimus-runtime/CpuDevice.h"
 #include "optimus-support/BFloat16.h"
+#include "optimus-support/WeightBlocks.h"
 
 #include <algorithm>
 #include <cmath>
@@ -23,7 +24,12 @@ using optimus_support::toBFloat16;
 
 namespace {
 
-enum class Layout { Straight, Transposed, Packed };
+enum class Layout { Straight, Transposed, Packed, Int8, Int4 };
+
+/// Whether B is in blocks of few bits, and in which.
+int64_t blocksOf(Layout layout) {
+  return layout == Layout::Int8 ? 1 : layout == Layout::Int4 ? 2 : 0;
+}
 
 /// A product of kFewRows rows, whose first ones are computed alone, too. Rows
 /// and columns have gaps, and nothing lies behind the last element.
@@ -77,6 +83,25 @@ protected:
     return d;
   }
 
+  static optimus_support::BlockLayout layoutOf(const optrt_gemm_desc &d,
+                                               int64_t blocks) {
+    return {static_cast<optimus_support::WeightBlocks>(blocks), d.k, d.n};
+  }
+
+  /// The values of blocks of a B, which is not transposed.
+  static void roundToBlocks(const optrt_gemm_desc &d, int64_t blocks,
+                            std::vector<float> &b) {
+    const auto layout = layoutOf(d, blocks);
+    std::vector<int32_t> words(*layout.words().get());
+    writeBlocks(layout, b.data(), d.ldb, 1, 0, d.n, words.data());
+    std::vector<float> column(d.k);
+    for (int64_t col = 0; col < d.n; ++col) {
+      readBlocks(layout, words.data(), col, 0, d.k, column.data());
+      for (int64_t row = 0; row < d.k; ++row)
+        b[row * d.ldb + col] = column[row];
+    }
+  }
+
   /// Holds a product against loops in f64, and each number of rows and threads
   /// against it, bit for bit.
   void check(const Case &x) {
@@ -84,7 +109,11 @@ protected:
     const Values a = draw((d.m - 1) * d.lda + d.k, x.isNarrow);
     const int64_t rowsOfB = d.trans_b ? d.n : d.k,
                   colsOfB = d.trans_b ? d.k : d.n;
-    const Values b = draw((rowsOfB - 1) * d.ldb + colsOfB, x.isNarrow);
+    const int64_t blocks = blocksOf(x.layout);
+    Values b = draw((rowsOfB - 1) * d.ldb + colsOfB, x.isNarrow && !blocks);
+    const std::vector<float> given = b.wide;
+    if (blocks)
+      roundToBlocks(d, blocks, b.wide);
     const int64_t sizeOfC = (d.m - 1) * d.ldc + d.n;
     const Values before = draw(sizeOfC, x.narrowsResult);
     const Values bias = draw(d.n, false);
@@ -110,17 +139,19 @@ protected:
       optrt_gemm_desc few = d;
       few.m = m;
       few.live = live;
-      const void *factor = b.data(x.isNarrow);
+      const void *factor = b.data(x.isNarrow && !blocks);
       DeviceMemory memory;
-      if (x.layout == Layout::Packed) {
-        few.ldb = (d.k + 15) / 16 * 16 * ((d.n + 63) / 64 * 64);
+      if (x.layout == Layout::Packed || blocks) {
+        few.ldb = blocks ? *layoutOf(d, blocks).words().get()
+                         : (d.k + 15) / 16 * 16 * ((d.n + 63) / 64 * 64);
         few.packed_b = 1;
+        few.blocks = blocks;
         auto allocated = device.allocate(few.ldb * 4, "a packed B");
         ASSERT_TRUE(allocated.ok());
         memory = std::move(*allocated);
         ASSERT_TRUE(device
-                        .pack(kCompute, {d.k, d.n, d.ldb, few.ldb, 0},
-                              b.wide.data(),
+                        .pack(kCompute, {d.k, d.n, d.ldb, few.ldb, 0, blocks},
+                              given.data(),
                               reinterpret_cast<float *>(memory.data()))
                         .ok());
         factor = memory.data();
@@ -196,6 +227,26 @@ protected:
     }
   }
 
+  /// A set of kernels reads blocks as loops do.
+  void checkBlocks(const FewRowsKernels &set) {
+    constexpr int64_t k = 32 * 19;
+    const Values b = draw(k, false);
+    for (int64_t blocks : {1, 2}) {
+      const optimus_support::BlockLayout layout{
+          static_cast<optimus_support::WeightBlocks>(blocks), k, 1};
+      std::vector<int32_t> words(*layout.words().get());
+      writeBlocks(layout, b.wide.data(), 1, 1, 0, 1, words.data());
+      std::vector<float> expected(k), found(k);
+      readBlocks(layout, words.data(), 0, 0, k, expected.data());
+      set.widen(
+          {layout.blocksOfColumn(), blocks == 1 ? 8 : 4, words.data(),
+           reinterpret_cast<const uint16_t *>(
+               reinterpret_cast<const char *>(words.data()) + layout.scales())},
+          found.data());
+      ASSERT_EQ(found, expected);
+    }
+  }
+
   std::mt19937 random{5};
 };
 
@@ -214,6 +265,62 @@ TEST_F(FewRowsTest, RowsAreTheSameAmongAnyOthers) {
                      << ", n " << n << ", k " << k);
         ASSERT_NO_FATAL_FAILURE(check({layout, isNarrow, false, n, k}));
       }
+    }
+}
+
+TEST_F(FewRowsTest, BlocksOfFewBitsAreReadAsTheyAre) {
+  for (Layout layout : {Layout::Int8, Layout::Int4})
+    for (auto [n, k] : {std::pair<int64_t, int64_t>{1, 32}, {130, 1056}})
+      for (bool isNarrow : {false, true}) {
+        SCOPED_TRACE(testing::Message() << "layout " << int(layout) << ", n "
+                                        << n << ", narrow " << isNarrow);
+        ASSERT_NO_FATAL_FAILURE(check({layout, isNarrow, isNarrow, n, k, true,
+                                       true, OPTRT_EPILOGUE_ADD}));
+      }
+}
+
+/// Products of more rows read blocks in f32, columns at a time.
+TEST_F(FewRowsTest, ProductsOfManyRowsReadBlocksToo) {
+  for (int64_t blocks : {1, 2})
+    for (bool isNarrow : {false, true}) {
+      Case x{blocks == 1 ? Layout::Int8 : Layout::Int4,
+             isNarrow,
+             isNarrow,
+             /*n=*/150,
+             /*k=*/2080,
+             false,
+             true};
+      optrt_gemm_desc d = describe(x);
+      d.m = 19;
+      const Values a = draw((d.m - 1) * d.lda + d.k, isNarrow);
+      Values b = draw((d.k - 1) * d.ldb + d.n, false);
+      const Values bias = draw(d.n, false);
+      CpuDevice device(maxThreads);
+      optrt_gemm_desc many = d;
+      many.packed_b = 1;
+      many.blocks = blocks;
+      many.ldb = *layoutOf(d, blocks).words().get();
+      std::vector<int32_t> words(many.ldb);
+      ASSERT_TRUE(device
+                      .pack(kCompute, {d.k, d.n, d.ldb, many.ldb, 0, blocks},
+                            b.wide.data(),
+                            reinterpret_cast<float *>(words.data()))
+                      .ok());
+      roundToBlocks(d, blocks, b.wide);
+      Workload workload;
+      workload.products = {many};
+      ASSERT_TRUE(device.prepare(workload).ok());
+      Values c = draw((d.m - 1) * d.ldc + d.n, isNarrow);
+      const Values before = c;
+      const Status status = device.gemm(
+          kCompute, many, a.data(isNarrow), words.data(),
+          const_cast<void *>(c.data(isNarrow)), bias.wide.data(), nullptr);
+      ASSERT_TRUE(status.ok()) << status.message();
+      for (std::size_t i = 0; i != c.narrow.size(); ++i)
+        c.wide[i] = fromBFloat16(c.narrow[i]);
+      d.ld_extra = 0;
+      expectProduct(x, d, a.wide, b.wide, before.wide, bias.wide,
+                    std::vector<float>(d.n), c.wide);
     }
 }
 
@@ -260,6 +367,7 @@ TEST_F(FewRowsTest, InstructionSetsAgree) {
                                         isTransposed,
                                         isNarrow};
         for (const FewRowsKernels *set : sets) {
+          checkBlocks(*set);
           alignas(64) float sums[kFewRows * kFewRowsCols];
           set->multiply(product, sums);
           for (int64_t i = 0; i < m; ++i)

@@ -116,6 +116,13 @@ def Exec_Epilogue : Exec_I32Enum<"Epilogue", "what happens to a product before i
 ]>;
 def Exec_EpilogueAttr : Exec_EnumAttr<Exec_Epilogue, "epilogue">;
 
+def Exec_Blocks : Exec_I32Enum<"Blocks", "how a packed weight is held", [
+  I32EnumAttrCase<"None", 0, "none">,
+  I32EnumAttrCase<"Int8", 1, "int8">,
+  I32EnumAttrCase<"Int4", 2, "int4">
+]>;
+def Exec_BlocksAttr : Exec_EnumAttr<Exec_Blocks, "blocks">;
+
 def Exec_CollectiveKind : Exec_I32Enum<"CollectiveKind", "a collective operation", [
   I32EnumAttrCase<"Broadcast", 0, "broadcast">,
   I32EnumAttrCase<"Reduce", 1, "reduce">,
@@ -165,6 +172,8 @@ def Exec_Extent : Exec_ExtentOf<"1", "kMaxElements">;
 def Exec_Buffer : Exec_BufferOf<[F32, F64, BF16, F16, I32], "1 to 2^48 f32, f64, bf16, f16 or i32", Exec_Extent>;
 /// What products, attention and collectives take: narrow types too.
 def Exec_FloatBuffer : Exec_BufferOf<[F32, BF16, F16], "1 to 2^48 f32, bf16 or f16", Exec_Extent>;
+/// What products read as B: words are blocks of few bits.
+def Exec_WeightBuffer : Exec_BufferOf<[F32, BF16, F16, I32], "1 to 2^48 f32, bf16, f16 or i32", Exec_Extent>;
 def Exec_F32Buffer : Exec_BufferOf<[F32], "1 to 2^48 f32", Exec_Extent>;
 def Exec_IndexBuffer : Exec_BufferOf<[I32], "1 to 2^48 i32", Exec_Extent>;
 def Exec_Arena : Exec_BufferOf<[I8], "at most 2^52 bytes", Exec_ExtentOf<"0", "kMaxBytes">, Exec_InAnySpace>;

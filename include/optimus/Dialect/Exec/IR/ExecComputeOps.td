@@ -20,7 +20,7 @@ def Exec_GemmOp : Exec_Command<"gemm", [AttrSizedOperandSegments,
     `C[m,n] = (accumulate ? C : 0) + op(A)[m,k]·op(B)[k,n] + bias[n]`, then
     `epilogue`: with `add`, plus `extra`; with `mul`, times `extra`, which is [m,n].
     With `trans_a`, A is stored as [k,m]; with `trans_b`, B as [n,k]. With `packed_b`, B is
-    what an `exec.pack` of k rows and n columns wrote, and `ldb` counts its elements. Products are
+    what an `exec.pack` of k rows and n columns wrote, with the same `blocks`, and `ldb` counts its elements. Products are
     summed in f32, and a narrow C is rounded once, after the epilogue.
 
     With `bias_grad` nothing is added and `bias` is a result, the sum of B's rows:
@@ -39,12 +39,12 @@ def Exec_GemmOp : Exec_Command<"gemm", [AttrSizedOperandSegments,
     least the row's length where there is more than one row, and from 0 to 2^48; (C3) every buffer holds its matrix, bias n
     elements; (C4) `extra` is there exactly if the epilogue is `add` or `mul`;
     (C5) C is none of the inputs; (C6) a packed B is not transposed and has as
-    many elements as op(B) at least; (C7) A and B have one element type,
-    C has it or f32, and bias and extra have that of C or f32; (C8) with `bias_grad`, and only
+    many elements as op(B) at least, or the words of its blocks; (C7) A and B have one element type, blocks
+    are i32, C has A's type or f32, and bias and extra have C's or f32; (C8) with `bias_grad`, and only
     then, there is a kernel: C is not accumulated, B lies in rows one after the other, and there is
     a bias of C's type; (C9) live has m elements, and A is not transposed with it, nor B summed.
   }];
-  let arguments = (ins Exec_FloatBuffer:$a, Exec_FloatBuffer:$b, Exec_FloatBuffer:$c,
+  let arguments = (ins Exec_FloatBuffer:$a, Exec_WeightBuffer:$b, Exec_FloatBuffer:$c,
                        Optional<Exec_FloatBuffer>:$bias,
                        Optional<Exec_FloatBuffer>:$extra,
                        Optional<Exec_IndexBuffer>:$live,
@@ -53,7 +53,9 @@ def Exec_GemmOp : Exec_Command<"gemm", [AttrSizedOperandSegments,
                        DefaultValuedAttr<I64Attr, "0">:$ld_extra,
                        UnitAttr:$trans_a, UnitAttr:$trans_b, UnitAttr:$accumulate,
                        DefaultValuedAttr<Exec_EpilogueAttr, "::mlir::exec::Epilogue::None">:$epilogue,
-                       UnitAttr:$packed_b, OptionalAttr<FlatSymbolRefAttr>:$kernel,
+                       UnitAttr:$packed_b,
+                       DefaultValuedAttr<Exec_BlocksAttr, "::mlir::exec::Blocks::None">:$blocks,
+                       OptionalAttr<FlatSymbolRefAttr>:$kernel,
                        Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
   let assemblyFormat = [{
     $a `,` $b `,` $c (`bias` `(` $bias^ `:` type($bias) `)`)?
@@ -70,18 +72,22 @@ def Exec_PackOp : Exec_Command<"pack", [DeclareOpInterfaceMethods<WorkOpInterfac
   let description = [{
     op(src) is [rows,cols]; with `trans`, src is stored as [cols,rows]. The
     layout follows from the size and the device. It takes at most all of dst,
-    sized by the target.
+    sized by the target. With `blocks`, dst has the words of blocks of 32 rows in few
+    bits, which are the same on every device (`optimus-support/WeightBlocks.h`).
 
     ```mlir
     exec.pack %w into %p {rows = 32, cols = 60, ld = 60} : memref<1920xf32>, memref<2048xf32>
+    exec.pack %w into %q {rows = 32, cols = 60, ld = 60, blocks = #exec<blocks int8>} : memref<1920xf32>, memref<510xi32>
     ```
 
     Constraints: (C1) rows and cols are positive; (C2) src holds its matrix, and the leading
     dimension is as C2 of `exec.gemm` says; (C3) dst has at least as many elements as op(src);
-    (C4) src and dst differ.
+    (C4) src and dst differ; (C5) dst is i32 exactly where there are blocks: then src is f32, rows are a multiple of 32,
+    and dst has as many words as their blocks.
   }];
-  let arguments = (ins Exec_FloatBuffer:$src, Exec_FloatBuffer:$dst,
+  let arguments = (ins Exec_FloatBuffer:$src, Exec_WeightBuffer:$dst,
                        I64Attr:$rows, I64Attr:$cols, I64Attr:$ld, UnitAttr:$trans,
+                       DefaultValuedAttr<Exec_BlocksAttr, "::mlir::exec::Blocks::None">:$blocks,
                        Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
   let assemblyFormat = "$src `into` $dst attr-dict `:` type($src) `,` type($dst)";
   let hasVerifier = 1;

@@ -1,0 +1,77 @@
+//===- WeightBlocks.h - Weights of few bits ---------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// B [k,n] of products as blocks: 32 elements of a column, next to each other,
+// are integers with one scale in f16. Values are those of GGUF's Q8_0 and Q4_0,
+// to the bit:
+//
+//   int8: scale = max |x| / 127,           integer = round(x / scale)
+//   int4: scale = (x of the largest |x|) / -8,
+//         integer = min(15, trunc(x / scale + 8.5)) - 8
+//
+// with x / scale as a product with 1 / scale in f32, the sum with 8.5 rounded
+// once, halves rounded away from zero, and the scale rounded to f16 afterwards.
+//
+// In memory they are words of 32 bits. First come the integers, column by
+// column, a column's in the order of k; of int4, byte i of a block holds
+// elements i, in the low bits, and i + 16, both plus 8. Then come the scales in
+// the same order. Bytes that are left of the last word are zero.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_SUPPORT_WEIGHTBLOCKS_H
+#define OPTIMUS_SUPPORT_WEIGHTBLOCKS_H
+
+#include "optimus-support/Sizes.h"
+
+#include <cstdint>
+
+namespace optimus_support {
+
+/// How weights are held.
+enum class WeightBlocks : int32_t { None = 0, Int8 = 1, Int4 = 2 };
+
+/// Elements of a block.
+inline constexpr int64_t kBlockElements = 32;
+
+/// Where blocks of B [k,n] lie. k is a multiple of kBlockElements.
+struct BlockLayout {
+  WeightBlocks blocks;
+  int64_t k, n;
+
+  /// Bytes of a block's integers, and of those of a column.
+  int64_t integerBytes() const {
+    return blocks == WeightBlocks::Int8 ? kBlockElements : kBlockElements / 2;
+  }
+  int64_t columnBytes() const { return blocksOfColumn() * integerBytes(); }
+  int64_t blocksOfColumn() const { return k / kBlockElements; }
+  /// Where the scales begin, in bytes.
+  int64_t scales() const { return n * columnBytes(); }
+  /// All of it, in words of 32 bits.
+  CheckedSize words() const {
+    const CheckedSize bytes =
+        CheckedSize(n) * (k / kBlockElements) * (integerBytes() + 2);
+    const CheckedSize all = bytes + 3;
+    return all.get() ? CheckedSize(*all.get() / 4) : all;
+  }
+};
+
+/// Writes the blocks of columns [begin, end) of B, whose element [i, j] is
+/// source[i * rowStride + j * colStride].
+void writeBlocks(const BlockLayout &layout, const float *source,
+                 int64_t rowStride, int64_t colStride, int64_t begin,
+                 int64_t end, void *to);
+
+/// Elements [first, last) of a column, both multiples of kBlockElements:
+/// integers times scales, exactly.
+void readBlocks(const BlockLayout &layout, const void *from, int64_t column,
+                int64_t first, int64_t last, float *to);
+
+} // namespace optimus_support
+
+#endif // OPTIMUS_SUPPORT_WEIGHTBLOCKS_H

@@ -1,0 +1,114 @@
+//===- WeightBlocks.cpp - Weights of few bits -----------------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus-support/WeightBlocks.h"
+
+#include "optimus-support/Float16.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace optimus_support {
+
+/// Writes a block's integers; its scale. With an element that is no number, the
+/// scale is none either, and integers do not count.
+static float writeInt8(const float *x, int8_t *to) {
+  float most = 0;
+  bool isNumber = true;
+  for (int64_t i = 0; i < kBlockElements; ++i) {
+    most = std::max(most, std::fabs(x[i]));
+    isNumber &= std::isfinite(x[i]);
+  }
+  if (!isNumber)
+    return NAN;
+  const float scale = most / 127;
+  const float inverse = scale != 0 ? 1 / scale : 0;
+  for (int64_t i = 0; i < kBlockElements; ++i)
+    to[i] = static_cast<int8_t>(
+        std::clamp(std::round(x[i] * inverse), -128.f, 127.f));
+  return scale;
+}
+
+static float writeInt4(const float *x, uint8_t *to) {
+  float largest = 0;
+  bool isNumber = true;
+  for (int64_t i = 0; i < kBlockElements; ++i) {
+    if (std::fabs(x[i]) > std::fabs(largest))
+      largest = x[i];
+    isNumber &= std::isfinite(x[i]);
+  }
+  if (!isNumber)
+    return NAN;
+  const float scale = largest / -8;
+  const float inverse = scale != 0 ? 1 / scale : 0;
+  auto round = [&](float value) {
+    return static_cast<uint8_t>(
+        std::clamp(std::fma(value, inverse, 8.5f), 0.f, 15.f));
+  };
+  constexpr int64_t half = kBlockElements / 2;
+  for (int64_t i = 0; i < half; ++i)
+    to[i] = static_cast<uint8_t>(round(x[i]) | round(x[i + half]) << 4);
+  return scale;
+}
+
+void writeBlocks(const BlockLayout &layout, const float *source,
+                 int64_t rowStride, int64_t colStride, int64_t begin,
+                 int64_t end, void *to) {
+  auto *bytes = static_cast<uint8_t *>(to);
+  const int64_t blocks = layout.blocksOfColumn();
+  // Columns within rows of blocks: those next to each other share cache lines.
+  for (int64_t block = 0; block < blocks; ++block)
+    for (int64_t col = begin; col < end; ++col) {
+      const float *x =
+          source + block * kBlockElements * rowStride + col * colStride;
+      float values[kBlockElements];
+      for (int64_t i = 0; i < kBlockElements; ++i)
+        values[i] = x[i * rowStride];
+      uint8_t integers[kBlockElements] = {};
+      const float scale =
+          layout.blocks == WeightBlocks::Int8
+              ? writeInt8(values, reinterpret_cast<int8_t *>(integers))
+              : writeInt4(values, integers);
+      const uint16_t narrow = toFloat16(scale);
+      const int64_t number = col * blocks + block;
+      std::memcpy(bytes + number * layout.integerBytes(), integers,
+                  layout.integerBytes());
+      std::memcpy(bytes + layout.scales() + number * 2, &narrow, 2);
+    }
+  // The last word may be half a scale.
+  const int64_t all = layout.scales() + layout.n * blocks * 2;
+  if (end == layout.n)
+    std::memset(bytes + all, 0, -all & 3);
+}
+
+void readBlocks(const BlockLayout &layout, const void *from, int64_t column,
+                int64_t first, int64_t last, float *to) {
+  const auto *bytes = static_cast<const uint8_t *>(from);
+  const int64_t blocks = layout.blocksOfColumn();
+  constexpr int64_t half = kBlockElements / 2;
+  for (int64_t block = first / kBlockElements; block < last / kBlockElements;
+       ++block, to += kBlockElements) {
+    const int64_t number = column * blocks + block;
+    uint16_t narrow;
+    std::memcpy(&narrow, bytes + layout.scales() + number * 2, 2);
+    const float scale = fromFloat16(narrow);
+    const uint8_t *integers = bytes + number * layout.integerBytes();
+    if (layout.blocks == WeightBlocks::Int8) {
+      for (int64_t i = 0; i < kBlockElements; ++i)
+        to[i] = float(static_cast<int8_t>(integers[i])) * scale;
+      continue;
+    }
+    for (int64_t i = 0; i < half; ++i) {
+      to[i] = float((integers[i] & 15) - 8) * scale;
+      to[i + half] = float((integers[i] >> 4) - 8) * scale;
+    }
+  }
+}
+
+} // namespace optimus_support

@@ -1,0 +1,114 @@
+//===- WeightBlocksTest.cpp - Weights of few bits -------------------------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus-support/WeightBlocks.h"
+
+#include "optimus-support/Float16.h"
+
+#include <cmath>
+#include <gmock/gmock.h>
+#include <random>
+#include <vector>
+
+using namespace optimus_support;
+using testing::Each;
+using testing::ElementsAre;
+
+namespace {
+
+std::vector<float> roundTrip(WeightBlocks blocks, const std::vector<float> &x) {
+  const BlockLayout layout{blocks, static_cast<int64_t>(x.size()), 1};
+  std::vector<int32_t> words(*layout.words().get(), -1);
+  writeBlocks(layout, x.data(), 1, 1, 0, 1, words.data());
+  std::vector<float> result(x.size());
+  readBlocks(layout, words.data(), 0, 0, layout.k, result.data());
+  return result;
+}
+
+TEST(WeightBlocks, Int8RoundsHalvesAwayFromZero) {
+  // A scale of 1.
+  std::vector<float> x(32, 0);
+  x[0] = 127, x[1] = 0.5f, x[2] = -0.5f, x[3] = 2.5f, x[4] = -1.49f;
+  const std::vector<float> found = roundTrip(WeightBlocks::Int8, x);
+  EXPECT_THAT(std::vector(found.begin(), found.begin() + 5),
+              ElementsAre(127, 1, -1, 3, -1));
+}
+
+TEST(WeightBlocks, Int4HasTheSignOfTheLargest) {
+  // The first of equal magnitudes becomes -8, and 7 is the most on the other
+  // side.
+  std::vector<float> x(32, 0);
+  x[0] = -16, x[1] = 16, x[17] = 15, x[18] = -15, x[31] = 0.99f;
+  const std::vector<float> found = roundTrip(WeightBlocks::Int4, x);
+  EXPECT_EQ(found[0], -16);
+  EXPECT_EQ(found[1], 14);
+  EXPECT_EQ(found[17], 14);
+  EXPECT_EQ(found[18], -14);
+  EXPECT_EQ(found[31], 0);
+  for (float &value : x)
+    value = -value;
+  const std::vector<float> turned = roundTrip(WeightBlocks::Int4, x);
+  for (int i = 0; i != 32; ++i)
+    EXPECT_EQ(turned[i], -found[i]);
+}
+
+TEST(WeightBlocks, ScalesAreRoundedAfterIntegersAre) {
+  // An f16 has 11 bits.
+  std::vector<float> x(32, 0);
+  x[0] = 127 * (1 + 0x1p-12f);
+  EXPECT_EQ(roundTrip(WeightBlocks::Int8, x)[0], 127);
+  x[0] = 127 * (1 + 0x1.8p-11f);
+  EXPECT_EQ(roundTrip(WeightBlocks::Int8, x)[0], 127 * (1 + 0x1p-10f));
+}
+
+TEST(WeightBlocks, OneBlockChangesNoOther) {
+  std::vector<float> x(96, 0);
+  x[40] = NAN, x[64] = 1;
+  for (WeightBlocks blocks : {WeightBlocks::Int8, WeightBlocks::Int4}) {
+    const std::vector<float> found = roundTrip(blocks, x);
+    EXPECT_THAT(std::vector(found.begin(), found.begin() + 32), Each(0.f));
+    for (int i = 32; i != 64; ++i)
+      EXPECT_TRUE(std::isnan(found[i]));
+    EXPECT_NEAR(found[64], 1, 1e-3);
+  }
+}
+
+/// Of a matrix, in either order, a part at a time; and an element errs by half
+/// a scale and by what its scale was rounded by.
+TEST(WeightBlocks, ColumnsAreThoseOfTheMatrix) {
+  constexpr int64_t k = 64, n = 5;
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  std::vector<float> rows(k * n), cols(k * n);
+  for (int64_t i = 0; i != k; ++i)
+    for (int64_t j = 0; j != n; ++j)
+      rows[i * n + j] = cols[j * k + i] = normal(random);
+  for (WeightBlocks blocks : {WeightBlocks::Int8, WeightBlocks::Int4}) {
+    const BlockLayout layout{blocks, k, n};
+    std::vector<int32_t> first(*layout.words().get(), -1), second = first;
+    EXPECT_EQ(first.size() * 4, blocks == WeightBlocks::Int8 ? 340 : 180);
+    writeBlocks(layout, rows.data(), n, 1, 0, n, first.data());
+    writeBlocks(layout, cols.data(), 1, k, 3, n, second.data());
+    writeBlocks(layout, cols.data(), 1, k, 0, 3, second.data());
+    EXPECT_EQ(first, second);
+    std::vector<float> found(32);
+    for (int64_t col = 0; col != n; ++col) {
+      readBlocks(layout, first.data(), col, 32, 64, found.data());
+      float most = 0;
+      for (int64_t i = 0; i != 32; ++i)
+        most = std::max(most, std::abs(cols[col * k + 32 + i]));
+      // Int4 has 7 steps on one side.
+      const float step = blocks == WeightBlocks::Int8 ? most / 254 : most / 8;
+      for (int64_t i = 0; i != 32; ++i)
+        EXPECT_NEAR(found[i], cols[col * k + 32 + i],
+                    step * (1 + 0x1p-9f) + most * 0x1p-11f);
+    }
+  }
+}
+
+} // namespace
