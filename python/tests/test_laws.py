@@ -233,21 +233,22 @@ def test_attention_does_what_it_says(tools, family, strategy, mesh):
 
 
 @pytest.mark.parametrize(
-    "mesh, strategy, move",
+    "mesh, strategy, move, depths",
     often(
         [
-            ("data:8,row:4,col:8", "summa", "auto"),
-            ("data:8,row:4,col:8", "summa", "whole"),
-            ("data:64", "data", "auto"),
-            ("data:4,row:2,col:2", "summa-paper", "auto"),
-            ("data:4,row:1,col:16", "megatron-sp", "auto"),
+            ("data:8,row:4,col:8", "summa", "auto", DEPTHS),
+            ("data:8,row:4,col:8", "summa", "whole", DEPTHS),
+            ("data:64", "data", "auto", DEPTHS),
+            ("data:4,row:2,col:2", "summa-paper", "auto", DEPTHS),
+            ("data:4,row:1,col:16", "megatron-sp", "auto", DEPTHS),
+            ("data:16,row:4,col:8", "summa", "auto", (8, 32)),
         ],
-        ("data:8,row:4,col:8", "summa", "auto"),
-        ("data:8,row:4,col:8", "summa", "whole"),
-        ("data:64", "data", "auto"),
+        ("data:8,row:4,col:8", "summa", "auto", DEPTHS),
+        ("data:8,row:4,col:8", "summa", "whole", DEPTHS),
+        ("data:64", "data", "auto", DEPTHS),
     ),
 )
-def test_gradients_leave_where_they_are_made(tools, mesh, strategy, move):
+def test_gradients_leave_where_they_are_made(tools, mesh, strategy, move, depths):
     def most(depth):
         model = FAMILIES["gpt2"]._replace(layers=depth)
         flags = [*PREDICTED, "--mesh", mesh, "--strategy", strategy, "--move", move]
@@ -256,9 +257,9 @@ def test_gradients_leave_where_they_are_made(tools, mesh, strategy, move):
         )
         return json.loads(report)["most"]["train_step"]["gradient"]
 
-    less, more = map(most, DEPTHS)
+    less, more = map(most, depths)
     law = 4 * PARAMETERS["gpt2"] * HIDDEN**2 / ranks(mesh)
-    assert (more - less) / (DEPTHS[1] - DEPTHS[0]) <= bound("data-gradients") * law
+    assert (more - less) / (depths[1] - depths[0]) <= bound("data-gradients") * law
 
 
 def arena(tools, model, mesh, *flags):

@@ -18,8 +18,8 @@
 // piece, however many small buffers lay there before.
 //
 // What a piece knows stays short. A write that covers the piece stands for all
-// accesses before it: what comes after the write comes after them. A read that
-// covers it stands for the reads that are done when it begins.
+// accesses before it: what comes after the write comes after them. A read
+// stands for the reads done before it.
 //
 //   [0, 8) written, [4, 12) written, [0, 4) read  →
 //   [0, 4): the first write, the read; [4, 12): the second write
