@@ -302,6 +302,14 @@ Status Reader::readSync() {
         (Twine(name("sync")) + " " + kNextSync + ": expected " + expected)
             .str());
   };
+  const bool hasReplicas =
+      llvm::any_of(options.mesh.axes, [](const auto &axis) {
+        return axis.first == "data" && axis.second > 1;
+      });
+  if (!flags.mesh.empty() && !hasReplicas)
+    return refuse("a mesh with an axis data, over which parameters are "
+                  "gathered; found '" +
+                  flags.mesh + "'");
   if (options.isForGpu())
     return refuse(name("target") + " cpu beside it; found cuda");
   if (!options.offload.empty())
