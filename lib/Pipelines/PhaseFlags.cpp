@@ -328,6 +328,15 @@ Status Reader::readSync() {
       take("sync", "time", flags.sync, {"sync", kNextSync}, options.sync));
   if (options.sync != kNextSync)
     return okStatus();
+  const bool hasReplicas =
+      llvm::any_of(options.mesh.axes, [](const auto &axis) {
+        return axis.first == "data" && axis.second > 1;
+      });
+  if (!flags.mesh.empty() && !hasReplicas)
+    return refuse("sync", kNextSync,
+                  "a mesh with an axis data, over which parameters are "
+                  "gathered; found '" +
+                      flags.mesh + "'");
   if (options.isForGpu())
     return refuse("sync", kNextSync,
                   name("target") + " cpu beside it; found cuda");

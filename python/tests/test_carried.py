@@ -81,6 +81,19 @@ def test_what_is_carried_is_in_the_table(tools, compiled):
     assert len(started) == 16
 
 
+def test_the_largest_are_carried(tools, tmp_path):
+    """Behind all others, of which no more may start until their waits."""
+    deep, plan = MODEL._replace(layers=6, hidden=4, sequence=4), tmp_path / "deep.plan"
+    tools.run("optimus-compile", tools.program(deep), *DATA, *NEXT, "--plan", "-o", plan)
+    printed = tools.run("optimus-run", "inspect", plan, "--commands", "--function", "train_step")
+    gathers = re.findall(r"all_gather (carried=)?.* bytes=(\d+)", printed)
+    carried = [int(size) for mark, size in gathers if mark]
+    others = [int(size) for mark, size in gathers if not mark]
+    assert len(carried) == 32 and len(others) == 12 * 6 + 4 - 32
+    assert min(carried) >= max(others)
+    assert [bool(mark) for mark, _ in gathers] == [False] * len(others) + [True] * 32
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_threads_have_the_same_bits(tools, compiled, text, tmp_path, name):
     """Saved and evaluated in between, too."""
@@ -144,10 +157,12 @@ def test_processes_over_tcp_have_the_same_bits(tools, compiled, text, tmp_path):
         (["--sync", "later"], "--sync: unknown time 'later'"),
         ([*NEXT, "--offload", "state"], "--sync sync(next): expected no --offload beside it"),
         ([*NEXT, "--target", "cuda"], "--sync sync(next): expected --target cpu beside it"),
+        ([*NEXT, "--mesh", "row:2,col:2"], "--sync sync(next): expected a mesh with an axis data"),
     ],
 )
 def test_what_does_not_go_together_is_refused(tools, tmp_path, flags, expected):
     out = tmp_path / "out.so"
-    result = tools.call("optimus-compile", tools.program(MODEL), *DATA, *flags, "-o", out)
+    mesh = [] if "--mesh" in flags else DATA
+    result = tools.call("optimus-compile", tools.program(MODEL), *mesh, *flags, "-o", out)
     assert result.returncode == 1 and expected in result.stderr, result.stderr
     assert not out.exists()

@@ -118,6 +118,13 @@ private:
     std::vector<std::vector<uint32_t>> started(numQueues);
     for (uint32_t number = 0; number != function.commands.size(); ++number) {
       const CommandT &command = *function.commands[number];
+      // Nothing orders the two on queues of their own.
+      if (const WaitT *wait = command.action.AsWait();
+          wait && carried.contains(wait->carried))
+        return invalidArgument(
+            concat(name(number), " waits for number ", wait->carried,
+                   ", under which an earlier command starts something; "
+                   "expected a wait for that command, or in a later call"));
       if (!isAsynchronous(command))
         continue;
       const uint32_t token = carriedOf(command);

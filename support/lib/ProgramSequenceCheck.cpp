@@ -281,6 +281,7 @@ private:
   struct Start {
     std::string name;
     std::vector<uint32_t> axes;
+    size_t number; ///< among the starts on these axes
     /// Buffers that it touches, and whether it writes them.
     std::map<std::string, bool> buffers;
   };
@@ -342,11 +343,13 @@ private:
                             " starts while ", OPTRT_MAX_IN_FLIGHT,
                             " others of its queue are under way, some from "
                             "earlier calls"));
+      OPTRT_RETURN_IF_ERROR(checkWindow(function, number, axes));
       const uint32_t token = carriedOf(command);
       if (token == 0)
         continue;
       std::string name = nameWithNumber(target, table, function, number);
-      auto [place, isNew] = carried.try_emplace(token, Start{name, axes, {}});
+      auto [place, isNew] =
+          carried.try_emplace(token, Start{name, axes, numStarts[axes], {}});
       if (!isNew)
         return wrong(concat(name, " is carried under number ", token,
                             ", as is ", place->second.name,
@@ -356,6 +359,20 @@ private:
         if (!buffers[argument]->empty())
           place->second.buffers[*buffers[argument]] |= access == Access::Write;
     }
+    return okStatus();
+  }
+
+  /// At most so many start on a queue until the wait for what is carried.
+  Status checkWindow(const FunctionT &function, uint32_t number,
+                     const std::vector<uint32_t> &axes) {
+    const size_t started = ++numStarts[axes];
+    for (const auto &[token, start] : carried)
+      if (start.axes == axes && start.number + OPTRT_MAX_IN_FLIGHT <= started)
+        return wrong(concat(nameWithNumber(target, table, function, number),
+                            " starts while ", start.name, ", which started ",
+                            OPTRT_MAX_IN_FLIGHT,
+                            " before it on its queue, is "
+                            "under way"));
     return okStatus();
   }
 
@@ -390,6 +407,7 @@ private:
   size_t numSteps = 0;
   std::map<uint32_t, Start> carried;
   std::map<std::vector<uint32_t>, int> underWay;
+  std::map<std::vector<uint32_t>, size_t> numStarts;
 };
 
 } // namespace

@@ -251,6 +251,13 @@ TEST_F(Carried, HasANumberOfItsOwn) {
       "command 1 (all_reduce) is carried under number 3, as an earlier one is");
 }
 
+TEST_F(Carried, IsNotWaitedForInItsCall) {
+  start(gradient, 3);
+  waitIn(f, 3);
+  refuse("command 1 (wait) waits for number 3, under which an earlier command "
+         "starts something");
+}
+
 TEST_F(Carried, IsUnderWayTillTheEndOfTheCall) {
   start(gradient, 3);
   f.fill(gradient);

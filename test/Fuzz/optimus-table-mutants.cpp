@@ -7,14 +7,14 @@
 //===----------------------------------------------------------------------===//
 
 // optimus-table-mutants LIBRARY.so random FIRST COUNT
-// optimus-table-mutants LIBRARY.so sequences FIRST COUNT
+// optimus-table-mutants LIBRARY.so sequences FIRST COUNT [ORDERS]
 // optimus-table-mutants LIBRARY.so each STRIDE
 //
 // Changes the tables of a model library, and at random its manifest, behind all
 // checksums. A mutant is refused with one message, or its functions are run; on
 // the device of OPTIMUS_DEVICE_CPU_LIBRARY, which had best be the hidden one.
 // `sequences` changes sequences and messages alone, and runs each accepted
-// mutant twice, in different orders, whose bits must be the same. `each`
+// mutant in different orders, 2 by default, whose bits must be the same. `each`
 // changes every place in each way, except that of all these mutants it takes
 // one in STRIDE. Exits with 1 where a message is none, and otherwise dies as a
 // sanitizer or a signal will have it; the last line says of which mutant.
@@ -80,7 +80,7 @@ public:
     return finish();
   }
 
-  int sequences(uint32_t first, uint32_t count) {
+  int sequences(uint32_t first, uint32_t count, uint32_t orders) {
     tables->keepToSequences();
     const std::string text(library->manifestText());
     for (uint32_t seed = first; seed != first + count; ++seed) {
@@ -89,10 +89,11 @@ public:
       const std::string bytes = tables->change(random, what);
       const std::string name = concat("mutant ", seed, " ", what);
       std::string before;
-      for (const char *order : {"1", "2"}) {
-        setenv("OPTIMUS_HIDDEN_SEED", order, 1);
+      for (uint32_t order = 1; order <= orders; ++order) {
+        setenv("OPTIMUS_HIDDEN_SEED", std::to_string(order).c_str(), 1);
         state.clear();
-        judge(name, text, bytes);
+        if (!judge(name, text, bytes))
+          break;
         if (!before.empty() && state != before) {
           std::fprintf(stderr, "\n%s: orders have different results\n",
                        name.c_str());
@@ -131,8 +132,9 @@ private:
     std::exit(1);
   }
 
-  /// Runs one. Afterwards the mutant has the original's data again.
-  void judge(const std::string &name, const std::string &manifest,
+  /// Runs one; false where it is refused. Afterwards the mutant has the
+  /// original's data again.
+  bool judge(const std::string &name, const std::string &manifest,
              const std::string &programs) {
     // Flatbuffers are aligned.
     std::unique_ptr<char, void (*)(void *)> aligned(
@@ -151,7 +153,7 @@ private:
     mutant = original;
     ++(status.ok() ? accepted : refused);
     if (status.ok())
-      return;
+      return true;
     const std::string &message = status.message();
     if (message.empty() || message.size() > kMaxMessage ||
         message.find('\n') != std::string::npos) {
@@ -161,6 +163,7 @@ private:
     }
     if (std::getenv("OPTIMUS_MUTANTS_VERBOSE"))
       std::fprintf(stderr, "\n  %s\n", message.c_str());
+    return false;
   }
 
   Status use() {
@@ -287,15 +290,18 @@ int main(int argc, char **argv) {
     return Mutants(argv[1]).random(
         static_cast<uint32_t>(std::strtoul(argv[3], nullptr, 10)),
         static_cast<uint32_t>(std::strtoul(argv[4], nullptr, 10)));
-  if (how == "sequences" && argc == 5)
+  if (how == "sequences" && (argc == 5 || argc == 6))
     return Mutants(argv[1]).sequences(
         static_cast<uint32_t>(std::strtoul(argv[3], nullptr, 10)),
-        static_cast<uint32_t>(std::strtoul(argv[4], nullptr, 10)));
+        static_cast<uint32_t>(std::strtoul(argv[4], nullptr, 10)),
+        argc == 6 ? static_cast<uint32_t>(std::strtoul(argv[5], nullptr, 10))
+                  : 2);
   if (how == "each" && argc == 4)
     return Mutants(argv[1]).each(
         std::max<size_t>(1, std::strtoul(argv[3], nullptr, 10)));
   std::fputs("usage: optimus-table-mutants LIBRARY.so random FIRST COUNT\n"
-             "       optimus-table-mutants LIBRARY.so sequences FIRST COUNT\n"
+             "       optimus-table-mutants LIBRARY.so sequences FIRST COUNT "
+             "[ORDERS]\n"
              "       optimus-table-mutants LIBRARY.so each STRIDE\n",
              stderr);
   return 1;

@@ -41,8 +41,6 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/DebugLog.h"
 
-#include <deque>
-
 #define DEBUG_TYPE "optimus-carry-gathers"
 
 namespace mlir::exec {
@@ -55,8 +53,8 @@ using namespace mlir::exec;
 using optimus::EntryKind;
 using optimus::OptimusDialect;
 
-/// Of an axis, the most gathers that are carried: the rest of what may be under
-/// way is for the collectives of the step.
+/// Of an axis, the most gathers that are carried: as many others may start
+/// before these are waited for.
 static constexpr size_t kMostCarried = OPTRT_MAX_IN_FLIGHT / 2;
 
 namespace {
@@ -158,36 +156,64 @@ static void insertWait(func::FuncOp function, Value parameter, Value part,
   }
 }
 
-/// Waits earlier where more than can be would be under way on an axis.
-/// `carried` are there when the function begins.
+/// Moves what is carried behind all other starts of its axis, if it is not
+/// among the last ones anyway: at most OPTRT_MAX_IN_FLIGHT follow it until its
+/// wait.
+static void startLast(func::FuncOp function) {
+  llvm::DenseMap<StringAttr, unsigned> numStarts, firstCarried;
+  for (auto start : function.getOps<CollectiveStartOp>()) {
+    const unsigned number = numStarts[start.getAxisAttr()]++;
+    if (start.isCarried())
+      firstCarried.try_emplace(start.getAxisAttr(), number);
+  }
+  SmallVector<CollectiveStartOp> moved;
+  for (auto start : function.getOps<CollectiveStartOp>()) {
+    StringAttr axis = start.getAxisAttr();
+    if (start.isCarried() &&
+        numStarts[axis] - firstCarried[axis] > kMostCarried)
+      moved.push_back(start);
+  }
+  for (CollectiveStartOp start : moved)
+    start->moveBefore(function.getBody().front().getTerminator());
+}
+
+/// Waits earlier where OPTRT_MAX_IN_FLIGHT collectives of an axis would start
+/// before. `carried` may be under way when the function begins.
 static void limitInFlight(func::FuncOp function,
                           const CarriedParameters &carried) {
-  llvm::DenseMap<int32_t, StringAttr> axisOf;
-  llvm::DenseMap<StringAttr, size_t> numCarried;
-  llvm::DenseMap<StringAttr, std::deque<CollectiveStartOp>> open;
-  for (const auto &[name, one] : carried) {
-    axisOf[one.number] = one.axis;
-    ++numCarried[one.axis];
+  /// A wait, and which start of its axis it waits for, from 0; what is carried
+  /// comes before.
+  struct Open {
+    Operation *wait;
+    int64_t number;
+  };
+  llvm::DenseMap<StringAttr, SmallVector<Open>> open;
+  llvm::DenseMap<StringAttr, int64_t> numStarts;
+  for (auto wait : function.getOps<WaitCarriedOp>()) {
+    auto found = llvm::find_if(carried, [&](const auto &one) {
+      return one.second.number == static_cast<int32_t>(wait.getCarried());
+    });
+    open[found->second.axis].push_back(
+        {wait, -static_cast<int64_t>(kMostCarried)});
   }
   for (CommandOpInterface command : getCommands(function)) {
-    if (auto wait = dyn_cast<WaitCarriedOp>(*command))
-      --numCarried[axisOf.at(wait.getCarried())];
-    if (auto wait = dyn_cast<WaitOp>(*command))
-      llvm::erase(open[wait.getStart().getAxisAttr()], wait.getStart());
+    for (auto &[axis, waits] : open)
+      llvm::erase_if(waits, [&](const Open &one) {
+        return one.wait == command.getOperation();
+      });
     auto start = dyn_cast<CollectiveStartOp>(*command);
     if (!start)
       continue;
-    StringAttr axis = start.getAxisAttr();
-    std::deque<CollectiveStartOp> &started = open[axis];
-    while (!started.empty() &&
-           started.size() + numCarried[axis] >= OPTRT_MAX_IN_FLIGHT) {
-      started.front().getWait()->moveBefore(start);
-      started.pop_front();
-    }
-    if (start.isCarried())
-      ++numCarried[axis];
-    else
-      started.push_back(start);
+    SmallVector<Open> &waits = open[start.getAxisAttr()];
+    const int64_t number = numStarts[start.getAxisAttr()]++;
+    llvm::erase_if(waits, [&](const Open &one) {
+      const bool isLate = one.number <= number - OPTRT_MAX_IN_FLIGHT;
+      if (isLate)
+        one.wait->moveBefore(start);
+      return isLate;
+    });
+    if (!start.isCarried())
+      waits.push_back({start.getWait(), number});
   }
 }
 
@@ -241,6 +267,8 @@ private:
         if (BlockArgument parameter = findParameter(function, name))
           insertWait(function, parameter,
                      function == last ? parts[name] : Value(), one.number);
+      if (function == last)
+        startLast(function);
       limitInFlight(function, carried);
       numberCommands(function);
     }
