@@ -305,7 +305,8 @@ def test_adapters_begin_without_effect(tools, text, tmp_path):
     assert np.abs(a).max() <= bound and a.min() < -bound / 2 and a.max() > bound / 2
     # A full checkpoint begins adapters, too; one with adapters is no full one.
     begun = tools.train_command(libraries[1], text, 0, "--load-weights", initial[0].folder)
-    succeed(call([*begun, "--save", str(tmp_path / "begun")]))
+    said = succeed(call([*begun, "--save", str(tmp_path / "begun")]))
+    assert "has no adapter: the library's begins anew" in said
     assert safetensors_file.read(tmp_path / "begun/adapter_model.safetensors").keys() == (
         adapters.keys()
     )
@@ -328,6 +329,8 @@ def test_adapters_that_do_not_fit(tools, text, tmp_path):
         (dict(use_dora=True), "use_dora is true; supported: false"),
         (dict(alpha_pattern={"h.0": 3}), 'alpha_pattern is {"h.0":3}; supported: {}'),
         (dict(fan_in_fan_out=False), "fan_in_fan_out: adapter_config.json 0, library 1"),
+        (dict(peft_type="IA3"), 'peft_type is "IA3"; supported: "LORA"'),
+        (dict(base_model_name_or_path=3), "base_model_name_or_path: expected a string"),
         (dict(base_model_name_or_path="gpt2"), 'expected base_model_name_or_path to be a folder'),
         (dict(), "they lack 8 of its 40 parameters"),
     ]:
