@@ -89,8 +89,9 @@ def test_frozen_parameters_cost_no_memory(tools, layout):
 @pytest.mark.rotates
 def test_gradients_are_those_of_full_training(tools, text, tmp_path):
     full, some = tools.library(GPT2), tools.library(GPT2, *SUMMA, *TRAIN)
-    said = tools.run("optimus-run", "verify", full, some, "--data", text, "--json")
-    compared = {tensor["name"] for tensor in json.loads(said)["tensors"]}
+    said = tools.call("optimus-run", "verify", full, some, "--data", text, "--json")
+    assert "gradients of 19 parameters are not compared" in said.stderr
+    compared = {tensor["name"] for tensor in json.loads(said.stdout)["tensors"]}
     names = {name for name, _ in GPT2.parameter_shapes()}
     assert compared == {"loss", *filter(is_trained, names)}
     program = tmp_path / "differentiated.mlir"
@@ -281,6 +282,22 @@ def test_an_adapter_of_peft(tools, text, tmp_path, family):
     tools.train(beside[0], text, 3, *flags, log=tmp_path / "log")
 
 
+@pytest.mark.parametrize("layout", [(None, "serial"), SUMMA])
+def test_state_is_that_of_adapters(tools, layout):
+    """To the byte: A is whole, B lies as its host does."""
+    manifest = tools.manifest(GPT2, *layout, *lora(["c_attn"]))
+    parts = 1 if layout[0] is None else 2
+    for role in ("exp_avg", "exp_avg_sq", "grad"):
+        found = {name: elements(buffer) for name, buffer in named(manifest, role).items()}
+        # With ZeRO state is shared out over data, where a dimension allows it.
+        shared = 1 if role == "grad" else parts
+        path = "base_model.model.transformer.h.%d.attn.c_attn.lora_%s.weight"
+        assert found.keys() == {path % (layer, of) for layer in (0, 1) for of in "AB"}
+        for layer in (0, 1):
+            assert found[path % (layer, "A")] * shared == RANK * 24
+            assert found[path % (layer, "B")] * parts * shared == 72 * RANK
+
+
 def test_adapters_begin_without_effect(tools, text, tmp_path):
     libraries = [
         tools.library(GPT2, functions=BOTH),
@@ -305,7 +322,8 @@ def test_adapters_begin_without_effect(tools, text, tmp_path):
     assert np.abs(a).max() <= bound and a.min() < -bound / 2 and a.max() > bound / 2
     # A full checkpoint begins adapters, too; one with adapters is no full one.
     begun = tools.train_command(libraries[1], text, 0, "--load-weights", initial[0].folder)
-    succeed(call([*begun, "--save", str(tmp_path / "begun")]))
+    said = succeed(call([*begun, "--save", str(tmp_path / "begun")]))
+    assert "has no adapter: the library's begins anew" in said
     assert safetensors_file.read(tmp_path / "begun/adapter_model.safetensors").keys() == (
         adapters.keys()
     )
@@ -328,6 +346,8 @@ def test_adapters_that_do_not_fit(tools, text, tmp_path):
         (dict(use_dora=True), "use_dora is true; supported: false"),
         (dict(alpha_pattern={"h.0": 3}), 'alpha_pattern is {"h.0":3}; supported: {}'),
         (dict(fan_in_fan_out=False), "fan_in_fan_out: adapter_config.json 0, library 1"),
+        (dict(peft_type="IA3"), 'peft_type is "IA3"; supported: "LORA"'),
+        (dict(base_model_name_or_path=3), "base_model_name_or_path: expected a string"),
         (dict(base_model_name_or_path="gpt2"), 'expected base_model_name_or_path to be a folder'),
         (dict(), "they lack 8 of its 40 parameters"),
     ]:

@@ -433,6 +433,9 @@ Checkpoint::notesOn(const ExpectedModel &expected) const {
   if (impl->weights)
     return impl->weights->notes;
   std::vector<std::string> notes;
+  if (!expected.adapter.empty() && !impl->hasAdapters())
+    notes.push_back(
+        concat(impl->path, " has no adapter: the library's begins anew"));
   for (const ListedFile *listed : impl->tensorFiles)
     if (listed->type != ElementType::F32) {
       notes.push_back(concat(impl->path, ": its parameters were rounded to ",

@@ -71,7 +71,7 @@
 // CRASH: note: Pipeline failed while executing [`DifferentiatePass` {{.*}}reproducer generated at `{{.*}}crash.mlir`
 // CRASH: optimus-compile: error: phase 'differentiate' failed
 // RUN: FileCheck %s --check-prefix=REPRODUCER --input-file=%t.crash.mlir
-// REPRODUCER: pipeline: "builtin.module({{(optimus-record-function, )?(optimus-replicate-heads.*, )?}}optimus-differentiate)"
+// REPRODUCER: pipeline: "builtin.module({{(optimus-record-function, )?(optimus-replicate-heads.*, )?}}optimus-differentiate{train=})"
 // RUN: not optimus-opt --run-reproducer %t.crash.mlir 2>&1 | FileCheck %s --check-prefix=AGAIN
 // AGAIN: error: expected a function @loss
 // RUN: rm -f %t.none.mlir && %{compile} --mlir-pass-pipeline-crash-reproducer=%t.none.mlir -o /dev/null

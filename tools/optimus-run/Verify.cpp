@@ -277,10 +277,11 @@ StatusOr<ComputedLists> listTensors(const ModelLibrary &library,
   return lists;
 }
 
-/// Leaves the gradients of parameters that both libraries train.
-void keepCommon(std::vector<NamedComputed> &gradients,
-                const std::vector<NamedComputed> &others) {
-  std::erase_if(gradients, [&](const NamedComputed &gradient) {
+/// Leaves the gradients of parameters that both libraries train; returns how
+/// many it took out.
+std::size_t keepCommon(std::vector<NamedComputed> &gradients,
+                       const std::vector<NamedComputed> &others) {
+  return std::erase_if(gradients, [&](const NamedComputed &gradient) {
     return std::ranges::find(others, gradient.name, &NamedComputed::name) ==
            others.end();
   });
@@ -396,12 +397,15 @@ Status verify(const VerifyOptions &options) {
   OPTRT_ASSIGN_OR_RETURN(
       ComputedLists ofB,
       listTensors(*second, compared.second, *b, Precision(*second, options)));
-  keepCommon(ofA.gradients, ofB.gradients);
-  keepCommon(ofB.gradients, ofA.gradients);
+  const std::size_t numFrozen = keepCommon(ofA.gradients, ofB.gradients) +
+                                keepCommon(ofB.gradients, ofA.gradients);
   if (compared.first.grad && ofA.gradients.empty())
     return invalidArgument(concat(
         "cannot compare gradients of `", first->path(), "` with those of `",
         second->path(), "`: they train other parameters"));
+  if (numFrozen > 0)
+    std::cerr << "optimus-run: gradients of " << numFrozen
+              << " parameters are not compared: one library freezes them\n";
   std::vector<TensorComparison> results;
   compareLists(ofA.loss, ofB.loss, results);
   compareLists(ofA.gradients, ofB.gradients, results);
