@@ -113,6 +113,20 @@ def test_objectives_are_measured_or_predicted():
     assert found == [math.inf, 20.0, math.inf, math.inf, math.inf]
 
 
+def test_with_patience_the_least_held_out_loss_counts():
+    rows = [{"step": each, "loss": 1.0} for each in range(1, 6)]
+    for row, loss in zip(rows[::2], (3.0, 2.0, 4.0)):
+        row["eval_loss"] = loss
+    log = Log(rows, "patience")
+    found = [
+        outcome.objectives(["eval_loss"], log, {}, {}, has_patience=each)
+        for each in (False, True)
+    ]
+    assert found == [[4.0], [2.0]]
+    none = outcome.objectives(["eval_loss"], Log(steps(1), "done"), {}, {}, has_patience=True)
+    assert none == [math.inf]
+
+
 def test_own_steps_of_a_job_are_measured():
     log = Log(
         [{"step": each, "ms": 100.0 if each in (1, 5) else 10.0} for each in range(1, 9)],
