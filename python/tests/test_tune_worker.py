@@ -68,7 +68,7 @@ def test_a_job_is_stopped_and_another_follows(worker, tmp_path):
 
 
 def test_a_job_is_stopped_while_another_worker_makes_its_program(worker, tmp_path):
-    """A stop that comes along with its job, and one that comes later."""
+    """Stops that come along with their jobs, and later."""
     made = str(tmp_path / "made")
     waiting = job(tmp_path, 1, "echo never >begun")
     waiting["commands"][0].update(name="compile", makes=made)

@@ -12,6 +12,7 @@ ours, 128 + N where signal N ended it; the same command goes on then.
 """
 
 import argparse
+import gc
 import os
 import shlex
 import shutil
@@ -43,6 +44,8 @@ from optimus.tune.search import Search
 from optimus.tune.study import Study
 
 PROGRAM = "optimus-tune"
+COLLECTIONS = (2_000, 5, 1_000_000)
+"""Of garbage: trials stay, and a search for cycles among a million stops all for long."""
 SPEC_COPY = "spec.toml"
 
 
@@ -238,6 +241,7 @@ def _best(options: argparse.Namespace) -> int:
 
 def main(given: Optional[List[str]] = None) -> int:
     output.open_missing_streams()
+    gc.set_threshold(*COLLECTIONS)
     try:
         options = _parser().parse_args(sys.argv[1:] if given is None else given)
         return options.act(options)

@@ -103,7 +103,7 @@ def objectives(
     has_patience: bool = False,
 ) -> List[float]:
     """The values of a trial; a diverged one is infinitely bad where it was measured. With
-    patience its held-out loss is that of the state that was kept, the least."""
+    patience its held-out loss is the least, of the kept state."""
     last = log.steps[-1] if log.steps else {}
     found = []
     for name in names:

@@ -214,7 +214,8 @@ class Run:
                     "train.txt" % MOST_RESTARTS
                 )
             with contextlib.suppress(queue.Empty):
-                self._handle(self._events.get(timeout=POLL))
+                seconds = POLL if self.search.is_settled else 0
+                self._handle(self._events.get(seconds > 0, seconds))
 
     def _handle(self, event: Event) -> None:
         getattr(self, "_on_" + event.kind)(event.worker, event.data)

@@ -13,8 +13,8 @@ It talks JSON lines: jobs on standard input, what came of them on standard outpu
     ← {"job": 7, "phase": "train", "code": 0, "seconds": {…}, "max_rss": BYTES, "said": …}
 
 A command with `makes` is left out where that file is there, and one worker at a time
-makes it. A message {"stop": true} ends a job, which then has the code of a program that
-SIGTERM ended. Where standard input ends, the scheduler is gone: what runs is asked to save,
+makes it. A message {"stop": true} ends a job, with the code of a program that SIGTERM
+ended. Where standard input ends, the scheduler is gone: what runs is asked to save,
 then killed. Where the worker is killed, the kernel asks what it ran to save.
 """
 
