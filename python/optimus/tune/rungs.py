@@ -243,8 +243,10 @@ class Brackets(Rungs):
         super().__init__(spec, steps)
         self._brackets: List[Bracket] = []
         self._of: Dict[int, Bracket] = {}
+        self._lowest = 0
+        """Brackets below it are over."""
         self._since: Dict[int, float] = {}
-        """When a job of a trial began."""
+        """When a job of a trial began, the earliest first."""
 
     def first_rung(self, trial: Trial) -> Optional[int]:
         return self.until(trial.more["rung"])
@@ -270,6 +272,7 @@ class Brackets(Rungs):
             self._of[number] = self._brackets[record["bracket"]]
             self.began(self._of[number], number, record)
         elif kind == "started":
+            self._since.pop(number, None)
             self._since[number] = record["time"]
         elif kind in ("rung", "ended"):
             self._since.pop(number, None)
@@ -289,18 +292,18 @@ class Brackets(Rungs):
         """A trial for which its rung waits no longer."""
         limit = self.options.seconds
         for trial, since in self._since.items() if limit else ():
+            if now - since <= limit:
+                break
             bracket = self._of[trial]
-            if (
-                now - since > limit
-                and trial in bracket.begun
-                and trial not in bracket.results
-            ):
+            if trial in bracket.begun and trial not in bracket.results:
                 return trial
         return None
 
     def next(self, study: Study, _now: float) -> Optional[Record]:
-        for number, bracket in enumerate(self._brackets):
-            found = self.job(number, bracket, study)
+        while self._lowest < len(self._brackets) and self._brackets[self._lowest].is_over:
+            self._lowest += 1
+        for number in range(self._lowest, len(self._brackets)):
+            found = self.job(number, self._brackets[number], study)
             if found:
                 return found
         if self.left <= 0:
