@@ -113,7 +113,7 @@ def study_of(records):
         study.apply(record)
         if record["kind"] == "ended" and "measured" in record:
             trial = study.trials[record["trial"]]
-            corrections.observe(record["class"], costs.model_of(trial.values),
+            corrections.observe(record["class"], trial.model,
                                 trial.prediction, record["measured"])
     return study, corrections
 
@@ -129,7 +129,7 @@ def bound_of(records):
     for trial in study.trials:
         if trial.outcome == "done":
             durations[trial.number] = {
-                key: costs.cost(trial.prediction, corrections, key, found, trial.values,
+                key: costs.cost(trial.prediction, corrections, key, found, trial.model,
                                 trial.values["train.steps"]).weight
                 for key, found in classes.items()}
     return least_seconds(durations, dict.fromkeys(classes, 1))
@@ -155,7 +155,7 @@ def predictions_of(all_records):
             if record["kind"] != "ended" or "measured" not in record:
                 continue
             trial = study.trials[record["trial"]]
-            key, measured = (record["class"], costs.model_of(trial.values)), record["measured"]
+            key, measured = (record["class"], trial.model), record["measured"]
             known = corrections.ratio(*key)
             counts = {each[:2]: each[3] for each in corrections.rows()}
             ratio = measured["step_ms"] / trial.prediction["step_ms"]

@@ -127,6 +127,29 @@ def test_a_search_of_four_trials_and_its_best_again(tools, folder):
 
 
 @pytest.mark.rotates
+def test_of_a_trial_with_patience_the_best_state_is_kept(tools, folder):
+    """Its held-out text goes the other way: the loss soon rises."""
+    (folder / "held.txt").write_bytes((folder / "text.txt").read_bytes()[::-1])
+    write_spec(folder, trials=1, steps=60, more="patience = 3\neval-every = 2\n")
+    text = (folder / "spec.toml").read_text()
+    text = text.replace('eval-data = "text.txt"', 'eval-data = "held.txt"')
+    text = text.replace("lr = { log-uniform = [1e-4, 1e-1] }", "lr = 0.1")
+    (folder / "spec.toml").write_text(text)
+    succeed(run(tools, folder))
+    end = ends(folder / "spec.study")[0]
+    taken = folder / "taken"
+    succeed(call(command(tools, "best", folder / "spec.study", "-o", taken)))
+    log = read_log(taken / "log.jsonl")
+    evaluated = {row["eval_loss"]: row["step"] for row in log if "eval_loss" in row}
+    assert log[-1]["step"] < 60 and log[-1]["eval_loss"] > min(evaluated)
+    assert end["outcome"] == "done" and end["objectives"] == [min(evaluated)]
+    state = Checkpoint(taken / "checkpoint").state
+    assert state["step"] == evaluated[min(evaluated)]
+    repeat(tools, taken)
+    assert Checkpoint(taken / "repeated-best").state["step"] == state["step"]
+
+
+@pytest.mark.rotates
 @pytest.mark.parametrize("method", ["hyperband", "dehb"])
 def test_a_promoted_trial_has_the_losses_of_one_that_never_stopped(tools, folder, method):
     write_spec(

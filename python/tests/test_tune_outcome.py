@@ -9,6 +9,7 @@
 
 import json
 import math
+import random
 
 import pytest
 
@@ -17,7 +18,7 @@ from optimus.tune.outcome import Log, Outcome
 
 CLASS = {"cores": 0.5, "memory": 1 << 30}
 PREDICTION = {"rank_bytes": 100 << 20, "ranks": 2, "step_ms": 20.0}
-VALUES = {"model.name": "gpt2", "train.steps": 100}
+MODEL = "gpt2 f32"
 
 
 def steps(*numbers):
@@ -113,6 +114,20 @@ def test_objectives_are_measured_or_predicted():
     assert found == [math.inf, 20.0, math.inf, math.inf, math.inf]
 
 
+def test_with_patience_the_least_held_out_loss_counts():
+    rows = [{"step": each, "loss": 1.0} for each in range(1, 6)]
+    for row, loss in zip(rows[::2], (3.0, 2.0, 4.0)):
+        row["eval_loss"] = loss
+    log = Log(rows, "patience")
+    found = [
+        outcome.objectives(["eval_loss"], log, {}, {}, has_patience=each)
+        for each in (False, True)
+    ]
+    assert found == [[4.0], [2.0]]
+    none = outcome.objectives(["eval_loss"], Log(steps(1), "done"), {}, {}, has_patience=True)
+    assert none == [math.inf]
+
+
 def test_own_steps_of_a_job_are_measured():
     log = Log(
         [{"step": each, "ms": 100.0 if each in (1, 5) else 10.0} for each in range(1, 9)],
@@ -128,7 +143,7 @@ def test_own_steps_of_a_job_are_measured():
 
 def cost(memory=1 << 30, corrections=None, prediction=PREDICTION, floor=0):
     made = corrections or costs.Corrections()
-    return costs.cost(prediction, made, "k", dict(CLASS, memory=memory), VALUES, 100, floor)
+    return costs.cost(prediction, made, "k", dict(CLASS, memory=memory), MODEL, 100, floor)
 
 
 def test_admission_is_hard():
@@ -171,6 +186,23 @@ def test_small_changes_are_not_published():
     for _ in range(3):
         corrections.observe("k", "m", PREDICTION, {"step_ms": 30.0})
     assert corrections.version > version and corrections.ratio("k", "m") == 1.5
+
+
+def test_noise_is_not_published():
+    """Of jobs whose times deviate by a tenth, once enough are known."""
+    corrections, draw = costs.Corrections(), random.Random(0)
+
+    def versions(ratio, count):
+        before = corrections.version
+        for _ in range(count):
+            step = 20.0 * ratio * math.exp(draw.gauss(0.0, 0.1))
+            corrections.observe("k", "m", PREDICTION, {"step_ms": step})
+        return corrections.version - before
+
+    versions(1.0, costs.KEPT)
+    assert versions(1.0, 1000) <= 5
+    assert versions(1.5, costs.KEPT) >= 1
+    assert corrections.ratio("k", "m") == pytest.approx(1.5, rel=0.15)
 
 
 @pytest.mark.parametrize("mesh, ranks", [("", 1), ("row:2,col:3", 6), ("data:4", 4)])

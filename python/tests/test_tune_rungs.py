@@ -7,7 +7,9 @@
 # ===-----------------------------------------------------------------------===#
 """Brackets, promotions and evolution, on functions in the place of training."""
 
+import math
 import random
+from types import SimpleNamespace
 
 import pytest
 
@@ -323,3 +325,29 @@ def test_the_best_of_few_trials_goes_on_to_the_end():
     counts = [sum(steps == each for _, steps in play.jobs) for each in play.policy.budgets]
     assert counts[0] == 4 and counts[2:] == [1, 1, 1]
     assert [trial.outcome for trial in play.study.trials].count("done") == 1
+
+
+def test_a_ranking_is_that_of_sorting_all_results():
+    draw, ranking = random.Random(4), rungs.Ranking(3)
+    study = SimpleNamespace(trials=[SimpleNamespace(end=None) for _ in range(300)])
+    results, promoted = [], set()
+    for trial in range(300):
+        value = draw.choice([draw.random(), math.inf, 0.5])
+        results.append((value, trial))
+        ranking.add(value, trial)
+        if draw.random() < 0.05:
+            study.trials[draw.randrange(trial + 1)].end = {"outcome": "failed"}
+        expected = [
+            trial
+            for value, trial in sorted(results)[: len(results) // 3]
+            if value < math.inf
+            and trial not in promoted
+            and not study.trials[trial].end
+        ]
+        found = ranking.next(study)
+        assert found == (expected or [None])[0] and found == ranking.next(study)
+        if found is not None and draw.random() < 0.7:
+            promoted.add(found)
+            ranking.promote(found)
+    assert ranking.ranked() == sorted(results) and len(ranking) == 300
+    assert len(promoted) > 20

@@ -8,10 +8,12 @@
 """The scheduler's decisions, of given costs; nothing runs."""
 
 import itertools
+import math
 import random
 
 import pytest
 
+from optimus.tune import scheduler as scheduler_module
 from optimus.tune.scheduler import Cost, Job, Scheduler
 
 
@@ -131,6 +133,58 @@ def test_wall_times_are_heeded():
     assert starts(made, 7.0) == []
     made.joined("a1", "a")
     assert starts(made, 7.0) == [("a1", 0)]
+
+
+def test_changed_costs_come_into_force_a_few_at_a_time():
+    """No decision gives all that wait their places anew."""
+    factors = {"a": 1.0, "b": 2.0}
+    looks = []
+
+    def cost(job, kind):
+        looks.append(job)
+        return Cost(factors[kind] * (1 + job.trial % 7))
+
+    made = Scheduler(cost)
+    made.joined("a0", "a")
+    made.joined("b0", "b")
+    for trial in range(1000):
+        made.add(Job(trial))
+    assert starts(made) == [("a0", 6), ("b0", 0)]
+    factors["a"] = 4.0
+    made.costs_changed()
+    rounds = 0
+    while not made.is_settled:
+        looks.clear()
+        assert made.choose(0.0, True) is None
+        assert len(looks) <= 2 * scheduler_module.MOST_RENEWED
+        rounds += 1
+        if rounds == 3:
+            made.costs_changed()  # another pass follows
+    assert rounds == math.ceil(2 * 998 / scheduler_module.MOST_RENEWED)
+    # A job loses most on a now: b has the long ones.
+    made.freed("b0")
+    assert starts(made) == [("b0", 13)]
+
+
+def test_a_job_that_fits_nowhere_any_more_is_found():
+    costs = [{"a": 1.0}]
+    made = scheduler(costs)
+    made.joined("a0", "a", deadline=0.5)
+    made.add(Job(0))
+    assert starts(made) == [] and not made.nowhere
+    del costs[0]["a"]
+    made.costs_changed()
+    made.choose(0.0, True)
+    assert list(made.nowhere) == [0] and made.is_settled
+
+
+def test_the_worker_with_the_most_time_left_is_first():
+    made = scheduler([{"a": 5}, {"a": 2}])
+    for name, deadline in (("a0", 3.0), ("a1", 9.0)):
+        made.joined(name, "a", deadline)
+    made.add(Job(0))
+    made.add(Job(1))
+    assert starts(made) == [("a1", 0), ("a0", 1)]
 
 
 def test_a_job_goes_elsewhere_after_a_failure():

@@ -7,6 +7,7 @@
 # ===-----------------------------------------------------------------------===#
 """A worker runs a job at a time, and stops one when it is told to."""
 
+import fcntl
 import json
 import os
 import subprocess
@@ -64,6 +65,28 @@ def test_a_job_is_stopped_and_another_follows(worker, tmp_path):
     tell(worker, {"stop": True})
     tell(worker, job(tmp_path, 2, "exit 0"))
     assert hear(worker)["code"] == 0
+
+
+def test_a_job_is_stopped_while_another_worker_makes_its_program(worker, tmp_path):
+    """Stops that come along with their jobs, and later."""
+    made = str(tmp_path / "made")
+    waiting = job(tmp_path, 1, "echo never >begun")
+    waiting["commands"][0].update(name="compile", makes=made)
+    with open(made + ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        both = "".join(json.dumps(each) + "\n" for each in (waiting, {"stop": True}))
+        worker.stdin.write(both.encode())
+        worker.stdin.flush()
+        assert hear(worker)["code"] == 143
+        tell(worker, waiting)
+        time.sleep(0.1)
+        tell(worker, {"stop": True})
+        result = hear(worker)
+    assert (result["job"], result["phase"], result["code"]) == (1, "compile", 143)
+    assert not (tmp_path / "begun").exists()
+    # Nothing of it is left for the next one.
+    tell(worker, waiting)
+    assert hear(worker)["code"] == 0 and (tmp_path / "begun").exists()
 
 
 def test_the_end_of_the_scheduler_ends_a_job(worker, tmp_path):

@@ -12,6 +12,7 @@ ours, 128 + N where signal N ended it; the same command goes on then.
 """
 
 import argparse
+import gc
 import os
 import shlex
 import shutil
@@ -42,6 +43,8 @@ from optimus.tune.search import Search
 from optimus.tune.study import Study
 
 PROGRAM = "optimus-tune"
+COLLECTIONS = (2_000, 5, 1_000_000)
+"""Of garbage: trials stay, and a search for cycles among a million stops all for long."""
 SPEC_COPY = "spec.toml"
 
 
@@ -236,6 +239,8 @@ def _best(options: argparse.Namespace) -> int:
 
 
 def main(given: Optional[List[str]] = None) -> int:
+    gc.set_threshold(*COLLECTIONS)
+
     def act() -> int:
         options = _parser().parse_args(given)
         return options.act(options)

@@ -15,6 +15,7 @@ import shutil
 from typing import List
 
 from optimus.tune import TuneError, names
+from optimus.tune.outcome import PATIENCE
 from optimus.tune.run import Folder
 from optimus.tune.study import Study, Trial
 
@@ -24,6 +25,7 @@ SCRIPT = "repeat.sh"
 def commands(trial: Trial, folder: str) -> str:
     """A script that trains the same again, in the folder where it is started; data are
     found relative to `folder`."""
+    keeps = ' --keep-best "$here/repeated-best"' if PATIENCE in trial.values else ""
     lines: List[str] = [
         "#!/bin/sh",
         "# Trains trial %d again. The builder, optimus-compile and optimus-run are in PATH"
@@ -41,7 +43,8 @@ def commands(trial: Trial, folder: str) -> str:
         + ' -o "$here/model.so"',
         'optimus-run train "$here/model.so" '
         + shlex.join(names.arguments(trial.values, "train"))
-        + ' --save "$here/repeated" --log-json "$here/repeated.jsonl"',
+        + ' --save "$here/repeated" --log-json "$here/repeated.jsonl"'
+        + keeps,
     ]
     return "\n".join(lines) + "\n"
 
@@ -54,7 +57,7 @@ def write(study: Study, folder: Folder, output: str) -> Trial:
             "%s has no trial that is done; optimus-tune show says what came of them"
             % folder.path
         )
-    checkpoint = folder.checkpoint(trial.number)
+    checkpoint = folder.kept(trial)
     if not os.path.isdir(checkpoint):
         raise TuneError(
             "expected the checkpoint of trial %d in %s, found none"

@@ -17,9 +17,11 @@ the median of the seconds beside steps, and the most bytes that a process was se
 hold beyond its plan.
 """
 
+import functools
+import math
 import statistics
 from collections import deque
-from typing import Any, Deque, Dict, Iterable, List, Mapping, Optional, Tuple
+from typing import Any, Deque, Dict, List, Mapping, Optional, Set, Tuple
 
 from optimus.planning import Fault, plan
 from optimus.tune import names
@@ -35,6 +37,8 @@ KEPT = 32
 """Measurements of a kind."""
 PUBLISHED = 0.05
 """Share by which a correction must change."""
+ERRORS = 3
+"""Standard errors of a difference, by which it must, too, once KEPT are known."""
 
 
 def ranks_of(mesh: str) -> int:
@@ -101,7 +105,10 @@ class Corrections:
     def __init__(self) -> None:
         self._ratios: Dict[Tuple[str, str], Deque[float]] = {}
         self._other: Dict[str, Deque[float]] = {}
+        """The key "" is for all classes, and for all models of a class."""
         self._public: Dict[Tuple[str, ...], float] = {}
+        self._relied: Set[Tuple[str, ...]] = set()
+        """What was asked for, of all models or classes, where nothing closer is known."""
         self._own = 0
         self.version = 0
         """Of what is published."""
@@ -116,43 +123,44 @@ class Corrections:
         """`kind` is the class of the worker, `model` that of `model_of`."""
         if measured.get("step_ms") and prediction.get("step_ms"):
             ratio = measured["step_ms"] / prediction["step_ms"]
-            found = self._ratios.setdefault((kind, model), deque(maxlen=KEPT))
-            found.append(ratio)
-            self._publish(("ratio", kind, model), found)
-            self._publish(
-                ("ratio", kind),
-                [
-                    each
-                    for (known, _), ratios in self._ratios.items()
-                    if known == kind
-                    for each in ratios
-                ],
-            )
+            for each in (model, ""):
+                found = self._ratios.setdefault((kind, each), deque(maxlen=KEPT))
+                found.append(ratio)
+                self._publish(("ratio", kind, each), found)
         if measured.get("other_seconds") is not None:
-            found = self._other.setdefault(kind, deque(maxlen=KEPT))
-            found.append(measured["other_seconds"])
-            self._publish(("other", kind), found)
-            self._publish(
-                ("other",), [each for rest in self._other.values() for each in rest]
-            )
+            for each in (kind, ""):
+                found = self._other.setdefault(each, deque(maxlen=KEPT))
+                found.append(measured["other_seconds"])
+                self._publish(("other", each), found)
         if measured.get("max_rss") and prediction.get("rank_bytes"):
             planned = prediction["rank_bytes"] * prediction["ranks"]
             if measured["max_rss"] - planned > self._own:
                 self._own = measured["max_rss"] - planned
                 self.version += 1
 
-    def _publish(self, key: Tuple[str, ...], found: Iterable[float]) -> None:
+    def _publish(self, key: Tuple[str, ...], found: Deque[float]) -> None:
         value, before = statistics.median(found), self._public.get(key)
-        if before is None or abs(value - before) > PUBLISHED * abs(before):
+        if before is None or (
+            abs(value - before) > PUBLISHED * abs(before)
+            and abs(value - before) > ERRORS * _error(found, value)
+        ):
             self._public[key] = value
-            self.version += 1
+            self.version += before is None or bool(key[-1]) or key in self._relied
 
     def ratio(self, kind: str, model: str) -> Optional[float]:
         """None: nothing like it was measured."""
-        return self._public.get(("ratio", kind, model), self._public.get(("ratio", kind)))
+        found = self._public.get(("ratio", kind, model))
+        return self._of_all(("ratio", kind, "")) if found is None else found
 
     def other(self, kind: str) -> float:
-        return self._public.get(("other", kind), self._public.get(("other",), 0.0))
+        found = self._public.get(("other", kind))
+        return (self._of_all(("other", "")) or 0.0) if found is None else found
+
+    def _of_all(self, key: Tuple[str, ...]) -> Optional[float]:
+        found = self._public.get(key)
+        if found is not None:
+            self._relied.add(key)
+        return found
 
     @property
     def own_bytes(self) -> int:
@@ -164,12 +172,25 @@ class Corrections:
         return [
             (*key, statistics.median(found), len(found))
             for key, found in sorted(self._ratios.items())
+            if key[1]
         ]
 
 
-def model_of(values: Values) -> str:
-    """The kind of model, in its type."""
-    return "%s %s" % (values.get("model.name", ""), values.get("compile.precision", "f32"))
+def _error(found: Deque[float], median: float) -> float:
+    """The standard error of the difference of two medians of KEPT such values, normal as
+    their median deviation says; 0 for fewer, of which little is known."""
+    if len(found) < KEPT:
+        return 0.0
+    deviation = 1.4826 * statistics.median(abs(each - median) for each in found)
+    return math.sqrt(math.pi / 2 / KEPT * 2) * deviation
+
+
+@functools.lru_cache(maxsize=4096)
+def _too_large(needed: int, own: int, kind: str, memory: int) -> Cost:
+    return Cost(
+        refusal="it needs %d MiB, %d of them the process's own; %s allows %d"
+        % (needed, own, kind, int(SHARE * memory) >> 20)
+    )
 
 
 def cost(
@@ -177,24 +198,22 @@ def cost(
     corrections: Corrections,
     kind: str,
     its_class: Mapping[str, Any],
-    values: Values,
+    model: str,
     steps: float,
     floor: int = 0,
 ) -> Cost:
-    """Of `steps` steps of a trial on a class. `floor` are bytes that did not suffice."""
+    """Of `steps` steps of a trial, of a kind of `model`, on a class. `floor` are bytes
+    that did not suffice."""
     if "refusal" in prediction:
         return Cost(refusal=prediction["refusal"])
     memory = its_class["memory"]
     planned = prediction["rank_bytes"] * prediction["ranks"]
     needed = planned + corrections.own_bytes
     if needed > SHARE * memory:
-        return Cost(
-            refusal="it needs %d MiB, %d of them the process's own; %s allows %d"
-            % (needed >> 20, corrections.own_bytes >> 20, kind, int(SHARE * memory) >> 20)
-        )
+        return _too_large(needed >> 20, corrections.own_bytes >> 20, kind, memory)
     if memory <= floor:
         return Cost(refusal="it was killed for memory within %d MiB" % (floor >> 20))
-    ratio = corrections.ratio(kind, model_of(values))
+    ratio = corrections.ratio(kind, model)
     if ratio is None:
         # Until one was measured, fewer cores take longer in proportion.
         ratio = 1.0 / max(its_class["cores"], 0.01)

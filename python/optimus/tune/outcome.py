@@ -14,6 +14,8 @@ import statistics
 from typing import Any, Dict, List, NamedTuple, Optional
 
 LOG = "log.jsonl"
+PATIENCE = "train.patience"
+"""A trial with it keeps the state of its least held-out loss."""
 
 
 class Log(NamedTuple):
@@ -98,8 +100,10 @@ def objectives(
     prediction: Dict[str, Any],
     spent: Dict[str, Any],
     diverged: bool = False,
+    has_patience: bool = False,
 ) -> List[float]:
-    """The values of a trial; a diverged one is infinitely bad where it was measured."""
+    """The values of a trial; a diverged one is infinitely bad where it was measured. With
+    patience its held-out loss is the least, of the kept state."""
     last = log.steps[-1] if log.steps else {}
     found = []
     for name in names:
@@ -109,6 +113,9 @@ def objectives(
             found.append(math.inf)
         elif name == "seconds":
             found.append(float(spent["seconds"]))
+        elif name == "eval_loss" and has_patience:
+            losses = [each[name] for each in log.steps if each.get(name) is not None]
+            found.append(float(min(losses, default=math.inf)))
         else:
             value = last.get(name)
             found.append(math.inf if value is None else float(value))

@@ -14,8 +14,9 @@ that ends last are moved, or exchanged with another's, as long as the end comes 
 """
 
 import heapq
+import itertools
 import math
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, Iterator, List, NamedTuple, Optional
 
 Table = Dict[int, Dict[str, float]]
 """Seconds of a job by class; infinity where it cannot run."""
@@ -25,6 +26,9 @@ Free = Dict[str, List[float]]
 MOST_IMPROVED = 24
 """Jobs of a class, beyond which nothing is moved."""
 MOST_STEPS = 40
+ROUNDING = 1e-9
+MOST_TRIED = 400
+"""Moves and exchanges whose ends are computed, of a list."""
 
 
 class Placed(NamedTuple):
@@ -80,26 +84,44 @@ def _end(kind: str, jobs: List[int], table: Table, free: Free) -> float:
 
 
 def _improve(placed: Placed, table: Table, free: Free) -> Placed:
+    tries = itertools.count()
     for _ in range(MOST_STEPS):
-        better = _step(placed, table, free)
+        better = _step(placed, table, free, tries)
         if better is None:
             break
         placed = better
     return placed
 
 
-def _step(placed: Placed, table: Table, free: Free) -> Optional[Placed]:
+def _step(
+    placed: Placed, table: Table, free: Free, tries: Iterator[int]
+) -> Optional[Placed]:
     """The best move or exchange of a job of the class that ends last."""
     last = max(placed.ends, key=lambda kind: (placed.ends[kind], kind))
     if len(placed.jobs[last]) > MOST_IMPROVED:
         return None
     found, least = None, placed.ends[last]
+    loads = {
+        kind: sum(table[job][kind] for job in its) for kind, its in placed.jobs.items()
+    }
+    # More than this no class can have done by then.
+    rooms = {
+        kind: sum(least - each for each in its if each < least)
+        for kind, its in free.items()
+    }
     for job in placed.jobs[last]:
         for kind, weight in table[job].items():
             if kind == last or weight == math.inf or weight >= least:
                 continue
             others = placed.jobs[kind] if len(placed.jobs[kind]) <= MOST_IMPROVED else []
             for other in (None, *others):
+                if other is not None and table[other][last] >= least:
+                    continue
+                taken = 0.0 if other is None else table[other][kind]
+                if loads[kind] + weight - taken > rooms[kind] * (1 + ROUNDING):
+                    continue
+                if next(tries) >= MOST_TRIED:
+                    break
                 change = _exchanged(placed, last, job, kind, other)
                 ends = {each: _end(each, its, table, free) for each, its in change.items()}
                 if max(ends.values()) < least:

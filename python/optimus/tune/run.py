@@ -53,6 +53,15 @@ class Folder:
     def checkpoint(self, number: int) -> str:
         return os.path.join(self.trial(number), "checkpoint")
 
+    def best(self, number: int) -> str:
+        """The checkpoint of a trial's least held-out loss, where it has patience."""
+        return os.path.join(self.trial(number), "best")
+
+    def kept(self, trial: Trial) -> str:
+        """The checkpoint whose loss is the trial's objective."""
+        has_patience = outcome.PATIENCE in trial.values
+        return self.best(trial.number) if has_patience else self.checkpoint(trial.number)
+
     def program(self, key: str) -> str:
         return os.path.join(self.path, "programs", key)
 
@@ -94,6 +103,8 @@ def commands(
         "--log-json",
         os.path.join(place, outcome.LOG),
     ]
+    if outcome.PATIENCE in trial.values:
+        train += ["--keep-best", folder.best(trial.number)]
     train += ["--until=%d" % until] if until is not None else []
     return [
         {
@@ -203,7 +214,8 @@ class Run:
                     "train.txt" % MOST_RESTARTS
                 )
             with contextlib.suppress(queue.Empty):
-                self._handle(self._events.get(timeout=POLL))
+                seconds = POLL if self.search.is_settled else 0
+                self._handle(self._events.get(seconds > 0, seconds))
 
     def _handle(self, event: Event) -> None:
         getattr(self, "_on_" + event.kind)(event.worker, event.data)
@@ -264,6 +276,7 @@ class Run:
             trial.prediction or {},
             found,
             diverged=verdict.outcome == "diverged",
+            has_patience=outcome.PATIENCE in trial.values,
         )
         if verdict.kind == "rung":
             record.update(step=trial.running.until, objective=finite(values[0]))
@@ -313,7 +326,8 @@ class Run:
         wanted = {trial.number for trial in self.search.study.front()}
         for trial in self._with_checkpoints | {record["trial"]}:
             if trial not in wanted and self.search.study.trials[trial].end:
-                shutil.rmtree(self._folder.checkpoint(trial), ignore_errors=True)
+                for each in (self._folder.checkpoint(trial), self._folder.best(trial)):
+                    shutil.rmtree(each, ignore_errors=True)
         self._with_checkpoints = wanted
 
     @contextlib.contextmanager

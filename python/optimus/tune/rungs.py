@@ -18,6 +18,7 @@ DEHB is in dehb.py. A policy is pure, as all of a search: records in, `next` say
 to be done.
 """
 
+import heapq
 import math
 from typing import Dict, List, Optional, Set, Tuple
 
@@ -73,11 +74,69 @@ class Rungs:
         return None
 
 
+class Ranking:
+    """The results of a rung, of which the best part may go on. Each costs the logarithm
+    of their number, as a search of a million trials needs it."""
+
+    def __init__(self, factor: int):
+        self._factor = factor
+        self._best: List[Tuple[float, int]] = []
+        """A heap of negated values and trials, the worst on top."""
+        self._others: List[Tuple[float, int]] = []
+        self._candidates: List[Tuple[float, int]] = []
+        """A heap of those that came to be among the best."""
+        self._members: Set[int] = set()
+        self._promoted: Set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._best) + len(self._others)
+
+    def add(self, value: float, trial: int) -> None:
+        heapq.heappush(self._others, (value, trial))
+        if self._best and (-value, -trial) > self._best[0]:
+            self._drop()
+            self._rise()
+        if len(self._best) < len(self) // self._factor:
+            self._rise()
+
+    def _rise(self) -> None:
+        value, trial = heapq.heappop(self._others)
+        heapq.heappush(self._best, (-value, -trial))
+        heapq.heappush(self._candidates, (value, trial))
+        self._members.add(trial)
+
+    def _drop(self) -> None:
+        value, trial = heapq.heappop(self._best)
+        heapq.heappush(self._others, (-value, -trial))
+        self._members.discard(-trial)
+
+    def promote(self, trial: int) -> None:
+        self._promoted.add(trial)
+
+    def next(self, study: Study) -> Optional[int]:
+        """The best trial that may go on and has not."""
+        while self._candidates:
+            value, trial = self._candidates[0]
+            if (
+                value < INFINITE
+                and trial in self._members
+                and trial not in self._promoted
+                and not study.trials[trial].end
+            ):
+                return trial
+            heapq.heappop(self._candidates)  # it returns where it is among the best again
+        return None
+
+    def ranked(self) -> List[Tuple[float, int]]:
+        """All, the best first."""
+        best = [(-value, -trial) for value, trial in self._best]
+        return sorted(best + self._others)
+
+
 class Asha(Rungs):
     def __init__(self, spec: Spec, steps: int):
         super().__init__(spec, steps)
-        self._results: List[List[Tuple[float, int]]] = [[] for _ in self.budgets]
-        self._promoted: List[Set[int]] = [set() for _ in self.budgets]
+        self._results = [Ranking(self.options.factor) for _ in self.budgets]
         self._rung: Dict[int, int] = {}
         self._under_way = 0
 
@@ -91,7 +150,7 @@ class Asha(Rungs):
             self.left -= 1
             self._rung[record["trial"]] = 0
         elif kind == "promoted":
-            self._promoted[self._rung[record["trial"]]].add(record["trial"])
+            self._results[self._rung[record["trial"]]].promote(record["trial"])
             self._rung[record["trial"]] += 1
         elif kind in ("rung", "ended"):
             value = self.result(record, study.trials[record["trial"]])
@@ -100,20 +159,13 @@ class Asha(Rungs):
                 "failed",
                 "memory",
             ):
-                self._results[self._rung[record["trial"]]].append((value, record["trial"]))
+                self._results[self._rung[record["trial"]]].add(value, record["trial"])
 
     def next(self, study: Study, _now: float) -> Optional[Record]:
         for rung in reversed(range(len(self.budgets) - 1)):
-            best = sorted(self._results[rung])[
-                : len(self._results[rung]) // self.options.factor
-            ]
-            for value, trial in best:
-                if (
-                    value < INFINITE
-                    and trial not in self._promoted[rung]
-                    and not study.trials[trial].end
-                ):
-                    return {"trial": trial, "until": self.until(rung + 1)}
+            trial = self._results[rung].next(study)
+            if trial is not None:
+                return {"trial": trial, "until": self.until(rung + 1)}
         return {"more": {}} if self.left > 0 else self._last(study)
 
     def _last(self, study: Study) -> Optional[Record]:
@@ -121,7 +173,7 @@ class Asha(Rungs):
         if self._under_way or self._results[-1]:
             return None
         for rung in reversed(range(len(self.budgets) - 1)):
-            for value, trial in sorted(self._results[rung]):
+            for value, trial in self._results[rung].ranked():
                 if value < INFINITE and not study.trials[trial].end:
                     return {"trial": trial, "until": self.until(rung + 1)}
         return None
@@ -191,8 +243,10 @@ class Brackets(Rungs):
         super().__init__(spec, steps)
         self._brackets: List[Bracket] = []
         self._of: Dict[int, Bracket] = {}
+        self._lowest = 0
+        """Brackets below it are over."""
         self._since: Dict[int, float] = {}
-        """When a job of a trial began."""
+        """When a job of a trial began, the earliest first."""
 
     def first_rung(self, trial: Trial) -> Optional[int]:
         return self.until(trial.more["rung"])
@@ -218,6 +272,7 @@ class Brackets(Rungs):
             self._of[number] = self._brackets[record["bracket"]]
             self.began(self._of[number], number, record)
         elif kind == "started":
+            self._since.pop(number, None)
             self._since[number] = record["time"]
         elif kind in ("rung", "ended"):
             self._since.pop(number, None)
@@ -237,18 +292,18 @@ class Brackets(Rungs):
         """A trial for which its rung waits no longer."""
         limit = self.options.seconds
         for trial, since in self._since.items() if limit else ():
+            if now - since <= limit:
+                break
             bracket = self._of[trial]
-            if (
-                now - since > limit
-                and trial in bracket.begun
-                and trial not in bracket.results
-            ):
+            if trial in bracket.begun and trial not in bracket.results:
                 return trial
         return None
 
     def next(self, study: Study, _now: float) -> Optional[Record]:
-        for number, bracket in enumerate(self._brackets):
-            found = self.job(number, bracket, study)
+        while self._lowest < len(self._brackets) and self._brackets[self._lowest].is_over:
+            self._lowest += 1
+        for number in range(self._lowest, len(self._brackets)):
+            found = self.job(number, self._brackets[number], study)
             if found:
                 return found
         if self.left <= 0:

@@ -22,13 +22,31 @@ served.
 import bisect
 import heapq
 import math
-from typing import Callable, Dict, FrozenSet, KeysView, List, NamedTuple, Optional, Tuple
+from collections import Counter, deque
+from typing import (
+    Callable,
+    Deque,
+    Dict,
+    FrozenSet,
+    Iterator,
+    KeysView,
+    List,
+    NamedTuple,
+    Optional,
+    Tuple,
+)
 
 from optimus.tune import placement
 
 ORDERS = ("placed", "fcfs")
 MOST_PLANNED = 128
 """Jobs placed on paper at a time."""
+MOST_RENEWED = 16
+"""Waiting jobs that a decision gives their places anew after costs have changed."""
+MOST_LOOKED = 256
+"""Waiting jobs, the most urgent ones, among which a worker looks for one to run."""
+MOST_LATE = 16
+"""Late jobs that a decision looks at."""
 
 
 class Job(NamedTuple):
@@ -72,9 +90,15 @@ def late_from(begin: float, end: float) -> float:
     return begin + SLOW * (end - begin) + MARGIN
 
 
+Place = Tuple[float, float, int, int]
+"""Of a job on a class: what is urgent first, −seconds, the entry's number, the trial."""
+
+
 class _Worker:
-    def __init__(self, kind: str, deadline: Optional[float]):
-        self.kind, self.deadline = kind, deadline
+    __slots__ = ("name", "kind", "deadline", "job", "since", "free_at")
+
+    def __init__(self, name: str, kind: str, deadline: Optional[float]):
+        self.name, self.kind, self.deadline = name, kind, deadline
         self.job: Optional[Job] = None
         self.since = self.free_at = 0.0
         """When it began, and will be free as predicted."""
@@ -85,20 +109,48 @@ class _Worker:
             return now
         return self.free_at if now <= self.free_at else 2 * now - self.since
 
+    @property
+    def rank(self) -> Tuple[float, str]:
+        """Among the free ones of a class: with the most time left, then by name. What it
+        has no time for none of them has."""
+        return (-math.inf if self.deadline is None else -self.deadline, self.name)
+
+
+class _Class:
+    """Its workers, and the jobs that it can run, the first to be taken on top."""
+
+    def __init__(self) -> None:
+        self.workers = 0
+        self.free: List[Tuple[float, str]] = []
+        """Ranks, sorted."""
+        self.busy: List[Tuple[float, str]] = []
+        """When each will be free, sorted."""
+        self.old: List[Place] = []
+        self.new: List[Place] = []
+        """Heaps of jobs, by costs before they changed and by those of now."""
+
 
 class Scheduler:
     def __init__(self, cost: Callable[[Job, str], Cost], order: str = "placed"):
         self._cost, self._order = cost, order
         self._workers: Dict[str, _Worker] = {}
-        self._free: Dict[str, List[str]] = {}
-        """By class."""
+        self._classes: Dict[str, _Class] = {}
+        """Those that have workers."""
         self._jobs: Dict[int, Tuple[int, Job]] = {}
         """Waiting, by trial, with their turn."""
-        self._heaps: Dict[str, List[Tuple[float, float, int, int]]] = {}
-        self._turn = 0
-        self._avoided = 0
-        """Jobs so far that avoid a worker."""
-        self._is_stale = False
+        self._entries: Dict[int, int] = {}
+        """By trial its valid entry in heaps."""
+        self._turn = self._entry = 0
+        self._avoided: Counter = Counter()
+        """Waiting jobs by the number of workers that they avoid."""
+        self._running = 0
+        self._stale: Deque[Tuple[int, int]] = deque()
+        """Turns and trials whose costs have changed since they got their places."""
+        self._is_changed_again = False
+        self._late: List[Tuple[float, str, float]] = []
+        """A heap: when a job is to be looked at, its worker, and when it began."""
+        self.nowhere: Deque[int] = deque()
+        """Trials that no class can run, as they were found."""
         self._planned: Optional[Dict[str, List[int]]] = None
         """The plan on paper, while nothing happens but what it foresaw."""
         self._planned_until = 0.0
@@ -107,12 +159,14 @@ class Scheduler:
 
     def joined(self, worker: str, kind: str, deadline: Optional[float] = None) -> None:
         """`deadline` is when its wall time ends."""
-        self._workers[worker] = _Worker(kind, deadline)
+        entry = self._workers[worker] = _Worker(worker, kind, deadline)
         self._planned = None
-        bisect.insort(self._free.setdefault(kind, []), worker)
-        if kind not in self._heaps:
-            self._is_stale = True
-            self._heaps[kind] = []
+        if kind not in self._classes:
+            self._classes[kind] = _Class()
+            self.costs_changed()
+        its = self._classes[kind]
+        its.workers += 1
+        bisect.insort(its.free, entry.rank)
 
     def left(self, worker: str) -> Optional[Job]:
         """The job that it had."""
@@ -120,45 +174,82 @@ class Scheduler:
         if gone is None:
             return None
         self._planned = None
-        if not gone.job:
-            self._free[gone.kind].remove(worker)
-        if not any(each.kind == gone.kind for each in self._workers.values()):
-            del self._heaps[gone.kind]
-            self._is_stale = True
+        its = self._classes[gone.kind]
+        its.workers -= 1
+        if gone.job:
+            self._running -= 1
+            _remove(its.busy, (gone.free_at, worker))
+        else:
+            _remove(its.free, gone.rank)
+        if not its.workers:
+            del self._classes[gone.kind]
+            self.costs_changed()
         return gone.job
 
     def add(self, job: Job) -> None:
         self._turn += 1
         self._planned = None
         self._jobs[job.trial] = (self._turn, job)
-        self._avoided += bool(job.avoid)
-        if not self._is_stale:
-            self._push(self._turn, job)
+        self._avoided[len(job.avoid)] += 1
+        self._push(self._turn, job)
 
-    @property
-    def _avoiding(self) -> bool:
-        """Whether jobs differ in the workers of a class that may have them."""
-        return self._avoided > 0
-
-    def removed(self, trial: int) -> None:
-        self._jobs.pop(trial, None)
+    def removed(self, trial: int) -> Optional[Job]:
+        """It waits no longer; the job, if it did."""
+        if trial not in self._jobs:
+            return None
+        _, job = self._jobs.pop(trial)
+        del self._entries[trial]
+        self._avoided[len(job.avoid)] -= 1
+        return job
 
     def begun(self, worker: str, trial: int, now: float) -> None:
         entry = self._workers[worker]
-        _, entry.job = self._jobs.pop(trial)
-        free = self._free[entry.kind]
-        del free[bisect.bisect_left(free, worker)]
-        entry.since = now
+        its = self._classes[entry.kind]
+        _remove(its.free, entry.rank)
+        entry.job, entry.since = self.removed(trial), now
         entry.free_at = now + self._cost(entry.job, entry.kind).weight
+        bisect.insort(its.busy, (entry.free_at, worker))
+        self._running += 1
+        heapq.heappush(self._late, (late_from(now, entry.free_at), worker, now))
+        if len(self._late) > 3 * self._running + 64:
+            self._late = [each for each in self._late if self._is_under_way(each)]
+            heapq.heapify(self._late)
 
     def freed(self, worker: str) -> None:
         entry = self._workers.get(worker)
         if entry and entry.job:
+            its = self._classes[entry.kind]
+            _remove(its.busy, (entry.free_at, worker))
             entry.job = None
-            bisect.insort(self._free[entry.kind], worker)
+            self._running -= 1
+            bisect.insort(its.free, entry.rank)
 
     def costs_changed(self) -> None:
-        self._is_stale, self._planned = True, None
+        """Jobs keep their places until `renew` has come to them."""
+        self._planned = None
+        self._is_changed_again = bool(self._stale)
+        if self._stale:
+            return
+        self._stale.extend((turn, trial) for trial, (turn, _) in self._jobs.items())
+        for its in self._classes.values():
+            its.old, its.new = its.new, []
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all jobs have places by present costs. If not, another `choose` may
+        find a start although nothing happens before."""
+        return not self._stale
+
+    def renew(self, most: Optional[int] = MOST_RENEWED) -> None:
+        """Gives some stale jobs their places, all of them with None."""
+        while self._stale and most != 0:
+            turn, trial = self._stale.popleft()
+            known, job = self._jobs.get(trial, (0, None))
+            if known == turn:
+                self._push(turn, job)
+                most = most and most - 1
+            if not self._stale and self._is_changed_again:
+                self.costs_changed()
 
     # What there is.
 
@@ -192,67 +283,101 @@ class Scheduler:
 
     def refusals(self, job: Job) -> Dict[str, str]:
         """Why no class can run it; empty if one can."""
-        found = {kind: self._cost(job, kind).refusal for kind in self._heaps}
+        found = {kind: self._cost(job, kind).refusal for kind in self._classes}
         return found if found and all(found.values()) else {}
 
-    def late(self, now: float) -> Optional[Tuple[str, Job]]:
+    def late(
+        self, now: float, may_stop: Callable[[str, Job], bool]
+    ) -> Optional[Tuple[str, Job]]:
         """A worker beyond SLOW times the prediction of its job, and MARGIN, whose job
-        an idle worker could take, while no job waits."""
+        may be stopped and an idle worker could take, while no job waits."""
         if self._jobs or not self.has_idle():
             return None
-        for worker, entry in self._workers.items():
-            if entry.job and now > late_from(entry.since, entry.free_at):
-                others = [each for free in self._free.values() for each in free]
-                if any(self._may_run(entry.job, each, now) for each in others):
-                    return worker, entry.job
-        return None
+        passed, found = [], None
+        while self._late and now > self._late[0][0] and len(passed) < MOST_LATE:
+            entry = heapq.heappop(self._late)
+            if not self._is_under_way(entry):
+                continue
+            _, worker, since = entry
+            job = self._workers[worker].job
+            if not may_stop(worker, job):
+                # Others are looked at before it is again.
+                passed.append((now + MARGIN, worker, since))
+                continue
+            passed.append(entry)
+            if self._has_taker(job, now):
+                found = worker, job
+                break
+        for entry in passed:
+            heapq.heappush(self._late, entry)
+        return found
+
+    def _is_under_way(self, entry: Tuple[float, str, float]) -> bool:
+        worker = self._workers.get(entry[1])
+        return bool(worker and worker.job and worker.since == entry[2])
+
+    def _has_taker(self, job: Job, now: float) -> bool:
+        """Whether an idle worker may run it."""
+        return any(
+            self._may_run(job, worker, now)
+            for kind in self._classes
+            for worker in self._first_free(kind, len(job.avoid))
+        )
 
     def has_idle(self) -> bool:
-        return any(self._free.values())
+        return any(its.free for its in self._classes.values())
 
     # Decisions.
 
     def choose(self, now: float, more_to_come: bool) -> Optional[Start]:
         """The next start; the caller reports it by `begun` and asks again."""
-        if self._is_stale:
-            self._rebuild()
+        self.renew()
+        if not self.has_idle():
+            return None
+        found = self._chosen(now, more_to_come)
+        if found is None and self.is_settled and not more_to_come:
+            found = self._any(now)
+        return found
+
+    def _chosen(self, now: float, more_to_come: bool) -> Optional[Start]:
         plans = not (
             self._order == "fcfs" or more_to_come or len(self._jobs) > MOST_PLANNED
         )
-        for kind in sorted(self._free):
-            if not self._is_wanted(kind):
+        if plans:
+            self.renew(None)
+        for kind in sorted(self._classes):
+            if not self._classes[kind].free or not self._is_wanted(kind):
                 continue
-            for worker in self._free[kind]:
+            for worker in self._first_free(kind):
                 if plans:
-                    job = next(
-                        (
-                            each
-                            for each in self._plan(now).get(kind, ())
-                            if self._may_run(each, worker, now)
-                        ),
-                        None,
-                    )
+                    jobs = iter(self._plan(now).get(kind, ()))
+                    job = self._first(worker, jobs, now)
                 else:
                     job = self._top(worker, now)
                 if job:
                     return Start(job, worker, self._why(job))
-                if self._workers[worker].deadline is None and not self._avoiding:
-                    break  # neither is there one for others of this class
-        return self._any(now) if not more_to_come else None
+        return None
+
+    def _first_free(self, kind: str, avoided: Optional[int] = None) -> List[str]:
+        """The free workers of a class by their ranks, as far as one may have a job that
+        those before it may not: beyond the workers that a job avoids, none."""
+        if avoided is None:
+            avoided = max(+self._avoided, default=0)
+        return [name for _, name in self._classes[kind].free[: avoided + 1]]
 
     def _any(self, now: float) -> Optional[Start]:
         """Nobody is at work and all wait for another class: wall times end, and
         predictions may be wrong."""
-        if any(each.job for each in self._workers.values()):
-            return None
-        for worker in sorted(self._workers):
-            job = self._first(worker, now)
-            if job:
-                return Start(job, worker, self._why(job))
+        for kind in sorted(self._classes) if not self._running else ():
+            for worker in self._first_free(kind):
+                jobs = (job for _, job in self._jobs.values())
+                job = self._first(worker, jobs, now)
+                if job:
+                    return Start(job, worker, self._why(job))
         return None
 
     def _why(self, job: Job) -> Dict[str, Optional[float]]:
-        costs = {kind: self._cost(job, kind) for kind in self._heaps}
+        costs = {kind: self._cost(job, kind) for kind in self._classes}
         return {kind: None if cost.refusal else cost.weight for kind, cost in costs.items()}
 
     def _may_run(self, job: Job, worker: str, now: float) -> bool:
@@ -262,69 +387,90 @@ class Scheduler:
             return False
         return entry.deadline is None or now + (cost.seconds or 0.0) <= entry.deadline
 
-    def _first(self, worker: str, now: float) -> Optional[Job]:
-        for _, job in self._jobs.values():
-            if self._may_run(job, worker, now):
-                return job
-        return None
+    def _first(self, worker: str, jobs: Iterator[Job], now: float) -> Optional[Job]:
+        return next((job for job in jobs if self._may_run(job, worker, now)), None)
 
     def _is_wanted(self, kind: str) -> bool:
         """Whether a job waits that this class can run."""
-        heap = self._heaps.get(kind)
-        while heap and self._jobs.get(heap[0][3], (0,))[0] != heap[0][2]:
-            heapq.heappop(heap)  # begun, or another attempt
-        return bool(heap)
+        return bool(self._heap(self._classes[kind]))
+
+    def _heap(self, its: _Class) -> List[Place]:
+        """The heap with the first job of a class on top, empty where there is none."""
+        for heap in (its.old, its.new):
+            # Those that have begun, or have another place, count no longer.
+            while heap and self._entries.get(heap[0][3]) != heap[0][2]:
+                heapq.heappop(heap)
+        return its.old if its.old and (not its.new or its.old[0] < its.new[0]) else its.new
 
     def _push(self, turn: int, job: Job) -> None:
-        weights = {kind: self._cost(job, kind).weight for kind in self._heaps}
-        for kind, weight in weights.items():
+        """Its place on each class. A place that it had before counts no longer."""
+        self._entry += 1
+        self._entries[job.trial] = self._entry
+        weights = [(self._cost(job, kind).weight, kind) for kind in self._classes]
+        least, second = (sorted(each for each, _ in weights) + [math.inf] * 2)[:2]
+        if weights and least == math.inf:
+            self.nowhere.append(job.trial)
+        for weight, kind in weights:
             if weight == math.inf:
                 continue
             if self._order == "fcfs":
-                heapq.heappush(self._heaps[kind], (turn, 0.0, turn, job.trial))
-                continue
-            others = [each for other, each in weights.items() if other != kind]
-            loss = min(others, default=weight) - weight
-            # A job that cannot run elsewhere loses all; the longest of these is first.
-            heapq.heappush(self._heaps[kind], (-loss, -weight, turn, job.trial))
-
-    def _rebuild(self) -> None:
-        self._heaps = {kind: [] for kind in self._heaps}
-        for turn, job in self._jobs.values():
-            self._push(turn, job)
-        self._is_stale = False
+                place = (turn, -weight, self._entry, job.trial)
+            else:
+                # A job that cannot run elsewhere loses all; the longest of these is first.
+                other = second if weight == least else least
+                loss = other - weight if len(weights) > 1 else 0.0
+                place = (-loss, -weight, self._entry, job.trial)
+            heap = self._classes[kind].new
+            heapq.heappush(heap, place)
+            if len(heap) > 3 * len(self._jobs) + 64 and not self._stale:
+                self.costs_changed()  # most have begun elsewhere
 
     def _top(self, worker: str, now: float) -> Optional[Job]:
-        heap, passed = self._heaps[self._workers[worker].kind], []
+        entry = self._workers[worker]
+        its, passed = self._classes[entry.kind], []
+        left = math.inf if entry.deadline is None else entry.deadline - now
         found = None
-        while heap and not found:
-            entry = heapq.heappop(heap)
-            turn, job = self._jobs.get(entry[3], (0, None))
-            if turn != entry[2]:
-                continue
-            passed.append(entry)
-            if self._may_run(job, worker, now):
+        while not found and len(passed) < MOST_LOOKED and (heap := self._heap(its)):
+            place = heapq.heappop(heap)
+            passed.append((heap, place))
+            _, job = self._jobs[place[3]]
+            if -place[1] <= left and self._may_run(job, worker, now):
                 found = job
-        for entry in passed:
-            heapq.heappush(heap, entry)
+        for heap, place in passed:
+            heapq.heappush(heap, place)
         return found
+
+    def _free_from(self, its: _Class, most: int, now: float) -> List[float]:
+        """When the first workers of a class are free, sorted; as many as have a use."""
+        times = [now] * min(len(its.free), most)
+        busy = its.busy[: most - len(times)]
+        return sorted(times + [self._workers[name].free_from(now) for _, name in busy])
 
     def _plan(self, now: float) -> Dict[str, List[Job]]:
         """Jobs by class, in the order in which they are to begin."""
         if self._planned is None or now > self._planned_until:
             table = {
-                job.trial: {kind: self._cost(job, kind).weight for kind in self._heaps}
+                job.trial: {kind: self._cost(job, kind).weight for kind in self._classes}
                 for _, job in self._jobs.values()
             }
-            workers = self._workers.values()
-            free: Dict[str, List[float]] = {kind: [] for kind in self._heaps}
-            for each in workers:
-                bisect.insort(free[each.kind], each.free_from(now))
+            free = {
+                kind: self._free_from(its, len(table), now)
+                for kind, its in self._classes.items()
+            }
             self._planned = placement.place(table, free).jobs
             # Beyond that time a worker is overdue.
-            ends = [each.free_from(now) for each in workers if each.job]
+            ends = [
+                self._workers[name].free_from(now)
+                for its in self._classes.values()
+                for _, name in its.busy[: 1 + bisect.bisect(its.busy, (now, ""))]
+            ]
             self._planned_until = min(ends, default=math.inf)
         return {
             kind: [self._jobs[trial][1] for trial in its if trial in self._jobs]
             for kind, its in self._planned.items()
         }
+
+
+def _remove(found: List[Tuple[float, str]], each: Tuple[float, str]) -> None:
+    """Of a sorted list."""
+    del found[bisect.bisect_left(found, each)]

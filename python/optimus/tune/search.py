@@ -64,7 +64,7 @@ class Search:
         self.scheduler = Scheduler(self.cost, order)
         self._unpredicted: Set[int] = set()
         self._doubtful: Deque[int] = deque()
-        """Perhaps they fit nowhere."""
+        """Perhaps they were lost too often."""
         self._floors: Dict[int, int] = {}
         self._running = 0
         self._lowest = 0
@@ -89,7 +89,7 @@ class Search:
             self.corrections,
             kind,
             self.classes[kind],
-            trial.values,
+            trial.model,
             steps,
             self._floors.get(job.trial, 0),
         )
@@ -123,7 +123,8 @@ class Search:
     def _wait(self, trial: Trial, until: Optional[int]) -> None:
         trial.more["until"] = until
         self.scheduler.add(self.job_for(trial, until))
-        self._doubtful.append(trial.number)
+        if trial.losses:
+            self._doubtful.append(trial.number)
 
     def _promoted(self, record: Record) -> None:
         self._wait(self.study.trials[record["trial"]], record["until"])
@@ -165,7 +166,7 @@ class Search:
         if found and trial.prediction:
             version = self.corrections.version
             self.corrections.observe(
-                record["class"], costs.model_of(trial.values), trial.prediction, found
+                record["class"], trial.model, trial.prediction, found
             )
             if self.corrections.version != version:
                 self.scheduler.costs_changed()
@@ -183,11 +184,9 @@ class Search:
     ) -> None:
         self.classes[kind] = its_class
         self.scheduler.joined(worker, kind, deadline)
-        self._doubtful.extend(self.scheduler.trials)
 
     def left(self, worker: str) -> None:
         self.scheduler.left(worker)
-        self._doubtful.extend(self.scheduler.trials)
 
     # Records out.
 
@@ -197,6 +196,8 @@ class Search:
             or self._expired(now)
             or self._more(now)
             or self._start(now)
+            # What was found to fit nowhere on the way to a start.
+            or self._refusal()
             or self._late(now)
             or self._closing(now)
         )
@@ -207,20 +208,21 @@ class Search:
 
     def _refusal(self) -> Optional[Record]:
         """A trial that fits nowhere, or was lost too often."""
-        while self._doubtful and self.scheduler.workers:
+        while self._doubtful:
             number = self._doubtful.popleft()
-            job = self.scheduler.waiting_job(number)
-            if job is None:
-                continue
             trial = self.study.trials[number]
             for why, most in MOST_LOSSES.items():
                 lost = [loss for loss in trial.losses if loss.get("why") == why]
-                if len(lost) >= most:
+                if len(lost) >= most and self.scheduler.waiting_job(number):
                     message = "lost %d times: %s" % (most, lost[-1].get("message", ""))
                     return self._end(trial, "failed", message)
-            why = self.scheduler.refusals(job)
+        while self.scheduler.nowhere:
+            number = self.scheduler.nowhere.popleft()
+            job = self.scheduler.waiting_job(number)
+            why = self.scheduler.refusals(job) if job else None
             if why:
                 outcome = "memory" if number in self._floors else "infeasible"
+                trial = self.study.trials[number]
                 return self._end(trial, outcome, "; ".join(sorted(set(why.values()))))
         return None
 
@@ -280,6 +282,7 @@ class Search:
 
     def _start(self, now: float) -> Optional[Record]:
         if self._is_spent(now):
+            self.scheduler.renew()
             return None
         found = self.scheduler.choose(now, self.more_to_come(now))
         if found is None:
@@ -301,14 +304,17 @@ class Search:
     def _late(self, now: float) -> Optional[Record]:
         """A straggler, to be stopped once: it goes on elsewhere. Not before something
         like it was measured there."""
-        found = None if self._is_spent(now) else self.scheduler.late(now)
+
+        def may_stop(worker: str, job: Job) -> bool:
+            trial = self.study.trials[job.trial]
+            kind = self.scheduler.kind_of(worker)
+            ratio = self.corrections.ratio(kind, trial.model)
+            return not trial.stopped and ratio is not None
+
+        found = None if self._is_spent(now) else self.scheduler.late(now, may_stop)
         if found is None:
             return None
         worker, job = found
-        trial = self.study.trials[job.trial]
-        model, kind = costs.model_of(trial.values), self.scheduler.kind_of(worker)
-        if trial.stopped or self.corrections.ratio(kind, model) is None:
-            return None
         return {"kind": "slow", "trial": job.trial, "worker": worker}
 
     def _closing(self, now: float) -> Optional[Record]:
@@ -318,6 +324,7 @@ class Search:
             or self._unpredicted
             or self.stopping
             or not self.scheduler.workers
+            or not self.scheduler.is_settled
         ):
             return None
         spent = self._is_spent(now)
@@ -341,6 +348,11 @@ class Search:
                 )
             self._lowest += 1
         return None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether `decide` says nothing else until something happens."""
+        return self.scheduler.is_settled
 
     def is_over(self, now: float) -> bool:
         if self._running or self._unpredicted:

@@ -79,6 +79,8 @@ class Simulation:
             while record := self._search.decide(now):
                 self._decisions += 1
                 self._write(record, now)
+            if not self._search.is_settled:
+                continue
             if not self._heap or self._search.is_over(now):
                 break
             now, _, event, data = heapq.heappop(self._heap)
@@ -241,27 +243,28 @@ class Simulation:
         }
 
     def _durations(self) -> Dict[int, Dict[str, float]]:
-        found = {}
+        found, corrections = {}, costs.Corrections()
         for trial in self._search.study.trials:
             if trial.outcome == "done":
                 found[trial.number] = {
                     kind.name: (
                         math.inf
-                        if self._refused(trial, kind)
+                        if self._refused(trial, kind, corrections)
                         else self.seconds(trial, kind, self._search.steps_of(trial))
                     )
                     for kind in self._pool.kinds
                 }
         return found
 
-    def _refused(self, trial: Trial, kind: Kind) -> bool:
+    @staticmethod
+    def _refused(trial: Trial, kind: Kind, corrections: costs.Corrections) -> bool:
         return bool(
             costs.cost(
                 trial.prediction,
-                costs.Corrections(),
+                corrections,
                 kind.of.key,
                 kind.of._asdict(),
-                trial.values,
+                trial.model,
                 1,
             ).refusal
         )

@@ -21,6 +21,7 @@ ended      it ended, once
 """
 
 import math
+import sys
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from optimus.tune import TuneError
@@ -38,11 +39,24 @@ class Attempt(NamedTuple):
     time: float
 
 
+def model_of(values: Dict[str, Any]) -> str:
+    """The kind of model, in its type."""
+    return sys.intern(
+        "%s %s" % (values.get("model.name", ""), values.get("compile.precision", "f32"))
+    )
+
+
 class Trial:
     """A point and what came of it."""
 
+    __slots__ = (
+        *("number", "values", "space", "more", "model", "prediction", "attempts"),
+        *("losses", "rungs", "running", "stopped", "end"),
+    )
+
     def __init__(self, number: int, values: Dict[str, Any], space: str, more: Record):
         self.number, self.values, self.space = number, values, space
+        self.model = model_of(values)
         self.more = more
         """Whatever the sampler or the rungs keep of it."""
         self.prediction: Optional[Record] = None

@@ -13,7 +13,8 @@ It talks JSON lines: jobs on standard input, what came of them on standard outpu
     ← {"job": 7, "phase": "train", "code": 0, "seconds": {…}, "max_rss": BYTES, "said": …}
 
 A command with `makes` is left out where that file is there, and one worker at a time
-makes it. Where standard input ends, the scheduler is gone: what runs is asked to save,
+makes it. A message {"stop": true} ends a job, with the code of a program that SIGTERM
+ended. Where standard input ends, the scheduler is gone: what runs is asked to save,
 then killed. Where the worker is killed, the kernel asks what it ran to save.
 """
 
@@ -36,6 +37,8 @@ GRACE = 10.0
 """Seconds for a last checkpoint."""
 SAID = 2000
 """Bytes of an error that are handed on."""
+STOPPED = 128 + signal.SIGTERM
+"""The code of a job that was stopped before its program began."""
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -83,6 +86,22 @@ class Worker:
         line, _, self._input = self._input.partition(b"\n")
         return line
 
+    def _hears(self, others: List[int], seconds: Optional[float] = None) -> List[int]:
+        """Which of standard input, 0, and other descriptors have something, within some
+        time. What was read along with an earlier line counts."""
+        if b"\n" in self._input:
+            return [0]
+        return select.select([0, *others], [], [], seconds)[0]
+
+    def _take_stop(self) -> None:
+        """The one thing that the scheduler says while a job is under way. Raises Gone
+        where it says nothing any more."""
+        line = self._line()
+        if line is None:
+            raise Gone()
+        if "stop" not in json.loads(line):
+            raise RuntimeError("a job came while another was under way")
+
     @staticmethod
     def _say(message: Dict[str, Any]) -> None:
         data = (json.dumps(message) + "\n").encode()
@@ -112,21 +131,23 @@ class Worker:
         if not makes:
             return self._program(command, job, result)
         with open(makes + ".lock", "w") as lock:
-            self._wait_for(lock)
+            if not self._has(lock):
+                return STOPPED
             if os.path.exists(makes):
                 return 0
             return self._program(command, job, result)
 
-    def _wait_for(self, lock) -> None:
-        """Another worker makes the same; it ends, or the scheduler does."""
+    def _has(self, lock) -> bool:
+        """Once another worker that makes the same has ended; False where this job is
+        stopped before."""
         while True:
             try:
-                return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
             except OSError:
-                ready, _, _ = select.select([0], [], [], 0.05)
-                # Nothing is to be stopped here.
-                if ready and self._line() is None:
-                    raise Gone() from None
+                if self._hears([], 0.05):
+                    self._take_stop()
+                    return False
 
     def _program(self, command, job, result) -> int:
         before = kills_for_memory()
@@ -160,20 +181,24 @@ class Worker:
         """Until it ends, or nobody wants to know."""
         descriptor = os.pidfd_open(process.pid)
         try:
-            ready, _, _ = select.select([descriptor, 0], [], [])
-            if descriptor in ready:
+            if descriptor in self._hears([descriptor]):
                 return
-            line = self._line()
-            if line is not None and "stop" not in json.loads(line):
-                raise RuntimeError("a job came while another was under way")
-            process.terminate()
-            if not select.select([descriptor], [], [], GRACE)[0]:
-                process.kill()
-            if line is None:
+            try:
+                self._take_stop()
+            except Gone:
+                self._end(process, descriptor)
                 os.wait4(process.pid, 0)
-                raise Gone()
+                raise
+            self._end(process, descriptor)
         finally:
             os.close(descriptor)
+
+    @staticmethod
+    def _end(process: subprocess.Popen, descriptor: int) -> None:
+        """It may save before."""
+        process.terminate()
+        if not select.select([descriptor], [], [], GRACE)[0]:
+            process.kill()
 
 
 def main(given: Optional[List[str]] = None) -> int:
