@@ -86,6 +86,7 @@ function(optimus_add_plugin name)
   if(NOT ARG_FOR_TESTS)
     set_target_properties(${name} PROPERTIES
       LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${OPTIMUS_PLUGINS})
+    add_dependencies(optimus-tools ${name})
     install(TARGETS ${name} LIBRARY DESTINATION ${OPTIMUS_PLUGINS} COMPONENT runtime)
   endif()
 endfunction()

@@ -12,8 +12,12 @@ set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 # CMake would say so of each file.
 set(CMAKE_INSTALL_MESSAGE LAZY)
 
+# All that is installed, without tests.
+add_custom_target(optimus-tools)
+
 # optimus_install_tool(TARGET COMPONENT): runtime, or compiler.
 function(optimus_install_tool target component)
+  add_dependencies(optimus-tools ${target})
   install(TARGETS ${target} RUNTIME DESTINATION bin COMPONENT ${component})
 endfunction()
 

@@ -10,15 +10,14 @@
 import json
 import os
 import re
-import shutil
-import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from tools import REPOSITORY, call, prose, succeed
 
-pytestmark = pytest.mark.rotates
+PYTHON = "/usr/bin/python3"
 
 PROGRAMS = ["compile", "interpret", "lsp-server", "opt", "plan", "run", "simulate"]
 SCRIPTS = ["generate", "report", "serve", "tune"]
@@ -26,6 +25,41 @@ PACKAGES = "lib/python3/dist-packages"
 
 # Hides a folder, then does the rest.
 HIDE = 'mount --make-rprivate / && mount -t tmpfs none "$0" && exec "$@"'
+
+rotates = pytest.mark.rotates
+
+
+class Elsewhere:
+    """Runs installed commands where nothing else of ours is, in a folder of their own."""
+
+    def __init__(self, folder: Path, **environment):
+        self.folder = folder
+        self._hide = ["unshare", "--mount", "sh", "-c", HIDE, str(REPOSITORY)]
+        self._environment = dict(environment, HOME=str(folder))
+        if call([*self._hide, "true"]).returncode != 0:
+            pytest.skip("this machine lets nobody hide a folder (unshare --mount)")
+
+    def __call__(self, *command) -> str:
+        command = [*self._hide, *map(str, command)]
+        return succeed(
+            call(command, timeout=600, cwd=str(self.folder), env=self._environment)
+        )
+
+    def first_steps(self, python: Path) -> None:
+        """A model is made, compiled, trained and looked at."""
+        (self.folder / "text.txt").write_bytes(prose(4000))
+        model = "--layers 1 --hidden 16 --heads 2 --seq 8 --vocab 256 --batch 2"
+        self(python, *"-m optimus.models gpt2 -o gpt.mlir".split(), *model.split())
+        self("optimus-compile", "gpt.mlir", *"--mesh row:2,col:1 -o gpt.so".split())
+        train = "optimus-run train gpt.so --data text.txt --steps 2"
+        self(*train.split(), "--log-json", "log", "--profile", "profile")
+        steps = (self.folder / "log").read_text().splitlines()
+        assert json.loads(steps[-1])["step"] == 2
+        assert "train_step" in self("optimus-report", "memory", "profile")
+        assert "ms" in self("optimus-simulate", "gpt.so")
+        # The module finds its plugins, and the package the compiler.
+        session = "import optimus as o; o.Session(o.compile('gpt.mlir')).initialize(1)"
+        self(python, "-c", session)
 
 
 @pytest.fixture(scope="module")
@@ -39,27 +73,13 @@ def prefix(tools, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def alone(prefix, tmp_path_factory):
-    """Runs a command of the installed folder where nothing else of ours is, in a folder
-    of its own."""
+def elsewhere(prefix, tmp_path_factory) -> Elsewhere:
+    path = "%s/bin:/usr/bin:/bin" % prefix
     folder = tmp_path_factory.mktemp("elsewhere")
-    hide = ["unshare", "--mount", "sh", "-c", HIDE, str(REPOSITORY)]
-    if call([*hide, "true"]).returncode != 0:
-        pytest.skip("this machine lets nobody hide a folder (unshare --mount)")
-    environment = {
-        "PATH": "%s/bin:/usr/bin:/bin" % prefix,
-        "PYTHONPATH": str(prefix / PACKAGES),
-        "HOME": str(folder),
-    }
-
-    def run(*command) -> str:
-        command = [*hide, *map(str, command)]
-        return succeed(call(command, cwd=str(folder), env=environment))
-
-    run.folder = folder
-    return run
+    return Elsewhere(folder, PATH=path, PYTHONPATH=str(prefix / PACKAGES))
 
 
+@rotates
 def test_what_is_installed(prefix):
     names = {path.name for path in (prefix / "bin").iterdir()}
     assert names == {"optimus-" + name for name in PROGRAMS + SCRIPTS}
@@ -73,6 +93,7 @@ def test_what_is_installed(prefix):
     assert {path for path in wanted if "__pycache__" not in path.parts} <= found
 
 
+@rotates
 def test_links_are_relative_and_lead_somewhere(prefix):
     links = [path for path in prefix.rglob("*") if path.is_symlink()]
     assert links
@@ -81,6 +102,7 @@ def test_links_are_relative_and_lead_somewhere(prefix):
         assert prefix in link.resolve(strict=True).parents
 
 
+@rotates
 def test_no_search_path_leads_to_the_build(prefix):
     for path in [*(prefix / "bin").iterdir(), *prefix.rglob("*.so")]:
         if path.read_bytes()[:4] == b"\x7fELF":
@@ -89,25 +111,36 @@ def test_no_search_path_leads_to_the_build(prefix):
             assert all(each.startswith("/usr/lib/") for each in paths), path
 
 
-def test_every_tool_starts(alone):
+@rotates
+def test_every_tool_starts(elsewhere):
     for name in PROGRAMS + SCRIPTS:
         if name != "opt":
-            assert alone("optimus-" + name, "--help")
-    assert "--optimus-shard" in alone("optimus-opt", "--help-hidden")
+            assert elsewhere("optimus-" + name, "--help")
+    assert "--optimus-shard" in elsewhere("optimus-opt", "--help-hidden")
 
 
-def test_a_model_is_made_trained_and_looked_at(alone):
-    (alone.folder / "text.txt").write_bytes(prose(4000))
-    model = "--layers 1 --hidden 16 --heads 2 --seq 8 --vocab 256 --batch 2"
-    builder = ["/usr/bin/python3", "-m", "optimus.models", "gpt2", *model.split()]
-    alone(*builder, "-o", "gpt.mlir")
-    alone("optimus-compile", "gpt.mlir", *"--mesh row:2,col:1 -o gpt.so".split())
-    train = "optimus-run train gpt.so --data text.txt --steps 2"
-    alone(*train.split(), "--log-json", "log", "--profile", "profile")
-    steps = (alone.folder / "log").read_text().splitlines()
-    assert json.loads(steps[-1])["step"] == 2
-    assert "train_step" in alone("optimus-report", "memory", "profile")
-    assert "ms" in alone("optimus-simulate", "gpt.so")
-    # The module finds its plugins, and the package the compiler.
-    session = "import optimus; optimus.Session(optimus.compile('gpt.mlir')).initialize(1)"
-    alone("/usr/bin/python3", "-c", session)
+@rotates
+def test_first_steps(elsewhere):
+    elsewhere.first_steps(PYTHON)
+
+
+def test_the_wheel_has_every_tool():
+    wheel = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    assert set(wheel["scripts"]) == {"optimus-" + name for name in PROGRAMS + SCRIPTS}
+
+
+@pytest.mark.long
+def test_pip_installs_without_a_network(tools, tmp_path):
+    """With Debian's setuptools, wheel and NumPy."""
+    environment = tmp_path / "environment"
+    succeed(call([PYTHON, "-m", "venv", "--system-site-packages", str(environment)]))
+    install = "-m pip install --no-index --no-build-isolation --no-deps".split()
+    build = dict(os.environ, OPTIMUS_BUILD_DIR=str(tools.binaries.resolve().parent))
+    python = environment / "bin/python"
+    command = [str(python), *install, str(REPOSITORY)]
+    succeed(call(command, timeout=1200, env=build))
+    elsewhere = Elsewhere(tmp_path, PATH="%s/bin:/usr/bin:/bin" % environment)
+    elsewhere.first_steps(python)
+    for name in PROGRAMS + SCRIPTS:
+        assert elsewhere("optimus-" + name, "--version")
+    assert str(environment) in elsewhere(python, "-c", "import optimus; print(optimus.__file__)")
