@@ -86,6 +86,8 @@ def test_what_is_installed(prefix):
     plugins = {path.name for path in (prefix / "lib/optimus").iterdir()}
     assert {"liboptimus_device_cpu.so", "liboptimus_device_cuda.so"} <= plugins
     assert not [name for name in plugins if "hidden" in name or "fake" in name]
+    pages = {path.name for path in (prefix / "share/man/man1").iterdir()}
+    assert pages == {name + ".1.gz" for name in names}
     sources = REPOSITORY / "python/optimus"
     wanted = {path.relative_to(sources) for path in sources.rglob("*") if path.is_file()}
     package = prefix / PACKAGES / "optimus"
