@@ -146,3 +146,34 @@ def test_pip_installs_without_a_network(tools, tmp_path):
     for name in PROGRAMS + SCRIPTS:
         assert elsewhere("optimus-" + name, "--version")
     assert str(environment) in elsewhere(python, "-c", "import optimus; print(optimus.__file__)")
+
+
+@pytest.mark.long
+def test_packages_of_debian(tools, tmp_path):
+    """The runtime's, alone, trains what the compiler's made."""
+    build = tools.binaries.resolve().parent
+    command = ["cpack", "--config", str(build / "CPackConfig.cmake"), "-B", str(tmp_path)]
+    succeed(call([*command, "-D", "CPACK_OUTPUT_FILE_PREFIX="], timeout=600))
+    said = {}
+    for package in ("optimus-runtime", "optimus"):
+        (path,) = tmp_path.glob(package + "_*.deb")
+        said[package] = succeed(call(["dpkg-deb", "--info", str(path)]))
+        succeed(call(["dpkg-deb", "--extract", str(path), str(tmp_path / package)]))
+    assert "libmlir-22" in said["optimus"] and "libmlir" not in said["optimus-runtime"]
+    for library in ("libdnnl2", "libsodium23", "libsqlite3-0", "python3-numpy"):
+        assert library in said["optimus-runtime"]
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "text.txt").write_bytes(prose(4000))
+    runtime = tmp_path / "optimus-runtime/usr"
+    packages = str(runtime / PACKAGES)
+    compiler = "%s/bin:/usr/bin:/bin" % (tmp_path / "optimus/usr")
+    compiling = Elsewhere(folder, PATH=compiler, PYTHONPATH=packages)
+    model = "--layers 1 --hidden 16 --heads 2 --seq 8 --vocab 256 --batch 2 -o gpt.mlir"
+    compiling(PYTHON, "-m", "optimus.models", "gpt2", *model.split())
+    compiling("optimus-compile", "gpt.mlir", "-o", "gpt.so")
+    training = Elsewhere(folder, PATH="%s/bin:/usr/bin:/bin" % runtime, PYTHONPATH=packages)
+    training(*"optimus-run train gpt.so --data text.txt --steps 2 --save c".split())
+    session = "import optimus as o; s = o.Session('gpt.so'); s.load('c'); print(s.step)"
+    assert training(PYTHON, "-c", session) == "2\n"
+    assert not list((runtime / "bin").glob("optimus-compile"))
