@@ -10,6 +10,7 @@
 import json
 import os
 import re
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -134,6 +135,9 @@ def test_the_wheel_has_every_tool():
 @pytest.mark.long
 def test_pip_installs_without_a_network(tools, tmp_path):
     """With Debian's setuptools, wheel and NumPy."""
+    needed = [PYTHON, "-c", "import ensurepip, pip, setuptools, wheel"]
+    if call(needed).returncode != 0:
+        pytest.skip("%s lacks venv, pip, setuptools or wheel" % PYTHON)
     environment = tmp_path / "environment"
     succeed(call([PYTHON, "-m", "venv", "--system-site-packages", str(environment)]))
     install = "-m pip install --no-index --no-build-isolation --no-deps".split()
@@ -149,6 +153,7 @@ def test_pip_installs_without_a_network(tools, tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.skipif(not shutil.which("dpkg-shlibdeps"), reason="there is no dpkg-dev")
 def test_packages_of_debian(tools, tmp_path):
     """The runtime's, alone, trains what the compiler's made."""
     build = tools.binaries.resolve().parent
