@@ -135,8 +135,8 @@ def test_the_wheel_has_every_tool():
 @pytest.mark.long
 def test_pip_installs_without_a_network(tools, tmp_path):
     """With Debian's setuptools, wheel and NumPy."""
-    needed = [PYTHON, "-c", "import ensurepip, pip, setuptools, wheel"]
-    if call(needed).returncode != 0:
+    find = "from importlib.util import find_spec; assert all(map(find_spec, %r))"
+    if call([PYTHON, "-c", find % ("ensurepip pip setuptools wheel".split(),)]).returncode:
         pytest.skip("%s lacks venv, pip, setuptools or wheel" % PYTHON)
     environment = tmp_path / "environment"
     succeed(call([PYTHON, "-m", "venv", "--system-site-packages", str(environment)]))
