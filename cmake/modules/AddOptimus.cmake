@@ -76,13 +76,19 @@ function(optimus_add_library name)
 endfunction()
 
 # A part of the runtime opened on demand by optimus-run, if their stamps are
-# equal.
-#   optimus_add_plugin(NAME SOURCES... [LINK LIB...])
+# equal. What is for tests is not where programs look for plugins.
+#   optimus_add_plugin(NAME SOURCES... [FOR_TESTS] [LINK LIB...])
 function(optimus_add_plugin name)
-  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  cmake_parse_arguments(ARG "FOR_TESTS" "" "LINK" ${ARGN})
   add_library(${name} MODULE ${ARG_UNPARSED_ARGUMENTS}
     $<TARGET_OBJECTS:OptimusPluginStamp>)
   target_link_libraries(${name} PRIVATE ${ARG_LINK} OptimusWarnings)
+  if(NOT ARG_FOR_TESTS)
+    set_target_properties(${name} PROPERTIES
+      LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${OPTIMUS_PLUGINS})
+    add_dependencies(optimus-tools ${name})
+    install(TARGETS ${name} LIBRARY DESTINATION ${OPTIMUS_PLUGINS} COMPONENT runtime)
+  endif()
 endfunction()
 
 # A GoogleTest program, its tests registered one by one with ctest.

@@ -28,6 +28,12 @@ NOT_RUN = {
     "torchrun ": "needs several hosts, or GPUs",
     "optimus-serve ": "runs until it is ended; test_serve.py has clients",
     "curl ": "is a client of optimus-serve",
+    "cmake --install ": "needs all of a build; test_install.py does it",
+    "cpack ": "takes a minute; test_install.py does it",
+    "export PATH=~": "is for what was installed there",
+    "export PYTHONPATH=~": "is for what was installed there",
+    "python3 -m venv ": "installs; test_install.py does it",
+    "v/bin/pip ": "installs; test_install.py does it",
     "podman ": "downloads and builds; test_container.py has what can be tried",
     "chrt ": "needs the right to precedence over all other processes",
 }

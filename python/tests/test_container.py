@@ -45,7 +45,7 @@ def test_what_is_copied_suffices_to_configure(checkout):
     )
     assert result.returncode == 0, result.stderr[-4000:]
     targets = (checkout / "build/build.ninja").read_text()
-    for name in ("bin/optimus-compile", "bin/optimus-run", "lib/liboptimus_device_cuda.so"):
+    for name in ("bin/optimus-compile", "bin/optimus-run", "lib/optimus/liboptimus_device_cuda.so"):
         assert "build %s:" % name in targets
 
 

@@ -378,8 +378,8 @@ def test_threads_are_few(tools, folder):
     library = tools.library(MANY, "data:64,row:1,col:1", "data")
     shutil.copy(library, folder / "many.so")
     # Where that user can read it.
-    for name in "bin/optimus-run", "lib/liboptimus_device_cpu.so":
-        (folder / name).parent.mkdir()
+    for name in "bin/optimus-run", "lib/optimus/liboptimus_device_cpu.so":
+        (folder / name).parent.mkdir(parents=True)
         shutil.copy(tools.binaries.parent / name, folder / name)
     for path in [folder, *folder.parents][:-2]:
         path.chmod(path.stat().st_mode | 0o055)

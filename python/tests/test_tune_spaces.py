@@ -254,17 +254,6 @@ def test_flags_are_those_of_the_values():
     assert names.arguments(values, "compile") == ["--x=a b"]
 
 
-def test_flags_are_read_from_a_page_of_help():
-    page = """Usage: x [--hidden-one]
-OPTIONS:
-  -h,     --help              Print this, as --not-this
-          --lr FLOAT [0.001]  Rate
-  --save-async, --no-save-async{false}
-                              Write --nor-this
-"""
-    assert names.flags_in_help(page) == {"help", "lr", "save-async", "no-save-async"}
-
-
 MISTAKES = [
     (
         "lr = {uniform = [2, 1]}",

@@ -19,8 +19,11 @@
 
 namespace optrt {
 
-/// Plugins of a program lie beside the folder of programs; those of a shared
-/// library, as Python's module, in a folder beside it.
+/// Where plugins of a program lie from its folder, and those of a shared
+/// library, as Python's module, from its own.
+static constexpr const char *kBesidePrograms = "../lib/optimus",
+                            *kBesideLibraries = "lib/optimus";
+
 static StatusOr<std::string> pathOf(const Plugin &plugin) {
   if (const char *chosen = std::getenv(plugin.variable))
     return std::string(chosen);
@@ -31,7 +34,7 @@ static StatusOr<std::string> pathOf(const Plugin &plugin) {
               reinterpret_cast<void **>(&object), RTLD_DL_LINKMAP) &&
       object && *object->l_name)
     return (std::filesystem::absolute(object->l_name, error).parent_path() /
-            "lib" / plugin.file)
+            kBesideLibraries / plugin.file)
         .string();
   std::filesystem::path executable =
       std::filesystem::read_symlink("/proc/self/exe", error);
@@ -39,7 +42,7 @@ static StatusOr<std::string> pathOf(const Plugin &plugin) {
     return unavailable(concat("cannot find the folder of this program to look "
                               "for ",
                               plugin.what, ": ", error.message()));
-  return (executable.parent_path() / "../lib" / plugin.file)
+  return (executable.parent_path() / kBesidePrograms / plugin.file)
       .lexically_normal()
       .string();
 }

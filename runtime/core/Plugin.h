@@ -18,7 +18,7 @@ namespace optrt {
 /// that a program starts on a machine without the others' libraries.
 struct Plugin {
   const char *what;     ///< for messages: "the MPI back-end"
-  const char *file;     ///< in `../lib` beside the executable
+  const char *file;     ///< in `../lib/optimus` beside the executable
   const char *variable; ///< environment variable with another path
   const char *entry;    ///< the function it exports
   const char *remedy;   ///< what to do when it cannot be opened

@@ -11,11 +11,11 @@ is."""
 
 import difflib
 import functools
-import re
 import shutil
 import subprocess
 from typing import Any, Dict, Iterable, List, Set
 
+from optimus import help_page
 from optimus.tune import TuneError
 from optimus.tune.domains import text_of
 
@@ -68,13 +68,8 @@ def tool(name: str) -> str:
 
 def flags_in_help(text: str) -> Set[str]:
     """The flags that a page of --help lists, without hyphens."""
-    found: Set[str] = set()
-    for line in text.splitlines():
-        # A flag begins a line; others are mentioned in descriptions.
-        listed = re.match(r" {2,12}((?:-\w,\s+)?-\S.*?)(?:  |$)", line)
-        if listed:
-            found.update(re.findall(r"--([a-z][a-z0-9-]*)", listed[1]))
-    return found
+    names = (name for option in help_page.parse(text).flags for name in option.names)
+    return {name[2:] for name in names if name.startswith("--")}
 
 
 @functools.lru_cache(maxsize=None)

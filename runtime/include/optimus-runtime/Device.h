@@ -453,7 +453,7 @@ using CreateDeviceFn = Device *(*)(int threads, int gpu, char *error,
 /// Makes devices of one kind, called by each rank on its own thread.
 class DeviceFactory {
 public:
-  /// Opens the plugin liboptimus_device_NAME.so in `../lib` beside the
+  /// Opens the plugin liboptimus_device_NAME.so in `../lib/optimus` beside the
   /// executable, or the file in $OPTIMUS_DEVICE_CPU_LIBRARY or
   /// $OPTIMUS_DEVICE_CUDA_LIBRARY. `name` is "cpu" or "cuda".
   /// Call it before threads are started: it decides how OpenMP's threads wait
