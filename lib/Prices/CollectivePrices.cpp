@@ -34,13 +34,9 @@ static double getLinkSeconds(CollectiveKind kind, int64_t ranks, double bytes,
   return 0;
 }
 
-/// A measured collective: between points by interpolation, else by its line.
-static double getMeasuredSeconds(const CollectiveProfile &measured,
-                                 double bytes) {
-  const std::vector<std::pair<double, double>> &points = measured.points;
-  double line = measured.alpha + measured.beta * bytes;
-  if (points.size() < 2 || bytes > points.back().first)
-    return line;
+/// Between points, which are by size.
+static double interpolate(std::span<const std::pair<double, double>> points,
+                          double bytes) {
   if (bytes <= points.front().first)
     return points.front().second;
   const auto above = std::lower_bound(
@@ -49,6 +45,15 @@ static double getMeasuredSeconds(const CollectiveProfile &measured,
   const auto below = above - 1;
   double fraction = (bytes - below->first) / (above->first - below->first);
   return below->second + fraction * (above->second - below->second);
+}
+
+/// A measured collective: between points by interpolation, else by its line.
+static double getMeasuredSeconds(const CollectiveProfile &measured,
+                                 double bytes) {
+  const std::vector<std::pair<double, double>> &points = measured.points;
+  if (points.size() < 2 || bytes > points.back().first)
+    return measured.alpha + measured.beta * bytes;
+  return interpolate(points, bytes);
 }
 
 /// How often all ranks send and receive one after the other, and what part of
@@ -133,6 +138,34 @@ void CollectivePrices::learn(std::span<const MeasuredCollective> run,
   }
 }
 
+const CollectiveProfile *CollectivePrices::findNearest(CollectiveKind kind,
+                                                       int64_t ranks) const {
+  const CollectiveProfile *best = nullptr;
+  auto getOctaves = [&](int64_t other) {
+    return std::abs(std::log2(double(other)) - std::log2(double(ranks)));
+  };
+  for (const CollectiveProfile &entry : profile.collectives)
+    if (entry.backend == profile.backend &&
+        entry.collective == toString(kind) &&
+        (!best || getOctaves(entry.ranks) < getOctaves(best->ranks)))
+      best = &entry;
+  return best;
+}
+
+/// Each of the ranks but one receives all, or its part from all others: what
+/// they do together grows with the others' number.
+double CollectivePrices::getProcessorSeconds(CollectiveKind kind,
+                                             RankGroup group,
+                                             double bytes) const {
+  const CollectiveProfile *best = findNearest(kind, group.ranks);
+  if (group.ranks <= 1 || !best || best->processors.empty())
+    return 0;
+  const auto &[most, spent] = best->processors.back();
+  const double measured = bytes > most ? spent * bytes / most
+                                       : interpolate(best->processors, bytes);
+  return measured * double(group.ranks - 1) / double(best->ranks - 1);
+}
+
 double CollectivePrices::getNearSeconds(CollectiveKind kind, int64_t ranks,
                                         double bytes) const {
   auto getLink = [&](int64_t ranks) {
@@ -144,15 +177,7 @@ double CollectivePrices::getNearSeconds(CollectiveKind kind, int64_t ranks,
     return steps * nearest.alpha + part * bytes * nearest.beta;
   };
   // The measurement among the nearest number of ranks, scaled as links are.
-  const CollectiveProfile *best = nullptr;
-  auto getOctaves = [&](int64_t other) {
-    return std::abs(std::log2(double(other)) - std::log2(double(ranks)));
-  };
-  for (const CollectiveProfile &entry : profile.collectives)
-    if (entry.backend == profile.backend &&
-        entry.collective == toString(kind) &&
-        (!best || getOctaves(entry.ranks) < getOctaves(best->ranks)))
-      best = &entry;
+  const CollectiveProfile *best = findNearest(kind, ranks);
   if (!best)
     return getLink(ranks);
   return getMeasuredSeconds(*best, bytes) * getLink(ranks) /

@@ -47,9 +47,26 @@ static ComputeProfile chooseProfile(std::span<const ComputeProfile> entries,
   return *best;
 }
 
-/// Only ranks that are threads are known to share a machine.
+/// How many ranks are on a machine: all that are threads, and as many as there
+/// were when collectives among the nearest number of ranks were measured.
 static int64_t getNeighbours(const MachineProfile &profile, int64_t numRanks) {
-  return profile.backend == "local" ? numRanks : 1;
+  if (profile.backend == "local")
+    return numRanks;
+  const CollectiveProfile *nearest = nullptr;
+  auto getOctaves = [&](const CollectiveProfile &entry) {
+    return std::abs(std::log2(double(entry.ranks)) -
+                    std::log2(double(numRanks)));
+  };
+  for (const CollectiveProfile &entry : profile.collectives)
+    if (entry.backend == profile.backend && entry.machines > 0 &&
+        (!nearest || getOctaves(entry) < getOctaves(*nearest)))
+      nearest = &entry;
+  if (!nearest)
+    return 1;
+  return nearest->machines == 1
+             ? numRanks
+             : std::clamp<int64_t>(nearest->ranks / nearest->machines, 1,
+                                   numRanks);
 }
 
 /// Products that were not measured one by one have the rate of those of a run.
@@ -69,8 +86,19 @@ MachinePrices::MachinePrices(const MachineProfile &profile, int64_t numRanks,
   const ComputeProfile &chosen = compute.getProfile();
   int64_t ranks = getNeighbours(profile, numRanks);
   // If more were measured than there are cores for, they shared them then.
-  slowdown = std::max(1.0, getShare(chosen, ranks)) /
-             std::max(1.0, getShare(chosen, std::min(ranks, chosen.ranks)));
+  sharedWhenMeasured =
+      std::max(1.0, getShare(chosen, std::min(ranks, chosen.ranks)));
+  slowdown = std::max(1.0, getShare(chosen, ranks)) / sharedWhenMeasured;
+  const bool hasProcessors = std::any_of(
+      profile.collectives.begin(), profile.collectives.end(),
+      [&](const CollectiveProfile &entry) {
+        return entry.backend == profile.backend && !entry.processors.empty();
+      });
+  if (!profile.gpu && chosen.cores > 0 && numRanks > 1 &&
+      (getShare(chosen, ranks) > 1 || hasProcessors))
+    shared = {.cores = chosen.cores,
+              .threads = chosen.threads,
+              .ranksPerMachine = ranks};
 }
 
 } // namespace optimus_prices

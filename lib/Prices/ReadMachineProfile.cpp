@@ -152,14 +152,21 @@ static void readPoints(const JsonPlace &place, CollectiveProfile &entry) {
         auto &[bytes, seconds] = entry.points.emplace_back();
         point["bytes"].require().readNumber(bytes);
         point["seconds"].require().readNumber(seconds);
+        if (!point["processor_s"].exists())
+          return;
+        auto &[size, spent] = entry.processors.emplace_back();
+        size = bytes;
+        point["processor_s"].readNumber(spent);
       },
       "expected an object with bytes and seconds");
-  std::sort(entry.points.begin(), entry.points.end());
-  entry.points.erase(std::unique(entry.points.begin(), entry.points.end(),
-                                 [](const auto &a, const auto &b) {
-                                   return a.first == b.first;
-                                 }),
-                     entry.points.end());
+  for (auto *points : {&entry.points, &entry.processors}) {
+    std::sort(points->begin(), points->end());
+    points->erase(std::unique(points->begin(), points->end(),
+                              [](const auto &a, const auto &b) {
+                                return a.first == b.first;
+                              }),
+                  points->end());
+  }
 }
 
 static void read(const JsonPlace &place, CollectiveProfile &entry) {
@@ -175,6 +182,7 @@ static void read(const JsonPlace &place, CollectiveProfile &entry) {
         "expected broadcast, reduce, all_reduce, all_gather or "
         "reduce_scatter");
   place["ranks"].require().readCount(entry.ranks, /*least=*/2);
+  place["machines"].readCount(entry.machines);
   place["alpha_s"].require().readNumber(entry.alpha);
   place["beta_s_per_byte"].require().readNumber(entry.beta);
   readPoints(place["points"], entry);

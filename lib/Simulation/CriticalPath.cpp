@@ -75,7 +75,7 @@ private:
         if (const TimedCommand &one = function.commands[number];
             one.kind == TimedCommand::Compute && one.seconds > 0)
           seconds[{getPath(function, number), "computing"}] +=
-              ranks.getSeconds(rank, one);
+              ranks.getSeconds(rank, {from.call, number});
     }
   }
 

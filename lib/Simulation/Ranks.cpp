@@ -19,9 +19,9 @@ namespace optimus_simulation {
 
 Ranks::Ranks(const TimedProgram &program, const CallList &calls,
              const WhatIf &whatIf, const Folding &folding,
-             FoldedNetwork *network, bool records)
+             FoldedNetwork *network, Cores *cores, bool records)
     : program(program), whatIf(whatIf), folding(folding), network(network),
-      records(records), ranks(folding.getNumActors()) {
+      cores(cores), records(records), ranks(folding.getNumActors()) {
   if (network)
     links.emplace(network->getCapacities());
   for (uint32_t number = 0; number != ranks.size(); ++number) {
@@ -33,9 +33,12 @@ Ranks::Ranks(const TimedProgram &program, const CallList &calls,
     rank.parts.resize(program.getParts().size());
     rank.exposures.resize(program.getExposures().size());
     rank.links.resize(program.getNumLinks());
-    for (const TimedFunction *function : rank.functions)
+    for (const TimedFunction *function : rank.functions) {
+      if (cores)
+        rank.computed.emplace_back(function->commands.size());
       if (records)
         rank.recorded.emplace_back().commands.resize(function->commands.size());
+    }
   }
 }
 
@@ -45,9 +48,8 @@ bool Ranks::run() {
   runRunnable();
   // Ranks have gone as far as they can, so that nothing begins before the next
   // event of the links.
-  while (links && !links->isIdle()) {
-    for (uint32_t number : links->advance())
-      end(number, links->getTime());
+  while ((links && !links->isIdle()) || (cores && !cores->isIdle())) {
+    advanceFlows();
     settle();
     runRunnable();
   }
@@ -55,6 +57,22 @@ bool Ranks::run() {
     if (!hasEnded(rank))
       return false;
   return true;
+}
+
+void Ranks::advanceFlows() {
+  const bool areCores =
+      cores && !cores->isIdle() &&
+      (!links || links->isIdle() || cores->getNext() <= links->getNext());
+  if (!areCores) {
+    for (uint32_t number : links->advance())
+      end(number, links->getTime());
+    return;
+  }
+  for (const Cores::End &one : cores->advance())
+    if (one.isMeeting)
+      end(one.number, cores->getTime());
+    else
+      endComputing(one.number);
 }
 
 /// What comes of it does not depend on the order of ranks.
@@ -79,7 +97,13 @@ RankTimes Ranks::getTimes(int64_t number) const {
   return times;
 }
 
-Picoseconds Ranks::getSeconds(int64_t rank, const TimedCommand &command) const {
+Picoseconds Ranks::getSeconds(int64_t rank, Position at) const {
+  return cores
+             ? ranks[rank].computed[at.call][at.command]
+             : getAlone(rank, getFunction(rank, at.call).commands[at.command]);
+}
+
+Picoseconds Ranks::getAlone(int64_t rank, const TimedCommand &command) const {
   const double factor = ranks[rank].factor;
   return factor == 1 ? command.seconds
                      : std::llround(double(command.seconds) * factor);
@@ -102,6 +126,8 @@ void Ranks::advance(uint32_t number) {
     awaitCopies(rank);
     const Picoseconds begin = rank.now;
     execute(number, rank, command);
+    if (rank.isComputing)
+      return;
     if (rank.awaited != kNoMeeting) {
       waiting[rank.awaited].push_back(number);
       return;
@@ -126,10 +152,12 @@ void Ranks::execute(uint32_t number, Rank &rank, const TimedCommand &command) {
   const uint32_t at = rank.position.command;
   switch (command.kind) {
   case TimedCommand::Compute: {
-    const Picoseconds seconds = getSeconds(number, command);
-    rank.now += seconds;
-    rank.parts[command.name] += seconds;
-    rank.times.computing += seconds;
+    const Picoseconds seconds = getAlone(number, command);
+    rank.isComputing = cores && seconds > 0;
+    if (rank.isComputing)
+      cores->compute(number, rank.now, seconds);
+    else
+      compute(rank, command, seconds);
     return;
   }
   case TimedCommand::Copy:
@@ -154,6 +182,27 @@ void Ranks::execute(uint32_t number, Rank &rank, const TimedCommand &command) {
     return;
   }
   }
+}
+
+void Ranks::compute(Rank &rank, const TimedCommand &command,
+                    Picoseconds seconds) {
+  rank.now += seconds;
+  rank.parts[command.name] += seconds;
+  rank.times.computing += seconds;
+}
+
+void Ranks::endComputing(uint32_t number) {
+  Rank &rank = ranks[number];
+  const Position at = rank.position;
+  const Picoseconds begin = rank.now, seconds = cores->getTime() - begin;
+  const TimedCommand &command = rank.functions[at.call]->commands[at.command];
+  rank.computed[at.call][at.command] = seconds;
+  compute(rank, command, seconds);
+  rank.isComputing = false;
+  if (records)
+    record(rank, command, begin);
+  ++rank.position.command;
+  runnable.push_back(number);
 }
 
 void Ranks::awaitCopies(Rank &rank) {
@@ -350,8 +399,20 @@ void Ranks::hold(uint32_t number) {
   meeting.begin = last->ready;
   std::swap(meeting.arrivals.front(),
             meeting.arrivals[last - &meeting.arrivals.front()]);
-  if (!network)
+  if (!network && !cores)
     return end(number, meeting.begin + meeting.alone);
+  if (!network) {
+    const Arrival &first = meeting.arrivals.front();
+    const TimedCommand &command =
+        getFunction(first.rank, first.call).commands[first.command];
+    const bool isMessage = meeting.key.second != kNoMeeting;
+    return cores->move(
+        number, meeting.begin, meeting.alone, command.processors,
+        meeting.arrivals,
+        isMessage
+            ? 1
+            : folding.listGroups(meeting.key.axes, meeting.key.first).size());
+  }
   const Arrival &first = meeting.arrivals.front();
   const TimedFunction &function = getFunction(first.rank, first.call);
   const Transport transport =

@@ -9,6 +9,7 @@
 #ifndef OPTIMUS_LIB_SIMULATION_RANKS_H
 #define OPTIMUS_LIB_SIMULATION_RANKS_H
 
+#include "Cores.h"
 #include "FoldedNetwork.h"
 #include "Folding.h"
 #include "Meetings.h"
@@ -46,10 +47,11 @@ struct Transfer {
 /// is an actor here.
 class Ranks {
 public:
-  /// With a `network`, meetings take what its links take.
+  /// With a `network`, meetings take what its links take; with `cores`,
+  /// computing and other meetings what cores take.
   Ranks(const TimedProgram &program, const CallList &calls,
         const WhatIf &whatIf, const Folding &folding, FoldedNetwork *network,
-        bool records);
+        Cores *cores, bool records);
 
   /// False where some rank has not come to its end.
   bool run();
@@ -73,8 +75,8 @@ public:
   const TimedFunction &getFunction(int64_t rank, uint32_t call) const {
     return *ranks[rank].functions[call];
   }
-  /// What a command takes on a rank.
-  Picoseconds getSeconds(int64_t rank, const TimedCommand &command) const;
+  /// What a computing command takes on a rank.
+  Picoseconds getSeconds(int64_t rank, Position position) const;
 
   /// Of all calls, where times are recorded.
   const std::vector<CallTimes> &getCalls(int64_t rank) const {
@@ -112,6 +114,10 @@ private:
     RankTimes times;
     double factor = 1;
     uint32_t awaited = kNoMeeting;
+    /// Whether cores compute its present command.
+    bool isComputing = false;
+    /// With cores: what commands have taken, by call.
+    std::vector<std::vector<Picoseconds>> computed;
     std::vector<Picoseconds> parts;
     std::vector<Exposure> exposures;
     std::vector<Link> links;
@@ -129,6 +135,11 @@ private:
   /// Until the rank waits for a meeting, or has ended.
   void advance(uint32_t number);
   void execute(uint32_t number, Rank &rank, const TimedCommand &command);
+  /// With its links to itself, and its cores.
+  Picoseconds getAlone(int64_t rank, const TimedCommand &command) const;
+  void compute(Rank &rank, const TimedCommand &command, Picoseconds seconds);
+  /// Cores have computed the present command of a rank.
+  void endComputing(uint32_t number);
   void record(Rank &rank, const TimedCommand &command, Picoseconds begin);
   void awaitCopies(Rank &rank);
   void startCopy(Rank &rank, const TimedCommand &command);
@@ -145,6 +156,8 @@ private:
   void arrive(Link &link, Batch &batch);
   void advanceLink(Link &link);
   void runRunnable();
+  /// The next of what links and cores do.
+  void advanceFlows();
   void settle();
   /// Lets a meeting take place whose last member has come.
   void hold(uint32_t number);
@@ -154,6 +167,7 @@ private:
   const WhatIf &whatIf;
   const Folding &folding;
   FoldedNetwork *network;
+  Cores *cores;
   const bool records;
   std::optional<SharedLinks> links;
   std::vector<Rank> ranks;

@@ -55,7 +55,7 @@ void SharedLinks::share() {
   while (!open.empty()) {
     double rate = kNone;
     auto getRate = [&](const Active &one) {
-      double least = kNone;
+      double least = one.flow.most;
       for (const LinkLoad &load : *one.flow.loads)
         least = std::min(least, room[load.link] / asked[load.link]);
       return least;
@@ -89,13 +89,17 @@ void SharedLinks::move(Picoseconds time) {
   now = time;
 }
 
-std::vector<uint32_t> SharedLinks::advance() {
+Picoseconds SharedLinks::getNext() const {
   Picoseconds time = std::numeric_limits<Picoseconds>::max();
   if (!coming.empty())
     time = coming.begin()->first;
   for (const Active &one : active)
     time = std::min(time, one.end);
-  move(std::max(time, now));
+  return std::max(time, now);
+}
+
+std::vector<uint32_t> SharedLinks::advance() {
+  move(getNext());
   std::vector<uint32_t> ended;
   std::erase_if(active, [&](const Active &one) {
     if (one.end <= now)

@@ -11,6 +11,7 @@
 
 #include "optimus/Simulation/TimedProgram.h"
 
+#include <limits>
 #include <map>
 #include <span>
 #include <vector>
@@ -31,6 +32,8 @@ struct Flow {
   uint32_t number = 0;
   double bytes = 0;
   const LinkLoads *loads = nullptr;
+  /// Its rate while it is alone, if links have more.
+  double most = std::numeric_limits<double>::infinity();
 };
 
 /// At most a month.
@@ -52,6 +55,8 @@ public:
   void add(Picoseconds begin, const Flow &flow) { coming.emplace(begin, flow); }
   bool isIdle() const { return coming.empty() && active.empty(); }
 
+  /// When the next one begins or ends. Not of what is idle.
+  Picoseconds getNext() const;
   /// Goes on to the next begin or end; the numbers of flows that end there.
   std::vector<uint32_t> advance();
   Picoseconds getTime() const { return now; }

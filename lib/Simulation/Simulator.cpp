@@ -111,21 +111,28 @@ StatusOr<Simulation> simulate(const TimedProgram &program,
                               const CallList &calls, const WhatIf &whatIf,
                               const SimulationOptions &options) {
   std::optional<Network> network;
+  std::optional<std::vector<ClusterPlace>> places;
   Cluster cluster;
   if (options.cluster) {
     cluster = *options.cluster;
     changeNetwork(cluster, whatIf.network);
-    OPTRT_ASSIGN_OR_RETURN(std::vector<ClusterPlace> places,
-                           placeRanks(cluster, program.getMesh()));
-    network.emplace(cluster, std::move(places), program);
+    OPTRT_ASSIGN_OR_RETURN(places, placeRanks(cluster, program.getMesh()));
+    network.emplace(cluster, *places, program);
   }
-  const bool fold = options.fold && !hasMessages(program);
+  const int64_t numRanks = program.getMesh().numRanks();
+  const auto &shared = program.getSharedCores();
+  const bool fold =
+      options.fold && !hasMessages(program) &&
+      (!shared || Cores::mayFold(*shared, numRanks, places.has_value()));
   const Folding folding(program, whatIf, fold, network ? &*network : nullptr);
   std::optional<FoldedNetwork> folded;
   if (network)
     folded.emplace(*network, folding);
+  std::optional<Cores> cores;
+  if (shared)
+    cores.emplace(*shared, folding, numRanks, places ? &*places : nullptr);
   Ranks ranks(program, calls, whatIf, folding, folded ? &*folded : nullptr,
-              options.record);
+              cores ? &*cores : nullptr, options.record);
   if (!ranks.run()) {
     // Ranks are named where each is its own.
     if (fold)
@@ -142,6 +149,8 @@ StatusOr<Simulation> simulate(const TimedProgram &program,
     result.timelines.push_back({folding.getRank(actor), ranks.getCalls(actor)});
   if (network)
     result.links = listLinks(*network, ranks, result.getStep());
+  if (cores)
+    result.cores = cores->getBusiest(result.getStep());
   return result;
 }
 

@@ -59,6 +59,7 @@ private:
     const std::vector<optimus_prices::Touch> touches = reuse.advance();
     TimedCommand &timed = result.commands.emplace_back();
     double seconds = 0;
+    processors = 0;
     if (const WaitT *wait = command.action.AsWait()) {
       timed.kind = TimedCommand::Wait;
       timed.awaited = wait->command;
@@ -79,11 +80,14 @@ private:
     } else {
       timed.name = numberOf(program.parts,
                             std::string(optimus_prices::getWorkName(command)));
-      seconds = prices.getSeconds(
-          optimus_prices::getCommandWork(program.target, command), touches);
+      const CommandWork work =
+          optimus_prices::getCommandWork(program.target, command);
+      seconds = program.cores ? prices.getUnsharedSeconds(work, touches)
+                              : prices.getSeconds(work, touches);
     }
     timed.scale = getScale(command);
     timed.seconds = toPicoseconds(seconds * timed.scale);
+    timed.processors = toPicoseconds(processors * timed.scale);
     for (uint32_t earlier : command.after)
       if (isCopyBetweenMemories(*function.commands[earlier]))
         result.afterCopies.push_back({number, earlier});
@@ -95,8 +99,8 @@ private:
     timed.carried = one.carried;
     const RankGroup group =
         optimus_prices::getRankGroup(program.mesh, one.axes);
-    return prices.getSeconds(
-        one.kind, group, optimus_prices::getWholeBytes(command, group.ranks));
+    return getSeconds(one.kind, group,
+                      optimus_prices::getWholeBytes(command, group.ranks));
   }
 
   /// A message is a broadcast to one.
@@ -111,7 +115,12 @@ private:
     pair.ranks = 2;
     const double bytes = 1.0 * message.rows * message.cols *
                          elementBytes(command.operands.front()->type);
-    return prices.getSeconds(CollectiveKind::Broadcast, pair, bytes);
+    return getSeconds(CollectiveKind::Broadcast, pair, bytes);
+  }
+
+  double getSeconds(CollectiveKind kind, RankGroup group, double bytes) {
+    processors = prices.getProcessorSeconds(kind, group, bytes);
+    return prices.getSeconds(kind, group, bytes);
   }
 
   void addExposure(const std::vector<uint32_t> &axes, std::string kind,
@@ -196,6 +205,8 @@ private:
   TimedFunction &result;
   const FunctionT &function;
   optimus_prices::ProgramReuse reuse;
+  /// Of the present command.
+  double processors = 0;
 };
 
 TimedProgram::TimedProgram(const ProgramsT &programs, const TargetT &target,
@@ -205,6 +216,7 @@ TimedProgram::TimedProgram(const ProgramsT &programs, const TargetT &target,
   MachineProfile changed = machine;
   changeNetwork(changed, whatIf.network);
   const MachinePrices prices(changed, mesh.numRanks());
+  cores = prices.getSharedCores();
   for (const std::unique_ptr<ProgramTableT> &table : target.tables)
     for (auto &list = functions.emplace_back();
          const std::unique_ptr<FunctionT> &function : table->functions) {

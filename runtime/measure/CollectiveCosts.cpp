@@ -10,7 +10,11 @@
 
 #include "MachineProfile.h"
 
+#include "optimus-support/InputFile.h"
+
 #include <algorithm>
+#include <set>
+#include <sys/resource.h>
 
 namespace optrt {
 namespace {
@@ -23,13 +27,33 @@ float element(int rank, int64_t i) {
 /// Of one measurement; ranks agree on their times by a collective, too.
 constexpr int kMostRepeats = 200;
 
+/// Of all threads of this process.
+double getProcessorSeconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  auto toSeconds = [](const timeval &time) {
+    return double(time.tv_sec) + double(time.tv_usec) * 1e-6;
+  };
+  return toSeconds(usage.ru_utime) + toSeconds(usage.ru_stime);
+}
+
 /// One rank's buffers and its way through the list of measurements. All ranks
 /// go the same way; what decides is agreed through collectives.
 class RankBench {
 public:
-  RankBench(CollectiveMover &mover, int n, int index, int64_t maxBytes)
-      : mover(mover), n(n), index(index), source(maxBytes / 4 + n),
-        destination(maxBytes / 4 + n) {}
+  /// Of the ranks of a process the first counts its processor's time.
+  RankBench(CollectiveMover &mover, int n, int index, bool isFirst,
+            int64_t maxBytes)
+      : mover(mover), n(n), index(index), isFirst(isFirst),
+        source(maxBytes / 4 + n), destination(maxBytes / 4 + n) {}
+
+  /// What a meeting of all ranks takes, which goes before each measurement.
+  Status measureMeetings() {
+    OPTRT_ASSIGN_OR_RETURN(const double seconds,
+                           spend([&] { return meet(); }, kMostRepeats));
+    meetingSeconds = seconds / kMostRepeats;
+    return okStatus();
+  }
 
   Status measure(int64_t bytes, CollectivePoint &result) {
     const int32_t kind = result.kind;
@@ -53,10 +77,14 @@ public:
         std::clamp(kSecondsOfAPoint / std::max<double>(longest, 1e-6), 5.0,
                    double(kMostRepeats)));
     std::vector<float> times(repeats);
-    for (float &seconds : times) {
+    int done = 0;
+    auto timeOne = [&]() -> Status {
       OPTRT_ASSIGN_OR_RETURN(double own, time(desc));
-      seconds = static_cast<float>(own);
-    }
+      times[done++] = static_cast<float>(own);
+      return okStatus();
+    };
+    OPTRT_ASSIGN_OR_RETURN(const double spent, spend(timeOne, repeats));
+    result.processorSeconds = std::max(0.0, spent / repeats - meetingSeconds);
     // A collective takes as long as its slowest rank.
     OPTRT_RETURN_IF_ERROR(largest(times.data(), repeats));
     std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
@@ -72,11 +100,31 @@ private:
         values, values);
   }
 
+  Status meet() {
+    float nothing = 0;
+    return largest(&nothing, 1);
+  }
+
   StatusOr<double> time(const optrt_collective_desc &desc) {
     // All begin together.
-    float nothing = 0;
-    OPTRT_RETURN_IF_ERROR(largest(&nothing, 1));
+    OPTRT_RETURN_IF_ERROR(meet());
     return mover.time(desc, source.data(), destination.data());
+  }
+
+  /// The processor's time of all ranks while they do something so many times.
+  template <typename Work>
+  StatusOr<double> spend(Work work, int times) {
+    OPTRT_RETURN_IF_ERROR(meet());
+    const double before = isFirst ? getProcessorSeconds() : 0;
+    for (int i = 0; i != times; ++i)
+      OPTRT_RETURN_IF_ERROR(work());
+    OPTRT_RETURN_IF_ERROR(meet());
+    float spent =
+        static_cast<float>(isFirst ? getProcessorSeconds() - before : 0);
+    OPTRT_RETURN_IF_ERROR(
+        mover.run({OPTRT_ALL_REDUCE, OPTRT_SUM, 0, 0, 1, 1, 1, 1, OPTRT_F32},
+                  &spent, &spent));
+    return spent;
   }
 
   Status check(const optrt_collective_desc &desc, int64_t &wrong) {
@@ -109,6 +157,8 @@ private:
 
   CollectiveMover &mover;
   const int n, index;
+  const bool isFirst;
+  double meetingSeconds = 0;
   std::vector<float> source, destination;
 };
 
@@ -132,7 +182,8 @@ measureCollectives(World &world, const Movers &movers, RankTeam &team,
     OPTRT_ASSIGN_OR_RETURN(made[i],
                            movers.create(world, i, most, timeoutSeconds));
     RankBench bench(*made[i], control.size(), control.firstRank() + i,
-                    maxBytes);
+                    /*isFirst=*/i == 0, maxBytes);
+    OPTRT_RETURN_IF_ERROR(bench.measureMeetings());
     for (std::size_t number = 0; number != points.size(); ++number) {
       CollectivePoint measured{points[number].kind};
       OPTRT_RETURN_IF_ERROR(bench.measure(sizes[number], measured));
@@ -149,8 +200,15 @@ measureCollectives(World &world, const Movers &movers, RankTeam &team,
   return points;
 }
 
+int64_t countMachines(ControlPlane &control) {
+  const std::vector<std::string> machines =
+      control.allGather(optimus_support::machineIdentity());
+  return int64_t(std::set(machines.begin(), machines.end()).size());
+}
+
 nlohmann::ordered_json machineEntries(std::span<const CollectivePoint> measured,
-                                      std::string_view backend, int64_t ranks) {
+                                      std::string_view backend, int64_t ranks,
+                                      int64_t machines) {
   auto list = nlohmann::ordered_json::array();
   for (const int32_t kind : kTimedCollectives) {
     std::vector<CostPoint> points;
@@ -160,11 +218,14 @@ nlohmann::ordered_json machineEntries(std::span<const CollectivePoint> measured,
         continue;
       double bytes = static_cast<double>(one.count) * 4;
       points.push_back({bytes, one.seconds});
-      listed.push_back({{"bytes", one.count * 4}, {"seconds", one.seconds}});
+      listed.push_back({{"bytes", one.count * 4},
+                        {"seconds", one.seconds},
+                        {"processor_s", one.processorSeconds}});
     }
     LinearCost cost = fitLinearCost(points);
     list.push_back({{"backend", backend},
                     {"ranks", ranks},
+                    {"machines", machines},
                     {"collective", collectiveName(kind)},
                     {"alpha_s", cost.alphaSeconds},
                     {"beta_s_per_byte", cost.betaSecondsPerByte},

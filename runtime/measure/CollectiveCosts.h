@@ -28,6 +28,8 @@ struct CollectivePoint {
   int32_t kind = 0;
   int64_t count = 0;  ///< elements of the whole tensor, f32
   double seconds = 0; ///< of the slowest rank, the median of many
+  /// Of all processes together, the mean of as many: what cores spend on it.
+  double processorSeconds = 0;
   int64_t wrong = 0;  ///< elements, over all ranks
 };
 
@@ -40,9 +42,14 @@ StatusOr<std::vector<CollectivePoint>>
 measureCollectives(World &world, const Movers &movers, RankTeam &team,
                    int64_t minBytes, int64_t maxBytes, double timeoutSeconds);
 
+/// On how many machines the ranks of a job are. Ranks with one machine share
+/// its cores, whatever hosts they take themselves to be on. Collective.
+int64_t countMachines(ControlPlane &control);
+
 /// The entries of section "comm" of a machine profile.
 nlohmann::ordered_json machineEntries(std::span<const CollectivePoint> measured,
-                                      std::string_view backend, int64_t ranks);
+                                      std::string_view backend, int64_t ranks,
+                                      int64_t machines);
 
 } // namespace optrt
 

@@ -98,8 +98,8 @@ Status benchCollectives(const BenchOptions &options, World &world) {
   if (!points.ok())
     return failJob(control, points.status());
 
-  const nlohmann::ordered_json entries =
-      machineEntries(*points, world.collectives->name(), n);
+  const nlohmann::ordered_json entries = machineEntries(
+      *points, world.collectives->name(), n, countMachines(control));
   auto report = [&]() -> Status {
     if (options.json)
       std::cout << entries.dump(2) << '\n';

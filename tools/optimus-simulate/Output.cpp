@@ -128,6 +128,9 @@ static void printLinks(const Answer &answer, std::ostream &out) {
         << format(" busy for %.1f %%", 100 * links[i].share);
   if (!links.empty())
     out << "\n";
+  if (answer.simulation.cores > 0)
+    out << format("cores        busy for %.1f %%\n",
+                  100 * answer.simulation.cores);
 }
 
 static void printExposures(const Answer &answer, std::ostream &out) {
@@ -248,6 +251,7 @@ ordered_json optimus_simulate::describe(const Answer &answer) {
           {"waits", describeWaits(answer)},
           {"critical_path", path},
           {"links", links},
+          {"cores", simulation.cores},
           {"memory_bytes", memory},
           {"ranks", ranks}};
 }

@@ -92,6 +92,28 @@ TEST(CostModel, TakesWhatAsManyRanksMeasuredTogether) {
   EXPECT_EQ(alpha(16), 6);
 }
 
+/// Ranks over TCP share the cores of the machine on which collectives found
+/// them.
+TEST(CostModel, RanksOnOneMachineShareItsCores) {
+  MachineProfile profile = parse(R"({"version": 1, "gemm": [
+      {"threads": 1, "ranks": 1, "cores": 2, "alpha_s": 1}],
+    "comm": [{"backend": "tcp", "ranks": 4, "collective": "reduce",
+      "alpha_s": 1, "beta_s_per_byte": 0, "points": [
+        {"bytes": 4, "seconds": 1, "processor_s": 2}]}]})");
+  auto alpha = [&](int64_t ranks) {
+    return CostModel(profile, ranks)
+        .getGemmSeconds(1, 1, 1, false, false, f32(), 0);
+  };
+  EXPECT_NEAR(alpha(4), 1, 1e-6);
+  profile.collectives.front().machines = 1;
+  EXPECT_NEAR(alpha(4), 2, 1e-6);
+  EXPECT_NEAR(alpha(6), 3, 1e-6);
+  profile.collectives.front().machines = 2;
+  EXPECT_NEAR(alpha(8), 1, 1e-6);
+  ASSERT_EQ(profile.collectives.front().processors.size(), 1u);
+  EXPECT_EQ(profile.collectives.front().processors.front().second, 2);
+}
+
 constexpr const char *kComm = R"({"version": 1, "comm": [
     {"backend": "mpi", "ranks": 4, "collective": "broadcast",
      "alpha_s": 1e-5, "beta_s_per_byte": 1e-9, "points": [

@@ -37,6 +37,28 @@ TEST(CollectivePrices, LearnLinks) {
   EXPECT_EQ(elsewhere(), before);
 }
 
+/// What one rank sends to each other takes processors as long among more.
+TEST(CollectivePrices, KnowWhatProcessorsSpend) {
+  CommunicationProfile profile;
+  profile.collectives = {{.backend = "local",
+                          .collective = "reduce",
+                          .ranks = 3,
+                          .alpha = 1,
+                          .beta = 0,
+                          .processors = {{1000, 1}, {3000, 2}}}};
+  const CollectivePrices prices(profile);
+  auto seconds = [&](int64_t ranks, double bytes) {
+    return prices.getProcessorSeconds(CollectiveKind::Reduce, {ranks}, bytes);
+  };
+  EXPECT_EQ(seconds(3, 10), 1);
+  EXPECT_EQ(seconds(3, 2000), 1.5);
+  EXPECT_EQ(seconds(3, 6000), 4);
+  EXPECT_EQ(seconds(5, 2000), 3);
+  EXPECT_EQ(seconds(1, 2000), 0);
+  EXPECT_EQ(prices.getProcessorSeconds(CollectiveKind::Broadcast, {3}, 2000),
+            0);
+}
+
 TEST(CollectivePrices, ScaleWhatIsKnownWhereCollectivesAreAlike) {
   CommunicationProfile profile;
   CollectivePrices prices(profile);

@@ -95,6 +95,8 @@ protected:
     return all;
   }
 
+  void expectFoldedIsUnfolded();
+
   ProgramWriter programs{optimus_support::Mesh({{"row", 2}, {"col", 2}})};
   std::optional<FunctionWriter> f;
   View memory;
@@ -250,6 +252,52 @@ TEST_F(SimulatorTest, ScalesWhatMatches) {
   EXPECT_EQ(timed->getScaled(), (std::vector<int64_t>{0, 1}));
 }
 
+/// Four ranks of a machine with two cores.
+TEST_F(SimulatorTest, RanksShareTheCoresOfAMachine) {
+  machine.computes.front().cores = 2;
+  beginFunction("f");
+  compute(2);
+  wait(start(Row));
+  // 4 ms at half the speed, and the collective.
+  EXPECT_EQ(simulated({"f"}).getStep(), 5 * kMs);
+  // The others are done after 4 ms; the late one then has a core of its own for
+  // the other half of its 4 ms.
+  const Simulation late = simulated({"f"}, {.stragglers = {{3, 2.0}}});
+  EXPECT_EQ(late.getStep(), 7 * kMs);
+  EXPECT_EQ(late.ranks[3].computing, 6 * kMs);
+  EXPECT_EQ(late.ranks[0].computing, 4 * kMs);
+  Picoseconds path = 0;
+  for (const CriticalPart &part : late.criticalPath)
+    path += part.seconds;
+  EXPECT_EQ(path, late.getStep());
+}
+
+/// A collective between two ranks takes a millisecond of two cores.
+TEST_F(SimulatorTest, CollectivesShareCoresWithComputing) {
+  machine.computes.front().cores = 2;
+  machine.collectives = {{.backend = "local",
+                          .collective = "broadcast",
+                          .ranks = 2,
+                          .alpha = 1e-3,
+                          .beta = 0,
+                          .processors = {{0, 2e-3}, {1e9, 2e-3}}}};
+  beginFunction("f");
+  wait(start(Row));
+  beginFunction("g");
+  const uint32_t beside = start(Row);
+  compute(1);
+  wait(beside);
+  const Simulation alone = simulated({"f"});
+  // Two groups, each for two cores.
+  EXPECT_EQ(alone.getStep(), 2 * kMs);
+  EXPECT_DOUBLE_EQ(alone.cores, 1);
+  // Four ranks and collectives for four cores: a quarter of the speed.
+  const Simulation both = simulated({"g"});
+  EXPECT_EQ(both.getStep(), 4 * kMs);
+  EXPECT_EQ(both.ranks[0].computing, 4 * kMs);
+  EXPECT_EQ(both.ranks[0].exposed, 0);
+}
+
 /// A ring of messages: all ranks of a column send and receive at once.
 TEST_F(SimulatorTest, MessagesMeetTheirReceivers) {
   beginFunction("f");
@@ -287,6 +335,14 @@ TEST_F(SimulatorTest, MessagesMeetTheirReceivers) {
 
 /// One rank of a colour stands for all of it, to the bit.
 TEST_F(SimulatorTest, FoldedIsUnfolded) {
+  for (int64_t cores : {0, 4}) {
+    SCOPED_TRACE(cores);
+    machine.computes.front().cores = cores;
+    expectFoldedIsUnfolded();
+  }
+}
+
+void SimulatorTest::expectFoldedIsUnfolded() {
   const optimus_support::Mesh mesh({{"row", 4}, {"col", 6}});
   ProgramWriter wide(mesh);
   begin(wide.function("f"));

@@ -49,6 +49,10 @@ public:
 
   /// A collective of `bytes`, the whole tensor.
   double getSeconds(CollectiveKind kind, RankGroup group, double bytes) const;
+  /// What processors spend on it, all ranks together; 0 where that was not
+  /// measured.
+  double getProcessorSeconds(CollectiveKind kind, RankGroup group,
+                             double bytes) const;
 
 private:
   struct MeasuredLink {
@@ -56,6 +60,9 @@ private:
     double alpha, beta;
   };
 
+  /// What was measured of a kind among the nearest number of ranks.
+  const CollectiveProfile *findNearest(CollectiveKind kind,
+                                       int64_t ranks) const;
   /// Among ranks that share the nearest links.
   double getNearSeconds(CollectiveKind kind, int64_t ranks, double bytes) const;
 

@@ -12,10 +12,21 @@
 #include "optimus/Prices/CollectivePrices.h"
 #include "optimus/Prices/ComputePrices.h"
 
+#include <optional>
+
 namespace optimus_prices {
 
+/// Ranks on one machine, which share its cores.
+struct SharedCores {
+  int64_t cores = 0;
+  /// Of a rank that computes.
+  int64_t threads = 1;
+  int64_t ranksPerMachine = 1;
+};
+
 /// Prices the work of a rank, in seconds. Ranks that are threads share the
-/// machine; others have one each.
+/// machine, and so do those that the profile's collectives found on one; others
+/// have one each.
 class MachinePrices {
 public:
   /// Products that the profile did not measure one by one have `flopsOfRun`, a
@@ -47,6 +58,22 @@ public:
     return communication.getSeconds(kind, group, bytes);
   }
 
+  /// The same with cores of its own, though other ranks were on them when it
+  /// was measured.
+  double getUnsharedSeconds(const CommandWork &command,
+                            std::span<const Touch> touches) const {
+    return compute.getSeconds(command, touches) / sharedWhenMeasured;
+  }
+  /// What processors spend on a collective, all ranks together; 0 where that
+  /// was not measured.
+  double getProcessorSeconds(CollectiveKind kind, RankGroup group,
+                             double bytes) const {
+    return communication.getProcessorSeconds(kind, group, bytes);
+  }
+  /// Where ranks, or they and their collectives, may want more cores than a
+  /// machine has.
+  const std::optional<SharedCores> &getSharedCores() const { return shared; }
+
   bool isForGpu() const { return compute.isForGpu(); }
   bool knowsColumns() const { return compute.knowsColumns(); }
   /// Whether the collectives of all axes go over one link, one after the other.
@@ -58,8 +85,10 @@ private:
   CollectivePrices communication;
   /// Of the profile's, the one for the threads that a rank has.
   ComputePrices compute;
-  /// How much slower a rank computes because ranks share cores.
-  double slowdown = 1;
+  std::optional<SharedCores> shared;
+  /// How much slower a rank was measured because ranks shared cores then, and
+  /// how much slower than that it computes here.
+  double sharedWhenMeasured = 1, slowdown = 1;
 };
 
 } // namespace optimus_prices

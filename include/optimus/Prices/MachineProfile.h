@@ -139,6 +139,12 @@ struct CollectiveProfile {
   /// (bytes, seconds) that were measured, by size; between them, time is
   /// interpolated.
   std::vector<std::pair<double, double>> points;
+  /// The same of what processors spent on it, all ranks together. None where
+  /// that is not known.
+  std::vector<std::pair<double, double>> processors = {};
+  /// Machines on which these ranks were; those on one share its cores. 0: not
+  /// known.
+  int64_t machines = 0;
 };
 
 /// The costs of collectives, and their links.

@@ -97,6 +97,9 @@ struct Simulation {
   std::vector<Timeline> timelines;
   /// Of a cluster's links those that carry anything, the busiest first.
   std::vector<LinkUse> links;
+  /// Of the machine whose cores compute and move the most, what they could do
+  /// meanwhile; 0 where ranks do not share any.
+  double cores = 0;
 
   Picoseconds getStep() const { return ranks[slowest].end; }
 };

@@ -16,6 +16,7 @@
 #include "optimus-support/Program.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,9 @@ struct TimedCommand {
   /// `exposures`, of copies the queue.
   uint32_t name = 0;
   Picoseconds seconds = 0;
+  /// Of collectives and messages: what processors spend on it, all ranks
+  /// together.
+  Picoseconds processors = 0;
   /// By which `seconds` are multiplied already.
   double scale = 1;
   /// Of collectives and messages: by what axes, in `axes`.
@@ -105,6 +109,11 @@ public:
   uint32_t getNumLinks() const {
     return sharesLink ? 1 : static_cast<uint32_t>(axes.size());
   }
+  /// Where ranks may want more cores than there are: computing has its time
+  /// with cores of its own then.
+  const std::optional<optimus_prices::SharedCores> &getSharedCores() const {
+    return cores;
+  }
   /// How often `--scale` met a command, by the number of the scaling.
   const std::vector<int64_t> &getScaled() const { return scaled; }
 
@@ -114,6 +123,7 @@ private:
   optimus_support::Mesh mesh;
   const optimus_support::program::TargetT &target;
   bool sharesLink = false;
+  std::optional<optimus_prices::SharedCores> cores;
   std::vector<std::string> parts;
   std::vector<ExposureName> exposures;
   std::vector<std::vector<uint32_t>> axes;

@@ -123,12 +123,14 @@ TEST_F(Bench, CommMergesIntoAMachineProfile) {
     const auto &entry = profile["comm"][i + 1];
     EXPECT_EQ(entry["backend"], "local");
     EXPECT_EQ(entry["ranks"], 2);
+    EXPECT_EQ(entry["machines"], 1);
     EXPECT_EQ(entry["collective"], kCollectives[i]);
     EXPECT_GE(entry["alpha_s"], 0);
     EXPECT_GE(entry["beta_s_per_byte"], 0);
     ASSERT_EQ(entry["points"].size(), 3u);
     EXPECT_EQ(entry["points"][2]["bytes"], 1024);
     EXPECT_GT(entry["points"][2]["seconds"], 0);
+    EXPECT_GE(entry["points"][2]["processor_s"], 0);
   }
 }
 

@@ -1,0 +1,83 @@
+//===- Cores.h - Ranks that share the cores of machines ---------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_LIB_SIMULATION_CORES_H
+#define OPTIMUS_LIB_SIMULATION_CORES_H
+
+#include "Folding.h"
+#include "Meetings.h"
+#include "SharedLinks.h"
+
+#include "optimus/Prices/MachinePrices.h"
+#include "optimus/Simulation/Cluster.h"
+
+#include <deque>
+
+namespace optimus_simulation {
+
+/// The cores of machines, which ranks want while they compute, and collectives
+/// for what processors spend on them. Where all together want more than there
+/// are, all go on slower alike.
+///
+///   2 cores, 3 ranks that compute, a collective of 1 processor's second for
+///   each of its seconds: all go on at half their speed
+///
+/// No more than its speed alone is given to any: what ran beside it when it was
+/// measured is not counted again.
+class Cores {
+public:
+  /// With a cluster a node is a machine.
+  Cores(const optimus_prices::SharedCores &shared, const Folding &folding,
+        int64_t numRanks, const std::vector<ClusterPlace> *places);
+
+  /// Whether one rank may stand for others that do the same: where all are on
+  /// one machine, or each has one.
+  static bool mayFold(const optimus_prices::SharedCores &shared,
+                      int64_t numRanks, bool hasCluster);
+
+  /// An actor computes for so long, from a time on.
+  void compute(uint32_t actor, Picoseconds begin, Picoseconds seconds);
+  /// A meeting that takes so long, of which processors spend so much. `groups`
+  /// such take place at once.
+  void move(uint32_t meeting, Picoseconds begin, Picoseconds seconds,
+            Picoseconds processors, const std::vector<Arrival> &members,
+            size_t groups);
+
+  struct End {
+    /// An actor, or a meeting.
+    uint32_t number;
+    bool isMeeting;
+  };
+  bool isIdle() const { return flows.isIdle(); }
+  Picoseconds getNext() const { return flows.getNext(); }
+  Picoseconds getTime() const { return flows.getTime(); }
+  std::vector<End> advance();
+
+  /// Of what the busiest machine's cores could do in so long, what they did.
+  double getBusiest(Picoseconds seconds) const;
+
+private:
+  static constexpr uint32_t kMeeting = 0x80000000;
+
+  void add(uint32_t number, Picoseconds begin, Picoseconds seconds,
+           const LinkLoads &loads);
+
+  const optimus_prices::SharedCores shared;
+  bool isOne;
+  size_t numMachines = 0;
+  /// By actor: its machine, and what it loads there.
+  std::vector<uint32_t> machines;
+  std::vector<LinkLoads> computing;
+  /// Of meetings under way and earlier ones; addresses stay.
+  std::deque<LinkLoads> moving;
+  SharedLinks flows;
+};
+
+} // namespace optimus_simulation
+
+#endif // OPTIMUS_LIB_SIMULATION_CORES_H
