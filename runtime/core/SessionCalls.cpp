@@ -276,7 +276,7 @@ Status Session::finishCarried() {
   OPTRT_RETURN_IF_ERROR(checkIdle("what is carried was waited for"));
   lastSequence.clear();
   if (broken || std::ranges::none_of(ranks, [](const auto &rank) {
-        return rank->context.isCarrying();
+        return rank && rank->context.isCarrying();
       }))
     return okStatus();
   Status status =

@@ -57,5 +57,5 @@ TEST(InterpreterModels, EveryCommandHasOne) {
         << name.getStringRef().str() << " cannot be interpreted";
     ++numFound;
   }
-  EXPECT_EQ(numFound, 8);
+  EXPECT_EQ(numFound, 9);
 }

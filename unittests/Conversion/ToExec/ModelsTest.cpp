@@ -56,5 +56,5 @@ TEST(ProgramActions, EveryCommandHasOne) {
         << name.getStringRef().str() << " has no place in a table";
     ++numFound;
   }
-  EXPECT_EQ(numFound, 8);
+  EXPECT_EQ(numFound, 9);
 }
