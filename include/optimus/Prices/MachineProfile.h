@@ -138,7 +138,7 @@ struct CollectiveProfile {
   double beta;
   /// (bytes, seconds) that were measured, by size; between them, time is
   /// interpolated.
-  std::vector<std::pair<double, double>> points;
+  std::vector<std::pair<double, double>> points = {};
   /// The same of what processors spent on it, all ranks together. None where
   /// that is not known.
   std::vector<std::pair<double, double>> processors = {};
