@@ -87,8 +87,10 @@ void Cores::move(uint32_t meeting, Picoseconds begin, Picoseconds seconds,
     for (const Arrival &one : members)
       byMachine[machines[one.rank]] += roundLoad(load / double(members.size()));
   LinkLoads &loads = moving.emplace_back();
+  // A busy core does not slow a collective without use for it.
   for (const auto &[machine, sum] : byMachine)
-    loads.push_back({machine, sum});
+    if (sum > 0)
+      loads.push_back({machine, sum});
   add(meeting | kMeeting, begin, seconds, loads);
 }
 

@@ -20,8 +20,8 @@
 
 namespace optimus_simulation {
 
-/// The cores of machines, which ranks want while they compute, and collectives
-/// for what processors spend on them. Where all together want more than there
+/// The cores of machines. Ranks want them while they compute, and collectives
+/// for the processors' part of them. Where all together want more than there
 /// are, all go on slower alike.
 ///
 ///   2 cores, 3 ranks that compute, a collective of 1 processor's second for
@@ -42,8 +42,8 @@ public:
 
   /// An actor computes for so long, from a time on.
   void compute(uint32_t actor, Picoseconds begin, Picoseconds seconds);
-  /// A meeting that takes so long, of which processors spend so much. `groups`
-  /// such take place at once.
+  /// A meeting of so many seconds, and so many of processors. `groups` such
+  /// take place at once.
   void move(uint32_t meeting, Picoseconds begin, Picoseconds seconds,
             Picoseconds processors, const std::vector<Arrival> &members,
             size_t groups);
@@ -58,7 +58,7 @@ public:
   Picoseconds getTime() const { return flows.getTime(); }
   std::vector<End> advance();
 
-  /// Of what the busiest machine's cores could do in so long, what they did.
+  /// The part of the time for which the busiest machine's cores are busy.
   double getBusiest(Picoseconds seconds) const;
 
 private:

@@ -109,7 +109,7 @@ std::vector<uint32_t> SharedLinks::advance() {
   while (!coming.empty() && coming.begin()->first <= now) {
     const Flow &flow = coming.begin()->second;
     // What asks for nothing has come.
-    if (flow.bytes <= 0 || flow.loads->empty())
+    if (flow.bytes <= 0 || (flow.loads->empty() && std::isinf(flow.most)))
       ended.push_back(flow.number);
     else
       active.push_back({flow, flow.bytes});

@@ -47,7 +47,7 @@ public:
       : mover(mover), n(n), index(index), isFirst(isFirst),
         source(maxBytes / 4 + n), destination(maxBytes / 4 + n) {}
 
-  /// What a meeting of all ranks takes, which goes before each measurement.
+  /// Times a meeting of all ranks: one goes before each measurement.
   Status measureMeetings() {
     OPTRT_ASSIGN_OR_RETURN(const double seconds,
                            spend([&] { return meet(); }, kMostRepeats));

@@ -101,8 +101,7 @@ TEST(CostModel, RanksOnOneMachineShareItsCores) {
       "alpha_s": 1, "beta_s_per_byte": 0, "points": [
         {"bytes": 4, "seconds": 1, "processor_s": 2}]}]})");
   auto alpha = [&](int64_t ranks) {
-    return CostModel(profile, ranks)
-        .getGemmSeconds(1, 1, 1, false, false);
+    return CostModel(profile, ranks).getGemmSeconds(1, 1, 1, false, false);
   };
   EXPECT_NEAR(alpha(4), 1, 1e-6);
   profile.collectives.front().machines = 1;

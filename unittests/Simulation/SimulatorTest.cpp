@@ -272,6 +272,17 @@ TEST_F(SimulatorTest, RanksShareTheCoresOfAMachine) {
   EXPECT_EQ(path, late.getStep());
 }
 
+/// Ranks compute at half their speed, and two collectives at their own.
+TEST_F(SimulatorTest, CollectivesWithoutProcessorsAreNotSlowedByCores) {
+  machine.computes.front().cores = 2;
+  beginFunction("f");
+  const uint32_t first = start(Row), second = start(Row);
+  compute(1);
+  wait(first);
+  wait(second);
+  EXPECT_EQ(simulated({"f"}).getStep(), 2 * kMs);
+}
+
 /// A collective between two ranks takes a millisecond of two cores.
 TEST_F(SimulatorTest, CollectivesShareCoresWithComputing) {
   machine.computes.front().cores = 2;

@@ -24,9 +24,9 @@ struct SharedCores {
   int64_t ranksPerMachine = 1;
 };
 
-/// Prices the work of a rank, in seconds. Ranks that are threads share the
-/// machine, and so do those that the profile's collectives found on one; others
-/// have one each.
+/// Prices the work of a rank, in seconds. Threads of a process share the
+/// machine, and so do ranks measured on one by the profile's collectives;
+/// others have one each.
 class MachinePrices {
 public:
   /// Products that the profile did not measure one by one have `flopsOfRun`, a

@@ -97,8 +97,7 @@ struct Simulation {
   std::vector<Timeline> timelines;
   /// Of a cluster's links those that carry anything, the busiest first.
   std::vector<LinkUse> links;
-  /// Of the machine whose cores compute and move the most, what they could do
-  /// meanwhile; 0 where ranks do not share any.
+  /// How busy the cores of the busiest machine are; 0 where ranks share none.
   double cores = 0;
 
   Picoseconds getStep() const { return ranks[slowest].end; }
