@@ -15,7 +15,8 @@ namespace optimus_run {
 
 /// A value of nlohmann's, without a line's end. Bytes other than UTF-8, as in
 /// paths and in texts of a model, become U+FFFD.
-template <typename Json> std::string toLine(const Json &value) {
+template <typename Json>
+std::string toLine(const Json &value) {
   return value.dump(-1, ' ', /*ensure_ascii=*/false,
                     Json::error_handler_t::replace);
 }

@@ -32,7 +32,8 @@ struct World {
 World createLocalWorld();
 
 /// One rank a process, over MPI: opens the plugin liboptimus_ccl_mpi.so in
-/// `../lib/optimus` beside the executable, or the file in $OPTIMUS_CCL_MPI_LIBRARY.
+/// `../lib/optimus` beside the executable, or the file in
+/// $OPTIMUS_CCL_MPI_LIBRARY.
 StatusOr<World> createMpiWorld();
 
 /// Where and as what a process joins a job over TCP.

@@ -21,9 +21,9 @@
 
 namespace mlir::optimus {
 
-/// The numbers of parameters whose names match one of the patterns, separated by
-/// semicolons; all where there are none. An error for a wrong pattern, and for
-/// one without a match, with the nearest names.
+/// The numbers of parameters whose names match one of the patterns, separated
+/// by semicolons; all where there are none. An error for a wrong pattern, and
+/// for one without a match, with the nearest names.
 FailureOr<SmallVector<int64_t>> chooseTrained(const LossFunction &loss,
                                               StringRef patterns);
 
