@@ -64,7 +64,7 @@ def value(trial, _steps):
     return abs(trial.values["train.lr"] - 0.01) * 100 + ("kind=b" in trial.space)
 
 
-def search_of(sampler, trials=30, objectives=("loss",)):
+def search_of(sampler, trials=30, objectives=("loss",), draw="shared"):
     spec = Spec(
         "spec.toml",
         ".",
@@ -72,7 +72,7 @@ def search_of(sampler, trials=30, objectives=("loss",)):
         Study(trials=trials, sampler=sampler, objectives=objectives),
         SPACE,
     )
-    return Search(spec, make_sampler(spec), Plain(trials))
+    return Search(spec, make_sampler(spec), Plain(trials), draw=draw)
 
 
 def play(search, monkeypatch, written=None):
@@ -99,6 +99,24 @@ def test_a_sampler_learns_and_its_journal_says_it_again(name, monkeypatch):
     for record in written:
         again.apply(record)
     assert again.sampler.ask(30, {}) == search.sampler.ask(30, {})
+
+
+@pytest.mark.parametrize("name", ["tpe", "cmaes"])
+def test_a_sampler_is_asked_in_one_space(name, monkeypatch):
+    written = []
+    search = search_of(name, trials=12, draw="class")
+    trials = play(search, monkeypatch, written).trials
+    assert [trial.number for trial in trials] == list(range(12))
+    assert all(trial.more["class"] and trial.more["share"] == 0.5 for trial in trials)
+    again = search_of(name, trials=12, draw="class")
+    for record in written:
+        again.apply(record)
+    for label in ("kind=a", "kind=b"):
+        number = 12 if label == "kind=a" else 13
+        drawn = search.sampler.ask(number, {}, label)
+        assert drawn.space == label
+        assert ("train.beta1" in drawn.values) == (label == "kind=a")
+        assert again.sampler.ask(number, {}, label) == drawn
 
 
 def test_tpe_finds_more_than_chance(monkeypatch):

@@ -10,12 +10,14 @@
 import itertools
 import math
 import time
+from types import SimpleNamespace
 
 import pytest
 
-from optimus.tune import TuneError, virtual_pool
+from optimus.tune import TuneError, shadho, view, virtual_pool
 from optimus.tune.domains import parse
 from optimus.tune.machine import Class
+from optimus.tune.mix import suited
 from optimus.tune.policies import make_policy
 from optimus.tune.samplers import RandomSampler, UnitSampler
 from optimus.tune.scheduler import late_from
@@ -23,7 +25,7 @@ from optimus.tune.search import Search
 from optimus.tune.simulate import Simulation
 from optimus.tune.simulated import least_seconds
 from optimus.tune.virtual_pool import Kind, Pool
-from optimus.tune.spaces import Leaf, Space
+from optimus.tune.spaces import Leaf, Space, Union
 from optimus.tune.spec import Rungs, Spec, Study
 
 SPACE = Space(
@@ -283,3 +285,117 @@ def test_mistakes_of_pools(tmp_path, text, message):
     with pytest.raises(TuneError) as error:
         virtual_pool.read_pool(str(tmp_path / "pool.toml"))
     assert message in str(error.value)
+
+
+SIZES = {"small": [16, 24], "middle": [64, 96], "large": [256, 384]}
+ALTERNATIVES = Space(
+    tuple(leaf for leaf in SPACE.leaves if leaf.name != "model.hidden"),
+    (
+        Union(
+            "size",
+            {
+                name: Space((Leaf("model.hidden", parse({"log-uniform": bounds}), 2),))
+                for name, bounds in SIZES.items()
+            },
+            2,
+        ),
+    ),
+)
+
+
+def draw_by_class(pool, order="placed", method=None, draw="class", trials=120):
+    study = Study(trials=trials, objectives=("loss",), rungs=method and Rungs(method, 9))
+    spec = Spec("spec.toml", ".", "", study, ALTERNATIVES)
+    sampler = RandomSampler(ALTERNATIVES, 0)
+    search = Search(spec, sampler, make_policy(spec), order, draw)
+    Simulation(search, pool, predict).run()
+    return search.study.trials
+
+
+def wide(name, count, small, large):
+    """A class with a job's own seconds, which small models feel."""
+    its_class = Class(1.0, 8192 * MIB, "avx2", name)
+    return Kind(name, count, its_class, {"": large}, small, None)
+
+
+def share_of(trials, key):
+    mine = [trial for trial in trials[len(trials) // 2 :] if trial.more["class"] == key]
+    return {
+        name: sum(trial.space == "size=" + name for trial in mine) / len(mine)
+        for name in SIZES
+    }
+
+
+@pytest.mark.parametrize("order", ["placed", "shadho"])
+def test_a_class_draws_in_the_spaces_that_suit_it(order):
+    pool = Pool([wide("near", 4, 0.01, 30.0), wide("far", 2, 20.0, 0.1)])
+    trials = draw_by_class(pool, order)
+    assert len(trials) == 120 and all(trial.end for trial in trials)
+    keys = {kind.name: kind.of.key for kind in pool.kinds}
+    near, far = (share_of(trials, keys[name]) for name in ("near", "far"))
+    if order == "placed":
+        assert near["small"] > 0.3 and near["large"] < 0.15
+        assert far["large"] > 0.3 and far["small"] < 0.15
+    assert view.mix_lines(SimpleNamespace(trials=trials))[3].split()[1] == "33.3%"
+
+
+def test_speed_alone_changes_no_mix():
+    pool = Pool([wide("slow", 3, 0.0, 40.0), wide("fast", 3, 0.0, 1.0)])
+    trials = draw_by_class(pool)
+    for name in SIZES:
+        share = sum(trial.space == "size=" + name for trial in trials) / 120
+        assert abs(share - 1 / 3) < 0.12
+
+
+@pytest.mark.parametrize(
+    "order, draw, method, said",
+    [
+        ("shadho", "shared", None, "expected --draw class"),
+        ("placed", "class", "dehb", "choose points themselves"),
+    ],
+)
+def test_what_cannot_draw_by_class_is_refused(order, draw, method, said):
+    with pytest.raises(TuneError, match=said):
+        draw_by_class(MIXED, order, method, draw)
+
+
+def test_every_class_and_every_space_has_a_partner():
+    found = suited(
+        {
+            "a": {"x": 1.0, "y": 2.0, "z": math.inf},
+            "b": {"x": 4.0, "y": 9.0, "z": math.inf},
+            "c": {"x": math.inf, "y": math.inf, "z": 3.0},
+            "d": {"x": math.inf, "y": math.inf, "z": math.inf},
+        }
+    )
+    assert found == {"x": {"b"}, "y": {"a"}, "z": {"c"}}
+
+
+def test_complexity_and_the_deal_are_those_of_shadho():
+    assert shadho.complexity(parse({"uniform": [-5, 15]})) == 22
+    assert shadho.complexity(parse({"log10-uniform": [-3, 3]})) == 8
+    assert shadho.complexity(parse({"choice": [1, 2, 3, 4]})) == 1.75
+    assert shadho.complexity(parse({"randint": [1, 9], "step": 2})) == 1.8
+    assert shadho.complexity(parse(3)) == 1
+    assert shadho.deal(list("abcdef"), [("x", 2), ("y", 1)]) == {
+        "x": list("abcde"),
+        "y": list("def"),
+    }
+    assert shadho.deal(["a"], [("x", 1), ("y", 9)]) == {"x": ["a"], "y": ["a"]}
+
+
+def test_a_steep_loss_has_priority():
+    leaf = Leaf("train.lr", parse({"uniform": [0, 1]}), 1)
+
+    def trials(loss):
+        return [
+            SimpleNamespace(values={"train.lr": at / 16}, objectives=[loss(at / 16)])
+            for at in range(16)
+        ]
+
+    flat, steep = (
+        shadho.steepness([leaf], trials(lambda at, turns=turns: math.sin(turns * at)))
+        for turns in (1, 12)
+    )
+    assert steep > 3 * flat
+    assert shadho.steepness([leaf], trials(lambda _: 1.0)) == 0

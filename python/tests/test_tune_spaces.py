@@ -9,6 +9,7 @@
 
 import itertools
 import math
+import random
 import statistics
 
 import pytest
@@ -167,6 +168,27 @@ def test_a_forest_is_walked_and_a_trial_carries_its_space(tmp_path):
         assert ("model.layers" in each.values) == ("family=gpt" in each.space)
         if "family=llama" in each.space:
             assert each.values["model.ffn"] == 128
+
+
+def test_a_label_fixes_the_space(tmp_path):
+    space = read(tmp_path, FOREST).space
+    labels = list(spaces.labels(space))
+    shares = {label: spaces.share(space, label) for label in labels}
+    assert sum(shares.values()) == 1
+    assert shares["family=gpt drop=with"] == 2 * shares["family=llama groups=with drop=with"]
+    for label in labels:
+        drawn = RandomSampler(space, 3).ask(0, {}, label)
+        assert drawn.space == label
+        assert set(drawn.values) == {leaf.name for leaf in spaces.leaves(space, label)}
+    label = spaces.draw_label(space, random.Random(0))
+    assert label in labels
+    assert spaces.choices(space, "family=llama groups=with drop=with") == {
+        "family": "llama",
+        "family=llama/groups": "with",
+        "drop": "with",
+    }
+    with pytest.raises(TuneError, match="expected the label of a space, found 'drop=with'"):
+        spaces.share(space, "drop=with")
 
 
 def test_a_forest_of_exponential_size_is_not_walked(tmp_path):

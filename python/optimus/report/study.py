@@ -210,6 +210,7 @@ def lines(report: StudyReport) -> List[str]:
     study = report.study
     found = [view.summary(study, report.objectives, report.trials, report.end), ""]
     found += view.table(study, report.objectives)
+    found += view.mix_lines(study)
     found += ["", "How much each value matters, of the variance of ranks:"]
     found += _influence_lines(study)
     found += ["", "Measured over predicted, by class:", *_error_lines(report.attempts)]

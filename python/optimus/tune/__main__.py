@@ -16,7 +16,7 @@ import gc
 import os
 import shlex
 import shutil
-from typing import List, Optional
+from typing import List, Optional, Tuple
 
 from optimus import __version__, arguments, output
 from optimus.arguments import Parser, whole_number
@@ -27,6 +27,7 @@ from optimus.tune import (
     explain,
     journal,
     machine,
+    mix,
     names,
     pool,
     simulate,
@@ -111,7 +112,15 @@ def _add_order(command: Parser) -> None:
         choices=ORDERS,
         default="placed",
         help="placed: a worker takes the trial that loses most elsewhere; fcfs: "
-        "first come, first served (default: %(default)s)",
+        "first come, first served; shadho: by complexity and priority of spaces, with "
+        "--draw class, to compare with (default: %(default)s)",
+    )
+    command.add_argument(
+        "--draw",
+        choices=mix.DRAWS,
+        default="shared",
+        help="shared: the sampler's own mix of spaces; class: it is asked for each class "
+        "in the spaces that suit it, which changes the mix (default: %(default)s)",
     )
 
 
@@ -138,8 +147,8 @@ def _run(options: argparse.Namespace) -> int:
         raise TuneError("cannot make '%s': %s" % (folder.path, error.strerror)) from None
     lock = journal.Lock(folder.path)
     its_journal = journal.Journal(folder.path)
-    search = Search(found, sampler, make_policy(found), options.order)
-    _begin(search, its_journal, folder, found)
+    search = Search(found, sampler, make_policy(found), options.order, options.draw)
+    _begin(search, its_journal, folder, found, options.draw)
     watch = view.Watch(search.study, list(found.study.objectives), found.study.trials)
     sampler.begin_copy(folder.path)
     run = Run(search, folder, its_journal, lock, starts, watch)
@@ -156,7 +165,11 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _begin(
-    search: Search, its_journal: journal.Journal, folder: Folder, found: spec.Spec
+    search: Search,
+    its_journal: journal.Journal,
+    folder: Folder,
+    found: spec.Spec,
+    draw: str,
 ) -> None:
     """Takes up what the journal has, or begins it."""
     header = {
@@ -167,13 +180,19 @@ def _begin(
         "folder": found.folder,
         "objectives": list(found.study.objectives),
         "trials": found.study.trials,
+        "draw": draw,
     }
     if not its_journal.records:
         shutil.copyfile(found.path, os.path.join(folder.path, SPEC_COPY))
         its_journal.append(header)
         return search.apply(header)
     before = its_journal.records[0]
-    for name, what in (("spec", "specification"), ("sampler", "sampler")):
+    before.setdefault("draw", "shared")
+    for name, what in (
+        ("spec", "specification"),
+        ("sampler", "sampler"),
+        ("draw", "--draw"),
+    ):
         if before.get(name) != header[name]:
             raise TuneError(
                 "%s is a study of another %s; name another folder with -o, or "
@@ -201,7 +220,9 @@ def _show(options: argparse.Namespace) -> int:
         view.cut(view.summary(study, objectives, study.header["trials"], last), width),
         "",
     ]
-    output.write("-", "\n".join(rows + view.table(study, objectives, width)) + "\n")
+    rows += view.table(study, objectives, width)
+    rows += [view.cut(each, width) for each in view.mix_lines(study)]
+    output.write("-", "\n".join(rows) + "\n")
     return 0
 
 
@@ -216,15 +237,19 @@ def _simulate(options: argparse.Namespace) -> int:
     its_pool = virtual_pool.read_pool(options.pool)
     predictor = costs.Predictor(found.folder)
 
-    def end(with_pool: virtual_pool.Pool) -> simulate.Result:
-        search = Search(found, make_sampler(found), make_policy(found), options.order)
-        return simulate.Simulation(search, with_pool, predictor.predict).run()
+    def end(with_pool: virtual_pool.Pool) -> Tuple[simulate.Result, Study]:
+        sampler, policy = make_sampler(found), make_policy(found)
+        search = Search(found, sampler, policy, options.order, options.draw)
+        simulation = simulate.Simulation(search, with_pool, predictor.predict)
+        return simulation.run(), search.study
 
-    result = end(its_pool)
+    result, study = end(its_pool)
     more = {
-        kind.name: end(its_pool.with_one_more(kind.name)).seconds for kind in its_pool.kinds
+        kind.name: end(its_pool.with_one_more(kind.name))[0].seconds
+        for kind in its_pool.kinds
     }
-    output.write("-", "\n".join(simulated.lines(result, its_pool, more)) + "\n")
+    rows = simulated.lines(result, its_pool, more) + view.mix_lines(study)
+    output.write("-", "\n".join(rows) + "\n")
     return 0
 
 

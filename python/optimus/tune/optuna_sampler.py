@@ -25,7 +25,7 @@ from typing import Any, Dict, List, Optional
 
 from optimus.tune import TuneError
 from optimus.tune.domains import text_of
-from optimus.tune.spaces import Drawn, draw
+from optimus.tune.spaces import Drawn, choices, draw
 from optimus.tune.spec import Spec
 from optimus.tune.study import Trial
 
@@ -126,8 +126,12 @@ class OptunaSampler:
                 % (self._name, str(error).splitlines()[0])
             ) from None
 
-    def ask(self, number: int, more: Dict[str, Any]) -> Drawn:
+    def ask(
+        self, number: int, more: Dict[str, Any], label: Optional[str] = None
+    ) -> Drawn:
         self._study.sampler = self._made(number)
+        if label is not None:
+            self._study.enqueue_trial(choices(self._space, label))
         try:
             trial = self._study.ask()
             drawn = draw(self._space, OptunaChooser(trial, number))

@@ -9,7 +9,7 @@
 standard library alone; a point of it depends on the seed and on the trial's number."""
 
 import random
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 from optimus.tune import TuneError, names
 from optimus.tune.spaces import Drawn, Space, draw
@@ -52,9 +52,12 @@ class RandomSampler:
     def __init__(self, space: Space, seed: int):
         self._space, self._seed = space, seed
 
-    def ask(self, number: int, _more: Dict[str, Any]) -> Drawn:
-        """The point of a trial, of which the rungs keep `more`."""
-        return draw(self._space, RandomChooser(self._seed, number))
+    def ask(
+        self, number: int, _more: Dict[str, Any], label: Optional[str] = None
+    ) -> Drawn:
+        """The point of a trial, of which the rungs keep `more`; of the space with a label
+        if there is one."""
+        return draw(self._space, RandomChooser(self._seed, number), label)
 
     def given(self, trial) -> None:
         """One that the journal has."""
@@ -104,7 +107,9 @@ class UnitChooser:
 class UnitSampler(RandomSampler):
     """Points that the rungs choose, as vectors."""
 
-    def ask(self, number: int, more: Dict[str, Any]) -> Drawn:
+    def ask(
+        self, number: int, more: Dict[str, Any], _label: Optional[str] = None
+    ) -> Drawn:
         chooser = UnitChooser(self._seed, number, more["vector"])
         drawn = draw(self._space, chooser)
         more["vector"] = chooser.used

@@ -16,7 +16,7 @@ The order `placed` lets a worker take the job that loses most elsewhere:
 
 Once no more jobs will come, those that wait are placed on paper (placement.py). A worker
 then takes a job that is placed on its class, or waits. The order `fcfs` is first come, first
-served.
+served; `shadho` too, but a class begins with those that were drawn for it.
 """
 
 import bisect
@@ -38,13 +38,15 @@ from typing import (
 
 from optimus.tune import placement
 
-ORDERS = ("placed", "fcfs")
+ORDERS = ("placed", "fcfs", "shadho")
 MOST_PLANNED = 128
 """Jobs placed on paper at a time."""
 MOST_RENEWED = 16
 """Waiting jobs that a decision gives their places anew after costs have changed."""
 MOST_LOOKED = 256
 """Waiting jobs, the most urgent ones, among which a worker looks for one to run."""
+OTHERS = 1 << 40
+"""Turns after all of a class's own, for jobs that were drawn for another."""
 MOST_LATE = 16
 """Late jobs that a decision looks at."""
 
@@ -55,6 +57,8 @@ class Job(NamedTuple):
     """The step of its rung; None: the last."""
     avoid: FrozenSet[str] = frozenset()
     """Workers that failed it."""
+    kind: str = ""
+    """The class that it was drawn for, if any."""
 
 
 class Cost(NamedTuple):
@@ -271,6 +275,11 @@ class Scheduler:
         """Of workers."""
         return self._workers.keys()
 
+    @property
+    def counts(self) -> Dict[str, int]:
+        """Of workers by class."""
+        return {kind: its.workers for kind, its in self._classes.items()}
+
     def kind_of(self, worker: str) -> str:
         return self._workers[worker].kind
 
@@ -341,7 +350,7 @@ class Scheduler:
 
     def _chosen(self, now: float, more_to_come: bool) -> Optional[Start]:
         plans = not (
-            self._order == "fcfs" or more_to_come or len(self._jobs) > MOST_PLANNED
+            self._order != "placed" or more_to_come or len(self._jobs) > MOST_PLANNED
         )
         if plans:
             self.renew(None)
@@ -413,8 +422,9 @@ class Scheduler:
         for weight, kind in weights:
             if weight == math.inf:
                 continue
-            if self._order == "fcfs":
-                place = (turn, -weight, self._entry, job.trial)
+            if self._order != "placed":
+                is_other = self._order == "shadho" and job.kind not in ("", kind)
+                place = (turn + is_other * OTHERS, -weight, self._entry, job.trial)
             else:
                 # A job that cannot run elsewhere loses all; the longest of these is first.
                 other = second if weight == least else least

@@ -16,9 +16,11 @@ Events outside come as records of theirs.
 from collections import deque
 from typing import Any, Deque, Dict, List, Optional, Set
 
-from optimus.tune import costs
+from optimus.tune import TuneError, costs
 from optimus.tune.journal import Record
+from optimus.tune.mix import ByClass
 from optimus.tune.scheduler import Cost, Job, Scheduler
+from optimus.tune.shadho import Dealt
 from optimus.tune.spec import Spec
 from optimus.tune.study import Study, Trial, finite
 
@@ -54,14 +56,32 @@ class Plain:
         return None
 
 
+def _mix(spec: Spec, order: str, draw: str) -> Optional[ByClass]:
+    """It chooses the spaces of classes; None for the sampler's own mix."""
+    if draw == "shared":
+        if order == "shadho":
+            raise TuneError("--order shadho: expected --draw class beside it")
+        return None
+    if spec.study.rungs and spec.study.rungs.method == "dehb":
+        raise TuneError(
+            "--draw class: expected other rungs than those of DEHB, which choose points "
+            "themselves"
+        )
+    return (Dealt if order == "shadho" else ByClass)(spec.space, spec.study.seed)
+
+
 class Search:
-    def __init__(self, spec: Spec, sampler, policy, order: str = "placed"):
+    def __init__(
+        self, spec: Spec, sampler, policy, order: str = "placed", draw: str = "shared"
+    ):
+        """`draw` is one of mix.DRAWS. Raises TuneError."""
         self.spec, self.study, self.policy = spec, Study(), policy
         self.sampler = sampler
         self.corrections = costs.Corrections()
         self.classes: Dict[str, Record] = {}
         """By their keys."""
         self.scheduler = Scheduler(self.cost, order)
+        self.mix = _mix(spec, order, draw)
         self._unpredicted: Set[int] = set()
         self._doubtful: Deque[int] = deque()
         """Perhaps they were lost too often."""
@@ -84,6 +104,9 @@ class Search:
     def cost(self, job: Job, kind: str) -> Cost:
         trial = self.study.trials[job.trial]
         steps = (job.until or self.steps_of(trial)) - self.reached(trial)
+        return self._cost(trial, kind, steps)
+
+    def _cost(self, trial: Trial, kind: str, steps: int) -> Cost:
         return costs.cost(
             trial.prediction or {},
             self.corrections,
@@ -91,8 +114,11 @@ class Search:
             self.classes[kind],
             trial.model,
             steps,
-            self._floors.get(job.trial, 0),
+            self._floors.get(trial.number, 0),
         )
+
+    def _whole_cost(self, trial: Trial, kind: str) -> Cost:
+        return self._cost(trial, kind, self.steps_of(trial))
 
     def job_for(self, trial: Trial, until: Optional[int]) -> Job:
         avoid = frozenset(
@@ -100,13 +126,15 @@ class Search:
             for loss in trial.losses
             if loss.get("why") in ("fault", "slow")
         )
-        return Job(trial.number, until, avoid)
+        return Job(trial.number, until, avoid, trial.more.get("class", ""))
 
     # Records in.
 
     def apply(self, record: Record) -> None:
         self.study.apply(record)
         self.policy.apply(record, self.study)
+        if self.mix and "trial" in record:
+            self.mix.apply(record, self.study.trials[record["trial"]])
         handle = getattr(self, "_" + record["kind"], None)
         if handle:
             handle(record)
@@ -262,7 +290,14 @@ class Search:
         if "trial" in wanted:
             return {"kind": "promoted", **wanted}
         number = len(self.study.trials)
-        drawn = self.sampler.ask(number, wanted["more"])
+        asked = self.mix and self.mix.ask(
+            number, self.scheduler.counts, self._whole_cost, self.corrections.version
+        )
+        label = None
+        if asked:
+            label = asked.pop("space")
+            wanted["more"].update(asked)
+        drawn = self.sampler.ask(number, wanted["more"], label)
         return {
             "kind": "given",
             "trial": number,

@@ -16,7 +16,7 @@ import heapq
 import itertools
 import math
 import random
-from typing import Any, Callable, Dict, List, NamedTuple, Set, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from optimus.tune import costs
 from optimus.tune.scheduler import late_from
@@ -56,8 +56,11 @@ class Simulation:
         search: Search,
         pool: Pool,
         predict: Callable[[Dict[str, Any]], Dict[str, Any]],
+        loss: Optional[Callable[[Trial, int], float]] = None,
     ):
+        """`loss` is that of a trial after some steps, `loss_of` where there is none."""
         self._search, self._pool, self._predict = search, pool, predict
+        self._loss = loss or loss_of
         self._heap: List[Tuple[float, int, str, Any]] = []
         self._order = itertools.count()
         self._kinds: Dict[str, Kind] = {}
@@ -188,11 +191,11 @@ class Simulation:
             "steps": event["steps"],
         }
         if event["until"] is not None:
-            value = loss_of(trial, event["until"])
+            value = self._loss(trial, event["until"])
             return self._write(
                 {"kind": "rung", "step": event["until"], "objective": value, **record}, now
             )
-        value = loss_of(trial, self._search.steps_of(trial))
+        value = self._loss(trial, self._search.steps_of(trial))
         self._write(
             {
                 "kind": "ended",

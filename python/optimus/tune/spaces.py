@@ -15,7 +15,8 @@ There are exponentially many, so they are walked one at a time. A trial carries 
 label of its space.
 """
 
-from typing import Any, Dict, Iterator, List, NamedTuple, Set, Tuple
+import random
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from optimus.tune import TuneError
 from optimus.tune.domains import Dependent
@@ -52,17 +53,19 @@ class Drawn(NamedTuple):
     """Its label, as `family=gpt drop=with`; empty where there is one space."""
 
 
-def draw(space: Space, chooser) -> Drawn:
-    """A point of a space. Raises TuneError where a dependent value has none."""
+def draw(space: Space, chooser, label: Optional[str] = None) -> Drawn:
+    """A point of a space, of the one with a label if there is one. Raises TuneError where
+    a dependent value has none."""
     values: Dict[str, Any] = {}
     labels: List[str] = []
     later: List[Tuple[str, Leaf]] = []
-    _draw(space, chooser, "", values, labels, later)
+    fixed = {} if label is None else choices(space, label)
+    _draw(space, chooser, "", fixed, values, labels, later)
     _follow(chooser, values, later)
     return Drawn(values, " ".join(labels))
 
 
-def _draw(space, chooser, path, values, labels, later) -> None:
+def _draw(space, chooser, path, fixed, values, labels, later) -> None:
     for leaf in space.leaves:
         if isinstance(leaf.domain, Dependent):
             later.append((path, leaf))
@@ -71,10 +74,12 @@ def _draw(space, chooser, path, values, labels, later) -> None:
             values[leaf.name] = leaf.domain.draw(chooser, path + leaf.name)
     for union in space.unions:
         names = list(union.alternatives)
-        chosen = names[chooser.pick(path + union.name, names)]
+        chosen = fixed.get(path + union.name)
+        if chosen is None:
+            chosen = names[chooser.pick(path + union.name, names)]
         labels.append("%s=%s" % (union.name, chosen))
         inner = "%s%s=%s/" % (path, union.name, chosen)
-        _draw(union.alternatives[chosen], chooser, inner, values, labels, later)
+        _draw(union.alternatives[chosen], chooser, inner, fixed, values, labels, later)
 
 
 def _follow(chooser, values: Dict[str, Any], later: List[Tuple[str, Leaf]]) -> None:
@@ -108,6 +113,54 @@ def _product(unions: List[Union]) -> Iterator[str]:
             for others in _product(rest):
                 parts = ["%s=%s" % (first.name, name), own, others]
                 yield " ".join(part for part in parts if part)
+
+
+def _parts(space: Space, label: str) -> Iterator[Tuple[str, Space, Optional[Union], str]]:
+    """The spaces within one with a label, the outer ones first: the path of the union
+    around, the space, the union and the alternative in it."""
+    rest = iter(label.split())
+
+    def walk(space: Space, path: str):
+        for union in space.unions:
+            name, _, chosen = next(rest, "").partition("=")
+            if name != union.name or chosen not in union.alternatives:
+                raise TuneError("expected the label of a space, found '%s'" % label)
+            inner = union.alternatives[chosen]
+            yield path, inner, union, chosen
+            yield from walk(inner, "%s%s=%s/" % (path, name, chosen))
+
+    yield "", space, None, ""
+    yield from walk(space, "")
+
+
+def choices(space: Space, label: str) -> Dict[str, str]:
+    """The picks of a chooser in the space with a label, by their names."""
+    return {
+        path + union.name: chosen for path, _, union, chosen in _parts(space, label) if union
+    }
+
+
+def share(space: Space, label: str) -> float:
+    """Of even draws, that have this label."""
+    found = 1.0
+    for _, _, union, _ in _parts(space, label):
+        found /= len(union.alternatives) if union else 1
+    return found
+
+
+def leaves(space: Space, label: str) -> List[Leaf]:
+    """Of the space with a label."""
+    return [leaf for _, inner, _, _ in _parts(space, label) for leaf in inner.leaves]
+
+
+def draw_label(space: Space, draws: random.Random) -> str:
+    """Of an even draw."""
+    parts = []
+    for union in space.unions:
+        name = draws.choice(list(union.alternatives))
+        inner = draw_label(union.alternatives[name], draws)
+        parts += ["%s=%s" % (union.name, name), *filter(None, [inner])]
+    return " ".join(parts)
 
 
 def names(space: Space) -> Iterator[Leaf]:

@@ -11,6 +11,7 @@ import math
 import os
 import shutil
 import sys
+from collections import Counter
 from typing import Any, Dict, List, Optional
 
 from optimus.tune.domains import text_of
@@ -154,6 +155,29 @@ def summary(study: Study, objectives: List[str], total: Optional[int], now: floa
         "%d %s" % (count, name) for name, count in sorted(counts.items()) if name != "done"
     ]
     return "; ".join(parts)
+
+
+def mix_lines(study: Study) -> List[str]:
+    """How the mix of spaces differs from the shared one; nothing where none was drawn for
+    a class."""
+    asked = [trial for trial in study.trials if "class" in trial.more]
+    if not asked:
+        return []
+    counts = Counter(trial.space for trial in asked)
+    shares = {trial.space: trial.more["share"] for trial in asked}
+    rest = 1 - sum(shares.values())
+    found = [
+        "",
+        "the mix is not the shared one: %d of %d trials were drawn for a class"
+        % (len(asked), len(study.trials)),
+        "%6s %6s  %s" % ("drawn", "shared", "space"),
+    ]
+    for label, count in sorted(counts.items(), key=lambda each: (-each[1], each[0])):
+        drawn = count / len(asked)
+        found.append("%5.1f%% %5.1f%%  %s" % (100 * drawn, 100 * shares[label], label))
+    if rest > 5e-4:
+        found.append("%5.1f%% %5.1f%%  all others" % (0, 100 * rest))
+    return found
 
 
 class Watch:
