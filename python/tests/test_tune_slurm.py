@@ -46,12 +46,13 @@ if flags.get("partition") == "wrong":
 with open(place + "/sbatch.txt", "a") as file:
     number = file.tell()
     file.write("x")
+command = "exit 3" if flags.get("partition") == "broken" else sys.argv[-1]
 for task in flags["array"].split(","):
     environment = dict(os.environ, SLURM_ARRAY_TASK_ID=task)
     if "time" in flags:
         environment["SLURM_JOB_END_TIME"] = str(int(time.time() + 60 * int(flags["time"])))
     with open(flags["output"].replace("%a", task), "w") as log:
-        worker = subprocess.Popen(["sh", "-c", sys.argv[-1]], env=environment,
+        worker = subprocess.Popen(["sh", "-c", command], env=environment,
                                   stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     with open(place + "/jobs", "a") as file:
         file.write("%d_%s %d\\n" % (number, task, worker.pid))
@@ -163,6 +164,30 @@ def test_a_signal_leaves_nothing_running(tmp_path, monkeypatch, cluster):
     while workers(cluster) and time.monotonic() < end:
         time.sleep(0.01)
     assert workers(cluster) == []
+
+
+def test_a_worker_is_replaced_before_its_wall_time_ends(tmp_path, monkeypatch, cluster):
+    spare = iter([300, 0])
+    monkeypatch.setattr(slurm, "_spare", lambda left: next(spare))
+    _, records = search(
+        tmp_path, monkeypatch, "sleep 0.01", trials=1, workers=1, wall_minutes=5
+    )
+    assert ends(records) == [0]
+    assert "lost" not in {record["kind"] for record in records}
+    assert (cluster / "sbatch.txt").read_text() == "xx"
+
+
+def test_a_worker_that_ends_before_it_connects_is_noticed(tmp_path, monkeypatch, cluster):
+    monkeypatch.setattr(run, "MOST_RESTARTS", 0)
+    with pytest.raises(TuneError, match="^worker s0 ended before it connected: it said no"):
+        search(
+            tmp_path,
+            monkeypatch,
+            "true",
+            workers=1,
+            partition="broken",
+            poll_seconds=0.02,
+        )
 
 
 def test_what_sbatch_refuses_is_its_own_message(tmp_path, monkeypatch, cluster):

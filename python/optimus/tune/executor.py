@@ -59,7 +59,7 @@ class Executor(abc.ABC):
         """A worker with all that it runs."""
 
     def expiring(self) -> List[str]:
-        """Free workers with too little wall time left for more."""
+        """Workers with too little wall time left for another job."""
         return []
 
     @abc.abstractmethod

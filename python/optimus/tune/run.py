@@ -152,6 +152,7 @@ class Run:
         self._executor = executor
         self._pool: Optional[Executor] = None
         self._refused = ""
+        self._joined: Set[str] = set()
         self._lock = lock
 
     def now(self) -> float:
@@ -208,10 +209,7 @@ class Run:
 
     def _loop(self) -> None:
         while True:
-            for worker in self._pool.expiring():
-                self._pool.kill(worker)
-                self.search.left(worker)
-                self._pool.restart(self._starts[worker])
+            self._renew()
             while not self._signal and (record := self.search.decide(self.now())):
                 self.write(record)
             if self._signal or self.search.is_over(self.now()):
@@ -227,6 +225,19 @@ class Run:
                 seconds = POLL if self.search.is_settled else 0
                 self._handle(self._events.get(seconds > 0, seconds))
 
+    def _renew(self) -> None:
+        """Free workers that have no time for more."""
+        for worker in self._pool.expiring():
+            # Their last words, hello or a result, may still wait in the queue.
+            if worker in self._joined and not self.search.scheduler.job_of(worker):
+                self._pool.kill(worker)
+                self._left(worker)
+                self._pool.restart(self._starts[worker])
+
+    def _left(self, worker: str) -> None:
+        self._joined.discard(worker)
+        self.search.left(worker)
+
     def _handle(self, event: Event) -> None:
         getattr(self, "_on_" + event.kind)(event.worker, event.data)
 
@@ -238,6 +249,7 @@ class Run:
         self.write({"kind": "worker", "worker": worker, "class": found})
         wall = message.get("seconds_left", self._starts[worker].wall_seconds)
         deadline = None if wall is None else self.now() + wall
+        self._joined.add(worker)
         self.search.joined(worker, its_class.key, found, deadline)
 
     def _refuse(self, worker: str, version: Optional[str]) -> None:
@@ -269,7 +281,7 @@ class Run:
                     "message": "its worker ended with exit code %d" % code,
                 }
             )
-        self.search.left(worker)
+        self._left(worker)
         self._restarts[worker] = self._restarts.get(worker, 0) + 1
         if self._restarts[worker] > MOST_RESTARTS:
             del self._starts[worker]

@@ -15,6 +15,7 @@ import queue
 import secrets
 import shlex
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -24,7 +25,7 @@ from multiprocessing.connection import Listener, answer_challenge, deliver_chall
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import optimus
-from optimus.tune import TuneError, toml_file
+from optimus.tune import TuneError, slurm_worker, toml_file
 from optimus.tune.executor import Event, Executor, Start
 
 SECONDS = 30.0
@@ -94,7 +95,7 @@ class _Task:
         self.serial, self.array = serial, ""
         self.socket: Optional[socket.socket] = None
         self.deadline: Optional[float] = None
-        self.is_busy = self.is_gone = False
+        self.is_gone = False
         self.ended = threading.Event()
         """Its connection is."""
         self.missed = 0
@@ -190,14 +191,17 @@ class SlurmPool(Executor):
 
     def _greet(self, connection) -> None:
         key = self._secret.encode()
-        try:
-            deliver_challenge(connection, key)
-            answer_challenge(connection, key)
-        except (OSError, EOFError, AuthenticationError):
-            return connection.close()
         with socket.socket(fileno=os.dup(connection.fileno())) as peer:
-            connection.close()
-            peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            _wait_for(peer, int(SECONDS))
+            try:
+                deliver_challenge(connection, key)
+                answer_challenge(connection, key)
+            except (OSError, EOFError, AuthenticationError):
+                return
+            finally:
+                connection.close()
+            _wait_for(peer, 0)
+            slurm_worker.notice_loss(peer)
             with peer.makefile("rb") as lines:
                 self._listen(peer, lines)
 
@@ -217,7 +221,6 @@ class SlurmPool(Executor):
             with contextlib.suppress(OSError, ValueError):
                 for line in lines:
                     message = json.loads(line)
-                    task.is_busy = False
                     self._events.put(Event("result", name, message))
             task.ended.set()
             self._is_gone(name, task)
@@ -257,14 +260,14 @@ class SlurmPool(Executor):
         path = self._log(str(self._names.index(name)), serial)
         with contextlib.suppress(OSError), open(path, "rb") as file:
             said = file.read()[-SAID:].decode("utf-8", "replace").strip()
-            return "worker %s ended before it connected: %s" % (name, said or "it said nothing")
+            said = said or "it said nothing"
+            return "worker %s ended before it connected: %s" % (name, said)
         return (
             "worker %s ended before it connected, and '%s' was not written: the study's "
             "folder must be one that nodes share with the scheduler" % (name, path)
         )
 
     def submit(self, name: str, job: Dict[str, Any]) -> None:
-        self._tasks[name].is_busy = True
         self._tell(name, job)
 
     def stop(self, name: str) -> None:
@@ -290,7 +293,7 @@ class SlurmPool(Executor):
             return [
                 name
                 for name, task in self._tasks.items()
-                if task.socket and not task.is_busy and not task.is_gone
+                if task.socket and not task.is_gone
                 if task.deadline is not None and now >= task.deadline
             ]
 
@@ -308,9 +311,14 @@ class SlurmPool(Executor):
             self._listener.close()
         with contextlib.suppress(OSError):
             os.unlink(self._file)
-        # Those that wait for a node, and those that do not end.
+        # What waits for a node or does not end.
         with contextlib.suppress(TuneError):
             _call(["scancel", "--name=" + self._name])
+
+
+def _wait_for(peer: socket.socket, seconds: int) -> None:
+    """So long for what is read; 0: for ever."""
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", seconds, 0))
 
 
 def _spare(left: float) -> float:

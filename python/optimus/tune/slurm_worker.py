@@ -10,11 +10,23 @@ study's secret, then the connection is the worker's standard input and output.""
 
 import json
 import os
+import socket
 import sys
 import time
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client
 from typing import Any, Dict
+
+
+def notice_loss(peer: socket.socket) -> None:
+    """Has a host that is gone end the connection within two minutes."""
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        (socket.TCP_KEEPIDLE, 60),
+        (socket.TCP_KEEPINTVL, 10),
+        (socket.TCP_KEEPCNT, 6),
+    ):
+        peer.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def connect(path: str, serial: int) -> Dict[str, Any]:
@@ -35,6 +47,8 @@ def connect(path: str, serial: int) -> Dict[str, Any]:
             "optimus-tune: a worker cannot reach its scheduler at %s:%d: %s"
             % (*address, error)
         )
+    with socket.socket(fileno=os.dup(connection.fileno())) as peer:
+        notice_loss(peer)
     for descriptor in (0, 1):
         os.dup2(connection.fileno(), descriptor)
     connection.close()
