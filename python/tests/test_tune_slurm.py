@@ -177,6 +177,7 @@ def test_a_worker_is_replaced_before_its_wall_time_ends(tmp_path, monkeypatch, c
     assert (cluster / "sbatch.txt").read_text() == "xx"
 
 
+@pytest.mark.rotates
 def test_a_worker_that_ends_before_it_connects_is_noticed(tmp_path, monkeypatch, cluster):
     monkeypatch.setattr(run, "MOST_RESTARTS", 0)
     with pytest.raises(TuneError, match="^worker s0 ended before it connected: it said no"):
@@ -191,11 +192,12 @@ def test_a_worker_that_ends_before_it_connects_is_noticed(tmp_path, monkeypatch,
 
 
 def test_what_sbatch_refuses_is_its_own_message(tmp_path, monkeypatch, cluster):
-    with pytest.raises(TuneError, match="^sbatch: .*invalid partition specified: wrong$"):
+    with pytest.raises(TuneError, match="^sbatch: error: invalid partition specified"):
         search(tmp_path, monkeypatch, "true", partition="wrong")
     assert list((tmp_path / "study" / "slurm").iterdir()) == []
 
 
+@pytest.mark.rotates
 def test_a_worker_of_another_version_is_refused(tmp_path, monkeypatch, cluster):
     monkeypatch.setattr(run, "__version__", "9.9")
     with pytest.raises(TuneError, match="worker s0 runs Optimus .*, expected 9.9"):

@@ -344,5 +344,7 @@ def _call(argv: List[str]) -> str:
         raise TuneError("%s: no answer within %g s" % (argv[0], SECONDS)) from None
     if ended.returncode != 0:
         said = ended.stderr.decode("utf-8", "replace").strip()
+        if said.startswith(argv[0] + ": "):
+            raise TuneError(said)
         raise TuneError("%s: %s" % (argv[0], said or "exit code %d" % ended.returncode))
     return ended.stdout.decode("utf-8", "replace")
