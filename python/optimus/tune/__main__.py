@@ -12,6 +12,7 @@ ours, 128 + N where signal N ended it; the same command goes on then.
 """
 
 import argparse
+import functools
 import gc
 import os
 import shlex
@@ -32,6 +33,7 @@ from optimus.tune import (
     pool,
     simulate,
     simulated,
+    slurm,
     spec,
     view,
     virtual_pool,
@@ -135,8 +137,11 @@ def _run(options: argparse.Namespace) -> int:
     for name in ("optimus-compile", "optimus-run"):
         names.tool(name)
     sampler = make_sampler(found)
+    cluster = slurm.read_pool(options.pool) if options.pool else None
     starts = (
-        pool.read_pool(options.pool)
+        cluster.starts
+        if cluster
+        else pool.read_pool(options.pool)
         if options.pool
         else pool.local_starts(options.workers or max(1, int(machine.available_cores())))
     )
@@ -151,7 +156,10 @@ def _run(options: argparse.Namespace) -> int:
     _begin(search, its_journal, folder, found, options.draw)
     watch = view.Watch(search.study, list(found.study.objectives), found.study.trials)
     sampler.begin_copy(folder.path)
-    run = Run(search, folder, its_journal, lock, starts, watch)
+    executor = (
+        functools.partial(slurm.SlurmPool, cluster, folder.path) if cluster else pool.Pool
+    )
+    run = Run(search, folder, its_journal, lock, starts, watch, executor)
     number = run.run()
     watch.close(run.now())
     sampler.close()

@@ -16,29 +16,11 @@ import signal
 import subprocess
 import sys
 import threading
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List
 
 import optimus
 from optimus.tune import TuneError, machine, toml_file
-
-
-class Event(NamedTuple):
-    kind: str
-    """hello, result, gone, or whatever else is put into the queue."""
-    worker: str
-    data: Any
-
-
-class Start(NamedTuple):
-    """How a worker is started."""
-
-    name: str
-    prefix: Tuple[str, ...] = ()
-    """A command that starts another, as `taskset -c 0`."""
-    share: int = 1
-    cores: str = ""
-    wall_seconds: Optional[float] = None
-    environment: Tuple[Tuple[str, str], ...] = ()
+from optimus.tune.executor import Event, Executor, Start
 
 
 def local_starts(count: int) -> List[Start]:
@@ -91,7 +73,7 @@ def read_pool(path: str) -> List[Start]:
     return starts
 
 
-class Pool:
+class Pool(Executor):
     """The processes. Events come by `events`; nothing of this waits."""
 
     def __init__(self, starts: List[Start], lock: int, events: "queue.Queue[Event]"):
@@ -100,8 +82,11 @@ class Pool:
         for start in starts:
             self._processes[start.name] = self._start(start)
 
+    @property
+    def capacity(self) -> int:
+        return len(self._processes)
+
     def restart(self, start: Start) -> None:
-        """A new process in the place of one that is gone."""
         self._processes[start.name] = self._start(start)
 
     def _start(self, start: Start) -> subprocess.Popen:
@@ -143,14 +128,13 @@ class Pool:
             with contextlib.suppress(ValueError):
                 message = json.loads(line)
                 kind = "hello" if "hello" in message else "result"
-                self.events.put(Event(kind, name, message.get("hello", message)))
+                self.events.put(Event(kind, name, message))
         self.events.put(Event("gone", name, process.wait()))
 
     def submit(self, name: str, job: Dict[str, Any]) -> None:
         self._tell(name, dict(job, pass_fds=[self._lock]))
 
     def stop(self, name: str) -> None:
-        """Has a worker save and end its job, the result of which says so."""
         self._tell(name, {"stop": True})
 
     def _tell(self, name: str, message: Dict[str, Any]) -> None:
@@ -161,12 +145,10 @@ class Pool:
             process.stdin.flush()
 
     def kill(self, name: str) -> None:
-        """A worker with all that it runs."""
         with contextlib.suppress(OSError):
             os.killpg(self._processes[name].pid, signal.SIGKILL)
 
     def close(self, seconds: float = 12.0) -> None:
-        """Asks all to save and end, and kills those that do not."""
         for process in self._processes.values():
             with contextlib.suppress(OSError):
                 process.stdin.close()

@@ -19,12 +19,13 @@ import threading
 import time
 from typing import Any, Callable, Dict, List, Optional, Set
 
-from optimus import __version__
+from optimus import __version__, output
 from optimus.tune import TuneError, names, outcome
 from optimus.tune.costs import Predictor
+from optimus.tune.executor import Event, Executor, Start
 from optimus.tune.journal import Journal, Lock, Record
 from optimus.tune.machine import Class
-from optimus.tune.pool import Event, Pool, Start
+from optimus.tune.pool import Pool
 from optimus.tune.search import Search
 from optimus.tune.study import Trial, finite
 
@@ -134,6 +135,7 @@ class Run:
         lock: Lock,
         starts: List[Start],
         watch: Callable[[Record, float], None],
+        executor: Callable[[List[Start], int, "queue.Queue[Event]"], Executor] = Pool,
     ):
         self.search, self._folder, self._journal = search, folder, journal
         self._starts = {start.name: start for start in starts}
@@ -147,7 +149,10 @@ class Run:
         )
         self._signal = 0
         self._with_checkpoints: Set[int] = set()
-        self._pool: Optional[Pool] = None
+        self._executor = executor
+        self._pool: Optional[Executor] = None
+        self._refused = ""
+        self._joined: Set[str] = set()
         self._lock = lock
 
     def now(self) -> float:
@@ -174,7 +179,7 @@ class Run:
         self._resume()
         threading.Thread(target=self._predict, daemon=True).start()
         with self._signals():
-            self._pool = Pool(
+            self._pool = self._executor(
                 list(self._starts.values()), self._lock.descriptor, self._events
             )
             try:
@@ -204,31 +209,64 @@ class Run:
 
     def _loop(self) -> None:
         while True:
+            self._renew()
             while not self._signal and (record := self.search.decide(self.now())):
                 self.write(record)
             if self._signal or self.search.is_over(self.now()):
                 return
             if not self._starts:
                 raise TuneError(
-                    "no worker is left: each ended %d times; see their trials' "
+                    self._refused
+                    or self._pool.said
+                    or "no worker is left: each ended %d times; see their trials' "
                     "train.txt" % MOST_RESTARTS
                 )
             with contextlib.suppress(queue.Empty):
                 seconds = POLL if self.search.is_settled else 0
                 self._handle(self._events.get(seconds > 0, seconds))
 
+    def _renew(self) -> None:
+        """Free workers that have no time for more."""
+        for worker in self._pool.expiring():
+            # Their last words, hello or a result, may still wait in the queue.
+            if worker in self._joined and not self.search.scheduler.job_of(worker):
+                self._pool.kill(worker)
+                self._left(worker)
+                self._pool.restart(self._starts[worker])
+
+    def _left(self, worker: str) -> None:
+        self._joined.discard(worker)
+        self.search.left(worker)
+
     def _handle(self, event: Event) -> None:
         getattr(self, "_on_" + event.kind)(event.worker, event.data)
 
-    def _on_hello(self, worker: str, found: Record) -> None:
+    def _on_hello(self, worker: str, message: Record) -> None:
+        found = message["hello"]
+        if found.get("version") != __version__:
+            return self._refuse(worker, found.get("version"))
         its_class = Class(**found)
         self.write({"kind": "worker", "worker": worker, "class": found})
-        wall = self._starts[worker].wall_seconds
+        wall = message.get("seconds_left", self._starts[worker].wall_seconds)
         deadline = None if wall is None else self.now() + wall
+        self._joined.add(worker)
         self.search.joined(worker, its_class.key, found, deadline)
+
+    def _refuse(self, worker: str, version: Optional[str]) -> None:
+        """Its plans and checkpoints could be other ones."""
+        del self._starts[worker]
+        self._pool.kill(worker)
+        self._refused = (
+            "worker %s runs Optimus %s, expected %s, the scheduler's: install that where "
+            "it runs" % (worker, version, __version__)
+        )
+        if self._starts:
+            output.say("optimus-tune: " + self._refused)
 
     def _on_gone(self, worker: str, code: int) -> None:
         """It is replaced; what it had begins again."""
+        if worker not in self._starts:
+            return
         self._pool.kill(worker)
         job = self.search.scheduler.job_of(worker)
         if job:
@@ -243,7 +281,7 @@ class Run:
                     "message": "its worker ended with exit code %d" % code,
                 }
             )
-        self.search.left(worker)
+        self._left(worker)
         self._restarts[worker] = self._restarts.get(worker, 0) + 1
         if self._restarts[worker] > MOST_RESTARTS:
             del self._starts[worker]

@@ -31,7 +31,7 @@ import sys
 import time
 from typing import Any, Dict, List, Optional
 
-from optimus.tune import machine
+from optimus.tune import machine, slurm_worker
 
 GRACE = 10.0
 """Seconds for a last checkpoint."""
@@ -66,11 +66,11 @@ class Worker:
     def __init__(self) -> None:
         self._input = b""
 
-    def run(self, its_class: machine.Class) -> None:
-        """Until standard input ends."""
+    def run(self, its_class: machine.Class, **more: Any) -> None:
+        """Until standard input ends. What is said in the greeting beside its class."""
         # Nobody may read any more what is said.
         with contextlib.suppress(Gone, BrokenPipeError):
-            self._say({"hello": its_class._asdict()})
+            self._say({"hello": its_class._asdict(), **more})
             while (line := self._line()) is not None:
                 message = json.loads(line)
                 # One to stop may come when its job is over.
@@ -207,12 +207,18 @@ def main(given: Optional[List[str]] = None) -> int:
         "--share", type=int, default=1, help="workers on these cores and memory"
     )
     parser.add_argument("--cores", help="pins this worker to these cores, as 0,1")
+    parser.add_argument(
+        "--connect", metavar="FILE", help="the scheduler's address and secret"
+    )
+    parser.add_argument("--serial", type=int, default=0, help="of the submission")
     options = parser.parse_args(given)
     # A stop asked for at a terminal is the scheduler's to hand on.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if options.cores:
         os.sched_setaffinity(0, {int(each) for each in options.cores.split(",")})
-    Worker().run(machine.describe(options.share, is_pinned=bool(options.cores)))
+    more = slurm_worker.connect(options.connect, options.serial) if options.connect else {}
+    its_class = machine.describe(options.share, is_pinned=bool(options.cores))
+    Worker().run(its_class, **more)
     return 0
 
 
