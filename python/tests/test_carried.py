@@ -67,7 +67,8 @@ def command(tools, library, text, folder, options=(), steps=3):
 def results(folder):
     """What training has printed and saved."""
     checkpoint = Checkpoint(folder / "saved")
-    log = [{k: e[k] for k in ("step", "loss", "norm") if k in e} for e in read_log(folder / "log")]
+    kept = ("step", "loss", "grad_norm")
+    log = [([e[k] for k in kept], e.get("eval_loss")) for e in read_log(folder / "log")]
     values = [checkpoint.parameters, checkpoint.moments]
     return log, [{n: t.tobytes() for n, t in sorted(tensors.items())} for tensors in values]
 
@@ -94,6 +95,7 @@ def test_the_largest_are_carried(tools, tmp_path):
     assert [bool(mark) for mark, _ in gathers] == [False] * len(others) + [True] * 32
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("name", CASES)
 def test_threads_have_the_same_bits(tools, compiled, text, tmp_path, name):
     """Saved and evaluated in between, too."""
