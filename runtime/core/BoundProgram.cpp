@@ -233,11 +233,11 @@ Status BoundProgram::start(Rank &rank, Site site) {
             pointers[one.pointers + 1], reductions[one.descriptor]};
   };
   const Bound &command = commands[site.number];
-  if (command.firstOfGroup == command.lastOfGroup) {
+  // Hosts start one by one what starts together; others come after all of it.
+  if (!rank.queued) {
     const QueuedCollective one = operandsOf(site.number);
-    return rank.queued ? rank.startTogether(site.queue, {&one, 1})
-                       : rank.startCollective(site, *one.desc, one.src, one.dst,
-                                              command.carried);
+    return rank.startCollective(site, *one.desc, one.src, one.dst,
+                                command.carried);
   }
   if (command.lastOfGroup != site.number)
     return okStatus();

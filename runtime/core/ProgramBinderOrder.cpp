@@ -109,7 +109,6 @@ void ProgramBinder::bindOrder() {
 }
 
 Status ProgramBinder::bindGroups() {
-  // Others start one by one what may start together.
   std::vector<uint32_t> latest(function.queues.size(), kNone);
   for (uint32_t number = 0; number != function.commands.size(); ++number) {
     const CommandT &command = *function.commands[number];
@@ -117,7 +116,7 @@ Status ProgramBinder::bindGroups() {
     bound.firstOfGroup = bound.lastOfGroup = number;
     const uint32_t before = std::exchange(latest[command.queue], number);
     const uint32_t group = groupOf(command);
-    if (!isQueued || group == 0 || before == kNone ||
+    if (group == 0 || before == kNone ||
         groupOf(*function.commands[before]) != group)
       continue;
     bound.firstOfGroup = result.commands[before].firstOfGroup;
