@@ -213,9 +213,7 @@ def write_adapter(folder, base, values, targets, outer, fan_in_fan_out):
 
 def logits_bound(tools, library, exact) -> float:
     """That of test_forward, without amplification."""
-    manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
-    (entry,) = [f for f in manifest["functions"] if f["entry"]["kind"] == "forward"]
-    (rounding,) = [arg["rounding"] for arg in entry["args"] if "rounding" in arg]
+    rounding = tools.rounding(library)
     return 4 * rounding * UNIT * np.linalg.norm(exact)
 
 

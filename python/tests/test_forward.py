@@ -138,9 +138,7 @@ def test_a_librarys_logits_are_those_of_numpy(tools, text, state, tmp_path, mesh
     )
     found = np.load(tmp_path / "logits.npy")
     assert found.dtype == np.float32 and found.shape == (WINDOWS, 16, 257)
-    manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
-    (entry,) = [f for f in manifest["functions"] if f["entry"]["kind"] == "forward"]
-    (rounding,) = [arg["rounding"] for arg in entry["args"] if "rounding" in arg]
+    rounding = tools.rounding(library)
     parameters = {k: v.astype(float) for k, v in checkpoint.parameters.items()}
     expected, bound = rounding_bound(RUN, parameters, tokens, rounding)
     assert np.linalg.norm(found - expected) <= bound

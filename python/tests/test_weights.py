@@ -132,9 +132,7 @@ def test_weights_are_the_models_on_every_mesh(tools, data, folder, tmp_path, mes
 
     # What they compute.
     windows = tokens[:-1].reshape(WINDOWS, -1)
-    manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
-    (entry,) = [f for f in manifest["functions"] if f["entry"]["kind"] == "forward"]
-    (rounding,) = [arg["rounding"] for arg in entry["args"] if "rounding" in arg]
+    rounding = tools.rounding(library)
     exact = {name: value.astype(float) for name, value in expected.items()}
     logits, bound = rounding_bound(MODEL, exact, windows, rounding)
     output = tmp_path / "logits.npy"

@@ -299,6 +299,13 @@ class Tools:
             if lifetime in (None, buffer["lifetime"])
         ]
 
+    def rounding(self, library: Path) -> float:
+        """R of docs/equivalence.md, of a library's forward."""
+        manifest = json.loads(self.run("optimus-run", "inspect", library, "--json"))
+        (entry,) = [f for f in manifest["functions"] if f["entry"]["kind"] == "forward"]
+        (rounding,) = [arg["rounding"] for arg in entry["args"] if "rounding" in arg]
+        return rounding
+
     def program(
         self, model: Model, functions: Optional[str] = "loss", generate: Optional[str] = None
     ) -> Path:
