@@ -169,6 +169,7 @@ def test_a_few_layers_price_a_deep_model(tools, tmp_path):
     assert chosen <= 1.02 * min(steps.values())
 
 
+@pytest.mark.rotates
 def test_deep_models_recompute_where_nothing_fits(tools, tmp_path):
     source = tools.program(DEEP)
     flags = ["--strategy", "auto", "--ranks", 4, "--compile-to=place"]

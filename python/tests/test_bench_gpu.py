@@ -68,6 +68,7 @@ PROBES = """capture-thread capture-refusals unjoined-capture captured-event exte
     parameters-4088 heuristic bias-gradient cudnn-plans graph-500""".split()
 
 
+@pytest.mark.rotates
 def test_every_check_runs_to_its_end(pack, tools, tmp_path):
     results = tmp_path / "results"
     done = run(pack, results, "--job", "all")

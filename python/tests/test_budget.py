@@ -69,6 +69,7 @@ def test_budgets_train_the_same_bits(tools, text, tmp_path, mesh, name):
         assert results(log) == expected
 
 
+@pytest.mark.rotates
 def test_less_memory_takes_no_less_time(tools):
     """With a scratch file, down to what takes parameters out of memory, too."""
     model = Model(layers=2, hidden=256, heads=4, sequence=128, vocabulary=256, batch=8)

@@ -55,7 +55,18 @@ def commands_of(page):
     return "\n".join(block.run for block in blocks if not is_left_out(block))
 
 
-WITH_COMMANDS = [page for page in PAGES if commands_of(page)]
+# Pages whose commands take long, most of them compilations for many ranks.
+SLOW = """cost-model fine-tuning machine-profiles optimizers optimus-compile optimus-run
+    scale search strategies""".split()
+WITH_COMMANDS = [
+    pytest.param(
+        page,
+        marks=[pytest.mark.rotates] if page.stem in SLOW else [],
+        id=str(page.relative_to(REPOSITORY)),
+    )
+    for page in PAGES
+    if commands_of(page)
+]
 
 
 @pytest.fixture
@@ -78,9 +89,7 @@ def test_readme(by_hand):
     assert {"corpus.txt", "gpt.so", "checkpoint", "phases", "bert.mlir"} <= made
 
 
-@pytest.mark.parametrize(
-    "page", WITH_COMMANDS, ids=[str(p.relative_to(REPOSITORY)) for p in WITH_COMMANDS]
-)
+@pytest.mark.parametrize("page", WITH_COMMANDS)
 def test_page(request, tools, by_hand, tmp_path, page):
     make_checkout(tmp_path / "checkout", tools.binaries)
     folder = tmp_path / "checkout" / "build" / "by-hand"

@@ -34,6 +34,7 @@ def checkout(tmp_path_factory):
     return folder
 
 
+@pytest.mark.rotates
 def test_what_is_copied_suffices_to_configure(checkout):
     (configure,) = re.findall(r"^RUN (cmake .*)$", RECIPE, re.M)
     result = subprocess.run(

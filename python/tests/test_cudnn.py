@@ -96,6 +96,7 @@ def train(tools, library, data, folder, **settings):
     return call(command, env=environment)
 
 
+@pytest.mark.rotates
 def test_only_the_deterministic_gradient_adds_in_one_order(tools, tokens, tmp_path):  # noqa: F811
     """The fake GPU adds what cuDNN's default gradient adds in memory in random order.
     That shows where a sum in f32 lies close to where bf16 rounds the other way: in
@@ -283,6 +284,7 @@ def folders_of_cudnn():
     return []
 
 
+@pytest.mark.rotates
 def test_the_real_cudnn_makes_plans_of_our_graphs(tools):
     """Where it is, or $OPTIMUS_CUDNN_LIBRARY names one: kernels and all, for GPUs that
     are not there. Its driver is one of ours that loads nothing."""

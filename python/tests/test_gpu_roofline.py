@@ -163,6 +163,7 @@ def archive(tmp_path):
     return tmp_path / "results.tar.gz"
 
 
+@pytest.mark.rotates
 def test_measured_figures_take_the_place_of_constants(tools, archive):
     if not has_assembler():
         pytest.skip("no ptxas of the CUDA toolkit is installed")

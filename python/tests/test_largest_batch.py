@@ -67,6 +67,7 @@ def is_out_of_memory(result):
     return result.returncode == 1 and "cannot allocate" in result.stderr
 
 
+@pytest.mark.rotates
 def test_the_largest_batch_trains_and_the_next_does_not(tools, text, tmp_path, small_gpu):
     flags = (*EMULATED, "--machine-profile", small_gpu)
     found, output = find(tools, tmp_path, MODEL, *flags)
@@ -140,6 +141,7 @@ def test_memory_grows_with_the_batch(tools, tmp_path):
     }
 
 
+@pytest.mark.rotates
 def test_multiples_and_speed(tools, tmp_path):
     flags = ("--memory-budget", "2MiB", "--mesh", "row:2,col:2", "--no-pad")
     result = look(tools, MODEL, *flags)
@@ -268,6 +270,7 @@ def test_a_fault_of_the_compiler(tools, tmp_path):
     assert "expected optimus-compile in PATH, found none" in result.stderr
 
 
+@pytest.mark.rotates
 def test_no_case_is_planned_twice(tools, tmp_path):
     """A mesh pads batches: those that it pads to the same are one case."""
     flags = ("--memory-budget", "2MiB", "--mesh", "row:8,col:1", "--recompute", "none")

@@ -107,6 +107,7 @@ def limited(command, limit):
     return subprocess.run(command, capture_output=True, text=True, preexec_fn=prepare)
 
 
+@pytest.mark.rotates
 def test_state_of_twice_the_memory(tools, text, tmp_path):
     if tools.has_address_sanitizer:
         pytest.skip("its own memory exceeds the limit")

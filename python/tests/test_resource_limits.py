@@ -129,6 +129,7 @@ def test_a_budget_may_be_what_there_is(tools, machine, tmp_path):
     assert refused.returncode == 1 and "64.0 KiB" in refused.stderr
 
 
+@pytest.mark.rotates
 def test_the_largest_batch_is_what_a_container_holds(tools, machine):
     batches = []
     for mebibytes in (8, 16):

@@ -357,6 +357,7 @@ def test_only_new_build_folders_choose_what_compiles_fastest(machine):
     ]
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_what_a_script_runs(machine, number):
     started = machine.root / "pid"

@@ -63,6 +63,7 @@ def trained(tools, libraries, text, tmp_path_factory):
     return folder
 
 
+@pytest.mark.rotates
 def test_evaluation_equals_numpy(tools, libraries, text, text_tokens, trained):
     state = Checkpoint(trained / "serial")
     parameters = {name: p.astype(np.float64) for name, p in state.parameters.items()}
