@@ -151,7 +151,7 @@ def _plan(kind: str, config: Any, name: str, known: str, stored: Stored) -> Plan
         return Planned(known, stored, lambda values: values.T, stored.shape[::-1])
     projection = re.search(r"\.([qk])_proj\.weight$", name)
     if kind == "llama" and projection:
-        heads = config.heads if projection[1] == "q" else config.kv_heads
+        heads = config.heads if projection[1] == "q" else config.groups
         turn = lambda values: _interleaved(values, heads)
         return Planned(known, stored, turn, stored.shape)
     return Planned(known, stored, lambda values: values, stored.shape)
@@ -191,7 +191,7 @@ def _describe(gguf: Any, writer: Any, kind: str, config: Any, width: str) -> Non
     if kind == "gpt2":
         return writer.add_layer_norm_eps(config.epsilon)
     channels = config.head_width or config.hidden // config.heads
-    writer.add_head_count_kv(config.kv_heads)
+    writer.add_head_count_kv(config.groups)
     writer.add_layer_norm_rms_eps(config.epsilon)
     writer.add_rope_freq_base(config.rope_theta)
     writer.add_rope_dimension_count(channels)
