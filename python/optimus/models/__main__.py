@@ -31,6 +31,7 @@ from optimus.models import (
     gpt_neox,
     llama,
     phi,
+    phi_msft,
     published,
     rope,
     to_gguf,
@@ -47,7 +48,7 @@ FLAGS = {
 }
 """Flags with another name than their member of a Config."""
 
-GENERATING = (gpt2, llama, phi, gpt_neox)
+GENERATING = (gpt2, llama, phi, phi_msft, gpt_neox)
 """The models of the next token."""
 
 FFN = "width of the feed-forward part (default: 4 * hidden)"

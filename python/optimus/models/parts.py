@@ -51,16 +51,17 @@ class Product(NamedTuple):
     """What is still to be added, if there is any."""
 
 
-class ThirdOfEachHead(NamedTuple):
+class Third(NamedTuple):
     """Where a checkpoint has queries (part 0), keys (1) or values (2): in a tensor of all
-    three [heads, 3, head_dim, …]."""
+    three, [heads, 3, head_dim, …] if `of_heads` and else [3, heads, head_dim, …]."""
 
     name: str
     part: int
+    of_heads: bool
 
     def place(self, suffix: str, outs: Dims, ins: Dims = ()) -> Packed:
         shape = (3 * _extent(outs), *([_extent(ins)] if ins else []))
-        width = outs[-1][1] * _extent(ins)
+        width = _extent(outs[-1:] if self.of_heads else outs) * _extent(ins)
         return Packed(self.name + suffix, shape, row=3 * width, begin=self.part * width)
 
 
@@ -91,7 +92,7 @@ class Parts:
         return self._model.rms_norm(name, x, gain, self._epsilon)
 
     def weight(
-        self, name: str, outs: Dims, ins: Dims, packed: Optional[ThirdOfEachHead] = None
+        self, name: str, outs: Dims, ins: Dims, packed: Optional[Third] = None
     ) -> Value:
         """`name`.weight [outs…, ins…], published as [out, in], or packed."""
         names, shape = zip(*outs, *ins)
@@ -120,7 +121,7 @@ class Parts:
         outs: Dims,
         ins: Dims,
         bias: bool,
-        packed: Optional[ThirdOfEachHead] = None,
+        packed: Optional[Third] = None,
     ) -> Product:
         """x times the transpose of a weight [outs…, ins…]; and a bias [outs…], if asked
         for."""

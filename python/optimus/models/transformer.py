@@ -31,7 +31,7 @@ from optimus.models.parts import (
     FunctionMaker,
     Parts,
     Product,
-    ThirdOfEachHead,
+    Third,
     begin,
     positions_of,
 )
@@ -158,6 +158,9 @@ class Config:
     that are no padding, and hidden ones are learnt."""
     rotary: ClassVar[int] = 0
     """One over the share of a head's channels that are rotated; 0 for none."""
+    packs_heads: ClassVar[bool] = True
+    """Whether a packed tensor has queries, keys and values head by head, or first all
+    queries."""
     grouped: ClassVar[bool] = False
     """Whether a head of queries has a dimension for its group."""
     activation: ClassVar[str] = "gelu"
@@ -332,7 +335,7 @@ class _Builder:
             queries = [heads[0], ("queries", c.heads // c.groups), channels]
         qkv = []
         for part, (name, dims) in enumerate(zip(names.qkv, (queries, heads, heads))):
-            third = ThirdOfEachHead(names.packed, part) if names.packed else None
+            third = Third(names.packed, part, c.packs_heads) if names.packed else None
             product = self.parts.product(name, y, dims, hidden, c.biases[0], third)
             qkv.append(product.value if product.bias is None else model.add(name, *product))
         q, k, v = qkv
