@@ -176,6 +176,10 @@ def compare(make, mesh):
             descent.step()
             ours = session.train_step(tokens, targets).loss
             losses.append(abs(ours - loss.item()))
+        for name in model.weights:
+            shards = session.parameters.shards
+            for shard, array in zip(shards.dlpack(name), shards[name]):
+                assert (torch.from_dlpack(shard).numpy() == array).all()
         parameters = dict(module.named_parameters())
         weights = max(
             apart(session.parameters[name], parameters[name].detach().numpy())

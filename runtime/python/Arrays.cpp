@@ -65,7 +65,8 @@ std::vector<int32_t> readTokens(const char *name, const py::object &object,
           concat(name, ": expected the shape (sequences, ", columns,
                  "), found ", print(shapeOf(array))));
   std::vector<int32_t> tokens(array.size());
-  // Not by itemsize(): pybind11 below 2.12 looks for it where NumPy 2 has it not.
+  // Not by itemsize(): pybind11 below 2.12 looks for it where NumPy 2 has it
+  // not.
   if (py::isinstance<py::array_t<int32_t>>(object)) {
     std::copy_n(static_cast<const int32_t *>(array.data()), tokens.size(),
                 tokens.begin());
