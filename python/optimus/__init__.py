@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from optimus.compiler import Library, compile
     from optimus.generator import Generator, Score, Text
     from optimus.session import Evaluation, Session, Step, World
+    from optimus.torch_program import TorchModel, from_torch
 
 __version__ = "0.1.0"
 
@@ -49,10 +50,12 @@ __all__ = [
     "Session",
     "Step",
     "Text",
+    "TorchModel",
     "UnavailableError",
     "UsageError",
     "World",
     "compile",
+    "from_torch",
 ]
 
 # In a build folder the module of the runtime has a folder of its own.
@@ -68,6 +71,8 @@ _LAZY = {
     "Session": "optimus.session",
     "Step": "optimus.session",
     "World": "optimus.session",
+    "TorchModel": "optimus.torch_program",
+    "from_torch": "optimus.torch_program",
 }
 
 

@@ -82,6 +82,10 @@ class LossFunction:
         """Puts `name` before the names of what is made inside."""
         return self._locations.scope(name)
 
+    def written_at(self, file: str, line: int) -> ContextManager[None]:
+        """Gives what is made inside this line for its place, instead of the call's."""
+        return self._locations.at(file, line)
+
     # ------------------------------------------------------------- arguments
 
     def parameter(

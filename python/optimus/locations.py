@@ -10,7 +10,7 @@
 import contextlib
 import os
 import sys
-from typing import Dict, Iterator, List, Optional
+from typing import Dict, Iterator, List, Optional, Tuple
 
 from optimus.attributes import string_text
 
@@ -25,6 +25,7 @@ class Locations:
         """Those of a module are numbered together."""
         self._scopes: List[str] = []
         self._numbers: Dict[str, int] = beside._numbers if beside else {}
+        self._place: Optional[Tuple[str, int]] = None
 
     def are_beside(self, other: "Locations") -> bool:
         """Whether both are numbered together."""
@@ -38,6 +39,15 @@ class Locations:
         finally:
             self._scopes.pop()
 
+    @contextlib.contextmanager
+    def at(self, file: str, line: int) -> Iterator[None]:
+        """What is made inside is of this line of somebody else's, not the builder's."""
+        before, self._place = self._place, (file, line)
+        try:
+            yield
+        finally:
+            self._place = before
+
     def path(self, name: str) -> str:
         return ".".join([*self._scopes, name])
 
@@ -46,9 +56,10 @@ class Locations:
         frame = sys._getframe(1)
         while frame.f_globals.get("__name__") in WRITERS and frame.f_back:
             frame = frame.f_back
+        file, line = self._place or (frame.f_code.co_filename, frame.f_lineno)
         # Without folders, so that a program is the same wherever it is written.
-        file = os.path.basename(frame.f_code.co_filename)
-        at = "%s(%s:%d:0)" % (string_text(path), string_text(file), frame.f_lineno)
+        file = os.path.basename(file)
+        at = "%s(%s:%d:0)" % (string_text(path), string_text(file), line)
         return "loc(#loc%d)" % self._numbers.setdefault(at, len(self._numbers))
 
     def lines(self) -> List[str]:

@@ -26,7 +26,7 @@ import stat
 import threading
 import time
 import traceback
-from typing import Iterator, Optional
+from typing import Iterator, Optional, Tuple
 
 STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
 # File systems have names of at most 255 bytes; what is put around one takes up
@@ -57,6 +57,19 @@ def write_bytes(path: str, data: bytes) -> None:
         if _is_special(path):
             return _write_special(path, data)
         _replace(_follow_links(path), data)
+    except OSError as error:
+        raise OutputError(path, error) from None
+
+
+@contextlib.contextmanager
+def replacing(path: str) -> Iterator[str]:
+    """The name of a file for others to write, which takes the place of the output at
+    the end; after a failure the old file is as it was. Raises OutputError."""
+    try:
+        if _stream_of(path) is not None or _is_special(path):
+            raise OutputError(path, "expected a regular file")
+        with _replacement(_follow_links(path)) as (_, temporary):
+            yield temporary
     except OSError as error:
         raise OutputError(path, error) from None
 
@@ -161,6 +174,13 @@ def _follow_links(path: str) -> str:
 
 
 def _replace(target: str, data: bytes) -> None:
+    with _replacement(target) as (descriptor, _):
+        _write_all(descriptor, data)
+
+
+@contextlib.contextmanager
+def _replacement(target: str) -> Iterator[Tuple[int, str]]:
+    """An empty file, open and by its name, which takes the target's place in the end."""
     folder, name = os.path.split(target)
     prefix = ".%s.optimus-tmp-" % os.fsdecode(os.fsencode(name)[:MOST_OF_A_NAME])
     _remove_stale(folder, prefix)
@@ -176,7 +196,7 @@ def _replace(target: str, data: bytes) -> None:
             with contextlib.suppress(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _take_after(target, descriptor)
-            _write_all(descriptor, data)
+            yield descriptor, temporary
             os.fsync(descriptor)
             os.replace(temporary, target)
         finally:

@@ -112,6 +112,12 @@ class _Shards(Mapping[str, List[np.ndarray]]):
     def __getitem__(self, name: str) -> List[np.ndarray]:
         return self._tensors._session._bound.shards(self._tensors._find(name))
 
+    def dlpack(self, name: str) -> List[Any]:
+        """The same for other libraries, as `torch.from_dlpack(shard)`: bf16 is bf16. A
+        view keeps the memory of a closed session; none is given to other threads, and so
+        none during a call. Read-only memory needs a reader of DLPack 1.0."""
+        return self._tensors._session._bound.dlpack(self._tensors._find(name))
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._tensors)
 

@@ -12,6 +12,9 @@ import os
 import stat
 from typing import BinaryIO, NoReturn
 
+MOST_TOKENIZER = 128 << 20
+"""Bytes of a tokenizer.json, as of what a checkpoint takes along."""
+
 
 def read(path: str, most: int) -> bytes:
     """All of a regular file of at most `most` bytes. Raises OSError."""

@@ -12,7 +12,8 @@ the names and shapes of checkpoints, linear weights [out, in].
 """
 
 import math
-from typing import List, Optional, Tuple
+import re
+from typing import Dict, List, Optional, Tuple
 
 import numpy as np
 
@@ -244,6 +245,48 @@ def phi_shapes(layers: int, hidden: int, ffn: int, vocabulary: int, norms: int) 
         shapes += linear(prefix + "mlp.fc1", ffn, hidden)
         shapes += linear(prefix + "mlp.fc2", hidden, ffn)
     return shapes + norm("model.final_layernorm") + linear("lm_head", vocabulary, hidden)
+
+
+PHI_FIRST_NAMES = {
+    "model.embed_tokens": "transformer.embd.wte",
+    "model.layers.N.input_layernorm": "transformer.h.N.ln",
+    "model.layers.N.self_attn.q_proj": "transformer.h.N.mixer.Wqkv",
+    "model.layers.N.self_attn.dense": "transformer.h.N.mixer.out_proj",
+    "model.layers.N.mlp.fc1": "transformer.h.N.mlp.fc1",
+    "model.layers.N.mlp.fc2": "transformer.h.N.mlp.fc2",
+    "model.final_layernorm": "lm_head.ln",
+    "lm_head": "lm_head.linear",
+}
+"""Modules of PhiForCausalLM, and what its first checkpoints call them."""
+
+
+def _renamed(name: str, names: Dict[str, str]) -> str:
+    module, kind = name.rsplit(".", 1)
+    layer = re.search(r"\.(\d+)\.", module)
+    known = names[re.sub(r"\.\d+\.", ".N.", module)]
+    return "%s.%s" % (known.replace("N", layer[1]) if layer else known, kind)
+
+
+def phi_packed_shapes(shapes: Shapes) -> Shapes:
+    """Names and shapes of the first checkpoints, for those of PhiForCausalLM."""
+    return [
+        (
+            _renamed(name, PHI_FIRST_NAMES),
+            (3 * shape[0], *shape[1:]) if ".q_proj." in name else shape,
+        )
+        for name, shape in shapes
+        if ".k_proj." not in name and ".v_proj." not in name
+    ]
+
+
+def phi_unpacked(parameters: Tensors) -> Tensors:
+    """Tensors of the first checkpoints, under the names of PhiForCausalLM."""
+    names = {first: name for name, first in PHI_FIRST_NAMES.items()}
+    found = {_renamed(name, names): value for name, value in parameters.items()}
+    for name in [name for name in found if ".q_proj." in name]:
+        for part, third in zip("qkv", np.split(found[name], 3)):
+            found[name.replace("q_proj", part + "_proj")] = third
+    return found
 
 
 def neox_shapes(model) -> Shapes:

@@ -119,6 +119,30 @@ PHI = dict(
     rope_theta=10000.0,
     tie_word_embeddings=False,
 )
+PHI_MSFT = dict(
+    model_type="phi-msft",
+    architectures=["PhiForCausalLM"],
+    activation_function="gelu_new",
+    attn_pdrop=0.0,
+    auto_map={"AutoConfig": "configuration_phi.PhiConfig"},
+    embd_pdrop=0.0,
+    flash_attn=False,
+    flash_rotary=False,
+    fused_dense=False,
+    initializer_range=0.02,
+    layer_norm_epsilon=1e-4,
+    n_embd=60,
+    n_head=6,
+    n_head_kv=None,
+    n_inner=70,
+    n_layer=2,
+    n_positions=16,
+    resid_pdrop=0.0,
+    rotary_dim=4,
+    tie_word_embeddings=False,
+    vocab_size=97,
+)
+"""As in the folders before Transformers had the class."""
 NEOX = dict(
     **EXTENTS,
     model_type="gpt_neox",

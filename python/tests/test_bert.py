@@ -9,6 +9,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -122,7 +123,7 @@ def test_parameters_have_hugging_face_names_and_shapes():
     ],
 )
 def test_bad_configurations(changes, message):
-    config = bert.Config(2, 12, 3, 8, 50, 4)._replace(**changes)
+    config = replace(bert.Config(2, 12, 3, 8, 50, 4), **changes)
     with pytest.raises(ConfigError, match=re.escape(message)):
         bert.build(config)
 

@@ -307,7 +307,7 @@ def test_epsilon_of_the_norms_is_an_option(family, default):
 def test_llama_has_a_head_of_its_own_or_not(tied):
     result = run("llama", *flags(ffn=20), "--tied" if tied else "--untied")
     assert (result.returncode, result.stderr) == (0, "")
-    config = llama.Config(2, 12, 3, 3, 20, 8, 50, 4, tied=tied)
+    config = llama.Config(2, 12, 3, 8, 50, 4, kv_heads=3, ffn=20, tied=tied)
     assert result.stdout == llama.build(config).text()
     head = operations_of(result.stdout)[-1][1]
     table = "model_embed_tokens_weight" if tied else "lm_head_weight"

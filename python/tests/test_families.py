@@ -16,6 +16,7 @@ import json
 import os
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -175,8 +176,8 @@ def test_auto_prices_them(tools, tmp_path, name):
         (phi.Config(1, 12, 5, 4, 9, 2), "not divisible by heads"),
         (gpt_neox.Config(1, 12, 3, 4, 9, 2, rotary_dim=6), "from 2 to the 4 channels"),
         (gpt_neox.Config(1, 12, 5, 4, 9, 2), "not divisible by heads"),
-        (gated_encoder.Config(1, 12, 3, 0, 8, 4, 9, 2), "head_dim is 0"),
-        (gated_encoder.Config(1, 12, 3, 4, 8, 4, 9, 2, pad_token=9), "pad_token is 9"),
+        (gated_encoder.Config(1, 12, 3, 4, 9, 2, head_width=0), "head_width is 0"),
+        (gated_encoder.Config(1, 12, 3, 4, 9, 2, pad_token=9), "pad_token is 9"),
     ],
 )
 def test_bad_configurations(config, message):
@@ -211,6 +212,6 @@ def test_every_family_is_a_class_or_has_a_name_of_its_own():
 
 
 def test_heads_share_the_hidden_dimension_unless_told_otherwise():
-    config = gated_encoder.Config(1, 12, 3, None, 8, 4, 9, 2)
-    given = gated_encoder.build(config._replace(head_dim=4)).text()
+    config = gated_encoder.Config(1, 12, 3, 4, 9, 2)
+    given = gated_encoder.build(replace(config, head_width=4)).text()
     assert gated_encoder.build(config).text() == given

@@ -22,6 +22,7 @@ from published_configs import (
     MISTRAL,
     NEOX,
     PHI,
+    PHI_MSFT,
     QWEN2,
     QWEN3,
     SHAPE,
@@ -346,6 +347,18 @@ def test_a_window_is_attentions_where_the_sequence_is_longer(folder):
     assert program(windowed) == built(*known.split())
 
 
+def test_the_first_folders_of_phi(folder):
+    text = program(folder(PHI_MSFT))
+    # All queries come before all keys.
+    key = '"transformer.h.1.mixer.Wqkv.weight", [180, 60], row = 10800, begin = 3600>'
+    assert text.count("#optimus.packed<%s" % key) == 1
+    changed = dict(PHI_MSFT, n_head_kv=2, rotary_dim=64)
+    line = refusal(from_hf(folder(changed)))
+    assert "n_head_kv is 2; supported: null or 6" in line
+    # No more than a head has.
+    assert "rotary_dim = 10" in program(folder(dict(changed, n_head_kv=6)))
+
+
 def test_all_refused_fields_are_named_at_once(folder):
     config = dict(GPT2, scale_attn_weights=False, n_layer="two", flavour=["sour"] * 100)
     line = refusal(from_hf(folder(config)))
@@ -379,7 +392,7 @@ def test_mistakes_of_the_builder_have_the_fields_names(folder):
         ('{"a": "%s"}' % ("x" * (4 << 20)), "expected at most 4194304 bytes"),
         ('{"a": "' + '\\"' * (1 << 20), "is not JSON: Unterminated string"),
         ("{}", "model_type is null; supported: gpt2, bert, llama, mistral, qwen2, qwen3, phi, "
-         "gpt_neox"),
+         "phi-msft, gpt_neox"),
         ('{"model_type": "t5"}', 'model_type is "t5"; supported: gpt2, bert'),
         ('{"model_type": ["gpt2"]}', 'model_type is ["gpt2"]; supported: gpt2'),
     ],

@@ -21,8 +21,15 @@ import bert_reference
 import gpt2_reference
 import llama_reference
 import safetensors_file
-from families_reference import Neox, Phi, neox_shapes, phi_shapes
-from published_configs import BERT, GPT2, LLAMA, MISTRAL, NEOX, PHI, QWEN2, QWEN3
+from families_reference import (
+    Neox,
+    Phi,
+    neox_shapes,
+    phi_packed_shapes,
+    phi_shapes,
+    phi_unpacked,
+)
+from published_configs import BERT, GPT2, LLAMA, MISTRAL, NEOX, PHI, PHI_MSFT, QWEN2, QWEN3
 from test_builder import run
 from tools import NeoxModel, call, succeed
 
@@ -64,6 +71,10 @@ def stretched(parameters, epsilon, monkeypatch):
 
 def phi(parameters, epsilon, monkeypatch):
     return Phi(parameters, 6, 4, 10000.0, epsilon)
+
+
+def phi_msft(parameters, epsilon, monkeypatch):
+    return phi(phi_unpacked(parameters), epsilon, monkeypatch)
 
 
 def gpt_neox(parameters, epsilon, monkeypatch):
@@ -132,6 +143,13 @@ FAMILIES = {
         phi_shapes(2, 60, 70, 97, 1),
         lambda name: name,
         phi,
+        0.03,
+    ),
+    "phi-msft": (
+        dict(PHI_MSFT, layer_norm_epsilon=0.03),
+        phi_packed_shapes(phi_shapes(2, 60, 70, 97, 1)),
+        lambda name: name,
+        phi_msft,
         0.03,
     ),
     "gpt_neox": (

@@ -13,6 +13,7 @@ Bounds are those of test_gradients and, for training in f32, of test_meshes.
 import json
 import os
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -341,7 +342,7 @@ def test_bad_configurations(changes, message):
     )
     llama.build(config)
     with pytest.raises(ConfigError, match=re.escape(message)):
-        llama.build(config._replace(**changes))
+        llama.build(replace(config, **changes))
 
 
 def test_weights_are_stored_as_published(tools):

@@ -185,3 +185,21 @@ def test_a_writer_at_work_is_left_alone(tmp_path):
         output.fcntl.flock(file, output.fcntl.LOCK_EX)
         output.write(str(tmp_path / "out"), "new")
     assert beside.exists()
+
+
+def test_others_write_a_file_whole(tmp_path):
+    path = tmp_path / "out"
+    path.write_text("old")
+    path.chmod(0o640)
+    with pytest.raises(ZeroDivisionError), output.replacing(str(path)) as name:
+        open(name, "w").write("half")
+        assert path.read_text() == "old"
+        1 / 0
+    assert path.read_text() == "old" and os.listdir(tmp_path) == ["out"]
+    with output.replacing(str(path)) as name:
+        open(name, "w").write("new")
+    assert path.read_text() == "new" and stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert os.listdir(tmp_path) == ["out"]
+    with pytest.raises(OutputError, match="expected a regular file"):
+        with output.replacing("/dev/null"):
+            pass

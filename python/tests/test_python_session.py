@@ -7,7 +7,9 @@
 # ===-----------------------------------------------------------------------===#
 """Session computes as optimus-run does, to the bit, and shows what it holds."""
 
+import ctypes
 import json
+import math
 import os
 import signal
 import subprocess
@@ -190,6 +192,77 @@ def test_parameters_are_whole_tensors_and_shards(optimus, tools, library, text, 
     assert session.closed and shards[3][-1, -1] == changed.size - 1
     with pytest.raises(optimus.UsageError, match="expected an open Session, found one that was"):
         ours[name]
+
+
+class Managed(ctypes.Structure):
+    """DLManagedTensorVersioned of DLPack 1.0."""
+
+    _fields_ = [
+        *[("major", ctypes.c_uint32), ("minor", ctypes.c_uint32)],
+        *[("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)],
+        *[("flags", ctypes.c_uint64), ("data", ctypes.c_void_p)],
+        *[("device", ctypes.c_int32), ("device_id", ctypes.c_int32), ("rank", ctypes.c_int32)],
+        *[("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)],
+        *[("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64))],
+        ("offset", ctypes.c_uint64),
+    ]
+
+
+def opened(capsule):
+    """What a capsule shows, as long as it lives."""
+    read = ctypes.pythonapi.PyCapsule_GetPointer
+    read.restype, read.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    managed = Managed.from_address(read(capsule, b"dltensor_versioned"))
+    shape = managed.shape[: managed.rank]
+    elements = (ctypes.c_float * math.prod(shape)).from_address(managed.data)
+    return managed, np.frombuffer(elements, np.float32).reshape(shape)
+
+
+def test_shards_are_shown_by_dlpack(optimus, library):
+    session = optimus.Session(library, seed=SEED)
+    shards = session.parameters.shards
+    for shard, array in zip(shards.dlpack("wte.weight"), shards["wte.weight"]):
+        assert shard.__dlpack_device__() == (1, 0)
+        capsule = shard.__dlpack__(max_version=(1, 0))
+        managed, values = opened(capsule)
+        assert (managed.code, managed.bits, managed.lanes, managed.device) == (2, 32, 1, 1)
+        assert managed.strides[: managed.rank] == [array.shape[1], 1]
+        # The memory itself, read-only.
+        assert managed.flags == 1 and managed.data == array.ctypes.data
+        assert values.shape == array.shape and (values == array).all()
+    copy = shard.__dlpack__(max_version=(1, 1), copy=True)
+    managed, copied = opened(copy)
+    assert managed.flags == 2 and managed.data != array.ctypes.data
+    for how, message in [
+        ({}, "expected a reader of DLPack 1.0 or later, since shards are read-only"),
+        (dict(max_version=(0, 8)), r"found \(0, 8\) for max_version"),
+        (dict(max_version=(1, 0), dl_device=(2, 0)), r"found \(2, 0\) for dl_device"),
+    ]:
+        with pytest.raises(BufferError, match=message):
+            shard.__dlpack__(**how)
+    # Other threads alone could ask during a call.
+    raised = []
+
+    def ask():
+        try:
+            shard.__dlpack__(max_version=(1, 0))
+        except optimus.UsageError as error:
+            raised.append(str(error))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    assert len(raised) == 1 and "thread" in raised[0]
+    expected = array.copy()
+    session.initialize(SEED + 1)
+    assert (values == array).all() and (copied == expected).all()
+    assert not (values == expected).all()
+    del array
+    session.close()
+    # The view keeps the memory of the session.
+    assert np.isfinite(values).all() and (copied == expected).all()
+    with pytest.raises(optimus.UsageError, match="expected an open Session"):
+        shard.__dlpack__(max_version=(1, 0))
 
 
 def test_a_mistake_says_what_was_expected_and_changes_nothing(optimus, library, text_tokens):

@@ -65,7 +65,9 @@ std::vector<int32_t> readTokens(const char *name, const py::object &object,
           concat(name, ": expected the shape (sequences, ", columns,
                  "), found ", print(shapeOf(array))));
   std::vector<int32_t> tokens(array.size());
-  if (array.itemsize() == sizeof(int32_t)) {
+  // Not by itemsize(): pybind11 below 2.12 looks for it where NumPy 2 has it
+  // not.
+  if (py::isinstance<py::array_t<int32_t>>(object)) {
     std::copy_n(static_cast<const int32_t *>(array.data()), tokens.size(),
                 tokens.begin());
     return tokens;
@@ -95,19 +97,28 @@ readFloats(const char *name, const py::object &object,
           static_cast<std::size_t>(array.size())};
 }
 
-static py::dtype typeOf(ElementType type) {
+/// An array of elements behind each other; of `bytes` where there are any.
+static py::array makeArray(ElementType type, const std::vector<int64_t> &shape,
+                           const std::byte *bytes = nullptr,
+                           const py::object &owner = {}) {
   constexpr const char *kNames[] = {"float32", "float64", "float16", "uint16",
                                     "int32",   "int64",   "int8"};
-  return py::dtype(kNames[static_cast<int>(type)]);
+  // pybind11 below 2.12 has no strides for NumPy 2: see readTokens().
+  std::vector<int64_t> strides(shape.size());
+  int64_t stride = optimus_support::elementBytes(type);
+  for (std::size_t i = shape.size(); i-- != 0; stride *= shape[i])
+    strides[i] = stride;
+  return {py::dtype(kNames[static_cast<int>(type)]), shape, strides, bytes,
+          owner};
 }
 
 py::array toArray(const HostTensor &tensor) {
   if (tensor.type != ElementType::BF16) {
-    py::array array(typeOf(tensor.type), tensor.shape);
+    py::array array = makeArray(tensor.type, tensor.shape);
     std::memcpy(array.mutable_data(), tensor.bytes.data(), tensor.bytes.size());
     return array;
   }
-  py::array array(typeOf(ElementType::F32), tensor.shape);
+  py::array array = makeArray(ElementType::F32, tensor.shape);
   auto *wide = static_cast<float *>(array.mutable_data());
   for (std::size_t i = 0; i != tensor.bytes.size() / 2; ++i) {
     uint16_t bits;
@@ -119,7 +130,7 @@ py::array toArray(const HostTensor &tensor) {
 
 py::array viewOf(ElementType type, const std::vector<int64_t> &shape,
                  std::span<const std::byte> bytes, const py::object &owner) {
-  py::array array(typeOf(type), shape, bytes.data(), owner);
+  py::array array = makeArray(type, shape, bytes.data(), owner);
   array.attr("setflags")(py::arg("write") = false);
   return array;
 }

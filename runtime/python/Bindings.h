@@ -84,6 +84,8 @@ void bindWorld(pybind11::module_ &module);
 void bindSession(pybind11::module_ &module);
 void bindGeneration(pybind11::class_<BoundSession> &session);
 void bindValues(pybind11::class_<BoundSession> &session);
+void bindDlpack(pybind11::module_ &module,
+                pybind11::class_<BoundSession> &session);
 
 } // namespace optimus_python
 

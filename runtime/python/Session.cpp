@@ -209,6 +209,7 @@ void bindSession(py::module_ &module) {
   bindCalls(session);
   bindGeneration(session);
   bindValues(session);
+  bindDlpack(module, session);
 }
 
 } // namespace optimus_python

@@ -24,7 +24,7 @@ from optimus.data.store import (
     shard_name,
     shard_path,
 )
-from optimus.data.tokenizer import BYTES, DTYPES, FILE, MOST_FILE
+from optimus.data.tokenizer import BYTES, DTYPES, FILE
 
 PIECE = 1 << 22
 """Numbers that are read at a time."""
@@ -54,7 +54,7 @@ def _check_names(folder: str, expected: set) -> None:
 def _check_tokenizer(store: Store) -> None:
     path = os.path.join(store.folder, FILE)
     try:
-        found = to_hex(hash64(small_file.read(path, MOST_FILE)))
+        found = to_hex(hash64(small_file.read(path, small_file.MOST_TOKENIZER)))
     except OSError as error:
         raise Mistake("cannot read %s: %s" % (path, error.strerror)) from None
     if found != store.description.tokenizer_hash:

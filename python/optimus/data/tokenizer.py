@@ -11,24 +11,20 @@ Nothing is cut, padded, or put around a text, whatever the file asks for, and a 
 token's name in a text is text.
 """
 
-import importlib
 import os
-import sys
 from itertools import chain
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from optimus import small_file
+from optimus import small_file, wheels
 from optimus.arguments import Mistake
 from optimus.data.documents import pieces
 from optimus.data.hashing import hash64, to_hex
 
 BYTES = "bytes"
 FILE = "tokenizer.json"
-MOST_FILE = 128 << 20
-"""As of what a checkpoint takes along."""
 MOST_TOKEN = (1 << 31) - 1
 NUL = 0
 """The byte that ends a document of bytes: no text has it."""
@@ -41,24 +37,8 @@ KNOWN_ENDS = (
 
 
 def library() -> Any:
-    """PyPI's `tokenizers`: an installed one, or the one that scripts/setup --python
-    unpacks. Raises Mistake."""
-    try:
-        return importlib.import_module("tokenizers")
-    except ImportError:
-        pass
-    repository = Path(__file__).resolve().parents[3]
-    cache = os.environ.get("OPTIMUS_PYTHON_CACHE", str(repository / ".cache/python"))
-    sys.path.append(cache)
-    try:
-        return importlib.import_module("tokenizers")
-    except ImportError as error:
-        raise Mistake(
-            "cannot import tokenizers, which reads a tokenizer.json: %s; scripts/setup "
-            "--python brings it, or python3 -m pip install tokenizers" % error
-        ) from None
-    finally:
-        sys.path.remove(cache)
+    """PyPI's `tokenizers`. Raises Mistake."""
+    return wheels.load("tokenizers", "reads a tokenizer.json")
 
 
 class Tokenizer(NamedTuple):
@@ -99,7 +79,7 @@ def read(path: str) -> bytes:
     if os.path.isdir(path):
         path = os.path.join(path, FILE)
     try:
-        return small_file.read(path, MOST_FILE)
+        return small_file.read(path, small_file.MOST_TOKENIZER)
     except OSError as error:
         raise Mistake(
             "--tokenizer %s: %s; expected a tokenizer.json, bytes, or train:bpe:N"

@@ -13,6 +13,7 @@ Exit codes: 0 done, 1 the arguments or the output are wrong, 2 a fault of ours.
 
 import argparse
 import difflib
+import inspect
 import os
 import sys
 from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
@@ -30,6 +31,7 @@ from optimus.models import (
     gpt_neox,
     llama,
     phi,
+    phi_msft,
     published,
     rope,
     to_gguf,
@@ -46,7 +48,7 @@ FLAGS = {
 }
 """Flags with another name than their member of a Config."""
 
-GENERATING = (gpt2, llama, phi, gpt_neox)
+GENERATING = (gpt2, llama, phi, phi_msft, gpt_neox)
 """The models of the next token."""
 
 FFN = "width of the feed-forward part (default: 4 * hidden)"
@@ -435,9 +437,9 @@ def _write(options: argparse.Namespace) -> str:
     module = options.module
     if module is from_hf:
         return _import(options)
-    members = {name: getattr(options, _dest(name)) for name in module.Config._fields}
-    if module is llama and members["kv_heads"] is None:
-        members["kv_heads"] = members["heads"]
+    names = inspect.signature(module.Config).parameters
+    given = {name: _dest(name) for name in names if hasattr(options, _dest(name))}
+    members = {name: getattr(options, dest) for name, dest in given.items()}
     return _text(module, module.Config(**members), options)
 
 

@@ -15,7 +15,17 @@ from types import ModuleType
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from optimus.arguments import Mistake
-from optimus.models import bert, config_file, gpt2, gpt_neox, llama, phi, published, rope
+from optimus.models import (
+    bert,
+    config_file,
+    gpt2,
+    gpt_neox,
+    llama,
+    phi,
+    phi_msft,
+    published,
+    rope,
+)
 from optimus.models.config_file import Fields, shown
 
 NAME = "from-hf"
@@ -91,6 +101,8 @@ class Family(NamedTuple):
     """Fields for the dropout that the builder has."""
     kept: Tuple[str, ...] = ()
     """Fields for the dropout of others, with which nothing is trained."""
+    names_code: bool = False
+    """Whether folders have an `auto_map`, of code that is in Transformers' place."""
     written: Tuple[str, ...] = ()
     """Classes with exactly the builder's parameters; by default all."""
 
@@ -179,8 +191,12 @@ def _check_common(fields: Fields, family: Family) -> None:
         and all(isinstance(one, str) and one in family.architectures for one in classes)
     ):
         fields.refuse("architectures", classes, " or ".join(family.architectures))
-    for name in ("quantization_config", "auto_map", "cross_attention_hidden_size"):
+    for name in ("quantization_config", "cross_attention_hidden_size"):
         fields.only(name, None)
+    if family.names_code:
+        fields.skip(("auto_map",))
+    else:
+        fields.only("auto_map", None)
     fields.only("pruned_heads", {}, None)
     fields.only("is_encoder_decoder", False)
     fields.only("add_cross_attention", False)
@@ -349,6 +365,30 @@ def _read_phi(fields: Fields, choices: Choices):
     return members, _dropouts(fields, rates, drops=False)
 
 
+def _read_phi_msft(fields: Fields, choices: Choices):
+    fields.only("activation_function", "gelu_new", "gelu_pytorch_tanh")
+    fields.only("tie_word_embeddings", False)
+    # How its code computes; a vocabulary is padded already.
+    fields.skip(("flash_attn", "flash_rotary", "fused_dense", "pad_vocab_size_multiple"))
+    fields.skip(("pad_token_id", "is_decoder"))
+    members = dict(
+        layers=fields.whole("n_layer", 20),
+        hidden=fields.whole("n_embd", 1024),
+        heads=fields.whole("n_head", 16),
+        ffn=fields.whole("n_inner", None),
+        vocabulary=fields.whole("vocab_size", 50304),
+        epsilon=fields.positive("layer_norm_epsilon", 1e-5),
+        init_std=fields.positive("initializer_range", 0.02),
+        positions=fields.whole("n_positions", 2048),
+    )
+    if fields.has("n_head_kv"):
+        fields.only("n_head_kv", None, members["heads"])
+    width = members["hidden"] // members["heads"]
+    members["rotary_dim"] = min(fields.whole("rotary_dim", 32), width)
+    rates = {name: 0.0 for name in ("resid_pdrop", "embd_pdrop", "attn_pdrop")}
+    return members, _dropouts(fields, rates, drops=False)
+
+
 def _read_gpt_neox(fields: Fields, choices: Choices):
     fields.only("hidden_act", "gelu")
     fields.skip(("pad_token_id", "is_decoder"))
@@ -472,21 +512,23 @@ _NAMES = {
     "rope_scaling": "rope_scaling",
 }
 
+_GPT_NAMES = {
+    "layers": "n_layer",
+    "hidden": "n_embd",
+    "heads": "n_head",
+    "ffn": "n_inner",
+    "vocabulary": "vocab_size",
+    "positions": "n_positions",
+    "epsilon": "layer_norm_epsilon",
+    "init_std": "initializer_range",
+}
+
 FAMILIES: Dict[str, Family] = {
     "gpt2": Family(
         gpt2,
         ("GPT2LMHeadModel", "GPT2Model"),
         _read_gpt2,
-        {
-            "layers": "n_layer",
-            "hidden": "n_embd",
-            "heads": "n_head",
-            "ffn": "n_inner",
-            "vocabulary": "vocab_size",
-            "positions": "n_positions",
-            "epsilon": "layer_norm_epsilon",
-            "init_std": "initializer_range",
-        },
+        _GPT_NAMES,
         drops=True,
         positions=("n_positions", "n_ctx"),
         dropped=("resid_pdrop", "embd_pdrop"),
@@ -539,6 +581,14 @@ FAMILIES: Dict[str, Family] = {
         _read_phi,
         {**_NAMES, "epsilon": "layer_norm_eps", "rotary_dim": "partial_rotary_factor"},
         kept=("resid_pdrop", "embd_pdrop", "attention_dropout"),
+    ),
+    "phi-msft": Family(
+        phi_msft,
+        ("PhiForCausalLM",),
+        _read_phi_msft,
+        {**_GPT_NAMES, "rotary_dim": "rotary_dim"},
+        kept=("resid_pdrop", "embd_pdrop", "attn_pdrop"),
+        names_code=True,
     ),
     "gpt_neox": Family(
         gpt_neox,

@@ -8,10 +8,10 @@
 """What several models are made of. Locations are those of the models' lines."""
 
 import math
-from typing import Any, Callable, Dict, Iterable, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 
 from optimus.attributes import Attribute
-from optimus.ir import ONES, ZEROS, Init, LossFunction, Value
+from optimus.ir import ONES, ZEROS, Init, LossFunction, Packed, Value
 from optimus.models import published
 
 Dims = Sequence[Tuple[str, int]]
@@ -45,6 +45,26 @@ def positions_of(model: LossFunction, config: Any) -> Optional[Value]:
     return model.positions(shape, dims, config.within_documents)
 
 
+class Product(NamedTuple):
+    value: Value
+    bias: Optional[Value]
+    """What is still to be added, if there is any."""
+
+
+class Third(NamedTuple):
+    """Where a checkpoint has queries (part 0), keys (1) or values (2): in a tensor of all
+    three, [heads, 3, head_dim, …] if `of_heads` and else [3, heads, head_dim, …]."""
+
+    name: str
+    part: int
+    of_heads: bool
+
+    def place(self, suffix: str, outs: Dims, ins: Dims = ()) -> Packed:
+        shape = (3 * _extent(outs), *([_extent(ins)] if ins else []))
+        width = _extent(outs[-1:] if self.of_heads else outs) * _extent(ins)
+        return Packed(self.name + suffix, shape, row=3 * width, begin=self.part * width)
+
+
 class Parts:
     """Norms and linears of one model: all norms have `epsilon`, and all weights the
     config's deviation."""
@@ -71,66 +91,57 @@ class Parts:
         gain = self._vector(name + ".weight", ONES, of)
         return self._model.rms_norm(name, x, gain, self._epsilon)
 
-    def weight(self, name: str, outs: Dims, ins: Dims) -> Value:
-        """`name`.weight [outs…, ins…], published as [out, in]."""
+    def weight(
+        self, name: str, outs: Dims, ins: Dims, packed: Optional[Third] = None
+    ) -> Value:
+        """`name`.weight [outs…, ins…], published as [out, in], or packed."""
         names, shape = zip(*outs, *ins)
         published = (_extent(outs), _extent(ins))
         return self._model.parameter(
-            name + ".weight", shape, names, self._init, hf_shape=published
+            name + ".weight",
+            shape,
+            names,
+            self._init,
+            hf_shape=published,
+            packed=packed and packed.place(".weight", outs, ins),
         )
 
     def linear(self, name: str, x: Value, outs: Dims, ins: Dims) -> Value:
         """x times the transpose of a weight [outs…, ins…]."""
-        factor = self.weight(name, outs, ins)
-        return self._model.matmul(name, x, factor, len(ins), transpose_b=True)
-
-    def product_and_bias(
-        self, name: str, x: Value, outs: Dims, ins: Dims
-    ) -> Tuple[Value, Value]:
-        """x times the transpose of a weight [outs…, ins…]; and the bias [outs…]."""
-        factor = self.weight(name, outs, ins)
-        names, shape = zip(*outs)
-        published = (_extent(outs),)
-        bias = self._model.parameter(
-            name + ".bias", shape, names, ZEROS, hf_shape=published
-        )
-        product = self._model.matmul(
-            name + "_product", x, factor, len(ins), transpose_b=True
-        )
-        return product, bias
+        return self.product(name, x, outs, ins, bias=False).value
 
     def biased_linear(self, name: str, x: Value, outs: Dims, ins: Dims) -> Value:
         """x times the transpose of a weight [outs…, ins…], plus a bias [outs…]."""
-        return self._model.add(name, *self.product_and_bias(name, x, outs, ins))
+        return self._model.add(name, *self.product(name, x, outs, ins, bias=True))
 
-
-def rotary_attention(
-    model: LossFunction, config: Any, qkv: Iterable[Value], positions: Optional[Value]
-) -> Value:
-    """Of queries, keys and values with a part of their channels rotated."""
-    q, k, v = qkv
-    q, k = (
-        model.rotary(
-            name, x, config.rope_theta, channels=config.rotated, positions=positions
-        )
-        for name, x in (("q_rotated", q), ("k_rotated", k))
-    )
-    return model.attention("heads", [q, k, v], causal=True, positions=positions)
-
-
-def add_parts(
-    model: LossFunction,
-    x: Value,
-    attended: Tuple[Value, Optional[Value]],
-    fed: Tuple[Value, Value],
-) -> Value:
-    """A layer whose attention and feed-forward part read the same: the sum of their
-    products and biases, and of what came in. The products are added first, so that one
-    reduction serves both if they are partial sums."""
-    y = model.add("parts", attended[0], fed[0])
-    if attended[1] is not None:
-        y = model.add("attention_biased", y, attended[1])
-    return model.add("sum", model.add("biased", y, fed[1]), x)
+    def product(
+        self,
+        name: str,
+        x: Value,
+        outs: Dims,
+        ins: Dims,
+        bias: bool,
+        packed: Optional[Third] = None,
+    ) -> Product:
+        """x times the transpose of a weight [outs…, ins…]; and a bias [outs…], if asked
+        for."""
+        model = self._model
+        factor = self.weight(name, outs, ins, packed)
+        added, result = None, name
+        if bias:
+            names, shape = zip(*outs)
+            added = model.parameter(
+                name + ".bias",
+                shape,
+                names,
+                ZEROS,
+                hf_shape=(_extent(outs),),
+                packed=packed and packed.place(".bias", outs),
+            )
+        if bias or packed:
+            result += "_product"
+        y = model.matmul(result, x, factor, len(ins), transpose_b=True)
+        return Product(y, added)
 
 
 def _extent(dims: Dims) -> int:

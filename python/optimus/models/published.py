@@ -111,7 +111,7 @@ def _llama(c: Any) -> Optional[Dict[str, Any]]:
         architectures=[name],
         model_type=kind,
         **_shape(c),
-        num_key_value_heads=c.kv_heads,
+        num_key_value_heads=c.groups,
         hidden_act="silu",
         rms_norm_eps=c.epsilon,
         rope_theta=float(c.rope_theta),
@@ -179,7 +179,7 @@ def _shape(c: Any) -> Dict[str, Any]:
         hidden_size=c.hidden,
         num_hidden_layers=c.layers,
         num_attention_heads=c.heads,
-        intermediate_size=getattr(c, "ffn_width", c.ffn),
+        intermediate_size=c.ffn_width,
         initializer_range=c.init_std,
     )
 

@@ -14,11 +14,9 @@ import math
 import os
 import re
 import struct
-import sys
-import tempfile
-from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
+from optimus import output, small_file, wheels
 from optimus.arguments import Mistake
 from optimus.models import config_file, from_hf, rope
 
@@ -29,7 +27,6 @@ TYPES = {"f32": "F32", "f16": "F16", "bf16": "BF16"}
 """Of matrices, by safetensors' names; vectors are F32, as llama.cpp wants them."""
 
 MOST_HEADER = 100 << 20
-MOST_TOKENIZER = 128 << 20
 
 _PIECES = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s"
@@ -40,20 +37,8 @@ SPLITS = {_PIECES % "{1,3}": "llama-bpe", _PIECES % "": "qwen2"}
 
 
 def library() -> Any:
-    """PyPI's `gguf`: an installed one, or the one that scripts/setup --python=full
-    unpacks. Raises Mistake."""
-    repository = Path(__file__).resolve().parents[3]
-    cache = os.environ.get("OPTIMUS_PYTHON_FULL_CACHE", str(repository / ".cache/python-full"))
-    sys.path.append(cache)
-    try:
-        return importlib.import_module("gguf")
-    except ImportError as error:
-        raise Mistake(
-            "cannot import gguf, which writes the file: %s; scripts/setup --python=full "
-            "brings it, or python3 -m pip install gguf" % error
-        ) from None
-    finally:
-        sys.path.remove(cache)
+    """PyPI's `gguf`. Raises Mistake."""
+    return wheels.load("gguf", "writes the file", "--python=full")
 
 
 class Stored(NamedTuple):
@@ -151,7 +136,7 @@ def _plan(kind: str, config: Any, name: str, known: str, stored: Stored) -> Plan
         return Planned(known, stored, lambda values: values.T, stored.shape[::-1])
     projection = re.search(r"\.([qk])_proj\.weight$", name)
     if kind == "llama" and projection:
-        heads = config.heads if projection[1] == "q" else config.kv_heads
+        heads = config.heads if projection[1] == "q" else config.groups
         turn = lambda values: _interleaved(values, heads)
         return Planned(known, stored, turn, stored.shape)
     return Planned(known, stored, lambda values: values, stored.shape)
@@ -191,7 +176,7 @@ def _describe(gguf: Any, writer: Any, kind: str, config: Any, width: str) -> Non
     if kind == "gpt2":
         return writer.add_layer_norm_eps(config.epsilon)
     channels = config.head_width or config.hidden // config.heads
-    writer.add_head_count_kv(config.kv_heads)
+    writer.add_head_count_kv(config.groups)
     writer.add_layer_norm_rms_eps(config.epsilon)
     writer.add_rope_freq_base(config.rope_theta)
     writer.add_rope_dimension_count(channels)
@@ -237,10 +222,7 @@ def _add_tokenizer(gguf: Any, writer: Any, folder: str, vocabulary: int, ends: D
         writer.add_tokenizer_model("none")
         return "no tokenizer.json: tokens have no text"
     try:
-        if os.path.getsize(path) > MOST_TOKENIZER:
-            raise Mistake("%s has more than %d bytes" % (path, MOST_TOKENIZER))
-        with open(path, encoding="utf-8") as file:
-            tokenizer = json.load(file)
+        tokenizer = json.loads(small_file.read(path, small_file.MOST_TOKENIZER))
     except OSError as error:
         raise Mistake("cannot read %s: %s" % (path, error.strerror)) from None
     except (ValueError, RecursionError) as error:
@@ -301,26 +283,13 @@ def write(folder: str, path: str, width: Optional[str]) -> List[str]:
     planned = _plan_all(gguf, folder, kind, found.config, weights)
     matrices = [one.type for one in weights.values() if len(one.shape) > 1]
     chosen = TYPES[width] if width else max(matrices, key=matrices.count, default="F32")
-    parent = os.path.dirname(os.path.abspath(path))
-    try:
-        temporary = tempfile.NamedTemporaryFile(dir=parent, prefix=".gguf-", delete=False)
-        temporary.close()
-    except OSError as error:
-        raise Mistake("cannot write '%s': %s" % (path, error.strerror)) from None
-    try:
-        writer = gguf.GGUFWriter(temporary.name, kind)
+    with output.replacing(path) as temporary:
+        writer = gguf.GGUFWriter(temporary, kind)
         _describe(gguf, writer, kind, found.config, chosen)
         ends = found.published
         notes = [_add_tokenizer(gguf, writer, folder, found.config.vocabulary, ends)]
         _write_tensors(gguf, writer, planned, found.config, chosen)
         writer.close()
-        os.chmod(temporary.name, 0o666 & ~_umask())
-        os.replace(temporary.name, path)
-    except OSError as error:
-        raise Mistake("cannot write '%s': %s" % (path, error.strerror)) from None
-    finally:
-        if os.path.exists(temporary.name):
-            os.unlink(temporary.name)
     size = os.path.getsize(path)
     notes.append("%s: %d tensors, %s, %d bytes" % (path, len(planned), chosen, size))
     return notes
@@ -353,9 +322,3 @@ def _write_tensors(
         writer.write_tensor_data(gguf.quantize(values, type_of(one)))
     if stretches is not None:
         writer.write_tensor_data(stretches)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -9,17 +9,16 @@
 run, with a scalar for each column of its log."""
 
 import calendar
-import importlib
 import os
 import shutil
-import sys
 import tempfile
 import time
-from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
+from optimus import wheels
+from optimus.arguments import Mistake
 from optimus.report import ReportError, training
 from optimus.report.training import Run
 from optimus.report.training_log import TrainingLog
@@ -46,27 +45,18 @@ class Library(NamedTuple):
 
 
 def load() -> Library:
-    """An installed one, or the one that scripts/setup --python=full unpacks. Raises
-    ReportError."""
-    repository = Path(__file__).resolve().parents[4]
-    cache = os.environ.get(
-        "OPTIMUS_PYTHON_FULL_CACHE", str(repository / ".cache/python-full")
+    """Raises ReportError."""
+    load_one = lambda name: wheels.load(
+        "tensorboard." + name, "writes event files", "--python=full"
     )
-    sys.path.append(cache)
     try:
         return Library(
-            importlib.import_module("tensorboard.summary.writer.event_file_writer"),
-            importlib.import_module("tensorboard.compat.proto.event_pb2"),
-            importlib.import_module("tensorboard.compat.proto.summary_pb2"),
+            load_one("summary.writer.event_file_writer"),
+            load_one("compat.proto.event_pb2"),
+            load_one("compat.proto.summary_pb2"),
         )
-    except ImportError as error:
-        raise ReportError(
-            "--tensorboard: cannot import PyPI's tensorboard, which writes event "
-            "files: %s; scripts/setup --python=full brings it, or python3 -m pip "
-            "install tensorboard" % error
-        ) from None
-    finally:
-        sys.path.remove(cache)
+    except Mistake as mistake:
+        raise ReportError("--tensorboard: %s" % mistake) from None
 
 
 def write(runs: Sequence[Run], folder: str) -> None:
