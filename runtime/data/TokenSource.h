@@ -38,6 +38,12 @@ public:
   /// there.
   virtual Status readBytes(int64_t begin, char *to, int64_t count) const = 0;
 
+  /// Whether some tokens are no labels: nobody is asked for them.
+  virtual bool hasLabels() const { return false; }
+  /// Of tokens [begin, begin + count), 1 for a label and 0 for any other.
+  /// Only where there are labels. DataLoss as readBytes().
+  virtual Status readLabels(int64_t begin, std::span<uint8_t> labels) const;
+
   /// What is known so far.
   virtual DataIdentity identity() const = 0;
   /// Hashes all tokens on a thread that runs only where a core is idle, unless

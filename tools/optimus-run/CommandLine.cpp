@@ -127,8 +127,8 @@ void addData(CLI::App *app, DataOptions &data,
   std::string &path = data.path;
   app->add_option("--data", path,
                   "FILE.txt (one token a byte), FILE.bin (little-endian tokens "
-                  "of --token-type), or a store that python3 -m optimus.data "
-                  "wrote")
+                  "of --token-type), a store that python3 -m optimus.data "
+                  "wrote, or a mixture of these: A=0.7,B=0.3")
       ->required();
   CLI::Option *type =
       app->add_option_function<std::string>(

@@ -18,6 +18,7 @@
 #include "optimus-runtime/Session.h"
 #include "optimus-runtime/Status.h"
 #include "optimus-runtime/World.h"
+#include "optimus-support/PathUse.h"
 
 #include <cstdint>
 #include <optional>
@@ -60,6 +61,10 @@ struct DataOptions {
 optrt::Status checkTokenizer(const optrt::Checkpoint *checkpoint,
                              const std::string &folder,
                              const optrt::Dataset &data);
+
+/// What is read as `flag`, a file, a store or a mixture of them.
+void addInputs(const std::string &flag, const std::string &path,
+               std::vector<optimus_support::PathUse> &inputs);
 
 /// How a folder of a model is written.
 struct SaveFlags {

@@ -23,7 +23,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 from optimus import __version__, output
 from optimus.arguments import Mistake
 from optimus.data import documents, store
-from optimus.data.encoding import Interrupted, Task, Team, is_held_out
+from optimus.data.encoding import Interrupted, Labels, Task, Team, is_held_out
 from optimus.data.inputs import Input, Stream
 from optimus.data.meter import Meter
 from optimus.data.store import SPLITS, SplitWriter
@@ -41,7 +41,7 @@ class Request(NamedTuple):
 
     inputs: List[Input]
     documents: str
-    field: str
+    labels: Labels
     held_out: float
     shard_tokens: int
 
@@ -50,9 +50,9 @@ class Request(NamedTuple):
         return {
             "version": __version__,
             "inputs": [one.identity() for one in self.inputs],
-            "formats": [one.is_lines for one in self.inputs],
+            "formats": [[one.is_lines, *one.fields] for one in self.inputs],
             "documents": self.documents,
-            "field": self.field,
+            "labels": list(self.labels),
             "held_out": self.held_out,
             "shard_tokens": self.shard_tokens,
             "tokenizer": tokenizer,
@@ -179,10 +179,10 @@ def prepare(
     meter = Meter([one.size for one in request.inputs])
     threshold = int(request.held_out * (1 << 64))
     recorded = time.monotonic()
-    with Team(tokenizer, threshold, request.field, jobs) as team:
+    with Team(tokenizer, threshold, request.labels, jobs) as team:
         for result, place in team.encode(_tasks(request, place, threshold, meter)):
-            for split, tokens, ends in zip(SPLITS, result.tokens, result.ends):
-                writers[split].append(tokens, ends)
+            for split, *parts in zip(SPLITS, *result):
+                writers[split].append(*parts)
             if time.monotonic() - recorded >= SECONDS_BETWEEN_RECORDS:
                 shop.write_record(place, writers)
                 recorded = time.monotonic()
@@ -203,6 +203,7 @@ def prepare(
         tokenizer.special,
         tokenizer.end,
         request.held_out,
+        not request.labels.are_all,
     )
     index = store.index_of(description, shards)
     shop.finish(index)
@@ -215,7 +216,7 @@ def _begin(
     """Where reading begins, and what is written to."""
 
     def make(states: Dict[str, Any]) -> Dict[str, SplitWriter]:
-        how = tokenizer.type, request.shard_tokens
+        how = tokenizer.type, request.shard_tokens, not request.labels.are_all
         return {
             split: SplitWriter(shop.folder, split, *how, states.get(split))
             for split in SPLITS

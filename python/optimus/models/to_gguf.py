@@ -14,11 +14,10 @@ import math
 import os
 import re
 import struct
-import sys
 import tempfile
-from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
+from optimus import wheels
 from optimus.arguments import Mistake
 from optimus.models import config_file, from_hf, rope
 
@@ -42,18 +41,12 @@ SPLITS = {_PIECES % "{1,3}": "llama-bpe", _PIECES % "": "qwen2"}
 def library() -> Any:
     """PyPI's `gguf`: an installed one, or the one that scripts/setup --python=full
     unpacks. Raises Mistake."""
-    repository = Path(__file__).resolve().parents[3]
-    cache = os.environ.get("OPTIMUS_PYTHON_FULL_CACHE", str(repository / ".cache/python-full"))
-    sys.path.append(cache)
+    flag = "--python=full"
     try:
-        return importlib.import_module("gguf")
+        return wheels.load(flag, "gguf")[0]
     except ImportError as error:
-        raise Mistake(
-            "cannot import gguf, which writes the file: %s; scripts/setup --python=full "
-            "brings it, or python3 -m pip install gguf" % error
-        ) from None
-    finally:
-        sys.path.remove(cache)
+        message = "cannot import gguf, which writes the file: %s; %s"
+        raise Mistake(message % (error, wheels.advice(flag, "gguf"))) from None
 
 
 class Stored(NamedTuple):

@@ -9,17 +9,15 @@
 run, with a scalar for each column of its log."""
 
 import calendar
-import importlib
 import os
 import shutil
-import sys
 import tempfile
 import time
-from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
+from optimus import wheels
 from optimus.report import ReportError, training
 from optimus.report.training import Run
 from optimus.report.training_log import TrainingLog
@@ -48,25 +46,19 @@ class Library(NamedTuple):
 def load() -> Library:
     """An installed one, or the one that scripts/setup --python=full unpacks. Raises
     ReportError."""
-    repository = Path(__file__).resolve().parents[4]
-    cache = os.environ.get(
-        "OPTIMUS_PYTHON_FULL_CACHE", str(repository / ".cache/python-full")
+    flag = "--python=full"
+    names = (
+        "summary.writer.event_file_writer",
+        "compat.proto.event_pb2",
+        "compat.proto.summary_pb2",
     )
-    sys.path.append(cache)
     try:
-        return Library(
-            importlib.import_module("tensorboard.summary.writer.event_file_writer"),
-            importlib.import_module("tensorboard.compat.proto.event_pb2"),
-            importlib.import_module("tensorboard.compat.proto.summary_pb2"),
-        )
+        return Library(*wheels.load(flag, *("tensorboard." + name for name in names)))
     except ImportError as error:
         raise ReportError(
             "--tensorboard: cannot import PyPI's tensorboard, which writes event "
-            "files: %s; scripts/setup --python=full brings it, or python3 -m pip "
-            "install tensorboard" % error
+            "files: %s; %s" % (error, wheels.advice(flag, "tensorboard"))
         ) from None
-    finally:
-        sys.path.remove(cache)
 
 
 def write(runs: Sequence[Run], folder: str) -> None:
