@@ -507,6 +507,58 @@ def test_a_killed_preparation_goes_on_to_the_same_bytes(tmp_path, verses, name, 
     assert sorted(path.name for path in tmp_path.glob("store*")) == ["store"]
 
 
+SLOW = """
+import os, sys, time
+from optimus.data import documents, preparing, store
+from optimus.data.__main__ import main
+documents.BLOCK, preparing.SECONDS_BETWEEN_RECORDS = 20_000, 0
+append = store.SplitWriter.append
+def wait(*arguments):
+    append(*arguments)
+    while not os.path.exists(sys.argv[1]):
+        time.sleep(0.01)
+store.SplitWriter.append = wait
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize("ending", ["finished", "killed"])
+def test_jobs_share_one_preparation(tmp_path, corpus, ending):
+    command = ["prepare", str(corpus), "--documents", "lines", "--tokenizer", "bytes", "-o"]
+    assert main([*command, str(tmp_path / "expected")]) == 0
+    folder, go = tmp_path / "store", tmp_path / "go"
+    piped = dict(env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    slow = [sys.executable, "-c", SLOW, str(go), *command, str(folder)]
+    first = subprocess.Popen(slow, **piped)
+    lock = tmp_path / "store.preparing/lock"
+    try:
+        while not (lock.exists() and lock.stat().st_size):
+            assert first.poll() is None, first.communicate()
+        module = [sys.executable, "-m", "optimus.data", *command, str(folder)]
+        others = [subprocess.Popen(module, **piped) for _ in range(3)]
+        waiting = [other.stderr.readline() for other in others]
+        assert all("the same command; waiting for it" in line for line in waiting)
+        # Another command does not wait.
+        another = run(*command, folder, "--held-out", 0.5)
+        assert another.returncode == 1
+        assert "is prepared by another process\n" in another.stderr
+        if ending == "finished":
+            go.touch()
+        else:
+            first.kill()
+        said = [other.communicate() for other in others]
+        assert [other.returncode for other in others] == [0, 0, 0], said
+        assert len({out for out, _ in said}) == 1
+    finally:
+        first.kill()
+        first.communicate()
+    # One goes on where the killed one was.
+    went_on = sum("going on with" in error for _, error in said)
+    assert went_on == (ending == "killed")
+    assert bytes_of(folder) == bytes_of(tmp_path / "expected")
+    assert sorted(path.name for path in tmp_path.glob("store*")) == ["store"]
+
+
 @pytest.mark.rotates
 def test_what_a_killed_one_left_is_not_trusted(tmp_path, corpus, capfd):
     options = ["--documents", "lines", "--shard-tokens", "5000"]

@@ -185,6 +185,11 @@ def _prepare(options: argparse.Namespace) -> None:
     can_resume = all(one.size is not None for one in request.inputs)
     identity = request.identity(name, options.document_end)
     with preparing.Workshop(options.output, identity, can_resume) as shop:
+        if shop.is_made_elsewhere:
+            found = reading.read(shop.target)
+            index = store.index_of(found.description, found.shards)
+            output.write("-", "%s: %s\n" % (shop.target, _summary(index)))
+            return
         if chosen is None:
             chosen, notes = _train(options, request, shop)
         for note in notes:
