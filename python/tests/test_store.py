@@ -10,6 +10,7 @@ runtime/data/unittests/TokenStoreTest.cpp."""
 
 import json
 import os
+import re
 import shutil
 import sys
 
@@ -294,3 +295,40 @@ def test_a_vocabulary_beyond_16_bits_from_text_to_text(tools, tmp_path, name):
     tokens = np.fromfile(folder / "train/00000.bin", "<u4")
     assert tokens.max() >= 65_536 or name == "published"
     assert saved.decode(list(tokens[:9])).split()[0] in words
+
+
+def test_a_cache_of_data_changes_no_bit(tools, store, tmp_path):
+    library = tools.library(MODEL)
+    mixed = "%s=0.75,%s=0.25" % (store, store.parent / "held-out.txt")
+    _, expected, _ = trained(tools, library, mixed, tmp_path / "disk", steps=60)
+    cached = ["--data-cache", "1MB"]
+    said, found, _ = trained(tools, library, mixed, tmp_path / "cache", *cached, steps=60)
+    assert found.tolist() == expected.tolist()
+    ((kept, hits),) = re.findall(r"^data cache: (.*) kept, (.*) % of what", said, re.M)
+    # Pieces of 16 KiB hold many windows.
+    assert kept.endswith("KiB") and float(hits) > 90
+    assert "data cache" not in trained(tools, library, mixed, tmp_path / "none", steps=1)[0]
+
+
+def test_what_data_cost_a_step(tools, store):
+    """Of a mixture, as training reads it; the arithmetic is DataBenchTest's."""
+    library = tools.library(MODEL)
+    mixed = "%s=1,%s=1" % (store, store.parent / "train.txt")
+    command = ["optimus-run", "bench", library, "--data", mixed, "--threads-per-rank", 1]
+    command += ["--steps", 3, "--warmup", 1]
+    found = json.loads(succeed(call(tools.command(*command, "--json"))))
+    step, data = found["ms"]["median"], found["data"]
+    windows = 2 * ((store.parent / "train.txt").stat().st_size - 1) // MODEL.sequence
+    assert 1 < data["batches"] <= windows // MODEL.batch + 1
+    assert min(data["fetch_cold_ms"], data["fetch_warm_ms"]) > 0 <= data["preparation_ms"]
+    for predicted in data["predicted"]:
+        share, stall = predicted["share_in_memory"], predicted["stall"]
+        reading = share * data["fetch_warm_ms"] + (1 - share) * data["fetch_cold_ms"]
+        reading += data["preparation_ms"]
+        assert predicted["step_ms"] == pytest.approx(max(step, reading))
+        assert stall == pytest.approx(1 - step / predicted["step_ms"], abs=1e-12)
+    said = succeed(call(tools.command(*command)))
+    assert "data of a step, by" in said and "100 % in memory: step" in said
+    command[command.index(mixed)] = store.parent
+    result = call(tools.command(*command))
+    assert result.returncode == 1 and "is a folder without an index.json" in result.stderr

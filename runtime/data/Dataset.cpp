@@ -423,6 +423,45 @@ Status Dataset::hashWindows(std::span<const int64_t> windows,
   return okStatus();
 }
 
+Status Dataset::fetchRows(int64_t position, int64_t globalBatch,
+                          int64_t rowsBegin, int64_t rowsCount) const {
+  Impl::Scratch scratch;
+  for (int64_t row = rowsBegin; row != rowsBegin + rowsCount; ++row) {
+    const int64_t window = windowOfRow(position, globalBatch, row);
+    if (window == kPadding)
+      continue;
+    const auto [part, own] = impl->find(window);
+    OPTRT_RETURN_IF_ERROR(scratch.read(part, own));
+  }
+  return okStatus();
+}
+
+Status Dataset::dropFromMemory() const {
+  for (const std::unique_ptr<Impl::Part> &part : impl->parts)
+    OPTRT_RETURN_IF_ERROR(part->source->dropFromMemory());
+  return okStatus();
+}
+
+Status Dataset::keepInMemory(int64_t bytes, const std::string &folder) {
+  // A product of two large numbers is beyond 64 bits.
+  const double share = double(bytes) / double(numTokens());
+  for (const std::unique_ptr<Impl::Part> &part : impl->parts)
+    OPTRT_RETURN_IF_ERROR(part->source->keepInMemory(
+        folder, int64_t(share * double(part->source->numTokens()))));
+  return okStatus();
+}
+
+CacheUse Dataset::cacheUse() const {
+  CacheUse all;
+  for (const std::unique_ptr<Impl::Part> &part : impl->parts) {
+    const CacheUse one = part->source->cacheUse();
+    all.kept += one.kept;
+    all.hits += one.hits;
+    all.misses += one.misses;
+  }
+  return all;
+}
+
 std::string Dataset::place() const {
   std::string place = optimus_support::machineIdentity();
   for (const std::unique_ptr<Impl::Part> &part : impl->parts)

@@ -9,11 +9,13 @@
 #ifndef OPTIMUS_RUNTIME_DATA_TOKENSOURCE_H
 #define OPTIMUS_RUNTIME_DATA_TOKENSOURCE_H
 
+#include "SharedCache.h"
 #include "optimus-runtime/DataIdentity.h"
 #include "optimus-runtime/Dataset.h"
 #include "optimus-runtime/Status.h"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -53,10 +55,16 @@ public:
   virtual std::string place() const = 0;
   /// Whether somebody has written to what was opened; a few system calls.
   virtual bool wasWrittenTo() const = 0;
+  /// Asks the system to forget what it keeps of these tokens in memory.
+  virtual Status dropFromMemory() const = 0;
   /// DataLoss for a token that was not there when all was well.
   virtual Status unexpectedToken(uint32_t token, int64_t vocabulary) const = 0;
   /// Who made the tokens, where the source says so.
   virtual std::optional<TokenOrigin> origin() const { return std::nullopt; }
+
+  /// What Dataset::keepInMemory() says, of this source.
+  Status keepInMemory(const std::string &folder, int64_t bytes);
+  CacheUse cacheUse() const { return cache ? cache->use() : CacheUse(); }
 
   /// The bytes of tokens [begin, begin + count), in the caller's memory.
   Status read(int64_t begin, int64_t count, std::vector<uint8_t> &bytes) const;
@@ -64,8 +72,13 @@ public:
   void decode(std::span<const uint8_t> bytes, std::span<uint32_t> tokens) const;
 
 protected:
+  /// Of an open file. What was written to it is written to the disk first.
+  static void drop(int descriptor);
   /// DataIdentity::sample.
   StatusOr<uint64_t> hashSample() const;
+
+private:
+  std::unique_ptr<SharedCache> cache; ///< or null
 };
 
 /// Up to so many bytes a sample is of all tokens.

@@ -224,6 +224,17 @@ bool TokenStore::wasWrittenTo() const {
                      });
 }
 
+Status TokenStore::dropFromMemory() const {
+  for (std::size_t shard = 0; shard != split.shards.size(); ++shard)
+    for (Kind kind : {Kind::Tokens, Kind::Labels}) {
+      if (kind == Kind::Labels && !index.hasLabels)
+        continue;
+      OPTRT_ASSIGN_OR_RETURN(SharedFile file, fileOf({shard, kind}));
+      drop(file->descriptor());
+    }
+  return okStatus();
+}
+
 Status TokenStore::unexpectedToken(uint32_t token, int64_t vocabulary) const {
   return dataLoss(concat("the store ", name, " has token ", token,
                          ", but its vocabulary has ", index.vocabulary,

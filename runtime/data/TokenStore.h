@@ -55,6 +55,7 @@ public:
   Status hashInBackground() override { return okStatus(); }
   std::string place() const override;
   bool wasWrittenTo() const override;
+  Status dropFromMemory() const override;
   Status unexpectedToken(uint32_t token, int64_t vocabulary) const override;
   std::optional<TokenOrigin> origin() const override { return index.origin; }
 

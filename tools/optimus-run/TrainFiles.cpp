@@ -100,6 +100,9 @@ Status TrainFiles::openData(const TrainOptions &options) {
       data, Dataset::open(options.data.path, manifest.sequence,
                           manifest.vocabulary, dataOrder, plan->seed,
                           manifest.masked, options.data.tokenType));
+  if (options.data.cacheBytes > 0)
+    OPTRT_RETURN_IF_ERROR(data->keepInMemory(options.data.cacheBytes)
+                              .withContext("--data-cache"));
   OPTRT_ASSIGN_OR_RETURN(documentEnd,
                          options.data.findDocumentEnd(*library, *data));
   OPTRT_RETURN_IF_ERROR(openEvalData(options));

@@ -58,6 +58,12 @@ struct TokenOrigin {
   bool operator==(const TokenOrigin &) const = default;
 };
 
+/// Bytes of a cache of data.
+struct CacheUse {
+  int64_t kept = 0;             ///< in it, for all processes of the machine
+  int64_t hits = 0, misses = 0; ///< of this process's reading
+};
+
 /// Which documents of a store.
 enum class StoreSplit { Train, HeldOut };
 
@@ -154,6 +160,21 @@ public:
   /// each, where a store has these; 0 for padding. DataLoss when the
   /// file ends early.
   Status hashWindows(std::span<const int64_t> windows, uint64_t *hashes) const;
+
+  /// Reads what fillBatch() makes tokens of, and forgets it. Errors as there.
+  Status fetchRows(int64_t position, int64_t globalBatch, int64_t rowsBegin,
+                   int64_t rowsCount) const;
+  /// Asks the system to forget what it keeps of the data in memory. DataLoss
+  /// for a shard that is gone.
+  Status dropFromMemory() const;
+
+  /// Keeps `bytes` of the data in this machine's memory for all processes that
+  /// ask for the same: what is read first, and never anything else. Of a
+  /// mixture each part gets its share of the tokens. Called once, before
+  /// anything is read. InvalidArgument where there is no such memory.
+  Status keepInMemory(int64_t bytes, const std::string &folder = "/dev/shm");
+  /// All zeros without a cache.
+  CacheUse cacheUse() const;
 
   /// Names the open file among those of all machines of a job.
   std::string place() const;
