@@ -159,10 +159,14 @@ class Cluster:
             call(*tc, "replace", "dev", device, "root", "tbf", "rate",
                  f"{round(bits_per_second)}bit", "burst", BURST, "latency", "200ms")
 
-    def mpirun(self, command, environment=None, timeout=300, ranks=None):
-        """Standard output of a command, one rank a host."""
-        hosts = range(ranks or len(self._hosts))
-        settings = {
+    @property
+    def agent(self):
+        """A program that is called as ssh is: an address, then a line for its shell."""
+        return self._agent
+
+    def settings(self):
+        """Parameters of OpenMPI's for these hosts."""
+        return {
             "plm_rsh_agent": str(self._agent),
             "plm_rsh_no_tree_spawn": "1",
             "btl": "tcp,self",
@@ -170,14 +174,18 @@ class Cluster:
             "oob_tcp_if_include": f"{SUBNET}.0/24",
             "pml": "ob1",
         }
+
+    def mpirun(self, command, environment=None, timeout=300, ranks=None):
+        """Standard output of a command, one rank a host."""
+        hosts = range(ranks or len(self._hosts))
         line = ["mpirun", "--allow-run-as-root", "--bind-to", "none"]
-        for name, value in settings.items():
+        for name, value in self.settings().items():
             line += ["--mca", name, value]
         for name, value in (environment or {}).items():
             line += ["-x", f"{name}={value}"]
         line += ["--host", ",".join(f"{self.address(i)}:1" for i in hosts)]
         line += ["-n", len(hosts), *command]
-        line = [self._agent, self.address(0), *map(shell_quote, line)]
+        line = [self.agent, self.address(0), *map(shell_quote, line)]
         process = subprocess.Popen(
             [str(part) for part in line],
             stdin=subprocess.DEVNULL,

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tools import REPOSITORY, TIMEOUT_SECONDS
+from tools import REPOSITORY, TIMEOUT_SECONDS, skip_without_namespaces
 
 LAYERS, HIDDEN, HEADS, SEQUENCE, BATCH, VOCABULARY = 2, 32, 2, 16, 4, 64
 SIZES = ["--layers", LAYERS, "--hidden", HIDDEN, "--heads", HEADS]
@@ -139,16 +139,7 @@ def command_line(pid):
 
 
 def cluster_command(tools, *arguments):
-    if not all(map(shutil.which, ["ip", "tc", "mpirun"])):
-        pytest.skip("needs iproute2 and OpenMPI")
-    # Where the root is no mount, as under chroot, they are made but not entered.
-    name = f"optimus-probe-{os.getpid()}"
-    for probe in (["add", name], ["exec", name, "true"], ["del", name]):
-        made = subprocess.run(["ip", "netns", *probe], capture_output=True, text=True)
-        if made.returncode != 0:
-            subprocess.run(["ip", "netns", "del", name], capture_output=True)
-            pytest.skip("network namespaces cannot be used here: "
-                        + made.stderr.strip())
+    skip_without_namespaces()
     command = [sys.executable, REPOSITORY / "bench/run", "cluster", "--no-build"]
     command += ["--build", tools.binaries.parent, "--ranks", 4, "--hidden", 64]
     return [str(part) for part in (*command, *arguments)]

@@ -30,6 +30,7 @@ NOT_RUN = {
     "curl ": "is a client of optimus-serve",
     "cmake --install ": "needs all of a build; test_install.py does it",
     "cpack ": "takes a minute; test_install.py does it",
+    "mkdocs ": "is not installed for tests; test_site.py does it",
     "export PATH=~": "is for what was installed there",
     "export PYTHONPATH=~": "is for what was installed there",
     "python3 -m venv ": "installs; test_install.py does it",
@@ -55,6 +56,8 @@ def commands_of(page):
     return "\n".join(block.run for block in blocks if not is_left_out(block))
 
 
+ELSEWHERE = {"several-machines.md"}
+"""Pages that test_several_machines.py runs, on several hosts."""
 # Pages whose commands take long, most of them compilations for many ranks.
 SLOW = """cost-model fine-tuning machine-profiles optimizers optimus-compile optimus-run
     scale search strategies""".split()
@@ -65,7 +68,7 @@ WITH_COMMANDS = [
         id=str(page.relative_to(REPOSITORY)),
     )
     for page in PAGES
-    if commands_of(page)
+    if page.name not in ELSEWHERE and commands_of(page)
 ]
 
 

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""container/Containerfile, as far as it goes without building a container."""
+"""The recipes in container/, as far as it goes without building a container."""
 
 import os
 import re
@@ -17,6 +17,7 @@ import pytest
 from tools import REPOSITORY, TIMEOUT_SECONDS, call
 
 RECIPE = (REPOSITORY / "container/Containerfile").read_text()
+FOR_PROCESSORS = (REPOSITORY / "container/Containerfile.cpu").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +47,9 @@ def test_what_is_copied_suffices_to_configure(checkout):
     )
     assert result.returncode == 0, result.stderr[-4000:]
     targets = (checkout / "build/build.ninja").read_text()
+    # What processors' packages are made of is configured in the same way, of the same files.
+    assert "cpack --config build/CPackConfig.cmake" in FOR_PROCESSORS
+    assert (checkout / "build/CPackConfig.cmake").exists() and "build optimus-tools:" in targets
     for name in ("bin/optimus-compile", "bin/optimus-run", "lib/optimus/liboptimus_device_cuda.so"):
         assert "build %s:" % name in targets
 
@@ -65,3 +69,18 @@ def test_commands_find_cuda(checkout):
     path = {"PATH": os.environ["PATH"]}
     result = call([str(checkout / entry), "printenv", "OPTIMUS_CUBLASLT_LIBRARY"], env=path)
     assert result.stdout == "/there\n", result.stderr
+
+
+def test_the_recipe_for_processors_builds_the_same():
+    same = lambda recipe: [
+        line
+        for line in recipe.splitlines()
+        if line.startswith(("COPY ", "RUN cmake "))
+        and not line.startswith(("COPY --from", "COPY container "))
+    ]
+    assert same(FOR_PROCESSORS) == same(RECIPE)
+    # Packages are made, and installed, where they lie.
+    (made,) = re.findall(r"^COPY --from=build /optimus/(\S+)/\*\.deb /packages/$", FOR_PROCESSORS, re.M)
+    packages = (REPOSITORY / "cmake/modules/OptimusPackages.cmake").read_text()
+    assert "set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/packages)" in packages
+    assert made == "build/packages" and "/packages/*.deb" in FOR_PROCESSORS.rsplit("FROM ", 1)[1]

@@ -158,7 +158,7 @@ def test_packages_of_debian(tools, tmp_path):
     """The runtime's, alone, trains what the compiler's made."""
     build = tools.binaries.resolve().parent
     command = ["cpack", "--config", str(build / "CPackConfig.cmake"), "-B", str(tmp_path)]
-    succeed(call([*command, "-D", "CPACK_OUTPUT_FILE_PREFIX="], timeout=600))
+    succeed(call([*command, "-D", "CPACK_PACKAGE_DIRECTORY=%s" % tmp_path], timeout=600))
     said = {}
     for package in ("optimus-runtime", "optimus"):
         (path,) = tmp_path.glob(package + "_*.deb")

@@ -8,6 +8,7 @@
 """`optimus.data` prepares, checks and merges stores; optimus-run reads them in
 test_store.py."""
 
+import ctypes
 import gzip
 import json
 import os
@@ -18,7 +19,8 @@ import sys
 import numpy as np
 import pytest
 
-from optimus.data import documents, encoding, hashing, reading, store
+from optimus.arguments import Mistake
+from optimus.data import documents, encoding, hashing, parquet, reading, store, zstd
 from optimus.data.__main__ import main
 from optimus.data.tokenizer import DTYPES
 from tools import PYTHON_CACHE, REPOSITORY, call, has_tokenizers
@@ -75,6 +77,26 @@ def both(folder):
     return [
         bytes(tokens[:-1]) for split in store.SPLITS for tokens in texts_of(folder, split)
     ]
+
+
+def compressed(data):
+    """A frame of zstd."""
+    library = ctypes.CDLL(zstd.LIBRARY)
+    room = ctypes.create_string_buffer(len(data) + (len(data) >> 8) + 1024)
+    size = library.ZSTD_compress(room, len(room), data, len(data), 3)
+    return room.raw[:size]
+
+
+def labels_of(folder, split="train"):
+    """Of each document's tokens, by NumPy from the files."""
+    bits = []
+    for number, shard in enumerate(reading.read(str(folder)).shards[split]):
+        path = folder / split / ("%05d.labels" % number)
+        packed = np.fromfile(path, np.uint8)
+        assert len(packed) == (shard.tokens + 7) // 8
+        bits.append(np.unpackbits(packed, count=shard.tokens, bitorder="little"))
+    lengths = list(map(len, texts_of(folder, split)))
+    return np.split(np.concatenate(bits), np.cumsum(lengths)[:-1])
 
 
 @pytest.fixture(scope="session")
@@ -162,7 +184,96 @@ def test_documents_are_what_is_asked_for(tmp_path, verses):
     assert found(lined.replace(b"text", b"body"), "--field", "body", name="d.jsonl") == encoded
     assert found(gzip.compress(lined), name="c.jsonl.gz") == encoded
     assert found(gzip.compress(lines), name="c.gz") == [lines]
+    # Frames follow each other, and may be empty.
+    half = len(lined) // 2
+    frames = compressed(lined[:half]) + compressed(b"") + compressed(lined[half:])
+    assert found(frames, name="c.jsonl.zst") == encoded
+    assert found(compressed(b"a" * (5 << 20)), name="c.txt.zst") == [b"a" * (5 << 20)]
     assert found(lines, "--document-end", "10") == [lines]
+
+
+@pytest.mark.parametrize("name", ["bytes", pytest.param("file", marks=needs_tokenizers)])
+def test_tokens_of_prompts_are_no_labels(tmp_path, verses, name, request, capfd):
+    tokenizer, encode = "bytes", lambda text: list(text.encode())
+    if name == "file":
+        tokenizer = request.getfixturevalue("trained") / "one"
+        library = request.getfixturevalue("library")
+        found = library.Tokenizer.from_file(str(tokenizer / "tokenizer.json"))
+        encode = lambda text: found.encode(text, add_special_tokens=False).ids
+    pairs = list(zip(verses[:300], verses[300:600]))
+    pairs[3], pairs[5], pairs[7] = ("", "only"), ("asked", ""), ("", "")
+    path = tmp_path / "pairs.jsonl"
+    lines = [json.dumps({"q": one, "a": other, "id": 1}) for one, other in pairs]
+    path.write_text("\n".join(lines))
+    options = ["--field", "q,a", "--held-out", 0.2, "--shard-tokens", 1001]
+    command = ["prepare", path, *options, "--tokenizer", tokenizer, "-o"]
+    made = run(*command, tmp_path / "store")
+    assert made.returncode == 0, made.stderr
+    threshold = int(0.2 * 2**64)
+    del pairs[7]
+    for split in store.SPLITS:
+        ours = [
+            (encode(one), encode(other))
+            for one, other in pairs
+            if encoding.is_held_out((one + other).encode(), threshold) == (split != "train")
+        ]
+        texts, labels = texts_of(tmp_path / "store", split), labels_of(tmp_path / "store", split)
+        assert len(texts) == len(labels) == len(ours) > 20
+        for (one, other), tokens, asked in zip(ours, texts, labels):
+            assert list(tokens[:-1]) == one + other
+            # The end is asked for, too.
+            assert list(asked) == [0] * len(one) + [1] * (len(other) + 1)
+    assert main(["check", str(tmp_path / "store")]) == 0
+    assert main(["show", str(tmp_path / "store")]) == 0
+    assert "some tokens are none" in capfd.readouterr().out
+    both_stores = [str(tmp_path / "store")] * 2
+    assert main(["merge", *both_stores, "-o", str(tmp_path / "both")]) == 0
+    assert len(labels_of(tmp_path / "both")) == 2 * len(labels_of(tmp_path / "store"))
+    # Who asks for one prompt less.
+    labels = tmp_path / "store/train/00000.labels"
+    labels.write_bytes(b"\xff" + labels.read_bytes()[1:])
+    assert "00000.labels is damaged" in refused(capfd, "check", tmp_path / "store")
+
+
+def test_first_tokens_are_no_labels_where_asked(tmp_path, verses, monkeypatch):
+    monkeypatch.setattr(documents, "PIECE", 2000)
+    long = "\n".join(verses[:900])
+    (tmp_path / "a.txt").write_text("<e>".join([*verses[:20], long, *verses[900:920]]))
+    options = ["--documents", "at=<e>", "--held-out", 0, "--no-first-targets"]
+    folder = prepare(tmp_path / "store", tmp_path / "a.txt", *options)
+    labels = labels_of(folder)
+    assert len(labels) == 41
+    # Pieces of a long document have no first tokens of their own.
+    for asked in labels:
+        assert asked[0] == 0 and asked[1:].all()
+
+
+def test_rows_of_parquet_are_documents(tmp_path, verses, capfd):
+    try:
+        arrow = parquet.library()
+    except Mistake as mistake:
+        pytest.skip(str(mistake))
+    import pyarrow
+
+    texts = [*verses[:1000], "two\nlines\0"]
+    columns = {"text": texts, "prompt": verses[1000:2000] + ["p"], "n": range(1001)}
+    table = pyarrow.table({name: list(column) for name, column in columns.items()})
+    path = tmp_path / "a.parquet"
+    arrow.write_table(table, path, row_group_size=300)
+    folder = prepare(tmp_path / "store", path, "--held-out", 0)
+    assert both(folder) == [text.encode() for text in texts]
+    prepare(tmp_path / "pairs", path, "--held-out", 0, "--field", "prompt,text")
+    lengths = [len(text.encode()) for text in columns["prompt"]]
+    assert [list(asked).index(1) for asked in labels_of(tmp_path / "pairs")] == lengths
+
+    def refuse(*options):
+        given = [path, "--tokenizer", "bytes", "-o", tmp_path / "none", *options]
+        return refused(capfd, "prepare", *given)
+
+    assert "it has no column body, but text, prompt, n" in refuse("--field", "body")
+    assert 'field "n", found a value of type int' in refuse("--field", "n")
+    path.write_bytes(path.read_bytes()[:-100])
+    assert "cannot read %s: " % path in refuse()
 
 
 def test_standard_input_is_a_file_too(tmp_path, corpus):
@@ -365,15 +476,16 @@ sys.exit(main(sys.argv[3:]))
 @pytest.mark.rotates
 @pytest.mark.parametrize("name", ["bytes", pytest.param("file", marks=needs_tokenizers)])
 def test_a_killed_preparation_goes_on_to_the_same_bytes(tmp_path, verses, name, request):
-    path = tmp_path / "corpus.jsonl.gz"
-    lines = [json.dumps({"text": verse}) + "\n" for verse in verses]
-    path.write_bytes(gzip.compress("".join(lines).encode()))
+    lines = "".join(json.dumps({"text": verse}) + "\n" for verse in verses).encode()
+    path = tmp_path / ("corpus.jsonl.gz" if name == "bytes" else "corpus.jsonl.zst")
+    path.write_bytes(gzip.compress(lines) if name == "bytes" else compressed(lines))
     long = tmp_path / "long.txt"
     long.write_text("\n".join(verses))
     tokenizer = "bytes"
     if name == "file":
         tokenizer = request.getfixturevalue("trained") / "one"
     options = ["--shard-tokens", "5000", "--held-out", "0.3", "--jobs", "2"]
+    options.append("--no-first-targets")
     command = ["prepare", path, long, "--tokenizer", tokenizer, *options, "-o"]
     command = list(map(str, command))
     expected = tmp_path / "expected"
@@ -392,6 +504,58 @@ def test_a_killed_preparation_goes_on_to_the_same_bytes(tmp_path, verses, name, 
     last = run(*command, folder)
     assert last.returncode == 0 and "going on with" in last.stderr
     assert bytes_of(folder) == bytes_of(expected)
+    assert sorted(path.name for path in tmp_path.glob("store*")) == ["store"]
+
+
+SLOW = """
+import os, sys, time
+from optimus.data import documents, preparing, store
+from optimus.data.__main__ import main
+documents.BLOCK, preparing.SECONDS_BETWEEN_RECORDS = 20_000, 0
+append = store.SplitWriter.append
+def wait(*arguments):
+    append(*arguments)
+    while not os.path.exists(sys.argv[1]):
+        time.sleep(0.01)
+store.SplitWriter.append = wait
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize("ending", ["finished", "killed"])
+def test_jobs_share_one_preparation(tmp_path, corpus, ending):
+    command = ["prepare", str(corpus), "--documents", "lines", "--tokenizer", "bytes", "-o"]
+    assert main([*command, str(tmp_path / "expected")]) == 0
+    folder, go = tmp_path / "store", tmp_path / "go"
+    piped = dict(env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    slow = [sys.executable, "-c", SLOW, str(go), *command, str(folder)]
+    first = subprocess.Popen(slow, **piped)
+    lock = tmp_path / "store.preparing/lock"
+    try:
+        while not (lock.exists() and lock.stat().st_size):
+            assert first.poll() is None, first.communicate()
+        module = [sys.executable, "-m", "optimus.data", *command, str(folder)]
+        others = [subprocess.Popen(module, **piped) for _ in range(3)]
+        waiting = [other.stderr.readline() for other in others]
+        assert all("the same command; waiting for it" in line for line in waiting)
+        # Another command does not wait.
+        another = run(*command, folder, "--held-out", 0.5)
+        assert another.returncode == 1
+        assert "is prepared by another process\n" in another.stderr
+        if ending == "finished":
+            go.touch()
+        else:
+            first.kill()
+        said = [other.communicate() for other in others]
+        assert [other.returncode for other in others] == [0, 0, 0], said
+        assert len({out for out, _ in said}) == 1
+    finally:
+        first.kill()
+        first.communicate()
+    # One goes on where the killed one was.
+    went_on = sum("going on with" in error for _, error in said)
+    assert went_on == (ending == "killed")
+    assert bytes_of(folder) == bytes_of(tmp_path / "expected")
     assert sorted(path.name for path in tmp_path.glob("store*")) == ["store"]
 
 
@@ -480,8 +644,19 @@ def test_texts_that_are_none(tmp_path, capfd, monkeypatch):
     assert "no document is left for training, of 1" in refuse(
         b"a", "--held-out", 0.9999999, name="a.txt"
     )
-    assert "zstd -dc FILE" in refuse(b"", name="a.txt.zst")
-    assert "extract its texts first" in refuse(b"", name="a.parquet")
+    assert "xz -dc FILE" in refuse(b"", name="a.txt.xz")
+    assert "extract its texts first" in refuse(b"", name="a.tar")
+    assert "a.txt.zst: Unknown frame" in refuse(b"no frame at all", name="a.txt.zst")
+    whole = compressed(b"some text" * 1000)
+    assert "a.txt.zst: the last frame of zstd is cut off" in refuse(
+        whole[:-3], name="a.txt.zst"
+    )
+    said = refuse(b"", "--field", "a,b", name="a.txt")
+    assert "a.txt is text; expected lines of JSON" in said
+    assert "PROMPT,COMPLETION" in refuse(line, "--field", "a,b,c")
+    assert 'in the field "answer", found an object without it' in refuse(
+        line, "--field", "text,answer"
+    )
     packed = gzip.compress(b"some text" * 1000)
     assert "cannot read" in refuse(packed[:-20], name="a.gz")
     assert "cannot read" in refuse(b"text", name="a.gz")
@@ -587,12 +762,13 @@ def test_check_finds_what_differs(small, capfd):
         change(changed)
         return refuse(small / "index.json", json.dumps(changed).encode())
 
-    assert "its format is 2" in lie(lambda index: index.update(format=2))
+    assert "its format is 3" in lie(lambda index: index.update(format=3))
+    assert "expected 5 members" in lie(lambda index: index.update(format=2))
     assert "document_end: expected" in lie(lambda index: index.update(document_end=256))
     assert "vocabulary: expected" in lie(lambda index: index.update(vocabulary=1 << 40))
     shards = lambda index: index["splits"]["train"]["shards"]
     assert "tokens is" in lie(lambda index: shards(index)[0].__setitem__(0, 7000))
-    assert "expected four members" in lie(lambda index: shards(index).append([1]))
+    assert "expected 4 members" in lie(lambda index: shards(index).append([1]))
     assert "expected a whole number" in lie(lambda index: shards(index)[0].__setitem__(1, -1))
     assert "expected the splits" in lie(lambda index: index["splits"].pop("train"))
     assert "is not JSON" in refuse(small / "index.json", b"[" * 100_000)

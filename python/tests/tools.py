@@ -23,6 +23,7 @@ from types import ModuleType
 from typing import Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
+import pytest
 
 import bert_reference
 import families_reference
@@ -63,6 +64,19 @@ def has_tokenizers() -> bool:
     """Whether optimus.data finds PyPI's tokenizers."""
     installed = importlib.util.find_spec("tokenizers") is not None
     return installed or (PYTHON_CACHE / "tokenizers").exists()
+
+
+def skip_without_namespaces() -> None:
+    """Skips where hosts cannot be network namespaces."""
+    if not all(map(shutil.which, ["ip", "tc", "mpirun"])):
+        pytest.skip("needs iproute2 and OpenMPI")
+    # Where the root is no mount, as under chroot, they are made but not entered.
+    name = "optimus-probe-%d" % os.getpid()
+    for probe in (["add", name], ["exec", name, "true"], ["del", name]):
+        made = subprocess.run(["ip", "netns", *probe], capture_output=True, text=True)
+        if made.returncode != 0:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+            pytest.skip("network namespaces cannot be used here: " + made.stderr.strip())
 
 
 def load_script(path: Path) -> ModuleType:

@@ -19,7 +19,8 @@ using optimus_support::hashToHex;
 
 namespace {
 
-constexpr int64_t kFormat = 1;
+/// The second has labels.
+constexpr int64_t kFormat = 1, kFormatWithLabels = 2;
 
 std::string readHash(const JsonCursor &cursor) {
   std::string text = cursor.string();
@@ -34,8 +35,9 @@ void expect(const JsonCursor &cursor, const std::string &found,
     cursor.fail(concat("the shards make ", made, ", found ", found));
 }
 
-/// Shards are [tokens, documents, hash, hash of the documents' ends].
-StoreIndex::Split readSplit(const JsonCursor &cursor) {
+/// Shards are [tokens, documents, hash, hash of the documents' ends], and of
+/// the labels where there are some.
+StoreIndex::Split readSplit(const JsonCursor &cursor, bool hasLabels) {
   StoreIndex::Split split;
   int64_t documents = 0;
   // The identity of all: a line for each shard.
@@ -48,15 +50,18 @@ StoreIndex::Split readSplit(const JsonCursor &cursor) {
   }
   for (const JsonCursor &shard : shards) {
     const std::vector<JsonCursor> members = shard.elements();
-    if (members.size() != 4) {
-      shard.fail(concat("expected four members, found ", members.size()));
+    const std::size_t count = hasLabels ? 5 : 4;
+    if (members.size() != count) {
+      shard.fail(
+          concat("expected ", count, " members, found ", members.size()));
       return split;
     }
     const int64_t tokens = members[0].integer(1, kMostShardTokens);
     const int64_t ends = members[1].integer(0, tokens);
-    const std::string line =
-        concat(tokens, " ", ends, " ", readHash(members[2]), " ",
-               readHash(members[3]), "\n");
+    std::string line = concat(tokens, " ", ends);
+    for (std::size_t member = 2; member != count; ++member)
+      line += " " + readHash(members[member]);
+    line += '\n';
     hash.update(line.data(), line.size());
     split.shards.push_back(tokens);
     split.tokens += tokens;
@@ -84,10 +89,12 @@ optrt::readStoreIndex(const optimus_support::InputFile &file) {
   JsonCursor root = document.root();
   const int64_t format = root["format"].integer(0, INT64_MAX);
   OPTRT_RETURN_IF_ERROR(document.status());
-  if (format != kFormat)
+  if (format != kFormat && format != kFormatWithLabels)
     return invalidArgument(concat("the store ", file.path(), " has format ",
-                                  format, ", this program reads ", kFormat));
+                                  format, ", this program reads ", kFormat,
+                                  " and ", kFormatWithLabels));
   StoreIndex index;
+  index.hasLabels = format == kFormatWithLabels;
   const std::string type = root["token_type"].string();
   if (std::optional<TokenType> known = parseTokenType(type))
     index.type = *known;
@@ -104,7 +111,8 @@ optrt::readStoreIndex(const optimus_support::InputFile &file) {
   if (JsonCursor end = root["document_end"]; end && end.dump() != "null")
     index.origin.documentEnd = end.integer(0, index.vocabulary - 1);
   for (int i = 0; i != 2; ++i)
-    index.splits[i] = readSplit(root["splits"][kStoreSplits[i]]);
+    index.splits[i] =
+        readSplit(root["splits"][kStoreSplits[i]], index.hasLabels);
   OPTRT_RETURN_IF_ERROR(document.status());
   return index;
 }

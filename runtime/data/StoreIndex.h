@@ -38,6 +38,7 @@ struct StoreIndex {
   int64_t vocabulary = 0;
   TokenOrigin origin; ///< without its file's path
   bool hasTokenizerFile = false;
+  bool hasLabels = false; ///< a file for each shard says which tokens are
   Split splits[2]; ///< as kStoreSplits
 };
 

@@ -43,6 +43,10 @@ public:
   Status hashInBackground() override;
   std::string place() const override { return file.identity(); }
   bool wasWrittenTo() const override;
+  Status dropFromMemory() const override {
+    drop(file.descriptor());
+    return okStatus();
+  }
   Status unexpectedToken(uint32_t token, int64_t vocabulary) const override;
 
 private:

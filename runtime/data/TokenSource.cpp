@@ -12,6 +12,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <fcntl.h>
+#include <unistd.h>
 
 using namespace optrt;
 
@@ -19,8 +21,33 @@ Status TokenSource::read(int64_t begin, int64_t count,
                          std::vector<uint8_t> &bytes) const {
   const int64_t width = bytesOf(type());
   bytes.resize(count * width);
-  return readBytes(begin * width, reinterpret_cast<char *>(bytes.data()),
-                   count * width);
+  char *to = reinterpret_cast<char *>(bytes.data());
+  if (!cache)
+    return readBytes(begin * width, to, count * width);
+  return cache->get(begin * width, to, count * width,
+                    [this](int64_t begin, char *to, int64_t count) {
+                      return readBytes(begin, to, count);
+                    });
+}
+
+Status TokenSource::keepInMemory(const std::string &folder, int64_t bytes) {
+  // What somebody has written over has another sample, or almost always.
+  const std::string name =
+      concat(place(), " ", optimus_support::hashToHex(identity().sample));
+  OPTRT_ASSIGN_OR_RETURN(cache,
+                         SharedCache::open(folder, name, numBytes(), bytes));
+  return okStatus();
+}
+
+void TokenSource::drop(int descriptor) {
+  // The system forgets nothing that the disk has not, and may decline.
+  (void)fdatasync(descriptor);
+  (void)posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
+}
+
+Status TokenSource::readLabels(int64_t, std::span<uint8_t> labels) const {
+  std::ranges::fill(labels, uint8_t(1));
+  return okStatus();
 }
 
 template <int width>

@@ -9,11 +9,13 @@
 #ifndef OPTIMUS_RUNTIME_DATA_TOKENSOURCE_H
 #define OPTIMUS_RUNTIME_DATA_TOKENSOURCE_H
 
+#include "SharedCache.h"
 #include "optimus-runtime/DataIdentity.h"
 #include "optimus-runtime/Dataset.h"
 #include "optimus-runtime/Status.h"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -38,6 +40,12 @@ public:
   /// there.
   virtual Status readBytes(int64_t begin, char *to, int64_t count) const = 0;
 
+  /// Whether some tokens are no labels: nobody is asked for them.
+  virtual bool hasLabels() const { return false; }
+  /// Of tokens [begin, begin + count), 1 for a label and 0 for any other.
+  /// Only where there are labels. DataLoss as readBytes().
+  virtual Status readLabels(int64_t begin, std::span<uint8_t> labels) const;
+
   /// What is known so far.
   virtual DataIdentity identity() const = 0;
   /// Hashes all tokens on a thread that runs only where a core is idle, unless
@@ -47,10 +55,16 @@ public:
   virtual std::string place() const = 0;
   /// Whether somebody has written to what was opened; a few system calls.
   virtual bool wasWrittenTo() const = 0;
+  /// Asks the system to forget what it keeps of these tokens in memory.
+  virtual Status dropFromMemory() const = 0;
   /// DataLoss for a token that was not there when all was well.
   virtual Status unexpectedToken(uint32_t token, int64_t vocabulary) const = 0;
   /// Who made the tokens, where the source says so.
   virtual std::optional<TokenOrigin> origin() const { return std::nullopt; }
+
+  /// What Dataset::keepInMemory() says, of this source.
+  Status keepInMemory(const std::string &folder, int64_t bytes);
+  CacheUse cacheUse() const { return cache ? cache->use() : CacheUse(); }
 
   /// The bytes of tokens [begin, begin + count), in the caller's memory.
   Status read(int64_t begin, int64_t count, std::vector<uint8_t> &bytes) const;
@@ -58,8 +72,13 @@ public:
   void decode(std::span<const uint8_t> bytes, std::span<uint32_t> tokens) const;
 
 protected:
+  /// Of an open file. What was written to it is written to the disk first.
+  static void drop(int descriptor);
   /// DataIdentity::sample.
   StatusOr<uint64_t> hashSample() const;
+
+private:
+  std::unique_ptr<SharedCache> cache; ///< or null
 };
 
 /// Up to so many bytes a sample is of all tokens.

@@ -102,77 +102,107 @@ TokenStore::Stamp TokenStore::stampOf(const struct stat &found) {
   return {int64_t(found.st_ino), found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
 }
 
-std::string TokenStore::pathOf(std::size_t shard) const {
-  char number[32];
-  std::snprintf(number, sizeof(number), "/%05zu.bin", shard);
-  return folder + number;
+std::string TokenStore::pathOf(ShardFile which) const {
+  char name[32];
+  std::snprintf(name, sizeof(name), "/%05zu.%s", which.shard,
+                which.kind == Kind::Tokens ? "bin" : "labels");
+  return folder + name;
 }
 
-int64_t TokenStore::bytesOfShard(std::size_t shard) const {
-  return begins[shard + 1] - begins[shard];
+int64_t TokenStore::bytesOfFile(ShardFile which) const {
+  const int64_t tokens = begins[which.shard + 1] - begins[which.shard];
+  return which.kind == Kind::Tokens ? tokens * bytesOf(index.type)
+                                    : (tokens + 7) / 8;
 }
 
 /// All are there, with as many bytes as the index says.
 Status TokenStore::findShards() {
   begins.push_back(0);
   for (int64_t tokens : split.shards)
-    begins.push_back(begins.back() + tokens * bytesOf(index.type));
-  stamps.reserve(split.shards.size());
+    begins.push_back(begins.back() + tokens);
   for (std::size_t shard = 0; shard != split.shards.size(); ++shard) {
-    struct stat found = {};
-    const std::string path = pathOf(shard);
-    if (::stat(path.c_str(), &found) != 0)
-      return invalidArgument(concat("cannot open ", path, ", of which ",
-                                    indexFile.path(),
-                                    " speaks: ", strerror(errno)));
-    if (!S_ISREG(found.st_mode))
-      return invalidArgument(
-          concat("expected a file, but ", path, " is not a regular file"));
-    if (found.st_size != bytesOfShard(shard))
-      return invalidArgument(
-          concat(path, " has ", found.st_size, " bytes; by ", indexFile.path(),
-                 " it has ", bytesOfShard(shard), "; prepare the store again"));
-    stamps.push_back(stampOf(found));
+    OPTRT_RETURN_IF_ERROR(findShard({shard}));
+    if (index.hasLabels)
+      OPTRT_RETURN_IF_ERROR(findShard({shard, Kind::Labels}));
   }
   return okStatus();
 }
 
-StatusOr<TokenStore::SharedFile> TokenStore::fileOf(std::size_t shard) const {
+Status TokenStore::findShard(ShardFile which) {
+  struct stat found = {};
+  const std::string path = pathOf(which);
+  if (::stat(path.c_str(), &found) != 0)
+    return invalidArgument(concat("cannot open ", path, ", of which ",
+                                  indexFile.path(),
+                                  " speaks: ", strerror(errno)));
+  if (!S_ISREG(found.st_mode))
+    return invalidArgument(
+        concat("expected a file, but ", path, " is not a regular file"));
+  if (found.st_size != bytesOfFile(which))
+    return invalidArgument(
+        concat(path, " has ", found.st_size, " bytes; by ", indexFile.path(),
+               " it has ", bytesOfFile(which), "; prepare the store again"));
+  stamps[int(which.kind)].push_back(stampOf(found));
+  return okStatus();
+}
+
+StatusOr<TokenStore::SharedFile> TokenStore::fileOf(ShardFile which) const {
   std::lock_guard<std::mutex> lock(mutex);
   auto found =
-      std::find_if(openShards.begin(), openShards.end(),
-                   [&](const OpenShard &open) { return open.number == shard; });
-  if (found != openShards.end()) {
-    std::rotate(found, found + 1, openShards.end());
-    return openShards.back().file;
+      std::find_if(openFiles.begin(), openFiles.end(),
+                   [&](const OpenFile &open) { return open.which == which; });
+  if (found != openFiles.end()) {
+    std::rotate(found, found + 1, openFiles.end());
+    return openFiles.back().file;
   }
   OPTRT_ASSIGN_OR_RETURN(InputFile file,
-                         InputFile::open(pathOf(shard), StatusCode::DataLoss));
+                         InputFile::open(pathOf(which), StatusCode::DataLoss));
   struct stat now = {};
   if (fstat(file.descriptor(), &now) != 0 ||
-      int64_t(file.size()) != bytesOfShard(shard) ||
-      stampOf(now) != stamps[shard])
+      int64_t(file.size()) != bytesOfFile(which) ||
+      stampOf(now) != stamps[int(which.kind)][which.shard])
     return dataLoss(concat(file.path(),
                            " changed while the store was read; leave it as it "
                            "was prepared"));
-  if (openShards.size() == kMostOpenShards)
-    openShards.erase(openShards.begin());
+  if (openFiles.size() == kMostOpenFiles)
+    openFiles.erase(openFiles.begin());
   // Whoever reads from one that is closed here keeps it open.
-  openShards.push_back(
-      {shard, std::make_shared<const InputFile>(std::move(file))});
-  return openShards.back().file;
+  openFiles.push_back(
+      {which, std::make_shared<const InputFile>(std::move(file))});
+  return openFiles.back().file;
+}
+
+std::size_t TokenStore::shardOf(int64_t token) const {
+  return std::upper_bound(begins.begin(), begins.end(), token) -
+         begins.begin() - 1;
 }
 
 Status TokenStore::readBytes(int64_t begin, char *to, int64_t count) const {
-  std::size_t shard = std::upper_bound(begins.begin(), begins.end(), begin) -
-                      begins.begin() - 1;
-  for (; count > 0; ++shard) {
-    const int64_t part = std::min(count, begins[shard + 1] - begin);
-    OPTRT_ASSIGN_OR_RETURN(SharedFile file, fileOf(shard));
-    OPTRT_RETURN_IF_ERROR(file->read(begin - begins[shard], to, part));
+  const int64_t width = bytesOf(index.type);
+  for (std::size_t shard = shardOf(begin / width); count > 0; ++shard) {
+    const int64_t part = std::min(count, begins[shard + 1] * width - begin);
+    OPTRT_ASSIGN_OR_RETURN(SharedFile file, fileOf({shard}));
+    OPTRT_RETURN_IF_ERROR(file->read(begin - begins[shard] * width, to, part));
     begin += part;
     to += part;
     count -= part;
+  }
+  return okStatus();
+}
+
+Status TokenStore::readLabels(int64_t begin, std::span<uint8_t> labels) const {
+  std::vector<char> bytes;
+  for (std::size_t shard = shardOf(begin); !labels.empty(); ++shard) {
+    const int64_t first = begin - begins[shard];
+    const int64_t part =
+        std::min<int64_t>(labels.size(), begins[shard + 1] - begin);
+    OPTRT_ASSIGN_OR_RETURN(SharedFile file, fileOf({shard, Kind::Labels}));
+    bytes.resize((first + part + 7) / 8 - first / 8);
+    OPTRT_RETURN_IF_ERROR(file->read(first / 8, bytes.data(), bytes.size()));
+    for (int64_t i = 0; i != part; ++i)
+      labels[i] = bytes[(first + i) / 8 - first / 8] >> ((first + i) % 8) & 1;
+    labels = labels.subspan(part);
+    begin += part;
   }
   return okStatus();
 }
@@ -188,10 +218,21 @@ std::string TokenStore::place() const {
 bool TokenStore::wasWrittenTo() const {
   std::lock_guard<std::mutex> lock(mutex);
   return !indexFile.checkUnchanged().ok() ||
-         std::any_of(openShards.begin(), openShards.end(),
-                     [](const OpenShard &open) {
+         std::any_of(openFiles.begin(), openFiles.end(),
+                     [](const OpenFile &open) {
                        return !open.file->checkUnchanged().ok();
                      });
+}
+
+Status TokenStore::dropFromMemory() const {
+  for (std::size_t shard = 0; shard != split.shards.size(); ++shard)
+    for (Kind kind : {Kind::Tokens, Kind::Labels}) {
+      if (kind == Kind::Labels && !index.hasLabels)
+        continue;
+      OPTRT_ASSIGN_OR_RETURN(SharedFile file, fileOf({shard, kind}));
+      drop(file->descriptor());
+    }
+  return okStatus();
 }
 
 Status TokenStore::unexpectedToken(uint32_t token, int64_t vocabulary) const {

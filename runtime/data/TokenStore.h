@@ -28,10 +28,10 @@
 namespace optrt {
 
 /// The shards of one split of a store, as one sequence of tokens. At most
-/// kMostOpenShards files are open.
+/// kMostOpenFiles files of them are open.
 class TokenStore final : public TokenSource {
 public:
-  static constexpr std::size_t kMostOpenShards = 32;
+  static constexpr std::size_t kMostOpenFiles = 32;
 
   /// Whether a path leads to a store, or to a split of one.
   static bool isAt(const std::string &path);
@@ -49,17 +49,27 @@ public:
   TokenType type() const override { return index.type; }
   int64_t numTokens() const override { return split.tokens; }
   Status readBytes(int64_t begin, char *to, int64_t count) const override;
+  bool hasLabels() const override { return index.hasLabels; }
+  Status readLabels(int64_t begin, std::span<uint8_t> labels) const override;
   DataIdentity identity() const override;
   Status hashInBackground() override { return okStatus(); }
   std::string place() const override;
   bool wasWrittenTo() const override;
+  Status dropFromMemory() const override;
   Status unexpectedToken(uint32_t token, int64_t vocabulary) const override;
   std::optional<TokenOrigin> origin() const override { return index.origin; }
 
 private:
   using SharedFile = std::shared_ptr<const optimus_support::InputFile>;
-  struct OpenShard {
-    std::size_t number;
+  /// Of each shard.
+  enum class Kind { Tokens, Labels };
+  struct ShardFile {
+    std::size_t shard;
+    Kind kind = Kind::Tokens;
+    bool operator==(const ShardFile &) const = default;
+  };
+  struct OpenFile {
+    ShardFile which;
     SharedFile file;
   };
   /// Of a shard, when the store was opened.
@@ -71,9 +81,11 @@ private:
   TokenStore() = default;
   static Stamp stampOf(const struct stat &found);
   Status findShards();
-  std::string pathOf(std::size_t shard) const;
-  int64_t bytesOfShard(std::size_t shard) const;
-  StatusOr<SharedFile> fileOf(std::size_t shard) const;
+  Status findShard(ShardFile which);
+  std::string pathOf(ShardFile which) const;
+  int64_t bytesOfFile(ShardFile which) const;
+  std::size_t shardOf(int64_t token) const;
+  StatusOr<SharedFile> fileOf(ShardFile which) const;
 
   std::string name;   ///< of the user
   std::string folder; ///< of the split
@@ -81,13 +93,13 @@ private:
   optimus_support::InputFile indexFile;
   StoreIndex index; ///< without shards
   StoreIndex::Split split;
-  std::vector<int64_t> begins; ///< first bytes of the shards, and the end
-  std::vector<Stamp> stamps;
+  std::vector<int64_t> begins;  ///< first tokens of the shards, and the end
+  std::vector<Stamp> stamps[2]; ///< by kind
   uint64_t sample = 0;
 
   mutable std::mutex mutex;
   /// The one used last is the last.
-  mutable std::vector<OpenShard> openShards;
+  mutable std::vector<OpenFile> openFiles;
 };
 
 } // namespace optrt

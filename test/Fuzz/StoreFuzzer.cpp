@@ -46,6 +46,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     writeShard("train/00001.bin", 24);
     writeShard("train/00002.bin", 16);
     writeShard("held-out/00000.bin", 8);
+    // Of tokens of a byte.
+    writeShard("train/00000.labels", 1);
+    writeShard("train/00001.labels", 3);
+    writeShard("train/00002.labels", 2);
+    writeShard("held-out/00000.labels", 1);
     return true;
   }();
   (void)written;

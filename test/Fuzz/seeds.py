@@ -139,15 +139,17 @@ def configs():
     return [(fields["model_type"], fields) for fields in found]
 
 
-def store_index(width: int) -> dict:
+def store_index(width: int, has_labels: bool = False) -> dict:
     """Of StoreFuzzer's shards, with tokens of so many bytes."""
     from optimus.data.store import Description, Shard, index_of
 
     known = {"<|endoftext|>": 1}
-    described = (*("u%d" % (8 * width), 60000), "tokenizer.json", "0123456789abcdef")
-    shards = lambda *sizes: [Shard(size // width, 1, "%016x" % size, "0" * 16) for size in sizes]
+    most = min(60000, 1 << 8 * width)
+    described = (*("u%d" % (8 * width), most), "tokenizer.json", "0123456789abcdef")
+    hashes = "0" * 16, "0" * 16 if has_labels else None
+    shards = lambda *sizes: [Shard(size // width, 1, "%016x" % size, *hashes) for size in sizes]
     return index_of(
-        Description(*described, known, 1, 0.01),
+        Description(*described, known, 1, 0.01, has_labels),
         {"train": shards(8, 24, 16), "held-out": shards(8)},
     )
 
@@ -235,6 +237,8 @@ def main() -> None:
     for width in 2, 4:
         text = json.dumps(store_index(width), indent=1)
         (folder / "store" / ("u%d" % (8 * width))).write_text(text)
+    text = json.dumps(store_index(1, has_labels=True), indent=1)
+    (folder / "store" / "labels").write_text(text)
     for name, text in CSV.items():
         (folder / "csv" / name).write_text(text)
     for name, text in greetings():

@@ -176,9 +176,8 @@ Status BatchAgreement::difference(std::size_t one, std::size_t other,
   const int oneRank = one * perProcess, otherRank = other * perProcess;
   return invalidArgument(concat(
       "rank ", otherRank, " and rank ", oneRank,
-      " have read different tokens in window ", window, " (tokens ",
-      window * data.sequence(), " to ", (window + 1) * data.sequence(),
-      ") of the data: ", otherPath, " on rank ", otherRank, " differs from ",
+      " have read different tokens in ", data.describeWindow(window),
+      " of the data: ", otherPath, " on rank ", otherRank, " differs from ",
       path, " on rank ", oneRank, "; give all ranks the same file"));
 }
 

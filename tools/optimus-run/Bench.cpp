@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Commands.h"
+#include "DataBench.h"
 #include "Format.h"
 #include "Generation.h"
 #include "Report.h"
@@ -19,6 +20,7 @@
 #include <chrono>
 #include <cstdio>
 #include <numeric>
+#include <optional>
 
 using namespace optrt;
 
@@ -96,6 +98,7 @@ struct BenchResult {
   std::vector<Traffic> traffic;
   SlowestRank communication; ///< medians of the timed steps
   RankMemory largestRank;
+  std::optional<DataTimes> data;
 };
 
 /// Each time's median.
@@ -193,6 +196,8 @@ void print(const BenchOptions &options, const Session &session,
   if (world.control->size() > 1)
     printCommunicationTime(result.communication.total);
   printMemory(result.largestRank);
+  if (result.data)
+    printDataTimes(*result.data);
 }
 
 void printJson(const BenchOptions &options, const Session &session,
@@ -226,6 +231,8 @@ void printJson(const BenchOptions &options, const Session &session,
   report["communication_ms"] =
       communicationTimeToJson(manifest.mesh, result.communication);
   report["memory"] = memoryToJson(result.largestRank);
+  if (result.data)
+    report["data"] = dataTimesToJson(*result.data);
   std::printf("%s\n", report.dump(2).c_str());
 }
 
@@ -241,10 +248,18 @@ Status bench(const BenchOptions &options, World &world) {
     return benchGeneration(options, world);
   std::unique_ptr<ModelLibrary> library;
   const Function *function = nullptr;
+  std::unique_ptr<Dataset> data;
   auto open = [&]() -> Status {
     OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));
     OPTRT_ASSIGN_OR_RETURN(function, library->manifest().findFunctionOrKind(
                                          options.library, options.function));
+    const Manifest &manifest = library->manifest();
+    if (!options.data.empty()) {
+      OPTRT_ASSIGN_OR_RETURN(
+          data,
+          Dataset::open(options.data, manifest.sequence, manifest.vocabulary,
+                        DataOrder::Shuffled, /*seed=*/0, manifest.masked));
+    }
     return okStatus();
   };
   OPTRT_RETURN_IF_ERROR(world.control->agreeOnFiles(open()));
@@ -260,6 +275,12 @@ Status bench(const BenchOptions &options, World &world) {
   printWarnings(world, *session);
   OPTRT_ASSIGN_OR_RETURN(BenchResult result,
                          measure(*session, *world.control, *function, options));
+  if (data) {
+    StatusOr<DataTimes> times =
+        measureData(*session, *data, result.milliseconds.median);
+    OPTRT_RETURN_IF_ERROR(world.control->agree(times.status()));
+    result.data = *times;
+  }
   if (world.control->isRoot())
     (options.json ? printJson : print)(options, *session, world, *function,
                                        result);

@@ -127,8 +127,8 @@ void addData(CLI::App *app, DataOptions &data,
   std::string &path = data.path;
   app->add_option("--data", path,
                   "FILE.txt (one token a byte), FILE.bin (little-endian tokens "
-                  "of --token-type), or a store that python3 -m optimus.data "
-                  "wrote")
+                  "of --token-type), a store that python3 -m optimus.data "
+                  "wrote, or a mixture of these: A=0.7,B=0.3")
       ->required();
   CLI::Option *type =
       app->add_option_function<std::string>(
@@ -217,6 +217,15 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
   CLI::App *train = app.add_subcommand("train", "Train a model");
   addLibrary(train, "library", options.library);
   addData(train, options.data, &options.evalData);
+  train
+      ->add_option_function<std::string>(
+          "--data-cache",
+          [&options](const std::string &text) {
+            options.data.cacheBytes = *ByteCount().parse(text);
+          },
+          "Keep so much of the data in this machine's memory, as 8GB, for all "
+          "ranks and jobs that ask for the same: what is read first")
+      ->check(oneOf(ByteCount()));
   addHyperparameters(train, options.hyperparameters, options.given);
   train
       ->add_option("--seed", options.seed,
@@ -644,6 +653,12 @@ void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
                    "(default: one, and all)")
       ->delimiter(',')
       ->check(count(1, 1 << 12));
+  bench
+      ->add_option("--data", options.data,
+                   "Time the reading of this data, too, from the disk and from "
+                   "memory, and predict steps with a share of it in memory")
+      ->excludes(comm)
+      ->excludes(gemm);
   bench->add_option("--profile", options.profile,
                     "With --comm or --gemm: machine profile (JSON) to write "
                     "the measured costs into; its other entries stay");
@@ -661,7 +676,7 @@ void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
         throw CLI::RequiresError(name, "--gemm");
     if (bench->count("--live") && !options.generate)
       throw CLI::RequiresError("--live", "--generate");
-    for (const char *name : {"--function", "--steps", "--warmup"})
+    for (const char *name : {"--function", "--steps", "--warmup", "--data"})
       if (options.generate && bench->count(name))
         throw CLI::ExcludesError("--generate", name);
     if (timesMachine)

@@ -18,6 +18,7 @@
 #include "optimus-runtime/Session.h"
 #include "optimus-runtime/Status.h"
 #include "optimus-runtime/World.h"
+#include "optimus-support/PathUse.h"
 
 #include <cstdint>
 #include <optional>
@@ -44,6 +45,7 @@ struct RankOptions {
 struct DataOptions {
   std::string path;
   std::optional<optrt::TokenType> tokenType; ///< of .bin files, if stated
+  int64_t cacheBytes = 0;                    ///< kept in the machine's memory
   /// The last token of a document, for models that keep documents apart.
   std::optional<int64_t> documentEnd;
 
@@ -60,6 +62,10 @@ struct DataOptions {
 optrt::Status checkTokenizer(const optrt::Checkpoint *checkpoint,
                              const std::string &folder,
                              const optrt::Dataset &data);
+
+/// What is read as `flag`, a file, a store or a mixture of them.
+void addInputs(const std::string &flag, const std::string &path,
+               std::vector<optimus_support::PathUse> &inputs);
 
 /// How a folder of a model is written.
 struct SaveFlags {
@@ -190,6 +196,7 @@ struct BenchOptions {
   int64_t warmup = 3; ///< steps before those that are timed
   std::string function = "train"; ///< a kind, or a function's name
   RankOptions ranks;
+  std::string data; ///< what its reading costs is timed besides; or empty
   /// Times collectives instead, with no model.
   bool comm = false;
   int64_t numRanks = 0; ///< 0: those that mpirun started

@@ -39,6 +39,12 @@ optimus_run::DataOptions::findDocumentEnd(const ModelLibrary &library,
   return end;
 }
 
+void optimus_run::addInputs(const std::string &flag, const std::string &path,
+                            std::vector<optimus_support::PathUse> &inputs) {
+  for (const std::string &one : Dataset::pathsIn(path))
+    inputs.push_back({flag, one, Dataset::isStore(one)});
+}
+
 Status optimus_run::checkTokenizer(const Checkpoint *checkpoint,
                                    const std::string &folder,
                                    const Dataset &data) {

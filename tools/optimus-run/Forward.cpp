@@ -33,10 +33,10 @@ struct Plan {
 StatusOr<Plan> makePlan(const ForwardOptions &options) {
   Plan plan;
   OPTRT_RETURN_IF_ERROR(TensorFile::check(options.output));
-  const optimus_support::PathUse inputs[] = {
+  std::vector<optimus_support::PathUse> inputs = {
       {"the library", options.library},
-      {"--data", options.data.path, Dataset::isStore(options.data.path)},
       {"--load", options.load, /*isWhole=*/true}};
+  addInputs("--data", options.data.path, inputs);
   const optimus_support::PathUse outputs[] = {{"--output", options.output},
                                               {"--tune", options.ranks.tune}};
   OPTRT_RETURN_IF_ERROR(optimus_support::checkOutputsApart(inputs, outputs));

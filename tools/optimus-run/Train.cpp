@@ -693,6 +693,12 @@ void Training::summarize() const {
     printMemory(largestRank);
     if (session->isPaging())
       printPaging(calls->paging());
+    const CacheUse cache = files.data->cacheUse();
+    if (const int64_t read = cache.hits + cache.misses; options.data.cacheBytes)
+      std::printf("data cache: %s kept, %.1f %% of what was read was in it\n",
+                  formatBytes(cache.kept).c_str(),
+                  100.0 * double(cache.hits) /
+                      double(std::max<int64_t>(read, 1)));
   }
   if (!options.save.empty())
     std::printf("saved to %s\n", options.save.c_str());

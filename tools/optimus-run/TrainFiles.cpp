@@ -24,14 +24,14 @@ namespace optimus_run {
 /// Before anything is opened to be written.
 static Status checkPaths(const TrainOptions &options,
                          const std::string &profile) {
-  const PathUse inputs[] = {
+  std::vector<PathUse> inputs = {
       {"the library", options.library},
-      {"--data", options.data.path, Dataset::isStore(options.data.path)},
-      {"--eval-data", options.evalData, Dataset::isStore(options.evalData)},
       {"--sample-tokens", options.samplePrompts.file},
       {"--load", options.load, /*isWhole=*/true},
       {"--load-weights", options.loadWeights, /*isWhole=*/true},
   };
+  addInputs("--data", options.data.path, inputs);
+  addInputs("--eval-data", options.evalData, inputs);
   const PathUse outputs[] = {{"--save", options.save, /*isWhole=*/true},
                              {"--keep-best", options.keepBest,
                               /*isWhole=*/true},
@@ -100,6 +100,9 @@ Status TrainFiles::openData(const TrainOptions &options) {
       data, Dataset::open(options.data.path, manifest.sequence,
                           manifest.vocabulary, dataOrder, plan->seed,
                           manifest.masked, options.data.tokenType));
+  if (options.data.cacheBytes > 0)
+    OPTRT_RETURN_IF_ERROR(data->keepInMemory(options.data.cacheBytes)
+                              .withContext("--data-cache"));
   OPTRT_ASSIGN_OR_RETURN(documentEnd,
                          options.data.findDocumentEnd(*library, *data));
   OPTRT_RETURN_IF_ERROR(openEvalData(options));
@@ -135,10 +138,13 @@ DataRecord TrainFiles::describeData() const {
   const Manifest &manifest = library->manifest();
   DataRecord record;
   // A folder's name may end with a slash.
-  record.file = std::filesystem::path(data->path() + "/")
-                    .lexically_normal()
-                    .parent_path()
-                    .filename();
+  for (const std::string &path : Dataset::pathsIn(data->path()))
+    record.file +=
+        (record.file.empty() ? "" : ", ") + std::filesystem::path(path + "/")
+                                                .lexically_normal()
+                                                .parent_path()
+                                                .filename()
+                                                .string();
   if (const std::optional<TokenOrigin> origin = data->origin())
     record.tokenizer = origin->tokenizer;
   record.identity = data->identity();

@@ -29,6 +29,7 @@ from optimus.arguments import Mistake, Parser, whole_number_from
 from optimus.data import (
     checking,
     documents,
+    encoding,
     inputs,
     merging,
     preparing,
@@ -71,7 +72,8 @@ def _add_texts(prepare: argparse.ArgumentParser) -> None:
         "files",
         metavar="FILE",
         nargs="+",
-        help="text, or lines of JSON (.jsonl), or either as .gz; - is standard input",
+        help="text, or lines of JSON (.jsonl), either also as .gz or .zst, or .parquet; - "
+        "is standard input",
     )
     prepare.add_argument(
         "--format",
@@ -89,7 +91,13 @@ def _add_texts(prepare: argparse.ArgumentParser) -> None:
         "--field",
         default="text",
         metavar="NAME",
-        help="the text in a line of JSON (default: %(default)s)",
+        help="the text in a line of JSON or a row of Parquet (default: %(default)s); "
+        "PROMPT,COMPLETION are two, and nobody is asked for tokens of the first",
+    )
+    prepare.add_argument(
+        "--no-first-targets",
+        action="store_true",
+        help="nobody is asked for the first token of a document, which follows another",
     )
 
 
@@ -156,10 +164,20 @@ def _share(text: str) -> float:
 
 def _prepare(options: argparse.Namespace) -> None:
     documents.splitter_of(options.documents)
+    fields = tuple(options.field.split(","))
+    if len(fields) > 2:
+        message = "--field %s: expected a name, or PROMPT,COMPLETION"
+        raise Mistake(message % options.field)
+    has_prompts = len(fields) == 2
+    found = inputs.find(options.files, options.format, fields)
+    for one in found:
+        if has_prompts and not one.is_lines:
+            message = "--field %s: %s is text; expected lines of JSON or Parquet"
+            raise Mistake(message % (options.field, one.path))
     request = preparing.Request(
-        inputs.find(options.files, options.format),
+        found,
         options.documents,
-        options.field,
+        encoding.Labels(not has_prompts, not options.no_first_targets),
         options.held_out,
         options.shard_tokens,
     )
@@ -167,6 +185,11 @@ def _prepare(options: argparse.Namespace) -> None:
     can_resume = all(one.size is not None for one in request.inputs)
     identity = request.identity(name, options.document_end)
     with preparing.Workshop(options.output, identity, can_resume) as shop:
+        if shop.is_made_elsewhere:
+            found = reading.read(shop.target)
+            index = store.index_of(found.description, found.shards)
+            output.write("-", "%s: %s\n" % (shop.target, _summary(index)))
+            return
         if chosen is None:
             chosen, notes = _train(options, request, shop)
         for note in notes:
@@ -212,7 +235,6 @@ def _train(
         content, said = training.train(
             request.inputs,
             request.documents,
-            request.field,
             training.vocabulary_of(options.tokenizer),
             options.seed,
             options.sample_mb * 10**6,
@@ -242,6 +264,8 @@ def _show(options: argparse.Namespace) -> None:
         "tokenizer   %s, hash %s" % (description.tokenizer, description.tokenizer_hash),
         "documents   end with %s; %g of them are held out" % (end, description.held_out),
     ]
+    if description.has_labels:
+        lines.append("labels      some tokens are none: targets have -1 for them")
     for split in store.SPLITS:
         shards, hashed = found.shards[split], index["splits"][split]["xxh64"]
         lines.append("%-11s %d shards, hash %s" % (split, len(shards), hashed))

@@ -8,7 +8,7 @@
 """Compares the files of a store with its index."""
 
 import os
-from typing import Callable, List
+from typing import Callable, List, Tuple
 
 import numpy as np
 
@@ -19,10 +19,10 @@ from optimus.data.reading import Store
 from optimus.data.store import (
     ENDS,
     INDEX,
-    SUFFIXES,
     Shard,
     shard_name,
     shard_path,
+    suffixes,
 )
 from optimus.data.tokenizer import BYTES, DTYPES, FILE
 
@@ -39,7 +39,8 @@ def check(store: Store) -> None:
     for split, shards in store.shards.items():
         names = set()
         for number, shard in enumerate(shards):
-            names.update(shard_name(number, suffix) for suffix in SUFFIXES)
+            kinds = suffixes(store.description.has_labels)
+            names.update(shard_name(number, suffix) for suffix in kinds)
             _check_shard(store, split, number, shard)
         _check_names(os.path.join(store.folder, split), names)
         expected.add(split)
@@ -63,7 +64,8 @@ def _check_tokenizer(store: Store) -> None:
 
 
 def _check_shard(store: Store, split: str, number: int, shard: Shard) -> None:
-    paths = [shard_path(store.folder, split, number, suffix) for suffix in SUFFIXES]
+    kinds = suffixes(store.description.has_labels)
+    paths = [shard_path(store.folder, split, number, suffix) for suffix in kinds]
     vocabulary = store.description.vocabulary
 
     def look_at_tokens(tokens: np.ndarray, offset: int) -> None:
@@ -81,9 +83,18 @@ def _check_shard(store: Store, split: str, number: int, shard: Shard) -> None:
             message = "%s: expected rising ends from 1 to %d"
             raise Mistake(message % (paths[1], shard.tokens))
 
+    looks = look_at_tokens, look_at_ends, lambda *_: None
+    for path, kind, look_at in zip(paths, files_of(store, shard), looks):
+        check_file(path, *kind, look_at)
+
+
+def files_of(store: Store, shard: Shard) -> List[Tuple[np.dtype, int, str]]:
+    """Of a shard, by suffix: type, count and hash."""
     dtype = np.dtype(DTYPES[store.description.token_type])
-    check_file(paths[0], dtype, shard.tokens, shard.hash, look_at_tokens)
-    check_file(paths[1], ENDS, shard.documents, shard.ends_hash, look_at_ends)
+    files = [(dtype, shard.tokens, shard.hash), (ENDS, shard.documents, shard.ends_hash)]
+    if shard.labels_hash is not None:
+        files.append((np.dtype(np.uint8), (shard.tokens + 7) // 8, shard.labels_hash))
+    return files
 
 
 def check_file(

@@ -15,7 +15,7 @@ import signal
 from collections import deque
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, Deque, Iterator, List, NamedTuple, Optional, Tuple, TypeVar
+from typing import Any, Deque, Iterator, List, NamedTuple, Optional, Sequence, Tuple, TypeVar
 
 import numpy as np
 
@@ -53,6 +53,19 @@ class Result(NamedTuple):
 
     tokens: List[np.ndarray]
     ends: List[np.ndarray]
+    labels: List[Optional[np.ndarray]]
+
+
+class Labels(NamedTuple):
+    """Which tokens somebody is asked for."""
+
+    of_prompts: bool = True
+    of_firsts: bool = True
+    """The first of a document, which follows the end of another."""
+
+    @property
+    def are_all(self) -> bool:
+        return all(self)
 
 
 def is_held_out(text: bytes, threshold: int) -> bool:
@@ -61,29 +74,39 @@ def is_held_out(text: bytes, threshold: int) -> bool:
 
 
 class Worker:
-    def __init__(self, tokenizer: Tokenizer, threshold: int, field: str):
+    def __init__(self, tokenizer: Tokenizer, threshold: int, labels: Labels):
         self._encoder = Encoder(tokenizer)
-        self._threshold, self._field = threshold, field
+        self._threshold, self._labels = threshold, labels
 
     def encode(self, task: Task) -> Result:
         """Raises Mistake."""
-        texts = task.texts
+        texts, prompts = task.texts, [0] * len(task.texts)
         if task.source.is_lines:
-            texts = [
-                text_of(line, self._field, "%s:%d" % (task.source.path, number))
+            found = [
+                document_of(line, task.source.fields, "%s:%d" % (task.source.path, number))
                 for number, line in enumerate(texts, task.line + 1)
                 if line.strip()
             ]
-            texts = [text for text in texts if text]
+            texts = [text for text, _ in found if text]
+            prompts = [prompt for text, prompt in found if text]
+        if not self._labels.of_firsts:
+            prompts = [prompt or -1 for prompt in prompts]
+            if task.held is not None:
+                prompts[0] = 0
         held = [is_held_out(text, self._threshold) for text in texts]
         if task.held is not None:
             held[0] = task.held
-        result = Result([], [])
+        result = Result([], [], [])
         for is_held in (False, True):
             chosen = [text for text, one in zip(texts, held) if one == is_held]
+            of_chosen = None
+            if not self._labels.are_all:
+                of_chosen = [prompt for prompt, one in zip(prompts, held) if one == is_held]
             ends = task.ends or not held or held[-1] != is_held
             try:
-                tokens, document_ends = self._encoder.encode(chosen, ends)
+                tokens, document_ends, labels = self._encoder.encode(
+                    chosen, ends, of_chosen
+                )
             except UnicodeDecodeError as error:
                 raise Mistake(
                     "%s: expected UTF-8, found byte 0x%02x in a document after byte %d; "
@@ -92,15 +115,22 @@ class Worker:
                 ) from None
             result.tokens.append(tokens)
             result.ends.append(document_ends)
+            result.labels.append(labels)
         return result
 
 
-def text_of(line: bytes, field: str, where: str) -> bytes:
-    """The text in a line of JSON. Raises Mistake."""
+def document_of(line: bytes, fields: Sequence[str], where: str) -> Tuple[bytes, int]:
+    """The text in a line of JSON, and of how many bytes its prompt is: all fields but
+    the last. Raises Mistake."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise Mistake("%s is not JSON: %s" % (where, error)) from None
+    *prompt, completion = [_text_of(found, field, where) for field in fields]
+    return b"".join([*prompt, completion]), sum(map(len, prompt))
+
+
+def _text_of(found: Any, field: str, where: str) -> bytes:
     text = found.get(field) if isinstance(found, dict) else None
     if not isinstance(text, str):
         kind = "an object without it" if isinstance(found, dict) else "no object"
@@ -119,14 +149,14 @@ _worker: Worker
 T = TypeVar("T")
 
 
-def _start(tokenizer: Tokenizer, threshold: int, field: str) -> None:
+def _start(tokenizer: Tokenizer, threshold: int, labels: Labels) -> None:
     """In a process of its own."""
     global _worker
     # The parent's death is the end: nobody would take the results.
     pr_set_pdeathsig = 1
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, int(signal.SIGKILL))
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    _worker = Worker(tokenizer, threshold, field)
+    _worker = Worker(tokenizer, threshold, labels)
 
 
 def _encode(task: Task) -> Result:
@@ -137,8 +167,8 @@ class Team:
     """Encodes in `jobs` processes, or in this one where there is one job, or nothing
     to do for more."""
 
-    def __init__(self, tokenizer: Tokenizer, threshold: int, field: str, jobs: int):
-        how = tokenizer, threshold, field
+    def __init__(self, tokenizer: Tokenizer, threshold: int, labels: Labels, jobs: int):
+        how = tokenizer, threshold, labels
         self._pool: Optional[ProcessPoolExecutor] = None
         # Bytes are copied faster than they are sent.
         if jobs == 1 or not tokenizer.content:

@@ -12,9 +12,10 @@ import os
 import stat
 import sys
 import zlib
-from typing import Any, BinaryIO, Dict, List, NamedTuple, Optional
+from typing import Any, BinaryIO, Dict, List, NamedTuple, Optional, Tuple
 
 from optimus.arguments import Mistake
+from optimus.data import parquet, zstd
 
 STANDARD_INPUT = "-"
 
@@ -29,36 +30,43 @@ class Input(NamedTuple):
     """In bytes, as it lies on the disk; of standard input nobody knows."""
     written: int
     """When, in nanoseconds."""
+    fields: Tuple[str, ...] = ()
+    """Of an object: that of its text, or those of a prompt and a completion."""
 
     def identity(self) -> Dict[str, Any]:
         path = os.path.abspath(self.path)
         return {"path": path, "size": self.size, "written": self.written}
 
 
-def find(paths: List[str], file_format: Optional[str]) -> List[Input]:
+PARQUET = ".parquet"
+COMPRESSED = ".gz", ".zst"
+EXPECTED = "%s: expected text or .jsonl, either also as .gz or .zst, or .parquet; "
+
+
+def find(
+    paths: List[str], file_format: Optional[str], fields: Tuple[str, ...]
+) -> List[Input]:
     """What is at these paths. Raises Mistake."""
     if paths.count(STANDARD_INPUT) > 1:
         raise Mistake("standard input (-) is given twice; it can be read once")
-    return [_find(path, file_format) for path in paths]
+    return [_find(path, file_format)._replace(fields=fields) for path in paths]
 
 
 def _find(path: str, file_format: Optional[str]) -> Input:
-    name = path[: -len(".gz")] if path.endswith(".gz") else path
-    is_lines = name.endswith((".jsonl", ".ndjson"))
-    if file_format:
+    name = path
+    for suffix in COMPRESSED:
+        name = name[: -len(suffix)] if name.endswith(suffix) else name
+    is_lines = name.endswith((".jsonl", ".ndjson", PARQUET))
+    if file_format and not path.endswith(PARQUET):
         is_lines = file_format == "jsonl"
     if path == STANDARD_INPUT:
         return Input(path, is_lines, None, 0)
-    if path.endswith((".zst", ".xz", ".bz2", ".lz4")):
-        tool = {"zst": "zstd", "xz": "xz", "bz2": "bzip2", "lz4": "lz4"}
-        raise Mistake(
-            "%s: expected text, .jsonl or either as .gz; decompress it on the way: %s -dc "
-            "FILE | python3 -m optimus.data prepare - …"
-            % (path, tool[path.rpartition(".")[2]])
-        )
-    if path.endswith((".parquet", ".zip", ".tar", ".tgz", ".pdf", ".arrow")):
-        message = "%s: expected text, .jsonl or either as .gz; extract its texts first"
-        raise Mistake(message % path)
+    if path.endswith((".xz", ".bz2", ".lz4")):
+        tool = {"xz": "xz", "bz2": "bzip2", "lz4": "lz4"}
+        message = EXPECTED + "decompress it on the way: %s -dc FILE | python3 -m optimus.data prepare - …"
+        raise Mistake(message % (path, tool[path.rpartition(".")[2]]))
+    if path.endswith((".zip", ".tar", ".tgz", ".pdf", ".arrow")):
+        raise Mistake(EXPECTED % path + "extract its texts first")
     try:
         found = os.stat(path)
     except (OSError, ValueError) as error:
@@ -79,9 +87,8 @@ class Stream:
         self._source = source
         try:
             self._raw = self._open()
-            is_gzip = source.path.endswith(".gz")
-            self._file: Any = gzip.GzipFile(fileobj=self._raw) if is_gzip else self._raw
-            if source.size is not None and not is_gzip:
+            self._file: Any = self._reader()
+            if source.size is not None and self._file is self._raw:
                 self._file.seek(offset)
                 offset = 0
         except OSError as error:
@@ -101,6 +108,16 @@ class Stream:
             return sys.stdin.buffer
         return open(self._source.path, "rb", buffering=0)
 
+    def _reader(self) -> Any:
+        path = self._source.path
+        if path.endswith(".gz"):
+            return gzip.GzipFile(fileobj=self._raw)
+        if path.endswith(".zst"):
+            return zstd.Reader(self._raw)
+        if path.endswith(PARQUET):
+            return parquet.Reader(self._raw, self._source.fields)
+        return self._raw
+
     def read(self, count: int) -> bytes:
         """At most so many bytes; none at the end. Raises Mistake."""
         try:
@@ -110,7 +127,11 @@ class Stream:
 
     def consumed(self) -> int:
         """Bytes of the disk that were read."""
-        return 0 if self._source.size is None else self._raw.tell()
+        if self._source.size is None:
+            return 0
+        if isinstance(self._file, parquet.Reader):
+            return int(self._source.size * self._file.share_read())
+        return self._raw.tell()
 
     def check_unchanged(self) -> None:
         """Raises Mistake where somebody has written to the file since find()."""

@@ -10,16 +10,14 @@ of the next. What is held out stays held out."""
 
 import os
 import shutil
-from typing import Any, Dict, List, Tuple
-
-import numpy as np
+from typing import Any, Dict, List
 
 from optimus.arguments import Mistake
 from optimus.data import store
-from optimus.data.checking import check_file
+from optimus.data.checking import check_file, files_of
 from optimus.data.reading import Store
-from optimus.data.store import ENDS, SPLITS, SUFFIXES, Shard, shard_path
-from optimus.data.tokenizer import BYTES, DTYPES, FILE
+from optimus.data.store import SPLITS, Shard, shard_path
+from optimus.data.tokenizer import BYTES, FILE
 
 
 def check_alike(stores: List[Store]) -> None:
@@ -47,22 +45,16 @@ def copy(stores: List[Store], folder: str) -> Dict[str, Any]:
             for number, shard in enumerate(one.shards[split]):
                 if len(merged[split]) == store.MOST_SHARDS:
                     raise Mistake("expected at most %d shards" % store.MOST_SHARDS)
-                for suffix, kind, count, expected in _files(one, shard):
+                kinds = store.suffixes(one.description.has_labels)
+                for suffix, kind in zip(kinds, files_of(one, shard)):
                     target = shard_path(folder, split, len(merged[split]), suffix)
                     _copy(shard_path(one.folder, split, number, suffix), target)
-                    check_file(target, kind, count, expected, lambda *_: None)
+                    check_file(target, *kind, lambda *_: None)
                 merged[split].append(shard)
     description = stores[0].description
     if description.tokenizer != BYTES:
         _copy(os.path.join(stores[0].folder, FILE), os.path.join(folder, FILE))
     return store.index_of(description, merged)
-
-
-def _files(one: Store, shard: Shard) -> List[Tuple[str, np.dtype, int, str]]:
-    """Of a shard: suffix, type, count and hash."""
-    dtype = np.dtype(DTYPES[one.description.token_type])
-    kinds = (dtype, shard.tokens, shard.hash), (ENDS, shard.documents, shard.ends_hash)
-    return [(suffix, *kind) for suffix, kind in zip(SUFFIXES, kinds)]
 
 
 def _copy(source: str, target: str) -> None:

@@ -23,7 +23,8 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 from optimus import __version__, output
 from optimus.arguments import Mistake
 from optimus.data import documents, store
-from optimus.data.encoding import Interrupted, Task, Team, is_held_out
+from optimus.data.encoding import Interrupted, Labels, Task, Team, is_held_out
+from optimus.data.hashing import hash64, to_hex
 from optimus.data.inputs import Input, Stream
 from optimus.data.meter import Meter
 from optimus.data.store import SPLITS, SplitWriter
@@ -41,7 +42,7 @@ class Request(NamedTuple):
 
     inputs: List[Input]
     documents: str
-    field: str
+    labels: Labels
     held_out: float
     shard_tokens: int
 
@@ -50,9 +51,9 @@ class Request(NamedTuple):
         return {
             "version": __version__,
             "inputs": [one.identity() for one in self.inputs],
-            "formats": [one.is_lines for one in self.inputs],
+            "formats": [[one.is_lines, *one.fields] for one in self.inputs],
             "documents": self.documents,
-            "field": self.field,
+            "labels": list(self.labels),
             "held_out": self.held_out,
             "shard_tokens": self.shard_tokens,
             "tokenizer": tokenizer,
@@ -75,7 +76,8 @@ class Workshop:
     """The folder of a store in the making, of this process alone."""
 
     def __init__(self, target: str, identity: Dict[str, Any], can_resume: bool):
-        """Raises Mistake where there is a store already, or another process."""
+        """Waits where another process does the same. Raises Mistake where there is a store
+        already, or a process that does something else."""
         self.target = target.rstrip("/")
         if not self.target:
             raise Mistake("--output '%s': expected the name of a folder to make" % target)
@@ -83,26 +85,19 @@ class Workshop:
         self._identity = identity
         self.record: Optional[Dict[str, Any]] = None
         """Of a preparation to go on with."""
+        self.is_made_elsewhere = False
+        """By a process with the same work, while this one waited."""
+        self._has_waited = False
         try:
             self._claim(can_resume)
         except OSError as error:
             raise output.OutputError(self.target, error) from None
 
     def _claim(self, can_resume: bool) -> None:
-        if os.path.lexists(self.target):
-            message = "there is a %s already; remove it, or name another output"
-            raise Mistake(message % self.target)
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(self.folder)
-        others = set(os.listdir(self.folder)) - OURS
-        if others:
-            message = "%s is no unfinished store: it has %s; move it away"
-            raise Mistake(message % (self.folder, sorted(others)[0]))
-        self._lock = open(self.path(LOCK), "wb")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Mistake("%s is prepared by another process" % self.target) from None
+        while not self._lock_folder(can_resume):
+            pass
+        if self.is_made_elsewhere:
+            return
         found = self._read_record()
         if found is None:
             return self._clear()
@@ -114,6 +109,58 @@ class Workshop:
             why = "cannot go on with standard input"
         output.say("%s %s; preparing begins anew" % (self.folder, why))
         self._clear()
+
+    def _lock_folder(self, can_wait: bool) -> bool:
+        """Whether the folder is this process's, or its work is done."""
+        if os.path.lexists(self.target):
+            if self._has_waited:
+                self.is_made_elsewhere = True
+                return True
+            message = "there is a %s already; remove it, or name another output"
+            raise Mistake(message % self.target)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(self.folder)
+        try:
+            others = set(os.listdir(self.folder)) - OURS
+            if others:
+                message = "%s is no unfinished store: it has %s; move it away"
+                raise Mistake(message % (self.folder, sorted(others)[0]))
+            self._lock = open(self.path(LOCK), "a+b")
+        # Whoever made it has finished, or given up.
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._wait(can_wait)
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(self._lock.fileno()), os.stat(self.path(LOCK))):
+                self._lock.truncate(0)
+                self._lock.write(self._name())
+                self._lock.flush()
+                return True
+        self._lock.close()
+        return False
+
+    def _wait(self, can_wait: bool) -> None:
+        """For another process with the same work. Raises Mistake for any other."""
+        # Its owner is about to write what it does.
+        while not os.fstat(self._lock.fileno()).st_size:
+            time.sleep(0.01)
+            with contextlib.suppress(BlockingIOError):
+                return fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._lock.seek(0)
+        if not can_wait or self._lock.read() != self._name():
+            raise Mistake("%s is prepared by another process" % self.target) from None
+        if not self._has_waited:
+            message = "%s is prepared by another process with the same command; waiting for it"
+            output.say(message % self.target)
+        self._has_waited = True
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    def _name(self) -> bytes:
+        """Of the work."""
+        return to_hex(hash64(json.dumps(self._identity).encode())).encode()
 
     def path(self, name: str) -> str:
         return os.path.join(self.folder, name)
@@ -179,10 +226,10 @@ def prepare(
     meter = Meter([one.size for one in request.inputs])
     threshold = int(request.held_out * (1 << 64))
     recorded = time.monotonic()
-    with Team(tokenizer, threshold, request.field, jobs) as team:
+    with Team(tokenizer, threshold, request.labels, jobs) as team:
         for result, place in team.encode(_tasks(request, place, threshold, meter)):
-            for split, tokens, ends in zip(SPLITS, result.tokens, result.ends):
-                writers[split].append(tokens, ends)
+            for split, *parts in zip(SPLITS, *result):
+                writers[split].append(*parts)
             if time.monotonic() - recorded >= SECONDS_BETWEEN_RECORDS:
                 shop.write_record(place, writers)
                 recorded = time.monotonic()
@@ -203,6 +250,7 @@ def prepare(
         tokenizer.special,
         tokenizer.end,
         request.held_out,
+        not request.labels.are_all,
     )
     index = store.index_of(description, shards)
     shop.finish(index)
@@ -215,7 +263,7 @@ def _begin(
     """Where reading begins, and what is written to."""
 
     def make(states: Dict[str, Any]) -> Dict[str, SplitWriter]:
-        how = tokenizer.type, request.shard_tokens
+        how = tokenizer.type, request.shard_tokens, not request.labels.are_all
         return {
             split: SplitWriter(shop.folder, split, *how, states.get(split))
             for split in SPLITS

@@ -16,6 +16,7 @@ from optimus import small_file
 from optimus.arguments import Mistake
 from optimus.data.store import (
     FORMAT,
+    FORMAT_WITH_LABELS,
     INDEX,
     MOST_INDEX,
     MOST_SHARD_TOKENS,
@@ -56,9 +57,10 @@ def read(folder: str) -> Store:
 
 
 def _store(folder: str, found: Any) -> Store:
-    if _member(found, "format", int) != FORMAT:
-        message = "its format is %d, this program reads %d"
-        raise _Wrong(message % (found["format"], FORMAT))
+    known = FORMAT, FORMAT_WITH_LABELS
+    if _member(found, "format", int) not in known:
+        message = "its format is %d, this program reads %d and %d"
+        raise _Wrong(message % (found["format"], *known))
     tokenizer = _member(found, "tokenizer", dict)
     held_out = _member(found, "held_out", (int, float))
     description = Description(
@@ -69,6 +71,7 @@ def _store(folder: str, found: Any) -> Store:
         _member(found, "special", dict),
         found.get("document_end"),
         held_out,
+        found["format"] == FORMAT_WITH_LABELS,
     )
     if description.token_type not in DTYPES:
         raise _Wrong('token_type is "%s", expected u8, u16 or u32' % found["token_type"])
@@ -78,18 +81,20 @@ def _store(folder: str, found: Any) -> Store:
     splits = _member(found, "splits", dict)
     if sorted(splits) != sorted(SPLITS):
         raise _Wrong("expected the splits %s, found %s" % (list(SPLITS), sorted(splits)))
-    shards = {name: _shards(splits[name], name) for name in SPLITS}
+    count = 5 if description.has_labels else 4
+    shards = {name: _shards(splits[name], name, count) for name in SPLITS}
     return Store(folder, description, shards)
 
 
-def _shards(split: Any, name: str) -> List[Shard]:
+def _shards(split: Any, name: str, members: int) -> List[Shard]:
     listed = _member(split, "shards", list)
     if len(listed) > MOST_SHARDS:
         raise _Wrong("%s has %d shards, expected %d at most" % (name, len(listed), MOST_SHARDS))
     shards = []
     for number, one in enumerate(listed):
-        if not isinstance(one, list) or len(one) != 4:
-            raise _Wrong("%s: shard %d: expected four members" % (name, number))
+        if not isinstance(one, list) or len(one) != members:
+            message = "%s: shard %d: expected %d members"
+            raise _Wrong(message % (name, number, members))
         _check_range("tokens of a shard", one[0], 1, MOST_SHARD_TOKENS)
         _check_range("documents of a shard", one[1], 0, one[0])
         for each in one[2:]:

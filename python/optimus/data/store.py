@@ -9,7 +9,7 @@
 
 import json
 import os
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from optimus.data.hashing import Hash64, hash64, to_hex
 from optimus.data.tokenizer import DTYPES
 
 INDEX = "index.json"
-FORMAT = 1
+FORMAT, FORMAT_WITH_LABELS = 1, 2
 SPLITS = ("train", "held-out")
 MOST_SHARDS = 1 << 16
 """Of a split."""
@@ -27,6 +27,13 @@ MOST_INDEX = 16 << 20
 MOST_SHARD_TOKENS = 1 << 31
 ENDS = np.dtype("<u4")
 SUFFIXES = ("bin", "ends")
+LABELS = "labels"
+"""Of a shard of a store with labels: a bit for each token, the lowest first, that is
+set where somebody is asked for the token."""
+
+
+def suffixes(has_labels: bool) -> Tuple[str, ...]:
+    return (*SUFFIXES, LABELS) if has_labels else SUFFIXES
 
 
 class Shard(NamedTuple):
@@ -36,6 +43,12 @@ class Shard(NamedTuple):
     hash: str
     """XXH64 of the tokens' bytes."""
     ends_hash: str
+    labels_hash: Optional[str] = None
+    """Of a store with labels."""
+
+    def listed(self) -> List[Any]:
+        """As an index has it."""
+        return [member for member in self if member is not None]
 
 
 def shard_name(number: int, suffix: str) -> str:
@@ -48,8 +61,8 @@ def shard_path(folder: str, split: str, number: int, suffix: str) -> str:
 
 def split_hash(shards: List[Shard]) -> str:
     """The identity of all tokens of a split: XXH64 of the lines
-    `tokens documents hash ends_hash`, one a shard."""
-    lines = ["%d %d %s %s\n" % shard for shard in shards]
+    `tokens documents hash ends_hash [labels_hash]`, one a shard."""
+    lines = [" ".join(map(str, shard.listed())) + "\n" for shard in shards]
     return to_hex(hash64("".join(lines).encode()))
 
 
@@ -63,6 +76,7 @@ class SplitWriter:
         split: str,
         token_type: str,
         shard_tokens: int,
+        has_labels: bool = False,
         state: Optional[Dict[str, Any]] = None,
     ):
         """With the `state` of a writer that was killed, goes on from there. Raises
@@ -73,8 +87,11 @@ class SplitWriter:
         self.shards: List[Shard] = []
         """Those that are full."""
         self._tokens_in = self._documents_in = 0
+        self._suffixes = suffixes(has_labels)
         self._files: List[_HashedFile] = []
-        """Of tokens and of ends, of the shard that is not full."""
+        """By suffix, of the shard that is not full."""
+        self._bits = np.zeros(0, bool)
+        """Labels of its last tokens, which make no byte yet."""
         os.makedirs(os.path.join(folder, split), exist_ok=True)
         if state:
             self._resume(state)
@@ -88,7 +105,7 @@ class SplitWriter:
             )
         self._files = [
             _HashedFile(shard_path(self._folder, self._split, number, suffix), mode)
-            for suffix in SUFFIXES
+            for suffix in self._suffixes
         ]
 
     def _resume(self, state: Dict[str, Any]) -> None:
@@ -97,7 +114,9 @@ class SplitWriter:
         if not state["hashes"]:
             return
         self._open("r+b")
-        sizes = self._tokens_in * self._dtype.itemsize, self._documents_in * ENDS.itemsize
+        self._bits = np.array(state["bits"], bool)
+        tokens, documents = self._tokens_in, self._documents_in
+        sizes = tokens * self._dtype.itemsize, documents * ENDS.itemsize, tokens // 8
         for file, size, expected in zip(self._files, sizes, state["hashes"]):
             file.go_on(size, expected)
 
@@ -106,17 +125,24 @@ class SplitWriter:
             "shards": self.shards,
             "tokens": self._tokens_in,
             "documents": self._documents_in,
+            "bits": self._bits.tolist(),
             "hashes": [file.hash.digest() for file in self._files],
         }
 
-    def append(self, tokens: np.ndarray, ends: np.ndarray) -> None:
-        """`ends` has the number of `tokens` up to and with each document's last."""
+    def append(
+        self, tokens: np.ndarray, ends: np.ndarray, labels: Optional[np.ndarray] = None
+    ) -> None:
+        """`ends` has the number of `tokens` up to and with each document's last, and
+        `labels` says which of them are labels."""
         begin = 0
         while True:
             room = self._shard_tokens - self._tokens_in
             count = min(room, len(tokens) - begin)
             is_here = (ends > begin) & (ends <= begin + count)
-            self._write(tokens[begin : begin + count], ends[is_here] - begin)
+            here = slice(begin, begin + count)
+            self._write(tokens[here], ends[is_here] - begin)
+            if labels is not None and count:
+                self._write_labels(labels[here])
             begin += count
             if begin == len(tokens):
                 return
@@ -133,7 +159,15 @@ class SplitWriter:
         self._tokens_in += len(tokens)
         self._documents_in += len(ends)
 
+    def _write_labels(self, labels: np.ndarray, is_last: bool = False) -> None:
+        bits = np.concatenate([self._bits, labels])
+        whole = len(bits) if is_last else len(bits) // 8 * 8
+        self._files[-1].write(np.packbits(bits[:whole], bitorder="little"))
+        self._bits = bits[whole:]
+
     def _close_shard(self) -> None:
+        if LABELS in self._suffixes:
+            self._write_labels(np.zeros(0, bool), is_last=True)
         hashes = [file.close() for file in self._files]
         self.shards.append(Shard(self._tokens_in, self._documents_in, *hashes))
         self._tokens_in = self._documents_in = 0
@@ -207,11 +241,12 @@ class Description(NamedTuple):
     special: Dict[str, int]
     end: Optional[int]
     held_out: float
+    has_labels: bool = False
 
 
 def index_of(description: Description, shards: Dict[str, List[Shard]]) -> Dict[str, Any]:
     return {
-        "format": FORMAT,
+        "format": FORMAT_WITH_LABELS if description.has_labels else FORMAT,
         "token_type": description.token_type,
         "vocabulary": description.vocabulary,
         "tokenizer": {
@@ -226,7 +261,7 @@ def index_of(description: Description, shards: Dict[str, List[Shard]]) -> Dict[s
                 "tokens": sum(shard.tokens for shard in found),
                 "documents": sum(shard.documents for shard in found),
                 "xxh64": split_hash(found),
-                "shards": found,
+                "shards": [shard.listed() for shard in found],
             }
             for split, found in shards.items()
         },

@@ -13,8 +13,7 @@ token's name in a text is text.
 
 import os
 from itertools import chain
-from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -172,37 +171,72 @@ class Encoder:
         self._found = load(tokenizer.content, FILE) if tokenizer.content else None
         self._end = [] if tokenizer.end is None else [tokenizer.end]
 
-    def encode(self, texts: List[bytes], ends: bool) -> Tuple[np.ndarray, np.ndarray]:
+    def encode(
+        self, texts: List[bytes], ends: bool, prompts: Optional[Sequence[int]] = None
+    ) -> Tuple[np.ndarray, np.ndarray, Optional[np.ndarray]]:
         """The tokens of documents, one after the other, and the number of tokens up to
-        and with the last of each that ends: the last one only if `ends`. Raises
-        UnicodeDecodeError."""
+        and with the last of each that ends: the last one only if `ends`. `prompts` has
+        the bytes of each document's prompt, or -1 for its first token; then the tokens
+        behind these are told from them. Raises UnicodeDecodeError."""
         encode = self._of_bytes if self._found is None else self._of_file
-        tokens, counts = encode(texts)
+        tokens, counts, prompted = encode(texts, prompts)
         found = np.cumsum(np.array(counts, np.int64) + len(self._end))
+        labels = None
+        if prompts is not None:
+            labels = _labels(found, prompted, len(tokens))
         if not ends:
-            tokens = tokens[: len(tokens) - len(self._end)]
-            found = found[:-1]
-        return tokens, found
+            last = len(tokens) - len(self._end)
+            tokens, found = tokens[:last], found[:-1]
+            labels = labels if labels is None else labels[:last]
+        return tokens, found, labels
 
-    def _of_bytes(self, texts: List[bytes]) -> Tuple[np.ndarray, List[int]]:
+    def _of_bytes(
+        self, texts: List[bytes], prompts: Optional[Sequence[int]]
+    ) -> Tuple[np.ndarray, List[int], List[int]]:
         end = bytes(self._end)
         tokens = np.frombuffer(end.join([*texts, b""]), np.uint8)
-        return tokens, list(map(len, texts))
+        return tokens, list(map(len, texts)), [abs(count) for count in prompts or ()]
 
-    def _of_file(self, texts: List[bytes]) -> Tuple[np.ndarray, List[int]]:
-        whole = [[piece.decode("utf-8") for piece in pieces(text)] for text in texts]
+    def _of_file(
+        self, texts: List[bytes], prompts: Optional[Sequence[int]]
+    ) -> Tuple[np.ndarray, List[int], List[int]]:
+        before = [max(count, 0) for count in prompts or [0] * len(texts)]
+        # A prompt is encoded as without its completion.
+        whole = [
+            [piece.decode("utf-8") for part in parts for piece in pieces(part)]
+            for parts in (
+                [text[:count], text[count:]] if count else [text]
+                for text, count in zip(texts, before)
+            )
+        ]
         flat = list(chain.from_iterable(whole))
         encodings = self._found.encode_batch_fast(flat, add_special_tokens=False)
         numbers = iter([encoding.ids for encoding in encodings])
         found: List[int] = []
-        counts = []
-        for document in whole:
-            before = len(found)
-            for _ in document:
+        counts, prompted = [], []
+        for number, document in enumerate(whole):
+            begin = len(found)
+            of_prompt = 0
+            if before[number]:
+                of_prompt = sum(1 for _ in pieces(texts[number][: before[number]]))
+            prompted.append(int(bool(prompts and prompts[number] < 0)))
+            for place, _ in enumerate(document, 1):
                 found += next(numbers)
-            counts.append(len(found) - before)
+                if place == of_prompt:
+                    prompted[-1] = len(found) - begin
+            counts.append(len(found) - begin)
             found += self._end
-        return np.array(found, self._dtype), counts
+        return np.array(found, self._dtype), counts, prompted
+
+
+def _labels(ends: np.ndarray, prompted: List[int], count: int) -> np.ndarray:
+    """Of `count` tokens: which are beyond the first `prompted` ones of the documents
+    with these ends."""
+    begins = np.concatenate([np.zeros(1, np.int64), ends])[:-1]
+    changes = np.zeros(count + 1, np.int64)
+    np.add.at(changes, begins, 1)
+    np.add.at(changes, np.minimum(begins + np.array(prompted, np.int64), ends), -1)
+    return np.cumsum(changes[:-1]) == 0
 
 
 DTYPES = {"u8": "<u1", "u16": "<u2", "u32": "<u4"}

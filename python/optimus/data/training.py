@@ -13,7 +13,7 @@ from typing import Iterator, List, Tuple
 
 from optimus.arguments import Mistake
 from optimus.data import documents
-from optimus.data.encoding import text_of
+from optimus.data.encoding import document_of
 from optimus.data.hashing import hash64
 from optimus.data.inputs import Input, Stream
 from optimus.data.tokenizer import library
@@ -37,11 +37,11 @@ def vocabulary_of(text: str) -> int:
 
 
 def train(
-    inputs: List[Input], mode: str, field: str, vocabulary: int, seed: int, most: int
+    inputs: List[Input], mode: str, vocabulary: int, seed: int, most: int
 ) -> Tuple[bytes, str]:
     """The tokenizer.json, from `most` bytes of text, and what is to be said. The same
     texts and seed give the same file. Raises Mistake."""
-    sample, total = _sample(inputs, mode, field, seed, most)
+    sample, total = _sample(inputs, mode, seed, most)
     if not sample:
         raise Mistake("expected some text to train a tokenizer on, found none")
     tokenizers = library()
@@ -68,13 +68,13 @@ def train(
 
 
 def _sample(
-    inputs: List[Input], mode: str, field: str, seed: int, most: int
+    inputs: List[Input], mode: str, seed: int, most: int
 ) -> Tuple[List[bytes], int]:
     """Pieces of text with the smallest hashes, in that order, `most` bytes together;
     and the bytes that there are. Neither depends on the order of the inputs."""
     kept: List[Tuple[int, bytes]] = []
     size = total = 0
-    for text in _pieces(inputs, mode, field):
+    for text in _pieces(inputs, mode):
         heapq.heappush(kept, (-hash64(text, seed), text))
         size += len(text)
         total += len(text)
@@ -83,7 +83,7 @@ def _sample(
     return [text for _, text in sorted(kept, reverse=True)], total
 
 
-def _pieces(inputs: List[Input], mode: str, field: str) -> Iterator[bytes]:
+def _pieces(inputs: List[Input], mode: str) -> Iterator[bytes]:
     for source in inputs:
         splitter = documents.JSON_LINES if source.is_lines else documents.splitter_of(mode)
         line = 0
@@ -94,5 +94,6 @@ def _pieces(inputs: List[Input], mode: str, field: str) -> Iterator[bytes]:
                     if source.is_lines:
                         if not text.strip():
                             continue
-                        text = text_of(text, field, "%s:%d" % (source.path, line))
+                        where = "%s:%d" % (source.path, line)
+                        text, _ = document_of(text, source.fields, where)
                     yield from documents.pieces(text)

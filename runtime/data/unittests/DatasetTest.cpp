@@ -14,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -678,4 +679,74 @@ TEST_F(DatasetTest, AFileThatShrinksOrChangesIsAFailureAndNoCrash) {
   EXPECT_NE(status.message().find("it has token 112 now"), std::string::npos)
       << status.message();
   EXPECT_TRUE(windowFrom(1).ok());
+}
+
+TEST_F(DatasetTest, MixturesHaveTheirSharesInEveryBlock) {
+  const int64_t s = 4;
+  const std::string a = write("a.txt", std::string(41, 'a')),
+                    b = write("b.txt", std::string(17, 'b'));
+  const std::string mixed = a + "=0.7," + b + "=0.3";
+  auto dataset = Dataset::open(mixed, s, 256, DataOrder::Shuffled, 5);
+  ASSERT_TRUE(dataset.ok()) << dataset.status().message();
+  const Dataset &data = **dataset;
+  EXPECT_EQ(data.numTokens(), 58);
+  EXPECT_EQ(data.numWindows(), 10 + 4);
+  int64_t firsts = 0;
+  // Four epochs of b, and three of a less a window.
+  std::vector<int64_t> times(14);
+  for (int64_t block = 0; block != 4; ++block) {
+    std::vector<int32_t> tokens(10 * s), targets(10 * s);
+    ASSERT_TRUE(
+        data.fillBatch(10 * block, 10, 0, 10, tokens.data(), targets.data())
+            .ok());
+    EXPECT_EQ(std::count(tokens.begin(), tokens.end(), 'a'), 7 * s);
+    EXPECT_EQ(std::count(targets.begin(), targets.end(), 'b'), 3 * s);
+    firsts += tokens.front() == 'a';
+    for (int64_t row = 0; row != 10; ++row)
+      ++times[data.windowAt(10 * block + row)];
+  }
+  EXPECT_NE(firsts, 0);
+  EXPECT_NE(firsts, 4);
+  // Parts have epochs of their own.
+  for (int64_t window = 0; window != 14; ++window)
+    EXPECT_NEAR(times[window], window < 10 ? 2.8 : 3, 0.9) << window;
+  // Ranks and resumed runs ask for any position.
+  std::vector<int32_t> row(s), targets(s);
+  ASSERT_TRUE(data.fillBatch(0, 40, 17, 1, row.data(), targets.data()).ok());
+  EXPECT_EQ(row[0] == 'a', data.windowAt(17) < 10);
+  EXPECT_EQ(data.describeWindow(11), "window 1 (tokens 4 to 8) of " + b);
+
+  auto other = Dataset::open(mixed, s, 256, DataOrder::Shuffled, 6);
+  auto inTurn = Dataset::open(mixed, s, 256, DataOrder::Sequential);
+  auto shares = Dataset::open(a + "=7," + b + "=4", s, 256);
+  ASSERT_TRUE(other.ok() && inTurn.ok() && shares.ok());
+  bool differs = false;
+  for (int64_t position = 0; position != 40; ++position) {
+    differs |= (*other)->windowAt(position) != data.windowAt(position);
+    const int64_t element = position % 10;
+    EXPECT_EQ((*inTurn)->windowAt(position),
+              element < 7 ? (position / 10 * 7 + element) % 10
+                          : 10 + (position / 10 * 3 + element - 7) % 4);
+  }
+  EXPECT_TRUE(differs);
+  EXPECT_EQ(data.identity(), (*other)->identity());
+  EXPECT_FALSE(data.identity().agreesWith((*shares)->identity()));
+}
+
+TEST_F(DatasetTest, MixturesThatAreNone) {
+  const std::string a = write("a.txt", std::string(41, 'a'));
+  const std::string wide = write("wide.bin", std::string(40, '\0'));
+  expectError(a + "=0.7,b", 4, 256,
+              "expected PATH=WEIGHT with a weight such as "
+              "0.7 (up to 6 decimals), found 'b'");
+  for (const char *weight : {"", "-1", "0", "1e3", "0.0000001", ".", "inf"})
+    expectError(a + "=" + weight, 4, 256, concat("found '", a, "=", weight));
+  expectError(a + "=1," + a + "=2", 4, 256, "has two weights; add them up");
+  expectError(a + "=0.000001," + wide + "=999", 4, 256,
+              "exact in blocks of 999000001 sequences");
+  expectError(a + "=1," + wide + "=2", 4, 256,
+              "has tokens of type u8, and " + wide + " u16; a mixture has one");
+  // A file's own name comes first.
+  EXPECT_TRUE(
+      Dataset::open(write("a=1.txt", std::string(41, 'a')), 4, 256).ok());
 }

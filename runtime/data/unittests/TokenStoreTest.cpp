@@ -145,6 +145,74 @@ TEST_F(TokenStoreTest, ShardsAreOneSequence) {
   }
 }
 
+TEST_F(TokenStoreTest, TokensThatAreNoLabelsAreNoTargets) {
+  // Bits go on from shard to shard with a new byte each.
+  const std::vector<int64_t> shards = {7, 1, 30, 2};
+  auto isLabel = [](int64_t token) { return token % 3 != 1; };
+  writeStore(shards, {});
+  json &train = index["splits"]["train"];
+  std::string lines;
+  int64_t begin = 0;
+  for (std::size_t i = 0; i != shards.size(); ++i) {
+    std::string bits((shards[i] + 7) / 8, '\0');
+    for (int64_t token = 0; token != shards[i]; ++token)
+      bits[token / 8] |= isLabel(begin + token) << token % 8;
+    begin += shards[i];
+    std::ofstream(folder + concat("/train/0000", i, ".labels")) << bits;
+    json &shard = train["shards"][i];
+    shard.push_back(hashToHex(hash64(bits)));
+    lines += concat(shards[i], " 1");
+    for (int member : {2, 3, 4})
+      lines += " " + shard[member].get<std::string>();
+    lines += "\n";
+  }
+  train["xxh64"] = hashToHex(hash64(lines));
+  index["format"] = 2;
+  writeIndex(index);
+  auto data = open(folder);
+  ASSERT_TRUE(data.ok()) << data.status().message();
+  EXPECT_EQ(hashToHex(*(*data)->identity().contents),
+            train["xxh64"].get<std::string>());
+  std::vector<int32_t> tokens(9 * 4), targets(9 * 4);
+  std::vector<uint64_t> hashes(9), again(9);
+  ASSERT_TRUE(
+      (*data)
+          ->fillBatch(0, 9, 0, 9, tokens.data(), targets.data(), hashes.data())
+          .ok());
+  for (int64_t i = 0; i != 36; ++i) {
+    EXPECT_EQ(tokens[i], int32_t(tokenAt(i)));
+    EXPECT_EQ(targets[i], isLabel(i + 1) ? int32_t(tokenAt(i + 1)) : -1) << i;
+  }
+  const int64_t windows[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+  ASSERT_TRUE((*data)->hashWindows(windows, again.data()).ok());
+  EXPECT_EQ(hashes, again);
+
+  // Nothing is hidden that is no label.
+  auto masked = Dataset::open(folder, 4, 50021, DataOrder::Sequential, 0,
+                              MaskedObjective{3, -1});
+  ASSERT_TRUE(masked.ok());
+  int64_t hidden = 0;
+  for (int64_t epoch = 0; epoch != 20; ++epoch) {
+    ASSERT_TRUE(
+        (*masked)
+            ->fillBatch(9 * epoch, 9, 0, 9, tokens.data(), targets.data())
+            .ok());
+    for (int64_t i = 0; i != 36; ++i) {
+      hidden += targets[i] >= 0;
+      if (!isLabel(i))
+        EXPECT_EQ(tokens[i], int32_t(tokenAt(i)));
+    }
+  }
+  EXPECT_GT(hidden, 0);
+
+  // Other labels are other data, and a shard's are all there.
+  const std::string path = folder + "/train/00002.labels";
+  std::ofstream(path) << "abc";
+  expectError(open(folder), path + " has 3 bytes; by ");
+  fs::remove(path);
+  expectError(open(folder), "cannot open " + path);
+}
+
 TEST_F(TokenStoreTest, WindowsAndTheirOrderAreThoseOfOneFile) {
   // A store in many shards, and its tokens in one file.
   writeStore({100, 3, 250, 47, 1, 99}, {11});
@@ -216,7 +284,7 @@ TEST_F(TokenStoreTest, FewShardsAreOpenAtATime) {
   for (std::thread &reader : readers)
     reader.join();
   // And the index.
-  EXPECT_LE(countOpen() - before, int64_t(TokenStore::kMostOpenShards) + 1);
+  EXPECT_LE(countOpen() - before, int64_t(TokenStore::kMostOpenFiles) + 1);
 }
 
 TEST_F(TokenStoreTest, RefusesAnIndexThatItsFilesBelie) {
@@ -242,7 +310,9 @@ TEST_F(TokenStoreTest, RefusesAnIndexThatItsFilesBelie) {
 TEST_F(TokenStoreTest, RefusesAnIndexThatContradictsItself) {
   writeStore({20, 20}, {11});
   auto train = [](json &index) -> json & { return index["splits"]["train"]; };
-  expectLie([](json &index) { index["format"] = 2; }, "has format 2");
+  expectLie([](json &index) { index["format"] = 3; }, "has format 3");
+  expectLie([](json &index) { index["format"] = 2; },
+            "expected 5 members, found 4");
   expectLie([](json &index) { index["token_type"] = "i8"; }, "found \"i8\"");
   expectLie([](json &index) { index["vocabulary"] = 70000; }, "vocabulary");
   expectLie([](json &index) { index["vocabulary"] = -1; }, "vocabulary");
@@ -268,7 +338,7 @@ TEST_F(TokenStoreTest, RefusesAnIndexThatContradictsItself) {
       [&](json &index) {
         train(index)["shards"][1] = {1, 2};
       },
-      "expected four members, found 2");
+      "expected 4 members, found 2");
   expectLie([&](json &index) { train(index)["shards"] = "none"; }, "shards");
   expectLie([](json &index) { index["splits"].erase("held-out"); }, "held-out");
   std::ofstream(folder + "/index.json") << std::string(100'000, '[');

@@ -8,9 +8,14 @@
 //
 // Window w of a file, with sequences of length s, has tokens [w*s, w*s + s) as
 // inputs and the same shifted by one as targets; a tail too short for a window
-// and its last target is dropped. With a masked objective (docs/masked-tokens.md)
-// some inputs are hidden instead, and only these have targets, the tokens
-// themselves.
+// and its last target is dropped. With a masked objective
+// (docs/masked-tokens.md) some inputs are hidden instead, and only these have
+// targets, the tokens themselves. A token that a store says is no label is
+// never a target: -1 stands there.
+//
+// A mixture, as a=0.7,b=0.3, has the windows of all its parts, one part after
+// the other. Positions are shared out among the parts by their weights, exactly
+// and in an order of the seed, and each part has its own epochs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,6 +30,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace optrt {
 
@@ -52,10 +58,17 @@ struct TokenOrigin {
   bool operator==(const TokenOrigin &) const = default;
 };
 
+/// Bytes of a cache of data.
+struct CacheUse {
+  int64_t kept = 0;             ///< in it, for all processes of the machine
+  int64_t hits = 0, misses = 0; ///< of this process's reading
+};
+
 /// Which documents of a store.
 enum class StoreSplit { Train, HeldOut };
 
-/// An open, checked file or store of tokens, read window by window. All
+/// An open, checked file or store of tokens, or a mixture of them, read window
+/// by window. All
 /// functions may be called from several threads at once. Where somebody writes
 /// to the file meanwhile, what is read is checked again: see fillBatch().
 class Dataset {
@@ -64,13 +77,14 @@ public:
   /// `tokenType`, where that is absent as the file's header or FILE.bin.json
   /// says, else u16) and checks every token against `vocabulary`; or a store
   /// (docs/data.md), and its `split` where the path names none. Of a store the
-  /// vocabulary in its index is checked. `seed` decides the order and what is
-  /// hidden.
+  /// vocabulary in its index is checked; or a mixture of such, PATH=WEIGHT,….
+  /// `seed` decides the order and what is hidden.
   ///
   /// Errors: InvalidArgument for a missing or unreadable file, another
-  /// extension, another format, a width that is wrong or contradicted, fewer
-  /// than sequence + 1 tokens, a token at or above `vocabulary`, and a store
-  /// with other files than its index says.
+  /// extension, another format, a wrong or contradicted width, fewer than
+  /// sequence + 1 tokens, a token at or above `vocabulary`, a store with other
+  /// files than its index says, weights that are none, and parts of two widths,
+  /// tokenizers or ends of documents.
   static StatusOr<std::unique_ptr<Dataset>>
   open(const std::string &path, int64_t sequence, int64_t vocabulary,
        DataOrder order = DataOrder::Shuffled, uint64_t seed = 0,
@@ -94,8 +108,11 @@ public:
 
   /// Who made the tokens, of a store.
   std::optional<TokenOrigin> origin() const;
-  /// Whether a path leads to a store, or to a split of one.
+  /// Whether a path leads to a store, or to a split of one; of a mixture,
+  /// whether all paths do.
   static bool isStore(const std::string &path);
+  /// The paths of a mixture, or `path` alone.
+  static std::vector<std::string> pathsIn(const std::string &path);
 
   /// The window at position `position` >= 0 of the endless sequence of epochs.
   /// Sequence j of step k (from 0) of a run that began at 0 with global batch b
@@ -123,6 +140,9 @@ public:
                        int64_t rowsCount, int32_t *tokens, int32_t *targets,
                        uint64_t *hashes = nullptr) const;
 
+  /// For messages: "window 3 (tokens 48 to 64)", and of which part.
+  std::string describeWindow(int64_t window) const;
+
   /// The windows of these rows; kPadding for those that are none.
   static constexpr int64_t kPadding = -1;
   int64_t windowOfRow(int64_t position, int64_t globalBatch,
@@ -136,9 +156,25 @@ public:
   }
 
   /// Reads windows, and computes of each the XXH64 of the bytes of its tokens
-  /// and last target, as they lie in the file; 0 for padding. DataLoss when the
+  /// and last target, as they lie in the file, and of their labels, a byte
+  /// each, where a store has these; 0 for padding. DataLoss when the
   /// file ends early.
   Status hashWindows(std::span<const int64_t> windows, uint64_t *hashes) const;
+
+  /// Reads what fillBatch() makes tokens of, and forgets it. Errors as there.
+  Status fetchRows(int64_t position, int64_t globalBatch, int64_t rowsBegin,
+                   int64_t rowsCount) const;
+  /// Asks the system to forget what it keeps of the data in memory. DataLoss
+  /// for a shard that is gone.
+  Status dropFromMemory() const;
+
+  /// Keeps `bytes` of the data in this machine's memory for all processes that
+  /// ask for the same: what is read first, and never anything else. Of a
+  /// mixture each part gets its share of the tokens. Called once, before
+  /// anything is read. InvalidArgument where there is no such memory.
+  Status keepInMemory(int64_t bytes, const std::string &folder = "/dev/shm");
+  /// All zeros without a cache.
+  CacheUse cacheUse() const;
 
   /// Names the open file among those of all machines of a job.
   std::string place() const;
