@@ -126,10 +126,14 @@ static json::Object describeMost(func::FuncOp function) {
 
 /// What a rank may hold, each of them: the budget and the GPU. Where there is
 /// neither, its part of this machine or container.
-static json::Array describeLimits(const CompileOptions &options) {
+static json::Array describeLimits(const RankMemoryTable &table,
+                                  const CompileOptions &options) {
   json::Array limits;
   auto add = [&](std::string of, int64_t bytes) {
     limits.push_back(json::Object{{"of", std::move(of)}, {"bytes", bytes}});
+    if (options.phases.mesh.getNumRanks() == 1)
+      limits.back().getAsObject()->insert(
+          {"lanes", table.countFitting(bytes, options.phases.lanes)});
   };
   if (options.memoryBudget)
     add("the memory budget", *options.memoryBudget);
@@ -161,6 +165,7 @@ std::string mlir::optimus::buildReportJson(ModuleOp module,
       {"recompute", phases.recompute},    {"offload", phases.offload},
       {"schedule", std::move(schedules)}, {"memory", std::move(memory)},
       {"most", std::move(most)},          {"rank_bytes", table.getMost()},
-      {"limits", describeLimits(options)}};
+      {"lanes", phases.lanes},
+      {"limits", describeLimits(table, options)}};
   return llvm::formatv("{0:2}\n", json::Value(std::move(report))).str();
 }

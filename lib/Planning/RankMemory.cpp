@@ -209,6 +209,13 @@ RankMemory mlir::optimus::getRankMemory(func::FuncOp function, bool isForGpu) {
     bytes += llvm::alignTo(getBytes(type), kBufferAlignment);
   }
   memory.arena += arena ? arena.getInt() : exec::computePeakBytes(function);
+  const int64_t lanes = exec::getLanes(function);
+  for (auto part : {&RankMemory::parameters, &RankMemory::state,
+                    &RankMemory::gradients, &RankMemory::inputs})
+    memory.*part *= lanes;
+  memory.arena =
+      lanes == 1 ? memory.arena
+                 : lanes * llvm::alignTo(memory.arena, kBufferAlignment);
   memory.scratch = isForGpu ? getWorkspace(function) : getScratch(function);
   if (isForGpu)
     memory.staged = getStagedBytes(function);
@@ -221,6 +228,17 @@ int64_t RankMemoryTable::getMost() const {
   for (const auto &[name, memory] : rows)
     most = std::max(most, memory.getTotal());
   return most;
+}
+
+int64_t RankMemoryTable::countFitting(int64_t bytes, int64_t lanes) const {
+  int64_t fitting = optimus_support::kMaxLanes;
+  for (const auto &[name, memory] : rows) {
+    // Scratch is the threads', however many lanes they have.
+    const int64_t ofLane = (memory.getTotal() - memory.scratch) / lanes;
+    fitting = std::min(fitting, std::max<int64_t>(0, bytes - memory.scratch) /
+                                    std::max<int64_t>(1, ofLane));
+  }
+  return fitting;
 }
 
 RankMemory RankMemoryTable::getMostOfEach() const {
@@ -243,7 +261,8 @@ static int64_t getParameterBytes(ArrayRef<func::FuncOp> functions) {
       auto type = dyn_cast<MemRefType>(argument.getType());
       if (name && type && known.insert(name).second &&
           getCategory(function, number) == &RankMemory::parameters)
-        sum += llvm::alignTo(getBytes(type), kBufferAlignment);
+        sum += llvm::alignTo(getBytes(type), kBufferAlignment) *
+               exec::getLanes(function);
     }
   return sum;
 }

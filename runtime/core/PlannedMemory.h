@@ -27,6 +27,9 @@ RankMemory memoryOnDevice(const Manifest &manifest,
                           std::span<const MemorySpace> spaces,
                           int64_t arenaBytes);
 
+/// What so many lanes have of memory that one has.
+RankMemory ofLanes(RankMemory memory, int64_t lanes);
+
 /// "each of the 2 ranks of this process needs 12 GiB: parameters 1 GiB, arena
 /// 11 GiB".
 std::string describePlan(const RankMemory &memory, int ranks);

@@ -12,13 +12,17 @@
 #include "CommandLine/Values.h"
 #include "DeviceFlags.h"
 #include "TrainProfile.h"
+#include "optimus-support/InputFile.h"
 #include "optimus-support/Sizes.h"
 
+#include <algorithm>
 #include <arpa/inet.h>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <sstream>
 #include <tuple>
+#include <utility>
 
 using namespace optrt;
 using optimus_command_line::ByteCount;
@@ -319,6 +323,11 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
                        "Evaluate every so many steps, without --eval-data on "
                        "what the store of --data holds out")
           ->check(kSomeSteps);
+  train->add_option(
+      "--lanes", options.lanes,
+      "FILE with the flags of a run on each line: these runs train side by "
+      "side, as lanes of a library of optimus-compile --lanes "
+      "(docs/lanes.md)");
   CLI::Option *sampleEvery =
       train
           ->add_option("--sample-every", options.sampleEvery,
@@ -701,8 +710,9 @@ constexpr std::pair<const char *, Subcommand> kSubcommands[] = {
 
 } // namespace
 
-std::optional<int> parseCommandLine(int argc, char **argv, bool speaks,
-                                    CommandLine &line) {
+/// Parses arguments into `line`. Returns a text to be printed in place of a run.
+static StatusOr<std::string> parseArguments(std::vector<std::string> arguments,
+                                            CommandLine &line) {
   CLI::App app("Trains and examines models that optimus-compile compiled.\n"
                "optimus-run COMMAND --help explains a command.",
                "optimus-run");
@@ -723,25 +733,97 @@ std::optional<int> parseCommandLine(int argc, char **argv, bool speaks,
                                                "Print the version");
 
   StatusOr<std::string> asked = optimus_command_line::parse(
-      app, {argv + 1, argv + argc},
+      app, std::move(arguments),
       {.lastCounts = true,
        .elsewhere = {"--accumulate", "--memory-budget", "--mesh", "--offload",
                      "--optimizer", "--precision", "--recompute", "--strategy"},
        .otherTool = "optimus-compile"});
-  if (!asked.ok()) {
-    if (speaks)
-      printFailure(asked.status());
-    return asked.status().exitCode();
-  }
-  if (!asked->empty()) {
-    if (speaks)
-      std::fputs(asked->c_str(), stdout);
-    return 0;
-  }
+  if (!asked.ok() || !asked->empty())
+    return asked;
   for (const auto &[name, subcommand] : kSubcommands)
     if (app.got_subcommand(name))
       line.subcommand = subcommand;
-  return std::nullopt;
+  return asked;
+}
+
+/// Flags that are not a lane's own.
+static constexpr const char *kOfAllLanes[] = {
+    "--lanes",       "--microbatches", "--device",  "--threads-per-rank",
+    "--scratch",     "--timeout",      "--backend", "--rendezvous",
+    "--secret-file", "--bind",         "--rank",    "--ranks",
+    "--placement",   "--profile",      "--tune",    "--tf32",
+    "--eager",       "--nvtx",         "--save-async"};
+
+/// Of a line of --lanes: the run that these arguments ask for.
+static StatusOr<TrainOptions> readLane(const std::vector<std::string> &common,
+                                       const std::string &text) {
+  std::vector<std::string> arguments = common;
+  for (std::string &word : CLI::detail::split_up(text)) {
+    const std::string flag = word.substr(0, word.find('='));
+    if (std::ranges::find(kOfAllLanes, flag) != std::end(kOfAllLanes))
+      return invalidArgument(concat(
+          flag, " is not a lane's own; give it beside --lanes, for all"));
+    arguments.push_back(std::move(word));
+  }
+  CommandLine line;
+  OPTRT_ASSIGN_OR_RETURN(const std::string asked,
+                         parseArguments(std::move(arguments), line));
+  if (!asked.empty())
+    return invalidArgument("expected the flags of a run of train");
+  line.train.lanes.clear();
+  return std::move(line.train);
+}
+
+/// The runs of --lanes. `arguments` are those of the command line.
+static StatusOr<std::vector<TrainLane>>
+readLanes(const std::vector<std::string> &arguments,
+          const TrainOptions &options) {
+  constexpr std::size_t kMostBytes = 1 << 20;
+  OPTRT_ASSIGN_OR_RETURN(const std::string text,
+                         optimus_support::readInput(options.lanes, kMostBytes));
+  std::vector<TrainLane> lanes;
+  std::istringstream lines(text);
+  int64_t number = 0;
+  for (std::string words; std::getline(lines, words);) {
+    ++number;
+    const std::size_t first = words.find_first_not_of(" \t\r");
+    if (first == std::string::npos || words[first] == '#')
+      continue;
+    StatusOr<TrainOptions> lane = readLane(arguments, words);
+    if (lane.ok() && lane->library != options.library)
+      lane = invalidArgument(concat("expected flags alone, found `",
+                                    lane->library, "`"));
+    OPTRT_RETURN_IF_ERROR(
+        lane.status().withContext(concat(options.lanes, ":", number)));
+    lanes.push_back({concat("lane ", lanes.size()), std::move(*lane)});
+  }
+  if (lanes.empty())
+    return invalidArgument(options.lanes + " has no line with a run's flags; "
+                                           "expected one a lane");
+  return lanes;
+}
+
+std::optional<int> parseCommandLine(int argc, char **argv, bool speaks,
+                                    CommandLine &line) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  StatusOr<std::string> asked = parseArguments(arguments, line);
+  Status status = asked.status();
+  if (status.ok() && asked->empty() && !line.train.lanes.empty()) {
+    StatusOr<std::vector<TrainLane>> lanes = readLanes(arguments, line.train);
+    status = lanes.status().withContext("--lanes");
+    if (lanes.ok())
+      line.lanes = std::move(*lanes);
+  }
+  if (!status.ok()) {
+    if (speaks)
+      printFailure(status);
+    return status.exitCode();
+  }
+  if (asked->empty())
+    return std::nullopt;
+  if (speaks)
+    std::fputs(asked->c_str(), stdout);
+  return 0;
 }
 
 } // namespace optimus_run

@@ -16,8 +16,8 @@
 
 namespace mlir::optimus {
 
-/// What the largest rank holds to call a function, in bytes, as the runtime
-/// allocates it.
+/// What the largest rank holds to call a function, all its lanes, in bytes, as
+/// the runtime allocates it.
 struct RankMemory {
   int64_t parameters = 0; ///< and what is prepared of them
   int64_t state = 0; ///< the optimizer's
@@ -60,6 +60,8 @@ struct RankMemoryTable {
 
   /// The most bytes that any row needs.
   int64_t getMost() const;
+  /// How many lanes such bytes hold of a program that was compiled for `lanes`.
+  int64_t countFitting(int64_t bytes, int64_t lanes) const;
   /// The most of each part.
   RankMemory getMostOfEach() const;
 };
