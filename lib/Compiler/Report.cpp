@@ -385,9 +385,11 @@ static void printLanes(const RankMemoryTable &table,
     owner = "the memory budget";
     bytes = *options.memoryBudget;
   }
-  out << formatv("{0} lanes: memory is that of all, commands and times are "
-                 "those of one; {1} has room for {2}\n",
-                 lanes, owner, table.countFitting(bytes, lanes));
+  out << formatv(
+      "{0} lanes: memory is that of all, on one thread; each further "
+      "thread has an arena and scratch of its own. Commands and "
+      "times are those of one lane; {1} has room for {2}\n",
+      lanes, owner, table.countFitting(bytes, lanes));
 }
 
 static void printRankMemory(const RankMemoryTable &table,

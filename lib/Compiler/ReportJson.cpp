@@ -126,14 +126,10 @@ static json::Object describeMost(func::FuncOp function) {
 
 /// What a rank may hold, each of them: the budget and the GPU. Where there is
 /// neither, its part of this machine or container.
-static json::Array describeLimits(const RankMemoryTable &table,
-                                  const CompileOptions &options) {
+static json::Array describeLimits(const CompileOptions &options) {
   json::Array limits;
   auto add = [&](std::string of, int64_t bytes) {
     limits.push_back(json::Object{{"of", std::move(of)}, {"bytes", bytes}});
-    if (options.phases.mesh.getNumRanks() == 1)
-      limits.back().getAsObject()->insert(
-          {"lanes", table.countFitting(bytes, options.phases.lanes)});
   };
   if (options.memoryBudget)
     add("the memory budget", *options.memoryBudget);
@@ -159,13 +155,25 @@ std::string mlir::optimus::buildReportJson(ModuleOp module,
     }
   }
   const PhaseOptions &phases = options.phases;
-  json::Object report{
-      {"model", describeModel(module)},   {"target", phases.target},
-      {"mesh", phases.mesh.toString()},   {"strategy", phases.strategy},
-      {"recompute", phases.recompute},    {"offload", phases.offload},
-      {"schedule", std::move(schedules)}, {"memory", std::move(memory)},
-      {"most", std::move(most)},          {"rank_bytes", table.getMost()},
-      {"lanes", phases.lanes},
-      {"limits", describeLimits(table, options)}};
+  json::Object report{{"model", describeModel(module)},
+                      {"target", phases.target},
+                      {"mesh", phases.mesh.toString()},
+                      {"strategy", phases.strategy},
+                      {"recompute", phases.recompute},
+                      {"offload", phases.offload},
+                      {"schedule", std::move(schedules)},
+                      {"memory", std::move(memory)},
+                      {"most", std::move(most)},
+                      {"rank_bytes", table.getMost()},
+                      {"lanes", phases.lanes},
+                      {"limits", describeLimits(options)}};
+  if (phases.mesh.getNumRanks() == 1) {
+    int64_t most = optimus_support::kMaxLanes;
+    for (const json::Value &limit : *report.getArray("limits"))
+      most = std::min(
+          most, table.countFitting(*limit.getAsObject()->getInteger("bytes"),
+                                   phases.lanes));
+    report["most_lanes"] = most;
+  }
   return llvm::formatv("{0:2}\n", json::Value(std::move(report))).str();
 }

@@ -374,9 +374,8 @@ Status Reader::readWeights() {
 Status Reader::readLanes() {
   if (flags.lanes.empty())
     return okStatus();
-  OPTRT_ASSIGN_OR_RETURN(
-      options.lanes,
-      readCount(name("lanes"), flags.lanes, 1, optimus_support::kMaxLanes));
+  OPTRT_ASSIGN_OR_RETURN(options.lanes, readCount(name("lanes"), flags.lanes, 1,
+                                                  optimus_support::kMaxLanes));
   if (options.lanes == 1)
     return okStatus();
   if (options.mesh.getNumRanks() != 1)

@@ -213,9 +213,6 @@ RankMemory mlir::optimus::getRankMemory(func::FuncOp function, bool isForGpu) {
   for (auto part : {&RankMemory::parameters, &RankMemory::state,
                     &RankMemory::gradients, &RankMemory::inputs})
     memory.*part *= lanes;
-  memory.arena =
-      lanes == 1 ? memory.arena
-                 : lanes * llvm::alignTo(memory.arena, kBufferAlignment);
   memory.scratch = isForGpu ? getWorkspace(function) : getScratch(function);
   if (isForGpu)
     memory.staged = getStagedBytes(function);
@@ -233,9 +230,10 @@ int64_t RankMemoryTable::getMost() const {
 int64_t RankMemoryTable::countFitting(int64_t bytes, int64_t lanes) const {
   int64_t fitting = optimus_support::kMaxLanes;
   for (const auto &[name, memory] : rows) {
-    // Scratch is the threads', however many lanes they have.
-    const int64_t ofLane = (memory.getTotal() - memory.scratch) / lanes;
-    fitting = std::min(fitting, std::max<int64_t>(0, bytes - memory.scratch) /
+    // The others have the arena and scratch of the first.
+    const int64_t once = memory.arena + memory.scratch;
+    const int64_t ofLane = (memory.getTotal() - once) / lanes;
+    fitting = std::min(fitting, std::max<int64_t>(0, bytes - once) /
                                     std::max<int64_t>(1, ofLane));
   }
   return fitting;

@@ -41,8 +41,8 @@ static uint32_t numberOf(std::vector<T> &list, const T &value) {
 class FunctionTimer {
 public:
   FunctionTimer(TimedProgram &program, const MachineProfile &machine,
-                const MachinePrices &prices, const WhatIf &whatIf,
-                double turns, TimedFunction &result)
+                const MachinePrices &prices, const WhatIf &whatIf, double turns,
+                TimedFunction &result)
       : program(program), machine(machine), prices(prices), whatIf(whatIf),
         turns(turns), result(result), function(*result.source),
         reuse(program.target, function) {}

@@ -154,13 +154,14 @@ def test_a_lane_goes_on_where_it_stopped(tools, library, text, tmp_path):
 
 
 def test_a_lane_that_diverges_ends_alone(tools, library, text, tmp_path):
-    lanes = ["--steps 4 --lr 1e-3", "--steps 4 --lr 1e30 --clip 0", "--steps 4 --lr 2e-3"]
+    lanes = ["--steps 4 --lr 1e-3", "--steps 4 --lr 1e30 --clip none", "--steps 4 --lr 2e-3"]
     ran = train(tools, library, text, "--lanes", write_lanes(tmp_path, lanes))
     assert ran.returncode == 1
     assert re.match(r"optimus-run: error: lane 1: training diverged: ", ran.stderr), ran.stderr
     assert "(a run of it alone says why)" in ran.stderr
+    assert ran.stderr.endswith("optimus-run: error: of 3 lanes failed: lane 1\n")
     ends = [json.loads((tmp_path / f"log{i}").read_text().splitlines()[-1]) for i in range(3)]
-    assert [end["end"] for end in ends] == ["done", "diverged", "done"]
+    assert [end["ended"] for end in ends] == ["done", "diverged", "done"]
 
 
 def test_fewer_lanes_than_the_library_has(tools, library, text, tmp_path):
@@ -172,28 +173,55 @@ def test_fewer_lanes_than_the_library_has(tools, library, text, tmp_path):
 def test_the_table_says_its_lanes(tools, library, tmp_path):
     printed = tools.run("optimus-run", "inspect", library, "--commands")
     head = next(line for line in printed.splitlines() if line.startswith("function train_step"))
-    assert "; 5 lanes, from one to the next arena0+" in head
+    assert "; 5 lanes, from one to the next arg0+" in head
+    assert "\n  lanes: 5, for train --lanes\n" in tools.run("optimus-run", "inspect", library)
     plain = tmp_path / "plain.so"
     tools.run("optimus-compile", tools.program(MODEL), "-o", plain)
     one = tools.run("optimus-run", "inspect", plain, "--commands")
     assert re.sub("; 5 lanes, .*", "", printed) == one
 
 
-def test_memory_is_that_of_all_lanes(tools, library, text, tmp_path):
-    """As predicted, to the byte."""
-    reports = {}
-    for lanes in 1, 5:
-        report = tmp_path / f"report{lanes}.json"
-        flags = ["--lanes", lanes, "--report-json", report, "-o", tmp_path / "again.so"]
-        tools.run("optimus-compile", tools.program(MODEL), *flags)
-        reports[lanes] = json.loads(report.read_text())["functions"]["train_step"]["rank_memory"]
+def report(tools, folder, *flags):
+    path = folder / "report.json"
+    flags = [*flags, "--report-json", path, "-o", folder / "reported.so"]
+    tools.run("optimus-compile", tools.program(MODEL), *flags)
+    return json.loads(path.read_text())
+
+
+def test_the_most_lanes_are_known_before(tools, text, tmp_path):
+    """By the bytes of one; a lane costs no arena and no scratch."""
+    one = report(tools, tmp_path, "--memory-budget", "1MiB")
+    most = one["most_lanes"]
+    fitting, beyond = (report(tools, tmp_path, "--lanes", most + more) for more in (0, 1))
+    assert fitting["rank_bytes"] <= 2**20 < beyond["rank_bytes"]
+    held, alone = fitting["memory"]["train_step"], one["memory"]["train_step"]
     for part in "parameters", "state", "inputs":
-        assert reports[5][part] == 5 * reports[1][part]
-    folder = tmp_path / "run"
-    folder.mkdir()
-    lanes = write_lanes(folder, ["--steps 1"] * 5)
-    printed = succeed(train(tools, library, text, "--lanes", lanes))
-    assert "memory" in printed
+        assert held[part] == most * alone[part]
+    for part in "arena", "scratch":
+        assert held[part] == alone[part]
+
+    library = compile_lanes(tools, tmp_path, CASES["gpt2"], most)
+    log = tmp_path / "log0"
+    rows = [f"--steps 1 --log-json {log}"] + ["--steps 1"] * (most - 1)
+    (tmp_path / "rows").write_text("\n".join(rows))
+    flags = ["--lanes", tmp_path / "rows", "--threads-per-rank", 1]
+    printed = succeed(train(tools, library, text, *flags))
+    # Scratch is what the device has used at most.
+    (step,) = read_log(log)
+    assert held["total"] - held["scratch"] < step["peak_bytes"] <= held["total"]
+    assert printed.count("memory of the largest rank: ") == 1
+
+
+def test_lanes_are_simulated(tools, library, tmp_path):
+    """The default machine has a thread, and one lane after the other."""
+    plain = tmp_path / "plain.so"
+    tools.run("optimus-compile", tools.program(MODEL), "-o", plain)
+    steps = []
+    for path in plain, library:
+        answer = tmp_path / "answer.json"
+        tools.run("optimus-simulate", path, "--json", answer)
+        steps.append(json.loads(answer.read_text())["step_ms"])
+    assert steps[1] == pytest.approx(len(LANES) * steps[0], rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -204,8 +232,12 @@ def test_memory_is_that_of_all_lanes(tools, library, text, tmp_path):
             "--lanes 4: expected one rank, as --mesh row:1,col:1; lanes of a mesh would have to "
             "communicate each for itself. Found 'row:2,col:2'",
         ),
+        (
+            ["--strategy", "auto", "--ranks", 4, "--lanes", 2],
+            "--ranks: expected 1 beside --lanes, whose program has one rank; found 4",
+        ),
         (["--lanes", 2, "--offload", "state"], "--lanes 2: expected no --offload beside it"),
-        (["--lanes", 0], "--lanes: expected a whole number from 1 to 4096; found '0'"),
+        (["--lanes", 0], "--lanes: expected a number from 1 to 4096, found 0"),
     ],
 )
 def test_what_has_no_lanes_is_refused(tools, tmp_path, flags, message):
@@ -218,14 +250,15 @@ def test_what_has_no_lanes_is_refused(tools, tmp_path, flags, message):
 @pytest.mark.parametrize(
     "lanes, flags, message",
     [
-        (["--lr x"], [], "--lanes: {file}:3: --lr: expected "),
-        (["--lr 1e-3", "--rate 3"], [], "--lanes: {file}:4: "),
-        (["other.so"], [], "--lanes: {file}:3: "),
+        (["--lr x"], [], "--lanes: with the flags of {file}:3: --lr: expected "),
+        (["--lr 1e-3", "--rate 3"], [], "--lanes: with the flags of {file}:4: "),
+        (["other.so"], [], "--lanes: with the flags of {file}:3: "),
         (["--threads-per-rank=2"], [], "--threads-per-rank is not a lane's own"),
+        (["--steps 1"], ["--lanes", "{file}"], "{file}:3: expected --lanes once"),
         ([], [], "{file} has no line with a run's flags; expected one a lane"),
         (["--steps 1"] * 6, [], "expected 1 to 5 lanes, as `{library}` was compiled, found 6"),
         (["--steps 1"] * 2, ["--save", "{folder}/same"], "lane 1: --save"),
-        (["--steps 1"] * 2, ["--profile", "{folder}/profile"], "observe"),
+        (["--steps 1"] * 2, ["--profile", "{folder}/profile"], "--lanes: expected no --profile beside it"),
     ],
 )
 def test_mistakes_in_lanes(tools, library, text, tmp_path, lanes, flags, message):
@@ -236,7 +269,6 @@ def test_mistakes_in_lanes(tools, library, text, tmp_path, lanes, flags, message
     ran = train(tools, library, text, "--lanes", path, *flags)
     assert ran.returncode == 1, ran
     assert message.format(**names) in ran.stderr
-    assert ran.stderr.count("\n") == 1
 
 
 def test_a_signal_saves_all_lanes(tools, library, text, tmp_path):

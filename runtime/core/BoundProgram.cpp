@@ -151,10 +151,14 @@ Status BoundProgram::submitOrReplay(Rank &rank) {
   return locate(rank, recorder.replay(known->second));
 }
 
+/// Lane by lane: a command finds the results of the one before in a cache, and
+/// lanes can share arenas.
 Status BoundProgram::submitAll(Rank &rank) {
   Status status;
-  for (uint32_t number = 0; number != commands.size() && status.ok(); ++number)
-    status = dynamic ? executePlaced(rank, number) : execute(rank, number);
+  for (lane = lanes.first; lane != lanes.end && status.ok(); ++lane)
+    for (uint32_t number = 0; number != commands.size() && status.ok();
+         ++number)
+      status = dynamic ? executePlaced(rank, number) : execute(rank, number);
   return status;
 }
 
@@ -181,7 +185,7 @@ Status BoundProgram::awaitOthers(Rank &rank, Site site) {
     status = rank.device->await(command.queue, events[awaited[i]]);
   if (!status.ok())
     return locate(rank, status);
-  numSubmitted = site.number + 1;
+  numSubmitted = std::max(numSubmitted, site.number + 1);
   return okStatus();
 }
 
@@ -276,17 +280,10 @@ AttentionOperands BoundProgram::operandsOf(Action action, void *const *p) {
           .positions = integers(5)};
 }
 
-/// A device has the lanes of a command one behind the other.
 Status BoundProgram::submit(Rank &rank, Site site) {
-  void *const *operands = pointers.data() + commands[site.number].pointers;
-  for (int64_t lane = lanes.first; lane != lanes.end; ++lane)
-    OPTRT_RETURN_IF_ERROR(
-        submit(rank, site, operands + lane * std::ssize(strides)));
-  return okStatus();
-}
-
-Status BoundProgram::submit(Rank &rank, Site site, void *const *p) {
   const Bound &command = commands[site.number];
+  void *const *p =
+      pointers.data() + lane * std::ssize(strides) + command.pointers;
   auto f = [p](int i) { return static_cast<float *>(p[i]); };
   switch (command.action) {
   case Action::Gemm: {

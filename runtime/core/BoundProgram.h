@@ -44,9 +44,10 @@ public:
   /// With `queued`, collectives are put on a GPU's queues: kinds unknown to the
   /// other back-ends are allowed, and so are groups that start together.
   ///
-  /// Of `lanes` lanes, arenas and arguments are those of the first; the others'
-  /// lie laneStride() behind each other. Only a table of so many has several, and
-  /// only with planned placement.
+  /// Of `lanes` lanes, arguments are those of the first; the others' lie
+  /// laneStride() behind each other. All have these arenas, one lane after the
+  /// other. Only a table of so many has several,
+  /// and only with planned placement.
   ///
   /// Errors: Unavailable where a command is not for a processor.
   static StatusOr<BoundProgram>
@@ -61,11 +62,11 @@ public:
   BoundProgram(BoundProgram &&) = default;
   BoundProgram &operator=(BoundProgram &&) = default;
 
-  /// Puts all commands on the device's queues, each once for every lane of the
-  /// range, up to the first that fails. They are done when the device is synchronised. A device that records is given
-  /// them twice, the first time as they are, then to be repeated: not where
-  /// anything happens on the host, not while somebody observes, and not on an
-  /// eager rank.
+  /// Puts all commands on the device's queues, once for every lane of the
+  /// range, up to the first that fails. They are done when the device is
+  /// synchronised. A device that records is given them twice, the first time as
+  /// they are, then to be repeated: not where anything happens on the host, not
+  /// while somebody observes, and not on an eager rank.
   Status run(Rank &rank, LaneRange range = {});
 
   /// Does each product and attention once, since libraries underneath load code
@@ -153,9 +154,8 @@ private:
   Status submitInTurn(Rank &rank, Site site);
   Status submitObserved(Rank &rank, Site site);
   Status submit(Rank &rank, Site site);
-  Status submit(Rank &rank, Site site, void *const *operands);
-  static AttentionOperands
-  operandsOf(optimus_support::program::Action action, void *const *operands);
+  static AttentionOperands operandsOf(optimus_support::program::Action action,
+                                      void *const *operands);
   Status start(Rank &rank, Site site);
   Status evaluate(const Evaluation &evaluation) const;
   /// The host has waited for the queue of this command, and so for all that
@@ -169,7 +169,8 @@ private:
   const optimus_support::program::FunctionT *described = nullptr;
   std::unique_ptr<DynamicPlacement> dynamic; ///< null with planned placement
   bool hasRun = false;
-  LaneRange lanes;                     ///< of the present call
+  LaneRange lanes;  ///< of the present call
+  int64_t lane = 0; ///< of the present command
   /// Of all commands, by the lanes that they were recorded for.
   std::map<LaneRange, uint32_t> recordings;
   /// Of the latest run: the number of commands put on queues, and by queue the

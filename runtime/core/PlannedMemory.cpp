@@ -37,11 +37,11 @@ RankMemory memoryOnDevice(const Manifest &manifest,
   return memory;
 }
 
-RankMemory ofLanes(RankMemory memory, int64_t lanes) {
+RankMemory ofLanes(RankMemory memory, int64_t lanes, int64_t atOnce) {
   for (auto part : {&RankMemory::parameters, &RankMemory::state,
-                    &RankMemory::gradients, &RankMemory::inputs,
-                    &RankMemory::arena, &RankMemory::offloaded})
+                    &RankMemory::gradients, &RankMemory::inputs})
     memory.*part *= lanes;
+  memory.arena *= atOnce;
   return memory;
 }
 

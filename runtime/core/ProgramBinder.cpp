@@ -95,15 +95,9 @@ char *ProgramBinder::baseOf(const PlaceT &place) const {
 }
 
 int64_t ProgramBinder::strideOf(const PlaceT &place) const {
-  switch (place.base) {
-  case Base::Arena:
-    return laneStride(function.arenas[place.index]->bytes);
-  case Base::Argument:
-    return laneStride(function.arguments[place.index]->bytes);
-  case Base::Constant:
-    return 0;
-  }
-  return 0;
+  return place.base == Base::Argument
+             ? laneStride(function.arguments[place.index]->bytes)
+             : 0;
 }
 
 /// Adds the pointers of the other lanes behind those of the first.
@@ -113,8 +107,8 @@ void ProgramBinder::addLanes(int64_t lanes) {
   for (int64_t lane = 1; lane < lanes; ++lane)
     for (size_t i = 0; i != each; ++i) {
       char *first = static_cast<char *>(result.pointers[i]);
-      result.pointers.push_back(
-          first ? first + lane * result.strides[i] : nullptr);
+      result.pointers.push_back(first ? first + lane * result.strides[i]
+                                      : nullptr);
     }
 }
 

@@ -34,11 +34,12 @@ StatusOr<DeviceMemory> optrt::allocateIn(Device &device, MemorySpace space,
   return internal(concat("unknown memory space ", int(space)));
 }
 
-StatusOr<RankBuffers> RankBuffers::create(
-    const Manifest &manifest, int64_t rank, std::span<const int64_t> held,
-    Device &device, std::span<const MemorySpace> spaces,
-    const std::string &scratchFolder, std::span<const int64_t> sources,
-    int64_t lanes) {
+StatusOr<RankBuffers>
+RankBuffers::create(const Manifest &manifest, int64_t rank,
+                    std::span<const int64_t> held, Device &device,
+                    std::span<const MemorySpace> spaces,
+                    const std::string &scratchFolder,
+                    std::span<const int64_t> sources, int64_t lanes) {
   RankBuffers buffers;
   buffers.sources.assign(sources.begin(), sources.end());
   buffers.manifest = &manifest;
@@ -97,9 +98,10 @@ StatusOr<RankBuffers> RankBuffers::create(
 
 char *RankBuffers::at(int64_t buffer) const {
   char *first = static_cast<char *>(addresses[buffer]);
-  return chosen == 0 ? first
-                     : first + chosen * optimus_support::program::laneStride(
-                                            manifest->buffers[buffer].numBytes());
+  return chosen == 0
+             ? first
+             : first + chosen * optimus_support::program::laneStride(
+                                    manifest->buffers[buffer].numBytes());
 }
 
 Status RankBuffers::copyLane(RankBuffers &to, int64_t lane) const {
@@ -143,13 +145,12 @@ Status RankBuffers::visit(int64_t index, Access access,
   const int64_t bytes = manifest->buffers[index].numBytes();
   std::vector<int64_t> copy((bytes + 7) / 8);
   if (access != Access::Write)
-    OPTRT_RETURN_IF_ERROR(moved(
-        index, device->read(kCompute, copy.data(), at(index), bytes)));
+    OPTRT_RETURN_IF_ERROR(
+        moved(index, device->read(kCompute, copy.data(), at(index), bytes)));
   OPTRT_RETURN_IF_ERROR(work(copy.data()));
   if (access == Access::Read)
     return okStatus();
-  return moved(index,
-               device->write(kCompute, at(index), copy.data(), bytes));
+  return moved(index, device->write(kCompute, at(index), copy.data(), bytes));
 }
 
 Status RankBuffers::fill(int64_t index, const FillPiece &work) {

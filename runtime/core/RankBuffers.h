@@ -44,13 +44,11 @@ public:
   /// outlive it. `sources`, of the device's, have memory of their own.
   /// With several lanes each buffer is there once a lane, laneStride() behind
   /// each other.
-  static StatusOr<RankBuffers> create(const Manifest &manifest, int64_t rank,
-                                      std::span<const int64_t> held,
-                                      Device &device,
-                                      std::span<const MemorySpace> spaces = {},
-                                      const std::string &scratchFolder = "",
-                                      std::span<const int64_t> sources = {},
-                                      int64_t lanes = 1);
+  static StatusOr<RankBuffers>
+  create(const Manifest &manifest, int64_t rank, std::span<const int64_t> held,
+         Device &device, std::span<const MemorySpace> spaces = {},
+         const std::string &scratchFolder = "",
+         std::span<const int64_t> sources = {}, int64_t lanes = 1);
 
   /// Gives back the memory of all sources, which nobody may use afterwards.
   void releaseSources();

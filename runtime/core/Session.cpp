@@ -170,20 +170,18 @@ Status Session::build(const SessionOptions &options) {
   refused = environment.refused;
   compareArithmetic(control.allGather(environment.arithmetic));
   // Lanes have the threads of a rank between them.
-  const int parts =
-      lanes.size() == 1
-          ? control.numLocalRanks()
-          : std::clamp(std::min(threads, environment.mostThreads), 1,
-                       static_cast<int>(lanes.size()));
+  const int parts = lanes.size() == 1
+                        ? control.numLocalRanks()
+                        : std::clamp(std::min(threads, environment.mostThreads),
+                                     1, static_cast<int>(lanes.size()));
   std::vector<int> gpus(control.numLocalRanks());
   if (world.collectives->needsGpus()) {
     OPTRT_ASSIGN_OR_RETURN(gpus, chooseGpus(control, devices->gpus()));
   }
-  OPTRT_ASSIGN_OR_RETURN(
-      team,
-      RankTeam::create(parts, [this](const Status &reason) {
-        world.collectives->abort(reason);
-      }));
+  OPTRT_ASSIGN_OR_RETURN(team,
+                         RankTeam::create(parts, [this](const Status &reason) {
+                           world.collectives->abort(reason);
+                         }));
   ranks.resize(parts);
   auto makeRank = [&](int i) -> Status {
     const int number = lanes.size() == 1 ? i : 0;
@@ -301,7 +299,6 @@ void Session::chooseBuffers(Placement placement, RankPlan &plan) {
   paging |= arenas[1] + arenas[2] > 0;
   memory.arena = alignedSize(arenaBytes) + arenas[1];
   memory.offloaded += arenas[2];
-  memory = ofLanes(memory, std::ssize(lanes));
 }
 
 /// The parameters that preparing functions alone read, where other functions
@@ -386,20 +383,18 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
   const int64_t ownLanes = std::ssize(rank.lanes);
   device.plan(describePlan(
       ofLanes(memoryOnDevice(manifest, plan.held, spaces, bytes[0]),
-              std::ssize(lanes)),
+              std::ssize(lanes), lanes.size() == 1 ? 1 : std::ssize(ranks)),
       control.numLocalRanks()));
   OPTRT_ASSIGN_OR_RETURN(
-      rank.buffers,
-      RankBuffers::create(manifest, rank.context.rank, plan.held, device,
-                          spaces, options.scratchFolder, plan.sources,
-                          ownLanes));
+      rank.buffers, RankBuffers::create(manifest, rank.context.rank, plan.held,
+                                        device, spaces, options.scratchFolder,
+                                        plan.sources, ownLanes));
   for (MemorySpace space :
        {MemorySpace::Device, MemorySpace::Host, MemorySpace::File}) {
     const auto number = static_cast<size_t>(space);
     OPTRT_ASSIGN_OR_RETURN(
         rank.arenas[number],
-        allocateIn(device, space,
-                   isPlanned ? alignedSize(bytes[number]) * ownLanes : 0,
+        allocateIn(device, space, isPlanned ? alignedSize(bytes[number]) : 0,
                    "the arena of a rank", options.scratchFolder));
   }
   rank.programs.resize(callables.size());
@@ -417,11 +412,10 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
       arenas.push_back(rank.arenas[static_cast<size_t>(arena->space)].data());
     OPTRT_ASSIGN_OR_RETURN(
         BoundProgram program,
-        BoundProgram::bind(library.target(), library.kernels(),
-                           callable.function->name, manifest.mesh,
-                           rank.context.rank, device, arenas, args,
-                           options.placement, rank.context.queued != nullptr,
-                           ownLanes));
+        BoundProgram::bind(
+            library.target(), library.kernels(), callable.function->name,
+            manifest.mesh, rank.context.rank, device, arenas, args,
+            options.placement, rank.context.queued != nullptr, ownLanes));
     Workload workload = program.workload();
     workload.images = library.images();
     Status prepared = device.prepare(workload);

@@ -273,8 +273,8 @@ Status Session::submit(std::vector<std::vector<Call>> calls,
     ranks[i]->range = {begin - own.begin(), end - own.begin()};
   }
   auto hasInputs = [](const std::vector<Call> &list) {
-    return std::ranges::any_of(list,
-                               [](const Call &call) { return call.batch.has_value(); });
+    return std::ranges::any_of(
+        list, [](const Call &call) { return call.batch.has_value(); });
   };
   for (int64_t buffer : held)
     if (isOfBatch(buffer) && std::ranges::any_of(submitted, hasInputs))
@@ -380,8 +380,9 @@ Status Session::submitSequence(std::string_view name, int64_t times,
   return submitSequence(name, times, Lanes::Chosen, {&inputs, 1});
 }
 
-Status Session::submitLanes(std::string_view name, int64_t times,
-                            std::span<const std::span<const CallInputs>> inputs) {
+Status
+Session::submitLanes(std::string_view name, int64_t times,
+                     std::span<const std::span<const CallInputs>> inputs) {
   return submitSequence(name, times, Lanes::All, inputs);
 }
 

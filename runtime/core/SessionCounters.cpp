@@ -177,8 +177,7 @@ RankMemory Session::largestRankMemory() {
   };
   int64_t sumOfDevices = 0;
   for (const std::unique_ptr<LocalRank> &rank : ranks)
-    sumOfDevices +=
-        static_cast<int64_t>(rank->context.device->scratchBytes());
+    sumOfDevices += static_cast<int64_t>(rank->context.device->scratchBytes());
   for (const std::unique_ptr<LocalRank> &rank : ranks) {
     RankMemory own = rank->plan.memory;
     own.snapshot = snapshotBytes;

@@ -9,11 +9,12 @@
 // A processor is best used where each of its threads has lanes of its own: no
 // thread waits for another one before the call ends. So the only rank of a
 // program with lanes is several LocalRanks, each with a part of the threads,
-// and every one has the lanes of a command one behind the other.
+// and with an arena for its lanes, which it runs one after the other.
 //
 //===----------------------------------------------------------------------===//
 
 #include "LocalRank.h"
+#include "PlannedMemory.h"
 #include "optimus-runtime/RankTeam.h"
 
 #include <algorithm>
@@ -47,6 +48,8 @@ void Session::placeLanes() {
     lanes[0] = {0, 0};
     return;
   }
+  for (RankPlan &plan : plans)
+    plan.memory = ofLanes(plan.memory, std::ssize(lanes), std::ssize(ranks));
   for (std::size_t lane = 0; lane != lanes.size(); ++lane) {
     const std::size_t rank = lane % ranks.size();
     lanes[lane] = {rank, std::ssize(ranks[rank]->lanes)};
@@ -64,8 +67,8 @@ Session::ranksOfLane() const {
 Status Session::onRanks(const std::function<Status(LocalRank &rank)> &body) {
   const auto chosen = ranksOfLane();
   return team->run([&](int i) {
-    const bool isChosen = &ranks[i] >= chosen.data() &&
-                          &ranks[i] < chosen.data() + chosen.size();
+    const bool isChosen =
+        &ranks[i] >= chosen.data() && &ranks[i] < chosen.data() + chosen.size();
     return isChosen ? body(*ranks[i]) : okStatus();
   });
 }

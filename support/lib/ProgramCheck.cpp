@@ -349,13 +349,14 @@ std::optional<std::string> findOutsideLanes(const FunctionT &function) {
   return std::nullopt;
 }
 
-/// Checks that all lanes of a table can be executed. Its functions were checked.
+/// Checks that all lanes of a table can be executed. Its functions were
+/// checked.
 Status checkLanes(const ProgramTableT &table, const Mesh &mesh) {
   if (table.lanes == 1)
     return okStatus();
   if (table.lanes == 0 || table.lanes > kMaxLanes)
-    return wrong(concat("a table of ", table.lanes,
-                        " lanes; expected 1 to ", kMaxLanes));
+    return wrong(concat("a table of ", table.lanes, " lanes; expected 1 to ",
+                        kMaxLanes));
   if (mesh.numRanks() != 1)
     return wrong(concat("a table of ", table.lanes, " lanes on a mesh of ",
                         mesh.numRanks(), " ranks; expected one rank"));

@@ -108,20 +108,15 @@ private:
                   format(*place.bytes), "]");
   }
 
-  /// How far apart the lanes of each memory lie, where there are several.
+  /// How far apart the lanes of each argument lie, where there are several.
   void printLanes() {
     if (table.lanes == 1)
       return;
     text += concat("; ", table.lanes, " lanes, from one to the next ");
     const char *before = "";
-    auto add = [&](const char *base, size_t number, int64_t bytes) {
-      text += concat(std::exchange(before, ", "), base, number, "+",
-                     laneStride(bytes));
-    };
-    for (size_t i = 0; i != function.arenas.size(); ++i)
-      add("arena", i, function.arenas[i]->bytes);
     for (size_t i = 0; i != function.arguments.size(); ++i)
-      add("arg", i, function.arguments[i]->bytes);
+      text += concat(std::exchange(before, ", "), "arg", i, "+",
+                     laneStride(function.arguments[i]->bytes));
   }
 
   void printOperands(const CommandT &command) {

@@ -54,7 +54,7 @@ TEST_F(ProgramLanesTest, LanesLieAStrideApart) {
   const ProgramTableT &table = *target.tables.front();
   EXPECT_THAT(print(finished, target, table, *table.functions.front()),
               HasSubstr("function step: arena0 of 20 bytes (device); 8 lanes, "
-                        "from one to the next arena0+64, arg0+64\n"));
+                        "from one to the next arg0+64\n"));
   const std::string packed = pack(finished);
   const StatusOr<ProgramsT> read = unpack(packed);
   ASSERT_TRUE(read.ok()) << read.status().message();

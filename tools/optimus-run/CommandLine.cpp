@@ -710,7 +710,8 @@ constexpr std::pair<const char *, Subcommand> kSubcommands[] = {
 
 } // namespace
 
-/// Parses arguments into `line`. Returns a text to be printed in place of a run.
+/// Parses arguments into `line`. Returns a text to be printed in place of a
+/// run.
 static StatusOr<std::string> parseArguments(std::vector<std::string> arguments,
                                             CommandLine &line) {
   CLI::App app("Trains and examines models that optimus-compile compiled.\n"
@@ -748,16 +749,37 @@ static StatusOr<std::string> parseArguments(std::vector<std::string> arguments,
 
 /// Flags that are not a lane's own.
 static constexpr const char *kOfAllLanes[] = {
-    "--lanes",       "--microbatches", "--device",  "--threads-per-rank",
-    "--scratch",     "--timeout",      "--backend", "--rendezvous",
-    "--secret-file", "--bind",         "--rank",    "--ranks",
-    "--placement",   "--profile",      "--tune",    "--tf32",
+    "--lanes",       "--microbatches", "--device",    "--threads-per-rank",
+    "--scratch",     "--timeout",      "--backend",   "--rendezvous",
+    "--secret-file", "--bind",         "--rank",      "--ranks",
+    "--placement",   "--profile",      "--tune",      "--tf32",
     "--eager",       "--nvtx",         "--save-async"};
 
-/// Of a line of --lanes: the run that these arguments ask for.
-static StatusOr<TrainOptions> readLane(const std::vector<std::string> &common,
-                                       const std::string &text) {
-  std::vector<std::string> arguments = common;
+/// The file of train --lanes, which is taken out of the arguments.
+static std::optional<std::string>
+takeLanes(std::vector<std::string> &arguments) {
+  const std::string flag = "--lanes";
+  if (arguments.empty() || arguments.front() != "train")
+    return std::nullopt;
+  for (auto word = arguments.begin(); word != arguments.end(); ++word) {
+    std::string file;
+    auto end = word + 1;
+    if (word->starts_with(flag + "="))
+      file = word->substr(flag.size() + 1);
+    else if (*word == flag && end != arguments.end())
+      file = *end++;
+    if (file.empty())
+      continue;
+    arguments.erase(word, end);
+    return file;
+  }
+  return std::nullopt;
+}
+
+/// The run that arguments ask for with those of a line of --lanes behind them.
+static Status readLane(std::vector<std::string> arguments,
+                       const std::string &text, CommandLine &line) {
+  const std::vector<std::string> common = arguments;
   for (std::string &word : CLI::detail::split_up(text)) {
     const std::string flag = word.substr(0, word.find('='));
     if (std::ranges::find(kOfAllLanes, flag) != std::end(kOfAllLanes))
@@ -765,59 +787,64 @@ static StatusOr<TrainOptions> readLane(const std::vector<std::string> &common,
           flag, " is not a lane's own; give it beside --lanes, for all"));
     arguments.push_back(std::move(word));
   }
-  CommandLine line;
   OPTRT_ASSIGN_OR_RETURN(const std::string asked,
                          parseArguments(std::move(arguments), line));
-  if (!asked.empty())
+  if (!asked.empty() || line.subcommand != Subcommand::Train)
     return invalidArgument("expected the flags of a run of train");
-  line.train.lanes.clear();
-  return std::move(line.train);
+  if (!line.train.lanes.empty())
+    return invalidArgument("expected --lanes once");
+  if (std::ranges::find(common, line.train.library) == common.end())
+    return invalidArgument(concat("expected flags, and the library beside "
+                                  "--lanes; found `",
+                                  line.train.library, "`"));
+  return okStatus();
 }
 
-/// The runs of --lanes. `arguments` are those of the command line.
-static StatusOr<std::vector<TrainLane>>
-readLanes(const std::vector<std::string> &arguments,
-          const TrainOptions &options) {
+/// The runs of a file of lanes.
+static Status readLanes(const std::vector<std::string> &arguments,
+                        const std::string &file, CommandLine &line) {
   constexpr std::size_t kMostBytes = 1 << 20;
   OPTRT_ASSIGN_OR_RETURN(const std::string text,
-                         optimus_support::readInput(options.lanes, kMostBytes));
-  std::vector<TrainLane> lanes;
+                         optimus_support::readInput(file, kMostBytes));
   std::istringstream lines(text);
+  std::vector<TrainLane> lanes;
   int64_t number = 0;
   for (std::string words; std::getline(lines, words);) {
     ++number;
     const std::size_t first = words.find_first_not_of(" \t\r");
     if (first == std::string::npos || words[first] == '#')
       continue;
-    StatusOr<TrainOptions> lane = readLane(arguments, words);
-    if (lane.ok() && lane->library != options.library)
-      lane = invalidArgument(concat("expected flags alone, found `",
-                                    lane->library, "`"));
+    // Each is parsed as a command line of its own, the last one into `line`.
+    line = CommandLine();
     OPTRT_RETURN_IF_ERROR(
-        lane.status().withContext(concat(options.lanes, ":", number)));
-    lanes.push_back({concat("lane ", lanes.size()), std::move(*lane)});
+        readLane(arguments, words, line)
+            .withContext(concat("with the flags of ", file, ":", number)));
+    lanes.push_back({concat("lane ", lanes.size()), line.train});
   }
-  if (lanes.empty())
-    return invalidArgument(options.lanes + " has no line with a run's flags; "
-                                           "expected one a lane");
-  return lanes;
+  line.lanes = std::move(lanes);
+  return line.lanes.empty()
+             ? invalidArgument(
+                   file +
+                   " has no line with a run's flags; expected one a lane")
+             : okStatus();
 }
 
 std::optional<int> parseCommandLine(int argc, char **argv, bool speaks,
                                     CommandLine &line) {
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
-  StatusOr<std::string> asked = parseArguments(arguments, line);
-  Status status = asked.status();
-  if (status.ok() && asked->empty() && !line.train.lanes.empty()) {
-    StatusOr<std::vector<TrainLane>> lanes = readLanes(arguments, line.train);
-    status = lanes.status().withContext("--lanes");
-    if (lanes.ok())
-      line.lanes = std::move(*lanes);
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  StatusOr<std::string> asked = std::string();
+  if (const std::optional<std::string> file = takeLanes(arguments)) {
+    if (Status read = readLanes(arguments, *file, line); !read.ok())
+      asked = std::move(read).withContext("--lanes");
+  } else {
+    asked = parseArguments(std::move(arguments), line);
+    if (asked.ok() && asked->empty() && !line.train.lanes.empty())
+      asked = invalidArgument("--lanes: expected it behind `train`");
   }
-  if (!status.ok()) {
+  if (!asked.ok()) {
     if (speaks)
-      printFailure(status);
-    return status.exitCode();
+      printFailure(asked.status());
+    return asked.status().exitCode();
   }
   if (asked->empty())
     return std::nullopt;

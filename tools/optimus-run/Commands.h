@@ -217,8 +217,8 @@ struct BenchOptions {
 
 /// The number of the signal that ended the run early, or 0.
 optrt::StatusOr<int> train(const TrainOptions &options, optrt::World &world);
-/// Trains each as a lane of one program. A lane that fails ends alone; the first
-/// such failure is returned when all have ended.
+/// Trains each as a lane of one program. A lane that fails says so and ends
+/// alone; the failure that is returned when all have ended names such lanes.
 optrt::StatusOr<int> trainLanes(const std::vector<TrainLane> &lanes,
                                 optrt::World &world);
 optrt::Status eval(const EvalOptions &options, optrt::World &world);

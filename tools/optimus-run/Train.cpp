@@ -192,7 +192,7 @@ Status Training::choose(SessionOptions &chosen) {
       chosen.functions.push_back(evalFunction->name);
   }
   files.samples.choose(chosen);
-  chosen.timesCommunication = !options.logJson.empty();
+  chosen.timesCommunication |= !options.logJson.empty();
   chosen.documentEnd = files.documentEnd;
   return okStatus();
 }
@@ -400,10 +400,10 @@ void Training::compareContents() {
   contentsAreCompared = contents.has_value();
   if (contents && *contents != *expected)
     progress->warn(concat("the data is not what ", files.start.folder,
-                         " was trained on: ", options.data.path,
-                         " has other contents, with hash ",
-                         optimus_support::hashToHex(*contents), ", was ",
-                         optimus_support::hashToHex(*expected)));
+                          " was trained on: ", options.data.path,
+                          " has other contents, with hash ",
+                          optimus_support::hashToHex(*contents), ", was ",
+                          optimus_support::hashToHex(*expected)));
 }
 
 std::span<const CallInputs> Training::beginStep() {
@@ -454,9 +454,8 @@ Status Training::took(const StepOutputs &outputs) {
   compareContents();
   if (!saidThatDataChanged && files.data->wasWrittenTo()) {
     saidThatDataChanged = true;
-    progress->warn(options.data.path +
-                   " was written to since the run began: "
-                   "batches are of what it has now");
+    progress->warn(options.data.path + " was written to since the run began: "
+                                       "batches are of what it has now");
   }
   return okStatus();
 }
@@ -516,9 +515,9 @@ std::string Training::causeOf(int64_t step) {
     return concat(" (--save-every of at most ", kMostStepsAgain,
                   " steps lets a run say why)");
   progress->note(concat("step ", step,
-                       " is not finite: it is taken again from "
-                       "step ",
-                       before.step));
+                        " is not finite: it is taken again from "
+                        "step ",
+                        before.step));
   calls.reset();
   session = nullptr;
   ownSession.reset();
@@ -544,8 +543,8 @@ Status Training::evaluateAfter(int64_t step,
     return okStatus();
   evaluation = *result;
   progress->note(format("step %lld: loss %.6f on %s",
-                       static_cast<long long>(step), evaluation->loss,
-                       files.evalData->path().c_str()));
+                        static_cast<long long>(step), evaluation->loss,
+                        files.evalData->path().c_str()));
   return judge(*evaluation, step);
 }
 
@@ -571,8 +570,7 @@ Status Training::keepBest() {
 }
 
 /// Generates texts if it is time to.
-Status Training::sampleAfter(int64_t step,
-                             nlohmann::ordered_json &samples) {
+Status Training::sampleAfter(int64_t step, nlohmann::ordered_json &samples) {
   if (!files.samples.areDueAfter(step))
     return okStatus();
   auto written = files.samples.write(*session, control);
@@ -583,7 +581,7 @@ Status Training::sampleAfter(int64_t step,
   for (const nlohmann::ordered_json &sample : samples)
     // Bytes that are no characters are replaced.
     progress->note(format("step %lld: %s", static_cast<long long>(step),
-                         toLine(sample).c_str()));
+                          toLine(sample).c_str()));
   return okStatus();
 }
 
@@ -614,8 +612,8 @@ void Training::logStep(const std::optional<Evaluation> &evaluation,
   const Status status = files.log.append(std::exchange(beginning, "") + text);
   if (!status.ok())
     progress->warn(concat("--log-json: ", status.message(),
-                         "; training goes on, and lines are kept until there "
-                         "is room for them"));
+                          "; training goes on, and lines are kept until there "
+                          "is room for them"));
 }
 
 /// The update of a step can make a state from which none can be taken, though
@@ -733,7 +731,8 @@ void Training::summarize() const {
                          : "go on with " + howToLoad(options.save);
   std::fprintf(stderr,
                "optimus-run: %sstopped by %s after step %lld of %lld; %s\n",
-               name.empty() ? "" : (name + ": ").c_str(), signalName(signal).c_str(), static_cast<long long>(reached),
+               name.empty() ? "" : (name + ": ").c_str(),
+               signalName(signal).c_str(), static_cast<long long>(reached),
                static_cast<long long>(lastStep()), next.c_str());
 }
 

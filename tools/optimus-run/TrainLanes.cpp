@@ -8,6 +8,7 @@
 
 #include "Report.h"
 #include "Training.h"
+#include "optimus-runtime/Exception.h"
 #include "tooling/StepScalars.h"
 
 #include <csignal>
@@ -29,11 +30,13 @@ public:
 private:
   Status open();
   Status begin();
+  StatusOr<int> steps();
   Status takeStep();
   void end(Training &lane, const Interruption &stop, Status outcome);
   void endAll(const Interruption &stop, const Status &outcome);
   /// Those that go on; ended ones are forgotten.
-  template <typename Fn> void forEach(Fn &&act);
+  template <typename Fn>
+  void forEach(Fn &&act);
 
   const std::vector<TrainLane> &lanes;
   World &world;
@@ -44,14 +47,33 @@ private:
   std::string sequence;
   int64_t microbatches = 1;
   bool memoryIsSaid = false;
-  Status failure; ///< of the first lane with one
+  std::string failed;                     ///< lanes, as a list
+  StatusCode code = StatusCode::Internal; ///< of the first of these
 };
 
 } // namespace
 
 StatusOr<int> LaneTraining::run() {
   OPTRT_RETURN_IF_ERROR(open());
-  OPTRT_RETURN_IF_ERROR(begin());
+  // Whatever ends all of them, their logs say so.
+  auto abandon = [&](const Status &status) {
+    for (const std::unique_ptr<Training> &lane : running)
+      lane->abandon(status);
+  };
+  try {
+    Status begun = begin();
+    if (begun.ok())
+      return steps();
+    abandon(begun);
+    return begun;
+  } catch (...) {
+    abandon(statusOfException());
+    throw;
+  }
+}
+
+StatusOr<int> LaneTraining::steps() {
+  // Until all is saved.
   StopSignals signals;
   Interruption stop;
   while (!running.empty() && !stop) {
@@ -61,7 +83,8 @@ StatusOr<int> LaneTraining::run() {
     else if (Status status = takeStep(); !status.ok())
       endAll(stop, status);
   }
-  OPTRT_RETURN_IF_ERROR(failure);
+  if (!failed.empty())
+    return Status(code, concat("of ", lanes.size(), " lanes failed: ", failed));
   return stop.signal;
 }
 
@@ -72,12 +95,17 @@ Status LaneTraining::open() {
   const TrainOptions &first = lanes.front().options;
   OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(first.library));
   if (const int64_t ranks = library->manifest().mesh.numRanks(); ranks != 1)
-    return invalidArgument(
-        concat("--lanes: expected a library of one rank, found `",
-               first.library, "` with the mesh ",
-               library->manifest().mesh.toString(),
-               "; compile it with --mesh row:1,col:1 --lanes ", lanes.size()));
+    return invalidArgument(concat(
+        "--lanes: expected a library of one rank, found `", first.library,
+        "` with the mesh ", library->manifest().mesh.toString(),
+        "; compile it with --mesh row:1,col:1 --lanes ", lanes.size()));
   for (const TrainLane &lane : lanes) {
+    if (!lane.options.profile.empty())
+      return invalidArgument("--lanes: expected no --profile beside it, which "
+                             "is of commands of one run");
+    if (lane.options.saveAsync.value_or(false))
+      return invalidArgument("--lanes: expected no --save-async beside it; a "
+                             "snapshot is of one run");
     running.push_back(
         std::make_unique<Training>(lane.options, world, lane.name));
     OPTRT_RETURN_IF_ERROR(running.back()->open(library).withContext(lane.name));
@@ -89,15 +117,22 @@ Status LaneTraining::begin() {
   const TrainOptions &first = lanes.front().options;
   SessionOptions chosen = sessionOptions({}, first.ranks);
   chosen.lanes = std::ssize(lanes);
-  for (const std::unique_ptr<Training> &lane : running)
+  for (const std::unique_ptr<Training> &lane : running) {
+    const std::optional<int64_t> before = chosen.documentEnd;
     OPTRT_RETURN_IF_ERROR(lane->choose(chosen).withContext(lane->label()));
+    if (lane != running.front() && chosen.documentEnd != before)
+      return invalidArgument(concat(
+          lane->label(), ": the last token of its documents is another than ",
+          running.front()->label(),
+          "'s; expected one, as lanes have one program"));
+  }
   microbatches = running.front()->microbatches();
   for (const std::unique_ptr<Training> &lane : running)
     if (lane->microbatches() != microbatches)
-      return invalidArgument(concat(
-          lane->label(), ": its checkpoint has --microbatches ",
-          lane->microbatches(), ", ", running.front()->label(), " ",
-          microbatches, "; give one number beside --lanes, for all"));
+      return invalidArgument(
+          concat(lane->label(), ": its checkpoint has --microbatches ",
+                 lane->microbatches(), ", ", running.front()->label(), " ",
+                 microbatches, "; give one number beside --lanes, for all"));
   sequence = sequenceFor(microbatches);
   OPTRT_ASSIGN_OR_RETURN(session, Session::create(*library, world, chosen));
   std::printf("%s: %zu lanes, %s\n", first.library.c_str(), lanes.size(),
@@ -105,9 +140,9 @@ Status LaneTraining::begin() {
   printWarnings(world, *session);
   for (std::size_t i = 0; i != running.size(); ++i) {
     session->chooseLane(static_cast<int64_t>(i));
-    OPTRT_RETURN_IF_ERROR(
-        running[i]->begin(*session, static_cast<int64_t>(i))
-            .withContext(lanes[i].name));
+    OPTRT_RETURN_IF_ERROR(running[i]
+                              ->begin(*session, static_cast<int64_t>(i))
+                              .withContext(lanes[i].name));
   }
   // Whatever has no step left ends before the first.
   forEach([&](Training &lane) {
@@ -117,7 +152,8 @@ Status LaneTraining::begin() {
   return okStatus();
 }
 
-template <typename Fn> void LaneTraining::forEach(Fn &&act) {
+template <typename Fn>
+void LaneTraining::forEach(Fn &&act) {
   for (const std::unique_ptr<Training> &lane : running)
     act(*lane);
   std::erase_if(running, [](const auto &lane) { return lane->hasFinished(); });
@@ -130,11 +166,10 @@ void LaneTraining::end(Training &lane, const Interruption &stop,
     status = std::move(ended);
   if (status.ok())
     return;
-  status = std::move(status).withContext(lane.label());
-  if (failure.ok())
-    failure = std::move(status);
-  else
-    printFailure(status);
+  printFailure(status.withContext(lane.label()));
+  if (failed.empty())
+    code = status.code();
+  failed += concat(failed.empty() ? "" : ", ", lane.label());
 }
 
 void LaneTraining::endAll(const Interruption &stop, const Status &outcome) {

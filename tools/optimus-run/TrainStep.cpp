@@ -78,8 +78,8 @@ Status TrainStep::end(int64_t step) {
 }
 
 StatusOr<StepOutputs> TrainStep::run(int64_t step) {
-  OPTRT_RETURN_IF_ERROR(session.submitSequence(sequenceFor(microbatches),
-                                               microbatches, begin()));
+  OPTRT_RETURN_IF_ERROR(
+      session.submitSequence(sequenceFor(microbatches), microbatches, begin()));
   readAfter(step);
   StatusOr<StepOutputs> outputs = session.collect();
   if (outputs.ok())

@@ -41,8 +41,9 @@ public:
   optrt::StatusOr<optrt::StepOutputs> run(int64_t step);
 
   /// What run() does before and after the session's call, for whoever makes it
-  /// with those of other lanes: the inputs of the prepared step, which are there
-  /// until the next one's; and once that is under way, and once it is done.
+  /// with those of other lanes: the inputs of the prepared step, which are
+  /// there until the next one's; and once that is under way, and once it is
+  /// done.
   std::span<const optrt::CallInputs> begin();
   void readAfter(int64_t step);
   optrt::Status end(int64_t step);

@@ -29,8 +29,9 @@
 namespace optimus_run {
 
 /// One training run: its inputs, its outputs, and its state. Alone it is run().
-/// As a lane of several, whoever has the session calls the functions from open()
-/// to finish() in their order, those from prepare() to endStep() once a step.
+/// As a lane of several, whoever has the session calls the functions from
+/// open() to finish() in their order, those from prepare() to endStep() once a
+/// step.
 class Training {
 public:
   using Clock = std::chrono::steady_clock;
@@ -66,9 +67,11 @@ public:
   /// Notes what the step has left in its lane, and evaluates and saves if it is
   /// time to. Fails where the run cannot go on.
   optrt::Status endStep();
-  /// Saves, unless `outcome` is a failure of its own, says how the run ended, and
-  /// closes its log.
+  /// Saves, unless `outcome` is a failure of its own, says how the run ended,
+  /// and closes its log.
   optrt::Status finish(const Interruption &stop, optrt::Status outcome);
+  /// Its log says that it has ended so.
+  void abandon(const optrt::Status &status) { logEnd(status); }
 
   bool hasFinished() const { return endIsLogged; }
 
@@ -150,24 +153,26 @@ private:
   int64_t number = 0; ///< of the lane
   SaveFormat savedAs;
   std::optional<Progress> progress; ///< while there are steps
-  std::optional<TrainStep> calls; ///< of a step
+  std::optional<TrainStep> calls;   ///< of a step
 
   int64_t bytesOfAStep = 0;
   optrt::RankMemory largestRank;
   StepReport last;
   double secondsAfterFirst = 0;
-  Clock::time_point start;   ///< before the first step
+  Clock::time_point start;     ///< before the first step
   Clock::time_point stepStart; ///< of the present one, reading its batch aside
-  std::string beginning;     ///< of the log, until its first line is written
-  Clock::duration reading{}; ///< how long the batches took to be read
+  std::string beginning;       ///< of the log, until its first line is written
+  Clock::duration reading{};   ///< how long the batches took to be read
   int64_t reached = 0; ///< the last step that was taken, by this run or before
   /// The step of the checkpoint that was written last, or -1.
   int64_t lastSaved = -1;
   /// Of the one that is being written behind steps.
   std::optional<int64_t> saving;
   bool savesBehind = false;
-  std::optional<optrt::BestEvaluation> best;     ///< of this run and those before it
-  const optrt::Function *evalFunction = nullptr; ///< or null: nothing is evaluated
+  std::optional<optrt::BestEvaluation>
+      best; ///< of this run and those before it
+  const optrt::Function *evalFunction =
+      nullptr; ///< or null: nothing is evaluated
   bool healthIsCounted = false, saidThatDataChanged = false,
        contentsAreCompared = false;
   /// The end of the run after the current step, and its reason.

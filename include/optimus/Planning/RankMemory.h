@@ -23,7 +23,7 @@ struct RankMemory {
   int64_t state = 0; ///< the optimizer's
   int64_t gradients = 0;
   int64_t inputs = 0; ///< and outputs
-  int64_t arena = 0;
+  int64_t arena = 0;  ///< of a thread, whose lanes share it
   /// Of a device with one thread, at most; of a GPU, the workspace of products.
   int64_t scratch = 0;
   /// Buffers of collectives among processes, over TCP; threads have none, and

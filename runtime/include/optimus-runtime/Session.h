@@ -47,9 +47,9 @@ struct SessionOptions {
   /// Those that will be run, and sequences of the library's programs; memory is
   /// made for them only.
   std::vector<std::string> functions, sequences;
-  /// How many of the library's lanes are there, at least 1; each is a run of the
-  /// program on its own. Several share the rank's threads out: each has one,
-  /// or as many as there are for every lane.
+  /// How many of the library's lanes are there, at least 1; each is a run of
+  /// the program on its own. Several share the rank's threads out: each has
+  /// one, or as many as there are for every lane.
   int64_t lanes = 1;
   /// 0: the machine's cores divided among its ranks, at least 1.
   int threadsPerRank = 0;
@@ -273,16 +273,15 @@ public:
   Status releaseSources();
   int threadsPerRank() const { return threads; }
 
-  /// What follows is about one of the lanes that are there and have not ended,
-  /// at first lane 0: its buffers are filled, loaded, saved and read, and calls
-  /// are made on them alone.
+  /// Later calls are about one of the lanes that have not ended, at first lane
+  /// 0. Its buffers are filled, loaded, saved and read, and functions run on
+  /// them alone.
   void chooseLane(int64_t lane);
   /// Hands a chosen sequence to all lanes that have not ended, each with inputs
   /// of its own, in the order of their numbers. Otherwise as submitSequence().
-  Status
-  submitLanes(std::string_view sequence, int64_t times,
-              std::span<const std::span<const CallInputs>> inputs);
-  /// What the last call that was collected has left in the chosen lane.
+  Status submitLanes(std::string_view sequence, int64_t times,
+                     std::span<const std::span<const CallInputs>> inputs);
+  /// The outputs of the last call, once collected, in the chosen lane.
   StatusOr<StepOutputs> outputs() const;
   /// A lane ends: its place in memory is taken by another one's. Later calls do
   /// without it, and another lane is chosen, if any is left.
@@ -535,9 +534,8 @@ private:
   Status submitSequence(std::string_view sequence, int64_t times, Lanes which,
                         LaneInputs inputs);
   bool isOf(Lanes which, std::size_t lane) const {
-    return which == Lanes::All
-               ? lanes[lane].has_value()
-               : lane == static_cast<std::size_t>(chosenLane);
+    return which == Lanes::All ? lanes[lane].has_value()
+                               : lane == static_cast<std::size_t>(chosenLane);
   }
   StatusOr<std::vector<Call>>
   callsOf(const RankPlan &plan, std::string_view sequence, int64_t times) const;

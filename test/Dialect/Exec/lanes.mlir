@@ -14,9 +14,9 @@
 
 // ONE-NOT: exec.lanes
 
-// TABLE:       function double: arena0 of 128 bytes (device); 8 lanes, from one to the next arena0+128, arg0+128
-// TABLE-NEXT:  0 compute: copy 1x20 read src=arg0[0]:20f32 write dst=arena0[0]:20f32
-// TABLE-NEXT:  1 compute: copy 1x20 read src=arena0[0]:20f32 write dst=arg0[0]:20f32
+// TABLE:       function double: arena0 of 128 bytes (device); 8 lanes, from one to the next arg0+128{{$}}
+// TABLE-NEXT:  0 compute: copy read src=arg0[0]:20f32 write dst=arena0[0]:20f32
+// TABLE-NEXT:  1 compute: copy read src=arena0[0]:20f32 write dst=arg0[0]:20f32
 func.func @double(%a: memref<20xf32>) {
   %x = exec.alloc "activation" : memref<20xf32>
   exec.copy %x from %a : memref<20xf32> {id = 0 : i32, rows = 1, cols = 20, src_ld = 20, dst_ld = 20} : memref<20xf32>

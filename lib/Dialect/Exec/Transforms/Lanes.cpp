@@ -32,7 +32,7 @@ public:
     ModuleOp module = getOperation();
     if (failed(check(module)))
       return signalPassFailure();
-    LDBG() << count << " lanes";
+    LDBG() << count.getValue() << " lanes";
     if (count != 1)
       module->setAttr(ExecDialect::kLanes,
                       Builder(module).getI64IntegerAttr(count));
@@ -42,7 +42,7 @@ private:
   LogicalResult check(ModuleOp module) const {
     if (count < 1 || count > kMaxLanes)
       return module.emitError("expected 1 to ")
-             << kMaxLanes << " lanes, found " << count;
+             << kMaxLanes << " lanes, found " << count.getValue();
     if (module->hasAttr(ExecDialect::kLanes))
       return module.emitError("has ") << getLanes(module) << " lanes already";
     if (count == 1)
@@ -52,13 +52,16 @@ private:
         if (axis.getSize() != 1)
           return mesh.emitOpError("has ")
                  << axis.getSize() << " ranks on axis " << axis.getName()
-                 << "; expected one rank for a program of " << count
+                 << "; expected one rank for a program of " << count.getValue()
                  << " lanes. Compile it for the mesh row:1,col:1";
-    WalkResult found = module.walk([&](Operation *op) {
-      if (!isa<CollectiveStartOp, WaitOp, WaitCarriedOp>(op))
+    // Collectives, and copies between memories.
+    WalkResult found = module.walk([&](CommandOpInterface command) {
+      if (command.getOwnQueue() == kComputeQueue)
         return WalkResult::advance();
-      op->emitOpError("communicates; expected no such command in a program of ")
-          << count << " lanes";
+      command->emitOpError("belongs on the queue ")
+          << command.getOwnQueue()
+          << "; expected computation alone in a program of " << count.getValue()
+          << " lanes";
       return WalkResult::interrupt();
     });
     return failure(found.wasInterrupted());

@@ -49,7 +49,7 @@ def Exec_Dialect : Dialect {
     the time of the peak), `exec.communication` (per mesh axis, bytes and
     messages) and `exec.commands`. For the manifest, the module keeps
     `exec.source_hash` and `exec.rounding`. With `exec.lanes`, which
-    `--optimus-lanes` sets, so many programs run side by side: each lane has all buffers for
+    `--optimus-lanes` sets, so many programs run side by side: each lane has all arguments for
     itself, and a command is done once a lane. Types and sizes are those of one lane. Arguments of functions keep
     `exec.local_type`, the type of the tensor in a buffer, and `exec.access`,
     how commands access it (`read`, `write`, `update`). `exec.kernel` marks

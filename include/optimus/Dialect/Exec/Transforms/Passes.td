@@ -53,9 +53,10 @@ def PrepareWeightsPass : Pass<"optimus-prepare-weights", "::mlir::ModuleOp"> {
 def LanesPass : Pass<"optimus-lanes", "::mlir::ModuleOp"> {
   let summary = "Runs several programs that differ in data alone as lanes of one";
   let description = [{
-    Sets `exec.lanes` on the module: every argument, allocation and scalar is there
-    once a lane, and every command is done once a lane. Commands, their numbers and their order
-    stay, so no operation has a rule for it, and a lane's bits are those of its
+    Sets `exec.lanes` on the module: every argument and scalar is there once a lane,
+    and every command is done once a lane. An arena holds nothing between calls, so lanes that
+    run one after the other share it. Commands, their numbers and their order
+    stay: no operation has a rule for it, and a lane's bits are those of its
     own run. Behind `--optimus-to-exec`, on one rank: a lane communicates with nobody.
 
     ```mlir
