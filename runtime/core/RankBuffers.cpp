@@ -105,20 +105,22 @@ char *RankBuffers::at(int64_t buffer) const {
 }
 
 Status RankBuffers::copyLane(RankBuffers &to, int64_t lane) const {
-  const int64_t before = std::exchange(to.chosen, lane);
-  Status status;
-  for (size_t index = 0; index != addresses.size() && status.ok(); ++index) {
+  for (size_t index = 0; index != addresses.size(); ++index) {
     if (!addresses[index])
       continue;
-    status = visit(index, Access::Read, [&](void *from) {
-      return to.visit(index, Access::Write, [&](void *into) {
+    // Both may be lanes of these buffers: `lane` is chosen after `from` is
+    // known.
+    OPTRT_RETURN_IF_ERROR(visit(index, Access::Read, [&](void *from) {
+      const int64_t before = std::exchange(to.chosen, lane);
+      Status status = to.visit(index, Access::Write, [&](void *into) {
         std::memcpy(into, from, manifest->buffers[index].numBytes());
         return okStatus();
       });
-    });
+      to.chosen = before;
+      return status;
+    }));
   }
-  to.chosen = before;
-  return status;
+  return okStatus();
 }
 
 void RankBuffers::releaseSources() {
