@@ -104,8 +104,7 @@ ArrayRef<PhaseFlag> mlir::optimus::getPhaseFlags() {
        "step ends (default); sync(next): while the next one begins, which "
        "waits for each where it reads it"},
       {"lanes", "N", &PhaseFlags::lanes,
-       "Run up to so many trainings that differ in data alone as lanes of one "
-       "program, on one rank: optimus-run train --lanes (default: 1)"},
+       "Most runs side by side by train --lanes, on one rank (default: 1)"},
       {"recompute", "POLICY", &PhaseFlags::recompute,
        "Values recomputed in the backward: none (default); attention: all but "
        "products; layer: all but the activations between blocks; or ids of "
