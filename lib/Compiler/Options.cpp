@@ -160,6 +160,11 @@ static Status readChoice(const CompileSettings &settings,
                            readCount("--ranks", settings.ranks, 1, kMostRanks));
     if (settings.isGiven("mesh"))
       return invalidArgument("--ranks: expected no --mesh beside it");
+    if (options.phases.lanes != 1 && options.ranks != 1)
+      return invalidArgument(
+          "--ranks: expected 1 beside --lanes, whose program "
+          "has one rank; found " +
+          settings.ranks);
   }
   if (!settings.memoryBudget.empty()) {
     options.budgetsMachine = settings.memoryBudget == "auto";

@@ -84,6 +84,11 @@ static constexpr RecordedFlag kFlags[] = {
      }},
     {"recompute", "fuse", "recompute",
      [](auto &options) { return options.phases.recompute; }},
+    {"lanes", "exec", "lanes",
+     [](auto &options) {
+       return options.phases.lanes == 1 ? std::string()
+                                        : std::to_string(options.phases.lanes);
+     }},
     {"target", "exec", "target",
      [](auto &options) {
        return options.phases.target == "cpu" ? "" : options.phases.target;

@@ -367,6 +367,31 @@ static void printFit(int64_t rankBytes, const CompileOptions &options,
                    fitting <= 1 ? "fits" : "fit");
 }
 
+/// How many lanes there are room for, by what was given or this machine has.
+static void printLanes(const RankMemoryTable &table,
+                       const CompileOptions &options, llvm::raw_ostream &out) {
+  const int64_t lanes = options.phases.lanes;
+  if (lanes == 1)
+    return;
+  const optimus_support::ResourceLimits &here =
+      optimus_support::resourceLimits();
+  std::string owner = here.memoryOwner();
+  int64_t bytes = here.memoryBytes;
+  if (const std::optional<GpuProfile> &gpu = options.machine.gpu) {
+    owner = gpu->name;
+    bytes = gpu->getUsableBytes();
+  }
+  if (options.memoryBudget) {
+    owner = "the memory budget";
+    bytes = *options.memoryBudget;
+  }
+  out << formatv(
+      "{0} lanes: memory is that of all, on one thread; each further "
+      "thread has an arena and scratch of its own. Commands and "
+      "times are those of one lane; {1} has room for {2}\n",
+      lanes, owner, table.countFitting(bytes, lanes));
+}
+
 static void printRankMemory(const RankMemoryTable &table,
                             const CompileOptions &options,
                             llvm::raw_ostream &out) {
@@ -388,6 +413,7 @@ static void printRankMemory(const RankMemoryTable &table,
     out << formatv("a rank keeps {0} in scratch files beside that\n",
                    formatBytes(beside.offloaded));
   printPinned(beside, out);
+  printLanes(table, options, out);
   printFit(table.getMost(), options, out);
 }
 

@@ -155,12 +155,25 @@ std::string mlir::optimus::buildReportJson(ModuleOp module,
     }
   }
   const PhaseOptions &phases = options.phases;
-  json::Object report{
-      {"model", describeModel(module)},   {"target", phases.target},
-      {"mesh", phases.mesh.toString()},   {"strategy", phases.strategy},
-      {"recompute", phases.recompute},    {"offload", phases.offload},
-      {"schedule", std::move(schedules)}, {"memory", std::move(memory)},
-      {"most", std::move(most)},          {"rank_bytes", table.getMost()},
-      {"limits", describeLimits(options)}};
+  json::Object report{{"model", describeModel(module)},
+                      {"target", phases.target},
+                      {"mesh", phases.mesh.toString()},
+                      {"strategy", phases.strategy},
+                      {"recompute", phases.recompute},
+                      {"offload", phases.offload},
+                      {"schedule", std::move(schedules)},
+                      {"memory", std::move(memory)},
+                      {"most", std::move(most)},
+                      {"rank_bytes", table.getMost()},
+                      {"lanes", phases.lanes},
+                      {"limits", describeLimits(options)}};
+  if (phases.mesh.getNumRanks() == 1) {
+    int64_t most = optimus_support::kMaxLanes;
+    for (const json::Value &limit : *report.getArray("limits"))
+      most = std::min(
+          most, table.countFitting(*limit.getAsObject()->getInteger("bytes"),
+                                   phases.lanes));
+    report["most_lanes"] = most;
+  }
   return llvm::formatv("{0:2}\n", json::Value(std::move(report))).str();
 }

@@ -21,6 +21,8 @@
 #include "optimus/Target/Target.h"
 #include "optimus/Tool/FlagValues.h"
 
+#include "optimus-support/Sizes.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -101,6 +103,8 @@ ArrayRef<PhaseFlag> mlir::optimus::getPhaseFlags() {
        "When new parameters are gathered over the axis data: sync: before a "
        "step ends (default); sync(next): while the next one begins, which "
        "waits for each where it reads it"},
+      {"lanes", "N", &PhaseFlags::lanes,
+       "Most runs side by side by train --lanes, on one rank (default: 1)"},
       {"recompute", "POLICY", &PhaseFlags::recompute,
        "Values recomputed in the backward: none (default); attention: all but "
        "products; layer: all but the activations between blocks; or ids of "
@@ -153,6 +157,7 @@ private:
   Status readAttention();
   Status readSync();
   Status readWeights();
+  Status readLanes();
   Status refuse(StringRef flag, StringRef value, const Twine &expected);
 
   const PhaseFlags &flags;
@@ -365,6 +370,26 @@ Status Reader::readWeights() {
   return okStatus();
 }
 
+Status Reader::readLanes() {
+  if (flags.lanes.empty())
+    return okStatus();
+  OPTRT_ASSIGN_OR_RETURN(options.lanes, readCount(name("lanes"), flags.lanes, 1,
+                                                  optimus_support::kMaxLanes));
+  if (options.lanes == 1)
+    return okStatus();
+  if (options.mesh.getNumRanks() != 1)
+    return refuse("lanes", flags.lanes,
+                  "one rank, as " + name("mesh") +
+                      " row:1,col:1; lanes of a mesh would have to communicate "
+                      "each for itself. Found '" +
+                      flags.mesh + "'");
+  if (!options.offload.empty())
+    return refuse("lanes", flags.lanes,
+                  "no " + name("offload") +
+                      " beside it; all lanes lie in the device's memory");
+  return okStatus();
+}
+
 StatusOr<PhaseOptions> Reader::read() {
   OPTRT_RETURN_IF_ERROR(readLayout());
   OPTRT_RETURN_IF_ERROR(readTrained());
@@ -386,6 +411,7 @@ StatusOr<PhaseOptions> Reader::read() {
   OPTRT_RETURN_IF_ERROR(readAttention());
   OPTRT_RETURN_IF_ERROR(readSync());
   OPTRT_RETURN_IF_ERROR(readWeights());
+  OPTRT_RETURN_IF_ERROR(readLanes());
   if (!flags.cpu.empty())
     options.cpu = flags.cpu;
   return options;

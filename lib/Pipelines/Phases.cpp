@@ -135,6 +135,8 @@ static void addExec(OpPassManager &passes, const PhaseOptions &options) {
   // Memory that is offloaded is short.
   if (!options.isForGpu() && options.offload.empty())
     passes.addPass(exec::createPrepareWeightsPass({options.prepareBudget}));
+  if (options.lanes != 1)
+    passes.addPass(exec::createLanesPass({options.lanes}));
 }
 
 static void addSchedule(OpPassManager &passes, const PhaseOptions &options) {

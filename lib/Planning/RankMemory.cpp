@@ -209,6 +209,10 @@ RankMemory mlir::optimus::getRankMemory(func::FuncOp function, bool isForGpu) {
     bytes += llvm::alignTo(getBytes(type), kBufferAlignment);
   }
   memory.arena += arena ? arena.getInt() : exec::computePeakBytes(function);
+  const int64_t lanes = exec::getLanes(function);
+  for (auto part : {&RankMemory::parameters, &RankMemory::state,
+                    &RankMemory::gradients, &RankMemory::inputs})
+    memory.*part *= lanes;
   memory.scratch = isForGpu ? getWorkspace(function) : getScratch(function);
   if (isForGpu)
     memory.staged = getStagedBytes(function);
@@ -221,6 +225,18 @@ int64_t RankMemoryTable::getMost() const {
   for (const auto &[name, memory] : rows)
     most = std::max(most, memory.getTotal());
   return most;
+}
+
+int64_t RankMemoryTable::countFitting(int64_t bytes, int64_t lanes) const {
+  int64_t fitting = optimus_support::kMaxLanes;
+  for (const auto &[name, memory] : rows) {
+    // The others have the arena and scratch of the first.
+    const int64_t once = memory.arena + memory.scratch;
+    const int64_t ofLane = (memory.getTotal() - once) / lanes;
+    fitting = std::min(fitting, std::max<int64_t>(0, bytes - once) /
+                                    std::max<int64_t>(1, ofLane));
+  }
+  return fitting;
 }
 
 RankMemory RankMemoryTable::getMostOfEach() const {
@@ -243,7 +259,8 @@ static int64_t getParameterBytes(ArrayRef<func::FuncOp> functions) {
       auto type = dyn_cast<MemRefType>(argument.getType());
       if (name && type && known.insert(name).second &&
           getCategory(function, number) == &RankMemory::parameters)
-        sum += llvm::alignTo(getBytes(type), kBufferAlignment);
+        sum += llvm::alignTo(getBytes(type), kBufferAlignment) *
+               exec::getLanes(function);
     }
   return sum;
 }

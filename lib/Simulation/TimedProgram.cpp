@@ -41,10 +41,10 @@ static uint32_t numberOf(std::vector<T> &list, const T &value) {
 class FunctionTimer {
 public:
   FunctionTimer(TimedProgram &program, const MachineProfile &machine,
-                const MachinePrices &prices, const WhatIf &whatIf,
+                const MachinePrices &prices, const WhatIf &whatIf, double turns,
                 TimedFunction &result)
       : program(program), machine(machine), prices(prices), whatIf(whatIf),
-        result(result), function(*result.source),
+        turns(turns), result(result), function(*result.source),
         reuse(program.target, function) {}
 
   void run() {
@@ -86,7 +86,7 @@ private:
                               : prices.getSeconds(work, touches);
     }
     timed.scale = getScale(command);
-    timed.seconds = toPicoseconds(seconds * timed.scale);
+    timed.seconds = toPicoseconds(seconds * turns * timed.scale);
     timed.processors = toPicoseconds(processors * timed.scale);
     for (uint32_t earlier : command.after)
       if (isCopyBetweenMemories(*function.commands[earlier]))
@@ -202,6 +202,7 @@ private:
   const MachineProfile &machine;
   const MachinePrices &prices;
   const WhatIf &whatIf;
+  const double turns; ///< lanes that a thread has one behind the other
   TimedFunction &result;
   const FunctionT &function;
   optimus_prices::ProgramReuse reuse;
@@ -209,21 +210,35 @@ private:
   double processors = 0;
 };
 
+/// Each thread of a processor has lanes of its own: on one rank, they share the
+/// machine as so many ranks do that never meet. A GPU has one behind the other.
+static int64_t countParts(const MachineProfile &machine, int64_t lanes) {
+  return machine.gpu ? 1
+                     : std::clamp<int64_t>(
+                           MachinePrices(machine, /*numRanks=*/1).getThreads(),
+                           1, lanes);
+}
+
 TimedProgram::TimedProgram(const ProgramsT &programs, const TargetT &target,
                            const MachineProfile &machine, const WhatIf &whatIf)
     : mesh(meshOf(programs)), target(target), sharesLink(machine.axesShareLink),
       scaled(whatIf.scalings.size()) {
   MachineProfile changed = machine;
   changeNetwork(changed, whatIf.network);
-  const MachinePrices prices(changed, mesh.numRanks());
-  cores = prices.getSharedCores();
+  // Where there are several there is one table.
+  const int64_t lanes = target.tables.front()->lanes;
+  const int64_t parts = lanes == 1 ? 1 : countParts(changed, lanes);
+  const MachinePrices prices(changed, mesh.numRanks() * parts);
+  if (lanes == 1)
+    cores = prices.getSharedCores();
+  const double turns = std::ceil(double(lanes) / double(parts));
   for (const std::unique_ptr<ProgramTableT> &table : target.tables)
     for (auto &list = functions.emplace_back();
          const std::unique_ptr<FunctionT> &function : table->functions) {
       TimedFunction &timed = list.emplace_back();
       timed.source = function.get();
       timed.table = table.get();
-      FunctionTimer(*this, changed, prices, whatIf, timed).run();
+      FunctionTimer(*this, changed, prices, whatIf, turns, timed).run();
     }
 }
 

@@ -74,6 +74,20 @@ def test_compile_time_has_a_limit(tools):
 
 
 @pytest.mark.rotates
+def test_lanes_are_timed_beside_their_own_runs(tools, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- lanes -->\n<!-- /lanes -->\n")
+    small = "--layers 1 --heads 2 --seq 8 --lanes 3 --steps 2 --rounds 1 --widths 16".split()
+    within = run_bench("lanes", tools, *small, "--write", page)
+    assert within.returncode == 0, within.stderr
+    cells = [cell.strip() for cell in page.read_text().splitlines()[-2].split("|")]
+    assert cells[1] == "16" and float(cells[3].split()[0]) > 0
+    beyond = run_bench("lanes", tools, *small, "--at-least", "1000")
+    assert beyond.returncode == 1
+    assert "times as fast as one after the other, of 1000" in beyond.stderr
+
+
+@pytest.mark.rotates
 def test_arenas_are_near_their_bounds(tools, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("<!-- arenas -->\n<!-- /arenas -->\n")

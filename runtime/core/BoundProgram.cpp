@@ -112,9 +112,10 @@ const char *BoundProgram::rangeOf(uint32_t command) const {
                              : table->texts[named.path].c_str();
 }
 
-Status BoundProgram::run(Rank &rank) {
+Status BoundProgram::run(Rank &rank, LaneRange range) {
   rank.program = this;
-  const NvtxRange range(rank.ranges, described->name.c_str());
+  lanes = range;
+  const NvtxRange named(rank.ranges, described->name.c_str());
   numSubmitted = 0;
   done.clear();
   rank.beginCall(planned);
@@ -134,7 +135,8 @@ Status BoundProgram::submitOrReplay(Rank &rank) {
     return submitAll(rank);
   Recorder &recorder =
       rank.queued ? rank.queued->recorder(*rank.device) : *rank.device;
-  if (!recording) {
+  auto known = recordings.find(lanes);
+  if (known == recordings.end()) {
     OPTRT_RETURN_IF_ERROR(locate(rank, recorder.beginRecording()));
     if (Status status = submitAll(rank); !status.ok()) {
       recorder.abandonRecording();
@@ -143,16 +145,20 @@ Status BoundProgram::submitOrReplay(Rank &rank) {
     StatusOr<uint32_t> ended = recorder.endRecording();
     if (!ended.ok())
       return locate(rank, ended.status());
-    recording = *ended;
+    known = recordings.emplace(lanes, *ended).first;
   }
   numSubmitted = uint32_t(commands.size());
-  return locate(rank, recorder.replay(*recording));
+  return locate(rank, recorder.replay(known->second));
 }
 
+/// Lane by lane: a command finds the results of the one before in a cache, and
+/// lanes can share arenas.
 Status BoundProgram::submitAll(Rank &rank) {
   Status status;
-  for (uint32_t number = 0; number != commands.size() && status.ok(); ++number)
-    status = dynamic ? executePlaced(rank, number) : execute(rank, number);
+  for (lane = lanes.first; lane != lanes.end && status.ok(); ++lane)
+    for (uint32_t number = 0; number != commands.size() && status.ok();
+         ++number)
+      status = dynamic ? executePlaced(rank, number) : execute(rank, number);
   return status;
 }
 
@@ -179,7 +185,7 @@ Status BoundProgram::awaitOthers(Rank &rank, Site site) {
     status = rank.device->await(command.queue, events[awaited[i]]);
   if (!status.ok())
     return locate(rank, status);
-  numSubmitted = site.number + 1;
+  numSubmitted = std::max(numSubmitted, site.number + 1);
   return okStatus();
 }
 
@@ -248,11 +254,10 @@ Status BoundProgram::start(Rank &rank, Site site) {
   return rank.startTogether(site.queue, together);
 }
 
-AttentionOperands BoundProgram::operandsOf(const Bound &command) const {
-  void *const *p = pointers.data() + command.pointers;
+AttentionOperands BoundProgram::operandsOf(Action action, void *const *p) {
   auto integers = [p](int i) { return static_cast<const int32_t *>(p[i]); };
   auto lse = [p](int i) { return static_cast<float *>(p[i]); };
-  if (command.action == Action::Attention)
+  if (action == Action::Attention)
     return {.q = p[0],
             .k = p[1],
             .v = p[2],
@@ -277,7 +282,8 @@ AttentionOperands BoundProgram::operandsOf(const Bound &command) const {
 
 Status BoundProgram::submit(Rank &rank, Site site) {
   const Bound &command = commands[site.number];
-  void *const *p = pointers.data() + command.pointers;
+  void *const *p =
+      pointers.data() + lane * std::ssize(strides) + command.pointers;
   auto f = [p](int i) { return static_cast<float *>(p[i]); };
   switch (command.action) {
   case Action::Gemm: {
@@ -297,10 +303,10 @@ Status BoundProgram::submit(Rank &rank, Site site) {
     return rank.copy(site, copies[command.descriptor], nullptr, f(0));
   case Action::Attention:
     return rank.attention(site, attentions[command.descriptor],
-                          operandsOf(command));
+                          operandsOf(command.action, p));
   case Action::AttentionGrad:
     return rank.attentionGrad(site, attentions[command.descriptor],
-                              operandsOf(command));
+                              operandsOf(command.action, p));
   case Action::Collective:
   case Action::Send:
   case Action::Receive:

@@ -15,12 +15,20 @@
 #include "optimus-support/Program.h"
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 namespace optrt {
+
+/// Lanes [first, end) of a program.
+struct LaneRange {
+  int64_t first = 0, end = 1;
+
+  auto operator<=>(const LaneRange &) const = default;
+};
 
 /// The commands of one function as one rank executes them: a flat list, with
 /// the addresses and numbers of the rank filled in. Only what is read from an
@@ -36,24 +44,30 @@ public:
   /// With `queued`, collectives are put on a GPU's queues: kinds unknown to the
   /// other back-ends are allowed, and so are groups that start together.
   ///
+  /// Of `lanes` lanes, arguments are those of the first; the others' lie
+  /// laneStride() behind each other. All have these arenas, one lane after the
+  /// other. Only a table of so many has several,
+  /// and only with planned placement.
+  ///
   /// Errors: Unavailable where a command is not for a processor.
   static StatusOr<BoundProgram>
   bind(const optimus_support::program::TargetT &target,
        const KernelTable &kernels, std::string_view function, const Mesh &mesh,
        int64_t rank, Device &device, std::span<char *const> arenas,
        std::span<void *const> arguments,
-       Placement placement = Placement::Planned, bool queued = false);
+       Placement placement = Placement::Planned, bool queued = false,
+       int64_t lanes = 1);
 
   // Evaluations point to where their numbers go, which moves with the lists.
   BoundProgram(BoundProgram &&) = default;
   BoundProgram &operator=(BoundProgram &&) = default;
 
-  /// Puts all commands on the device's queues, up to the first that fails. They
-  /// are done when the device is synchronised. A device that records is given
-  /// them twice, the first time as they are, then to be repeated: not where
-  /// anything happens on the host, not while somebody observes, and not on an
-  /// eager rank.
-  Status run(Rank &rank);
+  /// Puts all commands on the device's queues, once for every lane of the
+  /// range, up to the first that fails. They are done when the device is
+  /// synchronised. A device that records is given them twice, the first time as
+  /// they are, then to be repeated: not where anything happens on the host, not
+  /// while somebody observes, and not on an eager rank.
+  Status run(Rank &rank, LaneRange range = {});
 
   /// Does each product and attention once, since libraries underneath load code
   /// at its first use, and drivers wait with that for a rank's collectives.
@@ -79,8 +93,8 @@ public:
       const std::function<void(CollectiveNumber number,
                                const optrt_collective_desc &desc)> &start,
       const std::function<void(CollectiveNumber number)> &wait) const;
-  /// Where an operand of a command lies in the present call; null where the
-  /// command does without it. No workspace.
+  /// Where an operand of a command lies in the present call, the first lane's;
+  /// null where the command does without it. No workspace.
   const void *operand(uint32_t command, uint32_t number) const {
     return pointers[commands[command].pointers + number];
   }
@@ -140,7 +154,8 @@ private:
   Status submitInTurn(Rank &rank, Site site);
   Status submitObserved(Rank &rank, Site site);
   Status submit(Rank &rank, Site site);
-  AttentionOperands operandsOf(const Bound &command) const;
+  static AttentionOperands operandsOf(optimus_support::program::Action action,
+                                      void *const *operands);
   Status start(Rank &rank, Site site);
   Status evaluate(const Evaluation &evaluation) const;
   /// The host has waited for the queue of this command, and so for all that
@@ -154,13 +169,18 @@ private:
   const optimus_support::program::FunctionT *described = nullptr;
   std::unique_ptr<DynamicPlacement> dynamic; ///< null with planned placement
   bool hasRun = false;
-  std::optional<uint32_t> recording; ///< of all commands
+  LaneRange lanes;  ///< of the present call
+  int64_t lane = 0; ///< of the present command
+  /// Of all commands, by the lanes that they were recorded for.
+  std::map<LaneRange, uint32_t> recordings;
   /// Of the latest run: the number of commands put on queues, and by queue the
   /// number up to which the host knows them to be done.
   uint32_t numSubmitted = 0;
   std::vector<uint32_t> done;
   std::vector<Bound> commands;
+  /// Lane by lane, and how far each of a lane's lies from the one before's.
   std::vector<void *> pointers;
+  std::vector<int64_t> strides;
   std::vector<Evaluation> evaluations;
   /// The commands on other queues that each one comes after.
   std::vector<uint32_t> awaited;

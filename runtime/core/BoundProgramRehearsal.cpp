@@ -47,7 +47,7 @@ Status BoundProgram::rehearse(Device &device) const {
     if (!isGradient && command.action != Action::Attention)
       return okStatus();
     const optrt_attention_desc &desc = attentions[command.descriptor];
-    const AttentionOperands operands = operandsOf(command);
+    const AttentionOperands operands = operandsOf(command.action, p);
     OPTRT_RETURN_IF_ERROR(isGradient
                               ? device.attentionGrad(kCompute, desc, operands)
                               : device.attention(kCompute, desc, operands));

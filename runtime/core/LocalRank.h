@@ -28,6 +28,8 @@ struct Session::LocalRank {
   Rank context;
   CommandObserver *observer = nullptr; ///< of the calls that it wants to see
   RankBuffers buffers;
+  std::vector<int64_t> lanes; ///< their numbers, by their places here
+  LaneRange range;            ///< of the places, in the present call
   SpaceMemory arenas;
   /// Of the last run, all its calls together.
   Transfers transfers;

@@ -37,6 +37,14 @@ RankMemory memoryOnDevice(const Manifest &manifest,
   return memory;
 }
 
+RankMemory ofLanes(RankMemory memory, int64_t lanes, int64_t atOnce) {
+  for (auto part : {&RankMemory::parameters, &RankMemory::state,
+                    &RankMemory::gradients, &RankMemory::inputs})
+    memory.*part *= lanes;
+  memory.arena *= atOnce;
+  return memory;
+}
+
 std::string describePlan(const RankMemory &memory, int ranks) {
   using optimus_support::formatBytes;
   std::string text =

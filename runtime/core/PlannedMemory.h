@@ -27,6 +27,10 @@ RankMemory memoryOnDevice(const Manifest &manifest,
                           std::span<const MemorySpace> spaces,
                           int64_t arenaBytes);
 
+/// The memory of so many lanes by that of one, with an arena for each running
+/// at once.
+RankMemory ofLanes(RankMemory memory, int64_t lanes, int64_t atOnce);
+
 /// "each of the 2 ranks of this process needs 12 GiB: parameters 1 GiB, arena
 /// 11 GiB".
 std::string describePlan(const RankMemory &memory, int ranks);

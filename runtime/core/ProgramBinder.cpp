@@ -39,6 +39,7 @@ Status ProgramBinder::bind() {
       hasCaches |= attention->shape->capacity != 0;
   result.commands.reserve(count);
   result.pointers.reserve(numPointers);
+  result.strides.reserve(numPointers);
   result.gemms.reserve(count);
   result.packs.reserve(count);
   result.launches.reserve(count);
@@ -93,6 +94,24 @@ char *ProgramBinder::baseOf(const PlaceT &place) const {
   return nullptr;
 }
 
+int64_t ProgramBinder::strideOf(const PlaceT &place) const {
+  return place.base == Base::Argument
+             ? laneStride(function.arguments[place.index]->bytes)
+             : 0;
+}
+
+/// Adds the pointers of the other lanes behind those of the first.
+void ProgramBinder::addLanes(int64_t lanes) {
+  const size_t each = result.strides.size();
+  result.pointers.reserve(each * lanes);
+  for (int64_t lane = 1; lane < lanes; ++lane)
+    for (size_t i = 0; i != each; ++i) {
+      char *first = static_cast<char *>(result.pointers[i]);
+      result.pointers.push_back(first ? first + lane * result.strides[i]
+                                      : nullptr);
+    }
+}
+
 ProgramBinder::Evaluation ProgramBinder::later(const IntegerT &integer) {
   Evaluation evaluation{&integer, integer.constant, {}};
   for (const Term &term : integer.terms)
@@ -122,9 +141,11 @@ void ProgramBinder::set(const IntegerT &integer, int64_t *number) {
 
 void ProgramBinder::addPointer(uint32_t address) {
   void *&pointer = append(result.pointers, static_cast<void *>(nullptr));
+  int64_t &stride = append(result.strides, int64_t(0));
   if (address == kNone)
     return;
   const PlaceT &place = placeOf(function, address, coordinates);
+  stride = strideOf(place);
   if (result.dynamic && place.base == Base::Arena) {
     Status placed =
         place.bytes->readings.empty()
@@ -335,6 +356,7 @@ Status ProgramBinder::bind(const LaunchT &launch, const CommandT &command) {
                      ? static_cast<void *>(&result.reals[scalar])
                      : static_cast<void *>(&result.integers[scalar]);
     append(result.pointers, cell);
+    append(result.strides, int64_t(0));
     if (number.AsInteger() && !number.AsInteger()->readings.empty())
       set(*number.AsInteger(), &result.integers[scalar]);
   }
@@ -365,16 +387,17 @@ BoundProgram::bind(const TargetT &target, const KernelTable &kernels,
                    std::string_view function, const Mesh &mesh, int64_t rank,
                    Device &device, std::span<char *const> arenas,
                    std::span<void *const> arguments, Placement placement,
-                   bool queued) {
+                   bool queued, int64_t lanes) {
   BoundProgram program;
   program.target = &target;
   program.table = &tableOf(target, rank);
   program.described = findFunction(*program.table, function);
   if (placement == Placement::Dynamic)
     program.dynamic = std::make_unique<DynamicPlacement>(*program.described);
-  OPTRT_RETURN_IF_ERROR(ProgramBinder(program, kernels, mesh.coordinates(rank),
-                                      device, arenas, arguments, queued)
-                            .bind());
+  ProgramBinder binder(program, kernels, mesh.coordinates(rank), device, arenas,
+                       arguments, queued);
+  OPTRT_RETURN_IF_ERROR(binder.bind());
+  binder.addLanes(lanes);
   return program;
 }
 

@@ -35,6 +35,8 @@ public:
         isQueued(isQueued), function(*result.described) {}
 
   Status bind();
+  /// After that, where nothing is read or placed when a command is executed.
+  void addLanes(int64_t lanes);
 
 private:
   using Evaluation = BoundProgram::Evaluation;
@@ -83,6 +85,8 @@ private:
     return *function.scalars[scalar]->number.AsInteger();
   }
   char *baseOf(const optimus_support::program::PlaceT &place) const;
+  /// From one lane's to the next one's.
+  int64_t strideOf(const optimus_support::program::PlaceT &place) const;
 
   Status notHere(std::string_view what) const {
     return unavailable(concat("this device has no ", what));

@@ -11,10 +11,12 @@
 #include "optimus-support/Hash.h"
 #include "optimus-support/Pages.h"
 #include "optimus-support/Perturb.h"
+#include "optimus-support/Program.h"
 
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <utility>
 
 using namespace optrt;
 
@@ -32,10 +34,12 @@ StatusOr<DeviceMemory> optrt::allocateIn(Device &device, MemorySpace space,
   return internal(concat("unknown memory space ", int(space)));
 }
 
-StatusOr<RankBuffers> RankBuffers::create(
-    const Manifest &manifest, int64_t rank, std::span<const int64_t> held,
-    Device &device, std::span<const MemorySpace> spaces,
-    const std::string &scratchFolder, std::span<const int64_t> sources) {
+StatusOr<RankBuffers>
+RankBuffers::create(const Manifest &manifest, int64_t rank,
+                    std::span<const int64_t> held, Device &device,
+                    std::span<const MemorySpace> spaces,
+                    const std::string &scratchFolder,
+                    std::span<const int64_t> sources, int64_t lanes) {
   RankBuffers buffers;
   buffers.sources.assign(sources.begin(), sources.end());
   buffers.manifest = &manifest;
@@ -54,8 +58,9 @@ StatusOr<RankBuffers> RankBuffers::create(
     // Files are read and written by pages.
     auto sizeOf = [&](int64_t buffer) {
       const int64_t bytes = alignedSize(manifest.buffers[buffer].numBytes());
-      return space == MemorySpace::File ? optimus_support::roundToPages(bytes)
-                                        : bytes;
+      return lanes * (space == MemorySpace::File
+                          ? optimus_support::roundToPages(bytes)
+                          : bytes);
     };
     int64_t bytes = 0;
     for (int64_t buffer : held)
@@ -79,16 +84,43 @@ StatusOr<RankBuffers> RankBuffers::create(
   }
   int64_t bytes = 0;
   for (int64_t buffer : sources)
-    bytes += alignedSize(manifest.buffers[buffer].numBytes());
+    bytes += lanes * alignedSize(manifest.buffers[buffer].numBytes());
   OPTRT_ASSIGN_OR_RETURN(
       buffers.sourceMemory,
       device.allocate(bytes, "the parameters that a rank prepares"));
   char *next = buffers.sourceMemory.data();
   for (int64_t buffer : sources) {
     buffers.addresses[buffer] = next;
-    next += alignedSize(manifest.buffers[buffer].numBytes());
+    next += lanes * alignedSize(manifest.buffers[buffer].numBytes());
   }
   return buffers;
+}
+
+char *RankBuffers::at(int64_t buffer) const {
+  char *first = static_cast<char *>(addresses[buffer]);
+  return chosen == 0
+             ? first
+             : first + chosen * optimus_support::program::laneStride(
+                                    manifest->buffers[buffer].numBytes());
+}
+
+Status RankBuffers::copyLane(RankBuffers &to, int64_t lane) const {
+  for (size_t index = 0; index != addresses.size(); ++index) {
+    if (!addresses[index])
+      continue;
+    // Both may be lanes of these buffers: `lane` is chosen after `from` is
+    // known.
+    OPTRT_RETURN_IF_ERROR(visit(index, Access::Read, [&](void *from) {
+      const int64_t before = std::exchange(to.chosen, lane);
+      Status status = to.visit(index, Access::Write, [&](void *into) {
+        std::memcpy(into, from, manifest->buffers[index].numBytes());
+        return okStatus();
+      });
+      to.chosen = before;
+      return status;
+    }));
+  }
+  return okStatus();
 }
 
 void RankBuffers::releaseSources() {
@@ -109,24 +141,23 @@ Status RankBuffers::moved(int64_t index, Status status) const {
 
 Status RankBuffers::visit(int64_t index, Access access,
                           const std::function<Status(void *)> &work) const {
-  if (void *direct = device->hostAddress(addresses[index]))
+  if (void *direct = device->hostAddress(at(index)))
     return work(direct);
   // Words of eight bytes, so that they are aligned for any element.
   const int64_t bytes = manifest->buffers[index].numBytes();
   std::vector<int64_t> copy((bytes + 7) / 8);
   if (access != Access::Write)
-    OPTRT_RETURN_IF_ERROR(moved(
-        index, device->read(kCompute, copy.data(), addresses[index], bytes)));
+    OPTRT_RETURN_IF_ERROR(
+        moved(index, device->read(kCompute, copy.data(), at(index), bytes)));
   OPTRT_RETURN_IF_ERROR(work(copy.data()));
   if (access == Access::Read)
     return okStatus();
-  return moved(index,
-               device->write(kCompute, addresses[index], copy.data(), bytes));
+  return moved(index, device->write(kCompute, at(index), copy.data(), bytes));
 }
 
 Status RankBuffers::fill(int64_t index, const FillPiece &work) {
   const int64_t elements = manifest->buffers[index].layout.numLocalElements();
-  if (void *direct = device->hostAddress(addresses[index]))
+  if (void *direct = device->hostAddress(at(index)))
     return work(0, {static_cast<float *>(direct), size_t(elements)});
   std::vector<float> piece;
   for (int64_t begin = 0; begin < elements; begin += kPiece) {
@@ -134,7 +165,7 @@ Status RankBuffers::fill(int64_t index, const FillPiece &work) {
     OPTRT_RETURN_IF_ERROR(work(begin, piece));
     OPTRT_RETURN_IF_ERROR(moved(
         index,
-        device->write(kCompute, static_cast<float *>(addresses[index]) + begin,
+        device->write(kCompute, reinterpret_cast<float *>(at(index)) + begin,
                       piece.data(), piece.size() * sizeof(float))));
   }
   return okStatus();
@@ -209,19 +240,19 @@ Status RankBuffers::setRows(int64_t index, const int32_t *rows,
 }
 
 bool RankBuffers::isOnHost(int64_t index) const {
-  return device->hostAddress(addresses[index]) != nullptr;
+  return device->hostAddress(at(index)) != nullptr;
 }
 
 template <typename Word>
 StatusOr<const Word *> RankBuffers::read(int64_t index, int64_t begin,
                                          int64_t count,
                                          std::vector<Word> &copy) const {
-  if (void *direct = device->hostAddress(addresses[index]))
+  if (void *direct = device->hostAddress(at(index)))
     return static_cast<const Word *>(direct) + begin;
   copy.resize(count);
   OPTRT_RETURN_IF_ERROR(
       moved(index, device->read(kCompute, copy.data(),
-                                static_cast<Word *>(addresses[index]) + begin,
+                                reinterpret_cast<Word *>(at(index)) + begin,
                                 count * static_cast<int64_t>(sizeof(Word)))));
   return static_cast<const Word *>(copy.data());
 }
@@ -237,7 +268,7 @@ RankBuffers::read(int64_t, int64_t, int64_t, std::vector<uint64_t> &) const;
 
 Status RankBuffers::write(int64_t index, int64_t begin, int64_t count,
                           const std::function<void(float *)> &set) {
-  if (void *direct = device->hostAddress(addresses[index])) {
+  if (void *direct = device->hostAddress(at(index))) {
     set(static_cast<float *>(direct) + begin);
     return okStatus();
   }
@@ -245,12 +276,12 @@ Status RankBuffers::write(int64_t index, int64_t begin, int64_t count,
   set(copy.data());
   return moved(
       index,
-      device->write(kCompute, static_cast<float *>(addresses[index]) + begin,
+      device->write(kCompute, reinterpret_cast<float *>(at(index)) + begin,
                     copy.data(), count * static_cast<int64_t>(sizeof(float))));
 }
 
 Status RankBuffers::clear(int64_t index) {
-  return device->clear(kCompute, addresses[index],
+  return device->clear(kCompute, at(index),
                        manifest->buffers[index].numBytes());
 }
 
@@ -258,8 +289,8 @@ StatusOr<uint64_t> RankBuffers::hash(int64_t index) const {
   // In pieces, so that no shard has a whole copy on the host.
   const int64_t bytes = manifest->buffers[index].numBytes();
   optimus_support::Hash64 hash;
-  const char *const begin = static_cast<const char *>(addresses[index]);
-  if (const void *direct = device->hostAddress(addresses[index])) {
+  const char *const begin = at(index);
+  if (const void *direct = device->hostAddress(at(index))) {
     hash.update(direct, bytes);
     return hash.digest();
   }

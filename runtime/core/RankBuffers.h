@@ -42,18 +42,24 @@ public:
   /// space, of which there is one a buffer of the manifest; none for the
   /// device's. Files are in `scratchFolder`. The manifest and the device must
   /// outlive it. `sources`, of the device's, have memory of their own.
-  static StatusOr<RankBuffers> create(const Manifest &manifest, int64_t rank,
-                                      std::span<const int64_t> held,
-                                      Device &device,
-                                      std::span<const MemorySpace> spaces = {},
-                                      const std::string &scratchFolder = "",
-                                      std::span<const int64_t> sources = {});
+  /// With several lanes each buffer is there once a lane, laneStride() behind
+  /// each other.
+  static StatusOr<RankBuffers>
+  create(const Manifest &manifest, int64_t rank, std::span<const int64_t> held,
+         Device &device, std::span<const MemorySpace> spaces = {},
+         const std::string &scratchFolder = "",
+         std::span<const int64_t> sources = {}, int64_t lanes = 1);
 
   /// Gives back the memory of all sources, which nobody may use afterwards.
   void releaseSources();
 
-  /// The address passed to functions for a held buffer.
+  /// The address passed to functions for a held buffer: the first lane's.
   void *argument(int64_t buffer) const { return addresses[buffer]; }
+
+  /// Of the lanes, the one that all below is about; at first the first.
+  void chooseLane(int64_t lane) { chosen = lane; }
+  /// Copies all of the chosen lane into a lane of a rank of the same session.
+  Status copyLane(RankBuffers &to, int64_t lane) const;
 
   /// Sets a buffer to its initial value, which it has.
   Status initialize(int64_t buffer, uint64_t seed);
@@ -102,8 +108,12 @@ private:
   /// What became of a transfer of a buffer, once it is over.
   Status moved(int64_t buffer, Status status) const;
 
+  /// Where the chosen lane has a held buffer.
+  char *at(int64_t buffer) const;
+
   const Manifest *manifest = nullptr;
   int64_t rank = 0;
+  int64_t chosen = 0;
   Device *device = nullptr;
   SpaceMemory memory;
   DeviceMemory sourceMemory;

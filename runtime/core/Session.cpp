@@ -127,6 +127,7 @@ Status Session::build(const SessionOptions &options) {
 
   OPTRT_RETURN_IF_ERROR(
       control.agree(checkDevice(options.device, library, *world.collectives)));
+  OPTRT_RETURN_IF_ERROR(control.agree(checkLanes(options)));
   OPTRT_RETURN_IF_ERROR(world.layOut(manifest.mesh));
   const Setting computing[] = {{"--tf32", concat(options.computing.tf32)}};
   OPTRT_RETURN_IF_ERROR(control.checkSame(computing));
@@ -150,6 +151,7 @@ Status Session::build(const SessionOptions &options) {
   OPTRT_RETURN_IF_ERROR(control.watch(std::move(watch)));
 
   documentEnd = options.documentEnd;
+  lanes.resize(options.lanes);
   chooseBuffers(options.placement);
   OPTRT_RETURN_IF_ERROR(checkHolders());
   OPTRT_RETURN_IF_ERROR(agreeOnTables());
@@ -167,20 +169,25 @@ Status Session::build(const SessionOptions &options) {
   world.collectives->expectThreads(threads, cores.coresPerRank());
   refused = environment.refused;
   compareArithmetic(control.allGather(environment.arithmetic));
+  // Lanes have the threads of a rank between them.
+  const int parts = lanes.size() == 1
+                        ? control.numLocalRanks()
+                        : std::clamp(std::min(threads, environment.mostThreads),
+                                     1, static_cast<int>(lanes.size()));
   std::vector<int> gpus(control.numLocalRanks());
   if (world.collectives->needsGpus()) {
     OPTRT_ASSIGN_OR_RETURN(gpus, chooseGpus(control, devices->gpus()));
   }
-  OPTRT_ASSIGN_OR_RETURN(
-      team,
-      RankTeam::create(control.numLocalRanks(), [this](const Status &reason) {
-        world.collectives->abort(reason);
-      }));
-  ranks.resize(control.numLocalRanks());
+  OPTRT_ASSIGN_OR_RETURN(team,
+                         RankTeam::create(parts, [this](const Status &reason) {
+                           world.collectives->abort(reason);
+                         }));
+  ranks.resize(parts);
   auto makeRank = [&](int i) -> Status {
-    StatusOr<std::unique_ptr<Device>> device =
-        devices->create(threads, gpus[i]);
-    const int rank = control.firstRank() + i;
+    const int number = lanes.size() == 1 ? i : 0;
+    StatusOr<std::unique_ptr<Device>> device = devices->create(
+        lanes.size() == 1 ? threads : threads / parts, gpus[number]);
+    const int rank = control.firstRank() + number;
     OPTRT_RETURN_IF_ERROR(device.status().withContext(concat("rank ", rank)));
     OPTRT_RETURN_IF_ERROR(
         (*device)->configure(options.computing).withContext(library.path()));
@@ -195,6 +202,7 @@ Status Session::build(const SessionOptions &options) {
   };
   // Where ranks join each other, nobody waits for one that has no device.
   OPTRT_RETURN_IF_ERROR(control.agreeInTime(team->run(makeRank)));
+  placeLanes();
   return team->run([&](int i) { return buildRank(*ranks[i], options); });
 }
 
@@ -372,13 +380,15 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
   const RankPlan &plan = rank.plan;
   const std::vector<MemorySpace> spaces = spacesOf(manifest, *plan.table);
   const std::array<int64_t, 3> bytes = arenaBytesOf(plan);
-  device.plan(
-      describePlan(memoryOnDevice(manifest, plan.held, spaces, bytes[0]),
-                   control.numLocalRanks()));
+  const int64_t ownLanes = std::ssize(rank.lanes);
+  device.plan(describePlan(
+      ofLanes(memoryOnDevice(manifest, plan.held, spaces, bytes[0]),
+              std::ssize(lanes), lanes.size() == 1 ? 1 : std::ssize(ranks)),
+      control.numLocalRanks()));
   OPTRT_ASSIGN_OR_RETURN(
-      rank.buffers,
-      RankBuffers::create(manifest, rank.context.rank, plan.held, device,
-                          spaces, options.scratchFolder, plan.sources));
+      rank.buffers, RankBuffers::create(manifest, rank.context.rank, plan.held,
+                                        device, spaces, options.scratchFolder,
+                                        plan.sources, ownLanes));
   for (MemorySpace space :
        {MemorySpace::Device, MemorySpace::Host, MemorySpace::File}) {
     const auto number = static_cast<size_t>(space);
@@ -402,10 +412,10 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
       arenas.push_back(rank.arenas[static_cast<size_t>(arena->space)].data());
     OPTRT_ASSIGN_OR_RETURN(
         BoundProgram program,
-        BoundProgram::bind(library.target(), library.kernels(),
-                           callable.function->name, manifest.mesh,
-                           rank.context.rank, device, arenas, args,
-                           options.placement, rank.context.queued != nullptr));
+        BoundProgram::bind(
+            library.target(), library.kernels(), callable.function->name,
+            manifest.mesh, rank.context.rank, device, arenas, args,
+            options.placement, rank.context.queued != nullptr, ownLanes));
     Workload workload = program.workload();
     workload.images = library.images();
     Status prepared = device.prepare(workload);
@@ -416,7 +426,8 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
       return prepared.withContext(callable.function->name);
     rank.programs[number] = std::move(program);
   }
-  if (rank.context.queued)
+  // Programs of several lanes do not communicate.
+  if (rank.context.queued || lanes.size() > 1)
     return okStatus();
   CommunicatorScratch buffers(rank.context.communicators);
   for (const std::optional<BoundProgram> &program : rank.programs)

@@ -19,10 +19,10 @@ namespace optrt {
 
 Status Session::initialize(uint64_t seed) {
   forgetPrepared();
-  return team->run([&](int i) -> Status {
-    for (int64_t buffer : ranks[i]->plan.held)
+  return onRanks([&](LocalRank &rank) -> Status {
+    for (int64_t buffer : rank.plan.held)
       if (manifest().buffers[buffer].init)
-        OPTRT_RETURN_IF_ERROR(ranks[i]->buffers.initialize(buffer, seed));
+        OPTRT_RETURN_IF_ERROR(rank.buffers.initialize(buffer, seed));
     return okStatus();
   });
 }
@@ -32,14 +32,13 @@ StatusOr<int64_t> Session::perturb(uint64_t seed, int precision) {
       manifest().buffersOfLifetime(Lifetime::Parameter);
   forgetPrepared();
   std::vector<std::atomic<bool>> moved(parameters.size());
-  OPTRT_RETURN_IF_ERROR(team->run([&](int i) -> Status {
+  OPTRT_RETURN_IF_ERROR(onRanks([&](LocalRank &rank) -> Status {
     for (std::size_t p = 0; p != parameters.size(); ++p) {
-      if (!ranks[i]->plan.holds(parameters[p]))
+      if (!rank.plan.holds(parameters[p]))
         continue;
-      OPTRT_ASSIGN_OR_RETURN(bool some,
-                             ranks[i]->buffers.perturb(parameters[p], seed,
-                                                       static_cast<uint32_t>(p),
-                                                       precision));
+      OPTRT_ASSIGN_OR_RETURN(
+          bool some, rank.buffers.perturb(parameters[p], seed,
+                                          static_cast<uint32_t>(p), precision));
       if (some)
         moved[p] = true;
     }
@@ -87,7 +86,7 @@ void Session::setScalar(std::string_view name, float value) {
   isFilled[*buffer] = true;
   if (failedToSet.ok())
     failedToSet = checkIdle("a number was set");
-  for (const std::unique_ptr<LocalRank> &rank : ranks)
+  for (const std::unique_ptr<LocalRank> &rank : ranksOfLane())
     if (failedToSet.ok() && rank->plan.holds(*buffer))
       failedToSet = rank->buffers.setNumber(*buffer, value);
 }
@@ -114,7 +113,7 @@ void Session::setWords(std::string_view name, std::span<const int32_t> words,
   if (failedToSet.ok())
     failedToSet = checkIdle("words were set");
   if (described.layout.localShape == described.layout.shape) {
-    for (const std::unique_ptr<LocalRank> &rank : ranks)
+    for (const std::unique_ptr<LocalRank> &rank : ranksOfLane())
       if (failedToSet.ok() && rank->plan.holds(*buffer))
         failedToSet = rank->buffers.setWords(*buffer, words);
     return;
@@ -122,7 +121,7 @@ void Session::setWords(std::string_view name, std::span<const int32_t> words,
   // Of the first dimension each rank has a part.
   const int64_t count = described.layout.numLocalElements();
   const int64_t width = count / described.layout.localShape[0];
-  for (const std::unique_ptr<LocalRank> &rank : ranks) {
+  for (const std::unique_ptr<LocalRank> &rank : ranksOfLane()) {
     if (!rank->plan.holds(*buffer))
       continue;
     const int64_t first = rowsOf(rank->context.rank, described).first * width;
@@ -153,7 +152,7 @@ Status Session::reset(Reset when) {
   };
   if (std::ranges::all_of(plans, isEmpty))
     return okStatus();
-  return team->run([&](int i) { return reset(*ranks[i], when); });
+  return onRanks([&](LocalRank &rank) { return reset(rank, when); });
 }
 
 const HostBatch::Rows *HostBatch::find(int64_t begin, int64_t words) const {
@@ -209,7 +208,7 @@ Status Session::read(const FillRows &fill, HostBatch &batch) const {
     ++batch.numParts;
     return okStatus();
   };
-  for (const std::unique_ptr<LocalRank> &rank : ranks)
+  for (const std::unique_ptr<LocalRank> &rank : ranksOfLane())
     OPTRT_RETURN_IF_ERROR(forEachPartOfBatch(*rank, readPart));
   return okStatus();
 }
@@ -221,7 +220,7 @@ Status Session::checkRead(const HostBatch &batch) const {
     return internal(concat("the batch has no ", rows, " rows from ", begin,
                            " on: it was not read"));
   };
-  for (const std::unique_ptr<LocalRank> &rank : ranks)
+  for (const std::unique_ptr<LocalRank> &rank : ranksOfLane())
     OPTRT_RETURN_IF_ERROR(forEachPartOfBatch(*rank, check));
   return okStatus();
 }
@@ -244,7 +243,7 @@ Status Session::fill(LocalRank &rank, const HostBatch &batch) {
 Status Session::fill(const HostBatch &batch) {
   OPTRT_RETURN_IF_ERROR(checkIdle("inputs were filled"));
   OPTRT_RETURN_IF_ERROR(checkRead(batch));
-  for (const std::unique_ptr<LocalRank> &rank : ranks)
+  for (const std::unique_ptr<LocalRank> &rank : ranksOfLane())
     OPTRT_RETURN_IF_ERROR(fill(*rank, batch));
   for (int64_t buffer : held)
     if (manifest().buffers[buffer].filledBy == FilledBy::Data)
@@ -261,7 +260,7 @@ StatusOr<StepOutputs> Session::outputs() const {
   StepOutputs outputs;
   // Ranks with one table have written the same.
   std::set<const RankPlan *> seen;
-  for (const std::unique_ptr<LocalRank> &rank : ranks) {
+  for (const std::unique_ptr<LocalRank> &rank : ranksOfLane()) {
     if (!seen.insert(&rank->plan).second)
       continue;
     for (int64_t index : rank->plan.numbers) {
@@ -409,24 +408,25 @@ Session::shardOf(std::string_view name, int rank, std::vector<uint8_t> &copy) {
 
 StatusOr<std::span<const std::byte>>
 Session::readShard(int64_t buffer, int rank, std::vector<uint8_t> &copy) {
+  const auto own = ranksOfLane();
   const int local = rank - control.firstRank();
-  if (local < 0 || local >= static_cast<int>(ranks.size()))
+  if (local < 0 || local >= std::ssize(own))
     return invalidArgument(concat(
         "expected a rank of this process, from ", control.firstRank(), " to ",
-        control.firstRank() + ranks.size() - 1, ", found ", rank));
+        control.firstRank() + std::ssize(own) - 1, ", found ", rank));
   const int64_t size = manifest().buffers[buffer].numBytes();
-  if (!ranks[local]->plan.holds(buffer))
+  if (!own[local]->plan.holds(buffer))
     return invalidArgument(concat("rank ", rank, " does not hold the buffer \"",
                                   manifest().buffers[buffer].name, "\""));
   OPTRT_ASSIGN_OR_RETURN(
       const uint8_t *bytes,
-      ranks[local]->buffers.read<uint8_t>(buffer, 0, size, copy));
+      own[local]->buffers.read<uint8_t>(buffer, 0, size, copy));
   return std::as_bytes(std::span(bytes, size));
 }
 
 ShardExchange Session::exchangeOfShards() {
   std::vector<RankBuffers *> buffers;
-  for (const std::unique_ptr<LocalRank> &rank : ranks)
+  for (const std::unique_ptr<LocalRank> &rank : ranksOfLane())
     buffers.push_back(&rank->buffers);
   ShardExchange::Holds holds;
   if (plans.size() > 1)

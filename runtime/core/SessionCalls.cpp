@@ -108,7 +108,7 @@ Status Session::checkFilled(const Call &call) const {
                  "\", whose memory was given back when it had been prepared: "
                  "create another session"));
     if (buffer.filledBy != FilledBy::Program && !isFilled[index] &&
-        !(call.inputs && isOfBatch(index)))
+        !(call.batch && isOfBatch(index)))
       return invalidArgument(
           concat(callable.function->name, " reads \"", buffer.name,
                  "\", which the ", toString(buffer.filledBy),
@@ -192,20 +192,32 @@ Status Session::releaseSources() {
   return okStatus();
 }
 
-Status Session::beginCall(LocalRank &rank, const Call &call) {
-  OPTRT_RETURN_IF_ERROR(reset(rank, Reset::Call));
-  if (call.inputs) {
-    OPTRT_RETURN_IF_ERROR(fill(rank, call.inputs->batch));
-    if (random && rank.plan.holds(*random))
-      OPTRT_RETURN_IF_ERROR(
-          rank.buffers.setWords(*random, call.inputs->random));
+Status Session::onLanes(LocalRank &rank,
+                        const std::function<Status(int64_t lane)> &body) {
+  for (int64_t place = rank.range.first; place != rank.range.end; ++place) {
+    rank.buffers.chooseLane(place);
+    OPTRT_RETURN_IF_ERROR(body(rank.lanes[place]));
   }
+  return okStatus();
+}
+
+Status Session::beginCall(LocalRank &rank, const Call &call) {
+  OPTRT_RETURN_IF_ERROR(onLanes(rank, [&](int64_t lane) -> Status {
+    OPTRT_RETURN_IF_ERROR(reset(rank, Reset::Call));
+    if (!call.batch)
+      return okStatus();
+    const CallInputs &inputs = givenInputs[lane][*call.batch];
+    OPTRT_RETURN_IF_ERROR(fill(rank, inputs.batch));
+    return random && rank.plan.holds(*random)
+               ? rank.buffers.setWords(*random, inputs.random)
+               : okStatus();
+  }));
   rank.context.function = static_cast<uint32_t>(
       callables[call.callable].function - manifest().functions.data());
   rank.context.observer =
       rank.observer && rank.observer->beginCall(call.callable) ? rank.observer
                                                                : nullptr;
-  Status status = rank.programs[call.callable]->run(rank.context);
+  Status status = rank.programs[call.callable]->run(rank.context, rank.range);
   if (!status.ok())
     rank.context.abandonCall();
   return status;
@@ -236,7 +248,8 @@ Status Session::checkCalls(const std::vector<Call> &calls, const RankPlan &plan,
 }
 
 Status Session::submit(std::vector<std::vector<Call>> calls,
-                       std::initializer_list<Reset> first) {
+                       std::initializer_list<Reset> first, Lanes which,
+                       LaneInputs inputs) {
   OPTRT_RETURN_IF_ERROR(checkIdle("a call was submitted"));
   // What could not be set before the call.
   OPTRT_RETURN_IF_ERROR(std::exchange(failedToSet, okStatus()));
@@ -246,8 +259,22 @@ Status Session::submit(std::vector<std::vector<Call>> calls,
   for (std::size_t i = 0; i != plans.size(); ++i)
     plans[i].fresh = std::move(prepared[i]);
   submitted = std::move(calls);
+  givenInputs.assign(lanes.size(), {});
+  for (std::size_t lane = 0; lane != lanes.size(); ++lane)
+    if (isOf(which, lane) && !inputs.empty()) {
+      givenInputs[lane] = inputs.front();
+      inputs = inputs.subspan(1);
+    }
+  for (std::size_t i = 0; i != ranks.size(); ++i) {
+    const std::vector<int64_t> &own = ranks[i]->lanes;
+    auto isCalled = [&](int64_t lane) { return isOf(which, lane); };
+    const auto begin = std::ranges::find_if(own, isCalled);
+    const auto end = std::find_if_not(begin, own.end(), isCalled);
+    ranks[i]->range = {begin - own.begin(), end - own.begin()};
+  }
   auto hasInputs = [](const std::vector<Call> &list) {
-    return std::ranges::any_of(list, &Call::inputs);
+    return std::ranges::any_of(
+        list, [](const Call &call) { return call.batch.has_value(); });
   };
   for (int64_t buffer : held)
     if (isOfBatch(buffer) && std::ranges::any_of(submitted, hasInputs))
@@ -258,8 +285,11 @@ Status Session::submit(std::vector<std::vector<Call>> calls,
     LocalRank &rank = *ranks[i];
     rank.context.resetCounters();
     rank.transfers = {};
+    if (rank.range.first == rank.range.end)
+      return okStatus();
     for (Reset when : resets)
-      OPTRT_RETURN_IF_ERROR(reset(rank, when));
+      OPTRT_RETURN_IF_ERROR(
+          onLanes(rank, [&](int64_t) { return reset(rank, when); }));
     const std::vector<Call> &list = submitted[&rank.plan - plans.data()];
     for (const Call &call : list) {
       OPTRT_RETURN_IF_ERROR(beginCall(rank, call));
@@ -268,8 +298,10 @@ Status Session::submit(std::vector<std::vector<Call>> calls,
     }
     return okStatus();
   };
-  return team->submit(std::move(start),
-                      [this](int i) { return endCall(*ranks[i]); });
+  return team->submit(std::move(start), [this](int i) {
+    const LaneRange &range = ranks[i]->range;
+    return range.first == range.end ? okStatus() : endCall(*ranks[i]);
+  });
 }
 
 Status Session::finishCarried() {
@@ -280,7 +312,7 @@ Status Session::finishCarried() {
       }))
     return okStatus();
   Status status =
-      team->run([this](int i) { return ranks[i]->context.finishCarried(); });
+      onRanks([](LocalRank &rank) { return rank.context.finishCarried(); });
   broken |= !status.ok();
   return status;
 }
@@ -296,7 +328,8 @@ Status Session::submit(std::string_view name) {
         return invalidArgument(
             concat("some ranks have no function ", name,
                    ": expected one of all ranks, or a sequence"));
-    return submit(std::vector(plans.size(), std::vector<Call>{{number}}), {});
+    return submit(std::vector(plans.size(), std::vector<Call>{{number}}), {},
+                  Lanes::Chosen, {});
   }
   return internal(concat("the function ", name, " was not chosen"));
 }
@@ -344,6 +377,17 @@ StatusOr<std::size_t> Session::countBatches(std::string_view name,
 
 Status Session::submitSequence(std::string_view name, int64_t times,
                                std::span<const CallInputs> inputs) {
+  return submitSequence(name, times, Lanes::Chosen, {&inputs, 1});
+}
+
+Status
+Session::submitLanes(std::string_view name, int64_t times,
+                     std::span<const std::span<const CallInputs>> inputs) {
+  return submitSequence(name, times, Lanes::All, inputs);
+}
+
+Status Session::submitSequence(std::string_view name, int64_t times,
+                               Lanes which, LaneInputs inputs) {
   OPTRT_RETURN_IF_ERROR(checkIdle("a sequence was submitted"));
   std::vector<std::vector<Call>> calls;
   std::size_t expected = 0;
@@ -355,22 +399,31 @@ Status Session::submitSequence(std::string_view name, int64_t times,
   for (std::vector<Call> &own : calls) {
     const std::size_t count = countBatches(own);
     // Some ranks may read none.
-    if (inputs.size() != expected || (count != 0 && count != expected))
-      return internal(concat("the sequence ", name, " was given ",
-                             inputs.size(), " batches; expected ",
-                             count != 0 ? count : expected));
-    auto next = inputs.begin();
+    for (std::span<const CallInputs> ofLane : inputs)
+      if (ofLane.size() != expected || (count != 0 && count != expected))
+        return internal(concat("the sequence ", name, " was given ",
+                               ofLane.size(), " batches; expected ",
+                               count != 0 ? count : expected));
+    std::size_t next = 0;
     for (Call &call : own)
       if (callables[call.callable].readsBatch)
-        call.inputs = &*next++;
+        call.batch = next++;
   }
-  for (const CallInputs &one : inputs)
-    OPTRT_RETURN_IF_ERROR(checkRead(one.batch));
+  std::size_t called = 0;
+  for (std::size_t lane = 0; lane != lanes.size(); ++lane)
+    called += isOf(which, lane);
+  if (inputs.size() != called)
+    return internal(concat("the sequence ", name, " was given batches of ",
+                           inputs.size(), " lanes; expected ", called));
+  for (std::span<const CallInputs> ofLane : inputs)
+    for (const CallInputs &one : ofLane)
+      OPTRT_RETURN_IF_ERROR(checkRead(one.batch));
   // Only the same sequence waits for what it has carried.
   if (name != lastSequence)
     OPTRT_RETURN_IF_ERROR(finishCarried());
   lastSequence = name;
-  return submit(std::move(calls), {Reset::Step, Reset::Sequence});
+  return submit(std::move(calls), {Reset::Step, Reset::Sequence}, which,
+                inputs);
 }
 
 StatusOr<StepOutputs> Session::collect() {
@@ -378,6 +431,8 @@ StatusOr<StepOutputs> Session::collect() {
   Status status = team->collect();
   broken |= hasRun && !status.ok();
   OPTRT_RETURN_IF_ERROR(status);
+  // Calls have gone from lane to lane.
+  chooseLane(chosenLane);
   OPTRT_ASSIGN_OR_RETURN(StepOutputs all, outputs());
   // Where all write the same, each process has it.
   const bool isAlike = std::ranges::all_of(plans, [&](const RankPlan &plan) {

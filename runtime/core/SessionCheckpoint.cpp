@@ -111,9 +111,9 @@ Status Session::loadFiles(const Checkpoint &checkpoint,
            checkpoint.has(buffer.saved->name);
   };
   // Whatever fails here, the others wait for what this process reads.
-  Status failure = team->run([&](int i) -> Status {
-    RankBuffers &buffers = ranks[i]->buffers;
-    for (int64_t index : ranks[i]->plan.held) {
+  Status failure = onRanks([&](LocalRank &rank) -> Status {
+    RankBuffers &buffers = rank.buffers;
+    for (int64_t index : rank.plan.held) {
       const Buffer &buffer = manifest().buffers[index];
       if (isLoaded(index) && buffer.layout.hasPadding(manifest().mesh))
         OPTRT_RETURN_IF_ERROR(buffers.clear(index));

@@ -175,12 +175,17 @@ RankMemory Session::largestRankMemory() {
     if (memory.total() > largest.total())
       largest = memory;
   };
+  int64_t sumOfDevices = 0;
+  for (const std::unique_ptr<LocalRank> &rank : ranks)
+    sumOfDevices += static_cast<int64_t>(rank->context.device->scratchBytes());
   for (const std::unique_ptr<LocalRank> &rank : ranks) {
     RankMemory own = rank->plan.memory;
     own.snapshot = snapshotBytes;
     own.device = static_cast<int64_t>(rank->context.device->scratchBytes());
     own.communication = rank->context.queued ? rank->context.queued->heldBytes()
                                              : rank->communicationBytes;
+    if (lanes.size() > 1)
+      own.device = sumOfDevices;
     own.code = std::max<int64_t>(
         0, rank->context.device->codeBytes() -
                (rank->context.queued ? own.communication : 0));

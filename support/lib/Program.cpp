@@ -27,6 +27,11 @@ static constexpr flatbuffers::uoffset_t kMaxDepth = 32;
 
 uint64_t schemaHash() { return kSchemaHash; }
 
+int64_t laneStride(int64_t bytes) {
+  constexpr int64_t kAlignment = 64;
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
 std::string pack(ProgramsT &programs) {
   programs.schema_hash = schemaHash();
   flatbuffers::FlatBufferBuilder builder;

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace optimus_support::program {
@@ -324,6 +325,60 @@ private:
   const Mesh &mesh;
 };
 
+/// What lanes rule out in a function, or nothing.
+std::optional<std::string> findOutsideLanes(const FunctionT &function) {
+  for (const std::unique_ptr<QueueT> &queue : function.queues)
+    if (queue->kind != QueueKind::Compute)
+      return "a queue of another kind than Compute";
+  auto isElsewhere = [](const auto &memory) {
+    return memory->space != MemorySpace::Device;
+  };
+  if (std::ranges::any_of(function.arenas, isElsewhere) ||
+      std::ranges::any_of(function.arguments, isElsewhere))
+    return "memory outside the device's";
+  auto isRead = [](const IntegerT *integer) {
+    return integer && !integer->readings.empty();
+  };
+  for (const std::unique_ptr<ScalarT> &scalar : function.scalars)
+    if (isRead(scalar->number.AsInteger()))
+      return "a number that is read when a command is executed";
+  for (const std::unique_ptr<AddressT> &address : function.addresses)
+    if (const PlaceT *place = address->location.AsPlace();
+        place && isRead(place->bytes.get()))
+      return "an address that is read when a command is executed";
+  return std::nullopt;
+}
+
+/// Checks that all lanes of a table can be executed. Its functions were
+/// checked.
+Status checkLanes(const ProgramTableT &table, const Mesh &mesh) {
+  if (table.lanes == 1)
+    return okStatus();
+  if (table.lanes == 0 || table.lanes > kMaxLanes)
+    return wrong(concat("a table of ", table.lanes, " lanes; expected 1 to ",
+                        kMaxLanes));
+  if (mesh.numRanks() != 1)
+    return wrong(concat("a table of ", table.lanes, " lanes on a mesh of ",
+                        mesh.numRanks(), " ranks; expected one rank"));
+  for (const std::unique_ptr<FunctionT> &function : table.functions) {
+    if (const std::optional<std::string> found = findOutsideLanes(*function))
+      return wrong(concat("function ", function->name, " has ", *found,
+                          "; expected none in a table of ", table.lanes,
+                          " lanes"));
+    CheckedSize bytes = 0;
+    for (const std::unique_ptr<ArenaT> &arena : function->arenas)
+      bytes = bytes + laneStride(arena->bytes);
+    for (const std::unique_ptr<ArgumentT> &argument : function->arguments)
+      bytes = bytes + laneStride(argument->bytes);
+    if (!(bytes * int64_t(table.lanes)).isAtMost(kMaxBytes))
+      return wrong(concat("function ", function->name, ": ", table.lanes,
+                          " lanes of ", bytes.toString(),
+                          " bytes; expected at most ", kMaxBytes,
+                          " bytes together"));
+  }
+  return okStatus();
+}
+
 /// Checks the sequences of a table by themselves.
 Status checkSequences(const TargetT &target, const ProgramTableT &table,
                       const Mesh &mesh) {
@@ -361,6 +416,7 @@ Status checkTarget(const TargetT &target, const Mesh &mesh, Checks checks) {
           first && function->prepares != first->prepares)
         return wrong(
             concat("tables differ in whether ", function->name, " prepares"));
+    OPTRT_RETURN_IF_ERROR(checkLanes(*table, mesh));
     OPTRT_RETURN_IF_ERROR(checkPrepared(*table, mesh));
     for (const std::unique_ptr<FunctionT> &function : table->functions)
       OPTRT_RETURN_IF_ERROR(FunctionChecker(target, *table, *function, mesh)

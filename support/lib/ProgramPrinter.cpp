@@ -38,6 +38,7 @@ public:
       text += concat(i == 0 ? ": " : ", ", "arena", i, " of ",
                      function.arenas[i]->bytes, " bytes (",
                      spaceName(function.arenas[i]->space), ")");
+    printLanes();
     text += "\n";
     for (uint32_t number = 0; number != function.commands.size(); ++number)
       printCommand(number);
@@ -105,6 +106,17 @@ private:
     const PlaceT &place = *location.AsPlace();
     return concat(bases[static_cast<int>(place.base)], place.index, "[",
                   format(*place.bytes), "]");
+  }
+
+  /// How far apart the lanes of each argument lie, where there are several.
+  void printLanes() {
+    if (table.lanes == 1)
+      return;
+    text += concat("; ", table.lanes, " lanes, from one to the next ");
+    const char *before = "";
+    for (size_t i = 0; i != function.arguments.size(); ++i)
+      text += concat(std::exchange(before, ", "), "arg", i, "+",
+                     laneStride(function.arguments[i]->bytes));
   }
 
   void printOperands(const CommandT &command) {

@@ -190,6 +190,9 @@ private:
       return okStatus();
     }
     options.threadsPerRank = 1;
+    // The second of as many as there are.
+    options.lanes =
+        std::min<int64_t>(opened->target().tables.front()->lanes, 2);
     options.timeoutSeconds = kSeconds;
     options.onStall = [](const Status &status, bool) {
       std::fprintf(stderr, "\nhangs: %s\n", status.message().c_str());
@@ -198,6 +201,7 @@ private:
     World world = createLocalWorld();
     OPTRT_ASSIGN_OR_RETURN(auto session,
                            Session::create(*opened, world, options));
+    session->chooseLane(options.lanes - 1);
     OPTRT_RETURN_IF_ERROR(run(*session));
     for (const std::string &sequence : options.sequences)
       OPTRT_RETURN_IF_ERROR(run(*session, sequence));

@@ -65,6 +65,7 @@ optimus-compile gpt2.mlir --strategy auto --ranks 4 --memory-budget 16MiB -o out
 optimus-compile gpt2.mlir --recompute layer --schedule none --mcpu native --no-pad -o out.so
 optimus-compile llama.mlir --mesh row:2,col:2 --move panels --panels 4 --layout *.mlp.down_proj.weight=row,col -o out.so
 optimus-compile gpt2.mlir --machine-profile profile.json --tune-products --extra-workspace 20% -o out.so
+optimus-compile gpt2.mlir --lanes 3 --report -o out.so
 optimus-compile gpt2.mlir --compile-to place --dump-phases-to dumps -o out.mlir
 optimus-compile place.mlir --compile-from place --mesh row:2,col:2 --strategy summa -o out.so
 optimus-opt gpt2.mlir --optimus-differentiate --optimus-shard='mesh=row:2,col:2 strategy=summa' --optimus-partition -o out.mlir

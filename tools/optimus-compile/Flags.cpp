@@ -104,7 +104,7 @@ static void addDevice(Declaration add, CompileSettings &settings) {
 static void addStep(Declaration add, CompileSettings &settings) {
   add(settings.phases,
       {"lora", "optimizer", "precision", "weights", "reduce-precision",
-       "accumulate", "schedule", "extra-workspace", "sync"});
+       "accumulate", "schedule", "extra-workspace", "sync", "lanes"});
 }
 
 static void addMemory(Declaration add, CompileSettings &settings) {

@@ -13,6 +13,7 @@
 #include "tooling/Job.h"
 
 #include <optional>
+#include <vector>
 
 namespace optimus_run {
 
@@ -33,6 +34,7 @@ struct CommandLine {
   Subcommand subcommand = Subcommand::Train;
   optrt::JobOptions job;
   TrainOptions train;
+  std::vector<TrainLane> lanes; ///< of train --lanes; else empty
   EvalOptions eval;
   ForwardOptions forward;
   GenerateOptions generate;

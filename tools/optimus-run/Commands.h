@@ -107,8 +107,15 @@ struct TrainOptions {
   std::string keepBest; ///< folder of the checkpoint with the least loss there
   /// Evaluations without a better loss, after which the run ends; 0: never.
   int64_t patience = 0;
+  std::string lanes;       ///< file with a run's flags a line; empty: one run
   int64_t sampleEvery = 0; ///< texts are generated every so many steps; 0: none
   PromptOptions samplePrompts;
+};
+
+/// One of several runs side by side.
+struct TrainLane {
+  std::string name; ///< "lane 2"
+  TrainOptions options;
 };
 
 struct EvalOptions {
@@ -217,6 +224,10 @@ struct BenchOptions {
 
 /// The number of the signal that ended the run early, or 0.
 optrt::StatusOr<int> train(const TrainOptions &options, optrt::World &world);
+/// Trains each as a lane of one program. A lane that fails says so and ends
+/// alone; the failure that is returned when all have ended names such lanes.
+optrt::StatusOr<int> trainLanes(const std::vector<TrainLane> &lanes,
+                                optrt::World &world);
 optrt::Status eval(const EvalOptions &options, optrt::World &world);
 /// Writes what a function of the kind forward makes of a file's windows.
 optrt::Status forward(const ForwardOptions &options, optrt::World &world);

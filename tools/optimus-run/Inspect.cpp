@@ -171,6 +171,8 @@ void printModel(const ModelLibrary &library) {
             << ", sequence " << manifest.sequence << ", vocabulary "
             << manifest.vocabulary << "\n  hashes: source "
             << manifest.sourceHash << ", model " << manifest.modelHash << "\n";
+  if (const uint32_t lanes = library.target().tables.front()->lanes; lanes > 1)
+    std::cout << "  lanes: " << lanes << ", for train --lanes\n";
   if (manifest.function)
     std::cout << "  function: " << toString(manifest.function->facts) << "\n";
   for (const Function &function : manifest.functions)

@@ -116,8 +116,10 @@ std::string progressLine(const StepReport &report, int64_t firstStep,
   return left.substr(0, columns);
 }
 
-Progress::Progress(bool speaks, int64_t firstStep, int64_t lastStep)
-    : speaks(speaks), terminal(canRewrite()), firstStep(firstStep),
+Progress::Progress(bool speaks, int64_t firstStep, int64_t lastStep,
+                   const std::string &name)
+    : speaks(speaks), terminal(name.empty() && canRewrite()),
+      prefix(name.empty() ? "" : name + ": "), firstStep(firstStep),
       lastStep(lastStep), start(std::chrono::steady_clock::now()) {}
 
 Progress::~Progress() {
@@ -142,9 +144,9 @@ void Progress::step(const StepReport &report) {
 
   if (!terminal) {
     int width = static_cast<int>(std::to_string(lastStep).size());
-    std::printf("step %*lld/%lld | loss %.6f | norm %.4f | lr %.2e | %.2f ms | "
-                "%.0f tok/s\n",
-                width, static_cast<long long>(report.step),
+    std::printf("%sstep %*lld/%lld | loss %.6f | norm %.4f | lr %.2e | %.2f ms "
+                "| %.0f tok/s\n",
+                prefix.c_str(), width, static_cast<long long>(report.step),
                 static_cast<long long>(lastStep), report.loss, report.gradNorm,
                 report.lr, report.milliseconds, report.tokensPerSecond);
     std::fflush(stdout);
@@ -164,7 +166,8 @@ void Progress::step(const StepReport &report) {
 void Progress::note(const std::string &text) {
   if (!speaks)
     return;
-  std::printf("%s%s\n", lineIsOpen ? kEraseLine : "", text.c_str());
+  std::printf("%s%s%s\n", lineIsOpen ? kEraseLine : "", prefix.c_str(),
+              text.c_str());
   lineIsOpen = false;
   std::fflush(stdout);
 }
@@ -176,7 +179,8 @@ void Progress::warn(const std::string &text) {
     std::printf("\n");
   lineIsOpen = false;
   std::fflush(stdout);
-  std::fprintf(stderr, "optimus-run: warning: %s\n", text.c_str());
+  std::fprintf(stderr, "optimus-run: warning: %s%s\n", prefix.c_str(),
+               text.c_str());
 }
 
 } // namespace optimus_run

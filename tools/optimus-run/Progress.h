@@ -36,7 +36,10 @@ std::string progressLine(const StepReport &report, int64_t firstStep,
 /// between. Silent when `speaks` is false.
 class Progress {
 public:
-  Progress(bool speaks, int64_t firstStep, int64_t lastStep);
+  /// `name` is before each line, of one of several runs that share the output:
+  /// these rewrite none.
+  Progress(bool speaks, int64_t firstStep, int64_t lastStep,
+           const std::string &name = "");
   ~Progress();
 
   void step(const StepReport &report);
@@ -47,6 +50,7 @@ public:
 
 private:
   const bool speaks, terminal;
+  const std::string prefix;
   const int64_t firstStep, lastStep;
   const std::chrono::steady_clock::time_point start;
   std::chrono::steady_clock::time_point lastLine;

@@ -6,19 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Commands.h"
+#include "Training.h"
+
 #include "Divergence.h"
-#include "Evaluation.h"
 #include "Format.h"
 #include "JsonLine.h"
-#include "Progress.h"
 #include "Report.h"
-#include "RunEnd.h"
 #include "RunFacts.h"
-#include "StopSignals.h"
-#include "TrainFiles.h"
-#include "TrainProfile.h"
-#include "TrainStep.h"
 #include "TuningFile.h"
 #include "optimus-runtime/Exception.h"
 #include "optimus-support/Hash.h"
@@ -51,108 +45,21 @@ std::string describe(const DataIdentity &data) {
 }
 
 /// The outcome of a save, once it is over.
-StatusOr<bool> isOver(Status status) {
+StatusOr<bool> overWith(Status status) {
   return status.ok() ? StatusOr<bool>(true) : StatusOr<bool>(status);
 }
 
-using Clock = std::chrono::steady_clock;
+} // namespace
 
-/// One training run: its inputs, its outputs, and its state.
-class Training {
-public:
-  Training(const TrainOptions &options, World &world)
-      : options(options), world(world), control(*world.control) {}
-
-  /// The signal that ended it early, or 0.
-  StatusOr<int> run();
-
-private:
-  StatusOr<int> trainAndReport();
-  Status prepareSession();
-  Status beginState();
-  SaveFormat saveFormat();
-  Status failJob(const Status &status);
-  Status end(Status status);
-  Status diverged(std::string message);
-  void logEnd(const Status &status);
-  void warnOfProfile(Progress *progress);
-  std::vector<Setting> settings() const;
-  void announce() const;
-
-  Status steps();
-  Status oneStep(int64_t step, Progress &progress);
-  std::string causeOf(int64_t step, Progress &progress);
-  void compareContents(Progress &progress);
-  Status evaluateAfter(int64_t step, Progress &progress,
-                       std::optional<Evaluation> &evaluation);
-  Status sampleAfter(int64_t step, Progress &progress,
-                     nlohmann::ordered_json &samples);
-  void logStep(const std::optional<Evaluation> &evaluation,
-               const nlohmann::ordered_json &samples, Progress &progress);
-  Status judge(const Evaluation &evaluation, int64_t step);
-  bool isOutOfPatience() const {
-    return options.patience > 0 && best &&
-           best->evaluationsSince >= options.patience;
-  }
-  Status checkHealth();
-  TrainingState state() const;
-  Status keepBest();
-  Status save();
-  Status saved(const StatusOr<bool> &over);
-  Status finishSave();
-  std::string wayOn() const;
-  std::string howToLoad(const std::string &folder) const;
-  void summarize() const;
-
-  /// Sequences of a step, all microbatches together.
-  int64_t batch() const {
-    return manifest().batch * plan().hyperparameters.microbatches;
-  }
-  int64_t batchTokens() const { return batch() * manifest().sequence; }
-  int64_t lastStep() const { return plan().hyperparameters.steps; }
-  /// The last one of this run, which --until may end sooner.
-  int64_t finalStep() const {
-    return std::min(lastStep(), options.until.value_or(lastStep()));
-  }
-  const Manifest &manifest() const { return files.library->manifest(); }
-  const TrainingPlan &plan() const { return *files.plan; }
-
-  const TrainOptions &options;
-  World &world;
-  ControlPlane &control; ///< the world's
-  TrainFiles files;
-  TrainProfile profile;
-  std::unique_ptr<Session> session;
-  std::optional<TrainStep> calls; ///< of a step
-
-  int64_t bytesOfAStep = 0;
-  RankMemory largestRank;
-  StepReport last;
-  double secondsAfterFirst = 0;
-  Clock::time_point start;   ///< before the first step
-  std::string beginning;     ///< of the log, until its first line is written
-  Clock::duration reading{}; ///< how long the batches took to be read
-  int64_t reached = 0; ///< the last step that was taken, by this run or before
-  /// The step of the checkpoint that was written last, or -1.
-  int64_t lastSaved = -1;
-  /// Of the one that is being written behind steps.
-  std::optional<int64_t> saving;
-  bool savesBehind = false;
-  std::optional<BestEvaluation> best;     ///< of this run and those before it
-  const Function *evalFunction = nullptr; ///< or null: nothing is evaluated
-  bool healthIsCounted = false, saidThatDataChanged = false,
-       contentsAreCompared = false;
-  /// The end of the run after the current step, and its reason.
-  Status ending;
-  int signal = 0;
-  /// How it ended, where the status alone does not tell.
-  std::optional<RunEnd> reason;
-  bool endIsLogged = false;
-};
-
-StatusOr<int> Training::run() {
+Status Training::open(std::shared_ptr<const ModelLibrary> library) {
+  files.library = std::move(library);
   OPTRT_RETURN_IF_ERROR(files.open(options, control));
   reached = plan().firstStep - 1;
+  return okStatus();
+}
+
+StatusOr<int> Training::run() {
+  OPTRT_RETURN_IF_ERROR(open());
   try {
     StatusOr<int> outcome = trainAndReport();
     logEnd(outcome.status());
@@ -170,21 +77,30 @@ StatusOr<int> Training::trainAndReport() {
   if (control.isRoot())
     announce();
   printWarnings(world, *session);
+  OPTRT_RETURN_IF_ERROR(beginLog());
+  OPTRT_RETURN_IF_ERROR(
+      control.agree(profile.describe(options, *session, world))
+          .withContext("--profile"));
+  return report(steps());
+}
+
+Status Training::beginLog() {
   OPTRT_RETURN_IF_ERROR(
       control.agree(files.log.begin()).withContext("--log-json"));
   start = Clock::now();
   beginning = describeBeginning(options, files, world, *session) + '\n';
-  OPTRT_RETURN_IF_ERROR(
-      control.agree(profile.describe(options, *session, world))
-          .withContext("--profile"));
-  Status outcome = steps();
+  return okStatus();
+}
+
+/// Says how the run ended, and closes what it wrote.
+StatusOr<int> Training::report(Status outcome) {
   if (outcome.ok() && control.isRoot())
     summarize();
   logEnd(outcome);
   Status logged = control.agree(files.log.finish()).withContext("--log-json");
   Status recorded =
       control.agree(profile.finish(outcome, signal)).withContext("--profile");
-  warnOfProfile(/*progress=*/nullptr);
+  warnOfProfile();
   for (const Status &status : {logged, recorded})
     if (outcome.ok() && !signal)
       outcome = status;
@@ -236,7 +152,7 @@ void Training::logEnd(const Status &status) {
 }
 
 /// Every process has a file of its own, and a disk of its own perhaps.
-void Training::warnOfProfile(Progress *progress) {
+void Training::warnOfProfile() {
   std::optional<std::string> warning = profile.warning();
   if (warning && progress && control.isRoot())
     progress->warn(*warning);
@@ -244,8 +160,25 @@ void Training::warnOfProfile(Progress *progress) {
     std::fprintf(stderr, "optimus-run: warning: %s\n", warning->c_str());
 }
 
-Status Training::prepareSession() {
-  SessionOptions chosen = sessionOptions({}, options.ranks);
+Status Training::begin(Session &shared, int64_t lane) {
+  session = &shared;
+  number = lane;
+  OPTRT_RETURN_IF_ERROR(prepareState());
+  announceStart();
+  OPTRT_RETURN_IF_ERROR(beginLog());
+  progress.emplace(control.isRoot(), plan().firstStep, lastStep(), name);
+  return okStatus();
+}
+
+/// Of a lane, the session is about it from here on.
+void Training::enter() {
+  if (name.empty())
+    return;
+  session->chooseLane(number);
+  session->setSaveFormat(savedAs);
+}
+
+Status Training::choose(SessionOptions &chosen) {
   chosen.sequences = {sequenceFor(plan().hyperparameters.microbatches)};
   // For checkHealth() too.
   if (files.evalData ||
@@ -254,22 +187,38 @@ Status Training::prepareSession() {
         manifest().findEntry(options.library, EntryKind::Eval);
     OPTRT_RETURN_IF_ERROR(control.agree(found.status()));
     evalFunction = *found;
-    chosen.functions = {evalFunction->name};
+    if (std::ranges::find(chosen.functions, evalFunction->name) ==
+        chosen.functions.end())
+      chosen.functions.push_back(evalFunction->name);
   }
   files.samples.choose(chosen);
-  chosen.timesCommunication = !options.logJson.empty();
+  chosen.timesCommunication |= !options.logJson.empty();
   chosen.documentEnd = files.documentEnd;
+  return okStatus();
+}
+
+Status Training::prepareSession() {
+  SessionOptions chosen = sessionOptions({}, options.ranks);
+  OPTRT_RETURN_IF_ERROR(choose(chosen));
   profile.observe(chosen);
-  const bool timesCommunication = chosen.timesCommunication;
-  OPTRT_ASSIGN_OR_RETURN(session,
+  OPTRT_ASSIGN_OR_RETURN(ownSession,
                          createSession(*files.library, world, std::move(chosen),
                                        options.ranks.tune));
-  calls.emplace(files, *session, control, timesCommunication);
+  session = ownSession.get();
+  return prepareState();
+}
+
+Status Training::prepareState() {
+  calls.emplace(files, *session, control,
+                /*timesCommunication=*/!options.logJson.empty());
   OPTRT_RETURN_IF_ERROR(control.checkSame(settings()));
-  session->setSaveFormat(saveFormat());
+  savedAs = saveFormat();
+  session->setSaveFormat(savedAs);
+  enter();
   OPTRT_RETURN_IF_ERROR(control.agree(beginState()));
   files.checkpoint.reset();
-  if (options.saveEvery > 0 && options.saveAsync.value_or(true)) {
+  // A snapshot is of one lane.
+  if (options.saveEvery > 0 && options.saveAsync.value_or(name.empty())) {
     OPTRT_ASSIGN_OR_RETURN(
         savesBehind,
         session->reserveSnapshot(options.save, options.saveAsync.has_value()));
@@ -350,68 +299,76 @@ void Training::announce() const {
               static_cast<long long>(manifest().sequence),
               static_cast<long long>(batch()), plan().order.c_str(),
               static_cast<unsigned long long>(plan().seed));
-  long long done = plan().firstStep - 1;
+  announceStart();
+}
+
+void Training::announceStart() const {
+  if (!control.isRoot())
+    return;
+  const int64_t done = plan().firstStep - 1;
   if (done > 0)
-    std::printf("%s: going on after step %lld\n", files.start.folder.c_str(),
-                done);
+    say(concat(files.start.folder, ": going on after step ", done));
   else if (!files.start.goesOn)
-    std::printf("%s: its parameters, and a new state of the optimizer %s: "
-                "training begins at step 0\n",
-                files.start.folder.c_str(), manifest().optimizer.c_str());
+    say(concat(files.start.folder,
+               ": its parameters, and a new state of the optimizer ",
+               manifest().optimizer, ": training begins at step 0"));
   else if (options.resume && files.start.folder.empty())
-    std::printf("%s: no checkpoint yet, training begins\n",
-                options.save.c_str());
+    say(concat(options.save, ": no checkpoint yet, training begins"));
   if (options.ranks.computing.tf32)
-    std::printf("products of f32 are in TF32\n");
+    say("products of f32 are in TF32");
   for (const std::string &note : plan().notes)
-    std::printf("%s\n", note.c_str());
+    say(note);
+  auto isDone = [&](const char *flag, int64_t steps) {
+    say(concat("the checkpoint is at step ", done,
+               " already: nothing to train with ", flag, " ", steps,
+               "; a larger number goes on"));
+  };
   if (done >= lastStep() && lastStep() > 0)
-    std::printf("the checkpoint is at step %lld already: nothing to train "
-                "with --steps %lld; a larger number goes on\n",
-                done, static_cast<long long>(lastStep()));
+    isDone("--steps", lastStep());
   else if (done >= finalStep() && lastStep() > 0)
-    std::printf("the checkpoint is at step %lld already: nothing to train "
-                "with --until %lld; a larger number goes on\n",
-                done, static_cast<long long>(finalStep()));
+    isDone("--until", finalStep());
   std::fflush(stdout);
+}
+
+/// A line of standard output, with the lane before it.
+void Training::say(const std::string &line) const {
+  std::printf("%s%s\n", name.empty() ? "" : (name + ": ").c_str(),
+              line.c_str());
 }
 
 Status Training::steps() {
   // Until all is saved.
   StopSignals signals;
   Interruption stop;
-  {
-    Progress progress(control.isRoot(), plan().firstStep, lastStep());
-    for (int64_t step = plan().firstStep; step <= finalStep(); ++step) {
-      // No rank begins a step until all have its batches.
-      Clock::time_point begin = Clock::now();
-      Status read = ending.ok() ? calls->prepare(step) : ending;
-      reading = Clock::now() - begin;
-      stop = StopSignals::agreed(control, read, calls->agreement().digests());
-      if (!stop)
-        stop.failure = calls->agreement().compare(stop.notes);
-      if (stop)
-        break;
-      OPTRT_RETURN_IF_ERROR(oneStep(step, progress));
-      OPTRT_RETURN_IF_ERROR(saved(session->pollSave()));
-      if (reached == step && options.checkReplicas > 0 &&
-          step % options.checkReplicas == 0)
-        OPTRT_RETURN_IF_ERROR(end(session->compareReplicas().withContext(
-            concat("--check-replicas after step ", step))));
-      if (reached == step && options.saveEvery > 0 &&
-          step % options.saveEvery == 0)
-        OPTRT_RETURN_IF_ERROR(save());
-      compareContents(progress);
-      if (!saidThatDataChanged && files.data->wasWrittenTo()) {
-        saidThatDataChanged = true;
-        progress.warn(options.data.path +
-                      " was written to since the run began: "
-                      "batches are of what it has now");
-      }
-      if (reached == step && isOutOfPatience())
-        break;
-    }
+  progress.emplace(control.isRoot(), plan().firstStep, lastStep());
+  const Status status = takeSteps(stop);
+  progress.reset();
+  OPTRT_RETURN_IF_ERROR(status);
+  return finishSteps(stop);
+}
+
+Status Training::takeSteps(Interruption &stop) {
+  while (!isOver()) {
+    // No rank begins a step until all have its batches.
+    stop =
+        StopSignals::agreed(control, prepare(), calls->agreement().digests());
+    if (!stop)
+      stop.failure = calls->agreement().compare(stop.notes);
+    if (stop)
+      break;
+    OPTRT_RETURN_IF_ERROR(oneStep());
   }
+  return okStatus();
+}
+
+Status Training::prepare() {
+  const Clock::time_point begin = Clock::now();
+  Status read = ending.ok() ? calls->prepare(reached + 1) : ending;
+  reading = Clock::now() - begin;
+  return read;
+}
+
+Status Training::finishSteps(const Interruption &stop) {
   OPTRT_RETURN_IF_ERROR(finishSave());
   if (!options.save.empty() && reached != lastSaved) {
     savesBehind = false;
@@ -425,43 +382,96 @@ Status Training::steps() {
       .withAdvice(wayOn());
 }
 
+Status Training::finish(const Interruption &stop, Status outcome) {
+  enter();
+  progress.reset();
+  if (outcome.ok())
+    outcome = finishSteps(stop);
+  return report(std::move(outcome)).status();
+}
+
 /// When the data's hash is there, it is compared with the loaded checkpoint's:
 /// a sample does not see every difference.
-void Training::compareContents(Progress &progress) {
+void Training::compareContents() {
   const std::optional<uint64_t> &expected = plan().expectedContents;
   if (!expected || contentsAreCompared)
     return;
   const std::optional<uint64_t> contents = files.data->identity().contents;
   contentsAreCompared = contents.has_value();
   if (contents && *contents != *expected)
-    progress.warn(concat("the data is not what ", files.start.folder,
-                         " was trained on: ", options.data.path,
-                         " has other contents, with hash ",
-                         optimus_support::hashToHex(*contents), ", was ",
-                         optimus_support::hashToHex(*expected)));
+    progress->warn(concat("the data is not what ", files.start.folder,
+                          " was trained on: ", options.data.path,
+                          " has other contents, with hash ",
+                          optimus_support::hashToHex(*contents), ", was ",
+                          optimus_support::hashToHex(*expected)));
 }
 
-Status Training::oneStep(int64_t step, Progress &progress) {
+std::span<const CallInputs> Training::beginStep() {
+  enter();
+  setStepScalars();
+  return calls->begin();
+}
+
+Status Training::endStep() {
+  enter();
+  OPTRT_ASSIGN_OR_RETURN(const StepOutputs outputs, session->outputs());
+  OPTRT_RETURN_IF_ERROR(calls->end(reached + 1));
+  return took(outputs);
+}
+
+/// Those of the step that follows.
+void Training::setStepScalars() {
   const Hyperparameters &hyper = plan().hyperparameters;
-  double lr = hyper.rate.at(step, hyper.steps);
-  setScalars(*session, hyper, step, lr);
+  const int64_t step = reached + 1;
+  setScalars(*session, hyper, step, hyper.rate.at(step, hyper.steps));
   // What ranks agree on between the two is no part of a step.
-  Clock::time_point begin = Clock::now() - reading;
+  stepStart = Clock::now() - reading;
+}
+
+Status Training::oneStep() {
+  const int64_t step = reached + 1;
+  setStepScalars();
   profile.beginStep(step);
   StatusOr<StepOutputs> outputs = calls->run(step);
   if (outputs.ok())
     profile.endStep();
-  warnOfProfile(&progress);
+  warnOfProfile();
   OPTRT_RETURN_IF_ERROR(calls->miscounted());
   if (!outputs.ok())
     return failJob(outputs.status());
-  double seconds =
-      std::chrono::duration<double>(calls->ended() - begin).count();
+  return took(*outputs);
+}
+
+/// Goes on from a step that was taken.
+Status Training::took(const StepOutputs &outputs) {
+  OPTRT_RETURN_IF_ERROR(examine(outputs));
+  OPTRT_RETURN_IF_ERROR(saved(session->pollSave()));
+  if (options.checkReplicas > 0 && reached % options.checkReplicas == 0)
+    OPTRT_RETURN_IF_ERROR(end(session->compareReplicas().withContext(
+        concat("--check-replicas after step ", reached))));
+  if (options.saveEvery > 0 && reached % options.saveEvery == 0)
+    OPTRT_RETURN_IF_ERROR(save());
+  compareContents();
+  if (!saidThatDataChanged && files.data->wasWrittenTo()) {
+    saidThatDataChanged = true;
+    progress->warn(options.data.path + " was written to since the run began: "
+                                       "batches are of what it has now");
+  }
+  return okStatus();
+}
+
+/// Tells of a step, evaluates it, and finds out whether it diverged.
+Status Training::examine(const StepOutputs &outputs) {
+  const Hyperparameters &hyper = plan().hyperparameters;
+  const int64_t step = reached + 1;
+  const double lr = hyper.rate.at(step, hyper.steps);
+  const double seconds =
+      std::chrono::duration<double>(calls->ended() - stepStart).count();
 
   reached = step;
   last = {
-      step, outputs->meanLoss(), outputs->gradNorm(),
-      lr,   1e3 * seconds,       static_cast<double>(batchTokens()) / seconds};
+      step, outputs.meanLoss(), outputs.gradNorm(),
+      lr,   1e3 * seconds,      static_cast<double>(batchTokens()) / seconds};
   if (step > plan().firstStep)
     secondsAfterFirst += seconds;
   else
@@ -469,20 +479,20 @@ Status Training::oneStep(int64_t step, Progress &progress) {
       bytesOfAStep += axis.bytes;
   if (step == plan().firstStep || step == finalStep())
     largestRank = session->largestRankMemory();
-  progress.step(last);
+  progress->step(last);
 
   std::optional<Evaluation> evaluation;
   bool finite = std::isfinite(last.loss) && std::isfinite(last.gradNorm);
   if (finite)
-    OPTRT_RETURN_IF_ERROR(evaluateAfter(step, progress, evaluation));
+    OPTRT_RETURN_IF_ERROR(evaluateAfter(step, evaluation));
   nlohmann::ordered_json samples;
   if (finite)
-    OPTRT_RETURN_IF_ERROR(sampleAfter(step, progress, samples));
+    OPTRT_RETURN_IF_ERROR(sampleAfter(step, samples));
   if (files.log.isOpen())
-    logStep(evaluation, samples, progress);
+    logStep(evaluation, samples);
   if (finite)
     return okStatus();
-  const std::string cause = causeOf(step, progress);
+  const std::string cause = causeOf(step);
   return diverged(concat("at step ", step, " the loss is ",
                          notFinite(last.loss), " and the gradient's norm ",
                          notFinite(last.gradNorm), cause, "; lower --lr (",
@@ -492,7 +502,9 @@ Status Training::oneStep(int64_t step, Progress &progress) {
 /// Why a step was not finite: it is taken again from the last state that was
 /// saved, loaded or made. Says so where that is too long ago. The session is
 /// gone then.
-std::string Training::causeOf(int64_t step, Progress &progress) {
+std::string Training::causeOf(int64_t step) {
+  if (!name.empty())
+    return " (a run of it alone says why)";
   if (!finishSave().ok())
     return "";
   StateBefore before{files.start.folder, files.start.goesOn,
@@ -502,12 +514,13 @@ std::string Training::causeOf(int64_t step, Progress &progress) {
   if (step - before.step > kMostStepsAgain)
     return concat(" (--save-every of at most ", kMostStepsAgain,
                   " steps lets a run say why)");
-  progress.note(concat("step ", step,
-                       " is not finite: it is taken again from "
-                       "step ",
-                       before.step));
+  progress->note(concat("step ", step,
+                        " is not finite: it is taken again from "
+                        "step ",
+                        before.step));
   calls.reset();
-  session.reset();
+  session = nullptr;
+  ownSession.reset();
   StatusOr<std::string> why = whyNotFinite(options, files, world, before, step);
   return why.ok()
              ? "; " + *why
@@ -515,7 +528,7 @@ std::string Training::causeOf(int64_t step, Progress &progress) {
 }
 
 /// Evaluates if it is time to.
-Status Training::evaluateAfter(int64_t step, Progress &progress,
+Status Training::evaluateAfter(int64_t step,
                                std::optional<Evaluation> &evaluation) {
   bool isDue = step == finalStep() ||
                (options.evalEvery > 0 && step % options.evalEvery == 0);
@@ -529,9 +542,9 @@ Status Training::evaluateAfter(int64_t step, Progress &progress,
   if (!ending.ok())
     return okStatus();
   evaluation = *result;
-  progress.note(format("step %lld: loss %.6f on %s",
-                       static_cast<long long>(step), evaluation->loss,
-                       files.evalData->path().c_str()));
+  progress->note(format("step %lld: loss %.6f on %s",
+                        static_cast<long long>(step), evaluation->loss,
+                        files.evalData->path().c_str()));
   return judge(*evaluation, step);
 }
 
@@ -557,8 +570,7 @@ Status Training::keepBest() {
 }
 
 /// Generates texts if it is time to.
-Status Training::sampleAfter(int64_t step, Progress &progress,
-                             nlohmann::ordered_json &samples) {
+Status Training::sampleAfter(int64_t step, nlohmann::ordered_json &samples) {
   if (!files.samples.areDueAfter(step))
     return okStatus();
   auto written = files.samples.write(*session, control);
@@ -568,14 +580,13 @@ Status Training::sampleAfter(int64_t step, Progress &progress,
   samples = std::move(*written);
   for (const nlohmann::ordered_json &sample : samples)
     // Bytes that are no characters are replaced.
-    progress.note(format("step %lld: %s", static_cast<long long>(step),
-                         toLine(sample).c_str()));
+    progress->note(format("step %lld: %s", static_cast<long long>(step),
+                          toLine(sample).c_str()));
   return okStatus();
 }
 
 void Training::logStep(const std::optional<Evaluation> &evaluation,
-                       const nlohmann::ordered_json &samples,
-                       Progress &progress) {
+                       const nlohmann::ordered_json &samples) {
   nlohmann::ordered_json line;
   line["step"] = last.step;
   line["loss"] = last.loss;
@@ -600,9 +611,9 @@ void Training::logStep(const std::optional<Evaluation> &evaluation,
   const std::string text = toLine(line);
   const Status status = files.log.append(std::exchange(beginning, "") + text);
   if (!status.ok())
-    progress.warn(concat("--log-json: ", status.message(),
-                         "; training goes on, and lines are kept until there "
-                         "is room for them"));
+    progress->warn(concat("--log-json: ", status.message(),
+                          "; training goes on, and lines are kept until there "
+                          "is room for them"));
 }
 
 /// The update of a step can make a state from which none can be taken, though
@@ -643,7 +654,7 @@ Status Training::save() {
   OPTRT_RETURN_IF_ERROR(checkHealth());
   saving = reached;
   if (!savesBehind)
-    return saved(isOver(session->save(options.save, state())));
+    return saved(overWith(session->save(options.save, state())));
   Status begun = session->beginSave(options.save, state());
   return begun.ok() ? okStatus() : saved(begun);
 }
@@ -663,7 +674,7 @@ Status Training::saved(const StatusOr<bool> &over) {
 }
 
 Status Training::finishSave() {
-  return saving ? saved(isOver(session->finishSave())) : okStatus();
+  return saving ? saved(overWith(session->finishSave())) : okStatus();
 }
 
 /// From where the run can go on, if from anywhere.
@@ -688,7 +699,10 @@ void Training::summarize() const {
                       ? static_cast<double>(timedSteps * batchTokens()) /
                             secondsAfterFirst
                       : last.tokensPerSecond;
-    std::printf("final loss %.6f, %.0f tokens/s\n", last.loss, rate);
+    say(format("final loss %.6f, %.0f tokens/s", last.loss, rate));
+  }
+  // Of the lanes all together, whoever has the session says it.
+  if (last.step > 0 && name.empty()) {
     printCommunication(manifest().mesh, calls->traffic());
     printMemory(largestRank);
     if (session->isPaging())
@@ -701,24 +715,19 @@ void Training::summarize() const {
                       double(std::max<int64_t>(read, 1)));
   }
   if (!options.save.empty())
-    std::printf("saved to %s\n", options.save.c_str());
+    say("saved to " + options.save);
   if (best && (options.patience > 0 || !options.keepBest.empty()))
-    std::printf("the least held-out loss, %.6f, is that of step %lld%s%s\n",
-                best->loss, static_cast<long long>(best->step),
-                options.keepBest.empty() ? "" : ", in ",
-                options.keepBest.c_str());
+    say(format("the least held-out loss, %.6f, is that of step %lld%s%s",
+               best->loss, static_cast<long long>(best->step),
+               options.keepBest.empty() ? "" : ", in ",
+               options.keepBest.c_str()));
   if (!signal && reached < lastStep() && isOutOfPatience())
-    std::printf("stopped after step %lld of %lld: %lld evaluations found no "
-                "better loss\n",
-                static_cast<long long>(reached),
-                static_cast<long long>(lastStep()),
-                static_cast<long long>(best->evaluationsSince));
+    say(concat("stopped after step ", reached, " of ", lastStep(), ": ",
+               best->evaluationsSince, " evaluations found no better loss"));
   else if (!signal && reached < lastStep())
-    std::printf("stopped after step %lld of %lld, as --until says; go on with "
-                "%s and another --until, or none\n",
-                static_cast<long long>(reached),
-                static_cast<long long>(lastStep()),
-                howToLoad(options.save).c_str());
+    say(concat("stopped after step ", reached, " of ", lastStep(),
+               ", as --until says; go on with ", howToLoad(options.save),
+               " and another --until, or none"));
   if (!signal)
     return;
   std::fflush(stdout);
@@ -727,12 +736,11 @@ void Training::summarize() const {
                            "stopped"
                          : "go on with " + howToLoad(options.save);
   std::fprintf(stderr,
-               "optimus-run: stopped by %s after step %lld of %lld; %s\n",
+               "optimus-run: %sstopped by %s after step %lld of %lld; %s\n",
+               name.empty() ? "" : (name + ": ").c_str(),
                signalName(signal).c_str(), static_cast<long long>(reached),
                static_cast<long long>(lastStep()), next.c_str());
 }
-
-} // namespace
 
 StatusOr<int> train(const TrainOptions &options, World &world) {
   // Whoever reads what is printed, or the log, may end before the run does.

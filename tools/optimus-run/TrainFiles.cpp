@@ -227,6 +227,8 @@ Status TrainFiles::open(const TrainOptions &options, ControlPlane &control) {
                         ? checkPaths(options, profile)
                         : okStatus()));
   auto openLibrary = [&]() -> Status {
+    if (library)
+      return okStatus();
     OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));
     return okStatus();
   };

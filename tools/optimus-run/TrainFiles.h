@@ -27,7 +27,7 @@ namespace optimus_run {
 /// input, an unwritable output, or an output of another run too, is found
 /// before training.
 struct TrainFiles {
-  std::unique_ptr<optrt::ModelLibrary> library;
+  std::shared_ptr<const optrt::ModelLibrary> library;
   StartingPoint start;
   std::unique_ptr<optrt::Checkpoint> checkpoint; ///< null without a start
   std::optional<TrainingPlan> plan;
@@ -42,8 +42,8 @@ struct TrainFiles {
   std::vector<optrt::CompanionFile> companions; ///< of the start, to be saved
   TrainLog log;
 
-  /// Nothing that is there changes yet. Collective; errors are the same in
-  /// every process.
+  /// Nothing that is there changes yet. Opens the library unless it is there.
+  /// Collective; errors are the same in every process.
   optrt::Status open(const TrainOptions &options, optrt::ControlPlane &control);
 
   /// What `data` is, as far as is known, and how it is read, with no position.

@@ -54,16 +54,18 @@ Status TrainStep::prepare(int64_t ofStep) {
   return outcome;
 }
 
-StatusOr<StepOutputs> TrainStep::run(int64_t step) {
+std::span<const CallInputs> TrainStep::begin() {
   std::swap(current, next);
-  OPTRT_RETURN_IF_ERROR(
-      session.submitSequence(sequenceFor(microbatches), microbatches, current));
+  return current;
+}
+
+void TrainStep::readAfter(int64_t step) {
   if (step < files.plan->hyperparameters.steps)
     read(step + 1);
-  StatusOr<StepOutputs> outputs = session.collect();
-  if (!outputs.ok())
-    return outputs;
-  end = Clock::now();
+}
+
+Status TrainStep::end(int64_t step) {
+  endTime = Clock::now();
   if (timesCommunication)
     time = session.communicationTimeOfLastRun().total;
   if (session.isPaging())
@@ -72,6 +74,16 @@ StatusOr<StepOutputs> TrainStep::run(int64_t step) {
     whyMiscounted = count();
     OPTRT_RETURN_IF_ERROR(whyMiscounted);
   }
+  return okStatus();
+}
+
+StatusOr<StepOutputs> TrainStep::run(int64_t step) {
+  OPTRT_RETURN_IF_ERROR(
+      session.submitSequence(sequenceFor(microbatches), microbatches, begin()));
+  readAfter(step);
+  StatusOr<StepOutputs> outputs = session.collect();
+  if (outputs.ok())
+    OPTRT_RETURN_IF_ERROR(end(step));
   return outputs;
 }
 

@@ -14,6 +14,7 @@
 #include "optimus-runtime/Session.h"
 
 #include <chrono>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,12 +40,20 @@ public:
   /// Takes a step whose batches all processes have read. Collective.
   optrt::StatusOr<optrt::StepOutputs> run(int64_t step);
 
+  /// What run() does before and after the session's call, for whoever makes it
+  /// with those of other lanes: the inputs of the prepared step, which are
+  /// there until the next one's; and once that is under way, and once it is
+  /// done.
+  std::span<const optrt::CallInputs> begin();
+  void readAfter(int64_t step);
+  optrt::Status end(int64_t step);
+
   /// That the first step communicated otherwise than the manifest says; the
   /// same in every process.
   const optrt::Status &miscounted() const { return whyMiscounted; }
 
   /// When the last step was done.
-  Clock::time_point ended() const { return end; }
+  Clock::time_point ended() const { return endTime; }
   /// Of the last step, the slowest rank's.
   optrt::CommunicationTime communication() const { return time; }
   /// What the last step copied between memories.
@@ -68,7 +77,7 @@ private:
   std::vector<optrt::CallInputs> next, current;
   int64_t readFor = 0;
   optrt::Status outcome, whyMiscounted;
-  Clock::time_point end;
+  Clock::time_point endTime;
   optrt::CommunicationTime time;
   optrt::PagingTime paged;
   std::vector<optrt::Traffic> counted;

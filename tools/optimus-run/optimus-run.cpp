@@ -39,7 +39,8 @@ int runCommand(const CommandLine &line, World &world) {
     return finish(score(line.score, world), world.control->isRoot());
   if (line.subcommand == Subcommand::Bench)
     return finish(bench(line.bench, world), world.control->isRoot());
-  StatusOr<int> signal = train(line.train, world);
+  StatusOr<int> signal = line.lanes.empty() ? train(line.train, world)
+                                            : trainLanes(line.lanes, world);
   // As a shell says that a signal ended a program.
   return signal.ok() ? (*signal ? 128 + *signal : 0)
                      : finish(signal.status(), world.control->isRoot());

@@ -30,7 +30,7 @@ struct PhaseFlags {
       schedule;
   std::string extraWorkspace, machineProfile, profile, move, panels, recompute;
   std::string offload, offloadTo, offloadBandwidth, offloadWindow;
-  std::string target, attention, cpu, serial, sync, lora;
+  std::string target, attention, cpu, serial, sync, lora, lanes;
   /// Entries joined by semicolons.
   std::string layouts, trains;
   bool accumulate = false, noPad = false, deterministic = false;

@@ -73,6 +73,8 @@ struct PhaseOptions {
   std::string layouts;
   /// As the option of --optimus-prepare-weights is.
   int64_t prepareBudget = 0;
+  /// As the option count of --optimus-lanes is.
+  int64_t lanes = 1;
   /// As the option of --optimus-recompute is.
   std::string recompute = "none";
   /// The device, as the option of --optimus-to-exec is.

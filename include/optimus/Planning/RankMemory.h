@@ -16,14 +16,14 @@
 
 namespace mlir::optimus {
 
-/// What the largest rank holds to call a function, in bytes, as the runtime
-/// allocates it.
+/// What the largest rank holds to call a function, all its lanes, in bytes, as
+/// the runtime allocates it.
 struct RankMemory {
   int64_t parameters = 0; ///< and what is prepared of them
   int64_t state = 0; ///< the optimizer's
   int64_t gradients = 0;
   int64_t inputs = 0; ///< and outputs
-  int64_t arena = 0;
+  int64_t arena = 0;  ///< of a thread, whose lanes share it
   /// Of a device with one thread, at most; of a GPU, the workspace of products.
   int64_t scratch = 0;
   /// Buffers of collectives among processes, over TCP; threads have none, and
@@ -60,6 +60,8 @@ struct RankMemoryTable {
 
   /// The most bytes that any row needs.
   int64_t getMost() const;
+  /// How many lanes such bytes hold of a program that was compiled for `lanes`.
+  int64_t countFitting(int64_t bytes, int64_t lanes) const;
   /// The most of each part.
   RankMemory getMostOfEach() const;
 };

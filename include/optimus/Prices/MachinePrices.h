@@ -75,6 +75,8 @@ public:
   const std::optional<SharedCores> &getSharedCores() const { return shared; }
 
   bool isForGpu() const { return compute.isForGpu(); }
+  /// Of a rank.
+  int64_t getThreads() const { return compute.getProfile().threads; }
   bool knowsColumns() const { return compute.knowsColumns(); }
   /// Whether the collectives of all axes go over one link, one after the other.
   bool axesShareLink() const {

@@ -84,6 +84,7 @@ mlir::optimus::buildPrograms(ModuleOp module, StringRef target,
   code->name = target;
   code->ranks.emplace_back(0, static_cast<uint32_t>(ranks.numRanks()), 0);
   auto table = std::make_unique<program::ProgramTableT>();
+  table->lanes = static_cast<uint32_t>(exec::getLanes(module));
   NameTable kernels, texts;
   for (auto function : module.getOps<func::FuncOp>()) {
     if (function->hasAttr(exec::ExecDialect::kKernel) ||

@@ -47,6 +47,10 @@ struct SessionOptions {
   /// Those that will be run, and sequences of the library's programs; memory is
   /// made for them only.
   std::vector<std::string> functions, sequences;
+  /// How many of the library's lanes are there, at least 1; each is a run of
+  /// the program on its own. Several share the rank's threads out: each has
+  /// one, or as many as there are for every lane.
+  int64_t lanes = 1;
   /// 0: the machine's cores divided among its ranks, at least 1.
   int threadsPerRank = 0;
   /// Empty for the one that the library was compiled for; no other runs it.
@@ -268,6 +272,20 @@ public:
   /// Errors: InvalidArgument where something prepared is not fresh.
   Status releaseSources();
   int threadsPerRank() const { return threads; }
+
+  /// Later calls are about one of the lanes that have not ended, at first lane
+  /// 0. Its buffers are filled, loaded, saved and read, and functions run on
+  /// them alone.
+  void chooseLane(int64_t lane);
+  /// Hands a chosen sequence to all lanes that have not ended, each with inputs
+  /// of its own, in the order of their numbers. Otherwise as submitSequence().
+  Status submitLanes(std::string_view sequence, int64_t times,
+                     std::span<const std::span<const CallInputs>> inputs);
+  /// The outputs of the last call, once collected, in the chosen lane.
+  StatusOr<StepOutputs> outputs() const;
+  /// A lane ends: its place in memory is taken by another one's. Later calls do
+  /// without it, and another lane is chosen, if any is left.
+  Status endLane(int64_t lane);
   /// A sentence when the ranks that share this process's cores have more
   /// threads; otherwise empty.
   std::string oversubscription() const;
@@ -503,12 +521,22 @@ private:
   /// A call that ranks are to make, in the order of a sequence.
   struct Call {
     std::size_t callable;
-    const CallInputs *inputs = nullptr; ///< or what is there
+    /// Its number among the inputs of a lane; none: what is there.
+    std::optional<std::size_t> batch = {};
   };
+  using LaneInputs = std::span<const std::span<const CallInputs>>;
+  enum class Lanes { Chosen, All };
   /// Hands calls to all ranks, a list for each plan, which set these buffers
   /// back before the first.
   Status submit(std::vector<std::vector<Call>> calls,
-                std::initializer_list<Reset> first);
+                std::initializer_list<Reset> first, Lanes which,
+                LaneInputs inputs);
+  Status submitSequence(std::string_view sequence, int64_t times, Lanes which,
+                        LaneInputs inputs);
+  bool isOf(Lanes which, std::size_t lane) const {
+    return which == Lanes::All ? lanes[lane].has_value()
+                               : lane == static_cast<std::size_t>(chosenLane);
+  }
   StatusOr<std::vector<Call>>
   callsOf(const RankPlan &plan, std::string_view sequence, int64_t times) const;
   std::size_t countBatches(const std::vector<Call> &calls) const;
@@ -518,6 +546,10 @@ private:
   /// Makes a call on a rank, up to where all its commands are on queues, and
   /// waits until they are done. On the rank's thread.
   Status beginCall(LocalRank &rank, const Call &call);
+  /// Does something for each lane of a rank's present call, while it is chosen
+  /// there.
+  static Status onLanes(LocalRank &rank,
+                        const std::function<Status(int64_t lane)> &body);
   Status endCall(LocalRank &rank);
   Status reset(LocalRank &rank, Reset when);
   Status fill(LocalRank &rank, const HostBatch &batch);
@@ -569,13 +601,28 @@ private:
   void follow(const Call &call, std::set<int64_t> &prepared) const;
   /// Checks that a call's inputs from outside are there, or will be.
   Status checkFilled(const Call &call) const;
-  StatusOr<StepOutputs> outputs() const;
   /// Adds what ranks of all processes have written.
   Status addOutputs(StepOutputs &outputs) const;
   /// One entry a plan: bytes summed over its ranks, messages of one of them.
   StatusOr<std::vector<std::vector<Traffic>>> countTraffic();
   std::vector<std::vector<Traffic>> predictTraffic() const;
   void forgetPrepared();
+
+  /// Where a lane is: a rank of this process, and its place there. Several
+  /// ranks have parts of the only lane of a mesh.
+  struct LanePlace {
+    std::size_t rank;
+    int64_t place;
+  };
+  Status checkLanes(const SessionOptions &options) const;
+  /// Shares lanes out among the parts of a rank.
+  void placeLanes();
+  /// Of the last lane of a rank.
+  Status moveLane(int64_t lane, LanePlace to);
+  /// The ranks of this process that have a part of the chosen lane.
+  std::span<const std::unique_ptr<LocalRank>> ranksOfLane() const;
+  /// Does something on each of them, on its thread.
+  Status onRanks(const std::function<Status(LocalRank &rank)> &body);
 
   const ModelLibrary &library;
   World &world;
@@ -598,7 +645,13 @@ private:
   std::optional<int64_t> documentEnd;  ///< of its options
   HostBatch ownBatch;                  ///< of fill(), kept for the next
   std::shared_ptr<CommandNamer> names; ///< of the control plane too
+  /// One a rank of this process; with several lanes some, each with a part of
+  /// the threads of the only rank, and of its lanes.
   std::vector<std::unique_ptr<LocalRank>> ranks;
+  std::vector<std::optional<LanePlace>> lanes; ///< none: it has ended
+  int64_t chosenLane = 0;
+  /// What the lanes were given for the last run, by their numbers.
+  std::vector<std::span<const CallInputs>> givenInputs;
   std::unique_ptr<class RankTeam> team;
   SaveFormat saveFormat;
   std::vector<float> snapshot;    ///< of this process's pieces

@@ -66,6 +66,9 @@ StatusOr<ProgramsT> unpack(std::span<const char> bytes,
 /// accesses.
 Status check(const ProgramsT &programs, Checks checks = Checks::All);
 
+/// From one lane's argument of so many bytes to the next one's.
+int64_t laneStride(int64_t bytes);
+
 /// The programs' mesh. Only of programs whose mesh was checked.
 Mesh meshOf(const ProgramsT &programs);
 

@@ -29,6 +29,8 @@ inline constexpr int64_t kMaxElements = int64_t(1) << 48;
 inline constexpr int64_t kMaxBytes = int64_t(1) << 52;
 /// Dimensions of a tensor.
 inline constexpr int64_t kMaxDims = 16;
+/// Lanes of a table: programs that run side by side.
+inline constexpr int64_t kMaxLanes = int64_t(1) << 12;
 /// Ranks of a mesh.
 inline constexpr int64_t kMaxRanks = int64_t(1) << 16;
 

@@ -83,6 +83,12 @@ module attributes {exec.rounding = {loss_sum = 0x7FF8000000000000 : f64}} {
 
 // -----
 
+// expected-error @below {{expected "exec.lanes" to be an i64 from 2 to 4096, found 1 : i64}}
+module attributes {exec.lanes = 1 : i64} {
+}
+
+// -----
+
 // expected-error @below {{expected "exec.manifest" to be a text, found 1 : i64}}
 module attributes {exec.manifest = 1 : i64} {
 }

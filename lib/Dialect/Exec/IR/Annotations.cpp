@@ -30,6 +30,11 @@ static bool isCount(Attribute value, int64_t most) {
          count.getInt() <= most;
 }
 
+static bool isLaneCount(Attribute value) {
+  return isCount(value, optimus_support::kMaxLanes) &&
+         cast<IntegerAttr>(value).getInt() >= 2;
+}
+
 static bool isByteCount(Attribute value) { return isCount(value, kMaxBytes); }
 
 static bool isCommandCount(Attribute value) {
@@ -168,6 +173,8 @@ static ArrayRef<Annotation> getAnnotationsOfModules() {
       {ExecDialect::kRounding, areAmountsByName,
        "finite numbers from 0 by name"},
       {ExecDialect::kManifest, isText, "a text"},
+      {ExecDialect::kLanes, isLaneCount,
+       "an i64 from 2 to " + Twine(optimus_support::kMaxLanes).str()},
   };
   return annotations;
 }
@@ -189,6 +196,15 @@ static ArrayRef<Annotation> getAnnotationsOfFunctions() {
        "a dictionary with a text 'kind'"},
   };
   return annotations;
+}
+
+int64_t exec::getLanes(Operation *op) {
+  auto module = dyn_cast<ModuleOp>(op);
+  if (!module)
+    module = op->getParentOfType<ModuleOp>();
+  auto lanes = module ? module->getAttrOfType<IntegerAttr>(ExecDialect::kLanes)
+                      : nullptr;
+  return lanes ? lanes.getInt() : 1;
 }
 
 LogicalResult ExecDialect::verifyOperationAttribute(Operation *op,

@@ -115,6 +115,8 @@ namespace mlir::exec {
 MemorySpace getMemorySpace(Value buffer);
 /// The attribute of a type in a space; null for the device's.
 Attribute getMemorySpaceAttr(MLIRContext *context, MemorySpace space);
+/// The lanes of a module, or of the one that an operation is in.
+int64_t getLanes(Operation *op);
 /// How many of a function's first arguments are arenas, one a memory space.
 unsigned getNumArenas(TypeRange arguments);
 

@@ -48,7 +48,9 @@ def Exec_Dialect : Dialect {
     `exec.lower_bound_bytes`, `exec.peak_bytes` (a dictionary by category, at
     the time of the peak), `exec.communication` (per mesh axis, bytes and
     messages) and `exec.commands`. For the manifest, the module keeps
-    `exec.source_hash` and `exec.rounding`. Arguments of functions keep
+    `exec.source_hash` and `exec.rounding`. With `exec.lanes`, which
+    `--optimus-lanes` sets, so many programs run side by side: each lane has all arguments for
+    itself, and a command is done once a lane. Types and sizes are those of one lane. Arguments of functions keep
     `exec.local_type`, the type of the tensor in a buffer, and `exec.access`,
     how commands access it (`read`, `write`, `update`). `exec.kernel` marks
     functions for launches, and `exec.computes` describes their kernel: its kind
@@ -82,6 +84,9 @@ def Exec_Dialect : Dialect {
     static constexpr llvm::StringLiteral kSourceHash = "exec.source_hash";
     /// On the module: what rounding does to gradients and logits, by binding.
     static constexpr llvm::StringLiteral kRounding = "exec.rounding";
+    /// On the module: how many programs that differ in data alone run as lanes of
+    /// this one, an i64 from 2. Without it there is one.
+    static constexpr llvm::StringLiteral kLanes = "exec.lanes";
     /// On the module, for --optimus-exec-to-llvm: the manifest.
     static constexpr llvm::StringLiteral kManifest = "exec.manifest";
     /// On a function: it is a kernel.

@@ -50,6 +50,27 @@ def PrepareWeightsPass : Pass<"optimus-prepare-weights", "::mlir::ModuleOp"> {
   ];
 }
 
+def LanesPass : Pass<"optimus-lanes", "::mlir::ModuleOp"> {
+  let summary = "Runs several programs that differ in data alone as lanes of one";
+  let description = [{
+    Sets `exec.lanes` on the module: every argument and scalar is there once a lane,
+    and every command is done once a lane. An arena holds nothing between calls, so lanes that
+    run one after the other share it. Commands, their numbers and their order
+    stay: no operation has a rule for it, and a lane's bits are those of its
+    own run. Behind `--optimus-to-exec`, on one rank: a lane communicates with nobody.
+
+    ```mlir
+    module { func.func @train_step(%w: memref<64xf32> …) { exec.gemm %x, %w, %y … } }
+    // becomes, with count=8
+    module attributes {exec.lanes = 8} { func.func @train_step(%w: memref<64xf32> …) { exec.gemm %x, %w, %y … } }
+    ```
+  }];
+  let dependentDialects = ["::mlir::exec::ExecDialect"];
+  let options = [
+    Option<"count", "count", "int64_t", "1", "How many programs run side by side">
+  ];
+}
+
 def CarryGathersPass : Pass<"optimus-carry-gathers", "::mlir::ModuleOp"> {
   let summary = "Lets the next step wait for the gathers of updated parameters";
   let description = [{
