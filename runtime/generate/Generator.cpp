@@ -193,9 +193,12 @@ Status Generator::takePrompt(std::vector<Choice> &choices) {
     return okStatus();
   Text &text = **oldest;
   const int64_t count = std::min(entries.chunk, text.numMissing());
-  const SlotTokens chunk = {oldest - slots.begin(), text.cached,
-                            std::span<const int32_t>(text.request.prompt)
-                                .subspan(text.cached, count)};
+  const SlotTokens chunk = {.slot = oldest - slots.begin(),
+                            .position = text.cached,
+                            .tokens =
+                                std::span<const int32_t>(text.request.prompt)
+                                    .subspan(text.cached, count),
+                            .wantsLogits = count == text.numMissing()};
   const Function &prefill = *entries.prefill;
   OPTRT_RETURN_IF_ERROR(session.fillSlots(prefill.name, {&chunk, 1}));
   OPTRT_RETURN_IF_ERROR(session.run(prefill.name).status());

@@ -297,6 +297,22 @@ TEST_F(GeneratorTest, AStepTakesOneChunkIn) {
   EXPECT_EQ(own.counters().promptTokens, 8 + 2);
 }
 
+/// A product without a row that is read leaves its result as it is.
+TEST_F(GeneratorTest, ChunksBeforeTheLastHaveNoLogits) {
+  const std::vector<int32_t> one = {1, 2, 3}, other = {4, 5, 6};
+  auto logits = [&](const std::vector<int32_t> &tokens, bool wantsLogits) {
+    const SlotTokens chunk = {.tokens = tokens, .wantsLogits = wantsLogits};
+    EXPECT_TRUE(session->fillSlots("prefill", {&chunk, 1}).ok());
+    EXPECT_TRUE(session->run("prefill").ok());
+    auto found = session->output("prefill", "prompt_logits");
+    EXPECT_TRUE(found.ok()) << found.status().message();
+    return found.ok() ? found->bytes : decltype(found->bytes)();
+  };
+  const auto first = logits(one, true);
+  EXPECT_EQ(logits(other, false), first);
+  EXPECT_NE(logits(other, true), first);
+}
+
 TEST_F(GeneratorTest, ScoresAreThoseOfTheLogits) {
   const std::vector<int32_t> tokens = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3};
   std::vector<double> expected;
