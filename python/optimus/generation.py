@@ -70,7 +70,7 @@ class CachedFunction(ForwardFunction):
     own; `lengths` are how many tokens of each slot are seen.
     """
 
-    OUTPUT = "next_logits"
+    OUTPUTS: Tuple[str, ...] = ("next_logits",)
     """What it has behind tokens."""
 
     def __init__(
@@ -162,8 +162,8 @@ class CachedFunction(ForwardFunction):
             path,
             "sequence",
             ", init = <zeros>, reset = sequence",
-            # Behind the output.
-            **{"optimus.donates": 1 + len(self._caches)}
+            # Behind the outputs.
+            **{"optimus.donates": len(self.OUTPUTS) + len(self._caches)}
         )
         self._caches.append(
             self.cache_append(
@@ -178,7 +178,8 @@ class CachedFunction(ForwardFunction):
 
     def _signature(self, types: str) -> Tuple[str, str]:
         results = [str(value.type) for value in self._results]
-        results[0] += " {optimus.binding = %s}" % _buffer(self.OUTPUT, "call")
+        for index, output in enumerate(self.OUTPUTS):
+            results[index] += " {optimus.binding = %s}" % _buffer(output, "call")
         entry = "#optimus.entry<%s, batch = %d, sequence = %d>" % (self.NAME, *self._shape)
         return ", ".join(results), " attributes {optimus.entry = %s}" % entry
 
@@ -223,7 +224,7 @@ class ChunkFunction(CachedFunction):
 class PrefillFunction(ChunkFunction):
     """The logits behind token `last` of the chunk, an index."""
 
-    OUTPUT = "prompt_logits"
+    OUTPUTS = ("prompt_logits",)
 
     def __init__(self, generation: Generation, model, beside=None):
         super().__init__("prefill", generation, model, beside)
@@ -234,10 +235,10 @@ class PrefillFunction(ChunkFunction):
 
 
 class ScoreFunction(ChunkFunction):
-    """The log-probability behind each token of its target; 0 where that is
-    negative."""
+    """The log-probability behind each token of its target, 0 where that is negative,
+    and the logits: the most probable tokens are found in them."""
 
-    OUTPUT = "log_probabilities"
+    OUTPUTS = ("log_probabilities", "scored_logits")
 
     def __init__(self, generation: Generation, model, beside=None):
         super().__init__("score", generation, model, beside)
@@ -253,4 +254,4 @@ class ScoreFunction(ChunkFunction):
         super().head_loss(h, table, targets, *given, **named)
         logits, *caches = self._results
         found = self.log_probabilities("log_probabilities", logits, targets)
-        self._results = (found, *caches)
+        self._results = (found, logits, *caches)

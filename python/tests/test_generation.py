@@ -78,7 +78,7 @@ class Interpreted:
     def _run(self, kind, **inputs):
         given = {**self._parameters, **self._caches, **inputs}
         results = self._interpreter.run(self._lowered, kind, given)
-        output = results.pop(OUTPUTS[kind])
+        output, *_ = [results.pop(name) for name in OUTPUTS[kind]]
         assert results.keys() == self._caches.keys()
         self._caches = results
         return output
@@ -114,9 +114,9 @@ class Interpreted:
 
 CHUNK = 3
 OUTPUTS = {
-    "prefill": "prompt_logits",
-    "decode": "next_logits",
-    "score": "log_probabilities",
+    "prefill": ["prompt_logits"],
+    "decode": ["next_logits"],
+    "score": ["log_probabilities", "scored_logits"],
 }
 MESHES = {
     "serial": [],

@@ -442,11 +442,17 @@ def test_tokens_have_their_log_probabilities(optimus, tools):
     every = session.generate([1, 2, 3], max_tokens=1, logprobs=19)
     next(every)
     assert sum(np.exp(list(every.scores[0].best.values()))) == pytest.approx(1, abs=1e-12)
-    # What is given has the same probabilities, and a stop has none.
+    # What is given has the same probabilities but for rounding, chunk by chunk, and a
+    # stop has none.
+    before = session.generator.counters
     given = session.generate([1, 2, 3], continuation=tokens, logprobs=0)
     assert list(given) == tokens
-    assert [each.logprob for each in given.scores] == [each.logprob for each in text.scores]
+    found, expected = ([each.logprob for each in one.scores] for one in (given, text))
+    assert found == pytest.approx(expected, abs=1e-5)
     assert given.scores[0].best == {}
+    after = session.generator.counters
+    assert after["prefills"] - before["prefills"] == 3
+    assert after["decodes"] == before["decodes"]
     drawn = list(session.generate([1, 2, 3], max_tokens=6, temperature=3, seed=1))
     assert len(set(drawn)) == 6
     how = {"max_tokens": 6, "temperature": 3, "seed": 1}

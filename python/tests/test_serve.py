@@ -141,7 +141,7 @@ def test_echoed_tokens_have_their_log_probabilities(server, by_optimus_run):
         (choice,) = server.complete(**body, max_tokens=more)["choices"]
         logprobs = choice["logprobs"]
         assert logprobs["token_logprobs"][0] is None
-        # The server decodes what `score` takes in chunk by chunk: f32 rounds otherwise.
+        # Of the same logits, by sums in f64 instead of f32.
         assert logprobs["token_logprobs"][1:10] == pytest.approx(expected, abs=1e-5)
         assert {len(listed) for listed in logprobs.values()} == {10 + more}
         assert logprobs["top_logprobs"][0] is None and len(logprobs["top_logprobs"][1]) == 2

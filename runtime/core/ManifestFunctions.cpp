@@ -144,6 +144,7 @@ static void checkSlots(const JsonCursor &cursor, const Manifest &manifest,
     checkInput(kind + number, std::span(one).first(1));
   if (function.kind == EntryKind::Score) {
     checkInput(kind + "_targets", all);
+    check("scored_logits", ElementType::F32, FilledBy::Program, all);
     return check("log_probabilities", ElementType::F32, FilledBy::Program, all);
   }
   checkInput(kind + "_last", std::span(one).first(1));

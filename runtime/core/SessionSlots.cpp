@@ -105,7 +105,7 @@ Status Session::fillChunk(const Function &function,
   if (function.kind == EntryKind::Score)
     setWords(kind + "_targets", targets, /*padding=*/-1);
   else
-    set("_last", count - 1);
+    set("_last", given.wantsLogits ? count - 1 : -1);
   return okStatus();
 }
 

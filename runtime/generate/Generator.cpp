@@ -14,7 +14,8 @@
 using namespace optrt;
 
 static constexpr const char *kNextLogits = "next_logits",
-                            *kPromptLogits = "prompt_logits";
+                            *kPromptLogits = "prompt_logits",
+                            *kScoredLogits = "scored_logits";
 
 StatusOr<GenerationEntries> GenerationEntries::find(const std::string &library,
                                                     const Manifest &manifest) {
@@ -138,8 +139,13 @@ Status GenerationEntries::check(const GenerationRequest &request) const {
 
 StatusOr<int64_t> Generator::add(GenerationRequest request) {
   OPTRT_RETURN_IF_ERROR(entries.check(request));
-  if (!request.continuation.empty())
+  if (!request.continuation.empty()) {
+    if (!entries.score || !session.hasChosen(*entries.score))
+      return invalidArgument("expected a session with the library's function "
+                             "of the kind score, which takes a continuation "
+                             "in; found none");
     request.maxTokens = std::ssize(request.continuation);
+  }
   if (request.maxTokens == 0)
     request.maxTokens = entries.placeBehind(request);
   Text text;
@@ -183,19 +189,23 @@ Status Generator::readLogits(const Function &function, const char *output,
 }
 
 Status Generator::takePrompt(std::vector<Choice> &choices) {
-  // A last token alone is one for decode, as any that follows.
   auto oldest = slots.end();
   for (auto slot = slots.begin(); slot != slots.end(); ++slot)
-    if (*slot && (*slot)->numMissing() > 1 &&
+    if (*slot && (*slot)->numOfChunks() > 0 &&
         (oldest == slots.end() || (*slot)->number < (*oldest)->number))
       oldest = slot;
   if (oldest == slots.end())
     return okStatus();
   Text &text = **oldest;
-  const int64_t count = std::min(entries.chunk, text.numMissing());
-  const SlotTokens chunk = {oldest - slots.begin(), text.cached,
-                            std::span<const int32_t>(text.request.prompt)
-                                .subspan(text.cached, count)};
+  if (text.isGiven())
+    return takeGiven(oldest - slots.begin(), choices);
+  const int64_t count = std::min(entries.chunk, text.numOfChunks());
+  const SlotTokens chunk = {.slot = oldest - slots.begin(),
+                            .position = text.cached,
+                            .tokens =
+                                std::span<const int32_t>(text.request.prompt)
+                                    .subspan(text.cached, count),
+                            .wantsLogits = count == text.numMissing()};
   const Function &prefill = *entries.prefill;
   OPTRT_RETURN_IF_ERROR(session.fillSlots(prefill.name, {&chunk, 1}));
   OPTRT_RETURN_IF_ERROR(session.run(prefill.name).status());
@@ -208,12 +218,40 @@ Status Generator::takePrompt(std::vector<Choice> &choices) {
   return readLogits(prefill, kPromptLogits, std::span(choices).last(1));
 }
 
+Status Generator::takeGiven(int64_t slot, std::vector<Choice> &choices) {
+  Text &text = *slots[slot];
+  std::vector<int32_t> tokens = text.request.prompt;
+  tokens.insert(tokens.end(), text.request.continuation.begin(),
+                text.request.continuation.end());
+  const std::span<const int32_t> all = tokens;
+  const int64_t begin = text.cached;
+  const int64_t count = std::min(entries.chunk, text.numOfChunks());
+  const SlotTokens chunk = {.slot = slot,
+                            .position = begin,
+                            .tokens = all.subspan(begin, count),
+                            .targets = all.subspan(begin + 1, count)};
+  const Function &score = *entries.score;
+  OPTRT_RETURN_IF_ERROR(session.fillSlots(score.name, {&chunk, 1}));
+  OPTRT_RETURN_IF_ERROR(session.run(score.name).status());
+  ++counts.prefills;
+  counts.promptTokens += count;
+  text.cached += count;
+  const std::size_t first = choices.size();
+  for (int64_t row = std::max<int64_t>(text.promptSize() - 1 - begin, 0);
+       row < count; ++row)
+    choices.push_back({.slot = slot, .row = row, .given = chunk.targets[row]});
+  if (choices.size() == first)
+    return okStatus();
+  return readLogits(score, kScoredLogits, std::span(choices).subspan(first));
+}
+
 Status Generator::decode(std::vector<Choice> &choices) {
   std::vector<int32_t> last(slots.size());
   std::vector<SlotTokens> inputs;
   const std::size_t first = choices.size();
   for (std::size_t slot = 0; slot != slots.size(); ++slot) {
-    if (!slots[slot] || slots[slot]->numMissing() != 1)
+    if (!slots[slot] || slots[slot]->isGiven() ||
+        slots[slot]->numMissing() != 1)
       continue;
     last[slot] = slots[slot]->last();
     const auto number = static_cast<int64_t>(slot);
@@ -240,10 +278,9 @@ Status Generator::choose(std::vector<Choice> &choices) {
     const Text &text = *slots[choice.slot];
     const GenerationRequest &request = text.request;
     StatusOr<int32_t> token =
-        request.continuation.empty()
-            ? sampleToken(choice.logits, request.prompt, text.generated,
-                          request.sampling)
-            : StatusOr<int32_t>(request.continuation[text.generated.size()]);
+        choice.given ? StatusOr<int32_t>(*choice.given)
+                     : sampleToken(choice.logits, request.prompt,
+                                   text.generated, request.sampling);
     if (token.ok() && request.wantsScores)
       choice.score = logProbability(choice.logits, *token);
     if (token.ok() && request.numBest > 0)
@@ -328,10 +365,12 @@ StatusOr<std::vector<GeneratedPart>> Generator::step() {
   if (choices.empty())
     return parts;
   OPTRT_RETURN_IF_ERROR(choose(choices));
-  std::sort(choices.begin(), choices.end(),
-            [](const Choice &a, const Choice &b) { return a.slot < b.slot; });
+  std::ranges::stable_sort(choices, {}, &Choice::slot);
   for (Choice &choice : choices) {
     std::optional<Text> &text = slots[choice.slot];
+    // A stop may have come within a chunk.
+    if (!text)
+      continue;
     parts.push_back(extend(*text, choice));
     if (parts.back().finish)
       text.reset();

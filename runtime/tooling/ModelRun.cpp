@@ -21,12 +21,16 @@ ModelRun::ModelRun(const ModelLibrary &library, World &world,
     : library(library), control(*world.control),
       kinds(std::move(options.kinds)), hyper(options.hyperparameters),
       given(std::move(options.given)), currentSeed(options.seed) {
-  if (!kinds.empty())
-    return;
-  for (EntryKind kind : {EntryKind::Train, EntryKind::Eval, EntryKind::Forward,
-                         EntryKind::Prefill, EntryKind::Decode})
-    if (library.manifest().has(kind))
-      kinds.insert(kind);
+  const Manifest &manifest = library.manifest();
+  if (kinds.empty())
+    for (EntryKind kind :
+         {EntryKind::Train, EntryKind::Eval, EntryKind::Forward,
+          EntryKind::Prefill, EntryKind::Decode})
+      if (manifest.has(kind))
+        kinds.insert(kind);
+  // Given texts are taken in by it.
+  if (kinds.contains(EntryKind::Prefill) && manifest.has(EntryKind::Score))
+    kinds.insert(EntryKind::Score);
 }
 
 StatusOr<std::unique_ptr<ModelRun>>
@@ -186,7 +190,8 @@ Status ModelRun::beginGeneration() {
   OPTRT_RETURN_IF_ERROR(begin(okStatus()));
   OPTRT_RETURN_IF_ERROR(prepareFor(EntryKind::Prefill));
   OPTRT_RETURN_IF_ERROR(prepareFor(EntryKind::Decode));
-  return okStatus();
+  return kinds.contains(EntryKind::Score) ? prepareFor(EntryKind::Score)
+                                          : okStatus();
 }
 
 Status ModelRun::readMicrobatches(const TokenRows &rows) {

@@ -29,7 +29,8 @@ namespace optrt {
 
 struct ModelRunOptions {
   /// The kinds of functions that will be called: of Train, Eval, Forward,
-  /// Prefill and Decode. Empty: those that the library has.
+  /// Prefill and Decode. Empty: those that the library has. With Prefill comes
+  /// Score, if there is one.
   std::set<EntryKind> kinds;
   Hyperparameters hyperparameters;
   /// Names of those that the user gave. A loaded checkpoint sets the others,

@@ -80,7 +80,7 @@ public:
 private:
   /// Calls a function for tokens from a position on, of the first slots.
   Status call(const Function &function, int64_t slots, int64_t position,
-              int64_t size);
+              int64_t size, bool wantsLogits = true);
   Status takePrompt();
   Status decode(int64_t slots);
   /// Runs `work`, which makes so many tokens.
@@ -108,7 +108,7 @@ private:
 };
 
 Status GenerateBench::call(const Function &function, int64_t slots,
-                           int64_t position, int64_t size) {
+                           int64_t position, int64_t size, bool wantsLogits) {
   const auto vocabulary = static_cast<uint64_t>(entries.vocabulary);
   std::vector<int32_t> tokens(slots * size);
   for (std::size_t i = 0; i != tokens.size(); ++i)
@@ -118,16 +118,20 @@ Status GenerateBench::call(const Function &function, int64_t slots,
   std::vector<SlotTokens> given;
   for (int64_t slot = 0; slot != slots; ++slot)
     given.push_back(
-        {slot, position,
-         std::span<const int32_t>(tokens).subspan(slot * size, size)});
+        {.slot = slot,
+         .position = position,
+         .tokens = std::span<const int32_t>(tokens).subspan(slot * size, size),
+         .wantsLogits = wantsLogits});
   OPTRT_RETURN_IF_ERROR(session.fillSlots(function.name, given));
   return session.run(function.name).status();
 }
 
 Status GenerateBench::takePrompt() {
-  for (int64_t begin = 0; begin < prompt; begin += entries.chunk)
-    OPTRT_RETURN_IF_ERROR(call(*entries.prefill, /*slots=*/1, begin,
-                               std::min(entries.chunk, prompt - begin)));
+  for (int64_t begin = 0; begin < prompt; begin += entries.chunk) {
+    const int64_t size = std::min(entries.chunk, prompt - begin);
+    OPTRT_RETURN_IF_ERROR(call(*entries.prefill, /*slots=*/1, begin, size,
+                               /*wantsLogits=*/begin + size == prompt));
+  }
   return okStatus();
 }
 

@@ -1,4 +1,4 @@
-//===- LiveRows.cpp - Rows of slots without a token -------------*- C++ -*-===//
+//===- LiveRows.cpp - Rows that nobody reads --------------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -27,7 +27,7 @@ static RankedTensorType getTensor(Value value) {
 
 /// Whether each entry of a result's first dimension is made of one entry of
 /// that of an operand, the same of both.
-static bool isSlotBySlot(Operation *op, OpOperand &operand, OpResult result) {
+static bool isEntryByEntry(Operation *op, OpOperand &operand, OpResult result) {
   if (!getTensor(operand.get()) || !getTensor(result))
     return false;
   // The tokens of a product lie in the rows of its first factor.
@@ -43,20 +43,38 @@ static bool isSlotBySlot(Operation *op, OpOperand &operand, OpResult result) {
   return isa<ccl::CCLDialect>(op->getDialect()) && op->getNumOperands() == 1;
 }
 
+/// The entry of a chunk that a prompt's logits are behind: the only one that is
+/// chosen without a length.
+static optimus::TakeOp findLast(func::FuncOp function) {
+  for (auto take : function.front().getOps<optimus::TakeOp>())
+    if (!take.getLength() && isa<BlockArgument>(take.getIndex()))
+      return take;
+  return {};
+}
+
 LiveRows::LiveRows(func::FuncOp function) {
-  if (getEntryKind(function) != EntryKind::Decode)
+  const EntryKind kind = getEntryKind(function);
+  if (kind == EntryKind::Prefill) {
+    optimus::TakeOp last = findLast(function);
+    if (!last)
+      return;
+    numbers = last.getIndex();
+    aligned.insert(last.getResult());
+  } else if (kind == EntryKind::Decode) {
+    for (BlockArgument argument : function.getArguments()) {
+      BufferAttr buffer = getArgumentBuffer(function, argument.getArgNumber());
+      if (buffer && isOfPositions(buffer.getRole()))
+        numbers = argument;
+    }
+    if (!numbers)
+      return;
+    // What the host fills for each slot is of the same slots.
+    for (BlockArgument argument : function.getArguments())
+      if (argument.getType() == numbers.getType())
+        aligned.insert(argument);
+  } else {
     return;
-  for (BlockArgument argument : function.getArguments()) {
-    BufferAttr buffer = getArgumentBuffer(function, argument.getArgNumber());
-    if (buffer && isOfPositions(buffer.getRole()))
-      positions = argument;
   }
-  if (!positions)
-    return;
-  // What the host fills for each slot is of the same slots.
-  for (BlockArgument argument : function.getArguments())
-    if (argument.getType() == positions.getType())
-      aligned.insert(argument);
   findAligned(function.front());
   findMixed(function.front());
 }
@@ -66,7 +84,7 @@ void LiveRows::findAligned(Block &body) {
     for (OpResult result : op.getResults())
       for (OpOperand &operand : op.getOpOperands())
         if (aligned.contains(operand.get()) &&
-            isSlotBySlot(&op, operand, result))
+            isEntryByEntry(&op, operand, result))
           aligned.insert(result);
 }
 
@@ -76,20 +94,20 @@ void LiveRows::findMixed(Block &body) {
       if (llvm::any_of(op.getResults(), [&](OpResult result) {
             return (!result.use_empty() || op.getNumResults() == 1) &&
                    (mixed.contains(result) ||
-                    !isSlotBySlot(&op, operand, result));
+                    !isEntryByEntry(&op, operand, result));
           }))
         mixed.insert(operand.get());
 }
 
 Value LiveRows::get(Value factor) const {
-  if (!positions || !aligned.contains(factor) || mixed.contains(factor))
+  if (!numbers || !aligned.contains(factor) || mixed.contains(factor))
     return {};
-  RankedTensorType slots = getTensor(positions), rows = getTensor(factor);
-  // A rank's rows are those of its own slots.
-  const bool isOwn = slots.getDimSize(0) == rows.getDimSize(0) &&
-                     slots.getNumElements() == slots.getDimSize(0) &&
-                     ccl::getDimAxes(slots, 0) == ccl::getDimAxes(rows, 0);
+  RankedTensorType all = getTensor(numbers), rows = getTensor(factor);
+  // A rank's rows are those of its own numbers.
+  const bool isOwn = all.getDimSize(0) == rows.getDimSize(0) &&
+                     all.getNumElements() == all.getDimSize(0) &&
+                     ccl::getDimAxes(all, 0) == ccl::getDimAxes(rows, 0);
   LDBG() << "rows of " << rows << (isOwn ? "" : " do not")
-         << " belong to slots";
-  return isOwn ? positions : Value();
+         << " belong to numbers";
+  return isOwn ? numbers : Value();
 }

@@ -66,6 +66,8 @@ Status FewRows::multiply(const optrt_gemm_desc &d, const void *a, const void *b,
                          NarrowMatrix extra) {
   const bool isNarrow = d.factor_type != OPTRT_F32;
   const LiveRows rows(d);
+  if (rows.count == 0)
+    return okStatus();
   const float *rowsOfA[kFewRows];
   FewRowsProduct all = {};
   all.m = rows.count;

@@ -9,6 +9,7 @@
 #include "optimus-runtime/Generator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
@@ -297,27 +298,82 @@ TEST_F(GeneratorTest, AStepTakesOneChunkIn) {
   EXPECT_EQ(own.counters().promptTokens, 8 + 2);
 }
 
+/// A product without a row that is read leaves its result as it is.
+TEST_F(GeneratorTest, ChunksBeforeTheLastHaveNoLogits) {
+  const std::vector<int32_t> one = {1, 2, 3}, other = {4, 5, 6};
+  auto logits = [&](const std::vector<int32_t> &tokens, bool wantsLogits) {
+    const SlotTokens chunk = {.tokens = tokens, .wantsLogits = wantsLogits};
+    EXPECT_TRUE(session->fillSlots("prefill", {&chunk, 1}).ok());
+    EXPECT_TRUE(session->run("prefill").ok());
+    auto found = session->output("prefill", "prompt_logits");
+    EXPECT_TRUE(found.ok()) << found.status().message();
+    return found.ok() ? found->bytes : decltype(found->bytes)();
+  };
+  const auto first = logits(one, true);
+  EXPECT_EQ(logits(other, false), first);
+  EXPECT_NE(logits(other, true), first);
+}
+
+/// A text that is given takes chunks, and nothing of it depends on others.
 TEST_F(GeneratorTest, ScoresAreThoseOfTheLogits) {
   const std::vector<int32_t> tokens = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3};
-  std::vector<double> expected;
-  Generator own = generator();
-  GenerationRequest request = {.prompt = {tokens.front()}, .wantsScores = true};
-  request.continuation = {tokens.begin() + 1, tokens.end()};
-  add(own, request);
-  while (own.hasWork()) {
-    auto parts = own.step();
-    ASSERT_TRUE(parts.ok()) << parts.status().message();
-    for (const GeneratedPart &part : *parts)
-      expected.push_back(part.score);
-  }
+  auto given = [&](int64_t first) {
+    GenerationRequest request = {.wantsScores = true, .numBest = 11};
+    request.prompt = {tokens.begin(), tokens.begin() + first};
+    request.continuation = {tokens.begin() + first, tokens.end()};
+    return request;
+  };
+  EXPECT_THAT(std::string(generator().add(given(1)).status().message()),
+              HasSubstr("function of the kind score"));
   SessionOptions options;
   auto functions = entries.scoringFunctions("tiny.so");
   ASSERT_TRUE(functions.ok());
-  options.functions = *functions;
+  options.functions = entries.functions();
+  options.functions.insert(options.functions.end(), functions->begin(),
+                           functions->end());
   auto scoring = Session::create(*library, world, options);
   ASSERT_TRUE(scoring.ok()) << scoring.status().message();
   ASSERT_TRUE((*scoring)->initialize(/*seed=*/3).ok());
   ASSERT_TRUE(entries.prepare(**scoring).ok());
+  Generator own(**scoring, *world.control, entries);
+  // The second is beside the third, and a text that is generated.
+  std::map<int64_t, std::vector<GeneratedPart>> parts;
+  auto run = [&] {
+    while (own.hasWork()) {
+      auto made = own.step();
+      ASSERT_TRUE(made.ok()) << made.status().message();
+      for (GeneratedPart &part : *made)
+        parts[part.text].push_back(std::move(part));
+    }
+  };
+  add(own, given(1));
+  run();
+  EXPECT_EQ(own.counters().prefills, 3);
+  EXPECT_EQ(own.counters().decodes, 0);
+  add(own, given(1));
+  add(own, given(4));
+  add(own, {.prompt = {7}, .maxTokens = 5});
+  run();
+  std::vector<double> expected;
+  for (std::size_t i = 0; i != 9; ++i) {
+    const GeneratedPart &part = parts[0][i];
+    EXPECT_EQ(part.tokens, std::vector<int32_t>{tokens[i + 1]});
+    EXPECT_EQ(part.finish.has_value(), i == 8);
+    double sum = 0;
+    for (const ScoredToken &each : part.best) {
+      sum += std::exp(each.logProbability);
+      if (each.token == tokens[i + 1])
+        EXPECT_EQ(each.logProbability, part.score);
+    }
+    EXPECT_NEAR(sum, 1, 1e-12);
+    EXPECT_EQ(parts[1][i].score, part.score);
+    if (i >= 3)
+      EXPECT_EQ(parts[2][i - 3].score, part.score);
+    expected.push_back(part.score);
+  }
+  EXPECT_EQ(parts[1].size(), 9u);
+  EXPECT_EQ(parts[2].size(), 6u);
+  EXPECT_EQ(parts[3].size(), 5u);
   Scorer scorer(**scoring, *world.control, entries);
   for (std::size_t first : {1, 2, 4, 9}) {
     auto scores = scorer.score(tokens, static_cast<int64_t>(first));

@@ -109,9 +109,9 @@ module attributes {optimus.model = {kind = "llama", batch = 1 : i64, sequence = 
       %score_places: tensor<3x1xi32> {optimus.binding = #optimus.buffer<role = "score_places", lifetime = call, filled_by = host>, optimus.dims = ["chunk", "slot"]},
       %score_slot: tensor<1xi32> {optimus.binding = #optimus.buffer<role = "score_slot", lifetime = call, filled_by = host>, optimus.dims = ["slot"]},
       %score_length: tensor<1xi32> {optimus.binding = #optimus.buffer<role = "score_length", lifetime = call, filled_by = host>, optimus.dims = ["slot"]},
-      %model_layers_0_self_attn_keys: tensor<3x16x1x4xf32> {optimus.binding = #optimus.buffer<role = "model.layers.0.self_attn.keys", lifetime = sequence, init = <zeros>, reset = sequence>, optimus.donates = 1 : i64},
-      %model_layers_0_self_attn_values: tensor<3x16x1x4xf32> {optimus.binding = #optimus.buffer<role = "model.layers.0.self_attn.values", lifetime = sequence, init = <zeros>, reset = sequence>, optimus.donates = 2 : i64}
-  ) -> (tensor<3x1xf32> {optimus.binding = #optimus.buffer<role = "log_probabilities", lifetime = call>}, tensor<3x16x1x4xf32>, tensor<3x16x1x4xf32>) attributes {optimus.entry = #optimus.entry<score, batch = 1, sequence = 3>} {
+      %model_layers_0_self_attn_keys: tensor<3x16x1x4xf32> {optimus.binding = #optimus.buffer<role = "model.layers.0.self_attn.keys", lifetime = sequence, init = <zeros>, reset = sequence>, optimus.donates = 2 : i64},
+      %model_layers_0_self_attn_values: tensor<3x16x1x4xf32> {optimus.binding = #optimus.buffer<role = "model.layers.0.self_attn.values", lifetime = sequence, init = <zeros>, reset = sequence>, optimus.donates = 3 : i64}
+  ) -> (tensor<3x1xf32> {optimus.binding = #optimus.buffer<role = "log_probabilities", lifetime = call>}, tensor<3x1x11xf32> {optimus.binding = #optimus.buffer<role = "scored_logits", lifetime = call>}, tensor<3x16x1x4xf32>, tensor<3x16x1x4xf32>) attributes {optimus.entry = #optimus.entry<score, batch = 1, sequence = 3>} {
     %embedded = optimus.embedding %model_embed_tokens_weight, %score_tokens : (tensor<11x8xf32>, tensor<3x1xi32>) -> tensor<3x1x8xf32>
     %model_layers_0_input_layernorm, %model_layers_0_input_layernorm_rstd = optimus.rms_norm %embedded, %model_layers_0_input_layernorm_weight {epsilon = 1.0e-06 : f64} : (tensor<3x1x8xf32>, tensor<8xf32>) -> (tensor<3x1x8xf32>, tensor<3x1xf32>)
     %model_layers_0_self_attn_q_proj = optimus.matmul %model_layers_0_input_layernorm, %model_layers_0_self_attn_q_proj_weight {transpose_b} : (tensor<3x1x8xf32>, tensor<1x2x4x8xf32>) -> tensor<3x1x1x2x4xf32>
@@ -135,6 +135,6 @@ module attributes {optimus.model = {kind = "llama", batch = 1 : i64, sequence = 
     %model_norm, %model_norm_rstd = optimus.rms_norm %model_layers_0_mlp_sum, %model_norm_weight {epsilon = 1.0e-06 : f64} : (tensor<3x1x8xf32>, tensor<8xf32>) -> (tensor<3x1x8xf32>, tensor<3x1xf32>)
     %logits = optimus.head %model_norm, %lm_head_weight : (tensor<3x1x8xf32>, tensor<11x8xf32>) -> tensor<3x1x11xf32>
     %log_probabilities = optimus.log_probabilities %logits, %score_targets : (tensor<3x1x11xf32>, tensor<3x1xi32>) -> tensor<3x1xf32>
-    return %log_probabilities, %model_layers_0_self_attn_keys_filled, %model_layers_0_self_attn_values_filled : tensor<3x1xf32>, tensor<3x16x1x4xf32>, tensor<3x16x1x4xf32>
+    return %log_probabilities, %logits, %model_layers_0_self_attn_keys_filled, %model_layers_0_self_attn_values_filled : tensor<3x1xf32>, tensor<3x1x11xf32>, tensor<3x16x1x4xf32>, tensor<3x16x1x4xf32>
   }
 }

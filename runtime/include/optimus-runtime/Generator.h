@@ -46,7 +46,8 @@ struct GenerationEntries {
                                           const Manifest &manifest);
   /// What a session must choose to generate.
   std::vector<std::string> functions() const;
-  /// What it must choose for a scorer. InvalidArgument where a library has no
+  /// What it must choose for a scorer. A generator whose session has chosen
+  /// these, too, takes continuations. InvalidArgument where a library has no
   /// score.
   StatusOr<std::vector<std::string>>
   scoringFunctions(const std::string &library) const;
@@ -71,7 +72,9 @@ struct GenerationRequest {
   int64_t maxTokens = 0;
   /// A text ends before each of these, of which it has none.
   std::vector<std::vector<int32_t>> stops = {};
-  /// If there are any, these follow the prompt, and nothing is chosen.
+  /// If there are any, these follow the prompt, and nothing is chosen: the
+  /// library's score takes them in, a chunk a step. A step then has a part for
+  /// each of them.
   std::vector<int32_t> continuation = {};
   bool wantsLogits = false; ///< see GeneratedPart::logits
   bool wantsScores = false; ///< see GeneratedPart::score
@@ -104,9 +107,10 @@ struct GeneratedPart {
 
 /// What has been done so far.
 struct GenerationCounters {
-  int64_t promptTokens = 0;    ///< put into the cache by prefill
+  int64_t promptTokens = 0;    ///< put into the cache by chunks
   int64_t generatedTokens = 0; ///< chosen
-  int64_t prefills = 0, decodes = 0;
+  int64_t prefills = 0;        ///< chunks, those of given texts too
+  int64_t decodes = 0;
 };
 
 /// Texts that a session generates. Its functions are called by every process of
@@ -121,7 +125,8 @@ public:
         slots(entries.cache.slots) {}
 
   /// Queues a text, and returns its number, from 0 on. Errors as
-  /// GenerationEntries::check(); then nothing was added.
+  /// GenerationEntries::check(), and for a continuation where the session has
+  /// not chosen the library's score; then nothing was added.
   StatusOr<int64_t> add(GenerationRequest request);
   /// Ends a text, wherever it is, before the next step. Nothing where it has
   /// ended.
@@ -142,6 +147,7 @@ private:
   struct Choice {
     int64_t slot = 0;
     int64_t row = 0; ///< of the logits
+    std::optional<int32_t> given = {};
     int32_t token = 0;
     std::vector<float> logits = {};
     double score = 0;
@@ -159,6 +165,14 @@ private:
     int64_t size() const { return promptSize() + std::ssize(generated); }
     /// Tokens that a text has and its slot has not.
     int64_t numMissing() const { return size() - cached; }
+    bool isGiven() const { return !request.continuation.empty(); }
+    /// Tokens for chunks. A last token alone is one for decode, as any that
+    /// follows; the last that is given is put nowhere.
+    int64_t numOfChunks() const {
+      if (isGiven())
+        return promptSize() + std::ssize(request.continuation) - 1 - cached;
+      return numMissing() > 1 ? numMissing() : 0;
+    }
     int32_t last() const {
       return generated.empty() ? request.prompt.back() : generated.back();
     }
@@ -167,6 +181,9 @@ private:
   /// Puts a chunk of a prompt into its slot. Behind its last token, there is
   /// one to choose.
   Status takePrompt(std::vector<Choice> &choices);
+  /// Puts a chunk of a given text into its slot. Each token of its continuation
+  /// in the chunk is a choice.
+  Status takeGiven(int64_t slot, std::vector<Choice> &choices);
   /// Those of slots that lack one token.
   Status decode(std::vector<Choice> &choices);
   /// Gives choices their rows of a function's logits, in the root.

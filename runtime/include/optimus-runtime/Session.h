@@ -207,6 +207,9 @@ struct SlotTokens {
   /// Of the kind score: the token behind each whose log-probability is asked
   /// for, negative for none.
   std::span<const int32_t> targets = {};
+  /// Of the kind prefill: whether the logits behind the last token are read.
+  /// Where they are not, processors do not compute them.
+  bool wantsLogits = true;
 };
 
 /// What a call of a sequence is given before it runs, if it reads a batch.

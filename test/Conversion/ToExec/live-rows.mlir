@@ -26,6 +26,26 @@ func.func @decode(
   return %2, %4 : tensor<3x1x8xf32>, tensor<4xf32>
 }
 
+// Of a prompt, the logits behind one token of a chunk are computed where its index is
+// asked for; what all tokens need is.
+// CHECK-LABEL: func.func @prefill(
+// CHECK-SAME: %[[LAST:[a-z0-9]+]]: memref<1xi32> {{{[^}]*}}role = "prefill_last"
+// CHECK: exec.gemm
+// CHECK-NOT: live
+// CHECK-SAME: m = 3
+// CHECK: exec.gemm {{.*}} live(%[[LAST]] : memref<1xi32>) {{.*}}m = 1 : i64, n = 11
+func.func @prefill(
+    %w: tensor<8x8xf32>, %table: tensor<11x8xf32>,
+    %tokens: tensor<3x1xi32> {optimus.binding = #optimus.buffer<role = "prefill_tokens", lifetime = call, filled_by = host>},
+    %last: tensor<1xi32> {optimus.binding = #optimus.buffer<role = "prefill_last", lifetime = call, filled_by = host>})
+    -> tensor<1x1x11xf32> attributes {optimus.entry = #optimus.entry<prefill, batch = 1, sequence = 3>} {
+  %x = optimus.embedding %table, %tokens : (tensor<11x8xf32>, tensor<3x1xi32>) -> tensor<3x1x8xf32>
+  %0 = optimus.matmul %x, %w : (tensor<3x1x8xf32>, tensor<8x8xf32>) -> tensor<3x1x8xf32>
+  %1 = optimus.take %0, %last : (tensor<3x1x8xf32>, tensor<1xi32>) -> tensor<1x1x8xf32>
+  %2 = optimus.head %1, %table : (tensor<1x1x8xf32>, tensor<11x8xf32>) -> tensor<1x1x11xf32>
+  return %2 : tensor<1x1x11xf32>
+}
+
 // Nor does another kind of function.
 // CHECK-LABEL: func.func @forward(
 // CHECK-NOT: live
