@@ -42,8 +42,8 @@ from namespaces import Cluster
 
 TARGETS = ["optimus-compile", "optimus-run", "optimus_ccl_mpi"]
 NUMBERS = dict(layers=1, rounds=3)
-# Flags of optimus-compile. The mesh is square for 2D strategies and one row for
-# those that shard by column only.
+# Flags of optimus-compile. The mesh is square for 2D strategies, one row for
+# 1D strategies; data parallelism (0) has an axis of its own.
 STRATEGIES = {
     "megatron": (["--strategy=megatron"], 1),
     "megatron-sp": (["--strategy=megatron-sp"], 1),
@@ -53,6 +53,8 @@ STRATEGIES = {
     "summa-panels-no-overlap": (
         ["--strategy=summa", "--move=panels", "--schedule=none"], 2),
     "summa-panels": (["--strategy=summa", "--move=panels"], 2),
+    "data": (["--strategy=data"], 0),
+    "data-next": (["--strategy=data", "--sync=sync(next)"], 0),
 }
 # What each is compared with: the first of these that ran.
 BASELINES = ["megatron-sp", "megatron"]
@@ -121,6 +123,11 @@ def side(ranks):
     return round(ranks**0.5)
 
 
+def mesh(ranks, dimensions):
+    rows = side(ranks) if dimensions == 2 else 1
+    return f"row:{rows},col:{ranks // rows}" if dimensions else f"data:{ranks}"
+
+
 def summarize(steps):
     """The mean of the timed steps, and the loss of the last one."""
     result = {"loss": steps[-1]["loss"], "comm_bytes": steps[-1]["comm_bytes"]}
@@ -149,11 +156,10 @@ class Prepared:
         path.write_text(json.dumps(profile))
         for name in self._options.strategies:
             flags, dimensions = STRATEGIES[name]
-            ranks = self._options.ranks
-            rows = side(ranks) if dimensions == 2 else 1
             library = path.with_name(f"{path.stem}-{name}.so")
             result = self._tools.compile(
-                self._source, library, *flags, f"--mesh=row:{rows},col:{ranks // rows}",
+                self._source, library, *flags,
+                f"--mesh={mesh(self._options.ranks, dimensions)}",
                 f"--machine-profile={path}", check=False)
             if result.returncode == 0:
                 self.libraries[link, name] = library
@@ -294,7 +300,8 @@ def report(options, prepared, links, found):
             ratio = spread([b["ms"] / a for a, b in zip(ms, base)], 2)
             rows.append([link, name, spread(ms, 0), f"{moved / 1e6:.1f}", ideal, exposed,
                          clocks, ratio])
-    return "\n".join([f"{about}\n\n{table(header, rows)}", *report_overlap(links, found)])
+    return "\n".join([f"{about}\n\n{table(header, rows)}", *report_overlap(links, found),
+                      *report_carried(options, shape, links, found)])
 
 
 def report_overlap(links, found):
@@ -316,6 +323,27 @@ def report_overlap(links, found):
             shares.append(100 * (plain["ms"] - overlapped["ms"]) / hideable)
         lines.append(f"Links as {rate}: `{after}` hides {spread(shares, 0)} % of what can "
                      f"be hidden of `{before}`.")
+    return lines
+
+
+def report_carried(options, shape, links, found):
+    """How much the next step hides of a step's gathers: at most their time on a
+    link, and at most the forward, a third of the step's products."""
+    lines = []
+    parameters = 12 * shape.hidden**2 * shape.layers + 256 * shape.hidden
+    parts = (options.ranks - 1) / options.ranks
+    for rate, bits in links:
+        plain, carried, free = (found.get(key) for key in (
+            (rate, "data"), (rate, "data-next"), (FAST, "data")))
+        if rate == FAST or not (plain and carried and free):
+            continue
+        gathers = 8e3 * 4 * parameters * parts / bits
+        rounds = list(zip(plain, carried, free))
+        exchange = [100 * (1 - f["ms"] / p["ms"]) for p, _, f in rounds]
+        hidden = [100 * (p["ms"] - c["ms"]) / min(gathers, f["ms"] / 3) for p, c, f in rounds]
+        lines.append(f"Links as {rate}: exchange takes {spread(exchange, 0)} % of a step of "
+                     f"`data`; `data-next` hides {spread(hidden, 0)} % of the lesser of its "
+                     f"gathers, {gathers:.0f} ms, and the forward.")
     return lines
 
 

@@ -163,19 +163,22 @@ def cluster_command(tools, *arguments):
 def test_cluster_limits_links_and_cleans_up(tools, tmp_path):
     log = tmp_path / "runs.json"
     # 1 Mbit/s is slow enough that links take all the time there is.
-    arguments = ["--strategies", "megatron,summa", "--rate", 1, "--ratios", 1]
+    strategies = "megatron,summa,data,data-next"
+    arguments = ["--strategies", strategies, "--rate", 1, "--ratios", 1]
     arguments += ["--rounds", 1, "--steps", 1, "--json", log]
     command = cluster_command(tools, *arguments)
     process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    _, errors = process.communicate(timeout=300)
+    printed, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
     assert namespaces(process) == []
+    assert re.search(r"1 Mbit/s: exchange takes \d+ .*; `data-next` hides -?\d+", printed)
     runs = [json.loads(line) for line in log.read_text().splitlines()]
-    assert len(runs) == 4
+    assert len(runs) == 8
     for entry in runs:
-        if entry["rate"] == "1 Mbit/s":
+        # What is carried has begun to move before its step.
+        if entry["rate"] == "1 Mbit/s" and entry["strategy"] != "data-next":
             # No host's link is faster than its rate; the shaper lets a first
             # burst of 128 kB through, and a host moves a quarter of the bytes.
             bits = 8 * (entry["comm_bytes"] / 4 - 131072)

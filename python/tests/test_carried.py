@@ -17,6 +17,7 @@ from typing import NamedTuple, Tuple
 
 import pytest
 
+from test_checkpoints import run_and_kill, saved_step
 from tools import Checkpoint, Model, call, mpirun, read_log, succeed
 
 MODEL = Model(layers=1, hidden=16, heads=2, sequence=8, vocabulary=256, batch=4)
@@ -64,13 +65,17 @@ def command(tools, library, text, folder, options=(), steps=3):
     return tools.train_command(library, text, steps, *flags, log=folder / "log")
 
 
+def saved(folder):
+    checkpoint = Checkpoint(folder / "saved")
+    values = [checkpoint.parameters, checkpoint.moments]
+    return [{n: t.tobytes() for n, t in sorted(tensors.items())} for tensors in values]
+
+
 def results(folder):
     """What training has printed and saved."""
-    checkpoint = Checkpoint(folder / "saved")
     kept = ("step", "loss", "grad_norm")
     log = [([e[k] for k in kept], e.get("eval_loss")) for e in read_log(folder / "log")]
-    values = [checkpoint.parameters, checkpoint.moments]
-    return log, [{n: t.tobytes() for n, t in sorted(tensors.items())} for tensors in values]
+    return log, saved(folder)
 
 
 def test_what_is_carried_is_in_the_table(tools, compiled):
@@ -150,7 +155,30 @@ def test_processes_over_tcp_have_the_same_bits(tools, compiled, text, tmp_path):
             )
         ends = [job.communicate(timeout=120) for job in jobs]
         assert [job.returncode for job in jobs] == [0, 0], ends
-    assert results(tmp_path / "plain")[1] == results(folder)[1]
+    assert saved(tmp_path / "plain") == saved(folder)
+
+
+@pytest.mark.alone
+def test_a_killed_run_leaves_a_whole_checkpoint(tools, compiled, text, tmp_path):
+    """Between two steps gathers are always under way, whenever a run is killed: what it
+    saved has the bits of a run without, and goes on to the same end."""
+    plain, carried = compiled("data")
+    steps, reached, killed = 400, 0, 0
+    folder = tmp_path / "carried"
+    for after, delay in (3, 0.0), (2, None), (3, 0.02):
+        more = ["--save-every", 1, *(["--load", folder / "saved"] if reached else [])]
+        run = command(tools, carried, text, folder, more, steps)
+        killed += run_and_kill(run, folder / "saved", reached + after, delay)
+        reached = saved_step(folder / "saved")
+        whole = tmp_path / f"plain-{reached}"
+        succeed(call(command(tools, plain, text, whole, steps=reached)))
+        assert saved(whole) == saved(folder), reached
+    assert killed == 3, "the runs ended before they could be killed"
+    end = reached + 3
+    succeed(call(command(tools, plain, text, tmp_path / "end", steps=end)))
+    more = ["--load", folder / "saved"]
+    succeed(call(command(tools, carried, text, folder, more, steps=end)))
+    assert saved(tmp_path / "end") == saved(folder)
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,20 @@
 
 // optimus-table-mutants LIBRARY.so random FIRST COUNT
 // optimus-table-mutants LIBRARY.so sequences FIRST COUNT [ORDERS]
+// optimus-table-mutants LIBRARY.so witness FIRST COUNT [ORDERS]
 // optimus-table-mutants LIBRARY.so each STRIDE
 //
 // Changes the tables of a model library, and at random its manifest, behind all
 // checksums. A mutant is refused with one message, or its functions are run; on
 // the device of OPTIMUS_DEVICE_CPU_LIBRARY, which had best be the hidden one.
 // `sequences` changes sequences and messages alone, and runs each accepted
-// mutant in different orders, 2 by default, whose bits must be the same. `each`
-// changes every place in each way, except that of all these mutants it takes
-// one in STRIDE. Exits with 1 where a message is none, and otherwise dies as a
-// sanitizer or a signal will have it; the last line says of which mutant.
+// mutant in different orders, 2 by default, whose bits must be the same.
+// `witness` makes the same mutants and runs those that are refused since their
+// ranks do not come to the end together, each in a process of its own: how many
+// stand, fail or have bits that depend on the order. `each` changes every place
+// in each way, except that of all these mutants it takes one in STRIDE. Exits
+// with 1 where a message is none, and otherwise dies as a sanitizer or a signal
+// will have it; the last line says of which mutant.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,7 +36,31 @@
 #include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
+#include <optional>
+#include <set>
+#include <sys/wait.h>
 #include <unistd.h>
+
+// The check of how ranks meet, which is the last of all checks, is called
+// through here (-Wl,--wrap), so that a witness can do without.
+#define OPTIMUS_CHECK_MEETINGS                                                 \
+  "_ZN15optimus_support7program13checkMeetingsERKNS0_7TargetTERKNS_4MeshE"
+namespace optimus_support::program {
+Status
+checkMeetingsItself(const TargetT &target,
+                    const Mesh &mesh) asm("__real_" OPTIMUS_CHECK_MEETINGS);
+Status
+checkMeetingsOrNot(const TargetT &target,
+                   const Mesh &mesh) asm("__wrap_" OPTIMUS_CHECK_MEETINGS);
+
+static bool doMeet, mayMiss;
+
+Status checkMeetingsOrNot(const TargetT &target, const Mesh &mesh) {
+  Status status = checkMeetingsItself(target, mesh);
+  doMeet = status.ok();
+  return mayMiss ? Status() : std::move(status);
+}
+} // namespace optimus_support::program
 
 using namespace optrt;
 using optimus_fuzz::TableMutator;
@@ -45,10 +73,14 @@ namespace {
 constexpr int64_t kMaxRanks = 8, kMaxBytes = int64_t(1) << 26;
 /// A message is of one line, and quotes no more than a name or two.
 constexpr size_t kMaxMessage = 2000;
-constexpr double kSeconds = 20;
+constexpr double kSeconds = 20, kWitnessSeconds = 2;
 /// Turns of loops that the caller counts, and calls of a sequence.
 constexpr int64_t kTimes = 2;
 constexpr size_t kMaxCallsRun = 64;
+/// Of what is refused: the check is no stricter than it must be.
+constexpr int kPercentWrong = 95;
+/// Of a process that did not run its mutant.
+constexpr int kNotRun = 77;
 
 class Mutants {
 public:
@@ -105,6 +137,38 @@ public:
     return finish();
   }
 
+  int witness(uint32_t first, uint32_t count, uint32_t orders) {
+    tables->keepToSequences();
+    int numWrong = 0, numRefused = 0;
+    std::set<uint64_t> known; // few changes are possible, and come again
+    for (uint32_t seed = first; seed != first + count; ++seed) {
+      std::mt19937 random(seed);
+      std::string what;
+      const std::string bytes = tables->change(random, what);
+      optimus_support::program::doMeet = true;
+      // Without a run there are no threads, and the process may fork.
+      const Aligned aligned = align(bytes);
+      (void)optimus_support::program::unpack(
+          std::span(aligned.get(), bytes.size()));
+      if (optimus_support::program::doMeet ||
+          !known.insert(optimus_support::hash64(bytes)).second)
+        continue;
+      const std::optional<bool> isWrong = goesWrong(bytes, orders);
+      if (!isWrong)
+        continue;
+      ++numRefused;
+      numWrong += *isWrong;
+      if (!*isWrong)
+        std::fprintf(stderr, "mutant %u %s: ends with the same bits\n", seed,
+                     what.c_str());
+    }
+    std::fprintf(stderr,
+                 "%d different ones refused for how ranks meet, "
+                 "%d go wrong\n",
+                 numRefused, numWrong);
+    return numRefused && numWrong * 100 >= kPercentWrong * numRefused ? 0 : 1;
+  }
+
   int each(size_t stride) {
     const std::string text(library->manifestText());
     for (size_t i = 0; i < tables->numFields() * TableMutator::kWays;
@@ -132,16 +196,55 @@ private:
     std::exit(1);
   }
 
+  /// Flatbuffers are aligned.
+  using Aligned = std::unique_ptr<char, void (*)(void *)>;
+  static Aligned align(const std::string &bytes) {
+    Aligned aligned(static_cast<char *>(
+                        std::aligned_alloc(64, (bytes.size() + 63) / 64 * 64)),
+                    std::free);
+    std::copy(bytes.begin(), bytes.end(), aligned.get());
+    return aligned;
+  }
+
+  /// Whether a run without that check stands still, fails, or has other bits in
+  /// another order; nothing where it takes too much.
+  std::optional<bool> goesWrong(const std::string &programs, uint32_t orders) {
+    const pid_t child = fork();
+    if (child == 0) {
+      optimus_support::program::mayMiss = true;
+      seconds = kWitnessSeconds;
+      // Where no rank waits for another, no watchdog sees it.
+      alarm(static_cast<unsigned>(10 * kWitnessSeconds));
+      const std::string text(library->manifestText());
+      // A loop may by chance be run as often as another rank's is long.
+      for (times = 1; times <= kTimes + 1; ++times) {
+        std::string before;
+        for (uint32_t order = 1; order <= orders; ++order) {
+          setenv("OPTIMUS_HIDDEN_SEED", std::to_string(order).c_str(), 1);
+          state.clear();
+          if (!judge("witness", text, programs) ||
+              (!before.empty() && state != before))
+            std::_Exit(1);
+          before = state;
+        }
+      }
+      std::_Exit(tooLarge ? kNotRun : 0);
+    }
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child) {
+      std::perror("optimus-table-mutants: cannot run a witness");
+      std::exit(1);
+    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kNotRun)
+      return std::nullopt;
+    return status != 0;
+  }
+
   /// Runs one; false where it is refused. Afterwards the mutant has the
   /// original's data again.
   bool judge(const std::string &name, const std::string &manifest,
              const std::string &programs) {
-    // Flatbuffers are aligned.
-    std::unique_ptr<char, void (*)(void *)> aligned(
-        static_cast<char *>(std::aligned_alloc(
-            64, (programs.size() + 63) / 64 * 64)),
-        std::free);
-    std::copy(programs.begin(), programs.end(), aligned.get());
+    const Aligned aligned = align(programs);
     const optimus_model original = mutant;
     mutant.manifest = manifest.data();
     mutant.manifest_size = manifest.size();
@@ -178,7 +281,7 @@ private:
     size_t numCalls = 0;
     for (const auto &table : opened->target().tables)
       for (const auto &sequence : table->sequences) {
-        numCalls = std::max(numCalls, callsOf(*sequence, kTimes).size());
+        numCalls = std::max(numCalls, callsOf(*sequence, times).size());
         if (table == opened->target().tables.front())
           options.sequences.push_back(sequence->name);
       }
@@ -193,7 +296,7 @@ private:
     // The second of as many as there are.
     options.lanes =
         std::min<int64_t>(opened->target().tables.front()->lanes, 2);
-    options.timeoutSeconds = kSeconds;
+    options.timeoutSeconds = seconds;
     options.onStall = [](const Status &status, bool) {
       std::fprintf(stderr, "\nhangs: %s\n", status.message().c_str());
       std::_Exit(3);
@@ -224,13 +327,13 @@ private:
     return okStatus();
   }
 
-  static Status run(Session &session, const std::string &sequence) {
+  Status run(Session &session, const std::string &sequence) const {
     OPTRT_ASSIGN_OR_RETURN(const size_t count,
-                           session.countBatches(sequence, kTimes));
+                           session.countBatches(sequence, times));
     std::vector<CallInputs> inputs(count);
     for (CallInputs &one : inputs)
       OPTRT_RETURN_IF_ERROR(session.read(fillRows(session), one.batch));
-    OPTRT_RETURN_IF_ERROR(session.submitSequence(sequence, kTimes, inputs));
+    OPTRT_RETURN_IF_ERROR(session.submitSequence(sequence, times, inputs));
     return session.collect().status();
   }
 
@@ -280,7 +383,9 @@ private:
   std::unique_ptr<ModelLibrary> library;
   optimus_model mutant = {};
   std::unique_ptr<TableMutator> tables;
-  std::string state; ///< of the last mutant that was run
+  double seconds = kSeconds; ///< until a run is taken to stand still
+  int64_t times = kTimes;    ///< turns of loops that the caller counts
+  std::string state;         ///< of the last mutant that was run
   int accepted = 0, refused = 0, tooLarge = 0, findings = 0;
 };
 
@@ -294,17 +399,22 @@ int main(int argc, char **argv) {
     return Mutants(argv[1]).random(
         static_cast<uint32_t>(std::strtoul(argv[3], nullptr, 10)),
         static_cast<uint32_t>(std::strtoul(argv[4], nullptr, 10)));
-  if (how == "sequences" && (argc == 5 || argc == 6))
-    return Mutants(argv[1]).sequences(
-        static_cast<uint32_t>(std::strtoul(argv[3], nullptr, 10)),
-        static_cast<uint32_t>(std::strtoul(argv[4], nullptr, 10)),
-        argc == 6 ? static_cast<uint32_t>(std::strtoul(argv[5], nullptr, 10))
-                  : 2);
+  if ((how == "sequences" || how == "witness") && (argc == 5 || argc == 6)) {
+    auto number = [&](int place) {
+      return static_cast<uint32_t>(std::strtoul(argv[place], nullptr, 10));
+    };
+    const uint32_t orders = argc == 6 ? number(5) : 2;
+    Mutants mutants(argv[1]);
+    return how == "witness" ? mutants.witness(number(3), number(4), orders)
+                            : mutants.sequences(number(3), number(4), orders);
+  }
   if (how == "each" && argc == 4)
     return Mutants(argv[1]).each(
         std::max<size_t>(1, std::strtoul(argv[3], nullptr, 10)));
   std::fputs("usage: optimus-table-mutants LIBRARY.so random FIRST COUNT\n"
              "       optimus-table-mutants LIBRARY.so sequences FIRST COUNT "
+             "[ORDERS]\n"
+             "       optimus-table-mutants LIBRARY.so witness FIRST COUNT "
              "[ORDERS]\n"
              "       optimus-table-mutants LIBRARY.so each STRIDE\n",
              stderr);
