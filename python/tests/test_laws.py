@@ -128,10 +128,11 @@ def often(cases, *chosen):
 )
 def test_memory_by_kind(tools, family, mesh, precision):
     found = layer_bytes(tools, FAMILIES[family], mesh, "summa", "--precision", precision)
-    parameters = PARAMETERS[family] * HIDDEN**2 / ranks(mesh)
+    # Replicas have all parameters, and share the optimizer's state.
+    parameters = PARAMETERS[family] * HIDDEN**2 / ranks(re.sub(r"^data:\d+,", "", mesh))
     expected = {
         "parameters": 4 * parameters,
-        "state": 8 * parameters,
+        "state": 8 * PARAMETERS[family] * HIDDEN**2 / ranks(mesh),
         "gradients": 4 * parameters,
         "narrow weights": 2 * parameters if precision == "bf16" else 0,
         "activations": ACTIVATIONS[family] * stream_bytes(mesh, precision),
