@@ -274,6 +274,23 @@ def arena(tools, model, mesh, *flags):
     ]
 
 
+@pytest.mark.long
+def test_a_model_of_96_layers(tools):
+    def report(policy):
+        flags = [*PREDICTED, "--mesh", "row:8,col:8", "--recompute", policy]
+        program = tools.program(FAMILIES["gpt2"]._replace(layers=96))
+        output = ["-o", os.devnull, "--report-json", "-"]
+        return json.loads(tools.run("optimus-compile", program, *flags, *output))
+
+    def milliseconds(report, function="train_step"):
+        return report["schedule"][function]["predicted_step_ms"]
+
+    layer, none = report("layer"), report("none")
+    assert layer["rank_bytes"] <= bound("gpt3-gib") * 2**30
+    more = milliseconds(layer) - milliseconds(none)
+    assert more <= bound("gpt3-forward") * milliseconds(none, "eval_step")
+
+
 def assert_arena_within_its_allowance(tools, depth, mesh, extra, *flags):
     model = FAMILIES["gpt2"]._replace(layers=depth)
     _, alive = arena(tools, model, mesh, *flags, "--schedule", "none")

@@ -12,6 +12,7 @@
 
 #include "llvm/Support/MathExtras.h"
 
+#include <functional>
 #include <map>
 
 using namespace mlir;
@@ -79,7 +80,8 @@ public:
     }
     for (unsigned node = 0; node < nodes.size(); ++node) {
       SmallVectorImpl<unsigned> &before = nodes[node].before;
-      llvm::sort(before);
+      // With a comparator it is not the C library's.
+      llvm::sort(before, std::less<>());
       before.erase(llvm::unique(before), before.end());
       for (unsigned earlier : before)
         nodes[earlier].after.push_back(node);
@@ -107,8 +109,8 @@ private:
     same->readers.push_back(node);
   }
 
-  /// What was done before to the bytes that are written now is done before
-  /// whatever comes after the write: records keep the rest of theirs.
+  /// Whatever comes after a write comes after all earlier accesses to its bytes,
+  /// too: of these accesses, records keep the other bytes.
   void write(unsigned node, const MemoryRegion &region) {
     Records &records = recordsOf[region.base];
     SmallVector<Record, 2> rests;
