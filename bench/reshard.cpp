@@ -58,6 +58,17 @@ json residentMemory() {
   return fields;
 }
 
+/// The bytes that this process has read from files so far; messages do not
+/// count.
+int64_t bytesRead() {
+  std::ifstream counters("/proc/self/io");
+  int64_t bytes = 0;
+  for (std::string name; counters >> name >> bytes;)
+    if (name == "rchar:")
+      break;
+  return bytes;
+}
+
 struct Arguments {
   std::string library, load, save;
   uint64_t seed = 1;
@@ -92,6 +103,7 @@ Status measure(json &phases, const char *name,
                const std::function<Status()> &phase) {
   std::ofstream("/proc/self/clear_refs") << "5";
   json before = residentMemory();
+  const int64_t read = bytesRead();
   Clock::time_point start = Clock::now();
   OPTRT_RETURN_IF_ERROR(phase());
   double seconds = std::chrono::duration<double>(Clock::now() - start).count();
@@ -99,6 +111,7 @@ Status measure(json &phases, const char *name,
   phases[name] = {{"before", before},
                   {"after", after},
                   {"peak", after["VmHWM"]},
+                  {"read", bytesRead() - read},
                   {"seconds", seconds}};
   return okStatus();
 }

@@ -128,10 +128,11 @@ def often(cases, *chosen):
 )
 def test_memory_by_kind(tools, family, mesh, precision):
     found = layer_bytes(tools, FAMILIES[family], mesh, "summa", "--precision", precision)
-    parameters = PARAMETERS[family] * HIDDEN**2 / ranks(mesh)
+    # Replicas have all parameters, and share the optimizer's state.
+    parameters = PARAMETERS[family] * HIDDEN**2 / ranks(re.sub(r"^data:\d+,", "", mesh))
     expected = {
         "parameters": 4 * parameters,
-        "state": 8 * parameters,
+        "state": 8 * PARAMETERS[family] * HIDDEN**2 / ranks(mesh),
         "gradients": 4 * parameters,
         "narrow weights": 2 * parameters if precision == "bf16" else 0,
         "activations": ACTIVATIONS[family] * stream_bytes(mesh, precision),
@@ -271,6 +272,23 @@ def arena(tools, model, mesh, *flags):
         int(re.search(r"exec\.%s_bytes = (\d+)" % each, head)[1])
         for each in ("arena", "lower_bound")
     ]
+
+
+@pytest.mark.long
+def test_a_model_of_96_layers(tools):
+    def report(policy):
+        flags = [*PREDICTED, "--mesh", "row:8,col:8", "--recompute", policy]
+        program = tools.program(FAMILIES["gpt2"]._replace(layers=96))
+        output = ["-o", os.devnull, "--report-json", "-"]
+        return json.loads(tools.run("optimus-compile", program, *flags, *output))
+
+    def milliseconds(report, function="train_step"):
+        return report["schedule"][function]["predicted_step_ms"]
+
+    layer, none = report("layer"), report("none")
+    assert layer["rank_bytes"] <= bound("gpt3-gib") * 2**30
+    more = milliseconds(layer) - milliseconds(none)
+    assert more <= bound("gpt3-forward") * milliseconds(none, "eval_step")
 
 
 def assert_arena_within_its_allowance(tools, depth, mesh, extra, *flags):

@@ -112,6 +112,10 @@ def test_many_writers_write_what_one_does(tools, serial, tmp_path, start):
     flags = ["--load", folder, "--save", again, "--rounds", 1]
     report = reshard(tools, "row:2,col:2", "summa", *flags, prefix=start)
     assert len(report["writers"]["together"]) == 1
+    # Loading read all once; and state.json and what /proc says, small beside a piece.
+    loaded = [process["load"]["read"] for process in report["processes"]]
+    size = sum((folder / name).stat().st_size for name in FILES)
+    assert size <= sum(loaded) < size + len(loaded) * MIB
     for name in FILES:
         assert (again / name).read_bytes() == (folder / name).read_bytes(), name
     assert files(again) == files(folder)

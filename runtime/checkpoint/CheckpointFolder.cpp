@@ -22,6 +22,7 @@
 #include <random>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 #include <utility>
 
@@ -350,6 +351,19 @@ StagingFolder::~StagingFolder() {
     removeCheckpoint(staging);
   if (lock >= 0)
     close(lock);
+}
+
+Status StagingFolder::checkRoom(uint64_t bytes) const {
+  // Some network file systems do not know, and say 0 of 0. What is kept for the
+  // administrator counts as free: to be sure is reserve()'s part.
+  struct statvfs info;
+  if (statvfs(staging.c_str(), &info) != 0 || info.f_blocks == 0 ||
+      bytes <= uint64_t(info.f_bfree) * info.f_frsize)
+    return okStatus();
+  return unavailable(concat("cannot save a checkpoint to ", target, ": it has ",
+                            bytes, " bytes, and the disk has room for ",
+                            uint64_t(info.f_bfree) * info.f_frsize,
+                            "; make room"));
 }
 
 Status StagingFolder::place(bool useExchange) {

@@ -107,6 +107,10 @@ public:
   const std::string &path() const { return staging; }
   const std::string &destination() const { return target; }
 
+  /// Unavailable where so many bytes are more than the file system has left, as
+  /// far as it says: whoever writes learns it before the first of them.
+  Status checkRoom(uint64_t bytes) const;
+
   /// Syncs the folder and puts it in place of the destination.
   Status place(bool useExchange);
 

@@ -136,6 +136,10 @@ Status CheckpointWriter::Impl::layOut() {
 
 Status CheckpointWriter::Impl::createFiles() {
   OPTRT_RETURN_IF_ERROR(layOut());
+  size_t bytes = 0;
+  for (const TensorFile &file : files)
+    bytes += file.bytes;
+  OPTRT_RETURN_IF_ERROR(folder->checkRoom(bytes));
   for (TensorFile &file : files) {
     OPTRT_ASSIGN_OR_RETURN(
         file.file,
@@ -238,14 +242,6 @@ const CheckpointPieces &CheckpointWriter::pieces() const {
   return impl->pieces;
 }
 
-Status CheckpointWriter::reserve(size_t piece) {
-  OPTRT_RETURN_IF_ERROR(impl->failed());
-  const PieceExtent extent = impl->pieces[piece];
-  Status reserved =
-      impl->files[extent.file].file.reserve(extent.offset, extent.bytes);
-  return reserved.ok() ? reserved : impl->fail(std::move(reserved));
-}
-
 Status CheckpointWriter::sync() {
   OPTRT_RETURN_IF_ERROR(impl->failed());
   for (TensorFile &file : impl->files)
@@ -345,6 +341,13 @@ Status PieceWriter::append(std::span<const float> elements) {
                            " elements to a piece that has room for ",
                            numLeft()));
   const PieceExtent &extent = impl->extent;
+  const NewFile &file = writer.files[extent.file].file;
+  // File systems give memory or blocks for a piece at once faster than for its
+  // slabs.
+  if (impl->done == 0)
+    if (Status reserved = file.reserve(extent.offset, extent.bytes);
+        !reserved.ok())
+      return writer.fail(std::move(reserved));
   if (const float *bad = findNotFinite(elements))
     return impl->refuse(size_t(bad - elements.data()),
                         concat("not finite (", *bad, ")"));
@@ -361,9 +364,9 @@ Status PieceWriter::append(std::span<const float> elements) {
     narrow(type, elements, impl->narrowed);
     bytes = impl->narrowed;
   }
-  if (Status written = writer.files[extent.file].file.write(
-          extent.offset + impl->done * extent.elementBytes, bytes.data(),
-          bytes.size());
+  if (Status written =
+          file.write(extent.offset + impl->done * extent.elementBytes,
+                     bytes.data(), bytes.size());
       !written.ok())
     return writer.fail(std::move(written));
   impl->hash.update(bytes.data(), bytes.size());

@@ -134,6 +134,21 @@ void optrt::shareOut(const ShardExchange &exchange, const PieceSlabs &slabs,
   }
 }
 
+void optrt::spreadOut(std::vector<PieceList> &lists, std::size_t threads) {
+  for (std::size_t process = 0; process != lists.size(); ++process) {
+    PieceList &list = lists[process];
+    std::ranges::rotate(
+        list,
+        list.begin() + std::ptrdiff_t(list.size() * process / lists.size()));
+    const std::size_t stride = (list.size() + threads - 1) / threads;
+    PieceList spread;
+    for (std::size_t i = 0; i != stride; ++i)
+      for (std::size_t at = i; at < list.size(); at += stride)
+        spread.push_back(list[at]);
+    list = std::move(spread);
+  }
+}
+
 void optrt::shareOutReading(const ShardExchange &exchange,
                             const PieceSlabs &slabs,
                             std::span<const int> readers, int first,

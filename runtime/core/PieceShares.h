@@ -26,7 +26,7 @@
 
 namespace optrt {
 
-/// Pieces of one process, ascending.
+/// Pieces of one process.
 using PieceList = std::vector<std::size_t>;
 
 PieceList allPieces(const CheckpointPieces &pieces);
@@ -76,6 +76,13 @@ private:
 void shareOut(const ShardExchange &exchange, const PieceSlabs &slabs,
               std::span<const int> processes, const PieceList &pieces,
               std::vector<PieceList> &lists);
+
+/// Lets processes, and so many threads of each, begin far from one another: a
+/// file is locked while it is written to, and others are not.
+///
+///   one process of two threads: 0 1 2 3 -> 0 2 1 3
+///   two processes of a thread: 0 1 | 2 3 -> 0 1 | 3 2
+void spreadOut(std::vector<PieceList> &lists, std::size_t threads);
 
 /// Shares out, over these processes, the pieces of processes whose first reader
 /// is `first`.

@@ -38,8 +38,6 @@ Session::Saving::~Saving() {
 }
 
 Status Session::Saving::write(std::span<const float> snapshot) {
-  for (std::size_t piece : ownPieces())
-    OPTRT_RETURN_IF_ERROR(writer->reserve(piece));
   for (std::size_t piece : ownPieces()) {
     PieceWriter pieceWriter(*writer, piece);
     while (std::size_t left = pieceWriter.numLeft()) {
@@ -238,6 +236,7 @@ Session::prepareSave(const std::string &dir, TrainingState state,
   std::vector<PieceList> lists(exchange.numProcesses());
   shareOut(exchange, slabsOf(writer->pieces()), writers,
            allPieces(writer->pieces()), lists);
+  spreadOut(lists, options.isAlone ? 1 : control.numLocalRanks());
   return std::make_unique<Saving>(control, std::move(writer), std::move(lists),
                                   std::move(state));
 }
@@ -315,10 +314,6 @@ Status Session::save(const std::string &dir, TrainingState state,
   OPTRT_RETURN_IF_ERROR(finishSave());
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Saving> made,
                          prepareSave(dir, std::move(state), options));
-  auto reserve = [&](std::size_t piece) { return made->file().reserve(piece); };
-  OPTRT_RETURN_IF_ERROR(control.agree(
-      options.isAlone ? onEach(made->ownPieces(), reserve)
-                      : onEachPiece(*team, made->ownPieces(), reserve)));
   Status written =
       collectPieces(*made, options.isAlone, [&](std::size_t piece) {
         return std::make_unique<File>(made->file(), piece);

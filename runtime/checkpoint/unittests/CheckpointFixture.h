@@ -158,8 +158,6 @@ protected:
   static Status writeAll(CheckpointWriter &writer, const ValueOf &valueOf,
                          const TrainingState &state) {
     OPTRT_RETURN_IF_ERROR(writer.begin());
-    for (size_t piece : piecesOf(writer))
-      OPTRT_RETURN_IF_ERROR(writer.reserve(piece));
     OPTRT_RETURN_IF_ERROR(writePieces(writer, piecesOf(writer), valueOf));
     return writer.commit(state);
   }

@@ -231,6 +231,23 @@ TEST_F(Save, MistakesOfTheCallerAreInternal) {
   EXPECT_EQ((*checkpoint)->state().step, 1);
 }
 
+TEST_F(Save, ADiskThatIsTooSmallShowsBeforeAFileIsMade) {
+  auto writer = CheckpointWriter::create(dir);
+  ASSERT_TRUE(writer.ok()) << writer.status().message();
+  const int64_t sixteenTebibytes[] = {int64_t(1) << 42};
+  ASSERT_TRUE(
+      (*writer)
+          ->addTensor(CheckpointFile::Model, "wte.weight", sixteenTebibytes)
+          .ok());
+  Status begun = (*writer)->begin();
+  EXPECT_EQ(begun.code(), StatusCode::Unavailable);
+  EXPECT_NE(begun.message().find("bytes, and the disk has room for"),
+            std::string::npos)
+      << begun.message();
+  writer->reset();
+  EXPECT_EQ(list(root), std::vector<std::string>{});
+}
+
 // A limit on files' sizes stands for a disk that is full.
 TEST_F(Save, AFullDiskIsOneMessageAndLeavesNothing) {
   ASSERT_TRUE(save(dir, 1).ok());
@@ -245,7 +262,8 @@ TEST_F(Save, AFullDiskIsOneMessageAndLeavesNothing) {
   auto writer = declareAll(dir);
   ASSERT_TRUE(writer.ok() && (*writer)->begin().ok());
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
-  Status reserved = (*writer)->reserve(0);
+  const std::vector<float> ones((*writer)->pieces()[0].numElements(), 1);
+  Status reserved = PieceWriter(**writer, 0).append(ones);
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
   EXPECT_EQ((*writer)->commit(stateOf(2)).message(), reserved.message());
   writer->reset();

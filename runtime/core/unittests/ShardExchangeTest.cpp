@@ -345,3 +345,18 @@ TEST(ShardExchange, WhatAProcessHoldsIsNotSent) {
   });
   EXPECT_EQ(mail.moved, 0u);
 }
+
+TEST(PieceShares, WritersBeginFarFromOneAnother) {
+  auto spread = [](std::vector<PieceList> lists, std::size_t threads) {
+    spreadOut(lists, threads);
+    return lists;
+  };
+  using Lists = std::vector<PieceList>;
+  EXPECT_EQ(spread({{0, 1, 2, 3, 4}}, 1), (Lists{{0, 1, 2, 3, 4}}));
+  EXPECT_EQ(spread({{0, 1, 2, 3, 4}}, 2), (Lists{{0, 3, 1, 4, 2}}));
+  EXPECT_EQ(spread({{0, 1}}, 4), (Lists{{0, 1}}));
+  EXPECT_EQ(spread({{0, 1, 4}, {2, 3, 5}}, 1), (Lists{{0, 1, 4}, {3, 5, 2}}));
+  // One writes for all.
+  EXPECT_EQ(spread({{0, 1}, {}}, 1), (Lists{{0, 1}, {}}));
+  EXPECT_EQ(spread({{}}, 2), (Lists{{}}));
+}

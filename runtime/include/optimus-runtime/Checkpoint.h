@@ -154,7 +154,6 @@ struct CheckpointWriterOptions {
 ///   create(), addTensor() ..., begin()
 ///                                         addTensor() ..., layOut()
 ///                                         join(folder())
-///   reserve() of each of its pieces       the same
 ///   PieceWriter of each of its pieces     the same
 ///   sync()                                sync()
 ///   setChecksum() of the others' pieces
@@ -188,7 +187,8 @@ public:
   /// Decides where everything lies. InvalidArgument for more model files than a
   /// reader opens.
   Status layOut();
-  /// The same, and makes all files, with their headers.
+  /// The same, and makes all files, with their headers. Unavailable if the disk
+  /// has no room for them.
   Status begin();
   /// The name of the hidden folder: no other has it, on any machine.
   std::string folder() const;
@@ -201,8 +201,6 @@ public:
   /// in the order of their declarations.
   const CheckpointPieces &pieces() const;
 
-  /// Unavailable if the disk has no room for a piece. Before any is written.
-  Status reserve(size_t piece);
   /// Waits until all that was written through this object is on the disk.
   Status sync();
   uint64_t checksum(size_t piece) const;
@@ -219,8 +217,8 @@ private:
   std::unique_ptr<Impl> impl;
 };
 
-/// Writes a piece from its first element to its last. Several write different
-/// pieces at once.
+/// Writes a piece from its first element to its last, to space that is reserved
+/// for all of it. Several write different pieces at once.
 class PieceWriter {
 public:
   PieceWriter(CheckpointWriter &writer, size_t piece);

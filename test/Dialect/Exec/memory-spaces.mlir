@@ -28,3 +28,29 @@ func.func @offload(%x: memref<64xf32>, %y: memref<64xf32>) {
   exec.copy %y from %c : memref<64xf32> {rows = 1, cols = 64, src_ld = 64, dst_ld = 64, id = 4 : i32} : memref<64xf32>
   return
 }
+
+// -----
+
+// A write to part of what another wrote: who reads the rest waits for the first
+// write, and who reads that part for the second alone.
+
+// TABLE-LABEL: function parts:
+func.func @parts(%x: memref<64xf32, #exec<space host>>, %y: memref<16xf32, #exec<space host>>) {
+  %a = exec.alloc "activation" : memref<64xf32>
+  %left = exec.slice %a[0] : memref<64xf32> to memref<16xf32>
+  %middle = exec.slice %a[16] : memref<64xf32> to memref<16xf32>
+  %right = exec.slice %a[32] : memref<64xf32> to memref<16xf32>
+  // TABLE: 0 copies: copy
+  exec.copy %a from %x : memref<64xf32, #exec<space host>> {rows = 1, cols = 64, src_ld = 64, dst_ld = 64, id = 0 : i32} : memref<64xf32>
+  // TABLE: 1 compute after 0: fill
+  exec.copy %middle {rows = 1, cols = 16, src_ld = 0, dst_ld = 16, id = 1 : i32} : memref<16xf32>
+  // TABLE: 2 copies2 after 0: copy read src=arena0[128]
+  exec.copy %y from %right : memref<16xf32> {rows = 1, cols = 16, src_ld = 16, dst_ld = 16, id = 2 : i32} : memref<16xf32, #exec<space host>>
+  // TABLE: 3 compute after 2: fill
+  exec.copy %right {rows = 1, cols = 16, src_ld = 0, dst_ld = 16, id = 3 : i32} : memref<16xf32>
+  // TABLE: 4 copies2: copy read src=arena0[0]
+  exec.copy %y from %left : memref<16xf32> {rows = 1, cols = 16, src_ld = 16, dst_ld = 16, id = 4 : i32} : memref<16xf32, #exec<space host>>
+  // TABLE: 5 copies2 after 1: copy read src=arena0[64]
+  exec.copy %y from %middle : memref<16xf32> {rows = 1, cols = 16, src_ld = 16, dst_ld = 16, id = 5 : i32} : memref<16xf32, #exec<space host>>
+  return
+}

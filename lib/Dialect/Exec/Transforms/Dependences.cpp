@@ -10,6 +10,11 @@
 
 #include "optimus/Dialect/Exec/Transforms/Regions.h"
 
+#include "llvm/Support/MathExtras.h"
+
+#include <functional>
+#include <map>
+
 using namespace mlir;
 using namespace mlir::exec;
 
@@ -22,12 +27,20 @@ struct Record {
 };
 
 /// The records of a base. An arena has thousands, of which an access touches a
-/// few, so their stretches stand closely together.
+/// few: they lie in order of where they begin, by sizes. Of each size within a
+/// factor of two, those that begin no further before an access than the longest
+/// one is long may reach it.
 class Records {
 public:
   Record &add(Record record) {
-    stretches.push_back({record.region.begin, record.region.getEnd()});
-    return records.emplace_back(std::move(record));
+    const int64_t size = record.region.getEnd() - record.region.begin;
+    const unsigned power = llvm::Log2_64(uint64_t(size));
+    auto found = llvm::find_if(
+        sizes, [&](const Size &known) { return known.power == power; });
+    if (found == sizes.end())
+      found = sizes.insert(found, {power, {}});
+    return found->records.emplace(record.region.begin, std::move(record))
+        ->second;
   }
 
   /// Visits the records near the region, and erases those for which `visit`
@@ -35,22 +48,22 @@ public:
   void visitNear(const MemoryRegion &region,
                  llvm::function_ref<bool(Record &)> visit) {
     const int64_t begin = region.begin, end = region.getEnd();
-    for (size_t i = 0; i < stretches.size();) {
-      auto [otherBegin, otherEnd] = stretches[i];
-      if (otherBegin >= end || begin >= otherEnd || !visit(records[i])) {
-        ++i;
-        continue;
-      }
-      std::swap(stretches[i], stretches.back());
-      stretches.pop_back();
-      std::swap(records[i], records.back());
-      records.pop_back();
+    for (auto &[power, records] : sizes) {
+      const int64_t longest = (int64_t(2) << power) - 1;
+      for (auto it = records.upper_bound(begin - longest);
+           it != records.end() && it->first < end;)
+        it = it->second.region.getEnd() > begin && visit(it->second)
+                 ? records.erase(it)
+                 : std::next(it);
     }
   }
 
 private:
-  std::vector<std::pair<int64_t, int64_t>> stretches;
-  std::vector<Record> records;
+  struct Size {
+    unsigned power;
+    std::multimap<int64_t, Record> records;
+  };
+  std::vector<Size> sizes;
 };
 
 class DependenceBuilder {
@@ -67,7 +80,8 @@ public:
     }
     for (unsigned node = 0; node < nodes.size(); ++node) {
       SmallVectorImpl<unsigned> &before = nodes[node].before;
-      llvm::sort(before);
+      // With a comparator it is not the C library's.
+      llvm::sort(before, std::less<>());
       before.erase(llvm::unique(before), before.end());
       for (unsigned earlier : before)
         nodes[earlier].after.push_back(node);
@@ -95,8 +109,11 @@ private:
     same->readers.push_back(node);
   }
 
+  /// Whatever comes after a write comes after all earlier accesses to its bytes,
+  /// too: of these accesses, records keep the other bytes.
   void write(unsigned node, const MemoryRegion &region) {
     Records &records = recordsOf[region.base];
+    SmallVector<Record, 2> rests;
     records.visitNear(region, [&](Record &record) {
       if (!record.region.mayOverlap(region))
         return false;
@@ -104,8 +121,21 @@ private:
         addEdge(reader, node);
       if (record.writer)
         addEdge(*record.writer, node);
-      return region.contains(record.region);
+      if (region.contains(record.region))
+        return true;
+      if (!region.isStretch() || !record.region.isStretch())
+        return false;
+      auto keep = [&](int64_t begin, int64_t end) {
+        if (begin < end)
+          rests.push_back({MemoryRegion::stretch(region.base, begin, end),
+                           record.writer, record.readers});
+      };
+      keep(record.region.begin, region.begin);
+      keep(region.getEnd(), record.region.getEnd());
+      return true;
     });
+    for (Record &rest : rests)
+      records.add(std::move(rest));
     records.add({region, node, {}});
   }
 

@@ -28,8 +28,7 @@ bool MemoryRegion::mayOverlap(const MemoryRegion &other) const {
 bool MemoryRegion::contains(const MemoryRegion &other) const {
   if (base != other.base)
     return false;
-  bool isStretch = rows == 1 || width == ld;
-  if (isStretch)
+  if (isStretch())
     return begin <= other.begin && other.getEnd() <= getEnd();
   return begin == other.begin && ld == other.ld && width >= other.width &&
          rows >= other.rows && other.rows > 1;
@@ -37,8 +36,7 @@ bool MemoryRegion::contains(const MemoryRegion &other) const {
 
 /// All of a buffer, as one stretch without a base.
 static MemoryRegion getWhole(Value buffer) {
-  int64_t bytes = getBufferBytes(buffer);
-  return {Value(), 0, 1, bytes, bytes};
+  return MemoryRegion::stretch(Value(), 0, getBufferBytes(buffer));
 }
 
 /// Resolves the views that make `buffer`. A view that begins elsewhere on each

@@ -23,6 +23,11 @@ struct MemoryRegion {
   int64_t ld;
 
   int64_t getEnd() const { return begin + (rows - 1) * ld + width; }
+  /// Whether it has all bytes from its begin to its end.
+  bool isStretch() const { return rows == 1 || width == ld; }
+  static MemoryRegion stretch(Value base, int64_t begin, int64_t end) {
+    return {base, begin, 1, end - begin, end - begin};
+  }
 
   /// False only where the two share no byte: other bases, other stretches, or
   /// other columns of rows of one length. Columns 0–3 and 4–7 of a matrix with
