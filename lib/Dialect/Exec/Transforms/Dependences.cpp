@@ -34,7 +34,7 @@ class Records {
 public:
   Record &add(Record record) {
     const int64_t size = record.region.getEnd() - record.region.begin;
-    const unsigned power = llvm::Log2_64(uint64_t(size));
+    const unsigned power = llvm::Log2_64(std::max<uint64_t>(size, 1));
     auto found = llvm::find_if(
         sizes, [&](const Size &known) { return known.power == power; });
     if (found == sizes.end())
