@@ -17,11 +17,12 @@ import gc
 import os
 import shlex
 import shutil
-from typing import List, Optional, Tuple
+from typing import Callable, List, Optional, Tuple
 
 from optimus import __version__, arguments, output
 from optimus.arguments import Parser, whole_number
 from optimus.tune import (
+    COLLECTIONS,
     TuneError,
     best,
     costs,
@@ -38,6 +39,7 @@ from optimus.tune import (
     view,
     virtual_pool,
 )
+from optimus.tune.executor import Start
 from optimus.tune.policies import make_policy
 from optimus.tune.run import Folder, Run
 from optimus.tune.samplers import make_sampler
@@ -46,8 +48,6 @@ from optimus.tune.search import Search
 from optimus.tune.study import Study
 
 PROGRAM = "optimus-tune"
-COLLECTIONS = (2_000, 5, 1_000_000)
-"""Of garbage: trials stay, and a search for cycles among a million stops all for long."""
 SPEC_COPY = "spec.toml"
 
 
@@ -137,15 +137,8 @@ def _run(options: argparse.Namespace) -> int:
     for name in ("optimus-compile", "optimus-run"):
         names.tool(name)
     sampler = make_sampler(found)
-    cluster = slurm.read_pool(options.pool) if options.pool else None
-    starts = (
-        cluster.starts
-        if cluster
-        else pool.read_pool(options.pool)
-        if options.pool
-        else pool.local_starts(options.workers or max(1, int(machine.available_cores())))
-    )
     folder = Folder(options.output or os.path.splitext(options.spec)[0] + ".study")
+    starts, executor = _workers(options, folder)
     try:
         folder.make()
     except OSError as error:
@@ -156,9 +149,6 @@ def _run(options: argparse.Namespace) -> int:
     _begin(search, its_journal, folder, found, options.draw)
     watch = view.Watch(search.study, list(found.study.objectives), found.study.trials)
     sampler.begin_copy(folder.path)
-    executor = (
-        functools.partial(slurm.SlurmPool, cluster, folder.path) if cluster else pool.Pool
-    )
     run = Run(search, folder, its_journal, lock, starts, watch, executor)
     number = run.run()
     watch.close(run.now())
@@ -170,6 +160,17 @@ def _run(options: argparse.Namespace) -> int:
         "-", "optimus-report study %s -o page.html draws it\n" % shlex.quote(folder.path)
     )
     return 0
+
+
+def _workers(options: argparse.Namespace, folder: Folder) -> Tuple[List[Start], Callable]:
+    """How workers start, and what makes their executor."""
+    if not options.pool:
+        count = options.workers or max(1, int(machine.available_cores()))
+        return pool.local_starts(count), pool.Pool
+    cluster = slurm.read_pool(options.pool)
+    if cluster:
+        return cluster.starts, functools.partial(slurm.SlurmPool, cluster, folder.path)
+    return pool.read_pool(options.pool), pool.Pool
 
 
 def _begin(

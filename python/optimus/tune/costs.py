@@ -110,6 +110,9 @@ class Corrections:
         self._relied: Set[Tuple[str, ...]] = set()
         """What was asked for, of all models or classes, where nothing closer is known."""
         self._own = 0
+        self._rates: Dict[Tuple[str, str], Tuple[Optional[float], float]] = {}
+        """What was asked for by class and model, of a version."""
+        self._version_of_rates = 0
         self.version = 0
         """Of what is published."""
 
@@ -160,6 +163,15 @@ class Corrections:
         found = self._public.get(key)
         if found is not None:
             self._relied.add(key)
+        return found
+
+    def rates(self, kind: str, model: str) -> Tuple[Optional[float], float]:
+        """`ratio` and `other`, which are asked for often."""
+        if self._version_of_rates != self.version:
+            self._rates, self._version_of_rates = {}, self.version
+        found = self._rates.get((kind, model))
+        if found is None:
+            found = self._rates[kind, model] = self.ratio(kind, model), self.other(kind)
         return found
 
     @property
@@ -213,9 +225,8 @@ def cost(
         return _too_large(needed >> 20, corrections.own_bytes >> 20, kind, memory)
     if memory <= floor:
         return Cost(refusal="it was killed for memory within %d MiB" % (floor >> 20))
-    ratio = corrections.ratio(kind, model)
+    ratio, other = corrections.rates(kind, model)
     if ratio is None:
         # Until one was measured, fewer cores take longer in proportion.
         ratio = 1.0 / max(its_class["cores"], 0.01)
-    seconds = ratio * prediction["step_ms"] / 1e3 * steps + corrections.other(kind)
-    return Cost(seconds=seconds)
+    return Cost(ratio * prediction["step_ms"] / 1e3 * steps + other)
