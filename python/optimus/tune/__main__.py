@@ -48,7 +48,8 @@ from optimus.tune.search import Search
 from optimus.tune.study import Study
 
 PROGRAM = "optimus-tune"
-SPEC_COPY = "spec.toml"
+SPEC_COPY = "spec"
+"""With the suffix of the original."""
 
 
 def _parser() -> Parser:
@@ -60,12 +61,12 @@ def _parser() -> Parser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     run = commands.add_parser("run", help="run the trials of a search, or go on with them")
     run.set_defaults(act=_run)
-    run.add_argument("spec", metavar="SPEC", help="the specification, a TOML file")
+    run.add_argument("spec", metavar="SPEC", help="the specification, a file of TOML or Python")
     run.add_argument(
         "-o",
         "--output",
         metavar="STUDY",
-        help="the study's folder (default: SPEC without .toml, and .study)",
+        help="the study's folder (default: SPEC without its suffix, and .study)",
     )
     run.add_argument(
         "--workers",
@@ -173,6 +174,10 @@ def _workers(options: argparse.Namespace, folder: Folder) -> Tuple[List[Start], 
     return pool.read_pool(options.pool), pool.Pool
 
 
+def _copy_of(found: spec.Spec) -> str:
+    return SPEC_COPY + os.path.splitext(found.path)[1]
+
+
 def _begin(
     search: Search,
     its_journal: journal.Journal,
@@ -192,7 +197,7 @@ def _begin(
         "draw": draw,
     }
     if not its_journal.records:
-        shutil.copyfile(found.path, os.path.join(folder.path, SPEC_COPY))
+        shutil.copyfile(found.path, os.path.join(folder.path, _copy_of(found)))
         its_journal.append(header)
         return search.apply(header)
     before = its_journal.records[0]
@@ -205,7 +210,7 @@ def _begin(
         if before.get(name) != header[name]:
             raise TuneError(
                 "%s is a study of another %s; name another folder with -o, or "
-                "give it the one in its %s" % (folder.path, what, SPEC_COPY)
+                "give it the one in its %s" % (folder.path, what, _copy_of(found))
             )
     for record in its_journal.records:
         search.apply(record)
@@ -221,16 +226,18 @@ def _read(path: str) -> Study:
 
 
 def _show(options: argparse.Namespace) -> int:
-    study = _read(options.study)
+    study, records = _read(options.study), journal.read(options.study)
     objectives = study.header["objectives"]
     width = shutil.get_terminal_size((100, 24)).columns
-    last = journal.read(options.study)[-1].get("time", 0.0)
+    last = records[-1].get("time", 0.0)
     rows = [
         view.cut(view.summary(study, objectives, study.header["trials"], last), width),
         "",
     ]
     rows += view.table(study, objectives, width)
-    rows += [view.cut(each, width) for each in view.mix_lines(study)]
+    corrections = costs.corrections_of(records, study.trials)
+    more = view.mix_lines(study) + view.correction_lines(corrections)
+    rows += [view.cut(each, width) for each in more]
     output.write("-", "\n".join(rows) + "\n")
     return 0
 

@@ -188,6 +188,17 @@ class Corrections:
         ]
 
 
+def corrections_of(records: List[Dict[str, Any]], trials: List[Any]) -> Corrections:
+    """Those that the records of a journal lead to."""
+    found = Corrections()
+    for record in records:
+        measured = record.get("measured")
+        trial = trials[record["trial"]] if measured else None
+        if trial and trial.prediction:
+            found.observe(record["class"], trial.model, trial.prediction, measured)
+    return found
+
+
 def _error(found: Deque[float], median: float) -> float:
     """The standard error of the difference of two medians of KEPT such values, normal as
     their median deviation says; 0 for fewer, of which little is known."""
