@@ -108,14 +108,10 @@ def play(tools, folder, order, number):
 
 
 def study_of(records):
-    study, corrections = Study(), costs.Corrections()
+    study = Study()
     for record in records:
         study.apply(record)
-        if record["kind"] == "ended" and "measured" in record:
-            trial = study.trials[record["trial"]]
-            corrections.observe(record["class"], trial.model,
-                                trial.prediction, record["measured"])
-    return study, corrections
+    return study, costs.corrections_of(records, study.trials)
 
 
 def seconds_of(records):

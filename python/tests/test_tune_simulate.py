@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from optimus.tune import TuneError, shadho, view, virtual_pool
+from optimus.tune import TuneError, costs, shadho, view, virtual_pool
 from optimus.tune.domains import parse
 from optimus.tune.machine import Class
 from optimus.tune.mix import suited
@@ -220,12 +220,19 @@ def test_records_of_a_search_make_the_same_search_again():
 
 def test_measurements_correct_predictions():
     pool = Pool([kind("odd", 1, 1.0, 8192, bf16=7.0)], noise=0.0)
-    _, search, _ = play(pool, trials=30)
+    _, search, written = play(pool, trials=30)
     rows = {model: (ratio, count) for _, model, ratio, count in search.corrections.rows()}
     assert rows["gpt2 f32"][0] == pytest.approx(1.0) and rows["gpt2 bf16"][
         0
     ] == pytest.approx(7.0)
     assert search.corrections.other(pool.kinds[0].of.key) == 0.5
+    # The journal says the same.
+    again = costs.corrections_of(written, search.study.trials)
+    assert again.rows() == search.corrections.rows()
+    shown = view.correction_lines(again)
+    assert shown[1].split()[:2] == ["measured", "trials"]
+    assert any(line.startswith("     7.00 ") for line in shown[2:])
+    assert view.correction_lines(costs.Corrections()) == []
 
 
 def test_the_bound_is_one():

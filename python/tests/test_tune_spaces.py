@@ -447,3 +447,58 @@ def test_files_that_are_no_specification(tmp_path):
             spec.read(str(path))
     with pytest.raises(spec.SpecError, match="cannot read"):
         spec.read(str(tmp_path / "none.toml"))
+
+
+IN_PYTHON = """\
+_sizes = [64 * count for count in range(1, 3)]
+study = dict(objectives=["loss"], trials=3)
+model = {
+    "name": "gpt2",
+    "hidden": {"choice": _sizes},
+}
+train = {"data": "a.txt", "steps": 10}
+train["lr"] = {"uniform": (0, 1)}
+exclusive = {"optimizer": {"adamw": {"compile": {"optimizer": "adamw"}}, "none": {}}}
+"""
+
+
+def test_a_specification_in_python_says_the_same(tmp_path):
+    (tmp_path / "a.py").write_text(IN_PYTHON)
+    (tmp_path / "a.toml").write_text(
+        """\
+study = { objectives = ["loss"], trials = 3 }
+model = { name = "gpt2", hidden = { choice = [64, 128] } }
+train = { data = "a.txt", steps = 10, lr = { uniform = [0, 1] } }
+exclusive = { optimizer = { adamw = { compile = { optimizer = "adamw" } }, none = {} } }
+"""
+    )
+    ours, theirs = (spec.read(str(tmp_path / name)) for name in ("a.py", "a.toml"))
+    assert ours.study == theirs.study and ours.folder == theirs.folder
+    for seed in range(8):
+        drawn = [
+            spaces.draw(each.space, RandomChooser(seed, 0)) for each in (ours, theirs)
+        ]
+        assert drawn[0] == drawn[1]
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ('"hidden"', '"hiden"', ":5: model.hiden: there is no such flag of optimus.models; "
+         "did you mean 'model.hidden'?"),
+        ("(0, 1)", "(1, 0)", ":8: train.lr: expected a range with low ≤ high"),
+        ('["lr"]', '["rl"]', ":8: train.rl: there is no such flag"),
+        ("trials=3", "trails=3", ":2: study.trails: expected one of"),
+        ("model =", "modle =", ":3: expected one of the tables"),
+        ("train = {", "train = [", ":7: closing parenthesis"),
+        ("_sizes}", "sizes}", ":5: NameError: name 'sizes' is not defined"),
+        ("study =", "raise SystemExit(3)\nstudy =", ":2: SystemExit: 3"),
+        ('"compile":', '"compiel":', ":9: expected one of the tables"),
+    ],
+)
+def test_mistakes_in_python_have_lines(tmp_path, old, new, message):
+    path = tmp_path / "a.py"
+    path.write_text(IN_PYTHON.replace(old, new))
+    with pytest.raises(spec.SpecError) as error:
+        spec.read(str(path))
+    assert str(error.value).startswith(str(path) + message)

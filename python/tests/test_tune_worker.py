@@ -17,15 +17,22 @@ import time
 import pytest
 
 
-@pytest.fixture
-def worker():
+BEAT = {"beat": True}
+
+
+def start(*command):
     paths = os.pathsep.join(path for path in sys.path if path)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "optimus.tune.worker"],
+    return subprocess.Popen(
+        [sys.executable, *command],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=dict(os.environ, PYTHONPATH=paths),
     )
+
+
+@pytest.fixture
+def worker():
+    process = start("-m", "optimus.tune.worker")
     assert "hello" in hear(process)
     yield process
     process.stdin.close()
@@ -33,7 +40,10 @@ def worker():
 
 
 def hear(process):
-    return json.loads(process.stdout.readline())
+    """What is no sign of life."""
+    while (message := json.loads(process.stdout.readline())) == BEAT:
+        pass
+    return message
 
 
 def tell(process, message):
@@ -87,6 +97,21 @@ def test_a_job_is_stopped_while_another_worker_makes_its_program(worker, tmp_pat
     # Nothing of it is left for the next one.
     tell(worker, waiting)
     assert hear(worker)["code"] == 0 and (tmp_path / "begun").exists()
+
+
+def test_a_worker_gives_signs_of_life_at_work_and_idle(tmp_path):
+    text = "from optimus.tune import worker; worker.BEAT = 0.05; worker.main([])"
+    process = start("-c", text)
+    assert "hello" in json.loads(process.stdout.readline())
+    assert json.loads(process.stdout.readline()) == BEAT
+    # It ends once the test has heard beats of the job.
+    tell(process, job(tmp_path, 1, "while test ! -e heard; do sleep 0.02; done"))
+    for _ in range(4):
+        assert json.loads(process.stdout.readline()) == BEAT
+    (tmp_path / "heard").touch()
+    assert hear(process)["code"] == 0
+    process.stdin.close()
+    assert process.wait(60) == 0
 
 
 def test_the_end_of_the_scheduler_ends_a_job(worker, tmp_path):

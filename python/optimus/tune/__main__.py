@@ -17,11 +17,12 @@ import gc
 import os
 import shlex
 import shutil
-from typing import List, Optional, Tuple
+from typing import Callable, List, Optional, Tuple
 
 from optimus import __version__, arguments, output
 from optimus.arguments import Parser, whole_number
 from optimus.tune import (
+    COLLECTIONS,
     TuneError,
     best,
     costs,
@@ -38,6 +39,7 @@ from optimus.tune import (
     view,
     virtual_pool,
 )
+from optimus.tune.executor import Start
 from optimus.tune.policies import make_policy
 from optimus.tune.run import Folder, Run
 from optimus.tune.samplers import make_sampler
@@ -46,9 +48,8 @@ from optimus.tune.search import Search
 from optimus.tune.study import Study
 
 PROGRAM = "optimus-tune"
-COLLECTIONS = (2_000, 5, 1_000_000)
-"""Of garbage: trials stay, and a search for cycles among a million stops all for long."""
-SPEC_COPY = "spec.toml"
+SPEC_COPY = "spec"
+"""With the suffix of the original."""
 
 
 def _parser() -> Parser:
@@ -60,12 +61,12 @@ def _parser() -> Parser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     run = commands.add_parser("run", help="run the trials of a search, or go on with them")
     run.set_defaults(act=_run)
-    run.add_argument("spec", metavar="SPEC", help="the specification, a TOML file")
+    run.add_argument("spec", metavar="SPEC", help="the specification, a file of TOML or Python")
     run.add_argument(
         "-o",
         "--output",
         metavar="STUDY",
-        help="the study's folder (default: SPEC without .toml, and .study)",
+        help="the study's folder (default: SPEC without its suffix, and .study)",
     )
     run.add_argument(
         "--workers",
@@ -137,15 +138,8 @@ def _run(options: argparse.Namespace) -> int:
     for name in ("optimus-compile", "optimus-run"):
         names.tool(name)
     sampler = make_sampler(found)
-    cluster = slurm.read_pool(options.pool) if options.pool else None
-    starts = (
-        cluster.starts
-        if cluster
-        else pool.read_pool(options.pool)
-        if options.pool
-        else pool.local_starts(options.workers or max(1, int(machine.available_cores())))
-    )
     folder = Folder(options.output or os.path.splitext(options.spec)[0] + ".study")
+    starts, executor = _workers(options, folder)
     try:
         folder.make()
     except OSError as error:
@@ -156,9 +150,6 @@ def _run(options: argparse.Namespace) -> int:
     _begin(search, its_journal, folder, found, options.draw)
     watch = view.Watch(search.study, list(found.study.objectives), found.study.trials)
     sampler.begin_copy(folder.path)
-    executor = (
-        functools.partial(slurm.SlurmPool, cluster, folder.path) if cluster else pool.Pool
-    )
     run = Run(search, folder, its_journal, lock, starts, watch, executor)
     number = run.run()
     watch.close(run.now())
@@ -170,6 +161,21 @@ def _run(options: argparse.Namespace) -> int:
         "-", "optimus-report study %s -o page.html draws it\n" % shlex.quote(folder.path)
     )
     return 0
+
+
+def _workers(options: argparse.Namespace, folder: Folder) -> Tuple[List[Start], Callable]:
+    """How workers start, and what makes their executor."""
+    if not options.pool:
+        count = options.workers or max(1, int(machine.available_cores()))
+        return pool.local_starts(count), pool.Pool
+    cluster = slurm.read_pool(options.pool)
+    if cluster:
+        return cluster.starts, functools.partial(slurm.SlurmPool, cluster, folder.path)
+    return pool.read_pool(options.pool), pool.Pool
+
+
+def _copy_of(found: spec.Spec) -> str:
+    return SPEC_COPY + os.path.splitext(found.path)[1]
 
 
 def _begin(
@@ -191,7 +197,7 @@ def _begin(
         "draw": draw,
     }
     if not its_journal.records:
-        shutil.copyfile(found.path, os.path.join(folder.path, SPEC_COPY))
+        shutil.copyfile(found.path, os.path.join(folder.path, _copy_of(found)))
         its_journal.append(header)
         return search.apply(header)
     before = its_journal.records[0]
@@ -204,7 +210,7 @@ def _begin(
         if before.get(name) != header[name]:
             raise TuneError(
                 "%s is a study of another %s; name another folder with -o, or "
-                "give it the one in its %s" % (folder.path, what, SPEC_COPY)
+                "give it the one in its %s" % (folder.path, what, _copy_of(found))
             )
     for record in its_journal.records:
         search.apply(record)
@@ -220,16 +226,18 @@ def _read(path: str) -> Study:
 
 
 def _show(options: argparse.Namespace) -> int:
-    study = _read(options.study)
+    study, records = _read(options.study), journal.read(options.study)
     objectives = study.header["objectives"]
     width = shutil.get_terminal_size((100, 24)).columns
-    last = journal.read(options.study)[-1].get("time", 0.0)
+    last = records[-1].get("time", 0.0)
     rows = [
         view.cut(view.summary(study, objectives, study.header["trials"], last), width),
         "",
     ]
     rows += view.table(study, objectives, width)
-    rows += [view.cut(each, width) for each in view.mix_lines(study)]
+    corrections = costs.corrections_of(records, study.trials)
+    more = view.mix_lines(study) + view.correction_lines(corrections)
+    rows += [view.cut(each, width) for each in more]
     output.write("-", "\n".join(rows) + "\n")
     return 0
 

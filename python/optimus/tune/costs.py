@@ -110,6 +110,9 @@ class Corrections:
         self._relied: Set[Tuple[str, ...]] = set()
         """What was asked for, of all models or classes, where nothing closer is known."""
         self._own = 0
+        self._rates: Dict[Tuple[str, str], Tuple[Optional[float], float]] = {}
+        """What was asked for by class and model, of a version."""
+        self._version_of_rates = 0
         self.version = 0
         """Of what is published."""
 
@@ -162,6 +165,15 @@ class Corrections:
             self._relied.add(key)
         return found
 
+    def rates(self, kind: str, model: str) -> Tuple[Optional[float], float]:
+        """`ratio` and `other`, which are asked for often."""
+        if self._version_of_rates != self.version:
+            self._rates, self._version_of_rates = {}, self.version
+        found = self._rates.get((kind, model))
+        if found is None:
+            found = self._rates[kind, model] = self.ratio(kind, model), self.other(kind)
+        return found
+
     @property
     def own_bytes(self) -> int:
         """The process's own."""
@@ -174,6 +186,17 @@ class Corrections:
             for key, found in sorted(self._ratios.items())
             if key[1]
         ]
+
+
+def corrections_of(records: List[Dict[str, Any]], trials: List[Any]) -> Corrections:
+    """Those that the records of a journal lead to."""
+    found = Corrections()
+    for record in records:
+        measured = record.get("measured")
+        trial = trials[record["trial"]] if measured else None
+        if trial and trial.prediction:
+            found.observe(record["class"], trial.model, trial.prediction, measured)
+    return found
 
 
 def _error(found: Deque[float], median: float) -> float:
@@ -213,9 +236,8 @@ def cost(
         return _too_large(needed >> 20, corrections.own_bytes >> 20, kind, memory)
     if memory <= floor:
         return Cost(refusal="it was killed for memory within %d MiB" % (floor >> 20))
-    ratio = corrections.ratio(kind, model)
+    ratio, other = corrections.rates(kind, model)
     if ratio is None:
         # Until one was measured, fewer cores take longer in proportion.
         ratio = 1.0 / max(its_class["cores"], 0.01)
-    seconds = ratio * prediction["step_ms"] / 1e3 * steps + corrections.other(kind)
-    return Cost(seconds=seconds)
+    return Cost(ratio * prediction["step_ms"] / 1e3 * steps + other)

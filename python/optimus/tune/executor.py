@@ -8,14 +8,24 @@
 """What a study asks of the place where its workers run: this machine or a cluster."""
 
 import abc
+import queue
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 
 class Event(NamedTuple):
     kind: str
-    """hello, result, gone, or whatever else is put into the queue."""
+    """hello, beat, result, gone, or whatever else is put into the queue."""
     worker: str
     data: Any
+
+
+def said(worker: str, message: Dict[str, Any]) -> Event:
+    """What a worker said, as an event."""
+    kinds = [kind for kind in ("hello", "beat") if kind in message]
+    return Event(kinds[0] if kinds else "result", worker, message)
+
+
+Events = queue.Queue[Event]
 
 
 class Start(NamedTuple):
@@ -32,7 +42,8 @@ class Start(NamedTuple):
 
 class Executor(abc.ABC):
     """Starts its workers when it is made. What they say comes as events in a queue: hello,
-    result, and gone once for each start. Nothing here waits for a worker but `close`."""
+    beats, results, and gone once for each start. Nothing here waits for a worker but
+    `close`."""
 
     said = ""
     """The last words of workers that ended before they said hello."""
@@ -56,7 +67,7 @@ class Executor(abc.ABC):
 
     @abc.abstractmethod
     def kill(self, name: str) -> None:
-        """A worker with all that it runs."""
+        """A worker with all that it runs. It says nothing more, not that it is gone."""
 
     def expiring(self) -> List[str]:
         """Workers with too little wall time left for another job."""

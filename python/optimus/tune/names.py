@@ -12,11 +12,10 @@ is."""
 import difflib
 import functools
 import shutil
-import subprocess
 from typing import Any, Dict, Iterable, List, Set
 
 from optimus import help_page
-from optimus.tune import TuneError
+from optimus.tune import TuneError, programs
 from optimus.tune.domains import text_of
 
 PLACES = {"model": ["name", "folder"], "compile": [], "train": []}
@@ -82,12 +81,7 @@ def known(group: str) -> frozenset:
     else:
         program = "optimus-compile" if group == "compile" else "optimus-run"
         command = [tool(program), *(["train"] if group == "train" else []), "--help"]
-        result = subprocess.run(
-            command, capture_output=True, text=True, stdin=subprocess.DEVNULL
-        )
-        if result.returncode != 0:
-            raise TuneError("%s failed: %s" % (" ".join(command), result.stderr.strip()))
-        found = flags_in_help(result.stdout)
+        found = flags_in_help(programs.call(command))
     return frozenset((found | set(PLACES[group])) - OWN[group])
 
 

@@ -11,16 +11,15 @@ and ended here. What they say becomes events in a queue."""
 import contextlib
 import json
 import os
-import queue
 import signal
 import subprocess
 import sys
 import threading
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Set
 
 import optimus
 from optimus.tune import TuneError, machine, toml_file
-from optimus.tune.executor import Event, Executor, Start
+from optimus.tune.executor import Event, Events, Executor, Start, said
 
 
 def local_starts(count: int) -> List[Start]:
@@ -76,9 +75,11 @@ def read_pool(path: str) -> List[Start]:
 class Pool(Executor):
     """The processes. Events come by `events`; nothing of this waits."""
 
-    def __init__(self, starts: List[Start], lock: int, events: "queue.Queue[Event]"):
+    def __init__(self, starts: List[Start], lock: int, events: Events):
         self.events, self._lock = events, lock
         self._processes: Dict[str, subprocess.Popen] = {}
+        self._killed: Set[int] = set()
+        """Processes of which nothing is heard any more."""
         for start in starts:
             self._processes[start.name] = self._start(start)
 
@@ -125,11 +126,13 @@ class Pool(Executor):
 
     def _listen(self, name: str, process: subprocess.Popen) -> None:
         for line in process.stdout:
+            if process.pid in self._killed:
+                break
             with contextlib.suppress(ValueError):
-                message = json.loads(line)
-                kind = "hello" if "hello" in message else "result"
-                self.events.put(Event(kind, name, message))
-        self.events.put(Event("gone", name, process.wait()))
+                self.events.put(said(name, json.loads(line)))
+        code = process.wait()
+        if process.pid not in self._killed:
+            self.events.put(Event("gone", name, code))
 
     def submit(self, name: str, job: Dict[str, Any]) -> None:
         self._tell(name, dict(job, pass_fds=[self._lock]))
@@ -145,8 +148,10 @@ class Pool(Executor):
             process.stdin.flush()
 
     def kill(self, name: str) -> None:
+        pid = self._processes[name].pid
+        self._killed.add(pid)
         with contextlib.suppress(OSError):
-            os.killpg(self._processes[name].pid, signal.SIGKILL)
+            os.killpg(pid, signal.SIGKILL)
 
     def close(self, seconds: float = 12.0) -> None:
         for process in self._processes.values():

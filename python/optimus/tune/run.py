@@ -22,7 +22,7 @@ from typing import Any, Callable, Dict, List, Optional, Set
 from optimus import __version__, output
 from optimus.tune import TuneError, names, outcome
 from optimus.tune.costs import Predictor
-from optimus.tune.executor import Event, Executor, Start
+from optimus.tune.executor import Event, Events, Executor, Start
 from optimus.tune.journal import Journal, Lock, Record
 from optimus.tune.machine import Class
 from optimus.tune.pool import Pool
@@ -31,6 +31,10 @@ from optimus.tune.study import Trial, finite
 
 MOST_RESTARTS = 5
 """Of a worker between two results; then it stays away."""
+LEASE = 90.0
+"""Seconds of a worker's silence, after which its trial is anybody's."""
+MOST_TICK = 1.0
+"""Of them, that pass between two looks: a scheduler that stood still heard nobody."""
 POLL = 0.2
 """Seconds between two looks at the clock."""
 
@@ -135,12 +139,12 @@ class Run:
         lock: Lock,
         starts: List[Start],
         watch: Callable[[Record, float], None],
-        executor: Callable[[List[Start], int, "queue.Queue[Event]"], Executor] = Pool,
+        executor: Callable[[List[Start], int, Events], Executor] = Pool,
     ):
         self.search, self._folder, self._journal = search, folder, journal
         self._starts = {start.name: start for start in starts}
         self._watch = watch
-        self._events: "queue.Queue[Event]" = queue.Queue()
+        self._events: Events = queue.Queue()
         self._predictions: "queue.Queue[Optional[int]]" = queue.Queue()
         self._predictor = Predictor(search.spec.folder)
         self._restarts: Dict[str, int] = {}
@@ -153,6 +157,14 @@ class Run:
         self._pool: Optional[Executor] = None
         self._refused = ""
         self._joined: Set[str] = set()
+        self._clock, self._looked = 0.0, time.monotonic()
+        """Of leases. No clock of a worker or of the day moves it."""
+        self._heard: Dict[str, float] = {}
+        """By worker, when it last said something."""
+        self._deadlines: Dict[str, Optional[float]] = {}
+        """When their wall times end."""
+        self._lapsed: Dict[str, int] = {}
+        """Workers without their leases, and the trials that each had."""
         self._lock = lock
 
     def now(self) -> float:
@@ -167,7 +179,8 @@ class Run:
         self._watch(record, self.now())
         if record["kind"] == "given":
             self._predictions.put(record["trial"])
-        elif record["kind"] == "started":
+        elif record["kind"] == "started" and not record.get("late"):
+            self._revoke(record["trial"])
             self._submit(record)
         elif record["kind"] == "slow":
             self._pool.stop(record["worker"])
@@ -221,9 +234,12 @@ class Run:
                     or "no worker is left: each ended %d times; see their trials' "
                     "train.txt" % MOST_RESTARTS
                 )
-            with contextlib.suppress(queue.Empty):
+            try:
                 seconds = POLL if self.search.is_settled else 0
                 self._handle(self._events.get(seconds > 0, seconds))
+            except queue.Empty:
+                # Nothing that was said waits to be heard.
+                self._expire()
 
     def _renew(self) -> None:
         """Free workers that have no time for more."""
@@ -234,23 +250,79 @@ class Run:
                 self._left(worker)
                 self._pool.restart(self._starts[worker])
 
+    def _expire(self) -> None:
+        """Takes trials from silent workers. They may have them again as long as nobody
+        else has begun them."""
+        now = time.monotonic()
+        self._clock += min(MOST_TICK, now - self._looked)
+        self._looked = now
+        for worker in sorted(self._joined):
+            if self._clock - self._heard[worker] <= LEASE:
+                continue
+            job = self.search.scheduler.job_of(worker)
+            if job is None:
+                self._replace(worker)
+                continue
+            self._lose(worker, "lease", "its worker said nothing for %g s" % LEASE)
+            self._left(worker)
+            self._lapsed[worker] = job.trial
+
+    def _revoke(self, trial: int) -> None:
+        """Two processes must not write one checkpoint."""
+        for worker in [each for each, its in self._lapsed.items() if its == trial]:
+            self._replace(worker)
+
+    def _rejoin(self, worker: str) -> None:
+        """It speaks again. What it had it goes on with, unless another has begun it."""
+        number = self._lapsed.pop(worker)
+        job = self.search.scheduler.waiting_job(number)
+        if not job:
+            self._replace(worker)
+            return
+        found = self.search.study.classes[worker]
+        kind = Class(**found).key
+        self._join(worker, found)
+        self.write(
+            {
+                "kind": "started",
+                "late": True,
+                "trial": number,
+                "worker": worker,
+                "class": kind,
+                "until": job.until,
+                "costs": {},
+            }
+        )
+
     def _left(self, worker: str) -> None:
         self._joined.discard(worker)
         self.search.left(worker)
 
     def _handle(self, event: Event) -> None:
+        if event.worker in self._starts:
+            self._heard[event.worker] = self._clock
+        if event.worker in self._lapsed and event.kind in ("beat", "result"):
+            self._rejoin(event.worker)
+            if event.worker not in self._joined:
+                return
         getattr(self, "_on_" + event.kind)(event.worker, event.data)
+
+    def _on_beat(self, worker: str, _message: Record) -> None:
+        """It lives, as is known by now."""
 
     def _on_hello(self, worker: str, message: Record) -> None:
         found = message["hello"]
         if found.get("version") != __version__:
             return self._refuse(worker, found.get("version"))
-        its_class = Class(**found)
         self.write({"kind": "worker", "worker": worker, "class": found})
         wall = message.get("seconds_left", self._starts[worker].wall_seconds)
-        deadline = None if wall is None else self.now() + wall
+        self._deadlines[worker] = None if wall is None else self.now() + wall
+        self._join(worker, found)
+
+    def _join(self, worker: str, found: Record) -> None:
         self._joined.add(worker)
-        self.search.joined(worker, its_class.key, found, deadline)
+        key = Class(**found).key
+        self.search.joined(worker, key, found, self._deadlines[worker])
 
     def _refuse(self, worker: str, version: Optional[str]) -> None:
         """Its plans and checkpoints could be other ones."""
@@ -267,26 +339,33 @@ class Run:
         """It is replaced; what it had begins again."""
         if worker not in self._starts:
             return
+        if self.search.scheduler.job_of(worker):
+            self._lose(worker, "killed", "its worker ended with exit code %d" % code)
+        self._replace(worker)
+
+    def _replace(self, worker: str) -> None:
+        """Ends it, and starts another unless too many have failed."""
         self._pool.kill(worker)
-        job = self.search.scheduler.job_of(worker)
-        if job:
-            kind = self.search.scheduler.kind_of(worker)
-            self.write(
-                {
-                    "kind": "lost",
-                    "trial": job.trial,
-                    "worker": worker,
-                    "class": kind,
-                    "why": "killed",
-                    "message": "its worker ended with exit code %d" % code,
-                }
-            )
+        self._lapsed.pop(worker, None)
         self._left(worker)
         self._restarts[worker] = self._restarts.get(worker, 0) + 1
         if self._restarts[worker] > MOST_RESTARTS:
             del self._starts[worker]
         else:
             self._pool.restart(self._starts[worker])
+
+    def _lose(self, worker: str, why: str, message: str) -> None:
+        scheduler = self.search.scheduler
+        self.write(
+            {
+                "kind": "lost",
+                "trial": scheduler.job_of(worker).trial,
+                "worker": worker,
+                "class": scheduler.kind_of(worker),
+                "why": why,
+                "message": message,
+            }
+        )
 
     def _on_predicted(self, _worker: str, record: Record) -> None:
         self.write(record)

@@ -41,8 +41,13 @@ from optimus.tune import placement
 ORDERS = ("placed", "fcfs", "shadho")
 MOST_PLANNED = 128
 """Jobs placed on paper at a time."""
-MOST_RENEWED = 16
-"""Waiting jobs that a decision gives their places anew after costs have changed."""
+MOST_RENEWED = 6
+"""Waiting jobs of each class that a decision gives their places anew after costs have
+changed, although it takes none of them."""
+MOST_RECONSIDERED = 32
+"""Those that seem to be the first of a class, and may be others' by now."""
+MOST_DROPPED = 64
+"""Places that count no longer, at a time."""
 MOST_LOOKED = 256
 """Waiting jobs, the most urgent ones, among which a worker looks for one to run."""
 OTHERS = 1 << 40
@@ -94,8 +99,9 @@ def late_from(begin: float, end: float) -> float:
     return begin + SLOW * (end - begin) + MARGIN
 
 
-Place = Tuple[float, float, int, int]
-"""Of a job on a class: what is urgent first, −seconds, the entry's number, the trial."""
+Place = Tuple[float, float, int, int, int]
+"""Of a job on a class: what is urgent first, −seconds, the turn, the entry's number, the
+trial."""
 
 
 class _Worker:
@@ -148,9 +154,15 @@ class Scheduler:
         self._avoided: Counter = Counter()
         """Waiting jobs by the number of workers that they avoid."""
         self._running = 0
-        self._stale: Deque[Tuple[int, int]] = deque()
-        """Turns and trials whose costs have changed since they got their places."""
-        self._is_changed_again = False
+        self._placeless: Deque[Tuple[int, int]] = deque()
+        """Entries and trials that are in no heap of a class: none can run them, or none
+        that could is there any more."""
+        self._unplaced: Deque[Tuple[int, int]] = deque()
+        """Those of them that `renew` has to give places."""
+        self._is_renewing = self._is_changed_again = False
+        self._is_cluttered, self._reconsidered = False, 0
+        """Of a decision: whether a heap's first job was not found, and how many jobs it
+        may still reconsider."""
         self._late: List[Tuple[float, str, float]] = []
         """A heap: when a job is to be looked at, its worker, and when it began."""
         self.nowhere: Deque[int] = deque()
@@ -187,6 +199,7 @@ class Scheduler:
             _remove(its.free, gone.rank)
         if not its.workers:
             del self._classes[gone.kind]
+            self._placeless.extend(place[3:] for place in its.old + its.new)
             self.costs_changed()
         return gone.job
 
@@ -231,29 +244,51 @@ class Scheduler:
     def costs_changed(self) -> None:
         """Jobs keep their places until `renew` has come to them."""
         self._planned = None
-        self._is_changed_again = bool(self._stale)
-        if self._stale:
+        self._is_changed_again = self._is_renewing
+        if self._is_renewing:
             return
-        self._stale.extend((turn, trial) for trial, (turn, _) in self._jobs.items())
+        self._is_renewing = True
         for its in self._classes.values():
             its.old, its.new = its.new, []
+        self._unplaced, self._placeless = self._placeless, deque()
 
     @property
     def is_settled(self) -> bool:
-        """Whether all jobs have places by present costs. If not, another `choose` may
-        find a start although nothing happens before."""
-        return not self._stale
+        """Whether `choose` finds nothing more until something happens. If not, another one
+        may: a worker is free, and not all jobs have places by present costs."""
+        return not self._is_cluttered and not (self._is_renewing and self.has_idle())
 
-    def renew(self, most: Optional[int] = MOST_RENEWED) -> None:
-        """Gives some stale jobs their places, all of them with None."""
-        while self._stale and most != 0:
-            turn, trial = self._stale.popleft()
-            known, job = self._jobs.get(trial, (0, None))
-            if known == turn:
-                self._push(turn, job)
-                most = most and most - 1
-            if not self._stale and self._is_changed_again:
-                self.costs_changed()
+    def renew(self) -> None:
+        """Gives some jobs their places by present costs, the first of each class."""
+        for _ in range(MOST_RENEWED if self._is_renewing else 0):
+            self._is_renewing = False
+            for its in list(self._classes.values()):
+                is_clean = self._drop(its.old)
+                self._is_renewing |= bool(its.old)
+                if its.old and is_clean:
+                    self._replace(*its.old[0][3:])
+            if self._unplaced:
+                self._is_renewing = True
+                self._replace(*self._unplaced.popleft())
+            if not self._is_renewing:
+                if self._is_changed_again:
+                    self.costs_changed()
+                return
+
+    def _renew_all(self) -> None:
+        """For few jobs."""
+        self._is_renewing = self._is_changed_again = False
+        self._unplaced.clear()
+        self._placeless.clear()
+        for its in self._classes.values():
+            its.old, its.new = [], []
+        for turn, job in self._jobs.values():
+            self._push(turn, job)
+
+    def _replace(self, entry: int, trial: int) -> None:
+        """Another place for one that has its place by this entry."""
+        if self._entries.get(trial) == entry:
+            self._push(*self._jobs[trial])
 
     # What there is.
 
@@ -340,7 +375,11 @@ class Scheduler:
 
     def choose(self, now: float, more_to_come: bool) -> Optional[Start]:
         """The next start; the caller reports it by `begun` and asks again."""
+        self._is_cluttered, self._reconsidered = False, MOST_RECONSIDERED
         self.renew()
+        while self._unplaced and self._reconsidered:
+            self._reconsidered -= 1
+            self._replace(*self._unplaced.popleft())
         if not self.has_idle():
             return None
         found = self._chosen(now, more_to_come)
@@ -352,8 +391,8 @@ class Scheduler:
         plans = not (
             self._order != "placed" or more_to_come or len(self._jobs) > MOST_PLANNED
         )
-        if plans:
-            self.renew(None)
+        if plans and self._is_renewing:
+            self._renew_all()
         for kind in sorted(self._classes):
             if not self._classes[kind].free or not self._is_wanted(kind):
                 continue
@@ -404,35 +443,52 @@ class Scheduler:
         return bool(self._heap(self._classes[kind]))
 
     def _heap(self, its: _Class) -> List[Place]:
-        """The heap with the first job of a class on top, empty where there is none."""
-        for heap in (its.old, its.new):
-            # Those that have begun, or have another place, count no longer.
-            while heap and self._entries.get(heap[0][3]) != heap[0][2]:
-                heapq.heappop(heap)
-        return its.old if its.old and (not its.new or its.old[0] < its.new[0]) else its.new
+        """The heap with the first job of a class on top, empty where there is none, or
+        where none is found in a moment."""
+        while True:
+            if not (self._drop(its.old) and self._drop(its.new)):
+                self._is_cluttered = True
+                return []
+            if not its.old or (its.new and its.new[0] < its.old[0]):
+                return its.new
+            if not self._reconsidered:
+                return its.new or its.old
+            # It would be the first by costs that have changed.
+            self._reconsidered -= 1
+            self._replace(*its.old[0][3:])
+
+    def _drop(self, heap: List[Place]) -> bool:
+        """Takes from the top what has begun, or has another place; whether that is all."""
+        for _ in range(MOST_DROPPED):
+            if not heap or self._entries.get(heap[0][4]) == heap[0][3]:
+                return True
+            heapq.heappop(heap)
+        return False
 
     def _push(self, turn: int, job: Job) -> None:
         """Its place on each class. A place that it had before counts no longer."""
         self._entry += 1
         self._entries[job.trial] = self._entry
-        weights = [(self._cost(job, kind).weight, kind) for kind in self._classes]
-        least, second = (sorted(each for each, _ in weights) + [math.inf] * 2)[:2]
-        if weights and least == math.inf:
-            self.nowhere.append(job.trial)
-        for weight, kind in weights:
+        weights = {kind: self._cost(job, kind).weight for kind in self._classes}
+        least, second, *_ = sorted([*weights.values(), math.inf, math.inf])
+        if least == math.inf:
+            self._placeless.append((self._entry, job.trial))
+            if weights:
+                self.nowhere.append(job.trial)
+        for kind, weight in weights.items():
             if weight == math.inf:
                 continue
             if self._order != "placed":
                 is_other = self._order == "shadho" and job.kind not in ("", kind)
-                place = (turn + is_other * OTHERS, -weight, self._entry, job.trial)
+                place = (turn + is_other * OTHERS, -weight, turn, self._entry, job.trial)
             else:
                 # A job that cannot run elsewhere loses all; the longest of these is first.
                 other = second if weight == least else least
                 loss = other - weight if len(weights) > 1 else 0.0
-                place = (-loss, -weight, self._entry, job.trial)
+                place = (-loss, -weight, turn, self._entry, job.trial)
             heap = self._classes[kind].new
             heapq.heappush(heap, place)
-            if len(heap) > 3 * len(self._jobs) + 64 and not self._stale:
+            if len(heap) > 3 * len(self._jobs) + 64 and not self._is_renewing:
                 self.costs_changed()  # most have begun elsewhere
 
     def _top(self, worker: str, now: float) -> Optional[Job]:
@@ -443,7 +499,7 @@ class Scheduler:
         while not found and len(passed) < MOST_LOOKED and (heap := self._heap(its)):
             place = heapq.heappop(heap)
             passed.append((heap, place))
-            _, job = self._jobs[place[3]]
+            _, job = self._jobs[place[4]]
             if -place[1] <= left and self._may_run(job, worker, now):
                 found = job
         for heap, place in passed:

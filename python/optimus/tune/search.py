@@ -26,9 +26,9 @@ from optimus.tune.study import Study, Trial, finite
 
 WINDOW = 2
 """Waiting trials for each worker."""
-MOST_LOSSES = {"fault": 2, "killed": 10}
-"""Attempts that ended by a fault of ours, or with the worker or by a signal, before a
-trial has failed. Those that the scheduler ended count not, nor do those beyond a class's
+MOST_LOSSES = {"fault": 2, "killed": 10, "lease": 10}
+"""Attempts that ended by a fault of ours, with the worker or by a signal, or by its
+silence, before a trial has failed. Those that the scheduler ended count not, nor do those beyond a class's
 memory: the next ones run in a larger class."""
 
 

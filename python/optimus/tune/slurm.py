@@ -11,12 +11,10 @@ over TCP and is given trials. They share the study's folder."""
 import contextlib
 import json
 import os
-import queue
 import secrets
 import shlex
 import socket
 import struct
-import subprocess
 import sys
 import threading
 import time
@@ -25,11 +23,11 @@ from multiprocessing.connection import Listener, answer_challenge, deliver_chall
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import optimus
-from optimus.tune import TuneError, slurm_worker, toml_file
-from optimus.tune.executor import Event, Executor, Start
+from optimus.tune import TuneError, programs, slurm_worker, toml_file
+from optimus.tune.executor import Event, Events, Executor, Start, said
 
 SECONDS = 30.0
-"""For a command of Slurm."""
+"""For a greeting."""
 CLOSE = 12.0
 """Seconds in which workers may save at the end."""
 SAID = 2000
@@ -109,7 +107,7 @@ class SlurmPool(Executor):
         folder: str,
         starts: List[Start],
         _lock: int,
-        events: "queue.Queue[Event]",
+        events: Events,
     ):
         self._settings, self._events = settings, events
         self._names = [start.name for start in starts]
@@ -170,7 +168,7 @@ class SlurmPool(Executor):
             ("mem", settings.memory_mib and "%dM" % settings.memory_mib),
         ):
             argv += [] if value is None else ["--%s=%s" % (flag, value)]
-        array = _call([*argv, *settings.flags, "--wrap", shlex.join(worker)])
+        array = programs.call([*argv, *settings.flags, "--wrap", shlex.join(worker)])
         for task in tasks.values():
             task.array = array.strip().split(";")[0]
 
@@ -217,11 +215,10 @@ class SlurmPool(Executor):
                 left = message.get("seconds_left")
                 if left is not None:
                     task.deadline = time.monotonic() + left - _spare(left)
-            self._events.put(Event("hello", name, message))
+            self._events.put(said(name, message))
             with contextlib.suppress(OSError, ValueError):
                 for line in lines:
-                    message = json.loads(line)
-                    self._events.put(Event("result", name, message))
+                    self._events.put(said(name, json.loads(line)))
             task.ended.set()
             self._is_gone(name, task)
 
@@ -244,7 +241,7 @@ class SlurmPool(Executor):
                 continue
             argv = ["squeue", "--noheader", "--array", "--name=" + self._name]
             try:
-                listed = _call([*argv, "--format=%F_%K"]).split()
+                listed = programs.call([*argv, "--format=%F_%K"]).split()
             except TuneError:
                 continue
             for name, task in waiting:
@@ -313,7 +310,7 @@ class SlurmPool(Executor):
             os.unlink(self._file)
         # What waits for a node or does not end.
         with contextlib.suppress(TuneError):
-            _call(["scancel", "--name=" + self._name])
+            programs.call(["scancel", "--name=" + self._name])
 
 
 def _wait_for(peer: socket.socket, seconds: int) -> None:
@@ -324,27 +321,3 @@ def _wait_for(peer: socket.socket, seconds: int) -> None:
 def _spare(left: float) -> float:
     """Of a worker's wall time, what is left unused."""
     return min(60.0, left / 10)
-
-
-def _call(argv: List[str]) -> str:
-    try:
-        ended = subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            timeout=SECONDS,
-            check=False,
-            # A signal to the scheduler is not theirs.
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise TuneError("cannot start %s: %s" % (argv[0], error.strerror)) from None
-    except subprocess.TimeoutExpired:
-        raise TuneError("%s: no answer within %g s" % (argv[0], SECONDS)) from None
-    if ended.returncode != 0:
-        said = ended.stderr.decode("utf-8", "replace").strip()
-        if said.startswith(argv[0] + ": "):
-            raise TuneError(said)
-        raise TuneError("%s: %s" % (argv[0], said or "exit code %d" % ended.returncode))
-    return ended.stdout.decode("utf-8", "replace")

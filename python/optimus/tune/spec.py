@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Reads the specification of a search, a TOML file:
+"""Reads the specification of a search, a TOML file, or a Python file with such tables:
 
     [study]                           # all have defaults
     trials = 20
@@ -31,7 +31,7 @@ import os
 import re
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from optimus.tune import TuneError, domains, names, spaces, toml_file
+from optimus.tune import TuneError, domains, names, python_file, spaces, toml_file
 from optimus.tune.spaces import WITH, WITHOUT, Leaf, Space, Union
 
 GROUPS = ("model", "compile", "train")
@@ -89,11 +89,14 @@ class SpecError(TuneError):
 
 def read(path: str) -> Spec:
     """Raises SpecError."""
-    text, found = toml_file.read(path, SpecError)
+    if path.endswith(".py"):
+        lines, found = python_file.read(path, SpecError)
+    else:
+        text, found = toml_file.read(path, SpecError)
+        lines = lines_of(text)
     folder = os.path.dirname(os.path.abspath(path))
     digest = hashlib.sha256(repr(found).encode()).hexdigest()
-    reader = _Reader(path, lines_of(text))
-    return reader.spec(found, folder, digest)
+    return _Reader(path, lines).spec(found, folder, digest)
 
 
 def lines_of(text: str) -> Dict[Tuple[str, ...], int]:

@@ -14,6 +14,7 @@ import sys
 from collections import Counter
 from typing import Any, Dict, List, Optional
 
+from optimus.tune.costs import Corrections
 from optimus.tune.domains import text_of
 from optimus.tune.journal import Record
 from optimus.tune.study import Study, Trial
@@ -155,6 +156,18 @@ def summary(study: Study, objectives: List[str], total: Optional[int], now: floa
         "%d %s" % (count, name) for name, count in sorted(counts.items()) if name != "done"
     ]
     return "; ".join(parts)
+
+
+def correction_lines(corrections: Corrections) -> List[str]:
+    """What steps take beside their predictions, by class and kind of model; nothing
+    before one was measured."""
+    rows = corrections.rows()
+    if not rows:
+        return []
+    found = ["", "%9s %6s  %s" % ("measured", "trials", "of predicted steps, by class")]
+    for kind, model, ratio, count in rows:
+        found.append("%9.2f %6d  %s, %s" % (ratio, count, kind, model))
+    return found
 
 
 def mix_lines(study: Study) -> List[str]:

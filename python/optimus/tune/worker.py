@@ -12,6 +12,8 @@ It talks JSON lines: jobs on standard input, what came of them on standard outpu
     → {"job": 7, "folder": DIR, "commands": [{"name", "argv", "log", "makes"}, …]}
     ← {"job": 7, "phase": "train", "code": 0, "seconds": {…}, "max_rss": BYTES, "said": …}
 
+Every BEAT seconds it says {"beat": true}, idle or not.
+
 A command with `makes` is left out where that file is there, and one worker at a time
 makes it. A message {"stop": true} ends a job, with the code of a program that SIGTERM
 ended. Where standard input ends, the scheduler is gone: what runs is asked to save,
@@ -33,6 +35,8 @@ from typing import Any, Dict, List, Optional
 
 from optimus.tune import machine, slurm_worker
 
+BEAT = 15.0
+"""Seconds between two signs of life; the scheduler waits for several (run.py)."""
 GRACE = 10.0
 """Seconds for a last checkpoint."""
 SAID = 2000
@@ -65,6 +69,7 @@ class Gone(Exception):
 class Worker:
     def __init__(self) -> None:
         self._input = b""
+        self._next_beat = time.monotonic() + BEAT
 
     def run(self, its_class: machine.Class, **more: Any) -> None:
         """Until standard input ends. What is said in the greeting beside its class."""
@@ -79,6 +84,7 @@ class Worker:
 
     def _line(self) -> Optional[bytes]:
         while b"\n" not in self._input:
+            self._hears([])
             piece = os.read(0, 1 << 16)
             if not piece:
                 return None
@@ -91,7 +97,24 @@ class Worker:
         time. What was read along with an earlier line counts."""
         if b"\n" in self._input:
             return [0]
-        return select.select([0, *others], [], [], seconds)[0]
+        while True:
+            found = select.select(
+                [0, *others], [], [], BEAT if seconds is None else seconds
+            )[0]
+            self._beat()
+            if found or seconds is not None:
+                return found
+
+    def _beat(self) -> None:
+        """Raises Gone."""
+        now = time.monotonic()
+        if now < self._next_beat:
+            return
+        self._next_beat = now + BEAT
+        try:
+            self._say({"beat": True})
+        except BrokenPipeError:
+            raise Gone() from None
 
     def _take_stop(self) -> None:
         """The one thing that the scheduler says while a job is under way. Raises Gone
@@ -181,9 +204,9 @@ class Worker:
         """Until it ends, or nobody wants to know."""
         descriptor = os.pidfd_open(process.pid)
         try:
-            if descriptor in self._hears([descriptor]):
-                return
             try:
+                if descriptor in self._hears([descriptor]):
+                    return
                 self._take_stop()
             except Gone:
                 self._end(process, descriptor)
