@@ -8,7 +8,7 @@
 
 #include "optimus/Simulation/WhatIf.h"
 
-#include "optimus-support/NearestName.h"
+#include "NamedValues.h"
 
 #include <algorithm>
 #include <charconv>
@@ -36,15 +36,20 @@ static StatusOr<double> parseFactor(std::string_view text) {
   return factor;
 }
 
-/// What stands before and after the last '='.
-static StatusOr<std::pair<std::string, double>>
-parseAssignment(const std::string &text, const char *form) {
+StatusOr<std::pair<std::string, std::string_view>>
+splitAssignment(std::string_view text, const std::string &form) {
   const size_t at = text.rfind('=');
-  if (at == std::string::npos || at == 0)
+  if (at == std::string_view::npos || at == 0)
     return invalidArgument(concat("expected ", form, ", found '", text, "'"));
-  OPTRT_ASSIGN_OR_RETURN(double factor,
-                         parseFactor(std::string_view(text).substr(at + 1)));
-  return std::pair(text.substr(0, at), factor);
+  return std::pair(std::string(text.substr(0, at)), text.substr(at + 1));
+}
+
+/// A name and its factor.
+static StatusOr<std::pair<std::string, double>>
+parseAssignment(std::string_view text, const char *form) {
+  OPTRT_ASSIGN_OR_RETURN(auto assigned, splitAssignment(text, form));
+  OPTRT_ASSIGN_OR_RETURN(double factor, parseFactor(assigned.second));
+  return std::pair(assigned.first, factor);
 }
 
 StatusOr<Straggler> parseStraggler(const std::string &text, int64_t ranks) {
@@ -65,27 +70,11 @@ StatusOr<Scaling> parseScaling(const std::string &text) {
 }
 
 StatusOr<NetworkChange> parseNetworkChange(const std::string &text) {
-  NetworkChange change;
-  bool isGiven[2] = {};
-  for (size_t at = 0; at <= text.size();) {
-    const size_t end = std::min(text.find(',', at), text.size());
-    OPTRT_ASSIGN_OR_RETURN(auto assigned,
-                           parseAssignment(text.substr(at, end - at),
-                                           "bandwidth=FACTOR or "
-                                           "latency=FACTOR"));
-    const bool isLatency = assigned.first == "latency";
-    if (!isLatency && assigned.first != "bandwidth")
-      return invalidArgument(
-          concat("expected bandwidth or latency, found '", assigned.first, "'",
-                 optimus_support::didYouMean(assigned.first,
-                                             {"bandwidth", "latency"})));
-    if (std::exchange(isGiven[isLatency], true))
-      return invalidArgument(
-          concat("expected ", assigned.first, " once, found it twice"));
-    (isLatency ? change.latency : change.bandwidth) = assigned.second;
-    at = end + 1;
-  }
-  return change;
+  OPTRT_ASSIGN_OR_RETURN(
+      const auto values,
+      parseNamedValues(text, {"bandwidth", "latency"}, "FACTOR", parseFactor));
+  return NetworkChange{.bandwidth = values[0].value_or(1),
+                       .latency = values[1].value_or(1)};
 }
 
 //===----------------------------------------------------------------------===//
@@ -98,8 +87,10 @@ std::vector<std::string> WhatIf::describe() const {
     changes.push_back(
         concat("rank ", one.rank, " computes ", one.factor, " times as long"));
   for (const Scaling &one : scalings)
-    changes.push_back(
-        concat("'", one.pattern, "' takes ", one.factor, " times as long"));
+    changes.push_back(one.factor == 0
+                          ? concat("'", one.pattern, "' takes no time")
+                          : concat("'", one.pattern, "' takes ", one.factor,
+                                   " times as long"));
   if (network.bandwidth != 1)
     changes.push_back(
         concat("links have ", network.bandwidth, " times the bandwidth"));

@@ -211,6 +211,76 @@ def test_what_ifs_are_named_and_bounded(tools, library):
     assert "which no machine has" in text
 
 
+def test_what_is_removed_takes_no_time(tools, tmp_path, library):
+    plain = simulate(tools, library)
+    without = simulate(tools, library, "--remove", "gemm")
+    assert "gemm" in plain["parts_ms"] and "gemm" not in without["parts_ms"]
+    assert without["what_if"] == ["'gemm' takes no time"]
+    # Ranks still meet, and nothing moves.
+    moved = [flag for wait in plain["waits"] for flag in ("--remove", wait["collective"])]
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps(CLUSTER))
+    for flags in ([], ["--cluster", path]):
+        alone = simulate(tools, library, *moved, *flags)
+        assert alone["step_ms"] == pytest.approx(plain["computing_ms"], abs=1e-9)
+        assert alone["comm_ms"] == 0
+
+
+def test_changes_of_a_file_are_those_of_flags(tools, tmp_path, library):
+    path = tmp_path / "changes"
+    path.write_text(
+        "# of the next machine\nscale gemm=0.5  # faster\n\nstraggler 3=2\n"
+        "network bandwidth=2,latency=0.5\noverlap none\nremove h.0.ln*\n"
+    )
+    flags = ["--straggler", "3=2", "--scale", "gemm=0.5", "--remove", "h.0.ln*"]
+    flags += ["--network", "bandwidth=2,latency=0.5", "--overlap", "none"]
+    from_file = simulate(tools, library, "--what-if", path)
+    assert len(from_file["what_if"]) == 6
+    assert from_file == simulate(tools, library, *flags)
+    # Together with a flag.
+    both = simulate(tools, library, "--what-if", path, "--straggler", "3=2")
+    assert both["step_ms"] > from_file["step_ms"]
+    for line, message in [
+        ("scale gem=2", "matches 'gem'; did you mean 'gemm'?"),
+        ("\nscal gemm=2", f"{path}:2: expected straggler, scale, remove, network or overlap, "),
+        ("overlap som", f"{path}:1: expected scheduled, none or perfect, found 'som'"),
+        ("straggler", f"{path}:1: expected RANK=FACTOR, found ''"),
+        ("remove", f"{path}:1: expected GLOB, found ''"),
+    ]:
+        path.write_text(line)
+        assert message in refuse(tools, "optimus-simulate", library, "--what-if", path)
+
+
+def test_more_of_each_rate_gives_what_a_change_gives(tools, library):
+    plain = simulate(tools, library)
+    assert "gains" not in plain
+    gains = {gain["of"]: gain["ms"] for gain in simulate(tools, library, "--sensitivity")["gains"]}
+    assert list(gains.values()) == sorted(gains.values(), reverse=True)
+    assert set(plain["parts_ms"]) | {wait["collective"] for wait in plain["waits"]} < set(gains)
+    faster = simulate(tools, library, "--scale", f"gemm={1 / 1.01}")
+    assert gains["gemm"] == pytest.approx(plain["step_ms"] - faster["step_ms"], abs=1e-9)
+    faster = simulate(tools, library, "--network", "bandwidth=1.01")
+    assert gains["bandwidth of links"] == pytest.approx(
+        plain["step_ms"] - faster["step_ms"], abs=1e-9
+    )
+    assert gains["all computing"] >= gains["gemm"] > 0
+    text = tools.run("optimus-simulate", library, "--sensitivity")
+    assert "all computing" in text.split("1 % more of")[1]
+
+
+def test_failures_leave_a_part_of_the_time(tools, library):
+    plain = simulate(tools, library)
+    times = "mtbf=3.1h,checkpoint=5s,restart=5min"
+    answer = simulate(tools, library, "--fail", times)
+    failures = answer["failures"]
+    assert failures["interval_s"] == pytest.approx((2 * 5 * 11160) ** 0.5, rel=0.05)
+    assert failures["tokens_per_s"] == pytest.approx(failures["share"] * plain["tokens_per_s"])
+    assert answer["step_ms"] == plain["step_ms"]
+    text = tools.run("optimus-simulate", library, "--fail", times)
+    assert f"failures     leave {100 * failures['share']:.1f} % of the time" in text
+    assert "what if      the job fails every 11160 s on average" in text
+
+
 CLUSTER = {
     "version": 1,
     "nodes": {"devices": 2, "nics": 1},
@@ -424,6 +494,9 @@ def test_64_ranks_take_less_than_a_second(tools, tmp_path):
         (["--straggler", "1"], "--straggler: expected RANK=FACTOR, found '1'"),
         (["--scale", "gem=2"], "matches 'gem'; did you mean 'gemm'?"),
         (["--network", "bandwith=2"], "did you mean 'bandwidth'?"),
+        (["--remove", "gem"], "--remove: no command of "),
+        (["--fail", "mtbf=3"], "--fail: expected a time from 1e-3s to 1000 years"),
+        (["--what-if", "nowhere"], "--what-if: "),
         (["--overlap", "som"], "expected scheduled, none or perfect, found som"),
         (["--function", "trian"], "--function: "),
         (["--sequence", "trian"], "has no sequence `trian`; did you mean `train`?"),

@@ -85,6 +85,7 @@ optimus-run eval gpt2.so --data text.txt --load checkpoint --json
 optimus-run verify gpt2.so gpt2.so --data text.txt --step-index 1 --json
 optimus-run inspect gpt2.so --json
 optimus-simulate gpt2.so --straggler 1=1.5 --scale 'h.*=0.5' --network bandwidth=2,latency=0.5 --overlap none --json answer.json
+optimus-simulate gpt2.so --what-if changes --remove gemm --sensitivity --fail mtbf=3h,checkpoint=30s,restart=5min
 optimus-simulate gpt2.so --cluster cluster.json --machine-profile profile.json --function train
 optimus-run bench gpt2.so --steps 1 --warmup 0
 """
@@ -214,6 +215,7 @@ def main() -> None:
             tools.run("optimus-run", "bench", *what, "--profile", profile)
     (folder / "profiles" / "measured").write_text(profile.read_text())
     (inputs / "cluster.json").write_text(CLUSTER)
+    (inputs / "changes").write_text("scale h.*=0.5\nstraggler 1=2\nnetwork latency=2\n")
     (folder / "clusters" / "whole").write_text(CLUSTER)
     checkpoint = inputs / "checkpoint"
     tools.run(

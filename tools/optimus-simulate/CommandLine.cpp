@@ -79,6 +79,8 @@ static void addOptions(CLI::App &app, Arguments &arguments,
   addList(app, "--scale", arguments.scalings,
           "GLOB=FACTOR: commands whose path, kind, kernel or collective "
           "matches take so many times as long");
+  addList(app, "--remove", arguments.removals,
+          "GLOB: such commands take no time");
   app.add_option("--network", arguments.network,
                  "bandwidth=FACTOR,latency=FACTOR: links have so many times of "
                  "it")
@@ -88,6 +90,19 @@ static void addOptions(CLI::App &app, Arguments &arguments,
                  "scheduled, none, or perfect, limited by links alone")
       ->capture_default_str()
       ->check(oneOf(Word{{"scheduled", "none", "perfect"}}));
+  app.add_option("--what-if", arguments.whatIf,
+                 "Changes, one a line: scale GLOB=FACTOR, remove GLOB, "
+                 "straggler RANK=FACTOR, network CHANGE, overlap none; they "
+                 "come after those of flags")
+      ->type_name("FILE");
+  app.add_option("--fail", arguments.failures,
+                 "mtbf=3h,checkpoint=30s,restart=5min: the part of the time "
+                 "that failures of the job leave, and the best interval "
+                 "between checkpoints")
+      ->type_name("TIMES");
+  app.add_flag("--sensitivity", arguments.sensitivity,
+               "Also what 1 % more of each kind of command, collective and "
+               "link would give: a simulation for each");
   app.add_option("--profile", arguments.profile,
                  "Write the times of all commands there, as `optimus-run train "
                  "--profile` does: of a rank for each of those that do the "
@@ -97,6 +112,14 @@ static void addOptions(CLI::App &app, Arguments &arguments,
                  "Write the answer there, too; - is standard output, in place "
                  "of the table")
       ->type_name("FILE");
+}
+
+/// Whether anything is to differ, or more is to be said of a library.
+static bool hasChanges(const Arguments &arguments) {
+  return !arguments.stragglers.empty() || !arguments.scalings.empty() ||
+         !arguments.removals.empty() || !arguments.network.empty() ||
+         arguments.overlap != "scheduled" || !arguments.whatIf.empty() ||
+         !arguments.failures.empty() || arguments.sensitivity;
 }
 
 StatusOr<std::string> optimus_simulate::parseCommandLine(int argc, char **argv,
@@ -118,6 +141,9 @@ StatusOr<std::string> optimus_simulate::parseCommandLine(int argc, char **argv,
         arguments.library.empty()
             ? "LIBRARY is required, or --collective KIND in its place"
             : "--collective: expected no library beside it");
+  if (!arguments.collective.empty() && hasChanges(arguments))
+    return optimus_support::invalidArgument(
+        "--collective: expected no changes beside it, which are of libraries");
   if (!arguments.profile.empty() &&
       (!arguments.trials.empty() || !arguments.collective.empty()))
     return optimus_support::invalidArgument(

@@ -30,8 +30,13 @@ struct Arguments {
   std::string function, sequence;
   int64_t microbatches = 1;
   std::string machineProfile, cluster, placement;
-  std::vector<std::string> stragglers, scalings;
+  std::vector<std::string> stragglers, scalings, removals;
   std::string network, overlap = "scheduled";
+  /// Lines of the above.
+  std::string whatIf;
+  std::string failures;
+  /// Also what 1 % more of each rate would give.
+  bool sensitivity = false;
   std::string json, profile;
 };
 

@@ -180,14 +180,40 @@ static void printCriticalPath(const Answer &answer, std::ostream &out) {
   table.print(out);
 }
 
+static void printGains(const Answer &answer, std::ostream &out) {
+  if (answer.gains.empty())
+    return;
+  Table table({"1 % more of", "saves, ms", "of the step"}, {0});
+  for (const Gain &gain : answer.gains)
+    table.addRow({gain.what, format("%.6f", toMs(gain.seconds)),
+                  format("%.3f %%", 100.0 * double(gain.seconds) /
+                                        double(answer.simulation.getStep()))});
+  out << "\n";
+  table.print(out);
+}
+
+static void printFailures(const Answer &answer, std::ostream &out) {
+  if (!answer.failures)
+    return;
+  const Goodput best = getBestGoodput(*answer.failures);
+  out << format("failures     leave %.1f %% of the time, with a checkpoint "
+                "every %.0f s",
+                100 * best.share, best.interval);
+  if (answer.tokens > 0)
+    out << format(": %.0f tokens/s", best.share * answer.getTokensPerSecond());
+  out << "\n";
+}
+
 void optimus_simulate::print(const Answer &answer, std::ostream &out) {
   printQuestion(answer, out);
   printMesh(answer, out);
   printTimes(answer, out);
+  printFailures(answer, out);
   printMemory(answer, out);
   printLinks(answer, out);
   printExposures(answer, out);
   printCriticalPath(answer, out);
+  printGains(answer, out);
 }
 
 //===----------------------------------------------------------------------===//
@@ -232,26 +258,36 @@ ordered_json optimus_simulate::describe(const Answer &answer) {
   for (const auto &[part, bytes] : answer.memory->getParts())
     memory[part] = bytes;
   memory["total"] = answer.memory->getTotal();
-  return {{"library", answer.library},
-          {"target", answer.target},
-          {"mesh", answer.timed->getMesh().toString()},
-          {"machine_profile", answer.machine},
-          {"cluster", answer.cluster},
-          {"simulated", answer.name},
-          {"calls", answer.calls.size()},
-          {"what_if", answer.whatIf},
-          {"step_ms", toMs(slowest.end)},
-          {"tokens_per_s", answer.getTokensPerSecond()},
-          {"slowest_rank", simulation.slowest},
-          {"computing_ms", toMs(slowest.computing)},
-          {"comm_ms", toMs(slowest.communicating)},
-          {"exposed_ms", toMs(slowest.exposed)},
-          {"copies_ms", toMs(slowest.copying)},
-          {"parts_ms", parts},
-          {"waits", describeWaits(answer)},
-          {"critical_path", path},
-          {"links", links},
-          {"cores", simulation.cores},
-          {"memory_bytes", memory},
-          {"ranks", ranks}};
+  ordered_json json{{"library", answer.library},
+                    {"target", answer.target},
+                    {"mesh", answer.timed->getMesh().toString()},
+                    {"machine_profile", answer.machine},
+                    {"cluster", answer.cluster},
+                    {"simulated", answer.name},
+                    {"calls", answer.calls.size()},
+                    {"what_if", answer.whatIf},
+                    {"step_ms", toMs(slowest.end)},
+                    {"tokens_per_s", answer.getTokensPerSecond()},
+                    {"slowest_rank", simulation.slowest},
+                    {"computing_ms", toMs(slowest.computing)},
+                    {"comm_ms", toMs(slowest.communicating)},
+                    {"exposed_ms", toMs(slowest.exposed)},
+                    {"copies_ms", toMs(slowest.copying)},
+                    {"parts_ms", parts},
+                    {"waits", describeWaits(answer)},
+                    {"critical_path", path},
+                    {"links", links},
+                    {"cores", simulation.cores},
+                    {"memory_bytes", memory},
+                    {"ranks", ranks}};
+  for (const Gain &gain : answer.gains)
+    json["gains"].push_back({{"of", gain.what}, {"ms", toMs(gain.seconds)}});
+  if (answer.failures) {
+    const Goodput best = getBestGoodput(*answer.failures);
+    json["failures"] = {
+        {"share", best.share},
+        {"interval_s", best.interval},
+        {"tokens_per_s", best.share * answer.getTokensPerSecond()}};
+  }
+  return json;
 }

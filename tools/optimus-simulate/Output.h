@@ -11,6 +11,7 @@
 
 #include "Memory.h"
 
+#include "optimus/Simulation/Failures.h"
 #include "optimus/Simulation/Simulator.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -22,6 +23,12 @@
 #include <vector>
 
 namespace optimus_simulate {
+
+/// By how much the step is shorter with 1 % more of something.
+struct Gain {
+  std::string what;
+  optimus_simulation::Picoseconds seconds = 0;
+};
 
 struct Answer {
   /// What the programs below belong to.
@@ -38,6 +45,9 @@ struct Answer {
   int64_t tokens = 0;
   /// What differs from the program as it is.
   std::vector<std::string> whatIf;
+  /// Where they are asked for.
+  std::vector<Gain> gains;
+  std::optional<optimus_simulation::Failures> failures;
   std::unique_ptr<optimus_simulation::TimedProgram> timed;
   optimus_simulation::Simulation simulation;
   /// Of the slowest rank.

@@ -8,10 +8,12 @@
 
 #include "SimulateLibrary.h"
 
+#include "Changes.h"
 #include "Collectives.h"
 #include "Comparison.h"
 #include "Output.h"
 #include "ProfileOutput.h"
+#include "Sensitivity.h"
 #include "Trials.h"
 
 #include "optimus/Prices/ReadMachineProfile.h"
@@ -69,33 +71,6 @@ static StatusOr<MachineProfile> loadMachine(const ModelLibrary &library,
   OPTRT_RETURN_IF_ERROR(
       checkLinks(*loaded, name, library.manifest().mesh.numRanks()));
   return loaded;
-}
-
-static StatusOr<WhatIf> readWhatIf(const Arguments &arguments, int64_t ranks) {
-  WhatIf whatIf;
-  for (const std::string &text : arguments.stragglers) {
-    auto straggler = parseStraggler(text, ranks);
-    if (!straggler.ok())
-      return straggler.status().withContext("--straggler");
-    whatIf.stragglers.push_back(*straggler);
-  }
-  for (const std::string &text : arguments.scalings) {
-    auto scaling = parseScaling(text);
-    if (!scaling.ok())
-      return scaling.status().withContext("--scale");
-    whatIf.scalings.push_back(*std::move(scaling));
-  }
-  if (!arguments.network.empty()) {
-    auto network = parseNetworkChange(arguments.network);
-    if (!network.ok())
-      return network.status().withContext("--network");
-    whatIf.network = *network;
-  }
-  if (arguments.overlap == "none")
-    whatIf.overlap = Overlap::None;
-  if (arguments.overlap == "perfect")
-    whatIf.overlap = Overlap::Perfect;
-  return whatIf;
 }
 
 //===----------------------------------------------------------------------===//
@@ -204,7 +179,8 @@ static Status checkScaled(const ModelLibrary &library, const WhatIf &whatIf,
     if (timed.getScaled()[i] == 0) {
       const std::string &pattern = whatIf.scalings[i].pattern;
       return invalidArgument(
-          concat("--scale: no command of `", library.path(),
+          concat(whatIf.scalings[i].factor == 0 ? "--remove" : "--scale",
+                 ": no command of `", library.path(),
                  "` has a path, kind, kernel or collective that matches '",
                  pattern, "'", didYouMean(pattern, listNames(library))));
     }
@@ -242,7 +218,7 @@ static StatusOr<Answer> simulateAt(const std::string &path,
                          loadMachine(*library, machineName));
   OPTRT_ASSIGN_OR_RETURN(
       WhatIf whatIf,
-      readWhatIf(arguments, library->manifest().mesh.numRanks()));
+      readChanges(arguments, library->manifest().mesh.numRanks()));
   OPTRT_RETURN_IF_ERROR(checkTables(*library));
   OPTRT_ASSIGN_OR_RETURN(Answer answer, chooseCalls(*library, arguments));
   answer.timed = std::make_unique<TimedProgram>(
@@ -254,12 +230,28 @@ static StatusOr<Answer> simulateAt(const std::string &path,
                          simulate(*answer.timed, answer.calls, whatIf,
                                   {.cluster = cluster ? &*cluster : nullptr,
                                    .record = !arguments.profile.empty()}));
+  if (arguments.sensitivity) {
+    auto resimulate = [&](const WhatIf &changed) {
+      const TimedProgram timed(library->programs(), library->target(), machine,
+                               changed);
+      return simulate(timed, answer.calls, changed,
+                      {.cluster = cluster ? &*cluster : nullptr});
+    };
+    OPTRT_ASSIGN_OR_RETURN(answer.gains, findGains(answer, whatIf, resimulate));
+  }
   answer.library = library->path();
   answer.target = library->target().name;
   answer.machine = machineName;
   answer.cluster = arguments.cluster;
   answer.tokens = countTokens(*library, answer.calls);
   answer.whatIf = whatIf.describe();
+  if (!arguments.failures.empty()) {
+    auto failures = parseFailures(arguments.failures);
+    if (!failures.ok())
+      return failures.status().withContext("--fail");
+    answer.failures = *failures;
+    answer.whatIf.push_back(failures->describe());
+  }
   answer.memory.emplace(*library, answer.calls, answer.simulation.slowest);
   answer.opened = std::move(library);
   return answer;
@@ -275,7 +267,8 @@ static Status checkFiles(const Arguments &arguments) {
        optimus_prices::isKnownProfile(arguments.machineProfile)
            ? ""
            : arguments.machineProfile},
-      {"--cluster", arguments.cluster}};
+      {"--cluster", arguments.cluster},
+      {"--what-if", arguments.whatIf}};
   if (!arguments.profile.empty())
     OPTRT_RETURN_IF_ERROR(checkOutput(arguments.profile));
   const std::vector<PathUse> outputs{{"--json", arguments.json},

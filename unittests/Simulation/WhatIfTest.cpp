@@ -88,11 +88,12 @@ TEST(WhatIf, ChangesLinksAndWhatWasMeasured) {
 TEST(WhatIf, SaysWhatDiffers) {
   EXPECT_TRUE(WhatIf().describe().empty());
   WhatIf all{.stragglers = {{2, 1.5}},
-             .scalings = {{"gemm", 0.5}},
+             .scalings = {{"gemm", 0.5}, {"h.0.*", 0}},
              .network = {.bandwidth = 2, .latency = 3},
              .overlap = Overlap::None};
   EXPECT_THAT(all.describe(), ElementsAre("rank 2 computes 1.5 times as long",
                                           "'gemm' takes 0.5 times as long",
+                                          "'h.0.*' takes no time",
                                           "links have 2 times the bandwidth",
                                           "links have 3 times the latency",
                                           "nothing overlaps"));

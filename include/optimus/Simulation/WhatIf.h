@@ -26,7 +26,7 @@ struct Straggler {
 };
 
 /// Commands whose path, kind, kernel or collective matches `pattern`, as a
-/// shell matches file names, take `factor` times as long.
+/// shell matches file names, take `factor` times as long; with 0, no time.
 struct Scaling {
   std::string pattern;
   double factor = 1;

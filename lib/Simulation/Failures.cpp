@@ -1,0 +1,79 @@
+//===- Failures.cpp - What failures leave of the time -----------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Simulation/Failures.h"
+
+#include "NamedValues.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+using optimus_support::concat;
+using optimus_support::invalidArgument;
+using optimus_support::StatusOr;
+
+namespace optimus_simulation {
+
+static StatusOr<double> parseTime(std::string_view text) {
+  double value = 0;
+  const char *end = text.data() + text.size();
+  auto [stop, error] = std::from_chars(text.data(), end, value);
+  const std::string_view unit(stop, end - stop);
+  constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}};
+  for (auto [name, seconds] : kUnits)
+    // A thousand years. What is no number is refused, too.
+    if (error == std::errc() && unit == name && value * seconds >= 1e-3 &&
+        value * seconds <= 3.2e10)
+      return value * seconds;
+  return invalidArgument(
+      concat("expected a time from 1e-3s to 1000 years in s, min, h or d, as "
+             "3.1h, found '",
+             text, "'"));
+}
+
+StatusOr<Failures> parseFailures(const std::string &text) {
+  OPTRT_ASSIGN_OR_RETURN(const auto values,
+                         parseNamedValues(text,
+                                          {"mtbf", "checkpoint", "restart"},
+                                          "TIME", parseTime));
+  for (const std::optional<double> &value : values)
+    if (!value)
+      return invalidArgument(concat("expected mtbf=TIME, checkpoint=TIME and "
+                                    "restart=TIME, found '",
+                                    text, "'"));
+  return Failures{*values[0], *values[1], *values[2]};
+}
+
+std::string Failures::describe() const {
+  return concat("the job fails every ", meanBetween,
+                " s on average, a checkpoint takes ", checkpoint,
+                " s, a restart ", restart, " s");
+}
+
+double getGoodputShare(const Failures &failures, double interval) {
+  const double mean = failures.meanBetween;
+  return interval / (mean * std::exp(failures.restart / mean) *
+                     std::expm1((interval + failures.checkpoint) / mean));
+}
+
+Goodput getBestGoodput(const Failures &failures) {
+  const double mean = failures.meanBetween;
+  // The share's derivative falls through 0 once, between 0 and M.
+  double below = 0, above = mean;
+  for (int i = 0; i != 200; ++i) {
+    const double interval = (below + above) / 2;
+    const double left =
+        -std::expm1(-(interval + failures.checkpoint) / mean) - interval / mean;
+    (left > 0 ? below : above) = interval;
+  }
+  return {below, getGoodputShare(failures, below)};
+}
+
+} // namespace optimus_simulation

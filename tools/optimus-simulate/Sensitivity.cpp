@@ -1,0 +1,54 @@
+//===- Sensitivity.cpp - What 1 % more would give ---------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Sensitivity.h"
+
+#include <algorithm>
+#include <set>
+
+using namespace optimus_simulate;
+using namespace optimus_simulation;
+using optimus_support::okStatus;
+using optimus_support::Status;
+using optimus_support::StatusOr;
+
+StatusOr<std::vector<Gain>>
+optimus_simulate::findGains(const Answer &answer, const WhatIf &whatIf,
+                            const Resimulate &resimulate) {
+  std::vector<Gain> gains;
+  auto add = [&](const std::string &name, const WhatIf &faster) -> Status {
+    OPTRT_ASSIGN_OR_RETURN(const Simulation changed, resimulate(faster));
+    gains.push_back({name, answer.simulation.getStep() - changed.getStep()});
+    return okStatus();
+  };
+  constexpr double kFactor = 1.01;
+  WhatIf computing = whatIf, bandwidth = whatIf, latency = whatIf;
+  for (const std::string &part : answer.timed->getParts())
+    computing.scalings.push_back({part, 1 / kFactor});
+  OPTRT_RETURN_IF_ERROR(add("all computing", computing));
+  // Kinds of collectives, of all axes; the two ends of a message differ.
+  std::set<std::string> kinds(answer.timed->getParts().begin(),
+                              answer.timed->getParts().end());
+  for (const ExposureName &one : answer.timed->getExposures())
+    kinds.insert(one.kind);
+  for (const std::string &kind : kinds) {
+    WhatIf faster = whatIf;
+    faster.scalings.push_back({kind, 1 / kFactor});
+    OPTRT_RETURN_IF_ERROR(add(kind, faster));
+  }
+  if (!answer.timed->getExposures().empty()) {
+    bandwidth.network.bandwidth *= kFactor;
+    OPTRT_RETURN_IF_ERROR(add("bandwidth of links", bandwidth));
+    latency.network.latency /= kFactor;
+    OPTRT_RETURN_IF_ERROR(add("latency of links, 1 % less", latency));
+  }
+  std::stable_sort(
+      gains.begin(), gains.end(),
+      [](const Gain &a, const Gain &b) { return a.seconds > b.seconds; });
+  return gains;
+}
