@@ -422,6 +422,8 @@ def test_collectives_in_many_sizes(tools, library):
         ([], "LIBRARY is required"),
         (["--collective", "reduce", "--ranks", "1"], "a whole number from 2 to 16384"),
         ([library, "--ranks", "4"], "--collective"),
+        (["--collective", "reduce", "--network", "latency=2"], "expected no changes beside it"),
+        (["--collective", "reduce", "--remove", "gemm"], "expected no changes beside it"),
     ]:
         assert message in refuse(tools, "optimus-simulate", *flags)
 

@@ -208,6 +208,17 @@ readCluster(const Arguments &arguments) {
   return cluster;
 }
 
+/// Nothing where no failures are asked for.
+static StatusOr<std::optional<Failures>>
+readFailures(const Arguments &arguments) {
+  if (arguments.failures.empty())
+    return std::optional<Failures>();
+  auto failures = parseFailures(arguments.failures);
+  if (!failures.ok())
+    return failures.status().withContext("--fail");
+  return std::optional(*failures);
+}
+
 /// Simulates what a library has.
 static StatusOr<Answer> simulateAt(const std::string &path,
                                    const Arguments &arguments) {
@@ -219,6 +230,8 @@ static StatusOr<Answer> simulateAt(const std::string &path,
   OPTRT_ASSIGN_OR_RETURN(
       WhatIf whatIf,
       readChanges(arguments, library->manifest().mesh.numRanks()));
+  OPTRT_ASSIGN_OR_RETURN(const std::optional<Failures> failures,
+                         readFailures(arguments));
   OPTRT_RETURN_IF_ERROR(checkTables(*library));
   OPTRT_ASSIGN_OR_RETURN(Answer answer, chooseCalls(*library, arguments));
   answer.timed = std::make_unique<TimedProgram>(
@@ -245,13 +258,9 @@ static StatusOr<Answer> simulateAt(const std::string &path,
   answer.cluster = arguments.cluster;
   answer.tokens = countTokens(*library, answer.calls);
   answer.whatIf = whatIf.describe();
-  if (!arguments.failures.empty()) {
-    auto failures = parseFailures(arguments.failures);
-    if (!failures.ok())
-      return failures.status().withContext("--fail");
-    answer.failures = *failures;
+  if (failures)
     answer.whatIf.push_back(failures->describe());
-  }
+  answer.failures = failures;
   answer.memory.emplace(*library, answer.calls, answer.simulation.slowest);
   answer.opened = std::move(library);
   return answer;
