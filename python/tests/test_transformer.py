@@ -43,9 +43,9 @@ GRIDS = {
             ["", "--qkv-bias", "--qk-norm", "--qk-norm --qkv-bias"],
             ["", "--rope-scaling linear:2.5", "--rope-scaling llama3:8,1,4,64"],
         ],
-        "dba34aa5153b37e4",
+        "6f8fbdeda38b9471",
     ),
-    "phi": ([DECODERS, PARTLY_ROTARY, ["--norms 1", "--norms 2"]], "dd97bac2458b6a25"),
+    "phi": ([DECODERS, PARTLY_ROTARY, ["--norms 1", "--norms 2"]], "2c11b74653e33542"),
     "gpt_neox": (
         [
             DECODERS,
@@ -54,7 +54,7 @@ GRIDS = {
             ["", "--no-attention-bias"],
             ["", "--tied"],
         ],
-        "33ba7f94317f6b5a",
+        "ca53a9eea29b20f5",
     ),
     "gated-encoder": ([ENCODERS, ["--ffn 20", "--ffn 20 --head-dim 10"]], "03f628e969a3e2c5"),
 }
