@@ -367,29 +367,34 @@ static void printFit(int64_t rankBytes, const CompileOptions &options,
                    fitting <= 1 ? "fits" : "fit");
 }
 
+SmallVector<MemoryLimit>
+mlir::optimus::getMemoryLimits(const CompileOptions &options) {
+  SmallVector<MemoryLimit> limits;
+  if (options.memoryBudget)
+    limits.push_back({"the memory budget", *options.memoryBudget});
+  if (const std::optional<GpuProfile> &gpu = options.machine.gpu)
+    limits.push_back({gpu->name, gpu->getUsableBytes()});
+  if (limits.empty()) {
+    const optimus_support::ResourceLimits &here =
+        optimus_support::resourceLimits();
+    limits.push_back({here.memoryOwner(),
+                      here.memoryBytes / options.phases.mesh.getNumRanks()});
+  }
+  return limits;
+}
+
 /// How many lanes there are room for, by what was given or this machine has.
 static void printLanes(const RankMemoryTable &table,
                        const CompileOptions &options, llvm::raw_ostream &out) {
   const int64_t lanes = options.phases.lanes;
   if (lanes == 1)
     return;
-  const optimus_support::ResourceLimits &here =
-      optimus_support::resourceLimits();
-  std::string owner = here.memoryOwner();
-  int64_t bytes = here.memoryBytes;
-  if (const std::optional<GpuProfile> &gpu = options.machine.gpu) {
-    owner = gpu->name;
-    bytes = gpu->getUsableBytes();
-  }
-  if (options.memoryBudget) {
-    owner = "the memory budget";
-    bytes = *options.memoryBudget;
-  }
+  const MemoryLimit limit = getMemoryLimits(options).front();
   out << formatv(
       "{0} lanes: memory is that of all, on one thread; each further "
       "thread has an arena and scratch of its own. Commands and "
       "times are those of one lane; {1} has room for {2}\n",
-      lanes, owner, table.countFitting(bytes, lanes));
+      lanes, limit.owner, table.countFitting(limit.bytes, lanes));
 }
 
 static void printRankMemory(const RankMemoryTable &table,

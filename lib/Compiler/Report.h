@@ -19,6 +19,16 @@ namespace mlir::optimus {
 /// Why the run's profile that was given is not used; empty if it is.
 std::string explainUnusedProfile(const PhaseOptions &phases);
 
+/// What bounds the bytes of a rank.
+struct MemoryLimit {
+  std::string owner;
+  int64_t bytes;
+};
+
+/// The budget and the GPU, as far as there are any; without both, a rank's part
+/// of this machine or container.
+SmallVector<MemoryLimit> getMemoryLimits(const CompileOptions &options);
+
 /// Prints, for each function of commands, its arena against the lower bound,
 /// the peak by category and its largest values, the communication by mesh axis,
 /// and what is waited for and why; then the bytes of a rank, and whether they

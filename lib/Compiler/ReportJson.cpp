@@ -8,14 +8,14 @@
 
 #include "ReportJson.h"
 
+#include "Report.h"
+
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Planning/RankMemory.h"
-
-#include "optimus-support/ResourceLimits.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -124,25 +124,6 @@ static json::Object describeMost(func::FuncOp function) {
   return kinds;
 }
 
-/// What a rank may hold, each of them: the budget and the GPU. Where there is
-/// neither, its part of this machine or container.
-static json::Array describeLimits(const CompileOptions &options) {
-  json::Array limits;
-  auto add = [&](std::string of, int64_t bytes) {
-    limits.push_back(json::Object{{"of", std::move(of)}, {"bytes", bytes}});
-  };
-  if (options.memoryBudget)
-    add("the memory budget", *options.memoryBudget);
-  if (const std::optional<GpuProfile> &gpu = options.machine.gpu)
-    add(gpu->name, gpu->getUsableBytes());
-  if (limits.empty()) {
-    const auto &here = optimus_support::resourceLimits();
-    add(here.memoryOwner(),
-        here.memoryBytes / options.phases.mesh.getNumRanks());
-  }
-  return limits;
-}
-
 std::string mlir::optimus::buildReportJson(ModuleOp module,
                                            const CompileOptions &options) {
   RankMemoryTable table = getRankMemoryTable(module, options.isForGpu());
@@ -155,6 +136,10 @@ std::string mlir::optimus::buildReportJson(ModuleOp module,
     }
   }
   const PhaseOptions &phases = options.phases;
+  const SmallVector<MemoryLimit> bounds = getMemoryLimits(options);
+  json::Array limits;
+  for (const MemoryLimit &bound : bounds)
+    limits.push_back(json::Object{{"of", bound.owner}, {"bytes", bound.bytes}});
   json::Object report{{"model", describeModel(module)},
                       {"target", phases.target},
                       {"mesh", phases.mesh.toString()},
@@ -166,13 +151,11 @@ std::string mlir::optimus::buildReportJson(ModuleOp module,
                       {"most", std::move(most)},
                       {"rank_bytes", table.getMost()},
                       {"lanes", phases.lanes},
-                      {"limits", describeLimits(options)}};
+                      {"limits", std::move(limits)}};
   if (phases.mesh.getNumRanks() == 1) {
     int64_t most = optimus_support::kMaxLanes;
-    for (const json::Value &limit : *report.getArray("limits"))
-      most = std::min(
-          most, table.countFitting(*limit.getAsObject()->getInteger("bytes"),
-                                   phases.lanes));
+    for (const MemoryLimit &bound : bounds)
+      most = std::min(most, table.countFitting(bound.bytes, phases.lanes));
     report["most_lanes"] = most;
   }
   return llvm::formatv("{0:2}\n", json::Value(std::move(report))).str();
