@@ -13,6 +13,7 @@
 #include "tooling/Job.h"
 
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace optimus_run {
@@ -45,9 +46,14 @@ struct CommandLine {
   BenchOptions bench;
 };
 
-/// Parses the arguments into `line`. The process's exit code when there is
-/// nothing to run: 0 after help, 1 after an error. What is to be printed is
-/// printed only if `speaks`.
+/// Parses arguments into `line`. Returns a text to be printed in place of a
+/// run.
+optrt::StatusOr<std::string> parseArguments(std::vector<std::string> arguments,
+                                            CommandLine &line);
+
+/// Parses the arguments into `line`, with the runs of train --lanes. The
+/// process's exit code when there is nothing to run: 0 after help, 1 after an
+/// error. What is to be printed is printed only if `speaks`.
 std::optional<int> parseCommandLine(int argc, char **argv, bool speaks,
                                     CommandLine &line);
 
