@@ -37,7 +37,7 @@ def pytest_addoption(parser):
         const=turn_of_commit(),
         choices=range(TURNS),
         metavar="TURN",
-        help="of tests marked `rotates` run a fifth: the commit's, or that of this turn",
+        help="of tests marked `rotates` run one turn's: the commit's, or that of this turn",
     )
 
 
@@ -45,7 +45,7 @@ def pytest_report_header(config):
     turn = config.getoption("--rotate")
     if turn is None:
         return "rotation: none, all tests run"
-    return "rotation: --rotate %d, a fifth of the tests marked `rotates`" % turn
+    return "rotation: --rotate %d, one in %d of the tests marked `rotates`" % (turn, TURNS)
 
 
 def pytest_collection_modifyitems(config, items):

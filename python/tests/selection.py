@@ -8,7 +8,7 @@
 """Cases for every run, cases in turn, and cases for `scripts/test --long` alone.
 
 A test marked `long` is left out unless pytest is given --long. Of tests marked
-`rotates` a run with --rotate, as that of `scripts/test`, takes a fifth. The commit
+`rotates` a run with --rotate, as that of `scripts/test`, takes a seventh. The commit
 chooses it: a commit always runs the same ones, and a few commits run them all.
 """
 
@@ -20,11 +20,11 @@ from typing import Iterable, List
 
 import pytest
 
-TURNS = 5
+TURNS = 7
 
 
 def turn_of_commit() -> int:
-    """Which fifth the checked-out commit runs; 0 where there is no commit."""
+    """Which turn the checked-out commit has; 0 where there is no commit."""
     head = subprocess.run(
         ["git", "rev-parse", "HEAD"],
         cwd=Path(__file__).parent,

@@ -141,6 +141,7 @@ DEEP = MODEL._replace(layers=10)
 DEEP_ROW = re.compile(r"^([* ]) (\S+:\d\S*) +(\S+) +(\w+) +(.*)$", re.MULTILINE)
 
 
+@pytest.mark.rotates
 def test_a_few_layers_price_a_deep_model(tools, tmp_path):
     """The choice is near the best of all, compiled whole; the others' prices are near
     theirs, and the library is the one that is asked for by name."""

@@ -89,6 +89,7 @@ def launch_apart(tools, model, flags, folder):
     return library
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "name, optimizer", [("gpt2", "adamw"), ("bert", "sgd"), ("llama", "lamb")]
 )

@@ -341,6 +341,7 @@ def paths_of(tools, library):
     return next(f for f in json.loads(lines)["functions"] if f["name"] == "train_step")["commands"]
 
 
+@pytest.mark.rotates
 def test_commands_are_ranges_where_they_are_put_on_queues(tools, library, text, tmp_path):
     command = tools.train_command(library, text, 4, "--nvtx")
     found = ranges(tools, command, tmp_path)
@@ -358,6 +359,7 @@ def test_commands_are_ranges_where_they_are_put_on_queues(tools, library, text, 
     assert eager == 4 * [(0, "train_step"), *one_by_one]
 
 
+@pytest.mark.rotates
 def test_ranges_of_threads_and_of_processors(tools, on_processor, text, tmp_path):
     found = ranges(tools, tools.train_command(on_processor, text, 1, "--nvtx"), tmp_path)
     assert found[0] == (0, "train_step") and (1, "h.0.mlp.up") in found

@@ -113,6 +113,7 @@ def test_every_microbatch_is_compared(tools, parallel, copies, tmp_path):
     assert Checkpoint(saved).state["step"] == 4
 
 
+@pytest.mark.rotates
 @needs_mpirun
 def test_an_evaluation_is_of_one_file(tools, parallel, copies):
     good, stale = copies[0], copies[1](18_000)

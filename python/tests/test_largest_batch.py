@@ -88,6 +88,7 @@ def test_the_largest_batch_trains_and_the_next_does_not(tools, text, tmp_path, s
     assert is_out_of_memory(train(tools, text, 2 * batch, needed - 1, budget))
 
 
+@pytest.mark.rotates
 def test_the_largest_batch_of_bf16(tools, text, tmp_path, small_gpu):
     flags = ("--precision", "bf16", "--recompute", "none")
     given = (*EMULATED, *flags, "--machine-profile", small_gpu)
@@ -98,6 +99,7 @@ def test_the_largest_batch_of_bf16(tools, text, tmp_path, small_gpu):
     assert found["recomputing"] is None, "the user forbids it"
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "flags, unit",
     [([], 1), (["--mesh", "row:2,col:1", "--recompute", "none"], 2)],

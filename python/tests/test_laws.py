@@ -550,6 +550,7 @@ def assert_moves_well(tools, depth, mesh, *flags):
     return step
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "mesh, larger",
     often(
@@ -568,6 +569,7 @@ def test_products_move_as_they_should(tools, mesh, larger):
     assert steps == sorted(steps, reverse=True)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "depth, mesh, flags",
     often(

@@ -185,6 +185,7 @@ def test_sums_in_f32_are_rounded_as_on_one_rank(tools, tmp_path, mesh, strategy,
     assert "summa" in strategy or relative(gradients(*flags), expected) > 1e-4
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("mesh, strategy", LAYOUTS[1:3])
 def test_libraries_sum_in_f32(tools, text, mesh, strategy):
     serial = tools.library(TRAINED["gpt2"], None, "serial", *NARROW)

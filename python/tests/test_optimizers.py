@@ -206,6 +206,7 @@ def test_training_equals_numpy(tools, text, text_tokens, tmp_path, name, lr):
     assert "--load-weights %s" % folder in result.stderr
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "mesh, strategy",
     [

@@ -54,6 +54,7 @@ def arena_bytes(tools, model, mesh, policy):
     return function(manifest, "train_step")["arena_bytes"]
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("mesh", ["row:1,col:1", "row:2,col:2"])
 def test_policies_train_alike_in_less_memory(tools, text, tmp_path, library, mesh):
     logs, peaks = {}, {}
@@ -103,6 +104,7 @@ def test_64_ranks_train_as_one(tools, text, tmp_path, policy):
     assert found == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "mesh, policy, name",
     covering(["row:2,col:2", "data:2,row:1,col:2"], ["attention", "layer"], OTHERS),

@@ -88,6 +88,7 @@ def test_loading_and_saving_take_little_memory(
         assert (again / name).read_bytes() == (folder / name).read_bytes(), name
 
 
+@pytest.mark.rotates
 def test_a_checkpoint_of_many_ranks_loads_anywhere(tools, serial, tmp_path):
     folder, _ = serial
     flags = ["--load", folder, "--save", tmp_path / "a"]

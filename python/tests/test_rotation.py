@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Each test that rotates runs in exactly one of five turns."""
+"""Each test that rotates runs in exactly one turn."""
 
 import subprocess
 import sys
@@ -66,12 +66,12 @@ def suite(tmp_path):
     return run
 
 
-def test_five_turns_run_each_test_once(suite):
+def test_all_turns_run_each_test_once(suite):
     ran = []
     for turn in range(TURNS):
         output, passed = suite("--rotate", str(turn))
         assert "rotation: --rotate %d" % turn in output
-        assert 1 <= sum("test_many" in name for name in passed) <= 3
+        assert 1 <= sum("test_many" in name for name in passed) <= 2
         assert sum("test_always" in name for name in passed) == 1
         ran += [name for name in passed if "test_always" not in name]
     assert len(ran) == len(set(ran)) == 13

@@ -89,6 +89,7 @@ def test_seed_decides_the_initial_parameters(tools, library, text, initial, tmp_
             assert (p != other[name]).mean() > 0.99, name
 
 
+@pytest.mark.rotates
 def test_loss_of_all_windows(tools, library, text, text_tokens, initial):
     tokens, targets = windows(text_tokens, MODEL.sequence)
     # The last batch is not full, so that padding rows are exercised too.

@@ -327,6 +327,7 @@ def running(folder):
     ]
 
 
+@pytest.mark.rotates
 def test_trials_that_cannot_be_done_end_with_a_reason(tools, folder):
     """A rate diverges, and 3 heads do not divide a width of 16 or 32."""
     text = (SPEC % {"trials": 3, "steps": 3, "study": ""}).replace(

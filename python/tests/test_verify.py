@@ -64,6 +64,7 @@ def test_bounds_hold_and_are_near(tools, text, tmp_path, model, mesh, strategy):
         assert np.median(used) > 1e-3 and (used > 1e-4).mean() > 0.99
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "flags, mesh",
     covering(
