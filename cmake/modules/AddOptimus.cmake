@@ -56,13 +56,9 @@ if(OPTIMUS_ENABLE_TESTS)
   find_package(GTest REQUIRED)
   optimus_precompile(OptimusTestHeaders ${headers} <gmock/gmock.h> <gtest/gtest.h>
     LINK nlohmann_json::nlohmann_json GTest::gmock)
-  # GoogleTest's templates take much longer to compile otherwise, under a
-  # sanitizer four times; what is tested stays optimised.
-  set(OPTIMUS_TEST_OPTIMIZATION -O1)
-  if(OPTIMUS_SANITIZER)
-    set(OPTIMUS_TEST_OPTIMIZATION -O0)
-  endif()
-  target_compile_options(OptimusTestHeaders PRIVATE ${OPTIMUS_TEST_OPTIMIZATION})
+  # Optimised, tests take twice as long to compile, under a sanitizer four times;
+  # what is tested stays optimised.
+  target_compile_options(OptimusTestHeaders PRIVATE -O0)
 endif()
 
 # A static library that needs neither MLIR nor CUDA.
@@ -91,15 +87,19 @@ function(optimus_add_plugin name)
   endif()
 endfunction()
 
-# A GoogleTest program, its tests registered one by one with ctest.
-#   optimus_add_unittest(NAME SOURCES... [LINK LIB...])
+# A GoogleTest program, its tests registered one by one with ctest. OPTIMIZED is
+# for tests with references that compute for longer than they compile.
+#   optimus_add_unittest(NAME SOURCES... [OPTIMIZED] [LINK LIB...])
 function(optimus_add_unittest name)
   if(NOT OPTIMUS_ENABLE_TESTS)
     return()
   endif()
-  optimus_add_gtest(${name} ${ARGN})
-  optimus_use_headers(${name} OptimusTestHeaders)
-  target_compile_options(${name} PRIVATE ${OPTIMUS_TEST_OPTIMIZATION})
+  cmake_parse_arguments(ARG "OPTIMIZED" "" "" ${ARGN})
+  optimus_add_gtest(${name} ${ARG_UNPARSED_ARGUMENTS})
+  if(NOT ARG_OPTIMIZED OR OPTIMUS_SANITIZER)
+    optimus_use_headers(${name} OptimusTestHeaders)
+    target_compile_options(${name} PRIVATE -O0)
+  endif()
 endfunction()
 
 # The same without what the compiler needs to be told.
