@@ -49,9 +49,11 @@ struct DataOptions {
   /// The last token of a document, for models that keep documents apart.
   std::optional<int64_t> documentEnd;
 
-  /// The last token of a document, for a library with positions: the one given,
-  /// else the store's. Fails where there is none, where the library has no use
-  /// for the one given, and where its vocabulary lacks it.
+  /// The last token of a document, for a library with positions: the one given;
+  /// none where the data say themselves where documents end, as a store does;
+  /// of a mixture with a store, the store's. Fails where there is none, where
+  /// the library has no use for the one given, and where its vocabulary lacks
+  /// it.
   optrt::StatusOr<std::optional<int64_t>>
   findDocumentEnd(const optrt::ModelLibrary &library,
                   const optrt::Dataset &opened) const;

@@ -106,6 +106,11 @@ Status TrainFiles::openData(const TrainOptions &options) {
   OPTRT_ASSIGN_OR_RETURN(documentEnd,
                          options.data.findDocumentEnd(*library, *data));
   OPTRT_RETURN_IF_ERROR(openEvalData(options));
+  // One token ends documents for both, or each says where they end.
+  if (evalData && !documentEnd) {
+    OPTRT_ASSIGN_OR_RETURN(documentEnd,
+                           options.data.findDocumentEnd(*library, *evalData));
+  }
   OPTRT_RETURN_IF_ERROR(checkTokenizer(checkpoint.get(), start.folder, *data));
   if (checkpoint && start.goesOn)
     OPTRT_RETURN_IF_ERROR(

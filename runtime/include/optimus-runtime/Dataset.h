@@ -161,6 +161,12 @@ public:
   /// file ends early.
   Status hashWindows(std::span<const int64_t> windows, uint64_t *hashes) const;
 
+  /// Whether it is known of all windows where documents end, as of a store.
+  bool hasEnds() const;
+  /// Of each token of a window, 1 for the last of a document and 0 for any
+  /// other; zeros for padding. DataLoss as fillBatch().
+  Status findEnds(int64_t window, std::span<uint8_t> ends) const;
+
   /// Reads what fillBatch() makes tokens of, and forgets it. Errors as there.
   Status fetchRows(int64_t position, int64_t globalBatch, int64_t rowsBegin,
                    int64_t rowsCount) const;

@@ -371,7 +371,13 @@ public:
   /// Reads what this process's ranks have of a batch. A failure is that of
   /// `fill`, in this process only: processes should agree before they run
   /// anything. Also while a call is under way.
-  Status read(const FillRows &fill, HostBatch &batch) const;
+  /// Where the program keeps documents apart and SessionOptions name no last
+  /// token, `ends` says which tokens of the rows are the last of one: it gets
+  /// a zero for each.
+  using FindEnds = std::function<Status(int64_t rowsBegin, int64_t rowsCount,
+                                        uint8_t *ends)>;
+  Status read(const FillRows &fill, HostBatch &batch,
+              const FindEnds &ends = {}) const;
   /// Gives this process's ranks their inputs.
   Status fill(const HostBatch &batch);
   /// Reads and gives them.
