@@ -183,12 +183,16 @@ void addHyperparameters(CLI::App *app, Hyperparameters &hyperparameters,
       hyperparameters);
 }
 
-/// Of a command with --load or --load-weights.
-CLI::Option *addIgnored(CLI::App &app, std::vector<std::string> &ignored) {
+/// Of a command with --load or --load-weights. Returns the option for folders
+/// that are no checkpoints.
+CLI::Option *addWeights(CLI::App &app, WeightFlags &weights) {
+  app.add_option("--base", weights.base,
+                 "Folder of the weights beside which adapters alone were "
+                 "trained (default: the one that they name)");
   return optimus_command_line::addList(
-      app, "--ignore", ignored,
-      "Tensors to leave out of a folder of weights, by a pattern "
-      "such as 'score.*'; may be given several times");
+      app, "--ignore", weights.ignored,
+      "Tensors to leave out of a folder of weights, by a pattern such as "
+      "'score.*'; may be repeated");
 }
 
 /// How a folder is written; `save` names it.
@@ -285,21 +289,18 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
           "With --load: read the data from its beginning, not from where "
           "the checkpoint's run stopped reading")
       ->needs(load);
-  CLI::Option *weights =
-      train
-          ->add_option("--load-weights", options.loadWeights,
-                       "Folder of the checkpoint, or of weights, whose "
-                       "parameters a new run begins with, at step 0 and with a "
-                       "new optimizer state")
-          ->excludes(load);
-  addIgnored(*train, options.ignored)->needs(weights);
-  train->add_option(
-      "--log-json", options.logJson,
-      "File for one JSON object a step, and a last one that says how "
-      "the run ended");
-  CLI::Option *profile = train->add_option(
-      "--profile", options.profile,
-      "File for when every command took place (docs/profile.md)");
+  train
+      ->add_option(
+          "--load-weights", options.loadWeights,
+          "Folder of the checkpoint, or of weights, whose parameters a new "
+          "run begins with, at step 0")
+      ->excludes(load);
+  addWeights(*train, options.weights);
+  train->add_option("--log-json", options.logJson,
+                    "File for a JSON object a step, and the run's end");
+  CLI::Option *profile =
+      train->add_option("--profile", options.profile,
+                        "File for when commands ran (docs/profile.md)");
   train
       ->add_option_function<std::string>(
           "--profile-steps",
@@ -376,15 +377,14 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
 
 /// The parameters of a command that does not train; `use` says in the help what
 /// is done with them.
-void addParameters(CLI::App *app, std::string &load,
-                   std::vector<std::string> &ignored, uint64_t &seed,
-                   const std::string &use) {
+void addParameters(CLI::App *app, std::string &load, WeightFlags &weights,
+                   uint64_t &seed, const std::string &use) {
   CLI::Option *option =
       app->add_option("--load", load,
                       "Folder of the checkpoint, or of weights; without it the "
                       "initial parameters are " +
                           use);
-  addIgnored(*app, ignored)->needs(option);
+  addWeights(*app, weights)->needs(option);
   app->add_option("--seed", seed, "Seed of the initial parameters")
       ->capture_default_str()
       ->check(kSeed);
@@ -395,7 +395,7 @@ void addEval(CLI::App &app, EvalOptions &options, JobOptions &job) {
       "eval", "Mean cross-entropy over all windows of a file");
   addLibrary(eval, "library", options.library);
   addData(eval, options.data);
-  addParameters(eval, options.load, options.ignored, options.seed, "evaluated");
+  addParameters(eval, options.load, options.weights, options.seed, "evaluated");
   eval->add_flag("--json", options.json,
                  "Print {\"loss\": ..., \"tokens\": "
                  "...}");
@@ -408,7 +408,7 @@ void addForward(CLI::App &app, ForwardOptions &options, JobOptions &job) {
       "forward", "Logits of the windows of a file, in their order");
   addLibrary(forward, "library", options.library);
   addData(forward, options.data);
-  addParameters(forward, options.load, options.ignored, options.seed, "used");
+  addParameters(forward, options.load, options.weights, options.seed, "used");
   forward
       ->add_option("--windows", options.windows,
                    "How many of the file's windows (default: all)")
@@ -484,7 +484,7 @@ void addGenerate(CLI::App &app, GenerateOptions &options, JobOptions &job) {
       "follows",
       "FILE.jsonl of prompts, a line each: [1, 2], or {\"tokens\": [1, 2], "
       "\"max_tokens\": 5, ...}; a line of JSON is printed for each");
-  addParameters(generate, source.load, source.ignored, source.seed, "used");
+  addParameters(generate, source.load, source.weights, source.seed, "used");
   generate
       ->add_option("--max-tokens", options.maxTokens,
                    "New tokens at most (default: what the context has place "
@@ -519,7 +519,7 @@ void addScore(CLI::App &app, ScoreOptions &options, JobOptions &job) {
       score, options.prompts, "The text, of a model with a token a byte",
       "FILE.jsonl of texts, a line each: [1, 2], or {\"tokens\": [1, 2], "
       "\"choices\": [[3], [4, 5]]} for tokens that may follow");
-  addParameters(score, source.load, source.ignored, source.seed, "used");
+  addParameters(score, source.load, source.weights, source.seed, "used");
   score
       ->add_option(
           "--context", options.context,
@@ -575,7 +575,7 @@ void addVerify(CLI::App &app, VerifyOptions &options) {
   CLI::Option *load = verify->add_option(
       "--load", options.load,
       "Folder of the checkpoint, or of weights, with the parameters");
-  addIgnored(*verify, options.ignored)->needs(load);
+  addWeights(*verify, options.weights)->needs(load);
   verify->add_option("--order", options.order, kOrderHelp)
       ->check(oneOf(Word{{"shuffled", "sequential"}}));
   verify
@@ -598,7 +598,7 @@ void addConvert(CLI::App &app, ConvertOptions &options) {
       ->add_option("--load", options.load,
                    "Folder of the checkpoint, or of weights")
       ->required();
-  addIgnored(*convert, options.ignored)->needs(library);
+  addWeights(*convert, options.weights)->needs(library);
   convert->add_flag(
       "--merge", options.merges,
       "Add the adapters to the weights that they are beside: the folder is "

@@ -69,6 +69,13 @@ optrt::Status checkTokenizer(const optrt::Checkpoint *checkpoint,
 void addInputs(const std::string &flag, const std::string &path,
                std::vector<optimus_support::PathUse> &inputs);
 
+/// What of a folder is a model's.
+struct WeightFlags {
+  std::vector<std::string> ignored; ///< patterns of tensors left out of weights
+  /// Folder with the rest of the model, of adapters alone; or empty.
+  std::string base;
+};
+
 /// How a folder of a model is written.
 struct SaveFlags {
   /// Of the parameters; absent: F32, or what they are already.
@@ -100,7 +107,7 @@ struct TrainOptions {
   std::string load;
   bool restartData = false; ///< do not go on where `load` stopped reading
   std::string loadWeights;  ///< begins with the parameters in it
-  std::vector<std::string> ignored; ///< patterns of tensors left out of weights
+  WeightFlags weights;
   std::string logJson;
   std::string profile;
   optrt::StepRange profileSteps; ///< that are recorded there
@@ -124,7 +131,7 @@ struct EvalOptions {
   std::string library;
   DataOptions data;
   std::string load;
-  std::vector<std::string> ignored; ///< patterns of tensors left out of weights
+  WeightFlags weights;
   uint64_t seed = 0;
   RankOptions ranks;
   bool json = false;
@@ -134,7 +141,7 @@ struct ForwardOptions {
   std::string library;
   DataOptions data;
   std::string load;
-  std::vector<std::string> ignored; ///< patterns of tensors left out of weights
+  WeightFlags weights;
   uint64_t seed = 0;
   int64_t windows = 0;           ///< the first so many; 0: all
   std::string function;          ///< empty: the only one of its kind
@@ -146,7 +153,7 @@ struct ForwardOptions {
 struct ConvertOptions {
   std::string library; ///< empty: none is needed
   std::string load;
-  std::vector<std::string> ignored; ///< patterns of tensors left out of weights
+  WeightFlags weights;
   std::string save;
   bool merges = false; ///< adapters into the weights that they are beside
   SaveFlags format;
@@ -156,7 +163,7 @@ struct ConvertOptions {
 struct GenerationSource {
   std::string library;
   std::string load;
-  std::vector<std::string> ignored; ///< patterns of tensors left out of weights
+  WeightFlags weights;
   uint64_t seed = 0;                ///< of initial parameters and of sampling
   RankOptions ranks;
 };
@@ -191,7 +198,7 @@ struct VerifyOptions {
   std::string first, second; ///< libraries
   DataOptions data;
   std::string load;
-  std::vector<std::string> ignored; ///< patterns of tensors left out of weights
+  WeightFlags weights;
   std::string order = "shuffled";
   uint64_t seed = 0;
   int64_t stepIndex = 0;

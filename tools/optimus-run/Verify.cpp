@@ -177,12 +177,13 @@ StatusOr<Computed> compute(const ModelLibrary &library,
   if (options.load.empty()) {
     OPTRT_RETURN_IF_ERROR(session->initialize(options.seed));
   } else {
-    OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
-                           Checkpoint::open(options.load));
+    OPTRT_ASSIGN_OR_RETURN(
+        std::unique_ptr<Checkpoint> checkpoint,
+        openCheckpoint(*world.control, options.load, options.weights.base));
     OPTRT_RETURN_IF_ERROR(
         checkTokenizer(checkpoint.get(), options.load, *data));
-    OPTRT_RETURN_IF_ERROR(
-        checkpoint->findParameters(expectedModel(manifest), options.ignored));
+    OPTRT_RETURN_IF_ERROR(checkpoint->findParameters(expectedModel(manifest),
+                                                     options.weights.ignored));
     OPTRT_RETURN_IF_ERROR(session->loadParameters(*checkpoint, options.seed));
   }
   // Dropout is the same as in a training step on this batch.

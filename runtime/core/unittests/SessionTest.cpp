@@ -325,7 +325,7 @@ TEST_F(SessionTest, LoadsWeightsThatWereMatched) {
   EXPECT_THAT(session->loadParameters(**checkpoint, 8).message(),
               HasSubstr("findParameters()"));
   const ExpectedModel expected = expectedModel(session->manifest());
-  EXPECT_THAT((*checkpoint)->checkModel(expected).message(),
+  EXPECT_THAT((*checkpoint)->findModel(expected).message(),
               HasSubstr("--load-weights " + weights));
   Status found = (*checkpoint)->findParameters(expected);
   ASSERT_TRUE(found.ok()) << found.message();
