@@ -68,17 +68,17 @@ struct CacheUse {
 enum class StoreSplit { Train, HeldOut };
 
 /// An open, checked file or store of tokens, or a mixture of them, read window
-/// by window. All
-/// functions may be called from several threads at once. Where somebody writes
-/// to the file meanwhile, what is read is checked again: see fillBatch().
+/// by window. All functions may be called from several threads at once. Where
+/// somebody writes to the file meanwhile, what is read is checked again: see
+/// fillBatch().
 class Dataset {
 public:
   /// Opens FILE.txt (one token a byte) or FILE.bin (little-endian, of
   /// `tokenType`, where that is absent as the file's header or FILE.bin.json
   /// says, else u16) and checks every token against `vocabulary`; or a store
-  /// (docs/data.md), and its `split` where the path names none. Of a store the
-  /// vocabulary in its index is checked; or a mixture of such, PATH=WEIGHT,….
-  /// `seed` decides the order and what is hidden.
+  /// (docs/data.md), of which the vocabulary in its index is checked, and
+  /// `split` is read where the path names none; or a mixture of such,
+  /// PATH=WEIGHT,…. `seed` decides the order and what is hidden.
   ///
   /// Errors: InvalidArgument for a missing or unreadable file, another
   /// extension, another format, a wrong or contradicted width, fewer than
