@@ -118,6 +118,49 @@ def test_frozen_parameters_keep_their_bits(tools, text, tmp_path, layout):
     }
 
 
+READ_WIDE = ("ln_", "bias", "wte", "wpe")
+
+
+@pytest.mark.parametrize("layout", [(None, "serial"), SUMMA])
+def test_frozen_parameters_are_held_in_bf16_alone(tools, text, tmp_path, layout):
+    flags = [*layout, "--accumulate", *TRAIN]
+    narrow = tools.library(GPT2, *flags, "--precision", "bf16")
+    before, after = tools.manifest(GPT2, *flags), tools.manifest(
+        GPT2, *flags, "--precision", "bf16"
+    )
+    wide = named(before, "parameter")
+    for name, buffer in named(after, "parameter").items():
+        held = not is_trained(name) and not any(part in name for part in READ_WIDE)
+        assert buffer["type"] == ("bf16" if held else "f32"), name
+        assert elements(buffer) == elements(wide[name])
+    # Where weights are bf16 nothing of them is rounded, loaded on any mesh.
+    full = tools.initial(tools.library(GPT2), text, tmp_path / "full")
+    rounded = ["--load", full.folder, "--save-dtype", "bf16", "--save", tmp_path / "bf16"]
+    tools.run("optimus-run", "convert", *rounded)
+    given = safetensors_file.read(tmp_path / "bf16/model.safetensors")
+    flags = ["--load-weights", tmp_path / "bf16", "--save", tmp_path / "last"]
+    tools.train(narrow, text, 2, *flags, "--microbatches", 2, log=tmp_path / "log")
+    last = Checkpoint(tmp_path / "last").parameters
+    for name, values in given.items():
+        assert np.array_equal(values, last[name]) != is_trained(name), name
+    # The first loss is that of a run with f32 masters of the same values.
+    everything = tools.library(GPT2, *layout, "--accumulate", "--precision", "bf16")
+    begun = ["--load-weights", tmp_path / "bf16", "--seed", 1]
+    logs = [tmp_path / "some", tmp_path / "all"]
+    for library, log in zip((narrow, everything), logs):
+        tools.train(library, text, 1, *begun, log=log)
+    first = [json.loads(log.read_text().splitlines()[1])["loss"] for log in logs]
+    assert first[0] == first[1]
+    # Held as planned, but for the gaps between buffers.
+    said = tools.run("optimus-run", "bench", narrow, "--steps", 1, "--warmup", 0, "--json")
+    sizes = {"bf16": 2, "f32": 4}
+    planned = sum(
+        sizes[buffer["type"]] * elements(buffer) for buffer in named(after, "parameter").values()
+    )
+    gaps = json.loads(said)["memory"]["parameters"] - planned
+    assert 0 <= gaps < 64 * len(named(after, "parameter"))
+
+
 def test_checkpoints_of_full_and_of_some_training(tools, text, tmp_path):
     full, some = tools.library(GPT2), tools.library(GPT2, None, "serial", *TRAIN)
     whole = tools.initial(full, text, tmp_path / "full")

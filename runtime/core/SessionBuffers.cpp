@@ -303,11 +303,11 @@ StatusOr<int64_t> Session::findHeld(std::string_view name) const {
 StatusOr<int64_t> Session::findWhole(std::string_view name) const {
   OPTRT_ASSIGN_OR_RETURN(int64_t index, findHeld(name));
   const Buffer &buffer = manifest().buffers[index];
-  if (buffer.type == ElementType::F32 && buffer.unreduced.empty())
+  if (buffer.isFloat() && buffer.unreduced.empty())
     return index;
   return invalidArgument(
       concat("the buffer \"", name,
-             "\" cannot be gathered: expected f32 that is "
+             "\" cannot be gathered: expected floats that are "
              "complete, found ",
              buffer.unreduced.empty() ? "" : "partial sums of ",
              toString(buffer.type)));
