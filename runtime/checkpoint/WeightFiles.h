@@ -49,10 +49,10 @@ struct WeightFiles {
 /// The adapter_config.json of a folder; DataLoss where it has none.
 StatusOr<TextFile> openAdapterConfig(const std::string &folder);
 
-/// The folder with the rest of a model, if `folder` has adapters alone: `given`,
-/// or if that is empty the one named by adapter_config.json; else `folder`.
-/// InvalidArgument where it has no tensors of the model's own, and where
-/// `folder` has them and something is given.
+/// The folder with the rest of a model, if `folder` has adapters alone:
+/// `given`, or if that is empty the one named by adapter_config.json; else
+/// `folder`. InvalidArgument where it has no tensors of the model's own, and
+/// where `folder` has them and something is given.
 StatusOr<std::string> findBase(const std::string &folder,
                                const std::string &given);
 

@@ -59,8 +59,8 @@ protected:
       OPTRT_RETURN_IF_ERROR(writer->addTensor(
           CheckpointFile::Optimizer, "exp_avg." + info.name, info.shape));
     }
-    OPTRT_RETURN_IF_ERROR(writer->addFile(
-        {kAdapterConfigFile, withBaseModel(kAdapter, base)}));
+    OPTRT_RETURN_IF_ERROR(
+        writer->addFile({kAdapterConfigFile, withBaseModel(kAdapter, base)}));
     TrainingState state = stateOf(2);
     state.trained = {adapters()[0].name, adapters()[1].name};
     state.base = hashOf(base);

@@ -198,8 +198,7 @@ struct SaveFormat {
 /// InvalidArgument when processes have found different checkpoints.
 StatusOr<std::unique_ptr<Checkpoint>>
 openCheckpoint(ControlPlane &control, const std::string &dir,
-               const std::string &base = "",
-               std::string_view flag = "--load");
+               const std::string &base = "", std::string_view flag = "--load");
 
 /// What a call puts into a slot of a cache: tokens of one text, behind each
 /// other.
