@@ -186,7 +186,7 @@ Status run(const Arguments &arguments, World &world) {
     OPTRT_RETURN_IF_ERROR(measure(phases, "load", [&]() -> Status {
       OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
                              openCheckpoint(*world.control, arguments.load));
-      OPTRT_RETURN_IF_ERROR(checkpoint->checkModel(expectedModel(manifest)));
+      OPTRT_RETURN_IF_ERROR(checkpoint->findModel(expectedModel(manifest)));
       return world.control->agree(session->load(*checkpoint));
     }));
   if (!arguments.save.empty())

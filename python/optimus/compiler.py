@@ -10,15 +10,14 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
-import optimus
-from optimus.errors import ArgumentTypeError, CompileError, UnavailableError
+from optimus.errors import ArgumentTypeError, CompileError
 from optimus.ir import LossFunction, module_text
+from optimus.tools import find_tool
 
 Program = Union[str, "os.PathLike[str]", LossFunction, Sequence[LossFunction]]
 Flag = Union[str, int, float, bool, Sequence[str], None]
@@ -98,22 +97,6 @@ def compile(
     library = Library(path, json.loads(report.read_text()))
     library._folder = folder if output is None else None
     return library
-
-
-def find_tool(name: str) -> str:
-    """The path of a tool: in $OPTIMUS_BIN_DIR, beside this package, or in PATH."""
-    given = os.environ.get("OPTIMUS_BIN_DIR")
-    folders = [given] if given else [os.path.join(each, "bin") for each in optimus.__path__]
-    for folder in folders:
-        if os.access(os.path.join(folder, name), os.X_OK):
-            return os.path.join(folder, name)
-    found = None if given else shutil.which(name)
-    if found:
-        return found
-    raise UnavailableError(
-        "expected %s in %s, found none; build it (`ninja -C build %s`), or name its folder "
-        "in OPTIMUS_BIN_DIR" % (name, given or "the package's folders or PATH", name)
-    )
 
 
 def _source(model: Program) -> Tuple[str, Optional[str]]:

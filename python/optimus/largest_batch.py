@@ -20,7 +20,9 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from optimus import __version__, arguments, output
 from optimus.bisection import largest
-from optimus.planning import Fault, Plan, find_compiler, plan
+from optimus.errors import UnavailableError
+from optimus.planning import COMPILER, Fault, Plan, plan
+from optimus.tools import find_tool
 
 PROGRAM = "optimus.largest_batch"
 # Of what a rank holds, in MiB.
@@ -107,7 +109,7 @@ class Planner:
         # What batches are padded to; all of them where another mesh may be chosen.
         self._multiple = 1
         self._known: Dict[Tuple[int, Tuple[str, ...]], Trial] = {}
-        find_compiler()
+        find_tool(COMPILER)
         self.tried: List[Trial] = []
 
     def has(self, name: str) -> bool:
@@ -278,7 +280,7 @@ def main(given: Optional[List[str]] = None) -> int:
             output.write(options.json, json.dumps(found, indent=1) + "\n")
         return 0
 
-    return arguments.outcome(PROGRAM, act, Failure)
+    return arguments.outcome(PROGRAM, act, Failure, UnavailableError)
 
 
 if __name__ == "__main__":

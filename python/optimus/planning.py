@@ -9,12 +9,12 @@
 second or less: the bytes of a rank and the predicted time of a step."""
 
 import json
-import shutil
 import subprocess
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from optimus.arguments import Mistake
 from optimus.models.__main__ import program
+from optimus.tools import find_tool
 
 COMPILER = "optimus-compile"
 
@@ -55,27 +55,19 @@ class Plan(NamedTuple):
         return step["predicted_step_ms"]
 
 
-def find_compiler() -> str:
-    """Raises Mistake."""
-    found = shutil.which(COMPILER)
-    if not found:
-        raise Mistake("expected %s in PATH, found none; add build/bin" % COMPILER)
-    return found
-
-
 def plan(
     model: List[str], flags: List[str], folder: Optional[str] = None, prefix: List[str] = []
 ) -> Plan:
     """Plans a model, by the arguments of optimus.models, with flags of optimus-compile.
     Paths are relative to `folder`; `prefix` is a command that starts the compiler.
-    Raises Fault."""
+    Raises Fault, and UnavailableError without a compiler."""
     try:
         _, text = program(model)
     except Mistake as mistake:
         return Plan(refusal=str(mistake), is_of_model=True)
     outputs = ["--compile-to=place", "-o", "/dev/null", "--report-json", "-"]
     result = subprocess.run(
-        [*prefix, find_compiler(), "-", *flags, *outputs],
+        [*prefix, find_tool(COMPILER), "-", *flags, *outputs],
         input=text,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -44,7 +44,6 @@ KIND = "torch"
 INIT = Init.normal(0.02)
 """Of weights that nobody assigns: the module's own are in TorchModel.weights."""
 
-
 EMBEDDING = "aten.embedding.default"
 
 
@@ -473,7 +472,8 @@ class _Builder:
         shape = self._node.shape
         if isinstance(x, _Range) and math.prod(shape) == x.length:
             return x
-        if isinstance(x, (_Linear, _Third)) and len(shape) == 4:
+        tokens = self._tokens.shape
+        if isinstance(x, (_Linear, _Third)) and len(shape) == 4 and shape[:2] == tokens:
             return _Heads(x, *shape[2:])
         if isinstance(x, _Attended) and not x.is_moved:
             if shape == x.value.shape[:2] + (math.prod(x.value.shape[2:]),):
@@ -483,8 +483,9 @@ class _Builder:
         raise _Unsupported("to %s; heads alone are cut and merged" % list(shape))
 
     def _transpose(self, x, *dims):
-        moves = [tuple(each % 4 for each in dims)] if len(dims) == 2 else [tuple(dims[0])]
-        if isinstance(x, (_Heads, _Attended)) and moves[0] in ((1, 2), (2, 1), (0, 2, 1, 3)):
+        moves = tuple(each % 4 for each in dims) if len(dims) == 2 else tuple(dims[0])
+        is_apart = isinstance(x, _Heads) or (isinstance(x, _Attended) and not x.is_merged)
+        if is_apart and moves in ((1, 2), (2, 1), (0, 2, 1, 3)):
             return x._replace(is_moved=not x.is_moved)
         raise _Unsupported("heads alone are moved before the sequence")
 

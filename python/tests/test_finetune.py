@@ -118,6 +118,49 @@ def test_frozen_parameters_keep_their_bits(tools, text, tmp_path, layout):
     }
 
 
+READ_WIDE = ("ln_", "bias", "wte", "wpe")
+
+
+@pytest.mark.parametrize("layout", [(None, "serial"), SUMMA])
+def test_frozen_parameters_are_held_in_bf16_alone(tools, text, tmp_path, layout):
+    flags = [*layout, "--accumulate", *TRAIN]
+    narrow = tools.library(GPT2, *flags, "--precision", "bf16")
+    before, after = tools.manifest(GPT2, *flags), tools.manifest(
+        GPT2, *flags, "--precision", "bf16"
+    )
+    wide = named(before, "parameter")
+    for name, buffer in named(after, "parameter").items():
+        held = not is_trained(name) and not any(part in name for part in READ_WIDE)
+        assert buffer["type"] == ("bf16" if held else "f32"), name
+        assert elements(buffer) == elements(wide[name])
+    # Where weights are bf16 nothing of them is rounded, loaded on any mesh.
+    full = tools.initial(tools.library(GPT2), text, tmp_path / "full")
+    rounded = ["--load", full.folder, "--save-dtype", "bf16", "--save", tmp_path / "bf16"]
+    tools.run("optimus-run", "convert", *rounded)
+    given = safetensors_file.read(tmp_path / "bf16/model.safetensors")
+    flags = ["--load-weights", tmp_path / "bf16", "--save", tmp_path / "last"]
+    tools.train(narrow, text, 2, *flags, "--microbatches", 2, log=tmp_path / "log")
+    last = Checkpoint(tmp_path / "last").parameters
+    for name, values in given.items():
+        assert np.array_equal(values, last[name]) != is_trained(name), name
+    # The first loss is that of a run with f32 masters of the same values.
+    everything = tools.library(GPT2, *layout, "--accumulate", "--precision", "bf16")
+    begun = ["--load-weights", tmp_path / "bf16", "--seed", 1]
+    logs = [tmp_path / "some", tmp_path / "all"]
+    for library, log in zip((narrow, everything), logs):
+        tools.train(library, text, 1, *begun, log=log)
+    first = [json.loads(log.read_text().splitlines()[1])["loss"] for log in logs]
+    assert first[0] == first[1]
+    # Held as planned, but for the gaps between buffers.
+    said = tools.run("optimus-run", "bench", narrow, "--steps", 1, "--warmup", 0, "--json")
+    sizes = {"bf16": 2, "f32": 4}
+    planned = sum(
+        sizes[buffer["type"]] * elements(buffer) for buffer in named(after, "parameter").values()
+    )
+    gaps = json.loads(said)["memory"]["parameters"] - planned
+    assert 0 <= gaps < 64 * len(named(after, "parameter"))
+
+
 def test_checkpoints_of_full_and_of_some_training(tools, text, tmp_path):
     full, some = tools.library(GPT2), tools.library(GPT2, None, "serial", *TRAIN)
     whole = tools.initial(full, text, tmp_path / "full")
@@ -154,6 +197,12 @@ def test_a_pattern_without_a_match(tools):
 UNIT = 2.0**-24
 BOTH = "loss,forward"
 RANK, ALPHA = 2, 6
+ALONE = {
+    "adapter_config.json",
+    "adapter_model.safetensors",
+    "optimizer.safetensors",
+    "state.json",
+}
 FAMILIES = {
     "gpt2": (
         GPT2,
@@ -255,12 +304,11 @@ def test_an_adapter_of_peft(tools, text, tmp_path, family):
         np.testing.assert_allclose(found[name], weight, rtol=2 * UNIT, atol=1e-12)
     check(plain, tmp_path / "merged")
 
-    # Trained on, base weights keep their bits, and all comes out as it came.
+    # Trained on, all comes out as it came.
     trained = tmp_path / "trained"
     flags = ["--load-weights", peft, "--save", trained]
     tools.train(beside[1], text, 2, *flags, log=tmp_path / "log")
-    for name, weight in Checkpoint(trained).parameters.items():
-        assert np.array_equal(weight, values[name])
+    assert {file.name for file in trained.iterdir()} == ALONE
     before = safetensors_file.read(peft / "adapter_model.safetensors")
     after = safetensors_file.read(trained / "adapter_model.safetensors")
     assert before.keys() == after.keys()
@@ -329,6 +377,69 @@ def test_adapters_begin_without_effect(tools, text, tmp_path):
     refused = tools.call("optimus-run", "eval", libraries[0], *given)
     assert refused.returncode == 1
     assert "it has adapters, the library none; compile with --lora, or merge" in refused.stderr
+
+
+def test_checkpoints_of_adapters_alone(tools, text, tmp_path):
+    targets = ["c_attn", "c_proj"]
+    serial, grid = (
+        tools.library(GPT2, *layout, *lora(targets), functions=BOTH)
+        for layout in [(None, "serial"), ("row:2,col:2", "summa")]
+    )
+    base, weights, last = (tmp_path / name for name in ("base", "weights", "last"))
+    first = tools.initial(tools.library(GPT2), text, base).parameters
+    tools.run("optimus-run", "convert", "--load", base, "--save", weights)
+
+    def evaluate(library, folder, *flags):
+        given = ["--data", text, "--load", folder, *flags]
+        return tools.call("optimus-run", "eval", library, *given)
+
+    # Beside weights as beside a checkpoint, and whatever mesh goes on.
+    command = tools.train_command(grid, text, 1, "--load-weights", base, "--save", last)
+    said = succeed(call(command))
+    assert "checkpoints hold the adapters alone, beside the weights in %s" % base in said
+    begun = {file.name: file.read_bytes() for file in last.iterdir()}
+    assert begun.keys() == ALONE
+    assert sum(map(len, begun.values())) < sum(4 * p.size for p in first.values())
+    for library in (serial, grid):
+        go_on = ["--load", last, "--base", weights, "--save", tmp_path / "on", "--overwrite"]
+        tools.train(library, text, 2, *go_on, log=tmp_path / "log")
+    config = json.loads((tmp_path / "on/adapter_config.json").read_text())
+    assert config["base_model_name_or_path"] == str(weights)
+
+    # One run and two runs have the same bits, and so has what is whole again.
+    whole = tmp_path / "whole"
+    flags = ["--load-weights", weights, "--save", whole]
+    tools.train(grid, text, 2, *flags, log=tmp_path / "log")
+    for name in ("adapter_model.safetensors", "optimizer.safetensors"):
+        assert (whole / name).read_bytes() == (tmp_path / "on" / name).read_bytes()
+    for folder, flags in [(tmp_path / "out", []), (tmp_path / "merged", ["--merge"])]:
+        tools.run("optimus-run", "convert", "--load", whole, *flags, "--save", folder)
+    written = safetensors_file.read(tmp_path / "out/model.safetensors")
+    assert all(np.array_equal(weight, written[name]) for name, weight in first.items())
+    losses = [
+        succeed(evaluate(serial, folder)).splitlines() for folder in (whole, tmp_path / "out")
+    ]
+    # The folder of weights says nothing of the library that they are of.
+    assert losses[0][-1] == losses[1][-1]
+    assert "begins anew" not in losses[0][0]
+
+    # Another base is refused by name, one that moved is named.
+    other = tools.initial(tools.library(GPT2), text, tmp_path / "other", seed=9).folder
+    refused = evaluate(serial, last, "--base", other)
+    assert refused.returncode == 1
+    assert "the adapters in %s were trained beside weights with hash" % last in refused.stderr
+    assert "those in %s have" % other in refused.stderr
+    base.rename(tmp_path / "moved")
+    refused = evaluate(serial, last)
+    assert refused.returncode == 1
+    assert 'found "%s"; name it with --base' % base in refused.stderr
+    succeed(evaluate(serial, last, "--base", tmp_path / "moved"))
+
+    # What takes the place of its base is whole.
+    flags = ["--load-weights", tmp_path / "moved", "--save", tmp_path / "moved", "--overwrite"]
+    tools.train(serial, text, 1, *flags, log=tmp_path / "log")
+    assert "base" not in Checkpoint(tmp_path / "moved").state
+    assert Checkpoint(tmp_path / "moved").parameters.keys() == first.keys()
 
 
 def test_adapters_that_do_not_fit(tools, text, tmp_path):

@@ -301,3 +301,8 @@ def test_help_and_version(tools, folder, name):
     # LLVM has hundreds of flags.
     assert len(text.splitlines()) < 140
     assert "--x86-" not in text
+
+
+def test_the_longest_help_is_short(tools, folder):
+    text = accept(run(tools, folder, "optimus-run", "train", "--help")).stdout
+    assert "--microbatches" in text and len(text.splitlines()) < 140

@@ -259,7 +259,8 @@ def test_a_fault_of_the_compiler(tools, tmp_path):
     broken = tmp_path / "optimus-compile"
     broken.write_text("#!/bin/sh\necho 'optimus-compile: error: broken' >&2\nexit 2\n")
     broken.chmod(0o755)
-    environment = dict(os.environ, PATH=str(tmp_path), PYTHONPATH=str(REPOSITORY / "python"))
+    environment = dict(os.environ, OPTIMUS_BIN_DIR=str(tmp_path), PATH=os.defpath)
+    environment["PYTHONPATH"] = str(REPOSITORY / "python")
     flags = command_line(MODEL._replace(batch=None))
     command = [sys.executable, "-m", "optimus.largest_batch", MODEL.KIND, *flags]
     result = call(command, env=environment)
@@ -269,7 +270,7 @@ def test_a_fault_of_the_compiler(tools, tmp_path):
     broken.unlink()
     result = call(command, env=environment)
     assert result.returncode == 1
-    assert "expected optimus-compile in PATH, found none" in result.stderr
+    assert "expected optimus-compile in %s, found none" % tmp_path in result.stderr
 
 
 @pytest.mark.rotates

@@ -196,6 +196,30 @@ def test_documents_end_where_the_store_says(tools, store, tmp_path):
     _, expected, _ = trained(tools, library, file, tmp_path / "file", *end)
     assert found.tolist() == expected.tolist()
 
+    # Where no token stands between documents, their ends are those of the store: after
+    # each full stop, and then after some alone.
+    evaluate = lambda data, *flags: json.loads(
+        tools.run("optimus-run", "eval", library, "--data", data, *flags, "--json")
+    )["loss"]
+    lines = (store.parent / "corpus.txt").read_text().split("\n")
+    for stop, same in [("", True), (". ", False)]:
+        corpus, text = tmp_path / "corpus.txt", tmp_path / "text.txt"
+        documents = [line.replace(" ", stop or " ") + "." for line in lines]
+        corpus.write_text("\n".join(documents))
+        text.write_text("".join(documents))
+        command = ["prepare", corpus, "--documents", "lines", "--held-out", 0]
+        command += ["--tokenizer", "bytes", "--document-end", "none", "-o", tmp_path / "none"]
+        assert main(list(map(str, [*command, "--shard-tokens", 500]))) == 0
+        by_token = evaluate(text, "--document-end", ord("."))
+        assert (evaluate(tmp_path / "none/train") == by_token) == same
+        # A token that is given goes before.
+        given = evaluate(tmp_path / "none/train", "--document-end", ord("."))
+        assert given == by_token
+        shutil.rmtree(tmp_path / "none")
+    both = ["--data", store, "--eval-data", text, "--steps", 1, "--eval-every", 1]
+    refused = tools.call("optimus-run", "train", library, *both)
+    assert "expected --document-end" in refused.stderr
+
 
 def test_mixtures_go_on_and_are_those_of_every_mesh(tools, store, tmp_path):
     library = tools.library(MODEL)

@@ -136,6 +136,24 @@ REFUSED = {
         [*EMBEDDED[:1], node("y", "to.dtype", (Ref("x"), "torch.bfloat16"), (B, S, H), 6), HEAD],
         "net.py:6: aten.to.dtype: to torch.bfloat16; the compiler's --precision narrows",
     ),
+    "heads before the sequence by a view, which takes channels of other tokens": (
+        [
+            *EMBEDDED[:1],
+            *list(attention())[:3],
+            node("y", "view.default", (Ref("q"), [B, N, S, D]), (B, N, S, D), 12),
+            HEAD,
+        ],
+        "net.py:12: aten.view.default: to [2, 3, 4, 4]; heads alone are cut and merged",
+    ),
+    "merged heads that are moved": (
+        [
+            *EMBEDDED[:1],
+            *list(attention())[:-1],
+            node("y", "transpose.int", (Ref("merged"), 1, 2), (B, H, S), 15),
+            HEAD,
+        ],
+        "net.py:15: aten.transpose.int: heads alone are moved before the sequence",
+    ),
     "heads without attention": (
         [
             *EMBEDDED[:1],

@@ -145,14 +145,14 @@ Checkpoint::open(const std::string &dir, CheckpointReaderOptions options) {
   return checkpoint;
 }
 
-Status Checkpoint::Impl::openFiles() {
+Status Checkpoint::Impl::openFiles(const CheckpointReaderOptions &options) {
   std::string statePath = path + "/" + kStateFile;
   std::error_code error;
   if (!std::filesystem::exists(statePath, error)) {
     // A checkpoint that lost its state is damaged.
     if (!error && hasWeightFiles(path) &&
         !std::filesystem::exists(path + "/" + kOptimizerFile, error))
-      return openWeights();
+      return openWeights(options);
     if (!error)
       if (std::string reason = describePickles(path); !reason.empty())
         return invalidArgument(reason);
@@ -178,7 +178,10 @@ Status Checkpoint::Impl::openFiles() {
                              "; use another checkpoint"));
     files.push_back({record, std::move(file)});
   }
-  return okStatus();
+  if (state.base)
+    return options.opensBase ? openBase(options) : okStatus();
+  return options.base.empty() ? okStatus()
+                              : findBase(path, options.base).status();
 }
 
 StatusOr<std::unique_ptr<Checkpoint>>
@@ -188,7 +191,7 @@ Checkpoint::openFiles(const std::string &dir, CheckpointReaderOptions options) {
     auto impl = std::make_unique<Impl>();
     impl->path = folder.path();
     impl->verifiesChecksums = options.verifyChecksums;
-    Status opened = impl->openFiles();
+    Status opened = impl->openFiles(options);
     if (!folder.isCurrent() && attempt < kMostAttempts)
       continue;
     OPTRT_RETURN_IF_ERROR(opened);
@@ -211,7 +214,7 @@ Status Checkpoint::verifyFiles() const {
     if (hash.digest() != record.hash)
       return isDamaged(file, hash.digest(), "", record.hash);
   }
-  return okStatus();
+  return impl->base ? impl->base->verifyFiles() : okStatus();
 }
 
 Status Checkpoint::readHeaders() {
@@ -228,25 +231,39 @@ Status Checkpoint::readHeaders() {
   if (impl->infos[int(CheckpointFile::Model)].empty())
     return dataLoss(concat(impl->path, "/", kStateFile,
                            " is damaged: it lists no file with parameters"));
-  return okStatus();
+  if (!impl->base)
+    return okStatus();
+  OPTRT_RETURN_IF_ERROR(impl->base->readHeaders());
+  OPTRT_RETURN_IF_ERROR(impl->checkBase());
+  // Those of weights are found with their model.
+  return impl->base->hasWeightsAlone() ? okStatus() : impl->addBase();
 }
 
 std::string Checkpoint::identity() const {
   std::string text = impl->fingerprint;
   for (const ListedFile &listed : impl->files)
     text += concat(" ", listed.file.identity());
+  if (impl->base)
+    text += concat(" ", impl->base->identity());
   return text;
 }
 
 Status Checkpoint::checkUnchanged() const {
   for (const ListedFile &listed : impl->files)
     OPTRT_RETURN_IF_ERROR(listed.file.checkUnchanged());
-  return okStatus();
+  return impl->base ? impl->base->checkUnchanged() : okStatus();
 }
 
 const std::string &Checkpoint::fingerprint() const { return impl->fingerprint; }
 const std::string &Checkpoint::path() const { return impl->path; }
 bool Checkpoint::hasWeightsAlone() const { return impl->weights.has_value(); }
+bool Checkpoint::readsWeights() const {
+  return impl->base ? impl->base->readsWeights() : hasWeightsAlone();
+}
+bool Checkpoint::knowsParameters() const {
+  return impl->base ? impl->base->knowsParameters()
+                    : !impl->weights || impl->pieces.numTensors() != 0;
+}
 const TrainingState &Checkpoint::state() const { return impl->state; }
 std::span<const TensorInfo> Checkpoint::tensors(CheckpointFile file) const {
   return impl->infos[int(file)];
@@ -352,10 +369,22 @@ Status Checkpoint::findParameters(const ExpectedModel &expected,
                                   std::span<const std::string> ignored) {
   if (impl->weights)
     return impl->matchParameters(expected, ignored);
-  if (!ignored.empty())
+  if (!ignored.empty() && !readsWeights())
     return invalidArgument(concat("--ignore is for folders of weights; ",
                                   impl->path,
                                   " is a checkpoint, of which all is read"));
+  if (readsWeights()) {
+    // The base may have had adapters of its own.
+    ExpectedModel rest = expected;
+    rest.adapter.clear();
+    std::erase_if(rest.params, [](const TensorInfo &param) {
+      return isAdapterTensor(param.name);
+    });
+    std::vector<std::string> others(ignored.begin(), ignored.end());
+    others.push_back(concat(kAdapterPrefix, "*"));
+    OPTRT_RETURN_IF_ERROR(impl->base->findParameters(rest, others));
+    OPTRT_RETURN_IF_ERROR(impl->addBase());
+  }
   OPTRT_RETURN_IF_ERROR(impl->checkAdapter(expected));
   return checkParameters(expected);
 }
@@ -378,15 +407,15 @@ bool Checkpoint::has(const std::string &name) const {
   return impl->tensors.contains(name);
 }
 
-Status Checkpoint::checkModel(const ExpectedModel &expected) const {
+Status Checkpoint::findModel(const ExpectedModel &expected,
+                             std::span<const std::string> ignored) {
   if (impl->weights)
     return invalidArgument(
         concat(impl->path, " has weights alone, no ", kStateFile,
                ": there is no run to go on with; begin one with these "
                "parameters: --load-weights ",
                impl->path));
-  OPTRT_RETURN_IF_ERROR(impl->checkAdapter(expected));
-  OPTRT_RETURN_IF_ERROR(checkParameters(expected));
+  OPTRT_RETURN_IF_ERROR(findParameters(expected, ignored));
   const TrainingState &state = impl->state;
   const std::string &optimizer = expected.record.optimizer;
   auto otherOptimizer = [&](const std::string &what) {
@@ -433,6 +462,8 @@ Checkpoint::notesOn(const ExpectedModel &expected) const {
   if (impl->weights)
     return impl->weights->notes;
   std::vector<std::string> notes;
+  if (impl->base && impl->base->impl->weights)
+    notes = impl->base->impl->weights->notes;
   if (!expected.adapter.empty() && !impl->hasAdapters())
     notes.push_back(
         concat(impl->path, " has no adapter: the library's begins anew"));
@@ -479,12 +510,17 @@ void Checkpoint::forEachWeight(
     const std::function<void(const TensorInfo &, const std::string &,
                              const InputFile &, size_t)> &visit) const {
   const std::vector<TensorFileExtent> &extents = impl->pieces.files();
+  if (impl->base)
+    impl->base->forEachWeight([&](const TensorInfo &info, const auto &...rest) {
+      if (!isAdapterTensor(info.name))
+        visit(info, rest...);
+    });
   if (impl->weights && extents.empty())
     for (const StoredWeight &weight : impl->weights->stored)
       visit(weight.info, weight.type, impl->files[weight.file].file,
             weight.offset);
   size_t number = 0;
-  for (size_t i = 0; i != extents.size(); ++i)
+  for (size_t i = 0; i != impl->tensorFiles.size(); ++i)
     for (const TensorExtent &tensor : extents[i].tensors) {
       if (impl->weights) {
         const StoredWeight &weight =
@@ -519,6 +555,14 @@ StatusOr<std::vector<CompanionFile>> Checkpoint::readCompanions() const {
       return isDamaged(file, hash64(text), "", listed->record.hash);
     found.push_back({std::string(name), std::move(text)});
   }
+  if (!impl->base)
+    return found;
+  OPTRT_ASSIGN_OR_RETURN(std::vector<CompanionFile> others,
+                         impl->base->readCompanions());
+  for (CompanionFile &other : others)
+    if (std::ranges::find(found, other.name, &CompanionFile::name) ==
+        found.end())
+      found.push_back(std::move(other));
   return found;
 }
 
@@ -563,14 +607,10 @@ struct PieceReader::Impl {
                                                   std::span<float> elements);
 };
 
-PieceReader::PieceReader(const Checkpoint &checkpoint, size_t piece)
-    : impl(new Impl{*checkpoint.impl,
-                    piece,
-                    checkpoint.impl->pieces[piece],
-                    0,
-                    {},
-                    {},
-                    {}}) {}
+PieceReader::PieceReader(const Checkpoint &checkpoint, size_t piece) {
+  const auto [owner, number] = checkpoint.impl->resolve(piece);
+  impl.reset(new Impl{*owner, number, owner->pieces[number], 0, {}, {}, {}});
+}
 PieceReader::~PieceReader() = default;
 
 size_t PieceReader::numLeft() const {

@@ -43,17 +43,10 @@ inline constexpr const char *kModelIndexFile = "model.safetensors.index.json";
 inline constexpr const char *kOptimizerFile = "optimizer.safetensors";
 /// The parameters of adapters, in PEFT's form.
 inline constexpr const char *kAdapterFile = "adapter_model.safetensors";
-/// Before their names.
-inline constexpr std::string_view kAdapterPrefix = "base_model.model.";
 
 /// The remedy where a library has no adapters.
 inline constexpr const char *kAdapterAdvice =
     "compile with --lora, or merge them: optimus-run convert --merge";
-
-/// Whether a parameter of this name is an adapter's.
-inline bool isAdapterTensor(std::string_view name) {
-  return name.starts_with(kAdapterPrefix);
-}
 
 /// "model-00001-of-00003.safetensors"; `index` counts from 0.
 std::string modelShardName(size_t index, size_t count);

@@ -64,9 +64,11 @@ struct Checkpoint::Impl {
   std::vector<TensorInfo> infos[2];            ///< by CheckpointFile
   std::unordered_map<std::string, StoredTensor> tensors;
   std::optional<Weights> weights;
+  std::unique_ptr<Checkpoint> base; ///< of adapters alone: the rest
+  std::vector<size_t> basePieces;   ///< the last pieces, by their numbers there
 
-  Status openFiles();
-  Status openWeights();
+  Status openFiles(const CheckpointReaderOptions &options);
+  Status openWeights(const CheckpointReaderOptions &options);
   Status readWeightHeaders();
   Status matchParameters(const ExpectedModel &expected,
                          std::span<const std::string> ignored);
@@ -82,6 +84,14 @@ struct Checkpoint::Impl {
   StatusOr<size_t> checkIndex(const optimus_support::InputFile &file) const;
   /// Checks that an index names the file of each tensor.
   Status checkWholeIndex(const optimus_support::InputFile &file) const;
+
+  Status openBase(const CheckpointReaderOptions &options);
+  /// Checks that the base has the weights of before.
+  Status checkBase() const;
+  /// Takes over what the base has besides adapters, once it is known.
+  Status addBase();
+  /// Whose piece it is, and its number there.
+  std::pair<const Impl *, size_t> resolve(size_t piece) const;
 
   /// Null if the file has none of this name.
   const TensorInfo *find(CheckpointFile file, const std::string &name) const;

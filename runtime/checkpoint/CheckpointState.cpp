@@ -25,7 +25,9 @@ using nlohmann::json;
 
 static constexpr const char *kChecksum = "xxh64";
 /// 1 had a checksum of each file and none of pieces.
-static constexpr int64_t kFormat = 2;
+static constexpr int64_t kWholeFormat = 2;
+/// Adapters alone.
+static constexpr int64_t kFormat = 3;
 
 /// The checksum of all members but the checksum.
 static std::string checksumOf(json state) {
@@ -143,7 +145,7 @@ static json formatRecord(const FileRecord &file) {
 std::string optrt::formatState(const TrainingState &state,
                                const std::vector<FileRecord> &files) {
   json text;
-  text["format"] = kFormat;
+  text["format"] = state.base ? kFormat : kWholeFormat;
   text["step"] = state.step;
   text["seed"] = state.seed;
   text["data_position"] = state.dataPosition;
@@ -161,6 +163,8 @@ std::string optrt::formatState(const TrainingState &state,
                     {"evaluations_since", state.best->evaluationsSince}};
   if (!state.trained.empty())
     text["trained"] = state.trained;
+  if (state.base)
+    text["base"] = {{"xxh64", hashToHex(*state.base)}};
   for (const FileRecord &file : files)
     text["files"][file.name] = formatRecord(file);
   text[kChecksum] = checksumOf(text);
@@ -255,6 +259,8 @@ StatusOr<ParsedState> optrt::parseState(std::string_view text,
   if (JsonCursor trained = root.find("trained"))
     for (const JsonCursor &name : trained.elements())
       state.trained.push_back(name.string());
+  if (JsonCursor base = root.find("base"))
+    state.base = readHash(base["xxh64"]);
   for (const auto &[name, record] : root["files"].members())
     parsed.files.push_back(readRecord(name, record));
   OPTRT_RETURN_IF_ERROR(document.status());

@@ -20,10 +20,11 @@
 using namespace optrt;
 using namespace optimus_support;
 
-Status Checkpoint::Impl::openWeights() {
+Status Checkpoint::Impl::openWeights(const CheckpointReaderOptions &options) {
   weights.emplace();
   state.order = "shuffled";
-  OPTRT_ASSIGN_OR_RETURN(WeightFiles found, openWeightFiles(path));
+  OPTRT_ASSIGN_OR_RETURN(WeightFiles found,
+                         openWeightFiles(path, options.base));
   std::string identity;
   for (InputFile &file : found.tensors) {
     const std::string name = std::filesystem::path(file.path()).filename();

@@ -101,7 +101,7 @@ Status CheckpointWriter::Impl::layOut() {
   for (const TensorInfo &tensor : declared[int(CheckpointFile::Model)])
     (isAdapterTensor(tensor.name) ? adapters : model).push_back(tensor);
   const auto &optimizer = declared[int(CheckpointFile::Optimizer)];
-  if (model.empty())
+  if (model.empty() && adapters.empty())
     return internal("a checkpoint without a parameter");
 
   std::vector<std::vector<TensorInfo>> shards(1);
@@ -118,7 +118,7 @@ Status CheckpointWriter::Impl::layOut() {
   }
   OPTRT_RETURN_IF_ERROR(
       checkNumModelFiles(shards.size(), options.shardLimitBytes));
-  for (size_t i = 0; i < shards.size(); ++i)
+  for (size_t i = 0; !model.empty() && i < shards.size(); ++i)
     OPTRT_RETURN_IF_ERROR(addFile(
         CheckpointFile::Model,
         shards.size() == 1 ? kModelFile : modelShardName(i, shards.size()),

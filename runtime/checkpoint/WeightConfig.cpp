@@ -233,11 +233,3 @@ std::string optrt::withBaseModel(const std::string &text,
                      nlohmann::ordered_json::error_handler_t::replace) +
          "\n";
 }
-
-std::string optrt::baseModelOf(const std::string &text) {
-  const json config = json::parse(text, nullptr, false);
-  if (!config.is_object() || !config.contains("base_model_name_or_path") ||
-      !config["base_model_name_or_path"].is_string())
-    return "";
-  return config["base_model_name_or_path"];
-}

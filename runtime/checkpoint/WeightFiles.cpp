@@ -100,8 +100,20 @@ StatusOr<TextFile> optrt::openAdapterConfig(const std::string &folder) {
   return openText(folder, kAdapterConfigFile);
 }
 
-/// The folder of the weights that an adapter is beside.
-static StatusOr<std::string> findBase(const std::string &folder) {
+StatusOr<std::string> optrt::findBase(const std::string &folder,
+                                      const std::string &given) {
+  if (hasBase(folder)) {
+    if (given.empty())
+      return folder;
+    return invalidArgument(concat(
+        folder, " has all weights of its model; --base is for adapters alone"));
+  }
+  if (!given.empty()) {
+    if (hasBase(given))
+      return given;
+    return invalidArgument(concat("--base ", given, ": expected a folder with ",
+                                  kModelFile, ", which it does not have"));
+  }
   OPTRT_ASSIGN_OR_RETURN(const TextFile config, openAdapterConfig(folder));
   JsonDocument document(config.text, config.path, StatusCode::DataLoss);
   const std::string base = document.root()["base_model_name_or_path"].string();
@@ -109,11 +121,11 @@ static StatusOr<std::string> findBase(const std::string &folder) {
   for (const std::string &path : {base, concat(folder, "/", base)})
     if (!base.empty() && hasBase(path))
       return path;
-  return invalidArgument(concat(
-      config.path,
-      ": expected base_model_name_or_path to be a folder "
-      "with ",
-      kModelFile, ", found \"", base, "\"; put the folder's path there"));
+  return invalidArgument(
+      concat(config.path,
+             ": expected base_model_name_or_path to be a folder "
+             "with ",
+             kModelFile, ", found \"", base, "\"; name it with --base"));
 }
 
 /// The model's own tensors.
@@ -139,11 +151,9 @@ static StatusOr<WeightFiles> openBaseFiles(const std::string &folder) {
   return files;
 }
 
-StatusOr<WeightFiles> optrt::openWeightFiles(const std::string &folder) {
-  std::string base = folder;
-  if (!hasBase(folder)) {
-    OPTRT_ASSIGN_OR_RETURN(base, findBase(folder));
-  }
+StatusOr<WeightFiles> optrt::openWeightFiles(const std::string &folder,
+                                             const std::string &given) {
+  OPTRT_ASSIGN_OR_RETURN(const std::string base, findBase(folder, given));
   OPTRT_ASSIGN_OR_RETURN(WeightFiles files, openBaseFiles(base));
   if (hasAdapter(folder)) {
     OPTRT_ASSIGN_OR_RETURN(InputFile file,

@@ -49,12 +49,19 @@ struct WeightFiles {
 /// The adapter_config.json of a folder; DataLoss where it has none.
 StatusOr<TextFile> openAdapterConfig(const std::string &folder);
 
+/// The folder with the rest of a model, if `folder` has adapters alone:
+/// `given`, or if that is empty the one named by adapter_config.json; else
+/// `folder`. InvalidArgument where it has no tensors of the model's own, and
+/// where `folder` has them and something is given.
+StatusOr<std::string> findBase(const std::string &folder,
+                               const std::string &given);
+
 /// Opens the files of a folder for which hasWeightFiles(): model.safetensors
 /// alone, or the files named by the index, all of the same folder; and an
 /// adapter's. Where it has an adapter alone, as PEFT writes it, the rest is of
-/// the folder that its adapter_config.json names as its base: InvalidArgument
-/// where that is no folder here.
-StatusOr<WeightFiles> openWeightFiles(const std::string &folder);
+/// the folder findBase().
+StatusOr<WeightFiles> openWeightFiles(const std::string &folder,
+                                      const std::string &base);
 
 } // namespace optrt
 

@@ -138,19 +138,19 @@ static void checkFilled(const JsonCursor &cursor, const Buffer &buffer,
 
 /// Of what is initialized, reset or saved: it is what Session can do.
 static void checkValues(const JsonCursor &cursor, const Buffer &buffer) {
-  bool isFloat = buffer.type == ElementType::F32;
-  if (buffer.init && !isFloat && buffer.init->kind != InitKind::Zeros)
-    cursor["init"].fail(concat("expected zeros where the type is not f32, "
-                               "found a buffer of ",
-                               toString(buffer.type)));
+  if (buffer.init && !buffer.isFloat() && buffer.init->kind != InitKind::Zeros)
+    cursor["init"].fail(
+        concat("expected zeros where the type is no f32, bf16 or f16, "
+               "found a buffer of ",
+               toString(buffer.type)));
   if (buffer.reset != Reset::Never && (!buffer.init || buffer.init->isDrawn()))
     cursor["reset"].fail("expected an initial value to set it back to, zeros, "
                          "ones or a constant");
   if (!buffer.saved)
     return;
-  if (!isFloat || !buffer.unreduced.empty())
+  if (!buffer.isFloat() || !buffer.unreduced.empty())
     cursor["saved"].fail(
-        "expected what is saved to be f32, and no partial sums");
+        "expected what is saved to be f32, bf16 or f16, and no partial sums");
   const int64_t rows = buffer.saved->numRows();
   const int64_t most = optimus_support::numElements(buffer.saved->shape);
   if (buffer.saved->row ? buffer.layout.numElements() % rows != 0

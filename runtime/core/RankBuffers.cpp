@@ -8,6 +8,8 @@
 
 #include "RankBuffers.h"
 
+#include "checkpoint/WeightTypes.h"
+#include "optimus-support/ElementType.h"
 #include "optimus-support/Hash.h"
 #include "optimus-support/Pages.h"
 #include "optimus-support/Perturb.h"
@@ -16,6 +18,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 using namespace optrt;
@@ -157,25 +160,41 @@ Status RankBuffers::visit(int64_t index, Access access,
 
 Status RankBuffers::fill(int64_t index, const FillPiece &work) {
   const int64_t elements = manifest->buffers[index].layout.numLocalElements();
-  if (void *direct = device->hostAddress(at(index)))
+  void *direct = device->hostAddress(at(index));
+  if (direct && typeOf(index) == ElementType::F32)
     return work(0, {static_cast<float *>(direct), size_t(elements)});
   std::vector<float> piece;
   for (int64_t begin = 0; begin < elements; begin += kPiece) {
     piece.resize(std::min(elements - begin, kPiece));
     OPTRT_RETURN_IF_ERROR(work(begin, piece));
-    OPTRT_RETURN_IF_ERROR(moved(
-        index,
-        device->write(kCompute, reinterpret_cast<float *>(at(index)) + begin,
-                      piece.data(), piece.size() * sizeof(float))));
+    OPTRT_RETURN_IF_ERROR(writeElements(index, begin, piece));
   }
   return okStatus();
 }
 
+Status RankBuffers::writeElements(int64_t index, int64_t begin,
+                                  std::span<const float> elements) {
+  const ElementType type = typeOf(index);
+  const int64_t width = optimus_support::elementBytes(type);
+  std::span<const std::byte> bytes = std::as_bytes(elements);
+  std::vector<std::byte> narrowed;
+  if (type != ElementType::F32) {
+    narrowed.resize(elements.size() * size_t(width));
+    narrow(type, elements, narrowed);
+    bytes = narrowed;
+  }
+  if (void *direct = device->hostAddress(at(index))) {
+    std::memcpy(static_cast<char *>(direct) + begin * width, bytes.data(),
+                bytes.size());
+    return okStatus();
+  }
+  return moved(index, device->write(kCompute, at(index) + begin * width,
+                                    bytes.data(), int64_t(bytes.size())));
+}
+
 Status RankBuffers::initialize(int64_t index, uint64_t seed) {
   const Buffer &buffer = manifest->buffers[index];
-  // Of anything but f32 the manifest says zeros.
-  if (buffer.type != ElementType::F32 ||
-      buffer.init->kind == optimus_support::InitKind::Zeros)
+  if (buffer.init->kind == optimus_support::InitKind::Zeros)
     return clear(index);
   return fill(index, [&](int64_t begin, std::span<float> piece) {
     optimus_support::initializePiece(*buffer.init, seed, buffer.layout,
@@ -187,10 +206,21 @@ Status RankBuffers::initialize(int64_t index, uint64_t seed) {
 StatusOr<bool> RankBuffers::perturb(int64_t index, uint64_t seed,
                                     uint32_t stream, int precision) {
   bool moved = false;
+  const ElementType type = typeOf(index);
   OPTRT_RETURN_IF_ERROR(visit(index, Access::Update, [&](void *elements) {
+    const std::span stored(static_cast<std::byte *>(elements),
+                           manifest->buffers[index].numBytes());
+    std::vector<float> widened;
+    if (type != ElementType::F32) {
+      widened.resize(manifest->buffers[index].layout.numLocalElements());
+      widen(type, stored, widened);
+      elements = widened.data();
+    }
     moved = optimus_support::perturbShard(
         seed, stream, manifest->buffers[index].layout, manifest->mesh, rank,
         precision, static_cast<float *>(elements));
+    if (type != ElementType::F32)
+      narrow(type, widened, stored);
     return okStatus();
   }));
   return moved;
@@ -247,6 +277,18 @@ template <typename Word>
 StatusOr<const Word *> RankBuffers::read(int64_t index, int64_t begin,
                                          int64_t count,
                                          std::vector<Word> &copy) const {
+  if constexpr (std::is_same_v<Word, float>)
+    if (const ElementType type = typeOf(index); type != ElementType::F32) {
+      const int64_t width = optimus_support::elementBytes(type);
+      std::vector<uint8_t> bytes;
+      OPTRT_ASSIGN_OR_RETURN(
+          const uint8_t *stored,
+          read<uint8_t>(index, begin * width, count * width, bytes));
+      copy.resize(count);
+      widen(type, std::as_bytes(std::span(stored, size_t(count * width))),
+            copy);
+      return static_cast<const float *>(copy.data());
+    }
   if (void *direct = device->hostAddress(at(index)))
     return static_cast<const Word *>(direct) + begin;
   copy.resize(count);
@@ -268,16 +310,14 @@ RankBuffers::read(int64_t, int64_t, int64_t, std::vector<uint64_t> &) const;
 
 Status RankBuffers::write(int64_t index, int64_t begin, int64_t count,
                           const std::function<void(float *)> &set) {
-  if (void *direct = device->hostAddress(at(index))) {
+  void *direct = device->hostAddress(at(index));
+  if (direct && typeOf(index) == ElementType::F32) {
     set(static_cast<float *>(direct) + begin);
     return okStatus();
   }
   std::vector<float> copy(count);
   set(copy.data());
-  return moved(
-      index,
-      device->write(kCompute, reinterpret_cast<float *>(at(index)) + begin,
-                    copy.data(), count * static_cast<int64_t>(sizeof(float))));
+  return writeElements(index, begin, copy);
 }
 
 Status RankBuffers::clear(int64_t index) {

@@ -63,7 +63,7 @@ public:
 
   /// Sets a buffer to its initial value, which it has.
   Status initialize(int64_t buffer, uint64_t seed);
-  /// Moves the elements of an f32 buffer that are not 0 to a number of so many
+  /// Moves the elements of a buffer that are not 0 to a number of so many
   /// bits of precision beside them; false if there is none.
   StatusOr<bool> perturb(int64_t buffer, uint64_t seed, uint32_t stream,
                          int precision);
@@ -80,12 +80,12 @@ public:
   /// nothing.
   bool isOnHost(int64_t buffer) const;
   /// Words [begin, begin + count) of a shard, as elements or bytes: where they
-  /// lie, or in a copy.
+  /// lie, or in a copy. As floats bf16 and f16 are widened.
   template <typename Word>
   StatusOr<const Word *> read(int64_t buffer, int64_t begin, int64_t count,
                               std::vector<Word> &copy) const;
   /// Lets host code set elements [begin, begin + count): where they lie, or in
-  /// zeros that replace them.
+  /// zeros that replace them, rounded to the nearest where they are narrower.
   Status write(int64_t buffer, int64_t begin, int64_t count,
                const std::function<void(float *)> &set);
   /// Sets all elements to zero.
@@ -95,11 +95,18 @@ public:
   StatusOr<uint64_t> hash(int64_t buffer) const;
 
 private:
-  /// Lets host code fill an f32 buffer: in place where it can reach the
-  /// device's memory, else in pieces of which one is in the host's at a time.
+  /// Lets host code fill a buffer of floats: in place where it can reach the
+  /// device's memory and they are f32, else in pieces of which one is in the
+  /// host's at a time.
   using FillPiece =
       std::function<Status(int64_t begin, std::span<float> piece)>;
   Status fill(int64_t buffer, const FillPiece &work);
+  /// Sets elements from `begin` on.
+  Status writeElements(int64_t buffer, int64_t begin,
+                       std::span<const float> elements);
+  optimus_support::ElementType typeOf(int64_t buffer) const {
+    return manifest->buffers[buffer].type;
+  }
   /// Lets host code work on a buffer: in place where it can reach the device's
   /// memory, else on a copy that is read before and written back after, as
   /// `access` asks for.

@@ -164,13 +164,12 @@ const HostBatch::Rows *HostBatch::find(int64_t begin, int64_t words) const {
 }
 
 /// Where each token stands in its document.
-static void findPositions(std::span<const int32_t> tokens, int64_t sequence,
-                          std::optional<int64_t> documentEnd,
+static void findPositions(std::span<const uint8_t> ends, int64_t sequence,
                           std::vector<int32_t> &positions) {
-  positions.resize(tokens.size());
-  for (std::size_t i = 0; i != tokens.size(); ++i) {
-    const bool begins = static_cast<int64_t>(i) % sequence == 0 ||
-                        (documentEnd && tokens[i - 1] == *documentEnd);
+  positions.resize(ends.size());
+  for (std::size_t i = 0; i != ends.size(); ++i) {
+    const bool begins =
+        static_cast<int64_t>(i) % sequence == 0 || ends[i - 1] != 0;
     positions[i] = begins ? 0 : positions[i - 1] + 1;
   }
 }
@@ -187,8 +186,10 @@ Status Session::forEachPartOfBatch(const LocalRank &rank, Visit visit) const {
   return okStatus();
 }
 
-Status Session::read(const FillRows &fill, HostBatch &batch) const {
+Status Session::read(const FillRows &fill, HostBatch &batch,
+                     const FindEnds &findEnds) const {
   batch.numParts = 0;
+  std::vector<uint8_t> ends;
   auto readPart = [&](int64_t, int64_t begin, int64_t rows) -> Status {
     const int64_t words = rows * manifest().sequence;
     // Tokens and targets of a rank have the same rows, and often ranks do.
@@ -202,9 +203,16 @@ Status Session::read(const FillRows &fill, HostBatch &batch) const {
     part.targets.resize(words);
     OPTRT_RETURN_IF_ERROR(
         fill(begin, rows, part.tokens.data(), part.targets.data()));
-    if (manifest().findRole("positions"))
-      findPositions(part.tokens, manifest().sequence, documentEnd,
-                    part.positions);
+    if (manifest().findRole("positions")) {
+      ends.assign(words, 0);
+      if (documentEnd)
+        std::ranges::transform(part.tokens, ends.begin(), [&](int32_t token) {
+          return token == *documentEnd;
+        });
+      else if (findEnds)
+        OPTRT_RETURN_IF_ERROR(findEnds(begin, rows, ends.data()));
+      findPositions(ends, manifest().sequence, part.positions);
+    }
     ++batch.numParts;
     return okStatus();
   };
@@ -295,11 +303,11 @@ StatusOr<int64_t> Session::findHeld(std::string_view name) const {
 StatusOr<int64_t> Session::findWhole(std::string_view name) const {
   OPTRT_ASSIGN_OR_RETURN(int64_t index, findHeld(name));
   const Buffer &buffer = manifest().buffers[index];
-  if (buffer.type == ElementType::F32 && buffer.unreduced.empty())
+  if (buffer.isFloat() && buffer.unreduced.empty())
     return index;
   return invalidArgument(
       concat("the buffer \"", name,
-             "\" cannot be gathered: expected f32 that is "
+             "\" cannot be gathered: expected floats that are "
              "complete, found ",
              buffer.unreduced.empty() ? "" : "partial sums of ",
              toString(buffer.type)));

@@ -48,12 +48,20 @@ ExpectedModel expectedModel(const Manifest &manifest) {
 
 StatusOr<std::unique_ptr<Checkpoint>> openCheckpoint(ControlPlane &control,
                                                      const std::string &dir,
+                                                     const std::string &base,
                                                      std::string_view flag) {
   std::unique_ptr<Checkpoint> checkpoint;
   auto openFiles = [&]() -> Status {
+    if (dir.empty() && !base.empty())
+      return invalidArgument(concat("--base ", base,
+                                    ": there are no adapters beside it; name "
+                                    "their folder with ",
+                                    flag));
     if (dir.empty())
       return okStatus();
-    OPTRT_ASSIGN_OR_RETURN(checkpoint, Checkpoint::openFiles(dir));
+    CheckpointReaderOptions options;
+    options.base = base;
+    OPTRT_ASSIGN_OR_RETURN(checkpoint, Checkpoint::openFiles(dir, options));
     return okStatus();
   };
   OPTRT_RETURN_IF_ERROR(control.agreeOnFiles(openFiles()));
@@ -92,16 +100,16 @@ Status Session::load(const Checkpoint &checkpoint) {
 }
 
 Status Session::loadParameters(const Checkpoint &checkpoint, uint64_t seed) {
-  if (checkpoint.hasWeightsAlone() && checkpoint.pieces().numTensors() == 0)
-    return invalidArgument(concat("the weights in ", checkpoint.path(),
-                                  " are not yet those of a model: call "
-                                  "findParameters() first"));
   return loadFiles(checkpoint, {CheckpointFile::Model}, seed);
 }
 
 Status Session::loadFiles(const Checkpoint &checkpoint,
                           std::initializer_list<CheckpointFile> files,
                           uint64_t seed) {
+  if (!checkpoint.knowsParameters())
+    return invalidArgument(concat("the weights in ", checkpoint.path(),
+                                  " are not yet those of a model: call "
+                                  "findParameters() first"));
   OPTRT_RETURN_IF_ERROR(finishCarried());
   forgetPrepared();
   auto isLoaded = [&](int64_t index) {

@@ -166,20 +166,34 @@ PieceSlabs Session::slabsOf(const CheckpointPieces &pieces) const {
                     }));
 }
 
+/// Whether a checkpoint in `dir` leaves out what lies in the base. Collective.
+bool Session::savesAdaptersAlone(const std::string &dir) {
+  const std::vector<std::string> trained = manifest().trainedParameters();
+  if (manifest().adapter.empty() || trained.empty() ||
+      !std::ranges::all_of(trained, isAdapterTensor))
+    return false;
+  std::error_code error;
+  const bool keepsBase =
+      saveFormat.base &&
+      !std::filesystem::equivalent(saveFormat.base->folder, dir, error);
+  return !control.allGather(keepsBase ? "alone" : "")[0].empty();
+}
+
 /// Of the root's process.
-Status Session::addCompanions(CheckpointWriter &writer,
-                              const std::string &dir) const {
+Status Session::addCompanions(CheckpointWriter &writer, const std::string &dir,
+                              bool adaptersAlone) const {
   const std::string &config = manifest().config;
-  if (!config.empty())
+  const std::string base = adaptersAlone ? saveFormat.base->folder : dir;
+  if (!config.empty() && !adaptersAlone)
     OPTRT_RETURN_IF_ERROR(writer.addFile({kConfigFile, config}));
-  std::string base = saveFormat.base.empty() ? dir : saveFormat.base;
+  auto isBeside = [&](const std::string &name) {
+    std::error_code error;
+    return adaptersAlone && std::filesystem::exists(base + "/" + name, error);
+  };
   for (const CompanionFile &file : saveFormat.companions)
-    if (file.name == kAdapterConfigFile) {
-      if (std::string named = baseModelOf(file.text); !named.empty())
-        base = std::move(named);
-    } else if (file.name != kConfigFile || config.empty()) {
+    if (file.name != kAdapterConfigFile && !isBeside(file.name) &&
+        (file.name != kConfigFile || config.empty()))
       OPTRT_RETURN_IF_ERROR(writer.addFile(file));
-    }
   const std::string &adapter = manifest().adapter;
   if (adapter.empty())
     return okStatus();
@@ -187,7 +201,7 @@ Status Session::addCompanions(CheckpointWriter &writer,
 }
 
 /// Those of which the chosen functions use something.
-Status Session::addTensors(CheckpointWriter &writer) const {
+Status Session::addTensors(CheckpointWriter &writer, bool adaptersAlone) const {
   std::set<std::string_view> used;
   for (std::size_t i = 0; i != manifest().buffers.size(); ++i) {
     const Buffer &buffer = manifest().buffers[i];
@@ -201,7 +215,9 @@ Status Session::addTensors(CheckpointWriter &writer) const {
   }
   for (CheckpointFile file : {CheckpointFile::Model, CheckpointFile::Optimizer})
     for (const TensorInfo &tensor : manifest().savedTensors(file))
-      if (used.contains(tensor.name))
+      if (used.contains(tensor.name) &&
+          !(adaptersAlone && file == CheckpointFile::Model &&
+            !isAdapterTensor(tensor.name)))
         OPTRT_RETURN_IF_ERROR(
             writer.addTensor(file, tensor.name, tensor.shape));
   return okStatus();
@@ -221,12 +237,16 @@ Session::prepareSave(const std::string &dir, TrainingState state,
   format.modelType = saveFormat.modelType;
   format.shardLimitBytes = saveFormat.shardLimitBytes;
   auto writer = std::make_unique<CheckpointWriter>(format);
+  const bool adaptersAlone = savesAdaptersAlone(dir);
+  // The root's is written.
+  if (adaptersAlone && control.isRoot())
+    state.base = saveFormat.base->hash;
   auto prepare = [&]() -> Status {
     if (control.isRoot()) {
       OPTRT_ASSIGN_OR_RETURN(writer, CheckpointWriter::create(dir, format));
-      OPTRT_RETURN_IF_ERROR(addCompanions(*writer, dir));
+      OPTRT_RETURN_IF_ERROR(addCompanions(*writer, dir, adaptersAlone));
     }
-    OPTRT_RETURN_IF_ERROR(addTensors(*writer));
+    OPTRT_RETURN_IF_ERROR(addTensors(*writer, adaptersAlone));
     return control.isRoot() ? writer->begin() : writer->layOut();
   };
   OPTRT_RETURN_IF_ERROR(control.agree(prepare()));

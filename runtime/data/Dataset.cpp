@@ -423,6 +423,22 @@ Status Dataset::hashWindows(std::span<const int64_t> windows,
   return okStatus();
 }
 
+bool Dataset::hasEnds() const {
+  return std::ranges::all_of(impl->parts,
+                             [](const std::unique_ptr<Impl::Part> &part) {
+                               return part->source->hasEnds();
+                             });
+}
+
+Status Dataset::findEnds(int64_t window, std::span<uint8_t> ends) const {
+  if (window == kPadding) {
+    std::ranges::fill(ends, uint8_t(0));
+    return okStatus();
+  }
+  const auto [part, own] = impl->find(window);
+  return part.source->readEnds(own * impl->sequence, ends);
+}
+
 Status Dataset::fetchRows(int64_t position, int64_t globalBatch,
                           int64_t rowsBegin, int64_t rowsCount) const {
   Impl::Scratch scratch;

@@ -63,7 +63,7 @@ StoreIndex::Split readSplit(const JsonCursor &cursor, bool hasLabels) {
       line += " " + readHash(members[member]);
     line += '\n';
     hash.update(line.data(), line.size());
-    split.shards.push_back(tokens);
+    split.shards.push_back({tokens, ends});
     split.tokens += tokens;
     documents += ends;
   }

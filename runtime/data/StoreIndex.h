@@ -28,8 +28,11 @@ inline constexpr std::size_t kMostStoreShards = 1 << 16; ///< of a split
 inline constexpr int64_t kMostShardTokens = int64_t(1) << 31;
 
 struct StoreIndex {
+  struct Shard {
+    int64_t tokens = 0, documents = 0; ///< those that end there
+  };
   struct Split {
-    std::vector<int64_t> shards; ///< tokens of each
+    std::vector<Shard> shards;
     int64_t tokens = 0;
     uint64_t hash = 0; ///< of all, made of the shards' hashes
   };

@@ -50,6 +50,11 @@ Status TokenSource::readLabels(int64_t, std::span<uint8_t> labels) const {
   return okStatus();
 }
 
+Status TokenSource::readEnds(int64_t, std::span<uint8_t> ends) const {
+  std::ranges::fill(ends, uint8_t(0));
+  return okStatus();
+}
+
 template <int width>
 static void decodeAs(const uint8_t *from, std::span<uint32_t> tokens) {
   for (uint32_t &token : tokens) {

@@ -46,6 +46,12 @@ public:
   /// Only where there are labels. DataLoss as readBytes().
   virtual Status readLabels(int64_t begin, std::span<uint8_t> labels) const;
 
+  /// Whether it is known where documents end.
+  virtual bool hasEnds() const { return false; }
+  /// Of tokens [begin, begin + ends.size()), 1 for the last of a document and 0
+  /// for any other. Only where it is known. DataLoss as readBytes().
+  virtual Status readEnds(int64_t begin, std::span<uint8_t> ends) const;
+
   /// What is known so far.
   virtual DataIdentity identity() const = 0;
   /// Hashes all tokens on a thread that runs only where a core is idle, unless

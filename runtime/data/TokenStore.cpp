@@ -102,29 +102,42 @@ TokenStore::Stamp TokenStore::stampOf(const struct stat &found) {
   return {int64_t(found.st_ino), found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
 }
 
+std::vector<TokenStore::Kind> TokenStore::kinds() const {
+  std::vector<Kind> kinds = {Kind::Tokens, Kind::Ends};
+  if (index.hasLabels)
+    kinds.push_back(Kind::Labels);
+  return kinds;
+}
+
 std::string TokenStore::pathOf(ShardFile which) const {
+  static constexpr const char *suffixes[] = {"bin", "ends", "labels"};
   char name[32];
   std::snprintf(name, sizeof(name), "/%05zu.%s", which.shard,
-                which.kind == Kind::Tokens ? "bin" : "labels");
+                suffixes[int(which.kind)]);
   return folder + name;
 }
 
 int64_t TokenStore::bytesOfFile(ShardFile which) const {
-  const int64_t tokens = begins[which.shard + 1] - begins[which.shard];
-  return which.kind == Kind::Tokens ? tokens * bytesOf(index.type)
-                                    : (tokens + 7) / 8;
+  const StoreIndex::Shard &shard = split.shards[which.shard];
+  switch (which.kind) {
+  case Kind::Tokens:
+    return shard.tokens * bytesOf(index.type);
+  case Kind::Ends:
+    return shard.documents * int64_t(sizeof(uint32_t));
+  case Kind::Labels:
+    return (shard.tokens + 7) / 8;
+  }
+  return 0;
 }
 
 /// All are there, with as many bytes as the index says.
 Status TokenStore::findShards() {
   begins.push_back(0);
-  for (int64_t tokens : split.shards)
-    begins.push_back(begins.back() + tokens);
-  for (std::size_t shard = 0; shard != split.shards.size(); ++shard) {
-    OPTRT_RETURN_IF_ERROR(findShard({shard}));
-    if (index.hasLabels)
-      OPTRT_RETURN_IF_ERROR(findShard({shard, Kind::Labels}));
-  }
+  for (const StoreIndex::Shard &shard : split.shards)
+    begins.push_back(begins.back() + shard.tokens);
+  for (std::size_t shard = 0; shard != split.shards.size(); ++shard)
+    for (Kind kind : kinds())
+      OPTRT_RETURN_IF_ERROR(findShard({shard, kind}));
   return okStatus();
 }
 
@@ -207,6 +220,50 @@ Status TokenStore::readLabels(int64_t begin, std::span<uint8_t> labels) const {
   return okStatus();
 }
 
+/// The ends of a shard are numbers of its tokens, up to and with the last one
+/// of a document, and rise.
+Status TokenStore::readEnds(int64_t begin, std::span<uint8_t> ends) const {
+  std::ranges::fill(ends, uint8_t(0));
+  for (std::size_t shard = shardOf(begin); !ends.empty(); ++shard) {
+    const auto [tokens, documents] = split.shards[shard];
+    const int64_t first = begin - begins[shard];
+    const int64_t part = std::min<int64_t>(ends.size(), tokens - first);
+    OPTRT_ASSIGN_OR_RETURN(SharedFile file, fileOf({shard, Kind::Ends}));
+    auto read = [&](int64_t at, std::span<uint32_t> to) {
+      return file->read(at * int64_t(sizeof(uint32_t)), to.data(),
+                        to.size_bytes());
+    };
+    // The first document that ends behind token `first`.
+    int64_t next = 0;
+    for (int64_t end = documents; next != end;) {
+      const int64_t middle = next + (end - next) / 2;
+      uint32_t found = 0;
+      OPTRT_RETURN_IF_ERROR(read(middle, {&found, 1}));
+      if (found > first)
+        end = middle;
+      else
+        next = middle + 1;
+    }
+    // No more than one ends at a token.
+    std::vector<uint32_t> found(std::min(documents - next, part));
+    OPTRT_RETURN_IF_ERROR(read(next, found));
+    for (int64_t before = first; uint32_t end : found) {
+      if (end <= before || end > tokens)
+        return dataLoss(concat(file->path(), " is damaged: a document ends ",
+                               "behind token ", end, ", and the one before ",
+                               "behind ", before, " of ", tokens,
+                               "; prepare the store again"));
+      if (end > first + part)
+        break;
+      ends[end - 1 - first] = 1;
+      before = end;
+    }
+    ends = ends.subspan(part);
+    begin += part;
+  }
+  return okStatus();
+}
+
 DataIdentity TokenStore::identity() const {
   return {index.type, split.tokens, sample, split.hash};
 }
@@ -226,9 +283,7 @@ bool TokenStore::wasWrittenTo() const {
 
 Status TokenStore::dropFromMemory() const {
   for (std::size_t shard = 0; shard != split.shards.size(); ++shard)
-    for (Kind kind : {Kind::Tokens, Kind::Labels}) {
-      if (kind == Kind::Labels && !index.hasLabels)
-        continue;
+    for (Kind kind : kinds()) {
       OPTRT_ASSIGN_OR_RETURN(SharedFile file, fileOf({shard, kind}));
       drop(file->descriptor());
     }

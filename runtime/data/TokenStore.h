@@ -51,6 +51,8 @@ public:
   Status readBytes(int64_t begin, char *to, int64_t count) const override;
   bool hasLabels() const override { return index.hasLabels; }
   Status readLabels(int64_t begin, std::span<uint8_t> labels) const override;
+  bool hasEnds() const override { return true; }
+  Status readEnds(int64_t begin, std::span<uint8_t> ends) const override;
   DataIdentity identity() const override;
   Status hashInBackground() override { return okStatus(); }
   std::string place() const override;
@@ -62,7 +64,7 @@ public:
 private:
   using SharedFile = std::shared_ptr<const optimus_support::InputFile>;
   /// Of each shard.
-  enum class Kind { Tokens, Labels };
+  enum class Kind { Tokens, Ends, Labels };
   struct ShardFile {
     std::size_t shard;
     Kind kind = Kind::Tokens;
@@ -80,6 +82,8 @@ private:
 
   TokenStore() = default;
   static Stamp stampOf(const struct stat &found);
+  /// What the store has of each shard.
+  std::vector<Kind> kinds() const;
   Status findShards();
   Status findShard(ShardFile which);
   std::string pathOf(ShardFile which) const;
@@ -94,7 +98,7 @@ private:
   StoreIndex index; ///< without shards
   StoreIndex::Split split;
   std::vector<int64_t> begins;  ///< first tokens of the shards, and the end
-  std::vector<Stamp> stamps[2]; ///< by kind
+  std::vector<Stamp> stamps[3]; ///< by kind
   uint64_t sample = 0;
 
   mutable std::mutex mutex;

@@ -184,9 +184,10 @@ static void bindCalls(py::class_<BoundSession> &session) {
            })
       .def("load",
            [](BoundSession &self, const std::string &folder, bool weightsOnly,
-              std::vector<std::string> ignored) {
+              std::vector<std::string> ignored, std::string base) {
              ModelRun &run = self.run();
-             const LoadOptions options{weightsOnly, std::move(ignored)};
+             const LoadOptions options{weightsOnly, std::move(ignored),
+                                       std::move(base)};
              return take(unlocked([&] { return run.load(folder, options); }));
            })
       .def("save",

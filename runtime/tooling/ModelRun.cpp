@@ -269,6 +269,7 @@ StatusOr<HostTensor> ModelRun::forward(std::span<const int32_t> tokens) {
 Status ModelRun::initialize(uint64_t seed) {
   OPTRT_RETURN_IF_ERROR(control.agree(owned->initialize(seed)));
   values = Values::Whole;
+  base.reset();
   currentSeed = seed;
   reached = position = 0;
   return okStatus();
@@ -293,24 +294,34 @@ void ModelRun::takeOver(const TrainingState &state) {
 
 StatusOr<std::vector<std::string>> ModelRun::load(const std::string &folder,
                                                   const LoadOptions &options) {
-  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
-                         openCheckpoint(control, folder, "load()"));
+  OPTRT_ASSIGN_OR_RETURN(
+      std::unique_ptr<Checkpoint> checkpoint,
+      openCheckpoint(control, folder, options.base, "load()"));
   const ExpectedModel expected = expectedModel(manifest());
   const bool goesOn = has(EntryKind::Train) && !options.weightsOnly &&
                       !checkpoint->hasWeightsAlone();
   OPTRT_RETURN_IF_ERROR(control.agree(
-      goesOn ? checkpoint->checkModel(expected)
+      goesOn ? checkpoint->findModel(expected, options.ignored)
              : checkpoint->findParameters(expected, options.ignored)));
   StatusOr<std::vector<CompanionFile>> found =
       control.isRoot() ? checkpoint->readCompanions()
                        : StatusOr<std::vector<CompanionFile>>(companions);
   OPTRT_RETURN_IF_ERROR(control.agree(found.status()));
+  std::optional<BaseWeights> beside;
+  auto findBase = [&]() -> Status {
+    if (!manifest().adapter.empty()) {
+      OPTRT_ASSIGN_OR_RETURN(beside, checkpoint->baseWeights());
+    }
+    return okStatus();
+  };
+  OPTRT_RETURN_IF_ERROR(control.agree(findBase()));
   values = Values::Broken;
   OPTRT_RETURN_IF_ERROR(
       control.agree(goesOn ? owned->load(*checkpoint)
                            : owned->loadParameters(*checkpoint, currentSeed)));
   values = Values::Whole;
   companions = *std::move(found);
+  base = std::move(beside);
   reached = position = 0;
   if (goesOn) {
     takeOver(checkpoint->state());
@@ -324,7 +335,8 @@ Status ModelRun::claim(const std::string &folder, bool overwrites) const {
   OPTRT_ASSIGN_OR_RETURN(bool isThere, hasCheckpoint(folder));
   if (!isThere || overwrites)
     return okStatus();
-  StatusOr<std::unique_ptr<Checkpoint>> found = Checkpoint::openFiles(folder);
+  StatusOr<std::unique_ptr<Checkpoint>> found =
+      Checkpoint::openFiles(folder, {.opensBase = false});
   if (found.ok() && fingerprints.contains((*found)->fingerprint()))
     return okStatus();
   return invalidArgument(concat(
@@ -348,6 +360,7 @@ Status ModelRun::save(const std::string &folder, bool overwrites) {
   OPTRT_RETURN_IF_ERROR(begin(claimIt()));
   SaveFormat format;
   format.companions = companions;
+  format.base = base;
   owned->setSaveFormat(std::move(format));
   TrainingState state;
   state.step = reached;
@@ -358,7 +371,8 @@ Status ModelRun::save(const std::string &folder, bool overwrites) {
   OPTRT_RETURN_IF_ERROR(owned->save(folder, std::move(state)));
   if (!control.isRoot())
     return okStatus();
-  if (auto written = Checkpoint::openFiles(folder); written.ok())
+  auto written = Checkpoint::openFiles(folder, {.opensBase = false});
+  if (written.ok())
     fingerprints.insert((*written)->fingerprint());
   return okStatus();
 }
@@ -370,6 +384,8 @@ StatusOr<std::vector<float>> ModelRun::gather(std::string_view buffer) {
 
 Status ModelRun::assign(std::string_view buffer, std::span<const float> whole) {
   OPTRT_RETURN_IF_ERROR(begin(okStatus()));
+  if (!isAdapterTensor(buffer))
+    base.reset();
   return control.agree(owned->assign(buffer, whole));
 }
 

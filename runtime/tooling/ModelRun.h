@@ -51,6 +51,7 @@ struct LoadOptions {
   /// The parameters alone, of a checkpoint too.
   bool weightsOnly = false;
   std::vector<std::string> ignored; ///< patterns of tensors left out of weights
+  std::string base;                 ///< CheckpointReaderOptions::base
 };
 
 /// A model in memory, the step that it has reached, and its hyperparameters.
@@ -139,6 +140,8 @@ private:
   uint64_t currentSeed;
   int64_t reached = 0, position = 0;
   std::vector<CompanionFile> companions;
+  /// Of adapters, while the other parameters are those in its folder.
+  std::optional<BaseWeights> base;
   std::set<std::string> fingerprints; ///< of checkpoints that may be replaced
   std::vector<CallInputs> inputs;     ///< of a step, kept for the next
   HostBatch batch;

@@ -77,6 +77,19 @@ BatchAgreement::BatchAgreement(const Session &session, ControlPlane &control,
   }
 }
 
+Session::FindEnds endsOf(const Dataset &data,
+                         std::function<int64_t(int64_t row)> window) {
+  if (!data.hasEnds())
+    return {};
+  return [&data, window = std::move(window)](int64_t begin, int64_t count,
+                                             uint8_t *ends) -> Status {
+    const std::size_t sequence = data.sequence();
+    for (int64_t row = begin; row != begin + count; ++row, ends += sequence)
+      OPTRT_RETURN_IF_ERROR(data.findEnds(window(row), {ends, sequence}));
+    return okStatus();
+  };
+}
+
 Status BatchAgreement::read(BatchRows rows, HostBatch &batch) {
   batches.clear();
   own.clear();
@@ -92,12 +105,13 @@ Status BatchAgreement::readAnother(BatchRows rows, HostBatch &batch) {
 }
 
 Status BatchAgreement::readInto(Batch &read, HostBatch &batch) {
+  const Session::FindEnds ends = endsOf(data, read.rows.window);
   if (ranges.empty())
     return session.read(
         [&](int64_t begin, int64_t count, int32_t *tokens, int32_t *targets) {
           return read.rows.fill(begin, count, tokens, targets, nullptr);
         },
-        batch);
+        batch, ends);
   auto hashesOf = [&](const RowRange &range) -> std::vector<uint64_t> & {
     for (auto &[known, list] : read.hashes)
       if (known == range)
@@ -110,7 +124,7 @@ Status BatchAgreement::readInto(Batch &read, HostBatch &batch) {
         return read.rows.fill(begin, count, tokens, targets,
                               hashesOf({begin, count}).data());
       },
-      batch));
+      batch, ends));
   for (const RowRange &range :
        ranges[control.firstRank() / control.numLocalRanks()]) {
     const bool isRead =

@@ -38,6 +38,11 @@ struct BatchRows {
   std::function<int64_t(int64_t row)> window; ///< or Dataset::kPadding
 };
 
+/// For Session::read(): where documents end in the rows of a batch, as `data`
+/// says; nothing where it does not. `data` must outlive it.
+optrt::Session::FindEnds endsOf(const optrt::Dataset &data,
+                                std::function<int64_t(int64_t row)> window);
+
 /// Which processes' rows each process reads besides its own, by where each has
 /// its file: every process with a file of its own, or shared with some, has
 /// one witness among those that have the next file; none where all have one

@@ -60,24 +60,25 @@ const CLI::Validator kSeconds = oneOf(
 CLI::Option *addJob(CLI::App *app, JobOptions &job) {
   constexpr const char *kGroup =
       "Ranks (most launchers tell: docs/launchers.md)";
-  app->add_option("--backend", job.backend,
-                  "How ranks communicate: local (threads of one process), mpi, "
-                  "tcp or, between GPUs, nccl; the default follows from the "
-                  "launcher")
+  app->add_option(
+         "--backend", job.backend,
+         "How ranks communicate: local (threads), mpi, tcp or, between "
+         "GPUs, nccl (default: the launcher's)")
       ->check(oneOf(Word{{"local", "mpi", "tcp", "nccl"}}))
       ->group(kGroup);
   app->add_option("--rendezvous", job.rendezvous,
                   "HOST:PORT where rank 0 waits for the others "
                   "(OPTIMUS_RENDEZVOUS)")
       ->group(kGroup);
-  app->add_option("--secret-file", job.secretFile,
-                  "File with a secret of this job's ranks, by which they know "
-                  "each other over TCP (or OPTIMUS_JOB_SECRET)")
+  app->add_option(
+         "--secret-file", job.secretFile,
+         "File with a secret by which ranks know each other over TCP (or "
+         "OPTIMUS_JOB_SECRET)")
       ->group(kGroup);
-  app->add_option("--bind", job.bind,
-                  "IPv4 address of this host at which this rank listens over "
-                  "TCP; by default the loopback device's where all ranks meet "
-                  "there, else all")
+  app->add_option(
+         "--bind", job.bind,
+         "IPv4 address to listen at over TCP (default: loopback where all "
+         "ranks meet there, else all)")
       ->check(oneOf(Ipv4Address()))
       ->group(kGroup);
   return app
@@ -109,9 +110,10 @@ void addRankOptions(CLI::App *app, RankOptions &ranks) {
   app->add_option("--scratch", ranks.scratchFolder,
                   "Folder for what the library keeps in files while it runs "
                   "(default: $TMPDIR, or /tmp)");
-  app->add_option("--timeout", ranks.timeoutSeconds,
-                  "Seconds for which a rank may be silent, or keep others "
-                  "waiting in a collective, before the job ends; 0: for ever")
+  app->add_option(
+         "--timeout", ranks.timeoutSeconds,
+         "Seconds for which a rank may be silent, or others wait for it, "
+         "before the job ends; 0: for ever")
       ->capture_default_str()
       ->check(kSeconds);
   addDeviceFlags(app, ranks);
@@ -127,10 +129,11 @@ CLI::Option *addLibrary(CLI::App *app, const std::string &name,
 void addData(CLI::App *app, DataOptions &data,
              const std::string *evalData = nullptr) {
   std::string &path = data.path;
-  app->add_option("--data", path,
-                  "FILE.txt (one token a byte), FILE.bin (little-endian tokens "
-                  "of --token-type), a store that python3 -m optimus.data "
-                  "wrote, or a mixture of these: A=0.7,B=0.3")
+  app->add_option(
+         "--data", path,
+         "FILE.txt (a token a byte), FILE.bin (tokens of --token-type), a "
+         "store of python3 -m optimus.data, or a mixture of these: "
+         "A=0.7,B=0.3")
       ->required();
   CLI::Option *type =
       app->add_option_function<std::string>(
@@ -138,13 +141,12 @@ void addData(CLI::App *app, DataOptions &data,
              [&data](const std::string &text) {
                data.tokenType = parseTokenType(text);
              },
-             "Type of the tokens of .bin files: u16, for vocabularies of up to "
-             "65536 tokens, or u32 (default: what llm.c's header or "
+             "Of .bin files: u16 or u32 (default: what llm.c's header or "
              "FILE.bin.json says, else u16)")
           ->check(oneOf(Word{{"u16", "u32"}}));
   app->add_option("--document-end", data.documentEnd,
-                  "The last token of each document, for models that were built "
-                  "with --within-documents (default: what a store says)");
+                  "The last token of a document, for models built with "
+                  "--within-documents (default: a store's ends)");
   app->parse_complete_callback([type, &path, evalData] {
     if (type->count() && path.ends_with(".txt") &&
         !(evalData && evalData->ends_with(".bin")))
@@ -183,12 +185,16 @@ void addHyperparameters(CLI::App *app, Hyperparameters &hyperparameters,
       hyperparameters);
 }
 
-/// Of a command with --load or --load-weights.
-CLI::Option *addIgnored(CLI::App &app, std::vector<std::string> &ignored) {
+/// Of a command with --load or --load-weights. Returns the option for folders
+/// that are no checkpoints.
+CLI::Option *addWeights(CLI::App &app, WeightFlags &weights) {
+  app.add_option("--base", weights.base,
+                 "Folder of the weights beside which adapters alone were "
+                 "trained (default: the one that they name)");
   return optimus_command_line::addList(
-      app, "--ignore", ignored,
-      "Tensors to leave out of a folder of weights, by a pattern "
-      "such as 'score.*'; may be given several times");
+      app, "--ignore", weights.ignored,
+      "Tensors to leave out of a folder of weights, by a pattern such as "
+      "'score.*'; may be repeated");
 }
 
 /// How a folder is written; `save` names it.
@@ -201,7 +207,7 @@ void addSaveFormat(CLI::App &app, SaveFlags &format, CLI::Option *save) {
                                          : optimus_support::ElementType::F32;
          },
          "Element type of saved parameters: f32, or bf16 or f16, rounded to "
-         "the nearest, ties to even; an optimizer's state is f32")
+         "the nearest, ties to even")
       ->needs(save)
       ->check(oneOf(Word{{"f32", "bf16", "f16"}}));
   app.add_option_function<std::string>(
@@ -209,8 +215,8 @@ void addSaveFormat(CLI::App &app, SaveFlags &format, CLI::Option *save) {
          [&format](const std::string &text) {
            format.shardBytes = ByteCount().parse(text);
          },
-         "Most bytes of parameters in a file, as 2GB or 512MiB; a larger "
-         "tensor has a file of its own (default: 5GB)")
+         "Most bytes of parameters in a file, as 512MiB; a larger tensor "
+         "has its own (default: 5GB)")
       ->needs(save)
       ->check(oneOf(ByteCount()));
 }
@@ -225,8 +231,8 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
           [&options](const std::string &text) {
             options.data.cacheBytes = *ByteCount().parse(text);
           },
-          "Keep so much of the data in this machine's memory, as 8GB, for all "
-          "ranks and jobs that ask for the same: what is read first")
+          "Keep so much of the data in memory, as 8GB, for all ranks and "
+          "jobs of this machine: what is read first")
       ->check(oneOf(ByteCount()));
   addHyperparameters(train, options.hyperparameters, options.given);
   train
@@ -251,8 +257,8 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
       ->add_flag_function(
           "--save-async,!--no-save-async",
           [&options](int64_t count) { options.saveAsync = count > 0; },
-          "Write it behind the steps that follow, from a snapshot in host "
-          "memory (default: where memory allows)")
+          "Write it behind the steps that follow, from a copy in memory "
+          "(default: where that fits)")
       ->needs(saveEvery);
   train
       ->add_option("--until", options.until,
@@ -261,52 +267,46 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
       ->needs(save)
       ->check(kSomeSteps);
   train
-      ->add_option("--check-replicas", options.checkReplicas,
-                   "Compare copies of parameters and of the optimizer's state "
-                   "on all ranks every so many steps, and end the run where "
-                   "one differs")
+      ->add_option(
+          "--check-replicas", options.checkReplicas,
+          "Compare copies of parameters and state on all ranks every so many "
+          "steps; the run ends where one differs")
       ->check(kSomeSteps);
   CLI::Option *resume = train->add_flag(
       "--resume", options.resume,
-      "Go on from the checkpoint in --save's folder; begin where it has none: "
-      "one command for a job's first start and its restarts");
+      "Go on from the checkpoint in --save's folder, or begin where it "
+      "has none: for starts and restarts");
   resume->needs(save);
   train
       ->add_flag("--overwrite", options.overwrite,
-                 "Replace a checkpoint in --save's folder that this run did "
-                 "not load")
+                 "Replace a checkpoint that this run did not load")
       ->needs(save)
       ->excludes(resume);
   CLI::Option *load = train->add_option(
       "--load", options.load, "Folder of the checkpoint to go on from");
   train
-      ->add_flag(
-          "--restart-data", options.restartData,
-          "With --load: read the data from its beginning, not from where "
-          "the checkpoint's run stopped reading")
+      ->add_flag("--restart-data", options.restartData,
+                 "Read the data from its beginning again")
       ->needs(load);
-  CLI::Option *weights =
-      train
-          ->add_option("--load-weights", options.loadWeights,
-                       "Folder of the checkpoint, or of weights, whose "
-                       "parameters a new run begins with, at step 0 and with a "
-                       "new optimizer state")
-          ->excludes(load);
-  addIgnored(*train, options.ignored)->needs(weights);
-  train->add_option(
-      "--log-json", options.logJson,
-      "File for one JSON object a step, and a last one that says how "
-      "the run ended");
-  CLI::Option *profile = train->add_option(
-      "--profile", options.profile,
-      "File for when every command took place (docs/profile.md)");
+  train
+      ->add_option(
+          "--load-weights", options.loadWeights,
+          "Folder of the checkpoint, or of weights, whose parameters a new "
+          "run begins with, at step 0")
+      ->excludes(load);
+  addWeights(*train, options.weights);
+  train->add_option("--log-json", options.logJson,
+                    "File for a JSON object a step, and the run's end");
+  CLI::Option *profile =
+      train->add_option("--profile", options.profile,
+                        "File for when commands ran (docs/profile.md)");
   train
       ->add_option_function<std::string>(
           "--profile-steps",
           [&options](const std::string &text) {
             options.profileSteps = *ProfileSteps().parse(text);
           },
-          "FIRST:LAST of the steps that --profile records (default: all)")
+          "FIRST:LAST of the steps recorded (default: all)")
       ->needs(profile)
       ->check(oneOf(ProfileSteps()));
   train
@@ -316,9 +316,8 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
             options.ranks.placement =
                 text == "dynamic" ? Placement::Dynamic : Placement::Planned;
           },
-          "Where buffers lie: planned in one arena, or dynamic, each allocated "
-          "before its first command and freed after its last, for comparison "
-          "(default: planned)")
+          "Where buffers lie: planned in one arena, or dynamic, each by "
+          "itself, to compare (default: planned)")
       ->check(oneOf(Word{{"planned", "dynamic"}}));
   CLI::Option *evalData = train->add_option(
       "--eval-data", options.evalData,
@@ -332,21 +331,20 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
           ->check(kSomeSteps);
   train->add_option(
       "--lanes", options.lanes,
-      "FILE with the flags of a run on each line: these runs train side by "
-      "side, as lanes of a library of optimus-compile --lanes "
-      "(docs/lanes.md)");
+      "FILE with a run's flags on each line: these runs train side by "
+      "side (docs/lanes.md)");
   CLI::Option *sampleEvery =
       train
           ->add_option("--sample-every", options.sampleEvery,
                        "Print texts of the model every so many steps, where "
                        "the library was built with --generate")
           ->check(kSomeSteps);
-  CLI::Option *sampleBytes = train->add_option(
-      "--sample-bytes", options.samplePrompts.bytes,
-      "The prompt of a sample, of a model with a token a byte");
-  CLI::Option *sampleTokens = train->add_option(
-      "--sample-tokens", options.samplePrompts.file,
-      "FILE.jsonl of prompts of samples, as of generate --tokens");
+  CLI::Option *sampleBytes =
+      train->add_option("--sample-bytes", options.samplePrompts.bytes,
+                        "The prompt of a sample, of a model of bytes");
+  CLI::Option *sampleTokens =
+      train->add_option("--sample-tokens", options.samplePrompts.file,
+                        "FILE.jsonl of prompts, as of generate --tokens");
   sampleBytes->needs(sampleEvery)->excludes(sampleTokens);
   sampleTokens->needs(sampleEvery);
   CLI::Option *keepBest =
@@ -376,15 +374,14 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
 
 /// The parameters of a command that does not train; `use` says in the help what
 /// is done with them.
-void addParameters(CLI::App *app, std::string &load,
-                   std::vector<std::string> &ignored, uint64_t &seed,
-                   const std::string &use) {
+void addParameters(CLI::App *app, std::string &load, WeightFlags &weights,
+                   uint64_t &seed, const std::string &use) {
   CLI::Option *option =
       app->add_option("--load", load,
                       "Folder of the checkpoint, or of weights; without it the "
                       "initial parameters are " +
                           use);
-  addIgnored(*app, ignored)->needs(option);
+  addWeights(*app, weights)->needs(option);
   app->add_option("--seed", seed, "Seed of the initial parameters")
       ->capture_default_str()
       ->check(kSeed);
@@ -395,7 +392,7 @@ void addEval(CLI::App &app, EvalOptions &options, JobOptions &job) {
       "eval", "Mean cross-entropy over all windows of a file");
   addLibrary(eval, "library", options.library);
   addData(eval, options.data);
-  addParameters(eval, options.load, options.ignored, options.seed, "evaluated");
+  addParameters(eval, options.load, options.weights, options.seed, "evaluated");
   eval->add_flag("--json", options.json,
                  "Print {\"loss\": ..., \"tokens\": "
                  "...}");
@@ -408,7 +405,7 @@ void addForward(CLI::App &app, ForwardOptions &options, JobOptions &job) {
       "forward", "Logits of the windows of a file, in their order");
   addLibrary(forward, "library", options.library);
   addData(forward, options.data);
-  addParameters(forward, options.load, options.ignored, options.seed, "used");
+  addParameters(forward, options.load, options.weights, options.seed, "used");
   forward
       ->add_option("--windows", options.windows,
                    "How many of the file's windows (default: all)")
@@ -484,7 +481,7 @@ void addGenerate(CLI::App &app, GenerateOptions &options, JobOptions &job) {
       "follows",
       "FILE.jsonl of prompts, a line each: [1, 2], or {\"tokens\": [1, 2], "
       "\"max_tokens\": 5, ...}; a line of JSON is printed for each");
-  addParameters(generate, source.load, source.ignored, source.seed, "used");
+  addParameters(generate, source.load, source.weights, source.seed, "used");
   generate
       ->add_option("--max-tokens", options.maxTokens,
                    "New tokens at most (default: what the context has place "
@@ -519,7 +516,7 @@ void addScore(CLI::App &app, ScoreOptions &options, JobOptions &job) {
       score, options.prompts, "The text, of a model with a token a byte",
       "FILE.jsonl of texts, a line each: [1, 2], or {\"tokens\": [1, 2], "
       "\"choices\": [[3], [4, 5]]} for tokens that may follow");
-  addParameters(score, source.load, source.ignored, source.seed, "used");
+  addParameters(score, source.load, source.weights, source.seed, "used");
   score
       ->add_option(
           "--context", options.context,
@@ -575,7 +572,7 @@ void addVerify(CLI::App &app, VerifyOptions &options) {
   CLI::Option *load = verify->add_option(
       "--load", options.load,
       "Folder of the checkpoint, or of weights, with the parameters");
-  addIgnored(*verify, options.ignored)->needs(load);
+  addWeights(*verify, options.weights)->needs(load);
   verify->add_option("--order", options.order, kOrderHelp)
       ->check(oneOf(Word{{"shuffled", "sequential"}}));
   verify
@@ -598,7 +595,7 @@ void addConvert(CLI::App &app, ConvertOptions &options) {
       ->add_option("--load", options.load,
                    "Folder of the checkpoint, or of weights")
       ->required();
-  addIgnored(*convert, options.ignored)->needs(library);
+  addWeights(*convert, options.weights)->needs(library);
   convert->add_flag(
       "--merge", options.merges,
       "Add the adapters to the weights that they are beside: the folder is "

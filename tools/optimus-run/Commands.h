@@ -49,9 +49,11 @@ struct DataOptions {
   /// The last token of a document, for models that keep documents apart.
   std::optional<int64_t> documentEnd;
 
-  /// The last token of a document, for a library with positions: the one given,
-  /// else the store's. Fails where there is none, where the library has no use
-  /// for the one given, and where its vocabulary lacks it.
+  /// The last token of a document, for a library with positions: the one given;
+  /// none where the data say themselves where documents end, as a store does;
+  /// of a mixture with a store, the store's. Fails where there is none, where
+  /// the library has no use for the one given, and where its vocabulary lacks
+  /// it.
   optrt::StatusOr<std::optional<int64_t>>
   findDocumentEnd(const optrt::ModelLibrary &library,
                   const optrt::Dataset &opened) const;
@@ -66,6 +68,13 @@ optrt::Status checkTokenizer(const optrt::Checkpoint *checkpoint,
 /// What is read as `flag`, a file, a store or a mixture of them.
 void addInputs(const std::string &flag, const std::string &path,
                std::vector<optimus_support::PathUse> &inputs);
+
+/// What of a folder is a model's.
+struct WeightFlags {
+  std::vector<std::string> ignored; ///< patterns of tensors left out of weights
+  /// Folder with the rest of the model, of adapters alone; or empty.
+  std::string base;
+};
 
 /// How a folder of a model is written.
 struct SaveFlags {
@@ -98,7 +107,7 @@ struct TrainOptions {
   std::string load;
   bool restartData = false; ///< do not go on where `load` stopped reading
   std::string loadWeights;  ///< begins with the parameters in it
-  std::vector<std::string> ignored; ///< patterns of tensors left out of weights
+  WeightFlags weights;
   std::string logJson;
   std::string profile;
   optrt::StepRange profileSteps; ///< that are recorded there
@@ -122,7 +131,7 @@ struct EvalOptions {
   std::string library;
   DataOptions data;
   std::string load;
-  std::vector<std::string> ignored; ///< patterns of tensors left out of weights
+  WeightFlags weights;
   uint64_t seed = 0;
   RankOptions ranks;
   bool json = false;
@@ -132,7 +141,7 @@ struct ForwardOptions {
   std::string library;
   DataOptions data;
   std::string load;
-  std::vector<std::string> ignored; ///< patterns of tensors left out of weights
+  WeightFlags weights;
   uint64_t seed = 0;
   int64_t windows = 0;           ///< the first so many; 0: all
   std::string function;          ///< empty: the only one of its kind
@@ -144,7 +153,7 @@ struct ForwardOptions {
 struct ConvertOptions {
   std::string library; ///< empty: none is needed
   std::string load;
-  std::vector<std::string> ignored; ///< patterns of tensors left out of weights
+  WeightFlags weights;
   std::string save;
   bool merges = false; ///< adapters into the weights that they are beside
   SaveFlags format;
@@ -154,7 +163,7 @@ struct ConvertOptions {
 struct GenerationSource {
   std::string library;
   std::string load;
-  std::vector<std::string> ignored; ///< patterns of tensors left out of weights
+  WeightFlags weights;
   uint64_t seed = 0;                ///< of initial parameters and of sampling
   RankOptions ranks;
 };
@@ -189,7 +198,7 @@ struct VerifyOptions {
   std::string first, second; ///< libraries
   DataOptions data;
   std::string load;
-  std::vector<std::string> ignored; ///< patterns of tensors left out of weights
+  WeightFlags weights;
   std::string order = "shuffled";
   uint64_t seed = 0;
   int64_t stepIndex = 0;

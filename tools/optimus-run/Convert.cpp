@@ -29,8 +29,10 @@ static Status checkPaths(const ConvertOptions &options) {
 
 Status convert(const ConvertOptions &options) {
   OPTRT_RETURN_IF_ERROR(checkPaths(options));
+  CheckpointReaderOptions reading;
+  reading.base = options.weights.base;
   OPTRT_ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint,
-                         Checkpoint::openFiles(options.load));
+                         Checkpoint::openFiles(options.load, reading));
   OPTRT_RETURN_IF_ERROR(checkpoint->readHeaders());
   WeightExportOptions format;
   format.merges = options.merges;
@@ -42,7 +44,7 @@ Status convert(const ConvertOptions &options) {
                            ModelLibrary::open(options.library));
     const ExpectedModel expected = expectedModel(library->manifest());
     OPTRT_RETURN_IF_ERROR(
-        checkpoint->findParameters(expected, options.ignored));
+        checkpoint->findParameters(expected, options.weights.ignored));
     for (const std::string &note : checkpoint->notesOn(expected))
       std::printf("%s\n", note.c_str());
     format.config = library->manifest().config;

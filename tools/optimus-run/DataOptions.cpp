@@ -17,6 +17,9 @@ optimus_run::DataOptions::findDocumentEnd(const ModelLibrary &library,
                                           const Dataset &opened) const {
   const Manifest &manifest = library.manifest();
   const bool isAsked = manifest.findRole("positions").has_value();
+  // The data may know better than a token.
+  if (isAsked && !documentEnd && opened.hasEnds())
+    return std::optional<int64_t>();
   std::optional<int64_t> end = documentEnd;
   if (const std::optional<TokenOrigin> origin = opened.origin();
       isAsked && origin && !end)

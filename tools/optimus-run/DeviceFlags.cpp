@@ -18,16 +18,16 @@ void addDeviceFlags(CLI::App *app, RankOptions &ranks) {
                 "step: what fails is named, and slower")
       ->group(kGroup);
   app->add_flag("--nvtx", ranks.nvtx,
-                "Name functions and commands in ranges by NVTX, for Nsight "
-                "Systems")
+                "Name functions and commands for Nsight Systems")
       ->group(kGroup);
   app->add_flag("--tf32", ranks.computing.tf32,
                 "On GPUs: let products of f32 round their factors to TF32, "
                 "for tensor cores")
       ->group(kGroup);
-  app->add_option("--tune", ranks.tune,
-                  "On GPUs: FILE of the fastest algorithms for products; what "
-                  "it does not know is found out before the first step")
+  app->add_option(
+         "--tune", ranks.tune,
+         "On GPUs: FILE of the fastest algorithms for products; others are "
+         "found out first")
       ->group(kGroup);
 }
 

@@ -84,12 +84,12 @@ Status begin(Session &session, const TrainOptions &options,
              const StateBefore &before) {
   if (before.folder.empty())
     return session.initialize(files.plan->seed);
-  OPTRT_ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint,
-                         openCheckpoint(control, before.folder, "--save"));
+  OPTRT_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Checkpoint> checkpoint,
+      openCheckpoint(control, before.folder, options.weights.base, "--save"));
+  OPTRT_RETURN_IF_ERROR(files.findIn(*checkpoint, before.goesOn, options));
   if (before.goesOn)
     return session.load(*checkpoint);
-  OPTRT_RETURN_IF_ERROR(checkpoint->findParameters(
-      expectedModel(files.library->manifest()), options.ignored));
   return session.loadParameters(*checkpoint, files.plan->seed);
 }
 

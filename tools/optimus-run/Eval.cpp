@@ -69,14 +69,15 @@ Status eval(const EvalOptions &options, World &world) {
     return okStatus();
   };
   OPTRT_RETURN_IF_ERROR(control.agreeOnFiles(open()));
-  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
-                         openCheckpoint(control, options.load));
+  OPTRT_ASSIGN_OR_RETURN(
+      std::unique_ptr<Checkpoint> checkpoint,
+      openCheckpoint(control, options.load, options.weights.base));
   OPTRT_RETURN_IF_ERROR(
       control.agree(checkTokenizer(checkpoint.get(), options.load, *data)));
   const ExpectedModel expected = expectedModel(library->manifest());
   if (checkpoint)
-    OPTRT_RETURN_IF_ERROR(
-        control.agree(checkpoint->findParameters(expected, options.ignored)));
+    OPTRT_RETURN_IF_ERROR(control.agree(
+        checkpoint->findParameters(expected, options.weights.ignored)));
   SessionOptions chosen = sessionOptions({function->name}, options.ranks);
   chosen.documentEnd = documentEnd;
   OPTRT_ASSIGN_OR_RETURN(

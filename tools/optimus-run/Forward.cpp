@@ -131,14 +131,15 @@ Status forward(const ForwardOptions &options, World &world) {
     return okStatus();
   };
   OPTRT_RETURN_IF_ERROR(control.agreeOnFiles(prepare()));
-  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
-                         openCheckpoint(control, options.load));
+  OPTRT_ASSIGN_OR_RETURN(
+      std::unique_ptr<Checkpoint> checkpoint,
+      openCheckpoint(control, options.load, options.weights.base));
   OPTRT_RETURN_IF_ERROR(control.agree(
       checkTokenizer(checkpoint.get(), options.load, *plan.data)));
   const ExpectedModel expected = expectedModel(plan.library->manifest());
   if (checkpoint)
-    OPTRT_RETURN_IF_ERROR(
-        control.agree(checkpoint->findParameters(expected, options.ignored)));
+    OPTRT_RETURN_IF_ERROR(control.agree(
+        checkpoint->findParameters(expected, options.weights.ignored)));
   SessionOptions chosen = sessionOptions({plan.function->name}, options.ranks);
   chosen.documentEnd = plan.documentEnd;
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,

@@ -50,12 +50,13 @@ createSession(const GenerationPlan &plan, const GenerationSource &source,
               World &world) {
   const ModelLibrary &library = *plan.library;
   ControlPlane &control = *world.control;
-  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
-                         openCheckpoint(control, source.load));
+  OPTRT_ASSIGN_OR_RETURN(
+      std::unique_ptr<Checkpoint> checkpoint,
+      openCheckpoint(control, source.load, source.weights.base));
   const ExpectedModel expected = expectedModel(library.manifest());
   if (checkpoint)
-    OPTRT_RETURN_IF_ERROR(
-        control.agree(checkpoint->findParameters(expected, source.ignored)));
+    OPTRT_RETURN_IF_ERROR(control.agree(
+        checkpoint->findParameters(expected, source.weights.ignored)));
   OPTRT_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
       optimus_run::createSession(library, world,

@@ -61,8 +61,10 @@ nlohmann::ordered_json describeFlags(const TrainOptions &options,
   flags["--seed"] = concat(files.plan->seed);
   flags["--order"] = files.plan->order;
   flags["--until"] = options.until ? concat(*options.until) : "none";
-  flags["--document-end"] =
-      files.documentEnd ? concat(*files.documentEnd) : "none";
+  flags["--document-end"] = files.documentEnd ? concat(*files.documentEnd)
+                            : files.library->manifest().findRole("positions")
+                                ? "the store's"
+                                : "none";
   flags["--eval-every"] = concat(options.evalEvery);
   flags["--patience"] = concat(options.patience);
   flags["--save-every"] = concat(options.saveEvery);

@@ -229,8 +229,7 @@ Status Training::prepareState() {
 SaveFormat Training::saveFormat() {
   SaveFormat format;
   format.companions = std::move(files.companions);
-  if (!files.start.goesOn)
-    format.base = files.start.folder;
+  format.base = std::move(files.base);
   if (options.saveFormat.type)
     format.modelType = *options.saveFormat.type;
   if (options.saveFormat.shardBytes)

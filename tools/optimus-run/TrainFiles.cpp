@@ -78,7 +78,7 @@ Status TrainFiles::checkReplaces(const TrainOptions &options) const {
   if (!isThere || options.overwrite)
     return okStatus();
   StatusOr<std::unique_ptr<Checkpoint>> found =
-      Checkpoint::openFiles(options.save);
+      Checkpoint::openFiles(options.save, {.opensBase = false});
   if (found.ok() && checkpoint && start.goesOn &&
       (*found)->fingerprint() == checkpoint->fingerprint())
     return okStatus();
@@ -106,6 +106,11 @@ Status TrainFiles::openData(const TrainOptions &options) {
   OPTRT_ASSIGN_OR_RETURN(documentEnd,
                          options.data.findDocumentEnd(*library, *data));
   OPTRT_RETURN_IF_ERROR(openEvalData(options));
+  // One token ends documents for both, or each says where they end.
+  if (evalData && !documentEnd) {
+    OPTRT_ASSIGN_OR_RETURN(documentEnd,
+                           options.data.findDocumentEnd(*library, *evalData));
+  }
   OPTRT_RETURN_IF_ERROR(checkTokenizer(checkpoint.get(), start.folder, *data));
   if (checkpoint && start.goesOn)
     OPTRT_RETURN_IF_ERROR(
@@ -132,6 +137,17 @@ Status TrainFiles::openEvalData(const TrainOptions &options) {
         other->tokenizer, ", and ", data->path(), " of the one with hash ",
         one->tokenizer, "; prepare both with one tokenizer"));
   return okStatus();
+}
+
+Status TrainFiles::findIn(Checkpoint &found, bool goesOn,
+                          const TrainOptions &options) const {
+  const ExpectedModel expected = expectedModel(library->manifest());
+  // A command that begins with weights goes on from a checkpoint.
+  const bool leavesOut = !options.resume || found.readsWeights();
+  const std::vector<std::string> ignored =
+      leavesOut ? options.weights.ignored : std::vector<std::string>();
+  return goesOn ? found.findModel(expected, ignored)
+                : found.findParameters(expected, ignored);
 }
 
 DataRecord TrainFiles::describeData() const {
@@ -178,12 +194,30 @@ Status TrainFiles::addTokenizer() {
   return okStatus();
 }
 
+/// One that the run replaces is no base: whatever was saved beside it would be
+/// lost.
+Status TrainFiles::findBase(const TrainOptions &options) {
+  if (library->manifest().adapter.empty())
+    return okStatus();
+  OPTRT_ASSIGN_OR_RETURN(base, checkpoint->baseWeights());
+  for (const std::string &output : {options.save, options.keepBest}) {
+    std::error_code error;
+    if (std::filesystem::equivalent(base->folder, output, error))
+      return base.reset(), okStatus();
+  }
+  plan->notes.push_back(concat("checkpoints hold the adapters alone, beside "
+                               "the weights in ",
+                               base->folder));
+  return okStatus();
+}
+
 Status TrainFiles::claimOutputs(const TrainOptions &options) {
   auto claimSave = [&]() -> Status {
     OPTRT_ASSIGN_OR_RETURN(saveLock, lockCheckpoint(options.save));
     OPTRT_RETURN_IF_ERROR(checkReplaces(options));
     if (checkpoint) {
       OPTRT_ASSIGN_OR_RETURN(companions, checkpoint->readCompanions());
+      OPTRT_RETURN_IF_ERROR(findBase(options));
     }
     OPTRT_RETURN_IF_ERROR(addTokenizer());
     return CheckpointWriter::create(options.save).status();
@@ -235,14 +269,17 @@ Status TrainFiles::open(const TrainOptions &options, ControlPlane &control) {
   OPTRT_RETURN_IF_ERROR(control.agreeOnFiles(openLibrary()));
   OPTRT_RETURN_IF_ERROR(
       control.agree(chooseStart(options)).withContext("--resume"));
-  OPTRT_ASSIGN_OR_RETURN(checkpoint,
-                         openCheckpoint(control, start.folder, start.flag));
+  OPTRT_ASSIGN_OR_RETURN(
+      checkpoint,
+      openCheckpoint(control, start.folder, options.weights.base, start.flag));
   const Manifest &manifest = library->manifest();
   const ExpectedModel expected = expectedModel(manifest);
+  if (!checkpoint && !options.weights.ignored.empty())
+    return invalidArgument("--ignore is for folders of weights: name one with "
+                           "--load-weights");
   if (checkpoint)
-    OPTRT_RETURN_IF_ERROR(control.agree(
-        start.goesOn ? checkpoint->checkModel(expected)
-                     : checkpoint->findParameters(expected, options.ignored)));
+    OPTRT_RETURN_IF_ERROR(
+        control.agree(findIn(*checkpoint, start.goesOn, options)));
   plan.emplace(options, start,
                checkpoint && start.goesOn ? &checkpoint->state() : nullptr);
   if (checkpoint)

@@ -40,11 +40,18 @@ struct TrainFiles {
   /// Of the root process.
   optimus_support::FileLock saveLock, bestLock;
   std::vector<optrt::CompanionFile> companions; ///< of the start, to be saved
+  /// What adapters of the start are beside, unless the run writes there.
+  std::optional<optrt::BaseWeights> base;
   TrainLog log;
 
   /// Nothing that is there changes yet. Opens the library unless it is there.
   /// Collective; errors are the same in every process.
   optrt::Status open(const TrainOptions &options, optrt::ControlPlane &control);
+
+  /// Finds the model in a checkpoint, with the optimizer's state if the run
+  /// `goesOn` from it.
+  optrt::Status findIn(optrt::Checkpoint &found, bool goesOn,
+                       const TrainOptions &options) const;
 
   /// What `data` is, as far as is known, and how it is read, with no position.
   optrt::DataRecord describeData() const;
@@ -54,6 +61,7 @@ private:
   optrt::Status openData(const TrainOptions &options);
   optrt::Status openEvalData(const TrainOptions &options);
   optrt::Status addTokenizer();
+  optrt::Status findBase(const TrainOptions &options);
   optrt::Status checkReplaces(const TrainOptions &options) const;
   optrt::Status claimOutputs(const TrainOptions &options);
 };

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "BatchAgreement.h"
 #include "Commands.h"
 #include "Format.h"
 #include "GradientComparison.h"
@@ -119,11 +120,17 @@ StatusOr<Results> runCompared(Session &session, const Dataset &data,
                               std::span<const int64_t> gradients,
                               const VerifyOptions &options) {
   const Manifest &manifest = session.manifest();
-  OPTRT_RETURN_IF_ERROR(session.fill(
+  const int64_t position = options.stepIndex * manifest.batch;
+  HostBatch batch;
+  OPTRT_RETURN_IF_ERROR(session.read(
       [&](int64_t begin, int64_t count, int32_t *tokens, int32_t *targets) {
-        return data.fillBatch(options.stepIndex * manifest.batch,
-                              manifest.batch, begin, count, tokens, targets);
-      }));
+        return data.fillBatch(position, manifest.batch, begin, count, tokens,
+                              targets);
+      },
+      batch, endsOf(data, [&](int64_t row) {
+        return data.windowOfRow(position, manifest.batch, row);
+      })));
+  OPTRT_RETURN_IF_ERROR(session.fill(batch));
   Results result;
   if (const Function *grad = compared.grad) {
     OPTRT_ASSIGN_OR_RETURN(StepOutputs outputs, session.run(grad->name));
@@ -170,12 +177,13 @@ StatusOr<Computed> compute(const ModelLibrary &library,
   if (options.load.empty()) {
     OPTRT_RETURN_IF_ERROR(session->initialize(options.seed));
   } else {
-    OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
-                           Checkpoint::open(options.load));
+    OPTRT_ASSIGN_OR_RETURN(
+        std::unique_ptr<Checkpoint> checkpoint,
+        openCheckpoint(*world.control, options.load, options.weights.base));
     OPTRT_RETURN_IF_ERROR(
         checkTokenizer(checkpoint.get(), options.load, *data));
-    OPTRT_RETURN_IF_ERROR(
-        checkpoint->findParameters(expectedModel(manifest), options.ignored));
+    OPTRT_RETURN_IF_ERROR(checkpoint->findParameters(expectedModel(manifest),
+                                                     options.weights.ignored));
     OPTRT_RETURN_IF_ERROR(session->loadParameters(*checkpoint, options.seed));
   }
   // Dropout is the same as in a training step on this batch.

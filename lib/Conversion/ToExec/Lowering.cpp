@@ -102,7 +102,8 @@ Value Lowering::getPacked(const Gemm &gemm) {
     return nullptr;
   if (weights.getBlocks() != exec::Blocks::None)
     return getBlocks(gemm.b.buffer, gemm.k, gemm.n, gemm.b.ld, gemm.transB);
-  if (isForFewRows(gemm))
+  // What is packed is f32; a frozen parameter may be narrower.
+  if (isForFewRows(gemm) || !getElementTypeOrSelf(gemm.b.buffer).isF32())
     return nullptr;
   bool isDense =
       gemm.a.ld == (gemm.transA ? gemm.m : gemm.k) && gemm.c.ld == gemm.n;

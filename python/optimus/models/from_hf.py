@@ -223,13 +223,7 @@ def _read_gpt2(fields: Fields, choices: Choices):
     fields.only("tie_word_embeddings", True)
     fields.skip(("pad_token_id", "is_decoder"))
     members = dict(
-        layers=fields.whole("n_layer", 12),
-        hidden=fields.whole("n_embd", 768),
-        heads=fields.whole("n_head", 12),
-        ffn=fields.whole("n_inner", None),
-        vocabulary=fields.whole("vocab_size", 50257),
-        epsilon=fields.positive("layer_norm_epsilon", 1e-5),
-        init_std=fields.positive("initializer_range", 0.02),
+        _gpt_shape(fields, layers=12, hidden=768, heads=12, ffn=None, vocabulary=50257),
         positions=positions,
     )
     rates = {name: 0.1 for name in ("resid_pdrop", "embd_pdrop", "attn_pdrop")}
@@ -372,13 +366,7 @@ def _read_phi_msft(fields: Fields, choices: Choices):
     fields.skip(("flash_attn", "flash_rotary", "fused_dense", "pad_vocab_size_multiple"))
     fields.skip(("pad_token_id", "is_decoder"))
     members = dict(
-        layers=fields.whole("n_layer", 20),
-        hidden=fields.whole("n_embd", 1024),
-        heads=fields.whole("n_head", 16),
-        ffn=fields.whole("n_inner", None),
-        vocabulary=fields.whole("vocab_size", 50304),
-        epsilon=fields.positive("layer_norm_epsilon", 1e-5),
-        init_std=fields.positive("initializer_range", 0.02),
+        _gpt_shape(fields, layers=20, hidden=1024, heads=16, ffn=None, vocabulary=50304),
         positions=fields.whole("n_positions", 2048),
     )
     if fields.has("n_head_kv"):
@@ -436,6 +424,18 @@ def _common_shape(fields: Fields, **defaults: int) -> Dict[str, Any]:
             member: fields.whole(SHAPE_FIELDS[member], default)
             for member, default in defaults.items()
         },
+        init_std=fields.positive("initializer_range", 0.02),
+    )
+
+
+def _gpt_shape(fields: Fields, **defaults: Optional[int]) -> Dict[str, Any]:
+    """The same, in the fields of GPT-2."""
+    return dict(
+        {
+            member: fields.whole(_GPT_NAMES[member], default)
+            for member, default in defaults.items()
+        },
+        epsilon=fields.positive("layer_norm_epsilon", 1e-5),
         init_std=fields.positive("initializer_range", 0.02),
     )
 

@@ -21,6 +21,8 @@ from typing import Callable, List, Optional, Tuple
 
 from optimus import __version__, arguments, output
 from optimus.arguments import Parser, whole_number
+from optimus.errors import UnavailableError
+from optimus.tools import find_tool
 from optimus.tune import (
     COLLECTIONS,
     TuneError,
@@ -136,7 +138,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.sampler is not None:
         found = found._replace(study=found.study._replace(sampler=options.sampler))
     for name in ("optimus-compile", "optimus-run"):
-        names.tool(name)
+        find_tool(name)
     sampler = make_sampler(found)
     folder = Folder(options.output or os.path.splitext(options.spec)[0] + ".study")
     starts, executor = _workers(options, folder)
@@ -286,7 +288,7 @@ def main(given: Optional[List[str]] = None) -> int:
         options = _parser().parse_args(given)
         return options.act(options)
 
-    return arguments.outcome(PROGRAM, act, TuneError)
+    return arguments.outcome(PROGRAM, act, TuneError, UnavailableError)
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@ is."""
 
 import difflib
 import functools
-import shutil
 from typing import Any, Dict, Iterable, List, Set
 
 from optimus import help_page
+from optimus.tools import find_tool
 from optimus.tune import TuneError, programs
 from optimus.tune.domains import text_of
 
@@ -57,14 +57,6 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return "; did you mean '%s'?" % near[0] if near else ""
 
 
-def tool(name: str) -> str:
-    """The path of a tool. Raises TuneError."""
-    found = shutil.which(name)
-    if not found:
-        raise TuneError("expected %s in PATH, found none; add build/bin" % name)
-    return found
-
-
 def flags_in_help(text: str) -> Set[str]:
     """The flags that a page of --help lists, without hyphens."""
     names = (name for option in help_page.parse(text).flags for name in option.names)
@@ -80,7 +72,7 @@ def known(group: str) -> frozenset:
         found = flags_of_models()
     else:
         program = "optimus-compile" if group == "compile" else "optimus-run"
-        command = [tool(program), *(["train"] if group == "train" else []), "--help"]
+        command = [find_tool(program), *(["train"] if group == "train" else []), "--help"]
         found = flags_in_help(programs.call(command))
     return frozenset((found | set(PLACES[group])) - OWN[group])
 

@@ -20,6 +20,7 @@ import time
 from typing import Any, Callable, Dict, List, Optional, Set
 
 from optimus import __version__, output
+from optimus.tools import find_tool
 from optimus.tune import TuneError, names, outcome
 from optimus.tune.costs import Predictor
 from optimus.tune.executor import Event, Events, Executor, Start
@@ -91,14 +92,14 @@ def commands(
         model,
     ]
     compile_it = [
-        names.tool("optimus-compile"),
+        find_tool("optimus-compile"),
         model,
         *names.arguments(trial.values, "compile"),
         "-o",
         library,
     ]
     train = [
-        names.tool("optimus-run"),
+        find_tool("optimus-run"),
         "train",
         library,
         *names.arguments(trial.values, "train"),

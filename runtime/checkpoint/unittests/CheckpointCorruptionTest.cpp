@@ -289,7 +289,7 @@ TEST_F(Corruption, StateThatLiesIsFound) {
   writeFile(dir + "/state.json", state.dump());
   expectDamage("the checksum is");
   state = good;
-  state["format"] = 3;
+  state["format"] = 4;
   restate(state);
   auto checkpoint = Checkpoint::open(dir);
   ASSERT_FALSE(checkpoint.ok());

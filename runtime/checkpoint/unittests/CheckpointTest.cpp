@@ -40,7 +40,7 @@ TEST_F(Save, RoundTrips) {
       (*checkpoint)->tensors(CheckpointFile::Model);
   EXPECT_EQ(std::vector<TensorInfo>(found.begin(), found.end()), params());
   EXPECT_EQ((*checkpoint)->tensors(CheckpointFile::Optimizer).size(), 6u);
-  Status same = (*checkpoint)->checkModel(expected());
+  Status same = (*checkpoint)->findModel(expected());
   EXPECT_TRUE(same.ok()) << same.message();
   EXPECT_TRUE((*checkpoint)->notesOn(expected()).empty());
 }
@@ -74,10 +74,10 @@ TEST_F(Save, WithoutMomentsHasNoOptimizerFile) {
   ExpectedModel model = expected();
   model.params = {{"w", shape}};
   model.states = {};
-  EXPECT_TRUE((*checkpoint)->checkModel(model).ok());
+  EXPECT_TRUE((*checkpoint)->findModel(model).ok());
   model.states = {{"exp_avg.w", shape}};
   EXPECT_TRUE((*checkpoint)->checkParameters(model).ok());
-  Status lacking = (*checkpoint)->checkModel(model);
+  Status lacking = (*checkpoint)->findModel(model);
   EXPECT_EQ(lacking.code(), StatusCode::DataLoss);
   EXPECT_NE(lacking.message().find("lacks exp_avg.w"), std::string::npos);
 }
@@ -338,11 +338,10 @@ TEST_F(Save, WhatIsNotFiniteIsNotSaved) {
 }
 
 /// Each check refuses with one message that has all of `parts`.
-static void expectRefused(const Checkpoint &checkpoint,
-                          const ExpectedModel &model,
+static void expectRefused(Checkpoint &checkpoint, const ExpectedModel &model,
                           const std::vector<std::string> &parts) {
   for (Status status :
-       {checkpoint.checkParameters(model), checkpoint.checkModel(model)}) {
+       {checkpoint.checkParameters(model), checkpoint.findModel(model)}) {
     EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
     for (const std::string &part : parts)
       EXPECT_NE(status.message().find(part), std::string::npos)
@@ -359,7 +358,7 @@ TEST_F(Model, DifferencesAreNamed) {
     ExpectedModel other = expected();
     other.params = params;
     // With the same hash, the same difference is damage.
-    EXPECT_EQ((*opened)->checkModel(other).code(), StatusCode::DataLoss);
+    EXPECT_EQ((*opened)->findModel(other).code(), StatusCode::DataLoss);
     other.hash = "0123456789abcdef";
     expectRefused(**opened, other, {"is of another model: " + message});
   };
@@ -412,7 +411,7 @@ TEST_F(Model, WhatChangesNoFunctionIsSaid) {
   ExpectedModel other = expected();
   other.record.compilation["batch"].value = "8";
   other.record.compilation["dropout"].value = "0.1";
-  EXPECT_TRUE((*opened)->checkModel(other).ok());
+  EXPECT_TRUE((*opened)->findModel(other).ok());
   EXPECT_EQ((*opened)->notesOn(other),
             std::vector<std::string>{"the library is compiled otherwise: batch "
                                      "8 (was 16), dropout 0.1 (was none)"});
@@ -425,7 +424,7 @@ TEST_F(Model, AnotherOptimizersParametersCanBeLoaded) {
   ExpectedModel other = expected();
   other.record.optimizer = "lamb";
   EXPECT_TRUE((*opened)->checkParameters(other).ok());
-  Status status = (*opened)->checkModel(other);
+  Status status = (*opened)->findModel(other);
   EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
   for (const char *part : {"has the state of the optimizer adamw",
                            "compiled for lamb", "--load-weights "})
@@ -449,14 +448,14 @@ TEST_F(Model, EarlierVersionsCheckpointsAreComparedAsFarAsTheyGo) {
   model.params = {{"w", shape}};
   model.states = {};
   model.record.optimizer = "sgd";
-  EXPECT_TRUE((*opened)->checkModel(model).ok());
+  EXPECT_TRUE((*opened)->findModel(model).ok());
   std::vector<std::string> notes = (*opened)->notesOn(model);
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_NE(notes[0].find("only names and shapes of parameters were compared"),
             std::string::npos);
   model.record.optimizer = "adamw";
   EXPECT_TRUE((*opened)->checkParameters(model).ok());
-  Status status = (*opened)->checkModel(model);
+  Status status = (*opened)->findModel(model);
   EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
   EXPECT_NE(status.message().find("--load-weights"), std::string::npos)
       << status.message();

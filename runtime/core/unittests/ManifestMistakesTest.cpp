@@ -99,7 +99,7 @@ static const Mistake kMistakes[] = {
     {"SavedFile", "/buffers/2/saved/file", "data",
      "buffers[2].saved.file: expected one of model, optimizer"},
     {"SavedType", "/buffers/2/type", "f64",
-     "buffers[2].saved: expected what is saved to be f32"},
+     "buffers[2].saved: expected what is saved to be f32, bf16 or f16"},
     {"ZeroExtent", "/buffers/0/shape/1", 0, "buffers[0].shape[1]"},
     {"ExtentNotInteger", "/buffers/0/shape/1", 3.0,
      "buffers[0].shape[1]: expected an integer, found number"},
@@ -134,8 +134,8 @@ static const Mistake kMistakes[] = {
     {"InfiniteConstant", "/buffers/3/init/value", -1e39,
      "buffers[3].init.value: expected a finite number, found"},
     {"ReservedStream", "/buffers/0/init/stream", 0xFFFFFFFFu, "stream"},
-    {"InitType", "/buffers/9/init/kind", "ones",
-     "buffers[9].init: expected zeros where the type is not f32"},
+    {"InitType", "/buffers/1/type", "f64",
+     "buffers[1].init: expected zeros where the type is no f32, bf16 or f16"},
     {"Decay", "/buffers/0/decay", 1, "decay: expected true or false"},
     {"Lifetime", "/buffers/2/lifetime", "step",
      "buffers[2].lifetime: expected one of parameter, state, sequence, call"},
@@ -279,7 +279,8 @@ TEST(Manifest, SavesNoPartialSums) {
   StatusOr<Manifest> parsed = parseManifest(manifest.dump());
   ASSERT_FALSE(parsed.ok());
   EXPECT_NE(parsed.status().message().find(
-                "buffers[1].saved: expected what is saved to be f32, and no "
+                "buffers[1].saved: expected what is saved to be f32, bf16 or "
+                "f16, and no "
                 "partial sums"),
             std::string::npos)
       << parsed.status().message();

@@ -134,8 +134,9 @@ TEST_F(SessionTest, GathersAnyBufferByName) {
     EXPECT_EQ(gathered.status().code(), StatusCode::InvalidArgument);
     EXPECT_THAT(gathered.status().message(), HasSubstr(message));
   };
-  expectRefused("tokens", "cannot be gathered: expected f32 that is complete, "
-                          "found i32");
+  expectRefused("tokens",
+                "cannot be gathered: expected floats that are complete, "
+                "found i32");
   expectRefused("exp_avg:table.bias", "no chosen function of");
   expectRefused("logits", "has the buffer \"logits\"");
 }
@@ -162,7 +163,7 @@ TEST_F(SessionTest, AssignsToAllShardsOfABuffer) {
       session->assign("table.weight", std::span(whole).first(3)).message(),
       HasSubstr("expects 65536 elements, found 3"));
   EXPECT_THAT(session->assign("tokens", whole).message(),
-              HasSubstr("expected f32 that is complete, found i32"));
+              HasSubstr("expected floats that are complete, found i32"));
   EXPECT_THAT(session->shardOf("table.weight", 2, copy).status().message(),
               HasSubstr("expected a rank of this process, from 0 to 1"));
 }
@@ -325,7 +326,7 @@ TEST_F(SessionTest, LoadsWeightsThatWereMatched) {
   EXPECT_THAT(session->loadParameters(**checkpoint, 8).message(),
               HasSubstr("findParameters()"));
   const ExpectedModel expected = expectedModel(session->manifest());
-  EXPECT_THAT((*checkpoint)->checkModel(expected).message(),
+  EXPECT_THAT((*checkpoint)->findModel(expected).message(),
               HasSubstr("--load-weights " + weights));
   Status found = (*checkpoint)->findParameters(expected);
   ASSERT_TRUE(found.ok()) << found.message();

@@ -41,10 +41,19 @@ protected:
   }
   void TearDown() override { fs::remove_all(folder); }
 
-  std::string shard(const std::string &split, int number) {
+  std::string shard(const std::string &split, int number,
+                    const char *suffix = "bin") {
     char name[16];
-    std::snprintf(name, sizeof(name), "/%05d.bin", number);
+    std::snprintf(name, sizeof(name), "/%05d.%s", number, suffix);
     return folder + "/" + split + name;
+  }
+
+  /// The last tokens of the documents of a shard, counted from 1.
+  void writeEnds(const std::string &split, int number,
+                 const std::vector<uint32_t> &ends) {
+    std::ofstream(shard(split, number, "ends"), std::ios::binary)
+        .write(reinterpret_cast<const char *>(ends.data()),
+               std::streamsize(ends.size() * sizeof(uint32_t)));
   }
 
   static std::string words(int64_t begin, int64_t count, int width) {
@@ -64,6 +73,7 @@ protected:
     for (std::size_t i = 0; i != shards.size(); ++i) {
       const std::string bytes = words(total, shards[i], width);
       std::ofstream(shard(split, i), std::ios::binary) << bytes;
+      writeEnds(split, i, {uint32_t(shards[i])});
       listed.push_back(
           {shards[i], 1, hashToHex(hash64(bytes)), "00000000000000aa"});
       lines += concat(shards[i], " 1 ", hashToHex(hash64(bytes)),
@@ -211,6 +221,61 @@ TEST_F(TokenStoreTest, TokensThatAreNoLabelsAreNoTargets) {
   expectError(open(folder), path + " has 3 bytes; by ");
   fs::remove(path);
   expectError(open(folder), "cannot open " + path);
+}
+
+TEST_F(TokenStoreTest, DocumentsEndWhereTheShardsSay) {
+  const std::vector<int64_t> shards = {7, 1, 30, 2};
+  const std::vector<std::vector<uint32_t>> ends = {
+      {3, 7}, {}, {1, 2, 5, 6, 30}, {1}};
+  writeStore(shards, {});
+  json &train = index["splits"]["train"];
+  std::string lines;
+  std::vector<uint8_t> expected(41, 0);
+  int64_t begin = 0;
+  for (std::size_t i = 0; i != shards.size(); ++i) {
+    writeEnds("train", i, ends[i]);
+    for (uint32_t end : ends[i])
+      expected[begin + end - 1] = 1;
+    begin += shards[i];
+    json &shard = train["shards"][i];
+    shard[1] = ends[i].size();
+    lines +=
+        concat(shards[i], " ", ends[i].size(), " ", shard[2].get<std::string>(),
+               " ", shard[3].get<std::string>(), "\n");
+  }
+  train["documents"] = 8;
+  train["xxh64"] = hashToHex(hash64(lines));
+  writeIndex(index);
+  for (int64_t sequence : {1, 3, 4, 13, 39}) {
+    auto data = open(folder, StoreSplit::Train, sequence);
+    ASSERT_TRUE(data.ok()) << data.status().message();
+    EXPECT_TRUE((*data)->hasEnds());
+    std::vector<uint8_t> found(sequence, 7);
+    for (int64_t window = 0; window != (*data)->numWindows(); ++window) {
+      Status status = (*data)->findEnds(window, found);
+      ASSERT_TRUE(status.ok()) << status.message();
+      for (int64_t i = 0; i != sequence; ++i)
+        EXPECT_EQ(found[i], expected[window * sequence + i])
+            << window << " of " << sequence << ", " << i;
+    }
+    ASSERT_TRUE((*data)->findEnds(Dataset::kPadding, found).ok());
+    EXPECT_EQ(found, std::vector<uint8_t>(sequence, 0));
+  }
+
+  // What does not rise is found where it is read.
+  for (const std::vector<uint32_t> &damaged :
+       {std::vector<uint32_t>{1, 2, 6, 6, 30}, {1, 2, 5, 6, 31}}) {
+    writeEnds("train", 2, damaged);
+    auto data = open(folder, StoreSplit::Train, 39);
+    ASSERT_TRUE(data.ok()) << data.status().message();
+    std::vector<uint8_t> found(39);
+    Status status = (*data)->findEnds(0, found);
+    EXPECT_EQ(status.code(), StatusCode::DataLoss);
+    EXPECT_NE(status.message().find("00002.ends is damaged"), std::string::npos)
+        << status.message();
+  }
+  fs::remove(shard("train", 2, "ends"));
+  expectError(open(folder), "cannot open " + shard("train", 2, "ends"));
 }
 
 TEST_F(TokenStoreTest, WindowsAndTheirOrderAreThoseOfOneFile) {

@@ -22,6 +22,10 @@
 //                          piece by piece
 //   config.json, ...       what Transformers opens the folder with: companions
 //
+// One of adapters alone has no model.safetensors: the rest of the model is in
+// the folder that adapter_config.json names, and state.json has the hash of the
+// weights there.
+//
 // A folder without state.json and optimizer.safetensors has weights alone:
 // those of a model that another program wrote, in files of the same format,
 // F32, BF16 or F16.
@@ -98,6 +102,8 @@ struct TrainingState {
   std::optional<BestEvaluation> best = {}; ///< of a run that evaluates
   /// The names of the parameters that were trained; empty: all.
   std::vector<std::string> trained = {};
+  /// Of a checkpoint of adapters alone: BaseWeights::hash.
+  std::optional<uint64_t> base = {};
 
   bool operator==(const TrainingState &) const = default;
 };
@@ -118,12 +124,27 @@ inline constexpr const char *kConfigFile = "config.json";
 /// The configuration of adapters, in the fields of PEFT.
 inline constexpr const char *kAdapterConfigFile = "adapter_config.json";
 
+/// Before the names of adapters' parameters.
+inline constexpr std::string_view kAdapterPrefix = "base_model.model.";
+
+/// Whether a parameter of this name is an adapter's.
+inline bool isAdapterTensor(std::string_view name) {
+  return name.starts_with(kAdapterPrefix);
+}
+
 /// The same adapter_config.json, laid out for people, with the folder of the
 /// weights that it is beside.
 std::string withBaseModel(const std::string &adapterConfig,
                           const std::string &folder);
-/// That folder; empty where it names none.
-std::string baseModelOf(const std::string &adapterConfig);
+
+/// Weights that adapters are beside.
+struct BaseWeights {
+  std::string folder; ///< an absolute path
+  /// XXH64 of their names, types, shapes, and values: of 16 stretches of 4 KiB
+  /// of each tensor, spread evenly, or of all of a small one. It does not
+  /// depend on how they lie in files.
+  uint64_t hash = 0;
+};
 
 /// A small file beside the tensors, for programs that open the folder as a
 /// model: config.json, a tokenizer's.
@@ -251,6 +272,11 @@ StatusOr<bool> hasCheckpoint(const std::string &dir);
 struct CheckpointReaderOptions {
   /// Compare the checksums of what is read.
   bool verifyChecksums = true;
+  /// Of adapters alone: the folder with the rest of the model; empty: the one
+  /// that their adapter_config.json names.
+  std::string base = {};
+  /// Without it only state() and fingerprint() are there.
+  bool opensBase = true;
 };
 
 /// An open checkpoint. Its tensors stay in its files until they are read, piece
@@ -289,6 +315,11 @@ public:
   /// Whether it is a folder of weights alone: its state() is that of step 0,
   /// and it has no pieces before findParameters().
   bool hasWeightsAlone() const;
+  /// Whether its parameters, or those beside its adapters, are of such a
+  /// folder.
+  bool readsWeights() const;
+  /// False before findParameters() where it must be called to read anything.
+  bool knowsParameters() const;
   const TrainingState &state() const;
   /// In the files' order.
   std::span<const TensorInfo> tensors(CheckpointFile file) const;
@@ -306,19 +337,25 @@ public:
   /// called before weights are read.
   Status findParameters(const ExpectedModel &expected,
                         std::span<const std::string> ignored = {});
-  /// Checks that besides it has the state of this model's optimizer.
-  Status checkModel(const ExpectedModel &expected) const;
+  /// Finds the parameters, and checks that besides it has the state of this
+  /// model's optimizer.
+  Status findModel(const ExpectedModel &expected,
+                   std::span<const std::string> ignored = {});
   /// For people: the parts that could not be compared, and the differences
   /// without influence on the function. May be empty.
   std::vector<std::string> notesOn(const ExpectedModel &expected) const;
 
   const CheckpointPieces &pieces() const;
 
+  /// All parameters that are no adapter's, where they lie.
+  StatusOr<BaseWeights> baseWeights() const;
+
   /// The adapter_config.json of its adapters; empty where it has none.
   StatusOr<std::string> readAdapterConfig() const;
 
-  /// The companions that lie in the folder, verified where state.json lists
-  /// them. DataLoss for one of more than 128 MiB.
+  /// The companions that lie in the folder, or beside the rest of the model,
+  /// verified where state.json lists them. DataLoss for one of more than 128
+  /// MiB.
   StatusOr<std::vector<CompanionFile>> readCompanions() const;
 
   /// Visits what the model is made of where it lies: each tensor with its type,

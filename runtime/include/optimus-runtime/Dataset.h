@@ -68,17 +68,17 @@ struct CacheUse {
 enum class StoreSplit { Train, HeldOut };
 
 /// An open, checked file or store of tokens, or a mixture of them, read window
-/// by window. All
-/// functions may be called from several threads at once. Where somebody writes
-/// to the file meanwhile, what is read is checked again: see fillBatch().
+/// by window. All functions may be called from several threads at once. Where
+/// somebody writes to the file meanwhile, what is read is checked again: see
+/// fillBatch().
 class Dataset {
 public:
   /// Opens FILE.txt (one token a byte) or FILE.bin (little-endian, of
   /// `tokenType`, where that is absent as the file's header or FILE.bin.json
   /// says, else u16) and checks every token against `vocabulary`; or a store
-  /// (docs/data.md), and its `split` where the path names none. Of a store the
-  /// vocabulary in its index is checked; or a mixture of such, PATH=WEIGHT,….
-  /// `seed` decides the order and what is hidden.
+  /// (docs/data.md), of which the vocabulary in its index is checked, and
+  /// `split` is read where the path names none; or a mixture of such,
+  /// PATH=WEIGHT,…. `seed` decides the order and what is hidden.
   ///
   /// Errors: InvalidArgument for a missing or unreadable file, another
   /// extension, another format, a wrong or contradicted width, fewer than
@@ -160,6 +160,12 @@ public:
   /// each, where a store has these; 0 for padding. DataLoss when the
   /// file ends early.
   Status hashWindows(std::span<const int64_t> windows, uint64_t *hashes) const;
+
+  /// Whether it is known of all windows where documents end, as of a store.
+  bool hasEnds() const;
+  /// Of each token of a window, 1 for the last of a document and 0 for any
+  /// other; zeros for padding. DataLoss as fillBatch().
+  Status findEnds(int64_t window, std::span<uint8_t> ends) const;
 
   /// Reads what fillBatch() makes tokens of, and forgets it. Errors as there.
   Status fetchRows(int64_t position, int64_t globalBatch, int64_t rowsBegin,

@@ -146,8 +146,8 @@ void forEachHyperparameter(const Visit &visit, H &...h) {
   one("lr", "Learning rate", rate, h.rate.peak...);
   one("schedule",
       "Learning rate after the warm-up: constant; cosine or linear: down to "
-      "--min-lr at the last step; wsd: constant, then linear over the last "
-      "tenth; inverse-sqrt: by the square root of warm-up over step",
+      "--min-lr; wsd: constant, then linear over the last tenth; "
+      "inverse-sqrt: by the square root of warm-up over step",
       ScheduleName(), h.rate.schedule...);
   one("warmup", "Steps over which the learning rate rises from 0",
       WholeNumber{0, kMostSteps}, h.rate.warmup...);
@@ -156,9 +156,8 @@ void forEachHyperparameter(const Visit &visit, H &...h) {
       "inverse-sqrt 0",
       lowestRate, h.rate.minimum...);
   one("decay_steps",
-      "Steps in which the learning rate falls: after the warm-up with cosine "
-      "and linear, the last ones with wsd and inverse-sqrt; 0: the schedule's "
-      "own number",
+      "Steps in which the learning rate falls: after the warm-up, or with wsd "
+      "and inverse-sqrt the last ones; 0: the schedule's own",
       WholeNumber{0, kMostSteps}, h.rate.decaySteps...);
   one("weight_decay", "Weight decay of matrices and embeddings", rate,
       h.weightDecay...);
@@ -169,8 +168,8 @@ void forEachHyperparameter(const Visit &visit, H &...h) {
   one("epsilon", "Epsilon of AdamW, LAMB and Adagrad", positive, h.epsilon...);
   one("momentum", "SGD's momentum", beta, h.momentum...);
   one("microbatches",
-      "Batches whose gradients are added up for one step; more than 1 needs a "
-      "library compiled with --accumulate",
+      "Batches whose gradients a step adds up; more than 1 needs a library "
+      "compiled with --accumulate",
       WholeNumber{1, int64_t(1) << 20}, h.microbatches...);
 }
 

@@ -148,6 +148,11 @@ struct Buffer {
     return lifetime == Lifetime::Sequence && of >= 0 && !init &&
            reset == Reset::Never;
   }
+  /// Whether its elements are floats, of which f32 has every value.
+  bool isFloat() const {
+    return type == ElementType::F32 || type == ElementType::BF16 ||
+           type == ElementType::F16;
+  }
   /// Whether it is one f32, alike on all ranks.
   bool isNumber() const {
     return type == ElementType::F32 && layout.shape.empty() &&

@@ -183,20 +183,22 @@ struct SaveFormat {
   /// Of the root's process: what lies beside the tensors. The library's
   /// config.json, if it has one, takes the place of one of these.
   std::vector<CompanionFile> companions;
-  /// The folder of the weights that adapters are beside; empty: the
-  /// checkpoint's own.
-  std::string base;
+  /// Of the root's process: where all parameters that are no adapter's lie as
+  /// they are here. Checkpoints hold adapters alone then, unless they take that
+  /// folder's place.
+  std::optional<BaseWeights> base;
 };
 
 /// Opens a checkpoint in every process, null for an empty `dir`. Files that
 /// have no checksums of pieces are verified, once a machine, before anything
-/// else in them is read. `flag` is for messages: who named it. Collective.
+/// else in them is read. `flag` is for messages: who named it; `base` is that
+/// of CheckpointReaderOptions. Collective.
 ///
 /// Errors, the same in every process: those of Checkpoint::open(), and
 /// InvalidArgument when processes have found different checkpoints.
 StatusOr<std::unique_ptr<Checkpoint>>
 openCheckpoint(ControlPlane &control, const std::string &dir,
-               std::string_view flag = "--load");
+               const std::string &base = "", std::string_view flag = "--load");
 
 /// What a call puts into a slot of a cache: tokens of one text, behind each
 /// other.
@@ -309,7 +311,7 @@ public:
   /// something of.
   StatusOr<int64_t> perturb(uint64_t seed, int precision);
   /// Takes saved buffers, where held, from a checkpoint that passed
-  /// checkModel(), and sets the others to their initial values. The processes
+  /// findModel(), and sets the others to their initial values. The processes
   /// that have opened the same files share their pieces out: each piece is read
   /// once, verified, and handed on to the ranks that have a part of it.
   /// Collective; failures may differ between processes.
@@ -371,7 +373,13 @@ public:
   /// Reads what this process's ranks have of a batch. A failure is that of
   /// `fill`, in this process only: processes should agree before they run
   /// anything. Also while a call is under way.
-  Status read(const FillRows &fill, HostBatch &batch) const;
+  /// Where the program keeps documents apart and SessionOptions name no last
+  /// token, `ends` says which tokens of the rows are the last of one: it gets
+  /// a zero for each.
+  using FindEnds = std::function<Status(int64_t rowsBegin, int64_t rowsCount,
+                                        uint8_t *ends)>;
+  Status read(const FillRows &fill, HostBatch &batch,
+              const FindEnds &ends = {}) const;
   /// Gives this process's ranks their inputs.
   Status fill(const HostBatch &batch);
   /// Reads and gives them.
@@ -572,8 +580,10 @@ private:
   class PieceSlabs slabsOf(const CheckpointPieces &pieces) const;
   StatusOr<std::unique_ptr<Saving>>
   prepareSave(const std::string &dir, TrainingState state, SaveOptions options);
-  Status addCompanions(CheckpointWriter &writer, const std::string &dir) const;
-  Status addTensors(CheckpointWriter &writer) const;
+  bool savesAdaptersAlone(const std::string &dir);
+  Status addCompanions(CheckpointWriter &writer, const std::string &dir,
+                       bool adaptersAlone) const;
+  Status addTensors(CheckpointWriter &writer, bool adaptersAlone) const;
   class PieceSink;
   /// Puts this process's pieces together, each in a sink of its own; on several
   /// threads, unless told otherwise. Collective.

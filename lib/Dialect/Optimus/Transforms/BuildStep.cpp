@@ -261,7 +261,8 @@ public:
       nameAllValues();
       return;
     }
-    FailureOr<LossFunction> loss = LossFunction::find(module);
+    FailureOr<LossFunction> loss =
+        LossFunction::find(module, LossFunction::Params::Narrowed);
     if (failed(loss))
       return signalPassFailure();
     SmallVector<func::FuncOp> entries;

@@ -30,7 +30,7 @@ bool LossFunction::isWithout(ModuleOp module) {
          llvm::any_of(module.getOps<func::FuncOp>(), getEntry);
 }
 
-FailureOr<LossFunction> LossFunction::find(ModuleOp module) {
+FailureOr<LossFunction> LossFunction::find(ModuleOp module, Params params) {
   auto function = module.lookupSymbol<func::FuncOp>(kName);
   if (!function)
     return module.emitError("expected a function ") << kForm;
@@ -57,7 +57,10 @@ FailureOr<LossFunction> LossFunction::find(ModuleOp module) {
              << name.getValue() << "'";
     auto type =
         dyn_cast<RankedTensorType>(function.getArgument(numParams).getType());
-    if (!type || !type.hasStaticShape() || !type.getElementType().isF32())
+    if (!type || !type.hasStaticShape() ||
+        !(type.getElementType().isF32() ||
+          (params == Params::Narrowed &&
+           isa<FloatType>(type.getElementType()))))
       return function.emitError("argument ")
              << numParams << " of @loss: expected parameter '"
              << name.getValue()

@@ -31,8 +31,11 @@ struct LossFunction {
   int64_t getNumInputs() const { return inputs.size(); }
 
   /// The module's `@loss`. If it is missing or has another form, emits an error
-  /// with the expected one.
-  static FailureOr<LossFunction> find(ModuleOp module);
+  /// with the expected one. Parameters are f32, or narrower where mixed
+  /// precision has been chosen.
+  enum class Params { Full, Narrowed };
+  static FailureOr<LossFunction> find(ModuleOp module,
+                                      Params params = Params::Full);
 
   /// Whether a module has no `@loss` and needs none: its functions say by
   /// themselves what they are called for.

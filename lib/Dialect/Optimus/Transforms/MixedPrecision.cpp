@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "LossFunction.h"
+#include "TrainedParameters.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
@@ -15,6 +15,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/Support/DebugLog.h"
 
 #define DEBUG_TYPE "optimus-mixed-precision"
@@ -189,6 +190,61 @@ private:
   llvm::DenseMap<Value, Value> casts;
 };
 
+/// Parameters that nothing trains. Where all functions read the narrow value
+/// alone, the parameter is an argument of the narrow type: the model has no
+/// other.
+///
+///   %w: tensor<8x8xf32>, %v = optimus.cast %w -> %v: tensor<8x8xbf16>
+class FrozenParameters {
+public:
+  FrozenParameters(FloatType narrow) : narrow(narrow) {}
+
+  /// Returns how many there are.
+  int64_t run(ArrayRef<func::FuncOp> functions, const LossFunction &loss,
+              ArrayRef<int64_t> trained) {
+    llvm::MapVector<StringRef, SmallVector<BlockArgument>> frozen;
+    for (int64_t index = 0; index < loss.numParams; ++index)
+      if (!llvm::is_contained(trained, index))
+        frozen[loss.getParamName(index)];
+    for (func::FuncOp function : functions)
+      for (BlockArgument argument : function.getArguments())
+        if (auto name = function.getArgAttrOfType<StringAttr>(
+                argument.getArgNumber(), OptimusDialect::kParam))
+          if (auto *known = frozen.find(name); known != frozen.end())
+            known->second.push_back(argument);
+    int64_t count = 0;
+    for (auto &[name, arguments] : frozen) {
+      if (!llvm::all_of(arguments, [&](auto one) { return isNarrow(one); }))
+        continue;
+      LDBG() << narrow << ": frozen parameter " << name;
+      llvm::for_each(arguments, [&](auto one) { setNarrow(one); });
+      ++count;
+    }
+    for (func::FuncOp function : functions)
+      function.setType(FunctionType::get(
+          function.getContext(), function.front().getArgumentTypes(),
+          function.getFunctionType().getResults()));
+    return count;
+  }
+
+private:
+  bool isNarrow(BlockArgument argument) const {
+    return llvm::all_of(argument.getUsers(), [&](Operation *user) {
+      auto cast = dyn_cast<CastOp>(user);
+      return cast && getElementTypeOrSelf(cast.getType()) == narrow;
+    });
+  }
+  void setNarrow(BlockArgument argument) const {
+    for (Operation *user : llvm::make_early_inc_range(argument.getUsers())) {
+      user->getResult(0).replaceAllUsesWith(argument);
+      user->erase();
+    }
+    argument.setType(cast<ShapedType>(argument.getType()).clone(narrow));
+  }
+
+  FloatType narrow;
+};
+
 class MixedPrecisionPass
     : public mlir::optimus::impl::MixedPrecisionPassBase<MixedPrecisionPass> {
 public:
@@ -205,11 +261,13 @@ public:
     if (type == "f32")
       return;
     SmallVector<func::FuncOp> functions;
+    FailureOr<LossFunction> loss = failure();
+    FailureOr<SmallVector<int64_t>> trained = failure();
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (getEntry(function))
         functions.push_back(function);
     if (!LossFunction::isWithout(getOperation())) {
-      FailureOr<LossFunction> loss = LossFunction::find(getOperation());
+      loss = LossFunction::find(getOperation());
       if (failed(loss))
         return signalPassFailure();
       auto grad = getOperation().lookupSymbol<func::FuncOp>("grad");
@@ -218,6 +276,9 @@ public:
             "expected a function @grad; run --optimus-differentiate first");
         return signalPassFailure();
       }
+      trained = findTrained(*loss, grad);
+      if (failed(trained))
+        return signalPassFailure();
       functions.append({loss->function, grad});
     }
     FloatType narrow = type == "bf16"
@@ -229,6 +290,8 @@ public:
       numNarrowed += narrowing.numNarrowed;
       numCasts += narrowing.numCasts;
     }
+    if (succeeded(trained))
+      numNarrowed += FrozenParameters(narrow).run(functions, *loss, *trained);
   }
 };
 } // namespace

@@ -80,18 +80,20 @@ def write(runs: Sequence[Run], folder: str) -> None:
 
 def _write_run(library: Library, log: TrainingLog, target: str) -> None:
     parent, name = os.path.split(target)
-    new = tempfile.mkdtemp(prefix=".%s.optimus-tmp-" % name, dir=parent)
+    hidden = tempfile.mkdtemp(prefix=".%s.optimus-tmp-" % name, dir=parent)
+    # The hidden folder is its owner's alone; this one is as any other.
+    new = os.path.join(hidden, name)
     try:
+        os.mkdir(new)
         writer = library.writer.EventFileWriter(new)
         try:
             for event in _events(library, log):
                 writer.add_event(event)
         finally:
             writer.close()
-        os.chmod(new, 0o777 & ~_umask())
         os.rename(new, target)
     finally:
-        shutil.rmtree(new, ignore_errors=True)
+        shutil.rmtree(hidden, ignore_errors=True)
 
 
 def _events(library: Library, log: TrainingLog):
@@ -120,9 +122,3 @@ def _began(log: TrainingLog) -> float:
         return calendar.timegm(time.strptime(said, "%Y-%m-%dT%H:%M:%SZ"))
     except (TypeError, ValueError):
         return 0.0
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -141,8 +141,8 @@ def ReplicateHeadsPass : Pass<"optimus-replicate-heads", "::mlir::ModuleOp"> {
 def MixedPrecisionPass : Pass<"optimus-mixed-precision", "::mlir::ModuleOp"> {
   let summary = "Narrows the element types of activations and of factors of products";
   let description = [{
-    Changes the bodies of `@loss`, `@grad` and of functions with an `optimus.entry`, whose
-    arguments and results stay f32:
+    Changes the bodies of `@loss`, `@grad` and of functions with an `optimus.entry`.
+    Arguments and results stay f32, but for caches and frozen parameters:
     every operation reads and makes what its `PrecisionOpInterface` says, and casts
     (`optimus.cast`) stand where a value is read otherwise than it is made. So factors of
     products, activations with the residual stream, and their gradients are of the narrow type;
@@ -153,7 +153,9 @@ def MixedPrecisionPass : Pass<"optimus-mixed-precision", "::mlir::ModuleOp"> {
     Operations without the interface compute in f32.
 
     Caches of keys and values, of the lifetime `sequence`, are of the narrow type in
-    arguments and results too: attention reads them as they lie.
+    arguments and results too: attention reads them as they lie. So are parameters without
+    a gradient in `@grad` of which every function reads the narrow value alone: nothing else
+    of what is frozen is kept.
 
     ```mlir
     %y = optimus.matmul %x, %w : (tensor<2x8x16xf32>, tensor<16x16xf32>) -> tensor<2x8x16xf32>
