@@ -11,12 +11,14 @@
 // at the peak and after. `bench/run reshard` drives it, also under mpirun.
 //
 //   optimus-bench-reshard MODEL.so [--load DIR] [--save DIR] [--seed S]
-//                         [--rounds R]
+//                         [--rounds R] [--steps R]
 //
 // With --rounds it saves so often by the root's process alone, on one thread,
 // and so often by all processes and threads side by side, in turn; then so
-// often behind steps; and prints seconds: `bench/run saving`. Ranks may meet
-// over TCP (OPTIMUS_RANK, OPTIMUS_RANKS, OPTIMUS_RENDEZVOUS).
+// often behind steps; and prints seconds: `bench/run saving`. With --steps it
+// takes so many pairs of steps: one alone, and one with a checkpoint written
+// behind it. Ranks may meet over TCP (OPTIMUS_RANK, OPTIMUS_RANKS,
+// OPTIMUS_RENDEZVOUS).
 //
 // Linux keeps the peak of a process's resident memory (VmHWM) and sets it back
 // when "5" is written to /proc/self/clear_refs: so each phase has its own.
@@ -27,7 +29,9 @@
 #include "optimus-runtime/ModelLibrary.h"
 #include "optimus-runtime/Session.h"
 #include "optimus-runtime/World.h"
+#include "tooling/StepScalars.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -72,7 +76,7 @@ int64_t bytesRead() {
 struct Arguments {
   std::string library, load, save;
   uint64_t seed = 1;
-  int rounds = 0;
+  int rounds = 0, steps = 0;
 };
 
 StatusOr<Arguments> parse(int argc, char **argv) {
@@ -88,6 +92,8 @@ StatusOr<Arguments> parse(int argc, char **argv) {
       arguments.seed = std::strtoull(argv[++i], nullptr, 10);
     else if (argument == "--rounds" && hasValue)
       arguments.rounds = std::atoi(argv[++i]);
+    else if (argument == "--steps" && hasValue)
+      arguments.steps = std::atoi(argv[++i]);
     else if (arguments.library.empty() && argument[0] != '-')
       arguments.library = argument;
     else
@@ -123,11 +129,8 @@ TrainingState stateOf(const Arguments &arguments) {
   return state;
 }
 
-/// How long so many bytes take to be copied on as many threads as this process
-/// has ranks.
-double secondsToCopy(const std::vector<char> &from, std::vector<char> &to,
-                     int threads) {
-  Clock::time_point start = Clock::now();
+/// Copies bytes on as many threads as this process has ranks.
+void copy(const std::vector<char> &from, std::vector<char> &to, int threads) {
   std::vector<std::thread> copiers;
   const size_t share = from.size() / threads;
   for (int i = 0; i != threads; ++i)
@@ -136,7 +139,6 @@ double secondsToCopy(const std::vector<char> &from, std::vector<char> &to,
     });
   for (std::thread &copier : copiers)
     copier.join();
-  return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 /// How long saves take by one writer and by all, for how long ranks stop for
@@ -158,14 +160,60 @@ Status compareWriters(const Arguments &arguments, World &world,
   const RankMemory memory = session.largestRankMemory();
   std::vector<char> from(memory.snapshot, 1), to(memory.snapshot, 2);
   for (int round = 0; round != arguments.rounds; ++round) {
+    OPTRT_RETURN_IF_ERROR(world.control->agree(okStatus()));
     Clock::time_point start = Clock::now();
     OPTRT_RETURN_IF_ERROR(
         session.beginSave(arguments.save, stateOf(arguments)));
     report["stop"].push_back(
         std::chrono::duration<double>(Clock::now() - start).count());
     OPTRT_RETURN_IF_ERROR(session.finishSave());
+    // As the stop, until the last process is done.
+    OPTRT_RETURN_IF_ERROR(world.control->agree(okStatus()));
+    start = Clock::now();
+    copy(from, to, world.control->numLocalRanks());
+    OPTRT_RETURN_IF_ERROR(world.control->agree(okStatus()));
     report["copy"].push_back(
-        secondsToCopy(from, to, world.control->numLocalRanks()));
+        std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  return okStatus();
+}
+
+/// How long steps take alone, and while a checkpoint is written behind them;
+/// and how long until it is in place.
+Status compareSteps(const Arguments &arguments, World &world, Session &session,
+                    json &report) {
+  if (arguments.steps == 0)
+    return okStatus();
+  OPTRT_RETURN_IF_ERROR(session.fill(
+      [&](int64_t, int64_t rows, int32_t *tokens, int32_t *targets) {
+        const int64_t words = rows * session.manifest().sequence;
+        std::fill_n(tokens, words, 0);
+        std::fill_n(targets, words, 0);
+        return okStatus();
+      }));
+  int64_t number = 0;
+  auto step = [&](json &seconds) -> Status {
+    setScalars(session, Hyperparameters(), ++number, /*lr=*/1e-4);
+    OPTRT_RETURN_IF_ERROR(world.control->agree(okStatus()));
+    const Clock::time_point start = Clock::now();
+    OPTRT_RETURN_IF_ERROR(session.run("train_step").status());
+    seconds.push_back(
+        std::chrono::duration<double>(Clock::now() - start).count());
+    return okStatus();
+  };
+  json warm;
+  OPTRT_RETURN_IF_ERROR(step(warm));
+  OPTRT_RETURN_IF_ERROR(
+      session.reserveSnapshot(arguments.save, /*mustFit=*/true).status());
+  for (int pair = 0; pair != arguments.steps; ++pair) {
+    OPTRT_RETURN_IF_ERROR(step(report["without"]));
+    OPTRT_RETURN_IF_ERROR(
+        session.beginSave(arguments.save, stateOf(arguments)));
+    const Clock::time_point start = Clock::now();
+    OPTRT_RETURN_IF_ERROR(step(report["during"]));
+    OPTRT_RETURN_IF_ERROR(session.finishSave());
+    report["written"].push_back(
+        std::chrono::duration<double>(Clock::now() - start).count());
   }
   return okStatus();
 }
@@ -196,6 +244,9 @@ Status run(const Arguments &arguments, World &world) {
   json writers = json::object();
   OPTRT_RETURN_IF_ERROR(compareWriters(arguments, world, *session, writers));
 
+  json steps = json::object();
+  OPTRT_RETURN_IF_ERROR(compareSteps(arguments, world, *session, steps));
+
   RankMemory memory = session->largestRankMemory();
   json processes = json::array();
   for (const std::string &text : world.control->allGather(phases.dump()))
@@ -208,6 +259,7 @@ Status run(const Arguments &arguments, World &world) {
                       {"arena", memory.arena},
                       {"rank_bytes", memory.total()},
                       {"writers", writers},
+                      {"steps", steps},
                       {"processes", processes}}
               << std::endl;
   return okStatus();

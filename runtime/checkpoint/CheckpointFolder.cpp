@@ -8,11 +8,13 @@
 
 #include "CheckpointFolder.h"
 
+#include "core/Thread.h"
 #include "optimus-runtime/Checkpoint.h"
 #include "optimus-support/Hash.h"
 #include "optimus-support/TemporaryPath.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -23,8 +25,10 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 using namespace optrt;
 using optimus_support::FileLock;
@@ -82,15 +86,40 @@ bool optrt::isCheckpointFileName(std::string_view name) {
          isModelFileName(name) || isCompanionFileName(name);
 }
 
-/// Deletes a checkpoint's files, and the folder if nothing else is in it.
+/// Deletes a checkpoint's files, and the folder if nothing else is in it. Large
+/// files go side by side: to free one takes a sixth of the time of writing it.
 static void removeCheckpoint(const fs::path &folder) {
+  constexpr uintmax_t kLarge = 16 << 20;
+  constexpr size_t kMostThreads = 8;
   // Without its state, a folder half deleted cannot be taken for whole.
   std::error_code ignored;
   fs::remove(folder / kStateFile, ignored);
+  std::vector<std::string> large;
   for (fs::directory_iterator entry(folder, ignored), end; entry != end;
        entry.increment(ignored))
-    if (isCheckpointFileName(entry->path().filename().string()))
-      ::unlink(entry->path().c_str());
+    if (isCheckpointFileName(entry->path().filename().string())) {
+      std::error_code unknown;
+      if (entry->file_size(unknown) >= kLarge && !unknown)
+        large.push_back(entry->path());
+      else
+        ::unlink(entry->path().c_str());
+    }
+  std::atomic<size_t> next = 0;
+  auto remove = [&] {
+    for (size_t i; (i = next++) < large.size();)
+      ::unlink(large[i].c_str());
+  };
+  std::vector<std::thread> helpers;
+  while (helpers.size() + 1 < std::min(large.size(), kMostThreads)) {
+    StatusOr<std::thread> helper =
+        startThread("a thread that deletes a checkpoint", remove);
+    if (!helper.ok())
+      break;
+    helpers.push_back(std::move(helper).value());
+  }
+  remove();
+  for (std::thread &helper : helpers)
+    helper.join();
   ::rmdir(folder.c_str());
 }
 

@@ -23,6 +23,14 @@ PieceList optrt::allPieces(const CheckpointPieces &pieces) {
   return all;
 }
 
+std::size_t optrt::numElements(const CheckpointPieces &pieces,
+                               const PieceList &list) {
+  std::size_t count = 0;
+  for (std::size_t piece : list)
+    count += pieces[piece].numElements();
+  return count;
+}
+
 /// Fills gaps in a row with no buffer's elements.
 static TensorMembers inOrder(TensorMembers members, int64_t row) {
   std::ranges::sort(members, {}, &TensorMember::begin);
@@ -105,11 +113,19 @@ BufferPart PieceSlabs::sampleOf(std::size_t piece) const {
 }
 
 Status PieceSlabs::forEach(std::size_t piece, const Visit &visit) const {
+  std::vector<float> memory(
+      std::min(checkpoint[piece].numElements(), std::size_t(kSlabElements)));
+  return forEach(piece, memory, visit);
+}
+
+Status PieceSlabs::forEach(std::size_t piece, std::span<float> memory,
+                           const Visit &visit) const {
   const std::size_t size = checkpoint[piece].numElements();
-  std::vector<float> elements;
-  for (std::size_t begin = 0; begin < size; begin += elements.size()) {
-    elements.resize(std::min(size - begin, std::size_t(kSlabElements)));
-    OPTRT_RETURN_IF_ERROR(visit(slab(piece, begin, elements.size()), elements));
+  for (std::size_t begin = 0, count; begin < size; begin += count) {
+    count = std::min(size - begin, std::size_t(kSlabElements));
+    const std::size_t at = memory.size() == size ? begin : 0;
+    OPTRT_RETURN_IF_ERROR(
+        visit(slab(piece, begin, count), memory.subspan(at, count)));
   }
   return okStatus();
 }

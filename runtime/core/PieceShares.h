@@ -30,6 +30,7 @@ namespace optrt {
 using PieceList = std::vector<std::size_t>;
 
 PieceList allPieces(const CheckpointPieces &pieces);
+std::size_t numElements(const CheckpointPieces &pieces, const PieceList &list);
 
 /// What a file's tensor has of a buffer, or of none: it is rows of equally many
 /// elements, of each of which these are `count`, from `begin` on.
@@ -61,9 +62,12 @@ public:
   /// A buffer's element somewhere in a piece.
   BufferPart sampleOf(std::size_t piece) const;
 
-  /// Hands out memory for a piece's slabs, one after the other.
+  /// Hands out memory for a piece's slabs, one after the other: that of all its
+  /// elements, or, without it, always the same.
   using Visit = std::function<Status(const Slab &, std::span<float>)>;
   Status forEach(std::size_t piece, const Visit &visit) const;
+  Status forEach(std::size_t piece, std::span<float> all,
+                 const Visit &visit) const;
 
 private:
   const CheckpointPieces &checkpoint;

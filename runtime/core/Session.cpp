@@ -14,6 +14,7 @@
 #include "LocalRank.h"
 #include "PlannedMemory.h"
 #include "SessionSaving.h"
+#include "SharedRegions.h"
 #include "core/Nvtx.h"
 #include "optimus-runtime/RankTeam.h"
 #include "optimus-support/Hash.h"

@@ -10,6 +10,7 @@
 
 #include "LocalRank.h"
 #include "ShardExchange.h"
+#include "SlabFlow.h"
 #include "Thread.h"
 #include "optimus-runtime/Exception.h"
 #include "optimus-runtime/RankTeam.h"
@@ -37,7 +38,7 @@ Session::Saving::~Saving() {
     thread.join();
 }
 
-Status Session::Saving::write(std::span<const float> snapshot) {
+Status Session::Saving::write() {
   for (std::size_t piece : ownPieces()) {
     PieceWriter pieceWriter(*writer, piece);
     while (std::size_t left = pieceWriter.numLeft()) {
@@ -57,10 +58,11 @@ Status Session::Saving::start(std::function<Status()> work) {
       thread, startThread("the thread that writes checkpoints",
                           [this, work = std::move(work)] {
                             // A step waits for its slowest thread. This one
-                            // gets a tenth of a core beside a rank, and all of
-                            // an idle one.
-                            constexpr int kNice = 10;
-                            setpriority(PRIO_PROCESS, gettid(), kNice);
+                            // gets a tenth of a core beside a rank, however
+                            // nice that is, and all of an idle one.
+                            constexpr int kNicer = 10;
+                            const int nice = getpriority(PRIO_PROCESS, 0);
+                            setpriority(PRIO_PROCESS, gettid(), nice + kNicer);
                             try {
                               outcome = work();
                             } catch (...) {
@@ -77,8 +79,8 @@ Status Session::Saving::join() {
   return std::exchange(outcome, okStatus());
 }
 
-void Session::Saving::writeBehind(std::span<const float> snapshot) {
-  Status started = start([this, snapshot] { return write(snapshot); });
+void Session::Saving::writeBehind() {
+  Status started = start([this] { return write(); });
   if (started.ok())
     return;
   outcome = std::move(started);
@@ -261,83 +263,56 @@ Session::prepareSave(const std::string &dir, TrainingState state,
                                   std::move(state));
 }
 
-/// On the caller's thread.
-static Status onEach(const PieceList &pieces,
-                     const std::function<Status(std::size_t)> &fn) {
+/// Written by this process alone, whose ranks are threads.
+static Status writeHere(const PieceList &pieces, const PieceSlabs &slabs,
+                        ShardExchange &exchange, CheckpointWriter &file,
+                        RankTeam *team) {
+  auto write = [&](std::size_t piece) {
+    PieceWriter writer(file, piece);
+    return slabs.forEach(
+        piece, [&](const Slab &slab, std::span<float> elements) {
+          OPTRT_RETURN_IF_ERROR(exchange.collectHere(slab, elements));
+          return writer.append(elements);
+        });
+  };
+  if (team)
+    return onEachPiece(*team, pieces, write);
   for (std::size_t piece : pieces)
-    OPTRT_RETURN_IF_ERROR(fn(piece));
+    OPTRT_RETURN_IF_ERROR(write(piece));
   return okStatus();
 }
 
-/// What becomes of a piece, from its first element to its last.
-class Session::PieceSink {
-public:
-  virtual ~PieceSink() = default;
-  /// Memory for the next elements, at most kSlabElements.
-  virtual std::span<float> room(std::size_t count) = 0;
-  /// Takes what was put there.
-  virtual Status take() = 0;
-};
-
-Status Session::collectPieces(Saving &made, bool isAlone,
-                              const MakeSink &makeSink) {
-  ShardExchange exchange = exchangeOfShards();
-  const int here = exchange.process();
-  const PieceSlabs slabs = slabsOf(made.file().pieces());
-  if (exchange.numProcesses() == 1) {
-    auto collect = [&](std::size_t piece) -> Status {
-      const std::unique_ptr<PieceSink> sink = makeSink(piece);
-      const std::size_t size = slabs.pieces()[piece].numElements();
-      for (std::size_t begin = 0, count; begin < size; begin += count) {
-        count = std::min(size - begin, std::size_t(kSlabElements));
-        OPTRT_RETURN_IF_ERROR(exchange.collectHere(
-            slabs.slab(piece, begin, count), sink->room(count)));
-        OPTRT_RETURN_IF_ERROR(sink->take());
-      }
-      return okStatus();
-    };
-    return isAlone ? onEach(made.ownPieces(), collect)
-                   : onEachPiece(*team, made.ownPieces(), collect);
-  }
-  // After a failure a process goes on exchanging, or the others would wait.
-  Status failure;
-  std::unique_ptr<PieceSink> sink;
-  for (SlabRounds rounds(slabs, made.pieces()); !rounds.done();
-       rounds.advance()) {
-    if (rounds.beginsPiece(here))
-      sink = makeSink(rounds.pieceOf(here));
-    const std::size_t count = rounds.countOf(here);
-    keepFirst(failure,
-              exchange.collect(rounds.slabs(), count > 0 ? sink->room(count)
-                                                         : std::span<float>()));
-    if (count > 0 && failure.ok())
-      failure = sink->take();
-  }
-  return failure;
+/// Written by several processes. Collective.
+static Status writeTogether(const std::vector<PieceList> &lists,
+                            const PieceSlabs &slabs, ShardExchange &exchange,
+                            CheckpointWriter &file, ControlPlane &control) {
+  constexpr SlabFlow::Keeps kKeeps = SlabFlow::Keeps::SomeSlabs;
+  OPTRT_ASSIGN_OR_RETURN(
+      std::unique_ptr<SharedRegions> regions,
+      SharedRegions::create(
+          control, SlabFlow::regionBytes(file.pieces(), lists, kKeeps)));
+  std::optional<PieceWriter> writer;
+  return SlabFlow(exchange, slabs, lists, *regions, kKeeps)
+      .run([&](std::size_t piece, std::span<const float> slab) {
+        if (!writer || writer->numLeft() == 0)
+          writer.emplace(file, piece);
+        return writer->append(slab);
+      });
 }
 
 Status Session::save(const std::string &dir, TrainingState state,
                      SaveOptions options) {
-  class File final : public PieceSink {
-  public:
-    File(CheckpointWriter &writer, std::size_t piece) : writer(writer, piece) {}
-    std::span<float> room(std::size_t count) override {
-      slab.resize(count);
-      return slab;
-    }
-    Status take() override { return writer.append(slab); }
-
-  private:
-    PieceWriter writer;
-    std::vector<float> slab;
-  };
   OPTRT_RETURN_IF_ERROR(finishSave());
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Saving> made,
                          prepareSave(dir, std::move(state), options));
+  ShardExchange exchange = exchangeOfShards();
+  const PieceSlabs slabs = slabsOf(made->file().pieces());
   Status written =
-      collectPieces(*made, options.isAlone, [&](std::size_t piece) {
-        return std::make_unique<File>(made->file(), piece);
-      });
+      exchange.numProcesses() == 1
+          ? writeHere(made->ownPieces(), slabs, exchange, made->file(),
+                      options.isAlone ? nullptr : team.get())
+          : writeTogether(made->pieces(), slabs, exchange, made->file(),
+                          control);
   if (written.ok() && !made->ownPieces().empty())
     written = made->file().sync();
   return made->finish(written);
@@ -347,13 +322,37 @@ Status Session::save(const std::string &dir, TrainingState state,
 // Behind steps
 //===----------------------------------------------------------------------===//
 
-/// The elements of this process's pieces.
-static std::size_t numElements(const CheckpointPieces &pieces,
-                               const PieceList &own) {
-  std::size_t count = 0;
-  for (std::size_t piece : own)
-    count += pieces[piece].numElements();
-  return count;
+/// Puts this process's pieces, and those of the others with them, into its
+/// memory. Collective.
+Status Session::takeSnapshot(Saving &made) {
+  constexpr SlabFlow::Keeps kKeeps = SlabFlow::Keeps::All;
+  const CheckpointPieces &pieces = made.file().pieces();
+  const std::vector<std::size_t> bytes =
+      SlabFlow::regionBytes(pieces, made.pieces(), kKeeps);
+  // Who sees the folder may have changed.
+  if (!snapshot || !std::ranges::equal(bytes, snapshot->sizes(),
+                                       std::ranges::less_equal())) {
+    OPTRT_ASSIGN_OR_RETURN(snapshot, SharedRegions::create(control, bytes));
+  }
+  ShardExchange exchange = exchangeOfShards();
+  const PieceSlabs slabs = slabsOf(pieces);
+  SlabFlow flow(exchange, slabs, made.pieces(), *snapshot, kKeeps);
+  made.readFrom(flow.kept());
+  if (exchange.numProcesses() > 1)
+    return flow.run();
+  std::unordered_map<std::size_t, std::span<float>> memory;
+  std::span<float> rest = flow.kept();
+  for (std::size_t piece : made.ownPieces()) {
+    const std::size_t count = pieces[piece].numElements();
+    memory[piece] = rest.first(count);
+    rest = rest.subspan(count);
+  }
+  return onEachPiece(*team, made.ownPieces(), [&](std::size_t piece) {
+    return slabs.forEach(piece, memory.at(piece),
+                         [&](const Slab &slab, std::span<float> elements) {
+                           return exchange.collectHere(slab, elements);
+                         });
+  });
 }
 
 StatusOr<bool> Session::reserveSnapshot(const std::string &dir, bool mustFit) {
@@ -361,7 +360,6 @@ StatusOr<bool> Session::reserveSnapshot(const std::string &dir, bool mustFit) {
                          prepareSave(dir, {}, {}));
   const std::size_t elements =
       numElements(probe->file().pieces(), probe->ownPieces());
-  probe.reset();
   // Of all processes that share this one's memory.
   const optimus_support::ResourceLimits &limits =
       optimus_support::resourceLimits();
@@ -379,51 +377,22 @@ StatusOr<bool> Session::reserveSnapshot(const std::string &dir, bool mustFit) {
     fits &= !one.empty();
   if (!fits && !mustFit)
     return false;
-  // Touched now: memory runs short before the first step, and not in the middle
-  // of the run, and a snapshot takes no longer than its copy.
-  auto reserve = [&]() -> Status {
-    try {
-      snapshot.assign(elements, 0.0f);
-    } catch (...) {
-      return statusOfException().withContext("the snapshot of a checkpoint");
-    }
-    return okStatus();
-  };
-  OPTRT_RETURN_IF_ERROR(control.agree(reserve()));
+  // Rehearsed, so that all pages are there and mapped: memory runs short before
+  // the first step, and not in the middle of the run, and a snapshot takes no
+  // longer than its copy.
+  if (Status taken = control.agree(takeSnapshot(*probe)); !taken.ok())
+    return std::move(taken).withContext("the snapshot of a checkpoint");
   snapshotBytes = needed;
   return true;
 }
 
 Status Session::beginSave(const std::string &dir, TrainingState state) {
-  class Memory final : public PieceSink {
-  public:
-    explicit Memory(float *next) : next(next) {}
-    std::span<float> room(std::size_t count) override {
-      return {std::exchange(next, next + count), count};
-    }
-    Status take() override { return okStatus(); }
-
-  private:
-    float *next;
-  };
   OPTRT_RETURN_IF_ERROR(finishSave());
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Saving> made,
                          prepareSave(dir, std::move(state), {}));
-  const CheckpointPieces &pieces = made->file().pieces();
-  // Who sees the folder may have changed.
-  snapshot.resize(numElements(pieces, made->ownPieces()));
-  std::unordered_map<std::size_t, float *> begins;
-  float *begin = snapshot.data();
-  for (std::size_t piece : made->ownPieces()) {
-    begins[piece] = begin;
-    begin += pieces[piece].numElements();
-  }
-  OPTRT_RETURN_IF_ERROR(control.agree(
-      collectPieces(*made, /*isAlone=*/false, [&](std::size_t piece) {
-        return std::make_unique<Memory>(begins.at(piece));
-      })));
+  OPTRT_RETURN_IF_ERROR(control.agree(takeSnapshot(*made)));
   // No process writes while another one still copies.
-  made->writeBehind(snapshot);
+  made->writeBehind();
   saving = std::move(made);
   return okStatus();
 }

@@ -14,6 +14,7 @@
 
 #include <atomic>
 #include <memory>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -37,9 +38,11 @@ public:
     return lists[control.firstRank() / control.numLocalRanks()];
   }
 
-  /// Starts to write this process's pieces, which lie in `snapshot` one after
-  /// the other until this object ends. A failure shows in poll() and finish().
-  void writeBehind(std::span<const float> snapshot);
+  /// Where this process's pieces lie one after the other until this object
+  /// ends.
+  void readFrom(std::span<const float> memory) { snapshot = memory; }
+  /// Starts to write them. A failure shows in poll() and finish().
+  void writeBehind();
   /// Goes on with what needs all processes, as far as nobody has to wait: true
   /// when the checkpoint is in place. Collective; after a failure nothing of it
   /// goes on.
@@ -49,7 +52,7 @@ public:
   Status finish(Status written = okStatus());
 
 private:
-  Status write(std::span<const float> snapshot);
+  Status write();
   /// Runs `work` on a thread that gives way to those of ranks.
   Status start(std::function<Status()> work);
   /// Waits for it.
@@ -63,6 +66,7 @@ private:
   std::unique_ptr<CheckpointWriter> writer;
   const std::vector<PieceList> lists;
   const TrainingState state;
+  std::span<const float> snapshot; ///< what is not written
 
   bool isCommitting = false;
   std::thread thread;

@@ -116,11 +116,12 @@ Status ShardExchange::write(const Share &share, int rank, Fn fn) {
 }
 
 template <typename Word>
-Status ShardExchange::collectWordsHere(const Slab &slab, std::span<Word> own) {
+Status ShardExchange::giveWords(const Slab &slab, int to,
+                                std::span<Word> room) {
   Status failure;
-  forEachGiven(slab, process(), process(), [&](const Share &share, int rank) {
+  forEachGiven(slab, process(), to, [&](const Share &share, int rank) {
     auto place = [&](const ShardRun &run) {
-      return &own[share.at + run.globalOffset - share.part];
+      return &room[share.at + run.globalOffset - share.part];
     };
     Status given =
         read<Word>(share, rank, [&](const ShardRun &run, const Word *elements) {
@@ -135,8 +136,8 @@ Status ShardExchange::collectWordsHere(const Slab &slab, std::span<Word> own) {
   return failure;
 }
 
-Status ShardExchange::collectHere(const Slab &slab, std::span<float> own) {
-  return collectWordsHere(slab, own);
+Status ShardExchange::give(const Slab &slab, int to, std::span<float> room) {
+  return giveWords(slab, to, room);
 }
 
 Status ShardExchange::distributeHere(const Slab &slab,
@@ -176,9 +177,9 @@ static Status exchangeWords(ControlPlane &control, int to,
   }
 }
 
-Status ShardExchange::collect(std::span<const Slab> slabs,
-                              std::span<float> own) {
-  return collectWords(slabs, own, out, in);
+Status ShardExchange::collect(std::span<const Slab> slabs, std::span<float> own,
+                              const IsShared &isShared) {
+  return collectWords(slabs, own, out, in, isShared);
 }
 
 template <typename Word>
@@ -198,14 +199,20 @@ template Status ShardExchange::collect(std::span<const Slab>,
 template <typename Word>
 Status ShardExchange::collectWords(std::span<const Slab> slabs,
                                    std::span<Word> own, std::vector<Word> &out,
-                                   std::vector<Word> &in) {
+                                   std::vector<Word> &in,
+                                   const IsShared &isShared) {
   const int processes = numProcesses(), here = process();
-  Status failure = collectWordsHere(slabs[here], own);
+  // Whatever is not sent.
+  static const Slab kNothing;
+  auto sent = [&](int from, int to) -> const Slab & {
+    return isShared && isShared(from, to) ? kNothing : slabs[to];
+  };
+  Status failure = giveWords(slabs[here], here, own);
   for (int shift = 1; shift != processes; ++shift) {
     const int to = (here + shift) % processes;
     const int from = (here + processes - shift) % processes;
     out.clear();
-    forEachGiven(slabs[to], here, to, [&](const Share &share, int rank) {
+    forEachGiven(sent(here, to), here, to, [&](const Share &share, int rank) {
       Status given = read<Word>(
           share, rank, [&](const ShardRun &run, const Word *elements) {
             out.insert(out.end(), elements, elements + run.count);
@@ -217,7 +224,7 @@ Status ShardExchange::collectWords(std::span<const Slab> slabs,
       keepFirst(failure, std::move(given));
     });
     std::size_t expected = 0;
-    forEachGiven(slabs[here], from, here, [&](const Share &share, int) {
+    forEachGiven(sent(from, here), from, here, [&](const Share &share, int) {
       for (const ShardRun &run : share.runs)
         expected += run.count;
     });
@@ -225,7 +232,7 @@ Status ShardExchange::collectWords(std::span<const Slab> slabs,
     OPTRT_RETURN_IF_ERROR(exchangeWords<Word>(control, to * perProcess, out,
                                               from * perProcess, in));
     const Word *next = in.data();
-    forEachGiven(slabs[here], from, here, [&](const Share &share, int) {
+    forEachGiven(sent(from, here), from, here, [&](const Share &share, int) {
       for (const ShardRun &run : share.runs) {
         std::copy_n(next, run.count,
                     &own[share.at + run.globalOffset - share.part]);

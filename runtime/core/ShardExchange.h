@@ -31,9 +31,9 @@ struct BufferPart {
 /// What a process has at a time of whole tensors, in the order of its parts.
 using Slab = std::vector<BufferPart>;
 
-/// Elements of a slab: 512 KiB, kept by a core's cache from the first touch to
+/// Elements of a slab: 256 KiB, kept by a core's cache from the first touch to
 /// the last, and no more than a message.
-inline constexpr int64_t kSlabElements = 128 << 10;
+inline constexpr int64_t kSlabElements = 64 << 10;
 
 /// Notes a failure where others wait for what follows; those after the first say
 /// less.
@@ -67,8 +67,11 @@ public:
   /// Fills the slab of this process, of which `slabs` has one each. Of a tensor
   /// with replicas a process reads the one that its first rank belongs to.
   /// Unreadable elements are zeros, and the failure is returned when all others
-  /// have arrived. Collective.
-  Status collect(std::span<const Slab> slabs, std::span<float> own);
+  /// have arrived. Where `isShared`, a process gives another one its elements
+  /// by give(), and no message. Collective.
+  using IsShared = std::function<bool(int from, int to)>;
+  Status collect(std::span<const Slab> slabs, std::span<float> own,
+                 const IsShared &isShared = {});
   /// The same of buffers of other types, whose elements have a word's size.
   template <typename Word>
   Status collect(std::span<const Slab> slabs, std::span<Word> own);
@@ -81,7 +84,11 @@ public:
 
   /// The part of the above that lies within this process; on any thread, for
   /// several slabs at once.
-  Status collectHere(const Slab &slab, std::span<float> own);
+  Status collectHere(const Slab &slab, std::span<float> own) {
+    return give(slab, process(), own);
+  }
+  /// Puts what this process has of another one's slab into its memory.
+  Status give(const Slab &slab, int to, std::span<float> room);
   Status distributeHere(const Slab &slab, std::span<const float> own);
 
 private:
@@ -105,9 +112,10 @@ private:
   void forEachGiven(const Slab &slab, int from, int to, Fn fn) const;
   template <typename Word>
   Status collectWords(std::span<const Slab> slabs, std::span<Word> own,
-                      std::vector<Word> &out, std::vector<Word> &in);
+                      std::vector<Word> &out, std::vector<Word> &in,
+                      const IsShared &isShared = {});
   template <typename Word>
-  Status collectWordsHere(const Slab &slab, std::span<Word> own);
+  Status giveWords(const Slab &slab, int to, std::span<Word> room);
   /// Reads a share that one of this process's ranks has: calls fn(run,
   /// elements) for each of its runs.
   template <typename Word, typename Fn>

@@ -12,6 +12,7 @@
 #include "optimus-runtime/Exception.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 
@@ -58,11 +59,14 @@ public:
     while (!out.empty() || !in.empty()) {
       const std::size_t sent = std::min(kMost, out.size());
       const std::size_t received = std::min(kMost, in.size());
-      OPTIMUS_MPI_CHECK(MPI_Sendrecv, out.data(), static_cast<int>(sent),
-                        MPI_FLOAT, sent > 0 ? to : MPI_PROC_NULL, 0, in.data(),
-                        static_cast<int>(received), MPI_FLOAT,
-                        received > 0 ? from : MPI_PROC_NULL, 0, MPI_COMM_WORLD,
-                        MPI_STATUS_IGNORE);
+      std::array<MPI_Request, 2> both;
+      OPTIMUS_MPI_CHECK(MPI_Irecv, in.data(), static_cast<int>(received),
+                        MPI_FLOAT, received > 0 ? from : MPI_PROC_NULL, 0,
+                        MPI_COMM_WORLD, &both[0]);
+      OPTIMUS_MPI_CHECK(MPI_Isend, out.data(), static_cast<int>(sent),
+                        MPI_FLOAT, sent > 0 ? to : MPI_PROC_NULL, 0,
+                        MPI_COMM_WORLD, &both[1]);
+      OPTRT_RETURN_IF_ERROR(process->engine.waitForAll(both));
       out = out.subspan(sent);
       in = in.subspan(received);
     }
@@ -103,16 +107,20 @@ private:
     InControlPlane here(ownActivity.get(), place());
     int length = static_cast<int>(own.size());
     std::vector<int> lengths(process->size), offsets(process->size);
-    OPTIMUS_MPI_CHECK(MPI_Allgather, &length, 1, MPI_INT, lengths.data(), 1,
-                      MPI_INT, MPI_COMM_WORLD);
+    std::array<MPI_Request, 1> request;
+    OPTIMUS_MPI_CHECK(MPI_Iallgather, &length, 1, MPI_INT, lengths.data(), 1,
+                      MPI_INT, MPI_COMM_WORLD, request.data());
+    OPTRT_RETURN_IF_ERROR(process->engine.waitForAll(request));
     int total = 0;
     for (int r = 0; r != process->size; ++r) {
       offsets[r] = total;
       total += lengths[r];
     }
     std::string text(total, '\0');
-    OPTIMUS_MPI_CHECK(MPI_Allgatherv, own.data(), length, MPI_CHAR, text.data(),
-                      lengths.data(), offsets.data(), MPI_CHAR, MPI_COMM_WORLD);
+    OPTIMUS_MPI_CHECK(MPI_Iallgatherv, own.data(), length, MPI_CHAR,
+                      text.data(), lengths.data(), offsets.data(), MPI_CHAR,
+                      MPI_COMM_WORLD, request.data());
+    OPTRT_RETURN_IF_ERROR(process->engine.waitForAll(request));
     std::vector<std::string> all;
     for (int r = 0; r != process->size; ++r)
       all.push_back(text.substr(offsets[r], lengths[r]));

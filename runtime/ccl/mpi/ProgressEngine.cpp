@@ -45,10 +45,7 @@ void ProgressEngine::waitFor(InFlight &operation) {
   if (operation.complete.load(std::memory_order_acquire))
     return;
   inCharge.store(false, std::memory_order_relaxed);
-  // Ranks that have a core each may look all the time; others must let those
-  // run that they wait for, and are woken sooner from a sleep than from a
-  // yield. MPI itself yields when it finds nothing to do.
-  Backoff backoff(arrivals, oversubscribed ? 100 : 2000, microseconds(100));
+  Backoff looks = backoff();
   while (true) {
     bool moved;
     {
@@ -56,12 +53,26 @@ void ProgressEngine::waitFor(InFlight &operation) {
       moved = advanceAll();
     }
     if (moved)
-      backoff.moved();
+      looks.moved();
     if (operation.complete.load(std::memory_order_acquire))
       return;
     if (!moved)
-      backoff.pause();
+      looks.pause();
   }
+}
+
+Status ProgressEngine::waitForAll(std::span<MPI_Request> requests) {
+  Backoff looks = backoff();
+  while (true) {
+    int areDone = 0;
+    OPTIMUS_MPI_CHECK(MPI_Testall, static_cast<int>(requests.size()),
+                      requests.data(), &areDone, MPI_STATUSES_IGNORE);
+    if (areDone)
+      break;
+    looks.pause();
+  }
+  looks.moved();
+  return okStatus();
 }
 
 void ProgressEngine::overlap() {

@@ -20,8 +20,10 @@
 #include "core/Thread.h"
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 namespace optrt {
@@ -60,10 +62,20 @@ public:
   /// Moves everything in flight until this operation is complete.
   void waitFor(InFlight &operation);
 
+  /// Completes requests while nothing else is in flight. Under lock().
+  Status waitForAll(std::span<MPI_Request> requests);
+
   /// The rank goes on to compute.
   void overlap();
 
 private:
+  /// Ranks that have a core each may look all the time; others must let those
+  /// run that they wait for, and are woken sooner from a sleep than from a
+  /// yield. MPI itself yields when it finds nothing to do.
+  Backoff backoff() {
+    return Backoff(arrivals, oversubscribed ? 100 : 2000,
+                   std::chrono::microseconds(100));
+  }
   void work(std::unique_lock<std::mutex> &guard);
   /// Under lock(). Whether something was completed.
   bool advanceAll();

@@ -584,11 +584,7 @@ private:
   Status addCompanions(CheckpointWriter &writer, const std::string &dir,
                        bool adaptersAlone) const;
   Status addTensors(CheckpointWriter &writer, bool adaptersAlone) const;
-  class PieceSink;
-  /// Puts this process's pieces together, each in a sink of its own; on several
-  /// threads, unless told otherwise. Collective.
-  using MakeSink = std::function<std::unique_ptr<PieceSink>(std::size_t piece)>;
-  Status collectPieces(Saving &made, bool isAlone, const MakeSink &makeSink);
+  Status takeSnapshot(Saving &made);
   /// Internal while ranks run.
   Status checkIdle(const char *what) const;
   /// Gives a function of the kind prefill or score the tokens of one slot.
@@ -667,7 +663,7 @@ private:
   std::vector<std::span<const CallInputs>> givenInputs;
   std::unique_ptr<class RankTeam> team;
   SaveFormat saveFormat;
-  std::vector<float> snapshot;    ///< of this process's pieces
+  std::unique_ptr<class SharedRegions> snapshot; ///< of processes' pieces
   std::unique_ptr<Saving> saving; ///< last: it reads the snapshot
 };
 
