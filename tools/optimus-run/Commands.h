@@ -124,6 +124,7 @@ struct EvalOptions {
   std::string load;
   std::vector<std::string> ignored; ///< patterns of tensors left out of weights
   uint64_t seed = 0;
+  std::string function; ///< of the kind eval, where there are several
   RankOptions ranks;
   bool json = false;
 };
