@@ -79,13 +79,7 @@ protected:
     f->collective(std::move(one), place(2), place(3));
     f->from("");
   }
-  void waitCarried(uint32_t number) {
-    WaitT wait;
-    wait.carried = number;
-    ActionUnion action;
-    action.Set(std::move(wait));
-    f->add(std::move(action), {});
-  }
+  void waitCarried(uint32_t number) { f->waitCarried(number); }
 
   StatusOr<Simulation> run(const CallList &calls, const WhatIf &whatIf = {}) {
     if (!finished)
