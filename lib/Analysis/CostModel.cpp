@@ -101,26 +101,50 @@ double CostModel::getSeconds(exec::CollectiveStartOp start) const {
   return getCollectiveSeconds(start.getKind(), group, bytes);
 }
 
-StepPrediction CostModel::predictStep(func::FuncOp function) const {
-  optimus_prices::StepTimeline timeline;
+StepPrediction
+CostModel::predictCall(func::FuncOp function,
+                       optimus_prices::StepTimeline &timeline) const {
   OperandReuse reuse(prices.knowsColumns());
   auto getId = [](Operation *start) {
     return reinterpret_cast<uintptr_t>(start);
   };
   function.walk([&](exec::CommandOpInterface command) {
+    if (auto wait = dyn_cast<exec::WaitCarriedOp>(*command))
+      // It keeps others from its buffers, and touches none.
+      return timeline.waitCarried(wait.getCarried());
     SmallVector<optimus_prices::Touch> touches = reuse.advance(command);
-    if (auto start = dyn_cast<exec::CollectiveStartOp>(*command))
-      timeline.start(getId(start), start.getAxis(), toPriced(start.getKind()),
-                     getSeconds(start), getLink(start.getAxis()));
-    else if (auto wait = dyn_cast<exec::WaitOp>(*command))
+    if (auto start = dyn_cast<exec::CollectiveStartOp>(*command)) {
+      const StringRef axis = start.getAxis(), link = getLink(axis);
+      const auto kind = toPriced(start.getKind());
+      if (std::optional<uint32_t> number = start.getCarried())
+        timeline.carry(*number, axis, kind, getSeconds(start), link);
+      else
+        timeline.start(getId(start), axis, kind, getSeconds(start), link);
+    } else if (auto wait = dyn_cast<exec::WaitOp>(*command))
       timeline.wait(getId(wait.getStart()));
-    else if (isa<exec::WaitCarriedOp>(*command))
-      return; // What an earlier call carries is no part of this one.
     else if (std::optional<double> known = getMeasured(command))
       timeline.compute(*known, command->getName().stripDialect());
     else
       timeline.compute(prices.getSeconds(getCommandWork(command), touches),
                        command->getName().stripDialect());
   });
-  return std::move(timeline).finish();
+  return timeline.endCall();
+}
+
+StepPrediction CostModel::predictStep(func::FuncOp function) const {
+  optimus_prices::StepTimeline timeline;
+  return predictCall(function, timeline);
+}
+
+SmallVector<StepPrediction>
+CostModel::predictCalls(ArrayRef<func::FuncOp> calls) const {
+  optimus_prices::StepTimeline timeline;
+  SmallVector<StepPrediction> predictions;
+  // The second time stands for all later ones.
+  for (int time = 0; time != 2; ++time) {
+    predictions.clear();
+    for (func::FuncOp call : calls)
+      predictions.push_back(predictCall(call, timeline));
+  }
+  return predictions;
 }

@@ -180,6 +180,24 @@ static void printPaging(func::FuncOp function, llvm::raw_ostream &out) {
   }
 }
 
+/// What goes on behind a call, and how much of it passes unnoticed.
+static void printCarried(DictionaryAttr schedule, llvm::raw_ostream &out) {
+  auto carried = schedule.getAs<DictionaryAttr>("carried");
+  if (!carried)
+    return;
+  const double all = getMs(carried, "ms"),
+               exposed = getMs(carried, "exposed_ms");
+  out << "  carried      ";
+  if (const int64_t count = getCount(carried, "count"))
+    out << formatv("{0} of {1}, until {2} behind the end; ",
+                   formatCount(count, "collective"), formatMs(all),
+                   formatMs(getMs(carried, "after_ms")));
+  out << formatMs(exposed) << " waiting for earlier ones";
+  if (all > 0)
+    out << formatv(": {0:f1} % hidden", 100 * std::max(0.0, 1 - exposed / all));
+  out << "\n";
+}
+
 static void printSchedule(DictionaryAttr schedule, double copies,
                           const CompileOptions &options,
                           llvm::raw_ostream &out) {
@@ -193,6 +211,7 @@ static void printSchedule(DictionaryAttr schedule, double copies,
   printParts(schedule, out);
   printMeasured(schedule, out);
   printWaits(schedule, out);
+  printCarried(schedule, out);
   int64_t extra = getCount(schedule, "extra_workspace_bytes");
   int64_t bounded = getCount(schedule, "out_of_workspace");
   if (extra == 0 && bounded == 0)

@@ -57,23 +57,27 @@ static json::Object describeModel(ModuleOp module) {
   return model;
 }
 
+/// Texts, counts and times.
+static json::Object describeEntries(DictionaryAttr entries) {
+  json::Object object;
+  for (NamedAttribute one : entries) {
+    StringRef name = one.getName().getValue();
+    if (auto text = dyn_cast<StringAttr>(one.getValue()))
+      object[name] = text.getValue();
+    else if (auto count = dyn_cast<IntegerAttr>(one.getValue()))
+      object[name] = count.getInt();
+    else if (auto ms = dyn_cast<FloatAttr>(one.getValue()))
+      object[name] = ms.getValueAsDouble();
+  }
+  return object;
+}
+
 /// What a rank waits for, the longest first.
 static json::Array describeWaits(DictionaryAttr schedule) {
   json::Array waits;
   if (auto list = schedule.getAs<ArrayAttr>("waits"))
-    for (auto entry : list.getAsRange<DictionaryAttr>()) {
-      json::Object wait;
-      for (NamedAttribute one : entry) {
-        StringRef name = one.getName().getValue();
-        if (auto text = dyn_cast<StringAttr>(one.getValue()))
-          wait[name] = text.getValue();
-        else if (auto count = dyn_cast<IntegerAttr>(one.getValue()))
-          wait[name] = count.getInt();
-        else if (auto ms = dyn_cast<FloatAttr>(one.getValue()))
-          wait[name] = ms.getValueAsDouble();
-      }
-      waits.push_back(std::move(wait));
-    }
+    for (auto entry : list.getAsRange<DictionaryAttr>())
+      waits.push_back(describeEntries(entry));
   return waits;
 }
 
@@ -95,6 +99,8 @@ static json::Object describeTime(func::FuncOp function) {
           cast<FloatAttr>(kind.getValue()).getValueAsDouble();
   times["predicted_parts_ms"] = std::move(parts);
   times["waits"] = describeWaits(schedule);
+  if (auto carried = schedule.getAs<DictionaryAttr>("carried"))
+    times["carried"] = describeEntries(carried);
   return times;
 }
 

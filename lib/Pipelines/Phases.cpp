@@ -168,7 +168,8 @@ static void addSchedule(OpPassManager &passes, const PhaseOptions &options) {
 
 static void addPlace(OpPassManager &passes, const PhaseOptions &options) {
   if (options.sync == kNextSync)
-    passes.addPass(exec::createCarryGathersPass());
+    passes.addPass(exec::createCarryGathersPass(
+        {.machineProfile = options.machineProfile}, options.getMeasured()));
   OpPassManager &functions = passes.nest<FuncOp>();
   functions.addPass(exec::createPlaceBuffersPass());
   functions.addPass(exec::createOrderCommandsPass());

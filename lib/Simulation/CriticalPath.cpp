@@ -37,8 +37,11 @@ public:
       const Arrival &last = meeting->arrivals.front();
       rank = last.rank;
       at = {last.call, last.command};
+      // What came before is no part of the step.
+      if (at.call < ranks.getFirstCounted())
+        return sort();
     }
-    addComputing(rank, {0, 0}, at);
+    addComputing(rank, {ranks.getFirstCounted(), 0}, at);
     return sort();
   }
 
@@ -55,7 +58,10 @@ private:
           return std::pair(stop.position.call, stop.position.command) <
                  std::pair(at.call, at.command);
         });
-    return after == stops.begin() ? nullptr : &*std::prev(after);
+    if (after == stops.begin() ||
+        std::prev(after)->position.call < ranks.getFirstCounted())
+      return nullptr;
+    return &*std::prev(after);
   }
 
   std::string getPath(const TimedFunction &function, uint32_t number) const {
@@ -83,9 +89,13 @@ private:
     const Arrival &last = meeting.arrivals.front();
     const TimedFunction &function = ranks.getFunction(last.rank, last.call);
     const TimedCommand &command = function.commands[last.command];
-    seconds[{getPath(function, last.command),
-             program.getExposures()[command.name].axis}] +=
-        meeting.end - meeting.begin;
+    // Of what is carried, the part in the step.
+    const Picoseconds begin =
+        std::max(meeting.begin, ranks.getBegin(last.rank));
+    if (meeting.end > begin)
+      seconds[{getPath(function, last.command),
+               program.getExposures()[command.name].axis}] +=
+          meeting.end - begin;
   }
 
   std::vector<CriticalPart> sort() const {

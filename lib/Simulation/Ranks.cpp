@@ -18,10 +18,12 @@ using namespace optimus_support::program;
 namespace optimus_simulation {
 
 Ranks::Ranks(const TimedProgram &program, const CallList &calls,
-             const WhatIf &whatIf, const Folding &folding,
-             FoldedNetwork *network, Cores *cores, bool records)
+             uint32_t firstCounted, const WhatIf &whatIf,
+             const Folding &folding, FoldedNetwork *network, Cores *cores,
+             bool records)
     : program(program), whatIf(whatIf), folding(folding), network(network),
-      cores(cores), records(records), ranks(folding.getNumActors()) {
+      cores(cores), records(records), firstCounted(firstCounted),
+      ranks(folding.getNumActors()) {
   if (network)
     links.emplace(network->getCapacities());
   for (uint32_t number = 0; number != ranks.size(); ++number) {
@@ -88,13 +90,35 @@ void Ranks::runRunnable() {
 RankTimes Ranks::getTimes(int64_t number) const {
   const Rank &rank = ranks[number];
   RankTimes times = rank.times;
-  times.end = rank.now;
+  times.end = rank.now - rank.begin;
+  times.carried.after = std::max<Picoseconds>(0, rank.carriedUntil - rank.now);
   if (whatIf.overlap == Overlap::Perfect) {
     for (const Link &link : rank.links)
       times.end = std::max(times.end, link.busy);
-    times.exposed = times.end - rank.now;
+    times.exposed = times.end - (rank.now - rank.begin);
   }
   return times;
+}
+
+std::vector<CallTimes> Ranks::getCalls(int64_t number) const {
+  const Rank &rank = ranks[number];
+  std::vector<CallTimes> calls(rank.recorded.begin() + firstCounted,
+                               rank.recorded.end());
+  // Time begins with the first rank's first counted call.
+  Picoseconds zero = rank.begin;
+  for (const Rank &one : ranks)
+    zero = std::min(zero, one.begin);
+  auto shift = [&](CallTimes::Span &span) {
+    span = {span.begin - zero, span.end - zero};
+  };
+  for (CallTimes &call : calls) {
+    shift(call.call);
+    for (CallTimes::Span &command : call.commands)
+      shift(command);
+    for (CallTimes::Transfer &transfer : call.transfers)
+      shift(transfer.span);
+  }
+  return calls;
 }
 
 Picoseconds Ranks::getSeconds(int64_t rank, Position at) const {
@@ -189,6 +213,7 @@ void Ranks::compute(Rank &rank, const TimedCommand &command,
   rank.now += seconds;
   rank.parts[command.name] += seconds;
   rank.times.computing += seconds;
+  rank.computedInAll += seconds;
 }
 
 void Ranks::endComputing(uint32_t number) {
@@ -246,6 +271,15 @@ void Ranks::endCall(Rank &rank) {
   rank.started.clear();
   rank.nextAfterCopy = 0;
   rank.position = {rank.position.call + 1, 0};
+  if (rank.position.call == firstCounted)
+    beginCounting(rank);
+}
+
+void Ranks::beginCounting(Rank &rank) {
+  rank.begin = rank.now;
+  rank.times = {};
+  std::fill(rank.parts.begin(), rank.parts.end(), 0);
+  std::fill(rank.exposures.begin(), rank.exposures.end(), Exposure());
 }
 
 //===----------------------------------------------------------------------===//
@@ -294,7 +328,7 @@ void Ranks::start(uint32_t number, Rank &rank, const TimedCommand &command) {
     transfer = freeTransfers.back();
     freeTransfers.pop_back();
   }
-  transfers[transfer] = {meeting, rank.now, rank.now, rank.times.computing};
+  transfers[transfer] = {meeting, rank.now, rank.now, rank.computedInAll};
   rank.started[rank.position.command] = transfer;
   if (command.carried != 0)
     rank.carried[command.carried] = transfer;
@@ -328,11 +362,14 @@ bool Ranks::wait(Rank &rank, uint32_t number, const TimedCommand &command) {
   const uint32_t name =
       ranks[last.rank].functions[last.call]->commands[last.command].name;
   rank.stops.push_back({rank.position, transfer.meeting, rank.now});
-  account(rank, transfer, name);
+  const Picoseconds exposed = account(rank, transfer, name);
+  if (command.carried != 0)
+    rank.times.carried.exposed += exposed;
   return true;
 }
 
-void Ranks::account(Rank &rank, const Transfer &transfer, uint32_t name) {
+Picoseconds Ranks::account(Rank &rank, const Transfer &transfer,
+                           uint32_t name) {
   const Meeting &meeting = meetings[transfer.meeting];
   const Picoseconds exposed = meeting.end - rank.now;
   const Picoseconds late = std::min(exposed, meeting.begin - transfer.ready);
@@ -346,10 +383,11 @@ void Ranks::account(Rank &rank, const Transfer &transfer, uint32_t name) {
   entry.late += late;
   entry.queued += queued;
   entry.shared += shared;
-  if (transfer.computed == rank.times.computing)
+  if (transfer.computed == rank.computedInAll)
     entry.idle += exposed - late - queued - shared;
   rank.times.exposed += exposed;
   rank.now = meeting.end;
+  return exposed;
 }
 
 //===----------------------------------------------------------------------===//
@@ -432,12 +470,19 @@ void Ranks::end(uint32_t number, Picoseconds time) {
   open.erase(meeting.key);
   for (const Arrival &one : arrivals) {
     Rank &rank = ranks[one.rank];
-    rank.times.communicating += time - meeting.begin;
+    Link &link = rank.links[one.link];
+    if (one.call >= firstCounted) {
+      rank.times.communicating += time - meeting.begin;
+      link.busy += time - meeting.begin;
+      if (rank.functions[one.call]->commands[one.command].carried != 0) {
+        ++rank.times.carried.count;
+        rank.times.carried.all += time - meeting.begin;
+        rank.carriedUntil = std::max(rank.carriedUntil, time);
+      }
+    }
     if (records)
       rank.recorded[one.call].transfers.push_back(
           {one.command, {one.post, time}});
-    Link &link = rank.links[one.link];
-    link.busy += time - meeting.begin;
     if (time >= link.next) {
       link.next = time;
       link.lastOfNext = number;

@@ -48,10 +48,11 @@ struct Transfer {
 class Ranks {
 public:
   /// With a `network`, meetings take what its links take; with `cores`,
-  /// computing and other meetings what cores take.
+  /// computing and other meetings what cores take. Times are those of the
+  /// calls from `firstCounted` on.
   Ranks(const TimedProgram &program, const CallList &calls,
-        const WhatIf &whatIf, const Folding &folding, FoldedNetwork *network,
-        Cores *cores, bool records);
+        uint32_t firstCounted, const WhatIf &whatIf, const Folding &folding,
+        FoldedNetwork *network, Cores *cores, bool records);
 
   /// False where some rank has not come to its end.
   bool run();
@@ -78,10 +79,11 @@ public:
   /// What a computing command takes on a rank.
   Picoseconds getSeconds(int64_t rank, Position position) const;
 
-  /// Of all calls, where times are recorded.
-  const std::vector<CallTimes> &getCalls(int64_t rank) const {
-    return ranks[rank].recorded;
-  }
+  /// Of the counted calls, where times are recorded.
+  std::vector<CallTimes> getCalls(int64_t rank) const;
+  /// The first counted call, and when a rank began it.
+  uint32_t getFirstCounted() const { return firstCounted; }
+  Picoseconds getBegin(int64_t rank) const { return ranks[rank].begin; }
 
   /// For a rank that has not ended: where it is, and what it waits for.
   bool hasEnded(int64_t rank) const {
@@ -110,8 +112,12 @@ private:
   struct Rank {
     std::vector<const TimedFunction *> functions; ///< by call
     Position position;
-    Picoseconds now = 0;
+    Picoseconds now = 0, begin = 0;
     RankTimes times;
+    /// Counted or not.
+    Picoseconds computedInAll = 0;
+    /// The last end of what it carries out of a counted call.
+    Picoseconds carriedUntil = 0;
     double factor = 1;
     uint32_t awaited = kNoMeeting;
     /// Whether cores compute its present command.
@@ -144,6 +150,8 @@ private:
   void awaitCopies(Rank &rank);
   void startCopy(Rank &rank, const TimedCommand &command);
   void endCall(Rank &rank);
+  /// Forgets the times of the calls before.
+  void beginCounting(Rank &rank);
 
   void start(uint32_t number, Rank &rank, const TimedCommand &command);
   /// Which meeting a command of a rank is for.
@@ -151,7 +159,8 @@ private:
                     const TimedCommand &command) const;
   /// False where the rank must wait for it.
   bool wait(Rank &rank, uint32_t transfer, const TimedCommand &command);
-  void account(Rank &rank, const Transfer &transfer, uint32_t name);
+  /// Returns for how long it waits.
+  Picoseconds account(Rank &rank, const Transfer &transfer, uint32_t name);
 
   void arrive(Link &link, Batch &batch);
   void advanceLink(Link &link);
@@ -169,6 +178,7 @@ private:
   FoldedNetwork *network;
   Cores *cores;
   const bool records;
+  const uint32_t firstCounted;
   std::optional<SharedLinks> links;
   std::vector<Rank> ranks;
   std::vector<Meeting> meetings;

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 using namespace optimus_support::program;
 using optimus_support::concat;
@@ -72,17 +73,37 @@ static Status describeDeadlock(const TimedProgram &program,
 
 /// The busiest first.
 static std::vector<LinkUse> listLinks(const Network &network,
-                                      const Ranks &ranks, Picoseconds step) {
+                                      const Ranks &ranks, double steps,
+                                      Picoseconds step) {
   std::vector<LinkUse> uses;
   for (uint32_t link = 0; link != network.getNumLinks(); ++link)
     if (const double bytes = ranks.getCarried(link); bytes > 0)
       uses.push_back(
           {network.getName(link),
-           bytes / (network.getCapacity(link) * double(step) * 1e-12)});
+           bytes / steps / (network.getCapacity(link) * double(step) * 1e-12)});
   std::stable_sort(
       uses.begin(), uses.end(),
       [](const LinkUse &a, const LinkUse &b) { return a.share > b.share; });
   return uses;
+}
+
+/// Whether the calls of a rank end while something is carried that they wait
+/// for, too.
+static bool isCarriedOver(const TimedProgram &program, const CallList &calls,
+                          int64_t rank) {
+  std::set<uint32_t> awaited, open;
+  for (const std::string &call : calls)
+    for (const TimedCommand &command :
+         program.getFunction(rank, call).commands) {
+      if (command.carried == 0)
+        continue;
+      if (command.kind != TimedCommand::Wait)
+        open.insert(command.carried);
+      else if (open.erase(command.carried) == 0)
+        awaited.insert(command.carried);
+    }
+  return std::any_of(open.begin(), open.end(),
+                     [&](uint32_t one) { return awaited.contains(one); });
 }
 
 static bool hasMessages(const TimedProgram &program) {
@@ -131,8 +152,18 @@ StatusOr<Simulation> simulate(const TimedProgram &program,
   std::optional<Cores> cores;
   if (shared)
     cores.emplace(*shared, folding, numRanks, places ? &*places : nullptr);
-  Ranks ranks(program, calls, whatIf, folding, folded ? &*folded : nullptr,
-              cores ? &*cores : nullptr, options.record);
+  bool isOneOfMany = false;
+  for (int64_t rank = 0; rank != numRanks; ++rank)
+    isOneOfMany |= isCarriedOver(program, calls, rank);
+  CallList repeated = calls;
+  if (isOneOfMany)
+    repeated.insert(repeated.end(), calls.begin(), calls.end());
+  const auto firstCounted =
+      static_cast<uint32_t>(repeated.size() - calls.size());
+  const double steps = isOneOfMany ? 2 : 1;
+  Ranks ranks(program, repeated, firstCounted, whatIf, folding,
+              folded ? &*folded : nullptr, cores ? &*cores : nullptr,
+              options.record);
   if (!ranks.run()) {
     // Ranks are named where each is its own.
     if (fold)
@@ -148,9 +179,9 @@ StatusOr<Simulation> simulate(const TimedProgram &program,
        ++actor)
     result.timelines.push_back({folding.getRank(actor), ranks.getCalls(actor)});
   if (network)
-    result.links = listLinks(*network, ranks, result.getStep());
+    result.links = listLinks(*network, ranks, steps, result.getStep());
   if (cores)
-    result.cores = cores->getBusiest(result.getStep());
+    result.cores = cores->getBusiest(result.getStep()) / steps;
   return result;
 }
 

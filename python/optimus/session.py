@@ -8,6 +8,7 @@
 """Runs model libraries on the ranks of a mesh (docs/python.md)."""
 
 import atexit
+import difflib
 import json
 import os
 import weakref
@@ -70,8 +71,13 @@ class _Tensors(Mapping[str, np.ndarray]):
         self._lifetime = lifetime
 
     def _find(self, name: str) -> str:
-        if name not in self._names():
-            raise KeyError(name)
+        names = self._names()
+        if name not in names:
+            near = difflib.get_close_matches(str(name), names, 3) or names[:3]
+            raise KeyError(
+                "there is none called %s among %d; some are %s"
+                % (name, len(names), ", ".join(near))
+            )
         return name
 
     def _names(self) -> List[str]:

@@ -419,6 +419,15 @@ def test_calls_counts_what_lies_between_them(tools):
     assert "µs between two calls of a rank; expected at most 0" in beyond.stderr
 
 
+def test_packs_are_gained(tools):
+    small = ("--layers", 1, "--hidden", 64, "--sequence", 16, "--rounds", 1, "--steps", 1)
+    found = run_bench("packs", tools, *small, "--microbatches", 2, "--least", -1000)
+    assert found.returncode == 0, found.stderr
+    assert re.search(r"ms once a step; gained are .* % of 50.0 %. A rank holds", found.stdout)
+    short = run_bench("packs", tools, *small, "--microbatches", 2, "--least", 1000)
+    assert short.returncode == 1 and "of which 1000 were expected" in short.stderr
+
+
 def test_all_benchmarks_are_listed_and_explain_themselves():
     bench = REPOSITORY / "bench"
     listed = subprocess.run([bench / "run"], capture_output=True, text=True, check=True)

@@ -100,6 +100,13 @@ def test_the_largest_are_carried(tools, tmp_path):
     assert [bool(mark) for mark, _ in gathers] == [False] * len(others) + [True] * 32
 
 
+def test_the_report_says_what_is_hidden(tools, tmp_path):
+    flags = [*DATA, *NEXT, "--report", "--plan", "-o", tmp_path / "carried.plan"]
+    report = tools.run("optimus-compile", tools.program(MODEL), *flags)
+    hidden = r"carried +16 collectives of .* ms, until .* ms behind the end; .* ms waiting for "
+    assert len(re.findall(hidden + r"earlier ones: [0-9.]+ % hidden\n", report)) == 1
+
+
 @pytest.mark.rotates
 @pytest.mark.parametrize("name", CASES)
 def test_threads_have_the_same_bits(tools, compiled, text, tmp_path, name):

@@ -207,3 +207,10 @@ def test_what_ends_a_document_is_said(
     result = tools.call("optimus-run", command, libraries[library], *options)
     assert result.returncode == 1
     assert message in result.stderr
+
+
+@pytest.mark.parametrize("end", [None, 64, -1])
+def test_a_session_says_what_ends_a_document(optimus, libraries, end):
+    message = "expected document_end with" if end is None else "document_end %d: expected a" % end
+    with pytest.raises(ValueError, match=message):
+        optimus.Session(libraries["serial"], document_end=end)

@@ -246,8 +246,36 @@ def test_a_library_without_a_kind_says_what_it_has(tools, text, tmp_path):
         (forwarding, "forward"),
         (("eval", alone, "--data", text), "eval"),
         (("bench", alone), "train"),
+        (("train", alone, "--data", text, "--steps", 1), "train"),
     ]:
         result = tools.call("optimus-run", *command)
         assert result.returncode == 1
         assert "has no function of the kind %s; its functions are " % kind in result.stderr
+        assert "); `python3 -m optimus.models … --functions " in result.stderr
         assert result.stderr.count("\n") == 1
+    generating = tools.library(RUN, functions=None, generate="slots=1,context=8,chunk=4")
+    result = tools.call("optimus-run", "verify", alone, generating, "--data", text)
+    assert result.returncode == 1 and result.stderr.count("\n") == 1
+    assert re.search("grad or forward in both .* has forward .*, and .* has prefill ", result.stderr)
+
+
+def test_of_two_functions_of_a_kind_one_is_named(tools, text, tmp_path):
+    """As a program may have them, under names of its own."""
+    program = tools.program(RUN, functions="forward").read_text()
+    begin, end = program.index("  func.func @forward("), program.rindex("\n}") + 1
+    again = program[begin:end].replace("@forward(", "@again(")
+    source, library = tmp_path / "two.mlir", tmp_path / "two.so"
+    source.write_text(program[:end] + again + program[end:])
+    tools.run("optimus-compile", source, "-o", library)
+    several = re.escape("two.so` has several functions of the kind forward: forward (forward, "
+                        "batch 4 of 16 tokens), again (forward, batch 4 of 16 tokens); ")
+    output = ("--data", text, "--windows", 1, "-o", tmp_path / "logits.npy")
+    for command, advice in [
+        (("forward", library, *output), "--function names one"),
+        (("bench", library, "--function", "forward"), "name one"),
+        (("verify", library, library, "--data", text), "expected one"),
+    ]:
+        result = tools.call("optimus-run", *command)
+        assert result.returncode == 1
+        assert re.search(several + advice + "\n$", result.stderr), result.stderr
+    tools.run("optimus-run", "forward", library, *output, "--function", "again")

@@ -130,6 +130,7 @@ CASES = [
     ("llama", "data:2,row:2,col:2", "summa", ["--precision", "bf16"]),
     ("llama", "row:2,col:2", "summa-paper", ["--recompute=layer"]),
     ("phi", "data:4", "data", []),
+    ("gpt2", "data:4", "data", ["--sync", "sync(next)"]),
     ("phi", "row:2,col:2", "megatron-sp", ["--precision", "bf16"]),
 ]
 
@@ -144,8 +145,55 @@ def test_a_symmetric_mesh_takes_what_was_predicted(
     library, predicted = compile_model(tools, FAMILIES[family], tmp_path, *flags)
     for function, prediction in predicted.items():
         found = simulate(tools, library, "--function", function, *profile)
-        assert_alike(found, prediction, commands_of(tools, library, function))
+        commands = commands_of(tools, library, function)
+        assert_alike(found, prediction, commands)
         assert len({rank["end_ms"] for rank in found["ranks"]}) == 1
+        carries = "sync(next)" in flags and function == "train_step"
+        assert ("carried" in found) == ("carried" in prediction) == carries
+        if carries:
+            near = pytest.approx(prediction["carried"], rel=1e-12, abs=0.5e-9 * commands)
+            assert found["carried"] == near
+
+
+def test_gathers_pass_behind_the_next_step(tools, tmp_path):
+    """Where links take as long for them as forward computes: a step takes the less, as on
+    hosts with such links (`bench/run cluster`). With microbatches `prepare`, which packs
+    all weights, waits for most of them."""
+    kinds = ["all_gather", "reduce_scatter", "all_reduce"]
+    times = dict(backend="local", ranks=4, alpha_s=2e-6, beta_s_per_byte=5e-9)
+    profile = tmp_path / "links.json"
+    links = [dict(times, collective=kind) for kind in kinds]
+    profile.write_text(json.dumps({**MACHINE, "comm": links}))
+    named = ["--machine-profile", profile]
+    steps = {}
+    for name, sync in ("plain", []), ("carried", ["--sync", "sync(next)"]):
+        flags = ["--mesh", "data:4", "--strategy", "data", "--accumulate", *named, *sync]
+        (tmp_path / name).mkdir()
+        library, schedule = compile_model(tools, MODEL, tmp_path / name, *flags)
+        steps[name] = [
+            simulate(tools, library, "--microbatches", count, *named) for count in ("1", "4")
+        ]
+    for plain, carried in zip(*steps.values()):
+        assert "carried" not in plain
+        assert carried["carried"]["count"] == 28
+        gathers, exposed = carried["carried"]["ms"], carried["carried"]["exposed_ms"]
+        for term in ("computing_ms", "comm_ms"):
+            assert carried[term] == pytest.approx(plain[term], rel=1e-6)
+        gained = plain["exposed_ms"] - carried["exposed_ms"]
+        assert 0 < gained <= gathers
+        assert plain["step_ms"] - carried["step_ms"] == pytest.approx(gained, rel=1e-3)
+    step, microbatches = steps["carried"]
+    assert step["carried"]["exposed_ms"] < 0.2 * step["carried"]["ms"]
+    assert 1.1 * step["step_ms"] < steps["plain"][0]["step_ms"]
+    found = microbatches["carried"]["exposed_ms"]
+    waiting = [
+        schedule[name].get("carried", {"exposed_ms": 0})["exposed_ms"]
+        for name in ("prepare", "accumulate")
+    ]
+    assert found == pytest.approx(sum(waiting), rel=1e-4)
+    assert waiting[0] > 0.5 * found
+    assert schedule["update"]["carried"]["count"] == 28
+    assert schedule["update"]["carried"]["exposed_ms"] == 0
 
 
 def test_gpus_take_what_was_predicted(tools, tmp_path):

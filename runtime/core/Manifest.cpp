@@ -91,26 +91,61 @@ describeEntries(const std::vector<const Function *> &functions) {
   return text.empty() ? "none" : text;
 }
 
+std::string Manifest::describeFunctions() const {
+  std::vector<const Function *> all;
+  for (const Function &function : functions)
+    all.push_back(&function);
+  return describeEntries(all);
+}
+
+/// What gives a library a function of a kind; empty where nothing does alone.
+static std::string_view howToHave(EntryKind kind) {
+  switch (kind) {
+  case EntryKind::Train:
+  case EntryKind::Eval:
+  case EntryKind::Grad:
+    return "`python3 -m optimus.models … --functions loss` writes a program of "
+           "which optimus-compile makes one";
+  case EntryKind::Forward:
+    return "`python3 -m optimus.models … --functions forward` writes a program "
+           "with one, for optimus-compile";
+  case EntryKind::Accumulate:
+  case EntryKind::Update:
+    return "optimus-compile --accumulate makes one";
+  case EntryKind::Prefill:
+  case EntryKind::Decode:
+  case EntryKind::Score:
+    return "`python3 -m optimus.models … --generate slots=1,context=N,chunk=N` "
+           "writes a program with one, for optimus-compile";
+  case EntryKind::Prepare:
+  case EntryKind::Other:
+    return "";
+  }
+  return "";
+}
+
 StatusOr<const Function *> Manifest::findEntry(std::string_view library,
                                                EntryKind kind,
-                                               std::string_view name) const {
-  std::vector<const Function *> all, found;
-  for (const Function &function : functions) {
-    all.push_back(&function);
+                                               std::string_view name,
+                                               std::string_view naming) const {
+  std::vector<const Function *> found;
+  for (const Function &function : functions)
     if (function.kind == kind && (name.empty() || function.name == name))
       found.push_back(&function);
-  }
   const std::string called = name.empty() ? "" : concat(" called ", name);
-  if (found.empty())
-    return invalidArgument(
+  if (found.empty()) {
+    Status status = invalidArgument(
         concat("`", library, "` has no function of the kind ", toString(kind),
-               called, "; its functions are ", describeEntries(all)));
+               called, "; its functions are ", describeFunctions()));
+    const std::string_view how = has(kind) ? "" : howToHave(kind);
+    return how.empty() ? status : status.withAdvice(how);
+  }
   if (found.size() > 1)
     return invalidArgument(concat("`", library,
                                   "` has several functions of the "
                                   "kind ",
                                   toString(kind), ": ", describeEntries(found),
-                                  "; name one"));
+                                  "; ", naming));
   return found.front();
 }
 
@@ -119,17 +154,14 @@ Manifest::findFunctionOrKind(std::string_view library,
                              std::string_view text) const {
   if (std::optional<EntryKind> kind = parseEntryKind(text);
       kind && *kind != EntryKind::Other)
-    return findEntry(library, *kind);
+    return findEntry(library, *kind, /*name=*/{}, "name one");
   if (const Function *function = findFunction(text))
     return function;
-  std::vector<const Function *> all;
-  for (const Function &function : functions)
-    all.push_back(&function);
   return invalidArgument(concat("`", library,
                                 "` has no function, nor a kind of "
                                 "them, called ",
                                 text, "; its functions are ",
-                                describeEntries(all)));
+                                describeFunctions()));
 }
 
 std::optional<CacheExtents> Manifest::cacheOf(const Function &function) const {
@@ -181,6 +213,25 @@ Manifest::findForwardOutput(const Function &function) const {
           arg && arg->access != Access::Read)
         return buffer;
   return std::nullopt;
+}
+
+Status Manifest::checkDocumentEnd(std::string_view library,
+                                  std::optional<int64_t> token,
+                                  std::string_view option) const {
+  const bool isAsked = findRole("positions").has_value();
+  if (isAsked && !token)
+    return invalidArgument(concat("`", library,
+                                  "` keeps documents apart: expected ", option,
+                                  " with the last token of each, found none"));
+  if (!isAsked && token)
+    return invalidArgument(concat(option, " ", *token, ": `", library,
+                                  "` sees all of a sequence; build the model "
+                                  "with --within-documents"));
+  if (token && (*token < 0 || *token >= vocabulary))
+    return invalidArgument(
+        concat(option, " ", *token, ": expected a token from 0 to ",
+               vocabulary - 1, ", of the vocabulary of `", library, "`"));
+  return okStatus();
 }
 
 std::optional<int64_t> Manifest::findRole(std::string_view role,

@@ -22,12 +22,7 @@ StatusOr<GenerationEntries> GenerationEntries::find(const std::string &library,
   GenerationEntries found;
   for (auto [kind, entry] : {std::pair(EntryKind::Prefill, &found.prefill),
                              {EntryKind::Decode, &found.decode}}) {
-    StatusOr<const Function *> function = manifest.findEntry(library, kind);
-    if (!function.ok())
-      return function.status().withAdvice(
-          "`python3 -m optimus.models … --generate slots=1,context=N,chunk=N` "
-          "writes a program with both, for optimus-compile");
-    *entry = *function;
+    OPTRT_ASSIGN_OR_RETURN(*entry, manifest.findEntry(library, kind));
   }
   const std::optional<CacheExtents> prefilled =
                                         manifest.cacheOf(*found.prefill),

@@ -61,14 +61,8 @@ Status ModelRun::choose(SessionOptions &options) {
     else
       options.sequences.push_back(sequenceFor(hyper.microbatches));
   }
-  const bool isAsked = manifest.findRole("positions").has_value();
-  if (isAsked == options.documentEnd.has_value())
-    return okStatus();
-  return invalidArgument(concat(
-      "`", library.path(), "` ",
-      isAsked ? "keeps documents apart: expected the last token of each as "
-                "document_end, found none"
-              : "sees all of a sequence: expected no document_end, found one"));
+  return manifest.checkDocumentEnd(library.path(), options.documentEnd,
+                                   "document_end");
 }
 
 const Function *ModelRun::functionOf(EntryKind kind) const {

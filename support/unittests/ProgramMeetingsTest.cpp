@@ -136,6 +136,45 @@ TEST_F(ProgramStagesTest, RunAsOftenAsTheCallerSays) {
   EXPECT_TRUE(result().ok()) << result().message();
 }
 
+/// What the caller counts may stand before or behind as many of the same.
+TEST_F(ProgramStagesTest, EqualLoopsMayBeInEitherOrder) {
+  auto forwards = [](const std::string &stage, uint32_t first,
+                     uint32_t second) {
+    return [=](SequenceWriter &steps) {
+      for (uint32_t times : {first, second})
+        steps.loop(times,
+                   [&](SequenceWriter &body) { body.call("forward" + stage); });
+    };
+  };
+  for (uint32_t first : {0, 2, 3}) {
+    programs.emplace(Mesh({{"pipe", 2}, {"row", 2}}));
+    twoStages(forwards("0", 2, 0), forwards("1", first, first == 0 ? 2 : 0));
+    const Status found = result();
+    if (first == 3)
+      EXPECT_THAT(found.message(), HasSubstr("rank 2 expects 1x4 f32"));
+    else
+      EXPECT_TRUE(found.ok()) << found.message();
+  }
+}
+
+/// Calls that are alike on one rank need not be on the other.
+TEST_F(ProgramStagesTest, EqualCallsBeforeALoopMayMeetOthers) {
+  twoStages(
+      [](SequenceWriter &steps) {
+        steps.call("forward0").loop(0, [](SequenceWriter &body) {
+          body.call("forward0");
+        });
+      },
+      [&](SequenceWriter &steps) {
+        function("other1", 0, -1);
+        steps.call("forward1").loop(0, [](SequenceWriter &body) {
+          body.call("other1");
+        });
+      });
+  const Status found = result();
+  EXPECT_TRUE(found.ok()) << found.message();
+}
+
 TEST_F(ProgramStagesTest, DoNotWaitForEachOther) {
   twoStages(
       [](SequenceWriter &steps) {

@@ -210,9 +210,7 @@ protected:
     return f.collective(std::move(sum), data, data);
   }
   void waitIn(FunctionWriter function, uint32_t number) {
-    WaitT wait;
-    wait.carried = number;
-    function.add(unite(std::move(wait)), {});
+    function.waitCarried(number);
   }
   View gradient = f.argument(ElementType::F32, 4);
 };

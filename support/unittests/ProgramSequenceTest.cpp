@@ -31,13 +31,8 @@ protected:
     f.from(name + ".gather", name + ".py:7");
     View x = f.argument(ElementType::F32, 8),
          y = f.argument(ElementType::F32, 16);
-    if (waitsFor) {
-      WaitT wait;
-      wait.carried = waitsFor;
-      ActionUnion action;
-      action.Set(std::move(wait));
-      f.add(std::move(action), {});
-    }
+    if (waitsFor)
+      f.waitCarried(waitsFor);
     if (starts) {
       CollectiveT gather;
       gather.kind = CollectiveKind::AllGather;
@@ -113,13 +108,9 @@ protected:
     View weight = f.argument(ElementType::F32, 16, "w"),
          part = f.argument(ElementType::F32, 8, "part"),
          x = f.argument(ElementType::F32, 16, "x");
-    WaitT wait;
-    wait.carried = 1;
-    ActionUnion action;
-    action.Set(std::move(wait));
     if (!waitsFirst)
       f.copy(weight, x);
-    f.add(std::move(action), {});
+    f.waitCarried(1);
     if (waitsFirst)
       f.copy(weight, x);
     f.fill(part);
@@ -151,6 +142,96 @@ TEST_F(ProgramCarriedMemory, IsNotTouchedByOthers) {
   f.fill(f.argument(ElementType::F32, 16, "w"));
   programs.sequence("t", {{"step", 1}, {"other", 1}});
   refuse("sequence t: call 1 of other: command 0 (fill) touches \"w\" of");
+}
+
+/// Two stages along `row`: calls of the first one send, those of the second one
+/// receive, and later calls wait.
+class ProgramCarriedMessages : public ProgramTest {
+protected:
+  ProgramCarriedMessages() : ProgramTest(Mesh({{"row", 2}, {"col", 2}})) {}
+
+  /// Starts message `number`, of a buffer.
+  void start(const std::string &name, bool isSend, uint32_t number) {
+    FunctionWriter f = programs.function(name);
+    View slot = f.argument(ElementType::F32, 4, "slot");
+    if (isSend)
+      f.fill(slot);
+    f.message(isSend, 0, isSend ? 1 : 0, slot, number);
+  }
+  /// Waits for it after `before` commands on the buffer, and then writes it.
+  void settle(const std::string &name, uint32_t number,
+              const std::function<void(FunctionWriter &, View)> &before = {}) {
+    FunctionWriter f = programs.function(name);
+    View slot = f.argument(ElementType::F32, 4, "slot");
+    if (before)
+      before(f, slot);
+    f.waitCarried(number);
+    f.fill(slot);
+  }
+  using Write = std::function<void(SequenceWriter &)>;
+  /// The stages' calls; `first` and `second` are what they do before the wait.
+  void stages(const Write &one, const Write &other,
+              const std::function<void(FunctionWriter &, View)> &first = {},
+              const std::function<void(FunctionWriter &, View)> &second = {}) {
+    programs.beginTable(2);
+    start("send", true, 1);
+    settle("sent", 1, first);
+    SequenceWriter sends = programs.sequence("s");
+    one(sends);
+    programs.beginTable(2);
+    start("receive", false, 1);
+    settle("received", 1, second);
+    SequenceWriter receives = programs.sequence("s");
+    other(receives);
+  }
+  static void sends(SequenceWriter &steps) {
+    steps.loop(3, [](SequenceWriter &body) { body.call("send").call("sent"); });
+  }
+  static void receives(SequenceWriter &steps) {
+    steps.loop(
+        3, [](SequenceWriter &body) { body.call("receive").call("received"); });
+  }
+  static void write(FunctionWriter &f, View slot) { f.fill(slot); }
+  static void read(FunctionWriter &f, View slot) {
+    f.copy(slot, f.argument(ElementType::F32, 4, "x"));
+  }
+  void accept() {
+    const Status found = check(programs.finish());
+    EXPECT_TRUE(found.ok()) << found.message();
+  }
+};
+
+TEST_F(ProgramCarriedMessages, AreWaitedForBeforeTheirMemoryIsWritten) {
+  stages(sends, receives);
+  accept();
+}
+
+TEST_F(ProgramCarriedMessages, AreReadBeside) {
+  stages(sends, receives, read);
+  accept();
+}
+
+TEST_F(ProgramCarriedMessages, AreNotOverwritten) {
+  stages(sends, receives, write);
+  refuse("sequence s: call 1 of sent on turn 0: command 0 (fill) touches "
+         "\"slot\" of command 1 (send), which is carried under number 1, and "
+         "comes after no wait for it");
+}
+
+TEST_F(ProgramCarriedMessages, AreNotReadBeforeTheyHaveCome) {
+  stages(sends, receives, {}, read);
+  refuse("sequence s: call 1 of received on turn 0: command 0 (copy) touches "
+         "\"slot\" of command 0 (receive)");
+}
+
+/// A later call of the same function, before the wait.
+TEST_F(ProgramCarriedMessages, KeepTheirSlot) {
+  auto twice = [](SequenceWriter &steps) {
+    steps.call("send").call("send").call("sent").call("sent");
+  };
+  stages(twice, receives);
+  refuse("sequence s: call 1 of send: command 0 (fill) touches \"slot\" of "
+         "command 1 (send), which is carried under number 1");
 }
 
 TEST_F(ProgramSequenceTest, ARepeatedCallMustFitBehindItself) {

@@ -387,12 +387,21 @@ void addParameters(CLI::App *app, std::string &load, WeightFlags &weights,
       ->check(kSeed);
 }
 
+/// Of several functions of the kind that a command calls, one.
+void addFunction(CLI::App &app, std::string &function, const char *kind) {
+  app.add_option("--function", function,
+                 concat("Which function, where the library has several of the "
+                        "kind ",
+                        kind));
+}
+
 void addEval(CLI::App &app, EvalOptions &options, JobOptions &job) {
   CLI::App *eval = app.add_subcommand(
       "eval", "Mean cross-entropy over all windows of a file");
   addLibrary(eval, "library", options.library);
   addData(eval, options.data);
   addParameters(eval, options.load, options.weights, options.seed, "evaluated");
+  addFunction(*eval, options.function, "eval");
   eval->add_flag("--json", options.json,
                  "Print {\"loss\": ..., \"tokens\": "
                  "...}");
@@ -410,9 +419,7 @@ void addForward(CLI::App &app, ForwardOptions &options, JobOptions &job) {
       ->add_option("--windows", options.windows,
                    "How many of the file's windows (default: all)")
       ->check(kSomeSteps);
-  forward->add_option("--function", options.function,
-                      "Which function, where the library has several of the "
-                      "kind forward");
+  addFunction(*forward, options.function, "forward");
   forward->add_option("--result", options.result,
                       "Which of its outputs (default: logits, or hidden_states "
                       "of a model without a head)");

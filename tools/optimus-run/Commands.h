@@ -133,6 +133,7 @@ struct EvalOptions {
   std::string load;
   WeightFlags weights;
   uint64_t seed = 0;
+  std::string function; ///< of the kind eval, where there are several
   RankOptions ranks;
   bool json = false;
 };

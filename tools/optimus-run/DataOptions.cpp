@@ -24,21 +24,8 @@ optimus_run::DataOptions::findDocumentEnd(const ModelLibrary &library,
   if (const std::optional<TokenOrigin> origin = opened.origin();
       isAsked && origin && !end)
     end = origin->documentEnd;
-  if (isAsked && !end)
-    return invalidArgument(
-        concat("`", library.path(),
-               "` keeps documents apart: expected --document-end with the last "
-               "token of each, found none"));
-  if (!isAsked && end)
-    return invalidArgument(
-        concat("--document-end ", *end, ": `", library.path(),
-               "` sees all of a sequence; build the model with "
-               "--within-documents"));
-  if (end && (*end < 0 || *end >= manifest.vocabulary))
-    return invalidArgument(
-        concat("--document-end ", *end, ": expected a token from 0 to ",
-               manifest.vocabulary - 1, ", of the vocabulary of `",
-               library.path(), "`"));
+  OPTRT_RETURN_IF_ERROR(
+      manifest.checkDocumentEnd(library.path(), end, "--document-end"));
   return end;
 }
 

@@ -58,7 +58,8 @@ Status eval(const EvalOptions &options, World &world) {
     OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));
     const Manifest &manifest = library->manifest();
     OPTRT_ASSIGN_OR_RETURN(
-        function, manifest.findEntry(options.library, EntryKind::Eval));
+        function, manifest.findEntry(options.library, EntryKind::Eval,
+                                     options.function, "--function names one"));
     OPTRT_ASSIGN_OR_RETURN(
         data,
         Dataset::open(options.data.path, manifest.sequence, manifest.vocabulary,

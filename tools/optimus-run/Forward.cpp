@@ -44,7 +44,8 @@ StatusOr<Plan> makePlan(const ForwardOptions &options) {
   const Manifest &manifest = plan.library->manifest();
   OPTRT_ASSIGN_OR_RETURN(plan.function,
                          manifest.findEntry(options.library, EntryKind::Forward,
-                                            options.function));
+                                            options.function,
+                                            "--function names one"));
   int64_t output = *manifest.findForwardOutput(*plan.function);
   if (!options.result.empty()) {
     OPTRT_ASSIGN_OR_RETURN(

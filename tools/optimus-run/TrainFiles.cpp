@@ -45,6 +45,8 @@ static Status checkPlan(const TrainOptions &options, const StartingPoint &start,
                         const TrainingPlan &plan, const Manifest &manifest) {
   if (Status status = checkHyperparameters(plan.hyperparameters); !status.ok())
     return invalidArgument("--" + status.message());
+  OPTRT_RETURN_IF_ERROR(
+      manifest.findEntry(options.library, EntryKind::Train).status());
   int64_t microbatches = plan.hyperparameters.microbatches;
   if (microbatches == 1 || manifest.has(EntryKind::Accumulate))
     return okStatus();

@@ -67,8 +67,13 @@ StatusOr<std::pair<Compared, Compared>> chooseCompared(const ModelLibrary &a,
     return a.manifest().has(kind) && b.manifest().has(kind);
   };
   const bool hasForward = both(EntryKind::Forward);
-  // Where there is neither, gradients are missed.
-  const bool hasGrad = both(EntryKind::Grad) || !hasForward;
+  const bool hasGrad = both(EntryKind::Grad);
+  if (!hasForward && !hasGrad)
+    return invalidArgument(
+        concat("expected functions of the kind grad or forward in both "
+               "libraries; `",
+               a.path(), "` has ", a.manifest().describeFunctions(), ", and `",
+               b.path(), "` has ", b.manifest().describeFunctions()));
   for (auto [library, compared] :
        {std::pair(&a, &chosen.first), {&b, &chosen.second}}) {
     const Manifest &manifest = library->manifest();

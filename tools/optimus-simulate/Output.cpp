@@ -77,6 +77,21 @@ static void printMesh(const Answer &answer, std::ostream &out) {
       << mesh.numRanks() << (mesh.numRanks() == 1 ? " rank" : " ranks") << "\n";
 }
 
+/// What goes on behind the step, and how much of it passes unnoticed.
+static void printCarried(const CarriedTimes &carried, std::ostream &out) {
+  if (carried.count == 0)
+    return;
+  out << "carried      " << carried.count << " collectives of "
+      << formatMs(carried.all) << ", until " << formatMs(carried.after)
+      << " behind the step; " << formatMs(carried.exposed)
+      << " waiting for those of the step before";
+  if (carried.all > 0)
+    out << format(
+        ": %.1f %% hidden",
+        100 * std::max(0.0, 1 - double(carried.exposed) / double(carried.all)));
+  out << "\n";
+}
+
 static void printTimes(const Answer &answer, std::ostream &out) {
   const Simulation &simulation = answer.simulation;
   const RankTimes &slowest = simulation.ranks[simulation.slowest];
@@ -92,6 +107,7 @@ static void printTimes(const Answer &answer, std::ostream &out) {
   }
   out << "\nwaiting      " << formatMs(slowest.exposed) << " for "
       << formatMs(slowest.communicating) << " of communication\n";
+  printCarried(slowest.carried, out);
   if (slowest.copying > 0)
     out << "copies       " << formatMs(slowest.copying)
         << " are waited for between memories\n";
@@ -280,6 +296,11 @@ ordered_json optimus_simulate::describe(const Answer &answer) {
                     {"cores", simulation.cores},
                     {"memory_bytes", memory},
                     {"ranks", ranks}};
+  if (const CarriedTimes &carried = slowest.carried; carried.count > 0)
+    json["carried"] = {{"count", carried.count},
+                       {"ms", toMs(carried.all)},
+                       {"after_ms", toMs(carried.after)},
+                       {"exposed_ms", toMs(carried.exposed)}};
   for (const Gain &gain : answer.gains)
     json["gains"].push_back({{"of", gain.what}, {"ms", toMs(gain.seconds)}});
   if (answer.failures) {

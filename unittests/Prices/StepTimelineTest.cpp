@@ -24,7 +24,7 @@ TEST(StepTimeline, HidesWhatIsComputedBeside) {
   timeline.wait(1);
   timeline.compute(1, "launch");
   timeline.compute(2, "launch");
-  const StepPrediction found = std::move(timeline).finish();
+  const StepPrediction found = timeline.endCall();
   EXPECT_EQ(found.computeSeconds, 6);
   EXPECT_EQ(found.commSeconds, 5);
   EXPECT_EQ(found.exposedSeconds, 2);
@@ -48,7 +48,7 @@ TEST(StepTimeline, ALinkCarriesOneAfterTheOther) {
                    isShared ? "row" : "col");
     timeline.wait(2);
     timeline.wait(1);
-    const StepPrediction found = std::move(timeline).finish();
+    const StepPrediction found = timeline.endCall();
     EXPECT_EQ(found.exposedSeconds, isShared ? 7 : 4);
     // Nothing is computed between start and wait.
     const ExposedCollectives &longest = found.exposed.front();
@@ -56,6 +56,25 @@ TEST(StepTimeline, ALinkCarriesOneAfterTheOther) {
     EXPECT_EQ(longest.seconds, isShared ? 7 : 3);
     EXPECT_EQ(longest.queuedSeconds, isShared ? 4 : 0);
     EXPECT_EQ(longest.idleSeconds, 3);
+  }
+}
+
+TEST(StepTimeline, ACallBeginsWithWhatIsCarried) {
+  StepTimeline timeline;
+  for (int call = 0; call != 3; ++call) {
+    timeline.compute(1, "gemm");
+    timeline.waitCarried(7);
+    timeline.compute(2, "gemm");
+    timeline.carry(7, "data", CollectiveKind::AllGather, 5, "data");
+    const StepPrediction found = timeline.endCall();
+    EXPECT_EQ(found.computeSeconds, 3);
+    EXPECT_EQ(found.commSeconds, 5);
+    // Nothing is under way when the first call begins.
+    EXPECT_EQ(found.exposedSeconds, call == 0 ? 0 : 4);
+    EXPECT_EQ(found.carried.count, 1);
+    EXPECT_EQ(found.carried.seconds, 5);
+    EXPECT_EQ(found.carried.afterSeconds, 5);
+    EXPECT_EQ(found.carried.exposedSeconds, found.exposedSeconds);
   }
 }
 

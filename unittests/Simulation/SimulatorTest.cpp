@@ -67,6 +67,19 @@ protected:
     return number;
   }
   void wait(uint32_t command) { f->wait(command); }
+  /// As start(), for a later call.
+  void carry(Axis axis, uint32_t number, const std::string &path = "") {
+    f->from(path);
+    CollectiveT one;
+    one.kind = CollectiveKind::Broadcast;
+    one.axes = {axis};
+    one.outer = 1;
+    one.inner = one.src_ld = one.dst_ld = 16;
+    one.carried = number;
+    f->collective(std::move(one), place(2), place(3));
+    f->from("");
+  }
+  void waitCarried(uint32_t number) { f->waitCarried(number); }
 
   StatusOr<Simulation> run(const CallList &calls, const WhatIf &whatIf = {}) {
     if (!finished)
@@ -200,24 +213,56 @@ TEST_F(SimulatorTest, TheCriticalPathGoesThroughTheLateRank) {
 
 TEST_F(SimulatorTest, SequencesGoOnWithoutABarrier) {
   beginFunction("accumulate");
-  CollectiveT one;
-  one.kind = CollectiveKind::Broadcast;
-  one.axes = {Row};
-  one.outer = 1;
-  one.inner = one.src_ld = one.dst_ld = 16;
-  one.carried = 7;
   compute(1);
-  f->collective(std::move(one), place(2), place(3));
+  carry(Row, 7);
   beginFunction("update");
   compute(2);
-  WaitT wait;
-  wait.carried = 7;
-  ActionUnion action;
-  action.Set(std::move(wait));
-  f->add(std::move(action), {});
+  waitCarried(7);
   const Simulation result = simulated({"accumulate", "update"});
   EXPECT_EQ(result.getStep(), 3 * kMs);
   EXPECT_EQ(simulated({"accumulate"}).getStep(), kMs);
+}
+
+/// A step computes 2 ms, 1 before it needs what the step before carries.
+TEST_F(SimulatorTest, AStepBeginsWithWhatIsCarried) {
+  beginFunction("step");
+  compute(1, "h.0");
+  waitCarried(1);
+  waitCarried(2);
+  waitCarried(3);
+  compute(1, "h.1");
+  carry(Row, 1);
+  carry(Row, 2, "w");
+  carry(Col, 3);
+  const Simulation result = simulated({"step"});
+  // The second on its link ends 1 ms after it is needed.
+  EXPECT_EQ(result.getStep(), 3 * kMs);
+  EXPECT_EQ(result.ranks[0].computing, 2 * kMs);
+  EXPECT_EQ(result.ranks[0].communicating, 3 * kMs);
+  EXPECT_EQ(result.ranks[0].exposed, kMs);
+  const CarriedTimes carried = result.ranks[0].carried;
+  EXPECT_EQ(carried.count, 3);
+  EXPECT_EQ(carried.all, 3 * kMs);
+  EXPECT_EQ(carried.after, 2 * kMs);
+  EXPECT_EQ(carried.exposed, kMs);
+  // Both on the link take place in the step, behind the one before.
+  Picoseconds all = 0;
+  for (const CriticalPart &part : result.criticalPath)
+    all += part.seconds;
+  EXPECT_EQ(all, result.getStep());
+  EXPECT_EQ(result.criticalPath[0].what, "row");
+  // All later steps are alike.
+  EXPECT_EQ(simulated({"step", "step"}).getStep(), 6 * kMs);
+  EXPECT_EQ(simulated({"step", "step"}).ranks[0].carried.count, 6);
+  EXPECT_EQ(simulated({"step"}, {.overlap = Overlap::None}).getStep(), 5 * kMs);
+  EXPECT_EQ(simulated({"step"}, {.overlap = Overlap::Perfect}).getStep(),
+            2 * kMs);
+  StatusOr<Simulation> recorded =
+      simulate(*timed, {"step"}, {}, {.record = true});
+  ASSERT_TRUE(recorded.ok()) << recorded.status().message();
+  ASSERT_EQ(recorded->timelines[0].calls.size(), 1u);
+  EXPECT_EQ(recorded->timelines[0].calls[0].call.begin, 0);
+  EXPECT_EQ(recorded->timelines[0].calls[0].call.end, 3 * kMs);
 }
 
 TEST_F(SimulatorTest, OverlapMayBeNoneOrPerfect) {
@@ -487,7 +532,7 @@ TEST_F(SimulatorTest, IsTheTimelineOfOneRankWhereAllAreAlike) {
                             touches),
           optimus_prices::getWorkName(command));
   }
-  const optimus_prices::StepPrediction step = std::move(timeline).finish();
+  const optimus_prices::StepPrediction step = timeline.endCall();
   const double tolerance = 0.5e-12 * double(function.commands.size());
   EXPECT_NEAR(double(result.getStep()) * 1e-12, step.getSeconds(), tolerance);
   EXPECT_NEAR(double(result.ranks[0].computing) * 1e-12, step.computeSeconds,

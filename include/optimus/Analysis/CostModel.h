@@ -81,7 +81,14 @@ public:
   /// A program in its present order.
   StepPrediction predictStep(func::FuncOp function) const;
 
+  /// Calls that follow each other, each in its present order, and are repeated:
+  /// where the last ones carry collectives, the first ones begin with them.
+  SmallVector<StepPrediction> predictCalls(ArrayRef<func::FuncOp> calls) const;
+
 private:
+  StepPrediction predictCall(func::FuncOp function,
+                             optimus_prices::StepTimeline &timeline) const;
+
   std::shared_ptr<const MeasuredCosts> measured;
   optimus_prices::MachinePrices prices;
 };

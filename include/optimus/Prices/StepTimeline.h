@@ -29,6 +29,17 @@ struct ExposedCollectives {
   double queuedSeconds = 0, idleSeconds = 0;
 };
 
+/// Collectives that a call starts and a later one waits for.
+struct CarriedCollectives {
+  int64_t count = 0;
+  /// All of them, one after the other.
+  double seconds = 0;
+  /// Until when they go on behind the end of the call.
+  double afterSeconds = 0;
+  /// What the call waits for those of earlier ones.
+  double exposedSeconds = 0;
+};
+
 /// One call of a function on one rank.
 struct StepPrediction {
   /// What the rank computes.
@@ -39,6 +50,8 @@ struct StepPrediction {
   double exposedSeconds = 0;
   /// The same by axis and kind, what takes longest first.
   std::vector<ExposedCollectives> exposed;
+  /// Part of both.
+  CarriedCollectives carried;
   /// The computing commands by kind ("gemm"), longest first.
   std::vector<std::pair<std::string_view, double>> parts;
 
@@ -57,8 +70,14 @@ public:
              double seconds, std::string_view link);
   /// Until collective `id` has ended.
   void wait(uint64_t id);
+  /// Starts one that a later call waits for, by a number.
+  void carry(uint32_t number, std::string_view axis, CollectiveKind kind,
+             double seconds, std::string_view link);
+  /// Until that one has ended, if it is under way.
+  void waitCarried(uint32_t number);
 
-  StepPrediction finish() &&;
+  /// Ends the call. The next one begins at once, with what is under way.
+  StepPrediction endCall();
 
 private:
   /// A collective under way.
@@ -70,9 +89,15 @@ private:
     double computed;
   };
 
-  double now = 0;
+  Transfer send(std::string_view axis, CollectiveKind kind, double seconds,
+                std::string_view link);
+  /// Returns for how long.
+  double waitFor(const Transfer &transfer);
+
+  double now = 0, computed = 0;
   std::unordered_map<std::string_view, double> linkFree;
   std::unordered_map<uint64_t, Transfer> transfers;
+  std::unordered_map<uint32_t, Transfer> carried;
   StepPrediction result;
 };
 

@@ -38,6 +38,17 @@ struct Exposure {
   Picoseconds getShort() const { return all - late - queued - shared - idle; }
 };
 
+/// Collectives that one step starts and the next one waits for.
+struct CarriedTimes {
+  int64_t count = 0;
+  /// All of them, one after the other.
+  Picoseconds all = 0;
+  /// Until when they go on behind the end of the step.
+  Picoseconds after = 0;
+  /// What the step waits for those of the step before.
+  Picoseconds exposed = 0;
+};
+
 struct RankTimes {
   Picoseconds end = 0;
   Picoseconds computing = 0;
@@ -46,6 +57,8 @@ struct RankTimes {
   Picoseconds exposed = 0;
   /// Waiting for copies between memories.
   Picoseconds copying = 0;
+  /// Part of what it communicates and waits for.
+  CarriedTimes carried;
 };
 
 /// A stretch of the critical path.
@@ -118,6 +131,8 @@ struct SimulationOptions {
 };
 
 /// Simulates calls that follow each other, without a barrier between them.
+/// Where they end while something is carried that they wait for, too, they are
+/// a step of many: the answer is of the second time, which begins with it.
 /// InvalidArgument names ranks that wait for each other for ever, with the
 /// commands they wait for.
 optimus_support::StatusOr<Simulation>

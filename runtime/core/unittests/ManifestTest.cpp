@@ -133,7 +133,8 @@ TEST(Manifest, FindsFunctionsByKind) {
   auto find = [&](EntryKind kind, std::string_view name = {}) {
     StatusOr<Manifest> manifest = parseManifest(json.dump());
     EXPECT_TRUE(manifest.ok()) << manifest.status().message();
-    StatusOr<const Function *> found = manifest->findEntry("m.so", kind, name);
+    StatusOr<const Function *> found =
+        manifest->findEntry("m.so", kind, name, "--function names one");
     return found.ok() ? (*found)->name : found.status().message();
   };
   EXPECT_EQ(find(EntryKind::Train), "train_step");
@@ -141,14 +142,15 @@ TEST(Manifest, FindsFunctionsByKind) {
       find(EntryKind::Forward),
       "`m.so` has no function of the kind forward; its functions are "
       "train_step (train, batch 16 of 128 tokens), eval_step (eval, batch "
-      "16 of 128 tokens), decode (other)");
+      "16 of 128 tokens), decode (other); `python3 -m optimus.models … "
+      "--functions forward` writes a program with one, for optimus-compile");
   json["functions"][2]["entry"]["kind"] = "forward";
   EXPECT_EQ(find(EntryKind::Forward), "decode");
   json["functions"].push_back(json["functions"][2]);
   json["functions"][3]["name"] = "again";
   EXPECT_EQ(find(EntryKind::Forward),
             "`m.so` has several functions of the kind forward: decode "
-            "(forward), again (forward); name one");
+            "(forward), again (forward); --function names one");
   EXPECT_EQ(find(EntryKind::Forward, "again"), "again");
   EXPECT_THAT(find(EntryKind::Forward, "eval_step"),
               testing::StartsWith("`m.so` has no function of the kind forward "

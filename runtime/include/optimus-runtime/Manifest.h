@@ -258,6 +258,8 @@ struct Manifest {
   std::map<std::string, int64_t, std::less<>> bufferIndices; ///< by name
   std::vector<Function> functions;
 
+  /// All functions for a message: "train_step (train, batch 4 of 16 tokens)".
+  std::string describeFunctions() const;
   /// The function called `name`, or null.
   const Function *findFunction(std::string_view name) const;
   /// Whether there is a function of a kind.
@@ -265,10 +267,13 @@ struct Manifest {
   /// The functions that prepare arguments of this one.
   std::vector<const Function *> findPreparersOf(const Function &function) const;
   /// The function of a kind, of that name where it is not empty.
-  /// InvalidArgument with the functions that there are where there is none, or
-  /// several without a name; `library` is for messages.
-  StatusOr<const Function *> findEntry(std::string_view library, EntryKind kind,
-                                       std::string_view name = {}) const;
+  /// InvalidArgument where there is none, or several without a name: with the
+  /// functions that there are, and a remedy. `library` is for messages, and so
+  /// is `naming`, how one of several is named.
+  StatusOr<const Function *>
+  findEntry(std::string_view library, EntryKind kind,
+            std::string_view name = {},
+            std::string_view naming = "expected one") const;
   /// The function that a user names by its kind or its name. Errors as above.
   StatusOr<const Function *> findFunctionOrKind(std::string_view library,
                                                 std::string_view text) const;
@@ -277,6 +282,11 @@ struct Manifest {
   StatusOr<int64_t> findOutput(std::string_view library,
                                const Function &function,
                                std::string_view name) const;
+  /// Checks the last token of a document: models that keep documents apart ask
+  /// for one, others refuse it. `option` is how it was given.
+  Status checkDocumentEnd(std::string_view library,
+                          std::optional<int64_t> token,
+                          std::string_view option) const;
   /// The buffer called `name`, or nothing.
   std::optional<int64_t> findBuffer(std::string_view name) const;
   /// The first buffer with a role, of a parameter or of none, or nothing.

@@ -340,28 +340,36 @@ uint32_t FunctionWriter::collective(CollectiveKind kind,
 }
 
 template <typename Message>
-static ActionUnion makeMessage(uint32_t axis, int64_t peer, View view) {
+static ActionUnion makeMessage(uint32_t axis, int64_t peer, View view,
+                               uint32_t carried) {
   Message message;
   message.axis = axis;
   message.peer = std::make_unique<IntegerT>();
   message.peer->constant = peer;
   message.rows = 1;
   message.cols = message.ld = view.elements;
+  message.carried = carried;
   ActionUnion action;
   action.Set(std::move(message));
   return action;
 }
 
 uint32_t FunctionWriter::message(bool isSend, uint32_t axis, int64_t peer,
-                                 View view) {
-  return add(isSend ? makeMessage<SendT>(axis, peer, view)
-                    : makeMessage<ReceiveT>(axis, peer, view),
+                                 View view, uint32_t carried) {
+  return add(isSend ? makeMessage<SendT>(axis, peer, view, carried)
+                    : makeMessage<ReceiveT>(axis, peer, view, carried),
              {view});
 }
 
 uint32_t FunctionWriter::wait(uint32_t command) {
   WaitT wait;
   wait.command = command;
+  return add(unite(std::move(wait)), {});
+}
+
+uint32_t FunctionWriter::waitCarried(uint32_t number) {
+  WaitT wait;
+  wait.carried = number;
   return add(unite(std::move(wait)), {});
 }
 

@@ -173,9 +173,11 @@ public:
   uint32_t collective(CollectiveKind kind, std::vector<uint32_t> axes, View src,
                       View dst);
   /// To or from the rank whose index on `axis` is `peer`: one row, all of the
-  /// view.
-  uint32_t message(bool isSend, uint32_t axis, int64_t peer, View view);
+  /// view. `carried`: a later call waits for it under this number.
+  uint32_t message(bool isSend, uint32_t axis, int64_t peer, View view,
+                   uint32_t carried = 0);
   uint32_t wait(uint32_t command);
+  uint32_t waitCarried(uint32_t number);
   /// Any action with operands in its order, for what is not above.
   uint32_t add(ActionUnion action, const std::vector<View> &operands);
 

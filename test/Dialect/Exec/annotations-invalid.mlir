@@ -52,6 +52,16 @@ func.func @schedule_waits() attributes {exec.schedule = {
 
 // -----
 
+// expected-error @below {{expected "exec.schedule" to be what --optimus-schedule leaves}}
+func.func @schedule_carried() attributes {exec.schedule = {
+    waits = [], predicted_step_ms = 1.0, predicted_comm_ms = 1.0, predicted_exposed_ms = 1.0, predicted_parts_ms = {},
+    extra_workspace_bytes = 0 : i64, not_overlapped = 1 : i64, out_of_workspace = 0 : i64,
+    carried = {count = -1 : i64, ms = 1.0, after_ms = 1.0, exposed_ms = 0.0}}} {
+  return
+}
+
+// -----
+
 // expected-error @below {{expected "exec.kernel" to be without a value, found 1 : i64}}
 func.func @kernel() attributes {exec.kernel = 1 : i64} {
   return

@@ -102,12 +102,23 @@ static bool isMeasurement(Attribute value) {
          isAmount(entries.get("ms")) && isAmount(entries.get("of_ms"));
 }
 
+/// What is started for later calls, and waited for of earlier ones.
+static bool isCarried(Attribute value) {
+  auto entries = dyn_cast<DictionaryAttr>(value);
+  return entries && entries.size() == 4 &&
+         isCount(entries.get("count"), UINT32_MAX) &&
+         isAmount(entries.get("ms")) && isAmount(entries.get("after_ms")) &&
+         isAmount(entries.get("exposed_ms"));
+}
+
 static bool isSchedule(Attribute value) {
   auto entries = dyn_cast<DictionaryAttr>(value);
   if (!entries)
     return false;
   bool isMeasured = entries.contains("measured");
-  return entries.size() == (isMeasured ? 9 : 8) &&
+  bool carries = entries.contains("carried");
+  return entries.size() == 8u + isMeasured + carries &&
+         (!carries || isCarried(entries.get("carried"))) &&
          (!isMeasured || isMeasurement(entries.get("measured"))) &&
          areWaits(entries.get("waits")) &&
          areParts(entries.get("predicted_parts_ms")) &&

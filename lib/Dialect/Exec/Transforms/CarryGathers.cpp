@@ -28,7 +28,10 @@
 
 #include "OwnBuffers.h"
 
+#include "Prediction.h"
+
 #include "optimus-support/model_abi.h"
+#include "optimus/Analysis/Pricing.h"
 #include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
@@ -222,11 +225,23 @@ class CarryGathersPass
     : public exec::impl::CarryGathersPassBase<CarryGathersPass> {
 public:
   using CarryGathersPassBase::CarryGathersPassBase;
+  CarryGathersPass() = default;
+  CarryGathersPass(const CarryGathersPassOptions &options,
+                   std::shared_ptr<const optimus::MeasuredCosts> measured)
+      : CarryGathersPassBase(options), pricing(std::move(measured)) {}
+
+  LogicalResult initialize(MLIRContext *context) override {
+    if (llvm::Error error = pricing.load(machineProfile, profile))
+      return emitError(UnknownLoc::get(context))
+             << llvm::toString(std::move(error));
+    return success();
+  }
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
     for (func::FuncOp train : optimus::findEntries(module, EntryKind::Train))
-      carry(train, {train});
+      if (failed(carry(train, {train})))
+        return signalPassFailure();
     SmallVector<func::FuncOp> step;
     auto add = [&](func::FuncOp function) {
       if (function)
@@ -243,13 +258,14 @@ public:
          optimus::findEntries(module, EntryKind::Update)) {
       SmallVector<func::FuncOp> sequence = step;
       sequence.push_back(update);
-      carry(update, sequence);
+      if (failed(carry(update, sequence)))
+        return signalPassFailure();
     }
   }
 
 private:
   /// Carries what the last function of a sequence gathers.
-  void carry(func::FuncOp last, ArrayRef<func::FuncOp> sequence) {
+  LogicalResult carry(func::FuncOp last, ArrayRef<func::FuncOp> sequence) {
     CarriedParameters carried;
     llvm::DenseMap<StringAttr, Value> parts;
     for (Gather &gather : chooseGathers(last)) {
@@ -261,7 +277,7 @@ private:
       LDBG() << "carry " << name << " under " << known->second;
     }
     if (carried.empty())
-      return;
+      return success();
     for (func::FuncOp function : sequence) {
       for (const auto &[name, one] : carried)
         if (BlockArgument parameter = findParameter(function, name))
@@ -272,6 +288,28 @@ private:
       limitInFlight(function, carried);
       numberCommands(function);
     }
+    return predict(sequence);
+  }
+
+  /// Says in the schedules of a sequence's calls what they take now, if there
+  /// are any.
+  LogicalResult predict(ArrayRef<func::FuncOp> sequence) {
+    if (!llvm::all_of(sequence, [](func::FuncOp function) {
+          return function->hasAttr(ExecDialect::kSchedule);
+        }))
+      return success();
+    FailureOr<optimus::CostModel> costs = pricing.getCosts(sequence.back());
+    if (failed(costs))
+      return failure();
+    for (auto [call, prediction] :
+         llvm::zip_equal(sequence, costs->predictCalls(sequence))) {
+      NamedAttrList entries(
+          call->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule));
+      setPrediction(entries, prediction, &getContext());
+      call->setAttr(ExecDialect::kSchedule,
+                    entries.getDictionary(&getContext()));
+    }
+    return success();
   }
 
   /// Gives the source of a gather memory beyond the call. Returns it.
@@ -292,6 +330,13 @@ private:
     return part;
   }
 
+  optimus::Pricing pricing;
   llvm::MapVector<StringAttr, int32_t> numbers; ///< by parameter
 };
 } // namespace
+
+std::unique_ptr<Pass> exec::createCarryGathersPass(
+    const CarryGathersPassOptions &options,
+    std::shared_ptr<const optimus::MeasuredCosts> measured) {
+  return std::make_unique<CarryGathersPass>(options, std::move(measured));
+}

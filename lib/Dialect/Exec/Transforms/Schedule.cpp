@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "OverlapChoice.h"
+#include "Prediction.h"
 
 #include "optimus/Analysis/Pricing.h"
 #include "optimus/Dialect/Exec/IR/Commands.h"
@@ -194,38 +195,19 @@ private:
     auto [notOverlapped, bounded, peakBytes] = outcome;
     const int64_t extra = std::max<int64_t>(0, peakBytes - before);
     numExtraBytes += extra;
-    optimus::StepPrediction prediction = costs.predictStep(function);
     Builder b(&getContext());
-    auto number = [&](StringRef name, double seconds) {
-      return b.getNamedAttr(name, b.getF64FloatAttr(seconds * 1e3));
-    };
+    NamedAttrList entries;
+    setPrediction(entries, costs.predictStep(function), &getContext());
     auto count = [&](StringRef name, int64_t value) {
-      return b.getNamedAttr(name, b.getI64IntegerAttr(value));
+      entries.set(name, b.getI64IntegerAttr(value));
     };
-    SmallVector<Attribute> waits;
-    for (const optimus::ExposedCollectives &entry : prediction.exposed)
-      waits.push_back(b.getDictionaryAttr(
-          {b.getNamedAttr("axis", b.getStringAttr(entry.axis)),
-           b.getNamedAttr("collective", b.getStringAttr(toString(entry.kind))),
-           count("count", entry.count), number("ms", entry.seconds),
-           number("queued_ms", entry.queuedSeconds),
-           number("idle_ms", entry.idleSeconds)}));
-    SmallVector<NamedAttribute> parts;
-    for (auto [kind, seconds] : prediction.parts)
-      parts.push_back(number(kind, seconds));
-    SmallVector<NamedAttribute> entries{
-        b.getNamedAttr("waits", b.getArrayAttr(waits)),
-        number("predicted_step_ms", prediction.getSeconds()),
-        number("predicted_comm_ms", prediction.commSeconds),
-        number("predicted_exposed_ms", prediction.exposedSeconds),
-        b.getNamedAttr("predicted_parts_ms", b.getDictionaryAttr(parts)),
-        count("extra_workspace_bytes", extra),
-        count("not_overlapped", notOverlapped),
-        count("out_of_workspace", bounded)};
+    count("extra_workspace_bytes", extra);
+    count("not_overlapped", notOverlapped);
+    count("out_of_workspace", bounded);
     if (pricing.isMeasured())
-      entries.push_back(
-          b.getNamedAttr("measured", describeMeasured(function, costs)));
-    function->setAttr(ExecDialect::kSchedule, b.getDictionaryAttr(entries));
+      entries.set("measured", describeMeasured(function, costs));
+    function->setAttr(ExecDialect::kSchedule,
+                      entries.getDictionary(&getContext()));
     if (report && notOverlapped > 0)
       function.emitRemark()
           << notOverlapped

@@ -26,6 +26,9 @@ std::unique_ptr<Pass>
 createSchedulePass(const SchedulePassOptions &options,
                    std::shared_ptr<const optimus::MeasuredCosts> measured);
 std::unique_ptr<Pass>
+createCarryGathersPass(const CarryGathersPassOptions &options,
+                       std::shared_ptr<const optimus::MeasuredCosts> measured);
+std::unique_ptr<Pass>
 createOffloadPass(const OffloadPassOptions &options,
                   std::shared_ptr<const optimus::MeasuredCosts> measured);
 

@@ -78,7 +78,8 @@ def CarryGathersPass : Pass<"optimus-carry-gathers", "::mlir::ModuleOp"> {
     carried to the next call that reads these: nothing in the call waits for them.
     Their sources become buffers of the manifest, with the role `updated`. The functions
     of a step wait for a parameter before their first command on it.
-    Of each mesh axis the 32 largest gathers are carried. After `--optimus-schedule`.
+    Of each mesh axis the 32 largest gathers are carried. After `--optimus-schedule`; its
+    predictions are made anew, of steps that begin with the gathers of the one before.
 
     ```mlir
     func.func @train_step(%w: memref<64xf32> …) attributes {optimus.entry = #optimus.entry<train …>} {
@@ -96,6 +97,14 @@ def CarryGathersPass : Pass<"optimus-carry-gathers", "::mlir::ModuleOp"> {
   let dependentDialects = [
     "::mlir::exec::ExecDialect", "::mlir::ccl::CCLDialect",
     "::mlir::optimus::OptimusDialect"
+  ];
+  let options = [
+    Option<"machineProfile", "machine-profile", "std::string", "\"\"",
+           "JSON file that optimus-run bench --gemm and --comm wrote "
+           "(default: a built-in profile)">,
+    Option<"profile", "profile", "std::string", "\"\"",
+           "What optimus-run train --profile wrote of a run on the same mesh: "
+           "its times of commands replace predicted ones">
   ];
   let statistics = [
     Statistic<"numCarried", "carried", "Number of gathers carried to the next step">

@@ -1,0 +1,51 @@
+//===- Prediction.cpp - What a schedule says of time ------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Prediction.h"
+
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+
+void exec::setPrediction(NamedAttrList &entries,
+                         const optimus::StepPrediction &prediction,
+                         MLIRContext *context) {
+  Builder b(context);
+  auto number = [&](StringRef name, double seconds) {
+    return b.getNamedAttr(name, b.getF64FloatAttr(seconds * 1e3));
+  };
+  auto count = [&](StringRef name, int64_t value) {
+    return b.getNamedAttr(name, b.getI64IntegerAttr(value));
+  };
+  SmallVector<Attribute> waits;
+  for (const optimus_prices::ExposedCollectives &entry : prediction.exposed)
+    waits.push_back(b.getDictionaryAttr(
+        {b.getNamedAttr("axis", b.getStringAttr(entry.axis)),
+         b.getNamedAttr("collective", b.getStringAttr(toString(entry.kind))),
+         count("count", entry.count), number("ms", entry.seconds),
+         number("queued_ms", entry.queuedSeconds),
+         number("idle_ms", entry.idleSeconds)}));
+  SmallVector<NamedAttribute> parts;
+  for (auto [kind, seconds] : prediction.parts)
+    parts.push_back(number(kind, seconds));
+  entries.set("waits", b.getArrayAttr(waits));
+  for (const NamedAttribute &time :
+       {number("predicted_step_ms", prediction.getSeconds()),
+        number("predicted_comm_ms", prediction.commSeconds),
+        number("predicted_exposed_ms", prediction.exposedSeconds)})
+    entries.set(time.getName(), time.getValue());
+  entries.set("predicted_parts_ms", b.getDictionaryAttr(parts));
+  const optimus_prices::CarriedCollectives &carried = prediction.carried;
+  if (carried.count > 0 || carried.exposedSeconds > 0)
+    entries.set("carried",
+                b.getDictionaryAttr(
+                    {count("count", carried.count),
+                     number("ms", carried.seconds),
+                     number("after_ms", carried.afterSeconds),
+                     number("exposed_ms", carried.exposedSeconds)}));
+}
