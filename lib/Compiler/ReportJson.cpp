@@ -103,7 +103,7 @@ static json::Object describe(const RankMemory &memory) {
       {"parameters", memory.parameters}, {"state", memory.state},
       {"gradients", memory.gradients},   {"inputs", memory.inputs},
       {"arena", memory.arena},           {"scratch", memory.scratch},
-      {"total", memory.getTotal()}};
+      {"staging", memory.staging},       {"total", memory.getTotal()}};
 }
 
 /// Of each kind in the arena, the most that is alive at once; kinds have their
