@@ -123,7 +123,8 @@ TEST_F(GeneratorTest, WhatWasPreparedIsHeldInThatFormAlone) {
     const int64_t bytes = manifest.buffers[buffer].numBytes();
     alone += bytes;
     most = std::max(most, bytes);
-    EXPECT_THAT(session->heldBuffers(), Not(Contains(buffer)));
+    EXPECT_THAT(session->heldBuffers(),
+                testing::Not(testing::Contains(buffer)));
   }
   const RankMemory memory = session->largestRankMemory();
   EXPECT_GE(memory.staging, most);
