@@ -21,6 +21,7 @@ from test_forward import rounding_bound
 from test_generation import EXTENTS, PROMPT, WHOLE, draw_prompts, generate
 from tools import Checkpoint, LlamaModel, Model, call
 
+STATIONARY = "summa,prefill=stationary,decode=stationary,score=stationary"
 FEW_BITS = {
     # Blocks of GPT-2's [in, out] go down its columns, those of others along rows.
     "gpt2": (Model(2, 32, 4, sequence=WHOLE, vocabulary=19, batch=2), 0),
@@ -33,6 +34,7 @@ FEW_BITS = {
     [
         ("gpt2", 8, "f32", (None, "serial")),
         ("llama", 4, "f32", ("row:1,col:2", "megatron")),
+        ("llama", 8, "f32", ("row:2,col:2", STATIONARY)),
         pytest.param("llama", 8, "bf16", (None, "serial"), marks=pytest.mark.rotates),
         pytest.param("gpt2", 4, "bf16", (None, "serial"), marks=pytest.mark.rotates),
     ],
