@@ -45,7 +45,7 @@ ArrayRef<PhaseFlag> mlir::optimus::getPhaseFlags() {
       {"strategy", "NAME", &PhaseFlags::strategy,
        "serial, summa, summa-paper, megatron, megatron-sp, data or "
        "summa,decode=stationary (default: summa, on one rank serial)",
-       "; auto chooses by predicted step time"},
+       "; auto chooses by predicted time"},
       {"no-pad", "", &PhaseFlags::noPad,
        "Refuse dimensions that the mesh does not divide rather than pad them"},
       {"move", "HOW", &PhaseFlags::move,
