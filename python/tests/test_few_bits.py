@@ -127,6 +127,8 @@ def test_a_rank_holds_blocks_of_few_bits_alone(tools, tmp_path):
     planned = json.loads(report.read_text())["memory"]
     timed = ("bench", library, "--generate", "--rounds", 1, "--json")
     held = json.loads(tools.run("optimus-run", *timed))["memory"]["parameters"]
+    lacks = tools.call("optimus-run", "eval", library, "--data", library)
+    assert "its functions are 9 of the kind prepare, prefill (prefill, batch" in lacks.stderr
     expected, largest = size_of_blocks(model)
     assert held == planned["decode"]["parameters"] == expected
     # While they are loaded, one at a time is there in f32.
