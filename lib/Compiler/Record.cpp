@@ -69,7 +69,7 @@ static constexpr RecordedFlag kFlags[] = {
     {"reduce-precision", "partition", "reduce-precision",
      [](auto &options) { return options.phases.reducePrecision; }},
     {"strategy", "shard", "strategy",
-     [](auto &options) { return options.phases.strategy; }},
+     [](auto &options) { return options.phases.describeStrategies(); }},
     {"move", "tune", "move",
      [](auto &options) { return options.phases.getMove().str(); }},
     {"panels", "tune", "move",

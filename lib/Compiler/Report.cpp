@@ -433,6 +433,10 @@ static void printRankMemory(const RankMemoryTable &table,
   if (options.phases.mesh.getNumRanks() > 1)
     out << "communication buffers: none where ranks are threads, "
         << formatBytes(beside.communication) << " more of a rank over TCP\n";
+  if (beside.staging > 0)
+    out << "generation: weights are prepared as they are loaded, tensor by "
+           "tensor; in all has the largest, of "
+        << formatBytes(beside.staging) << "\n";
   if (beside.offloaded > 0)
     out << formatv("a rank keeps {0} in scratch files beside that\n",
                    formatBytes(beside.offloaded));
@@ -455,10 +459,12 @@ void mlir::optimus::printReport(ModuleOp module, const CompileOptions &options,
                                 llvm::raw_ostream &out) {
   int64_t kernels = 0;
   SmallVector<func::FuncOp> functions;
+  // There is one a parameter, each of a command or two.
+  const SmallVector<func::FuncOp> preparers = findGenerationPreparers(module);
   for (auto function : module.getOps<func::FuncOp>())
     if (function->hasAttr(exec::ExecDialect::kKernel))
       ++kernels;
-    else
+    else if (!llvm::is_contained(preparers, function))
       functions.push_back(function);
 
   out << formatv("{0,-12} {1,9} {2,12} {3,12} {4,7}\n", "function", "commands",

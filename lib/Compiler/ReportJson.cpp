@@ -109,7 +109,7 @@ static json::Object describe(const RankMemory &memory) {
       {"parameters", memory.parameters}, {"state", memory.state},
       {"gradients", memory.gradients},   {"inputs", memory.inputs},
       {"arena", memory.arena},           {"scratch", memory.scratch},
-      {"total", memory.getTotal()}};
+      {"staging", memory.staging},       {"total", memory.getTotal()}};
 }
 
 /// Of each kind in the arena, the most that is alive at once; kinds have their
@@ -149,7 +149,7 @@ std::string mlir::optimus::buildReportJson(ModuleOp module,
   json::Object report{{"model", describeModel(module)},
                       {"target", phases.target},
                       {"mesh", phases.mesh.toString()},
-                      {"strategy", phases.strategy},
+                      {"strategy", phases.describeStrategies()},
                       {"recompute", phases.recompute},
                       {"offload", phases.offload},
                       {"schedule", std::move(schedules)},

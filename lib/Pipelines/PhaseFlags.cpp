@@ -43,9 +43,9 @@ ArrayRef<PhaseFlag> mlir::optimus::getPhaseFlags() {
       {"mesh", "AXES", &PhaseFlags::mesh,
        "The mesh, as row:2,col:2 or data:2,row:2,col:2 (default: row:1,col:1)"},
       {"strategy", "NAME", &PhaseFlags::strategy,
-       "serial, summa, summa-paper, megatron, megatron-sp or data (default: "
-       "summa, on one rank serial)",
-       "; auto chooses by predicted step time"},
+       "serial, summa, summa-paper, megatron, megatron-sp, data or "
+       "summa,decode=stationary (default: summa, on one rank serial)",
+       "; auto chooses by predicted time"},
       {"no-pad", "", &PhaseFlags::noPad,
        "Refuse dimensions that the mesh does not divide rather than pad them"},
       {"move", "HOW", &PhaseFlags::move,
@@ -186,7 +186,16 @@ Status Reader::readLayout() {
   if (flags.mayChoose)
     strategies.push_back(kAuto);
   llvm::append_range(strategies, getKnownStrategies());
-  OPTRT_RETURN_IF_ERROR(take("strategy", "strategy", flags.strategy, strategies,
+  // Those of single entries follow the program's, if it is given.
+  StringRef program = flags.strategy, ofEntries;
+  if (program.contains('=')) {
+    const size_t end =
+        program.find('=') < program.find(',') ? 0 : program.find(',');
+    ofEntries = program.drop_front(end);
+    program = program.take_front(end);
+  }
+  options.entryStrategies = ofEntries.ltrim(',').str();
+  OPTRT_RETURN_IF_ERROR(take("strategy", "strategy", program.str(), strategies,
                              options.strategy));
   options.pad = !flags.noPad;
   options.layouts = flags.layouts;
@@ -433,6 +442,11 @@ Status mlir::optimus::completePhaseOptions(PhaseOptions &options,
                       "has {2}; choose another strategy or {0}mesh row:1,col:1",
                       dashes, options.mesh.toString(), numRanks)
             .str());
+  if (auto parsed =
+          parseEntryStrategies(options.entryStrategies, options.strategy);
+      !parsed)
+    return invalidArgument(
+        (dashes + "strategy: " + llvm::toString(parsed.takeError())).str());
   // Later there may be a mesh in the program.
   const Strategy *strategy = lookupStrategy(options.strategy);
   SmallVector<StringRef> phases = getPhaseNames();

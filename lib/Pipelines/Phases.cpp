@@ -75,6 +75,7 @@ static void addShard(OpPassManager &passes, const PhaseOptions &options) {
   ShardPassOptions shard;
   shard.mesh = options.mesh.toString();
   shard.strategy = options.strategy;
+  shard.entryStrategies = options.entryStrategies;
   shard.layouts = options.layouts;
   shard.noPad = !options.pad;
   passes.addPass(createShardPass(shard));
@@ -178,7 +179,7 @@ static void addPlace(OpPassManager &passes, const PhaseOptions &options) {
 
 static void addLLVM(OpPassManager &passes, const PhaseOptions &options) {
   BuildManifestPassOptions manifest;
-  manifest.strategy = options.strategy;
+  manifest.strategy = options.describeStrategies();
   manifest.optimizer = options.optimizer;
   manifest.precision = options.precision;
   manifest.target = options.target;

@@ -246,54 +246,79 @@ RankMemory RankMemoryTable::getMostOfEach() const {
   return most;
 }
 
-/// Of parameters and what is prepared of them, each once.
-static int64_t getParameterBytes(ArrayRef<func::FuncOp> functions) {
+/// Calls fn(name, bytes) for parameters, and what is prepared of them.
+static void
+forEachParameter(func::FuncOp function,
+                 llvm::function_ref<void(Attribute name, int64_t bytes)> fn) {
+  for (BlockArgument argument : function.getArguments()) {
+    const unsigned number = argument.getArgNumber();
+    Attribute name = function.getArgAttr(number, OptimusDialect::kParam);
+    if (!name)
+      name = function.getArgAttr(number, OptimusDialect::kBinding);
+    auto type = dyn_cast<MemRefType>(argument.getType());
+    if (name && type &&
+        getCategory(function, number) == &RankMemory::parameters)
+      fn(name, llvm::alignTo(getBytes(type), kBufferAlignment) *
+                   exec::getLanes(function));
+  }
+}
+
+/// Parameters and what is prepared of them, each once.
+static void addParameters(ArrayRef<func::FuncOp> called,
+                          ArrayRef<func::FuncOp> preparers,
+                          RankMemory &memory) {
   llvm::SmallDenseSet<Attribute> known;
-  int64_t sum = 0;
-  for (func::FuncOp function : functions)
-    for (BlockArgument argument : function.getArguments()) {
-      const unsigned number = argument.getArgNumber();
-      Attribute name = function.getArgAttr(number, OptimusDialect::kParam);
-      if (!name)
-        name = function.getArgAttr(number, OptimusDialect::kBinding);
-      auto type = dyn_cast<MemRefType>(argument.getType());
-      if (name && type && known.insert(name).second &&
-          getCategory(function, number) == &RankMemory::parameters)
-        sum += llvm::alignTo(getBytes(type), kBufferAlignment) *
-               exec::getLanes(function);
-    }
-  return sum;
+  memory.parameters = 0;
+  for (func::FuncOp function : called)
+    forEachParameter(function, [&](Attribute name, int64_t bytes) {
+      if (known.insert(name).second)
+        memory.parameters += bytes;
+    });
+  // Where all readers of a parameter prepare nothing else, it is held while they
+  // are called.
+  for (func::FuncOp function : preparers) {
+    SmallVector<int64_t> own;
+    forEachParameter(function, [&](Attribute name, int64_t bytes) {
+      if (known.insert(name).second)
+        own.push_back(bytes);
+    });
+    if (own.size() == 1)
+      memory.staging = std::max(memory.staging, own.front());
+    else
+      memory.parameters += llvm::sum_of(own);
+  }
 }
 
 RankMemoryTable mlir::optimus::getRankMemoryTable(ModuleOp module,
                                                   bool isForGpu) {
   RankMemoryTable table;
+  const SmallVector<func::FuncOp> ofGeneration =
+      findGenerationPreparers(module);
   for (auto function : module.getOps<func::FuncOp>()) {
-    if (function->hasAttr(ExecDialect::kKernel))
+    if (function->hasAttr(ExecDialect::kKernel) ||
+        llvm::is_contained(ofGeneration, function))
       continue;
     RankMemory memory = getRankMemory(function, isForGpu);
     table.rows.push_back({function.getSymName(), memory});
   }
   auto addTogether = [&](const char *name, ArrayRef<EntryKind> kinds) {
-    llvm::SetVector<func::FuncOp> called;
+    SmallVector<func::FuncOp> called;
+    llvm::SetVector<func::FuncOp> preparers;
+    RankMemory memory;
     for (EntryKind kind : kinds)
       for (func::FuncOp function : findEntries(module, kind)) {
-        called.insert_range(findPreparers(function));
-        called.insert(function);
+        called.push_back(function);
+        preparers.insert_range(findPreparers(function));
+        memory.include(getRankMemory(function, isForGpu));
       }
-    if (called.empty())
-      return;
-    RankMemory memory;
-    for (func::FuncOp function : called)
+    for (func::FuncOp function : preparers)
       memory.include(getRankMemory(function, isForGpu));
-    memory.parameters = getParameterBytes(called.getArrayRef());
+    addParameters(called, preparers.getArrayRef(), memory);
     table.rows.push_back({name, memory});
   };
   if (findEntry(module, EntryKind::Accumulate))
     addTogether("microbatches", {EntryKind::Accumulate, EntryKind::Update});
-  // Until weights are prepared, what they are made of is held beside them.
-  if (func::FuncOp decode = findEntry(module, EntryKind::Decode);
-      decode && !findPreparers(decode).empty())
+  if (!ofGeneration.empty())
     addTogether("generation", kGenerationKinds);
   return table;
 }

@@ -9,6 +9,9 @@
 and a rank holds blocks alone."""
 
 import json
+import os
+import struct
+import subprocess
 
 import numpy as np
 import pytest
@@ -18,6 +21,7 @@ from test_forward import rounding_bound
 from test_generation import EXTENTS, PROMPT, WHOLE, draw_prompts, generate
 from tools import Checkpoint, LlamaModel, Model, call
 
+STATIONARY = "summa,prefill=stationary,decode=stationary,score=stationary"
 FEW_BITS = {
     # Blocks of GPT-2's [in, out] go down its columns, those of others along rows.
     "gpt2": (Model(2, 32, 4, sequence=WHOLE, vocabulary=19, batch=2), 0),
@@ -30,6 +34,7 @@ FEW_BITS = {
     [
         ("gpt2", 8, "f32", (None, "serial")),
         ("llama", 4, "f32", ("row:1,col:2", "megatron")),
+        ("llama", 8, "f32", ("row:2,col:2", STATIONARY)),
         pytest.param("llama", 8, "bf16", (None, "serial"), marks=pytest.mark.rotates),
         pytest.param("gpt2", 4, "bf16", (None, "serial"), marks=pytest.mark.rotates),
     ],
@@ -69,6 +74,50 @@ def test_weights_of_few_bits_have_the_logits_of_their_values(
             assert np.linalg.norm(other - expected) > 10 * bound
 
 
+@pytest.mark.parametrize("bits, layout", [(8, (None, "serial")), (4, ("row:1,col:2", "megatron"))])
+def test_verify_holds_blocks_to_their_scales(tools, tmp_path, bits, layout):
+    """On each rank; how far f16 and the integers may be off is derived in WeightBlocks.h."""
+    model = Model(1, 64, 4, sequence=WHOLE, vocabulary=19, batch=2)
+    few = tools.library(model, *layout, "--weights", "int%d" % bits, functions="loss,forward",
+                        generate=EXTENTS)
+    wide = tools.library(model, functions="loss,forward")
+    tokens = tmp_path / "tokens.bin"
+    np.arange(64, dtype=np.uint16).__mod__(19).tofile(tokens)
+    report = json.loads(tools.run("optimus-run", "verify", wide, few, "--data", tokens,
+                                  "--token-type", "u16", "--json"))
+    compared = {
+        tensor["name"]: tensor
+        for tensor in report["tensors"] if tensor["name"].endswith(" in int%d" % bits)
+    }
+    shapes = dict(model.parameter_shapes())
+    blocks = {name for name, shape in shapes.items() if len(shape) == 2} - {"wpe.weight"}
+    assert set(compared) == {"%s in int%d" % (name, bits) for name in blocks}
+    # Errors are uniform, half a unit at most: in norm 1 / sqrt(3) of that.
+    assert report["same"]
+    assert all(0.3 < tensor["of_bound"] < 0.7 for tensor in compared.values())
+
+
+def size_of_blocks(model):
+    """What a rank holds of parameters in int4, and of the largest in f32."""
+    sizes = {name: int(np.prod(shape)) for name, shape in dict(model.parameter_shapes()).items()}
+    blocks = {name for name, shape in dict(model.parameter_shapes()).items() if len(shape) == 2}
+    blocks -= {"wpe.weight"}
+    held = (size // 32 * 18 if name in blocks else size * 4 for name, size in sizes.items())
+    return sum(-(-size // 64) * 64 for size in held), max(4 * sizes[name] for name in blocks)
+
+
+def test_a_model_of_seven_billion_fits(tools, tmp_path):
+    """In 4.3 GB while it is loaded, of 26 in f32."""
+    model = LlamaModel(32, 4096, 32, 32, ffn=11008, sequence=2048, vocabulary=32000, batch=1)
+    source = tools.program(model, None, "slots=1,context=2048,chunk=128")
+    report = tmp_path / "report.json"
+    tools.run("optimus-compile", source, "--weights", "int4", "--plan", "-o", tmp_path / "plan",
+              "--report-json", report)
+    loaded = json.loads(report.read_text())["memory"]["generation"]
+    assert (loaded["parameters"], loaded["staging"]) == size_of_blocks(model)
+    assert loaded["parameters"] + loaded["staging"] < 4.4e9
+
+
 def test_a_rank_holds_blocks_of_few_bits_alone(tools, tmp_path):
     model, _ = FEW_BITS["gpt2"]
     source = tools.program(model, None, EXTENTS)
@@ -78,17 +127,65 @@ def test_a_rank_holds_blocks_of_few_bits_alone(tools, tmp_path):
     planned = json.loads(report.read_text())["memory"]
     timed = ("bench", library, "--generate", "--rounds", 1, "--json")
     held = json.loads(tools.run("optimus-run", *timed))["memory"]["parameters"]
-    shapes = dict(model.parameter_shapes())
-    blocks = {name for name, shape in shapes.items() if len(shape) == 2} - {"wpe.weight"}
-
-    def rounded(size):
-        return -(-size // 64) * 64
-
-    expected = sum(
-        rounded(size // 32 * 18 if name in blocks else size * 4)
-        for name, size in ((name, int(np.prod(shape))) for name, shape in shapes.items())
-    )
+    lacks = tools.call("optimus-run", "eval", library, "--data", library)
+    assert "its functions are 9 of the kind prepare, prefill (prefill, batch" in lacks.stderr
+    expected, largest = size_of_blocks(model)
     assert held == planned["decode"]["parameters"] == expected
+    # While they are loaded, one at a time is there in f32.
+    loaded = planned["generation"]
+    assert (loaded["parameters"], loaded["staging"]) == (expected, largest)
+
+
+def resident_bytes(command):
+    """The most memory of a command, which must succeed."""
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return usage.ru_maxrss * 1024
+
+
+def write_zeros(folder, model):
+    """Weights as a sparse file."""
+    folder.mkdir()
+    header, end = {}, 0
+    for name, shape in dict(model.parameter_shapes()).items():
+        begin, end = end, end + 4 * int(np.prod(shape))
+        header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    with open(folder / "model.safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        file.truncate(8 + len(text) + end)
+    return end
+
+
+@pytest.mark.rotates
+def test_loading_holds_blocks_and_one_parameter(tools, tmp_path):
+    """Of weights that take six times as much in f32."""
+    if tools.has_address_sanitizer:
+        pytest.skip("what a sanitizer holds is unknown")
+    model = Model(8, 1024, 16, sequence=32, vocabulary=64, batch=1)
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text("[1, 2, 3]\n")
+
+    def load(model, *flags):
+        source = tools.program(model, None, "slots=1,context=32,chunk=8")
+        library, report = tmp_path / "model.so", tmp_path / "report.json"
+        tools.run("optimus-compile", source, *flags, "-o", library, "--report-json", report)
+        folder = tmp_path / str(model.layers)
+        size = write_zeros(folder, model)
+        generated = ("generate", library, "--load", folder, "--tokens", prompts,
+                     "--max-tokens", 2, "--threads-per-rank", 1)
+        used = resident_bytes(tools.command("optimus-run", *generated))
+        return used, json.loads(report.read_text())["memory"]["generation"], size
+
+    program, small, _ = load(Model(1, 32, 4, 32, 64, batch=1), "--weights", "int4")
+    used, planned, size = load(model, "--weights", "int4")
+    # Pieces of files that are read at a time, and libraries' own.
+    beside = 24 << 20
+    most = planned["total"] + program - small["total"] + beside
+    assert planned["staging"] == 4 * 1024 * 4096
+    assert planned["total"] < used <= most < size / 2
 
 
 @pytest.mark.parametrize(

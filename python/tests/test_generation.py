@@ -55,6 +55,7 @@ LAYOUTS = [
     (None, "serial"),
     ("row:2,col:2", "summa"),
     ("row:1,col:4", "megatron"),
+    ("row:2,col:2", "summa,decode=stationary"),
 ]
 
 
@@ -122,6 +123,7 @@ MESHES = {
     "serial": [],
     "2x2": ["--mesh", "row:2,col:2"],
     "1x4": ["--mesh", "row:1,col:4", "--strategy", "megatron"],
+    "stationary": ["--mesh", "row:2,col:2", "--strategy", "summa,decode=stationary"],
 }
 
 
@@ -301,10 +303,54 @@ def test_tokens_are_chosen_as_numpy_chooses_them(tools, states, tmp_path):
         assert answer["copied"] == copied_share(prompt, new, sampling)
 
 
-def test_threads_and_processes_give_the_same_bits(tools, states, tmp_path):
+def stationary_bytes(model, slots, rows, cols):
+    """What ranks receive in a @decode of stationary weights, by axis; in f32."""
+    hidden, wide = model.hidden, 4 * model.hidden
+    # Sums of products that widen are scattered by slots, and gathered before the next;
+    # a norm's moments, two of each row, are gathered.
+    over_row = model.layers * slots * (rows - 1) * (3 * hidden + wide + hidden + wide)
+    over_row += (2 * model.layers + 1) * slots * (rows - 1) * 2 * rows * cols
+    over_col = model.layers * 2 * slots * (cols - 1) * 2 * hidden
+    # Look-up, of words over all ranks, and the head, which reads whole rows.
+    over_col += 2 * slots * (cols - 1) * hidden * rows
+    over_row += slots * (rows - 1) * hidden * cols
+    over_row += slots * (rows - 1) * hidden * cols
+    return {"row": 4 * over_row, "col": 4 * over_col}
+
+
+@pytest.mark.parametrize("rows, cols", [(2, 2), (2, 4), (4, 4)])
+def test_decoding_moves_activations_alone(tools, tmp_path, rows, cols):
+    model, slots = Model(2, 64, 8, sequence=16, vocabulary=256, batch=8), 8
+    source = tools.program(model, None, "slots=%d,context=16,chunk=8" % slots)
+    plan = tmp_path / "plan.so"
+    tools.run("optimus-compile", source, "--mesh", "row:%d,col:%d" % (rows, cols),
+              "--strategy", "summa,decode=stationary", "--plan", "-o", plan)
+    manifest = json.loads(tools.run("optimus-run", "inspect", plan, "--json"))
+    (decode,) = [f for f in manifest["functions"] if f["entry"]["kind"] == "decode"]
+    moved = {axis["axis"]: axis["bytes"] for axis in decode["communication"]}
+    assert moved == stationary_bytes(model, slots, rows, cols)
+
+
+@pytest.mark.parametrize(
+    "strategy, said",
+    [
+        ("summa,decode=sumna", "unknown strategy 'sumna' of decode; known is stationary"),
+        ("summa,train=stationary", "expected ENTRY=NAME of prefill, decode or score"),
+        ("megatron,decode=stationary", "found strategy 'megatron' for the program"),
+    ],
+)
+def test_strategies_of_entries_are_checked(tools, tmp_path, strategy, said):
+    source = tools.program(MODELS["gpt2"], None, EXTENTS)
+    result = tools.call("optimus-compile", source, "--mesh", "row:2,col:2", "--strategy",
+                        strategy, "-o", tmp_path / "model.so")
+    assert result.returncode == 1 and said in result.stderr
+
+
+@pytest.mark.parametrize("strategy", ["summa", "summa,decode=stationary"])
+def test_threads_and_processes_give_the_same_bits(tools, states, tmp_path, strategy):
     model = MODELS["llama"]
     state, _ = states("llama")
-    library = tools.library(model, "row:2,col:2", "summa", functions=None, generate=EXTENTS)
+    library = tools.library(model, "row:2,col:2", strategy, functions=None, generate=EXTENTS)
     prompts = draw_prompts(model, 4)
     answers, logits = generate(tools, library, state, tmp_path, prompts)
     for flags, prefix in [
@@ -386,10 +432,13 @@ def test_a_rank_holds_narrow_weights_alone(tools, tmp_path):
     def size(names, element):
         return sum(-(-element * int(np.prod(shapes[n])) // 64) * 64 for n in names)
 
-    both = size(shapes, 4) + size(narrow, 2)
-    assert planned["generation"]["parameters"] == both
-    given_back = size(narrow - {"wte.weight"}, 4)
-    assert held == planned["decode"]["parameters"] == both - given_back
+    prepared = narrow - {"wte.weight"}
+    expected = size(shapes, 4) + size(narrow, 2) - size(prepared, 4)
+    assert held == planned["decode"]["parameters"] == expected
+    # While they are loaded, one at a time is there in f32.
+    loaded = planned["generation"]
+    assert loaded["parameters"] == expected
+    assert loaded["staging"] == max(size({name}, 4) for name in prepared)
 
 
 def test_training_is_as_without_it(tools):

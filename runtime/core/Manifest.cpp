@@ -76,11 +76,18 @@ bool Manifest::has(EntryKind kind) const {
                      [&](const Function &each) { return each.kind == kind; });
 }
 
-/// "train_step (train, batch 4 of 16 tokens), update (update)".
+/// "train_step (train, batch 4 of 16 tokens), update (update)". There may be a
+/// preparing function for each parameter: several are counted.
 static std::string
 describeEntries(const std::vector<const Function *> &functions) {
   std::string text;
+  const auto preparers =
+      std::ranges::count(functions, EntryKind::Prepare, &Function::kind);
+  if (preparers > 1)
+    text = concat(preparers, " of the kind prepare");
   for (const Function *function : functions) {
+    if (preparers > 1 && function->kind == EntryKind::Prepare)
+      continue;
     text += concat(text.empty() ? "" : ", ", function->name, " (",
                    toString(function->kind));
     if (function->batch > 0)

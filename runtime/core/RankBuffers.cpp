@@ -41,18 +41,13 @@ StatusOr<RankBuffers>
 RankBuffers::create(const Manifest &manifest, int64_t rank,
                     std::span<const int64_t> held, Device &device,
                     std::span<const MemorySpace> spaces,
-                    const std::string &scratchFolder,
-                    std::span<const int64_t> sources, int64_t lanes) {
+                    const std::string &scratchFolder, int64_t lanes) {
   RankBuffers buffers;
-  buffers.sources.assign(sources.begin(), sources.end());
   buffers.manifest = &manifest;
   buffers.rank = rank;
+  buffers.lanes = lanes;
   buffers.device = &device;
   buffers.addresses.resize(manifest.buffers.size());
-  // Whether a buffer is in a place of its own.
-  auto isApart = [&](int64_t buffer) {
-    return std::binary_search(sources.begin(), sources.end(), buffer);
-  };
   auto spaceOf = [&](int64_t buffer) {
     return spaces.empty() ? MemorySpace::Device : spaces[buffer];
   };
@@ -67,7 +62,7 @@ RankBuffers::create(const Manifest &manifest, int64_t rank,
     };
     int64_t bytes = 0;
     for (int64_t buffer : held)
-      if (spaceOf(buffer) == space && !isApart(buffer))
+      if (spaceOf(buffer) == space)
         bytes += sizeOf(buffer);
     if (bytes == 0 && space != MemorySpace::Device)
       continue;
@@ -79,24 +74,39 @@ RankBuffers::create(const Manifest &manifest, int64_t rank,
                                               scratchFolder));
     char *next = memory.data();
     for (int64_t buffer : held) {
-      if (spaceOf(buffer) != space || isApart(buffer))
+      if (spaceOf(buffer) != space)
         continue;
       buffers.addresses[buffer] = next;
       next += sizeOf(buffer);
     }
   }
-  int64_t bytes = 0;
-  for (int64_t buffer : sources)
-    bytes += lanes * alignedSize(manifest.buffers[buffer].numBytes());
-  OPTRT_ASSIGN_OR_RETURN(
-      buffers.sourceMemory,
-      device.allocate(bytes, "the parameters that a rank prepares"));
-  char *next = buffers.sourceMemory.data();
-  for (int64_t buffer : sources) {
-    buffers.addresses[buffer] = next;
-    next += lanes * alignedSize(manifest.buffers[buffer].numBytes());
-  }
   return buffers;
+}
+
+Status RankBuffers::stage(std::span<const int64_t> buffers) {
+  auto sizeOf = [&](int64_t buffer) {
+    return lanes * alignedSize(manifest->buffers[buffer].numBytes());
+  };
+  int64_t bytes = 0;
+  for (int64_t buffer : buffers)
+    bytes += sizeOf(buffer);
+  OPTRT_ASSIGN_OR_RETURN(
+      stagedMemory,
+      device->allocate(bytes, "the parameters that a rank prepares"));
+  staged.assign(buffers.begin(), buffers.end());
+  char *next = stagedMemory.data();
+  for (int64_t buffer : staged) {
+    addresses[buffer] = next;
+    next += sizeOf(buffer);
+  }
+  return okStatus();
+}
+
+void RankBuffers::unstage() {
+  for (int64_t buffer : staged)
+    addresses[buffer] = nullptr;
+  staged.clear();
+  stagedMemory = {};
 }
 
 char *RankBuffers::at(int64_t buffer) const {
@@ -124,13 +134,6 @@ Status RankBuffers::copyLane(RankBuffers &to, int64_t lane) const {
     }));
   }
   return okStatus();
-}
-
-void RankBuffers::releaseSources() {
-  sourceMemory = {};
-  for (int64_t buffer : sources)
-    addresses[buffer] = nullptr;
-  sources.clear();
 }
 
 Status RankBuffers::moved(int64_t index, Status status) const {

@@ -41,18 +41,18 @@ public:
   /// Makes the memory of the buffers with these indices, zeroed, each in its
   /// space, of which there is one a buffer of the manifest; none for the
   /// device's. Files are in `scratchFolder`. The manifest and the device must
-  /// outlive it. `sources`, of the device's, have memory of their own.
-  /// With several lanes each buffer is there once a lane, laneStride() behind
-  /// each other.
+  /// outlive it. With several lanes each buffer is there once a lane,
+  /// laneStride() behind each other.
   static StatusOr<RankBuffers>
   create(const Manifest &manifest, int64_t rank, std::span<const int64_t> held,
          Device &device, std::span<const MemorySpace> spaces = {},
-         const std::string &scratchFolder = "",
-         std::span<const int64_t> sources = {}, int64_t lanes = 1);
+         const std::string &scratchFolder = "", int64_t lanes = 1);
 
-  /// Gives back the memory of all sources, which nobody may use afterwards.
-  void releaseSources();
+  /// Holds other buffers, too, in the device's memory, until unstage().
+  Status stage(std::span<const int64_t> buffers);
+  void unstage();
 
+  bool holds(int64_t buffer) const { return addresses[buffer] != nullptr; }
   /// The address passed to functions for a held buffer: the first lane's.
   void *argument(int64_t buffer) const { return addresses[buffer]; }
 
@@ -120,11 +120,11 @@ private:
 
   const Manifest *manifest = nullptr;
   int64_t rank = 0;
-  int64_t chosen = 0;
+  int64_t lanes = 1, chosen = 0;
   Device *device = nullptr;
   SpaceMemory memory;
-  DeviceMemory sourceMemory;
-  std::vector<int64_t> sources;
+  DeviceMemory stagedMemory;
+  std::vector<int64_t> staged;
   std::vector<void *> addresses; ///< one a buffer; null: not held
 };
 

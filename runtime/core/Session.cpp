@@ -152,7 +152,9 @@ Status Session::build(const SessionOptions &options) {
   OPTRT_RETURN_IF_ERROR(control.watch(std::move(watch)));
 
   documentEnd = options.documentEnd;
+  placement = options.placement;
   lanes.resize(options.lanes);
+  sources = findSources();
   chooseBuffers(options.placement);
   OPTRT_RETURN_IF_ERROR(checkHolders());
   OPTRT_RETURN_IF_ERROR(agreeOnTables());
@@ -277,8 +279,7 @@ void Session::chooseBuffers(Placement placement, RankPlan &plan) {
         written.insert(callable.buffers[i]);
     }
   }
-  plan.held.assign(used.begin(), used.end());
-  plan.sources = findSources(plan);
+  std::ranges::set_difference(used, sources, std::back_inserter(plan.held));
   for (int64_t buffer : written)
     if (manifest.buffers[buffer].isNumber())
       plan.numbers.push_back(buffer);
@@ -298,24 +299,66 @@ void Session::chooseBuffers(Placement placement, RankPlan &plan) {
   }
   const std::array<int64_t, 3> arenas = arenaBytesOf(plan);
   paging |= arenas[1] + arenas[2] > 0;
+  for (const Turn &turn : makeTurns(sources))
+    memory.staging = std::max(memory.staging, bytesOf(turn));
   memory.arena = alignedSize(arenaBytes) + arenas[1];
   memory.offloaded += arenas[2];
 }
 
-/// The parameters that preparing functions alone read, where other functions
-/// are called besides.
-std::vector<int64_t> Session::findSources(const RankPlan &plan) const {
-  std::set<int64_t> read, others;
-  for (std::size_t i = 0; i != callables.size(); ++i)
-    if (plan.calls[i])
-      (callables[i].function->kind == EntryKind::Prepare ? read : others)
-          .insert(callables[i].buffers.begin(), callables[i].buffers.end());
+/// Parameters all of whose readers prepare nothing else, where other functions
+/// are called besides. Ranks with tables of their own have none.
+std::vector<int64_t> Session::findSources() const {
+  if (plans.size() > 1)
+    return {};
+  auto isParameter = [&](int64_t buffer) {
+    return manifest().buffers[buffer].lifetime == Lifetime::Parameter;
+  };
+  std::set<int64_t> prepared, others;
+  for (const Callable &call : callables) {
+    const bool isPreparer =
+        call.function->kind == EntryKind::Prepare &&
+        std::ranges::count_if(call.buffers, isParameter) == 1;
+    (isPreparer ? prepared : others)
+        .insert(call.buffers.begin(), call.buffers.end());
+  }
   std::vector<int64_t> found;
-  for (int64_t buffer : read)
-    if (!others.empty() && !others.contains(buffer) &&
-        manifest().buffers[buffer].lifetime == Lifetime::Parameter)
+  for (int64_t buffer : prepared)
+    if (!others.empty() && !others.contains(buffer) && isParameter(buffer))
       found.push_back(buffer);
   return found;
+}
+
+int64_t Session::bytesOf(const Turn &turn) const {
+  int64_t bytes = 0;
+  for (int64_t source : turn.sources)
+    bytes += alignedSize(manifest().buffers[source].numBytes());
+  return bytes;
+}
+
+/// As many at a time as the largest has room for.
+std::vector<Session::Turn>
+Session::makeTurns(std::span<const int64_t> chosen) const {
+  std::vector<Turn> turns;
+  int64_t most = 0;
+  for (int64_t source : chosen) {
+    Turn turn{{source}, {}};
+    for (std::size_t i = 0; i != callables.size(); ++i)
+      if (callables[i].function->kind == EntryKind::Prepare &&
+          std::ranges::count(callables[i].buffers, source))
+        turn.calls.push_back(i);
+    turns.push_back(std::move(turn));
+    most = std::max(most, bytesOf(turns.back()));
+  }
+  std::vector<Turn> shared;
+  for (Turn &turn : turns) {
+    if (shared.empty() || bytesOf(shared.back()) + bytesOf(turn) > most) {
+      shared.push_back(std::move(turn));
+      continue;
+    }
+    shared.back().sources.push_back(turn.sources.front());
+    std::ranges::copy(turn.calls, std::back_inserter(shared.back().calls));
+  }
+  return shared;
 }
 
 /// The bytes that functions need in each space, where all share them.
@@ -366,7 +409,7 @@ std::string Session::slowPrecision() const {
 
 Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
   const Manifest &manifest = library.manifest();
-  const bool isPlanned = options.placement == Placement::Planned;
+  const bool isPlanned = placement == Placement::Planned;
   Device &device = *rank.context.device;
   if (world.collectives->isQueued(manifest.target)) {
     OPTRT_ASSIGN_OR_RETURN(rank.context.queued,
@@ -386,10 +429,10 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
       ofLanes(memoryOnDevice(manifest, plan.held, spaces, bytes[0]),
               std::ssize(lanes), lanes.size() == 1 ? 1 : std::ssize(ranks)),
       control.numLocalRanks()));
-  OPTRT_ASSIGN_OR_RETURN(
-      rank.buffers, RankBuffers::create(manifest, rank.context.rank, plan.held,
-                                        device, spaces, options.scratchFolder,
-                                        plan.sources, ownLanes));
+  OPTRT_ASSIGN_OR_RETURN(rank.buffers,
+                         RankBuffers::create(manifest, rank.context.rank,
+                                             plan.held, device, spaces,
+                                             options.scratchFolder, ownLanes));
   for (MemorySpace space :
        {MemorySpace::Device, MemorySpace::Host, MemorySpace::File}) {
     const auto number = static_cast<size_t>(space);
@@ -399,34 +442,12 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
                    "the arena of a rank", options.scratchFolder));
   }
   rank.programs.resize(callables.size());
-  for (std::size_t number = 0; number != callables.size(); ++number) {
-    if (!plan.calls[number])
-      continue;
-    const Callable &callable = callables[number];
-    std::vector<void *> args;
-    for (int64_t buffer : callable.buffers)
-      args.push_back(rank.buffers.argument(buffer));
-    // Every function has its arenas in those that all share.
-    std::vector<char *> arenas;
-    for (const auto &arena :
-         findFunction(*plan.table, callable.function->name)->arenas)
-      arenas.push_back(rank.arenas[static_cast<size_t>(arena->space)].data());
-    OPTRT_ASSIGN_OR_RETURN(
-        BoundProgram program,
-        BoundProgram::bind(
-            library.target(), library.kernels(), callable.function->name,
-            manifest.mesh, rank.context.rank, device, arenas, args,
-            options.placement, rank.context.queued != nullptr, ownLanes));
-    Workload workload = program.workload();
-    workload.images = library.images();
-    Status prepared = device.prepare(workload);
-    // No rank starts a collective before all have built what they have.
-    if (prepared.ok() && world.collectives->needsGpus())
-      prepared = program.rehearse(device);
-    if (!prepared.ok())
-      return prepared.withContext(callable.function->name);
-    rank.programs[number] = std::move(program);
-  }
+  // What reads sources is bound when these have memory.
+  auto isHere = [&](int64_t buffer) { return rank.buffers.holds(buffer); };
+  for (std::size_t number = 0; number != callables.size(); ++number)
+    if (plan.calls[number] &&
+        std::ranges::all_of(callables[number].buffers, isHere))
+      OPTRT_RETURN_IF_ERROR(bindCall(rank, number));
   // Programs of several lanes do not communicate.
   if (rank.context.queued || lanes.size() > 1)
     return okStatus();
@@ -435,6 +456,35 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
     if (program)
       buffers.add(*program);
   rank.communicationBytes = buffers.bytes();
+  return okStatus();
+}
+
+Status Session::bindCall(LocalRank &rank, std::size_t call) {
+  Device &device = *rank.context.device;
+  const Callable &callable = callables[call];
+  const std::string &name = callable.function->name;
+  std::vector<void *> args;
+  for (int64_t buffer : callable.buffers)
+    args.push_back(rank.buffers.argument(buffer));
+  // Every function has its arenas in those that all share.
+  std::vector<char *> arenas;
+  for (const auto &arena : findFunction(*rank.plan.table, name)->arenas)
+    arenas.push_back(rank.arenas[static_cast<size_t>(arena->space)].data());
+  OPTRT_ASSIGN_OR_RETURN(
+      BoundProgram program,
+      BoundProgram::bind(library.target(), library.kernels(), name,
+                         manifest().mesh, rank.context.rank, device, arenas,
+                         args, placement, rank.context.queued != nullptr,
+                         std::ssize(rank.lanes)));
+  Workload workload = program.workload();
+  workload.images = library.images();
+  Status prepared = device.prepare(workload);
+  // No rank starts a collective before all have built what they have.
+  if (prepared.ok() && world.collectives->needsGpus())
+    prepared = program.rehearse(device);
+  if (!prepared.ok())
+    return prepared.withContext(name);
+  rank.programs[call] = std::move(program);
   return okStatus();
 }
 

@@ -18,18 +18,23 @@
 namespace optrt {
 
 Status Session::initialize(uint64_t seed) {
-  forgetPrepared();
-  return onRanks([&](LocalRank &rank) -> Status {
-    for (int64_t buffer : rank.plan.held)
-      if (manifest().buffers[buffer].init)
-        OPTRT_RETURN_IF_ERROR(rank.buffers.initialize(buffer, seed));
-    return okStatus();
+  return setInTurns([&](std::span<const int64_t> buffers) {
+    return onRanks([&](LocalRank &rank) -> Status {
+      for (int64_t buffer : buffers)
+        if (rank.buffers.holds(buffer) && manifest().buffers[buffer].init)
+          OPTRT_RETURN_IF_ERROR(rank.buffers.initialize(buffer, seed));
+      return okStatus();
+    });
   });
 }
 
 StatusOr<int64_t> Session::perturb(uint64_t seed, int precision) {
   std::vector<int64_t> parameters =
       manifest().buffersOfLifetime(Lifetime::Parameter);
+  if (!sources.empty())
+    return invalidArgument(
+        concat("expected all parameters to be held, found \"",
+               manifest().buffers[sources.front()].name, "\" prepared alone"));
   forgetPrepared();
   std::vector<std::atomic<bool>> moved(parameters.size());
   OPTRT_RETURN_IF_ERROR(onRanks([&](LocalRank &rank) -> Status {
@@ -296,6 +301,11 @@ StatusOr<int64_t> Session::findHeld(std::string_view name) const {
   std::optional<int64_t> index = manifest().findBuffer(name);
   if (index && isHeld(*index))
     return *index;
+  if (index && std::ranges::binary_search(sources, *index))
+    return invalidArgument(
+        concat("of the parameter \"", name,
+               "\" the prepared form is held alone, for generation; a session "
+               "that evaluates or trains, too, holds it whole"));
   return invalidArgument(concat("no chosen function of `", library.path(),
                                 "` has the buffer \"", name, "\""));
 }
@@ -326,19 +336,30 @@ StatusOr<std::vector<float>> Session::gather(std::string_view name) {
 Status Session::assign(std::string_view name, std::span<const float> whole) {
   OPTRT_RETURN_IF_ERROR(checkIdle("a buffer was assigned to"));
   OPTRT_RETURN_IF_ERROR(finishCarried());
-  OPTRT_ASSIGN_OR_RETURN(int64_t index, findWhole(name));
+  const std::optional<int64_t> found = manifest().findBuffer(name);
+  const bool isSource = found && std::ranges::binary_search(sources, *found);
+  int64_t index = isSource ? *found : 0;
+  if (!isSource) {
+    OPTRT_ASSIGN_OR_RETURN(index, findWhole(name));
+  }
   const int64_t size = manifest().buffers[index].layout.numElements();
   if (std::ssize(whole) != size)
     return invalidArgument(concat("the buffer \"", name, "\" expects ", size,
                                   " elements, found ", whole.size()));
-  forgetPrepared();
-  ShardExchange exchange = exchangeOfShards();
-  for (int64_t begin = 0; begin < size; begin += kSlabElements) {
-    const int64_t count = std::min(size - begin, kSlabElements);
-    OPTRT_RETURN_IF_ERROR(exchange.distributeHere({{index, begin, count}},
-                                                  whole.subspan(begin, count)));
-  }
-  return okStatus();
+  auto set = [&](std::span<const int64_t>) -> Status {
+    ShardExchange exchange = exchangeOfShards();
+    for (int64_t begin = 0; begin < size; begin += kSlabElements) {
+      const int64_t count = std::min(size - begin, kSlabElements);
+      OPTRT_RETURN_IF_ERROR(exchange.distributeHere(
+          {{index, begin, count}}, whole.subspan(begin, count)));
+    }
+    return okStatus();
+  };
+  for (RankPlan &plan : plans)
+    std::erase_if(plan.fresh, [&](int64_t prepared) {
+      return manifest().buffers[prepared].of == index;
+    });
+  return isSource ? takeTurn(makeTurns({&index, 1}).front(), set) : set({});
 }
 
 template <typename Word>

@@ -102,11 +102,11 @@ Status Session::checkFilled(const Call &call) const {
   const Callable &callable = callables[call.callable];
   for (int64_t index : callable.buffers) {
     const Buffer &buffer = manifest().buffers[index];
-    if (!isHeld(index))
+    if (!isHeld(index) && !std::ranges::binary_search(staged, index))
       return invalidArgument(
           concat(callable.function->name, " reads \"", buffer.name,
-                 "\", whose memory was given back when it had been prepared: "
-                 "create another session"));
+                 "\", which has memory only while it is set: load, initialize "
+                 "or assign it, and it is prepared"));
     if (buffer.filledBy != FilledBy::Program && !isFilled[index] &&
         !(call.batch && isOfBatch(index)))
       return invalidArgument(
@@ -167,29 +167,38 @@ void Session::forgetPrepared() {
     plan.fresh.clear();
 }
 
-Status Session::releaseSources() {
-  OPTRT_RETURN_IF_ERROR(checkIdle("parameters were released"));
-  OPTRT_RETURN_IF_ERROR(finishCarried());
-  for (const RankPlan &plan : plans)
-    for (std::size_t i = 0; i != callables.size(); ++i)
-      if (plan.calls[i])
-        OPTRT_RETURN_IF_ERROR(checkPrepared({.callable = i}, plan.fresh));
-  for (const std::unique_ptr<LocalRank> &rank : ranks)
-    rank->buffers.releaseSources();
-  held.clear();
-  for (RankPlan &plan : plans) {
-    for (int64_t source : plan.sources)
-      plan.memory.parameters -=
-          alignedSize(manifest().buffers[source].numBytes());
-    std::erase_if(plan.held, [&](int64_t buffer) {
-      return std::ranges::binary_search(plan.sources, buffer);
-    });
-    plan.sources.clear();
-    held.insert(held.end(), plan.held.begin(), plan.held.end());
+Status Session::setInTurns(const SetBuffers &set) {
+  forgetPrepared();
+  Status status = set(held);
+  for (const Turn &turn : makeTurns(sources)) {
+    // All processes come to the next turn, or none.
+    OPTRT_RETURN_IF_ERROR(control.agree(std::move(status)));
+    status = takeTurn(turn, set);
   }
-  std::ranges::sort(held);
-  held.erase(std::unique(held.begin(), held.end()), held.end());
-  return okStatus();
+  return status;
+}
+
+Status Session::takeTurn(const Turn &turn, const SetBuffers &set) {
+  Status status = control.agree(onRanks([&](LocalRank &rank) -> Status {
+    OPTRT_RETURN_IF_ERROR(rank.buffers.stage(turn.sources));
+    for (std::size_t call : turn.calls)
+      OPTRT_RETURN_IF_ERROR(bindCall(rank, call));
+    return okStatus();
+  }));
+  staged = turn.sources;
+  if (status.ok())
+    status = set(turn.sources);
+  for (std::size_t call : turn.calls)
+    if (status.ok())
+      status = run(callables[call].function->name).status();
+  staged.clear();
+  Status over = onRanks([&](LocalRank &rank) {
+    for (std::size_t call : turn.calls)
+      rank.programs[call].reset();
+    rank.buffers.unstage();
+    return okStatus();
+  });
+  return status.ok() ? over : status;
 }
 
 Status Session::onLanes(LocalRank &rank,

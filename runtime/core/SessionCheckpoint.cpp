@@ -111,17 +111,26 @@ Status Session::loadFiles(const Checkpoint &checkpoint,
                                   " are not yet those of a model: call "
                                   "findParameters() first"));
   OPTRT_RETURN_IF_ERROR(finishCarried());
-  forgetPrepared();
+  return setInTurns([&](std::span<const int64_t> buffers) {
+    return loadBuffers(checkpoint, files, seed, buffers);
+  });
+}
+
+Status Session::loadBuffers(const Checkpoint &checkpoint,
+                            std::initializer_list<CheckpointFile> files,
+                            uint64_t seed, std::span<const int64_t> chosen) {
   auto isLoaded = [&](int64_t index) {
     const Buffer &buffer = manifest().buffers[index];
-    return isHeld(index) && buffer.saved &&
+    return std::ranges::binary_search(chosen, index) && buffer.saved &&
            std::ranges::find(files, buffer.saved->file) != files.end() &&
            checkpoint.has(buffer.saved->name);
   };
   // Whatever fails here, the others wait for what this process reads.
   Status failure = onRanks([&](LocalRank &rank) -> Status {
     RankBuffers &buffers = rank.buffers;
-    for (int64_t index : rank.plan.held) {
+    for (int64_t index : chosen) {
+      if (!buffers.holds(index))
+        continue;
       const Buffer &buffer = manifest().buffers[index];
       if (isLoaded(index) && buffer.layout.hasPadding(manifest().mesh))
         OPTRT_RETURN_IF_ERROR(buffers.clear(index));

@@ -195,14 +195,14 @@ RankMemory Session::largestRankMemory() {
   own << largest.parameters << ' ' << largest.state << ' ' << largest.gradients
       << ' ' << largest.inputs << ' ' << largest.arena << ' ' << largest.device
       << ' ' << largest.communication << ' ' << largest.offloaded << ' '
-      << largest.snapshot << ' ' << largest.code;
+      << largest.staging << ' ' << largest.snapshot << ' ' << largest.code;
   for (const std::string &text : control.allGather(own.str())) {
     std::istringstream numbers(text);
     RankMemory memory;
     numbers >> memory.parameters >> memory.state >> memory.gradients >>
         memory.inputs >> memory.arena >> memory.device >>
-        memory.communication >> memory.offloaded >> memory.snapshot >>
-        memory.code;
+        memory.communication >> memory.offloaded >> memory.staging >>
+        memory.snapshot >> memory.code;
     consider(memory);
   }
   return largest;

@@ -78,7 +78,7 @@ Status GenerationEntries::prepare(Session &session) const {
   for (const Function *reader : {prefill, decode, score})
     if (reader && session.hasChosen(*reader))
       OPTRT_RETURN_IF_ERROR(session.prepareFor(*reader));
-  return preparers.empty() ? okStatus() : session.releaseSources();
+  return okStatus();
 }
 
 std::string_view optrt::toString(FinishReason reason) {

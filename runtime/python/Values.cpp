@@ -11,6 +11,7 @@
 #include "tooling/MeasuresJson.h"
 
 #include <algorithm>
+#include <iterator>
 #include <pybind11/stl.h>
 
 namespace py = pybind11;
@@ -22,12 +23,17 @@ static py::object toPython(const nlohmann::ordered_json &json) {
   return py::module_::import("json").attr("loads")(json.dump());
 }
 
-/// The buffers that a session holds for a lifetime, "parameter" or "state".
+/// The buffers that a session holds for a lifetime, "parameter" or "state", be
+/// it in a prepared form alone.
 static std::vector<std::string> names(const BoundSession &self,
                                       const std::string &lifetime) {
   const ModelRun &run = self.run();
+  std::vector<int64_t> there;
+  std::ranges::merge(run.session().heldBuffers(),
+                     run.session().preparedParameters(),
+                     std::back_inserter(there));
   std::vector<std::string> names;
-  for (int64_t index : run.session().heldBuffers())
+  for (int64_t index : there)
     if (const Buffer &buffer = run.manifest().buffers[index];
         toString(buffer.lifetime) == lifetime)
       names.push_back(buffer.name);

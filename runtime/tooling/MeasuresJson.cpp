@@ -36,17 +36,13 @@ nlohmann::ordered_json communicationTimeToJson(const Mesh &mesh,
 }
 
 nlohmann::ordered_json memoryToJson(const RankMemory &memory) {
-  return {{"total", memory.total()},
-          {"parameters", memory.parameters},
-          {"state", memory.state},
-          {"gradients", memory.gradients},
-          {"inputs", memory.inputs},
-          {"arena", memory.arena},
-          {"scratch", memory.device},
-          {"communication", memory.communication},
-          {"offloaded", memory.offloaded},
-          {"snapshot", memory.snapshot},
-          {"code", memory.code}};
+  return {
+      {"total", memory.total()},       {"parameters", memory.parameters},
+      {"state", memory.state},         {"gradients", memory.gradients},
+      {"inputs", memory.inputs},       {"arena", memory.arena},
+      {"scratch", memory.device},      {"communication", memory.communication},
+      {"offloaded", memory.offloaded}, {"staging", memory.staging},
+      {"snapshot", memory.snapshot},   {"code", memory.code}};
 }
 
 } // namespace optrt

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 namespace optimus_support {
@@ -87,13 +88,16 @@ void writeBlocks(const BlockLayout &layout, const float *source,
     std::memset(bytes + all, 0, -all & 3);
 }
 
-void readBlocks(const BlockLayout &layout, const void *from, int64_t column,
-                int64_t first, int64_t last, float *to) {
+/// Calls fn(i, integer, scale) for elements [first, last) of a column, of which
+/// i counts.
+template <typename Fn>
+static void forEachElement(const BlockLayout &layout, const void *from,
+                           int64_t column, int64_t first, int64_t last, Fn fn) {
   const auto *bytes = static_cast<const uint8_t *>(from);
   const int64_t blocks = layout.blocksOfColumn();
   constexpr int64_t half = kBlockElements / 2;
-  for (int64_t block = first / kBlockElements; block < last / kBlockElements;
-       ++block, to += kBlockElements) {
+  for (int64_t block = first / kBlockElements, begin = 0;
+       block < last / kBlockElements; ++block, begin += kBlockElements) {
     const int64_t number = column * blocks + block;
     uint16_t narrow;
     std::memcpy(&narrow, bytes + layout.scales() + number * 2, 2);
@@ -101,14 +105,37 @@ void readBlocks(const BlockLayout &layout, const void *from, int64_t column,
     const uint8_t *integers = bytes + number * layout.integerBytes();
     if (layout.blocks == WeightBlocks::Int8) {
       for (int64_t i = 0; i < kBlockElements; ++i)
-        to[i] = float(static_cast<int8_t>(integers[i])) * scale;
+        fn(begin + i, static_cast<int8_t>(integers[i]), scale);
       continue;
     }
     for (int64_t i = 0; i < half; ++i) {
-      to[i] = float((integers[i] & 15) - 8) * scale;
-      to[i + half] = float((integers[i] >> 4) - 8) * scale;
+      fn(begin + i, (integers[i] & 15) - 8, scale);
+      fn(begin + i + half, (integers[i] >> 4) - 8, scale);
     }
   }
+}
+
+void readBlocks(const BlockLayout &layout, const void *from, int64_t column,
+                int64_t first, int64_t last, float *to) {
+  forEachElement(layout, from, column, first, last,
+                 [&](int64_t i, int integer, float scale) {
+                   to[i] = float(integer) * scale;
+                 });
+}
+
+void readBlocks(const BlockLayout &layout, const void *from, int64_t column,
+                int64_t first, int64_t last, float *to, double *bounds) {
+  const bool isInt4 = layout.blocks == WeightBlocks::Int4;
+  forEachElement(
+      layout, from, column, first, last,
+      [&](int64_t i, int integer, float scale) {
+        to[i] = float(integer) * scale;
+        const double size = std::fabs(scale);
+        const double narrowed =
+            std::max(0x1p-11 * (1 + 0x1p-10) * size, 0x1p-25);
+        const double rounded = (isInt4 && integer == 7 ? 1 : 0.5) + 0x1p-16;
+        bounds[i] = rounded * (size + narrowed) + std::abs(integer) * narrowed;
+      });
 }
 
 } // namespace optimus_support

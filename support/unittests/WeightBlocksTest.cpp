@@ -111,4 +111,81 @@ TEST(WeightBlocks, ColumnsAreThoseOfTheMatrix) {
   }
 }
 
+/// Columns of random elements, some blocks of which are small or have two
+/// sizes.
+class BoundOfBlocks : public testing::TestWithParam<WeightBlocks> {
+protected:
+  static constexpr int64_t kColumns = 3;
+
+  void SetUp() override {
+    std::normal_distribution<float> normal;
+    for (int64_t i = 0; i != layout.k * kColumns; ++i) {
+      const float scale = std::ldexp(1.0f, -int(i / kBlockElements) % 24);
+      given.push_back(normal(random) * (i % 7 == 0 ? 5 : 1) * scale);
+    }
+    words.resize(*layout.words().get());
+    writeBlocks(layout, given.data(), 1, layout.k, 0, kColumns, words.data());
+  }
+
+  uint16_t *scaleOf(int64_t number) {
+    return reinterpret_cast<uint16_t *>(reinterpret_cast<char *>(words.data()) +
+                                        layout.scales()) +
+           number;
+  }
+  /// Whether all elements are within their bounds, and products with some x.
+  bool holds() {
+    std::normal_distribution<double> normal;
+    std::vector<float> values(layout.k);
+    std::vector<double> bounds(layout.k);
+    bool elements = true, products = true;
+    for (int64_t col = 0; col != kColumns; ++col) {
+      readBlocks(layout, words.data(), col, 0, layout.k, values.data(),
+                 bounds.data());
+      for (int64_t block = 0; block != layout.blocksOfColumn(); ++block) {
+        double error = 0, most = 0;
+        for (int64_t i = 0; i != kBlockElements; ++i) {
+          const int64_t k = block * kBlockElements + i;
+          const double off = double(given[col * layout.k + k]) - values[k];
+          elements &= std::fabs(off) <= bounds[k];
+          // Signs that add errors up.
+          const double x = std::copysign(normal(random), off);
+          error += x * off, most += std::fabs(x) * bounds[k];
+        }
+        products &= std::fabs(error) <= most;
+      }
+    }
+    EXPECT_TRUE(products || !elements);
+    return elements;
+  }
+
+  const BlockLayout layout{GetParam(), 32 * 24, kColumns};
+  std::mt19937 random{3};
+  std::vector<float> given;
+  std::vector<int32_t> words;
+};
+
+TEST_P(BoundOfBlocks, HoldsElementsAndProducts) { EXPECT_TRUE(holds()); }
+
+/// By its largest element, of 127 or 8 scales.
+TEST_P(BoundOfBlocks, FindsEachWrongScale) {
+  const bool isInt8 = GetParam() == WeightBlocks::Int8;
+  for (int64_t number = 0; number != layout.blocksOfColumn() * kColumns;
+       ++number) {
+    const uint16_t right = *scaleOf(number);
+    // Of a scale below f16's normal numbers only few bits are left.
+    if (std::fabs(fromFloat16(right)) < 0x1p-12f)
+      continue;
+    for (float factor : {2.0f, 0.5f, -1.0f, 0.0f, isInt8 ? 1.02f : 1.2f}) {
+      *scaleOf(number) = toFloat16(fromFloat16(right) * factor);
+      EXPECT_FALSE(holds()) << number << " times " << factor;
+    }
+    *scaleOf(number) = right;
+  }
+  EXPECT_TRUE(holds());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BoundOfBlocks,
+                         testing::Values(WeightBlocks::Int8,
+                                         WeightBlocks::Int4));
+
 } // namespace

@@ -128,9 +128,8 @@ StatusOr<BenchResult> measure(Session &session, ControlPlane &control,
   std::vector<double> times;
   std::vector<SlowestRank> communication;
   // Once a step of microbatches, and so not timed with each.
-  for (const Function *preparer : manifest.findPreparersOf(function))
-    if (Status status = session.run(preparer->name).status(); !status.ok())
-      return failJob(control, status);
+  if (Status status = session.prepareFor(function); !status.ok())
+    return failJob(control, status);
   for (int64_t step = 1; step <= options.warmup + options.steps; ++step) {
     setScalars(session, Hyperparameters(), step, /*lr=*/1e-4);
     session.setRandom(/*seed=*/0, step);

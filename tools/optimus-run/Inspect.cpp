@@ -97,6 +97,47 @@ std::string rangesToString(std::span<const int> numbers) {
   return numbers.size() > 1 ? "{" + text + "}" : text;
 }
 
+/// A table of functions: rows that differ by a layer's number alone, in their
+/// first column, are one.
+class FunctionTable {
+public:
+  explicit FunctionTable(std::vector<std::string> header,
+                         std::vector<int> leftColumns = {})
+      : table(std::move(header), std::move(leftColumns)) {}
+
+  void addRow(std::vector<std::string> cells) {
+    const LayerName name(cells.front());
+    std::vector<std::string> key = cells;
+    key.insert(key.end(), {name.before, name.after});
+    key.front().clear();
+    auto [entry, isNew] = known.try_emplace(std::move(key), rows.size());
+    if (isNew)
+      rows.push_back({std::move(cells), {}});
+    if (name.layer)
+      rows[entry->second].layers.push_back(*name.layer);
+  }
+  void print(std::ostream &out) {
+    for (Row &row : rows) {
+      const LayerName name(row.cells.front());
+      std::ranges::sort(row.layers);
+      if (name.layer)
+        row.cells.front() =
+            name.before + rangesToString(row.layers) + name.after;
+      table.addRow(std::move(row.cells));
+    }
+    table.print(out);
+  }
+
+private:
+  struct Row {
+    std::vector<std::string> cells;
+    std::vector<int> layers;
+  };
+  Table table;
+  std::vector<Row> rows;
+  std::map<std::vector<std::string>, std::size_t> known;
+};
+
 /// Parameters of layers that differ by the layer's number only.
 struct ParamGroup {
   const Buffer *first;
@@ -294,7 +335,7 @@ std::string rolesToString(const Manifest &manifest,
 
 void printEffects(const Manifest &manifest) {
   std::cout << "\nWhat functions change and return, by role\n";
-  Table table({"name", "changes", "returns"}, {1, 2});
+  FunctionTable table({"name", "changes", "returns"}, {1, 2});
   for (const Function &function : manifest.functions) {
     Effects effects = manifest.effectsOf(function);
     table.addRow({function.name, rolesToString(manifest, effects.changed),
@@ -333,7 +374,7 @@ void printAttention(const Manifest &manifest) {
 void printFunctions(const ModelLibrary &library) {
   const Manifest &manifest = library.manifest();
   std::cout << "\nFunctions\n";
-  Table table({"name", "commands", "arena", "lower bound", "above it"});
+  FunctionTable table({"name", "commands", "arena", "lower bound", "above it"});
   for (const Function &function : manifest.functions) {
     double above = function.lowerBoundBytes > 0
                        ? 100.0 * static_cast<double>(function.arenaBytes) /
@@ -350,7 +391,7 @@ void printFunctions(const ModelLibrary &library) {
   printAttention(manifest);
 
   std::cout << "\nMemory of a rank at a function's peak\n";
-  Table peaks({"function", "category", "bytes"}, {1});
+  FunctionTable peaks({"function", "category", "bytes"}, {1});
   for (const Function &function : manifest.functions)
     for (const auto &[category, bytes] : function.peakBytes)
       peaks.addRow({function.name, category, formatBytes(bytes)});
@@ -379,8 +420,9 @@ void printFunctions(const ModelLibrary &library) {
   traffic.print(std::cout);
 
   bool hasSchedule = false;
-  Table schedules({"function", "predicted", "communication", "exposed",
-                   "extra workspace", "not overlapped", "for want of it"});
+  FunctionTable schedules({"function", "predicted", "communication", "exposed",
+                           "extra workspace", "not overlapped",
+                           "for want of it"});
   for (const Function &function : manifest.functions)
     if (const std::optional<Schedule> &schedule = function.schedule) {
       hasSchedule = true;

@@ -48,6 +48,10 @@ void printMemory(const RankMemory &memory) {
   if (memory.offloaded > 0)
     std::printf("in scratch files: %s a rank\n",
                 formatBytes(memory.offloaded).c_str());
+  if (memory.staging > 0)
+    std::printf("besides, while weights are loaded and prepared, tensor by "
+                "tensor: %s a rank\n",
+                formatBytes(memory.staging).c_str());
   if (memory.code > 0)
     std::printf("besides, code, libraries and recorded steps of its GPU: %s; "
                 "planned are at most %s\n",

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "BatchAgreement.h"
+#include "BlockComparison.h"
 #include "Commands.h"
 #include "Format.h"
 #include "GradientComparison.h"
@@ -118,6 +119,8 @@ struct Computed {
   /// the program's precision has.
   Results perturbed;
   int64_t numPerturbed = 0;
+  /// Weights of few bits, if generation has them, beside the parameters.
+  std::vector<TensorComparison> blocks;
 };
 
 StatusOr<Results> runCompared(Session &session, const Dataset &data,
@@ -172,6 +175,8 @@ StatusOr<Computed> compute(const ModelLibrary &library,
   World world = createLocalWorld();
   const Precision precision(library, options);
   SessionOptions chosen = sessionOptions(compared.names(), options.ranks);
+  for (const Function *preparer : findBlockPreparers(library))
+    chosen.functions.push_back(preparer->name);
   chosen.computing = precision.computing;
   OPTRT_ASSIGN_OR_RETURN(chosen.documentEnd,
                          options.data.findDocumentEnd(library, *data));
@@ -200,6 +205,7 @@ StatusOr<Computed> compute(const ModelLibrary &library,
   Computed result;
   OPTRT_ASSIGN_OR_RETURN(
       result.exact, runCompared(*session, *data, compared, gradients, options));
+  OPTRT_ASSIGN_OR_RETURN(result.blocks, compareBlocks(*session));
   OPTRT_ASSIGN_OR_RETURN(result.numPerturbed,
                          session->perturb(options.seed, precision.bits));
   OPTRT_ASSIGN_OR_RETURN(
@@ -423,6 +429,9 @@ Status verify(const VerifyOptions &options) {
   compareLists(ofA.loss, ofB.loss, results);
   compareLists(ofA.gradients, ofB.gradients, results);
   compareLists(ofA.logits, ofB.logits, results);
+  for (const Computed *computed : {&*a, &*b})
+    results.insert(results.end(), computed->blocks.begin(),
+                   computed->blocks.end());
   auto differing =
       std::find_if(results.begin(), results.end(),
                    [](const TensorComparison &result) { return !result.same; });

@@ -38,6 +38,13 @@ inline constexpr StringLiteral kNextSync = "sync(next)";
 struct PhaseOptions {
   MeshOption mesh;
   std::string strategy;
+  /// As the option of --optimus-shard is: "decode=stationary".
+  std::string entryStrategies;
+  /// Both, as they were given.
+  std::string describeStrategies() const {
+    return entryStrategies.empty() ? strategy
+                                   : strategy + "," + entryStrategies;
+  }
   std::string optimizer = "adamw";
   /// As the options of --optimus-differentiate and --optimus-add-adapters are.
   std::string train, lora;

@@ -26,6 +26,9 @@ struct RankMemory {
   int64_t arena = 0;  ///< of a thread, whose lanes share it
   /// Of a device with one thread, at most; of a GPU, the workspace of products.
   int64_t scratch = 0;
+  /// The largest of the parameters that are held only while weights are
+  /// prepared of them, one after the other.
+  int64_t staging = 0;
   /// Buffers of collectives among processes, over TCP; threads have none, and
   /// it is not in the total. Over MPI only the runtime knows.
   int64_t communication = 0;
@@ -35,15 +38,15 @@ struct RankMemory {
   int64_t pinned = 0, staged = 0;
 
   int64_t getTotal() const {
-    return parameters + state + gradients + inputs + arena + scratch;
+    return parameters + state + gradients + inputs + arena + scratch + staging;
   }
   /// What a function and another one need if either is called.
   void include(const RankMemory &other) {
     for (auto part :
          {&RankMemory::parameters, &RankMemory::state, &RankMemory::gradients,
           &RankMemory::inputs, &RankMemory::arena, &RankMemory::scratch,
-          &RankMemory::communication, &RankMemory::offloaded,
-          &RankMemory::pinned, &RankMemory::staged})
+          &RankMemory::staging, &RankMemory::communication,
+          &RankMemory::offloaded, &RankMemory::pinned, &RankMemory::staged})
       this->*part = std::max(this->*part, other.*part);
   }
 };
@@ -55,7 +58,8 @@ RankMemory getRankMemory(func::FuncOp function, bool isForGpu);
 /// What the largest rank holds for whatever is called of a module.
 struct RankMemoryTable {
   /// For each function, and as "microbatches" for those that the microbatches
-  /// of a step need together.
+  /// of a step need together. Functions of generation and their preparers are
+  /// "generation" together; the latter have no rows of their own.
   SmallVector<std::pair<StringRef, RankMemory>> rows;
 
   /// The most bytes that any row needs.

@@ -62,6 +62,11 @@ static LogicalResult lowerSlice(ccl::SliceOp op, Lowering &lowering) {
       MemRefType::get({(outer - 1) * srcInner + dstInner},
                       type.getElementType()),
       input, builder.getStrArrayAttr(op.getAxis()), dstInner);
+  // Integers are inputs, of which each rank reads a part.
+  if (outer == 1 && isa<IntegerType>(type.getElementType())) {
+    lowering.setBuffer(op.getResult(), mine);
+    return success();
+  }
   lowering.copy({mine, srcInner},
                 {lowering.getBuffer(op.getResult()), dstInner}, outer,
                 dstInner);

@@ -104,6 +104,10 @@ public:
   }
   Value getBufferAt(int64_t index);
   void setBufferAt(int64_t index, Value buffer) { values[index] = buffer; }
+  /// Lets a tensor that nothing writes lie within another's buffer.
+  void setBuffer(Value tensor, Value within) {
+    setBufferAt(assignment.getBufferIndex(tensor), within);
+  }
 
   const HeldWeights &getWeights() const { return weights; }
   /// Sets B of a product to rows of a tensor, and whether it is a weight.

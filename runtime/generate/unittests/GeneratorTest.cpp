@@ -117,25 +117,41 @@ TEST_F(GeneratorTest, KnowsItsLibrary) {
 
 /// Where the processor multiplies from packed weights, these alone are held.
 TEST_F(GeneratorTest, WhatWasPreparedIsHeldInThatFormAlone) {
-  const int64_t held = session->largestRankMemory().parameters;
-  SessionOptions options;
-  options.functions = entries.functions();
-  World apart = createLocalWorld();
-  auto other = Session::create(*library, apart, options);
-  ASSERT_TRUE(other.ok());
-  ASSERT_TRUE((*other)->initialize(/*seed=*/3).ok());
-  const int64_t before = (*other)->largestRankMemory().parameters;
-  if (entries.preparers.empty()) {
-    EXPECT_EQ(held, before);
-    return;
+  const Manifest &manifest = session->manifest();
+  int64_t alone = 0, most = 0;
+  for (int64_t buffer : session->preparedParameters()) {
+    const int64_t bytes = manifest.buffers[buffer].numBytes();
+    alone += bytes;
+    most = std::max(most, bytes);
+    EXPECT_THAT(session->heldBuffers(),
+                testing::Not(testing::Contains(buffer)));
   }
-  const Status early = (*other)->releaseSources();
-  EXPECT_THAT(early.message(),
-              HasSubstr("which an entry of kind prepare must"));
-  EXPECT_EQ((*other)->largestRankMemory().parameters, before);
-  EXPECT_LT(held, before);
+  const RankMemory memory = session->largestRankMemory();
+  EXPECT_GE(memory.staging, most);
+  EXPECT_LE(memory.staging, alone);
+  EXPECT_EQ(session->preparedParameters().empty(), entries.preparers.empty());
+  if (entries.preparers.empty())
+    return;
   const Status again = session->run(entries.preparers.front()->name).status();
-  EXPECT_THAT(again.message(), HasSubstr("whose memory was given back"));
+  EXPECT_THAT(again.message(), HasSubstr("has memory only while it is set"));
+}
+
+/// A parameter of which weights are prepared alone is prepared when it is set.
+TEST_F(GeneratorTest, AssignedParametersArePreparedAtOnce) {
+  const Outcome before = alone({.prompt = {1, 2, 3}, .wantsLogits = true});
+  for (int64_t index : session->preparedParameters()) {
+    const Buffer &buffer = session->manifest().buffers[index];
+    const std::vector<float> zeros(buffer.layout.numElements());
+    ASSERT_TRUE(session->assign(buffer.name, zeros).ok());
+    EXPECT_THAT(std::string(session->gather(buffer.name).status().message()),
+                HasSubstr("the prepared form is held alone"));
+  }
+  EXPECT_EQ(alone({.prompt = {1, 2, 3}, .wantsLogits = true}).logits ==
+                before.logits,
+            session->preparedParameters().empty());
+  ASSERT_TRUE(session->initialize(/*seed=*/3).ok());
+  EXPECT_EQ(alone({.prompt = {1, 2, 3}, .wantsLogits = true}).logits,
+            before.logits);
 }
 
 TEST_F(GeneratorTest, SlotsRefuseWhatHasNoPlace) {

@@ -61,8 +61,8 @@ struct GenerationEntries {
   /// context and one, and all are of the vocabulary.
   Status checkScored(std::span<const int32_t> tokens, int64_t first) const;
   /// Prepares the weights of a session, which has chosen one of these, once its
-  /// parameters are there. Parameters without other readers give back their
-  /// memory. Collective.
+  /// parameters are there. Those without other readers were prepared when they
+  /// were set. Collective.
   Status prepare(Session &session) const;
 };
 

@@ -144,6 +144,9 @@ struct RankMemory {
   int64_t device = 0;        ///< scratch of the device's threads
   int64_t communication = 0; ///< buffers of collectives, at most
   int64_t offloaded = 0;     ///< in a scratch file, beside the total
+  /// Of parameters of which prepared weights alone are held, while they are
+  /// set: at most, beside the total.
+  int64_t staging = 0;
   /// Of its GPU, of all ranks there, beside the total: code, libraries and
   /// recorded steps, as measured.
   int64_t code = 0;
@@ -270,12 +273,11 @@ public:
   /// Makes fresh what `reader` reads, by entries of kind prepare. The session
   /// has chosen them.
   Status prepareFor(const Function &reader);
-  /// Gives back the memory of parameters that only entries of kind prepare
-  /// read, once these have been called. Afterwards they cannot be called, and
-  /// such parameters are not held: none is saved, loaded or read.
-  ///
-  /// Errors: InvalidArgument where something prepared is not fresh.
-  Status releaseSources();
+  /// The parameters that only entries of kind prepare read, each one of its
+  /// own; ascending. They have memory while they are set, as many at a time as
+  /// the largest takes, and then their entries are called: what these make is
+  /// held alone. None is read or saved.
+  const std::vector<int64_t> &preparedParameters() const { return sources; }
   int threadsPerRank() const { return threads; }
 
   /// Later calls are about one of the lanes that have not ended, at first lane
@@ -454,9 +456,10 @@ public:
   /// A whole f32 buffer, as a gradient, in the root process; elsewhere empty.
   /// InvalidArgument if it is not held, or holds partial sums. Collective.
   StatusOr<std::vector<float>> gather(std::string_view buffer);
-  /// Sets what this process's ranks have of such a buffer. What was prepared of
-  /// parameters is no longer there. InvalidArgument as above, or where `whole`
-  /// has not all its elements.
+  /// Sets what this process's ranks have of such a buffer. One of the
+  /// preparedParameters() is prepared at once; of another, nothing prepared is
+  /// left. InvalidArgument as above, or where `whole` has not all its elements.
+  /// Collective.
   Status assign(std::string_view buffer, std::span<const float> whole);
   /// What one of this process's ranks has of a held buffer, with its padding:
   /// where it lies, as long as the session lives, or in `copy`.
@@ -496,7 +499,6 @@ private:
     std::vector<bool> calls; ///< of the callables, those that it can make
     std::vector<ChosenSequence> sequences;
     std::vector<int64_t> held;    ///< buffers that these use, ascending
-    std::vector<int64_t> sources; ///< of them, what only preparers read
     std::vector<int64_t> numbers; ///< of them, numbers that functions write
     std::array<std::vector<int64_t>, 4> resets; ///< of them, by their Reset
     /// Buffers that were made of parameters as they are now.
@@ -509,6 +511,23 @@ private:
   /// Loads what is saved in these files, and sets the rest to initial values.
   Status loadFiles(const Checkpoint &checkpoint,
                    std::initializer_list<CheckpointFile> files, uint64_t seed);
+  /// The same of some buffers, ascending.
+  Status loadBuffers(const Checkpoint &checkpoint,
+                     std::initializer_list<CheckpointFile> files, uint64_t seed,
+                     std::span<const int64_t> buffers);
+  /// Sources with memory at a time, ascending, and the calls of their
+  /// preparers.
+  struct Turn {
+    std::vector<int64_t> sources;
+    std::vector<std::size_t> calls;
+  };
+  /// Sets some buffers, ascending, on the ranks that have them.
+  using SetBuffers = std::function<Status(std::span<const int64_t> buffers)>;
+  /// Sets all buffers: those that are held, and the sources turn by turn.
+  Status setInTurns(const SetBuffers &set);
+  Status takeTurn(const Turn &turn, const SetBuffers &set);
+  std::vector<Turn> makeTurns(std::span<const int64_t> sources) const;
+  int64_t bytesOf(const Turn &turn) const;
   Status build(const SessionOptions &options);
   void compareArithmetic(const std::vector<std::string> &all);
   /// What will be called by these options.
@@ -518,7 +537,7 @@ private:
   /// Chooses the buffers held by ranks for the functions to be called.
   void chooseBuffers(Placement placement);
   void chooseBuffers(Placement placement, RankPlan &plan);
-  std::vector<int64_t> findSources(const RankPlan &plan) const;
+  std::vector<int64_t> findSources() const;
   const RankPlan &planOf(int64_t rank) const;
   /// That the ranks of one replica of a buffer all hold their parts.
   Status checkHolders() const;
@@ -528,6 +547,8 @@ private:
   Status tune(Tuning &tuning);
   Status tuneOwn(TunedProducts &tuned);
   Status buildRank(LocalRank &rank, const SessionOptions &options);
+  /// Makes a call's program, of buffers that are there.
+  Status bindCall(LocalRank &rank, std::size_t call);
   std::array<int64_t, 3> arenaBytesOf(const RankPlan &plan) const;
   /// A call that ranks are to make, in the order of a sequence.
   struct Call {
@@ -642,9 +663,12 @@ private:
   std::vector<Callable> callables;
   std::vector<RankPlan> plans;   ///< one a table of the library
   std::vector<int64_t> held;     ///< buffers that some rank uses, ascending
+  std::vector<int64_t> sources;  ///< preparedParameters()
+  std::vector<int64_t> staged;   ///< of them, those that have memory now
   std::optional<int64_t> random; ///< of them, what draws depend on
   std::vector<bool> isFilled;    ///< one a buffer: from outside, so far
   int64_t snapshotBytes = 0;     ///< RankMemory::snapshot
+  Placement placement = Placement::Planned; ///< of its options
   bool paging = false;
   bool broken = false;
   std::vector<std::vector<Call>> submitted; ///< last, one a plan

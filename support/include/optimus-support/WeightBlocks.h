@@ -17,6 +17,16 @@
 // with x / scale as a product with 1 / scale in f32, the sum with 8.5 rounded
 // once, halves rounded away from zero, and the scale rounded to f16 afterwards.
 //
+// So an element x and its value v = q s, an integer times the scale, differ by
+//
+//   |x - v| <= c (|s| + d) + |q| d,   d = max(2^-11 (1 + 2^-10) |s|, 2^-25)
+//
+// d is the error of a scale in f16, and c that of an integer: 1/2, and 2^-16 for
+// two roundings of f32 before. Of int4 q = 7 stands for all up to 8 scales, so
+// there it is 1 + 2^-16. Hence the error of a product: a sum of x_k v_k is off
+// by at most the sum of |x_k| times the bound of element k, beside the rounding
+// of any sum in f32.
+//
 // In memory they are words of 32 bits. First come the integers, column by
 // column, a column's in the order of k; of int4, byte i of a block holds
 // elements i, in the low bits, and i + 16, both plus 8. Then come the scales in
@@ -71,6 +81,10 @@ void writeBlocks(const BlockLayout &layout, const float *source,
 /// integers times scales, exactly.
 void readBlocks(const BlockLayout &layout, const void *from, int64_t column,
                 int64_t first, int64_t last, float *to);
+
+/// The same, with how far each element's value may be from what it was made of.
+void readBlocks(const BlockLayout &layout, const void *from, int64_t column,
+                int64_t first, int64_t last, float *to, double *bounds);
 
 } // namespace optimus_support
 

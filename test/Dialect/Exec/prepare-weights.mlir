@@ -86,15 +86,20 @@ func.func @train_step(%w: memref<48xf32> {exec.access = "read", exec.local_type 
 // -----
 
 // What generates text shares what it makes of weights, and a product of few rows reads
-// what the other one packs. A parameter that nothing else reads is read by `prepare` alone.
+// what the other one packs. Each parameter is prepared by a function of its own, and one
+// that nothing else reads is read by that alone.
 
-// CHECK-LABEL: func.func @prepare_generation(
+// CHECK-LABEL: func.func @"prepare:w"(
 // CHECK-SAME:    %[[W:arg0]]: memref<48xf32> {{{.*}}optimus.param = "w"}
-// CHECK-SAME:    %[[V:arg1]]: memref<48xf32> {{{.*}}optimus.param = "v"}
-// CHECK-SAME:    %[[P:arg2]]: memref<64xf32> {{{.*}}role = "packed", of = "w"
-// CHECK-SAME:    %[[N:arg3]]: memref<48xbf16> {{{.*}}role = "narrow", of = "v"
+// CHECK-SAME:    %[[P:arg1]]: memref<64xf32> {{{.*}}role = "packed", of = "w"
+// CHECK-SAME:    attributes {optimus.entry = #optimus.entry<prepare>}
 // CHECK-NEXT:    exec.pack %[[W]] into %[[P]] {cols = 6 : i64, id = 0 : i32
-// CHECK-NEXT:    exec.launch @cast extent 48 grain 1(read %[[V]] : memref<48xf32>, write %[[N]] : memref<48xbf16>) {id = 1 : i32}
+// CHECK-NEXT:    return
+
+// CHECK-LABEL: func.func @"prepare:v"(
+// CHECK-SAME:    %[[V:arg0]]: memref<48xf32> {{{.*}}optimus.param = "v"}
+// CHECK-SAME:    %[[N:arg1]]: memref<48xbf16> {{{.*}}role = "narrow", of = "v"
+// CHECK-NEXT:    exec.launch @cast extent 48 grain 1(read %[[V]] : memref<48xf32>, write %[[N]] : memref<48xbf16>) {id = 0 : i32}
 // CHECK-NEXT:    return
 
 // CHECK-LABEL: func.func @prefill(
@@ -119,7 +124,7 @@ func.func @train_step(%w: memref<48xf32> {exec.access = "read", exec.local_type 
 // CHECK-NOT:       packed_b
 // CHECK:         return
 
-// SMALL-NOT:   @prepare_generation
+// SMALL-NOT:   @"prepare:
 // SMALL:       func.func @prefill(
 // SMALL:         exec.pack
 func.func @prefill(%w: memref<48xf32> {exec.access = "read", exec.local_type = tensor<8x6xf32>, optimus.param = "w"},

@@ -15,12 +15,14 @@
 //   accumulate(%w, %packed):   gemm %x, %packed, …
 //
 // Functions for generation share prepared weights. Products of few rows read
-// them too, instead of the parameter, so `prepare` alone needs that one:
+// them too, instead of the parameter, so `prepare` alone needs that one. Each
+// parameter has a function of its own, so that a rank can load one after the
+// other into the same memory:
 //
 //   prefill(%w):               exec.pack %w into %packed; gemm %x, %packed, …
 //   decode(%w):                gemm %y, %w, …
 //   becomes
-//   prepare_generation(%w, %packed): exec.pack %w into %packed
+//   prepare:w(%w, %packed):    exec.pack %w into %packed
 //   prefill(%packed):          gemm %x, %packed, …
 //   decode(%packed):           gemm %y, %packed, …
 //
@@ -51,6 +53,12 @@ using namespace mlir::exec;
 using optimus::EntryKind;
 using optimus::OptimusDialect;
 
+static StringAttr getParameterName(BlockArgument argument) {
+  auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  return function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                               OptimusDialect::kParam);
+}
+
 namespace {
 /// A command with its source, a parameter, and the buffer that it fills.
 struct Preparation {
@@ -61,13 +69,22 @@ struct Preparation {
 
 /// What a rank holds for the calls of a step.
 struct HeldBytes {
-  int64_t arguments = 0, peak = 0;
+  int64_t arguments = 0, peak = 0; ///< of the function with most
+  int64_t staged = 0; ///< the largest parameter that is held while it is loaded
 
-  void include(func::FuncOp function) {
+  void include(func::FuncOp function,
+               const llvm::DenseSet<StringAttr> &sources) {
     int64_t bytes = 0;
-    for (Type type : function.getArgumentTypes())
-      if (auto buffer = dyn_cast<MemRefType>(type))
-        bytes += optimus::getBytes(buffer);
+    for (BlockArgument argument : function.getArguments()) {
+      auto buffer = dyn_cast<MemRefType>(argument.getType());
+      if (!buffer)
+        continue;
+      int64_t size = optimus::getBytes(buffer);
+      if (sources.contains(getParameterName(argument)))
+        staged = std::max(staged, size);
+      else
+        bytes += size;
+    }
     arguments = std::max(arguments, bytes);
     peak = std::max(peak, computePeakBytes(function));
   }
@@ -113,14 +130,51 @@ static std::optional<Preparation> findPreparation(CommandOpInterface command) {
   return found;
 }
 
-static StringAttr getParameterName(BlockArgument argument) {
-  auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  return function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
-                                               OptimusDialect::kParam);
+/// Whether a product could read a pack instead of a whole parameter.
+static bool isPackFor(PackOp pack, GemmOp gemm) {
+  return pack && pack.getBlocks() == Blocks::None && !gemm.getPackedB() &&
+         pack.getRows() == gemm.getK() && pack.getCols() == gemm.getN() &&
+         pack.getLd() == gemm.getLdb() && pack.getTrans() == gemm.getTransB();
+}
+
+/// The parameters that readers need for preparations alone.
+static llvm::DenseSet<StringAttr> findSources(ArrayRef<func::FuncOp> readers,
+                                              ArrayRef<Preparation> list) {
+  llvm::DenseMap<StringAttr, SmallVector<PackOp>> packs;
+  llvm::DenseSet<Operation *> moved;
+  llvm::DenseSet<StringAttr> sources;
+  for (Preparation one : list) {
+    StringAttr name = getParameterName(one.parameter);
+    sources.insert(name);
+    moved.insert(one.command);
+    if (auto pack = dyn_cast<PackOp>(one.command.getOperation()))
+      packs[name].push_back(pack);
+  }
+  for (func::FuncOp reader : readers)
+    for (BlockArgument argument : reader.getArguments()) {
+      StringAttr name = getParameterName(argument);
+      auto isPrepared = [&](OpOperand &use) {
+        auto gemm = dyn_cast<GemmOp>(use.getOwner());
+        return moved.contains(use.getOwner()) ||
+               (gemm && &use == &gemm.getBMutable() &&
+                llvm::any_of(packs[name], [&](PackOp pack) {
+                  return isPackFor(pack, gemm);
+                }));
+      };
+      if (name && !llvm::all_of(argument.getUses(), isPrepared))
+        sources.erase(name);
+    }
+  return sources;
 }
 
 namespace {
-/// A command of the preparing function, and what it fills.
+/// How many functions prepare.
+enum class Preparers {
+  One,       ///< which reads all parameters
+  Parameter, ///< one for each
+};
+
+/// A command of a preparing function, and what it fills.
 struct Prepared {
   CommandOpInterface command;
   StringAttr parameter;
@@ -133,30 +187,21 @@ struct Prepared {
 class PrepareWeights {
 public:
   /// `known` counts the names that buffers have.
-  PrepareWeights(ArrayRef<func::FuncOp> readers, StringRef name,
+  PrepareWeights(ArrayRef<func::FuncOp> readers, Preparers count,
                  llvm::StringMap<int> &known)
-      : readers(readers), name(name), known(known) {}
+      : readers(readers), count(count), known(known) {}
 
   void run(ArrayRef<Preparation> list) {
-    func::FuncOp first = readers.front();
-    OpBuilder builder(first->getContext());
-    prepare = func::FuncOp::create(
-        first.getLoc(), name,
-        builder.getFunctionType(/*inputs=*/{}, /*results=*/{}));
-    SymbolTable(first->getParentOp()).insert(prepare, first->getIterator());
-    prepare->setAttr(OptimusDialect::kEntry,
-                     optimus::EntryAttr::get(builder.getContext(),
-                                             EntryKind::Prepare, /*batch=*/0,
-                                             /*sequence=*/0));
-    prepare.addEntryBlock();
     // Parameters first, as in other functions.
     for (const Preparation &one : list)
       addParameter(one.parameter);
-    builder.setInsertionPointToEnd(&prepare.front());
     for (const Preparation &one : list)
-      move(one, builder);
-    func::ReturnOp::create(builder, first.getLoc());
-    numberCommands(prepare);
+      move(one);
+    for (func::FuncOp prepare : preparers) {
+      auto builder = OpBuilder::atBlockEnd(&prepare.front());
+      func::ReturnOp::create(builder, prepare.getLoc());
+      numberCommands(prepare);
+    }
   }
 
   /// Lets products read the packed weight instead of the parameter.
@@ -174,11 +219,34 @@ public:
   }
 
 private:
+  /// The function that prepares something of a parameter.
+  func::FuncOp getPreparer(StringAttr parameter) {
+    if (count == Preparers::One && !preparers.empty())
+      return preparers.front();
+    func::FuncOp first = readers.front();
+    OpBuilder builder(first->getContext());
+    std::string name = "prepare";
+    if (count == Preparers::Parameter)
+      name += ":" + parameter.str();
+    auto prepare = func::FuncOp::create(
+        first.getLoc(), name,
+        builder.getFunctionType(/*inputs=*/{}, /*results=*/{}));
+    SymbolTable(first->getParentOp()).insert(prepare, first->getIterator());
+    prepare->setAttr(OptimusDialect::kEntry,
+                     optimus::EntryAttr::get(builder.getContext(),
+                                             EntryKind::Prepare, /*batch=*/0,
+                                             /*sequence=*/0));
+    prepare.addEntryBlock();
+    preparers.push_back(prepare);
+    return prepare;
+  }
+
   void addParameter(BlockArgument parameter) {
     Value &known = parameters[getParameterName(parameter)];
     if (known)
       return;
     auto function = cast<func::FuncOp>(parameter.getOwner()->getParentOp());
+    func::FuncOp prepare = getPreparer(getParameterName(parameter));
     const unsigned number = prepare.getNumArguments();
     (void)prepare.insertArgument(
         number, parameter.getType(),
@@ -193,7 +261,7 @@ private:
     if (int number = ++known[role + ":" + of.str()]; number > 1)
       role += "_" + std::to_string(number);
     return optimus::BufferAttr::get(
-        prepare->getContext(), role, of, optimus::Lifetime::Sequence,
+        of.getContext(), role, of, optimus::Lifetime::Sequence,
         /*init=*/{}, optimus::Reset::Never, optimus::FilledBy::Program,
         optimus::SavedIn::Nowhere);
   }
@@ -226,7 +294,7 @@ private:
     });
   }
 
-  void move(Preparation one, OpBuilder &builder) {
+  void move(Preparation one) {
     // Numbers, which commands get afterwards, are no difference.
     one.command.setCommandId(0);
     Prepared *found = findAlike(one);
@@ -236,8 +304,12 @@ private:
       next.buffer = getBuffer(one);
       LDBG() << "prepare " << next.buffer;
       next.command = one.command;
+      Value parameter = parameters[next.parameter];
+      auto prepare =
+          cast<func::FuncOp>(parameter.getParentBlock()->getParentOp());
+      auto builder = OpBuilder::atBlockEnd(&prepare.front());
       IRMapping mapping;
-      mapping.map(one.parameter, parameters[next.parameter]);
+      mapping.map(one.parameter, parameter);
       mapping.map(one.filled.getResult(),
                   append(prepare, next, ExecDialect::kAccessWrite));
       next.command = cast<CommandOpInterface>(
@@ -255,24 +327,20 @@ private:
   /// What was packed of a product's B, if it reads a whole parameter.
   Prepared *findPacked(GemmOp gemm) {
     auto argument = dyn_cast<BlockArgument>(gemm.getB());
-    if (!argument || gemm.getPackedB())
+    if (!argument)
       return nullptr;
-    StringAttr parameter = getParameterName(argument);
     for (Prepared &one : made)
-      if (auto pack = dyn_cast<PackOp>(one.command.getOperation());
-          pack && pack.getBlocks() == Blocks::None &&
-          parameter == one.parameter && pack.getRows() == gemm.getK() &&
-          pack.getCols() == gemm.getN() && pack.getLd() == gemm.getLdb() &&
-          pack.getTrans() == gemm.getTransB())
+      if (getParameterName(argument) == one.parameter &&
+          isPackFor(dyn_cast<PackOp>(one.command.getOperation()), gemm))
         return &one;
     return nullptr;
   }
 
   ArrayRef<func::FuncOp> readers;
-  StringRef name;
+  Preparers count;
   llvm::StringMap<int> &known;
-  func::FuncOp prepare;
-  llvm::DenseMap<StringAttr, Value> parameters; ///< of the function
+  SmallVector<func::FuncOp> preparers;
+  llvm::DenseMap<StringAttr, Value> parameters; ///< of these functions
   SmallVector<Prepared> made;
 };
 } // namespace
@@ -304,28 +372,31 @@ public:
                               update = find(EntryKind::Update), generation;
     if (!accumulate.empty() && !update.empty())
       (void)prepareFor(accumulate.front(), {accumulate.front(), update.front()},
-                       "prepare");
+                       Preparers::One);
     for (EntryKind kind : optimus::kGenerationKinds)
       llvm::append_range(generation, find(kind));
-    if (!prepareFor(generation, generation, "prepare_generation"))
+    if (!prepareFor(generation, generation, Preparers::Parameter))
       return;
     for (func::FuncOp function : generation)
       dropUnusedParameters(function);
   }
 
 private:
-  /// Adds a function that prepares weights for `readers`, if a rank can hold
-  /// them beside all of `called`. Returns whether it did.
+  /// Adds functions that prepare weights for `readers`, if a rank can hold them
+  /// beside all of `called`. Returns whether it did.
   bool prepareFor(ArrayRef<func::FuncOp> readers, ArrayRef<func::FuncOp> called,
-                  StringRef name) {
+                  Preparers count) {
     SmallVector<Preparation> list;
     for (func::FuncOp reader : readers)
       for (CommandOpInterface command : getCommands(reader))
         if (std::optional<Preparation> found = findPreparation(command))
           list.push_back(*found);
-    if (list.empty() || !fits(called, list))
+    llvm::DenseSet<StringAttr> sources;
+    if (count == Preparers::Parameter)
+      sources = findSources(readers, list);
+    if (list.empty() || !fits(called, list, sources))
       return false;
-    PrepareWeights prepare(readers, name, known);
+    PrepareWeights prepare(readers, count, known);
     prepare.run(list);
     for (func::FuncOp reader : readers) {
       // Of a token a slot, products read weights as they lie.
@@ -339,7 +410,8 @@ private:
 
   /// Whether a rank can hold it in addition to all that functions need at their
   /// fullest time. A schedule may add a tenth to the arena.
-  bool fits(ArrayRef<func::FuncOp> called, ArrayRef<Preparation> list) const {
+  bool fits(ArrayRef<func::FuncOp> called, ArrayRef<Preparation> list,
+            const llvm::DenseSet<StringAttr> &sources) const {
     if (budget == 0)
       return true;
     // There are no calls that make blocks of few bits for themselves.
@@ -350,7 +422,7 @@ private:
       return true;
     HeldBytes held;
     for (func::FuncOp function : called)
-      held.include(function);
+      held.include(function, sources);
     // What an earlier function makes of a parameter is there for later ones.
     using Kind = std::pair<Attribute, Type>;
     llvm::DenseMap<Kind, Block *> first;
@@ -363,9 +435,12 @@ private:
         prepared += optimus::getBytes(filled.getType());
     }
     LDBG() << "of weights " << prepared << " bytes can be prepared, beside "
-           << held.arguments << " of arguments and " << held.peak
+           << held.arguments << " of arguments, " << held.staged
+           << " of a parameter that is loaded and " << held.peak
            << " of an arena";
-    return held.arguments + prepared + held.peak + held.peak / 10 <= budget;
+    return held.arguments + prepared + held.staged + held.peak +
+               held.peak / 10 <=
+           budget;
   }
 
   llvm::StringMap<int> known; ///< names that buffers have

@@ -10,6 +10,8 @@
 
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
 
+#include "llvm/ADT/SetVector.h"
+
 using namespace mlir;
 using namespace mlir::optimus;
 
@@ -65,6 +67,15 @@ SmallVector<func::FuncOp> mlir::optimus::findPreparers(func::FuncOp function) {
                      [&](BufferAttr buffer) { return read.contains(buffer); }))
       found.push_back(preparer);
   return found;
+}
+
+SmallVector<func::FuncOp>
+mlir::optimus::findGenerationPreparers(ModuleOp module) {
+  llvm::SetVector<func::FuncOp> found;
+  for (EntryKind kind : kGenerationKinds)
+    for (func::FuncOp function : findEntries(module, kind))
+      found.insert_range(findPreparers(function));
+  return found.takeVector();
 }
 
 void mlir::optimus::setEntry(func::FuncOp function, EntryKind kind) {

@@ -52,13 +52,28 @@ ShardingAttr Layout::addUp(ShardingAttr sharding) {
   return sharding.withUnreduced(unreduced);
 }
 
-/// Whether an operation belongs to a function with a cache, or is one.
-static bool isOfGeneration(Operation *op) {
+/// The kind of the function that an operation belongs to, or is.
+static std::optional<EntryKind> getKind(Operation *op) {
   auto function = dyn_cast<func::FuncOp>(op);
   if (!function)
     function = op->getParentOfType<func::FuncOp>();
-  return function &&
-         llvm::is_contained(kGenerationKinds, getEntryKind(function));
+  EntryAttr entry = function ? getEntry(function) : EntryAttr();
+  return entry ? std::optional(entry.getKind()) : std::nullopt;
+}
+
+/// Whether it is of a function with a cache.
+static bool isOfGeneration(Operation *op) {
+  std::optional<EntryKind> kind = getKind(op);
+  return kind && llvm::is_contained(kGenerationKinds, *kind);
+}
+
+const Strategy &Layout::getStrategy(Operation *op, Position position) const {
+  for (const EntryStrategy &own : ofEntries)
+    if (position == Position::Vector || position == Position::Table ||
+        (getKind(op) == own.entry &&
+         (position == Position::Activation || position == Position::Tokens)))
+      return *own.strategy;
+  return strategy;
 }
 
 FailureOr<ShardingAttr> Layout::lookup(Operation *op, StringRef role,
@@ -80,7 +95,9 @@ FailureOr<ShardingAttr> Layout::lookup(Operation *op, StringRef role,
       kept = annotated.lookup(path);
     if (!strategy.getAxes().empty()) {
       SmallVector<SmallVector<StringRef>> dims =
-          strategy.layOut(*read, [&](StringRef axis) { return shards(axis); });
+          getStrategy(op, read->position).layOut(*read, [&](StringRef axis) {
+            return shards(axis);
+          });
       // One token of a text that is generated is not shared out.
       if (isOfGeneration(op))
         for (auto [axes, dim, size] :

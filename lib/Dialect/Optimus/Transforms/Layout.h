@@ -21,8 +21,9 @@ namespace mlir::optimus {
 /// in their place.
 class Layout {
 public:
-  Layout(const Strategy &strategy, MeshOp mesh)
-      : strategy(strategy), mesh(mesh) {}
+  Layout(const Strategy &strategy, ArrayRef<EntryStrategy> ofEntries,
+         MeshOp mesh)
+      : strategy(strategy), ofEntries(ofEntries), mesh(mesh) {}
 
   /// Takes what the user chose, as `parseChosenLayouts` reads it; `text`
   /// outlives this.
@@ -56,6 +57,9 @@ private:
   /// hold partial sums.
   ShardingAttr addUp(ShardingAttr sharding);
 
+  /// The strategy for a value at a position: for activations that of their
+  /// entry. Vectors and tables have that of any entry: all read them.
+  const Strategy &getStrategy(Operation *op, Position position) const;
   /// Whether an axis shards anything.
   bool shards(StringRef axis) { return mesh.getAxisSize(axis).value_or(1) > 1; }
   FlatSymbolRefAttr getMeshRef() {
@@ -63,6 +67,7 @@ private:
   }
 
   const Strategy &strategy;
+  SmallVector<EntryStrategy> ofEntries;
   MeshOp mesh;
   SmallVector<Chosen> chosen;
   llvm::StringMap<ShardingAttr> annotated;

@@ -40,7 +40,7 @@ public:
     if (failed(readStrategy()) || failed(findMesh()) || failed(checkAxes()))
       return signalPassFailure();
     LDBG() << "strategy '" << strategy << "' on " << meshOp.getAxes();
-    layout.emplace(*table, meshOp);
+    layout.emplace(*table, ofEntries, meshOp);
     if (failed(layout->choose(layouts)))
       return signalPassFailure();
     for (auto function : getOperation().getOps<func::FuncOp>())
@@ -82,6 +82,7 @@ private:
                        ShardingPropagation &known);
 
   const Strategy *table = nullptr;
+  SmallVector<EntryStrategy> ofEntries;
   MeshOp meshOp;
   std::optional<Layout> layout;
   /// How parameters lie, by the first function that uses them: the next ones
@@ -97,6 +98,11 @@ LogicalResult ShardPass::readStrategy() {
     return getOperation().emitError("unknown strategy '")
            << strategy << "'; known are "
            << llvm::join(getKnownStrategies(), ", ");
+  llvm::Expected<SmallVector<EntryStrategy>> parsed =
+      parseEntryStrategies(entryStrategies, strategy);
+  if (!parsed)
+    return getOperation().emitError(llvm::toString(parsed.takeError()));
+  ofEntries = std::move(*parsed);
   return success();
 }
 

@@ -8,6 +8,8 @@
 
 #include "optimus/Dialect/Optimus/Transforms/Strategy.h"
 
+#include "optimus/Dialect/Optimus/IR/Entries.h"
+
 #include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -79,6 +81,26 @@ static constexpr StrategyRule data[] = {
     {Position::Activation, Batch, "data"},
 };
 
+/// Weights of summa where they lie, for a token a sequence: an activation is
+/// small, a weight is not, so products keep their weight in place. Their input
+/// is sharded as the contracted dimension, and their result, of partial sums,
+/// is added up: over `row` after those that widen, over `col` after the others.
+/// Between the products of a pair sequences are sharded too, since what follows
+/// is of each by itself: attention over its part of the cache. Two kinds of
+/// parameters lie otherwise than in summa, for the program, too. The table has
+/// its words over all ranks: so look-up and head move activations of the hidden
+/// width, and logits nowhere. Vectors of that width are whole everywhere.
+static constexpr StrategyRule stationary[] = {
+    {Position::Tokens, Batch, "data"},
+    {Position::Activation, Hidden, "row"},
+    {Position::Activation, Inner, "col"},
+    {Position::Activation, Vocabulary, "col+row"},
+    {Position::Activation, Batch, "data+row"},
+    {Position::Vector, Inner, "col"},
+    {Position::Table, Vocabulary, "col+row"},
+    {Position::Table, Hidden, "row"},
+};
+
 static constexpr Strategy strategies[] = {
     {"serial", {}, {}},
     {"summa", summa, {}},
@@ -86,6 +108,11 @@ static constexpr Strategy strategies[] = {
     {"megatron", megatron, {}},
     {"megatron-sp", megatronSp, megatron, OptimusDialect::kMoveWhole},
     {"data", data, {}},
+};
+
+/// For single entries of a program in summa.
+static constexpr Strategy ofEntries[] = {
+    {"stationary", stationary, summa},
 };
 
 ArrayRef<StrategyRule> Strategy::getRules(Position position) const {
@@ -258,6 +285,37 @@ ArrayRef<Strategy> mlir::optimus::getStrategies() { return strategies; }
 SmallVector<StringRef> mlir::optimus::getKnownStrategies() {
   return llvm::map_to_vector(
       strategies, [](const Strategy &strategy) { return strategy.name; });
+}
+
+llvm::Expected<SmallVector<EntryStrategy>>
+mlir::optimus::parseEntryStrategies(StringRef text, StringRef ofProgram) {
+  SmallVector<EntryStrategy> chosen;
+  for (StringRef part : llvm::split(text, ',')) {
+    if (part.empty())
+      continue;
+    auto [entry, name] = part.split('=');
+    std::optional<EntryKind> kind = symbolizeEntryKind(entry);
+    if (!kind || !llvm::is_contained(kGenerationKinds, *kind))
+      return llvm::createStringError(
+          "expected ENTRY=NAME of prefill, decode or score, as "
+          "decode=stationary; found '" +
+          part + "'");
+    auto *found = llvm::find_if(ofEntries, [&](const Strategy &strategy) {
+      return strategy.name == name;
+    });
+    const Strategy *program = lookupStrategy(ofProgram);
+    if (found == std::end(ofEntries))
+      return llvm::createStringError("unknown strategy '" + name + "' of " +
+                                     entry + "; known is stationary");
+    // Parameters lie once.
+    if (!program || program->rules.data() != found->base.data())
+      return llvm::createStringError(
+          "strategy '" + name + "' of " + entry +
+          " leaves parameters where 'summa' has them; found strategy '" +
+          ofProgram + "' for the program");
+    chosen.push_back({*kind, found});
+  }
+  return chosen;
 }
 
 const Strategy *mlir::optimus::lookupStrategy(StringRef name) {

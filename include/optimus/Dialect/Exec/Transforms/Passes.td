@@ -18,10 +18,10 @@ def PrepareWeightsPass : Pass<"optimus-prepare-weights", "::mlir::ModuleOp"> {
     buffer of category "packed weight" or "narrow weight", into a function of their
     own, an entry of kind `prepare`. The buffer becomes an argument of both that
     lives for a sequence of calls. In a step of microbatches `prepare` is called
-    first. So it does with the entries `prefill` and `decode`, whose weights
-    `prepare_generation` makes before a text is generated. Their products of few rows read
-    packed weights too, and an original without other readers becomes an argument of
-    `prepare_generation` alone: a rank gives it back.
+    first. So it does with the entries `prefill`, `decode` and `score`, but with a function
+    `prepare:NAME` for each parameter. Their products of few rows read packed weights too,
+    and an original without other readers becomes an argument of that function alone: a
+    rank holds it while it is loaded.
 
     ```mlir
     func.func @accumulate(%w: memref<1920xf32> …) attributes {optimus.entry = #optimus.entry<accumulate …>} {

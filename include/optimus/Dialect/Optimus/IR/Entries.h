@@ -34,6 +34,8 @@ func::FuncOp findEntry(ModuleOp module, EntryKind kind);
 
 /// The entries that prepare buffers for a function.
 SmallVector<func::FuncOp> findPreparers(func::FuncOp function);
+/// Those for a module's functions of generation.
+SmallVector<func::FuncOp> findGenerationPreparers(ModuleOp module);
 
 /// Says what a function is called for. Its batch is that of its tokens, if it
 /// reads any.

@@ -299,6 +299,9 @@ def ShardPass : Pass<"optimus-shard", "::mlir::ModuleOp"> {
            "The mesh, as row:2,col:2; empty for that of the module">,
     Option<"strategy", "strategy", "std::string", "\"summa\"",
            "serial, summa, summa-paper, megatron, megatron-sp or data">,
+    Option<"entryStrategies", "entry-strategies", "std::string", "\"\"",
+           "ENTRY=NAME for activations of single entries of generation, in place of the "
+           "strategy, as decode=stationary">,
     Option<"layouts", "layouts", "std::string", "\"\"",
            "PATTERN=LAYOUT in place of the strategy's, separated by semicolons, as "
            "h.*.mlp.c_proj.weight=row,col">,

@@ -82,6 +82,18 @@ struct Strategy {
   std::string explainMisfit(ArrayRef<std::pair<StringRef, int64_t>> mesh) const;
 };
 
+/// How the activations of an entry lie, in place of the program's strategy.
+struct EntryStrategy {
+  EntryKind entry;
+  const Strategy *strategy;
+};
+
+/// Reads `ENTRY=NAME`, several separated by `,`: "decode=stationary". Such a
+/// strategy has the program's for its base: parameters lie once. The error says
+/// what is expected.
+llvm::Expected<SmallVector<EntryStrategy>>
+parseEntryStrategies(StringRef text, StringRef ofProgram);
+
 /// A layout chosen by the user for the values of a path, in place of the
 /// strategy's.
 struct ChosenLayout {
