@@ -111,7 +111,8 @@ def search(tmp_path, monkeypatch, script, trials=4, watch=lambda record, now: No
 
     log = json.dumps({"step": 1, "loss": 1.0, "ms": 1.0})
 
-    def commands(folder, trial, _until, _class):
+    def commands(folder, jobs, _class, _lanes):
+        ((trial, _),) = jobs
         place = folder.trial(trial.number)
         text = "cd %s; %s; echo '%s' >%s" % (place, script, log, outcome.LOG)
         argv = ["sh", "-c", text]

@@ -89,6 +89,8 @@ class OptunaChooser:
 
 
 class OptunaSampler:
+    learns = True
+
     def __init__(self, spec: Spec):
         self._optuna = load()
         self._name, self._seed, self._space = (

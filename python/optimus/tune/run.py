@@ -17,11 +17,11 @@ import signal
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, Set
+from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
 
 from optimus import __version__, output
-from optimus.tune import TuneError, names, outcome
-from optimus.tune.costs import Predictor
+from optimus.tune import TuneError, names, outcome, packing
+from optimus.tune.costs import Predictor, threads_of
 from optimus.tune.executor import Event, Events, Executor, Start
 from optimus.tune.journal import Journal, Lock, Record
 from optimus.tune.machine import Class
@@ -39,9 +39,10 @@ POLL = 0.2
 """Seconds between two looks at the clock."""
 
 
-def program_key(values: Dict[str, Any], instructions: str) -> str:
+def program_key(values: Dict[str, Any], instructions: str, lanes: int = 1) -> str:
     """Of the library that trials of these values train."""
     flags = [*names.arguments(values, "model"), "--", *names.arguments(values, "compile")]
+    flags += ["--lanes=%d" % lanes] if lanes > 1 else []
     text = repr((flags, instructions, __version__))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -67,6 +68,10 @@ class Folder:
         has_patience = outcome.PATIENCE in trial.values
         return self.best(trial.number) if has_patience else self.checkpoint(trial.number)
 
+    def lanes(self, number: int) -> str:
+        """The flags of trials that run as lanes, this one first."""
+        return os.path.join(self.trial(number), "lanes.txt")
+
     def program(self, key: str) -> str:
         return os.path.join(self.path, "programs", key)
 
@@ -75,11 +80,15 @@ class Folder:
             os.makedirs(os.path.join(self.path, name), exist_ok=True)
 
 
-def commands(
-    folder: Folder, trial: Trial, until: Optional[int], its_class: Record
-) -> List[Record]:
-    """What a worker runs for a trial: the builder, the compiler, training."""
-    base = folder.program(program_key(trial.values, its_class["instructions"]))
+Jobs = List[Tuple[Trial, Optional[int]]]
+"""Trials and the steps after which they end, if not the last."""
+
+
+def commands(folder: Folder, jobs: Jobs, its_class: Record, lanes: int) -> List[Record]:
+    """What a worker runs for a trial, or for several as lanes: the builder, the compiler,
+    training. The library has some lanes, and trials alone are one of them."""
+    trial = jobs[0][0]
+    base = folder.program(program_key(trial.values, its_class["instructions"], lanes))
     place = folder.trial(trial.number)
     model, library = base + ".mlir", base + ".so"
     build = [
@@ -94,23 +103,16 @@ def commands(
         names.tool("optimus-compile"),
         model,
         *names.arguments(trial.values, "compile"),
+        *(["--lanes=%d" % lanes] if lanes > 1 else []),
         "-o",
         library,
     ]
-    train = [
-        names.tool("optimus-run"),
-        "train",
-        library,
-        *names.arguments(trial.values, "train"),
-        "--save",
-        folder.checkpoint(trial.number),
-        "--resume",
-        "--log-json",
-        os.path.join(place, outcome.LOG),
-    ]
-    if outcome.PATIENCE in trial.values:
-        train += ["--keep-best", folder.best(trial.number)]
-    train += ["--until=%d" % until] if until is not None else []
+    train = [names.tool("optimus-run"), "train", library]
+    if len(jobs) == 1:
+        train += train_flags(folder, *jobs[0])
+    else:
+        common = names.arguments(trial.values, "train", only=packing.COMMON)
+        train += [*common, "--lanes", folder.lanes(trial.number)]
     return [
         {
             "name": "build",
@@ -126,6 +128,39 @@ def commands(
         },
         {"name": "train", "argv": train, "log": os.path.join(place, "train.txt")},
     ]
+
+
+def train_flags(
+    folder: Folder, trial: Trial, until: Optional[int], leave_out: Iterable[str] = ()
+) -> List[str]:
+    """Of a trial, and where its results are to be."""
+    found = [
+        *names.arguments(trial.values, "train", leave_out),
+        "--save",
+        folder.checkpoint(trial.number),
+        "--resume",
+        "--log-json",
+        os.path.join(folder.trial(trial.number), outcome.LOG),
+    ]
+    if outcome.PATIENCE in trial.values:
+        found += ["--keep-best", folder.best(trial.number)]
+    return found + (["--until=%d" % until] if until is not None else [])
+
+
+def write_lanes(folder: Folder, jobs: Jobs) -> None:
+    """The file that lanes are read from, and the folders of their trials."""
+    for trial, _ in jobs:
+        os.makedirs(folder.trial(trial.number), exist_ok=True)
+    rows = [packing.row(train_flags(folder, *job, packing.COMMON)) for job in jobs]
+    path = folder.lanes(jobs[0][0].number)
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("\n".join(rows) + "\n")
+    except OSError as error:
+        raise TuneError(
+            "cannot write '%s': %s; the same command goes on from here"
+            % (path, error.strerror)
+        ) from None
 
 
 class Run:
@@ -163,8 +198,8 @@ class Run:
         """By worker, when it last said something."""
         self._deadlines: Dict[str, Optional[float]] = {}
         """When their wall times end."""
-        self._lapsed: Dict[str, int] = {}
-        """Workers without their leases, and the trials that each had."""
+        self._lapsed: Dict[str, List[int]] = {}
+        """Workers without their leases, and the trials that each had, lanes if several."""
         self._lock = lock
 
     def now(self) -> float:
@@ -181,11 +216,17 @@ class Run:
             self._predictions.put(record["trial"])
         elif record["kind"] == "started" and not record.get("late"):
             self._revoke(record["trial"])
-            self._submit(record)
-        elif record["kind"] == "slow":
+            if self._is_last_lane(record):
+                self._submit(record)
+        elif record["kind"] == "slow" and self._is_last_lane(record):
             self._pool.stop(record["worker"])
         elif record["kind"] == "ended":
             self._tidy(record)
+
+    def _is_last_lane(self, record: Record) -> bool:
+        """Whether all trials of a process have such a record."""
+        trial = self.search.study.trials[record["trial"]]
+        return trial.running.lanes[-1] == trial.number
 
     def run(self) -> int:
         """Until the search is over; the signal that ended it sooner, or 0."""
@@ -245,7 +286,7 @@ class Run:
         """Free workers that have no time for more."""
         for worker in self._pool.expiring():
             # Their last words, hello or a result, may still wait in the queue.
-            if worker in self._joined and not self.search.scheduler.job_of(worker):
+            if worker in self._joined and not self.search.scheduler.jobs_of(worker):
                 self._pool.kill(worker)
                 self._left(worker)
                 self._pool.restart(self._starts[worker])
@@ -259,40 +300,42 @@ class Run:
         for worker in sorted(self._joined):
             if self._clock - self._heard[worker] <= LEASE:
                 continue
-            job = self.search.scheduler.job_of(worker)
-            if job is None:
+            jobs = self.search.scheduler.jobs_of(worker)
+            if not jobs:
                 self._replace(worker)
                 continue
             self._lose(worker, "lease", "its worker said nothing for %g s" % LEASE)
             self._left(worker)
-            self._lapsed[worker] = job.trial
+            self._lapsed[worker] = [job.trial for job in jobs]
 
     def _revoke(self, trial: int) -> None:
         """Two processes must not write one checkpoint."""
-        for worker in [each for each, its in self._lapsed.items() if its == trial]:
+        for worker in [each for each, its in self._lapsed.items() if trial in its]:
             self._replace(worker)
 
     def _rejoin(self, worker: str) -> None:
         """It speaks again. What it had it goes on with, unless another has begun it."""
-        number = self._lapsed.pop(worker)
-        job = self.search.scheduler.waiting_job(number)
-        if not job:
+        numbers = self._lapsed.pop(worker)
+        jobs = list(map(self.search.scheduler.waiting_job, numbers))
+        if not all(jobs):
             self._replace(worker)
             return
         found = self.search.study.classes[worker]
         kind = Class(**found).key
         self._join(worker, found)
-        self.write(
-            {
-                "kind": "started",
-                "late": True,
-                "trial": number,
-                "worker": worker,
-                "class": kind,
-                "until": job.until,
-                "costs": {},
-            }
-        )
+        for job in jobs:
+            self.write(
+                {
+                    "kind": "started",
+                    "late": True,
+                    "trial": job.trial,
+                    "worker": worker,
+                    "class": kind,
+                    "until": job.until,
+                    "costs": {},
+                    **({"lanes": numbers} if len(numbers) > 1 else {}),
+                }
+            )
 
     def _left(self, worker: str) -> None:
         self._joined.discard(worker)
@@ -339,7 +382,7 @@ class Run:
         """It is replaced; what it had begins again."""
         if worker not in self._starts:
             return
-        if self.search.scheduler.job_of(worker):
+        if self.search.scheduler.jobs_of(worker):
             self._lose(worker, "killed", "its worker ended with exit code %d" % code)
         self._replace(worker)
 
@@ -356,30 +399,53 @@ class Run:
 
     def _lose(self, worker: str, why: str, message: str) -> None:
         scheduler = self.search.scheduler
-        self.write(
-            {
-                "kind": "lost",
-                "trial": scheduler.job_of(worker).trial,
-                "worker": worker,
-                "class": scheduler.kind_of(worker),
-                "why": why,
-                "message": message,
-            }
-        )
+        for job in scheduler.jobs_of(worker):
+            self.write(
+                {
+                    "kind": "lost",
+                    "trial": job.trial,
+                    "worker": worker,
+                    "class": scheduler.kind_of(worker),
+                    "why": why,
+                    "message": message,
+                }
+            )
 
     def _on_predicted(self, _worker: str, record: Record) -> None:
         self.write(record)
 
     def _on_result(self, worker: str, result: Record) -> None:
-        search = self.search
         self._restarts[worker] = 0
-        trial = search.study.trials[result["job"]]
-        log = outcome.read_log(self._folder.trial(trial.number))
-        found = outcome.measured(log, result, search.reached(trial))
+        trials = [
+            self.search.study.trials[job.trial]
+            for job in self.search.scheduler.jobs_of(worker)
+        ]
+        logs = [outcome.read_log(self._folder.trial(trial.number)) for trial in trials]
+        reached = [self.search.reached(trial) for trial in trials]
+        if len(trials) == 1:
+            found = [outcome.measured(logs[0], result, reached[0])]
+        else:
+            its_class = self.search.classes[self.search.scheduler.kind_of(worker)]
+            threads = threads_of(its_class, trials[0].values)
+            found = outcome.measured_lanes(logs, result, reached, threads)
+        for each in zip(trials, logs, found):
+            self._over(worker, result, *each)
+
+    def _over(
+        self, worker: str, result: Record, trial: Trial, log: outcome.Log, found: Record
+    ) -> None:
+        """Of a trial the attempt is."""
+        search = self.search
         found["steps"] = max(
             0, (log.steps[-1]["step"] if log.steps else 0) - search.reached(trial)
         )
-        verdict = outcome.judge(log, result, trial.running.until, search.steps_of(trial))
+        verdict = outcome.judge(
+            log,
+            result,
+            trial.running.until,
+            search.steps_of(trial),
+            len(trial.running.lanes) > 1,
+        )
         record = {
             "kind": verdict.kind,
             "trial": trial.number,
@@ -409,15 +475,22 @@ class Run:
         self.write(record)
 
     def _submit(self, record: Record) -> None:
-        trial = self.search.study.trials[record["trial"]]
+        jobs: Jobs = []
+        for job in self.search.scheduler.jobs_of(record["worker"]):
+            trial = self.search.study.trials[job.trial]
+            jobs.append((trial, job.until))
+        trial = jobs[0][0]
+        if len(jobs) > 1:
+            write_lanes(self._folder, jobs)
         its_class = self.search.classes[record["class"]]
+        lanes = self.search.packing.lanes_of(trial)
         self._pool.submit(
             record["worker"],
             {
                 "job": trial.number,
                 "folder": self._folder.trial(trial.number),
                 "cwd": self.search.spec.folder,
-                "commands": commands(self._folder, trial, record.get("until"), its_class),
+                "commands": commands(self._folder, jobs, its_class, lanes),
             },
         )
 

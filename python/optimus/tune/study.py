@@ -22,7 +22,7 @@ ended      it ended, once
 
 import math
 import sys
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from optimus.tune import TuneError
 from optimus.tune.journal import Record
@@ -37,6 +37,8 @@ class Attempt(NamedTuple):
     worker: str
     until: Optional[int]
     time: float
+    lanes: Tuple[int, ...]
+    """The trials of its process in the order of their lanes, itself included."""
 
 
 def model_of(values: Dict[str, Any]) -> str:
@@ -140,7 +142,10 @@ class Study:
         elif kind == "expired":
             pass  # the rungs' alone
         elif kind == "started":
-            trial.running = Attempt(record["worker"], record.get("until"), record["time"])
+            lanes = tuple(record.get("lanes", (trial.number,)))
+            trial.running = Attempt(
+                record["worker"], record.get("until"), record["time"], lanes
+            )
             trial.attempts.append(trial.running)
         elif kind == "slow":
             if not trial.running:
