@@ -146,7 +146,15 @@ def test_a_copy_is_made_again_and_a_lock_is_not_waited_for(monkeypatch, optuna, 
     path = tmp_path / "optuna.db"
     path.write_text("no database")
     search.sampler.begin_copy(str(tmp_path))
-    search.sampler.copy.close(60.0)
+    copy, deadline = search.sampler.copy, time.monotonic() + 60
+    while len(copy._done) < 8 or not copy._is_there():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    # Deleted while it is open: what is written to it then nobody reads.
+    path.unlink()
+    copy._done.pop()
+    copy.put(search.sampler._study.trials[7])
+    copy.close(60.0)
     found = optuna.load_study(study_name="study", storage="sqlite:///%s" % path)
     assert [trial.values for trial in found.trials] == [
         trial.values for trial in search.sampler._study.trials

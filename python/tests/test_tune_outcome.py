@@ -35,10 +35,16 @@ def result(code, phase="train", said="", **more):
         (Log(steps(1, 2, 3), "done"), result(0), None, Outcome("ended", "done")),
         (Log(steps(1, 2), "stopped"), result(0), 2, Outcome("rung")),
         (
-            Log(steps(1), "stopped"),
+            Log(steps(1), None),
             result(0),
             2,
             Outcome("lost", "fault", "it ended before its last step"),
+        ),
+        (
+            Log(steps(1), "stopped"),
+            result(0),
+            2,
+            Outcome("lost", "log", "its log lacks steps"),
         ),
         (
             Log(steps(1), "diverged", "at step 2"),
@@ -87,6 +93,21 @@ def result(code, phase="train", said="", **more):
             result(143),
             None,
             Outcome("lost", "killed", "signal 15 ended it"),
+        ),
+        # Nobody's fault.
+        (
+            Log([], None),
+            result(1, said="error: no room", disk=True),
+            None,
+            Outcome("lost", "disk", "error: no room"),
+        ),
+        (Log(steps(1, 2), None), result(0, disk=True), None, Outcome("lost", "disk", "no room")),
+        (Log(steps(1, 2, 3), "done"), result(0, disk=True), None, Outcome("ended", "done")),
+        (
+            Log(steps(1, 2), "done"),
+            result(0),
+            None,
+            Outcome("lost", "log", "its log lacks steps"),
         ),
     ],
 )

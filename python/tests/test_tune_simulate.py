@@ -240,6 +240,22 @@ def test_every_lane_ends_once_whatever_is_lost(method):
     ]
 
 
+def test_a_search_that_was_killed_at_its_end_ends_the_rest_without_workers():
+    """Of trials that stay on their rungs."""
+    _, search, written = play(MIXED, trials=12, method="hyperband")
+    ends = [place for place, each in enumerate(written) if each.get("outcome") == "stopped"]
+    assert ends[-1] == len(written) - 1 and len(ends) > 2
+    cut = written[: ends[-2]]
+    again = Search(search.spec, RandomSampler(SPACE, 0), make_policy(search.spec))
+    for record in cut:
+        again.apply(record)
+    now = written[-1]["time"]
+    while record := again.decide(now):
+        cut.append({**record, "time": now})
+        again.apply(cut[-1])
+    assert cut == written and again.is_over(now)
+
+
 NOISY = Pool([kind("fast", 4, 1.0, 8192)], noise=1.2)
 
 

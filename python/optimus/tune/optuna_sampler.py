@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 import warnings
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from optimus.tune import TuneError
 from optimus.tune.domains import text_of
@@ -215,6 +215,14 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, (bool, int, float, str, list, dict, type(None)))
 
 
+def _file(path: str) -> Optional[Tuple[int, int]]:
+    """Which one is there, if any."""
+    with contextlib.suppress(OSError):
+        found = os.stat(path)
+        return found.st_dev, found.st_ino
+    return None
+
+
 class Copy:
     """Writes ended trials into Optuna's storage. What is locked is tried again; what is
     lost, or of other trials, is made again."""
@@ -226,6 +234,8 @@ class Copy:
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._is_closing, self._makes_anew = False, makes_anew
         self._study = None
+        self._file: Optional[Tuple[int, int]] = None
+        """That the storage writes to."""
         self._thread.start()
 
     def put(self, frozen) -> None:
@@ -253,11 +263,15 @@ class Copy:
                         return
                     time.sleep(0.2)
 
+    def _is_there(self) -> bool:
+        """A deleted file could be written to, and read by nobody."""
+        return self._study is not None and self._file == _file(self._path) is not None
+
     def _write(self) -> None:
         """All that the storage lacks."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if self._study is None:
+            if not self._is_there():
                 storage = self._optuna.storages.RDBStorage(
                     "sqlite:///" + self._path,
                     engine_kwargs={"connect_args": {"timeout": 1}},
@@ -268,6 +282,7 @@ class Copy:
                     load_if_exists=True,
                     directions=["minimize"] * self._objectives,
                 )
+                self._file = _file(self._path)
             there = len(self._study.get_trials(deepcopy=False))
             for frozen in self._done[there:]:
                 self._study.add_trial(frozen)

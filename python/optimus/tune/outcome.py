@@ -109,19 +109,24 @@ def judge(
 ) -> Outcome:
     """Of a job that was to end after the step `until`; as a lane it has its own end."""
     code, said = result["code"], _last_line(result.get("said", ""))
+    reached = log.steps[-1]["step"] if log.steps else 0
     if is_lane and result["phase"] == "train":
         target = steps if until is None else until
-        reached = log.steps[-1]["step"] if log.steps else 0
         if log.ended == "patience" or (log.ended in ENDED and reached >= target):
             code = 0
-        elif code == 1 and log.ended not in ("diverged", "memory"):
+        elif code == 1 and log.ended not in ("diverged", "memory") and not result.get("disk"):
             # Another one may have ended it.
             return Outcome("lost", "fault", log.message or said)
     if code == 0:
-        if log.ended in ("done", "patience") or (log.steps and log.steps[-1]["step"] >= steps):
+        if log.ended == "patience" or reached >= steps:
             return Outcome("ended", "done")
-        if until is not None and log.steps and log.steps[-1]["step"] >= until:
+        if until is not None and reached >= until:
             return Outcome("rung")
+        if log.ended in ENDED:
+            return Outcome("lost", "log", "its log lacks steps")
+    if result.get("disk"):
+        return Outcome("lost", "disk", log.message or said or "no room")
+    if code == 0:
         return Outcome("lost", "fault", "it ended before its last step")
     if code == 1 and result["phase"] == "train" and log.ended == "diverged":
         return Outcome("ended", "diverged", log.message or said)

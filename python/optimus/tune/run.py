@@ -9,6 +9,7 @@
 happens outside, a worker's end, a prediction, a signal, comes through one queue."""
 
 import contextlib
+import errno
 import hashlib
 import os
 import queue
@@ -149,18 +150,19 @@ def train_flags(
 
 def write_lanes(folder: Folder, jobs: Jobs) -> None:
     """The file that lanes are read from, and the folders of their trials."""
-    for trial, _ in jobs:
-        os.makedirs(folder.trial(trial.number), exist_ok=True)
     rows = [packing.row(train_flags(folder, *job, packing.COMMON)) for job in jobs]
     path = folder.lanes(jobs[0][0].number)
     try:
+        for trial, _ in jobs:
+            os.makedirs(folder.trial(trial.number), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
             file.write("\n".join(rows) + "\n")
     except OSError as error:
-        raise TuneError(
-            "cannot write '%s': %s; the same command goes on from here"
-            % (path, error.strerror)
-        ) from None
+        raise TuneError(_cannot_write(path, error.strerror)) from None
+
+
+def _cannot_write(path: str, why: str) -> str:
+    return "cannot write '%s': %s; the same command goes on from here" % (path, why)
 
 
 class Run:
@@ -428,13 +430,16 @@ class Run:
             its_class = self.search.classes[self.search.scheduler.kind_of(worker)]
             threads = threads_of(its_class, trials[0].values)
             found = outcome.measured_lanes(logs, result, reached, threads)
-        for each in zip(trials, logs, found):
-            self._over(worker, result, *each)
+        ends = [
+            self._over(worker, result, *each) for each in zip(trials, logs, found)
+        ]
+        if "disk" in ends:
+            raise TuneError(_cannot_write(self._folder.path, os.strerror(errno.ENOSPC)))
 
     def _over(
         self, worker: str, result: Record, trial: Trial, log: outcome.Log, found: Record
-    ) -> None:
-        """Of a trial the attempt is."""
+    ) -> str:
+        """Of a trial the attempt is; its outcome."""
         search = self.search
         found["steps"] = max(
             0, (log.steps[-1]["step"] if log.steps else 0) - search.reached(trial)
@@ -465,6 +470,9 @@ class Run:
             record.update(step=trial.running.until, objective=finite(values[0]))
         elif verdict.kind == "lost":
             record.update(why=verdict.outcome, message=verdict.why)
+            if verdict.outcome == "log":
+                # Its losses are gone; the trial begins anew.
+                shutil.rmtree(self._folder.trial(trial.number), ignore_errors=True)
             if trial.running in trial.stopped and verdict.outcome == "killed":
                 record.update(why="slow", message="it took longer than predicted")
         else:
@@ -473,6 +481,7 @@ class Run:
                 record["objectives"] = [finite(each) for each in values]
         record["seconds"] = found["seconds"]
         self.write(record)
+        return verdict.outcome
 
     def _submit(self, record: Record) -> None:
         jobs: Jobs = []

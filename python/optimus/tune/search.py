@@ -27,10 +27,11 @@ from optimus.tune.study import Study, Trial, finite
 
 WINDOW = 2
 """Waiting trials for each worker."""
-MOST_LOSSES = {"fault": 2, "killed": 10, "lease": 10}
-"""Attempts that ended by a fault of ours, with the worker or by a signal, or by its
-silence, before a trial has failed. Those that the scheduler ended count not, nor do those beyond a class's
-memory: the next ones run in a larger class."""
+MOST_LOSSES = {"fault": 2, "log": 2, "killed": 10, "lease": 10}
+"""Attempts that ended by a fault of ours, without a whole log, with the worker or by a
+signal, or by its silence, before a trial has failed. Those that the scheduler or a full
+disk ended count not, nor do those beyond a class's memory: the next ones run in a larger
+class."""
 
 
 class Plain:
@@ -408,14 +409,15 @@ class Search:
             self._running
             or self._unpredicted
             or self.stopping
-            or not self.scheduler.workers
             or not self.scheduler.is_settled
         ):
             return None
         spent = self._is_spent(now)
-        for number in self.scheduler.trials if not spent else ():
+        if self.scheduler.waiting and not spent:
+            if not self.scheduler.workers:
+                return None
             return self._end(
-                self.study.trials[number],
+                self.study.trials[self.scheduler.trials[0]],
                 "infeasible",
                 "no worker has the time that it needs",
             )
