@@ -204,9 +204,19 @@ def test_classes_are_found_and_a_trial_goes_where_it_fits(tools, folder):
     assert classes["old0"]["instructions"] in ("avx2", "sse2")
     started = [record for record in records if record["kind"] == "started"]
     assert {record["worker"] for record in started} == {"old0"}
+    # Each class was measured before the first prediction, which has a step on it.
+    kinds = [record["kind"] for record in records]
+    assert kinds.count("class") == 2 and "predicted" not in kinds[: kinds.index("class")]
+    measured = {each["class"] for each in records if each["kind"] == "class"}
+    predicted = [each["prediction"] for each in records if each["kind"] == "predicted"]
+    assert all(each["by_class"].keys() == measured for each in predicted)
+    assert sorted(os.listdir(folder / "spec.study" / "classes")) == sorted(
+        [*(key + ".json" for key in measured), "old0.new.txt", "small0.new.txt"]
+    )
     assert sorted(started[0]["costs"].values(), key=str)[1] is None, "refused by its memory"
     told = succeed(call(command(tools, "explain", folder / "spec.study", 0)))
     assert "cannot run there" in told and "of the prediction" in told
+    assert told.count(", as measured: ") == 2
     beyond = call(command(tools, "explain", folder / "spec.study", 2))
     assert (
         beyond.returncode == 1 and "expected a trial from 0 to 1, found 2" in beyond.stderr

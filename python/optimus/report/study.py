@@ -197,8 +197,8 @@ def errors(attempts: List[Attempt]) -> List[Errors]:
     ratios: Dict[str, Tuple[List[float], List[float]]] = {}
     for each in attempts:
         steps, jobs = ratios.setdefault(each.kind, ([], []))
-        predicted = each.prediction.get("step_ms")
-        if predicted and each.measured.get("step_ms"):
+        if each.prediction.get("step_ms") and each.measured.get("step_ms"):
+            predicted = costs.step_ms(each.prediction, each.kind)
             steps.append(each.measured["step_ms"] / predicted)
         if each.predicted and each.measured.get("seconds"):
             # Of lanes each has its part of the process's.

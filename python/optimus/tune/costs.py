@@ -33,8 +33,10 @@ import statistics
 from collections import deque
 from typing import (
     Any,
+    Callable,
     Deque,
     Dict,
+    Iterator,
     List,
     Mapping,
     NamedTuple,
@@ -52,6 +54,11 @@ Values = Dict[str, Any]
 
 PROCESS_BYTES = 96 << 20
 """Of code, libraries and stacks, until a process was measured."""
+OWN_PRICES = {
+    *("compile.machine-profile", "compile.profile", "compile.tune-products"),
+    "compile.target",
+}
+"""Names of programs that are priced as they say."""
 SHARE = 0.98
 """Of the memory limit, that a trial may be predicted to take."""
 KEPT = 32
@@ -73,25 +80,53 @@ def ranks_of(mesh: str) -> int:
 class Predictor:
     """Asks the compiler, once for each program."""
 
-    def __init__(self, folder: str, prefix: List[str] = ["nice", "-n", "19"]):
-        self._folder, self._prefix = folder, prefix
+    def __init__(
+        self,
+        folder: str,
+        prefix: List[str] = ["nice", "-n", "19"],
+        profiles: Callable[[], Mapping[str, str]] = dict,
+    ):
+        """`profiles` are the files of classes that were measured, by their keys."""
+        self._folder, self._prefix, self._profiles = folder, prefix, profiles
         self._known: Dict[Tuple[str, ...], Dict[str, Any]] = {}
 
     def predict(self, values: Values) -> Dict[str, Any]:
         """`rank_bytes`, `ranks`, `step_ms` and the `tokens` of a step, of a trial's
-        program, or its `refusal`."""
+        program, or its `refusal`; and `by_class` the step on measured classes."""
         model = names.arguments(values, "model")
         flags = names.arguments(values, "compile")
-        key = (*model, "--", *flags)
-        if key not in self._known:
-            self._known[key] = self._plan(model, flags)
-        found = dict(self._known[key])
+        found = dict(self._known_plan(model, flags))
         steps = found.pop("by_kind", {})
         if "refusal" not in found:
             microbatches = int(values.get("train.microbatches", 1))
             found["step_ms"] = _step_ms(steps, microbatches)
             found["tokens"] *= microbatches
+            by_class = {
+                kind: _step_ms(plan["by_kind"], microbatches)
+                for kind, plan in self._plans_by_class(values, model, flags)
+            }
+            if by_class:
+                found["by_class"] = by_class
         return found
+
+    def _plans_by_class(
+        self, values: Values, model: List[str], flags: List[str]
+    ) -> Iterator[Tuple[str, Dict[str, Any]]]:
+        """With the classes' own profiles, unless the program has one."""
+        if OWN_PRICES & values.keys():
+            return
+        for kind, path in sorted(self._profiles().items()):
+            # The trained library is compiled without a profile.
+            more = ["--machine-profile", path, "--tune-products=false"]
+            plan = self._known_plan(model, [*flags, *more])
+            if "refusal" not in plan:
+                yield kind, plan
+
+    def _known_plan(self, model: List[str], flags: List[str]) -> Dict[str, Any]:
+        key = (*model, "--", *flags)
+        if key not in self._known:
+            self._known[key] = self._plan(model, flags)
+        return self._known[key]
 
     def _plan(self, model: List[str], flags: List[str]) -> Dict[str, Any]:
         try:
@@ -137,6 +172,11 @@ def bytes_of_lanes(prediction: Mapping[str, Any], lanes: int, threads: int) -> i
         lanes * prediction["lane_bytes"]
         + min(lanes, threads) * prediction["thread_bytes"]
     )
+
+
+def step_ms(prediction: Mapping[str, Any], kind: str) -> float:
+    """On a class, before correction."""
+    return prediction.get("by_class", {}).get(kind, prediction["step_ms"])
 
 
 def _step_ms(kinds: Mapping[str, float], microbatches: int) -> float:
@@ -189,7 +229,7 @@ class Corrections:
         """`kind` is the class of the worker, `model` that of `model_of`."""
         for name, ratios in (("step_ms", self._ratios), ("lane_ms", self._lanes)):
             if measured.get(name) and prediction.get("step_ms"):
-                ratio = measured[name] / prediction["step_ms"]
+                ratio = measured[name] / step_ms(prediction, kind)
                 for each in (model, ""):
                     found = ratios.setdefault((kind, each), deque(maxlen=KEPT))
                     found.append(ratio)
@@ -309,12 +349,19 @@ def cost(
     if refused:
         return refused
     rates = corrections.rates(kind, model)
-    ratio = _unmeasured(its_class) if rates.ratio is None else rates.ratio
-    return Cost(ratio * prediction["step_ms"] / 1e3 * steps + rates.other)
+    ratio = rates.ratio
+    if ratio is None:
+        ratio = _unmeasured(prediction, kind, its_class)
+    return Cost(ratio * step_ms(prediction, kind) / 1e3 * steps + rates.other)
 
 
-def _unmeasured(its_class: Mapping[str, Any]) -> float:
-    """Until one was measured, fewer cores take longer in proportion."""
+def _unmeasured(
+    prediction: Mapping[str, Any], kind: str, its_class: Mapping[str, Any]
+) -> float:
+    """Until a trial was measured: without a profile of the class, fewer cores take longer
+    in proportion."""
+    if kind in prediction.get("by_class", {}):
+        return 1.0
     return 1.0 / max(its_class["cores"], 0.01)
 
 
@@ -352,7 +399,8 @@ def cost_of_lanes(
     refused = _refused(planned, corrections, kind, its_class)
     if refused:
         return refused
-    rates, unmeasured = corrections.rates(kind, model), _unmeasured(its_class)
+    rates = corrections.rates(kind, model)
+    unmeasured = _unmeasured(prediction, kind, its_class)
     lane = rates.lane
     if lane is None and rates.ratio is None:
         lane = threads * unmeasured
@@ -365,5 +413,5 @@ def cost_of_lanes(
     for ended, each in enumerate(sorted(steps)):
         turns += (each - before) * -(-(len(steps) - ended) // threads)
         before = each
-    seconds = lane * prediction["step_ms"] / 1e3 * turns + rates.start
+    seconds = lane * step_ms(prediction, kind) / 1e3 * turns + rates.start
     return Cost(seconds + len(steps) * max(0.0, rates.other - rates.start))

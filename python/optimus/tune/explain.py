@@ -11,7 +11,7 @@ workers that had it, and its end."""
 from typing import List
 
 from optimus.tune import TuneError
-from optimus.tune.costs import bytes_of_lanes
+from optimus.tune.costs import bytes_of_lanes, step_ms
 from optimus.tune.domains import text_of
 from optimus.tune.journal import Record
 from optimus.tune.study import Study
@@ -45,7 +45,11 @@ def _prediction(prediction: Record) -> List[str]:
         return ["predicted: nothing yet"]
     return [
         "predicted: %d ranks of %.1f MiB, %.3g ms a step, before correction"
-        % (prediction["ranks"], prediction["rank_bytes"] / 2**20, prediction["step_ms"])
+        % (prediction["ranks"], prediction["rank_bytes"] / 2**20, prediction["step_ms"]),
+        *(
+            "  on %s, as measured: %.3g ms" % each
+            for each in sorted(prediction.get("by_class", {}).items())
+        ),
     ]
 
 
@@ -113,6 +117,8 @@ def _candidates(costs: Record, chosen: str) -> List[str]:
 
 def _measured(record: Record, prediction: Record) -> str:
     found = record.get("measured") or {}
+    if prediction and "step_ms" in prediction:
+        predicted = step_ms(prediction, record.get("class", ""))
     if found.get("lanes") and prediction and "step_ms" in prediction:
         said = "; the process held %d MiB, planned %d for %d lanes" % (
             found.get("max_rss", 0) >> 20,
@@ -120,7 +126,7 @@ def _measured(record: Record, prediction: Record) -> str:
             found["lanes"],
         )
         if found.get("lane_ms"):
-            pair = found["lane_ms"], found["lane_ms"] / prediction["step_ms"]
+            pair = found["lane_ms"], found["lane_ms"] / predicted
             said = "; a lane's step took a thread %.3g ms, %.2f of the prediction" % pair + said
         return said
     if not found.get("step_ms") or not prediction or "step_ms" not in prediction:
@@ -129,7 +135,7 @@ def _measured(record: Record, prediction: Record) -> str:
         "; a step took %.3g ms, %.2f of the prediction; the process held %d MiB, planned %d"
         % (
             found["step_ms"],
-            found["step_ms"] / prediction["step_ms"],
+            found["step_ms"] / predicted,
             found["max_rss"] >> 20,
             prediction["rank_bytes"] * prediction["ranks"] >> 20,
         )

@@ -241,8 +241,9 @@ class Copy:
     def put(self, frozen) -> None:
         self._queue.put(frozen)
 
-    def close(self, seconds: float = 3.0) -> None:
-        """Leaves it a moment. What is missing then the next run writes."""
+    def close(self, seconds: float = 30.0) -> None:
+        """Leaves it the time that a busy machine needs for a new one; a locked one is left
+        at once. What is missing then the next run writes."""
         self._is_closing = True
         self._queue.put(None)
         self._thread.join(seconds)

@@ -10,6 +10,7 @@ happens outside, a worker's end, a prediction, a signal, comes through one queue
 
 import contextlib
 import errno
+import glob
 import hashlib
 import os
 import queue
@@ -36,6 +37,10 @@ LEASE = 90.0
 """Seconds of a worker's silence, after which its trial is anybody's."""
 MOST_TICK = 1.0
 """Of them, that pass between two looks: a scheduler that stood still heard nobody."""
+FEW_CORES = 0.3
+"""Parts of a core with which less is measured."""
+MOST_MEASURED = 60
+"""Seconds for it."""
 POLL = 0.2
 """Seconds between two looks at the clock."""
 
@@ -76,9 +81,38 @@ class Folder:
     def program(self, key: str) -> str:
         return os.path.join(self.path, "programs", key)
 
+    def profile(self, name: str) -> str:
+        """Of a class, by its key."""
+        return os.path.join(self.path, "classes", name + ".json")
+
+    def measured(self, worker: str) -> str:
+        """What becomes one."""
+        return os.path.join(self.path, "classes", worker + ".new")
+
+    def profiles(self) -> Dict[str, str]:
+        """By class."""
+        found = glob.glob(os.path.join(self.path, "classes", "*.json"))
+        return {os.path.basename(path)[: -len(".json")]: path for path in found}
+
     def make(self) -> None:
-        for name in ("trials", "programs"):
+        for name in ("trials", "programs", "classes"):
             os.makedirs(os.path.join(self.path, name), exist_ok=True)
+
+
+def measure(folder: Folder, worker: str, its_class: Record) -> Record:
+    """The job of a worker that measures its class: products, attention and kernels with as
+    many threads as a trial has there."""
+    least = its_class["cores"] < FEW_CORES
+    argv = [
+        *("timeout", str(MOST_MEASURED), names.tool("optimus-run"), "bench", "--gemm"),
+        *("--largest", str(256 if least else 512), "--rounds", "1"),
+        *("--threads-per-rank", str(threads_of(its_class, {}))),
+        *("--profile", folder.measured(worker)),
+    ]
+    log = folder.measured(worker) + ".txt"
+    command = {"name": "measure", "argv": argv, "log": log}
+    place = os.path.dirname(log)
+    return {"job": worker, "folder": place, "cwd": place, "commands": [command]}
 
 
 Jobs = List[Tuple[Trial, Optional[int]]]
@@ -183,7 +217,15 @@ class Run:
         self._watch = watch
         self._events: Events = queue.Queue()
         self._predictions: "queue.Queue[Optional[int]]" = queue.Queue()
-        self._predictor = Predictor(search.spec.folder)
+        # One class is corrected as well by its own trials.
+        rows = {(start.prefix, start.environment) for start in starts}
+        self._unmeasured = {start.name for start in starts} if len(rows) > 1 else set()
+        """Workers that may measure their classes; predictions wait for them."""
+        self._measuring: Dict[str, Record] = {}
+        """Workers that do, and their classes."""
+        self._are_measured = threading.Event()
+        self._measured("")
+        self._predictor = Predictor(search.spec.folder, profiles=folder.profiles)
         self._restarts: Dict[str, int] = {}
         self._begin = time.monotonic() - max(
             (record.get("time", 0.0) for record in journal.records), default=0.0
@@ -362,6 +404,40 @@ class Run:
         self.write({"kind": "worker", "worker": worker, "class": found})
         wall = message.get("seconds_left", self._starts[worker].wall_seconds)
         self._deadlines[worker] = None if wall is None else self.now() + wall
+        key = Class(**found).key
+        if worker in self._unmeasured and key not in self._folder.profiles():
+            self._measuring[worker] = found
+            self._pool.submit(worker, measure(self._folder, worker, found))
+            return
+        self._measured(worker)
+        self._join(worker, found)
+
+    def _measured(self, worker: str) -> None:
+        """It measures no more."""
+        self._measuring.pop(worker, None)
+        self._unmeasured.discard(worker)
+        if not self._unmeasured:
+            self._are_measured.set()
+
+    def _on_measured(self, worker: str, result: Record) -> None:
+        """Of equal workers the first counts: the others kept it company."""
+        found = self._measuring[worker]
+        key, profile = Class(**found).key, self._folder.measured(worker)
+        if key not in self._folder.profiles():
+            if result["code"] == 0:
+                os.replace(profile, self._folder.profile(key))
+            self.write(
+                {
+                    "kind": "class",
+                    "class": key,
+                    "worker": worker,
+                    "seconds": sum(result["seconds"].values()),
+                    "message": "" if result["code"] == 0 else "not: " + result["said"][-200:],
+                }
+            )
+        with contextlib.suppress(OSError):
+            os.unlink(profile)
+        self._measured(worker)
         self._join(worker, found)
 
     def _join(self, worker: str, found: Record) -> None:
@@ -372,6 +448,7 @@ class Run:
     def _refuse(self, worker: str, version: Optional[str]) -> None:
         """Its plans and checkpoints could be other ones."""
         del self._starts[worker]
+        self._measured(worker)
         self._pool.kill(worker)
         self._refused = (
             "worker %s runs Optimus %s, expected %s, the scheduler's: install that where "
@@ -394,8 +471,10 @@ class Run:
         self._lapsed.pop(worker, None)
         self._left(worker)
         self._restarts[worker] = self._restarts.get(worker, 0) + 1
+        self._measuring.pop(worker, None)
         if self._restarts[worker] > MOST_RESTARTS:
             del self._starts[worker]
+            self._measured(worker)
         else:
             self._pool.restart(self._starts[worker])
 
@@ -417,6 +496,8 @@ class Run:
         self.write(record)
 
     def _on_result(self, worker: str, result: Record) -> None:
+        if worker in self._measuring:
+            return self._on_measured(worker, result)
         self._restarts[worker] = 0
         trials = [
             self.search.study.trials[job.trial]
@@ -504,6 +585,7 @@ class Run:
         )
 
     def _predict(self) -> None:
+        self._are_measured.wait(2 * MOST_MEASURED)
         while (number := self._predictions.get()) is not None:
             values = self.search.study.trials[number].values
             try:

@@ -9,6 +9,7 @@
 
 study      the specification's digest, its path and the version
 worker     a worker came, with its class
+class      what its class takes was measured, or why not
 given      a sampler gave a trial: values and space
 predicted  what optimus-compile says of a trial
 started    a trial began or went on, on a worker, until a step
@@ -106,6 +107,8 @@ class Study:
             self.header = record
         elif kind == "worker":
             self.classes[record["worker"]] = record["class"]
+        elif kind == "class":
+            pass  # of interest to people alone
         elif kind == "given":
             if record["trial"] != len(self.trials):
                 raise self._wrong(record, "trial %d is next" % len(self.trials))

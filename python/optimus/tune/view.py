@@ -66,6 +66,9 @@ def line(record: Record, study: Study, objectives: List[str]) -> Optional[str]:
             found["memory"] >> 20,
             found["instructions"],
         )
+    if kind == "class":
+        how = record["message"] or "in %s" % clock(record["seconds"])
+        return "class %s: measured %s" % (record["class"], how)
     if kind == "started":
         predicted = record.get("together", record["costs"].get(record["class"]))
         about = ", about %s" % clock(predicted) if predicted else ""
