@@ -6,7 +6,8 @@
 #
 # ===-----------------------------------------------------------------------===#
 """Disturbs searches of optimus-tune: random kills, a full disk, jumps of the clock, a
-worker of another version, a study opened twice, a deleted or locked copy of the storage.
+worker of another version, a study opened twice, a deleted or locked copy of the storage,
+the end of Dask's scheduler.
 
     bench/run search-faults                   # as root: it mounts a small file system
     bench/run search-faults --kills 10 --seed 7
@@ -40,7 +41,7 @@ from optimus.tune import journal  # noqa: E402
 TARGETS = ["optimus-compile", "optimus-run"]
 NUMBERS = dict(kills=50, trials=12, steps=240, seed=0)
 PATIENCE = 300
-FAULTS = ["kills", "disk", "clock", "version", "twice", "deleted", "locked"]
+FAULTS = ["kills", "disk", "clock", "version", "twice", "deleted", "locked", "dask"]
 SPEC = """\
 [study]
 trials = {trials}
@@ -402,6 +403,43 @@ def locked(options, tools, folder):
     if copied(study) != options.trials:
         wrong.append(f"the copy has {copied(study)} trials")
     return "copy of the storage locked", 1, lost(study), wrong
+
+
+DASK = """
+import distributed, time
+if __name__ == "__main__":
+    cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True,
+                                       dashboard_address=None)
+    print(cluster.scheduler_address, flush=True)
+    time.sleep(3600)
+"""
+
+
+def dask(options, tools, folder):
+    """Its scheduler is killed once trials are under way, with all of its workers."""
+    search = Search(options, tools, folder, "dask")
+    script = search.folder / "cluster.py"
+    script.write_text(DASK)
+    cluster = subprocess.Popen(
+        [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / ".cache" / "tune")})
+    address = cluster.stdout.readline().strip()
+    if not address:
+        fail("cannot start a cluster of Dask; scripts/setup --tune brings it")
+    pool = search.folder / "pool.toml"
+    pool.write_text(f'[dask]\nscheduler = "{address}"\nhost = "127.0.0.1"\n')
+    study = search.folder / "study"
+    process = search.begin(study, "--pool", pool)
+    while len(workers_that_began(study)) < 2 and process.poll() is None:
+        time.sleep(0.05)
+    cluster.kill()
+    cluster.wait()
+    wrong = one_message(search.end(process)) + search.check(study)
+    return "Dask's scheduler killed", 1, lost(study), wrong
+
+
+def workers_that_began(study):
+    return {record["worker"] for record in records(study) if record["kind"] == "started"}
 
 
 def main(options, tools, folder):

@@ -23,13 +23,12 @@ import time
 import warnings
 from typing import Any, Dict, List, Optional, Tuple
 
-from optimus.tune import TuneError
+from optimus.tune import TuneError, wheels
 from optimus.tune.domains import text_of
 from optimus.tune.spaces import Drawn, choices, draw
 from optimus.tune.spec import Spec
 from optimus.tune.study import Trial
 
-CACHE = os.path.join(os.path.dirname(__file__), *[os.pardir] * 3, ".cache", "tune")
 SAMPLERS = {
     "tpe": "TPESampler",
     "cmaes": "CmaEsSampler",
@@ -49,9 +48,7 @@ MOST_TRIES = 50
 
 def load():
     """Optuna. Raises TuneError where there is none."""
-    cache = os.environ.get("OPTIMUS_TUNE_CACHE", CACHE)
-    if os.path.isdir(cache) and cache not in sys.path:
-        sys.path.insert(0, cache)
+    wheels.find()
     try:
         optuna = importlib.import_module("optuna")
     except ImportError as error:

@@ -35,7 +35,7 @@ import sys
 import time
 from typing import Any, Dict, List, Optional
 
-from optimus.tune import machine, slurm_worker
+from optimus.tune import connect, machine
 
 BEAT = 15.0
 """Seconds between two signs of life; the scheduler waits for several (run.py)."""
@@ -261,12 +261,15 @@ def main(given: Optional[List[str]] = None) -> int:
         "--connect", metavar="FILE", help="the scheduler's address and secret"
     )
     parser.add_argument("--serial", type=int, default=0, help="of the submission")
+    parser.add_argument("--task", type=int, help="its place; default: as Slurm says")
     options = parser.parse_args(given)
     # A stop asked for at a terminal is the scheduler's to hand on.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if options.cores:
         os.sched_setaffinity(0, {int(each) for each in options.cores.split(",")})
-    more = slurm_worker.connect(options.connect, options.serial) if options.connect else {}
+    more = {}
+    if options.connect:
+        more = connect.connect(options.connect, options.serial, options.task)
     its_class = machine.describe(options.share, is_pinned=bool(options.cores))
     Worker().run(its_class, **more)
     return 0
