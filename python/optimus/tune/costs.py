@@ -381,7 +381,9 @@ def _refused(
 
 
 def threads_of(its_class: Mapping[str, Any], values: Values) -> int:
-    """That a run has there."""
+    """That a run has there, or share its lanes: a GPU has one after the other."""
+    if values.get("compile.target") == "cuda":
+        return 1
     return int(values.get("train.threads-per-rank", max(1, int(its_class["cores"]))))
 
 

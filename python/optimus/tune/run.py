@@ -270,7 +270,8 @@ class Run:
     def _is_last_lane(self, record: Record) -> bool:
         """Whether all trials of a process have such a record."""
         trial = self.search.study.trials[record["trial"]]
-        return trial.running.lanes[-1] == trial.number
+        lanes = trial.running.lanes
+        return not lanes or lanes[-1] == trial.number
 
     def run(self) -> int:
         """Until the search is over; the signal that ended it sooner, or 0."""
@@ -530,7 +531,7 @@ class Run:
             result,
             trial.running.until,
             search.steps_of(trial),
-            len(trial.running.lanes) > 1,
+            bool(trial.running.lanes),
         )
         record = {
             "kind": verdict.kind,

@@ -175,7 +175,8 @@ class Search:
             self._programs.add(key)
 
     def _wait(self, trial: Trial, until: Optional[int]) -> None:
-        trial.more["until"] = until
+        if until is not None or "until" in trial.more:
+            trial.more["until"] = until
         self.scheduler.add(self.job_for(trial, until))
         if trial.losses:
             self._doubtful.append(trial.number)
@@ -198,7 +199,7 @@ class Search:
         self._over(record)
         trial = self.study.trials[record["trial"]]
         # Of several lanes none needs what all of them did.
-        if record.get("why") == "memory" and len(trial.attempts[-1].lanes) == 1:
+        if record.get("why") == "memory" and not trial.attempts[-1].lanes:
             its_class = self.study.classes.get(record["worker"], {})
             self._floors[trial.number] = max(
                 self._floors.get(trial.number, 0), its_class.get("memory", 0)

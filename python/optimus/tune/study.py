@@ -31,6 +31,8 @@ from optimus.tune.journal import Record
 RESULTS = ("done", "diverged", "stopped")
 """Outcomes that samplers learn from; a diverged trial is infinitely bad, a stopped one
 ended on a lower rung."""
+ENDED = ("outcome", "message", "objectives", "seconds")
+"""What is kept of a trial's end."""
 OUTCOMES = (*RESULTS, "infeasible", "failed", "memory")
 
 
@@ -38,8 +40,9 @@ class Attempt(NamedTuple):
     worker: str
     until: Optional[int]
     time: float
-    lanes: Tuple[int, ...]
-    """The trials of its process in the order of their lanes, itself included."""
+    lanes: Tuple[int, ...] = ()
+    """The trials of its process in the order of their lanes, itself included; empty: it
+    is alone."""
 
 
 def model_of(values: Dict[str, Any]) -> str:
@@ -64,12 +67,12 @@ class Trial:
         """Whatever the sampler or the rungs keep of it."""
         self.prediction: Optional[Record] = None
         self.attempts: List[Attempt] = []
-        self.losses: List[Record] = []
+        self.losses: Tuple[Record, ...] = ()
         """Attempts without a result."""
         self.rungs: Dict[int, float] = {}
         """The first objective by step."""
         self.running: Optional[Attempt] = None
-        self.stopped: List[Attempt] = []
+        self.stopped: Tuple[Attempt, ...] = ()
         """Attempts that were slow."""
         self.end: Optional[Record] = None
 
@@ -145,7 +148,7 @@ class Study:
         elif kind == "expired":
             pass  # the rungs' alone
         elif kind == "started":
-            lanes = tuple(record.get("lanes", (trial.number,)))
+            lanes = tuple(record.get("lanes", ()))
             trial.running = Attempt(
                 record["worker"], record.get("until"), record["time"], lanes
             )
@@ -153,15 +156,17 @@ class Study:
         elif kind == "slow":
             if not trial.running:
                 raise self._wrong(record, "the trial is not running")
-            trial.stopped.append(trial.running)
+            trial.stopped += (trial.running,)
         elif kind == "rung":
             trial.rungs[record["step"]] = _number(record["objective"])
             trial.running = None
         elif kind == "lost":
-            trial.losses.append(record)
+            trial.losses += (record,)
             trial.running = None
         else:
-            trial.end, trial.running = record, None
+            # Of a million trials the rest of the record is a third of all memory.
+            trial.end = {key: record[key] for key in ENDED if key in record}
+            trial.running = None
             self.ended += 1
 
     @staticmethod
