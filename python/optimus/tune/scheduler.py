@@ -19,7 +19,7 @@ then takes a job that is placed on its class, or waits. The order `fcfs` is firs
 served; `shadho` too, but a class begins with those that were drawn for it.
 
 Jobs with one `Job.pack` are of one program. Where a `Packing` says so a worker takes some
-of them as lanes (packing.py), no more than are its share of those that wait.
+of them as lanes (packing.py), no more than half of its share of those that wait.
 """
 
 import bisect
@@ -449,6 +449,9 @@ class Scheduler:
             placed = {job.trial for job in self._plan(now).get(kind, ())}
             waiting = [trial for trial in waiting if trial in placed]
             share = self._share(start.job, kind, len(placed), now)
+        if self.workers > 1:
+            # The rest makes up for what takes longer than predicted.
+            share = -(-share // 2)
         most = min(self._packing.most, share)
         jobs = [start.job]
         for trial in itertools.islice(waiting, MOST_LOOKED):
