@@ -88,6 +88,17 @@ def test_lanes_are_timed_beside_their_own_runs(tools, tmp_path):
 
 
 @pytest.mark.rotates
+def test_a_search_goes_on_under_faults(tools):
+    small = ["--trials", 2, "--steps", 20]
+    found = run_bench("search-faults", tools, *small, "--only", "twice,clock")
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.count(" as undisturbed |") == 2
+    unknown = run_bench("search-faults", tools, "--only", "flood")
+    assert unknown.returncode == 1
+    assert "there is no fault flood; there are kills, disk, clock" in unknown.stderr
+
+
+@pytest.mark.rotates
 def test_arenas_are_near_their_bounds(tools, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("<!-- arenas -->\n<!-- /arenas -->\n")

@@ -204,9 +204,19 @@ def test_classes_are_found_and_a_trial_goes_where_it_fits(tools, folder):
     assert classes["old0"]["instructions"] in ("avx2", "sse2")
     started = [record for record in records if record["kind"] == "started"]
     assert {record["worker"] for record in started} == {"old0"}
+    # Each class was measured before the first prediction, which has a step on it.
+    kinds = [record["kind"] for record in records]
+    assert kinds.count("class") == 2 and "predicted" not in kinds[: kinds.index("class")]
+    measured = {each["class"] for each in records if each["kind"] == "class"}
+    predicted = [each["prediction"] for each in records if each["kind"] == "predicted"]
+    assert all(each["by_class"].keys() == measured for each in predicted)
+    assert sorted(os.listdir(folder / "spec.study" / "classes")) == sorted(
+        [*(key + ".json" for key in measured), "old0.new.txt", "small0.new.txt"]
+    )
     assert sorted(started[0]["costs"].values(), key=str)[1] is None, "refused by its memory"
     told = succeed(call(command(tools, "explain", folder / "spec.study", 0)))
     assert "cannot run there" in told and "of the prediction" in told
+    assert told.count(", as measured: ") == 2
     beyond = call(command(tools, "explain", folder / "spec.study", 2))
     assert (
         beyond.returncode == 1 and "expected a trial from 0 to 1, found 2" in beyond.stderr
@@ -399,3 +409,72 @@ def test_a_study_is_of_one_specification_and_of_one_scheduler(tools, folder):
     result = run(tools, folder)
     assert result.returncode == 1 and "is a study of another specification" in result.stderr
     assert (study / "journal.jsonl").read_bytes() == before
+
+
+LANES = """\
+[study]
+trials = 5
+keep = "all"
+rungs = { method = "hyperband", least = 2, factor = 2 }
+
+[pool]
+lanes = %(lanes)s
+
+[model]
+name = "gpt2"
+layers = 1
+hidden = 16
+heads = 2
+seq = 16
+vocab = 256
+batch = 4
+
+[train]
+data = "text with spaces.txt"
+eval-data = "text with spaces.txt"
+steps = 4
+clip = "none"
+lr = { exhaustive = [1e-3, 1e30, 1e-2, 3e-2, 3e-3] }
+seed = { sequential = [{ randint = [1, 9] }] }
+threads-per-rank = 1
+"""
+
+
+def saved(study, trial):
+    """What a trial has saved and logged, but for times."""
+    folder = study / "trials" / ("%06d" % trial)
+    kept = ("step", "loss", "grad_norm", "lr", "eval_loss")
+    log = [[each.get(name) for name in kept] for each in read_log(folder / "log.jsonl")]
+    files = sorted((folder / "checkpoint").glob("*.safetensors"))
+    return log, [(file.name, file.read_bytes()) for file in files]
+
+
+def test_trials_of_one_program_are_lanes_with_the_bits_of_their_own_runs(tools, folder):
+    """One diverges, and others go on to the next rung, each from its own checkpoint."""
+    (folder / "text.txt").rename(folder / "text with spaces.txt")
+    studies = {}
+    for lanes in ("4", '"off"'):
+        (folder / "spec.toml").write_text(LANES % {"lanes": lanes})
+        study = studies[lanes] = folder / ("study" + lanes.strip('"'))
+        out = succeed(
+            call(command(tools, "run", folder / "spec.toml", "-o", study, "--workers", 1))
+        )
+        assert ("lane 3 of 4" in out) == (lanes == "4")
+    packed, alone = studies.values()
+    assert history(packed) == history(alone)
+    assert [end["outcome"] for end in ends(packed).values()].count("diverged") == 1
+    for trial in range(5):
+        assert saved(packed, trial) == saved(alone, trial), trial
+    begun = [each for each in journal(packed) if "lanes" in each]
+    assert {each["until"] for each in begun} == {2, None}, "on both rungs"
+    assert len(os.listdir(packed / "programs")) == len(os.listdir(alone / "programs"))
+    told = tools.run("optimus-tune", "explain", packed, begun[0]["trial"])
+    others = [str(each) for each in begun[0]["lanes"][1:]]
+    assert "lane 0 of 4 of one program, beside trials %s and %s: about " % (
+        ", ".join(others[:-1]),
+        others[-1],
+    ) in told
+    assert " 4 lanes" in told
+    page = folder / "page.html"
+    tools.run("optimus-report", "study", packed, "-o", page)
+    assert "lane 3 of 4 of one program" in page.read_text(encoding="utf-8")

@@ -7,6 +7,7 @@
 # ===-----------------------------------------------------------------------===#
 """Searches by Optuna's samplers, in the simulator; the journal says it all again."""
 
+import contextlib
 import sqlite3
 import sys
 import time
@@ -140,13 +141,31 @@ def test_what_cannot_run_is_a_violated_constraint(monkeypatch, optuna):
         assert frozen[trial.number].system_attrs["constraints"] == (float(violated),)
 
 
+def wait_for_trials(path, count):
+    """Until a copy has so many."""
+    deadline, found = time.monotonic() + 60, 0
+    while found < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+        with contextlib.suppress(sqlite3.Error):
+            with contextlib.closing(sqlite3.connect("file:%s?mode=ro" % path, uri=True)) as copy:
+                found = copy.execute("select count(*) from trials").fetchone()[0]
+
+
 def test_a_copy_is_made_again_and_a_lock_is_not_waited_for(monkeypatch, optuna, tmp_path):
     search = search_of("tpe", trials=8)
     play(search, monkeypatch)
     path = tmp_path / "optuna.db"
     path.write_text("no database")
     search.sampler.begin_copy(str(tmp_path))
-    search.sampler.copy.close(60.0)
+    copy = search.sampler.copy
+    wait_for_trials(path, 8)
+    # Deleted while it is open: what is written to it then nobody reads.
+    path.unlink()
+    copy._done.pop()
+    copy.put(search.sampler._study.trials[7])
+    wait_for_trials(path, 8)
+    copy.close(60.0)
     found = optuna.load_study(study_name="study", storage="sqlite:///%s" % path)
     assert [trial.values for trial in found.trials] == [
         trial.values for trial in search.sampler._study.trials

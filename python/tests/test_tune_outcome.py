@@ -35,10 +35,16 @@ def result(code, phase="train", said="", **more):
         (Log(steps(1, 2, 3), "done"), result(0), None, Outcome("ended", "done")),
         (Log(steps(1, 2), "stopped"), result(0), 2, Outcome("rung")),
         (
-            Log(steps(1), "stopped"),
+            Log(steps(1), None),
             result(0),
             2,
             Outcome("lost", "fault", "it ended before its last step"),
+        ),
+        (
+            Log(steps(1), "stopped"),
+            result(0),
+            2,
+            Outcome("lost", "log", "its log lacks steps"),
         ),
         (
             Log(steps(1), "diverged", "at step 2"),
@@ -88,10 +94,103 @@ def result(code, phase="train", said="", **more):
             None,
             Outcome("lost", "killed", "signal 15 ended it"),
         ),
+        # Nobody's fault.
+        (
+            Log([], None),
+            result(1, said="error: no room", disk=True),
+            None,
+            Outcome("lost", "disk", "error: no room"),
+        ),
+        (Log(steps(1, 2), None), result(0, disk=True), None, Outcome("lost", "disk", "no room")),
+        (Log(steps(1, 2, 3), "done"), result(0, disk=True), None, Outcome("ended", "done")),
+        (
+            Log(steps(1, 2), "done"),
+            result(0),
+            None,
+            Outcome("lost", "log", "its log lacks steps"),
+        ),
     ],
 )
 def test_the_end_of_a_job(log, ended, until, expected):
     assert outcome.judge(log, ended, until, 3) == expected
+
+
+@pytest.mark.parametrize(
+    "log, ended, until, expected",
+    [
+        # Another lane has failed.
+        (Log(steps(1, 2, 3), "done"), result(1), None, Outcome("ended", "done")),
+        (Log(steps(1, 2), "stopped"), result(1), 2, Outcome("rung")),
+        (
+            Log(steps(1), "diverged", "at step 2"),
+            result(1),
+            None,
+            Outcome("ended", "diverged", "at step 2"),
+        ),
+        # Nobody knows whose fault it was.
+        (
+            Log([], None),
+            result(1, said="error: lane 1: no"),
+            None,
+            Outcome("lost", "fault", "error: lane 1: no"),
+        ),
+        (
+            Log(steps(1), "data", "too short"),
+            result(1),
+            None,
+            Outcome("lost", "fault", "too short"),
+        ),
+        # It had ended before the process did; one that stopped on a lower rung had not.
+        (Log(steps(1, 2, 3), "done"), result(-9, oom=False), None, Outcome("ended", "done")),
+        (
+            Log(steps(1, 2), "stopped"),
+            result(-9, oom=False),
+            None,
+            Outcome("lost", "killed", "signal 9 ended it"),
+        ),
+        (
+            Log([], None),
+            result(1, "compile", "x: error: no"),
+            None,
+            Outcome("ended", "failed", "compile: x: error: no"),
+        ),
+    ],
+)
+def test_the_end_of_a_lane_is_its_own(log, ended, until, expected):
+    assert outcome.judge(log, ended, until, 3, is_lane=True) == expected
+
+
+def test_what_lanes_took():
+    """Three on two threads: 30 ms a step of two turns, 10 of one once one is left."""
+    logs = [Log(steps(1), None), Log([{"step": 2, "ms": 30.0}, {"step": 3, "ms": 10.0}], None), Log([], None)]
+    logs[0].steps[0]["ms"] = 30.0
+    logs[2].steps.append({"step": 1, "ms": 30.0})
+    first, *others = outcome.measured_lanes(logs, result(0, max_rss=7), [0, 1, 0], 2)
+    assert first == {"seconds": 1.0, "max_rss": 7, "lanes": 3, "threads": 2, "lane_ms": 10.0}
+    assert others == [{k: v for k, v in first.items() if k != "lane_ms"}] * 2
+
+
+def test_lanes_start_once_and_have_an_arena_a_thread():
+    corrections = costs.Corrections()
+    of_lanes = dict(PREDICTION, ranks=1, lane_bytes=60 << 20, thread_bytes=40 << 20)
+    two = dict(CLASS, cores=2.0)
+
+    def cost(lanes, threads=1, its_class=CLASS):
+        return costs.cost_of_lanes(
+            of_lanes, corrections, "kind", its_class, MODEL, lanes, threads
+        )
+
+    # Before anything was measured, steps alone.
+    assert cost([10, 10, 5]).seconds == pytest.approx(25 * 0.020 / 0.5)
+    found = {"step_ms": 30.0, "other_seconds": 2.0, "start_seconds": 1.5}
+    corrections.observe("kind", MODEL, of_lanes, found)
+    assert cost([10, 10, 5]).seconds == pytest.approx(25 * 0.030 + 1.5 + 3 * 0.5)
+    # On two threads: five turns of three lanes, two each, then five of two.
+    corrections.observe("kind", MODEL, of_lanes, {"lane_ms": 50.0, "lanes": 3})
+    assert cost([10, 10, 5], 2, two).seconds == pytest.approx(15 * 0.050 + 3.0)
+    # 96 MiB of the process's own, of 1004.
+    assert not cost([1] * 14).refusal and cost([1] * 15).refusal
+    assert not cost([1] * 13, 2).refusal and cost([1] * 14, 2).refusal
 
 
 def test_a_log_is_read_as_far_as_it_goes(tmp_path):

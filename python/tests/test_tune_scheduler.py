@@ -10,11 +10,15 @@
 import itertools
 import math
 import random
+import re
 
 import pytest
 
+from optimus.tune import packing
 from optimus.tune import scheduler as scheduler_module
 from optimus.tune.scheduler import Cost, Job, Scheduler
+
+from tools import REPOSITORY
 
 
 def scheduler(costs, order="placed"):
@@ -31,9 +35,14 @@ def starts(made, now=0.0, more=True):
     """All decisions at a time."""
     found = []
     while start := made.choose(now, more):
-        made.begun(start.worker, start.job.trial, now)
+        made.begun(start.worker, now, start.job.trial)
         found.append((start.worker, start.job.trial))
     return found
+
+
+def free(made, worker):
+    for job in made.jobs_of(worker):
+        made.freed(worker, job.trial)
 
 
 def makespan(costs, workers, order):
@@ -50,7 +59,7 @@ def makespan(costs, workers, order):
         assert running, "all wait"
         now, worker = min(running)
         running.remove((now, worker))
-        made.freed(worker)
+        free(made, worker)
         done += 1
     return now
 
@@ -129,7 +138,7 @@ def test_wall_times_are_heeded():
     made.add(Job(0))
     made.add(Job(1))
     assert starts(made, 4.0) == [("a0", 1)]
-    made.freed("a0")
+    free(made, "a0")
     assert starts(made, 7.0) == []
     made.joined("a1", "a")
     assert starts(made, 7.0) == [("a1", 0)]
@@ -165,7 +174,7 @@ def test_changed_costs_come_into_force_a_few_at_a_time():
             made.costs_changed()  # another pass follows
     assert rounds >= 2 * 998 / jobs
     # A job loses most on a now: b has the long ones.
-    made.freed("b0")
+    free(made, "b0")
     assert starts(made) == [("b0", 13)]
 
 
@@ -196,7 +205,7 @@ def test_a_job_goes_elsewhere_after_a_failure():
     made.joined("a1", "a")
     made.add(Job(0, avoid=frozenset(["a0"])))
     assert starts(made) == [("a1", 0)]
-    assert made.left("a1") == Job(0, avoid=frozenset(["a0"]))
+    assert made.left("a1") == (Job(0, avoid=frozenset(["a0"])),)
     # Nowhere else is left.
     made.add(Job(0, avoid=frozenset(["a0"])))
     assert starts(made) == [("a0", 0)]
@@ -206,12 +215,12 @@ def test_workers_come_and_go():
     made = filled()
     made.joined("a0", "a")
     assert starts(made) == [("a0", 3)]
-    assert made.left("a0").trial == 3 and made.left("a0") is None
+    assert made.left("a0") == (Job(3),) and made.left("a0") == ()
     assert starts(made) == []
     made.joined("b0", "b")
     made.add(Job(3))
     assert starts(made) == [("b0", 1)], "the longest; 3 cannot run there"
-    made.freed("b0")
+    free(made, "b0")
     assert starts(made) == [("b0", 2)]
 
 
@@ -277,8 +286,8 @@ def test_decisions_are_the_same_for_the_same_events(order):
             made.add(Job(trial))
             found += starts(made, float(trial))
             if trial % 3 == 0:
-                made.freed("fast0")
-                made.freed("old0")
+                free(made, "fast0")
+                free(made, "old0")
         return found
 
     assert trace() == trace() and len(trace()) > 10
@@ -302,7 +311,121 @@ def test_many_workers_and_jobs_are_decided_on_quickly():
     looks.clear()
     made.choose(0.0, True)
     for worker, trial in starts(made)[:50]:
-        made.freed(worker)
+        free(made, worker)
     looks.clear()
     found = starts(made)
     assert len(found) == 50 and len(looks) < 20 * len(found)
+
+
+class Together:
+    """Lanes that all pay, and take as long as the sum of jobs."""
+
+    most = 4
+
+    def __init__(self, costs):
+        self.costs = costs
+
+    def cost(self, jobs, kind):
+        return Cost(sum(self.costs[job.trial][kind] for job in jobs))
+
+    def pays(self, jobs, kind):
+        return True
+
+    def are_alike(self, job, other):
+        return True
+
+
+def packed(count, workers, seconds=None):
+    """Equal jobs on workers of two classes, of which b is slower."""
+    costs = seconds or [{"a": 10, "b": 40}] * count
+
+    def cost(job, kind):
+        return Cost(costs[job.trial][kind])
+
+    made = Scheduler(cost, packing=Together(costs))
+    for name in workers:
+        made.joined(name, name[0])
+    for trial in range(count):
+        made.add(Job(trial, pack="one"))
+    return made
+
+
+def packs(made, now=0.0, more=True):
+    found = []
+    while start := made.choose(now, more):
+        trials = [job.trial for job in (start.job, *start.mates)]
+        made.begun(start.worker, now, *trials)
+        found.append((start.worker, trials))
+    return found
+
+
+def test_equal_jobs_run_as_lanes_half_of_a_worker_s_share():
+    """All of it, where it is the only one."""
+    assert packs(packed(3, ["a0"])) == [("a0", [0, 1, 2])]
+    assert packs(packed(9, ["a0"])) == [("a0", [0, 1, 2, 3])], "no more than the most"
+    for more in (False, True):
+        # With the end in sight the first two count as under way.
+        second = [2] if more else [2, 3]
+        assert packs(packed(6, ["a0", "a1"]), more=more) == [("a0", [0, 1]), ("a1", second)]
+        assert packs(packed(4, ["a0", "a1"]), more=more) == [("a0", [0]), ("a1", [1])]
+    assert packs(packed(8, ["a0", "a1"]), more=False) == [("a0", [0, 1]), ("a1", [2, 3])]
+    # The other one has 20 seconds before it.
+    made = packed(5, ["a0", "a1"])
+    made.begun("a1", 0.0, 0, 1)
+    assert packs(made, more=False) == [("a0", [2, 3])]
+
+
+def test_only_equal_jobs_run_as_lanes():
+    made = packed(2, ["a0"], [{"a": 10}] * 4)
+    made.add(Job(2, pack="other"))
+    made.add(Job(3))
+    assert packs(made) == [("a0", [0, 1])]
+    free(made, "a0")
+    assert packs(made) == [("a0", [2])]
+    free(made, "a0")
+    assert packs(made) == [("a0", [3])]
+
+
+def test_at_the_end_lanes_are_those_that_are_placed_on_a_class():
+    """Of 6 jobs of 10 seconds the fast worker has 5, and the slow one, 40 seconds, one."""
+    made = packed(6, ["a0", "b0"])
+    (fast, its), (slow, other) = packs(made, more=False)
+    assert (fast, slow) == ("a0", "b0") and len(its) == 3 and len(other) == 1
+    assert made.waiting == 2
+
+
+def test_a_worker_is_free_once_its_last_lane_is():
+    made = packed(3, ["a0"])
+    packs(made)
+    made.add(Job(0, pack="one"))
+    made.freed("a0", 1)
+    assert [job.trial for job in made.jobs_of("a0")] == [0, 2]
+    assert packs(made) == []
+    made.freed("a0", 2)
+    made.freed("a0", 0)
+    assert packs(made) == [("a0", [0])]
+
+
+def test_lanes_end_before_the_wall_time():
+    made = packed(4, [])
+    made.joined("a0", "a", deadline=25.0)
+    assert packs(made) == [("a0", [0, 1])]
+
+
+def test_lanes_of_a_worker_that_failed_one_are_others():
+    made = packed(8, ["a0", "a1"])
+    made.removed(1)
+    made.add(Job(1, avoid=frozenset(["a0"]), pack="one"))
+    assert packs(made, more=False) == [("a0", [0, 2]), ("a1", [1, 3])]
+
+
+def test_flags_of_all_lanes_are_those_of_the_tool():
+    text = (REPOSITORY / "tools/optimus-run/LaneFile.cpp").read_text(encoding="utf-8")
+    listed = text.partition("kOfAllLanes[] = {")[2].partition("}")[0]
+    found = re.findall(r'"--([a-z0-9-]+)"', listed)
+    assert sorted(found) == sorted(("lanes", *packing.COMMON))
+
+
+def test_a_line_of_lanes_has_its_words_in_quotes():
+    words = ["--lr=1e-3", "--data=a b.txt", "it's", 'a "b"']
+    assert packing.row(words) == '--lr=1e-3 "--data=a b.txt" "it\'s" "a \\"b\\""'

@@ -15,9 +15,11 @@ from types import SimpleNamespace
 import pytest
 
 from optimus.tune import TuneError, costs, shadho, view, virtual_pool
+from optimus.tune import study as study_module
 from optimus.tune.domains import parse
 from optimus.tune.machine import Class
 from optimus.tune.mix import suited
+from optimus.tune.packing import GAIN
 from optimus.tune.policies import make_policy
 from optimus.tune.samplers import RandomSampler, UnitSampler
 from optimus.tune.scheduler import late_from
@@ -141,6 +143,119 @@ def test_every_trial_ends_once_whatever_is_lost(method):
             busy.remove(record["worker"])
 
 
+ONE_PROGRAM = Space(
+    (
+        Leaf("model.name", parse("gpt2"), 1),
+        Leaf("train.lr", parse({"uniform": [0.1, 1.0]}), 2),
+        Leaf("train.steps", parse(9), 3),
+    )
+)
+
+
+def play_lanes(lanes, trials=40, method=None, step_ms=50.0, space=ONE_PROGRAM, **pool):
+    """Trials of half a second of steps, beside half a second of starting."""
+    rungs = method and Rungs(method, 1)
+    study = Study(trials=trials, objectives=("loss",), rungs=rungs)
+    spec = Spec("spec.toml", ".", "", study, space, lanes)
+    sampler = UnitSampler(space, 0) if method == "dehb" else RandomSampler(space, 0)
+    search = Search(spec, sampler, make_policy(spec))
+    found = {"rank_bytes": 9 * MIB, "ranks": 1, "step_ms": step_ms, "tokens": 1}
+    found.update(lane_bytes=6 * MIB, thread_bytes=3 * MIB)
+    written = []
+    settings = Pool([kind("one", 2, 1.0, 8192)], noise=0.0)._replace(**pool)
+    simulation = Simulation(search, settings, lambda values: found)
+    apply = search.apply
+    search.apply = lambda record: (written.append(record), apply(record))
+    return simulation.run(), search, written
+
+
+def test_trials_of_one_program_run_as_lanes_where_starting_them_costs_much():
+    one, eight = (play_lanes(lanes)[0] for lanes in ("off", "auto"))
+    # 20 of each worker's trials one after the other, or the first one and then packs.
+    assert one.seconds == pytest.approx(20 * 0.95)
+    assert eight.seconds < 2 * 0.95 + 18 * 0.45 + 5 * 0.5
+    _, search, written = play_lanes("auto")
+    begun = [record for record in written if record["kind"] == "started"]
+    assert "lanes" not in begun[0] and "lanes" not in begun[1], "nothing was measured"
+    packs = {tuple(record["lanes"]) for record in begun if "lanes" in record}
+    assert max(map(len, packs)) == 8
+    assert sum(map(len, packs)) >= 34
+    for record in begun[2:]:
+        if "lanes" in record:
+            assert record["together"] <= (1 - GAIN) * record["apart"]
+    assert {trial.outcome for trial in search.study.trials} == {"done"}
+
+
+def test_lanes_are_not_packed_where_they_do_not_pay():
+    """Half a second of starting beside minutes of steps."""
+    _, _, written = play_lanes("auto", step_ms=5000.0)
+    assert not any("lanes" in record for record in written)
+    _, _, written = play_lanes(4, step_ms=5000.0)
+    sizes = {len(record["lanes"]) for record in written if "lanes" in record}
+    assert max(sizes) == 4, "asked for, they are"
+
+
+def test_lanes_are_as_many_as_fit():
+    """96 MiB of the process's own, 3 of a thread, 6 of each lane, of 0.98 · 130."""
+    _, _, written = play_lanes(16, kinds=[kind("small", 1, 1.0, 130)])
+    assert max(len(record.get("lanes", [0])) for record in written) == 4
+
+
+def test_programs_are_not_mixed_in_a_pack():
+    widths = Leaf("model.hidden", parse({"choice": [16, 32]}), 2)
+    _, search, written = play_lanes(8, space=Space((*ONE_PROGRAM.leaves, widths)))
+    packs = [record["lanes"] for record in written if "lanes" in record]
+    assert packs
+    for lanes in packs:
+        values = {search.study.trials[trial].values["model.hidden"] for trial in lanes}
+        assert len(values) == 1
+
+
+@pytest.mark.parametrize("method", [None, "asha", "hyperband", "dehb"])
+def test_every_lane_ends_once_whatever_is_lost(method):
+    kinds = [kind("fast", 2, 1.0, 8192, wall=12.0), kind("slow", 3, 0.3, 300)]
+    _, search, written = play_lanes(
+        "auto", trials=60, method=method, kinds=kinds, losses=0.2, noise=0.1
+    )
+    ended = [record["trial"] for record in written if record["kind"] == "ended"]
+    assert sorted(ended) == list(range(60))
+    assert any("lanes" in record for record in written)
+    # A worker has the lanes of one process at a time.
+    busy = {}
+    for record in written:
+        if record["kind"] == "started":
+            lanes = busy.setdefault(record["worker"], [record.get("lanes"), set()])
+            assert lanes[0] == record.get("lanes") and (lanes[0] or not lanes[1])
+            lanes[1].add(record["trial"])
+        elif record["kind"] in ("rung", "lost", "ended") and "worker" in record:
+            busy[record["worker"]][1].remove(record["trial"])
+            if not busy[record["worker"]][1]:
+                del busy[record["worker"]]
+    # The same state follows from the journal alone.
+    again = study_module.Study()
+    for record in written:
+        again.apply(record)
+    assert [each.outcome for each in again.trials] == [
+        each.outcome for each in search.study.trials
+    ]
+
+
+def test_a_search_that_was_killed_at_its_end_ends_the_rest_without_workers():
+    """Of trials that stay on their rungs."""
+    _, search, written = play(MIXED, trials=12, method="hyperband")
+    ends = [place for place, each in enumerate(written) if each.get("outcome") == "stopped"]
+    assert ends[-1] == len(written) - 1 and len(ends) > 2
+    cut = written[: ends[-2]]
+    again = Search(search.spec, RandomSampler(SPACE, 0), make_policy(search.spec))
+    for record in cut:
+        again.apply(record)
+    now = written[-1]["time"]
+    while record := again.decide(now):
+        cut.append({**record, "time": now})
+        again.apply(cut[-1])
+    assert cut == written and again.is_over(now)
+
+
 NOISY = Pool([kind("fast", 4, 1.0, 8192)], noise=1.2)
 
 
@@ -225,7 +340,7 @@ def test_measurements_correct_predictions():
     assert rows["gpt2 f32"][0] == pytest.approx(1.0) and rows["gpt2 bf16"][
         0
     ] == pytest.approx(7.0)
-    assert search.corrections.other(pool.kinds[0].of.key) == 0.5
+    assert search.corrections.rates(pool.kinds[0].of.key, "gpt2 f32").other == 0.5
     # The journal says the same.
     again = costs.corrections_of(written, search.study.trials)
     assert again.rows() == search.corrections.rows()

@@ -17,7 +17,7 @@ import time
 
 import pytest
 
-from optimus.tune import TuneError, outcome, run, slurm
+from optimus.tune import TuneError, connected, outcome, run, slurm
 from optimus.tune.domains import parse
 from optimus.tune.journal import Journal, Lock
 from optimus.tune.policies import make_policy
@@ -111,7 +111,8 @@ def search(tmp_path, monkeypatch, script, trials=4, watch=lambda record, now: No
 
     log = json.dumps({"step": 1, "loss": 1.0, "ms": 1.0})
 
-    def commands(folder, trial, _until, _class):
+    def commands(folder, jobs, _class, _lanes):
+        ((trial, _),) = jobs
         place = folder.trial(trial.number)
         text = "cd %s; %s; echo '%s' >%s" % (place, script, log, outcome.LOG)
         argv = ["sh", "-c", text]
@@ -168,7 +169,7 @@ def test_a_signal_leaves_nothing_running(tmp_path, monkeypatch, cluster):
 
 def test_a_worker_is_replaced_before_its_wall_time_ends(tmp_path, monkeypatch, cluster):
     spare = iter([300, 0])
-    monkeypatch.setattr(slurm, "_spare", lambda left: next(spare))
+    monkeypatch.setattr(connected, "_spare", lambda left: next(spare))
     _, records = search(
         tmp_path, monkeypatch, "sleep 0.01", trials=1, workers=1, wall_minutes=5
     )
@@ -220,7 +221,7 @@ def test_a_worker_that_does_not_see_the_folder_says_so(tmp_path):
         ("workers = 0", "expected|above 0"),
         ("worker = 2", "expected one of cpus"),
         ("workers = 2\nflags = 'x'", "flags: expected texts, found x"),
-        ("workers = true", "workers: expected a number above 0"),
+        ("workers = true", "workers: expected a whole number above 0"),
     ],
 )
 def test_a_mistake_in_a_pool_is_one_message(tmp_path, text, message):

@@ -361,7 +361,7 @@ MISTAKES = [
     (
         "[trian]\nlr = 1",
         11,
-        "expected one of the tables model, compile, train, exclusive, optional, study, "
+        "expected one of the tables model, compile, train, exclusive, optional, study, pool, "
         "found trian; did you mean 'train'?",
     ),
     ("[exclusive.a]", 11, "exclusive a: expected alternatives, found none"),
@@ -371,6 +371,9 @@ MISTAKES = [
         "expected a name of letters, digits, _ . and -, found 'b c'",
     ),
     ("lr = ", 11, "Invalid value"),
+    ("[pool]\nlanes = 1", 12, "pool.lanes: expected auto, off or a number from 2 to 4096"),
+    ("[pool]\nlane = 2", 12, "pool.lane: expected lanes"),
+    ("lanes = 2", 11, "train.lanes: expected another name; optimus-tune sets this one"),
 ]
 
 

@@ -77,6 +77,28 @@ def test_a_job_is_stopped_and_another_follows(worker, tmp_path):
     assert hear(worker)["code"] == 0
 
 
+@pytest.mark.parametrize(
+    "text, is_full",
+    [
+        ("echo x: error: No space left on device; exit 1", True),
+        ("echo 'x: error: the disk has room for 3 bytes; make room'; exit 1", True),
+        ("echo x: error: no such flag; exit 1", False),
+    ],
+)
+def test_a_full_disk_is_told_apart(worker, tmp_path, text, is_full):
+    tell(worker, job(tmp_path, 1, text))
+    result = hear(worker)
+    assert (result["code"], result["disk"]) == (1, is_full)
+    assert not list(tmp_path.glob("room-*"))
+
+
+def test_where_nothing_can_be_written_a_job_has_ended(worker, tmp_path):
+    (tmp_path / "file").write_text("in the way of a folder")
+    tell(worker, job(tmp_path / "file", 1, "exit 0"))
+    result = hear(worker)
+    assert result["code"] == 2 and "cannot write %s/file: " % tmp_path in result["said"]
+
+
 def test_a_job_is_stopped_while_another_worker_makes_its_program(worker, tmp_path):
     """Stops that come along with their jobs, and later."""
     made = str(tmp_path / "made")

@@ -14,7 +14,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 import numpy as np
 
 from optimus.report import ReportError, text
-from optimus.tune import TuneError, journal, view
+from optimus.tune import TuneError, costs, journal, view
 from optimus.tune.journal import Record
 from optimus.tune.study import Study, Trial
 
@@ -35,13 +35,15 @@ class Attempt(NamedTuple):
     prediction: Record  # of the trial: step_ms, rank_bytes, ranks
     measured: Record  # step_ms, max_rss; may be empty
     limit: Optional[int]  # bytes that the worker may have
+    lanes: List[int]  # trials of its process, itself included
 
     @property
     def planned(self) -> Optional[int]:
         """Bytes of all ranks."""
         if "rank_bytes" not in self.prediction:
             return None
-        return self.prediction["rank_bytes"] * self.prediction["ranks"]
+        threads = self.measured.get("threads", 1)
+        return costs.bytes_of_lanes(self.prediction, len(self.lanes), threads)
 
 
 class Influence(NamedTuple):
@@ -128,11 +130,12 @@ def _begun(record: Record, study: Study) -> Attempt:
         kind=record["class"],
         begin=record["time"],
         end=None,
-        predicted=record["costs"].get(record["class"]),
+        predicted=record.get("together", record["costs"].get(record["class"])),
         how="running",
         prediction=study.trials[record["trial"]].prediction or {},
         measured={},
         limit=its_class.get("memory"),
+        lanes=record.get("lanes", [record["trial"]]),
     )
 
 
@@ -194,11 +197,12 @@ def errors(attempts: List[Attempt]) -> List[Errors]:
     ratios: Dict[str, Tuple[List[float], List[float]]] = {}
     for each in attempts:
         steps, jobs = ratios.setdefault(each.kind, ([], []))
-        predicted = each.prediction.get("step_ms")
-        if predicted and each.measured.get("step_ms"):
+        if each.prediction.get("step_ms") and each.measured.get("step_ms"):
+            predicted = costs.step_ms(each.prediction, each.kind)
             steps.append(each.measured["step_ms"] / predicted)
         if each.predicted and each.measured.get("seconds"):
-            jobs.append(each.measured["seconds"] / each.predicted)
+            # Of lanes each has its part of the process's.
+            jobs.append(each.measured["seconds"] * len(each.lanes) / each.predicted)
     return [
         Errors(kind, np.array(steps), np.array(jobs))
         for kind, (steps, jobs) in sorted(ratios.items())

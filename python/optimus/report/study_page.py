@@ -377,13 +377,21 @@ def _bars(attempts: Sequence[Attempt], lengths: Sequence[float], width: float) -
         "base": [each.begin for each in attempts],
         "x": [*lengths],
         "y": [each.worker for each in attempts],
-        "width": width,
+        # Lanes of one process lie below one another.
+        "width": [width / len(each.lanes) for each in attempts],
+        "offset": [
+            width * (each.lanes.index(each.trial) / len(each.lanes) - 0.5)
+            for each in attempts
+        ],
     }
 
 
 def _about_attempt(attempt: Attempt, taken: float) -> str:
     said = ["trial %d on %s: %s" % (attempt.trial, attempt.worker, attempt.how)]
     said.append("%.2f s from %.2f s" % (taken, attempt.begin))
+    if attempt.lanes[1:]:
+        of = attempt.lanes.index(attempt.trial), len(attempt.lanes)
+        said.append("lane %d of %d of one program" % of)
     if attempt.predicted is not None:
         said.append("predicted %.2f s" % attempt.predicted)
     return "<br>".join(map(escape, said))

@@ -28,6 +28,7 @@ from optimus.tune import (
     TuneError,
     best,
     costs,
+    dask,
     explain,
     journal,
     machine,
@@ -173,6 +174,11 @@ def _workers(options: argparse.Namespace, folder: Folder) -> Tuple[List[Start], 
     cluster = slurm.read_pool(options.pool)
     if cluster:
         return cluster.starts, functools.partial(slurm.SlurmPool, cluster, folder.path)
+    farm = dask.read_pool(options.pool)
+    if farm:
+        client = dask.client_of(farm)
+        executor = functools.partial(dask.DaskPool, farm, client, folder.path)
+        return dask.starts(farm, client), executor
     return pool.read_pool(options.pool), pool.Pool
 
 

@@ -15,13 +15,36 @@ share one. On a class it takes
 with r the median of measured over predicted steps, by class and kind of model, `other`
 the median of the seconds beside steps, and the most bytes that a process was seen to
 hold beyond its plan.
+
+Lanes of one program (docs/lanes.md) start once, and a thread takes one after the other:
+n of them on T threads, with n a multiple of T,
+
+    seconds = start + n · (other - start) + l · predicted step · steps · n / T
+    bytes = n · a lane's + T · a thread's
+
+with `start` the median of the seconds before the first step, and l that of a thread's
+step over the predicted one. Before lanes were measured l is r · T or, if that is less, the
+prediction of a thread.
 """
 
 import functools
 import math
 import statistics
 from collections import deque
-from typing import Any, Deque, Dict, List, Mapping, Optional, Set, Tuple
+from typing import (
+    Any,
+    Callable,
+    Deque,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 from optimus.planning import Fault, plan
 from optimus.tune import names
@@ -31,6 +54,11 @@ Values = Dict[str, Any]
 
 PROCESS_BYTES = 96 << 20
 """Of code, libraries and stacks, until a process was measured."""
+OWN_PRICES = {
+    *("compile.machine-profile", "compile.profile", "compile.tune-products"),
+    "compile.target",
+}
+"""Names of programs that are priced as they say."""
 SHARE = 0.98
 """Of the memory limit, that a trial may be predicted to take."""
 KEPT = 32
@@ -52,25 +80,53 @@ def ranks_of(mesh: str) -> int:
 class Predictor:
     """Asks the compiler, once for each program."""
 
-    def __init__(self, folder: str, prefix: List[str] = ["nice", "-n", "19"]):
-        self._folder, self._prefix = folder, prefix
+    def __init__(
+        self,
+        folder: str,
+        prefix: List[str] = ["nice", "-n", "19"],
+        profiles: Callable[[], Mapping[str, str]] = dict,
+    ):
+        """`profiles` are the files of classes that were measured, by their keys."""
+        self._folder, self._prefix, self._profiles = folder, prefix, profiles
         self._known: Dict[Tuple[str, ...], Dict[str, Any]] = {}
 
     def predict(self, values: Values) -> Dict[str, Any]:
         """`rank_bytes`, `ranks`, `step_ms` and the `tokens` of a step, of a trial's
-        program, or its `refusal`."""
+        program, or its `refusal`; and `by_class` the step on measured classes."""
         model = names.arguments(values, "model")
         flags = names.arguments(values, "compile")
-        key = (*model, "--", *flags)
-        if key not in self._known:
-            self._known[key] = self._plan(model, flags)
-        found = dict(self._known[key])
+        found = dict(self._known_plan(model, flags))
         steps = found.pop("by_kind", {})
         if "refusal" not in found:
             microbatches = int(values.get("train.microbatches", 1))
             found["step_ms"] = _step_ms(steps, microbatches)
             found["tokens"] *= microbatches
+            by_class = {
+                kind: _step_ms(plan["by_kind"], microbatches)
+                for kind, plan in self._plans_by_class(values, model, flags)
+            }
+            if by_class:
+                found["by_class"] = by_class
         return found
+
+    def _plans_by_class(
+        self, values: Values, model: List[str], flags: List[str]
+    ) -> Iterator[Tuple[str, Dict[str, Any]]]:
+        """With the classes' own profiles, unless the program has one."""
+        if OWN_PRICES & values.keys():
+            return
+        for kind, path in sorted(self._profiles().items()):
+            # The trained library is compiled without a profile.
+            more = ["--machine-profile", path, "--tune-products=false"]
+            plan = self._known_plan(model, [*flags, *more])
+            if "refusal" not in plan:
+                yield kind, plan
+
+    def _known_plan(self, model: List[str], flags: List[str]) -> Dict[str, Any]:
+        key = (*model, "--", *flags)
+        if key not in self._known:
+            self._known[key] = self._plan(model, flags)
+        return self._known[key]
 
     def _plan(self, model: List[str], flags: List[str]) -> Dict[str, Any]:
         try:
@@ -90,12 +146,55 @@ class Predictor:
             "ranks": ranks,
             "tokens": sizes["batch"] * sizes["sequence"],
             "by_kind": kinds,
+            **(_lane_bytes(found.report["memory"]) if ranks == 1 else {}),
         }
+
+
+def _lane_bytes(memory: Mapping[str, Mapping[str, int]]) -> Dict[str, int]:
+    """The most that a function holds once a lane, and once a thread whatever lanes it
+    has."""
+    own = ("arena", "scratch")
+    return {
+        "lane_bytes": max(
+            each["total"] - sum(each[part] for part in own) for each in memory.values()
+        ),
+        "thread_bytes": max(
+            sum(each[part] for part in own) for each in memory.values()
+        ),
+    }
+
+
+def bytes_of_lanes(prediction: Mapping[str, Any], lanes: int, threads: int) -> int:
+    """Of a process, as the compiler's report of --lanes has them."""
+    if lanes == 1:
+        return prediction["rank_bytes"] * prediction["ranks"]
+    return (
+        lanes * prediction["lane_bytes"]
+        + min(lanes, threads) * prediction["thread_bytes"]
+    )
+
+
+def step_ms(prediction: Mapping[str, Any], kind: str) -> float:
+    """On a class, before correction."""
+    return prediction.get("by_class", {}).get(kind, prediction["step_ms"])
 
 
 def _step_ms(kinds: Mapping[str, float], microbatches: int) -> float:
     """Of a step: the accumulation of all microbatches but the last, which updates."""
     return kinds["train"] + (microbatches - 1) * kinds.get("accumulate", kinds["train"])
+
+
+class Rates(NamedTuple):
+    """Of a class and a kind of model."""
+
+    ratio: Optional[float]
+    """Of predicted steps; None: nothing like it was measured."""
+    other: float
+    """Seconds beside steps."""
+    start: float
+    """Those of them before the first step."""
+    lane: Optional[float]
+    """Of predicted steps, a lane's on a thread; None: none was measured."""
 
 
 class Corrections:
@@ -104,13 +203,17 @@ class Corrections:
 
     def __init__(self) -> None:
         self._ratios: Dict[Tuple[str, str], Deque[float]] = {}
-        self._other: Dict[str, Deque[float]] = {}
+        self._lanes: Dict[Tuple[str, str], Deque[float]] = {}
+        self._seconds: Dict[str, Dict[str, Deque[float]]] = {
+            "other_seconds": {},
+            "start_seconds": {},
+        }
         """The key "" is for all classes, and for all models of a class."""
         self._public: Dict[Tuple[str, ...], float] = {}
         self._relied: Set[Tuple[str, ...]] = set()
         """What was asked for, of all models or classes, where nothing closer is known."""
         self._own = 0
-        self._rates: Dict[Tuple[str, str], Tuple[Optional[float], float]] = {}
+        self._rates: Dict[Tuple[str, str], Rates] = {}
         """What was asked for by class and model, of a version."""
         self._version_of_rates = 0
         self.version = 0
@@ -124,19 +227,23 @@ class Corrections:
         measured: Mapping[str, Any],
     ) -> None:
         """`kind` is the class of the worker, `model` that of `model_of`."""
-        if measured.get("step_ms") and prediction.get("step_ms"):
-            ratio = measured["step_ms"] / prediction["step_ms"]
-            for each in (model, ""):
-                found = self._ratios.setdefault((kind, each), deque(maxlen=KEPT))
-                found.append(ratio)
-                self._publish(("ratio", kind, each), found)
-        if measured.get("other_seconds") is not None:
-            for each in (kind, ""):
-                found = self._other.setdefault(each, deque(maxlen=KEPT))
-                found.append(measured["other_seconds"])
-                self._publish(("other", each), found)
+        for name, ratios in (("step_ms", self._ratios), ("lane_ms", self._lanes)):
+            if measured.get(name) and prediction.get("step_ms"):
+                ratio = measured[name] / step_ms(prediction, kind)
+                for each in (model, ""):
+                    found = ratios.setdefault((kind, each), deque(maxlen=KEPT))
+                    found.append(ratio)
+                    self._publish((name, kind, each), found)
+        for name, seconds in self._seconds.items():
+            if measured.get(name) is not None:
+                for each in (kind, ""):
+                    found = seconds.setdefault(each, deque(maxlen=KEPT))
+                    found.append(measured[name])
+                    self._publish((name, each), found)
         if measured.get("max_rss") and prediction.get("rank_bytes"):
-            planned = prediction["rank_bytes"] * prediction["ranks"]
+            planned = bytes_of_lanes(
+                prediction, measured.get("lanes", 1), measured.get("threads", 1)
+            )
             if measured["max_rss"] - planned > self._own:
                 self._own = measured["max_rss"] - planned
                 self.version += 1
@@ -152,12 +259,15 @@ class Corrections:
 
     def ratio(self, kind: str, model: str) -> Optional[float]:
         """None: nothing like it was measured."""
-        found = self._public.get(("ratio", kind, model))
-        return self._of_all(("ratio", kind, "")) if found is None else found
+        return self._ratio("step_ms", kind, model)
 
-    def other(self, kind: str) -> float:
-        found = self._public.get(("other", kind))
-        return (self._of_all(("other", "")) or 0.0) if found is None else found
+    def _ratio(self, name: str, kind: str, model: str) -> Optional[float]:
+        found = self._public.get((name, kind, model))
+        return self._of_all((name, kind, "")) if found is None else found
+
+    def _second(self, name: str, kind: str) -> float:
+        found = self._public.get((name, kind))
+        return (self._of_all((name, "")) or 0.0) if found is None else found
 
     def _of_all(self, key: Tuple[str, ...]) -> Optional[float]:
         found = self._public.get(key)
@@ -165,13 +275,18 @@ class Corrections:
             self._relied.add(key)
         return found
 
-    def rates(self, kind: str, model: str) -> Tuple[Optional[float], float]:
-        """`ratio` and `other`, which are asked for often."""
+    def rates(self, kind: str, model: str) -> Rates:
+        """They are asked for often."""
         if self._version_of_rates != self.version:
             self._rates, self._version_of_rates = {}, self.version
         found = self._rates.get((kind, model))
         if found is None:
-            found = self._rates[kind, model] = self.ratio(kind, model), self.other(kind)
+            found = self._rates[kind, model] = Rates(
+                self.ratio(kind, model),
+                self._second("other_seconds", kind),
+                self._second("start_seconds", kind),
+                self._ratio("lane_ms", kind, model),
+            )
         return found
 
     @property
@@ -229,15 +344,76 @@ def cost(
     that did not suffice."""
     if "refusal" in prediction:
         return Cost(refusal=prediction["refusal"])
-    memory = its_class["memory"]
     planned = prediction["rank_bytes"] * prediction["ranks"]
-    needed = planned + corrections.own_bytes
-    if needed > SHARE * memory:
-        return _too_large(needed >> 20, corrections.own_bytes >> 20, kind, memory)
+    refused = _refused(planned, corrections, kind, its_class, floor)
+    if refused:
+        return refused
+    rates = corrections.rates(kind, model)
+    ratio = rates.ratio
+    if ratio is None:
+        ratio = _unmeasured(prediction, kind, its_class)
+    return Cost(ratio * step_ms(prediction, kind) / 1e3 * steps + rates.other)
+
+
+def _unmeasured(
+    prediction: Mapping[str, Any], kind: str, its_class: Mapping[str, Any]
+) -> float:
+    """Until a trial was measured: without a profile of the class, fewer cores take longer
+    in proportion."""
+    if kind in prediction.get("by_class", {}):
+        return 1.0
+    return 1.0 / max(its_class["cores"], 0.01)
+
+
+def _refused(
+    planned: int,
+    corrections: Corrections,
+    kind: str,
+    its_class: Mapping[str, Any],
+    floor: int = 0,
+) -> Optional[Cost]:
+    memory, own = its_class["memory"], corrections.own_bytes
+    if planned + own > SHARE * memory:
+        return _too_large(planned + own >> 20, own >> 20, kind, memory)
     if memory <= floor:
         return Cost(refusal="it was killed for memory within %d MiB" % (floor >> 20))
-    ratio, other = corrections.rates(kind, model)
-    if ratio is None:
-        # Until one was measured, fewer cores take longer in proportion.
-        ratio = 1.0 / max(its_class["cores"], 0.01)
-    return Cost(ratio * prediction["step_ms"] / 1e3 * steps + other)
+    return None
+
+
+def threads_of(its_class: Mapping[str, Any], values: Values) -> int:
+    """That a run has there, or share its lanes: a GPU has one after the other."""
+    if values.get("compile.target") == "cuda":
+        return 1
+    return int(values.get("train.threads-per-rank", max(1, int(its_class["cores"]))))
+
+
+def cost_of_lanes(
+    prediction: Mapping[str, Any],
+    corrections: Corrections,
+    kind: str,
+    its_class: Mapping[str, Any],
+    model: str,
+    steps: Sequence[float],
+    threads: int,
+) -> Cost:
+    """Of several trials of a program together, each with steps of its own."""
+    planned = bytes_of_lanes(prediction, len(steps), threads)
+    refused = _refused(planned, corrections, kind, its_class)
+    if refused:
+        return refused
+    rates = corrections.rates(kind, model)
+    unmeasured = _unmeasured(prediction, kind, its_class)
+    lane = rates.lane
+    if lane is None and rates.ratio is None:
+        lane = threads * unmeasured
+    elif lane is None:
+        lane = rates.ratio
+        if threads > 1:
+            lane = threads * min(lane, unmeasured)
+    # Steps of each, the shortest first: so many lanes are there until it ends.
+    turns, before = 0.0, 0.0
+    for ended, each in enumerate(sorted(steps)):
+        turns += (each - before) * -(-(len(steps) - ended) // threads)
+        before = each
+    seconds = lane * step_ms(prediction, kind) / 1e3 * turns + rates.start
+    return Cost(seconds + len(steps) * max(0.0, rates.other - rates.start))

@@ -11,6 +11,7 @@ workers that had it, and its end."""
 from typing import List
 
 from optimus.tune import TuneError
+from optimus.tune.costs import bytes_of_lanes, step_ms
 from optimus.tune.domains import text_of
 from optimus.tune.journal import Record
 from optimus.tune.study import Study
@@ -44,7 +45,11 @@ def _prediction(prediction: Record) -> List[str]:
         return ["predicted: nothing yet"]
     return [
         "predicted: %d ranks of %.1f MiB, %.3g ms a step, before correction"
-        % (prediction["ranks"], prediction["rank_bytes"] / 2**20, prediction["step_ms"])
+        % (prediction["ranks"], prediction["rank_bytes"] / 2**20, prediction["step_ms"]),
+        *(
+            "  on %s, as measured: %.3g ms" % each
+            for each in sorted(prediction.get("by_class", {}).items())
+        ),
     ]
 
 
@@ -54,6 +59,7 @@ def _event(record: Record, study: Study, objectives: List[str]) -> List[str]:
     if kind == "started":
         return [
             when + "started on %s, class %s" % (record["worker"], record["class"]),
+            *_lanes(record),
             *_candidates(record["costs"], record["class"]),
         ]
     if kind == "rung":
@@ -74,6 +80,20 @@ def _event(record: Record, study: Study, objectives: List[str]) -> List[str]:
     if kind == "ended":
         return [when + ended(trial, objectives) + _measured(record, trial.prediction)]
     return []
+
+
+def _lanes(record: Record) -> List[str]:
+    """The trials beside it in one process, and why they are."""
+    if "lanes" not in record:
+        return []
+    others = [str(each) for each in record["lanes"] if each != record["trial"]]
+    where = record["lanes"].index(record["trial"]), len(record["lanes"])
+    found = "lane %d of %d of one program, beside trial" % where
+    found += "s %s and %s" % (", ".join(others[:-1]), others[-1]) if others[1:] else " " + others[0]
+    if "together" in record:
+        pair = clock(record["together"]), clock(record["apart"])
+        found += ": about %s together, %s one after the other" % pair
+    return [" " * 14 + found]
 
 
 def _candidates(costs: Record, chosen: str) -> List[str]:
@@ -97,13 +117,25 @@ def _candidates(costs: Record, chosen: str) -> List[str]:
 
 def _measured(record: Record, prediction: Record) -> str:
     found = record.get("measured") or {}
+    if prediction and "step_ms" in prediction:
+        predicted = step_ms(prediction, record.get("class", ""))
+    if found.get("lanes") and prediction and "step_ms" in prediction:
+        said = "; the process held %d MiB, planned %d for %d lanes" % (
+            found.get("max_rss", 0) >> 20,
+            bytes_of_lanes(prediction, found["lanes"], found["threads"]) >> 20,
+            found["lanes"],
+        )
+        if found.get("lane_ms"):
+            pair = found["lane_ms"], found["lane_ms"] / predicted
+            said = "; a lane's step took a thread %.3g ms, %.2f of the prediction" % pair + said
+        return said
     if not found.get("step_ms") or not prediction or "step_ms" not in prediction:
         return ""
     return (
         "; a step took %.3g ms, %.2f of the prediction; the process held %d MiB, planned %d"
         % (
             found["step_ms"],
-            found["step_ms"] / prediction["step_ms"],
+            found["step_ms"] / predicted,
             found["max_rss"] >> 20,
             prediction["rank_bytes"] * prediction["ranks"] >> 20,
         )

@@ -11,7 +11,7 @@ is."""
 
 import difflib
 import functools
-from typing import Any, Dict, Iterable, List, Set
+from typing import Any, Dict, Iterable, List, Optional, Set
 
 from optimus import help_page
 from optimus.tools import find_tool
@@ -34,11 +34,13 @@ OWN = {
         "report",
         "plan",
         "dump-phases-to",
+        "lanes",
     },
     "train": {
         "save",
         "resume",
         "until",
+        "lanes",
         "keep-best",
         "log-json",
         "overwrite",
@@ -99,7 +101,10 @@ def _program(group: str) -> str:
 
 
 def arguments(
-    values: Dict[str, Any], group: str, leave_out: Iterable[str] = ()
+    values: Dict[str, Any],
+    group: str,
+    leave_out: Iterable[str] = (),
+    only: Optional[Iterable[str]] = None,
 ) -> List[str]:
     """The command line of a group's values, sorted by name."""
     places = [
@@ -111,6 +116,8 @@ def arguments(
     for name in sorted(values):
         its_group, _, flag = name.partition(".")
         if its_group != group or flag in PLACES[group] or flag in leave_out:
+            continue
+        if only is not None and flag not in only:
             continue
         found += _flag(flag, values[name])
     return found

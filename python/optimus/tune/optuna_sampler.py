@@ -21,15 +21,14 @@ import sys
 import threading
 import time
 import warnings
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
-from optimus.tune import TuneError
+from optimus.tune import TuneError, wheels
 from optimus.tune.domains import text_of
 from optimus.tune.spaces import Drawn, choices, draw
 from optimus.tune.spec import Spec
 from optimus.tune.study import Trial
 
-CACHE = os.path.join(os.path.dirname(__file__), *[os.pardir] * 3, ".cache", "tune")
 SAMPLERS = {
     "tpe": "TPESampler",
     "cmaes": "CmaEsSampler",
@@ -49,9 +48,7 @@ MOST_TRIES = 50
 
 def load():
     """Optuna. Raises TuneError where there is none."""
-    cache = os.environ.get("OPTIMUS_TUNE_CACHE", CACHE)
-    if os.path.isdir(cache) and cache not in sys.path:
-        sys.path.insert(0, cache)
+    wheels.find()
     try:
         optuna = importlib.import_module("optuna")
     except ImportError as error:
@@ -89,6 +86,8 @@ class OptunaChooser:
 
 
 class OptunaSampler:
+    learns = True
+
     def __init__(self, spec: Spec):
         self._optuna = load()
         self._name, self._seed, self._space = (
@@ -213,6 +212,14 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, (bool, int, float, str, list, dict, type(None)))
 
 
+def _file(path: str) -> Optional[Tuple[int, int]]:
+    """Which one is there, if any."""
+    with contextlib.suppress(OSError):
+        found = os.stat(path)
+        return found.st_dev, found.st_ino
+    return None
+
+
 class Copy:
     """Writes ended trials into Optuna's storage. What is locked is tried again; what is
     lost, or of other trials, is made again."""
@@ -224,13 +231,16 @@ class Copy:
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._is_closing, self._makes_anew = False, makes_anew
         self._study = None
+        self._file: Optional[Tuple[int, int]] = None
+        """That the storage writes to."""
         self._thread.start()
 
     def put(self, frozen) -> None:
         self._queue.put(frozen)
 
-    def close(self, seconds: float = 3.0) -> None:
-        """Leaves it a moment. What is missing then the next run writes."""
+    def close(self, seconds: float = 30.0) -> None:
+        """Leaves it the time that a busy machine needs for a new one; a locked one is left
+        at once. What is missing then the next run writes."""
         self._is_closing = True
         self._queue.put(None)
         self._thread.join(seconds)
@@ -251,11 +261,15 @@ class Copy:
                         return
                     time.sleep(0.2)
 
+    def _is_there(self) -> bool:
+        """A deleted file could be written to, and read by nobody."""
+        return self._study is not None and self._file == _file(self._path) is not None
+
     def _write(self) -> None:
         """All that the storage lacks."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if self._study is None:
+            if not self._is_there():
                 storage = self._optuna.storages.RDBStorage(
                     "sqlite:///" + self._path,
                     engine_kwargs={"connect_args": {"timeout": 1}},
@@ -266,6 +280,7 @@ class Copy:
                     load_if_exists=True,
                     directions=["minimize"] * self._objectives,
                 )
+                self._file = _file(self._path)
             there = len(self._study.get_trials(deepcopy=False))
             for frozen in self._done[there:]:
                 self._study.add_trial(frozen)

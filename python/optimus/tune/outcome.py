@@ -18,6 +18,10 @@ PATIENCE = "train.patience"
 """A trial with it keeps the state of its least held-out loss."""
 
 
+ENDED = ("done", "stopped")
+"""How a log says that all is saved."""
+
+
 class Log(NamedTuple):
     steps: List[Dict[str, Any]]
     ended: Optional[str]
@@ -47,13 +51,45 @@ def read_log(folder: str) -> Log:
 
 def measured(log: Log, result: Dict[str, Any], first_step: int) -> Dict[str, Any]:
     """What a job took; its own steps come after `first_step`."""
-    own = [each["ms"] for each in log.steps if each["step"] > first_step]
+    own = [each for each in log.steps if each["step"] > first_step]
     seconds = sum(result["seconds"].values())
     found = {"seconds": seconds, "max_rss": result.get("max_rss", 0)}
     if own:
+        times = [each["ms"] for each in own]
         # The first step of a run warms up.
-        found["step_ms"] = statistics.median(own[1:] or own)
-        found["other_seconds"] = max(0.0, seconds - sum(own) / 1e3)
+        found["step_ms"] = statistics.median(times[1:] or times)
+        found["other_seconds"] = max(0.0, seconds - sum(times) / 1e3)
+        # From the first step to the last, evaluations between them included.
+        under_way = own[-1].get("seconds", sum(times) / 1e3)
+        started = result["seconds"].get("train", seconds) - under_way
+        found["start_seconds"] = min(max(0.0, started), found["other_seconds"])
+    return found
+
+
+def measured_lanes(
+    logs: List[Log], result: Dict[str, Any], first_steps: List[int], threads: int
+) -> List[Dict[str, Any]]:
+    """What lanes of a process took: of its time each an equal part. The time of a step,
+    on a thread, is said once. A lane's steps are logged with the time of all lanes."""
+    own = [
+        [each["ms"] for each in log.steps if each["step"] > first]
+        for log, first in zip(logs, first_steps)
+    ]
+    found = [
+        {
+            "seconds": sum(result["seconds"].values()) / len(logs),
+            "max_rss": result.get("max_rss", 0),
+            "lanes": len(logs),
+            "threads": threads,
+        }
+        for _ in logs
+    ]
+    times = [
+        ms / -(-sum(len(lane) > place for lane in own) // threads)
+        for place, ms in enumerate(max(own, key=len))
+    ]
+    if times:
+        found[0]["lane_ms"] = statistics.median(times[1:] or times)
     return found
 
 
@@ -64,14 +100,33 @@ class Outcome(NamedTuple):
     why: str = ""
 
 
-def judge(log: Log, result: Dict[str, Any], until: Optional[int], steps: int) -> Outcome:
-    """Of a job that was to end after the step `until`."""
+def judge(
+    log: Log,
+    result: Dict[str, Any],
+    until: Optional[int],
+    steps: int,
+    is_lane: bool = False,
+) -> Outcome:
+    """Of a job that was to end after the step `until`; as a lane it has its own end."""
     code, said = result["code"], _last_line(result.get("said", ""))
+    reached = log.steps[-1]["step"] if log.steps else 0
+    if is_lane and result["phase"] == "train":
+        target = steps if until is None else until
+        if log.ended == "patience" or (log.ended in ENDED and reached >= target):
+            code = 0
+        elif code == 1 and log.ended not in ("diverged", "memory") and not result.get("disk"):
+            # Another one may have ended it.
+            return Outcome("lost", "fault", log.message or said)
     if code == 0:
-        if log.ended in ("done", "patience") or (log.steps and log.steps[-1]["step"] >= steps):
+        if log.ended == "patience" or reached >= steps:
             return Outcome("ended", "done")
-        if until is not None and log.steps and log.steps[-1]["step"] >= until:
+        if until is not None and reached >= until:
             return Outcome("rung")
+        if log.ended in ENDED:
+            return Outcome("lost", "log", "its log lacks steps")
+    if result.get("disk"):
+        return Outcome("lost", "disk", log.message or said or "no room")
+    if code == 0:
         return Outcome("lost", "fault", "it ended before its last step")
     if code == 1 and result["phase"] == "train" and log.ended == "diverged":
         return Outcome("ended", "diverged", log.message or said)

@@ -9,6 +9,8 @@
 happens outside, a worker's end, a prediction, a signal, comes through one queue."""
 
 import contextlib
+import errno
+import glob
 import hashlib
 import os
 import queue
@@ -17,12 +19,12 @@ import signal
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, Set
+from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
 
 from optimus import __version__, output
 from optimus.tools import find_tool
-from optimus.tune import TuneError, names, outcome
-from optimus.tune.costs import Predictor
+from optimus.tune import TuneError, names, outcome, packing
+from optimus.tune.costs import Predictor, threads_of
 from optimus.tune.executor import Event, Events, Executor, Start
 from optimus.tune.journal import Journal, Lock, Record
 from optimus.tune.machine import Class
@@ -36,13 +38,18 @@ LEASE = 90.0
 """Seconds of a worker's silence, after which its trial is anybody's."""
 MOST_TICK = 1.0
 """Of them, that pass between two looks: a scheduler that stood still heard nobody."""
+FEW_CORES = 0.3
+"""Parts of a core with which less is measured."""
+MOST_MEASURED = 60
+"""Seconds for it."""
 POLL = 0.2
 """Seconds between two looks at the clock."""
 
 
-def program_key(values: Dict[str, Any], instructions: str) -> str:
+def program_key(values: Dict[str, Any], instructions: str, lanes: int = 1) -> str:
     """Of the library that trials of these values train."""
     flags = [*names.arguments(values, "model"), "--", *names.arguments(values, "compile")]
+    flags += ["--lanes=%d" % lanes] if lanes > 1 else []
     text = repr((flags, instructions, __version__))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -68,19 +75,56 @@ class Folder:
         has_patience = outcome.PATIENCE in trial.values
         return self.best(trial.number) if has_patience else self.checkpoint(trial.number)
 
+    def lanes(self, number: int) -> str:
+        """The flags of trials that run as lanes, this one first."""
+        return os.path.join(self.trial(number), "lanes.txt")
+
     def program(self, key: str) -> str:
         return os.path.join(self.path, "programs", key)
 
+    def profile(self, name: str) -> str:
+        """Of a class, by its key."""
+        return os.path.join(self.path, "classes", name + ".json")
+
+    def measured(self, worker: str) -> str:
+        """What becomes one."""
+        return os.path.join(self.path, "classes", worker + ".new")
+
+    def profiles(self) -> Dict[str, str]:
+        """By class."""
+        found = glob.glob(os.path.join(self.path, "classes", "*.json"))
+        return {os.path.basename(path)[: -len(".json")]: path for path in found}
+
     def make(self) -> None:
-        for name in ("trials", "programs"):
+        for name in ("trials", "programs", "classes"):
             os.makedirs(os.path.join(self.path, name), exist_ok=True)
 
 
-def commands(
-    folder: Folder, trial: Trial, until: Optional[int], its_class: Record
-) -> List[Record]:
-    """What a worker runs for a trial: the builder, the compiler, training."""
-    base = folder.program(program_key(trial.values, its_class["instructions"]))
+def measure(folder: Folder, worker: str, its_class: Record) -> Record:
+    """The job of a worker that measures its class: products, attention and kernels with as
+    many threads as a trial has there."""
+    least = its_class["cores"] < FEW_CORES
+    argv = [
+        *("timeout", str(MOST_MEASURED), find_tool("optimus-run"), "bench", "--gemm"),
+        *("--largest", str(256 if least else 512), "--rounds", "1"),
+        *("--threads-per-rank", str(threads_of(its_class, {}))),
+        *("--profile", folder.measured(worker)),
+    ]
+    log = folder.measured(worker) + ".txt"
+    command = {"name": "measure", "argv": argv, "log": log}
+    place = os.path.dirname(log)
+    return {"job": worker, "folder": place, "cwd": place, "commands": [command]}
+
+
+Jobs = List[Tuple[Trial, Optional[int]]]
+"""Trials and the steps after which they end, if not the last."""
+
+
+def commands(folder: Folder, jobs: Jobs, its_class: Record, lanes: int) -> List[Record]:
+    """What a worker runs for a trial, or for several as lanes: the builder, the compiler,
+    training. The library has some lanes, and trials alone are one of them."""
+    trial = jobs[0][0]
+    base = folder.program(program_key(trial.values, its_class["instructions"], lanes))
     place = folder.trial(trial.number)
     model, library = base + ".mlir", base + ".so"
     build = [
@@ -95,23 +139,16 @@ def commands(
         find_tool("optimus-compile"),
         model,
         *names.arguments(trial.values, "compile"),
+        *(["--lanes=%d" % lanes] if lanes > 1 else []),
         "-o",
         library,
     ]
-    train = [
-        find_tool("optimus-run"),
-        "train",
-        library,
-        *names.arguments(trial.values, "train"),
-        "--save",
-        folder.checkpoint(trial.number),
-        "--resume",
-        "--log-json",
-        os.path.join(place, outcome.LOG),
-    ]
-    if outcome.PATIENCE in trial.values:
-        train += ["--keep-best", folder.best(trial.number)]
-    train += ["--until=%d" % until] if until is not None else []
+    train = [find_tool("optimus-run"), "train", library]
+    if len(jobs) == 1:
+        train += train_flags(folder, *jobs[0])
+    else:
+        common = names.arguments(trial.values, "train", only=packing.COMMON)
+        train += [*common, "--lanes", folder.lanes(trial.number)]
     return [
         {
             "name": "build",
@@ -127,6 +164,40 @@ def commands(
         },
         {"name": "train", "argv": train, "log": os.path.join(place, "train.txt")},
     ]
+
+
+def train_flags(
+    folder: Folder, trial: Trial, until: Optional[int], leave_out: Iterable[str] = ()
+) -> List[str]:
+    """Of a trial, and where its results are to be."""
+    found = [
+        *names.arguments(trial.values, "train", leave_out),
+        "--save",
+        folder.checkpoint(trial.number),
+        "--resume",
+        "--log-json",
+        os.path.join(folder.trial(trial.number), outcome.LOG),
+    ]
+    if outcome.PATIENCE in trial.values:
+        found += ["--keep-best", folder.best(trial.number)]
+    return found + (["--until=%d" % until] if until is not None else [])
+
+
+def write_lanes(folder: Folder, jobs: Jobs) -> None:
+    """The file that lanes are read from, and the folders of their trials."""
+    rows = [packing.row(train_flags(folder, *job, packing.COMMON)) for job in jobs]
+    path = folder.lanes(jobs[0][0].number)
+    try:
+        for trial, _ in jobs:
+            os.makedirs(folder.trial(trial.number), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("\n".join(rows) + "\n")
+    except OSError as error:
+        raise TuneError(_cannot_write(path, error.strerror)) from None
+
+
+def _cannot_write(path: str, why: str) -> str:
+    return "cannot write '%s': %s; the same command goes on from here" % (path, why)
 
 
 class Run:
@@ -147,7 +218,15 @@ class Run:
         self._watch = watch
         self._events: Events = queue.Queue()
         self._predictions: "queue.Queue[Optional[int]]" = queue.Queue()
-        self._predictor = Predictor(search.spec.folder)
+        # One class is corrected as well by its own trials.
+        rows = {(start.prefix, start.environment) for start in starts}
+        self._unmeasured = {start.name for start in starts} if len(rows) > 1 else set()
+        """Workers that may measure their classes; predictions wait for them."""
+        self._measuring: Dict[str, Record] = {}
+        """Workers that do, and their classes."""
+        self._are_measured = threading.Event()
+        self._measured("")
+        self._predictor = Predictor(search.spec.folder, profiles=folder.profiles)
         self._restarts: Dict[str, int] = {}
         self._begin = time.monotonic() - max(
             (record.get("time", 0.0) for record in journal.records), default=0.0
@@ -164,8 +243,8 @@ class Run:
         """By worker, when it last said something."""
         self._deadlines: Dict[str, Optional[float]] = {}
         """When their wall times end."""
-        self._lapsed: Dict[str, int] = {}
-        """Workers without their leases, and the trials that each had."""
+        self._lapsed: Dict[str, List[int]] = {}
+        """Workers without their leases, and the trials that each had, lanes if several."""
         self._lock = lock
 
     def now(self) -> float:
@@ -182,11 +261,18 @@ class Run:
             self._predictions.put(record["trial"])
         elif record["kind"] == "started" and not record.get("late"):
             self._revoke(record["trial"])
-            self._submit(record)
-        elif record["kind"] == "slow":
+            if self._is_last_lane(record):
+                self._submit(record)
+        elif record["kind"] == "slow" and self._is_last_lane(record):
             self._pool.stop(record["worker"])
         elif record["kind"] == "ended":
             self._tidy(record)
+
+    def _is_last_lane(self, record: Record) -> bool:
+        """Whether all trials of a process have such a record."""
+        trial = self.search.study.trials[record["trial"]]
+        lanes = trial.running.lanes
+        return not lanes or lanes[-1] == trial.number
 
     def run(self) -> int:
         """Until the search is over; the signal that ended it sooner, or 0."""
@@ -246,7 +332,7 @@ class Run:
         """Free workers that have no time for more."""
         for worker in self._pool.expiring():
             # Their last words, hello or a result, may still wait in the queue.
-            if worker in self._joined and not self.search.scheduler.job_of(worker):
+            if worker in self._joined and not self.search.scheduler.jobs_of(worker):
                 self._pool.kill(worker)
                 self._left(worker)
                 self._pool.restart(self._starts[worker])
@@ -260,40 +346,42 @@ class Run:
         for worker in sorted(self._joined):
             if self._clock - self._heard[worker] <= LEASE:
                 continue
-            job = self.search.scheduler.job_of(worker)
-            if job is None:
+            jobs = self.search.scheduler.jobs_of(worker)
+            if not jobs:
                 self._replace(worker)
                 continue
             self._lose(worker, "lease", "its worker said nothing for %g s" % LEASE)
             self._left(worker)
-            self._lapsed[worker] = job.trial
+            self._lapsed[worker] = [job.trial for job in jobs]
 
     def _revoke(self, trial: int) -> None:
         """Two processes must not write one checkpoint."""
-        for worker in [each for each, its in self._lapsed.items() if its == trial]:
+        for worker in [each for each, its in self._lapsed.items() if trial in its]:
             self._replace(worker)
 
     def _rejoin(self, worker: str) -> None:
         """It speaks again. What it had it goes on with, unless another has begun it."""
-        number = self._lapsed.pop(worker)
-        job = self.search.scheduler.waiting_job(number)
-        if not job:
+        numbers = self._lapsed.pop(worker)
+        jobs = list(map(self.search.scheduler.waiting_job, numbers))
+        if not all(jobs):
             self._replace(worker)
             return
         found = self.search.study.classes[worker]
         kind = Class(**found).key
         self._join(worker, found)
-        self.write(
-            {
-                "kind": "started",
-                "late": True,
-                "trial": number,
-                "worker": worker,
-                "class": kind,
-                "until": job.until,
-                "costs": {},
-            }
-        )
+        for job in jobs:
+            self.write(
+                {
+                    "kind": "started",
+                    "late": True,
+                    "trial": job.trial,
+                    "worker": worker,
+                    "class": kind,
+                    "until": job.until,
+                    "costs": {},
+                    **({"lanes": numbers} if len(numbers) > 1 else {}),
+                }
+            )
 
     def _left(self, worker: str) -> None:
         self._joined.discard(worker)
@@ -318,6 +406,40 @@ class Run:
         self.write({"kind": "worker", "worker": worker, "class": found})
         wall = message.get("seconds_left", self._starts[worker].wall_seconds)
         self._deadlines[worker] = None if wall is None else self.now() + wall
+        key = Class(**found).key
+        if worker in self._unmeasured and key not in self._folder.profiles():
+            self._measuring[worker] = found
+            self._pool.submit(worker, measure(self._folder, worker, found))
+            return
+        self._measured(worker)
+        self._join(worker, found)
+
+    def _measured(self, worker: str) -> None:
+        """It measures no more."""
+        self._measuring.pop(worker, None)
+        self._unmeasured.discard(worker)
+        if not self._unmeasured:
+            self._are_measured.set()
+
+    def _on_measured(self, worker: str, result: Record) -> None:
+        """Of equal workers the first counts: the others kept it company."""
+        found = self._measuring[worker]
+        key, profile = Class(**found).key, self._folder.measured(worker)
+        if key not in self._folder.profiles():
+            if result["code"] == 0:
+                os.replace(profile, self._folder.profile(key))
+            self.write(
+                {
+                    "kind": "class",
+                    "class": key,
+                    "worker": worker,
+                    "seconds": sum(result["seconds"].values()),
+                    "message": "" if result["code"] == 0 else "not: " + result["said"][-200:],
+                }
+            )
+        with contextlib.suppress(OSError):
+            os.unlink(profile)
+        self._measured(worker)
         self._join(worker, found)
 
     def _join(self, worker: str, found: Record) -> None:
@@ -328,6 +450,7 @@ class Run:
     def _refuse(self, worker: str, version: Optional[str]) -> None:
         """Its plans and checkpoints could be other ones."""
         del self._starts[worker]
+        self._measured(worker)
         self._pool.kill(worker)
         self._refused = (
             "worker %s runs Optimus %s, expected %s, the scheduler's: install that where "
@@ -340,7 +463,7 @@ class Run:
         """It is replaced; what it had begins again."""
         if worker not in self._starts:
             return
-        if self.search.scheduler.job_of(worker):
+        if self.search.scheduler.jobs_of(worker):
             self._lose(worker, "killed", "its worker ended with exit code %d" % code)
         self._replace(worker)
 
@@ -350,37 +473,67 @@ class Run:
         self._lapsed.pop(worker, None)
         self._left(worker)
         self._restarts[worker] = self._restarts.get(worker, 0) + 1
+        self._measuring.pop(worker, None)
         if self._restarts[worker] > MOST_RESTARTS:
             del self._starts[worker]
+            self._measured(worker)
         else:
             self._pool.restart(self._starts[worker])
 
     def _lose(self, worker: str, why: str, message: str) -> None:
         scheduler = self.search.scheduler
-        self.write(
-            {
-                "kind": "lost",
-                "trial": scheduler.job_of(worker).trial,
-                "worker": worker,
-                "class": scheduler.kind_of(worker),
-                "why": why,
-                "message": message,
-            }
-        )
+        for job in scheduler.jobs_of(worker):
+            self.write(
+                {
+                    "kind": "lost",
+                    "trial": job.trial,
+                    "worker": worker,
+                    "class": scheduler.kind_of(worker),
+                    "why": why,
+                    "message": message,
+                }
+            )
 
     def _on_predicted(self, _worker: str, record: Record) -> None:
         self.write(record)
 
     def _on_result(self, worker: str, result: Record) -> None:
-        search = self.search
+        if worker in self._measuring:
+            return self._on_measured(worker, result)
         self._restarts[worker] = 0
-        trial = search.study.trials[result["job"]]
-        log = outcome.read_log(self._folder.trial(trial.number))
-        found = outcome.measured(log, result, search.reached(trial))
+        trials = [
+            self.search.study.trials[job.trial]
+            for job in self.search.scheduler.jobs_of(worker)
+        ]
+        logs = [outcome.read_log(self._folder.trial(trial.number)) for trial in trials]
+        reached = [self.search.reached(trial) for trial in trials]
+        if len(trials) == 1:
+            found = [outcome.measured(logs[0], result, reached[0])]
+        else:
+            its_class = self.search.classes[self.search.scheduler.kind_of(worker)]
+            threads = threads_of(its_class, trials[0].values)
+            found = outcome.measured_lanes(logs, result, reached, threads)
+        ends = [
+            self._over(worker, result, *each) for each in zip(trials, logs, found)
+        ]
+        if "disk" in ends:
+            raise TuneError(_cannot_write(self._folder.path, os.strerror(errno.ENOSPC)))
+
+    def _over(
+        self, worker: str, result: Record, trial: Trial, log: outcome.Log, found: Record
+    ) -> str:
+        """Of a trial the attempt is; its outcome."""
+        search = self.search
         found["steps"] = max(
             0, (log.steps[-1]["step"] if log.steps else 0) - search.reached(trial)
         )
-        verdict = outcome.judge(log, result, trial.running.until, search.steps_of(trial))
+        verdict = outcome.judge(
+            log,
+            result,
+            trial.running.until,
+            search.steps_of(trial),
+            bool(trial.running.lanes),
+        )
         record = {
             "kind": verdict.kind,
             "trial": trial.number,
@@ -400,6 +553,9 @@ class Run:
             record.update(step=trial.running.until, objective=finite(values[0]))
         elif verdict.kind == "lost":
             record.update(why=verdict.outcome, message=verdict.why)
+            if verdict.outcome == "log":
+                # Its losses are gone; the trial begins anew.
+                shutil.rmtree(self._folder.trial(trial.number), ignore_errors=True)
             if trial.running in trial.stopped and verdict.outcome == "killed":
                 record.update(why="slow", message="it took longer than predicted")
         else:
@@ -408,21 +564,30 @@ class Run:
                 record["objectives"] = [finite(each) for each in values]
         record["seconds"] = found["seconds"]
         self.write(record)
+        return verdict.outcome
 
     def _submit(self, record: Record) -> None:
-        trial = self.search.study.trials[record["trial"]]
+        jobs: Jobs = []
+        for job in self.search.scheduler.jobs_of(record["worker"]):
+            trial = self.search.study.trials[job.trial]
+            jobs.append((trial, job.until))
+        trial = jobs[0][0]
+        if len(jobs) > 1:
+            write_lanes(self._folder, jobs)
         its_class = self.search.classes[record["class"]]
+        lanes = self.search.packing.lanes_of(trial)
         self._pool.submit(
             record["worker"],
             {
                 "job": trial.number,
                 "folder": self._folder.trial(trial.number),
                 "cwd": self.search.spec.folder,
-                "commands": commands(self._folder, trial, record.get("until"), its_class),
+                "commands": commands(self._folder, jobs, its_class, lanes),
             },
         )
 
     def _predict(self) -> None:
+        self._are_measured.wait(2 * MOST_MEASURED)
         while (number := self._predictions.get()) is not None:
             values = self.search.study.trials[number].values
             try:

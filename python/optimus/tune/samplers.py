@@ -49,6 +49,9 @@ class RandomChooser:
 
 
 class RandomSampler:
+    learns = False
+    """Whether points follow from what came of those before."""
+
     def __init__(self, space: Space, seed: int):
         self._space, self._seed = space, seed
 
@@ -106,6 +109,8 @@ class UnitChooser:
 
 class UnitSampler(RandomSampler):
     """Points that the rungs choose, as vectors."""
+
+    learns = True
 
     def ask(
         self, number: int, more: Dict[str, Any], _label: Optional[str] = None

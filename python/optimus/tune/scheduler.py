@@ -17,10 +17,14 @@ The order `placed` lets a worker take the job that loses most elsewhere:
 Once no more jobs will come, those that wait are placed on paper (placement.py). A worker
 then takes a job that is placed on its class, or waits. The order `fcfs` is first come, first
 served; `shadho` too, but a class begins with those that were drawn for it.
+
+Jobs with one `Job.pack` are of one program. Where a `Packing` says so a worker takes some
+of them as lanes (packing.py), no more than half of its share of those that wait.
 """
 
 import bisect
 import heapq
+import itertools
 import math
 from collections import Counter, deque
 from typing import (
@@ -28,11 +32,14 @@ from typing import (
     Deque,
     Dict,
     FrozenSet,
+    Iterable,
     Iterator,
     KeysView,
     List,
     NamedTuple,
     Optional,
+    Protocol,
+    Sequence,
     Tuple,
 )
 
@@ -64,6 +71,8 @@ class Job(NamedTuple):
     """Workers that failed it."""
     kind: str = ""
     """The class that it was drawn for, if any."""
+    pack: str = ""
+    """Of those that may run beside it as lanes of one program; empty: none."""
 
 
 class Cost(NamedTuple):
@@ -88,6 +97,24 @@ class Start(NamedTuple):
     worker: str
     why: Dict[str, Optional[float]]
     """Seconds on each class; None where it cannot run."""
+    mates: Tuple[Job, ...] = ()
+    """Jobs that run beside it as lanes."""
+
+
+class Packing(Protocol):
+    """Of jobs as lanes of one program."""
+
+    most: int
+    """Lanes."""
+
+    def cost(self, jobs: Sequence[Job], kind: str) -> Cost:
+        """Of equal jobs on a class, together."""
+
+    def pays(self, jobs: Sequence[Job], kind: str) -> bool:
+        """Whether they can run together there, and should."""
+
+    def are_alike(self, job: Job, other: Job) -> bool:
+        """Whether two equal jobs have about as many steps before them."""
 
 
 SLOW, MARGIN = 2.0, 10.0
@@ -105,17 +132,18 @@ trial."""
 
 
 class _Worker:
-    __slots__ = ("name", "kind", "deadline", "job", "since", "free_at")
+    __slots__ = ("name", "kind", "deadline", "jobs", "since", "free_at")
 
     def __init__(self, name: str, kind: str, deadline: Optional[float]):
         self.name, self.kind, self.deadline = name, kind, deadline
-        self.job: Optional[Job] = None
+        self.jobs: Tuple[Job, ...] = ()
+        """Several are lanes of one program."""
         self.since = self.free_at = 0.0
         """When it began, and will be free as predicted."""
 
     def free_from(self, now: float) -> float:
         """Of one that is overdue nothing is known: it may take as long again."""
-        if not self.job:
+        if not self.jobs:
             return now
         return self.free_at if now <= self.free_at else 2 * now - self.since
 
@@ -141,8 +169,13 @@ class _Class:
 
 
 class Scheduler:
-    def __init__(self, cost: Callable[[Job, str], Cost], order: str = "placed"):
-        self._cost, self._order = cost, order
+    def __init__(
+        self,
+        cost: Callable[[Job, str], Cost],
+        order: str = "placed",
+        packing: Optional[Packing] = None,
+    ):
+        self._cost, self._order, self._packing = cost, order, packing
         self._workers: Dict[str, _Worker] = {}
         self._classes: Dict[str, _Class] = {}
         """Those that have workers."""
@@ -150,6 +183,8 @@ class Scheduler:
         """Waiting, by trial, with their turn."""
         self._entries: Dict[int, int] = {}
         """By trial its valid entry in heaps."""
+        self._equal: Dict[str, Dict[int, None]] = {}
+        """Waiting trials that may run as lanes, by `Job.pack`."""
         self._turn = self._entry = 0
         self._avoided: Counter = Counter()
         """Waiting jobs by the number of workers that they avoid."""
@@ -184,15 +219,15 @@ class Scheduler:
         its.workers += 1
         bisect.insort(its.free, entry.rank)
 
-    def left(self, worker: str) -> Optional[Job]:
-        """The job that it had."""
+    def left(self, worker: str) -> Tuple[Job, ...]:
+        """The jobs that it had."""
         gone = self._workers.pop(worker, None)
         if gone is None:
-            return None
+            return ()
         self._planned = None
         its = self._classes[gone.kind]
         its.workers -= 1
-        if gone.job:
+        if gone.jobs:
             self._running -= 1
             _remove(its.busy, (gone.free_at, worker))
         else:
@@ -201,12 +236,14 @@ class Scheduler:
             del self._classes[gone.kind]
             self._placeless.extend(place[3:] for place in its.old + its.new)
             self.costs_changed()
-        return gone.job
+        return gone.jobs
 
     def add(self, job: Job) -> None:
         self._turn += 1
         self._planned = None
         self._jobs[job.trial] = (self._turn, job)
+        if job.pack:
+            self._equal.setdefault(job.pack, {})[job.trial] = None
         self._avoided[len(job.avoid)] += 1
         self._push(self._turn, job)
 
@@ -217,14 +254,25 @@ class Scheduler:
         _, job = self._jobs.pop(trial)
         del self._entries[trial]
         self._avoided[len(job.avoid)] -= 1
+        if job.pack:
+            equal = self._equal[job.pack]
+            del equal[trial]
+            if not equal:
+                del self._equal[job.pack]
         return job
 
-    def begun(self, worker: str, trial: int, now: float) -> None:
+    def begun(self, worker: str, now: float, *trials: int) -> None:
+        """Several are lanes of one program."""
         entry = self._workers[worker]
         its = self._classes[entry.kind]
         _remove(its.free, entry.rank)
-        entry.job, entry.since = self.removed(trial), now
-        entry.free_at = now + self._cost(entry.job, entry.kind).weight
+        entry.jobs, entry.since = tuple(map(self.removed, trials)), now
+        if len(trials) == 1:
+            cost = self._cost(entry.jobs[0], entry.kind)
+        else:
+            cost = self._packing.cost(entry.jobs, entry.kind)
+            self._planned = None
+        entry.free_at = now + cost.weight
         bisect.insort(its.busy, (entry.free_at, worker))
         self._running += 1
         heapq.heappush(self._late, (late_from(now, entry.free_at), worker, now))
@@ -232,12 +280,15 @@ class Scheduler:
             self._late = [each for each in self._late if self._is_under_way(each)]
             heapq.heapify(self._late)
 
-    def freed(self, worker: str) -> None:
+    def freed(self, worker: str, trial: int) -> None:
+        """It has this trial no longer, and is free with the last."""
         entry = self._workers.get(worker)
-        if entry and entry.job:
+        if entry and entry.jobs:
+            entry.jobs = tuple(job for job in entry.jobs if job.trial != trial)
+            if entry.jobs:
+                return
             its = self._classes[entry.kind]
             _remove(its.busy, (entry.free_at, worker))
-            entry.job = None
             self._running -= 1
             bisect.insort(its.free, entry.rank)
 
@@ -321,9 +372,9 @@ class Scheduler:
     def waiting_job(self, trial: int) -> Optional[Job]:
         return self._jobs[trial][1] if trial in self._jobs else None
 
-    def job_of(self, worker: str) -> Optional[Job]:
+    def jobs_of(self, worker: str) -> Tuple[Job, ...]:
         entry = self._workers.get(worker)
-        return entry.job if entry else None
+        return entry.jobs if entry else ()
 
     def refusals(self, job: Job) -> Dict[str, str]:
         """Why no class can run it; empty if one can."""
@@ -343,7 +394,7 @@ class Scheduler:
             if not self._is_under_way(entry):
                 continue
             _, worker, since = entry
-            job = self._workers[worker].job
+            job = self._workers[worker].jobs[0]
             if not may_stop(worker, job):
                 # Others are looked at before it is again.
                 passed.append((now + MARGIN, worker, since))
@@ -358,7 +409,7 @@ class Scheduler:
 
     def _is_under_way(self, entry: Tuple[float, str, float]) -> bool:
         worker = self._workers.get(entry[1])
-        return bool(worker and worker.job and worker.since == entry[2])
+        return bool(worker and worker.jobs and worker.since == entry[2])
 
     def _has_taker(self, job: Job, now: float) -> bool:
         """Whether an idle worker may run it."""
@@ -385,12 +436,64 @@ class Scheduler:
         found = self._chosen(now, more_to_come)
         if found is None and self.is_settled and not more_to_come:
             found = self._any(now)
-        return found
+        return found and self._with_mates(found, now, more_to_come)
 
-    def _chosen(self, now: float, more_to_come: bool) -> Optional[Start]:
-        plans = not (
+    def _with_mates(self, start: Start, now: float, more_to_come: bool) -> Start:
+        """The number of lanes with the least time of each, of those that pay."""
+        if not self._packing or len(self._equal.get(start.job.pack, ())) < 2:
+            return start
+        kind = self.kind_of(start.worker)
+        waiting: Iterable[int] = self._equal[start.job.pack]
+        share = -(-len(self._jobs) // self.workers)
+        if self._plans(more_to_come):
+            placed = {job.trial for job in self._plan(now).get(kind, ())}
+            waiting = [trial for trial in waiting if trial in placed]
+            share = self._share(start.job, kind, len(placed), now)
+        if self.workers > 1:
+            # The rest makes up for what takes longer than predicted.
+            share = -(-share // 2)
+        most = min(self._packing.most, share)
+        jobs = [start.job]
+        for trial in itertools.islice(waiting, MOST_LOOKED):
+            job = self._jobs[trial][1]
+            if len(jobs) < most and trial != start.job.trial:
+                if self._packing.are_alike(start.job, job) and self._may_run(
+                    job, start.worker, now
+                ):
+                    jobs.append(job)
+        best, least = 1, math.inf
+        for count in range(2, len(jobs) + 1):
+            seconds = self._packing.cost(jobs[:count], kind).weight
+            if (
+                seconds / count <= least
+                and self._packing.pays(jobs[:count], kind)
+                and self._has_time(start.worker, now, seconds)
+            ):
+                best, least = count, seconds / count
+        return start._replace(mates=tuple(jobs[1:best]))
+
+    def _share(self, job: Job, kind: str, jobs: int, now: float) -> int:
+        """Of jobs like this one on a class, how many a free worker would take one after
+        the other, while the others take theirs."""
+        (_, *others), weight = (
+            self._free_from(self._classes[kind], jobs, now),
+            self._cost(job, kind).weight,
+        )
+        end, share = now, 0
+        for _ in range(jobs):
+            if others and others[0] < end:
+                heapq.heapreplace(others, others[0] + weight)
+            else:
+                end, share = end + weight, share + 1
+        return share
+
+    def _plans(self, more_to_come: bool) -> bool:
+        return not (
             self._order != "placed" or more_to_come or len(self._jobs) > MOST_PLANNED
         )
+
+    def _chosen(self, now: float, more_to_come: bool) -> Optional[Start]:
+        plans = self._plans(more_to_come)
         if plans and self._is_renewing:
             self._renew_all()
         for kind in sorted(self._classes):
@@ -429,11 +532,14 @@ class Scheduler:
         return {kind: None if cost.refusal else cost.weight for kind, cost in costs.items()}
 
     def _may_run(self, job: Job, worker: str, now: float) -> bool:
-        entry = self._workers[worker]
-        cost = self._cost(job, entry.kind)
+        cost = self._cost(job, self._workers[worker].kind)
         if cost.refusal or (worker in job.avoid and self.workers > 1):
             return False
-        return entry.deadline is None or now + (cost.seconds or 0.0) <= entry.deadline
+        return self._has_time(worker, now, cost.seconds or 0.0)
+
+    def _has_time(self, worker: str, now: float, seconds: float) -> bool:
+        deadline = self._workers[worker].deadline
+        return deadline is None or now + seconds <= deadline
 
     def _first(self, worker: str, jobs: Iterator[Job], now: float) -> Optional[Job]:
         return next((job for job in jobs if self._may_run(job, worker, now)), None)

@@ -19,6 +19,7 @@ from typing import Any, Deque, Dict, List, Optional, Set
 from optimus.tune import TuneError, costs
 from optimus.tune.journal import Record
 from optimus.tune.mix import ByClass
+from optimus.tune.packing import Packing
 from optimus.tune.scheduler import Cost, Job, Scheduler
 from optimus.tune.shadho import Dealt
 from optimus.tune.spec import Spec
@@ -26,10 +27,11 @@ from optimus.tune.study import Study, Trial, finite
 
 WINDOW = 2
 """Waiting trials for each worker."""
-MOST_LOSSES = {"fault": 2, "killed": 10, "lease": 10}
-"""Attempts that ended by a fault of ours, with the worker or by a signal, or by its
-silence, before a trial has failed. Those that the scheduler ended count not, nor do those beyond a class's
-memory: the next ones run in a larger class."""
+MOST_LOSSES = {"fault": 2, "log": 2, "killed": 10, "lease": 10}
+"""Attempts that ended by a fault of ours, without a whole log, with the worker or by a
+signal, or by its silence, before a trial has failed. Those that the scheduler or a full
+disk ended count not, nor do those beyond a class's memory: the next ones run in a larger
+class."""
 
 
 class Plain:
@@ -80,7 +82,23 @@ class Search:
         self.corrections = costs.Corrections()
         self.classes: Dict[str, Record] = {}
         """By their keys."""
-        self.scheduler = Scheduler(self.cost, order)
+        self.packing = Packing(
+            spec.lanes,
+            spec.study.objectives,
+            self.study.trials.__getitem__,
+            self.steps_left,
+            self.classes,
+            self.corrections,
+        )
+        self.scheduler = Scheduler(
+            self.cost, order, self.packing if self.packing.most > 1 else None
+        )
+        self._mates: Deque[Record] = deque()
+        """Starts of lanes beside one that has begun."""
+        self._programs: Set[str] = set()
+        """Of trials that may be lanes."""
+        self._lanes = 0
+        """How many such trials there were."""
         self.mix = _mix(spec, order, draw)
         self._unpredicted: Set[int] = set()
         self._doubtful: Deque[int] = deque()
@@ -101,10 +119,12 @@ class Search:
     def reached(self, trial: Trial) -> int:
         return max(trial.rungs, default=0)
 
-    def cost(self, job: Job, kind: str) -> Cost:
+    def steps_left(self, job: Job) -> int:
         trial = self.study.trials[job.trial]
-        steps = (job.until or self.steps_of(trial)) - self.reached(trial)
-        return self._cost(trial, kind, steps)
+        return (job.until or self.steps_of(trial)) - self.reached(trial)
+
+    def cost(self, job: Job, kind: str) -> Cost:
+        return self._cost(self.study.trials[job.trial], kind, self.steps_left(job))
 
     def _cost(self, trial: Trial, kind: str, steps: int) -> Cost:
         return costs.cost(
@@ -126,7 +146,9 @@ class Search:
             for loss in trial.losses
             if loss.get("why") in ("fault", "slow")
         )
-        return Job(trial.number, until, avoid, trial.more.get("class", ""))
+        return Job(
+            trial.number, until, avoid, trial.more.get("class", ""), self.packing.key(trial)
+        )
 
     # Records in.
 
@@ -147,9 +169,14 @@ class Search:
         self._unpredicted.discard(record["trial"])
         trial = self.study.trials[record["trial"]]
         self._wait(trial, self.policy.first_rung(trial))
+        key = self.scheduler.waiting_job(trial.number).pack
+        if key:
+            self._lanes += 1
+            self._programs.add(key)
 
     def _wait(self, trial: Trial, until: Optional[int]) -> None:
-        trial.more["until"] = until
+        if until is not None or "until" in trial.more:
+            trial.more["until"] = until
         self.scheduler.add(self.job_for(trial, until))
         if trial.losses:
             self._doubtful.append(trial.number)
@@ -159,10 +186,11 @@ class Search:
 
     def _started(self, record: Record) -> None:
         self._running += 1
-        if record["worker"] in self.scheduler.names:
-            self.scheduler.begun(record["worker"], record["trial"], record["time"])
-        else:
+        trials = record.get("lanes", [record["trial"]])
+        if record["worker"] not in self.scheduler.names:
             self.scheduler.removed(record["trial"])
+        elif record["trial"] == trials[-1]:
+            self.scheduler.begun(record["worker"], record["time"], *trials)
 
     def _rung(self, record: Record) -> None:
         self._over(record)
@@ -170,7 +198,8 @@ class Search:
     def _lost(self, record: Record) -> None:
         self._over(record)
         trial = self.study.trials[record["trial"]]
-        if record.get("why") == "memory":
+        # Of several lanes none needs what all of them did.
+        if record.get("why") == "memory" and not trial.attempts[-1].lanes:
             its_class = self.study.classes.get(record["worker"], {})
             self._floors[trial.number] = max(
                 self._floors.get(trial.number, 0), its_class.get("memory", 0)
@@ -187,7 +216,7 @@ class Search:
     def _over(self, record: Record) -> None:
         """An attempt is."""
         self._running -= 1
-        self.scheduler.freed(record["worker"])
+        self.scheduler.freed(record["worker"], record["trial"])
         trial = self.study.trials[record["trial"]]
         found = record.get("measured") or {}
         self._spend(trial, found, found.get("seconds", record.get("seconds", 0.0)))
@@ -219,6 +248,8 @@ class Search:
     # Records out.
 
     def decide(self, now: float) -> Optional[Record]:
+        if self._mates:
+            return self._mates.popleft()
         return (
             self._refusal()
             or self._expired(now)
@@ -277,7 +308,7 @@ class Search:
 
     def _more(self, now: float) -> Optional[Record]:
         """A trial, or a rung of one, while the window has room."""
-        room = max(1, WINDOW * self.scheduler.workers)
+        room = max(1, WINDOW * self._lanes_wanted() * self.scheduler.workers)
         queued = self.scheduler.waiting + len(self._unpredicted)
         # What waits may suit others only.
         if queued >= (
@@ -306,6 +337,15 @@ class Search:
             "more": wanted["more"],
         }
 
+    def _lanes_wanted(self) -> int:
+        """For each worker at a time: as many trials as had one program so far. Where the
+        next ones follow from results, no more of them are asked for."""
+        if self.packing.most == 1:
+            return 1
+        if self.packing.is_auto and self.sampler.learns:
+            return 1
+        return min(self.packing.most, max(1, self._lanes // max(1, len(self._programs))))
+
     @property
     def unpredicted(self) -> List[int]:
         return sorted(self._unpredicted)
@@ -323,18 +363,25 @@ class Search:
         if found is None:
             return None
         kind = self.scheduler.kind_of(found.worker)
-        return {
+        record = {
             "kind": "started",
-            "trial": found.job.trial,
             "worker": found.worker,
             "class": kind,
-            "until": found.job.until,
             "time": round(now, 3),
             "costs": {
                 key: None if each is None else round(each, 3)
                 for key, each in found.why.items()
             },
         }
+        jobs = [found.job, *found.mates]
+        if found.mates:
+            record["lanes"] = [job.trial for job in jobs]
+            record["together"] = round(self.packing.cost(jobs, kind).weight, 3)
+            record["apart"] = round(self.packing.apart(jobs, kind), 3)
+        self._mates.extend(
+            {**record, "trial": job.trial, "until": job.until} for job in jobs
+        )
+        return self._mates.popleft()
 
     def _late(self, now: float) -> Optional[Record]:
         """A straggler, to be stopped once: it goes on elsewhere. Not before something
@@ -349,8 +396,13 @@ class Search:
         found = None if self._is_spent(now) else self.scheduler.late(now, may_stop)
         if found is None:
             return None
-        worker, job = found
-        return {"kind": "slow", "trial": job.trial, "worker": worker}
+        worker, _ = found
+        # Lanes are of one process.
+        self._mates.extend(
+            {"kind": "slow", "trial": job.trial, "worker": worker}
+            for job in self.scheduler.jobs_of(worker)
+        )
+        return self._mates.popleft()
 
     def _closing(self, now: float) -> Optional[Record]:
         """What is left where nothing will happen any more."""
@@ -358,14 +410,15 @@ class Search:
             self._running
             or self._unpredicted
             or self.stopping
-            or not self.scheduler.workers
             or not self.scheduler.is_settled
         ):
             return None
         spent = self._is_spent(now)
-        for number in self.scheduler.trials if not spent else ():
+        if self.scheduler.waiting and not spent:
+            if not self.scheduler.workers:
+                return None
             return self._end(
-                self.study.trials[number],
+                self.study.trials[self.scheduler.trials[0]],
                 "infeasible",
                 "no worker has the time that it needs",
             )

@@ -19,7 +19,7 @@ import random
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from optimus.tune import costs
-from optimus.tune.scheduler import late_from
+from optimus.tune.scheduler import Job, late_from
 from optimus.tune.search import Search
 from optimus.tune.study import Trial
 from optimus.tune.virtual_pool import Kind, Pool
@@ -108,7 +108,9 @@ class Simulation:
                 now,
             )
         elif record["kind"] == "started":
-            self._begin(record, now)
+            lanes = record.get("lanes", [record["trial"]])
+            if record["trial"] == lanes[-1]:
+                self._begin(record, now)
         elif record["kind"] == "slow":
             self._stop(record, now)
 
@@ -132,27 +134,28 @@ class Simulation:
 
     def _begin(self, record: Dict[str, Any], now: float) -> None:
         worker, search = record["worker"], self._search
-        trial, kind = search.study.trials[record["trial"]], self._kinds[worker]
-        steps = (record["until"] or search.steps_of(trial)) - search.reached(trial)
+        jobs, kind = search.scheduler.jobs_of(worker), self._kinds[worker]
+        trial = search.study.trials[jobs[0].trial]
+        steps = [search.steps_left(job) for job in jobs]
         draw = random.Random(
             "%d/%d/%d" % (self._pool.seed, trial.number, len(trial.attempts))
         )
         factor = math.exp(draw.gauss(0.0, self._pool.noise))
-        took = self.seconds(trial, kind, steps) * factor
+        # Lanes start once.
+        took = self.seconds(trial, kind, sum(steps)) * factor
         is_lost = draw.random() < self._pool.losses
         took *= draw.random() if is_lost else 1.0
         event = {
             "worker": worker,
             "life": self._lives[worker],
-            "trial": trial.number,
+            "jobs": jobs,
             "since": record["time"],
-            "until": record["until"],
             "steps": steps,
             "lost": is_lost,
             "step_ms": trial.prediction["step_ms"] * kind.ratio(trial.values) * factor,
         }
         self._push(now + took, "result", event)
-        predicted = record["costs"].get(record["class"]) or 0.0
+        predicted = record.get("together", record["costs"].get(record["class"])) or 0.0
         self._push(late_from(now, now + predicted) + 1e-6, "look", None)
 
     def _look(self, _data: None, _now: float) -> None:
@@ -162,8 +165,9 @@ class Simulation:
         """What it has done since its rung is done again."""
         worker = record["worker"]
         attempt = self._search.study.trials[record["trial"]].running
-        self._stopped.add((worker, attempt.time))
-        self._count(self._kinds[worker], {"since": attempt.time, "lost": True}, now)
+        if (worker, attempt.time) not in self._stopped:
+            self._stopped.add((worker, attempt.time))
+            self._count(self._kinds[worker], {"since": attempt.time, "lost": True}, now)
         kind = self._kinds[worker].of.key
         lost = {"kind": "lost", "why": "slow", "trial": record["trial"], "class": kind}
         self._write({**lost, "worker": worker, "seconds": now - attempt.time}, now)
@@ -176,24 +180,38 @@ class Simulation:
             return
         kind = self._kinds[worker]
         self._count(kind, event, now)
+        for job, steps in zip(event["jobs"], event["steps"]):
+            self._over(event, job, steps, now)
+
+    def _over(self, event: Dict[str, Any], job: Job, steps: int, now: float) -> None:
+        """Of a job the attempt is."""
+        lanes, kind = len(event["jobs"]), self._kinds[event["worker"]]
         record = {
-            "trial": event["trial"],
-            "worker": worker,
+            "trial": job.trial,
+            "worker": event["worker"],
             "class": kind.of.key,
-            "seconds": now - event["since"],
+            "seconds": (now - event["since"]) / lanes,
         }
         if event["lost"]:
             return self._write({"kind": "lost", "why": "scheduler", **record}, now)
-        trial = self._search.study.trials[event["trial"]]
-        record["measured"] = {
-            "step_ms": event["step_ms"],
-            "other_seconds": kind.overhead,
-            "steps": event["steps"],
-        }
-        if event["until"] is not None:
-            value = self._loss(trial, event["until"])
+        trial = self._search.study.trials[job.trial]
+        if lanes == 1:
+            record["measured"] = {
+                "step_ms": event["step_ms"],
+                "other_seconds": kind.overhead,
+                "start_seconds": kind.overhead,
+                "steps": steps,
+            }
+        else:
+            record["measured"] = {
+                "lane_ms": event["step_ms"] * costs.threads_of(kind.of._asdict(), {}),
+                "lanes": lanes,
+                "steps": steps,
+            }
+        if job.until is not None:
+            value = self._loss(trial, job.until)
             return self._write(
-                {"kind": "rung", "step": event["until"], "objective": value, **record}, now
+                {"kind": "rung", "step": job.until, "objective": value, **record}, now
             )
         value = self._loss(trial, self._search.steps_of(trial))
         self._write(
@@ -209,10 +227,11 @@ class Simulation:
     def _wall(self, data: Tuple[str, int], now: float) -> None:
         """A worker's time is over; another takes its place, as a queue gives it."""
         worker, life = data
-        job = self._search.scheduler.job_of(worker)
-        if job:
-            attempt = self._search.study.trials[job.trial].running
+        jobs = self._search.scheduler.jobs_of(worker)
+        if jobs:
+            attempt = self._search.study.trials[jobs[0].trial].running
             self._count(self._kinds[worker], {"since": attempt.time, "lost": True}, now)
+        for job in jobs:
             self._write(
                 {
                     "kind": "lost",

@@ -6,33 +6,20 @@
 #
 # ===-----------------------------------------------------------------------===#
 """Workers that Slurm starts: an array of jobs, each of which connects to the scheduler
-over TCP and is given trials. They share the study's folder."""
+(connected.py)."""
 
-import contextlib
-import json
-import os
-import secrets
 import shlex
-import socket
-import struct
-import sys
-import threading
-import time
-from multiprocessing import AuthenticationError
-from multiprocessing.connection import Listener, answer_challenge, deliver_challenge
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 
-import optimus
-from optimus.tune import TuneError, programs, slurm_worker, toml_file
-from optimus.tune.executor import Event, Events, Executor, Start, said
+from optimus.tune import TuneError, programs, toml_file
+from optimus.tune.connected import ConnectedPool, Task
+from optimus.tune.executor import Events, Start
 
-SECONDS = 30.0
-"""For a greeting."""
-CLOSE = 12.0
-"""Seconds in which workers may save at the end."""
-SAID = 2000
-"""Bytes of a worker's output that are handed on."""
 MOST_WORKERS = 4096
+TYPES = {
+    **{"partition": toml_file.TEXT, "host": toml_file.TEXT},
+    **{"flags": toml_file.TEXTS, "poll_seconds": toml_file.NUMBER},
+}
 
 
 class Settings(NamedTuple):
@@ -60,47 +47,14 @@ def read_pool(path: str) -> Optional[Settings]:
     _, found = toml_file.read(path)
     if "slurm" not in found:
         return None
-    table = found["slurm"]
-    if len(found) > 1 or not isinstance(table, dict):
-        raise TuneError("%s: expected one table, [slurm], and no other beside it" % path)
-    for key, value in table.items():
-        if key not in Settings._fields:
-            raise TuneError(
-                "%s: slurm: expected one of %s, found %s"
-                % (path, ", ".join(sorted(Settings._fields)), key)
-            )
-        text = key in ("partition", "host") and isinstance(value, str) and value != ""
-        texts = key == "flags" and isinstance(value, list)
-        texts = texts and all(isinstance(each, str) for each in value)
-        kind = (int, float) if key == "poll_seconds" else int
-        number = key not in ("partition", "host", "flags") and isinstance(value, kind)
-        number = number and not isinstance(value, bool) and value > 0
-        if not (text or texts or number):
-            what = {"partition": "a text", "host": "a text", "flags": "texts"}
-            raise TuneError(
-                "%s: slurm: %s: expected %s, found %s"
-                % (path, key, what.get(key, "a number above 0"), value)
-            )
+    table = toml_file.only_table(path, found, "slurm", Settings._fields)
+    toml_file.check_types(path, "slurm", table, TYPES)
     if not 1 <= table.get("workers", 0) <= MOST_WORKERS:
         raise TuneError("%s: slurm: expected 1 to %d workers" % (path, MOST_WORKERS))
     return Settings(**{**table, "flags": tuple(table.get("flags", ()))})
 
 
-class _Task:
-    """A worker's job at Slurm, from its submission to its end."""
-
-    def __init__(self, serial: int):
-        self.serial, self.array = serial, ""
-        self.socket: Optional[socket.socket] = None
-        self.deadline: Optional[float] = None
-        self.is_gone = False
-        self.ended = threading.Event()
-        """Its connection is."""
-        self.missed = 0
-        """Looks at the queue that did not find it."""
-
-
-class SlurmPool(Executor):
+class SlurmPool(ConnectedPool):
     def __init__(
         self,
         settings: Settings,
@@ -109,57 +63,22 @@ class SlurmPool(Executor):
         _lock: int,
         events: Events,
     ):
-        self._settings, self._events = settings, events
-        self._names = [start.name for start in starts]
-        self._tasks: Dict[str, _Task] = {}
-        self._serial = 0
-        self._mutex = threading.Lock()
-        self._closing = threading.Event()
-        self._folder = os.path.join(folder, "slurm")
-        os.makedirs(self._folder, exist_ok=True)
-        self._name = "optimus-tune-" + secrets.token_hex(6)
-        self._secret = secrets.token_hex(32)
-        self._listener = Listener(("0.0.0.0", 0), "AF_INET", backlog=128)
-        self._file = os.path.join(self._folder, self._name + ".json")
-        self._write_address()
-        threading.Thread(target=self._accept, daemon=True).start()
-        try:
-            self._start(range(len(starts)))
-        except TuneError:
-            self.close()
-            raise
-        threading.Thread(target=self._look, daemon=True).start()
+        self._settings = settings
+        super().__init__(
+            "slurm",
+            folder,
+            starts,
+            events,
+            settings.host,
+            settings.wall_seconds,
+            settings.poll_seconds,
+        )
 
-    def _write_address(self) -> None:
-        found = {
-            "host": self._settings.host or socket.gethostname(),
-            "port": self._listener.address[1],
-            "secret": self._secret,
-            "wall_seconds": self._settings.wall_seconds,
-        }
-        descriptor = os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as file:
-            json.dump(found, file)
-
-    @property
-    def capacity(self) -> int:
-        return len(self._names)
-
-    def _start(self, places) -> None:
+    def _launch(self, tasks: Dict[int, Task], worker: List[str]) -> None:
         """One array of jobs."""
-        self._serial += 1
-        tasks = {self._names[place]: _Task(self._serial) for place in places}
-        # Before a worker can say hello.
-        with self._mutex:
-            self._tasks.update(tasks)
         settings = self._settings
-        source = os.path.dirname(os.path.dirname(optimus.__file__))
-        paths = ":".join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
-        worker = ["exec", "env", "PYTHONPATH=" + paths, sys.executable, "-m"]
-        worker += ["optimus.tune.worker", "--connect", self._file]
-        worker += ["--serial", str(self._serial)]
         argv = ["sbatch", "--parsable", "--job-name=" + self._name]
-        argv += ["--array=" + ",".join(map(str, places)), "--no-requeue"]
+        argv += ["--array=" + ",".join(map(str, tasks)), "--no-requeue"]
         argv += ["--output=" + self._log("%a", self._serial)]
         for flag, value in (
             ("partition", settings.partition),
@@ -168,156 +87,17 @@ class SlurmPool(Executor):
             ("mem", settings.memory_mib and "%dM" % settings.memory_mib),
         ):
             argv += [] if value is None else ["--%s=%s" % (flag, value)]
-        array = programs.call([*argv, *settings.flags, "--wrap", shlex.join(worker)])
+        command = "exec " + shlex.join(worker)
+        array = programs.call([*argv, *settings.flags, "--wrap", command])
         for task in tasks.values():
-            task.array = array.strip().split(";")[0]
+            task.job = array.strip().split(";")[0]
 
-    def _log(self, place: str, serial: int) -> str:
-        return os.path.join(self._folder, "%s-%d-%s.txt" % (self._name, serial, place))
+    def _lost(self, waiting: List[Tuple[str, Task]]) -> Iterable[str]:
+        argv = ["squeue", "--noheader", "--array", "--name=" + self._name]
+        listed = programs.call([*argv, "--format=%F_%K"]).split()
+        for name, task in waiting:
+            if "%s_%d" % (task.job, self._names.index(name)) not in listed:
+                yield name
 
-    def restart(self, start: Start) -> None:
-        self._start([self._names.index(start.name)])
-
-    def _accept(self) -> None:
-        while not self._closing.is_set():
-            with contextlib.suppress(OSError):
-                connection = self._listener.accept()
-                # A stranger that says nothing holds up nobody else.
-                threading.Thread(
-                    target=self._greet, args=(connection,), daemon=True
-                ).start()
-
-    def _greet(self, connection) -> None:
-        key = self._secret.encode()
-        with socket.socket(fileno=os.dup(connection.fileno())) as peer:
-            _wait_for(peer, int(SECONDS))
-            try:
-                deliver_challenge(connection, key)
-                answer_challenge(connection, key)
-            except (OSError, EOFError, AuthenticationError):
-                return
-            finally:
-                connection.close()
-            _wait_for(peer, 0)
-            slurm_worker.notice_loss(peer)
-            with peer.makefile("rb") as lines:
-                self._listen(peer, lines)
-
-    def _listen(self, peer: socket.socket, lines) -> None:
-        with contextlib.suppress(OSError, ValueError, KeyError, IndexError):
-            message = json.loads(lines.readline())
-            name = self._names[message["task"]]
-            with self._mutex:
-                task = self._tasks[name]
-                if task.serial != message["serial"] or task.socket or task.is_gone:
-                    return
-                task.socket = peer
-                left = message.get("seconds_left")
-                if left is not None:
-                    task.deadline = time.monotonic() + left - _spare(left)
-            self._events.put(said(name, message))
-            with contextlib.suppress(OSError, ValueError):
-                for line in lines:
-                    self._events.put(said(name, json.loads(line)))
-            task.ended.set()
-            self._is_gone(name, task)
-
-    def _is_gone(self, name: str, task: _Task) -> None:
-        with self._mutex:
-            said_before, task.is_gone = task.is_gone, True
-        if not said_before:
-            self._events.put(Event("gone", name, 1))
-
-    def _look(self) -> None:
-        """For workers that ended before they connected. A look that fails says nothing."""
-        while not self._closing.wait(self._settings.poll_seconds):
-            with self._mutex:
-                waiting = [
-                    (name, task)
-                    for name, task in self._tasks.items()
-                    if task.array and not task.socket and not task.is_gone
-                ]
-            if not waiting:
-                continue
-            argv = ["squeue", "--noheader", "--array", "--name=" + self._name]
-            try:
-                listed = programs.call([*argv, "--format=%F_%K"]).split()
-            except TuneError:
-                continue
-            for name, task in waiting:
-                place = self._names.index(name)
-                task.missed += 1
-                if "%s_%d" % (task.array, place) in listed or task.socket:
-                    task.missed = 0
-                elif task.missed > 1:
-                    self.said = self._last_words(name, task.serial)
-                    self._is_gone(name, task)
-
-    def _last_words(self, name: str, serial: int) -> str:
-        path = self._log(str(self._names.index(name)), serial)
-        with contextlib.suppress(OSError), open(path, "rb") as file:
-            said = file.read()[-SAID:].decode("utf-8", "replace").strip()
-            said = said or "it said nothing"
-            return "worker %s ended before it connected: %s" % (name, said)
-        return (
-            "worker %s ended before it connected, and '%s' was not written: the study's "
-            "folder must be one that nodes share with the scheduler" % (name, path)
-        )
-
-    def submit(self, name: str, job: Dict[str, Any]) -> None:
-        self._tell(name, job)
-
-    def stop(self, name: str) -> None:
-        self._tell(name, {"stop": True})
-
-    def _tell(self, name: str, message: Dict[str, Any]) -> None:
-        """A worker that is gone already says so by its event."""
-        with contextlib.suppress(OSError):
-            self._tasks[name].socket.sendall((json.dumps(message) + "\n").encode())
-
-    def kill(self, name: str) -> None:
-        """It ends by itself where its connection does, once what it runs has saved."""
-        task = self._tasks[name]
-        with self._mutex:
-            task.is_gone = True
-        if task.socket:
-            with contextlib.suppress(OSError):
-                task.socket.shutdown(socket.SHUT_RDWR)
-
-    def expiring(self) -> List[str]:
-        now = time.monotonic()
-        with self._mutex:
-            return [
-                name
-                for name, task in self._tasks.items()
-                if task.socket and not task.is_gone
-                if task.deadline is not None and now >= task.deadline
-            ]
-
-    def close(self) -> None:
-        self._closing.set()
-        connected = [task for task in self._tasks.values() if task.socket]
-        for task in connected:
-            # It reads the end of what it is told, and saves.
-            with contextlib.suppress(OSError):
-                task.socket.shutdown(socket.SHUT_WR)
-        end = time.monotonic() + CLOSE
-        for task in connected:
-            task.ended.wait(max(0.0, end - time.monotonic()))
-        with contextlib.suppress(OSError):
-            self._listener.close()
-        with contextlib.suppress(OSError):
-            os.unlink(self._file)
-        # What waits for a node or does not end.
-        with contextlib.suppress(TuneError):
-            programs.call(["scancel", "--name=" + self._name])
-
-
-def _wait_for(peer: socket.socket, seconds: int) -> None:
-    """So long for what is read; 0: for ever."""
-    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", seconds, 0))
-
-
-def _spare(left: float) -> float:
-    """Of a worker's wall time, what is left unused."""
-    return min(60.0, left / 10)
+    def _end_all(self) -> None:
+        programs.call(["scancel", "--name=" + self._name])

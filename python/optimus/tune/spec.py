@@ -15,6 +15,9 @@
     name = "gpt2"
     layers = { randint = [1, 3] }
 
+    [pool]
+    lanes = "auto"                    # trials of a program side by side; a number, or "off"
+
     [compile]                         # flags of optimus-compile
     [train]                           # flags of optimus-run train
     data = "corpus.txt"               # paths are relative to the file's folder
@@ -31,7 +34,7 @@ import os
 import re
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from optimus.tune import TuneError, domains, names, python_file, spaces, toml_file
+from optimus.tune import TuneError, domains, names, packing, python_file, spaces, toml_file
 from optimus.tune.spaces import WITH, WITHOUT, Leaf, Space, Union
 
 GROUPS = ("model", "compile", "train")
@@ -81,6 +84,8 @@ class Spec(NamedTuple):
     """Of all that it says."""
     study: Study
     space: Space
+    lanes: packing.Lanes = packing.AUTO
+    """How many trials of one program a worker may have at a time (packing.py)."""
 
 
 class SpecError(TuneError):
@@ -127,13 +132,14 @@ class _Reader:
 
     def spec(self, found: Dict[str, Any], folder: str, digest: str) -> Spec:
         study = self._study(found.pop("study", {}))
+        lanes = self._lanes_of(found.pop("pool", {}))
         space = self._space(found, ())
         try:
             spaces.check(space)
         except spaces.Misplaced as error:
             raise self._error(error.line, str(error)) from None
         self._check_objectives(study, space)
-        return Spec(self._path, folder, digest, study, space)
+        return Spec(self._path, folder, digest, study, space, lanes)
 
     def _error(self, where: Any, message: object) -> SpecError:
         line = where if isinstance(where, int) else self._line(where)
@@ -166,7 +172,7 @@ class _Reader:
                     self._optional(each, inner[each], (*here, each)) for each in inner
                 ]
             else:
-                known = [*GROUPS, "exclusive", "optional", *([] if path else ["study"])]
+                known = [*GROUPS, "exclusive", "optional", *([] if path else ["study", "pool"])]
                 raise self._error(
                     here,
                     "expected one of the tables %s, found %s%s"
@@ -244,6 +250,22 @@ class _Reader:
         self._check_word("keep", study.keep, ("best", "all"))
         return study._replace(
             objectives=self._objectives(study.objectives), rungs=self._rungs(study.rungs)
+        )
+
+    def _lanes_of(self, found: Any) -> packing.Lanes:
+        for name in self._table(found, ("pool",)):
+            if name != "lanes":
+                raise self._error(("pool", name), "pool.%s: expected lanes" % name)
+        lanes = found.get("lanes", packing.AUTO)
+        is_number = isinstance(lanes, int) and not isinstance(lanes, bool)
+        if lanes in (packing.AUTO, packing.OFF) or (
+            is_number and 2 <= lanes <= packing.MOST
+        ):
+            return lanes
+        raise self._error(
+            ("pool", "lanes"),
+            "pool.lanes: expected %s, %s or a number from 2 to %d, found %s"
+            % (packing.AUTO, packing.OFF, packing.MOST, lanes),
         )
 
     @staticmethod

@@ -9,6 +9,7 @@
 
 study      the specification's digest, its path and the version
 worker     a worker came, with its class
+class      what its class takes was measured, or why not
 given      a sampler gave a trial: values and space
 predicted  what optimus-compile says of a trial
 started    a trial began or went on, on a worker, until a step
@@ -22,7 +23,7 @@ ended      it ended, once
 
 import math
 import sys
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from optimus.tune import TuneError
 from optimus.tune.journal import Record
@@ -30,6 +31,8 @@ from optimus.tune.journal import Record
 RESULTS = ("done", "diverged", "stopped")
 """Outcomes that samplers learn from; a diverged trial is infinitely bad, a stopped one
 ended on a lower rung."""
+ENDED = ("outcome", "message", "objectives", "seconds")
+"""What is kept of a trial's end."""
 OUTCOMES = (*RESULTS, "infeasible", "failed", "memory")
 
 
@@ -37,6 +40,9 @@ class Attempt(NamedTuple):
     worker: str
     until: Optional[int]
     time: float
+    lanes: Tuple[int, ...] = ()
+    """The trials of its process in the order of their lanes, itself included; empty: it
+    is alone."""
 
 
 def model_of(values: Dict[str, Any]) -> str:
@@ -61,12 +67,12 @@ class Trial:
         """Whatever the sampler or the rungs keep of it."""
         self.prediction: Optional[Record] = None
         self.attempts: List[Attempt] = []
-        self.losses: List[Record] = []
+        self.losses: Tuple[Record, ...] = ()
         """Attempts without a result."""
         self.rungs: Dict[int, float] = {}
         """The first objective by step."""
         self.running: Optional[Attempt] = None
-        self.stopped: List[Attempt] = []
+        self.stopped: Tuple[Attempt, ...] = ()
         """Attempts that were slow."""
         self.end: Optional[Record] = None
 
@@ -104,6 +110,8 @@ class Study:
             self.header = record
         elif kind == "worker":
             self.classes[record["worker"]] = record["class"]
+        elif kind == "class":
+            pass  # of interest to people alone
         elif kind == "given":
             if record["trial"] != len(self.trials):
                 raise self._wrong(record, "trial %d is next" % len(self.trials))
@@ -140,20 +148,25 @@ class Study:
         elif kind == "expired":
             pass  # the rungs' alone
         elif kind == "started":
-            trial.running = Attempt(record["worker"], record.get("until"), record["time"])
+            lanes = tuple(record.get("lanes", ()))
+            trial.running = Attempt(
+                record["worker"], record.get("until"), record["time"], lanes
+            )
             trial.attempts.append(trial.running)
         elif kind == "slow":
             if not trial.running:
                 raise self._wrong(record, "the trial is not running")
-            trial.stopped.append(trial.running)
+            trial.stopped += (trial.running,)
         elif kind == "rung":
             trial.rungs[record["step"]] = _number(record["objective"])
             trial.running = None
         elif kind == "lost":
-            trial.losses.append(record)
+            trial.losses += (record,)
             trial.running = None
         else:
-            trial.end, trial.running = record, None
+            # Of a million trials the rest of the record is a third of all memory.
+            trial.end = {key: record[key] for key in ENDED if key in record}
+            trial.running = None
             self.ended += 1
 
     @staticmethod

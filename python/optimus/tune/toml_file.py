@@ -9,7 +9,7 @@
 
 import re
 import tomllib
-from typing import Any, Dict, Tuple, Type
+from typing import Any, Dict, Iterable, Tuple, Type
 
 from optimus import small_file
 from optimus.tune import TuneError
@@ -35,3 +35,44 @@ def read(path: str, mistake: Type[TuneError] = TuneError) -> Tuple[str, Dict[str
         raise mistake("%s:%s: %s" % (path, line, message)) from None
     except RecursionError:
         raise mistake("%s: expected tables in fewer others" % path) from None
+
+
+TEXT, TEXTS, NUMBER = "a text", "texts", "a number above 0"
+WHOLE = "a whole " + NUMBER[2:]
+"""What a setting may be."""
+
+
+def only_table(
+    path: str, found: Dict[str, Any], name: str, fields: Iterable[str]
+) -> Dict[str, Any]:
+    """The one table of a file, whose keys are among `fields`. Raises TuneError."""
+    table = found[name]
+    if len(found) > 1 or not isinstance(table, dict):
+        raise TuneError("%s: expected one table, [%s], and no other beside it" % (path, name))
+    for key in table:
+        if key not in fields:
+            raise TuneError(
+                "%s: %s: expected one of %s, found %s"
+                % (path, name, ", ".join(sorted(fields)), key)
+            )
+    return table
+
+
+def check_types(path: str, name: str, table: Dict[str, Any], types: Dict[str, str]) -> None:
+    """Raises TuneError."""
+    for key, value in table.items():
+        kind = types.get(key, WHOLE)
+        if not _is_of(kind, value):
+            raise TuneError(
+                "%s: %s: %s: expected %s, found %s"
+                % (path, name, key, kind, value)
+            )
+
+
+def _is_of(kind: str, value: Any) -> bool:
+    if kind == TEXT:
+        return isinstance(value, str) and value != ""
+    if kind == TEXTS:
+        return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    numbers = (int, float) if kind == NUMBER else int
+    return isinstance(value, numbers) and not isinstance(value, bool) and value > 0

@@ -66,12 +66,17 @@ def line(record: Record, study: Study, objectives: List[str]) -> Optional[str]:
             found["memory"] >> 20,
             found["instructions"],
         )
+    if kind == "class":
+        how = record["message"] or "in %s" % clock(record["seconds"])
+        return "class %s: measured %s" % (record["class"], how)
     if kind == "started":
-        predicted = record["costs"].get(record["class"])
+        predicted = record.get("together", record["costs"].get(record["class"]))
         about = ", about %s" % clock(predicted) if predicted else ""
-        return "trial %d: on %s%s%s" % (
+        lanes = record.get("lanes", ())
+        return "trial %d: on %s%s%s%s" % (
             record["trial"],
             record["worker"],
+            ", lane %d of %d" % (lanes.index(record["trial"]), len(lanes)) if lanes else "",
             " until step %d" % record["until"] if record.get("until") else "",
             about,
         )

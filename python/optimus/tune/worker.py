@@ -10,7 +10,8 @@ It talks JSON lines: jobs on standard input, what came of them on standard outpu
 
     ← {"hello": {class}}
     → {"job": 7, "folder": DIR, "commands": [{"name", "argv", "log", "makes"}, …]}
-    ← {"job": 7, "phase": "train", "code": 0, "seconds": {…}, "max_rss": BYTES, "said": …}
+    ← {"job": 7, "phase": "train", "code": 0, "seconds": {…}, "max_rss": BYTES, "said": …,
+       "disk": whether there is no room left}
 
 Every BEAT seconds it says {"beat": true}, idle or not.
 
@@ -23,6 +24,7 @@ then killed. Where the worker is killed, the kernel asks what it ran to save.
 import argparse
 import contextlib
 import ctypes
+import errno
 import fcntl
 import json
 import os
@@ -33,7 +35,7 @@ import sys
 import time
 from typing import Any, Dict, List, Optional
 
-from optimus.tune import machine, slurm_worker
+from optimus.tune import connect, machine
 
 BEAT = 15.0
 """Seconds between two signs of life; the scheduler waits for several (run.py)."""
@@ -41,6 +43,10 @@ GRACE = 10.0
 """Seconds for a last checkpoint."""
 SAID = 2000
 """Bytes of an error that are handed on."""
+PROBE = 1 << 16
+"""Bytes without room for which a disk is full."""
+FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT), "; make room")
+"""What programs say then."""
 STOPPED = 128 + signal.SIGTERM
 """The code of a job that was stopped before its program began."""
 _PR_SET_PDEATHSIG = 1
@@ -60,6 +66,20 @@ def kills_for_memory() -> Optional[int]:
             )
     except (OSError, ValueError, StopIteration):
         return None
+
+
+def _is_full(folder: str) -> bool:
+    """Whether a file system has no room for another file."""
+    path = os.path.join(folder, "room-%d" % os.getpid())
+    try:
+        with open(path, "wb") as file:
+            file.write(bytes(PROBE))
+    except OSError as error:
+        return os.strerror(error.errno) in FULL
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+    return False
 
 
 class Gone(Exception):
@@ -138,15 +158,22 @@ class Worker:
             "max_rss": 0,
             "said": "",
         }
-        os.makedirs(job["folder"], exist_ok=True)
         for command in job["commands"]:
             begin = time.monotonic()
             result["phase"] = command["name"]
-            code = self._command(command, job, result)
+            try:
+                os.makedirs(job["folder"], exist_ok=True)
+                code = self._command(command, job, result)
+            except OSError as error:
+                code = 2
+                result["said"] = "cannot write %s: %s" % (error.filename, error.strerror)
             result["code"] = code
             result["seconds"][command["name"]] = time.monotonic() - begin
             if code != 0:
                 break
+        result["disk"] = any(each in result["said"] for each in FULL) or _is_full(
+            job["folder"]
+        )
         return result
 
     def _command(self, command, job, result) -> int:
@@ -234,12 +261,15 @@ def main(given: Optional[List[str]] = None) -> int:
         "--connect", metavar="FILE", help="the scheduler's address and secret"
     )
     parser.add_argument("--serial", type=int, default=0, help="of the submission")
+    parser.add_argument("--task", type=int, help="its place; default: as Slurm says")
     options = parser.parse_args(given)
     # A stop asked for at a terminal is the scheduler's to hand on.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if options.cores:
         os.sched_setaffinity(0, {int(each) for each in options.cores.split(",")})
-    more = slurm_worker.connect(options.connect, options.serial) if options.connect else {}
+    more = {}
+    if options.connect:
+        more = connect.connect(options.connect, options.serial, options.task)
     its_class = machine.describe(options.share, is_pinned=bool(options.cores))
     Worker().run(its_class, **more)
     return 0

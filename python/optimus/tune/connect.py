@@ -1,4 +1,4 @@
-# ===- slurm_worker.py - A worker's way to its scheduler ------------------===#
+# ===- connect.py - A worker's way to its scheduler -----------------------===#
 #
 # Part of the Optimus project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for licence information.
@@ -15,7 +15,7 @@ import sys
 import time
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 
 def notice_loss(peer: socket.socket) -> None:
@@ -29,7 +29,7 @@ def notice_loss(peer: socket.socket) -> None:
         peer.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-def connect(path: str, serial: int) -> Dict[str, Any]:
+def connect(path: str, serial: int, task: Optional[int]) -> Dict[str, Any]:
     """What the worker says of itself. Ends the process where it cannot connect."""
     try:
         with open(path, encoding="utf-8") as file:
@@ -54,7 +54,7 @@ def connect(path: str, serial: int) -> Dict[str, Any]:
     connection.close()
     said: Dict[str, Any] = {
         "serial": serial,
-        "task": int(os.environ["SLURM_ARRAY_TASK_ID"]),
+        "task": int(os.environ["SLURM_ARRAY_TASK_ID"]) if task is None else task,
     }
     if "SLURM_JOB_END_TIME" in os.environ:
         # Of this machine's clock alone: the scheduler's may be another.

@@ -1,0 +1,172 @@
+# ===- dask.py - Workers on a cluster of Dask --------------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Workers that an existing scheduler of Dask.distributed starts: a task on each of its
+workers, which lasts as long as the search. It connects to our scheduler (connected.py),
+which has the leases."""
+
+import importlib
+import logging
+import shlex
+import subprocess
+import warnings
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
+
+from optimus.tune import TuneError, toml_file, wheels
+from optimus.tune.connected import ConnectedPool, Task
+from optimus.tune.executor import Events, Start
+
+SECONDS = 30
+"""For an answer of Dask's scheduler."""
+MOST_WORKERS = 4096
+TYPES = {
+    **{"scheduler": toml_file.TEXT, "host": toml_file.TEXT},
+    "poll_seconds": toml_file.NUMBER,
+}
+
+
+class Settings(NamedTuple):
+    scheduler: str
+    """Its address, as tcp://host:8786."""
+    workers: Optional[int] = None
+    """Ours; none: one on each of Dask's."""
+    host: Optional[str] = None
+    """Of this machine, as Dask's workers know it."""
+    wall_minutes: Optional[int] = None
+    """After which Dask's workers end."""
+    poll_seconds: float = 15.0
+
+
+def read_pool(path: str) -> Optional[Settings]:
+    """The table [dask] of a TOML file, where it has one. Raises TuneError."""
+    _, found = toml_file.read(path)
+    if "dask" not in found:
+        return None
+    table = toml_file.only_table(path, found, "dask", Settings._fields)
+    toml_file.check_types(path, "dask", table, TYPES)
+    if "scheduler" not in table:
+        raise TuneError("%s: dask: expected scheduler, its address, found none" % path)
+    if not table.get("workers", 1) <= MOST_WORKERS:
+        raise TuneError("%s: dask: expected 1 to %d workers" % (path, MOST_WORKERS))
+    return Settings(**table)
+
+
+def load() -> Any:
+    """Dask.distributed. Raises TuneError where there is none."""
+    wheels.find()
+    try:
+        found = importlib.import_module("distributed")
+    except ImportError as error:
+        raise TuneError(
+            "expected Dask.distributed for [dask], found none (%s); scripts/setup --tune "
+            "brings it" % error
+        ) from None
+    # It logs tracebacks once its scheduler is gone: the consequences have messages of ours.
+    # Versions may differ, since a call of Python's own is all it sends.
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] in ("distributed", "asyncio", "tornado"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    warnings.filterwarnings("ignore", module="distributed")
+    return found
+
+
+def client_of(settings: Settings) -> Any:
+    """Raises TuneError."""
+    distributed = load()
+    try:
+        return distributed.Client(
+            settings.scheduler, timeout=SECONDS, set_as_default=False
+        )
+    except (OSError, ValueError) as error:
+        raise TuneError(
+            "cannot reach Dask's scheduler at %s: %s" % (settings.scheduler, error)
+        ) from None
+
+
+def starts(settings: Settings, client: Any) -> List[Start]:
+    """One for each of Dask's workers, unless the settings say how many."""
+    count = settings.workers or len(_addresses(client))
+    if not count:
+        raise TuneError(
+            "Dask's scheduler at %s has no workers yet; start them, or say how many "
+            "there will be" % settings.scheduler
+        )
+    return [Start("d%d" % place) for place in range(count)]
+
+
+def _addresses(client: Any) -> List[str]:
+    return sorted(client.scheduler_info(n_workers=-1)["workers"])
+
+
+class DaskPool(ConnectedPool):
+    def __init__(
+        self,
+        settings: Settings,
+        client: Any,
+        folder: str,
+        starts: List[Start],
+        _lock: int,
+        events: Events,
+    ):
+        self._client = client
+        self._places: Dict[str, str] = {}
+        """The Dask worker of each of ours."""
+        minutes = settings.wall_minutes
+        super().__init__(
+            "dask",
+            folder,
+            starts,
+            events,
+            settings.host,
+            None if minutes is None else 60.0 * minutes,
+            settings.poll_seconds,
+        )
+
+    def _launch(self, tasks: Dict[int, Task], worker: List[str]) -> None:
+        """Each on the Dask worker with the fewest of ours."""
+        try:
+            addresses = _addresses(self._client)
+        except (OSError, RuntimeError) as error:
+            raise TuneError("Dask's scheduler does not answer: %s" % error) from None
+        for place, task in tasks.items():
+            name = self._names[place]
+            self._places.pop(name, None)
+            if not addresses:
+                raise TuneError("Dask's scheduler has no workers any more")
+            taken = list(self._places.values())
+            address = self._places[name] = min(addresses, key=taken.count)
+            log = shlex.quote(self._log(str(place), task.serial))
+            command = shlex.join([*worker, "--task", str(place)])
+            # A function of Python's own: Optimus need not be importable there.
+            task.job = self._client.submit(
+                subprocess.call,
+                ["sh", "-c", "exec %s >%s 2>&1 </dev/null" % (command, log)],
+                key="%s-%d-%d" % (self._name, task.serial, place),
+                workers=[address],
+                allow_other_workers=False,
+                pure=False,
+                retries=0,
+            )
+
+    def _lost(self, waiting: List[Tuple[str, Task]]) -> Iterable[str]:
+        try:
+            addresses = set(_addresses(self._client))
+        except (OSError, RuntimeError) as error:
+            raise TuneError("Dask's scheduler does not answer: %s" % error) from None
+        for name, task in waiting:
+            if task.job.done() or self._places[name] not in addresses:
+                yield name
+
+    def _end_all(self) -> None:
+        try:
+            self._client.cancel(
+                [task.job for task in self._tasks.values() if task.job is not None],
+                force=True,
+            )
+            self._client.close(SECONDS)
+        except (OSError, RuntimeError) as error:
+            raise TuneError("Dask's scheduler does not answer: %s" % error) from None
