@@ -106,7 +106,8 @@ Picoseconds Ranks::getSeconds(int64_t rank, Position at) const {
 Picoseconds Ranks::getAlone(int64_t rank, const TimedCommand &command) const {
   const double factor = ranks[rank].factor;
   return factor == 1 ? command.seconds
-                     : std::llround(double(command.seconds) * factor);
+                     : std::llround(std::min(double(command.seconds) * factor,
+                                             double(kMostTime)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -121,6 +122,10 @@ void Ranks::advance(uint32_t number) {
     if (rank.position.command == function.commands.size()) {
       endCall(rank);
       continue;
+    }
+    if (rank.now > kMostTime) {
+      isTooLong = true;
+      return;
     }
     const TimedCommand &command = function.commands[rank.position.command];
     awaitCopies(rank);
@@ -419,6 +424,9 @@ void Ranks::hold(uint32_t number) {
       network->describe(meeting.key, *function.source->commands[first.command],
                         function.commands[first.command].scale);
   meeting.alone = transport.alone;
+  if (transport.protocol)
+    protocols[transport.protocol] += static_cast<int64_t>(
+        folding.listGroups(meeting.key.axes, meeting.key.first).size());
   links->add(meeting.begin + transport.latency,
              {number, transport.bytes, transport.loads});
 }

@@ -53,8 +53,10 @@ public:
         const WhatIf &whatIf, const Folding &folding, FoldedNetwork *network,
         Cores *cores, bool records);
 
-  /// False where some rank has not come to its end.
+  /// False where some rank has not come to its end: it waits for ever, or takes
+  /// too long.
   bool run();
+  bool takesTooLong() const { return isTooLong; }
 
   int64_t getNumRanks() const { return int64_t(ranks.size()); }
   RankTimes getTimes(int64_t rank) const;
@@ -71,6 +73,11 @@ public:
   /// Bytes that a link of the network has carried.
   double getCarried(uint32_t link) const {
     return links->getCarried(network->getFolded(link));
+  }
+  /// How many collectives of the cluster have taken a protocol.
+  int64_t countTaken(const Protocol &protocol) const {
+    const auto found = protocols.find(&protocol);
+    return found == protocols.end() ? 0 : found->second;
   }
   const TimedFunction &getFunction(int64_t rank, uint32_t call) const {
     return *ranks[rank].functions[call];
@@ -169,7 +176,9 @@ private:
   FoldedNetwork *network;
   Cores *cores;
   const bool records;
+  bool isTooLong = false;
   std::optional<SharedLinks> links;
+  std::unordered_map<const Protocol *, int64_t> protocols;
   std::vector<Rank> ranks;
   std::vector<Meeting> meetings;
   std::unordered_map<MeetingKey, uint32_t, MeetingKeyHash> open;

@@ -134,6 +134,9 @@ StatusOr<Simulation> simulate(const TimedProgram &program,
   Ranks ranks(program, calls, whatIf, folding, folded ? &*folded : nullptr,
               cores ? &*cores : nullptr, options.record);
   if (!ranks.run()) {
+    if (ranks.takesTooLong())
+      return invalidArgument("expected times of at most a day, which all "
+                             "together take longer");
     // Ranks are named where each is its own.
     if (fold)
       return simulate(program, calls, whatIf,
@@ -149,6 +152,9 @@ StatusOr<Simulation> simulate(const TimedProgram &program,
     result.timelines.push_back({folding.getRank(actor), ranks.getCalls(actor)});
   if (network)
     result.links = listLinks(*network, ranks, result.getStep());
+  for (const Protocol &protocol : cluster.protocols)
+    if (const int64_t count = ranks.countTaken(protocol))
+      result.protocols.push_back({protocol.name, count});
   if (cores)
     result.cores = cores->getBusiest(result.getStep());
   return result;

@@ -22,10 +22,8 @@ using optimus_prices::RankGroup;
 
 namespace optimus_simulation {
 
-static Picoseconds toPicoseconds(double seconds) {
-  // More than a month is no prediction.
-  constexpr double kMost = 3e6;
-  return std::llround(std::min(seconds, kMost) * 1e12);
+Picoseconds toPicoseconds(double seconds) {
+  return std::llround(std::min(seconds * 1e12, double(kMostTime)));
 }
 
 /// The number of a value in a list, which it is added to where it is new.
@@ -160,10 +158,12 @@ private:
   }
 
   double getScale(const CommandT &command) {
+    // Times 0 it stays 0.
+    constexpr double kMost = 1e30;
     double scale = 1;
     for (size_t i = 0; i != whatIf.scalings.size(); ++i)
       if (matches(whatIf.scalings[i].pattern, command)) {
-        scale *= whatIf.scalings[i].factor;
+        scale = std::min(scale * whatIf.scalings[i].factor, kMost);
         ++program.scaled[i];
       }
     return scale;

@@ -13,9 +13,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <sstream>
 
 using optimus_support::concat;
 using optimus_support::invalidArgument;
+using optimus_support::okStatus;
+using optimus_support::Status;
 using optimus_support::StatusOr;
 
 namespace optimus_simulation {
@@ -24,13 +27,16 @@ namespace optimus_simulation {
 // From text
 //===----------------------------------------------------------------------===//
 
-/// A factor of times or rates. Of those, products stay finite.
+/// Of times and rates.
+static constexpr double kLeastFactor = 1e-6, kMostFactor = 1e6;
+
 static StatusOr<double> parseFactor(std::string_view text) {
   double factor = 0;
   const char *end = text.data() + text.size();
   auto [stop, error] = std::from_chars(text.data(), end, factor);
   // The negation refuses what is no number, too.
-  if (error != std::errc() || stop != end || !(factor >= 1e-6 && factor <= 1e6))
+  if (error != std::errc() || stop != end ||
+      !(factor >= kLeastFactor && factor <= kMostFactor))
     return invalidArgument(
         concat("expected a factor from 1e-6 to 1e6, found '", text, "'"));
   return factor;
@@ -75,6 +81,83 @@ StatusOr<NetworkChange> parseNetworkChange(const std::string &text) {
       parseNamedValues(text, {"bandwidth", "latency"}, "FACTOR", parseFactor));
   return NetworkChange{.bandwidth = values[0].value_or(1),
                        .latency = values[1].value_or(1)};
+}
+
+/// Of several that are multiplied.
+static Status checkFactor(double factor) {
+  if (factor >= kLeastFactor && factor <= kMostFactor)
+    return okStatus();
+  return invalidArgument(concat("expected factors whose product is from ",
+                                kLeastFactor, " to ", kMostFactor, ", found ",
+                                factor));
+}
+
+Status addChange(const std::string &name, const std::string &value,
+                 int64_t ranks, const std::string &origin, WhatIf &whatIf) {
+  if (name == "straggler") {
+    OPTRT_ASSIGN_OR_RETURN(Straggler straggler, parseStraggler(value, ranks));
+    double all = straggler.factor;
+    for (const Straggler &one : whatIf.stragglers)
+      all *= one.rank == straggler.rank ? one.factor : 1;
+    OPTRT_RETURN_IF_ERROR(checkFactor(all));
+    whatIf.stragglers.push_back(straggler);
+  } else if (name == "scale") {
+    OPTRT_ASSIGN_OR_RETURN(Scaling scaling, parseScaling(value));
+    scaling.origin = origin;
+    whatIf.scalings.push_back(std::move(scaling));
+  } else if (name == "remove") {
+    if (value.empty())
+      return invalidArgument("expected GLOB, found ''");
+    whatIf.scalings.push_back({value, 0, origin});
+  } else if (name == "network") {
+    OPTRT_ASSIGN_OR_RETURN(NetworkChange network, parseNetworkChange(value));
+    whatIf.network.bandwidth *= network.bandwidth;
+    whatIf.network.latency *= network.latency;
+    OPTRT_RETURN_IF_ERROR(checkFactor(whatIf.network.bandwidth));
+    OPTRT_RETURN_IF_ERROR(checkFactor(whatIf.network.latency));
+  } else if (name == "overlap") {
+    if (value != "scheduled" && value != "none" && value != "perfect")
+      return invalidArgument(
+          concat("expected scheduled, none or perfect, found '", value, "'"));
+    whatIf.overlap = value == "none"      ? Overlap::None
+                     : value == "perfect" ? Overlap::Perfect
+                                          : Overlap::Scheduled;
+  } else {
+    const std::vector<std::string> names{"straggler", "scale", "remove",
+                                         "network", "overlap"};
+    return invalidArgument(
+        concat("expected straggler, scale, remove, network or overlap, found '",
+               name, "'", optimus_support::didYouMean(name, names)));
+  }
+  return okStatus();
+}
+
+static std::string trim(const std::string &text) {
+  const size_t begin = text.find_first_not_of(" \t\r");
+  return begin == std::string::npos
+             ? ""
+             : text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin);
+}
+
+Status addChanges(std::string_view text, const std::string &path, int64_t ranks,
+                  WhatIf &whatIf) {
+  std::istringstream lines{std::string(text)};
+  int64_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    line = trim(line.substr(0, line.find('#')));
+    if (line.empty())
+      continue;
+    const size_t end = line.find_first_of(" \t");
+    const std::string name = line.substr(0, end);
+    const std::string value =
+        end == std::string::npos ? "" : trim(line.substr(end));
+    const std::string origin = concat(path, ":", number);
+    if (Status added = addChange(name, value, ranks, origin, whatIf);
+        !added.ok())
+      return added.withContext(origin);
+  }
+  return okStatus();
 }
 
 //===----------------------------------------------------------------------===//

@@ -15,7 +15,7 @@ import sqlite3
 
 import pytest
 
-from tools import BertModel, LlamaModel, Model, PhiModel
+from tools import REPOSITORY, BertModel, LlamaModel, Model, PhiModel
 
 pytestmark = pytest.mark.rotates
 
@@ -241,11 +241,15 @@ def test_changes_of_a_file_are_those_of_flags(tools, tmp_path, library):
     both = simulate(tools, library, "--what-if", path, "--straggler", "3=2")
     assert both["step_ms"] > from_file["step_ms"]
     for line, message in [
-        ("scale gem=2", "matches 'gem'; did you mean 'gemm'?"),
+        ("\nscale gem=2", f"{path}:2: no command of "),
+        ("remove gem", "matches 'gem'; did you mean 'gemm'?"),
         ("\nscal gemm=2", f"{path}:2: expected straggler, scale, remove, network or overlap, "),
         ("overlap som", f"{path}:1: expected scheduled, none or perfect, found 'som'"),
         ("straggler", f"{path}:1: expected RANK=FACTOR, found ''"),
         ("remove", f"{path}:1: expected GLOB, found ''"),
+        ("network latency=1e6\n" * 2, f"{path}:2: expected factors whose product is from 1e-06"),
+        ("straggler 1=1e6\n" * 2, f"{path}:2: expected factors whose product is from 1e-06"),
+        ("scale gemm=1e6\n" * 4, "expected times of at most a day"),
     ]:
         path.write_text(line)
         assert message in refuse(tools, "optimus-simulate", library, "--what-if", path)
@@ -325,8 +329,32 @@ def test_ranks_share_the_links_of_a_cluster(tools, tmp_path, library):
             tools, "optimus-simulate", library, "--cluster", path, "--placement", placement
         )
         assert message in error
+    assert shared["protocols"] == {}
     nccl = on({**CLUSTER, "protocols": "nccl"})
     assert nccl["step_ms"] < shared["step_ms"]
+    groups = sum(1 for name in nccl["protocols"] if name.startswith("ring "))
+    assert groups == len(nccl["protocols"]) > 0, "broadcasts and reduces"
+
+
+def test_known_clusters_are_files(tools, tmp_path):
+    """As they are printed they are read, and the page has all of their fields."""
+    page = (REPOSITORY / "docs" / "what-if.md").read_text()
+    flags = ["--collective", "all_reduce", "--ranks", "16", "--json", "-", "--cluster"]
+    for name in "a100", "h100", "h200":
+        text = tools.run("optimus-simulate", "--print-cluster", name)
+        (tmp_path / name).write_text(text)
+        times = [
+            json.loads(tools.run("optimus-simulate", *flags, cluster))["times"]
+            for cluster in (name, tmp_path / name)
+        ]
+        assert times[0] == times[1]
+        assert len({row["protocol"] for row in times[0]}) > 2
+        cluster = json.loads(text)
+        for field in {*cluster, *cluster["nodes"], *cluster["nic"], *cluster["protocols"][0]}:
+            assert f"`{field}`" in page or f'"{field}"' in page, field
+    assert "expected nothing beside it" in refuse(
+        tools, "optimus-simulate", "--print-cluster", "h100", "--json", "-"
+    )
 
 
 def test_tries_are_plans_of_one_program(tools, tmp_path):
@@ -358,8 +386,14 @@ def test_tries_are_plans_of_one_program(tools, tmp_path):
         terms = [term["of_each"] for term in answer["terms"] if term["unit"] == unit]
         for plan, found in enumerate(answer["tries"]):
             assert sum(term[plan] for term in terms) == pytest.approx(whole(found), rel=1e-9)
-    text = tools.run("optimus-simulate", program, *flags)
+    text = tools.run("optimus-simulate", program, *flags, "--sensitivity")
     assert "\n2 against 1\n  step    " in text and " waiting for " in text
+    gains = [line.split() for line in text.split("1 % more of")[1].splitlines()]
+    assert gains[0] == ["saves", "1,", "ms", "saves", "2,", "ms"]
+    [gemm] = [line[1:] for line in gains if line[0] == "gemm"]
+    assert all(float(saved) > 0 for saved in gemm)
+    # What one of them lacks.
+    assert any("-" in line for line in gains)
     gpu = simulate(tools, program, "--try", tries[2])["tries"][0]
     assert gpu["target"] == "cuda" and gpu["machine_profile"] == "h100x8"
     for wrong, message in [

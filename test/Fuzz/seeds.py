@@ -57,6 +57,8 @@ CLUSTER = """\
  "placement": {"tile": {"row": 2, "col": 2}}}
 """
 
+CHANGES = "scale h.*=0.5\nstraggler 1=2\nnetwork latency=2\n"
+
 # Each line is a command; it runs in `inputs`.
 COMMANDS = """\
 optimus-compile gpt2.mlir --mesh row:2,col:2 --strategy summa --report -o out.so
@@ -174,7 +176,7 @@ def main() -> None:
     tools, folder = Tools(Path(sys.argv[1])), Path(sys.argv[2])
     inputs = folder / "inputs"
     targets = "programs", "tables", "csv", "profiles", "manifests", "checkpoints", "clusters"
-    targets += "config", "folder", "store"
+    targets += "config", "folder", "store", "whatifs"
     for target in (*targets, "greeting", "commands", "inputs"):
         (folder / target).mkdir(parents=True, exist_ok=True)
     os.environ["PYTHONPATH"] = str(REPOSITORY / "python")
@@ -215,8 +217,13 @@ def main() -> None:
             tools.run("optimus-run", "bench", *what, "--profile", profile)
     (folder / "profiles" / "measured").write_text(profile.read_text())
     (inputs / "cluster.json").write_text(CLUSTER)
-    (inputs / "changes").write_text("scale h.*=0.5\nstraggler 1=2\nnetwork latency=2\n")
-    (folder / "clusters" / "whole").write_text(CLUSTER)
+    (inputs / "changes").write_text(CHANGES)
+    (folder / "whatifs" / "whole").write_text(CHANGES)
+    # On the one axis of what the fuzzer simulates.
+    tiled = CLUSTER.replace('"row": 2, "col": 2', '"ranks": 4')
+    (folder / "clusters" / "whole").write_text(tiled)
+    known = tools.run("optimus-simulate", "--print-cluster", "h100")
+    (folder / "clusters" / "h100").write_text(known)
     checkpoint = inputs / "checkpoint"
     tools.run(
         "optimus-run", "train", inputs / "gpt2.so", "--data", inputs / "text.txt",

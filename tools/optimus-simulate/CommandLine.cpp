@@ -74,6 +74,10 @@ static void addOptions(CLI::App &app, Arguments &arguments,
                  "row:2,col:4: the part of the mesh on a node of --cluster "
                  "(default: its file's, or consecutive ranks)")
       ->type_name("TILE");
+  app.add_option("--print-cluster", arguments.printedCluster,
+                 "In place of a library: write this cluster as a file, with "
+                 "all of its fields, to change")
+      ->type_name("FILE");
   addList(app, "--straggler", arguments.stragglers,
           "RANK=FACTOR: this rank computes so many times as long");
   addList(app, "--scale", arguments.scalings,
@@ -136,6 +140,13 @@ StatusOr<std::string> optimus_simulate::parseCommandLine(int argc, char **argv,
     return asked;
   if (!bytes.empty())
     arguments.bytes = *ByteCount().parse(bytes);
+  const std::vector<const CLI::Option *> given = std::as_const(app).get_options(
+      [](const CLI::Option *option) { return option->count() > 0; });
+  if (!arguments.printedCluster.empty() && given.size() > 1)
+    return optimus_support::invalidArgument(
+        "--print-cluster: expected nothing beside it, which would be ignored");
+  if (!arguments.printedCluster.empty())
+    return asked;
   if (arguments.library.empty() == arguments.collective.empty())
     return optimus_support::invalidArgument(
         arguments.library.empty()

@@ -38,6 +38,8 @@ struct Arguments {
   /// Also what 1 % more of each rate would give.
   bool sensitivity = false;
   std::string json, profile;
+  /// In place of a library: the cluster to write as a file.
+  std::string printedCluster;
 };
 
 /// Reads the command line. Returns the text of --help or --version where it is

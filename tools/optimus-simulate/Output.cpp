@@ -128,6 +128,13 @@ static void printLinks(const Answer &answer, std::ostream &out) {
         << format(" busy for %.1f %%", 100 * links[i].share);
   if (!links.empty())
     out << "\n";
+  const char *before = "protocols    ";
+  for (const ProtocolUse &protocol : answer.simulation.protocols) {
+    out << before << protocol.count << " by " << protocol.name;
+    before = ", ";
+  }
+  if (!answer.simulation.protocols.empty())
+    out << "\n";
   if (answer.simulation.cores > 0)
     out << format("cores        busy for %.1f %%\n",
                   100 * answer.simulation.cores);
@@ -242,7 +249,8 @@ ordered_json optimus_simulate::describe(const Answer &answer) {
   const Simulation &simulation = answer.simulation;
   const RankTimes &slowest = simulation.ranks[simulation.slowest];
   ordered_json parts = ordered_json::object(), path = ordered_json::array(),
-               links = ordered_json::array(), ranks = ordered_json::array();
+               links = ordered_json::array(), ranks = ordered_json::array(),
+               protocols = ordered_json::object();
   for (size_t part : sortParts(simulation))
     parts[answer.timed->getParts()[part]] = toMs(simulation.parts[part]);
   for (const CriticalPart &part : simulation.criticalPath)
@@ -250,6 +258,8 @@ ordered_json optimus_simulate::describe(const Answer &answer) {
         {{"path", part.path}, {"by", part.what}, {"ms", toMs(part.seconds)}});
   for (const LinkUse &link : simulation.links)
     links.push_back({{"link", link.name}, {"share", link.share}});
+  for (const ProtocolUse &protocol : simulation.protocols)
+    protocols[protocol.name] = protocol.count;
   for (const RankTimes &rank : simulation.ranks)
     ranks.push_back({{"end_ms", toMs(rank.end)},
                      {"computing_ms", toMs(rank.computing)},
@@ -277,6 +287,7 @@ ordered_json optimus_simulate::describe(const Answer &answer) {
                     {"waits", describeWaits(answer)},
                     {"critical_path", path},
                     {"links", links},
+                    {"protocols", protocols},
                     {"cores", simulation.cores},
                     {"memory_bytes", memory},
                     {"ranks", ranks}};

@@ -179,8 +179,7 @@ static Status checkScaled(const ModelLibrary &library, const WhatIf &whatIf,
     if (timed.getScaled()[i] == 0) {
       const std::string &pattern = whatIf.scalings[i].pattern;
       return invalidArgument(
-          concat(whatIf.scalings[i].factor == 0 ? "--remove" : "--scale",
-                 ": no command of `", library.path(),
+          concat(whatIf.scalings[i].origin, ": no command of `", library.path(),
                  "` has a path, kind, kernel or collective that matches '",
                  pattern, "'", didYouMean(pattern, listNames(library))));
     }
@@ -285,6 +284,14 @@ static Status checkFiles(const Arguments &arguments) {
   return checkOutputsApart(inputs, outputs);
 }
 
+static Status printKnownCluster(const std::string &name) {
+  auto cluster = loadCluster(name);
+  if (!cluster.ok())
+    return cluster.status().withContext("--print-cluster");
+  std::cout << printCluster(*std::move(cluster));
+  return okStatus();
+}
+
 static Status writeJson(const Arguments &arguments, const ordered_json &json) {
   return arguments.json.empty()
              ? okStatus()
@@ -331,6 +338,8 @@ static Status simulateCollective(const Arguments &arguments) {
 }
 
 Status optimus_simulate::simulateLibrary(const Arguments &arguments) {
+  if (!arguments.printedCluster.empty())
+    return printKnownCluster(arguments.printedCluster);
   OPTRT_RETURN_IF_ERROR(checkFiles(arguments));
   if (!arguments.collective.empty())
     return simulateCollective(arguments);

@@ -437,43 +437,4 @@ TEST_F(FoldingOnClusters, LargeMeshesAreFewActors) {
   EXPECT_GT(countActors(cluster, {.stragglers = {{3, 2}}}), 3u);
 }
 
-/// Every field of a cluster matters to some program.
-TEST_F(ClusterSimulation, EveryFieldIsUsed) {
-  StatusOr<Cluster> whole = parseCluster(kWhole, "c.json");
-  ASSERT_TRUE(whole.ok());
-  write(Mesh({{"row", 8}, {"col", 4}}), CollectiveKind::AllReduce, {0});
-  const double across = secondsOn(*whole);
-  auto differs = [&](auto change, double before) {
-    Cluster changed = *whole;
-    change(changed);
-    return std::abs(secondsOn(changed) - before) > 1e-3 * before;
-  };
-  EXPECT_TRUE(differs([](Cluster &c) { c.nicsPerNode = 4; }, across));
-  EXPECT_TRUE(differs([](Cluster &c) { c.nic.latency = 1; }, across));
-  EXPECT_TRUE(differs([](Cluster &c) { c.oversubscription = 64; }, across));
-  EXPECT_TRUE(differs(
-      [](Cluster &c) {
-        c.oversubscription = 64;
-        c.nodesPerSwitch = 8;
-      },
-      secondsOn([&] {
-        Cluster narrow = *whole;
-        narrow.oversubscription = 64;
-        return narrow;
-      }())));
-  EXPECT_TRUE(differs([](Cluster &c) { c.nic.bytesPerSecond = 1e9; }, across));
-  EXPECT_TRUE(differs([](Cluster &c) { c.tile.clear(); }, across));
-  EXPECT_TRUE(differs(
-      [](Cluster &c) {
-        c.devicesPerNode = 32;
-        c.tile.clear();
-      },
-      across));
-  write(Mesh({{"row", 2}, {"col", 2}}), CollectiveKind::AllReduce, {0});
-  const double within = secondsOn(*whole);
-  EXPECT_TRUE(
-      differs([](Cluster &c) { c.deviceLink.bytesPerSecond = 1e9; }, within));
-  EXPECT_TRUE(differs([](Cluster &c) { c.deviceLink.latency = 1; }, within));
-}
-
 } // namespace

@@ -86,6 +86,8 @@ struct ClusterPlace {
 optimus_support::StatusOr<Cluster> loadCluster(const std::string &nameOrPath);
 optimus_support::StatusOr<Cluster> parseCluster(std::string_view json,
                                                 const std::string &name);
+/// A cluster as its file, with all of its fields.
+std::string printCluster(Cluster cluster);
 
 /// Places all ranks of a mesh. InvalidArgument where the tile does not divide
 /// it, or has as many ranks as no node has devices.

@@ -64,6 +64,12 @@ struct LinkUse {
   double share = 0;
 };
 
+/// How many collectives have taken a cluster's protocol, each group's counted.
+struct ProtocolUse {
+  std::string name;
+  int64_t count = 0;
+};
+
 /// When a rank did what in a call.
 struct CallTimes {
   struct Span {
@@ -97,6 +103,8 @@ struct Simulation {
   std::vector<Timeline> timelines;
   /// Of a cluster's links those that carry anything, the busiest first.
   std::vector<LinkUse> links;
+  /// Those that are taken, in the cluster's order.
+  std::vector<ProtocolUse> protocols;
   /// How busy the cores of the busiest machine are; 0 where ranks share none.
   double cores = 0;
 

@@ -26,6 +26,13 @@ namespace optimus_simulation {
 /// All times: integers add up to the same sum in any order.
 using Picoseconds = int64_t;
 
+/// More than a day is no prediction: longer times become this one, and a longer
+/// step is refused. Sums of some stay below the largest integer.
+inline constexpr Picoseconds kMostTime = 100'000'000'000'000'000;
+
+/// The nearest, at most kMostTime.
+Picoseconds toPicoseconds(double seconds);
+
 /// A command of a function as a rank goes through it.
 struct TimedCommand {
   enum Kind : uint8_t {

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace optimus_simulation {
@@ -30,6 +31,8 @@ struct Straggler {
 struct Scaling {
   std::string pattern;
   double factor = 1;
+  /// Where it was asked for, in messages: "--scale", "changes:3".
+  std::string origin = {};
 };
 
 /// Links with so many times the bandwidth, and so many times the latency.
@@ -66,6 +69,18 @@ optimus_support::StatusOr<Scaling> parseScaling(const std::string &text);
 /// "bandwidth=FACTOR", "latency=FACTOR" or both with a comma between.
 optimus_support::StatusOr<NetworkChange>
 parseNetworkChange(const std::string &text);
+
+/// Adds a change by its name, "scale", and its value, for so many ranks.
+/// `origin` is where it stands. InvalidArgument says what was expected.
+optimus_support::Status addChange(const std::string &name,
+                                  const std::string &value, int64_t ranks,
+                                  const std::string &origin, WhatIf &whatIf);
+
+/// Adds a change for each line of a file, "scale gemm=0.5"; what follows # is a
+/// comment. InvalidArgument names the line.
+optimus_support::Status addChanges(std::string_view text,
+                                   const std::string &path, int64_t ranks,
+                                   WhatIf &whatIf);
 
 /// A profile's links, changed.
 void changeNetwork(optimus_prices::CommunicationProfile &profile,
