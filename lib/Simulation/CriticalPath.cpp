@@ -27,7 +27,7 @@ public:
     Position at{static_cast<uint32_t>(getNumCalls(rank)), 0};
     const Stop *stop = nullptr;
     while ((stop = findStop(rank, at))) {
-      addComputing(rank, stop->position, at);
+      addComputing(rank, stop->position, at, /*isStop=*/true);
       const Meeting *meeting = &ranks.getMeeting(stop->meeting);
       addMeeting(*meeting);
       while (meeting->arrivals.front().before != kNoMeeting) {
@@ -38,7 +38,7 @@ public:
       rank = last.rank;
       at = {last.call, last.command};
     }
-    addComputing(rank, {0, 0}, at);
+    addComputing(rank, {0, 0}, at, /*isStop=*/false);
     return sort();
   }
 
@@ -64,7 +64,8 @@ private:
                                  : function.table->texts[command.path];
   }
 
-  void addComputing(int64_t rank, Position from, Position to) {
+  /// From a stop, or from the beginning, to before a command.
+  void addComputing(int64_t rank, Position from, Position to, bool isStop) {
     for (; from.call <= to.call; from = {from.call + 1, 0}) {
       if (from.call == getNumCalls(rank))
         return;
@@ -72,11 +73,22 @@ private:
       const size_t end =
           from.call == to.call ? to.command : function.commands.size();
       for (uint32_t number = from.command; number < end; ++number)
-        if (const TimedCommand &one = function.commands[number];
-            one.kind == TimedCommand::Compute && one.seconds > 0)
-          seconds[{getPath(function, number), "computing"}] +=
-              ranks.getSeconds(rank, {from.call, number});
+        addComputed(function, number,
+                    ranks.getSeconds(rank, {from.call, number}));
+      // What is inserted before a stop was computed before it.
+      for (uint32_t number = from.command; number <= end; ++number)
+        if ((number != from.command || !isStop) &&
+            number != function.commands.size())
+          addComputed(function, number,
+                      ranks.getInserted(rank, {from.call, number}));
+      isStop = false;
     }
+  }
+
+  void addComputed(const TimedFunction &function, uint32_t number,
+                   Picoseconds time) {
+    if (time > 0)
+      seconds[{getPath(function, number), "computing"}] += time;
   }
 
   void addMeeting(const Meeting &meeting) {

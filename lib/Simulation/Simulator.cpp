@@ -110,6 +110,15 @@ static Simulation summarize(const TimedProgram &program, const Ranks &ranks,
 StatusOr<Simulation> simulate(const TimedProgram &program,
                               const CallList &calls, const WhatIf &whatIf,
                               const SimulationOptions &options) {
+  return simulateTables(
+      program, std::vector<CallList>(program.getTarget().tables.size(), calls),
+      whatIf, options);
+}
+
+StatusOr<Simulation> simulateTables(const TimedProgram &program,
+                                    const std::vector<CallList> &calls,
+                                    const WhatIf &whatIf,
+                                    const SimulationOptions &options) {
   std::optional<Network> network;
   std::optional<std::vector<ClusterPlace>> places;
   Cluster cluster;
@@ -132,21 +141,26 @@ StatusOr<Simulation> simulate(const TimedProgram &program,
   if (shared)
     cores.emplace(*shared, folding, numRanks, places ? &*places : nullptr);
   Ranks ranks(program, calls, whatIf, folding, folded ? &*folded : nullptr,
-              cores ? &*cores : nullptr, options.record);
+              cores ? &*cores : nullptr, options);
   if (!ranks.run()) {
     if (ranks.takesTooLong())
       return invalidArgument("expected times of at most a day, which all "
                              "together take longer");
     // Ranks are named where each is its own.
     if (fold)
-      return simulate(program, calls, whatIf,
-                      {.cluster = options.cluster, .fold = false});
+      return simulateTables(program, calls, whatIf,
+                            {.cluster = options.cluster, .fold = false});
     return describeDeadlock(program, ranks);
   }
   Simulation result = summarize(program, ranks, folding);
-  if (whatIf.overlap != Overlap::Perfect)
+  result.simulatedRanks = ranks.getNumRanks();
+  result.events = ranks.countEvents();
+  if (whatIf.overlap != Overlap::Perfect) {
     result.criticalPath =
         findCriticalPath(program, ranks, folding.getActor(result.slowest));
+    if (options.slack)
+      result.slack = findSlack(ranks, folding, result.getStep());
+  }
   for (uint32_t actor = 0; options.record && actor != folding.getNumActors();
        ++actor)
     result.timelines.push_back({folding.getRank(actor), ranks.getCalls(actor)});

@@ -243,7 +243,10 @@ def test_changes_of_a_file_are_those_of_flags(tools, tmp_path, library):
     for line, message in [
         ("\nscale gem=2", f"{path}:2: no command of "),
         ("remove gem", "matches 'gem'; did you mean 'gemm'?"),
-        ("\nscal gemm=2", f"{path}:2: expected straggler, scale, remove, network or overlap, "),
+        ("\nscal gemm=2", f"{path}:2: expected straggler, scale, remove, insert, fuse, network"),
+        ("insert gemm=20", f"{path}:1: expected a time from 1ns to 3600s"),
+        ("fuse gemm", f"{path}:1: no two kernels in a row of "),
+        ("scale rank=4/gemm=2", f"{path}:1: expected a rank from 0 to 3, found '4'"),
         ("overlap som", f"{path}:1: expected scheduled, none or perfect, found 'som'"),
         ("straggler", f"{path}:1: expected RANK=FACTOR, found ''"),
         ("remove", f"{path}:1: expected GLOB, found ''"),
@@ -253,6 +256,45 @@ def test_changes_of_a_file_are_those_of_flags(tools, tmp_path, library):
     ]:
         path.write_text(line)
         assert message in refuse(tools, "optimus-simulate", library, "--what-if", path)
+
+
+def test_what_is_inserted_and_fused(tools, library):
+    plain = simulate(tools, library)
+    more = simulate(tools, library, "--insert", "gemm=1us")
+    gemms = sum(command["by"] == "gemm" for command in slack_of(tools, library))
+    assert more["parts_ms"]["inserted"] == pytest.approx(1e-3 * gemms)
+    assert more["what_if"] == ["0.001 ms are computed before 'gemm'"]
+    late = simulate(tools, library, "--insert", "rank=3/h.0.*=1ms")
+    assert late["ranks"][3]["computing_ms"] > late["ranks"][0]["computing_ms"] + 1
+    assert late["ranks"][0]["exposed_ms"] > plain["ranks"][0]["exposed_ms"] + 1
+    fused = simulate(tools, library, "--fuse", "*")
+    assert fused["parts_ms"]["launch"] < plain["parts_ms"]["launch"]
+    assert fused["parts_ms"]["gemm"] == plain["parts_ms"]["gemm"]
+    assert fused["what_if"] == ["neighbours among '*' are one kernel"]
+    # A part that is no command has no rate.
+    gains = simulate(tools, library, "--insert", "gemm=1us", "--sensitivity")["gains"]
+    assert "inserted" not in {gain["of"] for gain in gains}
+
+
+def slack_of(tools, library, *flags):
+    return simulate(tools, library, "--slack", *flags)["slack"]
+
+
+@pytest.mark.parametrize("flags", [[], ["--offload", "state"]], ids=["", "offload"])
+def test_nothing_on_the_critical_path_has_slack(tools, flags):
+    library = tools.library(MODEL, "row:2,col:2", "summa", "--accumulate", *flags)
+    answer = simulate(tools, library, "--slack", "--cluster", "h100")
+    slack = answer["slack"]
+    assert min(one["slack_ms"] for one in slack) == 0
+    least = {}
+    for one in slack:
+        key = one["path"] or one["by"]
+        least[key] = min(one["slack_ms"], least.get(key, one["slack_ms"]))
+    # Copies between memories are not on it.
+    assert flags or all(least[part["path"]] == 0 for part in answer["critical_path"])
+    assert any(value > 0 for value in least.values())
+    text = tools.run("optimus-simulate", library, "--slack", "--cluster", "h100")
+    assert "may be later" in text
 
 
 def test_more_of_each_rate_gives_what_a_change_gives(tools, library):
@@ -531,6 +573,9 @@ def test_64_ranks_take_less_than_a_second(tools, tmp_path):
         (["--scale", "gem=2"], "matches 'gem'; did you mean 'gemm'?"),
         (["--network", "bandwith=2"], "did you mean 'bandwidth'?"),
         (["--remove", "gem"], "--remove: no command of "),
+        (["--insert", "gemm=2h"], "--insert: expected a time from 1ns to 3600s"),
+        (["--fuse", "gemm"], "--fuse: no two kernels in a row of "),
+        (["--slack", "--overlap", "perfect"], "expected no --overlap perfect beside it"),
         (["--fail", "mtbf=3"], "--fail: expected a time from 1e-3s to 1000 years"),
         (["--what-if", "nowhere"], "--what-if: "),
         (["--overlap", "som"], "expected scheduled, none or perfect, found som"),

@@ -41,6 +41,9 @@ StatusOr<WhatIf> optimus_simulate::readChanges(const Arguments &arguments,
       addFlags("straggler", arguments.stragglers, ranks, whatIf));
   OPTRT_RETURN_IF_ERROR(addFlags("scale", arguments.scalings, ranks, whatIf));
   OPTRT_RETURN_IF_ERROR(addFlags("remove", arguments.removals, ranks, whatIf));
+  OPTRT_RETURN_IF_ERROR(
+      addFlags("insert", arguments.insertions, ranks, whatIf));
+  OPTRT_RETURN_IF_ERROR(addFlags("fuse", arguments.fusions, ranks, whatIf));
   if (!arguments.network.empty())
     OPTRT_RETURN_IF_ERROR(
         addFlags("network", {arguments.network}, ranks, whatIf));

@@ -81,10 +81,17 @@ static void addOptions(CLI::App &app, Arguments &arguments,
   addList(app, "--straggler", arguments.stragglers,
           "RANK=FACTOR: this rank computes so many times as long");
   addList(app, "--scale", arguments.scalings,
-          "GLOB=FACTOR: commands whose path, kind, kernel or collective "
-          "matches take so many times as long");
+          "GLOB=FACTOR: commands whose path (with ' backward'), kind, kernel "
+          "or collective matches take so many times as long; rank=3/GLOB: "
+          "those of a rank");
   addList(app, "--remove", arguments.removals,
           "GLOB: such commands take no time");
+  addList(app, "--insert", arguments.insertions,
+          "GLOB=TIME: before each such command the rank computes so long, as "
+          "20us");
+  addList(app, "--fuse", arguments.fusions,
+          "GLOB: such kernels in a row are one, which starts once and reads "
+          "nothing of its own");
   app.add_option("--network", arguments.network,
                  "bandwidth=FACTOR,latency=FACTOR: links have so many times of "
                  "it")
@@ -95,9 +102,8 @@ static void addOptions(CLI::App &app, Arguments &arguments,
       ->capture_default_str()
       ->check(oneOf(Word{{"scheduled", "none", "perfect"}}));
   app.add_option("--what-if", arguments.whatIf,
-                 "Changes, one a line: scale GLOB=FACTOR, remove GLOB, "
-                 "straggler RANK=FACTOR, network CHANGE, overlap none; they "
-                 "come after those of flags")
+                 "Changes, one a line, by the names of these flags: scale "
+                 "GLOB=FACTOR, remove GLOB; they come after those of flags")
       ->type_name("FILE");
   app.add_option("--fail", arguments.failures,
                  "mtbf=3h,checkpoint=30s,restart=5min: the part of the time "
@@ -107,6 +113,8 @@ static void addOptions(CLI::App &app, Arguments &arguments,
   app.add_flag("--sensitivity", arguments.sensitivity,
                "Also what 1 % more of each kind of command, collective and "
                "link would give: a simulation for each");
+  app.add_flag("--slack", arguments.slack,
+               "Also by how much commands may end later without a longer step");
   app.add_option("--profile", arguments.profile,
                  "Write the times of all commands there, as `optimus-run train "
                  "--profile` does: of a rank for each of those that do the "
@@ -121,9 +129,11 @@ static void addOptions(CLI::App &app, Arguments &arguments,
 /// Whether anything is to differ, or more is to be said of a library.
 static bool hasChanges(const Arguments &arguments) {
   return !arguments.stragglers.empty() || !arguments.scalings.empty() ||
-         !arguments.removals.empty() || !arguments.network.empty() ||
+         !arguments.removals.empty() || !arguments.insertions.empty() ||
+         !arguments.fusions.empty() || !arguments.network.empty() ||
          arguments.overlap != "scheduled" || !arguments.whatIf.empty() ||
-         !arguments.failures.empty() || arguments.sensitivity;
+         !arguments.failures.empty() || arguments.sensitivity ||
+         arguments.slack;
 }
 
 StatusOr<std::string> optimus_simulate::parseCommandLine(int argc, char **argv,
@@ -155,6 +165,10 @@ StatusOr<std::string> optimus_simulate::parseCommandLine(int argc, char **argv,
   if (!arguments.collective.empty() && hasChanges(arguments))
     return optimus_support::invalidArgument(
         "--collective: expected no changes beside it, which are of libraries");
+  if (arguments.slack && arguments.overlap == "perfect")
+    return optimus_support::invalidArgument(
+        "--slack: expected no --overlap perfect beside it, where nothing waits "
+        "for anything");
   if (!arguments.profile.empty() &&
       (!arguments.trials.empty() || !arguments.collective.empty()))
     return optimus_support::invalidArgument(

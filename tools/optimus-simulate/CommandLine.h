@@ -30,13 +30,15 @@ struct Arguments {
   std::string function, sequence;
   int64_t microbatches = 1;
   std::string machineProfile, cluster, placement;
-  std::vector<std::string> stragglers, scalings, removals;
+  std::vector<std::string> stragglers, scalings, removals, insertions, fusions;
   std::string network, overlap = "scheduled";
   /// Lines of the above.
   std::string whatIf;
   std::string failures;
   /// Also what 1 % more of each rate would give.
   bool sensitivity = false;
+  /// Also by how much each command may be later.
+  bool slack = false;
   std::string json, profile;
   /// In place of a library: the cluster to write as a file.
   std::string printedCluster;

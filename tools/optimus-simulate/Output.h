@@ -38,9 +38,9 @@ struct Answer {
   std::string machine;
   /// Empty where ranks have links of their own.
   std::string cluster;
-  /// Of the function or the sequence, and its calls.
+  /// Of the function or the sequence, and its calls by each table's ranks.
   std::string name;
-  optimus_simulation::CallList calls;
+  std::vector<optimus_simulation::CallList> calls;
   /// That all calls read together.
   int64_t tokens = 0;
   /// What differs from the program as it is.
@@ -53,6 +53,9 @@ struct Answer {
   /// Of the slowest rank.
   std::optional<RankMemory> memory;
 
+  const optimus_simulation::CallList &getCalls(int64_t rank) const {
+    return calls[timed->getTable(rank)];
+  }
   double getTokensPerSecond() const;
 };
 

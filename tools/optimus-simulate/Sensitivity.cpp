@@ -28,12 +28,14 @@ optimus_simulate::findGains(const Answer &answer, const WhatIf &whatIf,
   };
   constexpr double kFactor = 1.01;
   WhatIf computing = whatIf, bandwidth = whatIf, latency = whatIf;
-  for (const std::string &part : answer.timed->getParts())
-    computing.scalings.push_back({part, 1 / kFactor});
-  OPTRT_RETURN_IF_ERROR(add("all computing", computing));
-  // Kinds of collectives, of all axes; the two ends of a message differ.
   std::set<std::string> kinds(answer.timed->getParts().begin(),
                               answer.timed->getParts().end());
+  // An insertion is no command with a rate.
+  kinds.erase(kInserted);
+  for (const std::string &kind : kinds)
+    computing.scalings.push_back({kind, 1 / kFactor});
+  OPTRT_RETURN_IF_ERROR(add("all computing", computing));
+  // Kinds of collectives, of all axes; the two ends of a message differ.
   for (const ExposureName &one : answer.timed->getExposures())
     kinds.insert(one.kind);
   for (const std::string &kind : kinds) {

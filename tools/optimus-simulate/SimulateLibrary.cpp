@@ -77,30 +77,55 @@ static StatusOr<MachineProfile> loadMachine(const ModelLibrary &library,
 // Calls
 //===----------------------------------------------------------------------===//
 
-static StatusOr<const program::SequenceT *>
-findSequence(const ModelLibrary &library, const std::string &name) {
-  const program::ProgramTableT &table = *library.target().tables.front();
-  if (const auto *found = program::findSequence(table, name))
-    return found;
+/// That some table has the sequence.
+static Status checkSequence(const ModelLibrary &library,
+                            const std::string &name) {
   std::vector<std::string> names;
   std::string list;
-  for (const auto &sequence : table.sequences) {
-    names.push_back(sequence->name);
-    list += (list.empty() ? "" : ", ") + sequence->name;
-  }
+  for (const auto &table : library.target().tables)
+    for (const auto &sequence : table->sequences) {
+      if (sequence->name == name)
+        return okStatus();
+      if (std::find(names.begin(), names.end(), sequence->name) != names.end())
+        continue;
+      names.push_back(sequence->name);
+      list += (list.empty() ? "" : ", ") + sequence->name;
+    }
   return invalidArgument(concat("--sequence: `", library.path(),
                                 "` has no sequence `", name, "`",
                                 didYouMean(name, names, '`'), "; there are ",
                                 list.empty() ? "none" : list));
 }
 
-static Answer describeSequence(const program::SequenceT &sequence,
-                               int64_t microbatches) {
+/// Ranks of a table without it make no call.
+static std::vector<CallList> listCalls(const ModelLibrary &library,
+                                       const std::string &name,
+                                       int64_t microbatches) {
+  std::vector<CallList> calls;
+  for (const auto &table : library.target().tables) {
+    CallList &list = calls.emplace_back();
+    if (const auto *sequence = program::findSequence(*table, name))
+      for (const auto &call : program::callsOf(*sequence, microbatches))
+        list.push_back(call.call->function);
+  }
+  return calls;
+}
+
+static Answer describeSequence(const ModelLibrary &library,
+                               const std::string &name, int64_t microbatches) {
   Answer answer;
-  answer.name = sequence.name;
-  for (const program::SequencedCall &call :
-       program::callsOf(sequence, microbatches))
-    answer.calls.push_back(call.call->function);
+  answer.name = name;
+  answer.calls = listCalls(library, name, microbatches);
+  return answer;
+}
+
+static Answer describeFunction(const ModelLibrary &library,
+                               const std::string &name) {
+  Answer answer;
+  answer.name = name;
+  for (const auto &table : library.target().tables)
+    answer.calls.push_back(program::findFunction(*table, name) ? CallList{name}
+                                                               : CallList());
   return answer;
 }
 
@@ -112,53 +137,36 @@ static StatusOr<Answer> chooseCalls(const ModelLibrary &library,
                                                           arguments.function);
     if (!function.ok())
       return function.status().withContext("--function");
-    Answer answer;
-    answer.name = (*function)->name;
-    answer.calls = {(*function)->name};
-    return answer;
+    return describeFunction(library, (*function)->name);
   }
   std::string name = arguments.sequence;
   if (name.empty())
     name = arguments.microbatches > 1 ? "train_microbatches" : "train";
-  if (arguments.sequence.empty() && arguments.microbatches == 1 &&
-      !program::findSequence(*library.target().tables.front(), name)) {
-    Answer answer;
-    answer.name = library.manifest().functions.front().name;
-    answer.calls = {answer.name};
-    return answer;
-  }
-  OPTRT_ASSIGN_OR_RETURN(const program::SequenceT *sequence,
-                         findSequence(library, name));
-  return describeSequence(*sequence, arguments.microbatches);
+  Status found = checkSequence(library, name);
+  if (!found.ok() && arguments.sequence.empty() && arguments.microbatches == 1)
+    return describeFunction(library, library.manifest().functions.front().name);
+  OPTRT_RETURN_IF_ERROR(found);
+  if (arguments.microbatches > 1 &&
+      listCalls(library, name, 1) ==
+          listCalls(library, name, arguments.microbatches))
+    return invalidArgument(concat("--microbatches: the sequence `", name,
+                                  "` repeats nothing as often as a step has "
+                                  "microbatches; give --sequence alone"));
+  return describeSequence(library, name, arguments.microbatches);
 }
 
-/// That all ranks make the same calls.
-static Status checkTables(const ModelLibrary &library) {
-  const auto &tables = library.target().tables;
-  for (const auto &table : tables) {
-    bool isSame = table->functions.size() == tables.front()->functions.size();
-    for (const auto &function : tables.front()->functions)
-      isSame &= program::findFunction(*table, function->name) != nullptr;
-    for (const auto &sequence : tables.front()->sequences)
-      isSame &=
-          program::print(*program::findSequence(*table, sequence->name)) ==
-          program::print(*sequence);
-    if (!isSame)
-      return invalidArgument(concat(
-          "`", library.path(),
-          "` has ranks that call different functions: "
-          "expected the same calls on all ranks, which alone are simulated"));
+/// Tokens of the calls with a batch, whichever ranks make them.
+static int64_t countTokens(const ModelLibrary &library,
+                           const std::vector<CallList> &calls) {
+  int64_t most = 0;
+  for (const CallList &list : calls) {
+    int64_t tokens = 0;
+    for (const std::string &call : list)
+      if (const auto *function = library.manifest().findFunction(call))
+        tokens += function->batch * function->sequence;
+    most = std::max(most, tokens);
   }
-  return okStatus();
-}
-
-/// Tokens of the calls with a batch.
-static int64_t countTokens(const ModelLibrary &library, const CallList &calls) {
-  int64_t tokens = 0;
-  for (const std::string &call : calls)
-    if (const optrt::Function *function = library.manifest().findFunction(call))
-      tokens += function->batch * function->sequence;
-  return tokens;
+  return most;
 }
 
 /// What a scaling may be meant for.
@@ -173,15 +181,20 @@ static std::vector<std::string> listNames(const ModelLibrary &library) {
   return names;
 }
 
-static Status checkScaled(const ModelLibrary &library, const WhatIf &whatIf,
-                          const TimedProgram &timed) {
-  for (size_t i = 0; i != whatIf.scalings.size(); ++i)
-    if (timed.getScaled()[i] == 0) {
-      const std::string &pattern = whatIf.scalings[i].pattern;
-      return invalidArgument(
-          concat(whatIf.scalings[i].origin, ": no command of `", library.path(),
-                 "` has a path, kind, kernel or collective that matches '",
-                 pattern, "'", didYouMean(pattern, listNames(library))));
+static Status checkMatches(const ModelLibrary &library, const WhatIf &whatIf,
+                           const TimedProgram &timed) {
+  const std::vector<Match> &matches = timed.getMatches();
+  for (size_t i = 0; i != matches.size(); ++i)
+    if (matches[i].count == 0) {
+      const auto &[pattern, origin, count] = matches[i];
+      const bool isFusion = i + whatIf.fusions.size() >= matches.size();
+      return invalidArgument(concat(
+          origin,
+          isFusion ? ": no two kernels in a row of `" : ": no command of `",
+          library.path(),
+          isFusion ? "` have a path or name that matches '"
+                   : "` has a path, kind, kernel or collective that matches '",
+          pattern, "'", didYouMean(pattern, listNames(library))));
     }
   return okStatus();
 }
@@ -231,23 +244,24 @@ static StatusOr<Answer> simulateAt(const std::string &path,
       readChanges(arguments, library->manifest().mesh.numRanks()));
   OPTRT_ASSIGN_OR_RETURN(const std::optional<Failures> failures,
                          readFailures(arguments));
-  OPTRT_RETURN_IF_ERROR(checkTables(*library));
   OPTRT_ASSIGN_OR_RETURN(Answer answer, chooseCalls(*library, arguments));
   answer.timed = std::make_unique<TimedProgram>(
       library->programs(), library->target(), machine, whatIf);
-  OPTRT_RETURN_IF_ERROR(checkScaled(*library, whatIf, *answer.timed));
+  OPTRT_RETURN_IF_ERROR(checkMatches(*library, whatIf, *answer.timed));
   OPTRT_ASSIGN_OR_RETURN(const std::optional<Cluster> cluster,
                          readCluster(arguments));
-  OPTRT_ASSIGN_OR_RETURN(answer.simulation,
-                         simulate(*answer.timed, answer.calls, whatIf,
-                                  {.cluster = cluster ? &*cluster : nullptr,
-                                   .record = !arguments.profile.empty()}));
+  OPTRT_ASSIGN_OR_RETURN(
+      answer.simulation,
+      simulateTables(*answer.timed, answer.calls, whatIf,
+                     {.cluster = cluster ? &*cluster : nullptr,
+                      .record = !arguments.profile.empty(),
+                      .slack = arguments.slack}));
   if (arguments.sensitivity) {
     auto resimulate = [&](const WhatIf &changed) {
       const TimedProgram timed(library->programs(), library->target(), machine,
                                changed);
-      return simulate(timed, answer.calls, changed,
-                      {.cluster = cluster ? &*cluster : nullptr});
+      return simulateTables(timed, answer.calls, changed,
+                            {.cluster = cluster ? &*cluster : nullptr});
     };
     OPTRT_ASSIGN_OR_RETURN(answer.gains, findGains(answer, whatIf, resimulate));
   }
@@ -260,7 +274,8 @@ static StatusOr<Answer> simulateAt(const std::string &path,
   if (failures)
     answer.whatIf.push_back(failures->describe());
   answer.failures = failures;
-  answer.memory.emplace(*library, answer.calls, answer.simulation.slowest);
+  const int64_t slowest = answer.simulation.slowest;
+  answer.memory.emplace(*library, answer.getCalls(slowest), slowest);
   answer.opened = std::move(library);
   return answer;
 }
