@@ -226,7 +226,8 @@ def _figure(width: float, rows: List[str], kinds: List[str]) -> dict:
     ]
     layout = {
         "height": 160 + 70 * len(rows),
-        "margin": {**figures.MARGIN, "l": 190},
+        # As wide as names of rows may be.
+        "margin": {**figures.MARGIN, "l": max(190, 7 * max(map(len, rows)))},
         "plot_bgcolor": figures.CLEAR,
         "paper_bgcolor": figures.CLEAR,
         "showlegend": True,
