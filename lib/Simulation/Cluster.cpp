@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 using optimus_support::concat;
 using optimus_support::invalidArgument;
@@ -123,9 +124,38 @@ StatusOr<std::vector<ClusterPlace>> placeRanks(const Cluster &cluster,
   return places;
 }
 
-StatusOr<std::vector<std::pair<std::string, int64_t>>>
-parseTile(const std::string &text) {
-  std::vector<std::pair<std::string, int64_t>> tile;
+std::string printTile(const Tile &tile) {
+  std::string text;
+  for (const auto &[axis, extent] : tile)
+    text += concat(text.empty() ? "" : ",", axis, ":", extent);
+  return text;
+}
+
+std::vector<Tile> listTiles(const Cluster &cluster, const Mesh &mesh) {
+  int64_t most = 0;
+  std::vector<Tile> tiles;
+  // Axis by axis, all that fit so far.
+  std::vector<std::pair<Tile, int64_t>> open{{{}, 1}};
+  for (int axis = 0; axis != mesh.numAxes(); ++axis) {
+    const int64_t size = mesh.axisSize(axis);
+    for (const auto &[tile, ranks] : std::exchange(open, {}))
+      for (int64_t extent = 1;
+           extent <= size && ranks * extent <= cluster.devicesPerNode; ++extent)
+        if (size % extent == 0) {
+          open.emplace_back(tile, ranks * extent);
+          open.back().first.emplace_back(mesh.axes()[axis].name, extent);
+        }
+  }
+  for (const auto &[tile, ranks] : open)
+    most = std::max(most, ranks);
+  for (auto &[tile, ranks] : open)
+    if (ranks == most)
+      tiles.push_back(std::move(tile));
+  return tiles;
+}
+
+StatusOr<Tile> parseTile(const std::string &text) {
+  Tile tile;
   for (size_t at = 0; at <= text.size();) {
     const size_t end = std::min(text.find(',', at), text.size());
     const std::string part = text.substr(at, end - at);

@@ -24,8 +24,6 @@ using optimus_support::StatusOr;
 
 namespace optimus_simulation {
 
-using Extents = std::vector<std::pair<std::string, int64_t>>;
-
 namespace {
 /// Lists fields by their places below `prefix`, and the names of those at the
 /// top.
@@ -44,7 +42,7 @@ public:
   void choice(const char *name, Value &, const Pairs &) {
     add(name);
   }
-  void extents(const char *name, Extents &) { add(name); }
+  void extents(const char *name, Tile &) { add(name); }
   template <typename Map>
   void object(const char *name, Map map) {
     names.emplace_back(name);
@@ -121,7 +119,7 @@ public:
     }
     find(name).fail(concat("expected one of ", known));
   }
-  void extents(const char *name, Extents &values) {
+  void extents(const char *name, Tile &values) {
     find(name).forEachMember(
         [&](const std::string &axis, const JsonPlace &extent) {
           values.emplace_back(axis, 0);
@@ -200,7 +198,7 @@ public:
       if (one == value)
         add(name, text);
   }
-  void extents(const char *name, Extents &values) {
+  void extents(const char *name, Tile &values) {
     ordered_json object = ordered_json::object();
     for (const auto &[axis, extent] : values)
       object[axis] = extent;

@@ -276,6 +276,34 @@ def test_what_is_inserted_and_fused(tools, library):
     assert "inserted" not in {gain["of"] for gain in gains}
 
 
+def test_the_interval_is_of_the_formulas(tools, tmp_path, library):
+    """Of a profile with points: wider where they are farther from each other."""
+    path = tmp_path / "machine.json"
+
+    def ask(factor, *flags):
+        """With the second of two products so many times as slow as the first."""
+        points = [
+            {"m": size, "n": size, "k": size, "seconds": 2e-6 + factor**i * 2 * size**3 / 5e10}
+            for i, size in enumerate((32, 64))
+        ]
+        path.write_text(json.dumps({**MACHINE, "gemm": [{**COMPUTE, "points": points}]}))
+        answer = simulate(tools, library, "--machine-profile", path, "--interval", *flags)
+        interval = answer["interval"]
+        assert interval["low_ms"] < answer["step_ms"] < interval["high_ms"]
+        return answer, interval
+
+    answer, near = ask(1.1)
+    _, far = ask(3)
+    width = lambda one: one["high_ms"] - one["low_ms"]
+    assert width(far) > 1.5 * width(near)
+    # Nothing was timed of collectives between sizes.
+    assert "gemm" not in near["without"] and "launch" not in near["without"]
+    assert {wait["collective"] for wait in answer["waits"]} <= set(near["without"])
+    text = tools.run("optimus-simulate", library, "--machine-profile", path, "--interval")
+    assert "ms (90 %), by residuals of formulas; nothing is known of " in text
+    assert "with measured points" in refuse(tools, "optimus-simulate", library, "--interval")
+
+
 def slack_of(tools, library, *flags):
     return simulate(tools, library, "--slack", *flags)["slack"]
 
@@ -444,6 +472,40 @@ def test_tries_are_plans_of_one_program(tools, tmp_path):
     ]:
         error = refuse(tools, "optimus-simulate", program, "--try", wrong)
         assert error.startswith("optimus-simulate: error: ") and message in error
+
+
+def test_finalists_are_ranked_on_their_placements(tools, tmp_path):
+    """As plans of their own, on each part of the mesh that fills a node."""
+    program, path = tools.program(MODEL), tmp_path / "cluster.json"
+    path.write_text(json.dumps(CLUSTER))
+    flags = ["--cluster", path, "--try", "--strategy auto --ranks 4 --optimizer sgd"]
+    found = simulate(tools, program, *flags, "--finalists", "2")["finalists"]
+    steps = [one["step_ms"] for one in found]
+    assert steps == sorted(steps)
+    layouts = {one["flags"] for one in found}
+    assert len(layouts) == 2 and all(one.endswith(" --optimizer sgd") for one in layouts)
+    for one in found:
+        assert one["closed_form_ms"] > 0
+        alone = ["--cluster", path, "--try", one["flags"]]
+        if one["placement"]:
+            alone += ["--placement", one["placement"]]
+        [own] = simulate(tools, program, *alone)["tries"]
+        assert own["step_ms"] == one["step_ms"]
+    # Two of four ranks are on a node.
+    for layout in layouts:
+        placements = [one["placement"] for one in found if one["flags"] == layout]
+        assert len(placements) == len(set(placements)) >= 1
+        for placement in placements:
+            extents = [int(part.split(":")[1]) for part in placement.split(",")]
+            assert max(extents) == 2 and sum(extents) == len(extents) + 1
+    text = tools.run("optimus-simulate", program, *flags, "--finalists", "1")
+    assert "closed form, ms" in text and any(one["flags"] in text for one in found)
+    for wrong, message in [
+        (["--try", "--mesh row:2,col:2 --strategy summa"], "expected --strategy auto in --try"),
+        ([], "--try"),
+    ]:
+        error = refuse(tools, "optimus-simulate", program, *wrong, "--finalists", "2")
+        assert message in error
 
 
 # Ranks, devices and cards of a node, the two links, bytes: bus bandwidth or seconds.

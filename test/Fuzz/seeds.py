@@ -57,7 +57,7 @@ CLUSTER = """\
  "placement": {"tile": {"row": 2, "col": 2}}}
 """
 
-CHANGES = "scale h.*=0.5\nstraggler 1=2\nnetwork latency=2\n"
+CHANGES = "scale h.*=0.5\nstraggler 0=2\nnetwork latency=2\ninsert rank=0/gemm=20us\n"
 
 # Each line is a command; it runs in `inputs`.
 COMMANDS = """\
@@ -86,8 +86,8 @@ optimus-run train gpt2.so --data tokens.bin --token-type u16 --steps 3 --load ch
 optimus-run eval gpt2.so --data text.txt --load checkpoint --json
 optimus-run verify gpt2.so gpt2.so --data text.txt --step-index 1 --json
 optimus-run inspect gpt2.so --json
-optimus-simulate gpt2.so --straggler 1=1.5 --scale 'h.*=0.5' --network bandwidth=2,latency=0.5 --overlap none --json answer.json
-optimus-simulate gpt2.so --what-if changes --remove gemm --sensitivity --fail mtbf=3h,checkpoint=30s,restart=5min
+optimus-simulate gpt2.so --straggler 0=1.5 --scale 'h.*=0.5' --network bandwidth=2,latency=0.5 --overlap none --json answer.json
+optimus-simulate gpt2.so --what-if changes --remove gemm --sensitivity --slack --interval --machine-profile profile.json --fail mtbf=3h,checkpoint=30s,restart=5min
 optimus-simulate gpt2.so --cluster cluster.json --machine-profile profile.json --function train
 optimus-run bench gpt2.so --steps 1 --warmup 0
 """

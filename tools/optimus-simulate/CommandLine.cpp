@@ -27,6 +27,12 @@ static void addOptions(CLI::App &app, Arguments &arguments,
   addList(app, "--try", arguments.trials,
           "FLAGS of optimus-compile: compile the program to a plan with them "
           "and simulate it; several are compared");
+  app.add_option("--finalists", arguments.finalists,
+                 "Simulate so many of the layouts that --strategy auto of each "
+                 "--try finds the fastest, with --cluster on each placement on "
+                 "its nodes, and rank them")
+      ->needs("--try")
+      ->check(oneOf(Number<int64_t>{"a whole number from 1 to 64", 1, 64}));
   CLI::Option *function =
       app.add_option("--function", arguments.function,
                      "Simulate one call of this function, by its name or kind")
@@ -113,6 +119,9 @@ static void addOptions(CLI::App &app, Arguments &arguments,
   app.add_flag("--sensitivity", arguments.sensitivity,
                "Also what 1 % more of each kind of command, collective and "
                "link would give: a simulation for each");
+  app.add_flag("--interval", arguments.interval,
+               "Also the interval of 90 % of the step, by how far formulas of "
+               "--machine-profile are from its points");
   app.add_flag("--slack", arguments.slack,
                "Also by how much commands may end later without a longer step");
   app.add_option("--profile", arguments.profile,
@@ -133,7 +142,7 @@ static bool hasChanges(const Arguments &arguments) {
          !arguments.fusions.empty() || !arguments.network.empty() ||
          arguments.overlap != "scheduled" || !arguments.whatIf.empty() ||
          !arguments.failures.empty() || arguments.sensitivity ||
-         arguments.slack;
+         arguments.slack || arguments.interval;
 }
 
 StatusOr<std::string> optimus_simulate::parseCommandLine(int argc, char **argv,

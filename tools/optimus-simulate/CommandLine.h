@@ -22,6 +22,8 @@ struct Arguments {
   std::string library;
   /// Each the flags of a plan.
   std::vector<std::string> trials;
+  /// Of each trial's layouts, that the compiler weighs; 0: the one it chooses.
+  int64_t finalists = 0;
   /// In place of a library: its name, ranks, and the bytes of the whole tensor
   /// or 0 for many sizes.
   std::string collective;
@@ -37,6 +39,8 @@ struct Arguments {
   std::string failures;
   /// Also what 1 % more of each rate would give.
   bool sensitivity = false;
+  /// Also how wrong the prediction may be.
+  bool interval = false;
   /// Also by how much each command may be later.
   bool slack = false;
   std::string json, profile;

@@ -308,10 +308,25 @@ static void printFailures(const Answer &answer, std::ostream &out) {
   out << "\n";
 }
 
+static void printInterval(const Answer &answer, std::ostream &out) {
+  if (!answer.interval)
+    return;
+  out << format("interval     %.3f to %.3f ms (90 %%), by residuals of "
+                "formulas",
+                toMs(answer.interval->low), toMs(answer.interval->high));
+  const char *before = "; nothing is known of ";
+  for (const std::string &kind : answer.interval->without) {
+    out << before << kind;
+    before = ", ";
+  }
+  out << "\n";
+}
+
 void optimus_simulate::print(const Answer &answer, std::ostream &out) {
   printQuestion(answer, out);
   printMesh(answer, out);
   printTimes(answer, out);
+  printInterval(answer, out);
   printFailures(answer, out);
   printMemory(answer, out);
   printLinks(answer, out);
@@ -391,6 +406,10 @@ ordered_json optimus_simulate::describe(const Answer &answer) {
                     {"simulated_ranks", simulation.simulatedRanks},
                     {"events", simulation.events},
                     {"ranks", ranks}};
+  if (answer.interval)
+    json["interval"] = {{"low_ms", toMs(answer.interval->low)},
+                        {"high_ms", toMs(answer.interval->high)},
+                        {"without", answer.interval->without}};
   if (!simulation.slack.empty())
     json["slack"] = describeSlack(answer);
   for (const Gain &gain : answer.gains)

@@ -30,6 +30,13 @@ struct Gain {
   optimus_simulation::Picoseconds seconds = 0;
 };
 
+/// Of a step.
+struct Interval {
+  optimus_simulation::Picoseconds low = 0, high = 0;
+  /// Kinds of which nothing is known: they count as exact.
+  std::vector<std::string> without;
+};
+
 struct Answer {
   /// What the programs below belong to.
   std::unique_ptr<optrt::ModelLibrary> opened;
@@ -47,6 +54,7 @@ struct Answer {
   std::vector<std::string> whatIf;
   /// Where they are asked for.
   std::vector<Gain> gains;
+  std::optional<Interval> interval;
   std::optional<optimus_simulation::Failures> failures;
   std::unique_ptr<optimus_simulation::TimedProgram> timed;
   optimus_simulation::Simulation simulation;

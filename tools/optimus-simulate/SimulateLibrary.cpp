@@ -11,6 +11,8 @@
 #include "Changes.h"
 #include "Collectives.h"
 #include "Comparison.h"
+#include "Finalists.h"
+#include "Interval.h"
 #include "Output.h"
 #include "ProfileOutput.h"
 #include "Sensitivity.h"
@@ -20,6 +22,7 @@
 #include "optimus/Simulation/Simulator.h"
 
 #include "optimus-runtime/ModelLibrary.h"
+#include "optimus-support/InputFile.h"
 #include "optimus-support/NearestName.h"
 #include "optimus-support/OutputFile.h"
 #include "optimus-support/PathUse.h"
@@ -256,19 +259,25 @@ static StatusOr<Answer> simulateAt(const std::string &path,
                      {.cluster = cluster ? &*cluster : nullptr,
                       .record = !arguments.profile.empty(),
                       .slack = arguments.slack}));
-  if (arguments.sensitivity) {
-    auto resimulate = [&](const WhatIf &changed) {
-      const TimedProgram timed(library->programs(), library->target(), machine,
-                               changed);
-      return simulateTables(timed, answer.calls, changed,
-                            {.cluster = cluster ? &*cluster : nullptr});
-    };
-    OPTRT_ASSIGN_OR_RETURN(answer.gains, findGains(answer, whatIf, resimulate));
-  }
   answer.library = library->path();
   answer.target = library->target().name;
   answer.machine = machineName;
   answer.cluster = arguments.cluster;
+  auto resimulate = [&](const WhatIf &changed) {
+    const TimedProgram timed(library->programs(), library->target(), machine,
+                             changed);
+    return simulateTables(timed, answer.calls, changed,
+                          {.cluster = cluster ? &*cluster : nullptr});
+  };
+  if (arguments.sensitivity) {
+    OPTRT_ASSIGN_OR_RETURN(answer.gains, findGains(answer, whatIf, resimulate));
+  }
+  if (arguments.interval) {
+    const auto residuals = optimus_prices::findResiduals(
+        machine, library->manifest().mesh.numRanks());
+    OPTRT_ASSIGN_OR_RETURN(answer.interval,
+                           findInterval(answer, whatIf, residuals, resimulate));
+  }
   answer.tokens = countTokens(*library, answer.calls);
   answer.whatIf = whatIf.describe();
   if (failures)
@@ -311,6 +320,65 @@ static Status writeJson(const Arguments &arguments, const ordered_json &json) {
   return arguments.json.empty()
              ? okStatus()
              : OutputFile::write(arguments.json, json.dump(2) + "\n");
+}
+
+/// The parts of a mesh on a node that are in question: the given one, or all
+/// that fill nodes.
+static StatusOr<std::vector<std::string>>
+listPlacements(const std::string &plan, const Arguments &arguments) {
+  OPTRT_ASSIGN_OR_RETURN(const std::optional<Cluster> cluster,
+                         readCluster(arguments));
+  if (!cluster || !arguments.placement.empty() || cluster->devicesPerNode == 1)
+    return std::vector<std::string>{arguments.placement};
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<ModelLibrary> library,
+                         ModelLibrary::open(plan, ModelLibrary::Use::Inspect));
+  std::vector<std::string> placements;
+  for (const Tile &tile : listTiles(*cluster, library->manifest().mesh))
+    placements.push_back(printTile(tile));
+  return placements;
+}
+
+/// Adds the best layouts of one trial on all placements.
+static Status addFinalists(const Arguments &arguments, const std::string &flags,
+                           ScratchFolder &scratch,
+                           std::vector<Finalist> &finalists) {
+  const std::string plan = scratch.file("program.plan");
+  const std::string report = scratch.file("report.json");
+  scratch.file("program.plan.log");
+  OPTRT_RETURN_IF_ERROR(compilePlan(arguments, flags, plan, report));
+  constexpr size_t kMostBytes = size_t(1) << 28;
+  OPTRT_ASSIGN_OR_RETURN(const std::string json, readInput(report, kMostBytes));
+  OPTRT_ASSIGN_OR_RETURN(const std::vector<Layout> layouts,
+                         listLayouts(flags, json, arguments.finalists));
+  for (const Layout &layout : layouts) {
+    OPTRT_RETURN_IF_ERROR(compilePlan(arguments, layout.flags, plan));
+    Arguments placed = arguments;
+    OPTRT_ASSIGN_OR_RETURN(const std::vector<std::string> placements,
+                           listPlacements(plan, arguments));
+    for (const std::string &placement : placements) {
+      placed.placement = placement;
+      auto answer = simulateAt(plan, placed);
+      if (!answer.ok())
+        return answer.status().withContext(
+            concat("--try '", layout.flags, "'"));
+      answer->library = arguments.library;
+      finalists.push_back({layout, placement, *std::move(answer)});
+    }
+  }
+  return okStatus();
+}
+
+static Status simulateFinalists(const Arguments &arguments) {
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<ScratchFolder> scratch,
+                         ScratchFolder::create("optimus-simulate"));
+  std::vector<Finalist> finalists;
+  for (const std::string &flags : arguments.trials)
+    OPTRT_RETURN_IF_ERROR(addFinalists(arguments, flags, *scratch, finalists));
+  sortFinalists(finalists);
+  OPTRT_RETURN_IF_ERROR(writeJson(arguments, describeFinalists(finalists)));
+  if (!isStandardOutput(arguments.json))
+    printFinalists(finalists, std::cout);
+  return okStatus();
 }
 
 static Status simulateTrials(const Arguments &arguments) {
@@ -359,7 +427,8 @@ Status optimus_simulate::simulateLibrary(const Arguments &arguments) {
   if (!arguments.collective.empty())
     return simulateCollective(arguments);
   if (!arguments.trials.empty())
-    return simulateTrials(arguments);
+    return arguments.finalists > 0 ? simulateFinalists(arguments)
+                                   : simulateTrials(arguments);
   OPTRT_ASSIGN_OR_RETURN(const Answer answer,
                          simulateAt(arguments.library, arguments));
   if (!arguments.profile.empty())

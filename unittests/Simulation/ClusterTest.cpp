@@ -220,6 +220,28 @@ TEST(Cluster, PlacesTilesOnNodes) {
   EXPECT_EQ((*places)[5].device, 1);
 }
 
+/// Parts of a mesh that fill nodes, or as much of them as any part does.
+TEST(Cluster, ListsTiles) {
+  Cluster cluster;
+  cluster.devicesPerNode = 8;
+  auto list = [&](const Mesh &mesh) {
+    std::vector<std::string> texts;
+    for (const Tile &tile : listTiles(cluster, mesh)) {
+      texts.push_back(printTile(tile));
+      EXPECT_EQ(*parseTile(texts.back()), tile);
+      Cluster placed = cluster;
+      placed.tile = tile;
+      EXPECT_TRUE(placeRanks(placed, mesh).ok());
+    }
+    return texts;
+  };
+  EXPECT_THAT(list(Mesh({{"row", 4}, {"col", 8}})),
+              ElementsAre("row:1,col:8", "row:2,col:4", "row:4,col:2"));
+  EXPECT_THAT(list(Mesh({{"row", 3}, {"col", 3}})),
+              ElementsAre("row:1,col:3", "row:3,col:1"));
+  EXPECT_THAT(list(Mesh({{"x", 2}})), ElementsAre("x:2"));
+}
+
 //===----------------------------------------------------------------------===//
 // Collectives
 //===----------------------------------------------------------------------===//

@@ -39,6 +39,7 @@ TEST(Mutants, OfClusters) {
   cluster.nodesPerSwitch = 2;
   cluster.oversubscription = 4;
   cluster.tile = {{"ranks", 4}};
+  ASSERT_TRUE(optimus_fuzz::tryCluster(printCluster(cluster)));
   expectSomeOfEach(
       countSimulated(printCluster(cluster), optimus_fuzz::tryCluster));
 }
@@ -48,10 +49,13 @@ TEST(Mutants, OfWhatIfs) {
                                    "scale all_*=0.5\n"
                                    "scale gemm=2 # slower\n"
                                    "remove h.*\n"
+                                   "insert rank=3/all_reduce=20us\n"
+                                   "fuse launch\n"
                                    "straggler 1=2\n"
-                                   "straggler 1=1e6\n"
+                                   "straggler 1=1e3\n"
                                    "network bandwidth=4,latency=0.25\n"
                                    "overlap none\n";
+  ASSERT_TRUE(optimus_fuzz::tryWhatIf(kChanges));
   expectSomeOfEach(countSimulated(kChanges, optimus_fuzz::tryWhatIf));
 }
 
