@@ -79,6 +79,21 @@ def test_terms_add_up_to_the_step(paths):
             assert between.run > 0
 
 
+def test_a_run_of_several_processes(tmp_path):
+    """A rank has its times from the file of its process."""
+    shape = SHAPE._replace(ranks=1, processes=2)
+    files = [tmp_path / ("run.profile.%d" % process) for process in range(2)]
+    for process, path in enumerate(files):
+        synthetic_profile.write(path, shape._replace(process=process))
+    simulated = tmp_path / "simulated.profile"
+    synthetic_profile.write(simulated, SHAPE._replace(steps=1), backend="simulated")
+    assert main(["compare", *map(str, [*files, simulated]), "--rank", "1"]) == 0
+    found = compare.Comparison(
+        [Profile(str(path)) for path in files], Profile(str(simulated)), rank=1
+    )
+    assert found.step.run == pytest.approx(of_steps(files[1], [4, 5, 6, 7])[0])
+
+
 def test_lines(paths, capfd):
     assert main(["compare", *map(str, paths), "--rank", "1"]) == 0
     said = capfd.readouterr().out

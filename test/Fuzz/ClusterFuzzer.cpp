@@ -1,5 +1,4 @@
-//===- ClusterFuzzer.cpp - Descriptions of clusters
-//-------------------------===//
+//===- ClusterFuzzer.cpp - Descriptions of clusters -----------------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

@@ -1,5 +1,4 @@
-//===- WhatIfFuzzer.cpp - Changes to a program
-//------------------------------===//
+//===- WhatIfFuzzer.cpp - Changes to a program ----------------------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.

@@ -9,11 +9,11 @@
 #include "Output.h"
 
 #include "Format.h"
+#include "SlackOutput.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 
 using namespace optimus_simulate;
@@ -198,102 +198,6 @@ static void printGains(const Answer &answer, std::ostream &out) {
                                         double(answer.simulation.getStep()))});
   out << "\n";
   table.print(out);
-}
-
-namespace {
-/// Commands of one path and kind: what they take, and the least slack of any.
-struct SlackOfPath {
-  std::string path, what;
-  Picoseconds seconds = 0, slack = 0;
-};
-} // namespace
-
-/// "h.0.mlp.up" and "gemm".
-static std::pair<std::string, std::string>
-nameCommand(const Answer &answer, const TimedFunction &function,
-            size_t number) {
-  const auto &source = *function.source->commands[number];
-  const TimedCommand &command = function.commands[number];
-  const bool isPart = command.kind == TimedCommand::Compute;
-  const bool isMoved = command.kind != TimedCommand::Copy && !isPart;
-  return {source.path == optimus_support::program::kNone
-              ? ""
-              : function.table->texts[source.path],
-          isPart    ? answer.timed->getParts()[command.name]
-          : isMoved ? answer.timed->getExposures()[command.name].kind
-                    : "copy between memories"};
-}
-
-/// Calls `visit` with each command that has slack: its function and number, and
-/// what it takes.
-static void forEachSlack(const Answer &answer, const Slack &slack, auto visit) {
-  for (size_t call = 0; call != slack.calls.size(); ++call) {
-    const TimedFunction &function = answer.timed->getFunction(
-        slack.rank, answer.getCalls(slack.rank)[call]);
-    for (size_t number = 0; number != slack.calls[call].size(); ++number)
-      if (const Picoseconds one = slack.calls[call][number]; one != kNoSlack)
-        visit(call, function, number, one);
-  }
-}
-
-/// Of all that may be later, the longest first.
-static std::vector<SlackOfPath> listSlack(const Answer &answer) {
-  std::map<std::pair<std::string, std::string>, SlackOfPath> found;
-  for (const Slack &slack : answer.simulation.slack)
-    forEachSlack(answer, slack,
-                 [&](size_t, const TimedFunction &function, size_t number,
-                     Picoseconds one) {
-                   const auto name = nameCommand(answer, function, number);
-                   auto [entry, isNew] = found.try_emplace(
-                       name, SlackOfPath{name.first, name.second, 0, one});
-                   entry->second.slack = std::min(entry->second.slack, one);
-                   entry->second.seconds += function.commands[number].seconds;
-                 });
-  std::vector<SlackOfPath> list;
-  for (const auto &[name, one] : found)
-    if (one.slack > 0)
-      list.push_back(one);
-  std::stable_sort(list.begin(), list.end(),
-                   [](const SlackOfPath &a, const SlackOfPath &b) {
-                     return a.seconds > b.seconds;
-                   });
-  return list;
-}
-
-static void printSlack(const Answer &answer, std::ostream &out) {
-  constexpr size_t kMostListed = 10;
-  if (answer.simulation.slack.empty())
-    return;
-  const std::vector<SlackOfPath> list = listSlack(answer);
-  Table table({"may be later", "by", "ms", "slack, ms"}, {1});
-  for (size_t i = 0; i != std::min(kMostListed, list.size()); ++i)
-    table.addRow({list[i].path, list[i].what,
-                  format("%.3f", toMs(list[i].seconds)),
-                  format("%.6f", toMs(list[i].slack))});
-  out << "\n";
-  table.print(out);
-  if (list.size() > kMostListed)
-    out << format("and %zu others; --json has them all\n",
-                  list.size() - kMostListed);
-}
-
-static ordered_json describeSlack(const Answer &answer) {
-  ordered_json list = ordered_json::array();
-  for (const Slack &slack : answer.simulation.slack)
-    forEachSlack(
-        answer, slack,
-        [&](size_t call, const TimedFunction &function, size_t number,
-            Picoseconds one) {
-          const auto [path, what] = nameCommand(answer, function, number);
-          list.push_back({{"rank", slack.rank},
-                          {"call", call},
-                          {"command", number},
-                          {"path", path},
-                          {"by", what},
-                          {"ms", toMs(function.commands[number].seconds)},
-                          {"slack_ms", toMs(one)}});
-        });
-  return list;
 }
 
 static void printFailures(const Answer &answer, std::ostream &out) {
