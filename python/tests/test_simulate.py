@@ -637,7 +637,7 @@ def test_64_ranks_take_less_than_a_second(tools, tmp_path):
         (["--remove", "gem"], "--remove: no command of "),
         (["--insert", "gemm=2h"], "--insert: expected a time from 1ns to 3600s"),
         (["--fuse", "gemm"], "--fuse: no two kernels in a row of "),
-        (["--slack", "--overlap", "perfect"], "expected no --overlap perfect beside it"),
+        (["--slack", "--overlap", "perfect"], "expected no overlap perfect beside it"),
         (["--fail", "mtbf=3"], "--fail: expected a time from 1e-3s to 1000 years"),
         (["--what-if", "nowhere"], "--what-if: "),
         (["--overlap", "som"], "expected scheduled, none or perfect, found som"),

@@ -174,10 +174,6 @@ StatusOr<std::string> optimus_simulate::parseCommandLine(int argc, char **argv,
   if (!arguments.collective.empty() && hasChanges(arguments))
     return optimus_support::invalidArgument(
         "--collective: expected no changes beside it, which are of libraries");
-  if (arguments.slack && arguments.overlap == "perfect")
-    return optimus_support::invalidArgument(
-        "--slack: expected no --overlap perfect beside it, where nothing waits "
-        "for anything");
   if (!arguments.profile.empty() &&
       (!arguments.trials.empty() || !arguments.collective.empty()))
     return optimus_support::invalidArgument(

@@ -245,6 +245,10 @@ static StatusOr<Answer> simulateAt(const std::string &path,
   OPTRT_ASSIGN_OR_RETURN(
       WhatIf whatIf,
       readChanges(arguments, library->manifest().mesh.numRanks()));
+  // By a flag or a line.
+  if (arguments.slack && whatIf.overlap == Overlap::Perfect)
+    return invalidArgument("--slack: expected no overlap perfect beside it, "
+                           "where nothing waits for anything");
   OPTRT_ASSIGN_OR_RETURN(const std::optional<Failures> failures,
                          readFailures(arguments));
   OPTRT_ASSIGN_OR_RETURN(Answer answer, chooseCalls(*library, arguments));
