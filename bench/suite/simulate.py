@@ -166,8 +166,10 @@ class Sitting:
         case = self.cases[name]
         answer = json.loads(run(
             [self.tools.path("simulate"), self.library(name), "--machine-profile",
-             self.profile(case), "--microbatches", case.microbatches, "--json", "-"]))
-        return answer["step_ms"]
+             self.profile(case), "--microbatches", case.microbatches, "--interval",
+             "--json", "-"]))
+        interval = answer["interval"]
+        return answer["step_ms"], interval["low_ms"], interval["high_ms"]
 
 
 def main(options, tools, folder):
@@ -178,18 +180,22 @@ def main(options, tools, folder):
         sitting.compile(name)
     for _ in range(options.rounds):
         sitting.round()
-    rows, errors = [], []
+    rows, errors, widths, inside = [], [], [], 0
     for name, case in sitting.cases.items():
         measured = statistics.median(sitting.steps[name])
-        simulated = sitting.simulate(name)
+        simulated, low, high = sitting.simulate(name)
         errors.append(100 * (simulated / measured - 1))
-        rows.append([name, case.ranks, f"{simulated:.1f}", f"{measured:.1f}",
-                     f"{errors[-1]:+.1f} %"])
+        widths.append(100 * (high - low) / 2 / simulated)
+        inside += low <= measured <= high
+        rows.append([name, case.ranks, f"{simulated:.1f}", f"{low:.1f} to {high:.1f}",
+                     f"{measured:.1f}", f"{errors[-1]:+.1f} %"])
     sizes = [abs(error) for error in errors]
     middle, most = statistics.median(sizes), max(sizes)
     text = (f"{machine()}; {options.rounds} rounds; median error {middle:.1f} %, largest "
-            f"{most:.1f} %\n\n"
-            + table(["program", "ranks", "simulated, ms", "measured, ms", "error"], rows))
+            f"{most:.1f} %; {inside} of {len(rows)} within their interval, of "
+            f"± {statistics.median(widths):.1f} % in the median\n\n"
+            + table(["program", "ranks", "simulated, ms", "90 %, ms", "measured, ms",
+                     "error"], rows))
     if middle <= options.median and most <= options.most:
         return {"simulated": text}
     return {"simulated": text}, [

@@ -243,6 +243,7 @@ Status Driver::choose() {
   options->phases.prepareBudget = options->memoryBudget.value_or(0);
   // The report compares with it.
   options->withoutRecompute = answer.withoutRecompute;
+  options->layouts = std::move(answer.candidates);
   return okStatus();
 }
 

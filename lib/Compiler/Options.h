@@ -44,6 +44,8 @@ struct CompileOptions : LayoutQuestion {
   bool budgetsMachine = false;
   /// For the report: the same without recomputation, where there is some.
   std::optional<StepNeeds> withoutRecompute;
+  /// For the report: what was weighed, where something was left to be chosen.
+  std::vector<Candidate> layouts;
 
   bool isForGpu() const { return phases.isForGpu(); }
   bool isPlan() const { return phases.isPlan; }

@@ -130,6 +130,30 @@ static json::Object describeMost(func::FuncOp function) {
   return kinds;
 }
 
+/// What was weighed, the fastest first; not what cannot be or was ruled out.
+static json::Array describeLayouts(const CompileOptions &options) {
+  std::vector<Candidate> layouts = options.layouts;
+  llvm::erase_if(layouts,
+                 [](const Candidate &one) { return !one.isPredicted(); });
+  llvm::stable_sort(layouts, [](const Candidate &a, const Candidate &b) {
+    return a.stepMs < b.stepMs;
+  });
+  json::Array list;
+  for (const Candidate &one : layouts) {
+    const PhaseOptions phases = one.getPhases(options.phases);
+    list.push_back(
+        json::Object{{"mesh", phases.mesh.toString()},
+                     {"strategy", phases.strategy},
+                     {"recompute", phases.recompute},
+                     {"step_ms", one.stepMs},
+                     {"rank_bytes", one.rankBytes},
+                     {"estimated", one.isEstimated},
+                     {"fits", !options.memoryBudget ||
+                                  one.rankBytes <= *options.memoryBudget}});
+  }
+  return list;
+}
+
 std::string mlir::optimus::buildReportJson(ModuleOp module,
                                            const CompileOptions &options) {
   RankMemoryTable table = getRankMemoryTable(module, options.isForGpu());
@@ -158,6 +182,8 @@ std::string mlir::optimus::buildReportJson(ModuleOp module,
                       {"rank_bytes", table.getMost()},
                       {"lanes", phases.lanes},
                       {"limits", std::move(limits)}};
+  if (!options.layouts.empty())
+    report["layouts"] = describeLayouts(options);
   if (phases.mesh.getNumRanks() == 1) {
     int64_t most = optimus_support::kMaxLanes;
     for (const MemoryLimit &bound : bounds)

@@ -11,132 +11,18 @@
 #include "optimus/Prices/ReadMachineProfile.h"
 
 #include "optimus-support/InputFile.h"
-#include "optimus-support/JsonPlace.h"
 #include "optimus-support/NearestName.h"
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 using optimus_support::concat;
 using optimus_support::invalidArgument;
-using optimus_support::JsonPlace;
-using optimus_support::JsonText;
 using optimus_support::Mesh;
 using optimus_support::StatusOr;
 
 namespace optimus_simulation {
-
-//===----------------------------------------------------------------------===//
-// From JSON
-//===----------------------------------------------------------------------===//
-
-static void readLink(const JsonPlace &place, ClusterLink &link) {
-  place.refuseOthers({"bytes_per_s", "latency_s"});
-  place["bytes_per_s"].require().readPositive(link.bytesPerSecond);
-  place["latency_s"].require().readNumber(link.latency);
-}
-
-static void readNodes(const JsonPlace &place, Cluster &cluster) {
-  place.refuseOthers({"devices", "nics"});
-  place["devices"].require().readCount(cluster.devicesPerNode);
-  place["nics"].readCount(cluster.nicsPerNode);
-  if (cluster.devicesPerNode % cluster.nicsPerNode != 0)
-    place["nics"].fail("expected a divisor of devices, which share the cards "
-                       "evenly");
-}
-
-static void readSwitch(const JsonPlace &place, Cluster &cluster) {
-  if (!place.exists())
-    return;
-  place.refuseOthers({"nodes", "oversubscription"});
-  place["nodes"].require().readCount(cluster.nodesPerSwitch);
-  place["oversubscription"].require().readPositive(cluster.oversubscription);
-}
-
-static void readPlacement(const JsonPlace &place, Cluster &cluster) {
-  if (!place.exists())
-    return;
-  place.refuseOthers({"tile"});
-  place["tile"].require().forEachMember(
-      [&](const std::string &axis, const JsonPlace &extent) {
-        cluster.tile.emplace_back(axis, 0);
-        extent.readCount(cluster.tile.back().second);
-      });
-}
-
-static void readProtocol(const JsonPlace &place, Protocol &protocol) {
-  place.refuseOthers(
-      {"name", "algorithm", "start_s", "device_step_s", "nic_step_s", "rate"});
-  if (const std::string *name = place["name"].require().getString())
-    protocol.name = *name;
-  else
-    place["name"].fail("expected a text");
-  constexpr std::pair<std::string_view, Protocol::Algorithm> kAlgorithms[] = {
-      {"ring", Protocol::Ring},
-      {"tree", Protocol::Tree},
-      {"switch", Protocol::Switch}};
-  const std::string *algorithm = place["algorithm"].require().getString();
-  const auto *found = std::find_if(
-      std::begin(kAlgorithms), std::end(kAlgorithms),
-      [&](const auto &one) { return algorithm && one.first == *algorithm; });
-  if (found == std::end(kAlgorithms))
-    return place["algorithm"].fail("expected ring, tree or switch");
-  protocol.algorithm = found->second;
-  place["start_s"].readNumber(protocol.start);
-  place["device_step_s"].readNumber(protocol.deviceStep);
-  place["nic_step_s"].readNumber(protocol.nicStep);
-  place["rate"].readPositive(protocol.rate);
-  if (protocol.algorithm == Protocol::Switch && place["nic_step_s"].exists())
-    place["nic_step_s"].fail("a switch adds up within a node");
-}
-
-static void readProtocols(const JsonPlace &place, Cluster &cluster) {
-  if (!place.exists())
-    return;
-  if (const std::string *known = place.getString()) {
-    if (*known != "nccl")
-      return place.fail("expected nccl, or a list of protocols");
-    cluster.protocols = getNcclProtocols(/*hasSwitch=*/false);
-    return;
-  }
-  place.forEach([&](const JsonPlace &one) {
-    readProtocol(one, cluster.protocols.emplace_back());
-  });
-  // All kinds of collectives have it.
-  if (std::none_of(
-          cluster.protocols.begin(), cluster.protocols.end(),
-          [](const Protocol &one) { return one.algorithm == Protocol::Ring; }))
-    place.fail("expected a protocol whose algorithm is ring");
-}
-
-static void readCluster(const JsonPlace &root, Cluster &cluster) {
-  root.refuseOthers({"version", "nodes", "device_link", "nic", "protocols",
-                     "switch", "placement"});
-  if (!root["version"].isNumber(1))
-    return root["version"].fail(
-        "expected 1, the version that this program reads");
-  readNodes(root["nodes"].require(), cluster);
-  readLink(root["nic"].require(), cluster.nic);
-  if (cluster.devicesPerNode > 1)
-    readLink(root["device_link"].require(), cluster.deviceLink);
-  else if (root["device_link"].exists())
-    root["device_link"].fail("nothing joins the one device of a node");
-  readProtocols(root["protocols"], cluster);
-  readSwitch(root["switch"], cluster);
-  readPlacement(root["placement"], cluster);
-}
-
-StatusOr<Cluster> parseCluster(std::string_view json, const std::string &name) {
-  JsonText text(json, name, "cluster");
-  Cluster cluster;
-  cluster.name = name;
-  if (text.getMistake().empty())
-    readCluster(text.getRoot(), cluster);
-  if (!text.getMistake().empty())
-    return invalidArgument(concat("cluster '", name, "': ", text.getMistake(),
-                                  "; docs/what-if.md describes the file"));
-  return cluster;
-}
 
 std::vector<Protocol> getNcclProtocols(bool hasSwitch) {
   std::vector<Protocol> protocols{
@@ -238,9 +124,38 @@ StatusOr<std::vector<ClusterPlace>> placeRanks(const Cluster &cluster,
   return places;
 }
 
-StatusOr<std::vector<std::pair<std::string, int64_t>>>
-parseTile(const std::string &text) {
-  std::vector<std::pair<std::string, int64_t>> tile;
+std::string printTile(const Tile &tile) {
+  std::string text;
+  for (const auto &[axis, extent] : tile)
+    text += concat(text.empty() ? "" : ",", axis, ":", extent);
+  return text;
+}
+
+std::vector<Tile> listTiles(const Cluster &cluster, const Mesh &mesh) {
+  int64_t most = 0;
+  std::vector<Tile> tiles;
+  // Axis by axis, all that fit so far.
+  std::vector<std::pair<Tile, int64_t>> open{{{}, 1}};
+  for (int axis = 0; axis != mesh.numAxes(); ++axis) {
+    const int64_t size = mesh.axisSize(axis);
+    for (const auto &[tile, ranks] : std::exchange(open, {}))
+      for (int64_t extent = 1;
+           extent <= size && ranks * extent <= cluster.devicesPerNode; ++extent)
+        if (size % extent == 0) {
+          open.emplace_back(tile, ranks * extent);
+          open.back().first.emplace_back(mesh.axes()[axis].name, extent);
+        }
+  }
+  for (const auto &[tile, ranks] : open)
+    most = std::max(most, ranks);
+  for (auto &[tile, ranks] : open)
+    if (ranks == most)
+      tiles.push_back(std::move(tile));
+  return tiles;
+}
+
+StatusOr<Tile> parseTile(const std::string &text) {
+  Tile tile;
   for (size_t at = 0; at <= text.size();) {
     const size_t end = std::min(text.find(',', at), text.size());
     const std::string part = text.substr(at, end - at);

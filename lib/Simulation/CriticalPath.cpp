@@ -27,7 +27,7 @@ public:
     Position at{static_cast<uint32_t>(getNumCalls(rank)), 0};
     const Stop *stop = nullptr;
     while ((stop = findStop(rank, at))) {
-      addComputing(rank, stop->position, at);
+      addComputing(rank, stop->position, at, /*isStop=*/true);
       const Meeting *meeting = &ranks.getMeeting(stop->meeting);
       addMeeting(*meeting);
       while (meeting->arrivals.front().before != kNoMeeting) {
@@ -38,10 +38,10 @@ public:
       rank = last.rank;
       at = {last.call, last.command};
       // What came before is no part of the step.
-      if (at.call < ranks.getFirstCounted())
+      if (at.call < ranks.getFirstCounted(rank))
         return sort();
     }
-    addComputing(rank, {ranks.getFirstCounted(), 0}, at);
+    addComputing(rank, {ranks.getFirstCounted(rank), 0}, at, /*isStop=*/false);
     return sort();
   }
 
@@ -59,7 +59,7 @@ private:
                  std::pair(at.call, at.command);
         });
     if (after == stops.begin() ||
-        std::prev(after)->position.call < ranks.getFirstCounted())
+        std::prev(after)->position.call < ranks.getFirstCounted(rank))
       return nullptr;
     return &*std::prev(after);
   }
@@ -70,7 +70,8 @@ private:
                                  : function.table->texts[command.path];
   }
 
-  void addComputing(int64_t rank, Position from, Position to) {
+  /// From a stop, or from the beginning, to before a command.
+  void addComputing(int64_t rank, Position from, Position to, bool isStop) {
     for (; from.call <= to.call; from = {from.call + 1, 0}) {
       if (from.call == getNumCalls(rank))
         return;
@@ -78,11 +79,22 @@ private:
       const size_t end =
           from.call == to.call ? to.command : function.commands.size();
       for (uint32_t number = from.command; number < end; ++number)
-        if (const TimedCommand &one = function.commands[number];
-            one.kind == TimedCommand::Compute && one.seconds > 0)
-          seconds[{getPath(function, number), "computing"}] +=
-              ranks.getSeconds(rank, {from.call, number});
+        addComputed(function, number,
+                    ranks.getSeconds(rank, {from.call, number}));
+      // What is inserted before a stop was computed before it.
+      for (uint32_t number = from.command; number <= end; ++number)
+        if ((number != from.command || !isStop) &&
+            number != function.commands.size())
+          addComputed(function, number,
+                      ranks.getInserted(rank, {from.call, number}));
+      isStop = false;
     }
+  }
+
+  void addComputed(const TimedFunction &function, uint32_t number,
+                   Picoseconds time) {
+    if (time > 0)
+      seconds[{getPath(function, number), "computing"}] += time;
   }
 
   void addMeeting(const Meeting &meeting) {

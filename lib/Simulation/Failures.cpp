@@ -20,29 +20,20 @@ using optimus_support::StatusOr;
 
 namespace optimus_simulation {
 
-static StatusOr<double> parseTime(std::string_view text) {
-  double value = 0;
-  const char *end = text.data() + text.size();
-  auto [stop, error] = std::from_chars(text.data(), end, value);
-  const std::string_view unit(stop, end - stop);
-  constexpr std::pair<std::string_view, double> kUnits[] = {
-      {"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}};
-  for (auto [name, seconds] : kUnits)
-    // A thousand years. What is no number is refused, too.
-    if (error == std::errc() && unit == name && value * seconds >= 1e-3 &&
-        value * seconds <= 3.2e10)
-      return value * seconds;
-  return invalidArgument(
-      concat("expected a time from 1e-3s to 1000 years in s, min, h or d, as "
-             "3.1h, found '",
-             text, "'"));
+static StatusOr<double> parseFailureTime(std::string_view text) {
+  return parseTime(
+      text, {.units = {{"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}},
+             .least = 1e-3,
+             .most = 3.2e10,
+             .expected = "a time from 1e-3s to 1000 years in s, min, h or d, "
+                         "as 3.1h"});
 }
 
 StatusOr<Failures> parseFailures(const std::string &text) {
   OPTRT_ASSIGN_OR_RETURN(const auto values,
                          parseNamedValues(text,
                                           {"mtbf", "checkpoint", "restart"},
-                                          "TIME", parseTime));
+                                          "TIME", parseFailureTime));
   for (const std::optional<double> &value : values)
     if (!value)
       return invalidArgument(concat("expected mtbf=TIME, checkpoint=TIME and "

@@ -107,10 +107,6 @@ static Course getCourse(CollectiveKind kind, double members, double nodes,
   return around(members - 1, part);
 }
 
-static Picoseconds toPicoseconds(double seconds) {
-  return static_cast<Picoseconds>(std::llround(seconds * 1e12));
-}
-
 Transport FoldedNetwork::describe(const MeetingKey &key,
                                   const CommandT &command, double scale) {
   const CollectiveT *one = command.action.AsCollective();
@@ -129,7 +125,7 @@ Transport FoldedNetwork::describe(const MeetingKey &key,
   plain.deviceStep = cluster.deviceLink.latency;
   plain.nicStep = cluster.nic.latency;
   std::optional<Transport> best;
-  auto tryProtocol = [&](const Protocol &protocol) {
+  auto tryProtocol = [&](const Protocol &protocol, const Protocol *named) {
     const bool isOfAll = protocol.algorithm == Protocol::Halves ||
                          protocol.algorithm == Protocol::Ring;
     if ((!isOfAll && one->kind != CollectiveKind::AllReduce) ||
@@ -139,6 +135,7 @@ Transport FoldedNetwork::describe(const MeetingKey &key,
                                     double(nodes), protocol.algorithm);
     Transport transport;
     transport.loads = &loads.loads;
+    transport.protocol = named;
     transport.latency = toPicoseconds(
         scale * (protocol.start + course.near * protocol.deviceStep +
                  course.far * protocol.nicStep));
@@ -148,9 +145,9 @@ Transport FoldedNetwork::describe(const MeetingKey &key,
       best = transport;
   };
   for (const Protocol &protocol : cluster.protocols)
-    tryProtocol(protocol);
+    tryProtocol(protocol, &protocol);
   if (!best)
-    tryProtocol(plain);
+    tryProtocol(plain, nullptr);
   return *best;
 }
 

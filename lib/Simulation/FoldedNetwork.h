@@ -27,6 +27,8 @@ struct Transport {
   const LinkLoads *loads = nullptr;
   /// What all of it takes while no other meeting is on the links.
   Picoseconds alone = 0;
+  /// One of the cluster's. Null of messages, and where it has none.
+  const Protocol *protocol = nullptr;
 };
 
 /// A network as its actors see it: one link of a colour stands for all, and has

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <tuple>
 
 using namespace optimus_support::program;
 
@@ -65,10 +66,11 @@ listColours(const std::vector<uint32_t> &lowest,
 /// apart by their neighbours, and links by what loads them, until none are told
 /// apart any more.
 void Folding::colour(const TimedProgram &program) {
-  Numbers<std::pair<const ProgramTableT *, double>> first;
+  Numbers<std::tuple<const ProgramTableT *, int64_t, double>> first;
   for (size_t rank = 0; rank != factors.size(); ++rank)
     colours.push_back(
-        first({&tableOf(program.getTarget(), int64_t(rank)), factors[rank]}));
+        first({&tableOf(program.getTarget(), int64_t(rank)),
+               program.getVariant(int64_t(rank)), factors[rank]}));
   Numbers<std::pair<int, double>> firstLinks;
   for (uint32_t link = 0; network && link != network->getNumLinks(); ++link)
     linkColours.push_back(

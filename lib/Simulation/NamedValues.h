@@ -25,6 +25,17 @@ namespace optimus_simulation {
 optimus_support::StatusOr<std::pair<std::string, std::string_view>>
 splitAssignment(std::string_view text, const std::string &form);
 
+/// Times that are taken: in units by name, in seconds, and in words.
+struct TimeRange {
+  std::vector<std::pair<std::string_view, double>> units;
+  double least, most;
+  std::string expected;
+};
+
+/// "20us" in seconds.
+optimus_support::StatusOr<double> parseTime(std::string_view text,
+                                            const TimeRange &range);
+
 /// The values of "NAME=VALUE,NAME=VALUE" in the order of `names`, each at most
 /// once; `kind` is what a value is called, `parse` makes a number of its text.
 template <typename Parse>

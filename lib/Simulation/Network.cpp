@@ -51,8 +51,8 @@ void Network::listCapacities() {
   capacities.insert(capacities.end(), 2 * numNodes * cluster.nicsPerNode,
                     cluster.nic.bytesPerSecond);
   capacities.insert(capacities.end(), 2 * numSwitches,
-                    cluster.nic.bytesPerSecond *
-                        double(cluster.nicsPerNode * cluster.nodesPerSwitch) /
+                    cluster.nic.bytesPerSecond * double(cluster.nicsPerNode) *
+                        double(cluster.nodesPerSwitch) /
                         cluster.oversubscription);
 }
 

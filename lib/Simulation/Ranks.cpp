@@ -17,27 +17,32 @@ using namespace optimus_support::program;
 
 namespace optimus_simulation {
 
-Ranks::Ranks(const TimedProgram &program, const CallList &calls,
-             uint32_t firstCounted, const WhatIf &whatIf,
-             const Folding &folding, FoldedNetwork *network, Cores *cores,
-             bool records)
+Ranks::Ranks(const TimedProgram &program, const std::vector<CallList> &calls,
+             bool isTwice, const WhatIf &whatIf, const Folding &folding,
+             FoldedNetwork *network, Cores *cores,
+             const SimulationOptions &options)
     : program(program), whatIf(whatIf), folding(folding), network(network),
-      cores(cores), records(records), firstCounted(firstCounted),
-      ranks(folding.getNumActors()) {
+      cores(cores), records(options.record || options.slack),
+      keepsDeeds(options.slack), ranks(folding.getNumActors()) {
   if (network)
     links.emplace(network->getCapacities());
   for (uint32_t number = 0; number != ranks.size(); ++number) {
     Rank &rank = ranks[number];
-    for (const std::string &call : calls)
-      rank.functions.push_back(
-          &program.getFunction(folding.getRank(number), call));
+    const int64_t lowest = folding.getRank(number);
+    for (int time = 0; time != (isTwice ? 2 : 1); ++time) {
+      rank.firstCounted = static_cast<uint32_t>(rank.functions.size());
+      for (const std::string &call : calls[program.getTable(lowest)])
+        rank.functions.push_back(&program.getFunction(lowest, call));
+    }
     rank.factor = folding.getFactor(number);
     rank.parts.resize(program.getParts().size());
     rank.exposures.resize(program.getExposures().size());
     rank.links.resize(program.getNumLinks());
     for (const TimedFunction *function : rank.functions) {
-      if (cores)
+      if (cores) {
         rank.computed.emplace_back(function->commands.size());
+        rank.inserted.emplace_back(function->commands.size());
+      }
       if (records)
         rank.recorded.emplace_back().commands.resize(function->commands.size());
     }
@@ -62,6 +67,7 @@ bool Ranks::run() {
 }
 
 void Ranks::advanceFlows() {
+  ++events;
   const bool areCores =
       cores && !cores->isIdle() &&
       (!links || links->isIdle() || cores->getNext() <= links->getNext());
@@ -100,9 +106,9 @@ RankTimes Ranks::getTimes(int64_t number) const {
   return times;
 }
 
-std::vector<CallTimes> Ranks::getCalls(int64_t number) const {
+std::vector<CallTimes> Ranks::getCountedCalls(int64_t number) const {
   const Rank &rank = ranks[number];
-  std::vector<CallTimes> calls(rank.recorded.begin() + firstCounted,
+  std::vector<CallTimes> calls(rank.recorded.begin() + rank.firstCounted,
                                rank.recorded.end());
   // Time begins with the first rank's first counted call.
   Picoseconds zero = rank.begin;
@@ -122,15 +128,25 @@ std::vector<CallTimes> Ranks::getCalls(int64_t number) const {
 }
 
 Picoseconds Ranks::getSeconds(int64_t rank, Position at) const {
-  return cores
-             ? ranks[rank].computed[at.call][at.command]
-             : getAlone(rank, getFunction(rank, at.call).commands[at.command]);
+  if (cores)
+    return ranks[rank].computed[at.call][at.command];
+  const TimedCommand &command = getFunction(rank, at.call).commands[at.command];
+  return command.kind == TimedCommand::Compute ? getAlone(rank, command.seconds)
+                                               : 0;
 }
 
-Picoseconds Ranks::getAlone(int64_t rank, const TimedCommand &command) const {
+Picoseconds Ranks::getInserted(int64_t rank, Position at) const {
+  return cores ? ranks[rank].inserted[at.call][at.command]
+               : getAlone(
+                     rank,
+                     getFunction(rank, at.call).commands[at.command].inserted);
+}
+
+Picoseconds Ranks::getAlone(int64_t rank, Picoseconds seconds) const {
   const double factor = ranks[rank].factor;
-  return factor == 1 ? command.seconds
-                     : std::llround(double(command.seconds) * factor);
+  return factor == 1 ? seconds
+                     : std::llround(std::min(double(seconds) * factor,
+                                             double(kMostTime)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -146,8 +162,14 @@ void Ranks::advance(uint32_t number) {
       endCall(rank);
       continue;
     }
+    if (rank.now > kMostTime) {
+      isTooLong = true;
+      return;
+    }
     const TimedCommand &command = function.commands[rank.position.command];
     awaitCopies(rank);
+    if (!computeInserted(number, rank, command))
+      return;
     const Picoseconds begin = rank.now;
     execute(number, rank, command);
     if (rank.isComputing)
@@ -156,10 +178,43 @@ void Ranks::advance(uint32_t number) {
       waiting[rank.awaited].push_back(number);
       return;
     }
+    ++events;
     if (records)
       record(rank, command, begin);
+    if (command.kind == TimedCommand::Compute)
+      keep(Deed::Compute, rank);
+    else if (command.kind == TimedCommand::Copy)
+      keep(Deed::Copy, rank);
     ++rank.position.command;
+    rank.hasInserted = false;
   }
+}
+
+void Ranks::keep(Deed::Kind kind, const Rank &rank, uint32_t meeting) {
+  if (keepsDeeds)
+    deeds.push_back({.kind = kind,
+                     .rank = static_cast<uint32_t>(&rank - ranks.data()),
+                     .position = rank.position,
+                     .meeting = meeting});
+}
+
+bool Ranks::computeInserted(uint32_t number, Rank &rank,
+                            const TimedCommand &command) {
+  if (command.inserted == 0 || rank.hasInserted)
+    return true;
+  const Picoseconds seconds = getAlone(number, command.inserted);
+  rank.isComputing = cores;
+  if (cores)
+    cores->compute(number, rank.now, seconds);
+  else
+    endInserted(rank, seconds);
+  return !cores;
+}
+
+void Ranks::endInserted(Rank &rank, Picoseconds seconds) {
+  rank.hasInserted = true;
+  compute(rank, program.getInsertedPart(), seconds);
+  keep(Deed::Insert, rank);
 }
 
 void Ranks::record(Rank &rank, const TimedCommand &command, Picoseconds begin) {
@@ -176,12 +231,12 @@ void Ranks::execute(uint32_t number, Rank &rank, const TimedCommand &command) {
   const uint32_t at = rank.position.command;
   switch (command.kind) {
   case TimedCommand::Compute: {
-    const Picoseconds seconds = getAlone(number, command);
+    const Picoseconds seconds = getAlone(number, command.seconds);
     rank.isComputing = cores && seconds > 0;
     if (rank.isComputing)
       cores->compute(number, rank.now, seconds);
     else
-      compute(rank, command, seconds);
+      compute(rank, command.name, seconds);
     return;
   }
   case TimedCommand::Copy:
@@ -191,8 +246,9 @@ void Ranks::execute(uint32_t number, Rank &rank, const TimedCommand &command) {
   case TimedCommand::Receive:
     if (!rank.started.contains(at))
       start(number, rank, command);
-    if (whatIf.overlap == Overlap::None && command.endsGroup)
-      wait(rank, rank.started.at(at), command);
+    if (whatIf.overlap == Overlap::None && command.endsGroup &&
+        wait(rank, rank.started.at(at), command))
+      keep(Deed::Wait, rank, transfers[rank.started.at(at)].meeting);
     return;
   case TimedCommand::Wait: {
     auto &from = command.awaited == kNone ? rank.carried : rank.started;
@@ -201,6 +257,8 @@ void Ranks::execute(uint32_t number, Rank &rank, const TimedCommand &command) {
     // Of a sequence, starts were checked; one call may lack them.
     if (found == from.end() || !wait(rank, found->second, command))
       return;
+    if (whatIf.overlap != Overlap::Perfect)
+      keep(Deed::Wait, rank, transfers[found->second].meeting);
     freeTransfers.push_back(found->second);
     from.erase(found);
     return;
@@ -208,10 +266,9 @@ void Ranks::execute(uint32_t number, Rank &rank, const TimedCommand &command) {
   }
 }
 
-void Ranks::compute(Rank &rank, const TimedCommand &command,
-                    Picoseconds seconds) {
+void Ranks::compute(Rank &rank, uint32_t part, Picoseconds seconds) {
   rank.now += seconds;
-  rank.parts[command.name] += seconds;
+  rank.parts[part] += seconds;
   rank.times.computing += seconds;
   rank.computedInAll += seconds;
 }
@@ -221,13 +278,19 @@ void Ranks::endComputing(uint32_t number) {
   const Position at = rank.position;
   const Picoseconds begin = rank.now, seconds = cores->getTime() - begin;
   const TimedCommand &command = rank.functions[at.call]->commands[at.command];
-  rank.computed[at.call][at.command] = seconds;
-  compute(rank, command, seconds);
   rank.isComputing = false;
+  runnable.push_back(number);
+  if (command.inserted > 0 && !rank.hasInserted) {
+    rank.inserted[at.call][at.command] = seconds;
+    return endInserted(rank, seconds);
+  }
+  rank.computed[at.call][at.command] = seconds;
+  compute(rank, command.name, seconds);
   if (records)
     record(rank, command, begin);
+  keep(Deed::Compute, rank);
   ++rank.position.command;
-  runnable.push_back(number);
+  rank.hasInserted = false;
 }
 
 void Ranks::awaitCopies(Rank &rank) {
@@ -267,11 +330,12 @@ void Ranks::endCall(Rank &rank) {
     rank.recorded[call].call = {
         call == 0 ? 0 : rank.recorded[call - 1].call.end, rank.now};
   }
+  keep(Deed::EndCall, rank);
   rank.copies.clear();
   rank.started.clear();
   rank.nextAfterCopy = 0;
   rank.position = {rank.position.call + 1, 0};
-  if (rank.position.call == firstCounted)
+  if (rank.position.call == rank.firstCounted)
     beginCounting(rank);
 }
 
@@ -329,6 +393,7 @@ void Ranks::start(uint32_t number, Rank &rank, const TimedCommand &command) {
     freeTransfers.pop_back();
   }
   transfers[transfer] = {meeting, rank.now, rank.now, rank.computedInAll};
+  keep(Deed::Start, rank, meeting);
   rank.started[rank.position.command] = transfer;
   if (command.carried != 0)
     rank.carried[command.carried] = transfer;
@@ -397,6 +462,11 @@ Picoseconds Ranks::account(Rank &rank, const Transfer &transfer,
 void Ranks::arrive(Link &link, Batch &batch) {
   link.pending = static_cast<uint32_t>(batch.size());
   link.next = link.free;
+  if (keepsDeeds) {
+    link.before = std::exchange(link.present, {});
+    for (const Arrival &one : batch)
+      link.present.push_back(one.meeting);
+  }
   for (Arrival &one : batch) {
     one.ready = std::max(one.post, link.free);
     one.before = link.free > one.post ? link.last : kNoMeeting;
@@ -452,26 +522,43 @@ void Ranks::hold(uint32_t number) {
             : folding.listGroups(meeting.key.axes, meeting.key.first).size());
   }
   const Arrival &first = meeting.arrivals.front();
-  const TimedFunction &function = getFunction(first.rank, first.call);
-  const Transport transport =
-      network->describe(meeting.key, *function.source->commands[first.command],
-                        function.commands[first.command].scale);
+  double scale = 0;
+  for (const Arrival &one : meeting.arrivals)
+    scale = std::max(
+        scale, getFunction(one.rank, one.call).commands[one.command].scale);
+  const Transport transport = network->describe(
+      meeting.key,
+      *getFunction(first.rank, first.call).source->commands[first.command],
+      scale);
   meeting.alone = transport.alone;
+  if (transport.protocol)
+    protocols[transport.protocol] += static_cast<int64_t>(
+        folding.listGroups(meeting.key.axes, meeting.key.first).size());
   links->add(meeting.begin + transport.latency,
              {number, transport.bytes, transport.loads});
 }
 
 void Ranks::end(uint32_t number, Picoseconds time) {
+  ++events;
   Meeting &meeting = meetings[number];
   meeting.end = time;
   meeting.isOver = true;
   const std::vector<Arrival> arrivals = std::move(meeting.arrivals);
   meeting.arrivals = {arrivals.front()};
   open.erase(meeting.key);
+  if (keepsDeeds) {
+    Deed &deed =
+        deeds.emplace_back(Deed{.kind = Deed::Meet, .meeting = number});
+    for (const Arrival &one : arrivals) {
+      const Link &link = ranks[one.rank].links[one.link];
+      deed.before.insert(deed.before.end(), link.before.begin(),
+                         link.before.end());
+    }
+  }
   for (const Arrival &one : arrivals) {
     Rank &rank = ranks[one.rank];
     Link &link = rank.links[one.link];
-    if (one.call >= firstCounted) {
+    if (one.call >= rank.firstCounted) {
       rank.times.communicating += time - meeting.begin;
       link.busy += time - meeting.begin;
       if (rank.functions[one.call]->commands[one.command].carried != 0) {

@@ -34,6 +34,18 @@ struct Stop {
   Picoseconds begin;
 };
 
+/// An event; reasons come before their consequences.
+struct Deed {
+  enum Kind : uint8_t { Insert, Compute, Copy, Start, Wait, EndCall, Meet };
+  Kind kind;
+  uint32_t rank = 0;
+  Position position = {};
+  /// Of Start, Wait and Meet.
+  uint32_t meeting = kNoMeeting;
+  /// Of Meet: what its members' links had to carry first.
+  std::vector<uint32_t> before = {};
+};
+
 /// What a rank has started, as it sees it.
 struct Transfer {
   uint32_t meeting;
@@ -48,14 +60,16 @@ struct Transfer {
 class Ranks {
 public:
   /// With a `network`, meetings take what its links take; with `cores`,
-  /// computing and other meetings what cores take. Times are those of the
-  /// calls from `firstCounted` on.
-  Ranks(const TimedProgram &program, const CallList &calls,
-        uint32_t firstCounted, const WhatIf &whatIf, const Folding &folding,
-        FoldedNetwork *network, Cores *cores, bool records);
+  /// computing and other meetings what cores take. `calls` are those of each
+  /// table; if they come twice, times are those of the second time.
+  Ranks(const TimedProgram &program, const std::vector<CallList> &calls,
+        bool isTwice, const WhatIf &whatIf, const Folding &folding,
+        FoldedNetwork *network, Cores *cores, const SimulationOptions &options);
 
-  /// False where some rank has not come to its end.
+  /// False where some rank has not come to its end: it waits for ever, or takes
+  /// too long.
   bool run();
+  bool takesTooLong() const { return isTooLong; }
 
   int64_t getNumRanks() const { return int64_t(ranks.size()); }
   RankTimes getTimes(int64_t rank) const;
@@ -73,17 +87,34 @@ public:
   double getCarried(uint32_t link) const {
     return links->getCarried(network->getFolded(link));
   }
+  /// How many collectives of the cluster have taken a protocol.
+  int64_t countTaken(const Protocol &protocol) const {
+    const auto found = protocols.find(&protocol);
+    return found == protocols.end() ? 0 : found->second;
+  }
   const TimedFunction &getFunction(int64_t rank, uint32_t call) const {
     return *ranks[rank].functions[call];
   }
-  /// What a computing command takes on a rank.
+  /// What a rank computes for a command, and the insertion before it.
   Picoseconds getSeconds(int64_t rank, Position position) const;
+  Picoseconds getInserted(int64_t rank, Position position) const;
 
-  /// Of the counted calls, where times are recorded.
-  std::vector<CallTimes> getCalls(int64_t rank) const;
-  /// The first counted call, and when a rank began it.
-  uint32_t getFirstCounted() const { return firstCounted; }
+  /// Of all calls, and of the counted ones, whose time begins with the first of
+  /// them; where times are recorded.
+  const std::vector<CallTimes> &getCalls(int64_t rank) const {
+    return ranks[rank].recorded;
+  }
+  std::vector<CallTimes> getCountedCalls(int64_t rank) const;
+  /// The first counted call of a rank, and when the rank began it.
+  uint32_t getFirstCounted(int64_t rank) const {
+    return ranks[rank].firstCounted;
+  }
   Picoseconds getBegin(int64_t rank) const { return ranks[rank].begin; }
+
+  int64_t countEvents() const { return events; }
+
+  /// Where slack is asked for.
+  const std::vector<Deed> &getDeeds() const { return deeds; }
 
   /// For a rank that has not ended: where it is, and what it waits for.
   bool hasEnded(int64_t rank) const {
@@ -105,12 +136,15 @@ private:
     uint32_t pending = 0;
     /// The meetings that end at `free` and at `next`.
     uint32_t last = kNoMeeting, lastOfNext = kNoMeeting;
+    /// With deeds: the meetings of the present batch, and of the one before.
+    std::vector<uint32_t> present, before;
     std::deque<Batch> waiting;
     Batch gathered;
   };
 
   struct Rank {
     std::vector<const TimedFunction *> functions; ///< by call
+    uint32_t firstCounted = 0;
     Position position;
     Picoseconds now = 0, begin = 0;
     RankTimes times;
@@ -122,8 +156,10 @@ private:
     uint32_t awaited = kNoMeeting;
     /// Whether cores compute its present command.
     bool isComputing = false;
-    /// With cores: what commands have taken, by call.
-    std::vector<std::vector<Picoseconds>> computed;
+    /// Whether it has computed the insertion before that command.
+    bool hasInserted = false;
+    /// With cores: what commands and insertions have taken, by call.
+    std::vector<std::vector<Picoseconds>> computed, inserted;
     std::vector<Picoseconds> parts;
     std::vector<Exposure> exposures;
     std::vector<Link> links;
@@ -141,12 +177,19 @@ private:
   /// Until the rank waits for a meeting, or has ended.
   void advance(uint32_t number);
   void execute(uint32_t number, Rank &rank, const TimedCommand &command);
-  /// With its links to itself, and its cores.
-  Picoseconds getAlone(int64_t rank, const TimedCommand &command) const;
-  void compute(Rank &rank, const TimedCommand &command, Picoseconds seconds);
+  /// With its cores to itself.
+  Picoseconds getAlone(int64_t rank, Picoseconds seconds) const;
+  void compute(Rank &rank, uint32_t part, Picoseconds seconds);
+  /// Computes the insertion before a command, unless it is done. False where
+  /// cores are at it.
+  bool computeInserted(uint32_t number, Rank &rank,
+                       const TimedCommand &command);
+  void endInserted(Rank &rank, Picoseconds seconds);
   /// Cores have computed the present command of a rank.
   void endComputing(uint32_t number);
   void record(Rank &rank, const TimedCommand &command, Picoseconds begin);
+  /// Of the present command of a rank.
+  void keep(Deed::Kind kind, const Rank &rank, uint32_t meeting = kNoMeeting);
   void awaitCopies(Rank &rank);
   void startCopy(Rank &rank, const TimedCommand &command);
   void endCall(Rank &rank);
@@ -177,10 +220,13 @@ private:
   const Folding &folding;
   FoldedNetwork *network;
   Cores *cores;
-  const bool records;
-  const uint32_t firstCounted;
+  const bool records, keepsDeeds;
+  bool isTooLong = false;
+  int64_t events = 0;
   std::optional<SharedLinks> links;
+  std::unordered_map<const Protocol *, int64_t> protocols;
   std::vector<Rank> ranks;
+  std::vector<Deed> deeds;
   std::vector<Meeting> meetings;
   std::unordered_map<MeetingKey, uint32_t, MeetingKeyHash> open;
   std::vector<Transfer> transfers;
@@ -190,6 +236,10 @@ private:
   /// By meeting, the ranks that wait for it.
   std::unordered_map<uint32_t, std::vector<uint32_t>> waiting;
 };
+
+/// Of all actors, in a step that takes so long.
+std::vector<Slack> findSlack(const Ranks &ranks, const Folding &folding,
+                             Picoseconds step);
 
 /// What decides when a rank ends, the longest first.
 std::vector<CriticalPart> findCriticalPath(const TimedProgram &program,

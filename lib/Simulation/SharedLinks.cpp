@@ -18,8 +18,8 @@ namespace optimus_simulation {
 static constexpr double kLeastBytes = 1.0 / (1 << 20);
 
 Picoseconds roundUp(double seconds) {
-  constexpr double kMost = 3e6;
-  return static_cast<Picoseconds>(std::ceil(std::min(seconds, kMost) * 1e12));
+  return static_cast<Picoseconds>(
+      std::ceil(std::min(seconds * 1e12, double(kMostTime))));
 }
 
 double SharedLinks::getCarried(uint32_t link) const {
@@ -80,10 +80,12 @@ void SharedLinks::move(Picoseconds time) {
   for (Active &one : active) {
     const double bytes = std::min(one.left, one.rate * seconds);
     one.left -= bytes;
-    const auto moved = static_cast<uint64_t>(std::llround(bytes / kLeastBytes));
+    // Of more, sums would not fit.
+    constexpr double kMost = 1e20;
+    const auto moved = Sum(std::min(std::round(bytes / kLeastBytes), kMost));
     for (const LinkLoad &load : *one.flow.loads)
       carried[load.link] +=
-          Sum(moved) *
+          moved *
           static_cast<uint64_t>(std::llround(load.perByte / kLeastLoad));
   }
   now = time;

@@ -36,7 +36,7 @@ struct Flow {
   double most = std::numeric_limits<double>::infinity();
 };
 
-/// At most a month.
+/// The next, at most kMostTime.
 Picoseconds roundUp(double seconds);
 
 /// Carries flows at max-min fair rates, which change when one begins or ends:

@@ -73,14 +73,14 @@ static Status describeDeadlock(const TimedProgram &program,
 
 /// The busiest first.
 static std::vector<LinkUse> listLinks(const Network &network,
-                                      const Ranks &ranks, double steps,
+                                      const Ranks &ranks, int64_t steps,
                                       Picoseconds step) {
   std::vector<LinkUse> uses;
   for (uint32_t link = 0; link != network.getNumLinks(); ++link)
     if (const double bytes = ranks.getCarried(link); bytes > 0)
-      uses.push_back(
-          {network.getName(link),
-           bytes / steps / (network.getCapacity(link) * double(step) * 1e-12)});
+      uses.push_back({network.getName(link),
+                      bytes / double(steps) /
+                          (network.getCapacity(link) * double(step) * 1e-12)});
   std::stable_sort(
       uses.begin(), uses.end(),
       [](const LinkUse &a, const LinkUse &b) { return a.share > b.share; });
@@ -131,6 +131,15 @@ static Simulation summarize(const TimedProgram &program, const Ranks &ranks,
 StatusOr<Simulation> simulate(const TimedProgram &program,
                               const CallList &calls, const WhatIf &whatIf,
                               const SimulationOptions &options) {
+  return simulateTables(
+      program, std::vector<CallList>(program.getTarget().tables.size(), calls),
+      whatIf, options);
+}
+
+StatusOr<Simulation> simulateTables(const TimedProgram &program,
+                                    const std::vector<CallList> &calls,
+                                    const WhatIf &whatIf,
+                                    const SimulationOptions &options) {
   std::optional<Network> network;
   std::optional<std::vector<ClusterPlace>> places;
   Cluster cluster;
@@ -152,36 +161,46 @@ StatusOr<Simulation> simulate(const TimedProgram &program,
   std::optional<Cores> cores;
   if (shared)
     cores.emplace(*shared, folding, numRanks, places ? &*places : nullptr);
-  bool isOneOfMany = false;
+  bool isTwice = false;
   for (int64_t rank = 0; rank != numRanks; ++rank)
-    isOneOfMany |= isCarriedOver(program, calls, rank);
-  CallList repeated = calls;
-  if (isOneOfMany)
-    repeated.insert(repeated.end(), calls.begin(), calls.end());
-  const auto firstCounted =
-      static_cast<uint32_t>(repeated.size() - calls.size());
-  const double steps = isOneOfMany ? 2 : 1;
-  Ranks ranks(program, repeated, firstCounted, whatIf, folding,
-              folded ? &*folded : nullptr, cores ? &*cores : nullptr,
-              options.record);
+    isTwice |= isCarriedOver(program, calls[program.getTable(rank)], rank);
+  if (isTwice && options.slack)
+    return invalidArgument("slack is found of steps that leave nothing for the "
+                           "next one to wait for; this one carries collectives "
+                           "over its end");
+  const int64_t steps = isTwice ? 2 : 1;
+  Ranks ranks(program, calls, isTwice, whatIf, folding,
+              folded ? &*folded : nullptr, cores ? &*cores : nullptr, options);
   if (!ranks.run()) {
+    if (ranks.takesTooLong())
+      return invalidArgument("expected times of at most a day, which all "
+                             "together take longer");
     // Ranks are named where each is its own.
     if (fold)
-      return simulate(program, calls, whatIf,
-                      {.cluster = options.cluster, .fold = false});
+      return simulateTables(program, calls, whatIf,
+                            {.cluster = options.cluster, .fold = false});
     return describeDeadlock(program, ranks);
   }
   Simulation result = summarize(program, ranks, folding);
-  if (whatIf.overlap != Overlap::Perfect)
+  result.simulatedRanks = ranks.getNumRanks();
+  result.events = ranks.countEvents();
+  if (whatIf.overlap != Overlap::Perfect) {
     result.criticalPath =
         findCriticalPath(program, ranks, folding.getActor(result.slowest));
+    if (options.slack)
+      result.slack = findSlack(ranks, folding, result.getStep());
+  }
   for (uint32_t actor = 0; options.record && actor != folding.getNumActors();
        ++actor)
-    result.timelines.push_back({folding.getRank(actor), ranks.getCalls(actor)});
+    result.timelines.push_back(
+        {folding.getRank(actor), ranks.getCountedCalls(actor)});
   if (network)
     result.links = listLinks(*network, ranks, steps, result.getStep());
+  for (const Protocol &protocol : cluster.protocols)
+    if (const int64_t count = ranks.countTaken(protocol))
+      result.protocols.push_back({protocol.name, count / steps});
   if (cores)
-    result.cores = cores->getBusiest(result.getStep()) / steps;
+    result.cores = cores->getBusiest(result.getStep()) / double(steps);
   return result;
 }
 

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fnmatch.h>
+#include <set>
 
 using namespace optimus_support::program;
 using optimus_prices::CommandWork;
@@ -22,10 +23,8 @@ using optimus_prices::RankGroup;
 
 namespace optimus_simulation {
 
-static Picoseconds toPicoseconds(double seconds) {
-  // More than a month is no prediction.
-  constexpr double kMost = 3e6;
-  return std::llround(std::min(seconds, kMost) * 1e12);
+Picoseconds toPicoseconds(double seconds) {
+  return std::llround(std::min(seconds * 1e12, double(kMostTime)));
 }
 
 /// The number of a value in a list, which it is added to where it is new.
@@ -42,9 +41,9 @@ class FunctionTimer {
 public:
   FunctionTimer(TimedProgram &program, const MachineProfile &machine,
                 const MachinePrices &prices, const WhatIf &whatIf, double turns,
-                TimedFunction &result)
+                int64_t rank, TimedFunction &result)
       : program(program), machine(machine), prices(prices), whatIf(whatIf),
-        turns(turns), result(result), function(*result.source),
+        turns(turns), rank(rank), result(result), function(*result.source),
         reuse(program.target, function) {}
 
   void run() {
@@ -80,12 +79,12 @@ private:
     } else {
       timed.name = numberOf(program.parts,
                             std::string(optimus_prices::getWorkName(command)));
-      const CommandWork work =
-          optimus_prices::getCommandWork(program.target, command);
-      seconds = program.cores ? prices.getUnsharedSeconds(work, touches)
-                              : prices.getSeconds(work, touches);
+      seconds = getComputeSeconds(command, touches);
     }
+    if (timed.kind != TimedCommand::Compute)
+      fused.reset();
     timed.scale = getScale(command);
+    timed.inserted = getInserted(command);
     timed.seconds = toPicoseconds(seconds * turns * timed.scale);
     timed.processors = toPicoseconds(processors * timed.scale);
     for (uint32_t earlier : command.after)
@@ -159,14 +158,99 @@ private:
                (isIn ? machine.hostLink->in : machine.hostLink->out);
   }
 
-  double getScale(const CommandT &command) {
-    double scale = 1;
-    for (size_t i = 0; i != whatIf.scalings.size(); ++i)
-      if (matches(whatIf.scalings[i].pattern, command)) {
-        scale *= whatIf.scalings[i].factor;
-        ++program.scaled[i];
+  double getSeconds(const CommandWork &work,
+                    std::span<const optimus_prices::Touch> touches) const {
+    return program.cores ? prices.getUnsharedSeconds(work, touches)
+                         : prices.getSeconds(work, touches);
+  }
+
+  /// Of a kernel that is fused with earlier ones, its part of their time.
+  double getComputeSeconds(const CommandT &command,
+                           std::vector<optimus_prices::Touch> touches) {
+    const CommandWork work =
+        optimus_prices::getCommandWork(program.target, command);
+    const size_t fusion = findFusion(command, work);
+    if (fusion == whatIf.fusions.size()) {
+      fused.reset();
+      return getSeconds(work, touches);
+    }
+    for (optimus_prices::Touch &one : touches)
+      one.buffer = getPlace(static_cast<uint32_t>(one.buffer));
+    if (!fused || fused->fusion != fusion) {
+      fused.emplace(fusion, work, touches);
+      return getSeconds(work, touches);
+    }
+    ++program.matches[getFirstMatch(whatIf.fusions) + fusion].count;
+    const double before = getSeconds(fused->work, fused->touches);
+    fused->add(work, touches);
+    return std::max(0.0, getSeconds(fused->work, fused->touches) - before);
+  }
+
+  /// A number that all addresses of one place have, as far as the table says
+  /// without a rank's choices and readings.
+  uint64_t getPlace(uint32_t address) {
+    const PlaceT *place = function.addresses[address]->location.AsPlace();
+    std::vector<int64_t> key{int64_t(address)};
+    if (place && place->bytes->readings.empty()) {
+      key = {-1, int64_t(place->base), place->index, place->bytes->constant};
+      for (const Term &term : place->bytes->terms) {
+        key.push_back(term.scale());
+        key.push_back(term.axis());
       }
+    }
+    return places.try_emplace(std::move(key), places.size()).first->second;
+  }
+
+  /// The first that a command takes part in, if it is a kernel or a copy.
+  /// Products and attention are fused by nobody.
+  size_t findFusion(const CommandT &command, const CommandWork &work) const {
+    if (work.work.kind != optimus_prices::Work::Traffic)
+      return whatIf.fusions.size();
+    return std::find_if(whatIf.fusions.begin(), whatIf.fusions.end(),
+                        [&](const Fusion &one) { return isOf(one, command); }) -
+           whatIf.fusions.begin();
+  }
+
+  double getScale(const CommandT &command) {
+    // Times 0 it stays 0.
+    constexpr double kMost = 1e30;
+    double scale = 1;
+    forEachMet(whatIf.scalings, command, [&](const Scaling &one) {
+      scale = std::min(scale * one.factor, kMost);
+    });
     return scale;
+  }
+
+  Picoseconds getInserted(const CommandT &command) {
+    double seconds = 0;
+    forEachMet(whatIf.insertions, command,
+               [&](const Insertion &one) { seconds += one.seconds; });
+    return toPicoseconds(seconds * turns);
+  }
+
+  /// The number of a list's first change among the matches.
+  size_t getFirstMatch(const std::vector<Scaling> &) const { return 0; }
+  size_t getFirstMatch(const std::vector<Insertion> &) const {
+    return whatIf.scalings.size();
+  }
+  size_t getFirstMatch(const std::vector<Fusion> &) const {
+    return whatIf.scalings.size() + whatIf.insertions.size();
+  }
+
+  template <typename Change, typename Visit>
+  void forEachMet(const std::vector<Change> &changes, const CommandT &command,
+                  Visit visit) {
+    for (size_t i = 0; i != changes.size(); ++i)
+      if (isOf(changes[i], command)) {
+        visit(changes[i]);
+        ++program.matches[getFirstMatch(changes) + i].count;
+      }
+  }
+
+  template <typename Change>
+  bool isOf(const Change &change, const CommandT &command) const {
+    return (change.rank == kAllRanks || change.rank == rank) &&
+           matches(change.pattern, command);
   }
 
   bool matches(const std::string &pattern, const CommandT &command) const {
@@ -198,14 +282,42 @@ private:
     }
   }
 
+  /// Kernels that are one so far.
+  struct Fused {
+    Fused(size_t fusion, const CommandWork &work,
+          const std::vector<optimus_prices::Touch> &touches)
+        : fusion(fusion), work(work), touches(touches) {}
+
+    void add(const CommandWork &more,
+             const std::vector<optimus_prices::Touch> &others) {
+      work.isKernel |= more.isKernel;
+      work.kernel += more.kernel;
+      work.tasks = std::max(work.tasks, more.tasks);
+      for (optimus_prices::Touch one : others) {
+        for (const optimus_prices::Touch &own : touches)
+          one.reads &=
+              own.buffer != one.buffer || !own.writes || own.bytes < one.bytes;
+        if (one.reads || one.writes)
+          touches.push_back(one);
+      }
+    }
+
+    size_t fusion;
+    CommandWork work;
+    std::vector<optimus_prices::Touch> touches;
+  };
+
   TimedProgram &program;
   const MachineProfile &machine;
   const MachinePrices &prices;
   const WhatIf &whatIf;
   const double turns; ///< lanes that a thread has one behind the other
+  const int64_t rank; ///< or kAllRanks
   TimedFunction &result;
   const FunctionT &function;
   optimus_prices::ProgramReuse reuse;
+  std::optional<Fused> fused;
+  std::map<std::vector<int64_t>, uint64_t> places;
   /// Of the present command.
   double processors = 0;
 };
@@ -221,8 +333,19 @@ static int64_t countParts(const MachineProfile &machine, int64_t lanes) {
 
 TimedProgram::TimedProgram(const ProgramsT &programs, const TargetT &target,
                            const MachineProfile &machine, const WhatIf &whatIf)
-    : mesh(meshOf(programs)), target(target), sharesLink(machine.axesShareLink),
-      scaled(whatIf.scalings.size()) {
+    : mesh(meshOf(programs)), target(target),
+      sharesLink(machine.axesShareLink) {
+  std::set<int64_t> ranks;
+  auto addMatches = [&](const auto &changes) {
+    for (const auto &one : changes) {
+      matches.push_back({one.pattern, one.origin});
+      if (one.rank != kAllRanks)
+        ranks.insert(one.rank);
+    }
+  };
+  addMatches(whatIf.scalings);
+  addMatches(whatIf.insertions);
+  addMatches(whatIf.fusions);
   MachineProfile changed = machine;
   changeNetwork(changed, whatIf.network);
   // Where there are several there is one table.
@@ -232,18 +355,38 @@ TimedProgram::TimedProgram(const ProgramsT &programs, const TargetT &target,
   if (lanes == 1)
     cores = prices.getSharedCores();
   const double turns = std::ceil(double(lanes) / double(parts));
-  for (const std::unique_ptr<ProgramTableT> &table : target.tables)
-    for (auto &list = functions.emplace_back();
-         const std::unique_ptr<FunctionT> &function : table->functions) {
+  auto time = [&](const ProgramTableT &table, int64_t rank) {
+    std::vector<TimedFunction> list;
+    for (const std::unique_ptr<FunctionT> &function : table.functions) {
       TimedFunction &timed = list.emplace_back();
       timed.source = function.get();
-      timed.table = table.get();
-      FunctionTimer(*this, changed, prices, whatIf, turns, timed).run();
+      timed.table = &table;
+      FunctionTimer(*this, changed, prices, whatIf, turns, rank, timed).run();
     }
+    return list;
+  };
+  for (const std::unique_ptr<ProgramTableT> &table : target.tables)
+    functions.push_back(time(*table, kAllRanks));
+  for (int64_t rank : ranks)
+    ofRanks.emplace(rank, time(tableOf(target, rank), rank));
+  if (!whatIf.insertions.empty())
+    insertedPart = numberOf(this->parts, std::string(kInserted));
+}
+
+size_t TimedProgram::getTable(int64_t rank) const {
+  return std::find_if(target.tables.begin(), target.tables.end(),
+                      [&](const std::unique_ptr<ProgramTableT> &table) {
+                        return table.get() == &tableOf(target, rank);
+                      }) -
+         target.tables.begin();
 }
 
 const TimedFunction &TimedProgram::getFunction(int64_t rank,
                                                std::string_view name) const {
+  if (const auto own = ofRanks.find(rank); own != ofRanks.end())
+    for (const TimedFunction &function : own->second)
+      if (function.source->name == name)
+        return function;
   const ProgramTableT &table = tableOf(target, rank);
   for (const std::vector<TimedFunction> &list : functions)
     for (const TimedFunction &function : list)

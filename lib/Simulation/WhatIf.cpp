@@ -13,9 +13,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <sstream>
 
 using optimus_support::concat;
 using optimus_support::invalidArgument;
+using optimus_support::okStatus;
+using optimus_support::Status;
 using optimus_support::StatusOr;
 
 namespace optimus_simulation {
@@ -24,13 +27,16 @@ namespace optimus_simulation {
 // From text
 //===----------------------------------------------------------------------===//
 
-/// A factor of times or rates. Of those, products stay finite.
+/// Of times and rates.
+static constexpr double kLeastFactor = 1e-6, kMostFactor = 1e6;
+
 static StatusOr<double> parseFactor(std::string_view text) {
   double factor = 0;
   const char *end = text.data() + text.size();
   auto [stop, error] = std::from_chars(text.data(), end, factor);
   // The negation refuses what is no number, too.
-  if (error != std::errc() || stop != end || !(factor >= 1e-6 && factor <= 1e6))
+  if (error != std::errc() || stop != end ||
+      !(factor >= kLeastFactor && factor <= kMostFactor))
     return invalidArgument(
         concat("expected a factor from 1e-6 to 1e6, found '", text, "'"));
   return factor;
@@ -44,6 +50,20 @@ splitAssignment(std::string_view text, const std::string &form) {
   return std::pair(std::string(text.substr(0, at)), text.substr(at + 1));
 }
 
+StatusOr<double> parseTime(std::string_view text, const TimeRange &range) {
+  double value = 0;
+  const char *end = text.data() + text.size();
+  auto [stop, error] = std::from_chars(text.data(), end, value);
+  const std::string_view unit(stop, end - stop);
+  for (auto [name, seconds] : range.units)
+    // What is no number is refused, too.
+    if (error == std::errc() && unit == name &&
+        value * seconds >= range.least && value * seconds <= range.most)
+      return value * seconds;
+  return invalidArgument(
+      concat("expected ", range.expected, ", found '", text, "'"));
+}
+
 /// A name and its factor.
 static StatusOr<std::pair<std::string, double>>
 parseAssignment(std::string_view text, const char *form) {
@@ -52,21 +72,59 @@ parseAssignment(std::string_view text, const char *form) {
   return std::pair(assigned.first, factor);
 }
 
-StatusOr<Straggler> parseStraggler(const std::string &text, int64_t ranks) {
-  OPTRT_ASSIGN_OR_RETURN(auto assigned, parseAssignment(text, "RANK=FACTOR"));
-  const auto &[name, factor] = assigned;
+static StatusOr<int64_t> parseRank(std::string_view text, int64_t ranks) {
   int64_t rank = -1;
-  const char *end = name.data() + name.size();
-  auto [stop, error] = std::from_chars(name.data(), end, rank);
+  const char *end = text.data() + text.size();
+  auto [stop, error] = std::from_chars(text.data(), end, rank);
   if (error != std::errc() || stop != end || rank < 0 || rank >= ranks)
     return invalidArgument(concat("expected a rank from 0 to ", ranks - 1,
-                                  ", found '", name, "'"));
-  return Straggler{rank, factor};
+                                  ", found '", text, "'"));
+  return rank;
 }
 
-StatusOr<Scaling> parseScaling(const std::string &text) {
+StatusOr<Straggler> parseStraggler(const std::string &text, int64_t ranks) {
+  OPTRT_ASSIGN_OR_RETURN(auto assigned, parseAssignment(text, "RANK=FACTOR"));
+  OPTRT_ASSIGN_OR_RETURN(int64_t rank, parseRank(assigned.first, ranks));
+  return Straggler{rank, assigned.second};
+}
+
+/// "GLOB", or "rank=3/GLOB" for one of the ranks.
+template <typename Change>
+static Status select(std::string_view text, int64_t ranks, Change &change) {
+  constexpr std::string_view kRank = "rank=";
+  if (const size_t slash = text.find('/');
+      text.starts_with(kRank) && slash != std::string_view::npos) {
+    OPTRT_ASSIGN_OR_RETURN(
+        change.rank,
+        parseRank(text.substr(kRank.size(), slash - kRank.size()), ranks));
+    text.remove_prefix(slash + 1);
+  }
+  if (text.empty())
+    return invalidArgument("expected GLOB, found ''");
+  change.pattern = text;
+  return okStatus();
+}
+
+StatusOr<Scaling> parseScaling(const std::string &text, int64_t ranks) {
   OPTRT_ASSIGN_OR_RETURN(auto assigned, parseAssignment(text, "GLOB=FACTOR"));
-  return Scaling{assigned.first, assigned.second};
+  Scaling scaling{.pattern = "", .factor = assigned.second};
+  OPTRT_RETURN_IF_ERROR(select(assigned.first, ranks, scaling));
+  return scaling;
+}
+
+StatusOr<Insertion> parseInsertion(const std::string &text, int64_t ranks) {
+  OPTRT_ASSIGN_OR_RETURN(auto assigned, splitAssignment(text, "GLOB=TIME"));
+  Insertion insertion;
+  OPTRT_ASSIGN_OR_RETURN(
+      insertion.seconds,
+      parseTime(assigned.second,
+                {.units = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}},
+                 .least = 1e-9,
+                 .most = 3600,
+                 .expected = "a time from 1ns to 3600s in ns, us, ms or s, as "
+                             "20us"}));
+  OPTRT_RETURN_IF_ERROR(select(assigned.first, ranks, insertion));
+  return insertion;
 }
 
 StatusOr<NetworkChange> parseNetworkChange(const std::string &text) {
@@ -77,9 +135,103 @@ StatusOr<NetworkChange> parseNetworkChange(const std::string &text) {
                        .latency = values[1].value_or(1)};
 }
 
+/// Of several that are multiplied.
+static Status checkFactor(double factor) {
+  if (factor >= kLeastFactor && factor <= kMostFactor)
+    return okStatus();
+  return invalidArgument(concat("expected factors whose product is from ",
+                                kLeastFactor, " to ", kMostFactor, ", found ",
+                                factor));
+}
+
+Status addChange(const std::string &name, const std::string &value,
+                 int64_t ranks, const std::string &origin, WhatIf &whatIf) {
+  if (name == "straggler") {
+    OPTRT_ASSIGN_OR_RETURN(Straggler straggler, parseStraggler(value, ranks));
+    double all = straggler.factor;
+    for (const Straggler &one : whatIf.stragglers)
+      all *= one.rank == straggler.rank ? one.factor : 1;
+    OPTRT_RETURN_IF_ERROR(checkFactor(all));
+    whatIf.stragglers.push_back(straggler);
+  } else if (name == "scale") {
+    OPTRT_ASSIGN_OR_RETURN(Scaling scaling, parseScaling(value, ranks));
+    scaling.origin = origin;
+    whatIf.scalings.push_back(std::move(scaling));
+  } else if (name == "remove") {
+    Scaling none{.pattern = "", .factor = 0, .origin = origin};
+    OPTRT_RETURN_IF_ERROR(select(value, ranks, none));
+    whatIf.scalings.push_back(std::move(none));
+  } else if (name == "insert") {
+    OPTRT_ASSIGN_OR_RETURN(Insertion insertion, parseInsertion(value, ranks));
+    insertion.origin = origin;
+    whatIf.insertions.push_back(std::move(insertion));
+  } else if (name == "fuse") {
+    Fusion fusion{.pattern = "", .origin = origin};
+    OPTRT_RETURN_IF_ERROR(select(value, ranks, fusion));
+    whatIf.fusions.push_back(std::move(fusion));
+  } else if (name == "network") {
+    OPTRT_ASSIGN_OR_RETURN(NetworkChange network, parseNetworkChange(value));
+    whatIf.network.bandwidth *= network.bandwidth;
+    whatIf.network.latency *= network.latency;
+    OPTRT_RETURN_IF_ERROR(checkFactor(whatIf.network.bandwidth));
+    OPTRT_RETURN_IF_ERROR(checkFactor(whatIf.network.latency));
+  } else if (name == "overlap") {
+    if (value != "scheduled" && value != "none" && value != "perfect")
+      return invalidArgument(
+          concat("expected scheduled, none or perfect, found '", value, "'"));
+    whatIf.overlap = value == "none"      ? Overlap::None
+                     : value == "perfect" ? Overlap::Perfect
+                                          : Overlap::Scheduled;
+  } else {
+    const std::vector<std::string> names{
+        "straggler", "scale", "remove", "insert", "fuse", "network", "overlap"};
+    return invalidArgument(
+        concat("expected straggler, scale, remove, insert, fuse, network or "
+               "overlap, found '",
+               name, "'", optimus_support::didYouMean(name, names)));
+  }
+  return okStatus();
+}
+
+static std::string trim(const std::string &text) {
+  const size_t begin = text.find_first_not_of(" \t\r");
+  return begin == std::string::npos
+             ? ""
+             : text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin);
+}
+
+Status addChanges(std::string_view text, const std::string &path, int64_t ranks,
+                  WhatIf &whatIf) {
+  std::istringstream lines{std::string(text)};
+  int64_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    line = trim(line.substr(0, line.find('#')));
+    if (line.empty())
+      continue;
+    const size_t end = line.find_first_of(" \t");
+    const std::string name = line.substr(0, end);
+    const std::string value =
+        end == std::string::npos ? "" : trim(line.substr(end));
+    const std::string origin = concat(path, ":", number);
+    if (Status added = addChange(name, value, ranks, origin, whatIf);
+        !added.ok())
+      return added.withContext(origin);
+  }
+  return okStatus();
+}
+
 //===----------------------------------------------------------------------===//
 // For people
 //===----------------------------------------------------------------------===//
+
+/// "'gemm'", "'gemm' of rank 3"
+template <typename Change>
+static std::string describeSelected(const Change &change) {
+  return concat("'", change.pattern, "'",
+                change.rank == kAllRanks ? ""
+                                         : concat(" of rank ", change.rank));
+}
 
 std::vector<std::string> WhatIf::describe() const {
   std::vector<std::string> changes;
@@ -88,9 +240,15 @@ std::vector<std::string> WhatIf::describe() const {
         concat("rank ", one.rank, " computes ", one.factor, " times as long"));
   for (const Scaling &one : scalings)
     changes.push_back(one.factor == 0
-                          ? concat("'", one.pattern, "' takes no time")
-                          : concat("'", one.pattern, "' takes ", one.factor,
+                          ? concat(describeSelected(one), " takes no time")
+                          : concat(describeSelected(one), " takes ", one.factor,
                                    " times as long"));
+  for (const Insertion &one : insertions)
+    changes.push_back(concat(one.seconds * 1e3, " ms are computed before ",
+                             describeSelected(one)));
+  for (const Fusion &one : fusions)
+    changes.push_back(
+        concat("neighbours among ", describeSelected(one), " are one kernel"));
   if (network.bandwidth != 1)
     changes.push_back(
         concat("links have ", network.bandwidth, " times the bandwidth"));

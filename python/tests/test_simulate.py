@@ -15,7 +15,7 @@ import sqlite3
 
 import pytest
 
-from tools import BertModel, LlamaModel, Model, PhiModel
+from tools import REPOSITORY, BertModel, LlamaModel, Model, PhiModel
 
 pytestmark = pytest.mark.rotates
 
@@ -289,14 +289,88 @@ def test_changes_of_a_file_are_those_of_flags(tools, tmp_path, library):
     both = simulate(tools, library, "--what-if", path, "--straggler", "3=2")
     assert both["step_ms"] > from_file["step_ms"]
     for line, message in [
-        ("scale gem=2", "matches 'gem'; did you mean 'gemm'?"),
-        ("\nscal gemm=2", f"{path}:2: expected straggler, scale, remove, network or overlap, "),
+        ("\nscale gem=2", f"{path}:2: no command of "),
+        ("remove gem", "matches 'gem'; did you mean 'gemm'?"),
+        ("\nscal gemm=2", f"{path}:2: expected straggler, scale, remove, insert, fuse, network"),
+        ("insert gemm=20", f"{path}:1: expected a time from 1ns to 3600s"),
+        ("fuse gemm", f"{path}:1: no two kernels in a row of "),
+        ("scale rank=4/gemm=2", f"{path}:1: expected a rank from 0 to 3, found '4'"),
         ("overlap som", f"{path}:1: expected scheduled, none or perfect, found 'som'"),
         ("straggler", f"{path}:1: expected RANK=FACTOR, found ''"),
         ("remove", f"{path}:1: expected GLOB, found ''"),
+        ("network latency=1e6\n" * 2, f"{path}:2: expected factors whose product is from 1e-06"),
+        ("straggler 1=1e6\n" * 2, f"{path}:2: expected factors whose product is from 1e-06"),
+        ("scale gemm=1e6\n" * 4, "expected times of at most a day"),
     ]:
         path.write_text(line)
         assert message in refuse(tools, "optimus-simulate", library, "--what-if", path)
+
+
+def test_what_is_inserted_and_fused(tools, library):
+    plain = simulate(tools, library)
+    more = simulate(tools, library, "--insert", "gemm=1us")
+    gemms = sum(command["by"] == "gemm" for command in slack_of(tools, library))
+    assert more["parts_ms"]["inserted"] == pytest.approx(1e-3 * gemms)
+    assert more["what_if"] == ["0.001 ms are computed before 'gemm'"]
+    late = simulate(tools, library, "--insert", "rank=3/h.0.*=1ms")
+    assert late["ranks"][3]["computing_ms"] > late["ranks"][0]["computing_ms"] + 1
+    assert late["ranks"][0]["exposed_ms"] > plain["ranks"][0]["exposed_ms"] + 1
+    fused = simulate(tools, library, "--fuse", "*")
+    assert fused["parts_ms"]["launch"] < plain["parts_ms"]["launch"]
+    assert fused["parts_ms"]["gemm"] == plain["parts_ms"]["gemm"]
+    assert fused["what_if"] == ["neighbours among '*' are one kernel"]
+    # A part that is no command has no rate.
+    gains = simulate(tools, library, "--insert", "gemm=1us", "--sensitivity")["gains"]
+    assert "inserted" not in {gain["of"] for gain in gains}
+
+
+def test_the_interval_is_of_the_formulas(tools, tmp_path, library):
+    """Of a profile with points: wider where they are farther from each other."""
+    path = tmp_path / "machine.json"
+
+    def ask(factor, *flags):
+        """With the second of two products so many times as slow as the first."""
+        points = [
+            {"m": size, "n": size, "k": size, "seconds": 2e-6 + factor**i * 2 * size**3 / 5e10}
+            for i, size in enumerate((32, 64))
+        ]
+        path.write_text(json.dumps({**MACHINE, "gemm": [{**COMPUTE, "points": points}]}))
+        answer = simulate(tools, library, "--machine-profile", path, "--interval", *flags)
+        interval = answer["interval"]
+        assert interval["low_ms"] < answer["step_ms"] < interval["high_ms"]
+        return answer, interval
+
+    answer, near = ask(1.1)
+    _, far = ask(3)
+    width = lambda one: one["high_ms"] - one["low_ms"]
+    assert width(far) > 1.5 * width(near)
+    # Nothing was timed of collectives between sizes.
+    assert "gemm" not in near["without"] and "launch" not in near["without"]
+    assert {wait["collective"] for wait in answer["waits"]} <= set(near["without"])
+    text = tools.run("optimus-simulate", library, "--machine-profile", path, "--interval")
+    assert "ms (90 %), by residuals of formulas; nothing is known of " in text
+    assert "with measured points" in refuse(tools, "optimus-simulate", library, "--interval")
+
+
+def slack_of(tools, library, *flags):
+    return simulate(tools, library, "--slack", *flags)["slack"]
+
+
+@pytest.mark.parametrize("flags", [[], ["--offload", "state"]], ids=["", "offload"])
+def test_nothing_on_the_critical_path_has_slack(tools, flags):
+    library = tools.library(MODEL, "row:2,col:2", "summa", "--accumulate", *flags)
+    answer = simulate(tools, library, "--slack", "--cluster", "h100")
+    slack = answer["slack"]
+    assert min(one["slack_ms"] for one in slack) == 0
+    least = {}
+    for one in slack:
+        key = one["path"] or one["by"]
+        least[key] = min(one["slack_ms"], least.get(key, one["slack_ms"]))
+    # Copies between memories are not on it.
+    assert flags or all(least[part["path"]] == 0 for part in answer["critical_path"])
+    assert any(value > 0 for value in least.values())
+    text = tools.run("optimus-simulate", library, "--slack", "--cluster", "h100")
+    assert "may be later" in text
 
 
 def test_more_of_each_rate_gives_what_a_change_gives(tools, library):
@@ -373,8 +447,32 @@ def test_ranks_share_the_links_of_a_cluster(tools, tmp_path, library):
             tools, "optimus-simulate", library, "--cluster", path, "--placement", placement
         )
         assert message in error
+    assert shared["protocols"] == {}
     nccl = on({**CLUSTER, "protocols": "nccl"})
     assert nccl["step_ms"] < shared["step_ms"]
+    groups = sum(1 for name in nccl["protocols"] if name.startswith("ring "))
+    assert groups == len(nccl["protocols"]) > 0, "broadcasts and reduces"
+
+
+def test_known_clusters_are_files(tools, tmp_path):
+    """As they are printed they are read, and the page has all of their fields."""
+    page = (REPOSITORY / "docs" / "what-if.md").read_text()
+    flags = ["--collective", "all_reduce", "--ranks", "16", "--json", "-", "--cluster"]
+    for name in "a100", "h100", "h200":
+        text = tools.run("optimus-simulate", "--print-cluster", name)
+        (tmp_path / name).write_text(text)
+        times = [
+            json.loads(tools.run("optimus-simulate", *flags, cluster))["times"]
+            for cluster in (name, tmp_path / name)
+        ]
+        assert times[0] == times[1]
+        assert len({row["protocol"] for row in times[0]}) > 2
+        cluster = json.loads(text)
+        for field in {*cluster, *cluster["nodes"], *cluster["nic"], *cluster["protocols"][0]}:
+            assert f"`{field}`" in page or f'"{field}"' in page, field
+    assert "expected nothing beside it" in refuse(
+        tools, "optimus-simulate", "--print-cluster", "h100", "--json", "-"
+    )
 
 
 def test_tries_are_plans_of_one_program(tools, tmp_path):
@@ -406,8 +504,14 @@ def test_tries_are_plans_of_one_program(tools, tmp_path):
         terms = [term["of_each"] for term in answer["terms"] if term["unit"] == unit]
         for plan, found in enumerate(answer["tries"]):
             assert sum(term[plan] for term in terms) == pytest.approx(whole(found), rel=1e-9)
-    text = tools.run("optimus-simulate", program, *flags)
+    text = tools.run("optimus-simulate", program, *flags, "--sensitivity")
     assert "\n2 against 1\n  step    " in text and " waiting for " in text
+    gains = [line.split() for line in text.split("1 % more of")[1].splitlines()]
+    assert gains[0] == ["saves", "1,", "ms", "saves", "2,", "ms"]
+    [gemm] = [line[1:] for line in gains if line[0] == "gemm"]
+    assert all(float(saved) > 0 for saved in gemm)
+    # What one of them lacks.
+    assert any("-" in line for line in gains)
     gpu = simulate(tools, program, "--try", tries[2])["tries"][0]
     assert gpu["target"] == "cuda" and gpu["machine_profile"] == "h100x8"
     for wrong, message in [
@@ -416,6 +520,40 @@ def test_tries_are_plans_of_one_program(tools, tmp_path):
     ]:
         error = refuse(tools, "optimus-simulate", program, "--try", wrong)
         assert error.startswith("optimus-simulate: error: ") and message in error
+
+
+def test_finalists_are_ranked_on_their_placements(tools, tmp_path):
+    """As plans of their own, on each part of the mesh that fills a node."""
+    program, path = tools.program(MODEL), tmp_path / "cluster.json"
+    path.write_text(json.dumps(CLUSTER))
+    flags = ["--cluster", path, "--try", "--strategy auto --ranks 4 --optimizer sgd"]
+    found = simulate(tools, program, *flags, "--finalists", "2")["finalists"]
+    steps = [one["step_ms"] for one in found]
+    assert steps == sorted(steps)
+    layouts = {one["flags"] for one in found}
+    assert len(layouts) == 2 and all(one.endswith(" --optimizer sgd") for one in layouts)
+    for one in found:
+        assert one["closed_form_ms"] > 0
+        alone = ["--cluster", path, "--try", one["flags"]]
+        if one["placement"]:
+            alone += ["--placement", one["placement"]]
+        [own] = simulate(tools, program, *alone)["tries"]
+        assert own["step_ms"] == one["step_ms"]
+    # Two of four ranks are on a node.
+    for layout in layouts:
+        placements = [one["placement"] for one in found if one["flags"] == layout]
+        assert len(placements) == len(set(placements)) >= 1
+        for placement in placements:
+            extents = [int(part.split(":")[1]) for part in placement.split(",")]
+            assert max(extents) == 2 and sum(extents) == len(extents) + 1
+    text = tools.run("optimus-simulate", program, *flags, "--finalists", "1")
+    assert "closed form, ms" in text and any(one["flags"] in text for one in found)
+    for wrong, message in [
+        (["--try", "--mesh row:2,col:2 --strategy summa"], "expected --strategy auto in --try"),
+        ([], "--try"),
+    ]:
+        error = refuse(tools, "optimus-simulate", program, *wrong, "--finalists", "2")
+        assert message in error
 
 
 # Ranks, devices and cards of a node, the two links, bytes: bus bandwidth or seconds.
@@ -545,6 +683,9 @@ def test_64_ranks_take_less_than_a_second(tools, tmp_path):
         (["--scale", "gem=2"], "matches 'gem'; did you mean 'gemm'?"),
         (["--network", "bandwith=2"], "did you mean 'bandwidth'?"),
         (["--remove", "gem"], "--remove: no command of "),
+        (["--insert", "gemm=2h"], "--insert: expected a time from 1ns to 3600s"),
+        (["--fuse", "gemm"], "--fuse: no two kernels in a row of "),
+        (["--slack", "--overlap", "perfect"], "expected no overlap perfect beside it"),
         (["--fail", "mtbf=3"], "--fail: expected a time from 1e-3s to 1000 years"),
         (["--what-if", "nowhere"], "--what-if: "),
         (["--overlap", "som"], "expected scheduled, none or perfect, found som"),

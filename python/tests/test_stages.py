@@ -9,6 +9,7 @@
 in GPipe's order and in 1F1B's, slots of activations, messages. They train to the bits of the serial
 library's step of microbatches."""
 
+import json
 import os
 import shutil
 import socket
@@ -16,6 +17,7 @@ import subprocess
 
 import pytest
 
+from optimus.report.profile import Profile
 from tools import EMULATED, LlamaModel, call, mpirun, succeed
 
 LLAMA = LlamaModel(3, 16, 2, 1, 32, 8, 40, 2)
@@ -100,6 +102,50 @@ def test_processes_over_tcp_train_as_one_rank(tools, library, serial):
     ends = [job.communicate(timeout=120) for job in jobs]
     assert [job.returncode for job in jobs] == [0, 0], ends
     assert ends[0][0].splitlines() == serial
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_stages_are_simulated(tools, library, tmp_path, order):
+    """Each stage's own calls, against a pipeline by hand: by their times without neighbours."""
+    succeed(call(command(tools, library, LAST, "write", tmp_path, order=order)))
+    empty, staged = tmp_path / "empty.so", tmp_path / "staged.so"
+    subprocess.run(["cc", "-shared", "-x", "c", "/dev/null", "-o", empty], check=True)
+    sections = [f".optimus.{name}={tmp_path / name}" for name in ("manifest", "programs")]
+    flags = [word for section in sections for word in ("--add-section", section)]
+    subprocess.run(["objcopy", *flags, empty, staged], check=True)
+
+    def simulate(*flags):
+        flags = ["--sequence", "train_microbatches", *flags]
+        return json.loads(tools.run("optimus-simulate", staged, *flags, "--json", "-"))
+
+    profile = tmp_path / "simulated.profile"
+    answer = simulate("--profile", profile, "--slack")
+    assert answer["mesh"].startswith("pipe:2")
+    assert len({rank["computing_ms"] for rank in answer["ranks"]}) == 2
+    assert min(one["slack_ms"] for one in answer["slack"]) == 0
+    path = sum(part["ms"] for part in answer["critical_path"])
+    assert path == pytest.approx(answer["step_ms"], rel=1e-9)
+    # The second stage begins after the first's first forward, and nobody does both.
+    times = [
+        (call.info.rank, call.function.name, call.info.begin, call.info.end)
+        for call in Profile(str(profile)).measured()
+    ]
+    for rank in 0, 1:
+        mine = [(name, begin, end) for one, name, begin, end in times if one == rank]
+        forwards = [end for name, _, end in mine if name == f"forward{rank}"]
+        assert len(forwards) == MICROBATCHES
+        assert all(a[2] <= b[1] for a, b in zip(mine, mine[1:]))
+    begins = {(rank, name): begin for rank, name, begin, _ in reversed(times)}
+    ends = {(rank, name): end for rank, name, _, end in reversed(times)}
+    assert ends[0, "forward0"] <= begins[1, "forward1"]
+    # GPipe's first backward waits for all forwards, 1F1B's for its own.
+    last = max(end for _, name, _, end in times if name == "forward1")
+    assert (begins[1, "backward1"] >= last) == (order == "gpipe")
+    # A late first stage makes the second wait.
+    late = simulate("--straggler", "0=3")
+    assert late["ranks"][1]["exposed_ms"] > answer["ranks"][1]["exposed_ms"]
+    refused = tools.call("optimus-simulate", staged, "--microbatches", "8")
+    assert refused.returncode == 1 and "--microbatches: the sequence " in refused.stderr
 
 
 @pytest.fixture(scope="module")

@@ -57,6 +57,8 @@ CLUSTER = """\
  "placement": {"tile": {"row": 2, "col": 2}}}
 """
 
+CHANGES = "scale h.*=0.5\nstraggler 0=2\nnetwork latency=2\ninsert rank=0/gemm=20us\n"
+
 # Each line is a command; it runs in `inputs`.
 COMMANDS = """\
 optimus-compile gpt2.mlir --mesh row:2,col:2 --strategy summa --report -o out.so
@@ -84,8 +86,8 @@ optimus-run train gpt2.so --data tokens.bin --token-type u16 --steps 3 --load ch
 optimus-run eval gpt2.so --data text.txt --load checkpoint --json
 optimus-run verify gpt2.so gpt2.so --data text.txt --step-index 1 --json
 optimus-run inspect gpt2.so --json
-optimus-simulate gpt2.so --straggler 1=1.5 --scale 'h.*=0.5' --network bandwidth=2,latency=0.5 --overlap none --json answer.json
-optimus-simulate gpt2.so --what-if changes --remove gemm --sensitivity --fail mtbf=3h,checkpoint=30s,restart=5min
+optimus-simulate gpt2.so --straggler 0=1.5 --scale 'h.*=0.5' --network bandwidth=2,latency=0.5 --overlap none --json answer.json
+optimus-simulate gpt2.so --what-if changes --remove gemm --sensitivity --slack --interval --machine-profile profile.json --fail mtbf=3h,checkpoint=30s,restart=5min
 optimus-simulate gpt2.so --cluster cluster.json --machine-profile profile.json --function train
 optimus-run bench gpt2.so --steps 1 --warmup 0
 """
@@ -174,7 +176,7 @@ def main() -> None:
     tools, folder = Tools(Path(sys.argv[1])), Path(sys.argv[2])
     inputs = folder / "inputs"
     targets = "programs", "tables", "csv", "profiles", "manifests", "checkpoints", "clusters"
-    targets += "config", "folder", "store"
+    targets += "config", "folder", "store", "whatifs"
     for target in (*targets, "greeting", "commands", "inputs"):
         (folder / target).mkdir(parents=True, exist_ok=True)
     os.environ["PYTHONPATH"] = str(REPOSITORY / "python")
@@ -215,8 +217,13 @@ def main() -> None:
             tools.run("optimus-run", "bench", *what, "--profile", profile)
     (folder / "profiles" / "measured").write_text(profile.read_text())
     (inputs / "cluster.json").write_text(CLUSTER)
-    (inputs / "changes").write_text("scale h.*=0.5\nstraggler 1=2\nnetwork latency=2\n")
-    (folder / "clusters" / "whole").write_text(CLUSTER)
+    (inputs / "changes").write_text(CHANGES)
+    (folder / "whatifs" / "whole").write_text(CHANGES)
+    # On the one axis of what the fuzzer simulates.
+    tiled = CLUSTER.replace('"row": 2, "col": 2', '"ranks": 4')
+    (folder / "clusters" / "whole").write_text(tiled)
+    known = tools.run("optimus-simulate", "--print-cluster", "h100")
+    (folder / "clusters" / "h100").write_text(known)
     checkpoint = inputs / "checkpoint"
     tools.run(
         "optimus-run", "train", inputs / "gpt2.so", "--data", inputs / "text.txt",

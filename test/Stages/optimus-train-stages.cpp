@@ -13,7 +13,9 @@
 // is, or as two stages of which the first ends with a block. The root process
 // prints the loss of each step and a checksum of each parameter and of the
 // optimizer's state, which are to be the same; with a folder, it saves a
-// checkpoint there and prints the checksums of what it loads.
+// checkpoint there and prints the checksums of what it loads. With "write" in
+// place of a back-end, FOLDER has the stages' manifest and programs, and
+// nothing is trained.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,6 +23,7 @@
 
 #include "optimus-runtime/Session.h"
 #include "optimus-support/Hash.h"
+#include "optimus-support/OutputFile.h"
 #include "tooling/Job.h"
 #include "tooling/StepScalars.h"
 
@@ -183,6 +186,21 @@ Status run(const Arguments &arguments, World &world) {
   return world.control->agree(okStatus());
 }
 
+/// The stages' manifest and programs, for a library of them that is read, not
+/// run.
+Status write(const Arguments &arguments) {
+  OPTRT_ASSIGN_OR_RETURN(auto library, ModelLibrary::open(arguments.library));
+  OPTRT_ASSIGN_OR_RETURN(optimus_stages::Stages stages,
+                         optimus_stages::split(*library, arguments.stages,
+                                               arguments.microbatches,
+                                               arguments.order));
+  OPTRT_RETURN_IF_ERROR(optimus_support::OutputFile::write(
+      arguments.folder + "/manifest", stages.manifest));
+  return optimus_support::OutputFile::write(
+      arguments.folder + "/programs",
+      optimus_support::program::pack(stages.programs));
+}
+
 StatusOr<World> join(const Arguments &arguments) {
   JobOptions options;
   options.backend = arguments.backend;
@@ -210,6 +228,10 @@ int main(int argc, char **argv) {
                                 ? optimus_stages::Order::GPipe
                                 : optimus_stages::Order::OneForwardOneBackward,
                             argc > 6 ? argv[6] : ""};
+  if (arguments.backend == "write") {
+    const Status written = write(arguments);
+    return written.ok() ? 0 : fail(written);
+  }
   StatusOr<World> world = join(arguments);
   if (!world.ok())
     return fail(world.status());

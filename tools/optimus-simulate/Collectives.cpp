@@ -74,7 +74,9 @@ CollectiveTimes::simulate(const Arguments &arguments,
     const double seconds = double(simulation.getStep()) * 1e-12;
     const double rate = double(bytes) / seconds;
     times.rows.push_back(
-        {bytes, seconds, rate, rate * getLinkPart(kind, arguments.ranks)});
+        {bytes, seconds, rate, rate * getLinkPart(kind, arguments.ranks),
+         simulation.protocols.empty() ? ""
+                                      : simulation.protocols.front().name});
   }
   return times;
 }
@@ -82,11 +84,20 @@ CollectiveTimes::simulate(const Arguments &arguments,
 void CollectiveTimes::print(std::ostream &out) const {
   out << "simulated    " << kind << " among " << ranks << " ranks on " << where
       << "\n\n";
-  optimus_run::Table table({"bytes", "time, us", "algbw, GB/s", "busbw, GB/s"});
-  for (const Row &row : rows)
-    table.addRow({std::to_string(row.bytes), format("%.2f", row.seconds * 1e6),
-                  format("%.2f", row.rate * 1e-9),
-                  format("%.2f", row.linkRate * 1e-9)});
+  const bool hasProtocols = !rows.empty() && !rows.front().protocol.empty();
+  std::vector<std::string> header{"bytes", "time, us", "algbw, GB/s",
+                                  "busbw, GB/s"};
+  if (hasProtocols)
+    header.emplace_back("protocol");
+  optimus_run::Table table(header, {4});
+  for (const Row &row : rows) {
+    std::vector<std::string> cells{
+        std::to_string(row.bytes), format("%.2f", row.seconds * 1e6),
+        format("%.2f", row.rate * 1e-9), format("%.2f", row.linkRate * 1e-9)};
+    if (hasProtocols)
+      cells.push_back(row.protocol);
+    table.addRow(cells);
+  }
   table.print(out);
 }
 
@@ -96,7 +107,8 @@ nlohmann::ordered_json CollectiveTimes::describe() const {
     list.push_back({{"bytes", row.bytes},
                     {"us", row.seconds * 1e6},
                     {"algbw_gb_per_s", row.rate * 1e-9},
-                    {"busbw_gb_per_s", row.linkRate * 1e-9}});
+                    {"busbw_gb_per_s", row.linkRate * 1e-9},
+                    {"protocol", row.protocol}});
   return {{"collective", kind},
           {"ranks", ranks},
           {"on", where},

@@ -42,6 +42,8 @@ private:
     double seconds;
     /// Of the whole tensor's bytes, and of those that a link must carry.
     double rate, linkRate;
+    /// Empty where no protocols are known.
+    std::string protocol;
   };
 
   std::string kind, where;

@@ -27,6 +27,12 @@ static void addOptions(CLI::App &app, Arguments &arguments,
   addList(app, "--try", arguments.trials,
           "FLAGS of optimus-compile: compile the program to a plan with them "
           "and simulate it; several are compared");
+  app.add_option("--finalists", arguments.finalists,
+                 "Simulate so many of the layouts that --strategy auto of each "
+                 "--try finds the fastest, with --cluster on each placement on "
+                 "its nodes, and rank them")
+      ->needs("--try")
+      ->check(oneOf(Number<int64_t>{"a whole number from 1 to 64", 1, 64}));
   CLI::Option *function =
       app.add_option("--function", arguments.function,
                      "Simulate one call of this function, by its name or kind")
@@ -74,13 +80,24 @@ static void addOptions(CLI::App &app, Arguments &arguments,
                  "row:2,col:4: the part of the mesh on a node of --cluster "
                  "(default: its file's, or consecutive ranks)")
       ->type_name("TILE");
+  app.add_option("--print-cluster", arguments.printedCluster,
+                 "In place of a library: write this cluster as a file, with "
+                 "all of its fields, to change")
+      ->type_name("FILE");
   addList(app, "--straggler", arguments.stragglers,
           "RANK=FACTOR: this rank computes so many times as long");
   addList(app, "--scale", arguments.scalings,
-          "GLOB=FACTOR: commands whose path, kind, kernel or collective "
-          "matches take so many times as long");
+          "GLOB=FACTOR: commands whose path (with ' backward'), kind, kernel "
+          "or collective matches take so many times as long; rank=3/GLOB: "
+          "those of a rank");
   addList(app, "--remove", arguments.removals,
           "GLOB: such commands take no time");
+  addList(app, "--insert", arguments.insertions,
+          "GLOB=TIME: before each such command the rank computes so long, as "
+          "20us");
+  addList(app, "--fuse", arguments.fusions,
+          "GLOB: such kernels in a row are one, which starts once and reads "
+          "nothing of its own");
   app.add_option("--network", arguments.network,
                  "bandwidth=FACTOR,latency=FACTOR: links have so many times of "
                  "it")
@@ -91,9 +108,8 @@ static void addOptions(CLI::App &app, Arguments &arguments,
       ->capture_default_str()
       ->check(oneOf(Word{{"scheduled", "none", "perfect"}}));
   app.add_option("--what-if", arguments.whatIf,
-                 "Changes, one a line: scale GLOB=FACTOR, remove GLOB, "
-                 "straggler RANK=FACTOR, network CHANGE, overlap none; they "
-                 "come after those of flags")
+                 "Changes, one a line, by the names of these flags: scale "
+                 "GLOB=FACTOR, remove GLOB; they come after those of flags")
       ->type_name("FILE");
   app.add_option("--fail", arguments.failures,
                  "mtbf=3h,checkpoint=30s,restart=5min: the part of the time "
@@ -103,6 +119,11 @@ static void addOptions(CLI::App &app, Arguments &arguments,
   app.add_flag("--sensitivity", arguments.sensitivity,
                "Also what 1 % more of each kind of command, collective and "
                "link would give: a simulation for each");
+  app.add_flag("--interval", arguments.interval,
+               "Also the interval of 90 % of the step, by how far formulas of "
+               "--machine-profile are from its points");
+  app.add_flag("--slack", arguments.slack,
+               "Also by how much commands may end later without a longer step");
   app.add_option("--profile", arguments.profile,
                  "Write the times of all commands there, as `optimus-run train "
                  "--profile` does: of a rank for each of those that do the "
@@ -117,9 +138,11 @@ static void addOptions(CLI::App &app, Arguments &arguments,
 /// Whether anything is to differ, or more is to be said of a library.
 static bool hasChanges(const Arguments &arguments) {
   return !arguments.stragglers.empty() || !arguments.scalings.empty() ||
-         !arguments.removals.empty() || !arguments.network.empty() ||
+         !arguments.removals.empty() || !arguments.insertions.empty() ||
+         !arguments.fusions.empty() || !arguments.network.empty() ||
          arguments.overlap != "scheduled" || !arguments.whatIf.empty() ||
-         !arguments.failures.empty() || arguments.sensitivity;
+         !arguments.failures.empty() || arguments.sensitivity ||
+         arguments.slack || arguments.interval;
 }
 
 StatusOr<std::string> optimus_simulate::parseCommandLine(int argc, char **argv,
@@ -136,6 +159,13 @@ StatusOr<std::string> optimus_simulate::parseCommandLine(int argc, char **argv,
     return asked;
   if (!bytes.empty())
     arguments.bytes = *ByteCount().parse(bytes);
+  const std::vector<const CLI::Option *> given = std::as_const(app).get_options(
+      [](const CLI::Option *option) { return option->count() > 0; });
+  if (!arguments.printedCluster.empty() && given.size() > 1)
+    return optimus_support::invalidArgument(
+        "--print-cluster: expected nothing beside it, which would be ignored");
+  if (!arguments.printedCluster.empty())
+    return asked;
   if (arguments.library.empty() == arguments.collective.empty())
     return optimus_support::invalidArgument(
         arguments.library.empty()

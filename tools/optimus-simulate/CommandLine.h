@@ -22,6 +22,8 @@ struct Arguments {
   std::string library;
   /// Each the flags of a plan.
   std::vector<std::string> trials;
+  /// Of each trial's layouts, that the compiler weighs; 0: the one it chooses.
+  int64_t finalists = 0;
   /// In place of a library: its name, ranks, and the bytes of the whole tensor
   /// or 0 for many sizes.
   std::string collective;
@@ -30,14 +32,20 @@ struct Arguments {
   std::string function, sequence;
   int64_t microbatches = 1;
   std::string machineProfile, cluster, placement;
-  std::vector<std::string> stragglers, scalings, removals;
+  std::vector<std::string> stragglers, scalings, removals, insertions, fusions;
   std::string network, overlap = "scheduled";
   /// Lines of the above.
   std::string whatIf;
   std::string failures;
   /// Also what 1 % more of each rate would give.
   bool sensitivity = false;
+  /// Also how wrong the prediction may be.
+  bool interval = false;
+  /// Also by how much each command may be later.
+  bool slack = false;
   std::string json, profile;
+  /// In place of a library: the cluster to write as a file.
+  std::string printedCluster;
 };
 
 /// Reads the command line. Returns the text of --help or --version where it is

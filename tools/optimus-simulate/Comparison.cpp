@@ -151,6 +151,34 @@ void Comparison::printReasons(std::ostream &out) const {
   }
 }
 
+void Comparison::printGains(std::ostream &out) const {
+  std::vector<std::string> names;
+  std::vector<std::string> header{"1 % more of"};
+  for (size_t plan = 0; plan != answers.size(); ++plan) {
+    header.push_back("saves " + std::to_string(plan + 1) + ", ms");
+    for (const Gain &gain : answers[plan].gains)
+      if (std::find(names.begin(), names.end(), gain.what) == names.end())
+        names.push_back(gain.what);
+  }
+  if (names.empty())
+    return;
+  Table table(header, {0});
+  for (const std::string &name : names) {
+    std::vector<std::string> cells{name};
+    for (const Answer &answer : answers) {
+      const auto found =
+          std::find_if(answer.gains.begin(), answer.gains.end(),
+                       [&](const Gain &gain) { return gain.what == name; });
+      cells.push_back(found == answer.gains.end()
+                          ? "-"
+                          : format("%.6f", toMs(found->seconds)));
+    }
+    table.addRow(cells);
+  }
+  out << "\n";
+  table.print(out);
+}
+
 void Comparison::print(std::ostream &out) const {
   printQuestion(answers.front(), out);
   Table table({"try", "flags", "ranks", "step, ms", "times the first",
@@ -173,6 +201,7 @@ void Comparison::print(std::ostream &out) const {
     if (!terms->empty())
       printTerms(*terms, unit, size, out);
   printReasons(out);
+  printGains(out);
 }
 
 //===----------------------------------------------------------------------===//

@@ -48,6 +48,8 @@ private:
   static std::string explain(const std::vector<Term> &terms, size_t plan,
                              const std::string &unit, double size);
   void printReasons(std::ostream &out) const;
+  /// What 1 % more of anything would give each plan.
+  void printGains(std::ostream &out) const;
 
   const std::vector<std::string> &flags;
   const std::vector<Answer> &answers;

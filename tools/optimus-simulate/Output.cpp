@@ -9,6 +9,7 @@
 #include "Output.h"
 
 #include "Format.h"
+#include "SlackOutput.h"
 
 #include <nlohmann/json.hpp>
 
@@ -144,6 +145,13 @@ static void printLinks(const Answer &answer, std::ostream &out) {
         << format(" busy for %.1f %%", 100 * links[i].share);
   if (!links.empty())
     out << "\n";
+  const char *before = "protocols    ";
+  for (const ProtocolUse &protocol : answer.simulation.protocols) {
+    out << before << protocol.count << " by " << protocol.name;
+    before = ", ";
+  }
+  if (!answer.simulation.protocols.empty())
+    out << "\n";
   if (answer.simulation.cores > 0)
     out << format("cores        busy for %.1f %%\n",
                   100 * answer.simulation.cores);
@@ -220,15 +228,31 @@ static void printFailures(const Answer &answer, std::ostream &out) {
   out << "\n";
 }
 
+static void printInterval(const Answer &answer, std::ostream &out) {
+  if (!answer.interval)
+    return;
+  out << format("interval     %.3f to %.3f ms (90 %%), by residuals of "
+                "formulas",
+                toMs(answer.interval->low), toMs(answer.interval->high));
+  const char *before = "; nothing is known of ";
+  for (const std::string &kind : answer.interval->without) {
+    out << before << kind;
+    before = ", ";
+  }
+  out << "\n";
+}
+
 void optimus_simulate::print(const Answer &answer, std::ostream &out) {
   printQuestion(answer, out);
   printMesh(answer, out);
   printTimes(answer, out);
+  printInterval(answer, out);
   printFailures(answer, out);
   printMemory(answer, out);
   printLinks(answer, out);
   printExposures(answer, out);
   printCriticalPath(answer, out);
+  printSlack(answer, out);
   printGains(answer, out);
 }
 
@@ -258,7 +282,8 @@ ordered_json optimus_simulate::describe(const Answer &answer) {
   const Simulation &simulation = answer.simulation;
   const RankTimes &slowest = simulation.ranks[simulation.slowest];
   ordered_json parts = ordered_json::object(), path = ordered_json::array(),
-               links = ordered_json::array(), ranks = ordered_json::array();
+               links = ordered_json::array(), ranks = ordered_json::array(),
+               protocols = ordered_json::object();
   for (size_t part : sortParts(simulation))
     parts[answer.timed->getParts()[part]] = toMs(simulation.parts[part]);
   for (const CriticalPart &part : simulation.criticalPath)
@@ -266,6 +291,8 @@ ordered_json optimus_simulate::describe(const Answer &answer) {
         {{"path", part.path}, {"by", part.what}, {"ms", toMs(part.seconds)}});
   for (const LinkUse &link : simulation.links)
     links.push_back({{"link", link.name}, {"share", link.share}});
+  for (const ProtocolUse &protocol : simulation.protocols)
+    protocols[protocol.name] = protocol.count;
   for (const RankTimes &rank : simulation.ranks)
     ranks.push_back({{"end_ms", toMs(rank.end)},
                      {"computing_ms", toMs(rank.computing)},
@@ -280,7 +307,7 @@ ordered_json optimus_simulate::describe(const Answer &answer) {
                     {"machine_profile", answer.machine},
                     {"cluster", answer.cluster},
                     {"simulated", answer.name},
-                    {"calls", answer.calls.size()},
+                    {"calls", answer.getCalls(simulation.slowest).size()},
                     {"what_if", answer.whatIf},
                     {"step_ms", toMs(slowest.end)},
                     {"tokens_per_s", answer.getTokensPerSecond()},
@@ -293,14 +320,23 @@ ordered_json optimus_simulate::describe(const Answer &answer) {
                     {"waits", describeWaits(answer)},
                     {"critical_path", path},
                     {"links", links},
+                    {"protocols", protocols},
                     {"cores", simulation.cores},
                     {"memory_bytes", memory},
+                    {"simulated_ranks", simulation.simulatedRanks},
+                    {"events", simulation.events},
                     {"ranks", ranks}};
   if (const CarriedTimes &carried = slowest.carried; carried.count > 0)
     json["carried"] = {{"count", carried.count},
                        {"ms", toMs(carried.all)},
                        {"after_ms", toMs(carried.after)},
                        {"exposed_ms", toMs(carried.exposed)}};
+  if (answer.interval)
+    json["interval"] = {{"low_ms", toMs(answer.interval->low)},
+                        {"high_ms", toMs(answer.interval->high)},
+                        {"without", answer.interval->without}};
+  if (!simulation.slack.empty())
+    json["slack"] = describeSlack(answer);
   for (const Gain &gain : answer.gains)
     json["gains"].push_back({{"of", gain.what}, {"ms", toMs(gain.seconds)}});
   if (answer.failures) {

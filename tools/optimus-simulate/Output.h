@@ -30,6 +30,13 @@ struct Gain {
   optimus_simulation::Picoseconds seconds = 0;
 };
 
+/// Of a step.
+struct Interval {
+  optimus_simulation::Picoseconds low = 0, high = 0;
+  /// Kinds of which nothing is known: they count as exact.
+  std::vector<std::string> without;
+};
+
 struct Answer {
   /// What the programs below belong to.
   std::unique_ptr<optrt::ModelLibrary> opened;
@@ -38,21 +45,25 @@ struct Answer {
   std::string machine;
   /// Empty where ranks have links of their own.
   std::string cluster;
-  /// Of the function or the sequence, and its calls.
+  /// Of the function or the sequence, and its calls by each table's ranks.
   std::string name;
-  optimus_simulation::CallList calls;
+  std::vector<optimus_simulation::CallList> calls;
   /// That all calls read together.
   int64_t tokens = 0;
   /// What differs from the program as it is.
   std::vector<std::string> whatIf;
   /// Where they are asked for.
   std::vector<Gain> gains;
+  std::optional<Interval> interval;
   std::optional<optimus_simulation::Failures> failures;
   std::unique_ptr<optimus_simulation::TimedProgram> timed;
   optimus_simulation::Simulation simulation;
   /// Of the slowest rank.
   std::optional<RankMemory> memory;
 
+  const optimus_simulation::CallList &getCalls(int64_t rank) const {
+    return calls[timed->getTable(rank)];
+  }
   double getTokensPerSecond() const;
 };
 

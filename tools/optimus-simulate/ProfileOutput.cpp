@@ -35,8 +35,11 @@ static Profiled describeProfiled(const Answer &answer) {
   const optrt::Manifest &manifest = library.manifest();
   Profiled profiled{.library = library};
   std::set<int64_t> held;
-  const std::set<std::string> called(answer.calls.begin(), answer.calls.end());
-  for (const auto &function : library.target().tables.front()->functions) {
+  std::set<std::string> called;
+  for (const CallList &calls : answer.calls)
+    called.insert(calls.begin(), calls.end());
+  for (const auto *function :
+       optimus_support::program::functionsOf(library.target())) {
     if (!called.contains(function->name))
       continue;
     auto &call = profiled.calls.emplace_back();
@@ -99,7 +102,8 @@ Status optimus_simulate::writeProfile(const Answer &answer,
   for (const Timeline &timeline : answer.simulation.timelines)
     for (size_t call = 0; call != timeline.calls.size(); ++call)
       OPTRT_RETURN_IF_ERROR(writer.write(toRecord(
-          profiled, timeline.rank, answer.calls[call], timeline.calls[call])));
+          profiled, timeline.rank, answer.getCalls(timeline.rank)[call],
+          timeline.calls[call])));
   OPTRT_RETURN_IF_ERROR(writer.endStep());
   OPTRT_RETURN_IF_ERROR(writer.finish("finished"));
   return file.commit();

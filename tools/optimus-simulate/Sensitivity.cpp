@@ -9,13 +9,23 @@
 #include "Sensitivity.h"
 
 #include <algorithm>
-#include <set>
 
 using namespace optimus_simulate;
 using namespace optimus_simulation;
 using optimus_support::okStatus;
 using optimus_support::Status;
 using optimus_support::StatusOr;
+
+std::map<std::string, bool> optimus_simulate::listKinds(const Answer &answer) {
+  std::map<std::string, bool> kinds;
+  for (const std::string &part : answer.timed->getParts())
+    kinds[part] = false;
+  kinds.erase(kInserted);
+  // Of all axes; the two ends of a message differ.
+  for (const ExposureName &one : answer.timed->getExposures())
+    kinds[one.kind] = true;
+  return kinds;
+}
 
 StatusOr<std::vector<Gain>>
 optimus_simulate::findGains(const Answer &answer, const WhatIf &whatIf,
@@ -28,15 +38,12 @@ optimus_simulate::findGains(const Answer &answer, const WhatIf &whatIf,
   };
   constexpr double kFactor = 1.01;
   WhatIf computing = whatIf, bandwidth = whatIf, latency = whatIf;
-  for (const std::string &part : answer.timed->getParts())
-    computing.scalings.push_back({part, 1 / kFactor});
+  const std::map<std::string, bool> kinds = listKinds(answer);
+  for (const auto &[kind, isCollective] : kinds)
+    if (!isCollective)
+      computing.scalings.push_back({kind, 1 / kFactor});
   OPTRT_RETURN_IF_ERROR(add("all computing", computing));
-  // Kinds of collectives, of all axes; the two ends of a message differ.
-  std::set<std::string> kinds(answer.timed->getParts().begin(),
-                              answer.timed->getParts().end());
-  for (const ExposureName &one : answer.timed->getExposures())
-    kinds.insert(one.kind);
-  for (const std::string &kind : kinds) {
+  for (const auto &[kind, isCollective] : kinds) {
     WhatIf faster = whatIf;
     faster.scalings.push_back({kind, 1 / kFactor});
     OPTRT_RETURN_IF_ERROR(add(kind, faster));

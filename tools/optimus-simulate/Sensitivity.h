@@ -12,6 +12,8 @@
 #include "Output.h"
 
 #include <functional>
+#include <map>
+#include <string>
 
 namespace optimus_simulate {
 
@@ -26,6 +28,10 @@ using Resimulate =
 optimus_support::StatusOr<std::vector<Gain>>
 findGains(const Answer &answer, const optimus_simulation::WhatIf &whatIf,
           const Resimulate &resimulate);
+
+/// Kinds of commands, and of collectives and messages of all axes, which are
+/// true; without insertions, which have no rate.
+std::map<std::string, bool> listKinds(const Answer &answer);
 
 } // namespace optimus_simulate
 

@@ -11,6 +11,8 @@
 #include "Changes.h"
 #include "Collectives.h"
 #include "Comparison.h"
+#include "Finalists.h"
+#include "Interval.h"
 #include "Output.h"
 #include "ProfileOutput.h"
 #include "Sensitivity.h"
@@ -20,6 +22,7 @@
 #include "optimus/Simulation/Simulator.h"
 
 #include "optimus-runtime/ModelLibrary.h"
+#include "optimus-support/InputFile.h"
 #include "optimus-support/NearestName.h"
 #include "optimus-support/OutputFile.h"
 #include "optimus-support/PathUse.h"
@@ -77,30 +80,55 @@ static StatusOr<MachineProfile> loadMachine(const ModelLibrary &library,
 // Calls
 //===----------------------------------------------------------------------===//
 
-static StatusOr<const program::SequenceT *>
-findSequence(const ModelLibrary &library, const std::string &name) {
-  const program::ProgramTableT &table = *library.target().tables.front();
-  if (const auto *found = program::findSequence(table, name))
-    return found;
+/// That some table has the sequence.
+static Status checkSequence(const ModelLibrary &library,
+                            const std::string &name) {
   std::vector<std::string> names;
   std::string list;
-  for (const auto &sequence : table.sequences) {
-    names.push_back(sequence->name);
-    list += (list.empty() ? "" : ", ") + sequence->name;
-  }
+  for (const auto &table : library.target().tables)
+    for (const auto &sequence : table->sequences) {
+      if (sequence->name == name)
+        return okStatus();
+      if (std::find(names.begin(), names.end(), sequence->name) != names.end())
+        continue;
+      names.push_back(sequence->name);
+      list += (list.empty() ? "" : ", ") + sequence->name;
+    }
   return invalidArgument(concat("--sequence: `", library.path(),
                                 "` has no sequence `", name, "`",
                                 didYouMean(name, names, '`'), "; there are ",
                                 list.empty() ? "none" : list));
 }
 
-static Answer describeSequence(const program::SequenceT &sequence,
-                               int64_t microbatches) {
+/// Ranks of a table without it make no call.
+static std::vector<CallList> listCalls(const ModelLibrary &library,
+                                       const std::string &name,
+                                       int64_t microbatches) {
+  std::vector<CallList> calls;
+  for (const auto &table : library.target().tables) {
+    CallList &list = calls.emplace_back();
+    if (const auto *sequence = program::findSequence(*table, name))
+      for (const auto &call : program::callsOf(*sequence, microbatches))
+        list.push_back(call.call->function);
+  }
+  return calls;
+}
+
+static Answer describeSequence(const ModelLibrary &library,
+                               const std::string &name, int64_t microbatches) {
   Answer answer;
-  answer.name = sequence.name;
-  for (const program::SequencedCall &call :
-       program::callsOf(sequence, microbatches))
-    answer.calls.push_back(call.call->function);
+  answer.name = name;
+  answer.calls = listCalls(library, name, microbatches);
+  return answer;
+}
+
+static Answer describeFunction(const ModelLibrary &library,
+                               const std::string &name) {
+  Answer answer;
+  answer.name = name;
+  for (const auto &table : library.target().tables)
+    answer.calls.push_back(program::findFunction(*table, name) ? CallList{name}
+                                                               : CallList());
   return answer;
 }
 
@@ -112,53 +140,36 @@ static StatusOr<Answer> chooseCalls(const ModelLibrary &library,
                                                           arguments.function);
     if (!function.ok())
       return function.status().withContext("--function");
-    Answer answer;
-    answer.name = (*function)->name;
-    answer.calls = {(*function)->name};
-    return answer;
+    return describeFunction(library, (*function)->name);
   }
   std::string name = arguments.sequence;
   if (name.empty())
     name = arguments.microbatches > 1 ? "train_microbatches" : "train";
-  if (arguments.sequence.empty() && arguments.microbatches == 1 &&
-      !program::findSequence(*library.target().tables.front(), name)) {
-    Answer answer;
-    answer.name = library.manifest().functions.front().name;
-    answer.calls = {answer.name};
-    return answer;
-  }
-  OPTRT_ASSIGN_OR_RETURN(const program::SequenceT *sequence,
-                         findSequence(library, name));
-  return describeSequence(*sequence, arguments.microbatches);
+  Status found = checkSequence(library, name);
+  if (!found.ok() && arguments.sequence.empty() && arguments.microbatches == 1)
+    return describeFunction(library, library.manifest().functions.front().name);
+  OPTRT_RETURN_IF_ERROR(found);
+  if (arguments.microbatches > 1 &&
+      listCalls(library, name, 1) ==
+          listCalls(library, name, arguments.microbatches))
+    return invalidArgument(concat("--microbatches: the sequence `", name,
+                                  "` repeats nothing as often as a step has "
+                                  "microbatches; give --sequence alone"));
+  return describeSequence(library, name, arguments.microbatches);
 }
 
-/// That all ranks make the same calls.
-static Status checkTables(const ModelLibrary &library) {
-  const auto &tables = library.target().tables;
-  for (const auto &table : tables) {
-    bool isSame = table->functions.size() == tables.front()->functions.size();
-    for (const auto &function : tables.front()->functions)
-      isSame &= program::findFunction(*table, function->name) != nullptr;
-    for (const auto &sequence : tables.front()->sequences)
-      isSame &=
-          program::print(*program::findSequence(*table, sequence->name)) ==
-          program::print(*sequence);
-    if (!isSame)
-      return invalidArgument(concat(
-          "`", library.path(),
-          "` has ranks that call different functions: "
-          "expected the same calls on all ranks, which alone are simulated"));
+/// Tokens of the calls with a batch, whichever ranks make them.
+static int64_t countTokens(const ModelLibrary &library,
+                           const std::vector<CallList> &calls) {
+  int64_t most = 0;
+  for (const CallList &list : calls) {
+    int64_t tokens = 0;
+    for (const std::string &call : list)
+      if (const auto *function = library.manifest().findFunction(call))
+        tokens += function->batch * function->sequence;
+    most = std::max(most, tokens);
   }
-  return okStatus();
-}
-
-/// Tokens of the calls with a batch.
-static int64_t countTokens(const ModelLibrary &library, const CallList &calls) {
-  int64_t tokens = 0;
-  for (const std::string &call : calls)
-    if (const optrt::Function *function = library.manifest().findFunction(call))
-      tokens += function->batch * function->sequence;
-  return tokens;
+  return most;
 }
 
 /// What a scaling may be meant for.
@@ -173,16 +184,20 @@ static std::vector<std::string> listNames(const ModelLibrary &library) {
   return names;
 }
 
-static Status checkScaled(const ModelLibrary &library, const WhatIf &whatIf,
-                          const TimedProgram &timed) {
-  for (size_t i = 0; i != whatIf.scalings.size(); ++i)
-    if (timed.getScaled()[i] == 0) {
-      const std::string &pattern = whatIf.scalings[i].pattern;
-      return invalidArgument(
-          concat(whatIf.scalings[i].factor == 0 ? "--remove" : "--scale",
-                 ": no command of `", library.path(),
-                 "` has a path, kind, kernel or collective that matches '",
-                 pattern, "'", didYouMean(pattern, listNames(library))));
+static Status checkMatches(const ModelLibrary &library, const WhatIf &whatIf,
+                           const TimedProgram &timed) {
+  const std::vector<Match> &matches = timed.getMatches();
+  for (size_t i = 0; i != matches.size(); ++i)
+    if (matches[i].count == 0) {
+      const auto &[pattern, origin, count] = matches[i];
+      const bool isFusion = i + whatIf.fusions.size() >= matches.size();
+      return invalidArgument(concat(
+          origin,
+          isFusion ? ": no two kernels in a row of `" : ": no command of `",
+          library.path(),
+          isFusion ? "` have a path or name that matches '"
+                   : "` has a path, kind, kernel or collective that matches '",
+          pattern, "'", didYouMean(pattern, listNames(library))));
     }
   return okStatus();
 }
@@ -230,38 +245,50 @@ static StatusOr<Answer> simulateAt(const std::string &path,
   OPTRT_ASSIGN_OR_RETURN(
       WhatIf whatIf,
       readChanges(arguments, library->manifest().mesh.numRanks()));
+  // By a flag or a line.
+  if (arguments.slack && whatIf.overlap == Overlap::Perfect)
+    return invalidArgument("--slack: expected no overlap perfect beside it, "
+                           "where nothing waits for anything");
   OPTRT_ASSIGN_OR_RETURN(const std::optional<Failures> failures,
                          readFailures(arguments));
-  OPTRT_RETURN_IF_ERROR(checkTables(*library));
   OPTRT_ASSIGN_OR_RETURN(Answer answer, chooseCalls(*library, arguments));
   answer.timed = std::make_unique<TimedProgram>(
       library->programs(), library->target(), machine, whatIf);
-  OPTRT_RETURN_IF_ERROR(checkScaled(*library, whatIf, *answer.timed));
+  OPTRT_RETURN_IF_ERROR(checkMatches(*library, whatIf, *answer.timed));
   OPTRT_ASSIGN_OR_RETURN(const std::optional<Cluster> cluster,
                          readCluster(arguments));
-  OPTRT_ASSIGN_OR_RETURN(answer.simulation,
-                         simulate(*answer.timed, answer.calls, whatIf,
-                                  {.cluster = cluster ? &*cluster : nullptr,
-                                   .record = !arguments.profile.empty()}));
-  if (arguments.sensitivity) {
-    auto resimulate = [&](const WhatIf &changed) {
-      const TimedProgram timed(library->programs(), library->target(), machine,
-                               changed);
-      return simulate(timed, answer.calls, changed,
-                      {.cluster = cluster ? &*cluster : nullptr});
-    };
-    OPTRT_ASSIGN_OR_RETURN(answer.gains, findGains(answer, whatIf, resimulate));
-  }
+  OPTRT_ASSIGN_OR_RETURN(
+      answer.simulation,
+      simulateTables(*answer.timed, answer.calls, whatIf,
+                     {.cluster = cluster ? &*cluster : nullptr,
+                      .record = !arguments.profile.empty(),
+                      .slack = arguments.slack}));
   answer.library = library->path();
   answer.target = library->target().name;
   answer.machine = machineName;
   answer.cluster = arguments.cluster;
+  auto resimulate = [&](const WhatIf &changed) {
+    const TimedProgram timed(library->programs(), library->target(), machine,
+                             changed);
+    return simulateTables(timed, answer.calls, changed,
+                          {.cluster = cluster ? &*cluster : nullptr});
+  };
+  if (arguments.sensitivity) {
+    OPTRT_ASSIGN_OR_RETURN(answer.gains, findGains(answer, whatIf, resimulate));
+  }
+  if (arguments.interval) {
+    const auto residuals = optimus_prices::findResiduals(
+        machine, library->manifest().mesh.numRanks());
+    OPTRT_ASSIGN_OR_RETURN(answer.interval,
+                           findInterval(answer, whatIf, residuals, resimulate));
+  }
   answer.tokens = countTokens(*library, answer.calls);
   answer.whatIf = whatIf.describe();
   if (failures)
     answer.whatIf.push_back(failures->describe());
   answer.failures = failures;
-  answer.memory.emplace(*library, answer.calls, answer.simulation.slowest);
+  const int64_t slowest = answer.simulation.slowest;
+  answer.memory.emplace(*library, answer.getCalls(slowest), slowest);
   answer.opened = std::move(library);
   return answer;
 }
@@ -285,10 +312,77 @@ static Status checkFiles(const Arguments &arguments) {
   return checkOutputsApart(inputs, outputs);
 }
 
+static Status printKnownCluster(const std::string &name) {
+  auto cluster = loadCluster(name);
+  if (!cluster.ok())
+    return cluster.status().withContext("--print-cluster");
+  std::cout << printCluster(*std::move(cluster));
+  return okStatus();
+}
+
 static Status writeJson(const Arguments &arguments, const ordered_json &json) {
   return arguments.json.empty()
              ? okStatus()
              : OutputFile::write(arguments.json, json.dump(2) + "\n");
+}
+
+/// The parts of a mesh on a node that are in question: the given one, or all
+/// that fill nodes.
+static StatusOr<std::vector<std::string>>
+listPlacements(const std::string &plan, const Arguments &arguments) {
+  OPTRT_ASSIGN_OR_RETURN(const std::optional<Cluster> cluster,
+                         readCluster(arguments));
+  if (!cluster || !arguments.placement.empty() || cluster->devicesPerNode == 1)
+    return std::vector<std::string>{arguments.placement};
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<ModelLibrary> library,
+                         ModelLibrary::open(plan, ModelLibrary::Use::Inspect));
+  std::vector<std::string> placements;
+  for (const Tile &tile : listTiles(*cluster, library->manifest().mesh))
+    placements.push_back(printTile(tile));
+  return placements;
+}
+
+/// Adds the best layouts of one trial on all placements.
+static Status addFinalists(const Arguments &arguments, const std::string &flags,
+                           ScratchFolder &scratch,
+                           std::vector<Finalist> &finalists) {
+  const std::string plan = scratch.file("program.plan");
+  const std::string report = scratch.file("report.json");
+  scratch.file("program.plan.log");
+  OPTRT_RETURN_IF_ERROR(compilePlan(arguments, flags, plan, report));
+  constexpr size_t kMostBytes = size_t(1) << 28;
+  OPTRT_ASSIGN_OR_RETURN(const std::string json, readInput(report, kMostBytes));
+  OPTRT_ASSIGN_OR_RETURN(const std::vector<Layout> layouts,
+                         listLayouts(flags, json, arguments.finalists));
+  for (const Layout &layout : layouts) {
+    OPTRT_RETURN_IF_ERROR(compilePlan(arguments, layout.flags, plan));
+    Arguments placed = arguments;
+    OPTRT_ASSIGN_OR_RETURN(const std::vector<std::string> placements,
+                           listPlacements(plan, arguments));
+    for (const std::string &placement : placements) {
+      placed.placement = placement;
+      auto answer = simulateAt(plan, placed);
+      if (!answer.ok())
+        return answer.status().withContext(
+            concat("--try '", layout.flags, "'"));
+      answer->library = arguments.library;
+      finalists.push_back({layout, placement, *std::move(answer)});
+    }
+  }
+  return okStatus();
+}
+
+static Status simulateFinalists(const Arguments &arguments) {
+  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<ScratchFolder> scratch,
+                         ScratchFolder::create("optimus-simulate"));
+  std::vector<Finalist> finalists;
+  for (const std::string &flags : arguments.trials)
+    OPTRT_RETURN_IF_ERROR(addFinalists(arguments, flags, *scratch, finalists));
+  sortFinalists(finalists);
+  OPTRT_RETURN_IF_ERROR(writeJson(arguments, describeFinalists(finalists)));
+  if (!isStandardOutput(arguments.json))
+    printFinalists(finalists, std::cout);
+  return okStatus();
 }
 
 static Status simulateTrials(const Arguments &arguments) {
@@ -331,11 +425,14 @@ static Status simulateCollective(const Arguments &arguments) {
 }
 
 Status optimus_simulate::simulateLibrary(const Arguments &arguments) {
+  if (!arguments.printedCluster.empty())
+    return printKnownCluster(arguments.printedCluster);
   OPTRT_RETURN_IF_ERROR(checkFiles(arguments));
   if (!arguments.collective.empty())
     return simulateCollective(arguments);
   if (!arguments.trials.empty())
-    return simulateTrials(arguments);
+    return arguments.finalists > 0 ? simulateFinalists(arguments)
+                                   : simulateTrials(arguments);
   OPTRT_ASSIGN_OR_RETURN(const Answer answer,
                          simulateAt(arguments.library, arguments));
   if (!arguments.profile.empty())

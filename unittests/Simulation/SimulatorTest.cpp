@@ -18,6 +18,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 using namespace optimus_simulation;
 using namespace optimus_support::program;
 using optimus_prices::MachineProfile;
@@ -106,6 +108,13 @@ protected:
       all.idle += one.idle;
     }
     return all;
+  }
+
+  std::vector<int64_t> countMatches() const {
+    std::vector<int64_t> counts;
+    for (const Match &match : timed->getMatches())
+      counts.push_back(match.count);
+    return counts;
   }
 
   void expectFoldedIsUnfolded();
@@ -294,7 +303,129 @@ TEST_F(SimulatorTest, ScalesWhatMatches) {
             6 * kMs);
   EXPECT_EQ(simulated({"f"}, {.scalings = {{"copy", 2}}}).getStep(), 7 * kMs);
   simulated({"f"}, {.scalings = {{"h.7.*", 2}, {"h.1.*", 2}}});
-  EXPECT_EQ(timed->getScaled(), (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(countMatches(), (std::vector<int64_t>{0, 1}));
+  // Of one rank, for which its neighbours wait.
+  const Simulation late = simulated({"f"}, {.scalings = {{"h.0.*", 2, 3}}});
+  EXPECT_EQ(late.getStep(), 7 * kMs);
+  EXPECT_EQ(late.ranks[3].computing, 5 * kMs);
+  EXPECT_EQ(late.ranks[1].end, 7 * kMs);
+  EXPECT_EQ(late.ranks[0].end, 4 * kMs);
+}
+
+TEST_F(SimulatorTest, InsertsBeforeWhatMatches) {
+  for (int64_t cores : {0, 2}) {
+    SCOPED_TRACE(cores);
+    machine.computes.front().cores = cores;
+    const Picoseconds slow = cores ? 2 : 1;
+    if (!finished) {
+      beginFunction("f");
+      compute(1, "h.0.mlp");
+      wait(start(Row, "h.0.up"));
+      compute(1, "h.1.mlp");
+    }
+    const Picoseconds before = simulated({"f"}).getStep();
+    for (const char *pattern : {"h.0.mlp", "h.1.mlp", "broadcast"}) {
+      const Simulation result =
+          simulated({"f"}, {.insertions = {{pattern, 3e-3}}});
+      EXPECT_EQ(result.getStep(), before + slow * 3 * kMs) << pattern;
+      Picoseconds path = 0;
+      for (const CriticalPart &part : result.criticalPath)
+        path += part.seconds;
+      EXPECT_EQ(path, result.getStep()) << pattern;
+      EXPECT_EQ(result.parts[timed->getInsertedPart()], slow * 3 * kMs);
+    }
+    // Others wait for the one rank.
+    const Simulation one =
+        simulated({"f"}, {.insertions = {{"h.0.*", 1e-3, 2}}});
+    EXPECT_GT(one.ranks[0].exposed, kMs);
+    EXPECT_EQ(countMatches(), std::vector<int64_t>{2});
+  }
+}
+
+TEST_F(SimulatorTest, FusesNeighbours) {
+  beginFunction("f");
+  compute(3, "h.0.mlp");
+  wait(start(Row));
+  compute(2, "h.0.mlp");
+  compute(1, "h.1.mlp");
+  EXPECT_EQ(simulated({"f"}).getStep(), 7 * kMs);
+  EXPECT_EQ(simulated({"f"}, {.fusions = {{"h.0.*"}}}).getStep(), 4 * kMs);
+  EXPECT_EQ(countMatches(), std::vector<int64_t>{3});
+  EXPECT_EQ(simulated({"f"}, {.fusions = {{"copy"}}}).getStep(), 3 * kMs);
+  // Neither of two is both.
+  EXPECT_EQ(simulated({"f"}, {.fusions = {{"h.0.*"}, {"h.1.*"}}}).getStep(),
+            4 * kMs);
+  EXPECT_EQ(countMatches(), (std::vector<int64_t>{3, 0}));
+}
+
+/// A millisecond for each operand that is read or written.
+TEST_F(SimulatorTest, FusedKernelsDoNotReadWhatTheyWrite) {
+  machine.computes.front().kernelAlpha = 0;
+  machine.computes.front().bytesPerSecond = 16 * 4 * 1e3;
+  beginFunction("f");
+  f->copy(place(0), place(1));
+  f->copy(place(1), place(2));
+  f->copy(place(0), place(3));
+  EXPECT_EQ(simulated({"f"}).getStep(), 6 * kMs);
+  EXPECT_EQ(simulated({"f"}, {.fusions = {{"copy"}}}).getStep(), 5 * kMs);
+}
+
+/// A rank may compute as much more before a command as its slack says, and what
+/// is beyond makes the step longer.
+TEST_F(SimulatorTest, SlackMayBeUsed) {
+  for (unsigned seed = 0; seed != 12; ++seed) {
+    std::mt19937 random(seed);
+    ProgramWriter writer(optimus_support::Mesh({{"row", 2}, {"col", 2}}));
+    begin(writer.function("f"));
+    memory = f->arena(ElementType::F32, 256);
+    std::vector<uint32_t> open;
+    constexpr int kSteps = 10;
+    for (int step = 0; step != kSteps; ++step) {
+      compute(1, "c" + std::to_string(step));
+      for (unsigned i = random() % 3; i != 0; --i)
+        open.push_back(start(random() % 2 ? Row : Col));
+      for (unsigned i = random() % 3; i != 0 && !open.empty(); --i) {
+        const size_t at = random() % open.size();
+        wait(open[at]);
+        open.erase(open.begin() + int64_t(at));
+      }
+    }
+    for (uint32_t command : open)
+      wait(command);
+    finished = writer.finish();
+    WhatIf whatIf{.stragglers = {{int64_t(random() % 4), 2}}};
+    whatIf.overlap = seed % 4 == 3 ? Overlap::None : Overlap::Scheduled;
+    simulated({"f"}, whatIf);
+    const auto plain = simulate(*timed, {"f"}, whatIf, {.slack = true});
+    const auto unfolded =
+        simulate(*timed, {"f"}, whatIf, {.fold = false, .slack = true});
+    ASSERT_TRUE(plain.ok() && unfolded.ok());
+    const std::unique_ptr<TimedProgram> kept = std::move(timed);
+    Picoseconds least = plain->getStep();
+    for (const Slack &slack : plain->slack) {
+      EXPECT_EQ(slack.calls, unfolded->slack[slack.rank].calls);
+      const auto &commands = kept->getFunction(slack.rank, "f").commands;
+      const bool isLate = slack.rank == whatIf.stragglers.front().rank;
+      for (size_t number = 0, step = 0; number != commands.size(); ++number) {
+        const Picoseconds one = slack.calls[0][number];
+        EXPECT_EQ(one == kNoSlack, commands[number].kind == TimedCommand::Wait);
+        if (commands[number].kind != TimedCommand::Compute)
+          continue;
+        least = std::min(least, one);
+        for (Picoseconds beyond : {Picoseconds(0), kMs}) {
+          WhatIf later = whatIf;
+          later.insertions = {{"c" + std::to_string(step),
+                               double(one + beyond) * 1e-12 / (isLate ? 2 : 1),
+                               slack.rank}};
+          EXPECT_EQ(simulated({"f"}, later).getStep(),
+                    plain->getStep() + beyond)
+              << "seed " << seed << ", rank " << slack.rank << ", c" << step;
+        }
+        ++step;
+      }
+    }
+    EXPECT_EQ(least, 0);
+  }
 }
 
 /// Four ranks of a machine with two cores.
@@ -387,6 +518,65 @@ TEST_F(SimulatorTest, MessagesMeetTheirReceivers) {
   const Simulation late = simulated({"f"}, {.stragglers = {{2, 4.0}}});
   EXPECT_EQ(late.ranks[0].end, 5 * kMs);
   EXPECT_EQ(late.ranks[1].end, 2 * kMs);
+}
+
+/// Stages of a pipeline: rows 0 and 1 have tables of their own, and call
+/// functions of their own.
+class StagesTest : public SimulatorTest {
+protected:
+  /// To or from the other row, and waited for at once.
+  template <typename Message>
+  void exchange(const std::string &path) {
+    Message message;
+    message.axis = Row;
+    message.peer = std::make_unique<IntegerT>();
+    message.peer->constant = 1;
+    message.peer->terms.emplace_back(-1, Row);
+    message.rows = 1;
+    message.cols = message.ld = 16;
+    ActionUnion action;
+    action.Set(std::move(message));
+    f->from(path);
+    wait(f->add(std::move(action), {place(2)}));
+    f->from("");
+  }
+
+  void SetUp() override {
+    programs.beginTable(2);
+    beginFunction("first");
+    compute(1);
+    exchange<SendT>("h.0.sent");
+    programs.beginTable(2);
+    beginFunction("second");
+    exchange<ReceiveT>("h.0.received");
+    compute(2);
+    finished = programs.finish();
+    timed = std::make_unique<TimedProgram>(
+        *finished, *finished->targets.front(), machine, WhatIf());
+  }
+};
+
+TEST_F(StagesTest, CallTheirOwnFunctions) {
+  const auto result = simulateTables(
+      *timed, {{"first", "first"}, {"second", "second"}}, WhatIf());
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  // Computing, sent until 2, 2 ms behind it; the second message waits for that.
+  EXPECT_EQ(result->getStep(), 7 * kMs);
+  EXPECT_EQ(result->slowest, 2);
+  EXPECT_EQ(result->ranks[0].end, 5 * kMs);
+  EXPECT_EQ(result->ranks[0].computing, 2 * kMs);
+  EXPECT_EQ(result->ranks[3].computing, 4 * kMs);
+  EXPECT_EQ(result->ranks[2].exposed, 3 * kMs);
+}
+
+TEST_F(StagesTest, WaitForEverWhereNobodySends) {
+  const auto result =
+      simulateTables(*timed, {{"first"}, {"second", "second"}}, WhatIf());
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.status().message(),
+            "2 ranks wait for ever: rank 2 waits in second for h.0.received "
+            "(receive), to which rank 0 does not come; rank 3 waits in second "
+            "for h.0.received (receive), to which rank 1 does not come");
 }
 
 /// One rank of a colour stands for all of it, to the bit.

@@ -40,11 +40,33 @@ TEST(WhatIf, ReadsStragglers) {
 
 TEST(WhatIf, ReadsScalings) {
   // A path may have a sign of its own.
-  auto scaling = parseScaling("h.*=x=0.5");
+  auto scaling = parseScaling("h.*=x=0.5", /*ranks=*/4);
   ASSERT_TRUE(scaling.ok()) << scaling.status().message();
   EXPECT_EQ(scaling->pattern, "h.*=x");
   EXPECT_EQ(scaling->factor, 0.5);
-  EXPECT_EQ(messageOf(parseScaling("=2")), "expected GLOB=FACTOR, found '=2'");
+  EXPECT_EQ(scaling->rank, kAllRanks);
+  EXPECT_EQ(messageOf(parseScaling("=2", 4)),
+            "expected GLOB=FACTOR, found '=2'");
+  auto ofRank = parseScaling("rank=3/h.*=2", 4);
+  ASSERT_TRUE(ofRank.ok()) << ofRank.status().message();
+  EXPECT_EQ(ofRank->pattern, "h.*");
+  EXPECT_EQ(ofRank->rank, 3);
+  EXPECT_EQ(messageOf(parseScaling("rank=4/h.*=2", 4)),
+            "expected a rank from 0 to 3, found '4'");
+  EXPECT_EQ(messageOf(parseScaling("rank=1/=2", 4)), "expected GLOB, found ''");
+}
+
+TEST(WhatIf, ReadsInsertions) {
+  auto insertion = parseInsertion("rank=1/gemm=20us", /*ranks=*/4);
+  ASSERT_TRUE(insertion.ok()) << insertion.status().message();
+  EXPECT_EQ(insertion->pattern, "gemm");
+  EXPECT_EQ(insertion->rank, 1);
+  EXPECT_DOUBLE_EQ(insertion->seconds, 20e-6);
+  for (const char *time : {"20", "0us", "nanms", "2h", "-1s"})
+    EXPECT_EQ(messageOf(parseInsertion(std::string("gemm=") + time, 4)),
+              "expected a time from 1ns to 3600s in ns, us, ms or s, as 20us, "
+              "found '" +
+                  std::string(time) + "'");
 }
 
 TEST(WhatIf, ReadsNetworks) {
@@ -88,12 +110,17 @@ TEST(WhatIf, ChangesLinksAndWhatWasMeasured) {
 TEST(WhatIf, SaysWhatDiffers) {
   EXPECT_TRUE(WhatIf().describe().empty());
   WhatIf all{.stragglers = {{2, 1.5}},
-             .scalings = {{"gemm", 0.5}, {"h.0.*", 0}},
+             .scalings = {{"gemm", 0.5}, {"h.0.*", 0, /*rank=*/1}},
+             .insertions = {{"copy", 2e-3}},
+             .fusions = {{"add_*"}},
              .network = {.bandwidth = 2, .latency = 3},
              .overlap = Overlap::None};
   EXPECT_THAT(all.describe(), ElementsAre("rank 2 computes 1.5 times as long",
                                           "'gemm' takes 0.5 times as long",
-                                          "'h.0.*' takes no time",
+                                          "'h.0.*' of rank 1 takes no time",
+                                          "2 ms are computed before 'copy'",
+                                          "neighbours among 'add_*' are one "
+                                          "kernel",
                                           "links have 2 times the bandwidth",
                                           "links have 3 times the latency",
                                           "nothing overlaps"));

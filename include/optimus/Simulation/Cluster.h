@@ -27,6 +27,9 @@ struct ClusterLink {
   double latency = 0;
 };
 
+/// By axis, the part of a mesh on a node.
+using Tile = std::vector<std::pair<std::string, int64_t>>;
+
 /// One of the ways in which a library may move a collective.
 struct Protocol {
   enum Algorithm {
@@ -69,9 +72,8 @@ struct Cluster {
   /// switch for all.
   int64_t nodesPerSwitch = 0;
   double oversubscription = 1;
-  /// By mesh axis, the extent of the part of a mesh on a node. Empty: ranks
-  /// that follow each other.
-  std::vector<std::pair<std::string, int64_t>> tile;
+  /// Empty: ranks that follow each other.
+  Tile tile;
 };
 
 /// Where a rank is.
@@ -86,15 +88,22 @@ struct ClusterPlace {
 optimus_support::StatusOr<Cluster> loadCluster(const std::string &nameOrPath);
 optimus_support::StatusOr<Cluster> parseCluster(std::string_view json,
                                                 const std::string &name);
+/// A cluster as its file, with all of its fields.
+std::string printCluster(Cluster cluster);
 
 /// Places all ranks of a mesh. InvalidArgument where the tile does not divide
 /// it, or has as many ranks as no node has devices.
 optimus_support::StatusOr<std::vector<ClusterPlace>>
 placeRanks(const Cluster &cluster, const optimus_support::Mesh &mesh);
 
-/// "row:2,col:4": the part of a mesh on a node.
-optimus_support::StatusOr<std::vector<std::pair<std::string, int64_t>>>
-parseTile(const std::string &text);
+/// "row:2,col:4".
+optimus_support::StatusOr<Tile> parseTile(const std::string &text);
+std::string printTile(const Tile &tile);
+
+/// All parts of a mesh that divide it and leave the fewest devices of a node
+/// without a rank.
+std::vector<Tile> listTiles(const Cluster &cluster,
+                            const optimus_support::Mesh &mesh);
 
 /// A cluster's links, changed.
 void changeNetwork(Cluster &cluster, const NetworkChange &change);

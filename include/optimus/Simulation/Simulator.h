@@ -77,6 +77,12 @@ struct LinkUse {
   double share = 0;
 };
 
+/// How many collectives have taken a cluster's protocol, each group's counted.
+struct ProtocolUse {
+  std::string name;
+  int64_t count = 0;
+};
+
 /// When a rank did what in a call.
 struct CallTimes {
   struct Span {
@@ -96,6 +102,16 @@ struct Timeline {
   std::vector<CallTimes> calls;
 };
 
+/// By how much each command of a rank may end later without a longer step, as
+/// long as others take the time they take; of a collective or a message, its
+/// own end. 0 on the critical path.
+struct Slack {
+  int64_t rank = 0;
+  /// By call and command; kNoSlack of waits, whose end another one decides.
+  std::vector<std::vector<Picoseconds>> calls;
+};
+inline constexpr Picoseconds kNoSlack = -1;
+
 struct Simulation {
   std::vector<RankTimes> ranks;
   /// The rank that ends last; the lowest of those.
@@ -108,15 +124,22 @@ struct Simulation {
   std::vector<CriticalPart> criticalPath;
   /// Where they are asked for: of a rank for each of those that do the same.
   std::vector<Timeline> timelines;
+  /// The same of their slack. Nothing with perfect overlap.
+  std::vector<Slack> slack;
   /// Of a cluster's links those that carry anything, the busiest first.
   std::vector<LinkUse> links;
+  /// Those that are taken, in the cluster's order.
+  std::vector<ProtocolUse> protocols;
   /// How busy the cores of the busiest machine are; 0 where ranks share none.
   double cores = 0;
+  /// How many ranks were gone through, one of those that do the same; and their
+  /// commands, meetings, and changes of the rates of flows.
+  int64_t simulatedRanks = 0, events = 0;
 
   Picoseconds getStep() const { return ranks[slowest].end; }
 };
 
-/// A call of a function by all ranks.
+/// What a rank calls, one function after the other.
 using CallList = std::vector<std::string>;
 
 struct SimulationOptions {
@@ -128,16 +151,26 @@ struct SimulationOptions {
   bool fold = true;
   /// Whether times of all commands are kept.
   bool record = false;
+  /// Whether slack is found; times are kept for it.
+  bool slack = false;
 };
 
-/// Simulates calls that follow each other, without a barrier between them.
+/// Simulates calls of all ranks that follow each other, without a barrier
+/// between them.
 /// Where they end while something is carried that they wait for, too, they are
 /// a step of many: the answer is of the second time, which begins with it.
+/// Slack of such a step is refused.
 /// InvalidArgument names ranks that wait for each other for ever, with the
 /// commands they wait for.
 optimus_support::StatusOr<Simulation>
 simulate(const TimedProgram &program, const CallList &calls,
          const WhatIf &whatIf, const SimulationOptions &options = {});
+
+/// The same where ranks differ in what they call: a list for each of the
+/// target's tables.
+optimus_support::StatusOr<Simulation>
+simulateTables(const TimedProgram &program, const std::vector<CallList> &calls,
+               const WhatIf &whatIf, const SimulationOptions &options = {});
 
 } // namespace optimus_simulation
 

@@ -16,6 +16,7 @@
 #include "optimus-support/Program.h"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,6 +26,13 @@ namespace optimus_simulation {
 
 /// All times: integers add up to the same sum in any order.
 using Picoseconds = int64_t;
+
+/// More than a day is no prediction: longer times become this one, and a longer
+/// step is refused. Sums of some stay below the largest integer.
+inline constexpr Picoseconds kMostTime = 100'000'000'000'000'000;
+
+/// The nearest, at most kMostTime.
+Picoseconds toPicoseconds(double seconds);
 
 /// A command of a function as a rank goes through it.
 struct TimedCommand {
@@ -51,6 +59,8 @@ struct TimedCommand {
   Picoseconds processors = 0;
   /// By which `seconds` are multiplied already.
   double scale = 1;
+  /// What the rank computes before it.
+  Picoseconds inserted = 0;
   /// Of collectives and messages: by what axes, in `axes`.
   uint32_t axes = 0;
   /// Not 0: a wait of a later call is for it.
@@ -77,6 +87,15 @@ struct TimedFunction {
   std::vector<std::pair<uint32_t, uint32_t>> afterCopies;
 };
 
+/// The part of what is inserted.
+inline constexpr const char *kInserted = "inserted";
+
+/// How many commands a change met.
+struct Match {
+  std::string pattern, origin;
+  int64_t count = 0;
+};
+
 /// The functions of a target, priced for a machine. Names are common to all
 /// functions and tables.
 class TimedProgram {
@@ -89,6 +108,8 @@ public:
 
   const optimus_support::Mesh &getMesh() const { return mesh; }
   const optimus_support::program::TargetT &getTarget() const { return target; }
+  /// The number of a rank's table in the target.
+  size_t getTable(int64_t rank) const;
   /// The function of a rank's table, which is there.
   const TimedFunction &getFunction(int64_t rank, std::string_view name) const;
 
@@ -97,6 +118,10 @@ public:
     for (const std::vector<TimedFunction> &table : functions)
       for (const TimedFunction &function : table)
         visit(function);
+  }
+  /// kAllRanks, unless commands of this rank alone are changed.
+  int64_t getVariant(int64_t rank) const {
+    return ofRanks.contains(rank) ? rank : kAllRanks;
   }
 
   /// Kinds of computing commands, and of what is waited for.
@@ -114,8 +139,10 @@ public:
   const std::optional<optimus_prices::SharedCores> &getSharedCores() const {
     return cores;
   }
-  /// How often `--scale` met a command, by the number of the scaling.
-  const std::vector<int64_t> &getScaled() const { return scaled; }
+  /// The number in `parts` of what is inserted, if anything is.
+  uint32_t getInsertedPart() const { return insertedPart; }
+  /// Of each scaling, insertion and fusion.
+  const std::vector<Match> &getMatches() const { return matches; }
 
 private:
   friend class FunctionTimer;
@@ -127,9 +154,11 @@ private:
   std::vector<std::string> parts;
   std::vector<ExposureName> exposures;
   std::vector<std::vector<uint32_t>> axes;
-  std::vector<int64_t> scaled;
-  /// By table and function.
+  uint32_t insertedPart = 0;
+  std::vector<Match> matches;
+  /// By table and function; and of ranks whose own commands are changed.
   std::vector<std::vector<TimedFunction>> functions;
+  std::map<int64_t, std::vector<TimedFunction>> ofRanks;
 };
 
 } // namespace optimus_simulation

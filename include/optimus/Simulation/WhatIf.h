@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace optimus_simulation {
@@ -25,11 +26,34 @@ struct Straggler {
   double factor = 1;
 };
 
+/// Every rank.
+inline constexpr int64_t kAllRanks = -1;
+
 /// Commands whose path, kind, kernel or collective matches `pattern`, as a
-/// shell matches file names, take `factor` times as long; with 0, no time.
+/// shell matches file names, take `factor` times as long; with 0, no time. Of a
+/// collective the rank for which it takes longest counts.
 struct Scaling {
   std::string pattern;
   double factor = 1;
+  int64_t rank = kAllRanks;
+  /// Where it was asked for, in messages: "--scale", "changes:3".
+  std::string origin = {};
+};
+
+/// A rank computes for so long before each such command.
+struct Insertion {
+  std::string pattern;
+  double seconds = 0;
+  int64_t rank = kAllRanks;
+  std::string origin = {};
+};
+
+/// Such kernels, where they follow each other at once, are one: it starts once,
+/// computes everything, and reads nothing that one of them has written.
+struct Fusion {
+  std::string pattern;
+  int64_t rank = kAllRanks;
+  std::string origin = {};
 };
 
 /// Links with so many times the bandwidth, and so many times the latency.
@@ -51,6 +75,8 @@ enum class Overlap {
 struct WhatIf {
   std::vector<Straggler> stragglers = {};
   std::vector<Scaling> scalings = {};
+  std::vector<Insertion> insertions = {};
+  std::vector<Fusion> fusions = {};
   NetworkChange network = {};
   Overlap overlap = Overlap::Scheduled;
 
@@ -61,11 +87,27 @@ struct WhatIf {
 /// "RANK=FACTOR" with a rank below `ranks`.
 optimus_support::StatusOr<Straggler> parseStraggler(const std::string &text,
                                                     int64_t ranks);
-/// "GLOB=FACTOR".
-optimus_support::StatusOr<Scaling> parseScaling(const std::string &text);
+/// "GLOB=FACTOR", or of one rank "rank=3/GLOB=FACTOR".
+optimus_support::StatusOr<Scaling> parseScaling(const std::string &text,
+                                                int64_t ranks);
+/// "GLOB=TIME", with a time as "20us".
+optimus_support::StatusOr<Insertion> parseInsertion(const std::string &text,
+                                                    int64_t ranks);
 /// "bandwidth=FACTOR", "latency=FACTOR" or both with a comma between.
 optimus_support::StatusOr<NetworkChange>
 parseNetworkChange(const std::string &text);
+
+/// Adds a change by its name, "scale", and its value, for so many ranks.
+/// `origin` is where it stands. InvalidArgument says what was expected.
+optimus_support::Status addChange(const std::string &name,
+                                  const std::string &value, int64_t ranks,
+                                  const std::string &origin, WhatIf &whatIf);
+
+/// Adds a change for each line of a file, "scale gemm=0.5"; what follows # is a
+/// comment. InvalidArgument names the line.
+optimus_support::Status addChanges(std::string_view text,
+                                   const std::string &path, int64_t ranks,
+                                   WhatIf &whatIf);
 
 /// A profile's links, changed.
 void changeNetwork(optimus_prices::CommunicationProfile &profile,

@@ -18,6 +18,7 @@
     window      some steps of one rank, in full, for pages and exports
     summary     the memory report in a terminal; `page` and `figures`: as a page
     timeline    the timeline report, in a terminal and as a page
+    compare     a run beside its simulation, in a terminal and as a page
 
 Reads logs of `optimus-run train --log-json FILE`, too:
 

@@ -30,6 +30,7 @@ from optimus import __version__, arguments, output
 from optimus.arguments import Parser
 from optimus.report import (
     ReportError,
+    compare,
     follow,
     page,
     runs,
@@ -81,6 +82,16 @@ def _parser() -> Parser:
     queues = commands.add_parser("timeline", help="what queues execute, and when")
     queues.set_defaults(report=_timeline)
     _add_inputs(queues, PAGE)
+    beside = commands.add_parser("compare", help="a run beside its simulation")
+    beside.set_defaults(report=_compare)
+    beside.add_argument("files", nargs="+", metavar="REAL", help="profiles of one run")
+    beside.add_argument(
+        "simulated", metavar="SIMULATED", help="of optimus-simulate --profile"
+    )
+    beside.add_argument(
+        "--rank", type=int, metavar="R", help="the rank to compare (default: the first)"
+    )
+    beside.add_argument("-o", "--output", metavar="FILE", help=PAGE)
     run = commands.add_parser("run", help="training runs side by side")
     run.set_defaults(report=_run)
     run.add_argument("files", nargs="+", metavar="LOG", help="of train --log-json")
@@ -145,6 +156,14 @@ def _timeline(options: argparse.Namespace) -> None:
     _write(options, timeline.lines(all_queues), partial(timeline.render, closely))
 
 
+def _compare(options: argparse.Namespace) -> None:
+    for path in [options.simulated] if options.output is not None else []:
+        check_output(options.output, [path])
+    run = _read(options)
+    found = compare.Comparison(run, Profile(options.simulated), options.rank)
+    _write(options, compare.lines(found), partial(compare.render, found))
+
+
 def _gather(options: argparse.Namespace, figures, boxes_of):
     """Of each file the figures, Memory or Queues, and what is looked at closely."""
     profiles = _read(options)
@@ -206,7 +225,7 @@ def _export(options: argparse.Namespace) -> None:
 def _read(options: argparse.Namespace) -> List[Profile]:
     if options.output is not None:
         check_output(options.output, options.files)
-    return runs.read(options.files, options.incomplete)
+    return runs.read(options.files, getattr(options, "incomplete", False))
 
 
 def _choose(options: argparse.Namespace, profiles, boxes_of) -> window.Choice:

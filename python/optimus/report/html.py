@@ -54,7 +54,7 @@ _PAGE = """<!DOCTYPE html>
 """
 
 
-_SEARCH = """<p>Find by path:
+SEARCH = """<p>Find by path:
 <input id="search" type="search" placeholder="h.3.mlp"> <span id="matches"></span>
 Drag to zoom, shift and drag to move, double click to see all.</p>
 """
@@ -95,7 +95,7 @@ def profile_page(title: str, window: Window, what: str, body: str, **parts) -> s
     subtitle = "Rank %d, steps %d to %d%s of %s."
     subtitle %= choice.rank, choice.first, choice.last, what, profile.path
     heading = str(profile.trace.get("library", title))
-    return page(title, heading, subtitle, body=_SEARCH + body, **parts)
+    return page(title, heading, subtitle, body=SEARCH + body, **parts)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -7,7 +7,7 @@
 # ===-----------------------------------------------------------------------===#
 """The timeline report in a terminal, and as a page with the queues of a rank."""
 
-from typing import List, Sequence
+from typing import List, Sequence, Tuple
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from optimus.report.window import Window
 MOST_RANKS = 16
 MOST_PATHS = 15
 GROUND = 0.1  # between rows, of a row
+
+SCRIPTS = ["boxes.js", "timeline.js"]
 
 _BODY = """<h2>What queues execute, and collectives in flight</h2>
 <div class="figure"><div id="time" class="plot"></div></div>"""
@@ -115,25 +117,31 @@ def _slowest(queues: Queues) -> List[str]:
 
 
 def render(window: Window, summary: List[str]) -> str:
-    rows, boxes, kinds = _boxes(window)
-    data = {
-        "rows": rows,
-        "kinds": kinds,
-        "colours": [_colour(kinds, i) for i in range(len(kinds))],
-        "commands": _commands(window),
-        "boxes": {name: html.numbers(values) for name, values in boxes.items()},
-        "stripes": html.stripes(window),
-        "figures": {"time": _figure(window, rows, kinds)},
-    }
     return html.profile_page(
         title="Timeline",
         window=window,
         what="",
         summary=summary,
         body=_BODY,
-        scripts=["boxes.js", "timeline.js"],
-        data=data,
+        scripts=SCRIPTS,
+        data=drawing([("", window)]),
     )
+
+
+def drawing(windows: Sequence[Tuple[str, Window]]) -> dict:
+    """What SCRIPTS draw in `time`: windows, each with what names of its rows begin with,
+    one below the other; each begins at 0."""
+    rows, boxes, kinds = _boxes(windows)
+    width = max(window.end - window.begin for _, window in windows) / MS
+    return {
+        "rows": rows,
+        "kinds": kinds,
+        "colours": [_colour(kinds, i) for i in range(len(kinds))],
+        "commands": [each for _, window in windows for each in _commands(window)],
+        "boxes": {name: html.numbers(values) for name, values in boxes.items()},
+        "stripes": html.stripes(windows[0][1]),
+        "figures": {"time": _figure(width, rows, kinds)},
+    }
 
 
 def _colour(kinds: List[str], index: int) -> str:
@@ -154,7 +162,7 @@ def _commands(window: Window) -> List[dict]:
     ]
 
 
-def _boxes(window: Window):
+def _boxes(windows: Sequence[Tuple[str, Window]]):
     """Names of rows, columns of boxes, and names of kinds. A queue is a row, and what
     its collectives have in flight is a row below it."""
     rows: List[str] = []
@@ -165,32 +173,35 @@ def _boxes(window: Window):
             names.append(name)
         return names.index(name)
 
-    # What computes comes first.
-    queues = {queue for call in window.calls for queue in call.function.queues}
-    for queue in sorted(queues, key=lambda each: (each.kind != "compute", each)):
-        number(rows, queue.name)
-
     parts = []
-    for call in window.calls:
-        commands = call.function.commands
-        kind = np.array([number(kinds, each) for each in commands.kind], np.int64)
-        for suffix, begin, end in [
-            ("", call.begin, call.end),
-            (" in flight", call.transfer_begin, call.transfer_end),
-        ]:
-            there = np.flatnonzero(begin != NOT_MEASURED)
-            names = [queue.name + suffix for queue in call.function.queues]
-            used = commands.queue[there].tolist()
-            row_of = {index: number(rows, names[index]) for index in sorted(set(used))}
-            row = np.array([row_of[index] for index in used], np.int64)
-            function = np.full(len(there), call.info.function)
-            parts.append(
-                np.stack([begin[there], end[there], row, kind[there], function, there])
-            )
+    functions = 0  # of windows before
+    for prefix, window in windows:
+        # What computes comes first.
+        queues = {queue for call in window.calls for queue in call.function.queues}
+        for queue in sorted(queues, key=lambda each: (each.kind != "compute", each)):
+            number(rows, prefix + queue.name)
+        for call in window.calls:
+            commands = call.function.commands
+            kind = np.array([number(kinds, each) for each in commands.kind], np.int64)
+            for suffix, begin, end in [
+                ("", call.begin, call.end),
+                (" in flight", call.transfer_begin, call.transfer_end),
+            ]:
+                there = np.flatnonzero(begin != NOT_MEASURED)
+                names = [prefix + queue.name + suffix for queue in call.function.queues]
+                used = commands.queue[there].tolist()
+                row_of = {
+                    index: number(rows, names[index]) for index in sorted(set(used))
+                }
+                row = np.array([row_of[index] for index in used], np.int64)
+                function = np.full(len(there), functions + call.info.function)
+                times = [begin[there] - window.begin, end[there] - window.begin]
+                parts.append(np.stack([*times, row, kind[there], function, there]))
+        functions += len(window.profile.functions)
     begin, end, row, kind, function, command = np.concatenate(parts, axis=1)
     boxes = {
-        "left": (begin - window.begin) / MS,
-        "right": (end - window.begin) / MS,
+        "left": begin / MS,
+        "right": end / MS,
         "bottom": -row - 1 + GROUND,
         "top": -row - GROUND,
         "kind": kind,
@@ -200,7 +211,7 @@ def _boxes(window: Window):
     return rows, boxes, kinds
 
 
-def _figure(window: Window, rows: List[str], kinds: List[str]) -> dict:
+def _figure(width: float, rows: List[str], kinds: List[str]) -> dict:
     # Nothing but the legend: the boxes are on the canvas.
     curves = [
         {
@@ -215,14 +226,15 @@ def _figure(window: Window, rows: List[str], kinds: List[str]) -> dict:
     ]
     layout = {
         "height": 160 + 70 * len(rows),
-        "margin": {**figures.MARGIN, "l": 190},
+        # As wide as names of rows may be.
+        "margin": {**figures.MARGIN, "l": max(190, 7 * max(map(len, rows)))},
         "plot_bgcolor": figures.CLEAR,
         "paper_bgcolor": figures.CLEAR,
         "showlegend": True,
         "legend": {"orientation": "h", "y": -0.25},
         "xaxis": {
             "title": {"text": "ms"},
-            "range": [0, (window.end - window.begin) / MS],
+            "range": [0, width],
             "showgrid": False,
             "zeroline": False,
         },

@@ -1,0 +1,44 @@
+//===- Residuals.h - How far prices are from measurements -------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_PRICES_RESIDUALS_H
+#define OPTIMUS_PRICES_RESIDUALS_H
+
+#include "optimus/Prices/MachineProfile.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace optimus_prices {
+
+/// Errors of the formulas between measured points: each point beside its price
+/// by a profile without it. The root of the mean square
+/// of the logarithms of their ratio; 0.05 is about 5 %.
+///
+///   points of products at 64, 128 and 256 take 1, 2 and 5
+///   without the second, its formula says 2.3: ln(2.3 / 2) = 0.14, and so on
+///
+/// The spread of a point itself is part of that, as far as points differ by it.
+struct Residuals {
+  /// Nothing where fewer than two points were measured.
+  std::optional<double> products, attention, packing, traffic;
+  /// By kind, "all_reduce".
+  std::map<std::string, double, std::less<>> collectives;
+
+  /// Of a kind of command by getWorkName(), or of a collective or a message.
+  std::optional<double> get(std::string_view kind) const;
+};
+
+/// Of the prices for so many ranks.
+Residuals findResiduals(const MachineProfile &machine, int64_t numRanks);
+
+} // namespace optimus_prices
+
+#endif // OPTIMUS_PRICES_RESIDUALS_H

@@ -1,0 +1,85 @@
+//===- ClusterFields.h - What a cluster's file has --------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Each field once, as mappings of LLVM's YAMLIO: whoever reads, writes or lists
+// them is an `Io`. Its functions take the name of a field and its value:
+//
+//   version(name, number), count(name, int64_t &), time(name, double &),
+//   rate(name, double &) above 0, text(name, std::string &),
+//   choice(name, value &, pairs of a name and a value), object(name, map),
+//   protocols(name, list &), extents(name, pairs of an axis and an extent &)
+//
+// Before a field `optional()` says that it need not be there, with true: that
+// nothing is lost without it. `unless(reason)` forbids it, if there is a
+// reason.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef OPTIMUS_LIB_SIMULATION_CLUSTERFIELDS_H
+#define OPTIMUS_LIB_SIMULATION_CLUSTERFIELDS_H
+
+#include "optimus/Simulation/Cluster.h"
+
+#include <string_view>
+#include <utility>
+
+namespace optimus_simulation {
+
+template <typename Io>
+void mapFields(Io &io, ClusterLink &link) {
+  io.rate("bytes_per_s", link.bytesPerSecond);
+  io.time("latency_s", link.latency);
+}
+
+template <typename Io>
+void mapFields(Io &io, Protocol &protocol) {
+  constexpr std::pair<std::string_view, Protocol::Algorithm> kAlgorithms[] = {
+      {"ring", Protocol::Ring},
+      {"tree", Protocol::Tree},
+      {"switch", Protocol::Switch}};
+  io.text("name", protocol.name);
+  io.choice("algorithm", protocol.algorithm, kAlgorithms);
+  io.optional().time("start_s", protocol.start);
+  const char *none = protocol.algorithm == Protocol::Switch
+                         ? "a switch adds up at once, within a node"
+                         : nullptr;
+  io.optional().unless(none).time("device_step_s", protocol.deviceStep);
+  io.optional().unless(none).time("nic_step_s", protocol.nicStep);
+  io.optional().rate("rate", protocol.rate);
+}
+
+template <typename Io>
+void mapFields(Io &io, Cluster &cluster) {
+  io.version("version", 1);
+  io.object("nodes", [&](auto &nodes) {
+    nodes.count("devices", cluster.devicesPerNode);
+    nodes.optional().count("nics", cluster.nicsPerNode);
+  });
+  io.object("nic", [&](auto &link) { mapFields(link, cluster.nic); });
+  io.unless(cluster.devicesPerNode > 1
+                ? nullptr
+                : "nothing joins the one device of a node")
+      .object("device_link",
+              [&](auto &link) { mapFields(link, cluster.deviceLink); });
+  io.optional(cluster.protocols.empty())
+      .protocols("protocols", cluster.protocols);
+  io.optional(cluster.nodesPerSwitch == 0).object("switch", [&](auto &one) {
+    one.count("nodes", cluster.nodesPerSwitch);
+    one.rate("oversubscription", cluster.oversubscription);
+  });
+  io.optional(cluster.tile.empty()).object("placement", [&](auto &placement) {
+    placement.extents("tile", cluster.tile);
+  });
+}
+
+/// The places of all fields: "nodes.devices", "protocols[].rate".
+std::vector<std::string> listClusterFields();
+
+} // namespace optimus_simulation
+
+#endif // OPTIMUS_LIB_SIMULATION_CLUSTERFIELDS_H

@@ -1,0 +1,271 @@
+//===- ClusterFile.cpp - Clusters in JSON -----------------------*- C++ -*-===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ClusterFields.h"
+
+#include "optimus-support/JsonPlace.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <utility>
+
+using nlohmann::ordered_json;
+using optimus_support::concat;
+using optimus_support::invalidArgument;
+using optimus_support::JsonPlace;
+using optimus_support::JsonText;
+using optimus_support::StatusOr;
+
+namespace optimus_simulation {
+
+namespace {
+/// Lists fields by their places below `prefix`, and the names of those at the
+/// top.
+class FieldLister {
+public:
+  explicit FieldLister(std::string prefix = "") : prefix(std::move(prefix)) {}
+
+  FieldLister &optional(bool = false) { return *this; }
+  FieldLister &unless(const char *) { return *this; }
+  void version(const char *name, int64_t) { add(name); }
+  void count(const char *name, int64_t &) { add(name); }
+  void time(const char *name, double &) { add(name); }
+  void rate(const char *name, double &) { add(name); }
+  void text(const char *name, std::string &) { add(name); }
+  template <typename Value, typename Pairs>
+  void choice(const char *name, Value &, const Pairs &) {
+    add(name);
+  }
+  void extents(const char *name, Tile &) { add(name); }
+  template <typename Map>
+  void object(const char *name, Map map) {
+    names.emplace_back(name);
+    FieldLister inner(prefix + name + ".");
+    map(inner);
+    places.insert(places.end(), inner.places.begin(), inner.places.end());
+  }
+  void protocols(const char *name, std::vector<Protocol> &) {
+    Protocol any;
+    object((std::string(name) + "[]").c_str(),
+           [&](FieldLister &one) { mapFields(one, any); });
+    names.back() = name;
+  }
+
+  std::vector<std::string> names, places;
+
+private:
+  void add(const char *name) {
+    names.emplace_back(name);
+    places.push_back(prefix + name);
+  }
+
+  const std::string prefix;
+};
+
+/// Reads fields, and refuses all others.
+class FieldReader {
+public:
+  template <typename Map>
+  static void read(const JsonPlace &place, Map map) {
+    FieldLister lister;
+    map(lister);
+    place.refuseOthers(lister.names);
+    FieldReader reader(place);
+    map(reader);
+  }
+
+  FieldReader &optional(bool = false) {
+    isOptional = true;
+    return *this;
+  }
+  FieldReader &unless(const char *reason) {
+    refusal = reason;
+    return *this;
+  }
+  void version(const char *name, int64_t number) {
+    if (!place[name].isNumber(number))
+      place[name].fail(
+          concat("expected ", number, ", the version that this program reads"));
+  }
+  void count(const char *name, int64_t &value) { find(name).readCount(value); }
+  void time(const char *name, double &value) { find(name).readNumber(value); }
+  void rate(const char *name, double &value) {
+    if (const JsonPlace found = find(name); found.exists())
+      found.readPositive(value);
+  }
+  void text(const char *name, std::string &value) {
+    const JsonPlace found = find(name);
+    if (const std::string *text = found.getString())
+      value = *text;
+    else if (found.exists())
+      found.fail("expected a text");
+  }
+  template <typename Value, typename Pairs>
+  void choice(const char *name, Value &value, const Pairs &pairs) {
+    std::string known;
+    for (const auto &[text, one] : pairs) {
+      known += concat(known.empty() ? "" : ", ", text);
+      if (const std::string *found = place[name].getString();
+          found && *found == text) {
+        value = one;
+        return;
+      }
+    }
+    find(name).fail(concat("expected one of ", known));
+  }
+  void extents(const char *name, Tile &values) {
+    find(name).forEachMember(
+        [&](const std::string &axis, const JsonPlace &extent) {
+          values.emplace_back(axis, 0);
+          extent.readCount(values.back().second);
+        });
+  }
+  template <typename Map>
+  void object(const char *name, Map map) {
+    if (const JsonPlace found = find(name); found.exists())
+      read(found, map);
+  }
+  void protocols(const char *name, std::vector<Protocol> &values) {
+    const JsonPlace found = find(name);
+    if (const std::string *known = found.getString()) {
+      if (*known != "nccl")
+        return found.fail("expected nccl, or a list of protocols");
+      values = getNcclProtocols(/*hasSwitch=*/false);
+      return;
+    }
+    found.forEach([&](const JsonPlace &one) {
+      Protocol value;
+      read(one, [&](auto &io) { mapFields(io, value); });
+      if (std::any_of(values.begin(), values.end(), [&](const Protocol &other) {
+            return other.name == value.name;
+          }))
+        one["name"].fail("expected a name of its own");
+      values.push_back(std::move(value));
+    });
+    auto isRing = [](const Protocol &one) {
+      return one.algorithm == Protocol::Ring;
+    };
+    // All kinds of collectives have it.
+    if (found.exists() && std::none_of(values.begin(), values.end(), isRing))
+      found.fail("expected a protocol whose algorithm is ring");
+  }
+
+private:
+  explicit FieldReader(const JsonPlace &place) : place(place) {}
+
+  /// The place of a field, which is required unless `optional` or `unless` were
+  /// called before.
+  JsonPlace find(const char *name) {
+    JsonPlace found = place[name];
+    const char *reason = std::exchange(refusal, nullptr);
+    if (reason && found.exists())
+      found.fail(reason);
+    if (!std::exchange(isOptional, false) && !reason)
+      found.require();
+    return found;
+  }
+
+  const JsonPlace place;
+  bool isOptional = false;
+  const char *refusal = nullptr;
+};
+
+/// Writes fields as they are read.
+class FieldWriter {
+public:
+  FieldWriter &optional(bool nothingIsLost = false) {
+    isLeftOut |= nothingIsLost;
+    return *this;
+  }
+  FieldWriter &unless(const char *reason) {
+    isLeftOut |= reason != nullptr;
+    return *this;
+  }
+  void version(const char *name, int64_t number) { add(name, number); }
+  void count(const char *name, int64_t &value) { add(name, value); }
+  void time(const char *name, double &value) { add(name, value); }
+  void rate(const char *name, double &value) { add(name, value); }
+  void text(const char *name, std::string &value) { add(name, value); }
+  template <typename Value, typename Pairs>
+  void choice(const char *name, Value &value, const Pairs &pairs) {
+    for (const auto &[text, one] : pairs)
+      if (one == value)
+        add(name, text);
+  }
+  void extents(const char *name, Tile &values) {
+    ordered_json object = ordered_json::object();
+    for (const auto &[axis, extent] : values)
+      object[axis] = extent;
+    add(name, std::move(object));
+  }
+  template <typename Map>
+  void object(const char *name, Map map) {
+    FieldWriter inner;
+    map(inner);
+    add(name, std::move(inner.json));
+  }
+  void protocols(const char *name, std::vector<Protocol> &values) {
+    ordered_json list = ordered_json::array();
+    for (Protocol &value : values) {
+      FieldWriter inner;
+      mapFields(inner, value);
+      list.push_back(std::move(inner.json));
+    }
+    add(name, std::move(list));
+  }
+
+  ordered_json json = ordered_json::object();
+
+private:
+  void add(const char *name, ordered_json value) {
+    if (!std::exchange(isLeftOut, false))
+      json[name] = std::move(value);
+  }
+
+  bool isLeftOut = false;
+};
+} // namespace
+
+std::vector<std::string> listClusterFields() {
+  Cluster any;
+  FieldLister lister;
+  mapFields(lister, any);
+  return lister.places;
+}
+
+static void readCluster(const JsonPlace &root, Cluster &cluster) {
+  FieldReader::read(root, [&](auto &io) { mapFields(io, cluster); });
+  // Each has links, whose memory is bounded.
+  constexpr int64_t kMostDevices = 1024;
+  if (cluster.devicesPerNode > kMostDevices)
+    root["nodes"]["devices"].fail(concat("expected at most ", kMostDevices));
+  if (cluster.devicesPerNode % cluster.nicsPerNode != 0)
+    root["nodes"]["nics"].fail("expected a divisor of devices, which share the "
+                               "cards evenly");
+}
+
+StatusOr<Cluster> parseCluster(std::string_view json, const std::string &name) {
+  JsonText text(json, name, "cluster");
+  Cluster cluster;
+  cluster.name = name;
+  if (text.getMistake().empty())
+    readCluster(text.getRoot(), cluster);
+  if (!text.getMistake().empty())
+    return invalidArgument(concat("cluster '", name, "': ", text.getMistake(),
+                                  "; docs/what-if.md describes the file"));
+  return cluster;
+}
+
+std::string printCluster(Cluster cluster) {
+  FieldWriter writer;
+  mapFields(writer, cluster);
+  return writer.json.dump(2) + "\n";
+}
+
+} // namespace optimus_simulation

@@ -1,0 +1,113 @@
+//===- ResidualsTest.cpp - How far prices are from measurements -----------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "optimus/Prices/Residuals.h"
+
+#include "optimus/Prices/MachinePrices.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+using namespace optimus_prices;
+using optimus_support::ElementType;
+
+namespace {
+
+/// Products of a machine that takes the formula's time, times a draw of the
+/// given spread.
+class ResidualsTest : public testing::Test {
+protected:
+  static constexpr int64_t kExtents[] = {32, 64, 128, 256, 512, 1024};
+
+  double draw(int64_t m, int64_t n, int64_t k) {
+    static const MachinePrices kPlain{MachineProfile(), /*numRanks=*/1};
+    return kPlain.getGemmSeconds(
+               {.kind = Work::Product, .m = m, .n = n, .k = k},
+               ElementType::F32, 0) *
+           std::exp(spread * std::normal_distribution<>()(random));
+  }
+
+  MachineProfile measure() {
+    MachineProfile machine;
+    auto &points = machine.computes.emplace_back().points;
+    for (int64_t m : kExtents)
+      for (int64_t n : kExtents)
+        for (int64_t k : kExtents)
+          points.push_back({.m = m, .n = n, .k = k, .seconds = draw(m, n, k)});
+    return machine;
+  }
+
+  std::mt19937 random{7};
+  double spread = 0;
+};
+
+TEST_F(ResidualsTest, OfAnExactFormulaAreNone) {
+  const Residuals found = findResiduals(measure(), 1);
+  ASSERT_TRUE(found.products.has_value());
+  EXPECT_LT(*found.products, 1e-9);
+  EXPECT_FALSE(found.attention || found.packing || found.traffic);
+  EXPECT_TRUE(found.collectives.empty());
+  EXPECT_EQ(found.get("gemm"), found.products);
+  EXPECT_EQ(found.get("launch"), std::nullopt);
+}
+
+/// Of shapes that were not measured, as many are within 1.64 residuals as are
+/// meant: 90 %, of 216 within 80 to 98.
+TEST_F(ResidualsTest, SayHowFarNewShapesAre) {
+  for (double one : {0.03, 0.1, 0.3}) {
+    spread = one;
+    const MachineProfile machine = measure();
+    const double residual = *findResiduals(machine, 1).products;
+    // The point's own spread, and that of the mean of its neighbours.
+    EXPECT_GT(residual, spread);
+    EXPECT_LT(residual, 1.6 * spread);
+    const MachinePrices prices(machine, 1);
+    int within = 0, count = 0;
+    for (int64_t m : kExtents)
+      for (int64_t n : kExtents)
+        for (int64_t k : kExtents) {
+          const Work work{.kind = Work::Product,
+                          .m = m * 3 / 2,
+                          .n = n * 3 / 2,
+                          .k = k * 3 / 2};
+          const double price = prices.getGemmSeconds(work, ElementType::F32, 0);
+          const double error = std::log(draw(work.m, work.n, work.k) / price);
+          within += std::abs(error) <= 1.64 * residual;
+          ++count;
+        }
+    EXPECT_GE(within, 0.80 * count) << spread;
+    EXPECT_LE(within, 0.98 * count) << spread;
+  }
+}
+
+TEST_F(ResidualsTest, OfCollectivesAreThoseBetweenSizes) {
+  MachineProfile machine;
+  CollectiveProfile entry{.backend = "local",
+                          .collective = "reduce",
+                          .ranks = 2,
+                          .alpha = 0,
+                          .beta = 1,
+                          .points = {{0, 0}, {1, 1}, {2, 4}, {3, 3}, {4, 4}}};
+  machine.collectives = {entry, entry};
+  machine.collectives[1].backend = "mpi";
+  machine.collectives[1].points[2].second = 100;
+  const Residuals found = findResiduals(machine, 2);
+  // Without them 1, 2 and 3 would take 2, 2 and 4.
+  const double expected =
+      std::sqrt((std::pow(std::log(2), 2) + std::pow(std::log(2.0 / 4), 2) +
+                 std::pow(std::log(4.0 / 3), 2)) /
+                3);
+  ASSERT_EQ(found.collectives.size(), 1u);
+  EXPECT_NEAR(found.collectives.at("reduce"), expected, 1e-12);
+  EXPECT_EQ(found.get("reduce"), found.collectives.at("reduce"));
+  EXPECT_EQ(found.get("send"), std::nullopt);
+}
+
+} // namespace

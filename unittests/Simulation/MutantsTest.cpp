@@ -1,0 +1,62 @@
+//===- MutantsTest.cpp - Clusters and what-ifs that nobody wrote ----------===//
+//
+// Part of the Optimus project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for licence information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The inputs of scripts/fuzz, a fixed number of them in every run of the tests,
+// those under sanitizers too.
+//
+//===----------------------------------------------------------------------===//
+
+#include "SimulationInputs.h"
+#include "TokenMutator.h"
+
+#include <gtest/gtest.h>
+
+using namespace optimus_simulation;
+
+namespace {
+
+/// How many of 1,000 mutants are simulated; the others are refused.
+template <typename Try>
+int countSimulated(const std::string &text, Try tryOne) {
+  int count = 0;
+  for (uint32_t seed = 0; seed != 1000; ++seed)
+    count += tryOne(optimus_fuzz::mutate(text, seed));
+  return count;
+}
+
+void expectSomeOfEach(int simulated) {
+  EXPECT_GT(simulated, 50);
+  EXPECT_LT(simulated, 950);
+}
+
+TEST(Mutants, OfClusters) {
+  Cluster cluster = *loadCluster("h100");
+  cluster.nodesPerSwitch = 2;
+  cluster.oversubscription = 4;
+  cluster.tile = {{"ranks", 4}};
+  ASSERT_TRUE(optimus_fuzz::tryCluster(printCluster(cluster)));
+  expectSomeOfEach(
+      countSimulated(printCluster(cluster), optimus_fuzz::tryCluster));
+}
+
+TEST(Mutants, OfWhatIfs) {
+  constexpr const char *kChanges = "# of the next machine\n"
+                                   "scale all_*=0.5\n"
+                                   "scale gemm=2 # slower\n"
+                                   "remove h.*\n"
+                                   "insert rank=3/all_reduce=20us\n"
+                                   "fuse launch\n"
+                                   "straggler 1=2\n"
+                                   "straggler 1=1e3\n"
+                                   "network bandwidth=4,latency=0.25\n"
+                                   "overlap none\n";
+  ASSERT_TRUE(optimus_fuzz::tryWhatIf(kChanges));
+  expectSomeOfEach(countSimulated(kChanges, optimus_fuzz::tryWhatIf));
+}
+
+} // namespace
