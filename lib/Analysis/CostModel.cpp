@@ -9,6 +9,7 @@
 #include "optimus/Analysis/CostModel.h"
 
 #include "optimus/Analysis/CommandWork.h"
+#include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 
 using namespace mlir;
@@ -102,12 +103,17 @@ double CostModel::getSeconds(exec::CollectiveStartOp start) const {
 }
 
 StepPrediction CostModel::predictStep(func::FuncOp function) const {
+  return predictStep(exec::getCommands(function));
+}
+
+StepPrediction
+CostModel::predictStep(ArrayRef<exec::CommandOpInterface> commands) const {
   optimus_prices::StepTimeline timeline;
   OperandReuse reuse(prices.knowsColumns());
   auto getId = [](Operation *start) {
     return reinterpret_cast<uintptr_t>(start);
   };
-  function.walk([&](exec::CommandOpInterface command) {
+  for (exec::CommandOpInterface command : commands) {
     SmallVector<optimus_prices::Touch> touches = reuse.advance(command);
     if (auto start = dyn_cast<exec::CollectiveStartOp>(*command))
       timeline.start(getId(start), start.getAxis(), toPriced(start.getKind()),
@@ -115,12 +121,12 @@ StepPrediction CostModel::predictStep(func::FuncOp function) const {
     else if (auto wait = dyn_cast<exec::WaitOp>(*command))
       timeline.wait(getId(wait.getStart()));
     else if (isa<exec::WaitCarriedOp>(*command))
-      return; // What an earlier call carries is no part of this one.
+      continue; // What an earlier call carries is no part of this one.
     else if (std::optional<double> known = getMeasured(command))
       timeline.compute(*known, command->getName().stripDialect());
     else
       timeline.compute(prices.getSeconds(getCommandWork(command), touches),
                        command->getName().stripDialect());
-  });
+  }
   return std::move(timeline).finish();
 }

@@ -80,6 +80,7 @@ public:
 
   /// A program in its present order.
   StepPrediction predictStep(func::FuncOp function) const;
+  StepPrediction predictStep(ArrayRef<exec::CommandOpInterface> commands) const;
 
 private:
   std::shared_ptr<const MeasuredCosts> measured;
