@@ -8,8 +8,6 @@
 
 #include "optimus/Analysis/CostModel.h"
 
-#include "optimus/Analysis/CommandWork.h"
-#include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 
 using namespace mlir;
@@ -103,30 +101,48 @@ double CostModel::getSeconds(exec::CollectiveStartOp start) const {
 }
 
 StepPrediction CostModel::predictStep(func::FuncOp function) const {
-  return predictStep(exec::getCommands(function));
+  StepPredictor predictor(*this);
+  function.walk([&](exec::CommandOpInterface command) {
+    if (Operation *start = command.getAwaitedCommand())
+      predictor.wait(start);
+    else
+      predictor.advance(StepPredictor::describe(*this, command));
+  });
+  return std::move(predictor).finish();
 }
 
-StepPrediction
-CostModel::predictStep(ArrayRef<exec::CommandOpInterface> commands) const {
-  optimus_prices::StepTimeline timeline;
-  OperandReuse reuse(prices.knowsColumns());
-  auto getId = [](Operation *start) {
-    return reinterpret_cast<uintptr_t>(start);
-  };
-  for (exec::CommandOpInterface command : commands) {
-    SmallVector<optimus_prices::Touch> touches = reuse.advance(command);
-    if (auto start = dyn_cast<exec::CollectiveStartOp>(*command))
-      timeline.start(getId(start), start.getAxis(), toPriced(start.getKind()),
-                     getSeconds(start), getLink(start.getAxis()));
-    else if (auto wait = dyn_cast<exec::WaitOp>(*command))
-      timeline.wait(getId(wait.getStart()));
-    else if (isa<exec::WaitCarriedOp>(*command))
-      continue; // What an earlier call carries is no part of this one.
-    else if (std::optional<double> known = getMeasured(command))
-      timeline.compute(*known, command->getName().stripDialect());
-    else
-      timeline.compute(prices.getSeconds(getCommandWork(command), touches),
-                       command->getName().stripDialect());
-  }
-  return std::move(timeline).finish();
+StepPredictor::Command
+StepPredictor::describe(const CostModel &costs,
+                        exec::CommandOpInterface command) {
+  Command result{command, costs.getMeasured(command), {}, {}};
+  result.touched = getTouchedBases(command, costs.prices.knowsColumns());
+  if (auto start = dyn_cast<exec::CollectiveStartOp>(*command))
+    result.seconds = costs.getSeconds(start);
+  else if (!result.seconds)
+    result.work = getCommandWork(command);
+  return result;
 }
+
+static uint64_t getId(Operation *start) {
+  return reinterpret_cast<uintptr_t>(start);
+}
+
+void StepPredictor::advance(const Command &described) {
+  exec::CommandOpInterface command = described.command;
+  touches.assign(described.touched.touches.begin(),
+                 described.touched.touches.end());
+  distances.advance({touches.data(), touches.size()}, [&](size_t touch) {
+    return described.touched.getBases(touch);
+  });
+  if (auto start = dyn_cast<exec::CollectiveStartOp>(*command))
+    timeline.start(getId(start), start.getAxis(), toPriced(start.getKind()),
+                   *described.seconds, costs.getLink(start.getAxis()));
+  else if (!isa<exec::WaitCarriedOp>(*command))
+    // What an earlier call carries is no part of this one.
+    timeline.compute(described.seconds
+                         ? *described.seconds
+                         : costs.prices.getSeconds(described.work, touches),
+                     command->getName().stripDialect());
+}
+
+void StepPredictor::wait(Operation *start) { timeline.wait(getId(start)); }

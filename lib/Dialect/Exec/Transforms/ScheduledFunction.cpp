@@ -113,6 +113,7 @@ void ScheduledFunction::orderForMemory() {
   apply();
   findNodes();
   indices.clear();
+  described.clear();
 }
 
 std::pair<unsigned, unsigned> ScheduledFunction::countNotOverlapped() const {
@@ -358,10 +359,17 @@ ScheduledFunction::collectLiveRanges() {
 }
 
 double ScheduledFunction::predictSeconds() {
-  SmallVector<CommandOpInterface> commands;
+  if (described.empty())
+    for (const ProgramNode &node : nodes)
+      described.push_back(
+          optimus::StepPredictor::describe(costs, node.command));
+  optimus::StepPredictor predictor(costs);
   for (auto [node, isWait] : order)
-    commands.push_back(isWait ? nodes[node].wait : nodes[node].command);
-  double seconds = costs.predictStep(commands).getSeconds();
+    if (isWait)
+      predictor.wait(described[node].command);
+    else
+      predictor.advance(described[node]);
+  double seconds = std::move(predictor).finish().getSeconds();
   if (OffloadPlan *plan = getOffloadPlan())
     seconds += plan->getTransfers().predict().exposedSeconds;
   return seconds;

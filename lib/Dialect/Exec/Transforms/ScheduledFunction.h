@@ -110,6 +110,8 @@ private:
   std::vector<Buffer> buffers;
   /// The buffers that each node touches, once each.
   std::vector<SmallVector<unsigned, 4>> touchedBy;
+  /// What each node costs, once an order was predicted.
+  std::vector<optimus::StepPredictor::Command> described;
   Order order;
   bool isApplied = true;
   /// Nodes by kind, and each node's number among its kind.
