@@ -293,9 +293,7 @@ Placement optimus_planning::placeByPortfolio(const Component &component,
   Portfolio portfolio(component, work);
   Placement best;
   const int64_t enough = std::max(target, goodEnough);
-  // Of many buffers an attempt takes a tenth of a second.
-  constexpr size_t kMany = 10'000;
-  const int64_t least = buffers.size() < kMany ? target : enough;
+  const int64_t least = buffers.size() < kManyBuffers ? target : enough;
   auto tryAll = [&](std::span<const Order> some, Fit fit) {
     for (const Order &order : some)
       if (best.offsets.empty() || (best.arenaBytes > least && work > 0))
