@@ -78,14 +78,14 @@ SmallVector<Touch> mlir::optimus::getTouches(exec::CommandOpInterface command,
   return touches;
 }
 
-SmallVector<Touch> OperandReuse::advance(exec::CommandOpInterface command) {
-  SmallVector<Touch> touches = getTouches(command, byColumns);
-  SmallVector<exec::Access> accesses = command.getAccesses();
-  distances.advance({touches.data(), touches.size()}, [&](size_t i) {
-    SmallVector<uint64_t> bases;
-    for (Value base : exec::getBases(accesses[i].operand->get()))
-      bases.push_back(getNumber(base));
-    return bases;
-  });
-  return touches;
+TouchedBases mlir::optimus::getTouchedBases(exec::CommandOpInterface command,
+                                            bool byColumns) {
+  TouchedBases touched;
+  llvm::append_range(touched.touches, getTouches(command, byColumns));
+  for (const exec::Access &access : command.getAccesses()) {
+    for (Value base : exec::getBases(access.operand->get()))
+      touched.bases.push_back(getNumber(base));
+    touched.ends.push_back(touched.bases.size());
+  }
+  return touched;
 }

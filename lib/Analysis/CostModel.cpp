@@ -8,7 +8,6 @@
 
 #include "optimus/Analysis/CostModel.h"
 
-#include "optimus/Analysis/CommandWork.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 
 using namespace mlir;
@@ -101,50 +100,81 @@ double CostModel::getSeconds(exec::CollectiveStartOp start) const {
   return getCollectiveSeconds(start.getKind(), group, bytes);
 }
 
-StepPrediction
-CostModel::predictCall(func::FuncOp function,
-                       optimus_prices::StepTimeline &timeline) const {
-  OperandReuse reuse(prices.knowsColumns());
-  auto getId = [](Operation *start) {
-    return reinterpret_cast<uintptr_t>(start);
-  };
+static StepPrediction predictCall(const CostModel &costs, func::FuncOp function,
+                                  StepPredictor &predictor) {
   function.walk([&](exec::CommandOpInterface command) {
-    if (auto wait = dyn_cast<exec::WaitCarriedOp>(*command))
-      // It keeps others from its buffers, and touches none.
-      return timeline.waitCarried(wait.getCarried());
-    SmallVector<optimus_prices::Touch> touches = reuse.advance(command);
-    if (auto start = dyn_cast<exec::CollectiveStartOp>(*command)) {
-      const StringRef axis = start.getAxis(), link = getLink(axis);
-      const auto kind = toPriced(start.getKind());
-      if (std::optional<uint32_t> number = start.getCarried())
-        timeline.carry(*number, axis, kind, getSeconds(start), link);
-      else
-        timeline.start(getId(start), axis, kind, getSeconds(start), link);
-    } else if (auto wait = dyn_cast<exec::WaitOp>(*command))
-      timeline.wait(getId(wait.getStart()));
-    else if (std::optional<double> known = getMeasured(command))
-      timeline.compute(*known, command->getName().stripDialect());
+    if (Operation *start = command.getAwaitedCommand())
+      predictor.wait(start);
     else
-      timeline.compute(prices.getSeconds(getCommandWork(command), touches),
-                       command->getName().stripDialect());
+      predictor.advance(StepPredictor::describe(costs, command));
   });
-  return timeline.endCall();
+  return predictor.endCall();
 }
 
 StepPrediction CostModel::predictStep(func::FuncOp function) const {
-  optimus_prices::StepTimeline timeline;
-  return predictCall(function, timeline);
+  StepPredictor predictor(*this);
+  return predictCall(*this, function, predictor);
 }
 
 SmallVector<StepPrediction>
 CostModel::predictCalls(ArrayRef<func::FuncOp> calls) const {
-  optimus_prices::StepTimeline timeline;
+  StepPredictor predictor(*this);
   SmallVector<StepPrediction> predictions;
   // The second time stands for all later ones.
   for (int time = 0; time != 2; ++time) {
     predictions.clear();
     for (func::FuncOp call : calls)
-      predictions.push_back(predictCall(call, timeline));
+      predictions.push_back(predictCall(*this, call, predictor));
   }
   return predictions;
 }
+
+StepPredictor::Command
+StepPredictor::describe(const CostModel &costs,
+                        exec::CommandOpInterface command) {
+  // It keeps others from its buffers, and touches none.
+  if (isa<exec::WaitCarriedOp>(*command))
+    return {command, {}, {}, {}};
+  Command result{command, costs.getMeasured(command), {}, {}};
+  result.touched = getTouchedBases(command, costs.prices.knowsColumns());
+  if (auto start = dyn_cast<exec::CollectiveStartOp>(*command))
+    result.seconds = costs.getSeconds(start);
+  else if (!result.seconds)
+    result.work = getCommandWork(command);
+  return result;
+}
+
+static uint64_t getId(Operation *start) {
+  return reinterpret_cast<uintptr_t>(start);
+}
+
+void StepPredictor::advance(const Command &described) {
+  exec::CommandOpInterface command = described.command;
+  if (auto wait = dyn_cast<exec::WaitCarriedOp>(*command))
+    return timeline.waitCarried(wait.getCarried());
+  touches.assign(described.touched.touches.begin(),
+                 described.touched.touches.end());
+  distances.advance({touches.data(), touches.size()}, [&](size_t touch) {
+    return described.touched.getBases(touch);
+  });
+  if (auto start = dyn_cast<exec::CollectiveStartOp>(*command)) {
+    const StringRef axis = start.getAxis(), link = costs.getLink(axis);
+    const auto kind = toPriced(start.getKind());
+    if (std::optional<uint32_t> number = start.getCarried())
+      timeline.carry(*number, axis, kind, *described.seconds, link);
+    else
+      timeline.start(getId(start), axis, kind, *described.seconds, link);
+  } else {
+    timeline.compute(described.seconds
+                         ? *described.seconds
+                         : costs.prices.getSeconds(described.work, touches),
+                     command->getName().stripDialect());
+  }
+}
+
+StepPrediction StepPredictor::endCall() {
+  distances = {};
+  return timeline.endCall();
+}
+
+void StepPredictor::wait(Operation *start) { timeline.wait(getId(start)); }

@@ -9,6 +9,7 @@
 #include "optimus/MemoryPlanning/MemoryPlanner.h"
 
 #include "EjectionSearch.h"
+#include "PeakFirst.h"
 #include "Portfolio.h"
 #include "Problem.h"
 #include "SkylineSearch.h"
@@ -239,6 +240,17 @@ Plan optimus_planning::plan(std::span<const LiveRange> ranges,
         budget);
     plan.moves += moves - budget.nodes;
   };
+
+  // Among so many the local search finds little. The first component has the
+  // largest lower bound.
+  if (const Component &component = components.front();
+      component.buffers.size() > kManyBuffers && moveLimit > 0 && !deadline &&
+      placements.front().arenaBytes >
+          std::max(goodEnough, options.capacity.value_or(0)))
+    if (std::optional<Placement> better =
+            placePeakFirst(ranges, component, options,
+                           placements.front().arenaBytes, plan.moves))
+      placements.front() = std::move(*better);
 
   // A search with a time limit may be long and find nothing: what it cannot
   // prove in a moment waits until the local search had half of the time.

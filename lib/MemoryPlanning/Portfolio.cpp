@@ -58,6 +58,8 @@ public:
       : component(component), work(work),
         neighbours(component, kPairsPerBuffer * static_cast<int64_t>(
                                                     component.buffers.size())) {
+    for (const Buffer &buffer : component.buffers)
+      sizes.push_back(buffer.size);
   }
 
   /// Tries one order; `best` is replaced when the arena is smaller. Returns the
@@ -147,18 +149,22 @@ private:
           });
       return finder.offset();
     }
-    around.clear();
-    for (int32_t other : neighbours.of(index))
-      if (offsets[other] >= 0)
-        around.push_back(
-            {offsets[other], offsets[other] + component.buffers[other].size});
-    std::sort(
-        around.begin(), around.end(),
-        [](const Stretch &a, const Stretch &b) { return a.offset < b.offset; });
+    // About half of them are placed, which no processor can guess: so all are
+    // written, and the next one over those that are not.
+    std::span<const int32_t> others = neighbours.of(index);
+    around.resize(others.size());
+    auto end = around.begin();
+    for (int32_t other : others) {
+      *end = {offsets[other], offsets[other] + sizes[other]};
+      end += offsets[other] >= 0;
+    }
+    std::sort(around.begin(), end, [](const Stretch &a, const Stretch &b) {
+      return a.offset < b.offset;
+    });
     // Sorting a buffer costs a few looks.
-    work -= 4 * static_cast<int64_t>(around.size()) + 1;
-    for (const Stretch &placed : around)
-      if (finder.visit(placed))
+    work -= 4 * static_cast<int64_t>(end - around.begin()) + 1;
+    for (auto placed = around.begin(); placed != end; ++placed)
+      if (finder.visit(*placed))
         break;
     return finder.offset();
   }
@@ -170,6 +176,8 @@ private:
   const Component &component;
   int64_t &work;
   Neighbours neighbours;
+  /// Of each buffer.
+  std::vector<int64_t> sizes;
   // Of the attempt: by buffer where it lies, or -1; by position of the order
   // the arena of all before it; what is placed, where there are no neighbours.
   std::vector<int64_t> offsets;
@@ -285,9 +293,7 @@ Placement optimus_planning::placeByPortfolio(const Component &component,
   Portfolio portfolio(component, work);
   Placement best;
   const int64_t enough = std::max(target, goodEnough);
-  // Of many buffers an attempt takes a tenth of a second.
-  constexpr size_t kMany = 10'000;
-  const int64_t least = buffers.size() < kMany ? target : enough;
+  const int64_t least = buffers.size() < kManyBuffers ? target : enough;
   auto tryAll = [&](std::span<const Order> some, Fit fit) {
     for (const Order &order : some)
       if (best.offsets.empty() || (best.arenaBytes > least && work > 0))

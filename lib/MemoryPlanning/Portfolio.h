@@ -13,6 +13,9 @@
 
 namespace optimus_planning {
 
+/// Of so many an order takes a tenth of a second.
+inline constexpr size_t kManyBuffers = 10'000;
+
 /// Offsets for the buffers of a component, in its order.
 struct Placement {
   std::vector<int64_t> offsets;

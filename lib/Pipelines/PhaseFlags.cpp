@@ -87,8 +87,8 @@ ArrayRef<PhaseFlag> mlir::optimus::getPhaseFlags() {
        "activations, as these are (default); or int8 or int4, blocks of 32 "
        "with a scale as GGUF's Q8_0 and Q4_0"},
       {"reduce-precision", "TYPE", &PhaseFlags::reducePrecision,
-       "f32: ranks add up products in f32 and round once, which moves twice "
-       "the bytes of partial sums (default: as --precision)"},
+       "f32: ranks add up products in f32 and round once; bf16: gradients of "
+       "weights are bf16, too (default: partial sums as --precision)"},
       {"accumulate", "", &PhaseFlags::accumulate,
        "Add the functions of train --microbatches: sums of gradients, and an "
        "update by them"},
@@ -274,7 +274,8 @@ Status Reader::readReducePrecision() {
   OPTRT_RETURN_IF_ERROR(take("reduce-precision", "precision",
                              flags.reducePrecision, {"f32", "bf16"},
                              precision));
-  if (precision == options.precision)
+  if (flags.reducePrecision.empty() ||
+      (precision == "f32" && options.precision == "f32"))
     return okStatus();
   if (options.precision == "f32")
     return invalidArgument(name("reduce-precision") + ": " + precision +

@@ -57,7 +57,8 @@ static void addDifferentiate(OpPassManager &passes,
 
 static void addStep(OpPassManager &passes, const PhaseOptions &options) {
   if (options.precision != "f32")
-    passes.addPass(createMixedPrecisionPass({options.precision}));
+    passes.addPass(createMixedPrecisionPass(
+        {options.precision, options.reducePrecision == options.precision}));
   BuildStepPassOptions step;
   step.optimizer = options.optimizer;
   step.accumulate = options.accumulate;
@@ -83,7 +84,9 @@ static void addShard(OpPassManager &passes, const PhaseOptions &options) {
 
 static void addPartition(OpPassManager &passes, const PhaseOptions &options) {
   keepSerial(passes, options);
-  passes.addPass(createPartitionPass({options.reducePrecision}));
+  // Narrow sums have narrow partial sums without being told.
+  passes.addPass(createPartitionPass(
+      {options.reducePrecision == "f32" ? options.reducePrecision : ""}));
   passes.addPass(ccl::createVerifyPartitionPass());
 }
 

@@ -53,6 +53,7 @@ mlir::optimus::mergeLaunches(ModuleOp module, const LaunchMerging &merging) {
   for (auto function : module.getOps<func::FuncOp>()) {
     if (function.isExternal() || !function.getBody().hasOneBlock())
       continue;
+    const int64_t before = count.groups;
     for (const KernelLaunches &launches : merging.list(function, read)) {
       std::unique_ptr<LaunchGroup> group = merging.createGroup();
       int64_t size = 0;
@@ -75,7 +76,8 @@ mlir::optimus::mergeLaunches(ModuleOp module, const LaunchMerging &merging) {
       }
       finish();
     }
-    exec::numberCommands(function);
+    if (count.groups != before)
+      exec::numberCommands(function);
   }
   kernels.eraseUnused();
   return count;

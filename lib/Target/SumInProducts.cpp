@@ -123,12 +123,16 @@ public:
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (function.isExternal() || !function.getBody().hasOneBlock())
         continue;
+      bool changed = false;
       for (auto launch :
            llvm::make_early_inc_range(function.getOps<LaunchOp>()))
         if (std::optional<RowSum> sum = readRowSum(launch, symbols))
-          if (GemmOp gemm = findProduct(*sum))
+          if (GemmOp gemm = findProduct(*sum)) {
             move(*sum, gemm);
-      exec::numberCommands(function);
+            changed = true;
+          }
+      if (changed)
+        exec::numberCommands(function);
     }
   }
 

@@ -416,13 +416,14 @@ def moved(tools, model, mesh, strategy, *flags):
     return {kind: (more[kind] - less[kind]) / layers for kind in more}
 
 
-def laws_of_movement(parameters, mesh, precision):
-    """Of a model whose dimensions the mesh divides."""
+def laws_of_movement(parameters, mesh, precision, reduced=4):
+    """Of a model whose dimensions the mesh divides, with the gradients of weights
+    reduced in so many bytes."""
     axes = {name: int(size) for name, size in re.findall(r"(\w+):(\d+)", mesh)}
     narrow = 2 if precision == "bf16" else 4
     return {
         "col": 10 * (axes["col"] - 1) * TOKENS * HIDDEN * narrow,
-        "row": (axes["row"] - 1) * parameters * (2 * narrow + 4),
+        "row": (axes["row"] - 1) * parameters * (2 * narrow + reduced),
         "operations": 6 * TOKENS * parameters / ranks(mesh),
     }
 
@@ -445,6 +446,20 @@ def laws_of_movement(parameters, mesh, precision):
 def test_bytes_over_each_axis(tools, family, mesh, precision):
     found = moved(tools, FAMILIES[family], mesh, "summa", "--precision", precision)
     law = laws_of_movement(PARAMETERS[family] * HIDDEN**2, mesh, precision)
+    assert found == pytest.approx(law, rel=bound("bytes"))
+
+
+@pytest.mark.parametrize(
+    "family, mesh",
+    often(
+        [(family, mesh) for family in ("gpt2", "bert", "llama") for mesh in ("row:2,col:4", "row:8,col:8")],
+        ("gpt2", "row:8,col:8"),
+    ),
+)
+def test_bytes_of_narrow_gradients(tools, family, mesh):
+    flags = ("--precision", "bf16", "--reduce-precision", "bf16")
+    found = moved(tools, FAMILIES[family], mesh, "summa", *flags)
+    law = laws_of_movement(PARAMETERS[family] * HIDDEN**2, mesh, "bf16", reduced=2)
     assert found == pytest.approx(law, rel=bound("bytes"))
 
 

@@ -195,6 +195,16 @@ def test_libraries_sum_in_f32(tools, text, mesh, strategy):
     tools.run("optimus-run", "verify", serial, sharded, "--data", text)
 
 
+def test_gradients_of_weights_are_narrow(tools, text):
+    """The same on a mesh, within verify's bounds, and another program than without."""
+    mesh, strategy = LAYOUTS[1]
+    flags = (*NARROW, "--reduce-precision", "bf16")
+    serial = tools.library(TRAINED["gpt2"], None, "serial", *flags)
+    sharded = tools.library(TRAINED["gpt2"], mesh, strategy, *flags)
+    assert sharded.read_bytes() != tools.library(TRAINED["gpt2"], mesh, strategy, *NARROW).read_bytes()
+    tools.run("optimus-run", "verify", serial, sharded, "--data", text)
+
+
 @pytest.mark.rotates
 @pytest.mark.parametrize("name", TRAINED)
 @pytest.mark.parametrize("mesh, strategy", LAYOUTS[1:])

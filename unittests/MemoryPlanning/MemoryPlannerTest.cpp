@@ -260,6 +260,28 @@ TEST(MemoryPlanner, ScalesToTwentyThousandBuffers) {
   EXPECT_EQ(validate(chain, result), std::nullopt);
 }
 
+TEST(MemoryPlanner, PlacesThePeakOfManyBuffersFirst) {
+  // Short lives in one long chain, and a thousand larger ones around one time.
+  std::mt19937_64 random(11);
+  std::vector<LiveRange> ranges;
+  for (int64_t id = 0; id < 12'000; ++id)
+    ranges.push_back(
+        {id, id, id + pick(random, 2, 40), pick(random, 1, 100) * 64, 64});
+  for (int64_t id = 12'000; id < 13'000; ++id) {
+    int64_t lower = pick(random, 6000, 6060);
+    ranges.push_back({id, lower, lower + pick(random, 5, 60),
+                      pick(random, 1, 1000) * 64, 64});
+  }
+  Options portfolio, search;
+  portfolio.nodeLimit = search.nodeLimit = 0;
+  search.moveLimit = 5000;
+  portfolio.bytesPerNode = search.bytesPerNode = 16;
+  Plan before = plan(ranges, portfolio), result = plan(ranges, search);
+  EXPECT_EQ(validate(ranges, result), std::nullopt);
+  EXPECT_EQ(result.order, "peak first");
+  EXPECT_LT(result.arenaBytes, before.arenaBytes);
+}
+
 TEST(CheckRanges, NamesTheProblem) {
   auto problem = [](LiveRange range) {
     return checkRanges(std::vector<LiveRange>{range}).value_or("none");

@@ -22,18 +22,20 @@ optimus_prices::CommandWork getCommandWork(exec::CommandOpInterface command);
 SmallVector<optimus_prices::Touch> getTouches(exec::CommandOpInterface command,
                                               bool byColumns);
 
-/// Follows the commands of a function in their order.
-class OperandReuse {
-public:
-  explicit OperandReuse(bool byColumns) : byColumns(byColumns) {}
+/// The same, with the numbers of the buffers in which each may lie.
+struct TouchedBases {
+  SmallVector<optimus_prices::Touch, 3> touches;
+  /// Those of the first touch, then of the others, up to `ends` of each.
+  SmallVector<uint64_t, 3> bases;
+  SmallVector<unsigned, 3> ends;
 
-  /// What the next command touches.
-  SmallVector<optimus_prices::Touch> advance(exec::CommandOpInterface command);
-
-private:
-  bool byColumns;
-  optimus_prices::ReuseDistances distances;
+  ArrayRef<uint64_t> getBases(size_t touch) const {
+    return ArrayRef(bases)
+        .slice(0, ends[touch])
+        .drop_front(touch == 0 ? 0 : ends[touch - 1]);
+  }
 };
+TouchedBases getTouchedBases(exec::CommandOpInterface command, bool byColumns);
 
 /// An element type as prices and tables have it; f32 where it is null.
 optimus_support::ElementType getFactorType(Type type);

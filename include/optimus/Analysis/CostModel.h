@@ -15,6 +15,7 @@
 #ifndef OPTIMUS_ANALYSIS_COSTMODEL_H
 #define OPTIMUS_ANALYSIS_COSTMODEL_H
 
+#include "optimus/Analysis/CommandWork.h"
 #include "optimus/Analysis/MachineProfile.h"
 #include "optimus/Analysis/MeasuredCosts.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
@@ -86,11 +87,40 @@ public:
   SmallVector<StepPrediction> predictCalls(ArrayRef<func::FuncOp> calls) const;
 
 private:
-  StepPrediction predictCall(func::FuncOp function,
-                             optimus_prices::StepTimeline &timeline) const;
-
+  friend class StepPredictor;
   std::shared_ptr<const MeasuredCosts> measured;
   optimus_prices::MachinePrices prices;
+};
+
+/// Predicts calls command by command. What a command is in any order can be
+/// described before, once for several.
+class StepPredictor {
+public:
+  explicit StepPredictor(const CostModel &costs) : costs(costs) {}
+
+  struct Command {
+    exec::CommandOpInterface command;
+    /// Of a collective, and of what was measured.
+    std::optional<double> seconds;
+    optimus_prices::CommandWork work;
+    TouchedBases touched;
+  };
+  /// Of a command other than a wait.
+  static Command describe(const CostModel &costs,
+                          exec::CommandOpInterface command);
+
+  void advance(const Command &described);
+  /// Waits for a collective.
+  void wait(Operation *start);
+  /// Ends the call. The next one begins at once, with what is under way.
+  StepPrediction endCall();
+
+private:
+  const CostModel &costs;
+  optimus_prices::StepTimeline timeline;
+  optimus_prices::ReuseDistances distances;
+  /// Those of the command, with how far back they were there.
+  SmallVector<optimus_prices::Touch> touches;
 };
 
 } // namespace mlir::optimus

@@ -50,7 +50,8 @@ struct PhaseOptions {
   std::string train, lora;
   /// As the option of --optimus-mixed-precision is.
   std::string precision = "f32";
-  /// As the option of --optimus-partition is.
+  /// f32: as the option of --optimus-partition. As `precision`: gradients of
+  /// weights are narrow, too.
   std::string reducePrecision;
   /// Whether @accumulate and @update are made too.
   bool accumulate = false;

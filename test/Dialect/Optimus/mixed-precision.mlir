@@ -1,5 +1,6 @@
 // RUN: optimus-opt %s --optimus-differentiate --optimus-mixed-precision --verify-roundtrip --split-input-file | FileCheck %s
 // RUN: optimus-opt %s --optimus-differentiate --optimus-mixed-precision=type=f16 --split-input-file | FileCheck %s --check-prefix=HALF
+// RUN: optimus-opt %s --optimus-differentiate --optimus-mixed-precision=gradients=true --split-input-file | FileCheck %s --check-prefix=WEIGHTS
 // RUN: optimus-opt %s --optimus-differentiate --split-input-file > %t.f32
 // RUN: optimus-opt %s --optimus-differentiate --optimus-mixed-precision=type=f32 --split-input-file | diff - %t.f32
 // RUN: not optimus-opt %s --optimus-mixed-precision=type=f8 --split-input-file 2>&1 | FileCheck %s --check-prefix=UNKNOWN
@@ -11,6 +12,13 @@
 // Arguments and results stay f32. Factors of products, the residual stream and
 // its gradient are bf16; statistics, the loss and gradients of parameters are f32.
 // HALF: tensor<2x8x16xf16>
+
+// The optimizer reads a widened gradient; of a bias it is f32 as it is made.
+// WEIGHTS-LABEL: func.func @grad
+// WEIGHTS: %[[DBIAS:.*]] = optimus.sum_leading {{.*}} -> tensor<16xf32>
+// WEIGHTS: %[[DW:.*]] = optimus.matmul {{.*}}transpose_a} : (tensor<2x8x16xbf16>, tensor<2x8x16xbf16>) -> tensor<16x16xbf16>
+// WEIGHTS: %[[WIDE:.*]] = optimus.cast %[[DW]] {{.*}}: (tensor<16x16xbf16>) -> tensor<16x16xf32>
+// WEIGHTS: return {{.*}} %[[WIDE]], %[[DBIAS]] :
 
 // CHECK-LABEL: func.func @loss
 // CHECK-SAME: %[[TABLE:[^:]*]]: tensor<32x16xf32>

@@ -66,32 +66,24 @@ private:
   std::vector<Size> sizes;
 };
 
-class DependenceBuilder {
+/// Follows commands in their order.
+class AccessFollower {
 public:
-  explicit DependenceBuilder(std::vector<ProgramNode> &nodes) : nodes(nodes) {}
+  explicit AccessFollower(llvm::function_ref<void(unsigned, unsigned)> visit)
+      : visit(visit) {}
 
-  void run() {
-    for (unsigned node = 0; node < nodes.size(); ++node) {
-      CommandRegions regions = getRegions(nodes[node].command);
-      for (const MemoryRegion &region : regions.read)
-        read(node, region);
-      for (const MemoryRegion &region : regions.written)
-        write(node, region);
-    }
-    for (unsigned node = 0; node < nodes.size(); ++node) {
-      SmallVectorImpl<unsigned> &before = nodes[node].before;
-      // With a comparator it is not the C library's.
-      llvm::sort(before, std::less<>());
-      before.erase(llvm::unique(before), before.end());
-      for (unsigned earlier : before)
-        nodes[earlier].after.push_back(node);
-    }
+  void add(unsigned node, CommandOpInterface command) {
+    CommandRegions regions = getRegions(command);
+    for (const MemoryRegion &region : regions.read)
+      read(node, region);
+    for (const MemoryRegion &region : regions.written)
+      write(node, region);
   }
 
 private:
   void addEdge(unsigned earlier, unsigned node) {
     if (earlier != node)
-      nodes[node].before.push_back(earlier);
+      visit(earlier, node);
   }
 
   void read(unsigned node, const MemoryRegion &region) {
@@ -139,24 +131,45 @@ private:
     records.add({region, node, {}});
   }
 
-  std::vector<ProgramNode> &nodes;
+  llvm::function_ref<void(unsigned, unsigned)> visit;
   llvm::DenseMap<Value, Records> recordsOf;
 };
 } // namespace
 
+void mlir::exec::visitDependences(
+    ArrayRef<CommandOpInterface> commands,
+    llvm::function_ref<void(unsigned, unsigned)> visit) {
+  AccessFollower follower(visit);
+  for (unsigned number = 0; number < commands.size(); ++number)
+    // Counted with what it waits for.
+    if (CommandOpInterface command = commands[number];
+        !command.getAwaitedCommand())
+      follower.add(number, command);
+}
+
 std::vector<ProgramNode> mlir::exec::computeDependences(func::FuncOp function) {
   std::vector<ProgramNode> nodes;
-  for (Operation &op : function.getBody().front()) {
-    auto command = dyn_cast<CommandOpInterface>(op);
-    // Counted with what it waits for.
-    if (!command || command.getAwaitedCommand())
+  SmallVector<CommandOpInterface> commands;
+  for (auto command : function.getBody().front().getOps<CommandOpInterface>()) {
+    if (command.getAwaitedCommand())
       continue;
+    commands.push_back(command);
     nodes.push_back(
         {command,
          dyn_cast_or_null<CommandOpInterface>(command.getWaitingCommand()),
          {},
          {}});
   }
-  DependenceBuilder(nodes).run();
+  visitDependences(commands, [&](unsigned earlier, unsigned later) {
+    nodes[later].before.push_back(earlier);
+  });
+  for (unsigned node = 0; node < nodes.size(); ++node) {
+    SmallVectorImpl<unsigned> &before = nodes[node].before;
+    // With a comparator it is not the C library's.
+    llvm::sort(before, std::less<>());
+    before.erase(llvm::unique(before), before.end());
+    for (unsigned earlier : before)
+      nodes[earlier].after.push_back(node);
+  }
   return nodes;
 }

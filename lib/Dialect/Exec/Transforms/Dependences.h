@@ -35,8 +35,14 @@ struct ProgramNode {
   Operation *getEnd() const { return isCollective() ? wait : command; }
 };
 
+/// Calls `visit` with the numbers of two commands, the earlier first, for each
+/// two between which the above has an edge: for some more than once, and for
+/// all of a later one together. Costs about the number of accesses.
+void visitDependences(ArrayRef<CommandOpInterface> commands,
+                      llvm::function_ref<void(unsigned, unsigned)> visit);
+
 /// The commands of a function's one block in order, a wait counted with its
-/// start. Costs about the number of accesses.
+/// start.
 std::vector<ProgramNode> computeDependences(func::FuncOp function);
 
 } // namespace mlir::exec

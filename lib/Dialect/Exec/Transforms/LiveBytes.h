@@ -38,6 +38,13 @@ public:
   /// Begins the counting: touches are complete.
   void seal();
 
+  /// The same bytes under another bound.
+  LiveBytes withBound(int64_t newBound) const {
+    LiveBytes result = *this;
+    result.bound = newBound;
+    return result;
+  }
+
   /// Lets the live ranges of `bases` include `slot` if no slot then exceeds the
   /// bound; returns whether it did.
   bool growTo(ArrayRef<Value> bases, int64_t slot) {

@@ -9,6 +9,7 @@
 
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 
+#include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 #include "optimus/MemoryPlanning/MemoryPlanner.h"
 
@@ -48,9 +49,7 @@ LogicalResult mlir::exec::verifyAllocations(func::FuncOp function) {
 SmallVector<int64_t>
 mlir::exec::computeAliveBytes(func::FuncOp function,
                               llvm::function_ref<bool(Value)> counts) {
-  int64_t numCommands = 0;
-  function.walk([&](CommandOpInterface) { ++numCommands; });
-  SmallVector<int64_t> alive(numCommands + 1);
+  SmallVector<int64_t> alive(getCommands(function).size() + 1);
   for (auto [base, interval] : computeLiveIntervals(function)) {
     if (!counts(base))
       continue;
@@ -85,12 +84,12 @@ mlir::exec::computeLiveIntervals(func::FuncOp function) {
       }
   };
   int64_t position = 0;
-  function.walk([&](CommandOpInterface command) {
+  for (CommandOpInterface command : getCommands(function)) {
     touch(command, position);
     if (Operation *awaited = command.getAwaitedCommand())
       touch(cast<CommandOpInterface>(awaited), position);
     ++position;
-  });
+  }
   // Nothing comes after the last command.
   for (auto &[base, interval] : intervals)
     interval.last = std::min(interval.last, position - 1);

@@ -34,7 +34,7 @@ namespace {
 class CommandOrder {
 public:
   explicit CommandOrder(func::FuncOp function)
-      : commands(getCommands(function)), needed(commands.size()) {
+      : commands(getCommands(function)) {
     llvm::StringMap<unsigned> queues;
     for (auto [number, command] : llvm::enumerate(commands)) {
       numberOf[command] = number;
@@ -44,11 +44,8 @@ public:
     numQueues = queues.size();
     last.resize(numQueues);
     clocks.resize(commands.size() * numQueues);
-    std::vector<ProgramNode> nodes = computeDependences(function);
-    for (const ProgramNode &node : nodes)
-      for (unsigned earlier : node.before)
-        needed[numberOf.at(node.command)].push_back(
-            numberOf.at(nodes[earlier].getEnd()));
+    needed.resize(commands.size() * numQueues);
+    findNeeded();
   }
 
   /// Returns the number of edges.
@@ -63,6 +60,24 @@ private:
   /// By queue, one more than the number of the last command that is done.
   MutableArrayRef<uint32_t> getClock(unsigned number) {
     return MutableArrayRef(clocks).slice(size_t(number) * numQueues, numQueues);
+  }
+  /// The same of the last command that must be done: of the others on a queue
+  /// it knows.
+  MutableArrayRef<uint32_t> getNeeded(unsigned number) {
+    return MutableArrayRef(needed).slice(size_t(number) * numQueues, numQueues);
+  }
+
+  void findNeeded() {
+    std::vector<unsigned> ends;
+    for (auto [number, command] : llvm::enumerate(commands)) {
+      Operation *wait = command.getWaitingCommand();
+      ends.push_back(wait ? numberOf.at(wait) : number);
+    }
+    visitDependences(commands, [&](unsigned earlier, unsigned later) {
+      const unsigned end = ends[earlier];
+      uint32_t &last = getNeeded(later)[queueOf[end]];
+      last = std::max(last, end + 1);
+    });
   }
 
   /// Joins what was known when `earlier` began.
@@ -91,9 +106,13 @@ private:
       join(number, numberOf.at(awaited));
 
     // Later ones first: they may know of the earlier ones.
-    llvm::sort(needed[number], std::greater<>());
+    SmallVector<unsigned> ends;
+    for (uint32_t behind : getNeeded(number))
+      if (behind != 0)
+        ends.push_back(behind - 1);
+    llvm::sort(ends, std::greater<>());
     SmallVector<int32_t, 2> after;
-    for (unsigned end : needed[number]) {
+    for (unsigned end : ends) {
       if (getClock(number)[queueOf[end]] > end)
         continue;
       joinDone(number, end);
@@ -112,13 +131,11 @@ private:
   SmallVector<CommandOpInterface> commands;
   llvm::DenseMap<Operation *, unsigned> numberOf;
   std::vector<unsigned> queueOf;
-  /// Of each command, what must be done when it begins.
-  std::vector<SmallVector<unsigned, 4>> needed;
   unsigned numQueues = 0;
   /// The last command of each queue so far.
   std::vector<std::optional<unsigned>> last;
-  /// One clock a command.
-  std::vector<uint32_t> clocks;
+  /// One clock a command, and what it must know of when it begins.
+  std::vector<uint32_t> clocks, needed;
 };
 
 class OrderCommandsPass

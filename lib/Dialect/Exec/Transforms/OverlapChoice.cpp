@@ -44,16 +44,15 @@ struct Candidate {
   std::optional<unsigned> reach;
   OverlapOutcome outcome;
   double seconds = 0;
-  SmallVector<Operation *> order;
+  ScheduledFunction::Order order;
   /// Of a quick plan, once it was made.
   int64_t arenaBytes = 0;
 };
 
 class OverlapChoice {
 public:
-  OverlapChoice(func::FuncOp function, ScheduledFunction &scheduled)
-      : function(function), scheduled(scheduled),
-        given(listOperations(function)) {}
+  explicit OverlapChoice(ScheduledFunction &scheduled)
+      : scheduled(scheduled), given(scheduled.getOrder()) {}
 
   OverlapOutcome run(const ExtraWorkspace &workspace) {
     const int64_t alive = scheduled.getPeakBytes();
@@ -147,7 +146,7 @@ private:
     if (!scheduled.overlap(bytes, reach))
       return std::nullopt;
     Candidate made{bytes, reach, describe(), scheduled.predictSeconds(),
-                   listOperations(function)};
+                   scheduled.getOrder()};
     LDBG() << "overlap within " << bytes << " bytes, reach "
            << reach.value_or(0) << ": " << made.outcome.peakBytes
            << " bytes alive, " << made.seconds << " s; "
@@ -178,14 +177,14 @@ private:
     return candidate.outcome;
   }
 
-  func::FuncOp function;
   ScheduledFunction &scheduled;
-  SmallVector<Operation *> given;
+  ScheduledFunction::Order given;
 };
 } // namespace
 
-OverlapOutcome exec::overlapWithin(func::FuncOp function,
-                                   ScheduledFunction &scheduled,
+OverlapOutcome exec::overlapWithin(ScheduledFunction &scheduled,
                                    const ExtraWorkspace &workspace) {
-  return OverlapChoice(function, scheduled).run(workspace);
+  OverlapOutcome outcome = OverlapChoice(scheduled).run(workspace);
+  scheduled.apply();
+  return outcome;
 }

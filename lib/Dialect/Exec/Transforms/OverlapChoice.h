@@ -33,9 +33,8 @@ struct OverlapOutcome {
 ///    256  |    10.0  |     109     |  113
 ///     64  |    10.2  |     104     |  105     -> this one
 ///
-/// Where no arena does, less is asked for.
-OverlapOutcome overlapWithin(func::FuncOp function,
-                             ScheduledFunction &scheduled,
+/// Where no arena does, less is asked for. The order is applied.
+OverlapOutcome overlapWithin(ScheduledFunction &scheduled,
                              const ExtraWorkspace &workspace);
 
 } // namespace mlir::exec

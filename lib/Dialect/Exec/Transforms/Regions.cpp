@@ -59,13 +59,13 @@ static void collectRegions(Value buffer, MemoryRegion region,
   regions.push_back(region);
 }
 
-SmallVector<MemoryRegion> mlir::exec::getRegions(Value buffer) {
-  SmallVector<MemoryRegion> regions;
+MemoryRegions mlir::exec::getRegions(Value buffer) {
+  MemoryRegions regions;
   collectRegions(buffer, getWhole(buffer), regions);
   return regions;
 }
 
-SmallVector<MemoryRegion> mlir::exec::getRegions(const Access &access) {
+MemoryRegions mlir::exec::getRegions(const Access &access) {
   if (access.part)
     return getRegions(access.part);
   Value buffer = access.operand->get();
@@ -77,7 +77,7 @@ SmallVector<MemoryRegion> mlir::exec::getRegions(const Access &access) {
                       access.ld * size};
   if (region.rows == 1 || region.width == region.ld)
     region = {Value(), 0, 1, region.getEnd(), region.getEnd()};
-  SmallVector<MemoryRegion> regions;
+  MemoryRegions regions;
   collectRegions(buffer, region, regions);
   return regions;
 }

@@ -29,6 +29,20 @@ namespace mlir::exec {
 using namespace mlir;
 using namespace mlir::exec;
 
+static SmallVector<Operation *> listOperations(func::FuncOp function) {
+  return llvm::map_to_vector(function.getBody().front(),
+                             [](Operation &op) { return &op; });
+}
+
+/// Puts the operations of a function's block into an order of them.
+static void restoreOrder(func::FuncOp function,
+                         ArrayRef<Operation *> operations) {
+  Block &block = function.getBody().front();
+  for (Operation *op : operations)
+    op->moveBefore(&block, block.end());
+  numberCommands(function);
+}
+
 namespace {
 class SchedulePass : public exec::impl::SchedulePassBase<SchedulePass> {
 public:
@@ -100,14 +114,18 @@ public:
     offloading.chooseState(function);
     if (mode != "none" && !offloading.isEmpty())
       (void)offloading.hoistSums(function);
-    const int64_t before =
-        ScheduledFunction(function, costs, offloading).getPeakBytes();
+    ScheduledFunction scheduled(function, costs, offloading);
+    const int64_t before = scheduled.getPeakBytes();
     numCollectives += numStarts;
     OverlapOutcome outcome{numStarts, 0, before};
     if (mode == "time" && numStarts > 0)
-      outcome = orderForTime(function, costs);
-    if (mode == "memory")
-      outcome = orderForMemory(function, costs, /*workspace=*/{});
+      // Computation as it is, collectives behind it.
+      outcome = overlapWithin(scheduled, workspace);
+    if (mode == "memory") {
+      // All commands for few live bytes, then overlap without more bytes.
+      scheduled.orderForMemory();
+      outcome = overlapWithin(scheduled, /*workspace=*/{});
+    }
     if (mode == "balanced")
       outcome = balance(function, costs, before);
     numNotOverlapped += outcome.notOverlapped;
@@ -119,22 +137,6 @@ public:
   }
 
 private:
-  /// Computation as it is, collectives behind it.
-  OverlapOutcome orderForTime(func::FuncOp function,
-                              const optimus::CostModel &costs) {
-    ScheduledFunction scheduled(function, costs, offloading);
-    return overlapWithin(function, scheduled, workspace);
-  }
-
-  /// All commands for few live bytes, then overlap without more bytes.
-  OverlapOutcome orderForMemory(func::FuncOp function,
-                                const optimus::CostModel &costs,
-                                const ExtraWorkspace &workspace) {
-    ScheduledFunction scheduled(function, costs, offloading);
-    scheduled.orderForMemory();
-    return overlapWithin(function, scheduled, workspace);
-  }
-
   /// Of both orders, each with workspace and without, the one with the least
   /// product of predicted time and bytes alive.
   OverlapOutcome balance(func::FuncOp function, const optimus::CostModel &costs,
@@ -148,7 +150,7 @@ private:
         ScheduledFunction scheduled(function, costs, offloading);
         if (isForMemory)
           scheduled.orderForMemory();
-        OverlapOutcome outcome = overlapWithin(function, scheduled, extra);
+        OverlapOutcome outcome = overlapWithin(scheduled, extra);
         double product = scheduled.predictSeconds() * double(outcome.peakBytes);
         LDBG() << "balance: " << (isForMemory ? "memory" : "time") << " with "
                << extra.getBytes(before) << " bytes more: time x bytes "

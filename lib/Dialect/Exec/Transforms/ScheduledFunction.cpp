@@ -12,7 +12,6 @@
 #include "MemoryOrder.h"
 
 #include "optimus/Dialect/Exec/IR/Commands.h"
-#include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Exec/Transforms/Regions.h"
 
 #include "optimus-support/Pages.h"
@@ -20,47 +19,58 @@
 using namespace mlir;
 using namespace mlir::exec;
 
-SmallVector<Operation *> exec::listOperations(func::FuncOp function) {
-  SmallVector<Operation *> operations;
-  for (Operation &op : function.getBody().front())
-    operations.push_back(&op);
-  return operations;
-}
-
-void exec::restoreOrder(func::FuncOp function,
-                        ArrayRef<Operation *> operations) {
-  Block &block = function.getBody().front();
-  for (Operation *op : operations)
-    op->moveBefore(&block, block.end());
-  numberCommands(function);
-}
-
 ScheduledFunction::ScheduledFunction(func::FuncOp function,
                                      const optimus::CostModel &costs,
                                      const Offloading &offloading)
     : function(function), costs(costs), offloading(offloading) {
+  findNodes();
+}
+
+void ScheduledFunction::findNodes() {
   nodes = computeDependences(function);
+  buffers.clear();
+  touchedBy.assign(nodes.size(), {});
+  llvm::DenseMap<Value, unsigned> numbers;
+  llvm::DenseMap<Operation *, uint32_t> nodeOf;
+  for (unsigned node = 0; node < nodes.size(); ++node) {
+    nodeOf[nodes[node].command] = node;
+    for (Value base : getTouchedBases(node)) {
+      if (!base.getDefiningOp<AllocOp>() ||
+          getMemorySpace(base) != MemorySpace::Device)
+        continue;
+      auto [entry, isNew] = numbers.insert({base, buffers.size()});
+      if (isNew)
+        buffers.push_back({base, getPlacedBytes(base)});
+      touchedBy[node].push_back(entry->second);
+    }
+  }
+  order.clear();
+  for (auto command : function.getBody().front().getOps<CommandOpInterface>()) {
+    Operation *awaited = command.getAwaitedCommand();
+    order.push_back(
+        {nodeOf.at(awaited ? awaited : command), awaited != nullptr});
+  }
+  isApplied = true;
 }
 
 void ScheduledFunction::schedule(int64_t bound, std::optional<unsigned> reach) {
   if (indices.empty())
     describe();
-  LiveBytes live(2 * (computes.size() + 1), bound);
-  countLiveBytes(live);
-  OverlapScheduler scheduler(computeSeconds, given, axes.size(), reach, live);
+  LiveBytes within = live->withBound(bound);
+  OverlapScheduler scheduler(computeSeconds, given, axes.size(), reach, within);
   std::vector<SmallVector<OverlapEvent>> events = scheduler.run();
   tasks.assign(scheduler.getTasks().begin(), scheduler.getTasks().end());
   emit(events);
 }
 
 void ScheduledFunction::restore() {
-  placed.clear();
-  for (ProgramNode &node : nodes) {
-    place(node.command);
-    if (node.isCollective())
-      place(node.wait);
+  Order restored;
+  for (uint32_t node = 0; node < nodes.size(); ++node) {
+    restored.push_back({node, false});
+    if (nodes[node].isCollective())
+      restored.push_back({node, true});
   }
-  finish();
+  setOrder(std::move(restored));
   for (OverlapTask &task : tasks) {
     task.startGap = task.waitGap;
     task.wasBounded = true;
@@ -89,30 +99,21 @@ bool ScheduledFunction::overlap(int64_t bound, std::optional<unsigned> reach) {
 
 void ScheduledFunction::orderForMemory() {
   OrderProblem problem;
-  llvm::DenseMap<Value, unsigned> numbers;
-  for (unsigned node = 0; node < nodes.size(); ++node) {
-    OrderProblem::Node &added = problem.nodes.emplace_back();
-    added.before = nodes[node].before;
-    added.after = nodes[node].after;
-    for (Value base : getTouchedBases(node)) {
-      if (!base.getDefiningOp<AllocOp>() ||
-          getMemorySpace(base) != MemorySpace::Device)
-        continue;
-      auto [entry, isNew] = numbers.insert({base, problem.bytes.size()});
-      if (isNew)
-        problem.bytes.push_back(getPlacedBytes(base));
-      added.buffers.push_back(entry->second);
-    }
-  }
-  placed.clear();
-  for (unsigned node : exec::orderForMemory(problem)) {
-    place(nodes[node].command);
+  for (const Buffer &buffer : buffers)
+    problem.bytes.push_back(buffer.placedBytes);
+  for (auto [node, touched] : llvm::zip_equal(nodes, touchedBy))
+    problem.nodes.push_back({node.before, node.after, touched});
+  Order found;
+  for (uint32_t node : exec::orderForMemory(problem)) {
+    found.push_back({node, false});
     if (nodes[node].isCollective())
-      place(nodes[node].wait);
+      found.push_back({node, true});
   }
-  finish();
-  nodes = computeDependences(function);
+  setOrder(std::move(found));
+  apply();
+  findNodes();
   indices.clear();
+  described.clear();
 }
 
 std::pair<unsigned, unsigned> ScheduledFunction::countNotOverlapped() const {
@@ -140,6 +141,7 @@ void ScheduledFunction::describe() {
     computeSeconds.push_back(costs.getComputeSeconds(nodes[node].command));
   given = describeTasks();
   findResident();
+  countLiveBytes();
 }
 
 void ScheduledFunction::findResident() {
@@ -233,32 +235,38 @@ SmallVector<Value> ScheduledFunction::getTouchedBases(unsigned node) {
   return bases;
 }
 
-void ScheduledFunction::countLiveBytes(LiveBytes &live) {
+void ScheduledFunction::countLiveBytes() {
+  live.emplace(2 * (computes.size() + 1), std::numeric_limits<int64_t>::max());
   int64_t gap = 0;
   for (unsigned node = 0; node < nodes.size(); ++node) {
     int64_t slot = nodes[node].isCollective() ? 2 * gap : 2 * gap++ + 1;
     for (Value base : getTouchedBases(node))
       if (!resident.contains(base))
-        live.touch(base, slot);
+        live->touch(base, slot);
   }
   for (const auto &[base, ranges] : resident)
     for (auto [first, last] : ranges)
-      live.addResident(base, first, last);
-  live.seal();
+      live->addResident(base, first, last);
+  live->seal();
 }
 
 void ScheduledFunction::emit(ArrayRef<SmallVector<OverlapEvent>> events) {
-  placed.clear();
+  Order emitted;
+  emitted.reserve(computes.size() + 2 * collectives.size());
   for (auto [gap, list] : llvm::enumerate(events)) {
-    for (const OverlapEvent &event : list) {
-      ProgramNode &node = nodes[collectives[event.task]];
-      place(event.isWait ? node.wait.getOperation()
-                         : node.command.getOperation());
-    }
+    for (const OverlapEvent &event : list)
+      emitted.push_back({collectives[event.task], event.isWait});
     if (gap < computes.size())
-      place(nodes[computes[gap]].command);
+      emitted.push_back({computes[gap], false});
   }
-  finish();
+  setOrder(std::move(emitted));
+}
+
+void ScheduledFunction::setOrder(Order newOrder) {
+  order = std::move(newOrder);
+  isApplied = false;
+  peakBytes.reset();
+  plan.reset();
 }
 
 void ScheduledFunction::place(Operation *op) {
@@ -270,50 +278,78 @@ void ScheduledFunction::place(Operation *op) {
   op->moveBefore(function.getBody().front().getTerminator());
 }
 
-void ScheduledFunction::finish() {
+void ScheduledFunction::apply() {
+  if (isApplied)
+    return;
+  placed.clear();
+  for (auto [node, isWait] : order)
+    place(isWait ? nodes[node].wait : nodes[node].command);
   numberCommands(function);
-  forgetOrder();
-}
-
-void ScheduledFunction::forgetOrder() {
-  peakBytes.reset();
-  plan.reset();
-}
-
-void ScheduledFunction::setOrder(ArrayRef<Operation *> operations) {
-  restoreOrder(function, operations);
-  forgetOrder();
+  isApplied = true;
 }
 
 OffloadPlan *ScheduledFunction::getOffloadPlan() {
-  if (!plan && !offloading.isEmpty())
+  if (!plan && !offloading.isEmpty()) {
+    apply();
     plan.emplace(function, offloading, costs);
+  }
   return plan ? &*plan : nullptr;
 }
 
+ScheduledFunction::Lives ScheduledFunction::computeLives() {
+  Lives lives;
+  lives.intervals.assign(buffers.size(), {-1, -1});
+  const int64_t end = order.size() - 1;
+  for (auto [position, placed] : llvm::enumerate(order)) {
+    const int64_t first = position;
+    const int64_t last = first + nodes[placed.node].command.getCommandLag();
+    for (unsigned buffer : touchedBy[placed.node]) {
+      LiveInterval &interval = lives.intervals[buffer];
+      if (interval.first < 0) {
+        interval.first = first;
+        lives.touched.push_back(buffer);
+      }
+      // Nothing comes after the last command.
+      interval.last = std::max(interval.last, std::min(last, end));
+    }
+  }
+  return lives;
+}
+
 int64_t ScheduledFunction::getPeakBytes() {
-  if (!peakBytes)
-    peakBytes = offloading.isEmpty()
-                    ? computePeakBytes(function)
-                    : optimus_planning::lowerBound(collectLiveRanges());
-  return *peakBytes;
+  if (peakBytes)
+    return *peakBytes;
+  if (!offloading.isEmpty()) {
+    peakBytes = optimus_planning::lowerBound(collectLiveRanges());
+    return *peakBytes;
+  }
+  std::vector<int64_t> changes(order.size() + 1);
+  for (auto [buffer, interval] :
+       llvm::zip_equal(buffers, computeLives().intervals)) {
+    changes[interval.first] += buffer.placedBytes;
+    changes[interval.last + 1] -= buffer.placedBytes;
+  }
+  int64_t alive = 0, most = 0;
+  for (int64_t change : changes)
+    most = std::max(most, alive += change);
+  peakBytes = most;
+  return most;
 }
 
 SmallVector<optimus_planning::LiveRange>
 ScheduledFunction::collectLiveRanges() {
-  llvm::MapVector<Value, LiveInterval> intervals =
-      computeLiveIntervals(function);
   SmallVector<optimus_planning::LiveRange> ranges;
   auto add = [&](Value base, int64_t first, int64_t last, int64_t alignment) {
     ranges.push_back({static_cast<int64_t>(ranges.size()), first, last + 1,
                       getBufferBytes(base), alignment});
   };
   OffloadPlan *plan = getOffloadPlan();
-  for (const auto &[base, interval] : intervals)
-    if (base.getDefiningOp<AllocOp>() &&
-        getMemorySpace(base) == MemorySpace::Device &&
+  const Lives lives = computeLives();
+  for (unsigned buffer : lives.touched)
+    if (Value base = buffers[buffer].base;
         !(plan && plan->getRewriter().contains(base)))
-      add(base, interval.first, interval.last, getBufferAlignment(base));
+      add(base, lives.intervals[buffer].first, lives.intervals[buffer].last,
+          getBufferAlignment(base));
   if (plan)
     plan->getRewriter().forEachRange(
         [&](Value base, int64_t first, int64_t last) {
@@ -323,7 +359,17 @@ ScheduledFunction::collectLiveRanges() {
 }
 
 double ScheduledFunction::predictSeconds() {
-  double seconds = costs.predictStep(function).getSeconds();
+  if (described.empty())
+    for (const ProgramNode &node : nodes)
+      described.push_back(
+          optimus::StepPredictor::describe(costs, node.command));
+  optimus::StepPredictor predictor(costs);
+  for (auto [node, isWait] : order)
+    if (isWait)
+      predictor.wait(described[node].command);
+    else
+      predictor.advance(described[node]);
+  double seconds = predictor.endCall().getSeconds();
   if (OffloadPlan *plan = getOffloadPlan())
     seconds += plan->getTransfers().predict().exposedSeconds;
   return seconds;

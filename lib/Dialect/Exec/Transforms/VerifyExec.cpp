@@ -103,7 +103,7 @@ private:
   verifyDuring(CommandOpInterface command,
                const llvm::MapVector<Operation *, CommandRegions> &underWay) {
     for (const Access &access : command.getAccesses()) {
-      SmallVector<MemoryRegion> touched = getRegions(access);
+      MemoryRegions touched = getRegions(access);
       for (const auto &[start, regions] : underWay) {
         StringRef fault;
         if (access.writes && mayOverlap(touched, regions.read))

@@ -48,9 +48,10 @@ namespace {
 /// Narrows one function of straight-line code.
 class Narrowing {
 public:
-  Narrowing(func::FuncOp function, FloatType narrow)
+  Narrowing(func::FuncOp function, FloatType narrow, bool narrowsGradients)
       : function(function), narrow(narrow),
-        wide(Float32Type::get(function.getContext())) {}
+        wide(Float32Type::get(function.getContext())),
+        narrowsGradients(narrowsGradients) {}
 
   void run() {
     Block &block = function.front();
@@ -123,7 +124,8 @@ private:
       Precision precision = getPrecision(result);
       if (precision == Precision::Narrow ||
           (precision == Precision::Same && !wideOps.contains(&op)) ||
-          (precision == Precision::Any && !isReadWide(result))) {
+          (precision == Precision::Any &&
+           (!isReadWide(result) || (narrowsGradients && isProduct(&op))))) {
         result.setType(withElement(result.getType(), narrow));
         ++numNarrowed;
         LDBG() << narrow << ": result " << result.getResultNumber() << " of "
@@ -185,6 +187,8 @@ private:
 
   func::FuncOp function;
   FloatType narrow, wide;
+  /// Whether a product is narrow for a reader in f32, too.
+  bool narrowsGradients;
   llvm::DenseSet<unsigned> caches; ///< numbers of arguments
   llvm::DenseSet<Operation *> wideOps;
   llvm::DenseMap<Value, Value> casts;
@@ -285,7 +289,7 @@ public:
                            ? FloatType(BFloat16Type::get(&getContext()))
                            : FloatType(Float16Type::get(&getContext()));
     for (func::FuncOp function : functions) {
-      Narrowing narrowing(function, narrow);
+      Narrowing narrowing(function, narrow, gradients);
       narrowing.run();
       numNarrowed += narrowing.numNarrowed;
       numCasts += narrowing.numCasts;

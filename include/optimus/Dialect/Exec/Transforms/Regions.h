@@ -41,15 +41,17 @@ struct MemoryRegion {
   bool operator==(const MemoryRegion &) const = default;
 };
 
+using MemoryRegions = SmallVector<MemoryRegion, 4>;
+
 /// The regions that `buffer` may stand for on some rank: all of it.
-SmallVector<MemoryRegion> getRegions(Value buffer);
+MemoryRegions getRegions(Value buffer);
 
 /// The regions that a command touches by an access.
-SmallVector<MemoryRegion> getRegions(const Access &access);
+MemoryRegions getRegions(const Access &access);
 
 /// The regions of the accesses of a command: read-only ones, and written ones.
 struct CommandRegions {
-  SmallVector<MemoryRegion> read, written;
+  MemoryRegions read, written;
 };
 CommandRegions getRegions(CommandOpInterface command);
 

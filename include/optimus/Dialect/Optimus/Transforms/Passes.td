@@ -148,7 +148,9 @@ def MixedPrecisionPass : Pass<"optimus-mixed-precision", "::mlir::ModuleOp"> {
     products, activations with the residual stream, and their gradients are of the narrow type;
     parameters, their gradients, statistics of normalisations, the logarithms of sums of
     exponentials and losses are f32. A value with a reader in f32 is made in f32
-    where its operation can, as the gradient of a weight, and else widened.
+    where its operation can, as the gradient of a weight, and else widened. With `gradients`
+    the products that make weights' gradients are of the narrow type, and so are their partial
+    sums on ranks; they are widened for the optimizer.
 
     Operations without the interface compute in f32.
 
@@ -166,7 +168,9 @@ def MixedPrecisionPass : Pass<"optimus-mixed-precision", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"type", "type", "std::string", "\"bf16\"",
-           "The narrow type: bf16 or f16; f32 changes nothing">
+           "The narrow type: bf16 or f16; f32 changes nothing">,
+    Option<"gradients", "gradients", "bool", "false",
+           "Make gradients of weights in the narrow type, and widen them">
   ];
   let dependentDialects = ["::mlir::optimus::OptimusDialect"];
   let statistics = [
