@@ -21,7 +21,8 @@ def find_tool(name: str) -> str:
     folders = [given] if given else [os.path.join(each, "bin") for each in optimus.__path__]
     for folder in folders:
         if os.access(os.path.join(folder, name), os.X_OK):
-            return os.path.join(folder, name)
+            # Others may look for it from another folder.
+            return os.path.abspath(os.path.join(folder, name))
     found = None if given else shutil.which(name)
     if found:
         return found

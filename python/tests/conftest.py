@@ -28,8 +28,6 @@ NEEDED = ["optimus-compile", "optimus-interpret", "optimus-opt", "optimus-run"]
 
 def pytest_addoption(parser):
     parser.addoption("--long", action="store_true", help="run tests marked `long`, too")
-
-
     parser.addoption(
         "--rotate",
         type=int,
@@ -39,6 +37,12 @@ def pytest_addoption(parser):
         metavar="TURN",
         help="of tests marked `rotates` run one turn's: the commit's, or that of this turn",
     )
+
+
+def pytest_configure(config):
+    # What tests start may be in another folder.
+    if os.environ.get("OPTIMUS_BIN_DIR"):
+        os.environ["OPTIMUS_BIN_DIR"] = os.path.abspath(os.environ["OPTIMUS_BIN_DIR"])
 
 
 def pytest_report_header(config):
