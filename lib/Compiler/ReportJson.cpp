@@ -105,11 +105,15 @@ static json::Object describeTime(func::FuncOp function) {
 }
 
 static json::Object describe(const RankMemory &memory) {
-  return json::Object{
+  json::Object parts{
       {"parameters", memory.parameters}, {"state", memory.state},
       {"gradients", memory.gradients},   {"inputs", memory.inputs},
       {"arena", memory.arena},           {"scratch", memory.scratch},
-      {"staging", memory.staging},       {"total", memory.getTotal()}};
+      {"total", memory.getTotal()}};
+  // Loading has some, of weights held in a prepared form alone.
+  if (memory.staging > 0)
+    parts["staging"] = memory.staging;
+  return parts;
 }
 
 /// Of each kind in the arena, the most that is alive at once; kinds have their

@@ -21,8 +21,10 @@
 #include "optimus-runtime/Manifest.h"
 #include "optimus-runtime/ModelLibrary.h"
 #include "optimus-runtime/Rank.h"
+#include "optimus-runtime/SessionData.h"
+#include "optimus-runtime/SessionMeasures.h"
+#include "optimus-runtime/SessionOptions.h"
 #include "optimus-runtime/Status.h"
-#include "optimus-runtime/Tuning.h"
 #include "optimus-runtime/World.h"
 #include "optimus-support/Dropout.h"
 
@@ -43,154 +45,8 @@
 
 namespace optrt {
 
-struct SessionOptions {
-  /// Those that will be run, and sequences of the library's programs; memory is
-  /// made for them only.
-  std::vector<std::string> functions, sequences;
-  /// How many of the library's lanes are there, at least 1; each is a run of
-  /// the program on its own. Several share the rank's threads out: each has
-  /// one, or as many as there are for every lane.
-  int64_t lanes = 1;
-  /// 0: the machine's cores divided among its ranks, at least 1.
-  int threadsPerRank = 0;
-  /// Empty for the one that the library was compiled for; no other runs it.
-  std::string device;
-  /// Where scratch files are made, for what the library offloads into files.
-  std::string scratchFolder = "/tmp";
-  /// Dynamic where the host can address the device's memory.
-  Placement placement = Placement::Planned;
-  /// Each command is waited for before the next one is put on a queue, and none
-  /// is recorded. A processor works so anyway.
-  bool eager = false;
-  /// Whether communicationTimeOfLastRun() will be asked: GPUs with collectives
-  /// on their queues note times then, at a cost of three events a collective.
-  bool timesCommunication = false;
-  /// Programs and commands are named for a tool that listens by NVTX, if one
-  /// does.
-  bool nvtx = false;
-  /// How devices compute; the same in all processes.
-  DeviceOptions computing;
-  /// The last token of a document, for programs that keep documents apart.
-  /// Without one a sequence is one document.
-  std::optional<int64_t> documentEnd;
-  /// What is known of the fastest algorithms for products, of the root process.
-  /// Products go by it; what it lacks is tried before the session is made, and
-  /// added to it in all processes. Null: devices choose by rules.
-  Tuning *tuning = nullptr;
-  /// As in WatchOptions; 0: nobody watches.
-  double timeoutSeconds = 0;
-  std::function<void(const Status &status, bool speaks)> onStall;
-  /// Gives a rank of this process its observer, which outlives the session, or
-  /// null. Called on the rank's thread.
-  std::function<CommandObserver *(const Rank &rank)> observe;
-};
-
-/// The numbers that functions have written, of the global batch, by role:
-/// "loss_sum", "real_count", "grad_norm" (of the mean loss, before clipping).
-struct StepOutputs {
-  std::map<std::string, float, std::less<>> numbers;
-
-  /// 0 where no chosen function writes it.
-  float get(std::string_view role) const {
-    auto found = numbers.find(role);
-    return found == numbers.end() ? 0 : found->second;
-  }
-  float lossSum() const { return get("loss_sum"); }
-  float realCount() const { return get("real_count"); }
-  float gradNorm() const { return get("grad_norm"); }
-  /// 0 where no token is real.
-  double meanLoss() const {
-    return double(lossSum()) / std::max(double(realCount()), 1.0);
-  }
-};
-
-/// A tensor in host memory, row-major, as its buffer has it.
-struct HostTensor {
-  ElementType type = ElementType::F32;
-  std::vector<int64_t> shape;
-  std::vector<std::byte> bytes;
-};
-
-/// What this process's ranks have of a batch, in its own memory.
-class HostBatch {
-private:
-  friend class Session;
-  /// Rows of the global batch from `begin` on; each is a sequence.
-  struct Rows {
-    int64_t begin = 0;
-    std::vector<int32_t> tokens, targets;
-    std::vector<int32_t> positions; ///< empty where no program asks for them
-  };
-  std::vector<Rows> parts;
-  std::size_t numParts = 0; ///< the others have memory for a later batch
-
-  const Rows *find(int64_t begin, int64_t words) const;
-};
-
-/// The rank that loses most time to communication in a run.
-struct SlowestRank {
-  int rank = 0;
-  CommunicationTime total;             ///< over all mesh axes
-  std::vector<CommunicationTime> axes; ///< one entry a mesh axis
-};
-
-/// Bytes one rank holds. Buffers count by how long they live.
-struct RankMemory {
-  int64_t parameters = 0;
-  int64_t state = 0;     ///< the optimizer's
-  int64_t gradients = 0; ///< what belongs to a parameter for a call or sequence
-  int64_t inputs = 0;    ///< what belongs to none: inputs, results, caches
-  int64_t arena = 0;
-  int64_t device = 0;        ///< scratch of the device's threads
-  int64_t communication = 0; ///< buffers of collectives, at most
-  int64_t offloaded = 0;     ///< in a scratch file, beside the total
-  /// Of parameters of which prepared weights alone are held, while they are
-  /// set: at most, beside the total.
-  int64_t staging = 0;
-  /// Of its GPU, of all ranks there, beside the total: code, libraries and
-  /// recorded steps, as measured.
-  int64_t code = 0;
-  /// Of checkpoints that are written behind steps: of its process, on the host,
-  /// beside the total.
-  int64_t snapshot = 0;
-  int64_t total() const {
-    return parameters + state + gradients + inputs + arena + device +
-           communication;
-  }
-};
-
-/// What ranks copied between the device's memory and another one in a run.
-struct PagingTime {
-  int64_t bytesIn = 0, bytesOut = 0; ///< of all ranks
-  double seconds = 0;                ///< while copies were under way
-  double exposed = 0;                ///< of which nothing else was done
-  /// 1 where nothing is copied.
-  double hiddenShare() const {
-    return seconds > 0 ? std::max(0.0, 1 - exposed / seconds) : 1;
-  }
-};
-
 /// What a library with this manifest expects of a checkpoint.
 ExpectedModel expectedModel(const Manifest &manifest);
-
-struct SaveOptions {
-  /// The root's process writes alone, on one thread: for measurements.
-  bool isAlone = false;
-};
-
-/// How a model is written, in every checkpoint of a session.
-struct SaveFormat {
-  /// Of the parameters; CheckpointWriterOptions::modelType.
-  optimus_support::ElementType modelType = optimus_support::ElementType::F32;
-  int64_t shardLimitBytes = CheckpointWriterOptions().shardLimitBytes;
-  /// Of the root's process: what lies beside the tensors. The library's
-  /// config.json, if it has one, takes the place of one of these.
-  std::vector<CompanionFile> companions;
-  /// Of the root's process: where all parameters that are no adapter's lie as
-  /// they are here. Checkpoints hold adapters alone then, unless they take that
-  /// folder's place.
-  std::optional<BaseWeights> base;
-};
 
 /// Opens a checkpoint in every process, null for an empty `dir`. Files that
 /// have no checksums of pieces are verified, once a machine, before anything
@@ -202,27 +58,6 @@ struct SaveFormat {
 StatusOr<std::unique_ptr<Checkpoint>>
 openCheckpoint(ControlPlane &control, const std::string &dir,
                const std::string &base = "", std::string_view flag = "--load");
-
-/// What a call puts into a slot of a cache: tokens of one text, behind each
-/// other.
-struct SlotTokens {
-  int64_t slot = 0;
-  int64_t position = 0; ///< of the first
-  std::span<const int32_t> tokens;
-  /// Of the kind score: the token behind each whose log-probability is asked
-  /// for, negative for none.
-  std::span<const int32_t> targets = {};
-  /// Of the kind prefill: whether the logits behind the last token are read.
-  /// Where they are not, processors do not compute them.
-  bool wantsLogits = true;
-};
-
-/// What a call of a sequence is given before it runs, if it reads a batch.
-struct CallInputs {
-  HostBatch batch;
-  /// What its draws depend on, see Session::setRandom().
-  std::array<int32_t, optimus_support::kNumRandomWords> random{};
-};
 
 /// A model in the memory of this process's ranks. A function or a sequence is
 /// submitted and then collected; one at a time. Between the two the ranks have
