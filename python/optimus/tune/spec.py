@@ -84,7 +84,7 @@ class Spec(NamedTuple):
     """Of all that it says."""
     study: Study
     space: Space
-    lanes: packing.Lanes = packing.AUTO
+    lanes: packing.Lanes = packing.OFF
     """How many trials of one program a worker may have at a time (packing.py)."""
 
 
