@@ -130,6 +130,12 @@ def read(tmp_path, text):
     return spec.read(str(path))
 
 
+def test_lanes_are_asked_for(tmp_path):
+    assert read(tmp_path, SPEC).lanes == "off"
+    assert read(tmp_path, SPEC + "[pool]\n").lanes == "off"
+    assert read(tmp_path, SPEC + '[pool]\nlanes = "auto"\n').lanes == "auto"
+
+
 def test_exhaustive_domains_go_round_all_combinations(tmp_path):
     found = read(
         tmp_path, SPEC + "clip = {exhaustive = [1, 2, 3]}\nlr = {exhaustive = [0.1, 0.2]}\n"

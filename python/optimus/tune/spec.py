@@ -256,7 +256,7 @@ class _Reader:
         for name in self._table(found, ("pool",)):
             if name != "lanes":
                 raise self._error(("pool", name), "pool.%s: expected lanes" % name)
-        lanes = found.get("lanes", packing.AUTO)
+        lanes = found.get("lanes", packing.OFF)
         is_number = isinstance(lanes, int) and not isinstance(lanes, bool)
         if lanes in (packing.AUTO, packing.OFF) or (
             is_number and 2 <= lanes <= packing.MOST
