@@ -110,6 +110,8 @@ std::vector<CallTimes> Ranks::getCountedCalls(int64_t number) const {
   const Rank &rank = ranks[number];
   std::vector<CallTimes> calls(rank.recorded.begin() + rank.firstCounted,
                                rank.recorded.end());
+  if (rank.firstCounted == 0)
+    return calls;
   // Time begins with the first rank's first counted call.
   Picoseconds zero = rank.begin;
   for (const Rank &one : ranks)

@@ -161,9 +161,12 @@ StatusOr<Simulation> simulateTables(const TimedProgram &program,
   std::optional<Cores> cores;
   if (shared)
     cores.emplace(*shared, folding, numRanks, places ? &*places : nullptr);
+  // Ranks of an actor make the same calls.
   bool isTwice = false;
-  for (int64_t rank = 0; rank != numRanks; ++rank)
+  for (uint32_t actor = 0; actor != folding.getNumActors(); ++actor) {
+    const int64_t rank = folding.getRank(actor);
     isTwice |= isCarriedOver(program, calls[program.getTable(rank)], rank);
+  }
   if (isTwice && options.slack)
     return invalidArgument("slack is found of steps that leave nothing for the "
                            "next one to wait for; this one carries collectives "

@@ -17,11 +17,10 @@ namespace {
 /// Goes back through all deeds, and says of each the latest time at which the
 /// step takes no longer:
 ///
-///   compute 3 | start | compute 2 | wait     ends at 5, the collective takes
-///   4:
-///                                            3 to 7, and the step takes 7
-///   the wait may be reached at 7, so computing 2 has a slack of 2; the
-///   collective and computing 3 have none
+///   compute 3 | start | compute 2 | wait    the collective takes 4, from 3 to
+///                                           7, and so the step takes 7
+///   the wait is reached at 5 and may be at 7, so computing 2 has a slack of 2;
+///   the collective and computing 3 have none
 class SlackFinder {
 public:
   SlackFinder(const Ranks &ranks, const Folding &folding, Picoseconds step)

@@ -261,9 +261,9 @@ class Session:
     ) -> List[str]:
         """Takes the checkpoint in a folder, and goes on from its step if this session
         trains; or a folder of weights, as Hugging Face's, without the tensors of the
-        patterns `ignore`. `weights_only` takes the parameters of a
-        checkpoint alone; `base` is the folder of the weights that adapters alone are
-        beside, where they name another one.
+        patterns `ignore`. `weights_only` takes the parameters of a checkpoint alone; `base`
+        is the folder of the weights that adapters alone are beside, where they name another
+        one.
 
         Returns notes on what differs. After a DataLossError or UnavailableError the
         parameters may be half of the old ones: load() or initialize() before going on.
@@ -272,8 +272,9 @@ class Session:
 
     def save(self, folder: "Union[str, os.PathLike[str]]", *, overwrite: bool = False) -> None:
         """Writes a checkpoint, whole or not at all: parameters, the optimizer's state and
-        the step. Of adapters beside loaded weights it holds the adapters alone. A folder with a checkpoint that this session has neither loaded nor
-        saved is replaced only with `overwrite`."""
+        the step. Of adapters beside loaded weights it holds the adapters alone. A folder
+        with a checkpoint that this session has neither loaded nor saved is replaced only
+        with `overwrite`."""
         self._bound.save(os.fspath(folder), overwrite)
 
     @property

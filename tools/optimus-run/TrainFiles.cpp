@@ -204,8 +204,10 @@ Status TrainFiles::findBase(const TrainOptions &options) {
   OPTRT_ASSIGN_OR_RETURN(base, checkpoint->baseWeights());
   for (const std::string &output : {options.save, options.keepBest}) {
     std::error_code error;
-    if (std::filesystem::equivalent(base->folder, output, error))
-      return base.reset(), okStatus();
+    if (std::filesystem::equivalent(base->folder, output, error)) {
+      base.reset();
+      return okStatus();
+    }
   }
   plan->notes.push_back(concat("checkpoints hold the adapters alone, beside "
                                "the weights in ",

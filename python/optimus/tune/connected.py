@@ -32,6 +32,7 @@ CLOSE = 12.0
 """Seconds in which workers may save at the end."""
 SAID = 2000
 """Bytes of a worker's output that are handed on."""
+MOST_WORKERS = 4096
 
 
 class Task:

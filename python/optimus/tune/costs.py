@@ -344,7 +344,7 @@ def cost(
     that did not suffice."""
     if "refusal" in prediction:
         return Cost(refusal=prediction["refusal"])
-    planned = prediction["rank_bytes"] * prediction["ranks"]
+    planned = bytes_of_lanes(prediction, lanes=1, threads=1)
     refused = _refused(planned, corrections, kind, its_class, floor)
     if refused:
         return refused

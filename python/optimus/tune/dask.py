@@ -9,7 +9,6 @@
 workers, which lasts as long as the search. It connects to our scheduler (connected.py),
 which has the leases."""
 
-import importlib
 import logging
 import shlex
 import subprocess
@@ -17,12 +16,11 @@ import warnings
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from optimus.tune import TuneError, toml_file, wheels
-from optimus.tune.connected import ConnectedPool, Task
+from optimus.tune.connected import MOST_WORKERS, ConnectedPool, Task
 from optimus.tune.executor import Events, Start
 
 SECONDS = 30
 """For an answer of Dask's scheduler."""
-MOST_WORKERS = 4096
 TYPES = {
     **{"scheduler": toml_file.TEXT, "host": toml_file.TEXT},
     "poll_seconds": toml_file.NUMBER,
@@ -43,11 +41,9 @@ class Settings(NamedTuple):
 
 def read_pool(path: str) -> Optional[Settings]:
     """The table [dask] of a TOML file, where it has one. Raises TuneError."""
-    _, found = toml_file.read(path)
-    if "dask" not in found:
+    table = toml_file.read_only_table(path, "dask", Settings._fields, TYPES)
+    if table is None:
         return None
-    table = toml_file.only_table(path, found, "dask", Settings._fields)
-    toml_file.check_types(path, "dask", table, TYPES)
     if "scheduler" not in table:
         raise TuneError("%s: dask: expected scheduler, its address, found none" % path)
     if not table.get("workers", 1) <= MOST_WORKERS:
@@ -57,14 +53,7 @@ def read_pool(path: str) -> Optional[Settings]:
 
 def load() -> Any:
     """Dask.distributed. Raises TuneError where there is none."""
-    wheels.find()
-    try:
-        found = importlib.import_module("distributed")
-    except ImportError as error:
-        raise TuneError(
-            "expected Dask.distributed for [dask], found none (%s); scripts/setup --tune "
-            "brings it" % error
-        ) from None
+    found = wheels.load("distributed", "Dask.distributed for [dask]")
     # It logs tracebacks once its scheduler is gone: the consequences have messages of ours.
     # Versions may differ, since a call of Python's own is all it sends.
     for name in list(logging.root.manager.loggerDict):
@@ -99,7 +88,15 @@ def starts(settings: Settings, client: Any) -> List[Start]:
 
 
 def _addresses(client: Any) -> List[str]:
-    return sorted(client.scheduler_info(n_workers=-1)["workers"])
+    """Of Dask's workers. Raises TuneError."""
+    try:
+        return sorted(client.scheduler_info(n_workers=-1)["workers"])
+    except (OSError, RuntimeError) as error:
+        raise _silent(error) from None
+
+
+def _silent(error: Exception) -> TuneError:
+    return TuneError("Dask's scheduler does not answer: %s" % error)
 
 
 class DaskPool(ConnectedPool):
@@ -128,10 +125,7 @@ class DaskPool(ConnectedPool):
 
     def _launch(self, tasks: Dict[int, Task], worker: List[str]) -> None:
         """Each on the Dask worker with the fewest of ours."""
-        try:
-            addresses = _addresses(self._client)
-        except (OSError, RuntimeError) as error:
-            raise TuneError("Dask's scheduler does not answer: %s" % error) from None
+        addresses = _addresses(self._client)
         for place, task in tasks.items():
             name = self._names[place]
             self._places.pop(name, None)
@@ -153,10 +147,7 @@ class DaskPool(ConnectedPool):
             )
 
     def _lost(self, waiting: List[Tuple[str, Task]]) -> Iterable[str]:
-        try:
-            addresses = set(_addresses(self._client))
-        except (OSError, RuntimeError) as error:
-            raise TuneError("Dask's scheduler does not answer: %s" % error) from None
+        addresses = set(_addresses(self._client))
         for name, task in waiting:
             if task.job.done() or self._places[name] not in addresses:
                 yield name
@@ -169,4 +160,4 @@ class DaskPool(ConnectedPool):
             )
             self._client.close(SECONDS)
         except (OSError, RuntimeError) as error:
-            raise TuneError("Dask's scheduler does not answer: %s" % error) from None
+            raise _silent(error) from None

@@ -117,9 +117,10 @@ def _candidates(costs: Record, chosen: str) -> List[str]:
 
 def _measured(record: Record, prediction: Record) -> str:
     found = record.get("measured") or {}
-    if prediction and "step_ms" in prediction:
-        predicted = step_ms(prediction, record.get("class", ""))
-    if found.get("lanes") and prediction and "step_ms" in prediction:
+    if not prediction or "step_ms" not in prediction:
+        return ""
+    predicted = step_ms(prediction, record.get("class", ""))
+    if found.get("lanes"):
         said = "; the process held %d MiB, planned %d for %d lanes" % (
             found.get("max_rss", 0) >> 20,
             bytes_of_lanes(prediction, found["lanes"], found["threads"]) >> 20,
@@ -129,7 +130,7 @@ def _measured(record: Record, prediction: Record) -> str:
             pair = found["lane_ms"], found["lane_ms"] / predicted
             said = "; a lane's step took a thread %.3g ms, %.2f of the prediction" % pair + said
         return said
-    if not found.get("step_ms") or not prediction or "step_ms" not in prediction:
+    if not found.get("step_ms"):
         return ""
     return (
         "; a step took %.3g ms, %.2f of the prediction; the process held %d MiB, planned %d"
@@ -137,6 +138,6 @@ def _measured(record: Record, prediction: Record) -> str:
             found["step_ms"],
             found["step_ms"] / predicted,
             found["max_rss"] >> 20,
-            prediction["rank_bytes"] * prediction["ranks"] >> 20,
+            bytes_of_lanes(prediction, lanes=1, threads=1) >> 20,
         )
     )

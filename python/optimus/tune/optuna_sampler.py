@@ -13,7 +13,6 @@ dashboards, is written by a thread that nobody waits for.
 """
 
 import contextlib
-import importlib
 import os
 import queue
 import random
@@ -48,14 +47,8 @@ MOST_TRIES = 50
 
 def load():
     """Optuna. Raises TuneError where there is none."""
-    wheels.find()
-    try:
-        optuna = importlib.import_module("optuna")
-    except ImportError as error:
-        raise TuneError(
-            "expected Optuna for this sampler, found none (%s); scripts/setup --tune "
-            "brings it, and the sampler random needs nothing" % error
-        ) from None
+    remedy = ", and the sampler random needs nothing"
+    optuna = wheels.load("optuna", "Optuna for this sampler", remedy)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.filterwarnings("ignore", module="optuna")
     return optuna

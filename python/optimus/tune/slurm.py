@@ -12,10 +12,9 @@ import shlex
 from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from optimus.tune import TuneError, programs, toml_file
-from optimus.tune.connected import ConnectedPool, Task
+from optimus.tune.connected import MOST_WORKERS, ConnectedPool, Task
 from optimus.tune.executor import Events, Start
 
-MOST_WORKERS = 4096
 TYPES = {
     **{"partition": toml_file.TEXT, "host": toml_file.TEXT},
     **{"flags": toml_file.TEXTS, "poll_seconds": toml_file.NUMBER},
@@ -44,11 +43,9 @@ class Settings(NamedTuple):
 
 def read_pool(path: str) -> Optional[Settings]:
     """The table [slurm] of a TOML file, where it has one. Raises TuneError."""
-    _, found = toml_file.read(path)
-    if "slurm" not in found:
+    table = toml_file.read_only_table(path, "slurm", Settings._fields, TYPES)
+    if table is None:
         return None
-    table = toml_file.only_table(path, found, "slurm", Settings._fields)
-    toml_file.check_types(path, "slurm", table, TYPES)
     if not 1 <= table.get("workers", 0) <= MOST_WORKERS:
         raise TuneError("%s: slurm: expected 1 to %d workers" % (path, MOST_WORKERS))
     return Settings(**{**table, "flags": tuple(table.get("flags", ()))})

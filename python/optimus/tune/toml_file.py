@@ -9,7 +9,7 @@
 
 import re
 import tomllib
-from typing import Any, Dict, Iterable, Tuple, Type
+from typing import Any, Dict, Iterable, Optional, Tuple, Type
 
 from optimus import small_file
 from optimus.tune import TuneError
@@ -42,10 +42,14 @@ WHOLE = "a whole " + NUMBER[2:]
 """What a setting may be."""
 
 
-def only_table(
-    path: str, found: Dict[str, Any], name: str, fields: Iterable[str]
-) -> Dict[str, Any]:
-    """The one table of a file, whose keys are among `fields`. Raises TuneError."""
+def read_only_table(
+    path: str, name: str, fields: Iterable[str], types: Dict[str, str]
+) -> Optional[Dict[str, Any]]:
+    """The one table of a file, whose keys are among `fields`, whole numbers above 0 unless
+    `types` say otherwise; None where it has no such table. Raises TuneError."""
+    _, found = read(path)
+    if name not in found:
+        return None
     table = found[name]
     if len(found) > 1 or not isinstance(table, dict):
         raise TuneError("%s: expected one table, [%s], and no other beside it" % (path, name))
@@ -55,11 +59,6 @@ def only_table(
                 "%s: %s: expected one of %s, found %s"
                 % (path, name, ", ".join(sorted(fields)), key)
             )
-    return table
-
-
-def check_types(path: str, name: str, table: Dict[str, Any], types: Dict[str, str]) -> None:
-    """Raises TuneError."""
     for key, value in table.items():
         kind = types.get(key, WHOLE)
         if not _is_of(kind, value):
@@ -67,6 +66,7 @@ def check_types(path: str, name: str, table: Dict[str, Any], types: Dict[str, st
                 "%s: %s: %s: expected %s, found %s"
                 % (path, name, key, kind, value)
             )
+    return table
 
 
 def _is_of(kind: str, value: Any) -> bool:
