@@ -155,8 +155,9 @@ def test_a_folder_says_how_texts_end(tokenizer_json, tmp_path):
 # --------------------------------------------------------------------- templates
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def little_time(monkeypatch):
+    """For what never ends."""
     monkeypatch.setattr(chat, "SECONDS", 0.2)
 
 
@@ -180,7 +181,6 @@ def test_templates_are_those_of_transformers():
 @pytest.mark.parametrize(
     "source, reason",
     [
-        ("{% for i in range(99999) %}" * 3 + "{% endfor %}" * 3, "more than 0.2 s of a processor"),
         ("{{ 'a' * 10000000000 }}", "more than 256 MiB of memory"),
         ("{{ 'a' * 10000000 }}", "more than 4194304 characters"),
         ("{{ ''.__class__.__mro__ }}", "unsafe"),
@@ -190,8 +190,7 @@ def test_templates_are_those_of_transformers():
         ("{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}", "recursion"),
         ("{{ raise_exception('roles must alternate') }}", "roles must alternate"),
     ],
-    ids=["loops", "memory", "output", "classes", "globals", "changes", "files", "recursion",
-         "its-own"],
+    ids=["memory", "output", "classes", "globals", "changes", "files", "recursion", "its-own"],
 )
 def test_a_hostile_template_is_refused(source, reason):
     template = ChatTemplate(source, {})
@@ -203,11 +202,12 @@ def test_a_hostile_template_is_refused(source, reason):
     template.close()
 
 
-def test_a_process_that_was_ended_is_started_anew():
+def test_a_process_that_was_ended_is_started_anew(little_time):
     endless = "{% if messages | length > 1 %}" + "{% for i in range(99999) %}" * 3
     template = ChatTemplate(endless + "{% endfor %}" * 3 + "{% endif %}fine", {})
-    with pytest.raises(ChatError, match="more than 0.2 s"):
-        template.render(2 * CHAT)
+    for _ in range(2):
+        with pytest.raises(ChatError, match="more than 0.2 s of a processor"):
+            template.render(2 * CHAT)
     assert template.render(CHAT) == "fine"
     template.close()
 

@@ -91,9 +91,14 @@ def main() -> None:
     first = json.loads(sys.stdin.readline())
     template = None
 
+    def start() -> str:
+        limit()
+        import jinja2.sandbox  # noqa: F401
+
+        return ""
+
     def prepare() -> str:
         nonlocal template
-        limit()
         template = compile(first["template"])
         return ""
 
@@ -101,7 +106,9 @@ def main() -> None:
         sys.stdout.write(json.dumps(said) + "\n")
         sys.stdout.flush()
 
-    say(answer(prepare, first["seconds"]))
+    # Importing is no template's doing, and takes a cold machine long.
+    started = answer(start, 0)
+    say(started if "error" in started else answer(prepare, first["seconds"]))
     if template is None:
         return
     for line in sys.stdin:
