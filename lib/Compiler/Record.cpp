@@ -66,7 +66,7 @@ static constexpr RecordedFlag kFlags[] = {
      [](auto &options) { return options.phases.mesh.toString(); }},
     {"no-pad", "shard", "no-pad",
      [](auto &options) { return getTruth(!options.phases.pad); }},
-    {"reduce-precision", "partition", "reduce-precision",
+    {"reduce-precision", "step", "reduce-precision",
      [](auto &options) { return options.phases.reducePrecision; }},
     {"strategy", "shard", "strategy",
      [](auto &options) { return options.phases.describeStrategies(); }},

@@ -19,6 +19,9 @@
 // RUN: cmp %t.so %t.place.so
 // RUN: not optimus-compile %t.mlir --compile-from=partition -o %t.none.so 2>&1 | FileCheck %s --check-prefix=EARLY
 // EARLY: error: expected a program that the phase 'partition' made, found @loss, of which the phase 'step' has yet to make steps; leave --compile-from out
+// RUN: optimus-compile %t.mlir --precision=bf16 --compile-to=step -o %t.bf16.mlir
+// RUN: not optimus-compile %t.bf16.mlir --compile-from=step --precision=bf16 --reduce-precision=bf16 -o %t.none.so 2>&1 | FileCheck %s --check-prefix=REDUCE
+// REDUCE: error: --reduce-precision: '{{.*}}' was compiled with the default as far as 'step', found 'bf16'; leave the flag out, or start before 'step'
 
 // INPUT:     func.func @loss
 // INPUT-NOT: func.func @grad
