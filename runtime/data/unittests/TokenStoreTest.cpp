@@ -209,8 +209,9 @@ TEST_F(TokenStoreTest, TokensThatAreNoLabelsAreNoTargets) {
             .ok());
     for (int64_t i = 0; i != 36; ++i) {
       hidden += targets[i] >= 0;
-      if (!isLabel(i))
+      if (!isLabel(i)) {
         EXPECT_EQ(tokens[i], int32_t(tokenAt(i)));
+      }
     }
   }
   EXPECT_GT(hidden, 0);
