@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+# ===- llama_rates.py - Tokens a second beside llama.cpp --------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Prompts of 512 tokens and 128 new ones in `optimus-run bench --generate` and in
+llama-bench, in turn, by as many threads, with weights of equal width: GPT-2 124M and a
+Llama of 1.1 billion parameters.
+
+    scripts/setup --python=full
+    "$(bench/peers/setup-llama)" bench/peers/llama_rates.py --build build
+
+Caches are f16 in llama-bench, which knows no wider ones; here they are f32, and bf16
+beside weights in bf16. Q8_0 and Q4_0 are
+llama-quantize's, --pure. Prints a row of a table for each model and width.
+"""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import statistics
+import struct
+import sys
+import tempfile
+
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from harness import ROOT, machine, run, table, take_turns  # noqa: E402
+
+CONTEXT = 1024
+LLAMA_CPP = pathlib.Path(sys.prefix) / "llama/bin"
+WIDTHS = {
+    "f32": ([], "F32"),
+    "bf16": (["--precision", "bf16"], "BF16"),
+    "int8": (["--weights", "int8"], "Q8_0"),
+    "int4": (["--weights", "int4"], "Q4_0"),
+}
+"""Our flags, and llama.cpp's type."""
+
+
+def gpt2():
+    layers, hidden, vocabulary = 12, 768, 50257
+    shape = f"--layers {layers} --hidden {hidden} --heads 12 --vocab {vocabulary}"
+    config = dict(
+        model_type="gpt2",
+        n_layer=layers,
+        n_embd=hidden,
+        n_head=12,
+        n_positions=CONTEXT,
+        vocab_size=vocabulary,
+    )
+    tensors = {"wte.weight": [vocabulary, hidden], "wpe.weight": [CONTEXT, hidden]}
+    norms = ["ln_f"]
+    for layer in range(layers):
+        block = f"h.{layer}."
+        norms += [block + "ln_1", block + "ln_2"]
+        for name, inputs, outputs in [
+            ("attn.c_attn", hidden, 3 * hidden),
+            ("attn.c_proj", hidden, hidden),
+            ("mlp.c_fc", hidden, 4 * hidden),
+            ("mlp.c_proj", 4 * hidden, hidden),
+        ]:
+            tensors[block + name + ".weight"] = [inputs, outputs]
+            tensors[block + name + ".bias"] = [outputs]
+    for name in norms:
+        tensors[name + ".weight"] = tensors[name + ".bias"] = [hidden]
+    return "gpt2 " + shape, config, tensors
+
+
+def llama():
+    layers, hidden, heads, shared, inner, vocabulary = 22, 2048, 32, 4, 5632, 32000
+    shape = f"--layers {layers} --hidden {hidden} --heads {heads} --kv-heads {shared}"
+    shape += f" --ffn {inner} --vocab {vocabulary}"
+    config = dict(
+        model_type="llama",
+        hidden_act="silu",
+        num_hidden_layers=layers,
+        hidden_size=hidden,
+        num_attention_heads=heads,
+        num_key_value_heads=shared,
+        intermediate_size=inner,
+        max_position_embeddings=CONTEXT,
+        vocab_size=vocabulary,
+        rms_norm_eps=1e-6,
+        rope_theta=10000.0,
+        tie_word_embeddings=False,
+    )
+    narrow = hidden // heads * shared
+    tensors = {
+        "model.embed_tokens.weight": [vocabulary, hidden],
+        "lm_head.weight": [vocabulary, hidden],
+        "model.norm.weight": [hidden],
+    }
+    for layer in range(layers):
+        for name, extents in {
+            "self_attn.q_proj": [hidden, hidden],
+            "self_attn.k_proj": [narrow, hidden],
+            "self_attn.v_proj": [narrow, hidden],
+            "self_attn.o_proj": [hidden, hidden],
+            "mlp.gate_proj": [inner, hidden],
+            "mlp.up_proj": [inner, hidden],
+            "mlp.down_proj": [hidden, inner],
+            "input_layernorm": [hidden],
+            "post_attention_layernorm": [hidden],
+        }.items():
+            tensors[f"model.layers.{layer}.{name}.weight"] = extents
+    return "llama " + shape, config, tensors
+
+
+MODELS = {"GPT-2 124M": gpt2, "Llama 1.1B": llama}
+
+
+def write_folder(folder, config, tensors):
+    """Drawn weights in bf16; speed does not depend on them."""
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    entries, end = {}, 0
+    for name, extents in tensors.items():
+        begin, end = end, end + 2 * math.prod(extents)
+        entries[name] = dict(dtype="BF16", shape=extents, data_offsets=[begin, end])
+    header = json.dumps(entries).encode()
+    numbers = np.random.default_rng(1)
+    with open(folder / "model.safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header)
+        for extents in tensors.values():
+            values = numbers.standard_normal(extents, np.float32) * np.float32(0.02)
+            file.write((values.view(np.uint32) >> 16).astype("<u2").tobytes())
+
+
+class Model:
+    def __init__(self, build, folder, shape, config, tensors):
+        self.build, self.folder = build, folder
+        environment = dict(os.environ, PYTHONPATH=str(ROOT / "python"))
+        models = ["/usr/bin/python3", "-m", "optimus.models"]
+        self.program, weights = folder / "m.mlir", folder / "weights"
+        generation = ["--generate", f"slots=1,context={CONTEXT},chunk=512"]
+        flags = ["--seq", CONTEXT, "--batch", 1, *generation, "-o", self.program]
+        run([*models, *shape.split(), *flags], env=environment)
+        write_folder(weights, config, tensors)
+        self.wide = folder / "f32.gguf"
+        gguf = ["to-gguf", weights, "--type", "f32", "-o", self.wide]
+        run([*models, *gguf], env=environment)
+
+    def jobs(self, width, threads):
+        """Tokens a second of a prompt and of new ones, by both."""
+        ours, kind = WIDTHS[width]
+        library, file = self.folder / "m.so", self.folder / "m.gguf"
+        run([self.build / "bin/optimus-compile", self.program, *ours, "-o", library])
+        if kind == "F32":
+            file = self.wide
+        else:
+            run([LLAMA_CPP / "llama-quantize", "--pure", self.wide, file, kind, threads])
+
+        def optimus():
+            flags = ["--generate", "--rounds", 1, "--json"]
+            flags += ["--threads-per-rank", threads]
+            found = json.loads(run([self.build / "bin/optimus-run", "bench", library, *flags]))
+            return [found["tests"][test]["median"] for test in ("pp512", "tg128")]
+
+        def llama_cpp():
+            flags = ["-m", file, "-t", threads, "-r", 1, "-o", "json"]
+            found = json.loads(run([LLAMA_CPP / "llama-bench", *flags]))
+            return [one["avg_ts"] for one in sorted(found, key=lambda one: one["n_gen"])]
+
+        return {"optimus": optimus, "llama.cpp": llama_cpp}
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--model", choices=list(MODELS), action="append")
+    parser.add_argument("--width", choices=list(WIDTHS), action="append")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    options = parser.parse_args()
+    print(machine())
+    rows = []
+    for name in options.model or MODELS:
+        with tempfile.TemporaryDirectory() as folder:
+            model = Model(options.build, pathlib.Path(folder), *MODELS[name]())
+            for width in options.width or WIDTHS:
+                turns = take_turns(model.jobs(width, options.threads), options.rounds)
+                rounds = [list(found.values()) for _, found in turns]
+                cells = []
+                for test in range(2):
+                    pairs = [(ours[test], theirs[test]) for ours, theirs in rounds]
+                    cells += [f"{statistics.median(each):.1f}" for each in zip(*pairs)]
+                    cells.append(f"{statistics.median(a / b for a, b in pairs):.2f}")
+                rows.append((name, width, *cells))
+                print(rows[-1], file=sys.stderr, flush=True)
+    header = ["model", "weights", "pp512", "llama.cpp", "ratio", "tg128", "llama.cpp", "ratio"]
+    print(table(header, rows))
+
+
+if __name__ == "__main__":
+    main()
