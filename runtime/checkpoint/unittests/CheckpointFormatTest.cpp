@@ -117,12 +117,13 @@ TEST_F(Format, NumbersBeyondTheRangeAreRefused) {
         EXPECT_EQ(std::isfinite(roundedTo(limit.type, sign * magnitude)),
                   magnitude == limit.largest);
         EXPECT_EQ(saved.ok(), magnitude == limit.largest) << saved.message();
-        if (!saved.ok())
+        if (!saved.ok()) {
           EXPECT_EQ(saved.message().rfind("the tensor h.0.w has an element "
                                           "that is beyond the range of ",
                                           0),
                     0u)
               << saved.message();
+        }
       }
   }
 }
@@ -138,9 +139,10 @@ TEST_F(Format, HasAtMostAsManyFilesAsAreRead) {
           writer.addTensor(CheckpointFile::Model, concat("w", i), shape).ok());
     const Status status = writer.layOut();
     EXPECT_EQ(status.ok(), files == 512) << status.message();
-    if (!status.ok())
+    if (!status.ok()) {
       EXPECT_EQ(status.message(), "with 1 bytes in a file the model has 513 "
                                   "files; expected at most 512");
+    }
   }
 }
 
