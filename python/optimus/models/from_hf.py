@@ -69,6 +69,8 @@ class Choices(NamedTuple):
     dropout: float
     within_documents: bool
     mask_token: Optional[int]
+    padded_vocabulary: Optional[int]
+    """Rows of the tables of tokens, if others than the folder's."""
 
 
 class Import(NamedTuple):
@@ -79,8 +81,9 @@ class Import(NamedTuple):
     fields: Dict[str, str]
     """For messages: the fields that members of the config are from."""
     notes: List[str]
-    published: Dict[str, Any]
-    """The config.json of what is trained."""
+    attributes: Dict[str, Any]
+    """Of the model, beside or in place of the builder's: the config.json of what is
+    trained, and rows that are added to the tables of tokens."""
 
 
 class Family(NamedTuple):
@@ -150,7 +153,27 @@ def read(folder: str, choices: Choices) -> Import:
     if not members.get("head", True):
         rates = {}
     out = published.kept(given, known[0], known, family.positions, sequence, rates)
-    return Import(family.module, config, family.fields, notes, out)
+    attributes = {"config": published.text_of(out)}
+    if added := _added_rows(path, family, members["vocabulary"], choices, notes):
+        attributes["padded_vocabulary"] = added + members["vocabulary"]
+    return Import(family.module, config, family.fields, notes, attributes)
+
+
+def _added_rows(
+    path: str, family: Family, tokens: int, choices: Choices, notes: List[str]
+) -> int:
+    """Of the tables of a model with so many tokens."""
+    rows = choices.padded_vocabulary or tokens
+    if rows < tokens:
+        name = family.fields["vocabulary"]
+        message = "--padded-vocabulary is %d; expected at least %d, the %s of %s"
+        raise Mistake(message % (rows, tokens, name, path))
+    if rows > tokens:
+        notes.append(
+            "tables of tokens get %d rows of zeros after the folder's %d: these are never "
+            "predicted nor trained, and checkpoints lack them" % (rows - tokens, tokens)
+        )
+    return rows - tokens
 
 
 def _check_folder(folder: str) -> None:
