@@ -22,7 +22,7 @@
 namespace optrt {
 
 /// Of an index, which is read at once: a line for each tensor.
-inline constexpr size_t kMostIndexBytes = 256 << 20;
+inline constexpr size_t kMostIndexBytes = 32 << 20;
 /// Each is open while it is read.
 inline constexpr size_t kMostModelFiles = 512;
 

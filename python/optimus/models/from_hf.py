@@ -81,9 +81,18 @@ class Import(NamedTuple):
     fields: Dict[str, str]
     """For messages: the fields that members of the config are from."""
     notes: List[str]
-    attributes: Dict[str, Any]
-    """Of the model, beside or in place of the builder's: the config.json of what is
-    trained, and rows that are added to the tables of tokens."""
+    published: Dict[str, Any]
+    """The config.json of what is trained."""
+    added_rows: int
+    """Of zeros, after those of the tables of tokens."""
+
+    @property
+    def attributes(self) -> Dict[str, Any]:
+        """Of the model, beside or in place of the builder's."""
+        found: Dict[str, Any] = {"config": published.text_of(self.published)}
+        if self.added_rows:
+            found["padded_vocabulary"] = self.config.vocabulary + self.added_rows
+        return found
 
 
 class Family(NamedTuple):
@@ -153,10 +162,8 @@ def read(folder: str, choices: Choices) -> Import:
     if not members.get("head", True):
         rates = {}
     out = published.kept(given, known[0], known, family.positions, sequence, rates)
-    attributes = {"config": published.text_of(out)}
-    if added := _added_rows(path, family, members["vocabulary"], choices, notes):
-        attributes["padded_vocabulary"] = added + members["vocabulary"]
-    return Import(family.module, config, family.fields, notes, attributes)
+    added = _added_rows(path, family, config.vocabulary, choices, notes)
+    return Import(family.module, config, family.fields, notes, out, added)
 
 
 def _added_rows(
