@@ -65,13 +65,14 @@ class Peer:
         # 16 windows and the last target.
         self.data.write_bytes(bytes(letters.randrange(97, 123) for _ in range(257)))
 
-    def compile(self, name, *builder):
+    def compile(self, name, *builder, lora=None):
         environment = dict(os.environ, PYTHONPATH=str(REPOSITORY / "python"))
         program, library = (self.folder / (name + end) for end in (".mlir", ".so"))
         flags = ["--functions", "loss,forward", "-o", program]
         module = ["/usr/bin/python3", "-m", "optimus.models"]
         run(*module, *builder, *flags, env=environment)
-        run(self.build / "bin/optimus-compile", program, "-o", library)
+        adapters = ["--lora", lora] if lora else []
+        run(self.build / "bin/optimus-compile", program, *adapters, "-o", library)
         return library
 
     def optimus(self, command, *flags):

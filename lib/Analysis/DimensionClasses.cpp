@@ -39,6 +39,7 @@ DimensionClasses::DimensionClasses(ModuleOp module) : mesh(getMesh(module)) {
           addSharding(op->getOperand(shards.operand), shards.dim, shards.axes);
     });
   }
+  padVocabulary(module);
 }
 
 void DimensionClasses::addFunction(func::FuncOp function) {
@@ -74,6 +75,18 @@ void DimensionClasses::nameArguments(func::FuncOp function) {
           known.name = text.str();
       }
   }
+}
+
+void DimensionClasses::padVocabulary(ModuleOp module) {
+  auto model = module->getAttrOfType<DictionaryAttr>(OptimusDialect::kModel);
+  auto padded =
+      model ? model.getAs<IntegerAttr>("padded_vocabulary") : IntegerAttr();
+  if (!padded)
+    return;
+  const int64_t size = model.getAs<IntegerAttr>("vocabulary").getInt();
+  for (Class &known : classes)
+    if (known.name == "vocabulary" && known.size == size)
+      known.least = padded.getInt();
 }
 
 void DimensionClasses::add(Value value) {

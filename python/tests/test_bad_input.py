@@ -8,6 +8,7 @@
 """Wrong input gets one clear message and exit code 1."""
 
 import json
+import os
 import re
 import shutil
 import struct
@@ -308,6 +309,33 @@ def test_truncated_checkpoint(tools, library, text, damaged, name, keep):
     content = (damaged / name).read_bytes().rstrip(b"\n")
     (damaged / name).write_bytes(content[:keep])
     refuse(load(tools, library, text, damaged), name)
+
+
+def test_indexes_of_weights_that_lie(tools, library, text, checkpoint, tmp_path):
+    folder = tmp_path / "weights"
+    tools.run("optimus-run", "convert", "--load", checkpoint.folder, "--save", folder)
+    (folder / "model.safetensors").rename(folder / "one.safetensors")
+    index = folder / "model.safetensors.index.json"
+
+    def evaluate(content=None):
+        if content is not None:
+            index.write_text(content if isinstance(content, str) else json.dumps(content))
+        return tools.call("optimus-run", "eval", library, "--data", text, "--load", folder)
+
+    files = lambda name: {"weight_map": {key: name for key in checkpoint.parameters}}
+    assert evaluate(files("one.safetensors")).returncode == 0
+    for name in ("../one.safetensors", "/etc/passwd", index.name, "a/one.safetensors"):
+        refuse(evaluate(files(name)), "expected the name of a file in the same folder", name)
+    (folder / "link.safetensors").symlink_to("link.safetensors")
+    refuse(evaluate(files("link.safetensors")), "link.safetensors", "symbolic links")
+    many = {"weight_map": {str(i): "%d.safetensors" % i for i in range(600)}}
+    refuse(evaluate(many), "it names more than 512 files")
+    twice = json.dumps(files("one.safetensors")).replace("{", '{"weight_map": {}, ', 1)
+    refuse(evaluate(twice), 'an object has the key "weight_map" twice')
+    refuse(evaluate("[" * 10_000 + "]" * 10_000), "values lie more than 64 deep")
+    # As many as of 10^6 files: they are not looked at.
+    os.truncate(index, 40_000_000)
+    refuse(evaluate(), "more than the 33554432 bytes")
 
 
 @pytest.mark.parametrize("where", [0.0, 0.02, 0.5, 1.0])

@@ -20,7 +20,7 @@ import pytest
 import gpt2_reference
 import llama_reference
 import safetensors_file
-from tools import Checkpoint, LlamaModel, Model, call, succeed
+from tools import EMULATED, Checkpoint, LlamaModel, Model, call, read_log, succeed
 
 GPT2 = Model(2, 24, 4, 8, 40, 4)
 LLAMA = LlamaModel(2, 24, 4, 2, 40, 8, 40, 4)
@@ -159,6 +159,37 @@ def test_frozen_parameters_are_held_in_bf16_alone(tools, text, tmp_path, layout)
     )
     gaps = json.loads(said)["memory"]["parameters"] - planned
     assert 0 <= gaps < 64 * len(named(after, "parameter"))
+
+
+@pytest.mark.rotates
+@pytest.mark.parametrize("target", [(), EMULATED], ids=["processor", "emulated"])
+def test_what_is_held_in_bf16_alone_runs_everywhere(tools, text, tmp_path, target):
+    """Offloaded, verified and generating."""
+    whole = tools.initial(tools.library(GPT2), text, tmp_path / "whole").folder
+    flags = ["--precision", "bf16", *target]
+    environment = tools.fake_gpu() if target else None
+    optimus = lambda *words: succeed(call(tools.command("optimus-run", *words), env=environment))
+    some = tools.library(GPT2, None, "serial", *flags, *TRAIN)
+    homes = ["--offload", "state,parameters,gradients,activations"]
+    logs = []
+    for library in (some, tools.library(GPT2, None, "serial", *flags, *TRAIN, *homes)):
+        begun = ["--data", text, "--steps", 2, "--load-weights", whole, "--seed", 1]
+        optimus("train", library, *begun, "--log-json", tmp_path / "log")
+        lines = read_log(tmp_path / "log")
+        logs.append([(line["loss"], line["grad_norm"]) for line in lines])
+    assert len(logs[0]) == 2 and logs[0] == logs[1]
+    wide = tools.library(GPT2, None, "serial", *TRAIN)
+    optimus("verify", wide, some, "--data", text, "--load", whole)
+    # Of the same rounded weights all say the same.
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text("[5, 7, 11]\n")
+    words = ["--load", whole, "--tokens", prompts, "--max-tokens", 5, "--json"]
+    texts = []
+    for more in ((), TRAIN):
+        extents = dict(functions="loss", generate="slots=1,context=8,chunk=4")
+        library = tools.library(GPT2, None, "serial", *flags, *more, **extents)
+        texts.append(json.loads(optimus("generate", library, *words))["tokens"])
+    assert texts[0] == texts[1]
 
 
 def test_checkpoints_of_full_and_of_some_training(tools, text, tmp_path):

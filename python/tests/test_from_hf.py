@@ -230,6 +230,19 @@ def test_dropout_is_the_command_lines(folder):
     assert "pdrop" not in from_hf(folder(quiet)).stderr
 
 
+def test_rows_are_added_to_tables_of_tokens(folder):
+    found = folder(GPT2)
+    made = from_hf(found, "--padded-vocabulary", 128)
+    assert "padded_vocabulary = 128 : i64" in made.stdout
+    assert "tables of tokens get 31 rows of zeros after the folder's 97" in made.stderr
+    # The model is the folder's.
+    assert apart(made.stdout)[1]["vocab_size"] == 97
+    assert made.stdout.replace(", padded_vocabulary = 128 : i64", "") == from_hf(found).stdout
+    assert from_hf(found, "--padded-vocabulary", 97).stdout == from_hf(found).stdout
+    line = refusal(from_hf(found, "--padded-vocabulary", 96))
+    assert "--padded-vocabulary is 96; expected at least 97, the vocab_size of %s" % found in line
+
+
 def test_choices_of_the_command_line(folder):
     chosen = "--seq 8 --chunk 16 --within-documents --functions loss,forward"
     known = FAMILIES["gpt2"][1].replace("--seq 16", chosen)

@@ -9,6 +9,7 @@
 
 import io
 import json
+import shutil
 import subprocess
 import sys
 import types
@@ -231,3 +232,21 @@ def test_what_cannot_generate_is_refused_with_what_would(tools, state, generate)
     assert refused.returncode == 1
     assert "--generate slots=1,context=N,chunk=N" in refused.stderr
     assert generate("a", state="/nowhere").returncode == 1
+
+
+def test_adapters_beside_weights_that_moved(tools, state, generate, text, tmp_path):
+    flags = ["--lora", "rank=2,alpha=8,targets=c_attn,c_proj"]
+    library = tools.library(MODEL, None, "serial", *flags, functions="loss", generate=EXTENTS)
+    base, adapters, merged = (tmp_path / name for name in ("base", "adapters", "merged"))
+    shutil.copytree(state, base)
+    given = ["--load-weights", base, "--lr", 0.1, "--save", adapters]
+    tools.train(library, text, 3, *given, log=tmp_path / "log")
+    tools.run("optimus-run", "convert", "--load", adapters, "--merge", "--save", merged)
+    expected = succeed(generate("And God", state=merged))
+    assert expected != succeed(generate("And God"))
+    assert succeed(generate("And God", library=library, state=adapters)) == expected
+    base.rename(tmp_path / "moved")
+    refused = generate("And God", library=library, state=adapters)
+    assert refused.returncode == 1 and "name it with --base" in refused.stderr
+    moved = ["--base", tmp_path / "moved"]
+    assert succeed(generate("And God", *moved, library=library, state=adapters)) == expected

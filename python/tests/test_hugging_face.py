@@ -31,7 +31,7 @@ from families_reference import (
 )
 from published_configs import BERT, GPT2, LLAMA, MISTRAL, NEOX, PHI, PHI_MSFT, QWEN2, QWEN3
 from test_builder import run
-from tools import NeoxModel, call, succeed
+from tools import EMULATED, NeoxModel, call, succeed
 
 POSITIONS, SEQUENCE, WINDOWS = 16, 12, 4
 LAYOUTS = [(), ("--mesh", "row:2,col:2", "--strategy", "summa")]
@@ -317,3 +317,82 @@ def test_an_encoders_hidden_states_are_those_of_numpy(tools, tmp_path, monkeypat
     names = {rename(name) for name, _ in shapes}
     assert safetensors_file.read(out / "model.safetensors").keys() == names
     assert json.loads((out / "config.json").read_text())["architectures"] == ["BertModel"]
+
+
+ADDED = 7
+"""Rows after the folder's 97."""
+
+
+@pytest.mark.rotates
+@pytest.mark.parametrize("layout", [*LAYOUTS, ODD, EMULATED], ids=str)
+def test_added_rows_of_tables_never_win(tools, tmp_path, layout):
+    """Where all logits are negative, that of a row of zeros would be the largest."""
+    config, shapes, rename, _, _ = FAMILIES["gpt2"]
+    folder = tmp_path / "hf"
+    values = write_folder(folder, config, shapes, rename)
+    values["wte.weight"] -= 1
+    values["ln_f.bias"] = 0 * values["ln_f.bias"] + 1
+    tensors = [(rename(name), "F32", value) for name, value in values.items()]
+    safetensors_file.write(folder / "model.safetensors", tensors)
+    data = tmp_path / "data.txt"
+    tokens = np.random.default_rng(13).integers(4, 97, WINDOWS * SEQUENCE + 1)
+    data.write_bytes(tokens.astype(np.uint8).tobytes())
+
+    def compiled(name, more, *flags):
+        program, library = tmp_path / (name + ".mlir"), tmp_path / (name + ".so")
+        shape = ["--seq", SEQUENCE, "--batch", 4, "--functions", "loss,forward"]
+        extents = ["--generate", "slots=2,context=12,chunk=4"]
+        made = run("from-hf", folder, *shape, *extents, *more, "-o", program)
+        assert made.returncode == 0, made.stderr
+        tools.run("optimus-compile", program, *flags, "-o", library)
+        return library, made.stderr
+
+    plain, _ = compiled("plain", [])
+    padded, said = compiled("padded", ["--padded-vocabulary", 97 + ADDED], *layout)
+    assert "tables of tokens get 7 rows of zeros after the folder's 97" in said
+    # Rows are the table's on every rank, and in no sum.
+    (table,) = [
+        buffer
+        for buffer in tools.buffers(padded)
+        if (buffer["name"], buffer["role"]) == ("wte.weight", "parameter")
+    ]
+    assert table["shape"] == [97, 60]
+    parts = dict(zip([*LAYOUTS, ODD, EMULATED], [1, 2, 3, 1]))[layout]
+    assert table["local_shape"][0] == -(-(97 + ADDED) // parts)
+
+    environment = tools.fake_gpu() if layout == EMULATED else None
+    on = lambda library, *words: succeed(
+        call(
+            tools.command("optimus-run", *words),
+            env=environment if library is padded else None,
+        )
+    )
+    if layout != EMULATED:
+        # Loss and gradients, to the bounds of both.
+        tools.run("optimus-run", "verify", plain, padded, "--data", data, "--load", folder)
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text("[5, 7, 11]\n")
+    found = []
+    for library in (plain, padded):
+        given = [library, "--data", data, "--load", folder]
+        on(library, "forward", *given, "-o", tmp_path / "logits.npy")
+        loss = json.loads(on(library, "eval", *given, "--json"))["loss"]
+        words = ["--load", folder, "--tokens", prompts, "--max-tokens", 6]
+        text = json.loads(on(library, "generate", library, *words, "--json"))
+        found.append((np.load(tmp_path / "logits.npy"), loss, text["tokens"]))
+    (exact, loss, tokens), (logits, other, again) = found
+    assert logits.shape == exact.shape == (WINDOWS, SEQUENCE, 97) and exact.max() < -10
+    bound = 4 * (tools.rounding(plain) + tools.rounding(padded)) * UNIT * np.linalg.norm(exact)
+    assert np.linalg.norm(logits - exact) <= bound < 1e-2 * np.linalg.norm(exact)
+    assert abs(other - loss) <= 2 * bound
+    assert again == tokens
+
+    # What is trained and written are the folder's rows.
+    flags = ["--load-weights", folder, "--data", data, "--lr", 1e-3, "--steps", 2]
+    on(padded, "train", padded, *flags, "--save", tmp_path / "saved")
+    saved = safetensors_file.read(tmp_path / "saved/model.safetensors")
+    assert saved["wte.weight"].shape == (97, 60)
+    assert json.loads((tmp_path / "saved/config.json").read_text())["vocab_size"] == 97
+    given = ["--data", data, "--load", tmp_path / "saved", "--json"]
+    losses = [json.loads(on(one, "eval", one, *given))["loss"] for one in (plain, padded)]
+    assert abs(losses[0] - losses[1]) <= 2 * bound

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from optimus.data import documents, reading
+from optimus.text.codec import FileCodec
 from stores import MINILM, library, refused, run, texts_of, trained, verses
 from tools import PYTHON_CACHE
 
@@ -117,7 +118,7 @@ def test_tokenizers_that_are_none(library, trained, tmp_path, capfd):
         path.write_text(content if isinstance(content, str) else json.dumps(content))
         flags = ["--tokenizer", path, *options, "-o", tmp_path / "store"]
         made = run("prepare", text, *flags)
-        assert made.returncode == 1 and made.stderr.count("error:") == 1, made.stderr
+        assert made.returncode == 1 and made.stderr.count("data: error:") == 1, made.stderr
         assert "Traceback" not in made.stderr and not list(tmp_path.glob("store*"))
         return made.stderr
 
@@ -138,6 +139,15 @@ def test_tokenizers_that_are_none(library, trained, tmp_path, capfd):
     assert "expected none, a token from 0 to 299, or the name" in refuse(
         model, "--document-end", "<eod>"
     )
+    # An expression that backtracks until its library ends it.
+    split = {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated"}
+    slow = dict(model, pre_tokenizer=dict(split, invert=False))
+    text.write_text("a" * 60000 + "b")
+    said = refuse(slow, "--jobs", 2)
+    assert "text.txt: the tokenizer gives up on a document after byte 0: Onig" in said
+    codec = FileCodec(json.dumps(slow).encode(), "tokenizer.json")
+    with pytest.raises(ValueError, match="retry-limit"):
+        codec.encode(text.read_text())
     text.write_bytes(b"caf\xe9")
     assert "expected UTF-8, found byte 0xe9" in refuse(model)
     with open(tmp_path / "huge", "wb") as file:

@@ -9,6 +9,7 @@
 template that nobody vouches for has no way out."""
 
 import json
+import os
 import random
 import subprocess
 import threading
@@ -130,26 +131,48 @@ def test_a_folder_says_how_texts_end(tokenizer_json, tmp_path):
         (tmp_path / name).write_text(json.dumps(content))
 
     with pytest.raises(Mistake, match="has no tokenizer.json, and the model's 300 tokens"):
-        folder.read(str(tmp_path), None, 300)
-    assert folder.read(str(tmp_path), None, 256).codec.name == "bytes"
+        folder.read([str(tmp_path)], None, 300)
+    assert folder.read([str(tmp_path)], None, 256).codec.name == "bytes"
     (tmp_path / "tokenizer.json").write_bytes(tokenizer_json)
     with pytest.raises(Mistake, match="the tokenizer has 300 tokens, and the library's model 299"):
-        folder.read(str(tmp_path), None, 299)
+        folder.read([str(tmp_path)], None, 299)
     write("config.json", {"eos_token_id": 50256})
-    assert folder.read(str(tmp_path), None, 300).ends == []
+    assert folder.read([str(tmp_path)], None, 300).ends == []
     write("generation_config.json", {"eos_token_id": [7, 9]})
     settings = {"chat_template": "x", "bos_token": {"content": "<|end|>"}, "eos_token": None}
     write("tokenizer_config.json", settings)
-    found = folder.read(str(tmp_path), None, 300)
+    found = folder.read([str(tmp_path)], None, 300)
     assert (found.ends, found.template) == ([7, 9], "x")
     assert found.names == {"bos_token": "<|end|>"}
     write("tokenizer_config.json", {"chat_template": [{"name": "default", "template": "y"}]})
-    assert folder.read(str(tmp_path), None, 300).template == "y"
+    assert folder.read([str(tmp_path)], None, 300).template == "y"
     (tmp_path / "chat_template.jinja").write_text("z")
-    assert folder.read(str(tmp_path), None, 300).template == "z"
+    assert folder.read([str(tmp_path)], None, 300).template == "z"
     write("generation_config.json", {"eos_token_id": -1})
     with pytest.raises(Mistake, match="eos_token_id is -1; expected tokens"):
-        folder.read(str(tmp_path), None, 300)
+        folder.read([str(tmp_path)], None, 300)
+
+
+def test_adapters_speak_as_the_weights_beside_them(tmp_path):
+    adapters, base, other = (tmp_path / name for name in ("adapters", "base", "other"))
+    for path in (adapters, base, other):
+        path.mkdir()
+    assert folder.of_model(str(base), "") == [str(base)]
+    written = adapters / "adapter_config.json"
+    for named in (str(base), "../base"):
+        written.write_text(json.dumps({"base_model_name_or_path": named}))
+        (_, found) = folders = folder.of_model(str(adapters), "")
+        assert os.path.samefile(found, base)
+    assert folder.of_model(str(adapters), str(other)) == [str(adapters), str(other)]
+    # A name of a hub is no folder here.
+    written.write_text(json.dumps({"base_model_name_or_path": "gpt2"}))
+    assert folder.of_model(str(adapters), "") == [str(adapters)]
+    (base / "chat_template.jinja").write_text("base's")
+    (base / "config.json").write_text(json.dumps({"eos_token_id": 3}))
+    found = folder.read(folders, None, 256)
+    assert (found.template, found.ends) == ("base's", [3])
+    (adapters / "chat_template.jinja").write_text("its own")
+    assert folder.read(folders, None, 256).template == "its own"
 
 
 # --------------------------------------------------------------------- templates
@@ -244,7 +267,7 @@ def test_threads_share_a_template(monkeypatch):
     library = types.SimpleNamespace(generation=extents)
     module = types.SimpleNamespace(ModelLibrary=lambda *_, **__: library)
     monkeypatch.setattr(model.runtime, "module", lambda: module)
-    options = types.SimpleNamespace(library="x.so", load="x", tokenizer=None)
+    options = types.SimpleNamespace(library="x.so", load="x", base="", tokenizer=None)
     asked = model.Model(options)
     with ThreadPoolExecutor(4) as threads:
         found = [*threads.map(lambda _: asked.template, range(4))]

@@ -180,8 +180,9 @@ Status Checkpoint::Impl::openFiles(const CheckpointReaderOptions &options) {
   }
   if (state.base)
     return options.opensBase ? openBase(options) : okStatus();
-  return options.base.empty() ? okStatus()
-                              : findBase(path, options.base).status();
+  return options.base.empty() ? okStatus() : findBase(path, options.base, [&] {
+                                               return readAdapterConfig();
+                                             }).status();
 }
 
 StatusOr<std::unique_ptr<Checkpoint>>
@@ -389,17 +390,34 @@ Status Checkpoint::findParameters(const ExpectedModel &expected,
   return checkParameters(expected);
 }
 
+StatusOr<TextFile> Checkpoint::Impl::readText(const std::string &folder,
+                                              std::string_view name) const {
+  OPTRT_ASSIGN_OR_RETURN(
+      InputFile file,
+      InputFile::open(concat(folder, "/", name), StatusCode::DataLoss));
+  OPTRT_ASSIGN_OR_RETURN(std::string text,
+                         file.readAll(name == kAdapterConfigFile
+                                          ? kMostConfigBytes
+                                          : kMostCompanionBytes));
+  auto listed = std::ranges::find(files, name, [](const auto &one) {
+    return std::string_view(one.record.name);
+  });
+  if (listed != files.end() && hash64(text) != listed->record.hash)
+    return isDamaged(file, hash64(text), "", listed->record.hash);
+  return TextFile{file.path(), std::move(text)};
+}
+
 Status Checkpoint::Impl::checkAdapter(const ExpectedModel &expected) const {
   if (expected.adapter.empty() || !hasAdapters())
     return okStatus();
-  OPTRT_ASSIGN_OR_RETURN(const TextFile config, openAdapterConfig(path));
+  OPTRT_ASSIGN_OR_RETURN(const TextFile config, readAdapterConfig());
   return checkAdapterConfig(config.text, config.path, expected.adapter);
 }
 
 StatusOr<std::string> Checkpoint::readAdapterConfig() const {
   if (!impl->hasAdapters())
     return std::string();
-  OPTRT_ASSIGN_OR_RETURN(TextFile config, openAdapterConfig(impl->path));
+  OPTRT_ASSIGN_OR_RETURN(TextFile config, impl->readAdapterConfig());
   return std::move(config.text);
 }
 
@@ -538,22 +556,18 @@ void Checkpoint::forEachWeight(
 StatusOr<std::vector<CompanionFile>> Checkpoint::readCompanions() const {
   std::vector<CompanionFile> found;
   for (std::string_view name : companionFileNames()) {
-    std::string path = concat(impl->path, "/", name);
-    std::error_code error;
+    auto isIn = [&](const std::string &folder) {
+      std::error_code error;
+      return std::filesystem::exists(concat(folder, "/", name), error);
+    };
+    std::string folder = impl->path;
     // An adapter's folder may have none of its model's.
-    if (!std::filesystem::exists(path, error) && impl->weights)
-      path = concat(impl->weights->base, "/", name);
-    if (!std::filesystem::exists(path, error))
+    if (!isIn(folder) && impl->weights)
+      folder = impl->weights->base;
+    if (!isIn(folder))
       continue;
-    OPTRT_ASSIGN_OR_RETURN(InputFile file,
-                           InputFile::open(path, StatusCode::DataLoss));
-    OPTRT_ASSIGN_OR_RETURN(std::string text, file.readAll(kMostCompanionBytes));
-    auto listed = std::ranges::find(impl->files, name, [](const auto &one) {
-      return std::string_view(one.record.name);
-    });
-    if (listed != impl->files.end() && hash64(text) != listed->record.hash)
-      return isDamaged(file, hash64(text), "", listed->record.hash);
-    found.push_back({std::string(name), std::move(text)});
+    OPTRT_ASSIGN_OR_RETURN(TextFile file, impl->readText(folder, name));
+    found.push_back({std::string(name), std::move(file.text)});
   }
   if (!impl->base)
     return found;

@@ -86,8 +86,9 @@ StatusOr<BaseWeights> Checkpoint::baseWeights() const {
 }
 
 Status Checkpoint::Impl::openBase(const CheckpointReaderOptions &options) {
-  OPTRT_ASSIGN_OR_RETURN(const std::string folder,
-                         findBase(path, options.base));
+  OPTRT_ASSIGN_OR_RETURN(
+      const std::string folder,
+      findBase(path, options.base, [&] { return readAdapterConfig(); }));
   if (folder == path)
     return dataLoss(concat(path, " is damaged: ", kStateFile,
                            " says that it has adapters alone, and it has ",

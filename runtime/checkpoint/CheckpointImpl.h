@@ -85,6 +85,13 @@ struct Checkpoint::Impl {
   /// Checks that an index names the file of each tensor.
   Status checkWholeIndex(const optimus_support::InputFile &file) const;
 
+  /// A small file of this folder, or its base's: as state.json says, where that
+  /// lists it.
+  StatusOr<TextFile> readText(const std::string &folder,
+                              std::string_view name) const;
+  StatusOr<TextFile> readAdapterConfig() const {
+    return readText(path, kAdapterConfigFile);
+  }
   Status openBase(const CheckpointReaderOptions &options);
   /// Checks that the base has the weights of before.
   Status checkBase() const;

@@ -19,8 +19,6 @@ using namespace optrt;
 using namespace optimus_support;
 namespace fs = std::filesystem;
 
-static constexpr size_t kMostConfigBytes = 16 << 20;
-
 static bool isThere(const fs::path &path) {
   std::error_code error;
   return fs::exists(path, error);
@@ -96,12 +94,9 @@ static StatusOr<TextFile> openText(const std::string &folder,
   return TextFile{path, std::move(text)};
 }
 
-StatusOr<TextFile> optrt::openAdapterConfig(const std::string &folder) {
-  return openText(folder, kAdapterConfigFile);
-}
-
-StatusOr<std::string> optrt::findBase(const std::string &folder,
-                                      const std::string &given) {
+StatusOr<std::string>
+optrt::findBase(const std::string &folder, const std::string &given,
+                const std::function<StatusOr<TextFile>()> &readConfig) {
   if (hasBase(folder)) {
     if (given.empty())
       return folder;
@@ -114,7 +109,7 @@ StatusOr<std::string> optrt::findBase(const std::string &folder,
     return invalidArgument(concat("--base ", given, ": expected a folder with ",
                                   kModelFile, ", which it does not have"));
   }
-  OPTRT_ASSIGN_OR_RETURN(const TextFile config, openAdapterConfig(folder));
+  OPTRT_ASSIGN_OR_RETURN(const TextFile config, readConfig());
   JsonDocument document(config.text, config.path, StatusCode::DataLoss);
   const std::string base = document.root()["base_model_name_or_path"].string();
   OPTRT_RETURN_IF_ERROR(document.status());
@@ -153,7 +148,9 @@ static StatusOr<WeightFiles> openBaseFiles(const std::string &folder) {
 
 StatusOr<WeightFiles> optrt::openWeightFiles(const std::string &folder,
                                              const std::string &given) {
-  OPTRT_ASSIGN_OR_RETURN(const std::string base, findBase(folder, given));
+  OPTRT_ASSIGN_OR_RETURN(const std::string base, findBase(folder, given, [&] {
+                           return openText(folder, kAdapterConfigFile);
+                         }));
   OPTRT_ASSIGN_OR_RETURN(WeightFiles files, openBaseFiles(base));
   if (hasAdapter(folder)) {
     OPTRT_ASSIGN_OR_RETURN(InputFile file,

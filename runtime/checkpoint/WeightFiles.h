@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,7 +22,7 @@
 namespace optrt {
 
 /// Of an index, which is read at once: a line for each tensor.
-inline constexpr size_t kMostIndexBytes = 256 << 20;
+inline constexpr size_t kMostIndexBytes = 32 << 20;
 /// Each is open while it is read.
 inline constexpr size_t kMostModelFiles = 512;
 
@@ -35,6 +36,9 @@ bool hasWeightFiles(const std::string &folder);
 /// Why weights that are there cannot be read: nothing, unless all are pickles.
 std::string describePickles(const std::string &folder);
 
+/// Of a configuration.
+inline constexpr size_t kMostConfigBytes = 16 << 20;
+
 struct TextFile {
   std::string path, text;
 };
@@ -46,15 +50,13 @@ struct WeightFiles {
   std::string base; ///< the folder of the model's own tensors
 };
 
-/// The adapter_config.json of a folder; DataLoss where it has none.
-StatusOr<TextFile> openAdapterConfig(const std::string &folder);
-
 /// The folder with the rest of a model, if `folder` has adapters alone:
-/// `given`, or if that is empty the one named by adapter_config.json; else
-/// `folder`. InvalidArgument where it has no tensors of the model's own, and
-/// where `folder` has them and something is given.
-StatusOr<std::string> findBase(const std::string &folder,
-                               const std::string &given);
+/// `given`, or if that is empty the one named by the adapter_config.json that
+/// `readConfig` reads; else `folder`. InvalidArgument where it has no tensors
+/// of the model's own, and where `folder` has them and something is given.
+StatusOr<std::string>
+findBase(const std::string &folder, const std::string &given,
+         const std::function<StatusOr<TextFile>()> &readConfig);
 
 /// Opens the files of a folder for which hasWeightFiles(): model.safetensors
 /// alone, or the files named by the index, all of the same folder; and an

@@ -15,6 +15,8 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
 
+#include <algorithm>
+
 namespace mlir::optimus {
 
 /// The classes of dimensions of a sharded program. Dimensions that an
@@ -26,6 +28,9 @@ namespace mlir::optimus {
 ///   %x: tensor<5x7xf32> [{row}, {}]     %w: tensor<7x9xf32> [{}, {row, col}]
 ///   %y = matmul %x, %w -> {x.0, y.0} padded 5 -> 6, {x.1, w.0} 7, unpadded
 ///                         {w.1, y.1} padded 9 -> 12
+///
+/// `padded_vocabulary` of `optimus.model` is the least that a vocabulary of the
+/// model's size is padded to, also where no axis shards it.
 class DimensionClasses {
 public:
   /// Reads the shardings of a module that has a mesh; undecided values are
@@ -38,10 +43,12 @@ public:
     int64_t size = 0;
     /// What `padded` is a multiple of.
     int64_t multiple = 1;
+    /// What the program asks for.
+    int64_t least = 0;
     llvm::SetVector<StringRef> axes;
 
     int64_t getPadded() const {
-      return (size + multiple - 1) / multiple * multiple;
+      return (std::max(size, least) + multiple - 1) / multiple * multiple;
     }
   };
 
@@ -53,6 +60,7 @@ private:
   void add(Value value);
   void addSharding(Value value, int64_t dim, ArrayRef<StringRef> axes);
   void nameArguments(func::FuncOp function);
+  void padVocabulary(ModuleOp module);
 
   MeshOp mesh;
   DimensionGroups groups;

@@ -71,7 +71,8 @@ void mlir::optimus::warnOfPadding(ModuleOp module,
       const DimensionClasses::Class &known = classes.getClass(value, dim);
       int64_t padded = known.getPadded();
       if (!seen.insert(&known).second ||
-          padded - known.size < llvm::divideCeilSigned(known.size, kSaidPart))
+          padded - std::max(known.size, known.least) <
+              llvm::divideCeilSigned(known.size, kSaidPart))
         continue;
       std::string text = llvm::formatv(
           "\"{0}\" from {1} to {2} ({3:f2} times) for {4}", known.name,

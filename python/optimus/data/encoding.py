@@ -22,7 +22,7 @@ import numpy as np
 from optimus.arguments import Mistake
 from optimus.data.hashing import hash64
 from optimus.data.inputs import Input
-from optimus.data.tokenizer import Encoder, Tokenizer
+from optimus.data.tokenizer import Encoder, GaveUp, Tokenizer
 
 HASHED = 64 << 10
 """Bytes of a document that decide whether it is held out. The pieces of a long one have
@@ -113,6 +113,11 @@ class Worker:
                     "convert the file, for instance by iconv -f LATIN1 -t UTF-8"
                     % (task.source.path, error.object[error.start], task.offset)
                 ) from None
+            except GaveUp as error:
+                raise Mistake(
+                    "%s: the tokenizer gives up on a document after byte %d: %s; name another "
+                    "one by --tokenizer" % (task.source.path, task.offset, error)
+                ) from None
             result.tokens.append(tokens)
             result.ends.append(document_ends)
             result.labels.append(labels)
@@ -156,6 +161,9 @@ def _start(tokenizer: Tokenizer, threshold: int, labels: Labels) -> None:
     pr_set_pdeathsig = 1
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, int(signal.SIGKILL))
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    # What is wrong is said once, by the parent: Rust's code prints before it gives up.
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
     _worker = Worker(tokenizer, threshold, labels)
 
 

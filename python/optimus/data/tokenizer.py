@@ -11,9 +11,10 @@ Nothing is cut, padded, or put around a text, whatever the file asks for, and a 
 token's name in a text is text.
 """
 
+import contextlib
 import os
 from itertools import chain
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Type
 
 import numpy as np
 
@@ -86,17 +87,30 @@ def read(path: str) -> bytes:
         ) from None
 
 
+class GaveUp(ValueError):
+    """Why the library gives up."""
+
+
+@contextlib.contextmanager
+def library_gives_up(others: Tuple[Type[Exception], ...] = ()) -> Iterator[None]:
+    """Turns what the library gives up on, but for `others`, into GaveUp: what its Rust code
+    panics with is no Exception, and cannot be sent to another process."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, (KeyboardInterrupt, SystemExit, MemoryError, *others)):
+            raise
+        raise GaveUp(" ".join(str(error).split())[:200]) from None
+
+
 def load(content: bytes, where: str) -> Any:
     """The library's object. Raises Mistake."""
     tokenizers = library()
     try:
-        found = tokenizers.Tokenizer.from_buffer(content)
-    # What its Rust code gives up on is no Exception.
-    except BaseException as error:
-        if isinstance(error, (KeyboardInterrupt, SystemExit, MemoryError)):
-            raise
-        reason = " ".join(str(error).split())
-        raise Mistake("%s is no tokenizer.json: %s" % (where, reason[:200])) from None
+        with library_gives_up():
+            found = tokenizers.Tokenizer.from_buffer(content)
+    except GaveUp as error:
+        raise Mistake("%s is no tokenizer.json: %s" % (where, error)) from None
     found.no_truncation()
     found.no_padding()
     found.encode_special_tokens = True
@@ -177,7 +191,7 @@ class Encoder:
         """The tokens of documents, one after the other, and the number of tokens up to
         and with the last of each that ends: the last one only if `ends`. `prompts` has
         the bytes of each document's prompt, or -1 for its first token; then the tokens
-        behind these are told from them. Raises UnicodeDecodeError."""
+        behind these are told from them. Raises UnicodeDecodeError and GaveUp."""
         encode = self._of_bytes if self._found is None else self._of_file
         tokens, counts, prompted = encode(texts, prompts)
         found = np.cumsum(np.array(counts, np.int64) + len(self._end))
@@ -210,7 +224,8 @@ class Encoder:
             )
         ]
         flat = list(chain.from_iterable(whole))
-        encodings = self._found.encode_batch_fast(flat, add_special_tokens=False)
+        with library_gives_up():
+            encodings = self._found.encode_batch_fast(flat, add_special_tokens=False)
         numbers = iter([encoding.ids for encoding in encodings])
         found: List[int] = []
         counts, prompted = [], []

@@ -310,6 +310,11 @@ def _add_folder(model: _Parser) -> None:
     _add_dropout(model)
     _add_documents(model)
     _add_mask_token(model)
+    model.count(
+        "--padded-vocabulary",
+        "rows of the tables of tokens, rounded up for speed: zeros after the folder's, "
+        "never predicted (default: the folder's)",
+    )
     _add_program(model)
 
 
@@ -421,8 +426,7 @@ def _import(options: argparse.Namespace) -> str:
     chosen = {name: getattr(options, _dest(name)) for name in from_hf.Choices._fields}
     found = from_hf.read(options.folder, from_hf.Choices(**chosen))
     try:
-        more = {"config": published.text_of(found.published)}
-        text = _text(found.module, found.config, options, more)
+        text = _text(found.module, found.config, options, found.attributes)
     except ConfigError as error:
         where = os.path.join(options.folder, from_hf.CONFIG)
         name_of = lambda member: found.fields.get(member) or _flag(member)

@@ -69,6 +69,8 @@ class Choices(NamedTuple):
     dropout: float
     within_documents: bool
     mask_token: Optional[int]
+    padded_vocabulary: Optional[int]
+    """Rows of the tables of tokens, if others than the folder's."""
 
 
 class Import(NamedTuple):
@@ -81,6 +83,16 @@ class Import(NamedTuple):
     notes: List[str]
     published: Dict[str, Any]
     """The config.json of what is trained."""
+    added_rows: int
+    """Of zeros, after those of the tables of tokens."""
+
+    @property
+    def attributes(self) -> Dict[str, Any]:
+        """Of the model, beside or in place of the builder's."""
+        found: Dict[str, Any] = {"config": published.text_of(self.published)}
+        if self.added_rows:
+            found["padded_vocabulary"] = self.config.vocabulary + self.added_rows
+        return found
 
 
 class Family(NamedTuple):
@@ -150,7 +162,25 @@ def read(folder: str, choices: Choices) -> Import:
     if not members.get("head", True):
         rates = {}
     out = published.kept(given, known[0], known, family.positions, sequence, rates)
-    return Import(family.module, config, family.fields, notes, out)
+    added = _added_rows(path, family, config.vocabulary, choices, notes)
+    return Import(family.module, config, family.fields, notes, out, added)
+
+
+def _added_rows(
+    path: str, family: Family, tokens: int, choices: Choices, notes: List[str]
+) -> int:
+    """Of the tables of a model with so many tokens."""
+    rows = choices.padded_vocabulary or tokens
+    if rows < tokens:
+        name = family.fields["vocabulary"]
+        message = "--padded-vocabulary is %d; expected at least %d, the %s of %s"
+        raise Mistake(message % (rows, tokens, name, path))
+    if rows > tokens:
+        notes.append(
+            "tables of tokens get %d rows of zeros after the folder's %d: these are never "
+            "predicted nor trained, and checkpoints lack them" % (rows - tokens, tokens)
+        )
+    return rows - tokens
 
 
 def _check_folder(folder: str) -> None:

@@ -269,7 +269,7 @@ def _add_tokenizer(gguf: Any, writer: Any, folder: str, vocabulary: int, ends: D
 
 def write(folder: str, path: str, width: Optional[str]) -> List[str]:
     """Writes a file, whole or not at all; returns lines for people. Raises Mistake."""
-    choices = from_hf.Choices(None, 1, None, 0.0, False, None)
+    choices = from_hf.Choices(None, 1, None, 0.0, False, None, None)
     where = os.path.join(folder, from_hf.CONFIG)
     kind = config_file.read(where).get("model_type")
     if kind not in KINDS:

@@ -70,7 +70,8 @@ class FileCodec(Codec):
 
     def _encode(self, found, text: str, has_special: bool) -> List[int]:
         try:
-            return found.encode(text, add_special_tokens=has_special).ids
+            with tokenizer.library_gives_up((TypeError, UnicodeEncodeError)):
+                return found.encode(text, add_special_tokens=has_special).ids
         # Half a character, which Rust's strings cannot have.
         except (TypeError, UnicodeEncodeError) as error:
             raise ValueError("expected text: %s" % error) from None

@@ -25,6 +25,12 @@ def add_arguments(parser: Parser) -> None:
         "--load", metavar="DIR", required=True, help="the checkpoint, or a folder of weights"
     )
     parser.add_argument(
+        "--base",
+        metavar="DIR",
+        default="",
+        help="the weights that adapters alone are beside (default: the folder that they name)",
+    )
+    parser.add_argument(
         "--ignore",
         metavar="PATTERN",
         action="append",
@@ -101,7 +107,8 @@ class Model:
         except Error as error:
             raise Mistake(str(error)) from None
         known = self.encoder or self.extents
-        self.folder = folder.read(options.load, options.tokenizer, known.vocabulary)
+        folders = folder.of_model(options.load, options.base)
+        self.folder = folder.read(folders, options.tokenizer, known.vocabulary)
         self.pooling = pooling.read(options.load)
         self._template: Optional[ChatTemplate] = None
         self._starting = threading.Lock()
@@ -137,7 +144,7 @@ class Model:
                 threads_per_rank=options.threads_per_rank,
             )
             notes: List[str] = session.load(
-                options.load, weights_only=True, ignore=options.ignore
+                options.load, weights_only=True, ignore=options.ignore, base=options.base
             )
         except Error as error:
             raise Mistake(str(error)) from None

@@ -154,6 +154,25 @@ TEST_F(Adapters, RefuseOtherWeights) {
             std::string::npos);
 }
 
+TEST_F(Adapters, FindDamageInTheirConfiguration) {
+  ASSERT_TRUE(saveAdapters().ok());
+  // Of the same size: the base that it names is not looked for.
+  const std::string path = dir + "/adapter_config.json";
+  std::string text = readFile(path);
+  text.replace(text.find("base\""), 4, "elsw");
+  writeFile(path, text);
+  for (const std::string &given : {std::string(), base}) {
+    CheckpointReaderOptions options;
+    options.base = given;
+    auto opened = Checkpoint::open(dir, options);
+    EXPECT_EQ(opened.status().code(), StatusCode::DataLoss);
+    EXPECT_NE(opened.status().message().find("adapter_config.json is damaged: "
+                                             "its checksum is "),
+              std::string::npos)
+        << opened.status().message();
+  }
+}
+
 TEST_F(Adapters, FindDamageInTheirBase) {
   ASSERT_TRUE(saveAdapters().ok());
   const std::string path = base + "/model.safetensors";

@@ -243,6 +243,12 @@ module attributes {optimus.model = {batch = 1 : i64, sequence = 1 : i64, vocabul
 
 // -----
 
+// expected-error @below {{A1: expected optimus.model to have an i64 'padded_vocabulary' from 8 to 2147483647, found 7 : i64}}
+module attributes {optimus.model = {batch = 1 : i64, sequence = 1 : i64, vocabulary = 8 : i64, padded_vocabulary = 7 : i64}} {
+}
+
+// -----
+
 // expected-error @below {{A1: expected optimus.model to have an i64 'mask_token' from 0 to 7, found 8 : i64}}
 module attributes {optimus.model = {batch = 1 : i64, sequence = 1 : i64, vocabulary = 8 : i64, objective = "masked_token", mask_token = 8 : i64}} {
 }

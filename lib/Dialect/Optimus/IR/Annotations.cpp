@@ -112,6 +112,9 @@ static LogicalResult verifyModel(Operation *op, Attribute value) {
     if (failed(verifyInteger(key, 1, INT32_MAX)))
       return failure();
   int64_t lastToken = model.getAs<IntegerAttr>("vocabulary").getInt() - 1;
+  if (model.contains("padded_vocabulary") &&
+      failed(verifyInteger("padded_vocabulary", lastToken + 1, INT32_MAX)))
+    return failure();
   auto objective = model.getAs<StringAttr>("objective");
   if (model.contains("objective") &&
       (!objective ||

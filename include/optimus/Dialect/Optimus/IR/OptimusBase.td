@@ -48,7 +48,9 @@ def Optimus_Dialect : Dialect {
     them:
 
     * (A1) `optimus.model` is a dictionary in which `batch`, `sequence` and
-      `vocabulary` are from 1 to 2^31 − 1. `objective`, if there is one, is
+      `vocabulary` are from 1 to 2^31 − 1. `padded_vocabulary`, if there is one, is
+      from `vocabulary` to 2^31 − 1: at least so many rows have tables of the
+      vocabulary, zeros after it. `objective`, if there is one, is
       `next_token` or `masked_token`; that has `mask_token` and may have `pad_token`,
       tokens below `vocabulary`. `config`, if there is one, is the text of a JSON
       object: the model's config.json, which checkpoints get. Other members are the
