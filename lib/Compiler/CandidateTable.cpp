@@ -28,14 +28,21 @@ void mlir::optimus::printCandidates(std::vector<Candidate> candidates,
     return getKey(a) < getKey(b);
   });
   constexpr double mebi = 1048576;
-  out << formatv("  {0,-22} {1,-12} {2,-10} {3,12} {4,12} {5,12} {6,12}\n",
-                 "mesh", "strategy", "recompute", "step, ms", "exposed, ms",
+  size_t width = 12;
+  for (const Candidate &candidate : candidates)
+    width = std::max(width, candidate.strategy.size());
+  // A format has a fixed one.
+  auto pad = [&](StringRef strategy) {
+    return strategy.str() + std::string(width - strategy.size(), ' ');
+  };
+  out << formatv("  {0,-22} {1} {2,-10} {3,12} {4,12} {5,12} {6,12}\n", "mesh",
+                 pad("strategy"), "recompute", "step, ms", "exposed, ms",
                  "moved, MiB", "rank, MiB");
   for (const Candidate &candidate : candidates) {
     bool isChosen = chosen && chosen->hasLayoutOf(candidate) &&
                     chosen->recompute == candidate.recompute;
-    out << formatv("{0} {1,-22} {2,-12} {3,-10} ", isChosen ? "*" : " ",
-                   candidate.mesh.toString(), candidate.strategy,
+    out << formatv("{0} {1,-22} {2} {3,-10} ", isChosen ? "*" : " ",
+                   candidate.mesh.toString(), pad(candidate.strategy),
                    candidate.recompute);
     if (!candidate.isPredicted()) {
       out << candidate.problem << candidate.ruledOut << "\n";
@@ -52,4 +59,17 @@ void mlir::optimus::printCandidates(std::vector<Candidate> candidates,
             : "  --offload-window " + std::to_string(candidate.offloadWindow) +
                   " --offload " + candidate.offload);
   }
+}
+
+void mlir::optimus::printEntries(ArrayRef<EntryLayout> entries,
+                                 llvm::raw_ostream &out) {
+  if (entries.empty())
+    return;
+  out << formatv("  {0,-22} {1,-12} {2,-10} {3,12} {4,12} {5,12}\n", "function",
+                 "strategy", "", "call, ms", "", "moved, MiB");
+  for (const EntryLayout &entry : entries)
+    out << formatv("{0} {1,-22} {2,-12} {3,-10} {4,12:f3} {5,12} {6,12:f3}\n",
+                   entry.isChosen ? "*" : " ",
+                   stringifyEntryKind(entry.needs.entry), entry.strategy, "",
+                   entry.needs.ms, "", double(entry.needs.commBytes) / 1048576);
 }

@@ -9,7 +9,7 @@
 #ifndef OPTIMUS_LIB_COMPILER_CANDIDATETABLE_H
 #define OPTIMUS_LIB_COMPILER_CANDIDATETABLE_H
 
-#include "optimus/Planning/Candidates.h"
+#include "optimus/Planning/LayoutChoice.h"
 
 namespace mlir::optimus {
 
@@ -17,6 +17,8 @@ namespace mlir::optimus {
 void printCandidates(std::vector<Candidate> candidates,
                      const std::optional<Candidate> &chosen,
                      std::optional<int64_t> budget, llvm::raw_ostream &out);
+/// Prints what was weighed of single functions, if anything was.
+void printEntries(ArrayRef<EntryLayout> entries, llvm::raw_ostream &out);
 
 } // namespace mlir::optimus
 

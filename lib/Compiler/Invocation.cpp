@@ -236,6 +236,7 @@ Status Driver::choose() {
       *module, *options, [&](StringRef line) { reporter.sayProgress(line); });
   printCandidates(answer.candidates, answer.chosen, answer.memoryBudget,
                   reporter.getReport());
+  printEntries(answer.entries, reporter.getReport());
   if (!answer.failure.ok())
     return reporter.fail(answer.failure);
   options->memoryBudget = answer.memoryBudget;
@@ -254,7 +255,7 @@ Status Driver::compile() {
     module->emitWarning(unused);
   if (options->report && !goesOn() && options->phases.recompute != "none" &&
       !options->withoutRecompute) {
-    Candidate kept{options->phases.mesh, options->phases.strategy};
+    Candidate kept{options->phases.mesh, options->phases.describeStrategies()};
     if (predict(*module, options->phases, kept))
       options->withoutRecompute = kept.getNeeds();
   }

@@ -147,7 +147,7 @@ static json::Array describeLayouts(const CompileOptions &options) {
     const PhaseOptions phases = one.getPhases(options.phases);
     list.push_back(
         json::Object{{"mesh", phases.mesh.toString()},
-                     {"strategy", phases.strategy},
+                     {"strategy", one.strategy},
                      {"recompute", phases.recompute},
                      {"step_ms", one.stepMs},
                      {"rank_bytes", one.rankBytes},

@@ -11,7 +11,6 @@
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Exec/Transforms/Communication.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
-#include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Dialect/Optimus/Transforms/Strategy.h"
 #include "optimus/Planning/RankMemory.h"
 
@@ -72,6 +71,29 @@ std::vector<Candidate> mlir::optimus::listCandidates(int64_t ranks) {
   return candidates;
 }
 
+bool Candidate::mayStay() const {
+  auto hasSeveral = [&](StringRef name) {
+    return llvm::any_of(mesh.axes, [&](const auto &axis) {
+      return axis.first == name && axis.second > 1;
+    });
+  };
+  return StringRef(strategy).split(',').first == "summa" && hasSeveral("row") &&
+         hasSeveral("col") && !hasSeveral(Strategy::kDataAxis);
+}
+
+std::vector<Candidate>
+mlir::optimus::withDecodes(ArrayRef<Candidate> candidates) {
+  std::vector<Candidate> result;
+  for (const Candidate &candidate : candidates) {
+    result.push_back(candidate);
+    if (candidate.mayStay()) {
+      result.push_back(candidate);
+      result.back().strategy += ",decode=stationary";
+    }
+  }
+  return result;
+}
+
 std::vector<Candidate>
 mlir::optimus::withPolicies(ArrayRef<Candidate> candidates,
                             ArrayRef<StringRef> policies) {
@@ -121,18 +143,25 @@ static func::FuncOp findPredicted(ModuleOp module) {
   return step ? step : findEntry(module, EntryKind::Decode);
 }
 
-void mlir::optimus::keepTrainStep(ModuleOp module) {
-  const bool trains =
-      module.lookupSymbol("loss") || findEntry(module, EntryKind::Train);
-  auto isKept = [&](EntryKind kind) {
-    // A prefill may need more memory than a decode.
-    return trains ? kind == EntryKind::Train
-                  : llvm::is_contained(kGenerationKinds, kind);
-  };
+/// Erases functions of other kinds.
+static void keepEntries(ModuleOp module, ArrayRef<EntryKind> kinds) {
   for (auto function :
        llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
-    if (getEntry(function) && !isKept(getEntryKind(function)))
+    if (getEntry(function) &&
+        !llvm::is_contained(kinds, getEntryKind(function)))
       function.erase();
+}
+
+bool mlir::optimus::trains(ModuleOp module) {
+  return module.lookupSymbol("loss") || findEntry(module, EntryKind::Train);
+}
+
+void mlir::optimus::keepTrainStep(ModuleOp module) {
+  // A prefill may need more memory than a decode.
+  if (trains(module))
+    keepEntries(module, EntryKind::Train);
+  else
+    keepEntries(module, kGenerationKinds);
 }
 
 /// The function that needs most of a rank's memory.
@@ -165,21 +194,40 @@ LogicalResult mlir::optimus::lowerTrainStep(ModuleOp module,
   return runPhases(module, options, "tune", "exec", candidate);
 }
 
+/// What the scheduler says of a function, or null.
+static DictionaryAttr getSchedule(func::FuncOp function) {
+  return function->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule);
+}
+
+static double getMs(DictionaryAttr schedule, StringRef name) {
+  return schedule.getAs<FloatAttr>(name).getValueAsDouble();
+}
+
+/// The bytes that all ranks send in a function.
+static int64_t countMoved(func::FuncOp function) {
+  auto axes = function->getAttrOfType<ArrayAttr>(ExecDialect::kCommunication);
+  // Before memory is placed they are not counted yet.
+  if (!function->hasAttr(ExecDialect::kLowerBoundBytes))
+    if (FailureOr<ArrayAttr> counted = exec::describeCommunication(function);
+        succeeded(counted))
+      axes = *counted;
+  int64_t bytes = 0;
+  if (axes)
+    for (auto axis : axes.getAsRange<DictionaryAttr>())
+      bytes += axis.getAs<IntegerAttr>("bytes").getInt();
+  return bytes;
+}
+
 void mlir::optimus::readPrediction(ModuleOp module, const PhaseOptions &options,
                                    Candidate &candidate) {
   auto step = findPredicted(module);
-  auto schedule =
-      step ? step->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule)
-           : nullptr;
+  DictionaryAttr schedule = step ? getSchedule(step) : nullptr;
   if (!schedule) {
     candidate.problem = "there is no step of training to predict";
     return;
   }
-  auto getMs = [&](StringRef name) {
-    return schedule.getAs<FloatAttr>(name).getValueAsDouble();
-  };
-  candidate.stepMs = getMs("predicted_step_ms");
-  candidate.exposedMs = getMs("predicted_exposed_ms");
+  candidate.stepMs = getMs(schedule, "predicted_step_ms");
+  candidate.exposedMs = getMs(schedule, "predicted_exposed_ms");
   func::FuncOp largest = findLargest(module, step, options);
   RankMemory memory = getRankMemory(largest, options.isForGpu());
   candidate.rankBytes = memory.getTotal();
@@ -188,15 +236,26 @@ void mlir::optimus::readPrediction(ModuleOp module, const PhaseOptions &options,
       largest->getAttrOfType<IntegerAttr>(ExecDialect::kLowerBoundBytes);
   candidate.peakBytes =
       bound ? bound.getInt() : exec::computePeakBytes(largest);
-  auto axes = step->getAttrOfType<ArrayAttr>(ExecDialect::kCommunication);
-  if (!bound)
-    if (FailureOr<ArrayAttr> counted = exec::describeCommunication(step);
-        succeeded(counted))
-      axes = *counted;
-  candidate.commBytes = 0;
-  if (axes)
-    for (auto axis : axes.getAsRange<DictionaryAttr>())
-      candidate.commBytes += axis.getAs<IntegerAttr>("bytes").getInt();
+  candidate.commBytes = countMoved(step);
+}
+
+std::vector<EntryNeeds>
+mlir::optimus::predictEntries(ModuleOp module, const PhaseOptions &options,
+                              Candidate &candidate) {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  const PhaseOptions phases = candidate.getPhases(options);
+  if (failed(runPhases(*copy, phases, "input", "tune", candidate)))
+    return {};
+  keepEntries(*copy, kGenerationKinds);
+  if (failed(runPhases(*copy, phases, "tune", "schedule", candidate)))
+    return {};
+  std::vector<EntryNeeds> needs;
+  for (EntryKind kind : kGenerationKinds)
+    for (func::FuncOp function : findEntries(*copy, kind))
+      if (DictionaryAttr schedule = getSchedule(function))
+        needs.push_back(
+            {kind, getMs(schedule, "predicted_step_ms"), countMoved(function)});
+  return needs;
 }
 
 OwningOpRef<ModuleOp> mlir::optimus::predict(ModuleOp module,

@@ -88,6 +88,9 @@ private:
   /// The best in question, where asked for of those compiled whole, or null.
   Candidate *findBest(bool isWhole = false);
   Status explainFailure();
+  /// Lets functions of generation have layouts of their own where they are
+  /// faster so, and the step is not slower.
+  void chooseEntries(LayoutAnswer &answer);
   LayoutAnswer finish();
 
   ModuleOp module;
@@ -104,10 +107,14 @@ private:
 } // namespace
 
 std::vector<Candidate> LayoutChoice::list(ArrayRef<StringRef> policies) const {
-  std::vector<Candidate> inQuestion{{phases.mesh, phases.strategy}};
+  std::vector<Candidate> inQuestion{{phases.mesh, phases.describeStrategies()}};
   if (question.isAuto())
     inQuestion = question.ranks > 0 ? listCandidates(question.ranks)
                                     : listCandidates(phases.mesh);
+  // Of a library that trains, too, its step decides before its entries do.
+  if (question.isAuto() && findEntry(module, EntryKind::Decode) &&
+      !trains(module))
+    inQuestion = withDecodes(inQuestion);
   return withPolicies(inQuestion, policies);
 }
 
@@ -359,6 +366,54 @@ Status LayoutChoice::explainFailure() {
                                        }));
 }
 
+void LayoutChoice::chooseEntries(LayoutAnswer &answer) {
+  Candidate &chosen = *answer.chosen;
+  StringRef program = StringRef(chosen.strategy).split(',').first;
+  if (!question.isAuto() || !chosen.mayStay() ||
+      !findEntry(module, EntryKind::Decode))
+    return;
+  Candidate moving = chosen, staying = chosen;
+  staying.strategy = program.str();
+  for (EntryKind kind : kGenerationKinds)
+    staying.strategy += formatv(",{0}=stationary", stringifyEntryKind(kind));
+  progress.say([&] {
+    return std::string("--strategy auto: compiles functions of generation");
+  });
+  const std::vector<EntryNeeds> before = predictEntries(module, phases, moving);
+  const std::vector<EntryNeeds> after = predictEntries(module, phases, staying);
+  // Where one layout is impossible there is nothing to weigh.
+  if (before.size() != after.size())
+    return;
+  Candidate mixed = chosen;
+  mixed.strategy = program.str();
+  for (auto [own, other] : llvm::zip_equal(before, after)) {
+    const std::string name = stringifyEntryKind(own.entry).str();
+    const std::string choice = "," + name + "=stationary";
+    // Where the program has it so already, both are the same.
+    const bool isKept = StringRef(chosen.strategy).contains(choice);
+    const bool stays = isKept || other.ms < own.ms;
+    if (stays)
+      mixed.strategy += choice;
+    if (!isKept)
+      answer.entries.push_back({own, program.str(), !stays});
+    answer.entries.push_back({other, "stationary", stays});
+  }
+  if (mixed.strategy == chosen.strategy)
+    return;
+  predictWhole(mixed);
+  const bool isTaken =
+      fits(mixed) && mixed.stepMs <= (1 + kPriceError) * chosen.stepMs;
+  if (isTaken) {
+    candidates.push_back(mixed);
+    chosen = mixed;
+    return;
+  }
+  for (EntryLayout &entry : answer.entries)
+    entry.isChosen = (entry.strategy == "stationary") ==
+                     StringRef(chosen.strategy)
+                         .contains(stringifyEntryKind(entry.needs.entry));
+}
+
 LayoutAnswer LayoutChoice::finish() {
   LayoutAnswer answer;
   answer.memoryBudget = question.memoryBudget;
@@ -369,6 +424,8 @@ LayoutAnswer LayoutChoice::finish() {
       if (best->offload.empty() && candidate.isPredicted() &&
           candidate.recompute == "none" && candidate.hasLayoutOf(*best))
         answer.withoutRecompute = candidate.getNeeds();
+    if (answer.failure.ok())
+      chooseEntries(answer);
   }
   answer.candidates = std::move(candidates);
   return answer;

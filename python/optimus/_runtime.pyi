@@ -89,6 +89,8 @@ class Session:
         copying_exceptions: Set[int] = set(),
         continuation: List[int] = [],
         logprobs: Optional[int] = None,
+        beams: int = 1,
+        length_penalty: float = 1.0,
     ) -> int: ...
     def generate_step(
         self,

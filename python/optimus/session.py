@@ -220,7 +220,9 @@ class Session:
         `copying_penalty`, `copying_source`, `copying_exceptions`, `logit_bias`, `seed`,
         `alternative`. `logprobs`, a number k from 0 on, asks for `scores` with the k
         most probable tokens of each place. If there is a `continuation`, its tokens
-        follow, and nothing is chosen.
+        follow, and nothing is chosen. `beams`, a number above 1, goes on with so many of
+        the most probable beginnings, each in a slot, and has the best text at its end;
+        scores are divided by the length to the power of `length_penalty`.
 
         Several texts can be under way: a step that one waits for adds a token to each.
         Raises InvalidArgumentError for a prompt beyond the context or the vocabulary, and

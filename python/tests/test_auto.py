@@ -222,3 +222,58 @@ def test_bad_options(tools, tmp_path, flags, message):
     result = compile_auto(tools, tmp_path / "model.so", *flags)
     assert result.returncode == 1
     assert message in result.stderr
+
+
+def entries(output):
+    """Of each function of generation that was weighed: by strategy whether it is chosen,
+    and its predicted MiB."""
+    pattern = r"^([* ]) (prefill|decode|score) +(\S+) +[\d.]+ +([\d.]+)$"
+    found = {}
+    for mark, entry, strategy, moved in re.findall(pattern, output, re.MULTILINE):
+        found.setdefault(entry, {})[strategy] = (mark == "*", float(moved))
+    return found
+
+
+def compile_generation(tools, tmp_path, *flags, functions=None):
+    # As wide as models are; of one layer.
+    model = Model(1, 2048, 64, sequence=32, vocabulary=32768, batch=64)
+    source = tools.program(model, functions, "slots=64,context=32,chunk=32")
+    path = tmp_path / "model.so"
+    flags = ["--strategy", "auto", "--plan", *flags, "-o", path]
+    output = tools.run("optimus-compile", source, *flags)
+    return output, json.loads(tools.run("optimus-run", "inspect", path, "--json"))
+
+
+@pytest.mark.parametrize("ranks", [4, 64])
+def test_weights_stay_where_many_ranks_decode(tools, tmp_path, ranks):
+    """Few ranks move least in one dimension."""
+    output, manifest = compile_generation(tools, tmp_path, "--ranks", ranks)
+    weighed = {(row.mesh, row.strategy): row for row in rows(output)}
+    assert ("row:2,col:%d" % (ranks // 2), "summa,decode=stationary") in weighed
+    if ranks == 4:
+        assert manifest["strategy"] == "megatron" and not entries(output)
+        return
+    functions = entries(output)
+    moves = {f["entry"]["kind"]: f["communication"] for f in manifest["functions"]}
+    chosen = ["summa"]
+    for entry, layouts in functions.items():
+        ((strategy, moved),) = [(s, m) for s, (is_chosen, m) in layouts.items() if is_chosen]
+        if strategy == "stationary":
+            chosen.append(entry + "=stationary")
+        # The library is what was weighed.
+        assert moved == pytest.approx(sum(a["bytes"] for a in moves[entry]) / 2**20, abs=1e-3)
+    assert "decode=stationary" in chosen and manifest["strategy"] == ",".join(chosen)
+
+
+def test_functions_of_generation_follow_a_step_of_training(tools, tmp_path):
+    """Its time decides for mesh and strategy; a @decode may still move activations alone."""
+    flags = ["--mesh", "row:2,col:2"]
+    output, manifest = compile_generation(tools, tmp_path, *flags, functions="loss")
+    layouts = entries(output)
+    step = {row.strategy: row for row in rows(output)}
+    best = min(step.values(), key=lambda row: row.step_ms)
+    if not best.strategy.startswith("summa"):
+        assert manifest["strategy"] == best.strategy and not layouts
+        return
+    assert layouts["decode"]["stationary"][0]
+    assert step[manifest["strategy"]].step_ms <= 1.02 * step["summa"].step_ms

@@ -76,6 +76,10 @@ def test_text_is_that_of_optimus_run(tools, library, state, generate):
     assert (first["tokens"], first["finish_reason"]) == (one["tokens"], "length")
     assert (first["index"], second["index"]) == (0, 1) and second["tokens"] != first["tokens"]
     assert len(first["logprobs"]) == len(first["top_logprobs"]) == 20
+    beams = ["--beams", 2, "--length-penalty", 0.5]
+    (one,) = by_optimus_run(tools, library, state, "--bytes", "God", *flags, *beams, "--json")
+    (best,) = answers(generate("God", *flags, *beams, "--json"))
+    assert best["tokens"] == one["tokens"] and best["text"]
 
 
 def test_a_stop_is_a_text_across_tokens(generate):

@@ -17,6 +17,7 @@ import re
 import numpy as np
 import pytest
 
+from beam_reference import search
 from interpreter import Interpreter, draw_parameters, relative_error
 from sampling_reference import Sampling, choose, copied_share
 from test_forward import reference, rounding_bound
@@ -179,17 +180,22 @@ def states(tools, text, tmp_path_factory):
     return get
 
 
-def generate(tools, library, state, tmp_path, prompts, *flags, prefix=(), env=None):
-    """The answers to prompts, and the logits of each choice."""
-    file, logits = tmp_path / "prompts.jsonl", tmp_path / "logits.npy"
+def run_generate(tools, library, state, tmp_path, prompts, *flags, prefix=(), env=None):
+    """The answers to prompts."""
+    file = tmp_path / "prompts.jsonl"
     file.write_text("".join(json.dumps(prompt) + "\n" for prompt in prompts))
     command = tools.command(
-        "optimus-run",
-        *("generate", library, "--load", state.folder, "--tokens", file),
-        *("--logits", logits, *flags),
+        "optimus-run", "generate", library, "--load", state.folder, "--tokens", file, *flags
     )
     said = succeed(call([*prefix, *command], env=env))
-    answers = [json.loads(line) for line in said.splitlines()]
+    return [json.loads(line) for line in said.splitlines()]
+
+
+def generate(tools, library, state, tmp_path, prompts, *flags, **how):
+    """The answers to prompts, and the logits of each choice."""
+    logits = tmp_path / "logits.npy"
+    flags = ["--logits", logits, *flags]
+    answers = run_generate(tools, library, state, tmp_path, prompts, *flags, **how)
     ends = np.cumsum([len(answer["tokens"]) for answer in answers])
     return answers, np.split(np.load(logits), ends[:-1])
 
@@ -303,6 +309,74 @@ def test_tokens_are_chosen_as_numpy_chooses_them(tools, states, tmp_path):
         assert answer["copied"] == copied_share(prompt, new, sampling)
 
 
+BEAMS = [
+    # Beams, length penalty, stop tokens, copying penalty.
+    (3, 1.0, [], 1.0),
+    (2, 0.0, [4, 7, 9, 12], 1.0),
+    (3, 2.5, [4, 7, 9, 12], 1.0),
+    (3, -1.0, [1, 2, 5], 0.05),
+    (2, 1.0, [3], 20.0),
+]
+
+
+@pytest.mark.parametrize("mesh, strategy", [LAYOUTS[0], LAYOUTS[1], LAYOUTS[3]])
+def test_beams_are_those_of_numpy(tools, states, tmp_path, mesh, strategy):
+    """On 2x2 the three slots lie on two rows of ranks: caches move between them."""
+    model = MODELS["gpt2"]
+    state, _ = states("gpt2")
+    parameters = {k: v.astype(float) for k, v in state.parameters.items()}
+    whole = reference(model, parameters).logits
+
+    def logits_behind(tokens):
+        return whole(np.array([tokens]))[0, -1]
+
+    library = tools.library(model, mesh, strategy, functions=None, generate=EXTENTS)
+    prompts = draw_prompts(model, len(BEAMS))
+    requests = [
+        {
+            **dict(tokens=prompt, beams=beams, length_penalty=penalty),
+            **dict(stop=[[stop] for stop in stops], copying_penalty=alpha),
+        }
+        for prompt, (beams, penalty, stops, alpha) in zip(prompts, BEAMS)
+    ]
+    # A text of one beam beside them.
+    requests.append({"tokens": prompts[0], "max_tokens": 3})
+    answers = run_generate(tools, library, state, tmp_path, requests)
+    for prompt, (beams, penalty, stops, alpha), answer in zip(prompts, BEAMS, answers):
+        sampling = Sampling(copying_penalty=alpha)
+        best, margin = search(logits_behind, prompt, beams, penalty, NEW, stops, sampling)
+        assert margin > 1e-5, "the order of candidates could be another one in f32"
+        assert (answer["tokens"], answer["finish_reason"]) == (best.tokens, best.finish)
+        assert answer["score"] == pytest.approx(best.score, abs=1e-4)
+    assert "score" not in answers[-1]
+    # With 20 times the probability more is copied.
+    assert answers[4]["copied"] >= answers[3]["copied"]
+    for flags, prefix in [
+        (["--threads-per-rank", 2], []),
+        *([([], mpirun(4)), (["--backend", "tcp"], mpirun(4))] if mesh else []),
+    ]:
+        again = run_generate(tools, library, state, tmp_path, requests, *flags, prefix=prefix)
+        assert again == answers
+
+
+@pytest.mark.parametrize(
+    "request_, said",
+    [
+        ({"beams": 4}, "expected from 1 to 3 beams, one a slot of the library, found 4"),
+        ({"beams": 2, "temperature": 1}, "expected temperature 0 beside them, found 1"),
+        ({"beams": 2, "length_penalty": 1e3}, "the length penalty is 1000; expected"),
+    ],
+)
+def test_beams_are_checked(tools, states, tmp_path, request_, said):
+    state, _ = states("gpt2")
+    library = tools.library(MODELS["gpt2"], functions=None, generate=EXTENTS)
+    file = tmp_path / "prompts.jsonl"
+    file.write_text(json.dumps({"tokens": [1, 2], **request_}))
+    result = tools.call("optimus-run", "generate", library, "--load", state.folder,
+                        "--tokens", file)
+    assert result.returncode == 1 and said in result.stderr
+
+
 def stationary_bytes(model, slots, rows, cols):
     """What ranks receive in a @decode of stationary weights, by axis; in f32."""
     hidden, wide = model.hidden, 4 * model.hidden
@@ -312,23 +386,40 @@ def stationary_bytes(model, slots, rows, cols):
     over_row += (2 * model.layers + 1) * slots * (rows - 1) * 2 * rows * cols
     over_col = model.layers * 2 * slots * (cols - 1) * 2 * hidden
     # Look-up, of words over all ranks, and the head, which reads whole rows.
-    over_col += 2 * slots * (cols - 1) * hidden * rows
+    over_col += 2 * slots * (cols - 1) * hidden
     over_row += slots * (rows - 1) * hidden * cols
     over_row += slots * (rows - 1) * hidden * cols
     return {"row": 4 * over_row, "col": 4 * over_col}
 
 
-@pytest.mark.parametrize("rows, cols", [(2, 2), (2, 4), (4, 4)])
-def test_decoding_moves_activations_alone(tools, tmp_path, rows, cols):
-    model, slots = Model(2, 64, 8, sequence=16, vocabulary=256, batch=8), 8
-    source = tools.program(model, None, "slots=%d,context=16,chunk=8" % slots)
+def decode_bytes(tools, tmp_path, model, slots, mesh, strategy):
+    """What ranks receive in a @decode, by axis, as a plan counts it."""
+    source = tools.program(model, None, "slots=%d,context=64,chunk=64" % slots)
     plan = tmp_path / "plan.so"
-    tools.run("optimus-compile", source, "--mesh", "row:%d,col:%d" % (rows, cols),
-              "--strategy", "summa,decode=stationary", "--plan", "-o", plan)
+    tools.run("optimus-compile", source, "--mesh", mesh, "--strategy", strategy, "--plan",
+              "-o", plan)
     manifest = json.loads(tools.run("optimus-run", "inspect", plan, "--json"))
     (decode,) = [f for f in manifest["functions"] if f["entry"]["kind"] == "decode"]
-    moved = {axis["axis"]: axis["bytes"] for axis in decode["communication"]}
+    return {axis["axis"]: axis["bytes"] for axis in decode["communication"]}
+
+
+@pytest.mark.parametrize("rows, cols", [(2, 2), (2, 4), (4, 4)])
+def test_decoding_moves_activations_alone(tools, tmp_path, rows, cols):
+    model, slots = Model(2, 64, 8, sequence=64, vocabulary=256, batch=8), 8
+    mesh = "row:%d,col:%d" % (rows, cols)
+    moved = decode_bytes(tools, tmp_path, model, slots, mesh, "summa,decode=stationary")
     assert moved == stationary_bytes(model, slots, rows, cols)
+
+
+def test_two_dimensions_move_about_half_of_one_on_64_ranks(tools, tmp_path):
+    model, slots = Model(12, 256, 64, sequence=64, vocabulary=256, batch=64), 64
+    stationary = "summa,decode=stationary"
+    flat = decode_bytes(tools, tmp_path, model, slots, "row:1,col:64", "megatron")
+    for rows, cols in (8, 8), (4, 16):
+        mesh = "row:%d,col:%d" % (rows, cols)
+        moved = decode_bytes(tools, tmp_path, model, slots, mesh, stationary)
+        assert moved == stationary_bytes(model, slots, rows, cols)
+        assert sum(moved.values()) <= 0.55 * sum(flat.values())
 
 
 @pytest.mark.parametrize(

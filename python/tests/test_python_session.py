@@ -431,9 +431,11 @@ def test_texts_are_those_of_optimus_run(optimus, tools, tmp_path):
         session.forward(np.zeros((1, 12), np.int32))
 
 
-def test_tokens_have_their_log_probabilities(optimus, tools):
+@pytest.mark.parametrize("mesh", [(), ("row:2,col:2", "summa")])
+def test_tokens_have_their_log_probabilities(optimus, tools, mesh):
     model = Model(1, 16, 2, sequence=12, vocabulary=19, batch=2, init_std=0.3)
-    library = tools.library(model, functions=None, generate="slots=2,context=12,chunk=3")
+    extents = "slots=2,context=12,chunk=3"
+    library = tools.library(model, *mesh, functions=None, generate=extents)
     session = optimus.Session(library, seed=4)
     text = session.generate([1, 2, 3], max_tokens=6, logprobs=2)
     tokens = list(text)
@@ -455,12 +457,23 @@ def test_tokens_have_their_log_probabilities(optimus, tools):
     after = session.generator.counters
     assert after["prefills"] - before["prefills"] == 3
     assert after["decodes"] == before["decodes"]
+    # And the most probable ones, of which each rank knows its part's.
+    again = session.generate([1, 2, 3], continuation=tokens, logprobs=2)
+    list(again)
+    for one, other, same in zip(again.scores, text.scores, given.scores):
+        assert one.logprob == same.logprob
+        assert one.best == pytest.approx(other.best, abs=1e-5)
+        assert list(one.best) == list(other.best)
     drawn = list(session.generate([1, 2, 3], max_tokens=6, temperature=3, seed=1))
     assert len(set(drawn)) == 6
     how = {"max_tokens": 6, "temperature": 3, "seed": 1}
     stopped = session.generate([1, 2, 3], stops=[drawn[2:4]], logprobs=0, **how)
     assert list(stopped) == drawn[:2] and len(stopped.scores) == 2
     assert session.generate([1]).scores == []
+    best = list(session.generate([1, 2, 3], max_tokens=6, beams=2, length_penalty=0))
+    scores = session.generate([1, 2, 3], continuation=best, logprobs=0)
+    assert len(list(scores)) == len(best) == 6
+    assert sum(score.logprob for score in scores.scores) > -math.inf
     copying = session.generate([1, 2, 3], max_tokens=6, copying_penalty=1e-300)
     assert not set(copying) & {1, 2, 3}
     with pytest.raises(optimus.InvalidArgumentError, match="logprobs: expected a number from 0"):

@@ -97,6 +97,11 @@ def test_greedy_text_is_that_of_optimus_run(server, by_optimus_run):
     choices = server.complete(prompt="God", max_tokens=24, n=2, **drawn)["choices"]
     assert choices[0]["text"] == bytes(expected).decode("utf-8", "replace")
     assert choices[1]["text"] != choices[0]["text"]
+    beams = {"beams": 2, "length_penalty": 0.5, "temperature": 0, "max_tokens": 24}
+    expected = bytes(by_optimus_run("God", **beams)["tokens"]).decode("utf-8", "replace")
+    (choice,) = server.complete(prompt="God", **beams)["choices"]
+    assert choice["text"] == expected
+    assert text_of(list(Stream(server, "/v1/completions", prompt="God", **beams))) == expected
 
 
 def test_a_stream_has_the_same_text(server):
@@ -189,6 +194,7 @@ def test_chats_are_written_by_the_template(server, by_optimus_run):
     [
         ("completions", {"prompt": "a", "suffix": "b"}, 400, "suffix", "suffix is not supported"),
         ("completions", {"prompt": "a", "best_of": 3}, 400, "best_of", "but for the number n"),
+        ("completions", {"prompt": "a", "beams": 2}, 400, None, "expected temperature 0"),
         ("completions", {"prompt": "a", "model": "gpt-4"}, 404, "model", "there is 'tiny'"),
         ("completions", {}, 400, "prompt", "expected a text, a list of tokens"),
         ("completions", {"prompt": []}, 400, "prompt", "expected a text, a list of tokens"),

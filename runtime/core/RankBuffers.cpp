@@ -161,6 +161,19 @@ Status RankBuffers::visit(int64_t index, Access access,
   return moved(index, device->write(kCompute, at(index), copy.data(), bytes));
 }
 
+Status RankBuffers::copyWithin(int64_t index, int64_t from, int64_t to,
+                               int64_t bytes) {
+  char *buffer = at(index);
+  if (auto *direct = static_cast<char *>(device->hostAddress(buffer))) {
+    std::memmove(direct + to, direct + from, bytes);
+    return okStatus();
+  }
+  std::vector<char> copy(bytes);
+  OPTRT_RETURN_IF_ERROR(
+      moved(index, device->read(kCompute, copy.data(), buffer + from, bytes)));
+  return moved(index, device->write(kCompute, buffer + to, copy.data(), bytes));
+}
+
 Status RankBuffers::fill(int64_t index, const FillPiece &work) {
   const int64_t elements = manifest->buffers[index].layout.numLocalElements();
   void *direct = device->hostAddress(at(index));

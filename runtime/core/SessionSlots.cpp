@@ -6,6 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "LocalRank.h"
+#include "ShardExchange.h"
 #include "optimus-runtime/Session.h"
 
 #include <algorithm>
@@ -73,6 +75,58 @@ Status Session::fillSlots(std::string_view name,
   setWords("decode_tokens", tokens);
   setWords("decode_positions", positions, /*padding=*/-1);
   setWords("lengths", lengths);
+  return okStatus();
+}
+
+Status Session::copySlot(std::string_view name, int64_t from, int64_t to,
+                         int64_t tokens) {
+  OPTRT_RETURN_IF_ERROR(checkIdle("a slot was copied"));
+  const Function *function = manifest().findFunction(name);
+  const std::optional<CacheExtents> cache =
+      function ? manifest().cacheOf(*function) : std::nullopt;
+  if (!cache || std::min(from, to) < 0 || std::max(from, to) >= cache->slots ||
+      tokens < 0 || tokens > cache->context)
+    return invalidArgument(
+        concat(name, ": expected slots and tokens of a cache, found ", tokens,
+               " tokens of slot ", from, " for slot ", to));
+  for (const Arg &arg : function->args) {
+    const Buffer &buffer = manifest().buffers[arg.buffer];
+    if (buffer.isCache())
+      OPTRT_RETURN_IF_ERROR(copyRows(arg.buffer, from, to, tokens));
+  }
+  return okStatus();
+}
+
+Status Session::copyRows(int64_t index, int64_t from, int64_t to,
+                         int64_t rows) {
+  const auto &layout = manifest().buffers[index].layout;
+  const int64_t ofRank = layout.localShape[0];
+  const int64_t context = layout.shape[1];
+  if (from / ofRank == to / ofRank)
+    return onRanks([&](LocalRank &rank) -> Status {
+      const auto [first, count] =
+          rowsOf(rank.context.rank, manifest().buffers[index]);
+      if (!rank.plan.holds(index) || from < first || from >= first + count)
+        return okStatus();
+      const int64_t size = manifest().buffers[index].numBytes() / ofRank;
+      return rank.buffers.copyWithin(index, (from - first) * size,
+                                     (to - first) * size,
+                                     size / layout.localShape[1] * rows);
+    });
+  // Each process has what it needs, piece by piece.
+  ShardExchange exchange = exchangeOfShards();
+  const int64_t size = layout.numElements() / layout.shape[0];
+  const int64_t all = size / context * rows;
+  std::vector<float> piece;
+  for (int64_t begin = 0; begin < all; begin += kSlabElements) {
+    const int64_t count = std::min(all - begin, kSlabElements);
+    const std::vector<Slab> slabs(exchange.numProcesses(),
+                                  {{index, from * size + begin, count}});
+    piece.resize(count);
+    OPTRT_RETURN_IF_ERROR(exchange.collect(slabs, std::span(piece)));
+    OPTRT_RETURN_IF_ERROR(
+        exchange.distributeHere({{index, to * size + begin, count}}, piece));
+  }
   return okStatus();
 }
 

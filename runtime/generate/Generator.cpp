@@ -8,7 +8,11 @@
 
 #include "optimus-runtime/Generator.h"
 
+#include "Message.h"
+#include "RowScores.h"
+
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 using namespace optrt;
@@ -98,6 +102,29 @@ int64_t GenerationEntries::placeBehind(const GenerationRequest &request) const {
   return cache.context - std::ssize(request.prompt) + 1;
 }
 
+/// What a text of several beams may ask for.
+static Status checkBeams(const GenerationRequest &request, int64_t slots) {
+  if (request.beams < 1 || request.beams > slots)
+    return invalidArgument(concat("expected from 1 to ", slots,
+                                  " beams, one a slot of the library, found ",
+                                  request.beams));
+  constexpr double kMostPenalty = 100;
+  // What is no number is in no range.
+  if (!(std::abs(request.lengthPenalty) <= kMostPenalty))
+    return invalidArgument(concat(
+        "the length penalty is ", request.lengthPenalty,
+        "; expected a number from -", kMostPenalty, " to ", kMostPenalty));
+  if (request.sampling.temperature != 0)
+    return invalidArgument(concat("beams are chosen by their scores; expected "
+                                  "temperature 0 beside them, found ",
+                                  request.sampling.temperature));
+  if (!request.continuation.empty() || request.wantsLogits ||
+      request.wantsScores || request.numBest != 0)
+    return invalidArgument("expected no continuation, logits or "
+                           "log-probabilities of single tokens beside beams");
+  return okStatus();
+}
+
 Status GenerationEntries::check(const GenerationRequest &request) const {
   const int64_t size = std::ssize(request.prompt);
   const int64_t context = cache.context;
@@ -129,6 +156,8 @@ Status GenerationEntries::check(const GenerationRequest &request) const {
     if (stop.empty())
       return invalidArgument("expected a stop of at least one token, found an "
                              "empty one");
+  if (request.beams != 1)
+    OPTRT_RETURN_IF_ERROR(checkBeams(request, cache.slots));
   return request.sampling.check(vocabulary);
 }
 
@@ -145,6 +174,11 @@ StatusOr<int64_t> Generator::add(GenerationRequest request) {
     request.maxTokens = entries.placeBehind(request);
   Text text;
   text.number = numTexts++;
+  if (request.beams > 1)
+    text.search.emplace(BeamOptions{.beams = request.beams,
+                                    .lengthPenalty = request.lengthPenalty,
+                                    .maxTokens = request.maxTokens,
+                                    .stops = request.stops});
   text.request = std::move(request);
   waiting.push_back(std::move(text));
   return waiting.back().number;
@@ -174,11 +208,12 @@ Status Generator::readLogits(const Function &function, const char *output,
   OPTRT_RETURN_IF_ERROR(control.agree(logits.status()));
   if (!control.isRoot())
     return okStatus();
+  const std::size_t bytes = entries.vocabulary * sizeof(float);
   for (Choice &choice : choices) {
-    choice.logits.resize(entries.vocabulary);
-    const std::size_t bytes = entries.vocabulary * sizeof(float);
-    std::memcpy(choice.logits.data(), logits->bytes.data() + choice.row * bytes,
-                bytes);
+    choice.logits.resize(entries.vocabulary * choice.rows.size());
+    for (std::size_t i = 0; i != choice.rows.size(); ++i)
+      std::memcpy(choice.logits.data() + i * entries.vocabulary,
+                  logits->bytes.data() + choice.rows[i] * bytes, bytes);
   }
   return okStatus();
 }
@@ -234,10 +269,26 @@ Status Generator::takeGiven(int64_t slot, std::vector<Choice> &choices) {
   const std::size_t first = choices.size();
   for (int64_t row = std::max<int64_t>(text.promptSize() - 1 - begin, 0);
        row < count; ++row)
-    choices.push_back({.slot = slot, .row = row, .given = chunk.targets[row]});
-  if (choices.size() == first)
+    choices.push_back(
+        {.slot = slot, .rows = {row}, .given = chunk.targets[row]});
+  const std::span<Choice> given = std::span(choices).subspan(first);
+  const GenerationRequest &request = text.request;
+  if (given.empty())
     return okStatus();
-  return readLogits(score, kScoredLogits, std::span(choices).subspan(first));
+  if (request.wantsLogits)
+    return readLogits(score, kScoredLogits, given);
+  if (!request.wantsScores && request.numBest == 0)
+    return okStatus();
+  const int64_t row = given.front().rows.front();
+  OPTRT_ASSIGN_OR_RETURN(std::vector<RowScore> scores,
+                         scoreRows(session, control, kScoredLogits, row,
+                                   chunk.targets.subspan(row),
+                                   request.numBest));
+  for (std::size_t i = 0; i != scores.size(); ++i) {
+    given[i].score = scores[i].logProbability;
+    given[i].best = std::move(scores[i].best);
+  }
+  return okStatus();
 }
 
 Status Generator::decode(std::vector<Choice> &choices) {
@@ -245,15 +296,26 @@ Status Generator::decode(std::vector<Choice> &choices) {
   std::vector<SlotTokens> inputs;
   const std::size_t first = choices.size();
   for (std::size_t slot = 0; slot != slots.size(); ++slot) {
-    if (!slots[slot] || slots[slot]->isGiven() ||
-        slots[slot]->numMissing() != 1)
+    if (!slots[slot] || slots[slot]->isGiven())
       continue;
-    last[slot] = slots[slot]->last();
+    Text &text = *slots[slot];
     const auto number = static_cast<int64_t>(slot);
-    choices.push_back({.slot = number, .row = number});
-    inputs.push_back({number, slots[slot]->cached,
-                      std::span<const int32_t>(&last[slot], 1)});
-    ++slots[slot]->cached;
+    auto put = [&](int64_t into, int32_t token) {
+      last[into] = token;
+      inputs.push_back(
+          {into, text.cached, std::span<const int32_t>(&last[into], 1)});
+    };
+    if (!text.slotsOfBeams.empty()) {
+      choices.push_back({.slot = number, .rows = text.slotsOfBeams});
+      for (std::size_t i = 0; i != text.slotsOfBeams.size(); ++i)
+        put(text.slotsOfBeams[i], text.search->beams()[i].tokens.back());
+    } else if (text.numMissing() == 1) {
+      choices.push_back({.slot = number, .rows = {number}});
+      put(number, text.last());
+    } else {
+      continue;
+    }
+    ++text.cached;
   }
   if (inputs.empty())
     return okStatus();
@@ -264,39 +326,66 @@ Status Generator::decode(std::vector<Choice> &choices) {
   return readLogits(decode, kNextLogits, std::span(choices).subspan(first));
 }
 
+Status Generator::chooseOne(const Text &text, Choice &choice) {
+  const GenerationRequest &request = text.request;
+  if (text.search) {
+    OPTRT_ASSIGN_OR_RETURN(choice.candidates, text.search->findCandidates(
+                                                  choice.logits, request.prompt,
+                                                  request.sampling));
+    return okStatus();
+  }
+  if (choice.given) {
+    choice.token = *choice.given;
+    // Otherwise it has its scores.
+    if (!request.wantsLogits)
+      return okStatus();
+  } else {
+    OPTRT_ASSIGN_OR_RETURN(choice.token,
+                           sampleToken(choice.logits, request.prompt,
+                                       text.generated, request.sampling));
+  }
+  if (request.wantsScores)
+    choice.score = logProbability(choice.logits, choice.token);
+  if (request.numBest > 0)
+    choice.best = mostProbable(choice.logits, request.numBest);
+  if (!request.wantsLogits)
+    choice.logits.clear();
+  return okStatus();
+}
+
 Status Generator::choose(std::vector<Choice> &choices) {
   Status own;
-  std::vector<int32_t> tokens;
+  Message said;
   for (Choice &choice : choices) {
     if (!own.ok() || !control.isRoot())
       break;
     const Text &text = *slots[choice.slot];
-    const GenerationRequest &request = text.request;
-    StatusOr<int32_t> token =
-        choice.given ? StatusOr<int32_t>(*choice.given)
-                     : sampleToken(choice.logits, request.prompt,
-                                   text.generated, request.sampling);
-    if (token.ok() && request.wantsScores)
-      choice.score = logProbability(choice.logits, *token);
-    if (token.ok() && request.numBest > 0)
-      choice.best = mostProbable(choice.logits, request.numBest);
-    if (!token.ok())
-      own = token.status().withContext(concat("text ", text.number));
-    else
-      tokens.push_back(*token);
-    if (!request.wantsLogits)
-      choice.logits.clear();
+    own = chooseOne(text, choice).withContext(concat("text ", text.number));
+    if (text.search) {
+      said.add(choice.candidates.size());
+      for (const BeamCandidate &candidate : choice.candidates)
+        said.add(candidate);
+    } else {
+      said.add(choice.token);
+    }
   }
   OPTRT_RETURN_IF_ERROR(control.agree(own));
-  const std::string said(reinterpret_cast<const char *>(tokens.data()),
-                         tokens.size() * sizeof(int32_t));
-  const std::string heard = control.allGather(said).front();
-  if (heard.size() != choices.size() * sizeof(int32_t))
-    return internal(concat("rank 0 has chosen ", heard.size() / sizeof(int32_t),
-                           " tokens for ", choices.size(), " texts"));
-  for (std::size_t i = 0; i != choices.size(); ++i)
-    std::memcpy(&choices[i].token, heard.data() + i * sizeof(int32_t),
-                sizeof(int32_t));
+  Message heard(control.allGather(said.text()).front());
+  bool isWhole = true;
+  for (Choice &choice : choices) {
+    if (!slots[choice.slot]->search) {
+      isWhole = isWhole && heard.take(choice.token);
+      continue;
+    }
+    std::size_t count = 0;
+    isWhole = isWhole && heard.take(count);
+    choice.candidates.clear();
+    for (std::size_t i = 0; i != count && isWhole; ++i)
+      isWhole = heard.take(choice.candidates.emplace_back());
+  }
+  if (!isWhole || !heard.isOver())
+    return internal(concat("rank 0 has not chosen what follows ",
+                           choices.size(), " texts"));
   return okStatus();
 }
 
@@ -340,6 +429,61 @@ GeneratedPart Generator::extend(Text &text, Choice &choice) {
   return part;
 }
 
+StatusOr<std::optional<GeneratedPart>>
+Generator::extendBeams(Text &text, const Choice &choice) {
+  std::vector<int64_t> from = text.slotsOfBeams;
+  if (from.empty())
+    from = text.kept;
+  const std::vector<int64_t> parents = text.search->advance(choice.candidates);
+  if (text.search->isDone()) {
+    const EndedBeam &best = text.search->best();
+    counts.generatedTokens += std::ssize(best.tokens);
+    return std::optional(GeneratedPart{
+        .text = text.number,
+        .tokens = best.tokens,
+        .finish = best.isStopped ? FinishReason::Stop : FinishReason::Length,
+        .score = best.score});
+  }
+  // The first that goes on from a beam stays in its slot, others get copies.
+  std::vector<int64_t> free = text.kept;
+  std::vector<int64_t> into(parents.size(), -1);
+  for (std::size_t i = 0; i != parents.size(); ++i)
+    if (std::erase(free, from[parents[i]]) != 0)
+      into[i] = from[parents[i]];
+  for (std::size_t i = 0; i != parents.size(); ++i) {
+    if (into[i] >= 0)
+      continue;
+    into[i] = free.front();
+    free.erase(free.begin());
+    OPTRT_RETURN_IF_ERROR(control.agree(session.copySlot(
+        entries.decode->name, from[parents[i]], into[i], text.cached)));
+  }
+  text.slotsOfBeams = std::move(into);
+  return std::optional<GeneratedPart>();
+}
+
+void Generator::admit() {
+  std::vector<int64_t> free;
+  for (std::size_t slot = 0; slot != slots.size(); ++slot)
+    free.push_back(static_cast<int64_t>(slot));
+  for (std::size_t slot = 0; slot != slots.size(); ++slot)
+    if (slots[slot]) {
+      std::erase(free, static_cast<int64_t>(slot));
+      for (int64_t kept : slots[slot]->kept)
+        std::erase(free, kept);
+    }
+  // Others do not overtake a text that needs several.
+  while (!waiting.empty() &&
+         std::ssize(free) >= waiting.front().request.beams) {
+    const int64_t beams = waiting.front().request.beams;
+    Text &text = slots[free.front()].emplace(std::move(waiting.front()));
+    waiting.pop_front();
+    if (text.search)
+      text.kept.assign(free.begin(), free.begin() + beams);
+    free.erase(free.begin(), free.begin() + beams);
+  }
+}
+
 StatusOr<std::vector<GeneratedPart>> Generator::step() {
   std::vector<GeneratedPart> parts = std::move(ended);
   ended.clear();
@@ -348,11 +492,8 @@ StatusOr<std::vector<GeneratedPart>> Generator::step() {
       parts.push_back({text->number, {}, FinishReason::Cancelled});
       text.reset();
     }
-    if (!text && !waiting.empty()) {
-      text = std::move(waiting.front());
-      waiting.pop_front();
-    }
   }
+  admit();
   // A prompt's last chunk has logits.
   std::vector<Choice> choices;
   OPTRT_RETURN_IF_ERROR(takePrompt(choices));
@@ -366,7 +507,15 @@ StatusOr<std::vector<GeneratedPart>> Generator::step() {
     // A stop may have come within a chunk.
     if (!text)
       continue;
-    parts.push_back(extend(*text, choice));
+    if (text->search) {
+      OPTRT_ASSIGN_OR_RETURN(std::optional<GeneratedPart> part,
+                             extendBeams(*text, choice));
+      if (!part)
+        continue;
+      parts.push_back(std::move(*part));
+    } else {
+      parts.push_back(extend(*text, choice));
+    }
     if (parts.back().finish)
       text.reset();
   }

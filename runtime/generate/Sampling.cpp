@@ -158,15 +158,26 @@ static std::size_t countKept(std::span<Candidate> candidates,
   return kept;
 }
 
+Status optrt::checkLogit(int64_t token, float logit) {
+  if (std::isnan(logit) || logit == HUGE_VALF)
+    return invalidArgument(
+        concat("the logit of token ", token, " is ", logit,
+               ": the parameters are not those of a model, or diverged"));
+  return okStatus();
+}
+
+static Status checkLogits(std::span<const float> logits) {
+  for (std::size_t token = 0; token != logits.size(); ++token)
+    OPTRT_RETURN_IF_ERROR(
+        checkLogit(static_cast<int64_t>(token), logits[token]));
+  return okStatus();
+}
+
 StatusOr<int32_t> optrt::sampleToken(std::span<const float> logits,
                                      std::span<const int32_t> prompt,
                                      std::span<const int32_t> generated,
                                      const SamplingOptions &options) {
-  for (std::size_t token = 0; token != logits.size(); ++token)
-    if (std::isnan(logits[token]) || logits[token] == HUGE_VALF)
-      return invalidArgument(
-          concat("the logit of token ", token, " is ", logits[token],
-                 ": the parameters are not those of a model, or diverged"));
+  OPTRT_RETURN_IF_ERROR(checkLogits(logits));
   const std::vector<double> values =
       penalize(logits, prompt, generated, options);
   auto isHigher = [&](int32_t a, int32_t b) {
@@ -205,28 +216,36 @@ StatusOr<int32_t> optrt::sampleToken(std::span<const float> logits,
 }
 
 namespace {
-/// Makes logarithms of probabilities of logits.
+/// Makes logarithms of probabilities of a token's logit among all.
 class LogSoftmax {
 public:
   explicit LogSoftmax(std::span<const float> logits)
-      : logits(logits), most(*std::max_element(logits.begin(), logits.end())) {
+      : most(*std::max_element(logits.begin(), logits.end())) {
     double sum = 0;
     for (float logit : logits)
       sum += std::exp(logit - most);
     logSum = std::log(sum);
   }
-  double operator()(int32_t token) const {
-    return logits[token] - most - logSum;
-  }
+  double operator()(double logit) const { return logit - most - logSum; }
 
 private:
-  std::span<const float> logits;
   double most, logSum;
 };
 } // namespace
 
+StatusOr<std::vector<double>> optrt::scoreTokens(
+    std::span<const float> logits, std::span<const int32_t> prompt,
+    std::span<const int32_t> generated, const SamplingOptions &options) {
+  OPTRT_RETURN_IF_ERROR(checkLogits(logits));
+  std::vector<double> scores = penalize(logits, prompt, generated, options);
+  const LogSoftmax logSoftmax(logits);
+  for (double &score : scores)
+    score = logSoftmax(score);
+  return scores;
+}
+
 double optrt::logProbability(std::span<const float> logits, int32_t token) {
-  return LogSoftmax(logits)(token);
+  return LogSoftmax(logits)(logits[token]);
 }
 
 std::vector<ScoredToken> optrt::mostProbable(std::span<const float> logits,
@@ -240,6 +259,6 @@ std::vector<ScoredToken> optrt::mostProbable(std::span<const float> logits,
   const LogSoftmax logSoftmax(logits);
   std::vector<ScoredToken> best;
   for (auto token = order.begin(); token != end; ++token)
-    best.push_back({*token, logSoftmax(*token)});
+    best.push_back({*token, logSoftmax(logits[*token])});
   return best;
 }

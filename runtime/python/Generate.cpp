@@ -40,7 +40,8 @@ addText(BoundSession &self, std::vector<int32_t> prompt, int64_t maxTokens,
         uint64_t alternative, std::optional<double> copyingPenalty,
         std::optional<std::vector<int32_t>> copyingSource,
         std::set<int32_t> copyingExceptions, std::vector<int32_t> continuation,
-        std::optional<int64_t> logProbabilities) {
+        std::optional<int64_t> logProbabilities, int64_t beams,
+        double lengthPenalty) {
   Generator &generator = generatorOf(self);
   GenerationRequest request;
   request.prompt = std::move(prompt);
@@ -49,6 +50,8 @@ addText(BoundSession &self, std::vector<int32_t> prompt, int64_t maxTokens,
   request.continuation = std::move(continuation);
   request.wantsScores = logProbabilities.has_value();
   request.numBest = logProbabilities.value_or(0);
+  request.beams = beams;
+  request.lengthPenalty = lengthPenalty;
   if (request.numBest < 0 || request.numBest > generator.functions().vocabulary)
     raise("InvalidArgumentError",
           concat("logprobs: expected a number from 0 to the vocabulary's ",
@@ -126,7 +129,8 @@ void bindGeneration(py::class_<BoundSession> &session) {
            py::arg("copying_source") = defaults.copyingSource,
            py::arg("copying_exceptions") = defaults.copyingExceptions,
            py::arg("continuation") = std::vector<int32_t>(),
-           py::arg("logprobs") = py::none())
+           py::arg("logprobs") = py::none(), py::arg("beams") = 1,
+           py::arg("length_penalty") = 1.0)
       .def("generate_step", generateStep, py::arg("parts"))
       .def_property_readonly(
           "has_texts",

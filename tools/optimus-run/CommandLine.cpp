@@ -506,6 +506,17 @@ void addGenerate(CLI::App &app, GenerateOptions &options, JobOptions &job) {
   generate->add_flag("--rates", options.rates,
                      "Say how many tokens a second there were");
   addSampling(generate, options.sampling);
+  generate
+      ->add_option(
+          "--beams", options.beams,
+          "Go on with so many of the most probable beginnings, each in "
+          "a slot, and print the best text")
+      ->capture_default_str();
+  generate
+      ->add_option("--length-penalty", options.lengthPenalty,
+                   "With --beams: a text's score is divided by its length to "
+                   "this power")
+      ->capture_default_str();
   generate->parse_complete_callback([&options, prompts] {
     requireOne(prompts);
     options.sampling.seed = options.source.seed;

@@ -174,6 +174,8 @@ struct GenerateOptions {
   PromptOptions prompts;
   std::optional<int64_t> maxTokens; ///< absent: to the context's end
   optrt::SamplingOptions sampling;
+  int64_t beams = 1;
+  double lengthPenalty = 1;
   bool json = false;
   bool rates = false; ///< say how fast it was
   std::string logits; ///< file of those by which tokens were chosen; or empty

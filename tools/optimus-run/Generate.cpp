@@ -38,6 +38,8 @@ Status planGeneration(const GenerateOptions &options, GenerationPlan &plan) {
       plan.requests, readPrompts(options.prompts, plan.entries.vocabulary,
                                  {.maxTokens = options.maxTokens.value_or(0),
                                   .wantsLogits = !options.logits.empty(),
+                                  .beams = options.beams,
+                                  .lengthPenalty = options.lengthPenalty,
                                   .sampling = options.sampling}));
   return okStatus();
 }
@@ -47,6 +49,7 @@ struct Answer {
   std::vector<int32_t> tokens;
   std::vector<float> logits; ///< of each choice, if they are written
   FinishReason finish = FinishReason::Length;
+  double score = 0; ///< of beams
   bool isComplete = false;
 };
 
@@ -68,6 +71,7 @@ public:
       print(toText(part.tokens));
     if (part.finish) {
       answer.finish = *part.finish;
+      answer.score = part.score;
       answer.isComplete = true;
     }
     // In the order of the prompts, whichever ends first.
@@ -125,6 +129,8 @@ private:
     if (options.prompts.isText())
       line["text"] = toText(answer.tokens);
     line["finish_reason"] = toString(answer.finish);
+    if (plan.requests[index].beams > 1)
+      line["score"] = answer.score;
     if (plan.requests[index].sampling.copyingPenalty)
       line["copied"] = copiedShare(index);
     // Bytes that are no characters are replaced.

@@ -89,6 +89,8 @@ std::string hashOf(std::span<const GenerationRequest> requests) {
   };
   for (const GenerationRequest &request : requests) {
     add(request.maxTokens);
+    add(request.beams);
+    add(request.lengthPenalty);
     addAll(request.prompt);
     addAll(request.continuation);
     for (const std::vector<int32_t> &stop : request.stops)

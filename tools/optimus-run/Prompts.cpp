@@ -66,7 +66,8 @@ void readLine(const JsonCursor &line, GenerationRequest &request) {
       {"min_p", &sampling.minP},
       {"repetition_penalty", &sampling.repetitionPenalty},
       {"presence_penalty", &sampling.presencePenalty},
-      {"frequency_penalty", &sampling.frequencyPenalty}};
+      {"frequency_penalty", &sampling.frequencyPenalty},
+      {"length_penalty", &request.lengthPenalty}};
   request.prompt = readTokens(line["tokens"]);
   for (const auto &[name, member] : line.members()) {
     auto number = std::find_if(
@@ -85,6 +86,8 @@ void readLine(const JsonCursor &line, GenerationRequest &request) {
       *number->second = member.number();
     else if (name == "max_tokens")
       request.maxTokens = member.integer(1, kMostTokens);
+    else if (name == "beams")
+      request.beams = member.integer(1, kMostTokens);
     else if (name == "seed")
       sampling.seed = member.unsignedInteger();
     else if (name == "top_k")
@@ -96,7 +99,8 @@ void readLine(const JsonCursor &line, GenerationRequest &request) {
       member.fail("there is no such option; expected tokens, max_tokens, stop, "
                   "seed, temperature, top_k, top_p, min_p, repetition_penalty, "
                   "presence_penalty, frequency_penalty, copying_penalty, "
-                  "copying_source or copying_exceptions");
+                  "copying_source, copying_exceptions, beams or "
+                  "length_penalty");
   }
 }
 

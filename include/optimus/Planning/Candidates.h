@@ -9,6 +9,7 @@
 #ifndef OPTIMUS_PLANNING_CANDIDATES_H
 #define OPTIMUS_PLANNING_CANDIDATES_H
 
+#include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Pipelines/Phases.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -29,6 +30,7 @@ struct StepNeeds {
 /// training step.
 struct Candidate {
   MeshOption mesh;
+  /// With those of single entries: "summa" or "summa,decode=stationary".
   std::string strategy;
   /// A policy, or "budget" where what is recomputed is chosen value by value.
   std::string recompute = "none";
@@ -64,6 +66,10 @@ struct Candidate {
     return strategy == other.strategy && mesh.axes == other.mesh.axes;
   }
 
+  /// Whether functions of generation may leave its weights where they are, and
+  /// move activations over two axes. Over one, megatron does so.
+  bool mayStay() const;
+
   StepNeeds getNeeds() const { return {stepMs, peakBytes}; }
 
   /// Takes the predictions over from a candidate with the same step.
@@ -79,7 +85,9 @@ struct Candidate {
   /// What makes a compilation this candidate.
   PhaseOptions getPhases(PhaseOptions options) const {
     options.mesh = mesh;
-    options.strategy = strategy;
+    auto [program, ofEntries] = StringRef(strategy).split(',');
+    options.strategy = program.str();
+    options.entryStrategies = ofEntries.str();
     options.recompute = values.empty() ? recompute : values;
     if (!offload.empty()) {
       options.offload += (options.offload.empty() ? "" : ",") + offload;
@@ -89,6 +97,10 @@ struct Candidate {
     return options;
   }
 };
+
+/// Adds, behind each layout whose weights may stay where they are while tokens
+/// are generated, the one in which they do.
+std::vector<Candidate> withDecodes(llvm::ArrayRef<Candidate> candidates);
 
 /// Every strategy on every mesh of `ranks` ranks that it can use, the axes of
 /// one rank included. An axis that only replicates is `data`.
@@ -112,6 +124,9 @@ LogicalResult runPhases(ModuleOp module, const PhaseOptions &options,
 LogicalResult lowerTrainStep(ModuleOp module, const PhaseOptions &options,
                              Candidate &candidate);
 
+/// Whether a program has a step of training, or will.
+bool trains(ModuleOp module);
+
 /// Erases the others, after the phase `tune`. What a program has besides stays,
 /// and is checked with it.
 void keepTrainStep(ModuleOp module);
@@ -120,6 +135,19 @@ void keepTrainStep(ModuleOp module);
 /// is placed.
 void readPrediction(ModuleOp module, const PhaseOptions &options,
                     Candidate &candidate);
+
+/// What a call of a function of generation is predicted to need.
+struct EntryNeeds {
+  EntryKind entry = EntryKind::Decode;
+  double ms = 0;
+  /// Sent by all ranks, as the manifest counts it.
+  int64_t commBytes = 0;
+};
+/// Compiles the functions of generation of a copy of `module`. Empty, with the
+/// candidate's problem, where that is impossible.
+std::vector<EntryNeeds> predictEntries(ModuleOp module,
+                                       const PhaseOptions &options,
+                                       Candidate &candidate);
 
 /// Compiles a copy of `module` as far as its training step, with placed memory
 /// and predicted time, and fills the prediction in. Returns the compiled copy,

@@ -45,11 +45,21 @@ struct LayoutQuestion {
   }
 };
 
+/// How a function of generation may lie, with what a call of it needs.
+struct EntryLayout {
+  EntryNeeds needs;
+  /// Of the program, or of this entry alone.
+  std::string strategy;
+  bool isChosen = false;
+};
+
 struct LayoutAnswer {
   /// All that were in question, in no order.
   std::vector<Candidate> candidates;
   /// The best, if any is possible.
   std::optional<Candidate> chosen;
+  /// What was weighed of single functions of generation, with the chosen mesh.
+  std::vector<EntryLayout> entries;
   /// That of the question, or the memory of the machine's GPU.
   std::optional<int64_t> memoryBudget;
   /// The needs of the chosen one without recomputation, where they are known

@@ -10,6 +10,7 @@
 #include "optimus/Conversion/OptimusToCCL/LocalValues.h"
 
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
+#include "optimus/Dialect/Optimus/Transforms/Strategy.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/DebugLog.h"
@@ -90,9 +91,20 @@ mlir::optimus::planLayout(ShardingAttr from, ShardingAttr to) {
     if (!from.isUnreducedOver(axis))
       return std::nullopt;
   LayoutPlan plan(from);
-  for (StringRef axis : from.getUnreducedAxes())
-    if (!to.isUnreducedOver(axis))
-      plan.reduce(axis, to);
+  SmallVector<StringRef> sums = from.getUnreducedAxes();
+  llvm::erase_if(sums,
+                 [&](StringRef axis) { return to.isUnreducedOver(axis); });
+  // A sum of which each rank keeps a part comes before those of which all keep
+  // everything, which then move that part alone:
+  //   [{}] unreduced {col, row} -> [{row}] unreduced {col} -> [{row}]
+  // Sums over replicas stay first, in the order of a step of training.
+  for (bool isFirst : {true, false})
+    for (StringRef axis : llvm::to_vector(sums))
+      if (!isFirst || axis == Strategy::kDataAxis ||
+          plan.getNextShardedDim(axis, to)) {
+        plan.reduce(axis, to);
+        llvm::erase(sums, axis);
+      }
   for (int64_t dim = 0; dim < to.getRank(); ++dim)
     plan.gather(dim, to);
   for (int64_t dim = 0; dim < to.getRank(); ++dim)

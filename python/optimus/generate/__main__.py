@@ -40,6 +40,7 @@ HELP = {
     "presence_penalty": "for tokens of the answer so far, once each",
     "frequency_penalty": "for tokens of the answer so far, as often as they came",
     "copying_penalty": "below 1 the answer copies less of the prompt",
+    "length_penalty": "with --beams: scores are divided by the length to this power",
 }
 
 
@@ -79,6 +80,12 @@ def _parser() -> Parser:
         parser.add_argument(flag, type=real_number, metavar="X", help=HELP[name])
     parser.add_argument(
         "--top-k", type=_COUNT, metavar="N", help="draw among the N most probable tokens"
+    )
+    parser.add_argument(
+        "--beams",
+        type=_COUNT,
+        metavar="N",
+        help="go on with the N most probable beginnings, each in a slot; print the best text",
     )
     parser.add_argument("--seed", type=_COUNT, metavar="N", help="of draws (default: 0)")
     parser.add_argument(

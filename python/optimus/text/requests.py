@@ -21,9 +21,9 @@ MOST_MESSAGES = 4096
 
 NUMBERS = (
     *("temperature", "top_p", "min_p", "repetition_penalty", "presence_penalty"),
-    *("frequency_penalty", "copying_penalty"),
+    *("frequency_penalty", "copying_penalty", "length_penalty"),
 )
-WHOLE_NUMBERS = ("top_k", "seed")
+WHOLE_NUMBERS = ("top_k", "seed", "beams")
 
 
 class Request(NamedTuple):

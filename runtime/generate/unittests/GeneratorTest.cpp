@@ -26,6 +26,7 @@ struct Outcome {
   std::vector<int32_t> tokens;
   std::vector<float> logits; ///< by which they were chosen
   std::optional<FinishReason> finish;
+  double score = 0; ///< of beams
 };
 
 /// A session of a model with random parameters: three slots of 16 tokens, chunks
@@ -72,6 +73,7 @@ protected:
       text.logits.insert(text.logits.end(), part.logits.begin(),
                          part.logits.end());
       text.finish = part.finish;
+      text.score = part.score;
     }
   }
 
@@ -108,6 +110,70 @@ protected:
   World world;
   std::unique_ptr<Session> session;
 };
+
+/// Whoever has slots before or beside them, and in whatever slots they are.
+TEST_F(GeneratorTest, BeamsDependOnTheirPromptAlone) {
+  std::vector<GenerationRequest> requests = drawRequests(24);
+  for (std::size_t i = 0; i != requests.size(); ++i) {
+    requests[i].maxTokens = 4;
+    if (i % 3 == 0)
+      continue;
+    requests[i].beams = i % 3 + 1;
+    requests[i].lengthPenalty = 0.5;
+    requests[i].stops = {{3}, {7, 1}};
+    requests[i].wantsLogits = false;
+    requests[i].sampling.temperature = 0;
+  }
+  std::map<int64_t, Outcome> texts;
+  Generator together = generator();
+  for (const GenerationRequest &request : requests)
+    add(together, request);
+  // Its slots are free for others.
+  step(together, texts);
+  together.cancel(1);
+  while (together.hasWork() && !HasFatalFailure())
+    step(together, texts);
+  EXPECT_EQ(texts[1].finish, FinishReason::Cancelled);
+  for (std::size_t i = 2; i != requests.size(); ++i) {
+    const Outcome own = alone(requests[i]);
+    EXPECT_EQ(texts[i].tokens, own.tokens) << i;
+    EXPECT_EQ(texts[i].logits, own.logits) << i;
+    EXPECT_EQ(texts[i].score, own.score) << i;
+    EXPECT_EQ(texts[i].finish, own.finish) << i;
+  }
+}
+
+/// One beam is the most probable token each time; more find no worse text.
+TEST_F(GeneratorTest, MoreBeamsFindBetterTexts) {
+  int better = 0;
+  for (GenerationRequest request : drawRequests(20)) {
+    request.maxTokens = 4;
+    request.lengthPenalty = 0;
+    request.sampling.temperature = 0;
+    const Outcome greedy = alone(request);
+    double sum = 0;
+    for (std::size_t i = 0; i != greedy.tokens.size(); ++i)
+      sum += logProbability(
+          std::span(greedy.logits)
+              .subspan(i * entries.vocabulary, entries.vocabulary),
+          greedy.tokens[i]);
+    request.wantsLogits = false;
+    request.beams = 3;
+    const Outcome found = alone(request);
+    better += found.score > sum + 1e-6;
+    EXPECT_EQ(found.tokens.size(), 4);
+  }
+  EXPECT_GT(better, 0);
+}
+
+TEST_F(GeneratorTest, CopiesASlotWithinTheCache) {
+  const std::string &decode = entries.decode->name;
+  EXPECT_TRUE(session->copySlot(decode, 0, 2, 16).ok());
+  for (auto [from, to, tokens] :
+       {std::tuple(0, 3, 1), {-1, 0, 1}, {0, 1, 17}, {0, 1, -1}})
+    EXPECT_THAT(session->copySlot(decode, from, to, tokens).message(),
+                HasSubstr("expected slots and tokens of a cache"));
+}
 
 TEST_F(GeneratorTest, KnowsItsLibrary) {
   EXPECT_EQ(entries.cache, (CacheExtents{3, 16, 32}));

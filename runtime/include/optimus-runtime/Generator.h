@@ -16,7 +16,7 @@
 #ifndef OPTIMUS_RUNTIME_GENERATOR_H
 #define OPTIMUS_RUNTIME_GENERATOR_H
 
-#include "optimus-runtime/Sampling.h"
+#include "optimus-runtime/Beams.h"
 #include "optimus-runtime/Session.h"
 
 #include <cstdint>
@@ -79,6 +79,11 @@ struct GenerationRequest {
   bool wantsLogits = false; ///< see GeneratedPart::logits
   bool wantsScores = false; ///< see GeneratedPart::score
   int64_t numBest = 0;      ///< see GeneratedPart::best
+  /// Beginnings of the text that go on side by side, each in a slot; beyond one
+  /// their scores choose, at temperature 0, and the best text has one part, its
+  /// last. Then no logits and scores of steps are wanted.
+  int64_t beams = 1;
+  double lengthPenalty = 1; ///< see BeamOptions
   SamplingOptions sampling = {};
 };
 
@@ -98,7 +103,8 @@ struct GeneratedPart {
   /// in the root process, elsewhere none.
   std::vector<float> logits = {};
   /// The logarithm of the probability of this step's token, by the logits as
-  /// they are, if the request wants it: in the root process.
+  /// they are, if the request wants it: in the root process. Of a text of beams
+  /// its score, in every process.
   double score = 0;
   /// So many of the most probable tokens as the request wants, in this step's
   /// place: in the root process.
@@ -143,12 +149,14 @@ public:
   const GenerationCounters &counters() const { return counts; }
 
 private:
-  /// A token that follows a text, and its logits where they are wanted.
+  /// A token that follows a text, and its logits where they are wanted; or what
+  /// follows its beams.
   struct Choice {
     int64_t slot = 0;
-    int64_t row = 0; ///< of the logits
+    std::vector<int64_t> rows = {0}; ///< of the logits, one a beam
     std::optional<int32_t> given = {};
     int32_t token = 0;
+    std::vector<BeamCandidate> candidates = {};
     std::vector<float> logits = {};
     double score = 0;
     std::vector<ScoredToken> best = {};
@@ -160,6 +168,10 @@ private:
     int64_t cached = 0;   ///< tokens in the cache: the first
     int64_t released = 0; ///< generated tokens that step() has returned
     bool isCancelled = false;
+    /// With several beams: the slots that are kept for them, the text's own
+    /// first, and those of the beams that go on.
+    std::vector<int64_t> kept = {}, slotsOfBeams = {};
+    std::optional<BeamSearch> search = {};
 
     int64_t promptSize() const { return std::ssize(request.prompt); }
     int64_t size() const { return promptSize() + std::ssize(generated); }
@@ -178,6 +190,8 @@ private:
     }
   };
 
+  /// Lets waiting texts into free slots, the oldest first.
+  void admit();
   /// Puts a chunk of a prompt into its slot. Behind its last token, there is
   /// one to choose.
   Status takePrompt(std::vector<Choice> &choices);
@@ -189,9 +203,15 @@ private:
   /// Gives choices their rows of a function's logits, in the root.
   Status readLogits(const Function &function, const char *output,
                     std::span<Choice> choices);
+  /// In the root: by the choice's logits.
+  Status chooseOne(const Text &text, Choice &choice);
   /// Chooses the tokens of slots: the root does, for every process.
   Status choose(std::vector<Choice> &choices);
   GeneratedPart extend(Text &text, Choice &choice);
+  /// Goes on with the best beams, each in a slot with its cache. The text's
+  /// only part, once it has ended.
+  StatusOr<std::optional<GeneratedPart>> extendBeams(Text &text,
+                                                     const Choice &choice);
 
   Session &session;
   ControlPlane &control;

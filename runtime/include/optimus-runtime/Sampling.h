@@ -73,6 +73,17 @@ StatusOr<int32_t> sampleToken(std::span<const float> logits,
                               std::span<const int32_t> generated,
                               const SamplingOptions &options);
 
+/// What beams add up: of each token the logarithm of its probability, by the
+/// logits as they are, and what biases and penalties add to its logit. Errors
+/// as above, but for tokens that are all minus infinity.
+StatusOr<std::vector<double>> scoreTokens(std::span<const float> logits,
+                                          std::span<const int32_t> prompt,
+                                          std::span<const int32_t> generated,
+                                          const SamplingOptions &options);
+
+/// InvalidArgument where a token's logit is no number, or infinite.
+Status checkLogit(int64_t token, float logit);
+
 /// The logarithm of a token's probability, by the logits as they are.
 double logProbability(std::span<const float> logits, int32_t token);
 

@@ -229,6 +229,11 @@ public:
   /// more tokens than it takes, or one beyond the vocabulary.
   Status fillSlots(std::string_view function,
                    std::span<const SlotTokens> slots);
+  /// Puts the first tokens of a slot of a chosen function's cache into another
+  /// one, on each rank; what another one holds moves. InvalidArgument for slots
+  /// or tokens that the cache has not. Collective.
+  Status copySlot(std::string_view function, int64_t from, int64_t to,
+                  int64_t tokens);
 
   /// Hands a function to all ranks, on the inputs that are there, and returns:
   /// thread ranks run it meanwhile; a single rank has put it on its device's
@@ -445,6 +450,8 @@ private:
   Status checkIdle(const char *what) const;
   /// Gives a function of the kind prefill or score the tokens of one slot.
   Status fillChunk(const Function &function, std::span<const SlotTokens> slots);
+  /// The first rows of a slot of one buffer of a cache.
+  Status copyRows(int64_t index, int64_t from, int64_t to, int64_t rows);
   /// Whether some rank holds it.
   bool isHeld(int64_t buffer) const;
   RowRange rowsOf(int rank, const Buffer &buffer) const;

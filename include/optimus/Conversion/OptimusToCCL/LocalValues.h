@@ -32,6 +32,8 @@ struct LayoutStep {
 ///
 ///   [{row}, {}] unreduced {col} -> [{row, col}, {}]: reduce_scatter over col
 ///   [{row}, {}] unreduced {col} -> [{row}, {}]: all_reduce over col
+///   [{}, {}] unreduced {col, row} -> [{}, {row}]: reduce_scatter over row,
+///   then all_reduce of that part over col
 ///   [{row}, {col}] -> [{}, {col}]: all_gather over row
 ///   [{row}, {}] -> [{col}, {}]: all_gather over row, slice over col
 std::optional<SmallVector<LayoutStep>> planLayout(ShardingAttr from,
