@@ -9,7 +9,7 @@
 #ifndef OPTIMUS_LIB_COMPILER_CANDIDATETABLE_H
 #define OPTIMUS_LIB_COMPILER_CANDIDATETABLE_H
 
-#include "optimus/Planning/Candidates.h"
+#include "optimus/Planning/LayoutChoice.h"
 
 namespace mlir::optimus {
 
@@ -17,6 +17,10 @@ namespace mlir::optimus {
 void printCandidates(std::vector<Candidate> candidates,
                      const std::optional<Candidate> &chosen,
                      std::optional<int64_t> budget, llvm::raw_ostream &out);
+
+/// Prints the simulations on a cluster, the fastest first, and whether they
+/// have changed the choice; nothing where there are none.
+void printFinalists(llvm::ArrayRef<Finalist> finalists, llvm::raw_ostream &out);
 
 } // namespace mlir::optimus
 

@@ -44,6 +44,8 @@ static Status checkPaths(const CompileOptions &options,
   std::vector<PathUse> inputs{{"the program", options.input},
                               {"--profile", options.phases.profile},
                               {"--serial", options.phases.serial}};
+  if (options.cluster)
+    inputs.push_back({"--cluster", options.cluster->name});
   if (!isKnownProfile(options.machineProfile))
     inputs.push_back({"--machine-profile", options.machineProfile});
   std::vector<PathUse> outputs{{"-o", options.output}};
@@ -236,6 +238,7 @@ Status Driver::choose() {
       *module, *options, [&](StringRef line) { reporter.sayProgress(line); });
   printCandidates(answer.candidates, answer.chosen, answer.memoryBudget,
                   reporter.getReport());
+  printFinalists(answer.finalists, reporter.getReport());
   if (!answer.failure.ok())
     return reporter.fail(answer.failure);
   options->memoryBudget = answer.memoryBudget;
@@ -244,6 +247,7 @@ Status Driver::choose() {
   // The report compares with it.
   options->withoutRecompute = answer.withoutRecompute;
   options->layouts = std::move(answer.candidates);
+  options->finalists = std::move(answer.finalists);
   return okStatus();
 }
 

@@ -27,19 +27,13 @@ static void addOptions(CLI::App &app, Arguments &arguments,
   addList(app, "--try", arguments.trials,
           "FLAGS of optimus-compile: compile the program to a plan with them "
           "and simulate it; several are compared");
-  app.add_option("--finalists", arguments.finalists,
-                 "Simulate so many of the layouts that --strategy auto of each "
-                 "--try finds the fastest, with --cluster on each placement on "
-                 "its nodes, and rank them")
-      ->needs("--try")
-      ->check(oneOf(Number<int64_t>{"a whole number from 1 to 64", 1, 64}));
   CLI::Option *function =
       app.add_option("--function", arguments.function,
                      "Simulate one call of this function, by its name or kind")
           ->type_name("NAME");
   app.add_option("--sequence", arguments.sequence,
-                 "Simulate this sequence of calls (default: train, or the "
-                 "first function of a library without)")
+                 "Simulate this sequence of calls (default: train, or of a "
+                 "library without the first function that is no prepare)")
       ->type_name("NAME")
       ->excludes(function);
   app.add_option("--microbatches", arguments.microbatches,

@@ -22,8 +22,6 @@ struct Arguments {
   std::string library;
   /// Each the flags of a plan.
   std::vector<std::string> trials;
-  /// Of each trial's layouts, that the compiler weighs; 0: the one it chooses.
-  int64_t finalists = 0;
   /// In place of a library: its name, ranks, and the bytes of the whole tensor
   /// or 0 for many sizes.
   std::string collective;

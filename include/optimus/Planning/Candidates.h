@@ -11,6 +11,7 @@
 
 #include "optimus/Pipelines/Phases.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
@@ -111,6 +112,10 @@ LogicalResult runPhases(ModuleOp module, const PhaseOptions &options,
 /// and the decode's time is compared.
 LogicalResult lowerTrainStep(ModuleOp module, const PhaseOptions &options,
                              Candidate &candidate);
+
+/// The function by whose time layouts are compared: a step of training or, in a
+/// library for generation, that of a token. Null where there is neither.
+func::FuncOp findPredicted(ModuleOp module);
 
 /// Erases the others, after the phase `tune`. What a program has besides stays,
 /// and is checked with it.

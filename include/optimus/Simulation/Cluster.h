@@ -105,6 +105,12 @@ std::string printTile(const Tile &tile);
 std::vector<Tile> listTiles(const Cluster &cluster,
                             const optimus_support::Mesh &mesh);
 
+/// The parts of a mesh on a node that are in question: the cluster's own, or
+/// all tiles; where those leave devices without a rank, consecutive ranks, too,
+/// as an empty tile.
+std::vector<Tile> listPlacements(const Cluster &cluster,
+                                 const optimus_support::Mesh &mesh);
+
 /// A cluster's links, changed.
 void changeNetwork(Cluster &cluster, const NetworkChange &change);
 
