@@ -193,6 +193,7 @@ void changeNetwork(Cluster &cluster, const NetworkChange &change) {
     link->bytesPerSecond *= change.bandwidth;
     link->latency *= change.latency;
   }
+  cluster.pcie.bytesPerSecond *= change.bandwidth;
   for (Protocol &protocol : cluster.protocols)
     for (double *time :
          {&protocol.start, &protocol.deviceStep, &protocol.nicStep})

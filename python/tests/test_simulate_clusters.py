@@ -65,6 +65,24 @@ def test_ranks_share_the_links_of_a_cluster(tools, tmp_path, library):
     assert groups == len(nccl["protocols"]) > 0, "broadcasts and reduces"
 
 
+def test_devices_share_a_pcie_tree(tools, tmp_path, library):
+    path = tmp_path / "cluster.json"
+
+    def on(**fields):
+        path.write_text(json.dumps({**CLUSTER, "nodes": {"devices": 4}, **fields}))
+        return simulate(tools, library, "--cluster", path)
+
+    tree = {"devices": 2, "bytes_per_s": 4e9, "nics": "root"}
+    plain, shared = on(), on(pcie=tree)
+    assert shared["step_ms"] > plain["step_ms"]
+    assert "out of PCIe switch 0 of node 0" in {one["link"] for one in shared["links"]}
+    faster = on(pcie={**tree, "bytes_per_s": 8e9})
+    assert plain["step_ms"] <= faster["step_ms"] < shared["step_ms"]
+    path.write_text(json.dumps({**CLUSTER, "pcie": {**tree, "nics": "switch"}}))
+    error = refuse(tools, "optimus-simulate", library, "--cluster", path)
+    assert "at cluster.pcie.devices: expected less than nodes.devices" in error
+
+
 def test_known_clusters_are_files(tools, tmp_path):
     """As they are printed they are read, and the page has all of their fields."""
     page = (REPOSITORY / "docs" / "what-if.md").read_text()
