@@ -65,6 +65,26 @@ def test_ranks_share_the_links_of_a_cluster(tools, tmp_path, library):
     assert groups == len(nccl["protocols"]) > 0, "broadcasts and reduces"
 
 
+def test_every_message_is_a_flow(tools, tmp_path, library):
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps(CLUSTER))
+    phases = simulate(tools, library, "--cluster", path)
+    every = simulate(tools, library, "--cluster", path, "--messages", "every")
+    assert every["simulated_ranks"] == 4 and every["events"] > phases["events"]
+    assert every["computing_ms"] == phases["computing_ms"]
+    assert every["step_ms"] == pytest.approx(phases["step_ms"], rel=0.1)
+    for wait in every["waits"]:
+        assert wait["shared_ms"] >= 0
+    one = ["--collective", "all_gather", "--cluster", "h100", "--json", "-"]
+    found = [
+        [row["us"] for row in json.loads(tools.run("optimus-simulate", *one, *flags))["times"]]
+        for flags in ([], ["--messages", "every"])
+    ]
+    assert found[1] == pytest.approx(found[0], rel=0.01)
+    error = refuse(tools, "optimus-simulate", library, "--messages", "every")
+    assert "--messages: expected --cluster beside it" in error
+
+
 def test_devices_share_a_pcie_tree(tools, tmp_path, library):
     path = tmp_path / "cluster.json"
 

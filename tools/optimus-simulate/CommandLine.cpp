@@ -74,6 +74,12 @@ static void addOptions(CLI::App &app, Arguments &arguments,
                  "row:2,col:4: the part of the mesh on a node of --cluster "
                  "(default: its file's, or consecutive ranks)")
       ->type_name("TILE");
+  app.add_option("--messages", arguments.messages,
+                 "With --cluster: every message of a collective as a flow of "
+                 "its own, or phases, all of them as one flow after a time for "
+                 "their steps")
+      ->capture_default_str()
+      ->check(oneOf(Word{{"phases", "every"}}));
   app.add_option("--print-cluster", arguments.printedCluster,
                  "In place of a library: write this cluster as a file, with "
                  "all of its fields, to change")
@@ -165,6 +171,9 @@ StatusOr<std::string> optimus_simulate::parseCommandLine(int argc, char **argv,
         arguments.library.empty()
             ? "LIBRARY is required, or --collective KIND in its place"
             : "--collective: expected no library beside it");
+  if (arguments.messages == "every" && arguments.cluster.empty())
+    return optimus_support::invalidArgument(
+        "--messages: expected --cluster beside it, on whose links messages go");
   if (!arguments.collective.empty() && hasChanges(arguments))
     return optimus_support::invalidArgument(
         "--collective: expected no changes beside it, which are of libraries");

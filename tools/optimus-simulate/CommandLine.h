@@ -30,6 +30,8 @@ struct Arguments {
   std::string function, sequence;
   int64_t microbatches = 1;
   std::string machineProfile, cluster, placement;
+  /// How collectives move on a cluster: "phases" or "every".
+  std::string messages = "phases";
   std::vector<std::string> stragglers, scalings, removals, insertions, fusions;
   std::string network, overlap = "scheduled";
   /// Lines of the above.

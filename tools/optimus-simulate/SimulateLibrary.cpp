@@ -277,6 +277,7 @@ static StatusOr<Answer> simulateAt(const std::string &path,
       answer.simulation,
       simulateTables(*answer.timed, answer.calls, whatIf,
                      {.cluster = cluster ? &*cluster : nullptr,
+                      .everyMessage = arguments.messages == "every",
                       .record = !arguments.profile.empty(),
                       .slack = arguments.slack}));
   answer.library = library->path();
@@ -287,7 +288,8 @@ static StatusOr<Answer> simulateAt(const std::string &path,
     const TimedProgram timed(library->programs(), library->target(), machine,
                              changed);
     return simulateTables(timed, answer.calls, changed,
-                          {.cluster = cluster ? &*cluster : nullptr});
+                          {.cluster = cluster ? &*cluster : nullptr,
+                           .everyMessage = arguments.messages == "every"});
   };
   if (arguments.sensitivity) {
     OPTRT_ASSIGN_OR_RETURN(answer.gains, findGains(answer, whatIf, resimulate));
