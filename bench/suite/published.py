@@ -167,6 +167,8 @@ def frontera(card, startup):
         "nodes": {"devices": 4, "nics": 1},
         "device_link": {"bytes_per_s": PCIE, "latency_s": startup},
         "nic": {"bytes_per_s": card, "latency_s": startup},
+        # Each device on a port of its own, the card on another.
+        "pcie": {"devices": 1, "bytes_per_s": PCIE, "nics": "root"},
     }
 
 

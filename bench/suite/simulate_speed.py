@@ -9,7 +9,7 @@
 cluster of h100.
 
     bench/run simulate-speed
-    bench/run simulate-speed --only "64 ranks"
+    bench/run simulate-speed --only "64 ranks"   # every message, too
     bench/run simulate-speed --write docs/what-if.md
 
 A simulation is the whole command, from reading the plan to the answer, on one core; its
@@ -38,6 +38,7 @@ class Case(typing.NamedTuple):
     plan: float = 0  # the same for the plan; 0: any
     mib: float = 0
     unfolded: bool = False
+    flags: typing.Sequence[str] = ()
 
 
 SIZES = dict(layers=24, hidden=8192, heads=128, seq=2048, vocab=51200)
@@ -46,6 +47,7 @@ CASES = {
     "64 ranks": Case("row:8,col:8", 1),
     "1,024 ranks": Case("row:32,col:32", 5),
     "16,384 ranks": Case("row:128,col:128", 20, plan=60, mib=2048),
+    "64 ranks, every message": Case("row:8,col:8", 60, flags=("--messages", "every")),
     "256 ranks, each of another speed": Case("row:16,col:16", 30, unfolded=True),
 }
 
@@ -70,7 +72,7 @@ def extents_of(case):
 
 
 def simulate(tools, plan, case, folder):
-    command = [tools.path("simulate"), plan, "--cluster", "h100", "--json", "-"]
+    command = [tools.path("simulate"), plan, "--cluster", "h100", "--json", "-", *case.flags]
     if case.unfolded:
         speeds = folder / "speeds"
         speeds.write_text("".join(

@@ -73,3 +73,40 @@ void mlir::optimus::printEntries(ArrayRef<EntryLayout> entries,
                    stringifyEntryKind(entry.needs.entry), entry.strategy, "",
                    entry.needs.ms, "", double(entry.needs.commBytes) / 1048576);
 }
+
+void mlir::optimus::printFinalists(llvm::ArrayRef<Finalist> finalists,
+                                   llvm::raw_ostream &out) {
+  if (finalists.empty())
+    return;
+  out << formatv("\n  {0,-22} {1,-12} {2,-10} {3,-18} {4,15} {5,13}\n", "mesh",
+                 "strategy", "recompute", "on a node", "closed form, ms",
+                 "simulated, ms");
+  const Finalist *predicted = &finalists.front();
+  for (const Finalist &one : finalists) {
+    if (one.layout.stepMs < predicted->layout.stepMs)
+      predicted = &one;
+    out << formatv(
+        "{0} {1,-22} {2,-12} {3,-10} {4,-18} {5,15:f2} ",
+        &one == &finalists.front() ? "*" : " ", one.layout.mesh.toString(),
+        one.layout.strategy, one.layout.recompute,
+        one.placement.empty() ? "consecutive ranks"
+                              : optimus_simulation::printTile(one.placement),
+        one.layout.stepMs);
+    if (one.problem.empty())
+      out << formatv("{0,13:f2}\n", one.stepMs);
+    else
+      out << one.problem << "\n";
+  }
+  const Candidate &chosen = finalists.front().layout;
+  if (llvm::all_of(finalists, [&](const Finalist &one) {
+        return one.layout.hasLayoutOf(chosen);
+      }))
+    return;
+  out << "decided by simulation: ";
+  if (predicted->layout.hasLayoutOf(chosen))
+    out << "the closed form's choice\n";
+  else
+    out << formatv("the closed form's choice is --mesh {0} --strategy {1}\n",
+                   predicted->layout.mesh.toString(),
+                   predicted->layout.strategy);
+}

@@ -20,6 +20,10 @@ void printCandidates(std::vector<Candidate> candidates,
 /// Prints what was weighed of single functions, if anything was.
 void printEntries(ArrayRef<EntryLayout> entries, llvm::raw_ostream &out);
 
+/// Prints the simulations on a cluster, the fastest first, and whether they
+/// have changed the choice; nothing where there are none.
+void printFinalists(llvm::ArrayRef<Finalist> finalists, llvm::raw_ostream &out);
+
 } // namespace mlir::optimus
 
 #endif // OPTIMUS_LIB_COMPILER_CANDIDATETABLE_H

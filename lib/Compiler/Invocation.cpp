@@ -44,6 +44,8 @@ static Status checkPaths(const CompileOptions &options,
   std::vector<PathUse> inputs{{"the program", options.input},
                               {"--profile", options.phases.profile},
                               {"--serial", options.phases.serial}};
+  if (options.cluster)
+    inputs.push_back({"--cluster", options.cluster->name});
   if (!isKnownProfile(options.machineProfile))
     inputs.push_back({"--machine-profile", options.machineProfile});
   std::vector<PathUse> outputs{{"-o", options.output}};
@@ -237,6 +239,7 @@ Status Driver::choose() {
   printCandidates(answer.candidates, answer.chosen, answer.memoryBudget,
                   reporter.getReport());
   printEntries(answer.entries, reporter.getReport());
+  printFinalists(answer.finalists, reporter.getReport());
   if (!answer.failure.ok())
     return reporter.fail(answer.failure);
   options->memoryBudget = answer.memoryBudget;
@@ -245,6 +248,7 @@ Status Driver::choose() {
   // The report compares with it.
   options->withoutRecompute = answer.withoutRecompute;
   options->layouts = std::move(answer.candidates);
+  options->finalists = std::move(answer.finalists);
   return okStatus();
 }
 

@@ -43,7 +43,9 @@ static Status readPhases(const CompileSettings &settings,
     if (options.isOpen() || options.budgetsMachine)
       return invalidArgument(
           "--compile-from: name a strategy and a policy of recomputation, and "
-          "no --memory-budget; nothing can be chosen after the start");
+          "no --memory-budget and no --cluster; nothing can be chosen after "
+          "the "
+          "start");
     if (llvm::is_contained(ArrayRef(starts.begin(), start + 1), StringRef(to)))
       return invalidArgument(
           llvm::formatv("--compile-to: the phase '{0}' is not after '{1}', "
@@ -165,6 +167,12 @@ static Status readChoice(const CompileSettings &settings,
           "--ranks: expected 1 beside --lanes, whose program "
           "has one rank; found " +
           settings.ranks);
+  }
+  if (!settings.cluster.empty()) {
+    auto cluster = optimus_simulation::loadCluster(settings.cluster);
+    if (!cluster.ok())
+      return cluster.status().withContext("--cluster");
+    options.cluster = *std::move(cluster);
   }
   if (!settings.memoryBudget.empty()) {
     options.budgetsMachine = settings.memoryBudget == "auto";

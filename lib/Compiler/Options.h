@@ -46,6 +46,7 @@ struct CompileOptions : LayoutQuestion {
   std::optional<StepNeeds> withoutRecompute;
   /// For the report: what was weighed, where something was left to be chosen.
   std::vector<Candidate> layouts;
+  std::vector<Finalist> finalists;
 
   bool isForGpu() const { return phases.isForGpu(); }
   bool isPlan() const { return phases.isPlan; }

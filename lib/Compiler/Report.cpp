@@ -17,6 +17,7 @@
 #include "optimus/Planning/Peak.h"
 #include "optimus/Planning/Quantities.h"
 #include "optimus/Planning/RankMemory.h"
+#include "optimus/Prices/DescribeCarried.h"
 
 #include "optimus-support/ResourceLimits.h"
 
@@ -185,17 +186,13 @@ static void printCarried(DictionaryAttr schedule, llvm::raw_ostream &out) {
   auto carried = schedule.getAs<DictionaryAttr>("carried");
   if (!carried)
     return;
-  const double all = getMs(carried, "ms"),
-               exposed = getMs(carried, "exposed_ms");
-  out << "  carried      ";
-  if (const int64_t count = getCount(carried, "count"))
-    out << formatv("{0} of {1}, until {2} behind the end; ",
-                   formatCount(count, "collective"), formatMs(all),
-                   formatMs(getMs(carried, "after_ms")));
-  out << formatMs(exposed) << " waiting for earlier ones";
-  if (all > 0)
-    out << formatv(": {0:f1} % hidden", 100 * std::max(0.0, 1 - exposed / all));
-  out << "\n";
+  auto getSeconds = [&](StringRef name) { return getMs(carried, name) * 1e-3; };
+  out << "  carried      "
+      << optimus_prices::describeCarried(
+             {getCount(carried, "count"), getSeconds("ms"),
+              getSeconds("after_ms"), getSeconds("exposed_ms")},
+             formatMs)
+      << "\n";
 }
 
 static void printSchedule(DictionaryAttr schedule, double copies,

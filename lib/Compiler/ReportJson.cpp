@@ -158,6 +158,26 @@ static json::Array describeLayouts(const CompileOptions &options) {
   return list;
 }
 
+/// What was simulated, the fastest first.
+static json::Array describeFinalists(const CompileOptions &options) {
+  json::Array list;
+  for (const Finalist &one : options.finalists) {
+    const PhaseOptions phases = one.layout.getPhases(options.phases);
+    json::Object entry{
+        {"mesh", phases.mesh.toString()},
+        {"strategy", phases.strategy},
+        {"recompute", phases.recompute},
+        {"placement", optimus_simulation::printTile(one.placement)},
+        {"closed_form_ms", one.layout.stepMs}};
+    if (one.problem.empty())
+      entry["step_ms"] = one.stepMs;
+    else
+      entry["problem"] = one.problem;
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
 std::string mlir::optimus::buildReportJson(ModuleOp module,
                                            const CompileOptions &options) {
   RankMemoryTable table = getRankMemoryTable(module, options.isForGpu());
@@ -188,6 +208,10 @@ std::string mlir::optimus::buildReportJson(ModuleOp module,
                       {"limits", std::move(limits)}};
   if (!options.layouts.empty())
     report["layouts"] = describeLayouts(options);
+  if (options.cluster) {
+    report["cluster"] = options.cluster->name;
+    report["finalists"] = describeFinalists(options);
+  }
   if (phases.mesh.getNumRanks() == 1) {
     int64_t most = optimus_support::kMaxLanes;
     for (const MemoryLimit &bound : bounds)

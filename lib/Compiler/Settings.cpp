@@ -33,6 +33,7 @@ static constexpr TextFlag kTexts[] = {
     {"compile-from", &CompileSettings::compileFrom},
     {"dump-phases-to", &CompileSettings::dumpFolder},
     {"ranks", &CompileSettings::ranks},
+    {"cluster", &CompileSettings::cluster},
     {"memory-budget", &CompileSettings::memoryBudget},
     {"gpu-arch", &CompileSettings::gpuArchitectures},
     {"cubins-to", &CompileSettings::cubinFolder},

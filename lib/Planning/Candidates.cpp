@@ -136,9 +136,7 @@ LogicalResult mlir::optimus::runPhases(ModuleOp module,
   return success();
 }
 
-/// The function by whose time layouts are compared: a step of training or, in a
-/// library for generation, that of a token. Null where there is neither.
-static func::FuncOp findPredicted(ModuleOp module) {
+func::FuncOp mlir::optimus::findPredicted(ModuleOp module) {
   func::FuncOp step = findEntry(module, EntryKind::Train);
   return step ? step : findEntry(module, EntryKind::Decode);
 }

@@ -10,11 +10,15 @@
 // are: closed forms rule out what cannot win, the others get a price each, and
 // the best by price are compiled whole until the best is one of those.
 //
+// None of that knows a cluster. There, the fastest layouts are compiled whole
+// and simulated on each placement of their meshes, which decides.
+//
 //===----------------------------------------------------------------------===//
 
 #include "optimus/Planning/LayoutChoice.h"
 
 #include "BudgetSearch.h"
+#include "Finalists.h"
 #include "LayerPrices.h"
 #include "LayoutBounds.h"
 #include "Progress.h"
@@ -39,9 +43,12 @@ static constexpr StringLiteral kBudget = "budget";
 /// Of a deep model, candidates that are compiled whole before the best of them
 /// is taken.
 static constexpr int kMostWhole = 4;
+/// Layouts that are simulated on a cluster, of a deep model and of others.
+static constexpr size_t kMostDeepFinalists = 4, kMostFinalists = 16;
 /// Prices are right up to such a part.
 static constexpr double kPriceError = 0.02;
-/// Recomputation and memory do not make a step so many times as long.
+/// Recomputation, memory and the links of a cluster do not make a step so many
+/// times as long.
 static constexpr double kHopeless = 2;
 
 namespace {
@@ -87,6 +94,13 @@ private:
   }
   /// The best in question, where asked for of those compiled whole, or null.
   Candidate *findBest(bool isWhole = false);
+  /// Whether a candidate may be chosen.
+  bool isEligible(const Candidate &candidate) const {
+    return fits(candidate) && (!wantsBudget || candidate.recompute == kBudget);
+  }
+  /// The fastest of each mesh and strategy on the cluster, compiled whole. One
+  /// may turn out to be none.
+  Status simulateFinalists();
   Status explainFailure();
   /// Lets functions of generation have layouts of their own where they are
   /// faster so, and the step is not slower.
@@ -97,6 +111,7 @@ private:
   LayoutQuestion question;
   const PhaseOptions &phases;
   std::vector<Candidate> candidates;
+  std::vector<Finalist> finalists;
   std::optional<LayerPrices> prices;
   std::optional<LayoutBounds> bounds;
   const ProgressFn &listener;
@@ -121,8 +136,7 @@ std::vector<Candidate> LayoutChoice::list(ArrayRef<StringRef> policies) const {
 Candidate *LayoutChoice::findBest(bool isWhole) {
   Candidate *best = nullptr;
   for (Candidate &candidate : candidates)
-    if (fits(candidate) && !(isWhole && candidate.isEstimated) &&
-        (!wantsBudget || candidate.recompute == kBudget) &&
+    if (isEligible(candidate) && !(isWhole && candidate.isEstimated) &&
         (!best || candidate.stepMs < best->stepMs))
       best = &candidate;
   return best;
@@ -414,12 +428,57 @@ void LayoutChoice::chooseEntries(LayoutAnswer &answer) {
                          .contains(stringifyEntryKind(entry.needs.entry));
 }
 
+Status LayoutChoice::simulateFinalists() {
+  SmallVector<Candidate *> order;
+  for (Candidate &candidate : candidates)
+    if (isEligible(candidate))
+      order.push_back(&candidate);
+  llvm::stable_sort(order, [](const Candidate *a, const Candidate *b) {
+    return a->stepMs < b->stepMs;
+  });
+  const size_t most =
+      std::min(order.size(), prices ? kMostDeepFinalists : kMostFinalists);
+  SmallVector<const Candidate *> taken;
+  for (Candidate *candidate : order) {
+    if (taken.size() == most ||
+        candidate->stepMs > kHopeless * order.front()->stepMs)
+      break;
+    if (llvm::any_of(taken, [&](const Candidate *other) {
+          return other->hasLayoutOf(*candidate);
+        }))
+      continue;
+    progress.say([&] {
+      return formatv("--cluster: simulates --mesh {0} --strategy {1}, finalist "
+                     "{2} of at most {3}",
+                     candidate->mesh.toString(), candidate->strategy,
+                     taken.size() + 1, most)
+          .str();
+    });
+    OwningOpRef<ModuleOp> compiled = predict(module, phases, *candidate);
+    if (!compiled || !fits(*candidate))
+      continue;
+    taken.push_back(candidate);
+    if (failed(addFinalists(*compiled, *candidate, question, finalists)))
+      return optimus_support::internal("a layout has no tables to simulate");
+  }
+  sortFinalists(finalists);
+  if (!finalists.empty() && !finalists.front().problem.empty())
+    return invalidArgument("--cluster: no layout can be simulated: " +
+                           finalists.front().problem);
+  return okStatus();
+}
+
 LayoutAnswer LayoutChoice::finish() {
   LayoutAnswer answer;
   answer.memoryBudget = question.memoryBudget;
   answer.failure = explainFailure();
-  if (const Candidate *best = findBest(/*isWhole=*/true)) {
+  if (question.cluster && answer.failure.ok())
+    answer.failure = simulateFinalists();
+  if (!finalists.empty())
+    answer.chosen = finalists.front().layout;
+  else if (const Candidate *best = findBest(/*isWhole=*/true))
     answer.chosen = *best;
+  if (const auto &best = answer.chosen) {
     for (const Candidate &candidate : candidates)
       if (best->offload.empty() && candidate.isPredicted() &&
           candidate.recompute == "none" && candidate.hasLayoutOf(*best))
@@ -427,6 +486,7 @@ LayoutAnswer LayoutChoice::finish() {
     if (answer.failure.ok())
       chooseEntries(answer);
   }
+  answer.finalists = std::move(finalists);
   answer.candidates = std::move(candidates);
   return answer;
 }

@@ -154,6 +154,18 @@ std::vector<Tile> listTiles(const Cluster &cluster, const Mesh &mesh) {
   return tiles;
 }
 
+std::vector<Tile> listPlacements(const Cluster &cluster, const Mesh &mesh) {
+  if (!cluster.tile.empty() || cluster.devicesPerNode == 1)
+    return {cluster.tile};
+  std::vector<Tile> tiles = listTiles(cluster, mesh);
+  int64_t ranks = 1;
+  for (const auto &[axis, extent] : tiles.front())
+    ranks *= extent;
+  if (ranks < std::min(cluster.devicesPerNode, mesh.numRanks()))
+    tiles.emplace_back();
+  return tiles;
+}
+
 StatusOr<Tile> parseTile(const std::string &text) {
   Tile tile;
   for (size_t at = 0; at <= text.size();) {
@@ -181,6 +193,7 @@ void changeNetwork(Cluster &cluster, const NetworkChange &change) {
     link->bytesPerSecond *= change.bandwidth;
     link->latency *= change.latency;
   }
+  cluster.pcie.bytesPerSecond *= change.bandwidth;
   for (Protocol &protocol : cluster.protocols)
     for (double *time :
          {&protocol.start, &protocol.deviceStep, &protocol.nicStep})

@@ -37,6 +37,15 @@ void mapFields(Io &io, ClusterLink &link) {
 }
 
 template <typename Io>
+void mapFields(Io &io, PcieTree &tree) {
+  constexpr std::pair<std::string_view, PcieTree::Cards> kPlaces[] = {
+      {"switch", PcieTree::OnSwitches}, {"root", PcieTree::OnRoot}};
+  io.count("devices", tree.devicesPerSwitch);
+  io.rate("bytes_per_s", tree.bytesPerSecond);
+  io.choice("nics", tree.cards, kPlaces);
+}
+
+template <typename Io>
 void mapFields(Io &io, Protocol &protocol) {
   constexpr std::pair<std::string_view, Protocol::Algorithm> kAlgorithms[] = {
       {"ring", Protocol::Ring},
@@ -66,6 +75,11 @@ void mapFields(Io &io, Cluster &cluster) {
                 : "nothing joins the one device of a node")
       .object("device_link",
               [&](auto &link) { mapFields(link, cluster.deviceLink); });
+  io.optional(cluster.pcie.devicesPerSwitch == 0)
+      .unless(cluster.devicesPerNode > 1
+                  ? nullptr
+                  : "nothing joins the one device of a node")
+      .object("pcie", [&](auto &tree) { mapFields(tree, cluster.pcie); });
   io.optional(cluster.protocols.empty())
       .protocols("protocols", cluster.protocols);
   io.optional(cluster.nodesPerSwitch == 0).object("switch", [&](auto &one) {

@@ -248,6 +248,15 @@ static void readCluster(const JsonPlace &root, Cluster &cluster) {
   if (cluster.devicesPerNode % cluster.nicsPerNode != 0)
     root["nodes"]["nics"].fail("expected a divisor of devices, which share the "
                                "cards evenly");
+  const PcieTree &tree = cluster.pcie;
+  if (tree.devicesPerSwitch > 0 &&
+      cluster.devicesPerNode % tree.devicesPerSwitch != 0)
+    root["pcie"]["devices"].fail("expected a divisor of nodes.devices, for "
+                                 "switches with as many devices each");
+  if (tree.devicesPerSwitch == cluster.devicesPerNode &&
+      tree.cards == PcieTree::OnSwitches)
+    root["pcie"]["devices"].fail("expected less than nodes.devices, or nics on "
+                                 "the root, since nothing passes it");
 }
 
 StatusOr<Cluster> parseCluster(std::string_view json, const std::string &name) {

@@ -18,8 +18,9 @@ using namespace optimus_support::program;
 
 namespace optimus_simulation {
 
-FoldedNetwork::FoldedNetwork(Network &network, const Folding &folding)
-    : network(network), folding(folding) {
+FoldedNetwork::FoldedNetwork(Network &network, const Folding &folding,
+                             bool everyMessage)
+    : network(network), folding(folding), everyMessage(everyMessage) {
   // Of a colour, the lowest link comes first.
   for (uint32_t link = 0; link != network.getNumLinks(); ++link)
     if (folding.getLink(link) == standing.size())
@@ -115,8 +116,10 @@ Transport FoldedNetwork::describe(const MeetingKey &key,
   const std::vector<int64_t> members = network.listMembers(
       key.axes, folding.listGroups(key.axes, key.first).front());
   const Loads &loads = getLoads(network.getPattern(key.axes, *one), key.first);
-  if (members.size() == 1)
-    return {.loads = &loads.loads};
+  if (members.size() == 1) {
+    static const MessagePlan kNone;
+    return {.loads = &loads.loads, .messages = everyMessage ? &kNone : nullptr};
+  }
   const int64_t nodes = network.countNodes(members);
   const double whole =
       optimus_prices::getWholeBytes(command, int64_t(members.size()));
@@ -148,6 +151,16 @@ Transport FoldedNetwork::describe(const MeetingKey &key,
     tryProtocol(protocol, &protocol);
   if (!best)
     tryProtocol(plain, nullptr);
+  if (!everyMessage)
+    return *best;
+  const Protocol &taken = best->protocol ? *best->protocol : plain;
+  auto [plan, isNew] =
+      plans.try_emplace({key.axes, key.first, one->kind, one->root,
+                         best->protocol, whole, scale});
+  if (isNew)
+    plan->second = planMessages(network, members, *one, taken, whole, scale);
+  best->messages = &plan->second;
+  best->latency = toPicoseconds(scale * taken.start);
   return *best;
 }
 
@@ -161,7 +174,17 @@ Transport FoldedNetwork::describeMessage(const MeetingKey &key,
   const bool isNear = network.countNodes({key.first, key.second}) == 1;
   const Picoseconds latency = toPicoseconds(
       scale * (isNear ? cluster.deviceLink : cluster.nic).latency);
-  return {latency, bytes, &loads.loads, latency + roundUp(bytes / loads.rate)};
+  Transport transport{latency, bytes, &loads.loads,
+                      latency + roundUp(bytes / loads.rate)};
+  if (everyMessage) {
+    auto [plan, isNew] =
+        messagePlans.try_emplace({key.first, key.second, bytes});
+    if (isNew)
+      plan->second = planMessage(key.first, key.second, bytes, latency);
+    transport.messages = &plan->second;
+    transport.latency = 0;
+  }
+  return transport;
 }
 
 } // namespace optimus_simulation

@@ -11,10 +11,11 @@
 
 #include "Folding.h"
 #include "Meetings.h"
+#include "MessagePlan.h"
 #include "Network.h"
 
 #include <map>
-#include <memory>
+#include <tuple>
 #include <utility>
 
 namespace optimus_simulation {
@@ -29,13 +30,16 @@ struct Transport {
   Picoseconds alone = 0;
   /// One of the cluster's. Null of messages, and where it has none.
   const Protocol *protocol = nullptr;
+  /// Where it is every message: these, from `latency` on.
+  const MessagePlan *messages = nullptr;
 };
 
 /// A network as its actors see it: one link of a colour stands for all, and has
 /// the load of all the groups that a group of actors stands for.
 class FoldedNetwork {
 public:
-  FoldedNetwork(Network &network, const Folding &folding);
+  /// With `everyMessage`, nobody is folded.
+  FoldedNetwork(Network &network, const Folding &folding, bool everyMessage);
 
   /// By what stands for links, bytes a second.
   std::vector<double> getCapacities() const;
@@ -48,6 +52,7 @@ public:
   Transport describe(const MeetingKey &key,
                      const optimus_support::program::CommandT &command,
                      double scale);
+  bool hasEveryMessage() const { return everyMessage; }
 
 private:
   struct Loads {
@@ -63,8 +68,22 @@ private:
                             double scale);
   double getRate(const LinkLoads &loads) const;
 
+  /// What a plan of messages depends on, beside the program and the cluster.
+  struct PlanKey {
+    uint32_t axes, group;
+    optimus_support::program::CollectiveKind kind;
+    int64_t root;
+    const Protocol *protocol;
+    double bytes, scale;
+
+    auto operator<=>(const PlanKey &) const = default;
+  };
+
   Network &network;
   const Folding &folding;
+  const bool everyMessage;
+  std::map<PlanKey, MessagePlan> plans;
+  std::map<std::tuple<uint32_t, uint32_t, double>, MessagePlan> messagePlans;
   /// The lowest link of each colour.
   std::vector<uint32_t> standing;
   std::map<std::pair<Pattern, uint32_t>, Loads> known;

@@ -21,9 +21,6 @@ Network::Network(const Cluster &cluster, std::vector<ClusterPlace> given,
     : cluster(cluster), places(std::move(given)), program(program) {
   for (const ClusterPlace &place : places)
     numNodes = std::max(numNodes, place.node + 1);
-  if (cluster.nodesPerSwitch > 0)
-    numSwitches =
-        (numNodes + cluster.nodesPerSwitch - 1) / cluster.nodesPerSwitch;
   listCapacities();
   listPatterns();
 }
@@ -32,55 +29,117 @@ Network::Network(const Cluster &cluster, std::vector<ClusterPlace> given,
 // Links
 //===----------------------------------------------------------------------===//
 
+int64_t Network::getCard(int64_t rank) const {
+  return places[rank].device * cluster.nicsPerNode / cluster.devicesPerNode;
+}
+
 uint32_t Network::getNic(int64_t rank) const {
-  const ClusterPlace &place = places[rank];
-  const int64_t card =
-      place.device * cluster.nicsPerNode / cluster.devicesPerNode;
-  return static_cast<uint32_t>(
-      2 * (int64_t(places.size()) + place.node * cluster.nicsPerNode + card));
+  return getLink(OfCards,
+                 places[rank].node * cluster.nicsPerNode + getCard(rank));
 }
 
 uint32_t Network::getSwitch(int64_t rank) const {
-  const int64_t number = places[rank].node / cluster.nodesPerSwitch;
-  return static_cast<uint32_t>(
-      2 * (int64_t(places.size()) + numNodes * cluster.nicsPerNode + number));
+  return getLink(OfSwitches, places[rank].node / cluster.nodesPerSwitch);
+}
+
+int64_t Network::getBranch(int64_t rank) const {
+  return places[rank].node * branchesPerNode +
+         places[rank].device / cluster.pcie.devicesPerSwitch;
+}
+
+int64_t Network::getBranchOfCard(int64_t rank) const {
+  const int64_t device =
+      getCard(rank) * cluster.devicesPerNode / cluster.nicsPerNode;
+  return places[rank].node * branchesPerNode +
+         device / cluster.pcie.devicesPerSwitch;
 }
 
 void Network::listCapacities() {
-  capacities.assign(2 * places.size(), cluster.deviceLink.bytesPerSecond);
-  capacities.insert(capacities.end(), 2 * numNodes * cluster.nicsPerNode,
-                    cluster.nic.bytesPerSecond);
-  capacities.insert(capacities.end(), 2 * numSwitches,
-                    cluster.nic.bytesPerSecond * double(cluster.nicsPerNode) *
-                        double(cluster.nodesPerSwitch) /
-                        cluster.oversubscription);
+  if (cluster.nodesPerSwitch > 0)
+    numSwitches =
+        (numNodes + cluster.nodesPerSwitch - 1) / cluster.nodesPerSwitch;
+  if (hasTree())
+    branchesPerNode = cluster.devicesPerNode / cluster.pcie.devicesPerSwitch;
+  auto add = [&](Level level, int64_t count, double rate) {
+    first[level + 1] = first[level] + count;
+    capacities.insert(capacities.end(), 2 * count, rate);
+  };
+  add(OfDevices, int64_t(places.size()), cluster.deviceLink.bytesPerSecond);
+  add(OfCards, numNodes * cluster.nicsPerNode, cluster.nic.bytesPerSecond);
+  add(OfSwitches, numSwitches,
+      cluster.nic.bytesPerSecond * double(cluster.nicsPerNode) *
+          double(cluster.nodesPerSwitch) / cluster.oversubscription);
+  add(OfBranches, numNodes * branchesPerNode, cluster.pcie.bytesPerSecond);
+}
+
+Network::Level Network::getLevel(uint32_t link) const {
+  int level = 0;
+  while (link / 2 >= first[level + 1])
+    ++level;
+  return Level(level);
 }
 
 int Network::getKind(uint32_t link) const {
-  const int64_t number = link / 2, devices = int64_t(places.size());
-  const int level = number < devices                                    ? 0
-                    : number < devices + numNodes * cluster.nicsPerNode ? 1
-                                                                        : 2;
-  return 2 * level + int(link % 2);
+  return 2 * getLevel(link) + int(link % 2);
 }
 
 std::string Network::getName(uint32_t link) const {
+  const Level level = getLevel(link);
+  const int64_t number = link / 2 - first[level];
   const char *direction = link % 2 == 0 ? "out of " : "into ";
-  int64_t number = link / 2;
-  if (number < int64_t(places.size()))
+  switch (level) {
+  case OfDevices:
     return concat(direction, "the device of rank ", number);
-  number -= int64_t(places.size());
-  if (number < numNodes * cluster.nicsPerNode)
+  case OfCards:
     return concat(direction, "card ", number % cluster.nicsPerNode, " of node ",
                   number / cluster.nicsPerNode);
-  return concat(direction, "switch ", number - numNodes * cluster.nicsPerNode);
+  case OfBranches:
+    return concat(direction, "PCIe switch ", number % branchesPerNode,
+                  " of node ", number / branchesPerNode);
+  case OfSwitches:
+  case NumLevels:
+    break;
+  }
+  return concat(direction, "switch ", number);
+}
+
+/// Out of a device and into the other, or by way of cards; where both are not
+/// on one PCIe switch, by way of the root.
+void Network::addPathInTree(int64_t from, int64_t to, double weight,
+                            LoadMap &loads) const {
+  loads[getDevice(from)] += weight;
+  loads[getDevice(to) + 1] += weight;
+  const bool isFar = !isNear(from, to),
+             isOnRoot = cluster.pcie.cards == PcieTree::OnRoot;
+  auto goesUp = [&](int64_t rank, int64_t other) {
+    return isFar ? isOnRoot || getBranch(rank) != getBranchOfCard(rank)
+                 : getBranch(rank) != getBranch(other);
+  };
+  auto addCard = [&](int64_t rank, int64_t direction) {
+    if (!isOnRoot)
+      loads[getLink(OfBranches, getBranchOfCard(rank)) + direction] += weight;
+  };
+  if (goesUp(from, to)) {
+    loads[getLink(OfBranches, getBranch(from))] += weight;
+    if (isFar)
+      addCard(from, 1);
+  }
+  if (goesUp(to, from)) {
+    loads[getLink(OfBranches, getBranch(to)) + 1] += weight;
+    if (isFar)
+      addCard(to, 0);
+  }
 }
 
 void Network::addPath(int64_t from, int64_t to, double weight,
                       LoadMap &loads) const {
+  if (hasTree())
+    addPathInTree(from, to, weight, loads);
   if (isNear(from, to)) {
-    loads[getDevice(from)] += weight;
-    loads[getDevice(to) + 1] += weight;
+    if (!hasTree()) {
+      loads[getDevice(from)] += weight;
+      loads[getDevice(to) + 1] += weight;
+    }
     return;
   }
   loads[getNic(from)] += weight;
@@ -149,39 +208,50 @@ void Network::listPatterns() {
   });
 }
 
-/// The members in the order of one of the rings.
-static std::vector<int64_t>
-orderRing(const std::vector<std::vector<int64_t>> &nodes, size_t ring) {
-  std::vector<int64_t> order;
-  for (const std::vector<int64_t> &node : nodes)
-    for (size_t i = 0; i != node.size(); ++i)
-      order.push_back(node[(ring + i) % node.size()]);
-  return order;
+std::vector<std::vector<std::vector<int64_t>>>
+Network::listNodes(const std::vector<int64_t> &members) const {
+  std::map<int64_t, std::vector<int64_t>> byNode;
+  for (int64_t rank : members)
+    byNode[places[rank].node].push_back(rank);
+  size_t ways = members.size();
+  for (const auto &[node, list] : byNode)
+    ways = std::min(ways, list.size());
+  if (byNode.size() == 1)
+    ways = 1;
+  std::vector<std::vector<std::vector<int64_t>>> lists(ways);
+  for (size_t way = 0; way != ways; ++way)
+    for (const auto &[node, list] : byNode) {
+      lists[way].push_back(list);
+      std::vector<int64_t> &order = lists[way].back();
+      std::rotate(order.begin(), order.begin() + int64_t(way), order.end());
+    }
+  return lists;
+}
+
+std::vector<std::vector<int64_t>>
+Network::listRings(const std::vector<int64_t> &members) const {
+  std::vector<std::vector<int64_t>> rings;
+  for (const std::vector<std::vector<int64_t>> &nodes : listNodes(members)) {
+    std::vector<int64_t> &ring = rings.emplace_back();
+    for (const std::vector<int64_t> &node : nodes)
+      ring.insert(ring.end(), node.begin(), node.end());
+  }
+  return rings;
 }
 
 void Network::addRings(const std::vector<int64_t> &members, Way way,
                        int64_t root, LoadMap &loads) const {
-  std::map<int64_t, std::vector<int64_t>> byNode;
-  for (int64_t rank : members)
-    byNode[places[rank].node].push_back(rank);
-  std::vector<std::vector<int64_t>> nodes;
-  size_t rings = members.size();
-  for (auto &[node, list] : byNode) {
-    rings = std::min(rings, list.size());
-    nodes.push_back(std::move(list));
-  }
-  for (size_t ring = 0; ring != rings; ++ring) {
-    const std::vector<int64_t> order = orderRing(nodes, ring);
+  const std::vector<std::vector<int64_t>> rings = listRings(members);
+  for (const std::vector<int64_t> &order : rings)
     for (size_t i = 0; i != order.size(); ++i) {
       const int64_t from = order[i], to = order[(i + 1) % order.size()];
       if (way != Way::Ring && to == members[root])
         continue;
       if (way == Way::ChainBack)
-        addPath(to, from, 1.0 / double(rings), loads);
+        addPath(to, from, 1.0 / double(rings.size()), loads);
       else
-        addPath(from, to, 1.0 / double(rings), loads);
+        addPath(from, to, 1.0 / double(rings.size()), loads);
     }
-  }
 }
 
 /// As multiples of the least load.

@@ -49,7 +49,7 @@ public:
   /// Bytes a second.
   double getCapacity(uint32_t link) const { return capacities[link]; }
   std::string getName(uint32_t link) const;
-  /// Links of devices, of cards and of switches are of different kinds.
+  /// Those of a level and direction are of a kind.
   int getKind(uint32_t link) const;
 
   /// That of a collective.
@@ -66,6 +66,16 @@ public:
   /// What a message loads.
   LinkLoads getLoads(int64_t from, int64_t to) const;
   const Cluster &getCluster() const { return cluster; }
+  bool isNear(int64_t from, int64_t to) const {
+    return places[from].node == places[to].node;
+  }
+  /// The members by their nodes; one list for each way out of a node, which
+  /// begins with another of its members. On one node all are the same.
+  std::vector<std::vector<std::vector<int64_t>>>
+  listNodes(const std::vector<int64_t> &members) const;
+  /// The same as rings.
+  std::vector<std::vector<int64_t>>
+  listRings(const std::vector<int64_t> &members) const;
   /// How many nodes these ranks are on.
   int64_t countNodes(const std::vector<int64_t> &members) const;
 
@@ -73,23 +83,36 @@ private:
   void listCapacities();
   void listPatterns();
 
-  /// Links come in pairs, out and in: of devices, of cards, of switches.
-  uint32_t getDevice(int64_t rank) const { return 2 * uint32_t(rank); }
+  /// Links come in pairs, out and in: of devices, of cards, of switches between
+  /// nodes, of PCIe switches.
+  enum Level { OfDevices, OfCards, OfSwitches, OfBranches, NumLevels };
+  Level getLevel(uint32_t link) const;
+  uint32_t getLink(Level level, int64_t number) const {
+    return static_cast<uint32_t>(2 * (first[level] + number));
+  }
+  uint32_t getDevice(int64_t rank) const { return getLink(OfDevices, rank); }
+  /// The number of a rank's card on its node.
+  int64_t getCard(int64_t rank) const;
   uint32_t getNic(int64_t rank) const;
   uint32_t getSwitch(int64_t rank) const;
-  bool isNear(int64_t from, int64_t to) const {
-    return places[from].node == places[to].node;
-  }
+  bool hasTree() const { return cluster.pcie.devicesPerSwitch > 0; }
+  /// The number of a rank's PCIe switch among all, and that of its card.
+  int64_t getBranch(int64_t rank) const;
+  int64_t getBranchOfCard(int64_t rank) const;
 
   using LoadMap = std::map<uint32_t, double>;
   void addPath(int64_t from, int64_t to, double weight, LoadMap &loads) const;
+  void addPathInTree(int64_t from, int64_t to, double weight,
+                     LoadMap &loads) const;
   void addRings(const std::vector<int64_t> &members, Way way, int64_t root,
                 LoadMap &loads) const;
 
   const Cluster &cluster;
   const std::vector<ClusterPlace> places;
   const TimedProgram &program;
-  int64_t numNodes = 0, numSwitches = 0;
+  int64_t numNodes = 0, numSwitches = 0, branchesPerNode = 0;
+  /// Of each level, the number of its first pair; and of all of them.
+  int64_t first[NumLevels + 1] = {};
   std::vector<double> capacities;
   std::set<Pattern> patterns;
   std::map<std::pair<Pattern, int64_t>, LinkLoads> known;

@@ -26,6 +26,8 @@ Ranks::Ranks(const TimedProgram &program, const std::vector<CallList> &calls,
       keepsDeeds(options.slack), ranks(folding.getNumActors()) {
   if (network)
     links.emplace(network->getCapacities());
+  if (network && network->hasEveryMessage())
+    messages.emplace(network->getNetwork(), *links);
   for (uint32_t number = 0; number != ranks.size(); ++number) {
     Rank &rank = ranks[number];
     const int64_t lowest = folding.getRank(number);
@@ -73,7 +75,10 @@ void Ranks::advanceFlows() {
       (!links || links->isIdle() || cores->getNext() <= links->getNext());
   if (!areCores) {
     for (uint32_t number : links->advance())
-      end(number, links->getTime());
+      if (!messages)
+        end(number, links->getTime());
+      else if (const auto meeting = messages->end(number))
+        end(*meeting, links->getTime());
     return;
   }
   for (const Cores::End &one : cores->advance())
@@ -442,8 +447,10 @@ Picoseconds Ranks::account(Rank &rank, const Transfer &transfer,
   const Picoseconds late = std::min(exposed, meeting.begin - transfer.ready);
   const Picoseconds queued =
       std::min(exposed - late, transfer.ready - transfer.post);
+  // Messages may take less than the closed form says of them alone.
   const Picoseconds shared = std::min(
-      exposed - late - queued, meeting.end - meeting.begin - meeting.alone);
+      exposed - late - queued,
+      std::max<Picoseconds>(0, meeting.end - meeting.begin - meeting.alone));
   Exposure &entry = rank.exposures[name];
   ++entry.count;
   entry.all += exposed;
@@ -536,8 +543,12 @@ void Ranks::hold(uint32_t number) {
   if (transport.protocol)
     protocols[transport.protocol] += static_cast<int64_t>(
         folding.listGroups(meeting.key.axes, meeting.key.first).size());
-  links->add(meeting.begin + transport.latency,
-             {number, transport.bytes, transport.loads});
+  if (messages)
+    messages->begin(number, meeting.begin + transport.latency,
+                    *transport.messages);
+  else
+    links->add(meeting.begin + transport.latency,
+               {number, transport.bytes, transport.loads});
 }
 
 void Ranks::end(uint32_t number, Picoseconds time) {

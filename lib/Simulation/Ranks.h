@@ -13,6 +13,7 @@
 #include "FoldedNetwork.h"
 #include "Folding.h"
 #include "Meetings.h"
+#include "MessageFlows.h"
 
 #include "optimus/Simulation/Simulator.h"
 
@@ -224,6 +225,7 @@ private:
   bool isTooLong = false;
   int64_t events = 0;
   std::optional<SharedLinks> links;
+  std::optional<MessageFlows> messages;
   std::unordered_map<const Protocol *, int64_t> protocols;
   std::vector<Rank> ranks;
   std::vector<Deed> deeds;

@@ -151,13 +151,14 @@ StatusOr<Simulation> simulateTables(const TimedProgram &program,
   }
   const int64_t numRanks = program.getMesh().numRanks();
   const auto &shared = program.getSharedCores();
+  const bool everyMessage = network && options.everyMessage;
   const bool fold =
-      options.fold && !hasMessages(program) &&
+      options.fold && !everyMessage && !hasMessages(program) &&
       (!shared || Cores::mayFold(*shared, numRanks, places.has_value()));
   const Folding folding(program, whatIf, fold, network ? &*network : nullptr);
   std::optional<FoldedNetwork> folded;
   if (network)
-    folded.emplace(*network, folding);
+    folded.emplace(*network, folding, everyMessage);
   std::optional<Cores> cores;
   if (shared)
     cores.emplace(*shared, folding, numRanks, places ? &*places : nullptr);
@@ -181,7 +182,9 @@ StatusOr<Simulation> simulateTables(const TimedProgram &program,
     // Ranks are named where each is its own.
     if (fold)
       return simulateTables(program, calls, whatIf,
-                            {.cluster = options.cluster, .fold = false});
+                            {.cluster = options.cluster,
+                             .fold = false,
+                             .everyMessage = options.everyMessage});
     return describeDeadlock(program, ranks);
   }
   Simulation result = summarize(program, ranks, folding);

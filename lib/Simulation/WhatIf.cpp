@@ -144,53 +144,93 @@ static Status checkFactor(double factor) {
                                 factor));
 }
 
+static Status addStraggler(const std::string &value, int64_t ranks,
+                           const std::string &, WhatIf &whatIf) {
+  OPTRT_ASSIGN_OR_RETURN(Straggler straggler, parseStraggler(value, ranks));
+  double all = straggler.factor;
+  for (const Straggler &one : whatIf.stragglers)
+    all *= one.rank == straggler.rank ? one.factor : 1;
+  OPTRT_RETURN_IF_ERROR(checkFactor(all));
+  whatIf.stragglers.push_back(straggler);
+  return okStatus();
+}
+
+static Status addScaling(const std::string &value, int64_t ranks,
+                         const std::string &origin, WhatIf &whatIf) {
+  OPTRT_ASSIGN_OR_RETURN(Scaling scaling, parseScaling(value, ranks));
+  scaling.origin = origin;
+  whatIf.scalings.push_back(std::move(scaling));
+  return okStatus();
+}
+
+static Status addRemoval(const std::string &value, int64_t ranks,
+                         const std::string &origin, WhatIf &whatIf) {
+  Scaling none{.pattern = "", .factor = 0, .origin = origin};
+  OPTRT_RETURN_IF_ERROR(select(value, ranks, none));
+  whatIf.scalings.push_back(std::move(none));
+  return okStatus();
+}
+
+static Status addInsertion(const std::string &value, int64_t ranks,
+                           const std::string &origin, WhatIf &whatIf) {
+  OPTRT_ASSIGN_OR_RETURN(Insertion insertion, parseInsertion(value, ranks));
+  insertion.origin = origin;
+  whatIf.insertions.push_back(std::move(insertion));
+  return okStatus();
+}
+
+static Status addFusion(const std::string &value, int64_t ranks,
+                        const std::string &origin, WhatIf &whatIf) {
+  Fusion fusion{.pattern = "", .origin = origin};
+  OPTRT_RETURN_IF_ERROR(select(value, ranks, fusion));
+  whatIf.fusions.push_back(std::move(fusion));
+  return okStatus();
+}
+
+static Status addNetwork(const std::string &value, int64_t, const std::string &,
+                         WhatIf &whatIf) {
+  OPTRT_ASSIGN_OR_RETURN(NetworkChange network, parseNetworkChange(value));
+  whatIf.network.bandwidth *= network.bandwidth;
+  whatIf.network.latency *= network.latency;
+  OPTRT_RETURN_IF_ERROR(checkFactor(whatIf.network.bandwidth));
+  return checkFactor(whatIf.network.latency);
+}
+
+static Status setOverlap(const std::string &value, int64_t, const std::string &,
+                         WhatIf &whatIf) {
+  constexpr std::pair<std::string_view, Overlap> kKnown[] = {
+      {"scheduled", Overlap::Scheduled},
+      {"none", Overlap::None},
+      {"perfect", Overlap::Perfect}};
+  for (const auto &[name, overlap] : kKnown)
+    if (name == value) {
+      whatIf.overlap = overlap;
+      return okStatus();
+    }
+  return invalidArgument(
+      concat("expected scheduled, none or perfect, found '", value, "'"));
+}
+
 Status addChange(const std::string &name, const std::string &value,
                  int64_t ranks, const std::string &origin, WhatIf &whatIf) {
-  if (name == "straggler") {
-    OPTRT_ASSIGN_OR_RETURN(Straggler straggler, parseStraggler(value, ranks));
-    double all = straggler.factor;
-    for (const Straggler &one : whatIf.stragglers)
-      all *= one.rank == straggler.rank ? one.factor : 1;
-    OPTRT_RETURN_IF_ERROR(checkFactor(all));
-    whatIf.stragglers.push_back(straggler);
-  } else if (name == "scale") {
-    OPTRT_ASSIGN_OR_RETURN(Scaling scaling, parseScaling(value, ranks));
-    scaling.origin = origin;
-    whatIf.scalings.push_back(std::move(scaling));
-  } else if (name == "remove") {
-    Scaling none{.pattern = "", .factor = 0, .origin = origin};
-    OPTRT_RETURN_IF_ERROR(select(value, ranks, none));
-    whatIf.scalings.push_back(std::move(none));
-  } else if (name == "insert") {
-    OPTRT_ASSIGN_OR_RETURN(Insertion insertion, parseInsertion(value, ranks));
-    insertion.origin = origin;
-    whatIf.insertions.push_back(std::move(insertion));
-  } else if (name == "fuse") {
-    Fusion fusion{.pattern = "", .origin = origin};
-    OPTRT_RETURN_IF_ERROR(select(value, ranks, fusion));
-    whatIf.fusions.push_back(std::move(fusion));
-  } else if (name == "network") {
-    OPTRT_ASSIGN_OR_RETURN(NetworkChange network, parseNetworkChange(value));
-    whatIf.network.bandwidth *= network.bandwidth;
-    whatIf.network.latency *= network.latency;
-    OPTRT_RETURN_IF_ERROR(checkFactor(whatIf.network.bandwidth));
-    OPTRT_RETURN_IF_ERROR(checkFactor(whatIf.network.latency));
-  } else if (name == "overlap") {
-    if (value != "scheduled" && value != "none" && value != "perfect")
-      return invalidArgument(
-          concat("expected scheduled, none or perfect, found '", value, "'"));
-    whatIf.overlap = value == "none"      ? Overlap::None
-                     : value == "perfect" ? Overlap::Perfect
-                                          : Overlap::Scheduled;
-  } else {
-    const std::vector<std::string> names{
-        "straggler", "scale", "remove", "insert", "fuse", "network", "overlap"};
-    return invalidArgument(
-        concat("expected straggler, scale, remove, insert, fuse, network or "
-               "overlap, found '",
-               name, "'", optimus_support::didYouMean(name, names)));
+  using Add =
+      Status (*)(const std::string &, int64_t, const std::string &, WhatIf &);
+  constexpr std::pair<const char *, Add> kKinds[] = {
+      {"straggler", addStraggler}, {"scale", addScaling},
+      {"remove", addRemoval},      {"insert", addInsertion},
+      {"fuse", addFusion},         {"network", addNetwork},
+      {"overlap", setOverlap}};
+  std::vector<std::string> names;
+  std::string list;
+  for (const auto &[known, add] : kKinds) {
+    if (name == known)
+      return add(value, ranks, origin, whatIf);
+    const bool isLast = names.size() + 1 == std::size(kKinds);
+    list += concat(names.empty() ? "" : isLast ? " or " : ", ", known);
+    names.emplace_back(known);
   }
-  return okStatus();
+  return invalidArgument(concat("expected ", list, ", found '", name, "'",
+                                optimus_support::didYouMean(name, names)));
 }
 
 static std::string trim(const std::string &text) {

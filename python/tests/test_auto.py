@@ -13,6 +13,7 @@ from typing import List, NamedTuple
 
 import pytest
 
+from simulation import CLUSTER, simulate
 from tools import Model
 
 MODEL = Model(layers=2, hidden=48, heads=4, sequence=32, vocabulary=256, batch=8)
@@ -208,6 +209,51 @@ def test_no_layout_fits(tools, tmp_path):
     assert result.returncode == 1
     assert "no layout fits the memory budget" in result.stderr
     assert not path.exists()
+
+
+def test_simulation_decides_on_a_cluster(tools, tmp_path):
+    """Of the fastest layouts on each part of the mesh that fills a node. Each takes what
+    its own plan takes there."""
+    program, path = tools.program(MODEL), tmp_path / "cluster.json"
+    auto = ["--strategy", "auto", "--ranks", 4, "--optimizer", "sgd", "--plan"]
+    auto += ["-o", tmp_path / "auto.plan"]
+
+    def choose(cluster):
+        path.write_text(json.dumps(cluster))
+        flags = [*auto, "--cluster", path, "--report-json", tmp_path / "report.json"]
+        text = tools.run("optimus-compile", program, *flags)
+        return json.loads((tmp_path / "report.json").read_text()), text
+
+    report, text = choose(CLUSTER)
+    found = report["finalists"]
+    steps = [one["step_ms"] for one in found]
+    assert steps == sorted(steps)
+    assert (report["mesh"], report["strategy"]) == (found[0]["mesh"], found[0]["strategy"])
+    assert "decided by simulation: the closed form's choice\n" in text
+    layouts = {(one["mesh"], one["strategy"]) for one in found}
+    assert len(layouts) > 4
+    assert layouts <= {(one["mesh"], one["strategy"]) for one in report["layouts"]}
+    for layout in layouts:
+        placements = [
+            one["placement"] for one in found if (one["mesh"], one["strategy"]) == layout
+        ]
+        # Two of four ranks are on a node.
+        assert len(placements) == len(set(placements)) >= 1
+        for placement in placements:
+            extents = [int(part.split(":")[1]) for part in placement.split(",")]
+            assert max(extents) == 2 and sum(extents) == len(extents) + 1
+    # Long latencies between nodes: fewer collectives there, and the other placement.
+    slow = {"bytes_per_s": 1e9, "latency_s": 1e-3}
+    other, text = choose({**CLUSTER, "nic": slow})
+    assert (other["mesh"], other["strategy"]) != (report["mesh"], report["strategy"])
+    assert "decided by simulation: the closed form's choice is --mesh " in text
+    for one in (other["finalists"][0], other["finalists"][-1]):
+        flags = "--mesh %(mesh)s --strategy %(strategy)s --recompute %(recompute)s" % one
+        own = simulate(
+            *(tools, program, "--try", flags + " --optimizer sgd"),
+            *("--cluster", path, "--placement", one["placement"]),
+        )["tries"]
+        assert own[0]["step_ms"] == pytest.approx(one["step_ms"], rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,11 @@ import sqlite3
 
 import pytest
 
-from tools import REPOSITORY, BertModel, LlamaModel, Model, PhiModel
+from simulation import CLUSTER, MODEL, SHAPE, compile_model, refuse, simulate
+from tools import BertModel, LlamaModel, Model, PhiModel
 
 pytestmark = pytest.mark.rotates
 
-SHAPE = dict(layers=2, hidden=32, heads=4, sequence=16, vocabulary=64, batch=8)
-MODEL = Model(**SHAPE)
 FAMILIES = {
     "gpt2": MODEL,
     "bert": BertModel(**SHAPE),
@@ -64,26 +63,6 @@ def machine(tmp_path_factory):
     path = tmp_path_factory.mktemp("machine") / "machine.json"
     path.write_text(json.dumps(MACHINE))
     return path
-
-
-def compile_model(tools, model, folder, *flags):
-    """A library, and what the compiler predicted of its functions."""
-    report = tools.run(
-        *("optimus-compile", tools.program(model), *flags),
-        *("-o", folder / "model.so", "--report-json", "-"),
-    )
-    return folder / "model.so", json.loads(report)["schedule"]
-
-
-def refuse(tools, *command):
-    """The message of a tool that must fail for its input."""
-    result = tools.call(*command)
-    assert result.returncode == 1 and not result.stdout, result.stdout
-    return result.stderr
-
-
-def simulate(tools, library, *flags):
-    return json.loads(tools.run("optimus-simulate", library, *flags, "--json", "-"))
 
 
 def commands_of(tools, library, function):
@@ -403,78 +382,6 @@ def test_failures_leave_a_part_of_the_time(tools, library):
     assert "what if      the job fails every 11160 s on average" in text
 
 
-CLUSTER = {
-    "version": 1,
-    "nodes": {"devices": 2, "nics": 1},
-    "device_link": {"bytes_per_s": 4e9, "latency_s": 1e-5},
-    "nic": {"bytes_per_s": 4e9, "latency_s": 1e-5},
-}
-
-
-def test_ranks_share_the_links_of_a_cluster(tools, tmp_path, library):
-    path = tmp_path / "cluster.json"
-
-    def on(cluster, *flags):
-        path.write_text(json.dumps(cluster))
-        return simulate(tools, library, "--cluster", path, *flags)
-
-    own = {key: CLUSTER[key] for key in ("version", "nic")}
-    alone = on({**own, "nodes": {"devices": 1}})
-    plain = simulate(tools, library)
-    # The links of the built-in profile, one for each rank; row and column share it.
-    assert alone["step_ms"] >= plain["step_ms"]
-    assert alone["computing_ms"] == plain["computing_ms"]
-    shared = on(CLUSTER)
-    assert shared["step_ms"] > plain["step_ms"]
-    assert sum(wait["shared_ms"] for wait in shared["waits"]) > 0
-    assert {link["link"].split(" ")[2] for link in shared["links"]} >= {"card"}
-    assert 0 < shared["links"][0]["share"] <= 1
-    # On nodes of a column, the other axis crosses the card.
-    tiled = on({**CLUSTER, "placement": {"tile": {"row": 2}}})
-    assert tiled["step_ms"] != shared["step_ms"]
-    faster = on(CLUSTER, "--network", "bandwidth=4")
-    assert faster["step_ms"] < shared["step_ms"]
-    slower = on(CLUSTER, "--scale", "broadcast=4", "--scale", "reduce=4")
-    assert slower["step_ms"] > shared["step_ms"]
-    text = tools.run("optimus-simulate", library, "--cluster", path)
-    assert "links        " in text and " busy for " in text
-    assert on(CLUSTER, "--placement", "row:2") == tiled
-    for placement, message in [
-        ("row", "--placement: expected AXIS:EXTENT, several with commas between, found 'row'"),
-        ("row:4", "expected a tile that divides row:2,col:2, found row:4"),
-    ]:
-        error = refuse(
-            tools, "optimus-simulate", library, "--cluster", path, "--placement", placement
-        )
-        assert message in error
-    assert shared["protocols"] == {}
-    nccl = on({**CLUSTER, "protocols": "nccl"})
-    assert nccl["step_ms"] < shared["step_ms"]
-    groups = sum(1 for name in nccl["protocols"] if name.startswith("ring "))
-    assert groups == len(nccl["protocols"]) > 0, "broadcasts and reduces"
-
-
-def test_known_clusters_are_files(tools, tmp_path):
-    """As they are printed they are read, and the page has all of their fields."""
-    page = (REPOSITORY / "docs" / "what-if.md").read_text()
-    flags = ["--collective", "all_reduce", "--ranks", "16", "--json", "-", "--cluster"]
-    for name in "a100", "h100", "h200":
-        text = tools.run("optimus-simulate", "--print-cluster", name)
-        (tmp_path / name).write_text(text)
-        times = [
-            json.loads(tools.run("optimus-simulate", *flags, cluster))["times"]
-            for cluster in (name, tmp_path / name)
-        ]
-        assert times[0] == times[1]
-        assert len({row["protocol"] for row in times[0]}) > 2
-        cluster = json.loads(text)
-        for field in {*cluster, *cluster["nodes"], *cluster["nic"], *cluster["protocols"][0]}:
-            assert f"`{field}`" in page or f'"{field}"' in page, field
-    assert "expected nothing beside it" in refuse(
-        tools, "optimus-simulate", "--print-cluster", "h100", "--json", "-"
-    )
-
-
 def test_tries_are_plans_of_one_program(tools, tmp_path):
     """Each answer is the library's, the terms explain all of a step, and memory is the
     compiler's."""
@@ -520,98 +427,6 @@ def test_tries_are_plans_of_one_program(tools, tmp_path):
     ]:
         error = refuse(tools, "optimus-simulate", program, "--try", wrong)
         assert error.startswith("optimus-simulate: error: ") and message in error
-
-
-def test_finalists_are_ranked_on_their_placements(tools, tmp_path):
-    """As plans of their own, on each part of the mesh that fills a node."""
-    program, path = tools.program(MODEL), tmp_path / "cluster.json"
-    path.write_text(json.dumps(CLUSTER))
-    flags = ["--cluster", path, "--try", "--strategy auto --ranks 4 --optimizer sgd"]
-    found = simulate(tools, program, *flags, "--finalists", "2")["finalists"]
-    steps = [one["step_ms"] for one in found]
-    assert steps == sorted(steps)
-    layouts = {one["flags"] for one in found}
-    assert len(layouts) == 2 and all(one.endswith(" --optimizer sgd") for one in layouts)
-    for one in found:
-        assert one["closed_form_ms"] > 0
-        alone = ["--cluster", path, "--try", one["flags"]]
-        if one["placement"]:
-            alone += ["--placement", one["placement"]]
-        [own] = simulate(tools, program, *alone)["tries"]
-        assert own["step_ms"] == one["step_ms"]
-    # Two of four ranks are on a node.
-    for layout in layouts:
-        placements = [one["placement"] for one in found if one["flags"] == layout]
-        assert len(placements) == len(set(placements)) >= 1
-        for placement in placements:
-            extents = [int(part.split(":")[1]) for part in placement.split(",")]
-            assert max(extents) == 2 and sum(extents) == len(extents) + 1
-    text = tools.run("optimus-simulate", program, *flags, "--finalists", "1")
-    assert "closed form, ms" in text and any(one["flags"] in text for one in found)
-    for wrong, message in [
-        (["--try", "--mesh row:2,col:2 --strategy summa"], "expected --strategy auto in --try"),
-        ([], "--try"),
-    ]:
-        error = refuse(tools, "optimus-simulate", program, *wrong, "--finalists", "2")
-        assert message in error
-
-
-# Ranks, devices and cards of a node, the two links, bytes: bus bandwidth or seconds.
-TWO_NODES = {
-    "version": 1,
-    "nodes": {"devices": 8, "nics": 4},
-    "device_link": {"bytes_per_s": 2.35e11, "latency_s": 2e-6},
-    # Of 200 Gb/s what cards reach: those of 400 Gb/s 46 to 48 GB/s.
-    "nic": {"bytes_per_s": 2.35e10, "latency_s": 5e-6},
-    "protocols": "nccl",
-}
-NCCL = [
-    (8, "a100", "1GiB", "busbw_gb_per_s", 232),
-    (16, TWO_NODES, "1GiB", "busbw_gb_per_s", 86),
-    (8, "h100", "1MiB", "us", 25),
-    (8, "h100", "1GiB", "us", 4060),
-]
-
-
-@pytest.mark.parametrize("ranks, cluster, size, column, published", NCCL)
-def test_collectives_take_what_nccl_takes(
-    tools, tmp_path, ranks, cluster, size, column, published
-):
-    """All-reduces, within 15 %, and 16 for the shortest: most of it is a start-up."""
-    if isinstance(cluster, dict):
-        (tmp_path / "cluster.json").write_text(json.dumps(cluster))
-        cluster = tmp_path / "cluster.json"
-    flags = ["--collective", "all_reduce", "--ranks", str(ranks), "--cluster", cluster]
-    found = json.loads(tools.run("optimus-simulate", *flags, "--bytes", size, "--json", "-"))
-    assert len(found["times"]) == 1
-    assert found["times"][0][column] == pytest.approx(published, rel=0.16)
-
-
-def test_collectives_in_many_sizes(tools, library):
-    found = json.loads(
-        tools.run(
-            *("optimus-simulate", "--collective", "all_gather", "--ranks", "4"),
-            *("--machine-profile", "h100x8", "--json", "-"),
-        )
-    )
-    times = [row["us"] for row in found["times"]]
-    assert [row["bytes"] for row in found["times"]] == [4096 * 4**i for i in range(10)]
-    assert times == sorted(times)
-    for row in found["times"]:
-        assert row["algbw_gb_per_s"] == pytest.approx(row["bytes"] / row["us"] / 1e3)
-        assert row["busbw_gb_per_s"] == pytest.approx(row["algbw_gb_per_s"] * 3 / 4)
-    text = tools.run("optimus-simulate", "--collective", "reduce", "--bytes", "1MiB")
-    assert "simulated    reduce among 8 ranks on the built-in profile" in text
-    for flags, message in [
-        (["--collective", "all_reduse"], "found all_reduse"),
-        ([library, "--collective", "reduce"], "expected no library beside it"),
-        ([], "LIBRARY is required"),
-        (["--collective", "reduce", "--ranks", "1"], "a whole number from 2 to 16384"),
-        ([library, "--ranks", "4"], "--collective"),
-        (["--collective", "reduce", "--network", "latency=2"], "expected no changes beside it"),
-        (["--collective", "reduce", "--remove", "gemm"], "expected no changes beside it"),
-    ]:
-        assert message in refuse(tools, "optimus-simulate", *flags)
 
 
 def test_a_profile_is_of_what_was_simulated(tools, tmp_path, library):

@@ -82,6 +82,9 @@ static void addLayout(Declaration add, CompileSettings &settings) {
   add(settings.phases, {"mesh", "strategy"});
   add("--ranks", "N", settings.ranks,
       "With --strategy auto: choose among meshes of N ranks");
+  add("--cluster", "FILE", settings.cluster,
+      "Choose layout and placement by simulation on these nodes: a file, or "
+      "a100, h100 or h200");
   add("--memory-budget", "SIZE", settings.memoryBudget,
       "Most bytes of a rank, as 16GiB or 512MiB, or auto: the GPU of "
       "--machine-profile, else a rank's part of this machine or container");
@@ -181,15 +184,14 @@ Parser::Parser(CompileSettings &settings) : settings(settings) {
       "stays in place. May be repeated; the last match holds")
       ->type_name("PATTERN=AXES");
   add("--tune-products", tuneProducts,
-      "Choose panels, or whole tensors, for each distributed product by "
-      "predicted times (default: with --machine-profile)");
+      "Choose panels or whole tensors for each product by predicted times "
+      "(default: with --machine-profile)");
   addDevice(add, settings);
   addStep(add, settings);
   optimus_command_line::addList(
       app, "--train", trains,
-      "Train the parameters whose names match a pattern, as h.*.attn.*, and "
-      "freeze the rest: no gradient, no state of the optimizer, no "
-      "communication for it. May be repeated")
+      "Train only parameters whose names match a pattern, as h.*.attn.*; the "
+      "others have no gradient, state or communication. May be repeated")
       ->type_name("PATTERN");
   addMemory(add, settings);
 }

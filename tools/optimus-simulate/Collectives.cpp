@@ -67,10 +67,12 @@ CollectiveTimes::simulate(const Arguments &arguments,
   for (int64_t bytes : sizes) {
     const auto programs = makeOneCollective(kind, arguments.ranks, bytes);
     const TimedProgram timed(programs, *programs.targets.front(), machine, {});
-    OPTRT_ASSIGN_OR_RETURN(const Simulation simulation,
-                           optimus_simulation::simulate(timed, {kOneCollective},
-                                                        {},
-                                                        {.cluster = cluster}));
+    OPTRT_ASSIGN_OR_RETURN(
+        const Simulation simulation,
+        optimus_simulation::simulate(
+            timed, {kOneCollective}, {},
+            {.cluster = cluster,
+             .everyMessage = arguments.messages == "every"}));
     const double seconds = double(simulation.getStep()) * 1e-12;
     const double rate = double(bytes) / seconds;
     times.rows.push_back(

@@ -27,19 +27,13 @@ static void addOptions(CLI::App &app, Arguments &arguments,
   addList(app, "--try", arguments.trials,
           "FLAGS of optimus-compile: compile the program to a plan with them "
           "and simulate it; several are compared");
-  app.add_option("--finalists", arguments.finalists,
-                 "Simulate so many of the layouts that --strategy auto of each "
-                 "--try finds the fastest, with --cluster on each placement on "
-                 "its nodes, and rank them")
-      ->needs("--try")
-      ->check(oneOf(Number<int64_t>{"a whole number from 1 to 64", 1, 64}));
   CLI::Option *function =
       app.add_option("--function", arguments.function,
                      "Simulate one call of this function, by its name or kind")
           ->type_name("NAME");
   app.add_option("--sequence", arguments.sequence,
-                 "Simulate this sequence of calls (default: train, or the "
-                 "first function of a library without)")
+                 "Simulate this sequence of calls (default: train, or of a "
+                 "library without the first function that is no prepare)")
       ->type_name("NAME")
       ->excludes(function);
   app.add_option("--microbatches", arguments.microbatches,
@@ -80,6 +74,12 @@ static void addOptions(CLI::App &app, Arguments &arguments,
                  "row:2,col:4: the part of the mesh on a node of --cluster "
                  "(default: its file's, or consecutive ranks)")
       ->type_name("TILE");
+  app.add_option("--messages", arguments.messages,
+                 "With --cluster: every message of a collective as a flow of "
+                 "its own, or phases, all of them as one flow after a time for "
+                 "their steps")
+      ->capture_default_str()
+      ->check(oneOf(Word{{"phases", "every"}}));
   app.add_option("--print-cluster", arguments.printedCluster,
                  "In place of a library: write this cluster as a file, with "
                  "all of its fields, to change")
@@ -171,6 +171,9 @@ StatusOr<std::string> optimus_simulate::parseCommandLine(int argc, char **argv,
         arguments.library.empty()
             ? "LIBRARY is required, or --collective KIND in its place"
             : "--collective: expected no library beside it");
+  if (arguments.messages == "every" && arguments.cluster.empty())
+    return optimus_support::invalidArgument(
+        "--messages: expected --cluster beside it, on whose links messages go");
   if (!arguments.collective.empty() && hasChanges(arguments))
     return optimus_support::invalidArgument(
         "--collective: expected no changes beside it, which are of libraries");

@@ -22,8 +22,6 @@ struct Arguments {
   std::string library;
   /// Each the flags of a plan.
   std::vector<std::string> trials;
-  /// Of each trial's layouts, that the compiler weighs; 0: the one it chooses.
-  int64_t finalists = 0;
   /// In place of a library: its name, ranks, and the bytes of the whole tensor
   /// or 0 for many sizes.
   std::string collective;
@@ -32,6 +30,8 @@ struct Arguments {
   std::string function, sequence;
   int64_t microbatches = 1;
   std::string machineProfile, cluster, placement;
+  /// How collectives move on a cluster: "phases" or "every".
+  std::string messages = "phases";
   std::vector<std::string> stragglers, scalings, removals, insertions, fusions;
   std::string network, overlap = "scheduled";
   /// Lines of the above.

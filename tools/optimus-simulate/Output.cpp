@@ -11,6 +11,8 @@
 #include "Format.h"
 #include "SlackOutput.h"
 
+#include "optimus/Prices/DescribeCarried.h"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -82,15 +84,13 @@ static void printMesh(const Answer &answer, std::ostream &out) {
 static void printCarried(const CarriedTimes &carried, std::ostream &out) {
   if (carried.count == 0)
     return;
-  out << "carried      " << carried.count << " collectives of "
-      << formatMs(carried.all) << ", until " << formatMs(carried.after)
-      << " behind the step; " << formatMs(carried.exposed)
-      << " waiting for those of the step before";
-  if (carried.all > 0)
-    out << format(
-        ": %.1f %% hidden",
-        100 * std::max(0.0, 1 - double(carried.exposed) / double(carried.all)));
-  out << "\n";
+  auto toSeconds = [](Picoseconds time) { return double(time) * 1e-12; };
+  out << "carried      "
+      << optimus_prices::describeCarried(
+             {carried.count, toSeconds(carried.all), toSeconds(carried.after),
+              toSeconds(carried.exposed)},
+             [](double ms) { return format("%.3f ms", ms); })
+      << "\n";
 }
 
 static void printTimes(const Answer &answer, std::ostream &out) {

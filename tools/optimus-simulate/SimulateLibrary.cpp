@@ -11,7 +11,6 @@
 #include "Changes.h"
 #include "Collectives.h"
 #include "Comparison.h"
-#include "Finalists.h"
 #include "Interval.h"
 #include "Output.h"
 #include "ProfileOutput.h"
@@ -132,6 +131,23 @@ static Answer describeFunction(const ModelLibrary &library,
   return answer;
 }
 
+/// Of a library without sequences: a function of the kind `train`, else the
+/// first of another kind than `prepare`.
+static const std::string &chooseFunction(const ModelLibrary &library) {
+  const std::vector<optrt::Function> &functions = library.manifest().functions;
+  auto find = [&](auto isWanted) {
+    return std::find_if(functions.begin(), functions.end(), isWanted);
+  };
+  auto found = find([](const optrt::Function &one) {
+    return one.kind == optrt::EntryKind::Train;
+  });
+  if (found == functions.end())
+    found = find([](const optrt::Function &one) {
+      return one.kind != optrt::EntryKind::Prepare;
+    });
+  return found == functions.end() ? functions.front().name : found->name;
+}
+
 /// What is simulated: a call, a sequence, or a step of training.
 static StatusOr<Answer> chooseCalls(const ModelLibrary &library,
                                     const Arguments &arguments) {
@@ -147,7 +163,7 @@ static StatusOr<Answer> chooseCalls(const ModelLibrary &library,
     name = arguments.microbatches > 1 ? "train_microbatches" : "train";
   Status found = checkSequence(library, name);
   if (!found.ok() && arguments.sequence.empty() && arguments.microbatches == 1)
-    return describeFunction(library, library.manifest().functions.front().name);
+    return describeFunction(library, chooseFunction(library));
   OPTRT_RETURN_IF_ERROR(found);
   if (arguments.microbatches > 1 &&
       listCalls(library, name, 1) ==
@@ -261,6 +277,7 @@ static StatusOr<Answer> simulateAt(const std::string &path,
       answer.simulation,
       simulateTables(*answer.timed, answer.calls, whatIf,
                      {.cluster = cluster ? &*cluster : nullptr,
+                      .everyMessage = arguments.messages == "every",
                       .record = !arguments.profile.empty(),
                       .slack = arguments.slack}));
   answer.library = library->path();
@@ -271,7 +288,8 @@ static StatusOr<Answer> simulateAt(const std::string &path,
     const TimedProgram timed(library->programs(), library->target(), machine,
                              changed);
     return simulateTables(timed, answer.calls, changed,
-                          {.cluster = cluster ? &*cluster : nullptr});
+                          {.cluster = cluster ? &*cluster : nullptr,
+                           .everyMessage = arguments.messages == "every"});
   };
   if (arguments.sensitivity) {
     OPTRT_ASSIGN_OR_RETURN(answer.gains, findGains(answer, whatIf, resimulate));
@@ -326,65 +344,6 @@ static Status writeJson(const Arguments &arguments, const ordered_json &json) {
              : OutputFile::write(arguments.json, json.dump(2) + "\n");
 }
 
-/// The parts of a mesh on a node that are in question: the given one, or all
-/// that fill nodes.
-static StatusOr<std::vector<std::string>>
-listPlacements(const std::string &plan, const Arguments &arguments) {
-  OPTRT_ASSIGN_OR_RETURN(const std::optional<Cluster> cluster,
-                         readCluster(arguments));
-  if (!cluster || !arguments.placement.empty() || cluster->devicesPerNode == 1)
-    return std::vector<std::string>{arguments.placement};
-  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<ModelLibrary> library,
-                         ModelLibrary::open(plan, ModelLibrary::Use::Inspect));
-  std::vector<std::string> placements;
-  for (const Tile &tile : listTiles(*cluster, library->manifest().mesh))
-    placements.push_back(printTile(tile));
-  return placements;
-}
-
-/// Adds the best layouts of one trial on all placements.
-static Status addFinalists(const Arguments &arguments, const std::string &flags,
-                           ScratchFolder &scratch,
-                           std::vector<Finalist> &finalists) {
-  const std::string plan = scratch.file("program.plan");
-  const std::string report = scratch.file("report.json");
-  scratch.file("program.plan.log");
-  OPTRT_RETURN_IF_ERROR(compilePlan(arguments, flags, plan, report));
-  constexpr size_t kMostBytes = size_t(1) << 28;
-  OPTRT_ASSIGN_OR_RETURN(const std::string json, readInput(report, kMostBytes));
-  OPTRT_ASSIGN_OR_RETURN(const std::vector<Layout> layouts,
-                         listLayouts(flags, json, arguments.finalists));
-  for (const Layout &layout : layouts) {
-    OPTRT_RETURN_IF_ERROR(compilePlan(arguments, layout.flags, plan));
-    Arguments placed = arguments;
-    OPTRT_ASSIGN_OR_RETURN(const std::vector<std::string> placements,
-                           listPlacements(plan, arguments));
-    for (const std::string &placement : placements) {
-      placed.placement = placement;
-      auto answer = simulateAt(plan, placed);
-      if (!answer.ok())
-        return answer.status().withContext(
-            concat("--try '", layout.flags, "'"));
-      answer->library = arguments.library;
-      finalists.push_back({layout, placement, *std::move(answer)});
-    }
-  }
-  return okStatus();
-}
-
-static Status simulateFinalists(const Arguments &arguments) {
-  OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<ScratchFolder> scratch,
-                         ScratchFolder::create("optimus-simulate"));
-  std::vector<Finalist> finalists;
-  for (const std::string &flags : arguments.trials)
-    OPTRT_RETURN_IF_ERROR(addFinalists(arguments, flags, *scratch, finalists));
-  sortFinalists(finalists);
-  OPTRT_RETURN_IF_ERROR(writeJson(arguments, describeFinalists(finalists)));
-  if (!isStandardOutput(arguments.json))
-    printFinalists(finalists, std::cout);
-  return okStatus();
-}
-
 static Status simulateTrials(const Arguments &arguments) {
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<ScratchFolder> scratch,
                          ScratchFolder::create("optimus-simulate"));
@@ -431,8 +390,7 @@ Status optimus_simulate::simulateLibrary(const Arguments &arguments) {
   if (!arguments.collective.empty())
     return simulateCollective(arguments);
   if (!arguments.trials.empty())
-    return arguments.finalists > 0 ? simulateFinalists(arguments)
-                                   : simulateTrials(arguments);
+    return simulateTrials(arguments);
   OPTRT_ASSIGN_OR_RETURN(const Answer answer,
                          simulateAt(arguments.library, arguments));
   if (!arguments.profile.empty())

@@ -76,16 +76,12 @@ static bool hasFlag(const std::vector<std::string> &flags,
 
 Status optimus_simulate::compilePlan(const Arguments &arguments,
                                      const std::string &flags,
-                                     const std::string &plan,
-                                     const std::string &report) {
+                                     const std::string &plan) {
   std::vector<std::string> command{findCompiler(), arguments.library};
   std::vector<std::string> given = CLI::detail::split_up(flags);
   for (std::string &flag : given)
     CLI::detail::remove_quotes(flag);
-  std::vector<const char *> ours{"-o", "--plan"};
-  if (!report.empty())
-    ours.push_back("--report-json");
-  for (const char *own : ours)
+  for (const char *own : {"-o", "--plan"})
     if (hasFlag(given, own))
       return invalidArgument(concat("--try: expected no ", own, " in '", flags,
                                     "'; the plan is written where it is read"));
@@ -94,8 +90,6 @@ Status optimus_simulate::compilePlan(const Arguments &arguments,
     command.insert(command.end(),
                    {"--machine-profile", arguments.machineProfile});
   command.insert(command.end(), {"--plan", "-o", plan});
-  if (!report.empty())
-    command.insert(command.end(), {"--report-json", report});
   const std::string log = plan + ".log";
   int status = 0;
   if (const int failed = run(command, log, status))

@@ -16,13 +16,11 @@
 namespace optimus_simulate {
 
 /// Runs optimus-compile, which lies beside this program or in PATH, on
-/// `program` with `flags` as a shell splits them, and writes the plan there;
-/// with `report` its report as JSON, too. InvalidArgument names the flags and
-/// has the compiler's messages.
+/// `program` with `flags` as a shell splits them, and writes the plan there.
+/// InvalidArgument names the flags and has the compiler's messages.
 optimus_support::Status compilePlan(const Arguments &arguments,
                                     const std::string &flags,
-                                    const std::string &plan,
-                                    const std::string &report = "");
+                                    const std::string &plan);
 
 } // namespace optimus_simulate
 

@@ -37,6 +37,14 @@ constexpr const char *kSwitches = R"({
   "switch": {"nodes": 2, "oversubscription": 4},
   "placement": {"tile": {"row": 2, "col": 2}}})";
 
+/// And PCIe trees, whose cards are on the root.
+constexpr const char *kTrees = R"({
+  "version": 1,
+  "nodes": {"devices": 4, "nics": 2},
+  "device_link": {"bytes_per_s": 1.3e10, "latency_s": 5e-6},
+  "nic": {"bytes_per_s": 8e9, "latency_s": 1e-5},
+  "pcie": {"devices": 2, "bytes_per_s": 1e10, "nics": "root"}})";
+
 /// One command that all ranks wait for at once, on a mesh of two axes.
 struct Program {
   ProgramsT programs;
@@ -168,9 +176,9 @@ bool counts(const json &whole, const std::string &pointer,
 TEST(ClusterFields, EachChangesTheAnswerOfSomeProgram) {
   const auto programs = writePrograms();
   std::set<std::string> seen;
-  for (const std::string name : {"a100", "h100", "h200", kSwitches}) {
+  for (const std::string name : {"a100", "h100", "h200", kSwitches, kTrees}) {
     const StatusOr<Cluster> cluster =
-        name.size() == 4 ? loadCluster(name) : parseCluster(name, "switches");
+        name.size() == 4 ? loadCluster(name) : parseCluster(name, "written");
     ASSERT_TRUE(cluster.ok()) << cluster.status().message();
     std::vector<std::string> answers;
     for (const auto &program : programs)
@@ -194,8 +202,9 @@ TEST(ClusterFields, AreReadAsTheyAreWritten) {
     ASSERT_TRUE(again.ok()) << again.status().message();
     EXPECT_EQ(printCluster(*again), text);
   }
-  EXPECT_EQ(json::parse(printCluster(*parseCluster(kSwitches, "switches"))),
-            json::parse(kSwitches));
+  for (const char *text : {kSwitches, kTrees})
+    EXPECT_EQ(json::parse(printCluster(*parseCluster(text, "written"))),
+              json::parse(text));
 }
 
 } // namespace

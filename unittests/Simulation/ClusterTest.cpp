@@ -350,6 +350,50 @@ TEST_F(ClusterSimulation, SwitchesMayBeOversubscribed) {
   EXPECT_NEAR(secondsOn(cluster), kBytes / 2 / 1e9, 1e-9);
 }
 
+/// What crosses the root of a PCIe tree shares the links of its switches.
+TEST_F(ClusterSimulation, DevicesShareAPcieTree) {
+  Cluster cluster;
+  cluster.devicesPerNode = 4;
+  cluster.deviceLink = {1e10, 0};
+  cluster.nic = {1e10, 0};
+  write(Mesh({{"row", 2}, {"col", 2}}), CollectiveKind::AllGather, {0});
+  EXPECT_NEAR(secondsOn(cluster), kBytes / 2 / 1e10, 1e-9);
+  cluster.pcie = {2, 1e10, PcieTree::OnSwitches};
+  EXPECT_NEAR(secondsOn(cluster), kBytes / 2 / 5e9, 1e-9);
+  EXPECT_EQ(run(&cluster).links.front().name, "out of PCIe switch 0 of node 0");
+  // On the other axis both are on one switch.
+  write(Mesh({{"row", 2}, {"col", 2}}), CollectiveKind::AllGather, {1});
+  EXPECT_NEAR(secondsOn(cluster), kBytes / 2 / 1e10, 1e-9);
+}
+
+/// A device's own link carries what goes to cards, too; and a card on another
+/// device's switch is reached by way of the root.
+TEST_F(ClusterSimulation, CardsArePartOfAPcieTree) {
+  Cluster cluster;
+  cluster.devicesPerNode = 2;
+  cluster.deviceLink = {4e9, 0};
+  cluster.nic = {1e10, 0};
+  write(Mesh({{"row", 2}, {"col", 2}}), CollectiveKind::AllGather, {0});
+  EXPECT_NEAR(secondsOn(cluster), kBytes / 2 / 5e9, 1e-9);
+  cluster.pcie = {1, 1e12, PcieTree::OnRoot};
+  EXPECT_NEAR(secondsOn(cluster), kBytes / 2 / 4e9, 1e-9);
+  cluster.pcie.bytesPerSecond = 1e9;
+  EXPECT_NEAR(secondsOn(cluster), kBytes / 2 / 1e9, 1e-9);
+  auto hasLink = [&](const std::string &name) {
+    const Simulation simulation = run(&cluster);
+    return std::any_of(simulation.links.begin(), simulation.links.end(),
+                       [&](const LinkUse &use) { return use.name == name; });
+  };
+  EXPECT_TRUE(hasLink("out of PCIe switch 0 of node 0"));
+  cluster.pcie.cards = PcieTree::OnSwitches;
+  // The second device's alone: out of its switch, into that of the card.
+  EXPECT_NEAR(secondsOn(cluster), kBytes / 2 / 1e9, 1e-9);
+  EXPECT_TRUE(hasLink("out of PCIe switch 1 of node 0"));
+  EXPECT_TRUE(hasLink("into PCIe switch 0 of node 0"));
+  cluster.nicsPerNode = 2;
+  EXPECT_NEAR(secondsOn(cluster), kBytes / 2 / 4e9, 1e-9);
+}
+
 /// A function that starts collectives on both axes, computes, and waits.
 class FoldingOnClusters : public testing::Test {
 protected:
@@ -419,6 +463,9 @@ TEST_F(FoldingOnClusters, FoldedIsUnfolded) {
       cluster.nodesPerSwitch = 1 + random() % 3;
       cluster.oversubscription = 3;
     }
+    if (seed % 3 == 0)
+      cluster.pcie = {cluster.devicesPerNode / cluster.nicsPerNode, 2e9,
+                      seed % 2 ? PcieTree::OnRoot : PcieTree::OnSwitches};
     WhatIf whatIf;
     if (random() % 2)
       whatIf.stragglers = {{int64_t(random() % mesh.numRanks()), 1.5}};

@@ -31,7 +31,7 @@ struct CompileSettings {
   /// Names of files; the input names the program in messages, too, and "-" is a
   /// standard stream.
   std::string input, output, reportJson;
-  std::string ranks, memoryBudget;
+  std::string ranks, cluster, memoryBudget;
   std::string gpuArchitectures, cubinFolder;
   std::string compileTo, compileFrom, dumpFolder;
   bool report = false, plan = false;

@@ -12,6 +12,7 @@
 #include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Pipelines/Phases.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
@@ -126,6 +127,10 @@ LogicalResult lowerTrainStep(ModuleOp module, const PhaseOptions &options,
 
 /// Whether a program has a step of training, or will.
 bool trains(ModuleOp module);
+
+/// The function by whose time layouts are compared: a step of training or, in a
+/// library for generation, that of a token. Null where there is neither.
+func::FuncOp findPredicted(ModuleOp module);
 
 /// Erases the others, after the phase `tune`. What a program has besides stays,
 /// and is checked with it.

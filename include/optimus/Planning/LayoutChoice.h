@@ -11,6 +11,7 @@
 
 #include "optimus/Analysis/MachineProfile.h"
 #include "optimus/Planning/Candidates.h"
+#include "optimus/Simulation/Cluster.h"
 
 #include "optimus-support/Status.h"
 
@@ -37,11 +38,14 @@ struct LayoutQuestion {
   std::optional<int64_t> memoryBudget;
   /// What times are predicted for; its file is the machine profile of `phases`.
   MachineProfile machine;
+  /// Where the fastest layouts are simulated, with each placement.
+  std::optional<optimus_simulation::Cluster> cluster;
 
   bool isAuto() const { return phases.strategy == "auto"; }
   /// Whether something is left to be chosen.
   bool isOpen() const {
-    return isAuto() || recompute == "auto" || memoryBudget.has_value();
+    return isAuto() || recompute == "auto" || memoryBudget.has_value() ||
+           cluster.has_value();
   }
 };
 
@@ -53,9 +57,23 @@ struct EntryLayout {
   bool isChosen = false;
 };
 
+/// One of the fastest layouts by prediction, simulated on a cluster.
+struct Finalist {
+  Candidate layout;
+  /// The part of the mesh on a node; empty for ranks that follow each other.
+  optimus_simulation::Tile placement;
+  /// What the slowest rank takes for a step.
+  double stepMs = 0;
+  /// Why it cannot be simulated, as where the cluster's tile does not divide
+  /// its mesh; empty if it can.
+  std::string problem = {};
+};
+
 struct LayoutAnswer {
   /// All that were in question, in no order.
   std::vector<Candidate> candidates;
+  /// On a cluster, the fastest first; those with a problem last.
+  std::vector<Finalist> finalists;
   /// The best, if any is possible.
   std::optional<Candidate> chosen;
   /// What was weighed of single functions of generation, with the chosen mesh.
@@ -70,7 +88,8 @@ struct LayoutAnswer {
   optimus_support::Status failure;
 };
 
-/// Chooses mesh, strategy and policy by predictions for all candidates.
+/// Chooses mesh, strategy and policy by predictions for all candidates; on a
+/// cluster, by simulations of the fastest of them on each placement.
 /// Compiles copies of `module`, whose other diagnostics are silent meanwhile.
 LayoutAnswer chooseLayout(ModuleOp module, const LayoutQuestion &question,
                           const ProgressFn &progress = {});

@@ -54,6 +54,19 @@ struct Protocol {
 /// switch adds up, NVLS, too.
 std::vector<Protocol> getNcclProtocols(bool hasSwitch);
 
+/// Joins the devices of a node without links of their own kind: each is on a
+/// switch, and switches are on one root. Its own link carries all that it
+/// sends.
+struct PcieTree {
+  /// Each card is on the switch of its first device, or all are on the root.
+  enum Cards { OnSwitches, OnRoot };
+  /// 0: there is no tree.
+  int64_t devicesPerSwitch = 0;
+  /// Between a switch and the root, in each direction.
+  double bytesPerSecond = 0;
+  Cards cards = OnSwitches;
+};
+
 /// Nodes that are alike: each has as many devices, joined without blocking each
 /// other, and network cards that devices share evenly, the first ones the first
 /// card. docs/what-if.md describes its file.
@@ -62,6 +75,8 @@ struct Cluster {
   int64_t devicesPerNode = 1, nicsPerNode = 1;
   /// Out of each device to those of its node, and into it.
   ClusterLink deviceLink;
+  /// Where devices share what is between them, too.
+  PcieTree pcie;
   /// Out of each card, and into it.
   ClusterLink nic;
   /// Of these, the one that takes least is taken. None: rings whose steps take
@@ -104,6 +119,12 @@ std::string printTile(const Tile &tile);
 /// without a rank.
 std::vector<Tile> listTiles(const Cluster &cluster,
                             const optimus_support::Mesh &mesh);
+
+/// The parts of a mesh on a node that are in question: the cluster's own, or
+/// all tiles; where those leave devices without a rank, consecutive ranks, too,
+/// as an empty tile.
+std::vector<Tile> listPlacements(const Cluster &cluster,
+                                 const optimus_support::Mesh &mesh);
 
 /// A cluster's links, changed.
 void changeNetwork(Cluster &cluster, const NetworkChange &change);

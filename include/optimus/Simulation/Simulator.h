@@ -149,6 +149,10 @@ struct SimulationOptions {
   /// Whether one of the ranks that do the same at the same time stands for all.
   /// The answer is the same. With messages, none does.
   bool fold = true;
+  /// On a cluster: whether each message of a collective is a flow of its own,
+  /// and not all of them together one after a time for their steps. Nobody is
+  /// folded then.
+  bool everyMessage = false;
   /// Whether times of all commands are kept.
   bool record = false;
   /// Whether slack is found; times are kept for it.
