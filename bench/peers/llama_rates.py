@@ -11,7 +11,7 @@ llama-bench, in turn, by as many threads, with weights of equal width: GPT-2 124
 Llama of 1.1 billion parameters.
 
     scripts/setup --python=full
-    "$(bench/peers/setup-llama)" bench/peers/llama_rates.py --build build
+    bench/peers/llama_rates.py --llama "$(bench/peers/setup-llama)" --build build
 
 Caches are f16 in llama-bench, which knows no wider ones; here they are f32, and bf16
 beside weights in bf16. Q8_0 and Q4_0 are
@@ -34,7 +34,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from harness import ROOT, machine, run, table, take_turns  # noqa: E402
 
 CONTEXT = 1024
-LLAMA_CPP = pathlib.Path(sys.prefix) / "llama/bin"
 WIDTHS = {
     "f32": ([], "F32"),
     "bf16": (["--precision", "bf16"], "BF16"),
@@ -134,8 +133,8 @@ def write_folder(folder, config, tensors):
 
 
 class Model:
-    def __init__(self, build, folder, shape, config, tensors):
-        self.build, self.folder = build, folder
+    def __init__(self, build, llama_cpp, folder, shape, config, tensors):
+        self.build, self.llama_cpp, self.folder = build, llama_cpp, folder
         environment = dict(os.environ, PYTHONPATH=str(ROOT / "python"))
         models = ["/usr/bin/python3", "-m", "optimus.models"]
         self.program, weights = folder / "m.mlir", folder / "weights"
@@ -155,7 +154,8 @@ class Model:
         if kind == "F32":
             file = self.wide
         else:
-            run([LLAMA_CPP / "llama-quantize", "--pure", self.wide, file, kind, threads])
+            quantize = [self.llama_cpp / "llama-quantize", "--pure"]
+            run([*quantize, self.wide, file, kind, threads])
 
         def optimus():
             flags = ["--generate", "--rounds", 1, "--json"]
@@ -165,7 +165,7 @@ class Model:
 
         def llama_cpp():
             flags = ["-m", file, "-t", threads, "-r", 1, "-o", "json"]
-            found = json.loads(run([LLAMA_CPP / "llama-bench", *flags]))
+            found = json.loads(run([self.llama_cpp / "llama-bench", *flags]))
             return [one["avg_ts"] for one in sorted(found, key=lambda one: one["n_gen"])]
 
         return {"optimus": optimus, "llama.cpp": llama_cpp}
@@ -176,6 +176,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--llama", type=pathlib.Path, required=True)
     parser.add_argument("--model", choices=list(MODELS), action="append")
     parser.add_argument("--width", choices=list(WIDTHS), action="append")
     parser.add_argument("--rounds", type=int, default=5)
@@ -185,7 +186,9 @@ def main():
     rows = []
     for name in options.model or MODELS:
         with tempfile.TemporaryDirectory() as folder:
-            model = Model(options.build, pathlib.Path(folder), *MODELS[name]())
+            model = Model(
+                options.build, options.llama, pathlib.Path(folder), *MODELS[name]()
+            )
             for width in options.width or WIDTHS:
                 turns = take_turns(model.jobs(width, options.threads), options.rounds)
                 rounds = [list(found.values()) for _, found in turns]
