@@ -6,9 +6,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""A short training of each family that `optimus.models to-gguf` writes, its file in
-llama.cpp, which PyPI's cyllama carries: logits of a window and the greedy text that
-follows a prompt, beside `optimus-run`.
+"""A short training of each family of `optimus.models to-gguf`, its file in llama.cpp, by
+PyPI's cyllama: the logits of a window beside Transformers, and the greedy text after a
+prompt beside `optimus-run`.
 
     "$(bench/peers/setup)" bench/peers/llama_cpp.py --build build
 

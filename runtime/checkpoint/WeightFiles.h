@@ -51,8 +51,8 @@ struct WeightFiles {
 };
 
 /// The folder with the rest of a model, if `folder` has adapters alone:
-/// `given`, or if that is empty the one named by the adapter_config.json that
-/// `readConfig` reads; else `folder`. InvalidArgument where it has no tensors
+/// `given`, or if that is empty the one named by adapter_config.json, read by
+/// `readConfig`; else `folder`. InvalidArgument where it has no tensors
 /// of the model's own, and where `folder` has them and something is given.
 StatusOr<std::string>
 findBase(const std::string &folder, const std::string &given,
