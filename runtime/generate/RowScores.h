@@ -22,9 +22,9 @@ struct RowScore {
 
 /// The scores of targets in rows `first`, `first` + 1, … of logits that a
 /// function has left, with so many of the most probable tokens: in the root
-/// process, elsewhere none. Each rank reads what it has of them where it lies,
-/// and says what is best in it: no row leaves it. InvalidArgument as
-/// sampleToken(). Collective.
+/// process, elsewhere none. Each rank reads its part where it lies, and says
+/// the best of it: no row leaves it. InvalidArgument as sampleToken().
+/// Collective.
 StatusOr<std::vector<RowScore>>
 scoreRows(Session &session, ControlPlane &control, const std::string &logits,
           int64_t first, std::span<const int32_t> targets, int64_t numBest);

@@ -99,8 +99,7 @@ struct Candidate {
   }
 };
 
-/// Adds, behind each layout whose weights may stay where they are while tokens
-/// are generated, the one in which they do.
+/// Adds decode=stationary behind each layout whose weights may stay.
 std::vector<Candidate> withDecodes(llvm::ArrayRef<Candidate> candidates);
 
 /// Every strategy on every mesh of `ranks` ranks that it can use, the axes of

@@ -94,8 +94,7 @@ mlir::optimus::planLayout(ShardingAttr from, ShardingAttr to) {
   SmallVector<StringRef> sums = from.getUnreducedAxes();
   llvm::erase_if(sums,
                  [&](StringRef axis) { return to.isUnreducedOver(axis); });
-  // A sum of which each rank keeps a part comes before those of which all keep
-  // everything, which then move that part alone:
+  // A sum is scattered before others are made whole. These then move a part:
   //   [{}] unreduced {col, row} -> [{row}] unreduced {col} -> [{row}]
   // Sums over replicas stay first, in the order of a step of training.
   for (bool isFirst : {true, false})

@@ -47,7 +47,7 @@ struct EndedBeam {
 
 /// How a search chooses, besides by scores.
 struct BeamOptions {
-  int64_t beams = 1;        ///< that go on at most, and that have to end
+  int64_t beams = 1;        ///< that go on at most, and so many end
   double lengthPenalty = 1; ///< exponent of the length that divides a sum
   int64_t maxTokens = 1;
   /// A beam ends with each of these, which it then has not.
@@ -66,10 +66,10 @@ public:
   StatusOr<std::vector<BeamCandidate>>
   findCandidates(std::span<const float> logits, std::span<const int32_t> prompt,
                  const SamplingOptions &sampling) const;
-  /// Goes on with candidates, the best first. Returns for each beam that goes
-  /// on now the number of the one that it goes on from.
+  /// Goes on with candidates, the best first. Returns for each new beam the
+  /// number of its parent among those before.
   std::vector<int64_t> advance(std::span<const BeamCandidate> candidates);
-  /// Whether none of the beams that go on is better than the worst that counts.
+  /// Whether no beam under way is better than the worst ended one.
   bool isDone() const;
   /// The best that has ended, once the search is done.
   const EndedBeam &best() const { return ended.front(); }

@@ -168,8 +168,8 @@ private:
     int64_t cached = 0;   ///< tokens in the cache: the first
     int64_t released = 0; ///< generated tokens that step() has returned
     bool isCancelled = false;
-    /// With several beams: the slots that are kept for them, the text's own
-    /// first, and those of the beams that go on.
+    /// With several beams: all their slots, the text's own first, and those in
+    /// use.
     std::vector<int64_t> kept = {}, slotsOfBeams = {};
     std::optional<BeamSearch> search = {};
 
