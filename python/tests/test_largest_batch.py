@@ -18,6 +18,7 @@ from optimus.bisection import largest
 from optimus.largest_batch import Trial, find_drop
 from optimus.planning import Plan
 from simulation import CLUSTER
+from simulation import MODEL as SMALL
 from tools import EMULATED, REPOSITORY, Model, call, command_line, succeed
 
 # Most of what it holds are activations of its layers.
@@ -127,13 +128,14 @@ def test_budgets_of_processors(tools, tmp_path, flags, unit):
     assert memory["total"] <= 2 << 20
 
 
+@pytest.mark.rotates
 def test_steps_on_a_cluster_are_simulated(tools, tmp_path):
     """The largest batch of a cluster, with what its steps take on the best placement."""
     path = tmp_path / "cluster.json"
     path.write_text(json.dumps(CLUSTER))
     flags = ("--mesh", "row:2,col:2", "--strategy", "summa", "--recompute", "none")
-    flags += ("--memory-budget", "1MiB", "--cluster", path)
-    found, output = find(tools, tmp_path, MODEL, *flags, options=("--multiple-of", 2))
+    flags += ("--memory-budget", "512KiB", "--cluster", path)
+    found, output = find(tools, tmp_path, SMALL, *flags, options=("--multiple-of", 8))
     largest, report = found["largest"], found["largest"]["report"]
     assert largest["step_ms"] == report["finalists"][0]["step_ms"]
     assert {one["placement"] for one in report["finalists"]} == {"row:2,col:1", "row:1,col:2"}

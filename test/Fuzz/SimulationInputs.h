@@ -15,14 +15,20 @@
 
 namespace optimus_fuzz {
 
-/// An all-reduce among 16 ranks; whether it was simulated.
+/// An all-reduce among 16 ranks, on a cluster by every message, too; whether it
+/// was simulated.
 inline bool simulateOne(const optimus_simulation::WhatIf &whatIf,
                         const optimus_simulation::Cluster *cluster) {
   using namespace optimus_simulation;
   static const auto programs = makeOneCollective(
       optimus_support::program::CollectiveKind::AllReduce, 16, 1 << 20);
   const TimedProgram timed(programs, *programs.targets.front(), {}, whatIf);
-  return simulate(timed, {kOneCollective}, whatIf, {.cluster = cluster}).ok();
+  const bool isSimulated =
+      simulate(timed, {kOneCollective}, whatIf, {.cluster = cluster}).ok();
+  if (cluster)
+    (void)simulate(timed, {kOneCollective}, whatIf,
+                   {.cluster = cluster, .everyMessage = true});
+  return isSimulated;
 }
 
 /// A cluster's file; false where it is refused.

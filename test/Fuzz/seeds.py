@@ -53,6 +53,7 @@ CLUSTER = """\
 {"version": 1, "nodes": {"devices": 4, "nics": 2},
  "device_link": {"bytes_per_s": 4e11, "latency_s": 5e-6},
  "nic": {"bytes_per_s": 5e10, "latency_s": 1e-5},
+ "pcie": {"devices": 2, "bytes_per_s": 2e10, "nics": "root"},
  "switch": {"nodes": 4, "oversubscription": 2},
  "placement": {"tile": {"row": 2, "col": 2}}}
 """

@@ -10,7 +10,9 @@
 
 #include "optimus-support/Process.h"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 using namespace optimus_support;
 
@@ -28,7 +30,10 @@ static Status run(const std::function<StatusOr<std::string>()> &parse,
   StatusOr<std::string> asked = parse();
   if (!asked.ok())
     return asked.status();
-  std::fputs(asked->c_str(), stdout);
+  // A text longer than a stream's buffer fails here, with a reason.
+  if (std::fputs(asked->c_str(), stdout) == EOF)
+    return unavailable(
+        concat("cannot write to standard output: ", strerror(errno)));
   return asked->empty() ? work() : okStatus();
 }
 

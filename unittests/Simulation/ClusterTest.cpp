@@ -242,6 +242,24 @@ TEST(Cluster, ListsTiles) {
   EXPECT_THAT(list(Mesh({{"x", 2}})), ElementsAre("x:2"));
 }
 
+TEST(Cluster, ListsPlacements) {
+  Cluster cluster;
+  cluster.devicesPerNode = 4;
+  auto count = [&](const Mesh &mesh) {
+    return listPlacements(cluster, mesh).size();
+  };
+  EXPECT_EQ(count(Mesh({{"row", 4}, {"col", 4}})), 3u);
+  // No part of it has four ranks, those that follow each other do.
+  EXPECT_EQ(count(Mesh({{"row", 3}, {"col", 3}})), 3u);
+  EXPECT_TRUE(listPlacements(cluster, Mesh({{"x", 9}})).back().empty());
+  EXPECT_EQ(count(Mesh({{"row", 1}, {"col", 2}})), 1u);
+  cluster.tile = {{"row", 2}};
+  EXPECT_THAT(listPlacements(cluster, Mesh({{"row", 2}})),
+              ElementsAre(cluster.tile));
+  cluster = {};
+  EXPECT_TRUE(listPlacements(cluster, Mesh({{"x", 4}})).front().empty());
+}
+
 //===----------------------------------------------------------------------===//
 // Collectives
 //===----------------------------------------------------------------------===//

@@ -39,6 +39,7 @@ TEST(Mutants, OfClusters) {
   cluster.nodesPerSwitch = 2;
   cluster.oversubscription = 4;
   cluster.tile = {{"ranks", 4}};
+  cluster.pcie = {2, 3e10, PcieTree::OnRoot};
   ASSERT_TRUE(optimus_fuzz::tryCluster(printCluster(cluster)));
   expectSomeOfEach(
       countSimulated(printCluster(cluster), optimus_fuzz::tryCluster));
