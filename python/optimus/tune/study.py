@@ -103,6 +103,7 @@ class Study:
         self.classes: Dict[str, Record] = {}
         """Of workers by name, also of those that are gone."""
         self.ended = 0
+        self._front: List[Trial] = []
 
     def apply(self, record: Record) -> None:
         kind = record["kind"]
@@ -168,6 +169,8 @@ class Study:
             trial.end = {key: record[key] for key in ENDED if key in record}
             trial.running = None
             self.ended += 1
+            if trial.outcome == "done":
+                self._add_to_front(trial)
 
     @staticmethod
     def _wrong(record: Record, why: str) -> TuneError:
@@ -187,15 +190,16 @@ class Study:
 
     def front(self) -> List[Trial]:
         """The finished trials that no other dominates, by the first objective."""
-        found = sorted(
-            (trial for trial in self.trials if trial.outcome == "done"),
-            key=lambda trial: (trial.objectives, trial.number),
-        )
-        kept: List[Trial] = []
-        for trial in found:
-            if not any(_dominates(other.objectives, trial.objectives) for other in kept):
-                kept.append(trial)
-        return kept
+        return sorted(self._front, key=lambda trial: (trial.objectives, trial.number))
+
+    def _add_to_front(self, trial: Trial) -> None:
+        """As it ends: the front is asked for after each end of a search."""
+        its = trial.objectives
+        if not any(_dominates(other.objectives, its) for other in self._front):
+            self._front = [
+                other for other in self._front if not _dominates(its, other.objectives)
+            ]
+            self._front.append(trial)
 
 
 def _dominates(one: List[float], other: List[float]) -> bool:
