@@ -36,6 +36,10 @@ ENDED = ("outcome", "message", "objectives", "seconds")
 OUTCOMES = (*RESULTS, "infeasible", "failed", "memory")
 
 
+NOTHING: Dict[Any, Any] = {}
+"""Of ended trials, which nobody changes any more."""
+
+
 class Attempt(NamedTuple):
     worker: str
     until: Optional[int]
@@ -66,7 +70,7 @@ class Trial:
         self.more = more
         """Whatever the sampler or the rungs keep of it."""
         self.prediction: Optional[Record] = None
-        self.attempts: List[Attempt] = []
+        self.attempts: Tuple[Attempt, ...] = ()
         self.losses: Tuple[Record, ...] = ()
         """Attempts without a result."""
         self.rungs: Dict[int, float] = {}
@@ -104,6 +108,8 @@ class Study:
         """Of workers by name, also of those that are gone."""
         self.ended = 0
         self._front: List[Trial] = []
+        self._predictions: Dict[str, Record] = {}
+        """Those of equal programs are one."""
 
     def apply(self, record: Record) -> None:
         kind = record["kind"]
@@ -143,7 +149,8 @@ class Study:
         if trial.end:
             raise self._wrong(record, "the trial has ended")
         if kind == "predicted":
-            trial.prediction = record["prediction"]
+            found = record["prediction"]
+            trial.prediction = self._predictions.setdefault(repr(found), found)
         elif kind == "promoted":
             trial.more["until"] = record["until"]
         elif kind == "expired":
@@ -153,7 +160,7 @@ class Study:
             trial.running = Attempt(
                 record["worker"], record.get("until"), record["time"], lanes
             )
-            trial.attempts.append(trial.running)
+            trial.attempts += (trial.running,)
         elif kind == "slow":
             if not trial.running:
                 raise self._wrong(record, "the trial is not running")
@@ -168,6 +175,7 @@ class Study:
             # Of a million trials the rest of the record is a third of all memory.
             trial.end = {key: record[key] for key in ENDED if key in record}
             trial.running = None
+            trial.rungs, trial.more = trial.rungs or NOTHING, trial.more or NOTHING
             self.ended += 1
             if trial.outcome == "done":
                 self._add_to_front(trial)
