@@ -15,6 +15,10 @@ a hundredth of the jobs is lost, the sampler is `random`. Seconds are those of a
 beside what the machine is slower by than the ledger's: it fails where a decision takes
 more than 0.5 ms in the mean or 10 ms at most on the ledger's machine, or the whole more
 than 2 GiB.
+
+`--asks N` also asks Optuna's TPE for N trials of the same space, and tells each a loss at
+once. It prints the milliseconds of both, the mean of the last 50, and the number of
+workers that trials of a minute keep busy then. It needs `scripts/setup --tune`.
 """
 
 import gc
@@ -32,15 +36,17 @@ from optimus.tune import COLLECTIONS  # noqa: E402
 from optimus.tune.domains import parse  # noqa: E402
 from optimus.tune.machine import Class  # noqa: E402
 from optimus.tune.policies import make_policy  # noqa: E402
-from optimus.tune.samplers import RandomSampler  # noqa: E402
+from optimus.tune.samplers import RandomSampler, make_sampler  # noqa: E402
 from optimus.tune.search import Search  # noqa: E402
 from optimus.tune.simulate import Simulation  # noqa: E402
 from optimus.tune.spaces import Leaf, Space  # noqa: E402
 from optimus.tune.spec import Spec, Study  # noqa: E402
+from optimus.tune.study import Trial  # noqa: E402
 from optimus.tune.virtual_pool import Kind, Pool  # noqa: E402
 
 TARGETS = []
-NUMBERS = dict(workers=10_000, trials=40_000)
+NUMBERS = dict(workers=10_000, trials=40_000, asks=0)
+MEAN_OF = 50
 MEAN_MS, WORST_MS, MIB = 0.5, 10.0, 2048
 SPACE = Space((Leaf("model.name", parse("gpt2"), 1),
                Leaf("model.hidden", parse({"log-uniform": [16, 512]}), 2),
@@ -81,6 +87,24 @@ class Timed(Search):
         return found
 
 
+def asks(count):
+    """Rows of how long TPE takes after so many trials."""
+    study = Study(trials=count, objectives=("loss",), sampler="tpe")
+    sampler = make_sampler(Spec("spec.toml", ".", "", study, SPACE))
+    took, rows = [], []
+    for number in range(count):
+        begin, more = time.thread_time(), {}
+        drawn = sampler.ask(number, more)
+        trial = Trial(number, drawn.values, drawn.space, more)
+        trial.end = {"outcome": "done", "objectives": [1 / trial.values["model.hidden"]]}
+        sampler.tell(trial)
+        took.append(time.thread_time() - begin)
+        if number + 1 in (100, 300, 1000, 3000, 10_000, 30_000) or number + 1 == count:
+            mean = sum(took[-MEAN_OF:]) / MEAN_OF
+            rows.append([f"{number + 1:,}", f"{1e3 * mean:.1f}", f"{60 / mean:,.0f}"])
+    return rows
+
+
 def main(options, _tools, _folder):
     gc.set_threshold(*COLLECTIONS)
     study = Study(trials=options.trials, objectives=("loss",))
@@ -106,4 +130,9 @@ def main(options, _tools, _folder):
                               (worst, WORST_MS * factor, "ms at most"), (mib, MIB, "MiB")):
         if found > most:
             wrong.append(f"expected {most:.3g} {what}, found {found:.3g}")
-    return {f"size-{options.trials}": text}, wrong
+    tables = {f"size-{options.trials}": text}
+    if options.asks:
+        tables["asks"] = table(
+            ["trials before", "ms of a processor", "workers kept busy, trials of a minute"],
+            asks(options.asks))
+    return tables, wrong

@@ -307,3 +307,21 @@ def test_noise_is_not_published():
 @pytest.mark.parametrize("mesh, ranks", [("", 1), ("row:2,col:3", 6), ("data:4", 4)])
 def test_ranks_of_meshes(mesh, ranks):
     assert costs.ranks_of(mesh) == ranks
+
+
+def test_the_mixture_of_models_is_not_published_once_each_was_measured():
+    corrections = costs.Corrections()
+    corrections.observe("k", "slow", PREDICTION, {"step_ms": 120.0})
+    # It stands for the other until that was measured.
+    assert corrections.rates("k", "quick").ratio == 6.0
+    corrections.observe("k", "quick", PREDICTION, {"step_ms": 20.0})
+    assert corrections.rates("k", "quick").ratio == 1.0
+    version = corrections.version
+    for model, step in (("quick", 20.0), ("slow", 120.0)) * 40:
+        corrections.observe("k", model, PREDICTION, {"step_ms": step})
+    assert corrections.version == version
+    # Another model relies on the mixture, and follows it.
+    assert corrections.rates("k", "new").ratio == pytest.approx(3.5, abs=2.5)
+    for _ in range(costs.KEPT):
+        corrections.observe("k", "slow", PREDICTION, {"step_ms": 120.0})
+    assert corrections.version > version and corrections.rates("k", "new").ratio == 6.0

@@ -8,6 +8,7 @@
 """Tables of any width, and plain lines where there is no terminal."""
 
 import io
+import random
 
 import pytest
 
@@ -113,3 +114,22 @@ def test_a_reader_that_ends_does_not_end_a_study():
 )
 def test_clocks(seconds, text):
     assert view.clock(seconds) == text
+
+
+def test_the_front_is_kept_as_trials_end():
+    study, draw = Study(), random.Random(0)
+    for trial in range(60):
+        study.apply({"kind": "given", "trial": trial, "values": {}, "space": ""})
+        end = {"kind": "ended", "trial": trial, "outcome": draw.choice(["done", "failed"])}
+        study.apply({**end, "objectives": [draw.randrange(8), draw.randrange(8)]})
+        found = [(each.objectives, each.number) for each in study.front()]
+        done = [each for each in study.trials if each.outcome == "done"]
+        assert found == sorted(
+            (each.objectives, each.number)
+            for each in done
+            if not any(
+                other.objectives != each.objectives
+                and all(a <= b for a, b in zip(other.objectives, each.objectives))
+                for other in done
+            )
+        )

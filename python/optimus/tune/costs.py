@@ -176,7 +176,8 @@ def bytes_of_lanes(prediction: Mapping[str, Any], lanes: int, threads: int) -> i
 
 def step_ms(prediction: Mapping[str, Any], kind: str) -> float:
     """On a class, before correction."""
-    return prediction.get("by_class", {}).get(kind, prediction["step_ms"])
+    found = prediction["step_ms"]
+    return prediction["by_class"].get(kind, found) if "by_class" in prediction else found
 
 
 def _step_ms(kinds: Mapping[str, float], microbatches: int) -> float:
@@ -197,6 +198,17 @@ class Rates(NamedTuple):
     """Of predicted steps, a lane's on a thread; None: none was measured."""
 
 
+class Terms(NamedTuple):
+    """What `seconds` needs of a class and a kind of model."""
+
+    kind: str
+    its_class: Mapping[str, Any]
+    room: int
+    """Bytes that a plan may have."""
+    ratio: Optional[float]
+    other: float
+
+
 class Corrections:
     """Measurements beside predictions. A correction is published only
     as it has changed by more than PUBLISHED: orders of jobs last as long."""
@@ -211,10 +223,12 @@ class Corrections:
         """The key "" is for all classes, and for all models of a class."""
         self._public: Dict[Tuple[str, ...], float] = {}
         self._relied: Set[Tuple[str, ...]] = set()
-        """What was asked for, of all models or classes, where nothing closer is known."""
+        """What was asked for since, of all models or classes, where nothing closer is
+        known."""
         self._own = 0
         self._rates: Dict[Tuple[str, str], Rates] = {}
         """What was asked for by class and model, of a version."""
+        self._terms: Dict[Tuple[str, str], Terms] = {}
         self._version_of_rates = 0
         self.version = 0
         """Of what is published."""
@@ -277,8 +291,7 @@ class Corrections:
 
     def rates(self, kind: str, model: str) -> Rates:
         """They are asked for often."""
-        if self._version_of_rates != self.version:
-            self._rates, self._version_of_rates = {}, self.version
+        self._renew()
         found = self._rates.get((kind, model))
         if found is None:
             found = self._rates[kind, model] = Rates(
@@ -288,6 +301,24 @@ class Corrections:
                 self._ratio("lane_ms", kind, model),
             )
         return found
+
+    def terms(self, kind: str, model: str, its_class: Mapping[str, Any]) -> Terms:
+        """They are asked for more often."""
+        if self._version_of_rates != self.version:
+            self._renew()
+        found = self._terms.get((kind, model))
+        if found is None or found.its_class is not its_class:
+            room = math.floor(SHARE * its_class["memory"]) - self.own_bytes
+            rates = self.rates(kind, model)
+            found = Terms(kind, its_class, room, rates.ratio, rates.other)
+            self._terms[kind, model] = found
+        return found
+
+    def _renew(self) -> None:
+        if self._version_of_rates != self.version:
+            self._rates, self._terms, self._version_of_rates = {}, {}, self.version
+            # Whoever relies on them still asks again.
+            self._relied = set()
 
     @property
     def own_bytes(self) -> int:
@@ -342,17 +373,29 @@ def cost(
 ) -> Cost:
     """Of `steps` steps of a trial, of a kind of `model`, on a class. `floor` are bytes
     that did not suffice."""
+    found = seconds(prediction, corrections.terms(kind, model, its_class), steps, floor)
+    if found < math.inf:
+        return Cost(found)
     if "refusal" in prediction:
         return Cost(refusal=prediction["refusal"])
     planned = bytes_of_lanes(prediction, lanes=1, threads=1)
-    refused = _refused(planned, corrections, kind, its_class, floor)
-    if refused:
-        return refused
-    rates = corrections.rates(kind, model)
-    ratio = rates.ratio
+    return _refused(planned, corrections, kind, its_class, floor)
+
+
+def seconds(
+    prediction: Mapping[str, Any], terms: Terms, steps: float, floor: int = 0
+) -> float:
+    """Those of `cost`; infinity where it refuses."""
+    if (
+        "refusal" in prediction
+        or prediction["rank_bytes"] * prediction["ranks"] > terms.room
+        or terms.its_class["memory"] <= floor
+    ):
+        return math.inf
+    ratio = terms.ratio
     if ratio is None:
-        ratio = _unmeasured(prediction, kind, its_class)
-    return Cost(ratio * step_ms(prediction, kind) / 1e3 * steps + rates.other)
+        ratio = _unmeasured(prediction, terms.kind, terms.its_class)
+    return ratio * step_ms(prediction, terms.kind) / 1e3 * steps + terms.other
 
 
 def _unmeasured(

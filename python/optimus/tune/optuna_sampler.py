@@ -132,7 +132,8 @@ class OptunaSampler:
                 "the sampler %s of Optuna needs more than there is: %s"
                 % (self._name, str(error).splitlines()[0])
             ) from None
-        frozen = self._study.trials[number]
+        # `trials` would copy all that came before.
+        frozen = self._frozen(number)
         encode = self._optuna.distributions.distribution_to_json
         more["optuna"] = {
             "params": {
@@ -181,11 +182,13 @@ class OptunaSampler:
         else:
             study.tell(number, state=states.FAIL)
         if self.copy:
-            self.copy.put(study.get_trials(deepcopy=False)[number])
+            self.copy.put(self._frozen(number))
+
+    def _frozen(self, number: int):
+        return self._study.get_trials(deepcopy=False)[number]
 
     def _trial(self, number: int):
-        frozen = self._study.get_trials(deepcopy=False)[number]
-        return self._optuna.trial.Trial(self._study, frozen._trial_id)
+        return self._optuna.trial.Trial(self._study, self._frozen(number)._trial_id)
 
     def begin_copy(self, folder: str) -> None:
         """Of ended trials, now and later."""

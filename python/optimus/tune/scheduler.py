@@ -174,8 +174,12 @@ class Scheduler:
         cost: Callable[[Job, str], Cost],
         order: str = "placed",
         packing: Optional[Packing] = None,
+        weights: Optional[Callable[[Job, Iterable[str]], List[float]]] = None,
     ):
+        """`weights` are those of costs on several classes, where they are sooner had
+        together."""
         self._cost, self._order, self._packing = cost, order, packing
+        self._weights = weights or self._weights_one_by_one
         self._workers: Dict[str, _Worker] = {}
         self._classes: Dict[str, _Class] = {}
         """Those that have workers."""
@@ -575,13 +579,16 @@ class Scheduler:
         """Its place on each class. A place that it had before counts no longer."""
         self._entry += 1
         self._entries[job.trial] = self._entry
-        weights = {kind: self._cost(job, kind).weight for kind in self._classes}
-        least, second, *_ = sorted([*weights.values(), math.inf, math.inf])
+        weights = self._weights(job, self._classes)
+        least, second, *_ = sorted([*weights, math.inf, math.inf])
         if least == math.inf:
             self._placeless.append((self._entry, job.trial))
             if weights:
                 self.nowhere.append(job.trial)
-        for kind, weight in weights.items():
+        is_full = False
+        for its, (kind, weight) in zip(
+            self._classes.values(), zip(self._classes, weights)
+        ):
             if weight == math.inf:
                 continue
             if self._order != "placed":
@@ -592,10 +599,13 @@ class Scheduler:
                 other = second if weight == least else least
                 loss = other - weight if len(weights) > 1 else 0.0
                 place = (-loss, -weight, turn, self._entry, job.trial)
-            heap = self._classes[kind].new
-            heapq.heappush(heap, place)
-            if len(heap) > 3 * len(self._jobs) + 64 and not self._is_renewing:
-                self.costs_changed()  # most have begun elsewhere
+            heapq.heappush(its.new, place)
+            is_full |= len(its.new) > 3 * len(self._jobs) + 64
+        if is_full and not self._is_renewing:
+            self.costs_changed()  # most have begun elsewhere
+
+    def _weights_one_by_one(self, job: Job, kinds: Iterable[str]) -> List[float]:
+        return [self._cost(job, kind).weight for kind in kinds]
 
     def _top(self, worker: str, now: float) -> Optional[Job]:
         entry = self._workers[worker]
@@ -622,7 +632,7 @@ class Scheduler:
         """Jobs by class, in the order in which they are to begin."""
         if self._planned is None or now > self._planned_until:
             table = {
-                job.trial: {kind: self._cost(job, kind).weight for kind in self._classes}
+                job.trial: dict(zip(self._classes, self._weights(job, self._classes)))
                 for _, job in self._jobs.values()
             }
             free = {

@@ -14,7 +14,7 @@ Events outside come as records of theirs.
 """
 
 from collections import deque
-from typing import Any, Deque, Dict, List, Optional, Set
+from typing import Any, Deque, Dict, Iterable, List, Optional, Set
 
 from optimus.tune import TuneError, costs
 from optimus.tune.journal import Record
@@ -91,7 +91,10 @@ class Search:
             self.corrections,
         )
         self.scheduler = Scheduler(
-            self.cost, order, self.packing if self.packing.most > 1 else None
+            self.cost,
+            order,
+            self.packing if self.packing.most > 1 else None,
+            self._weights,
         )
         self._mates: Deque[Record] = deque()
         """Starts of lanes beside one that has begun."""
@@ -117,7 +120,7 @@ class Search:
         return int(trial.values["train.steps"])
 
     def reached(self, trial: Trial) -> int:
-        return max(trial.rungs, default=0)
+        return max(trial.rungs) if trial.rungs else 0
 
     def steps_left(self, job: Job) -> int:
         trial = self.study.trials[job.trial]
@@ -125,6 +128,18 @@ class Search:
 
     def cost(self, job: Job, kind: str) -> Cost:
         return self._cost(self.study.trials[job.trial], kind, self.steps_left(job))
+
+    def _weights(self, job: Job, kinds: Iterable[str]) -> List[float]:
+        """Those of its costs on several classes."""
+        trial = self.study.trials[job.trial]
+        steps, floor = self.steps_left(job), self._floors.get(job.trial, 0)
+        terms, prediction = self.corrections.terms, trial.prediction or {}
+        return [
+            costs.seconds(
+                prediction, terms(kind, trial.model, self.classes[kind]), steps, floor
+            )
+            for kind in kinds
+        ]
 
     def _cost(self, trial: Trial, kind: str, steps: int) -> Cost:
         return costs.cost(
@@ -239,7 +254,8 @@ class Search:
     def joined(
         self, worker: str, kind: str, its_class: Record, deadline: Optional[float] = None
     ) -> None:
-        self.classes[kind] = its_class
+        if self.classes.get(kind) != its_class:
+            self.classes[kind] = its_class
         self.scheduler.joined(worker, kind, deadline)
 
     def left(self, worker: str) -> None:

@@ -36,6 +36,10 @@ ENDED = ("outcome", "message", "objectives", "seconds")
 OUTCOMES = (*RESULTS, "infeasible", "failed", "memory")
 
 
+NOTHING: Dict[Any, Any] = {}
+"""Of ended trials, which nobody changes any more."""
+
+
 class Attempt(NamedTuple):
     worker: str
     until: Optional[int]
@@ -66,7 +70,7 @@ class Trial:
         self.more = more
         """Whatever the sampler or the rungs keep of it."""
         self.prediction: Optional[Record] = None
-        self.attempts: List[Attempt] = []
+        self.attempts: Tuple[Attempt, ...] = ()
         self.losses: Tuple[Record, ...] = ()
         """Attempts without a result."""
         self.rungs: Dict[int, float] = {}
@@ -103,6 +107,9 @@ class Study:
         self.classes: Dict[str, Record] = {}
         """Of workers by name, also of those that are gone."""
         self.ended = 0
+        self._front: List[Trial] = []
+        self._predictions: Dict[str, Record] = {}
+        """Those of equal programs are one."""
 
     def apply(self, record: Record) -> None:
         kind = record["kind"]
@@ -142,7 +149,8 @@ class Study:
         if trial.end:
             raise self._wrong(record, "the trial has ended")
         if kind == "predicted":
-            trial.prediction = record["prediction"]
+            found = record["prediction"]
+            trial.prediction = self._predictions.setdefault(repr(found), found)
         elif kind == "promoted":
             trial.more["until"] = record["until"]
         elif kind == "expired":
@@ -152,7 +160,7 @@ class Study:
             trial.running = Attempt(
                 record["worker"], record.get("until"), record["time"], lanes
             )
-            trial.attempts.append(trial.running)
+            trial.attempts += (trial.running,)
         elif kind == "slow":
             if not trial.running:
                 raise self._wrong(record, "the trial is not running")
@@ -167,7 +175,10 @@ class Study:
             # Of a million trials the rest of the record is a third of all memory.
             trial.end = {key: record[key] for key in ENDED if key in record}
             trial.running = None
+            trial.rungs, trial.more = trial.rungs or NOTHING, trial.more or NOTHING
             self.ended += 1
+            if trial.outcome == "done":
+                self._add_to_front(trial)
 
     @staticmethod
     def _wrong(record: Record, why: str) -> TuneError:
@@ -187,15 +198,16 @@ class Study:
 
     def front(self) -> List[Trial]:
         """The finished trials that no other dominates, by the first objective."""
-        found = sorted(
-            (trial for trial in self.trials if trial.outcome == "done"),
-            key=lambda trial: (trial.objectives, trial.number),
-        )
-        kept: List[Trial] = []
-        for trial in found:
-            if not any(_dominates(other.objectives, trial.objectives) for other in kept):
-                kept.append(trial)
-        return kept
+        return sorted(self._front, key=lambda trial: (trial.objectives, trial.number))
+
+    def _add_to_front(self, trial: Trial) -> None:
+        """As it ends: the front is asked for after each end of a search."""
+        its = trial.objectives
+        if not any(_dominates(other.objectives, its) for other in self._front):
+            self._front = [
+                other for other in self._front if not _dominates(its, other.objectives)
+            ]
+            self._front.append(trial)
 
 
 def _dominates(one: List[float], other: List[float]) -> bool:

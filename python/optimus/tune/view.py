@@ -223,6 +223,7 @@ class Watch:
         size = shutil.get_terminal_size((80, 24))
         width, most = size.columns - 1, max(3, min(12, size.lines - 6))
         rows = [cut(summary(self._study, self._objectives, self._total, now), width)]
+        names = varying(self._study)
         for trial in self._study.trials:
             if trial.running:
                 rows.append(
@@ -232,7 +233,7 @@ class Watch:
                             trial.running.worker,
                             trial.number,
                             clock(now - trial.running.time),
-                            described(trial, varying(self._study)),
+                            described(trial, names),
                         ),
                         width,
                     )
