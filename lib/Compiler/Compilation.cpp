@@ -141,6 +141,17 @@ Status Compilation::print(const std::string &path, StringRef phase) {
   return stream->commit();
 }
 
+Verification Compilation::getVerification(const Phase &phase) const {
+  // A reproducer names the pass that broke the program.
+  if (!mlir.reproducer.empty())
+    return Verification::EachPass;
+  const bool isSeen = options.compileTo == phase.name ||
+                      !options.dumpFolder.empty() ||
+                      !options.compileFrom.empty();
+  return phase.isVerifiedLater && !isSeen ? Verification::Never
+                                          : Verification::AtEnd;
+}
+
 Status Compilation::runPhase(const Phase &phase) {
   TimingScope phaseTiming = timing.nest(("Phase '" + phase.name + "'").str());
   auto passes = PassManager::on<ModuleOp>(module.getContext());
@@ -149,8 +160,7 @@ Status Compilation::runPhase(const Phase &phase) {
   else if (failed(mlir.preparePasses(passes, phaseTiming)))
     return reporter.diagnosed();
   phase.addPasses(passes, phases);
-  // A reproducer names the pass that broke the program.
-  if (succeeded(runPasses(passes, module, !mlir.reproducer.empty())))
+  if (succeeded(runPasses(passes, module, getVerification(phase))))
     return okStatus();
   const std::string text = ("phase '" + phase.name + "' failed").str();
   // A program written by others may have another form than a phase's.

@@ -45,6 +45,9 @@ public:
 
 private:
   optimus_support::Status runPhase(const Phase &phase);
+  /// A phase's program is verified unless nobody sees it and a later phase
+  /// verifies its operations: a million of them take seconds.
+  Verification getVerification(const Phase &phase) const;
   /// Does what is asked for once a phase is over.
   optimus_support::Status finishPhase(StringRef phase);
   /// Begins to compile the kernels, beside the phases that come after "exec":

@@ -207,14 +207,14 @@ bool mlir::optimus::checksInput(const Phase &phase, StringRef recompute,
 }
 
 LogicalResult mlir::optimus::runPasses(PassManager &passes, ModuleOp module,
-                                       bool verifiesEach) {
+                                       Verification verification) {
 #ifndef NDEBUG
-  verifiesEach = true;
+  verification = Verification::EachPass;
 #endif
-  passes.enableVerifier(verifiesEach);
+  passes.enableVerifier(verification == Verification::EachPass);
   if (failed(passes.run(module)))
     return failure();
-  return verifiesEach ? success() : verify(module);
+  return verification == Verification::AtEnd ? verify(module) : success();
 }
 
 ArrayRef<Phase> mlir::optimus::getPhases() {
@@ -225,8 +225,9 @@ ArrayRef<Phase> mlir::optimus::getPhases() {
       {"partition", addPartition, /*checksInput=*/true},
       {"tune", addTune, /*checksInput=*/true},
       {"fuse", addFuse, /*checksInput=*/false},
-      {"exec", addExec, /*checksInput=*/false},
-      {"schedule", addSchedule, /*checksInput=*/false},
+      {"exec", addExec, /*checksInput=*/false, /*isVerifiedLater=*/true},
+      {"schedule", addSchedule, /*checksInput=*/false,
+       /*isVerifiedLater=*/true},
       {"place", addPlace, /*checksInput=*/false},
       {"llvm", addLLVM, /*checksInput=*/false},
   };

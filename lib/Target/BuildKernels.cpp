@@ -24,6 +24,7 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/DebugLog.h"
 
+#include <map>
 #include <numeric>
 
 #define DEBUG_TYPE "optimus-build-kernels"
@@ -105,6 +106,27 @@ static KernelDescription describe(const Kernel &kernel, Type element) {
   return description;
 }
 
+namespace {
+/// Names of kernels. A step has a hundred thousand copies of a few kinds: each
+/// kind is described once.
+class KernelNames {
+public:
+  /// `decisive` are the kernel's parameters.
+  StringAttr get(const Kernel &kernel, Type element,
+                 SmallVector<int64_t, 6> decisive) {
+    auto [entry, isNew] = names.try_emplace(
+        std::pair(element.getAsOpaquePointer(), std::move(decisive)));
+    if (isNew)
+      entry->second = StringAttr::get(element.getContext(),
+                                      describe(kernel, element).getName());
+    return entry->second;
+  }
+
+private:
+  std::map<std::pair<const void *, SmallVector<int64_t, 6>>, StringAttr> names;
+};
+} // namespace
+
 /// Declares the kernels that ranks add by where they share a device, and names
 /// them where they reduce: one for each number of ranks and type.
 static void declareReductions(ModuleOp module, int64_t tensorAlignment) {
@@ -115,6 +137,7 @@ static void declareReductions(ModuleOp module, int64_t tensorAlignment) {
   };
   MeshOp mesh = getMesh(module);
   llvm::MapVector<StringAttr, Reduction> reductions;
+  KernelNames names;
   module.walk([&](exec::CollectiveStartOp start) {
     const CollectiveKind kind = start.getKind();
     const int64_t ranks =
@@ -127,9 +150,9 @@ static void declareReductions(ModuleOp module, int64_t tensorAlignment) {
         kind == CollectiveKind::AllReduce,
         start.getReduction() == exec::Reduction::Max,
         isAligned(start, tensorAlignment)};
-    auto name = StringAttr::get(
-        start.getContext(),
-        describe(kernel, getElementTypeOrSelf(start.getSrc())).getName());
+    StringAttr name = names.get(kernel, getElementTypeOrSelf(start.getSrc()),
+                                {kernel.ranks, kernel.elements, kernel.toAll,
+                                 kernel.maximum, kernel.isAligned});
     // One code serves all of a name.
     auto &[shared, starts] =
         reductions.try_emplace(name, Reduction{kernel, {}}).first->second;
@@ -181,6 +204,7 @@ static void declareCopies(ModuleOp module, int64_t tensorAlignment) {
     SmallVector<exec::CopyOp> copies;
   };
   llvm::MapVector<StringAttr, Copies> all;
+  KernelNames names;
   module.walk([&](exec::CopyOp copy) {
     if (!movesRows(copy))
       return;
@@ -188,9 +212,9 @@ static void declareCopies(ModuleOp module, int64_t tensorAlignment) {
         int64_t(copy.getRows()), int64_t(copy.getCols()),
         int64_t(copy.getSrcLd()), int64_t(copy.getDstLd()),
         getUnit(copy, tensorAlignment)};
-    auto name = StringAttr::get(
-        copy.getContext(),
-        describe(kernel, getElementTypeOrSelf(copy.getDst())).getName());
+    StringAttr name = names.get(
+        kernel, getElementTypeOrSelf(copy.getDst()),
+        {kernel.rows, kernel.cols, kernel.srcLd, kernel.dstLd, kernel.unit});
     auto &[shared, copies] =
         all.try_emplace(name, Copies{kernel, {}}).first->second;
     shared.rows = std::max(shared.rows, kernel.rows);

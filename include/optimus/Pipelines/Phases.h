@@ -125,6 +125,9 @@ struct Phase {
   /// Whether a failure means that the program cannot be compiled as asked, as
   /// opposed to a fault of the compiler.
   bool checksInput;
+  /// Whether the phase behind it keeps all of its operations: what verifies
+  /// those verifies this phase, too.
+  bool isVerifiedLater = false;
 };
 
 /// Whether a phase may fail by what the user gave and not only by a fault of
@@ -134,11 +137,17 @@ struct Phase {
 bool checksInput(const Phase &phase, StringRef recompute,
                  const PhaseOptions &options);
 
-/// Runs the passes of a phase and verifies what they leave once, not after
-/// each: a tenth of a compilation. Builds with assertions verify after each
-/// pass, and so does everyone where `verifiesEach` asks for it.
+/// How often a program is verified on its way through a phase.
+enum class Verification {
+  Never,    ///< a later phase verifies the same operations
+  AtEnd,    ///< once, after the last pass
+  EachPass, ///< after every pass: costs a tenth of a compilation more
+};
+
+/// Runs the passes of a phase and verifies what they leave. Builds with
+/// assertions verify after each pass.
 LogicalResult runPasses(PassManager &passes, ModuleOp module,
-                        bool verifiesEach = false);
+                        Verification verification = Verification::AtEnd);
 
 /// All phases, from "differentiate" to "llvm".
 ArrayRef<Phase> getPhases();

@@ -45,8 +45,12 @@ SmallVector<CommandOpInterface> mlir::exec::getCommands(Operation *root) {
 }
 
 int64_t mlir::exec::numberCommands(Operation *root) {
-  int64_t count = 0;
-  forEachCommand(
-      root, [&](CommandOpInterface command) { command.setCommandId(count++); });
-  return count;
+  SmallVector<CommandOpInterface> commands = getCommands(root);
+  if (commands.empty())
+    return 0;
+  auto *dialect = root->getContext()->getLoadedDialect<ExecDialect>();
+  for (auto [command, number] :
+       llvm::zip_equal(commands, dialect->getNumbers(commands.size())))
+    command.setCommandId(number);
+  return commands.size();
 }

@@ -37,3 +37,11 @@ void ExecDialect::initialize() {
 #include "optimus/Dialect/Exec/IR/ExecOps.cpp.inc"
       >();
 }
+
+SmallVector<IntegerAttr> ExecDialect::getNumbers(size_t count) {
+  Builder builder(getContext());
+  std::lock_guard guard(numbersLock);
+  while (numbers.size() < count)
+    numbers.push_back(builder.getI32IntegerAttr(numbers.size()));
+  return SmallVector<IntegerAttr>(numbers.begin(), numbers.begin() + count);
+}

@@ -31,6 +31,8 @@ static CheckedSize countBytes(CollectiveStartOp start, int64_t ranks,
 FailureOr<ArrayAttr> mlir::exec::describeCommunication(func::FuncOp function) {
   Builder builder(function.getContext());
   SmallVector<Attribute> entries;
+  SmallVector<CollectiveStartOp> starts;
+  function.walk([&](CollectiveStartOp start) { starts.push_back(start); });
   optimus::MeshOp mesh = optimus::getMesh(function);
   for (optimus::MeshAxisAttr axis :
        mesh ? mesh.getAxisList() : SmallVector<optimus::MeshAxisAttr>()) {
@@ -38,12 +40,12 @@ FailureOr<ArrayAttr> mlir::exec::describeCommunication(func::FuncOp function) {
     if (ranks == 1)
       continue;
     CheckedSize bytes = 0;
-    function.walk([&](CollectiveStartOp start) {
+    for (CollectiveStartOp start : starts) {
       if (start.getAxisAttr() != axis.getName())
-        return;
+        continue;
       bytes = bytes + countBytes(start, ranks, mesh.getNumRanks() / ranks);
       ++messages;
-    });
+    }
     if (!bytes.get())
       return function.emitOpError("moves ")
              << bytes.toString() << " bytes over axis " << axis.getName()

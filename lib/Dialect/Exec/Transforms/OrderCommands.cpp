@@ -38,8 +38,12 @@ public:
     llvm::StringMap<unsigned> queues;
     for (auto [number, command] : llvm::enumerate(commands)) {
       numberOf[command] = number;
-      queueOf.push_back(queues.try_emplace(command.getOwnQueue(), queues.size())
-                            .first->second);
+      auto [queue, isNew] =
+          queues.try_emplace(command.getOwnQueue(), queues.size());
+      if (isNew)
+        queueNames.push_back(
+            StringAttr::get(command->getContext(), queue->getKey()));
+      queueOf.push_back(queue->second);
     }
     numQueues = queues.size();
     last.resize(numQueues);
@@ -123,7 +127,7 @@ private:
              << commands[end].getOwnQueue() << ')';
       after.push_back(static_cast<int32_t>(*commands[end].getCommandId()));
     }
-    command.setOrder(command.getOwnQueue(), after);
+    command.setOrder(queueNames[queueOf[number]], after);
     return after.size();
   }
 
@@ -131,6 +135,7 @@ private:
   SmallVector<CommandOpInterface> commands;
   llvm::DenseMap<Operation *, unsigned> numberOf;
   std::vector<unsigned> queueOf;
+  SmallVector<StringAttr> queueNames;
   unsigned numQueues = 0;
   /// The last command of each queue so far.
   std::vector<std::optional<unsigned>> last;

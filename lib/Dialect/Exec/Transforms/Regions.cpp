@@ -21,7 +21,12 @@ bool MemoryRegion::mayOverlap(const MemoryRegion &other) const {
   if ((rows == 1 && other.rows == 1) || (other.rows > 1 && other.ld != pitch))
     return true;
   // Columns modulo the pitch: [0, width) against [distance, distance + other).
-  int64_t distance = ((other.begin - begin) % pitch + pitch) % pitch;
+  int64_t distance = other.begin - begin;
+  // Mostly of one matrix: a division would be half of the function's time.
+  if (distance <= -pitch || distance >= pitch)
+    distance %= pitch;
+  if (distance < 0)
+    distance += pitch;
   return distance < width || distance + other.width > pitch;
 }
 

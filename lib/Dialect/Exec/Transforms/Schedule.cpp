@@ -133,7 +133,10 @@ public:
     LDBG() << "@" << function.getSymName() << ": mode " << mode << ", "
            << numStarts << " collectives, live bytes " << before << " -> "
            << outcome.peakBytes;
-    annotate(function, costs, before, outcome);
+    // The best of the balanced orders is not the one that is scheduled here.
+    annotate(function, costs, before, outcome,
+             mode == "balanced" ? costs.predictStep(function)
+                                : scheduled.predict());
   }
 
 private:
@@ -193,13 +196,14 @@ private:
 
   /// Annotates a function with the outcome; `before` bytes were alive in it.
   void annotate(func::FuncOp function, const optimus::CostModel &costs,
-                int64_t before, const OverlapOutcome &outcome) {
+                int64_t before, const OverlapOutcome &outcome,
+                const optimus::StepPrediction &prediction) {
     auto [notOverlapped, bounded, peakBytes] = outcome;
     const int64_t extra = std::max<int64_t>(0, peakBytes - before);
     numExtraBytes += extra;
     Builder b(&getContext());
     NamedAttrList entries;
-    setPrediction(entries, costs.predictStep(function), &getContext());
+    setPrediction(entries, prediction, &getContext());
     auto count = [&](StringRef name, int64_t value) {
       entries.set(name, b.getI64IntegerAttr(value));
     };

@@ -358,7 +358,7 @@ ScheduledFunction::collectLiveRanges() {
   return ranges;
 }
 
-double ScheduledFunction::predictSeconds() {
+optimus::StepPrediction ScheduledFunction::predict() {
   if (described.empty())
     for (const ProgramNode &node : nodes)
       described.push_back(
@@ -369,7 +369,11 @@ double ScheduledFunction::predictSeconds() {
       predictor.wait(described[node].command);
     else
       predictor.advance(described[node]);
-  double seconds = predictor.endCall().getSeconds();
+  return predictor.endCall();
+}
+
+double ScheduledFunction::predictSeconds() {
+  double seconds = predict().getSeconds();
   if (OffloadPlan *plan = getOffloadPlan())
     seconds += plan->getTransfers().predict().exposedSeconds;
   return seconds;

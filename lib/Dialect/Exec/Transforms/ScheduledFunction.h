@@ -62,7 +62,10 @@ public:
   /// The live ranges in the device's memory, in the order as it is.
   SmallVector<optimus_planning::LiveRange> collectLiveRanges();
 
-  /// The predicted time of a call, in the order as it is.
+  /// A call in the order as it is, without the transfers of what is offloaded.
+  optimus::StepPrediction predict();
+
+  /// The predicted time of a call in the order as it is, with these.
   double predictSeconds();
 
   /// Collectives that end before any computation, and how many of them lack

@@ -8,6 +8,7 @@
 
 #include "optimus-support/Sizes.h"
 #include "optimus-support/model_abi.h"
+#include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Exec/Transforms/Communication.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
@@ -38,12 +39,13 @@ public:
     if (failed(verifyOneArena(function)) || failed(verifyCollectives(function)))
       return signalPassFailure();
     const std::vector<Placed> placed = collectPlaced(function);
+    const SmallVector<CommandOpInterface> commands = getCommands(function);
     LDBG() << "@" << function.getSymName() << ": " << placed.size()
            << " slots, live bytes " << getPeak(placed);
     bool isGood =
-        succeeded(verifyArena(placed)) && succeeded(verifyNumbers(function)) &&
-        succeeded(verifyCounts(function, placed)) &&
-        succeeded(verifyApart(function)) && succeeded(verifyOrder(function));
+        succeeded(verifyArena(placed)) && succeeded(verifyNumbers(commands)) &&
+        succeeded(verifyCounts(function, commands.size(), placed)) &&
+        succeeded(verifyApart(commands)) && succeeded(verifyOrder(commands));
     if (!isGood)
       return signalPassFailure();
     markAllAnalysesPreserved();
@@ -224,7 +226,7 @@ private:
   }
 
   /// V7: what the function says of itself.
-  static LogicalResult verifyCounts(func::FuncOp function,
+  static LogicalResult verifyCounts(func::FuncOp function, int64_t count,
                                     ArrayRef<Placed> placed) {
     auto fail = [&](StringRef name, auto expected) {
       return function.emitOpError("V7: expected '")
@@ -232,12 +234,9 @@ private:
              << function->getAttr(name);
     };
     if (auto commands =
-            function->getAttrOfType<IntegerAttr>(ExecDialect::kCommands)) {
-      int64_t count = 0;
-      function.walk([&](CommandOpInterface) { ++count; });
-      if (commands.getInt() != count)
-        return fail(ExecDialect::kCommands, count);
-    }
+            function->getAttrOfType<IntegerAttr>(ExecDialect::kCommands);
+        commands && commands.getInt() != count)
+      return fail(ExecDialect::kCommands, count);
     if (auto found =
             function->getAttrOfType<ArrayAttr>(ExecDialect::kCommunication)) {
       FailureOr<ArrayAttr> counted = describeCommunication(function);
@@ -287,62 +286,57 @@ private:
   }
 
   /// V8
-  static LogicalResult verifyApart(func::FuncOp function) {
-    WalkResult result = function.walk([&](CommandOpInterface command) {
+  static LogicalResult verifyApart(ArrayRef<CommandOpInterface> commands) {
+    for (CommandOpInterface command : commands) {
       if (!command.needsOperandsApart())
-        return WalkResult::advance();
+        continue;
       SmallVector<Access> accesses = command.getAccesses();
       for (const Access &written : accesses)
         for (const Access &other : accesses)
           if (written.writes && written.operand != other.operand &&
-              mayOverlap(getRegions(written), getRegions(other))) {
-            command.emitOpError("V8: writes memory that it reads as another "
-                                "operand");
-            return WalkResult::interrupt();
-          }
-      return WalkResult::advance();
-    });
-    return failure(result.wasInterrupted());
+              mayOverlap(getRegions(written), getRegions(other)))
+            return command.emitOpError("V8: writes memory that it reads as "
+                                       "another operand");
+    }
+    return success();
   }
 
   /// V9
-  static LogicalResult verifyOrder(func::FuncOp function) {
-    std::optional<bool> areOrdered;
-    WalkResult result = function.walk([&](CommandOpInterface command) {
+  static LogicalResult verifyOrder(ArrayRef<CommandOpInterface> commands) {
+    const bool areOrdered =
+        !commands.empty() &&
+        CommandOpInterface(commands.front()).getCommandQueue().has_value();
+    for (CommandOpInterface command : commands) {
       std::optional<StringRef> queue = command.getCommandQueue();
-      if (!areOrdered)
-        areOrdered = queue.has_value();
       StringRef expected = command.getOwnQueue();
-      bool isRight = *areOrdered ? queue == expected : !queue;
+      bool isRight = areOrdered ? queue == expected : !queue;
       for (int32_t earlier : command.getCommandsBefore())
         isRight &= queue && earlier >= 0 && command.getCommandId() &&
                    static_cast<uint32_t>(earlier) < *command.getCommandId();
       if (isRight)
-        return WalkResult::advance();
+        continue;
       InFlightDiagnostic error = command.emitOpError("V9: expected ");
-      if (*areOrdered)
+      if (areOrdered)
         error << "queue \"" << expected << "\" and earlier commands in 'after'";
       else
         error << "neither queue nor 'after', as the first command has none";
-      return WalkResult::interrupt();
-    });
-    return failure(result.wasInterrupted());
+      return error;
+    }
+    return success();
   }
 
-  LogicalResult verifyNumbers(func::FuncOp function) {
-    std::optional<bool> areNumbered;
-    uint32_t next = 0;
-    WalkResult result = function.walk([&](CommandOpInterface command) {
+  /// V4
+  static LogicalResult verifyNumbers(ArrayRef<CommandOpInterface> commands) {
+    const bool areNumbered =
+        !commands.empty() &&
+        CommandOpInterface(commands.front()).getCommandId().has_value();
+    for (auto [next, each] : llvm::enumerate(commands)) {
+      CommandOpInterface command = each;
       std::optional<uint32_t> id = command.getCommandId();
-      if (!areNumbered)
-        areNumbered = id.has_value();
-      // V4
-      if (id.has_value() == *areNumbered && (!id || *id == next)) {
-        ++next;
-        return WalkResult::advance();
-      }
+      if (id.has_value() == areNumbered && (!id || *id == next))
+        continue;
       InFlightDiagnostic error = command.emitOpError("V4: expected ");
-      if (*areNumbered)
+      if (areNumbered)
         error << "number " << next;
       else
         error << "no number";
@@ -351,9 +345,9 @@ private:
         error << *id;
       else
         error << "none";
-      return WalkResult::interrupt();
-    });
-    return failure(result.wasInterrupted());
+      return error;
+    }
+    return success();
   }
 };
 } // namespace

@@ -24,6 +24,9 @@
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include <mutex>
+#include <vector>
+
 namespace mlir::exec {
 class WaitOp;
 class CollectiveStartOp;

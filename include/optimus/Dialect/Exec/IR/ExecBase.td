@@ -93,6 +93,14 @@ def Exec_Dialect : Dialect {
     static constexpr llvm::StringLiteral kKernel = "exec.kernel";
     /// On a kernel: what it computes, a dictionary of its `kind` and parameters.
     static constexpr llvm::StringLiteral kComputes = "exec.computes";
+
+    /// The attributes of the numbers from 0 on. To look up each costs more than all else
+    /// of numbering, and the functions of a module have the same.
+    ::llvm::SmallVector<::mlir::IntegerAttr> getNumbers(size_t count);
+
+  private:
+    std::mutex numbersLock;
+    std::vector<::mlir::IntegerAttr> numbers;
   }];
 }
 

@@ -62,8 +62,8 @@ def CommandOpInterface : OpInterface<"CommandOpInterface"> {
         return $_op.getId();
       }]>,
     InterfaceMethod<"Numbers this command.",
-      "void", "setCommandId", (ins "uint32_t":$id), [{
-        $_op.setId(id);
+      "void", "setCommandId", (ins "::mlir::IntegerAttr":$id), [{
+        $_op.setIdAttr(id);
       }]>,
     InterfaceMethod<"The queue this command runs on, or nothing before "
                     "--optimus-order-commands.",
@@ -76,9 +76,9 @@ def CommandOpInterface : OpInterface<"CommandOpInterface"> {
         return $_op.getAfter().value_or(::llvm::ArrayRef<int32_t>());
       }]>,
     InterfaceMethod<"Puts this command on a queue, after others.",
-      "void", "setOrder", (ins "::llvm::StringRef":$queue,
+      "void", "setOrder", (ins "::mlir::StringAttr":$queue,
                                "::llvm::ArrayRef<int32_t>":$after), [{
-        $_op.setQueue(queue);
+        $_op.setQueueAttr(queue);
         if (after.empty())
           $_op.removeAfterAttr();
         else
