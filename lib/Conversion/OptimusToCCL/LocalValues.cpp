@@ -96,11 +96,11 @@ mlir::optimus::planLayout(ShardingAttr from, ShardingAttr to) {
                  [&](StringRef axis) { return to.isUnreducedOver(axis); });
   // A sum is scattered before others are made whole. These then move a part:
   //   [{}] unreduced {col, row} -> [{row}] unreduced {col} -> [{row}]
-  // Sums over replicas stay first, in the order of a step of training.
+  // Sums over replicas keep all in the order of a step of training.
+  const bool keepsOrder = llvm::is_contained(sums, Strategy::kDataAxis);
   for (bool isFirst : {true, false})
     for (StringRef axis : llvm::to_vector(sums))
-      if (!isFirst || axis == Strategy::kDataAxis ||
-          plan.getNextShardedDim(axis, to)) {
+      if (!isFirst || keepsOrder || plan.getNextShardedDim(axis, to)) {
         plan.reduce(axis, to);
         llvm::erase(sums, axis);
       }
