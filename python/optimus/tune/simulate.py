@@ -266,11 +266,9 @@ class Simulation:
 
     def _durations(self) -> Dict[int, Dict[str, float]]:
         found, corrections = {}, costs.Corrections()
-        rows: Dict[Tuple[float, ...], Dict[str, float]] = {}
-        """Equal ones are one."""
         for trial in self._search.study.trials:
             if trial.outcome == "done":
-                row = {
+                found[trial.number] = {
                     kind.name: (
                         math.inf
                         if self._refused(trial, kind, corrections)
@@ -278,7 +276,6 @@ class Simulation:
                     )
                     for kind in self._pool.kinds
                 }
-                found[trial.number] = rows.setdefault(tuple(row.values()), row)
         return found
 
     @staticmethod

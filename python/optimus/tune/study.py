@@ -108,8 +108,6 @@ class Study:
         """Of workers by name, also of those that are gone."""
         self.ended = 0
         self._front: List[Trial] = []
-        self._predictions: Dict[str, Record] = {}
-        """Those of equal programs are one."""
 
     def apply(self, record: Record) -> None:
         kind = record["kind"]
@@ -149,8 +147,7 @@ class Study:
         if trial.end:
             raise self._wrong(record, "the trial has ended")
         if kind == "predicted":
-            found = record["prediction"]
-            trial.prediction = self._predictions.setdefault(repr(found), found)
+            trial.prediction = record["prediction"]
         elif kind == "promoted":
             trial.more["until"] = record["until"]
         elif kind == "expired":
