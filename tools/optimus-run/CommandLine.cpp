@@ -12,149 +12,23 @@
 #include "CommandLine/Values.h"
 #include "DeviceFlags.h"
 #include "LaneFile.h"
+#include "SharedFlags.h"
 #include "TrainProfile.h"
 #include "optimus-support/Sizes.h"
 
-#include <arpa/inet.h>
 #include <cstdio>
-#include <cstdlib>
-#include <limits>
 #include <tuple>
 #include <utility>
 
 using namespace optrt;
 using optimus_command_line::ByteCount;
-using optimus_command_line::Number;
 using optimus_command_line::oneOf;
 using optimus_command_line::Word;
 
 namespace optimus_run {
 namespace {
 
-struct Ipv4Address {
-  std::string expected() const {
-    return "an IPv4 address of this host, as 10.0.0.2";
-  }
-  std::optional<std::string> parse(const std::string &text) const {
-    in_addr address;
-    if (inet_pton(AF_INET, text.c_str(), &address) != 1)
-      return std::nullopt;
-    return text;
-  }
-};
-
-/// A whole number in [least, most].
-CLI::Validator count(int64_t least, int64_t most) {
-  return oneOf(WholeNumber{least, most});
-}
-
-const CLI::Validator kSeed = oneOf(Number<uint64_t>{
-    concat("a whole number from 0 to ", UINT64_MAX), 0, UINT64_MAX});
-const CLI::Validator kSteps = count(0, kMostSteps);
-const CLI::Validator kSomeSteps = count(1, kMostSteps);
-const CLI::Validator kThreads = count(1, 4096);
-const CLI::Validator kCommBytes = count(4, int64_t(1) << 32);
-const CLI::Validator kSeconds = oneOf(
-    RealNumber{"a number of at least 0", 0, std::numeric_limits<float>::max()});
-
-CLI::Option *addJob(CLI::App *app, JobOptions &job) {
-  constexpr const char *kGroup =
-      "Ranks (most launchers tell: docs/launchers.md)";
-  app->add_option(
-         "--backend", job.backend,
-         "How ranks communicate: local (threads), mpi, tcp or, between "
-         "GPUs, nccl (default: the launcher's)")
-      ->check(oneOf(Word{{"local", "mpi", "tcp", "nccl"}}))
-      ->group(kGroup);
-  app->add_option("--rendezvous", job.rendezvous,
-                  "HOST:PORT where rank 0 waits for the others "
-                  "(OPTIMUS_RENDEZVOUS)")
-      ->group(kGroup);
-  app->add_option(
-         "--secret-file", job.secretFile,
-         "File with a secret by which ranks know each other over TCP (or "
-         "OPTIMUS_JOB_SECRET)")
-      ->group(kGroup);
-  app->add_option(
-         "--bind", job.bind,
-         "IPv4 address to listen at over TCP (default: loopback where all "
-         "ranks meet there, else all)")
-      ->check(oneOf(Ipv4Address()))
-      ->group(kGroup);
-  return app
-      ->add_option("--rank", job.rank,
-                   "Which rank this process is, from 0, where no launcher says "
-                   "so (OPTIMUS_RANK)")
-      ->check(count(0, optimus_support::kMaxRanks - 1))
-      ->group(kGroup);
-}
-
-void addRanks(CLI::App *app, CLI::Option *rank, JobOptions &job) {
-  rank->needs(app->add_option("--ranks", job.ranks,
-                              "With --rank: how many there are (OPTIMUS_RANKS)")
-                  ->needs(rank)
-                  ->check(count(1, optimus_support::kMaxRanks))
-                  ->group(rank->get_group()));
-}
-
-void addRankOptions(CLI::App *app, RankOptions &ranks) {
-  app->add_option("--device", ranks.device,
-                  "What ranks compute on: cpu or cuda; by default what the "
-                  "library was compiled for")
-      ->check(oneOf(Word{{"cpu", "cuda"}}));
-  app->add_option("--threads-per-rank", ranks.threadsPerRank,
-                  "Threads of each rank; by default cores / ranks")
-      ->check(kThreads);
-  const char *folder = std::getenv("TMPDIR");
-  ranks.scratchFolder = folder && *folder ? folder : "/tmp";
-  app->add_option("--scratch", ranks.scratchFolder,
-                  "Folder for what the library keeps in files while it runs "
-                  "(default: $TMPDIR, or /tmp)");
-  app->add_option(
-         "--timeout", ranks.timeoutSeconds,
-         "Seconds for which a rank may be silent, or others wait for it, "
-         "before the job ends; 0: for ever")
-      ->capture_default_str()
-      ->check(kSeconds);
-  addDeviceFlags(app, ranks);
-}
-
-CLI::Option *addLibrary(CLI::App *app, const std::string &name,
-                        std::string &path) {
-  return app->add_option(name, path, "Model library that optimus-compile wrote")
-      ->required();
-}
-
-/// `evalData` is another file of the run, or null.
-void addData(CLI::App *app, DataOptions &data,
-             const std::string *evalData = nullptr) {
-  std::string &path = data.path;
-  app->add_option(
-         "--data", path,
-         "FILE.txt (a token a byte), FILE.bin (tokens of --token-type), a "
-         "store of python3 -m optimus.data, or a mixture of these: "
-         "A=0.7,B=0.3")
-      ->required();
-  CLI::Option *type =
-      app->add_option_function<std::string>(
-             "--token-type",
-             [&data](const std::string &text) {
-               data.tokenType = parseTokenType(text);
-             },
-             "Of .bin files: u16 or u32 (default: what llm.c's header or "
-             "FILE.bin.json says, else u16)")
-          ->check(oneOf(Word{{"u16", "u32"}}));
-  app->add_option("--document-end", data.documentEnd,
-                  "The last token of a document, for models built with "
-                  "--within-documents (default: a store's ends)");
-  app->parse_complete_callback([type, &path, evalData] {
-    if (type->count() && path.ends_with(".txt") &&
-        !(evalData && evalData->ends_with(".bin")))
-      throw CLI::ValidationError("--token-type",
-                                 "expected a .bin file, found " + path +
-                                     ", which has one token a byte");
-  });
-}
+const CLI::Validator kCommBytes = inRange(4, int64_t(1) << 32);
 
 constexpr const char *kOrderHelp =
     "Order of the data's windows: shuffled each epoch, or sequential";
@@ -183,18 +57,6 @@ void addHyperparameters(CLI::App *app, Hyperparameters &hyperparameters,
                     "what follows the =)");
       },
       hyperparameters);
-}
-
-/// Of a command with --load or --load-weights. Returns the option for folders
-/// that are no checkpoints.
-CLI::Option *addWeights(CLI::App &app, WeightFlags &weights) {
-  app.add_option("--base", weights.base,
-                 "Folder of the weights beside which adapters alone were "
-                 "trained (default: the one that they name)");
-  return optimus_command_line::addList(
-      app, "--ignore", weights.ignored,
-      "Tensors to leave out of a folder of weights, by a pattern such as "
-      "'score.*'; may be repeated");
 }
 
 /// How a folder is written; `save` names it.
@@ -372,29 +234,6 @@ void addTrain(CLI::App &app, TrainOptions &options, JobOptions &job) {
   });
 }
 
-/// The parameters of a command that does not train; `use` says in the help what
-/// is done with them.
-void addParameters(CLI::App *app, std::string &load, WeightFlags &weights,
-                   uint64_t &seed, const std::string &use) {
-  CLI::Option *option =
-      app->add_option("--load", load,
-                      "Folder of the checkpoint, or of weights; without it the "
-                      "initial parameters are " +
-                          use);
-  addWeights(*app, weights)->needs(option);
-  app->add_option("--seed", seed, "Seed of the initial parameters")
-      ->capture_default_str()
-      ->check(kSeed);
-}
-
-/// Of several functions of the kind that a command calls, one.
-void addFunction(CLI::App &app, std::string &function, const char *kind) {
-  app.add_option("--function", function,
-                 concat("Which function, where the library has several of the "
-                        "kind ",
-                        kind));
-}
-
 void addEval(CLI::App &app, EvalOptions &options, JobOptions &job) {
   CLI::App *eval = app.add_subcommand(
       "eval", "Mean cross-entropy over all windows of a file");
@@ -431,126 +270,6 @@ void addForward(CLI::App &app, ForwardOptions &options, JobOptions &job) {
   addRankOptions(forward, options.ranks);
 }
 
-/// How tokens are chosen; what may be given is checked by SamplingOptions.
-void addSampling(CLI::App *app, SamplingOptions &sampling) {
-  constexpr const char *kGroup = "Sampling (docs/inference.md)";
-  for (auto [name, number, help] :
-       {std::tuple("--temperature", &sampling.temperature,
-                   "Divides logits; 0 chooses the most probable token"),
-        {"--top-p", &sampling.topP,
-         "Choose among the fewest tokens of at least this probability"},
-        {"--min-p", &sampling.minP,
-         "Choose among tokens at least this times as probable as the most "
-         "probable one"},
-        {"--repetition-penalty", &sampling.repetitionPenalty,
-         "Divides positive logits of tokens of the text so far, and multiplies "
-         "negative ones"},
-        {"--presence-penalty", &sampling.presencePenalty,
-         "Subtracted from the logit of each token that was generated"},
-        {"--frequency-penalty", &sampling.frequencyPenalty,
-         "Subtracted as often as the token was generated"}})
-    app->add_option(name, *number, help)->capture_default_str()->group(kGroup);
-  app->add_option(
-         "--copying-penalty", sampling.copyingPenalty,
-         "Its logarithm is added to the logits of the prompt's tokens: "
-         "below 1 the text copies less of it; the share of copies is "
-         "reported")
-      ->group(kGroup);
-  app->add_option("--top-k", sampling.topK,
-                  "Choose among so many of the most probable tokens; 0: all")
-      ->capture_default_str()
-      ->group(kGroup);
-}
-
-/// One of --bytes and --tokens, in this order.
-std::pair<CLI::Option *, CLI::Option *>
-addPrompts(CLI::App *app, PromptOptions &prompts, const std::string &bytesHelp,
-           const std::string &tokensHelp) {
-  CLI::Option *bytes = app->add_option("--bytes", prompts.bytes, bytesHelp);
-  CLI::Option *tokens = app->add_option("--tokens", prompts.file, tokensHelp);
-  bytes->excludes(tokens);
-  return {bytes, tokens};
-}
-
-void requireOne(std::pair<CLI::Option *, CLI::Option *> prompts) {
-  if (prompts.first->count() + prompts.second->count() == 0)
-    throw CLI::RequiredError("--bytes or --tokens");
-}
-
-void addGenerate(CLI::App &app, GenerateOptions &options, JobOptions &job) {
-  CLI::App *generate =
-      app.add_subcommand("generate", "Text that follows a prompt");
-  GenerationSource &source = options.source;
-  addLibrary(generate, "library", source.library);
-  auto prompts = addPrompts(
-      generate, options.prompts,
-      "The prompt, of a model with a token a byte; it is printed with what "
-      "follows",
-      "FILE.jsonl of prompts, a line each: [1, 2], or {\"tokens\": [1, 2], "
-      "\"max_tokens\": 5, ...}; a line of JSON is printed for each");
-  addParameters(generate, source.load, source.weights, source.seed, "used");
-  generate
-      ->add_option("--max-tokens", options.maxTokens,
-                   "New tokens at most (default: what the context has place "
-                   "for)")
-      ->check(kSomeSteps);
-  optimus_command_line::addList(
-      *generate, "--stop", options.prompts.stops,
-      "End before this text, or with --tokens before this token; may be given "
-      "several times");
-  generate->add_flag("--json", options.json,
-                     "Print a line of JSON for each prompt");
-  generate->add_option("--logits", options.logits,
-                       "FILE.npy or FILE.safetensors for the logits by which "
-                       "each new token was chosen, text behind text");
-  generate->add_flag("--rates", options.rates,
-                     "Say how many tokens a second there were");
-  addSampling(generate, options.sampling);
-  generate
-      ->add_option(
-          "--beams", options.beams,
-          "Go on with so many of the most probable beginnings, each in "
-          "a slot, and print the best text")
-      ->capture_default_str();
-  generate
-      ->add_option("--length-penalty", options.lengthPenalty,
-                   "With --beams: a text's score is divided by its length to "
-                   "this power")
-      ->capture_default_str();
-  generate->parse_complete_callback([&options, prompts] {
-    requireOne(prompts);
-    options.sampling.seed = options.source.seed;
-  });
-  addRanks(generate, addJob(generate, job), job);
-  addRankOptions(generate, source.ranks);
-}
-
-void addScore(CLI::App &app, ScoreOptions &options, JobOptions &job) {
-  CLI::App *score = app.add_subcommand(
-      "score", "Log-probabilities of given tokens, each after those before it");
-  GenerationSource &source = options.source;
-  addLibrary(score, "library", source.library);
-  auto prompts = addPrompts(
-      score, options.prompts, "The text, of a model with a token a byte",
-      "FILE.jsonl of texts, a line each: [1, 2], or {\"tokens\": [1, 2], "
-      "\"choices\": [[3], [4, 5]]} for tokens that may follow");
-  addParameters(score, source.load, source.weights, source.seed, "used");
-  score
-      ->add_option(
-          "--context", options.context,
-          "Tokens before a token that count, at most (default: as many "
-          "as the library was compiled for)")
-      ->check(kSomeSteps);
-  score
-      ->add_option("--stride", options.stride,
-                   "Divide texts into windows of the context, which begin so "
-                   "many tokens apart (default with --context: as many)")
-      ->check(kSomeSteps);
-  score->parse_complete_callback([prompts] { requireOne(prompts); });
-  addRanks(score, addJob(score, job), job);
-  addRankOptions(score, source.ranks);
-}
-
 void addInspect(CLI::App &app, InspectOptions &options) {
   CLI::App *inspect =
       app.add_subcommand("inspect", "What a model library contains");
@@ -572,7 +291,7 @@ void addInspect(CLI::App &app, InspectOptions &options) {
                    "With --commands: addresses and numbers of this rank "
                    "(default: for all ranks)")
       ->needs(commands)
-      ->check(count(0, optimus_support::kMaxRanks - 1));
+      ->check(inRange(0, optimus_support::kMaxRanks - 1));
 }
 
 void addVerify(CLI::App &app, VerifyOptions &options) {
@@ -639,7 +358,7 @@ void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
           "With --comm: how many ranks communicate as threads; with "
           "--gemm: how many compute at the same time; with --rank: how "
           "many processes there are (OPTIMUS_RANKS)")
-      ->check(count(1, 4096));
+      ->check(inRange(1, 4096));
   for (auto [name, bytes, help] :
        {std::tuple("--min-bytes", &options.minBytes,
                    "With --comm: the smallest tensor; each next is four times "
@@ -662,7 +381,7 @@ void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
          "counts"}})
     bench->add_option(name, *number, help)
         ->capture_default_str()
-        ->check(count(least, 1 << 20));
+        ->check(inRange(least, 1 << 20));
   bench
       ->add_flag("--generate", options.generate,
                  "Time a prompt of 512 tokens and 128 new ones, in the columns "
@@ -674,7 +393,7 @@ void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
                    "With --generate: numbers of slots with a token, as 1,2,4 "
                    "(default: one, and all)")
       ->delimiter(',')
-      ->check(count(1, 1 << 12));
+      ->check(inRange(1, 1 << 12));
   bench
       ->add_option("--data", options.data,
                    "Time the reading of this data, too, from the disk and from "
