@@ -15,7 +15,6 @@ prompt beside `optimus-run`.
 Prints a row of a table for each family and type of file.
 """
 
-import argparse
 import os
 import pathlib
 import sys
@@ -23,10 +22,10 @@ import tempfile
 
 import numpy as np
 import torch
-import transformers
 from cyllama.llama import llama_cpp
 from peft_adapters import FAMILIES, NEW, PROMPT, AdapterPeer, open_base
 from transformers_checkpoints import REPOSITORY, run
+from transformers_folders import read_build
 
 KINDS = ["gpt2", "llama", "qwen2", "qwen3"]
 TYPES = ["f32", "f16"]
@@ -96,18 +95,12 @@ def check(family, build, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--build", type=pathlib.Path, default=REPOSITORY / "build")
-    options = parser.parse_args()
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
+    build = read_build(__doc__)
     llama_cpp.disable_logging()
     wrong = 0
     for family in KINDS:
         with tempfile.TemporaryDirectory() as name:
-            for kind, off, is_same in check(family, options.build, pathlib.Path(name)):
+            for kind, off, is_same in check(family, build, pathlib.Path(name)):
                 print("| %s | %s | %.1e | %s |" % (family, kind, off, "yes" if is_same else "no"))
                 wrong += off > TOLERANCE[kind] or not is_same
     return 1 if wrong else 0

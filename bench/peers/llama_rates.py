@@ -14,8 +14,7 @@ Llama of 1.1 billion parameters.
     bench/peers/llama_rates.py --llama "$(bench/peers/setup-llama)" --build build
 
 Caches are f16 in llama-bench, which knows no wider ones; here they are f32, and bf16
-beside weights in bf16. Q8_0 and Q4_0 are
-llama-quantize's, --pure. Prints a row of a table for each model and width.
+beside weights in bf16. Q8_0 and Q4_0 are llama-quantize's, --pure. Prints a row of a table for each model and width.
 """
 
 import argparse

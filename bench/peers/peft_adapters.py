@@ -19,7 +19,6 @@ Then the other way: adapters that PEFT drew and saved, by --load and by --merge.
 Prints a row of a table for each family.
 """
 
-import argparse
 import json
 import pathlib
 import sys
@@ -31,7 +30,7 @@ import torch
 import transformers
 from safetensors.torch import load_file
 from transformers_checkpoints import REPOSITORY
-from transformers_folders import Peer, off
+from transformers_folders import Peer, off, read_build
 
 SHAPE = "--layers 2 --hidden 48 --heads 6 --seq 64 --vocab 256 --batch 8"
 LLAMA = SHAPE + " --kv-heads 2 --ffn 40"
@@ -158,17 +157,11 @@ def check(flags, targets, build, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--build", type=pathlib.Path, default=REPOSITORY / "build")
-    options = parser.parse_args()
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
+    build = read_build(__doc__)
     wrong = 0
     for family, (flags, targets) in FAMILIES.items():
         with tempfile.TemporaryDirectory() as name:
-            found = check(flags, targets, options.build, pathlib.Path(name))
+            found = check(flags, targets, build, pathlib.Path(name))
         logits, rounding = found[0:2] + found[3:5], found[2::3]
         cells = [family, ", ".join("`%s`" % one for one in targets), peft.__version__]
         cells += ["%.1e" % one for one in logits] + ["%.2f" % one for one in rounding]

@@ -129,17 +129,23 @@ def check(flags, automatic, build, folder):
     return type(model).__name__, config, found
 
 
-def main():
+def read_build(description):
+    """The folder of --build. Transformers says mistakes alone from here on."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--build", type=pathlib.Path, default=REPOSITORY / "build")
-    options = parser.parse_args()
     transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    return parser.parse_args().build
+
+
+def main():
+    build = read_build(__doc__)
     wrong = 0
     for family, (flags, automatic) in FAMILIES.items():
         with tempfile.TemporaryDirectory() as name:
-            known, config, found = check(flags, automatic, options.build, pathlib.Path(name))
+            known, config, found = check(flags, automatic, build, pathlib.Path(name))
         if config["model_type"] != family.partition("-")[0]:
             raise SystemExit("%s became %s" % (family, config["model_type"]))
         cells = (known, transformers.__version__, *("%.1e" % one for one in found))
