@@ -165,7 +165,7 @@ static json::Array describeFinalists(const CompileOptions &options) {
     const PhaseOptions phases = one.layout.getPhases(options.phases);
     json::Object entry{
         {"mesh", phases.mesh.toString()},
-        {"strategy", phases.strategy},
+        {"strategy", one.layout.strategy},
         {"recompute", phases.recompute},
         {"placement", optimus_simulation::printTile(one.placement)},
         {"closed_form_ms", one.layout.stepMs}};
