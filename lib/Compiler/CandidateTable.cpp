@@ -74,7 +74,7 @@ void mlir::optimus::printEntries(ArrayRef<EntryLayout> entries,
                    entry.needs.ms, "", double(entry.needs.commBytes) / 1048576);
 }
 
-void mlir::optimus::printFinalists(llvm::ArrayRef<Finalist> finalists,
+void mlir::optimus::printFinalists(ArrayRef<Finalist> finalists,
                                    llvm::raw_ostream &out) {
   if (finalists.empty())
     return;

@@ -22,7 +22,7 @@ void printEntries(ArrayRef<EntryLayout> entries, llvm::raw_ostream &out);
 
 /// Prints the simulations on a cluster, the fastest first, and whether they
 /// have changed the choice; nothing where there are none.
-void printFinalists(llvm::ArrayRef<Finalist> finalists, llvm::raw_ostream &out);
+void printFinalists(ArrayRef<Finalist> finalists, llvm::raw_ostream &out);
 
 } // namespace mlir::optimus
 

@@ -44,8 +44,7 @@ static Status readPhases(const CompileSettings &settings,
       return invalidArgument(
           "--compile-from: name a strategy and a policy of recomputation, and "
           "no --memory-budget and no --cluster; nothing can be chosen after "
-          "the "
-          "start");
+          "the start");
     if (llvm::is_contained(ArrayRef(starts.begin(), start + 1), StringRef(to)))
       return invalidArgument(
           llvm::formatv("--compile-to: the phase '{0}' is not after '{1}', "

@@ -405,22 +405,18 @@ void LayoutChoice::chooseEntries(LayoutAnswer &answer) {
     const std::string choice = "," + name + "=stationary";
     // Where the program has it so already, both are the same.
     const bool isKept = StringRef(chosen.strategy).contains(choice);
-    const bool stays = isKept || other.ms < own.ms;
-    if (stays)
+    if (isKept || other.ms < own.ms)
       mixed.strategy += choice;
     if (!isKept)
-      answer.entries.push_back({own, program.str(), !stays});
-    answer.entries.push_back({other, "stationary", stays});
+      answer.entries.push_back({own, program.str()});
+    answer.entries.push_back({other, "stationary"});
   }
-  if (mixed.strategy == chosen.strategy)
-    return;
-  predictWhole(mixed);
-  const bool isTaken =
-      fits(mixed) && mixed.stepMs <= (1 + kPriceError) * chosen.stepMs;
-  if (isTaken) {
-    candidates.push_back(mixed);
-    chosen = mixed;
-    return;
+  if (mixed.strategy != chosen.strategy) {
+    predictWhole(mixed);
+    if (fits(mixed) && mixed.stepMs <= (1 + kPriceError) * chosen.stepMs) {
+      candidates.push_back(mixed);
+      chosen = mixed;
+    }
   }
   for (EntryLayout &entry : answer.entries)
     entry.isChosen = (entry.strategy == "stationary") ==

@@ -103,12 +103,10 @@ std::string Network::getName(uint32_t link) const {
   return concat(direction, "switch ", number);
 }
 
-/// Out of a device and into the other, or by way of cards; where both are not
-/// on one PCIe switch, by way of the root.
-void Network::addPathInTree(int64_t from, int64_t to, double weight,
-                            LoadMap &loads) const {
-  loads[getDevice(from)] += weight;
-  loads[getDevice(to) + 1] += weight;
+/// What is between devices, or between them and their cards, if both are not on
+/// one PCIe switch.
+void Network::addBranches(int64_t from, int64_t to, double weight,
+                          LoadMap &loads) const {
   const bool isFar = !isNear(from, to),
              isOnRoot = cluster.pcie.cards == PcieTree::OnRoot;
   auto goesUp = [&](int64_t rank, int64_t other) {
@@ -133,15 +131,14 @@ void Network::addPathInTree(int64_t from, int64_t to, double weight,
 
 void Network::addPath(int64_t from, int64_t to, double weight,
                       LoadMap &loads) const {
-  if (hasTree())
-    addPathInTree(from, to, weight, loads);
-  if (isNear(from, to)) {
-    if (!hasTree()) {
-      loads[getDevice(from)] += weight;
-      loads[getDevice(to) + 1] += weight;
-    }
-    return;
+  if (isNear(from, to) || hasTree()) {
+    loads[getDevice(from)] += weight;
+    loads[getDevice(to) + 1] += weight;
   }
+  if (hasTree())
+    addBranches(from, to, weight, loads);
+  if (isNear(from, to))
+    return;
   loads[getNic(from)] += weight;
   loads[getNic(to) + 1] += weight;
   if (numSwitches > 0 && getSwitch(from) != getSwitch(to)) {

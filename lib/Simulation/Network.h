@@ -102,8 +102,8 @@ private:
 
   using LoadMap = std::map<uint32_t, double>;
   void addPath(int64_t from, int64_t to, double weight, LoadMap &loads) const;
-  void addPathInTree(int64_t from, int64_t to, double weight,
-                     LoadMap &loads) const;
+  void addBranches(int64_t from, int64_t to, double weight,
+                   LoadMap &loads) const;
   void addRings(const std::vector<int64_t> &members, Way way, int64_t root,
                 LoadMap &loads) const;
 

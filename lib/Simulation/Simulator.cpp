@@ -182,9 +182,7 @@ StatusOr<Simulation> simulateTables(const TimedProgram &program,
     // Ranks are named where each is its own.
     if (fold)
       return simulateTables(program, calls, whatIf,
-                            {.cluster = options.cluster,
-                             .fold = false,
-                             .everyMessage = options.everyMessage});
+                            {.cluster = options.cluster, .fold = false});
     return describeDeadlock(program, ranks);
   }
   Simulation result = summarize(program, ranks, folding);
