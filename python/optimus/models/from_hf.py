@@ -83,15 +83,15 @@ class Import(NamedTuple):
     notes: List[str]
     published: Dict[str, Any]
     """The config.json of what is trained."""
-    added_rows: int
-    """Of zeros, after those of the tables of tokens."""
+    rows: int
+    """Of the tables of tokens, zeros after the folder's."""
 
     @property
     def attributes(self) -> Dict[str, Any]:
         """Of the model, beside or in place of the builder's."""
         found: Dict[str, Any] = {"config": published.text_of(self.published)}
-        if self.added_rows:
-            found["padded_vocabulary"] = self.config.vocabulary + self.added_rows
+        if self.rows > self.config.vocabulary:
+            found["padded_vocabulary"] = self.rows
         return found
 
 
@@ -162,13 +162,11 @@ def read(folder: str, choices: Choices) -> Import:
     if not members.get("head", True):
         rates = {}
     out = published.kept(given, known[0], known, family.positions, sequence, rates)
-    added = _added_rows(path, family, config.vocabulary, choices, notes)
-    return Import(family.module, config, family.fields, notes, out, added)
+    rows = _rows(path, family, config.vocabulary, choices, notes)
+    return Import(family.module, config, family.fields, notes, out, rows)
 
 
-def _added_rows(
-    path: str, family: Family, tokens: int, choices: Choices, notes: List[str]
-) -> int:
+def _rows(path: str, family: Family, tokens: int, choices: Choices, notes: List[str]) -> int:
     """Of the tables of a model with so many tokens."""
     rows = choices.padded_vocabulary or tokens
     if rows < tokens:
@@ -180,7 +178,7 @@ def _added_rows(
             "tables of tokens get %d rows of zeros after the folder's %d: these are never "
             "predicted nor trained, and checkpoints lack them" % (rows - tokens, tokens)
         )
-    return rows - tokens
+    return rows
 
 
 def _check_folder(folder: str) -> None:

@@ -586,9 +586,7 @@ class Scheduler:
             if weights:
                 self.nowhere.append(job.trial)
         is_full = False
-        for its, (kind, weight) in zip(
-            self._classes.values(), zip(self._classes, weights)
-        ):
+        for (kind, its), weight in zip(self._classes.items(), weights):
             if weight == math.inf:
                 continue
             if self._order != "placed":
