@@ -81,7 +81,7 @@ std::optional<FirstResult> firstOf(const Finders &finders,
 
 Status begin(Session &session, const TrainOptions &options,
              const TrainFiles &files, ControlPlane &control,
-             const StateBefore &before) {
+             const SavedState &before) {
   if (before.folder.empty())
     return session.initialize(files.plan->seed);
   OPTRT_ASSIGN_OR_RETURN(
@@ -97,7 +97,7 @@ Status begin(Session &session, const TrainOptions &options,
 
 StatusOr<std::string> whyNotFinite(const TrainOptions &options,
                                    const TrainFiles &files, World &world,
-                                   const StateBefore &before, int64_t step) {
+                                   const SavedState &before, int64_t step) {
   ControlPlane &control = *world.control;
   const Hyperparameters &hyper = files.plan->hyperparameters;
   Finders finders(control.numLocalRanks());

@@ -9,7 +9,7 @@
 #ifndef OPTIMUS_TOOLS_OPTIMUS_RUN_DIVERGENCE_H
 #define OPTIMUS_TOOLS_OPTIMUS_RUN_DIVERGENCE_H
 
-#include "TrainFiles.h"
+#include "TrainSaves.h"
 
 #include <string>
 
@@ -18,20 +18,13 @@ namespace optimus_run {
 /// More steps are not taken again: it would take too long.
 inline constexpr int64_t kMostStepsAgain = 1000;
 
-/// Where a step can be taken again from.
-struct StateBefore {
-  std::string folder; ///< empty: initial values
-  bool goesOn = true; ///< not the parameters of the folder alone
-  int64_t step = 0;   ///< that the state is of
-};
-
 /// Takes the steps after a state again, up to `step`, whose loss or gradient is
 /// not finite. Names its first command with a result that is not finite, and
 /// the rank. Collective; no other session must be there. Fails where steps
 /// cannot be taken.
 optrt::StatusOr<std::string>
 whyNotFinite(const TrainOptions &options, const TrainFiles &files,
-             optrt::World &world, const StateBefore &before, int64_t step);
+             optrt::World &world, const SavedState &before, int64_t step);
 
 } // namespace optimus_run
 

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 using namespace optrt;
+using optimus_support::ElementType;
 
 namespace optimus_run {
 namespace {
@@ -72,6 +73,13 @@ nlohmann::ordered_json describeFlags(const TrainOptions &options,
   return flags;
 }
 
+/// What all processes know of data at once.
+std::string summarize(const DataIdentity &data) {
+  return concat(data.tokens, " tokens of type ", toString(data.type),
+                " with hash ", optimus_support::hashToHex(data.sample),
+                " of a sample");
+}
+
 } // namespace
 
 std::vector<std::pair<std::string, std::string>>
@@ -120,6 +128,45 @@ std::string describeBeginning(const TrainOptions &options,
   record["flags"] = describeFlags(options, files);
   // A path need not be UTF-8.
   return toLine(record);
+}
+
+std::vector<Setting> listSettings(const TrainOptions &options,
+                                  const TrainFiles &files) {
+  const TrainingPlan &plan = *files.plan;
+  std::vector<Setting> list;
+  for (const auto &[info, value] : listHyperparameters(plan.hyperparameters))
+    list.push_back({info.flag(), value});
+  list.insert(
+      list.end(),
+      {{"--seed", concat(plan.seed)},
+       {"--order", plan.order},
+       {"--save or --save-every",
+        concat(options.save.empty() ? "nowhere " : "saved ",
+               options.saveEvery)},
+       {"--until", options.until ? concat(*options.until) : "none"},
+       {"--save-dtype or --save-shard",
+        concat(toString(options.saveFormat.type.value_or(ElementType::F32)),
+               ", files of ", options.saveFormat.shardBytes.value_or(0))},
+       {"--save-async or --no-save-async", !options.saveAsync   ? "neither"
+                                           : *options.saveAsync ? "on"
+                                                                : "off"},
+       {"--eval-data or --eval-every",
+        concat(files.evalData ? summarize(files.evalData->identity()) : "none",
+               ", every ", options.evalEvery)},
+       {"--keep-best or --patience",
+        concat(options.keepBest.empty() ? "nothing kept" : "the best kept",
+               ", patience ", options.patience)},
+       {"samples", files.samples.describe()},
+       {"--check-replicas", concat(options.checkReplicas)},
+       {"whether there is --log-json", concat(!options.logJson.empty())},
+       {"--timeout", concat(options.ranks.timeoutSeconds)},
+       {"whether --placement is dynamic",
+        concat(options.ranks.placement == Placement::Dynamic)},
+       {"the data", summarize(files.data->identity())},
+       {"--document-end",
+        files.documentEnd ? concat(*files.documentEnd) : "none"},
+       {"where reading begins", concat(plan.firstPosition)}});
+  return list;
 }
 
 } // namespace optimus_run

@@ -32,6 +32,10 @@ std::string describeBeginning(const TrainOptions &options,
                               const optrt::World &world,
                               const optrt::Session &session);
 
+/// What would make ranks take different steps, or stop at different ones.
+std::vector<optrt::Setting> listSettings(const TrainOptions &options,
+                                         const TrainFiles &files);
+
 } // namespace optimus_run
 
 #endif // OPTIMUS_TOOLS_OPTIMUS_RUN_RUNFACTS_H

@@ -27,7 +27,6 @@
 #include <optional>
 
 using namespace optrt;
-using optimus_support::ElementType;
 
 namespace optimus_run {
 namespace {
@@ -35,18 +34,6 @@ namespace {
 /// A loss or norm that is not finite; the sign of a NaN means nothing.
 std::string notFinite(double value) {
   return std::isnan(value) ? "nan" : format("%g", value);
-}
-
-/// What all processes know of data at once.
-std::string describe(const DataIdentity &data) {
-  return concat(data.tokens, " tokens of type ", toString(data.type),
-                " with hash ", optimus_support::hashToHex(data.sample),
-                " of a sample");
-}
-
-/// The outcome of a save, once it is over.
-StatusOr<bool> overWith(Status status) {
-  return status.ok() ? StatusOr<bool>(true) : StatusOr<bool>(status);
 }
 
 } // namespace
@@ -172,10 +159,9 @@ Status Training::begin(Session &shared, int64_t lane) {
 
 /// Of a lane, the session is about it from here on.
 void Training::enter() {
-  if (name.empty())
-    return;
-  session->chooseLane(number);
-  session->setSaveFormat(savedAs);
+  if (!name.empty())
+    session->chooseLane(number);
+  saves->choose();
 }
 
 Status Training::choose(SessionOptions &chosen) {
@@ -211,30 +197,12 @@ Status Training::prepareSession() {
 Status Training::prepareState() {
   calls.emplace(files, *session, control,
                 /*timesCommunication=*/!options.logJson.empty());
-  OPTRT_RETURN_IF_ERROR(control.checkSame(settings()));
-  savedAs = saveFormat();
-  session->setSaveFormat(savedAs);
+  OPTRT_RETURN_IF_ERROR(control.checkSame(listSettings(options, files)));
+  saves.emplace(options, files, *session);
   enter();
   OPTRT_RETURN_IF_ERROR(control.agree(beginState()));
   files.checkpoint.reset();
-  // A snapshot is of one lane.
-  if (options.saveEvery > 0 && options.saveAsync.value_or(name.empty())) {
-    OPTRT_ASSIGN_OR_RETURN(
-        savesBehind,
-        session->reserveSnapshot(options.save, options.saveAsync.has_value()));
-  }
-  return okStatus();
-}
-
-SaveFormat Training::saveFormat() {
-  SaveFormat format;
-  format.companions = std::move(files.companions);
-  format.base = std::move(files.base);
-  if (options.saveFormat.type)
-    format.modelType = *options.saveFormat.type;
-  if (options.saveFormat.shardBytes)
-    format.shardLimitBytes = *options.saveFormat.shardBytes;
-  return format;
+  return saves->reserve(/*alone=*/name.empty());
 }
 
 Status Training::beginState() {
@@ -245,94 +213,6 @@ Status Training::beginState() {
     return session->load(*files.checkpoint);
   }
   return session->loadParameters(*files.checkpoint, plan().seed);
-}
-
-/// What would make ranks take different steps, or stop at different ones.
-std::vector<Setting> Training::settings() const {
-  std::vector<Setting> list;
-  for (const auto &[info, value] : listHyperparameters(plan().hyperparameters))
-    list.push_back({info.flag(), value});
-  list.insert(
-      list.end(),
-      {{"--seed", concat(plan().seed)},
-       {"--order", plan().order},
-       {"--save or --save-every",
-        concat(options.save.empty() ? "nowhere " : "saved ",
-               options.saveEvery)},
-       {"--until", options.until ? concat(*options.until) : "none"},
-       {"--save-dtype or --save-shard",
-        concat(toString(options.saveFormat.type.value_or(ElementType::F32)),
-               ", files of ", options.saveFormat.shardBytes.value_or(0))},
-       {"--save-async or --no-save-async", !options.saveAsync   ? "neither"
-                                           : *options.saveAsync ? "on"
-                                                                : "off"},
-       {"--eval-data or --eval-every",
-        concat(files.evalData ? describe(files.evalData->identity()) : "none",
-               ", every ", options.evalEvery)},
-       {"--keep-best or --patience",
-        concat(options.keepBest.empty() ? "nothing kept" : "the best kept",
-               ", patience ", options.patience)},
-       {"samples", files.samples.describe()},
-       {"--check-replicas", concat(options.checkReplicas)},
-       {"whether there is --log-json", concat(!options.logJson.empty())},
-       {"--timeout", concat(options.ranks.timeoutSeconds)},
-       {"whether --placement is dynamic",
-        concat(options.ranks.placement == Placement::Dynamic)},
-       {"the data", describe(files.data->identity())},
-       {"--document-end",
-        files.documentEnd ? concat(*files.documentEnd) : "none"},
-       {"where reading begins", concat(plan().firstPosition)}});
-  return list;
-}
-
-void Training::announce() const {
-  std::printf("%s: %s parameters, %s; %s\n", options.library.c_str(),
-              formatCount(manifest().numParamElements()).c_str(),
-              describeStrategy(manifest()).c_str(),
-              describeRanks(world, *session).c_str());
-  std::printf("%s: %s tokens, %lld windows of %lld; batch %lld, %s, seed "
-              "%llu\n",
-              options.data.path.c_str(),
-              formatCount(files.data->numTokens()).c_str(),
-              static_cast<long long>(files.data->numWindows()),
-              static_cast<long long>(manifest().sequence),
-              static_cast<long long>(batch()), plan().order.c_str(),
-              static_cast<unsigned long long>(plan().seed));
-  announceStart();
-}
-
-void Training::announceStart() const {
-  if (!control.isRoot())
-    return;
-  const int64_t done = plan().firstStep - 1;
-  if (done > 0)
-    say(concat(files.start.folder, ": going on after step ", done));
-  else if (!files.start.goesOn)
-    say(concat(files.start.folder,
-               ": its parameters, and a new state of the optimizer ",
-               manifest().optimizer, ": training begins at step 0"));
-  else if (options.resume && files.start.folder.empty())
-    say(concat(options.save, ": no checkpoint yet, training begins"));
-  if (options.ranks.computing.tf32)
-    say("products of f32 are in TF32");
-  for (const std::string &note : plan().notes)
-    say(note);
-  auto isDone = [&](const char *flag, int64_t steps) {
-    say(concat("the checkpoint is at step ", done,
-               " already: nothing to train with ", flag, " ", steps,
-               "; a larger number goes on"));
-  };
-  if (done >= lastStep() && lastStep() > 0)
-    isDone("--steps", lastStep());
-  else if (done >= finalStep() && lastStep() > 0)
-    isDone("--until", finalStep());
-  std::fflush(stdout);
-}
-
-/// A line of standard output, with the lane before it.
-void Training::say(const std::string &line) const {
-  std::printf("%s%s\n", name.empty() ? "" : (name + ": ").c_str(),
-              line.c_str());
 }
 
 Status Training::steps() {
@@ -369,8 +249,8 @@ Status Training::prepare() {
 
 Status Training::finishSteps(const Interruption &stop) {
   OPTRT_RETURN_IF_ERROR(finishSave());
-  if (!options.save.empty() && reached != lastSaved) {
-    savesBehind = false;
+  if (!options.save.empty() && saves->lastStep() != reached) {
+    saves->saveAtOnce();
     OPTRT_RETURN_IF_ERROR(save());
   }
   signal = stop.signal;
@@ -444,7 +324,7 @@ Status Training::oneStep() {
 /// Goes on from a step that was taken.
 Status Training::took(const StepOutputs &outputs) {
   OPTRT_RETURN_IF_ERROR(examine(outputs));
-  OPTRT_RETURN_IF_ERROR(saved(session->pollSave()));
+  OPTRT_RETURN_IF_ERROR(saves->poll());
   if (options.checkReplicas > 0 && reached % options.checkReplicas == 0)
     OPTRT_RETURN_IF_ERROR(end(session->compareReplicas().withContext(
         concat("--check-replicas after step ", reached))));
@@ -506,10 +386,7 @@ std::string Training::causeOf(int64_t step) {
     return " (a run of it alone says why)";
   if (!finishSave().ok())
     return "";
-  StateBefore before{files.start.folder, files.start.goesOn,
-                     plan().firstStep - 1};
-  if (lastSaved >= 0)
-    before = {options.save, /*goesOn=*/true, lastSaved};
+  const SavedState before = saves->latest();
   if (step - before.step > kMostStepsAgain)
     return concat(" (--save-every of at most ", kMostStepsAgain,
                   " steps lets a run say why)");
@@ -651,95 +528,12 @@ TrainingState Training::state() const {
 Status Training::save() {
   OPTRT_RETURN_IF_ERROR(finishSave());
   OPTRT_RETURN_IF_ERROR(checkHealth());
-  saving = reached;
-  if (!savesBehind)
-    return saved(overWith(session->save(options.save, state())));
-  Status begun = session->beginSave(options.save, state());
-  return begun.ok() ? okStatus() : saved(begun);
+  return saves->save(state());
 }
 
-/// Notes the outcome of a save: the checkpoint is in place, or why it will not
-/// be.
-Status Training::saved(const StatusOr<bool> &over) {
-  if (!saving || (over.ok() && !*over))
-    return okStatus();
-  const int64_t step = *std::exchange(saving, std::nullopt);
-  if (!over.ok())
-    return over.status()
-        .withContext(concat("--save after step ", step))
-        .withAdvice(wayOn());
-  lastSaved = step;
-  return okStatus();
-}
+Status Training::finishSave() { return saves ? saves->finish() : okStatus(); }
 
-Status Training::finishSave() {
-  return saving ? saved(overWith(session->finishSave())) : okStatus();
-}
-
-/// From where the run can go on, if from anywhere.
-std::string Training::wayOn() const {
-  const bool hasSaved = lastSaved >= 0;
-  const std::string &folder = hasSaved ? options.save : files.start.folder;
-  if (folder.empty() || (!hasSaved && !files.start.goesOn))
-    return "";
-  return concat("go on from step ", hasSaved ? lastSaved : plan().firstStep - 1,
-                " with ", howToLoad(folder));
-}
-
-/// The flags of a run that goes on from a folder.
-std::string Training::howToLoad(const std::string &folder) const {
-  return options.resume ? "the same command" : concat("--load ", folder);
-}
-
-void Training::summarize() const {
-  if (last.step > 0) {
-    int64_t timedSteps = last.step - plan().firstStep;
-    double rate = timedSteps > 0
-                      ? static_cast<double>(timedSteps * batchTokens()) /
-                            secondsAfterFirst
-                      : last.tokensPerSecond;
-    say(format("final loss %.6f, %.0f tokens/s", last.loss, rate));
-  }
-  // Of the lanes all together, whoever has the session says it.
-  if (last.step > 0 && name.empty()) {
-    printCommunication(manifest().mesh, calls->traffic());
-    printMemory(largestRank);
-    if (session->isPaging())
-      printPaging(calls->paging());
-    const CacheUse cache = files.data->cacheUse();
-    if (const int64_t read = cache.hits + cache.misses; options.data.cacheBytes)
-      std::printf("data cache: %s kept, %.1f %% of what was read was in it\n",
-                  formatBytes(cache.kept).c_str(),
-                  100.0 * double(cache.hits) /
-                      double(std::max<int64_t>(read, 1)));
-  }
-  if (!options.save.empty())
-    say("saved to " + options.save);
-  if (best && (options.patience > 0 || !options.keepBest.empty()))
-    say(format("the least held-out loss, %.6f, is that of step %lld%s%s",
-               best->loss, static_cast<long long>(best->step),
-               options.keepBest.empty() ? "" : ", in ",
-               options.keepBest.c_str()));
-  if (!signal && reached < lastStep() && isOutOfPatience())
-    say(concat("stopped after step ", reached, " of ", lastStep(), ": ",
-               best->evaluationsSince, " evaluations found no better loss"));
-  else if (!signal && reached < lastStep())
-    say(concat("stopped after step ", reached, " of ", lastStep(),
-               ", as --until says; go on with ", howToLoad(options.save),
-               " and another --until, or none"));
-  if (!signal)
-    return;
-  std::fflush(stdout);
-  std::string next = options.save.empty()
-                         ? "nothing was saved; --save keeps a run that is "
-                           "stopped"
-                         : "go on with " + howToLoad(options.save);
-  std::fprintf(stderr,
-               "optimus-run: %sstopped by %s after step %lld of %lld; %s\n",
-               name.empty() ? "" : (name + ": ").c_str(),
-               signalName(signal).c_str(), static_cast<long long>(reached),
-               static_cast<long long>(lastStep()), next.c_str());
-}
+std::string Training::wayOn() const { return saves ? saves->wayOn() : ""; }
 
 StatusOr<int> train(const TrainOptions &options, World &world) {
   // Whoever reads what is printed, or the log, may end before the run does.

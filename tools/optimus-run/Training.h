@@ -15,6 +15,7 @@
 #include "StopSignals.h"
 #include "TrainFiles.h"
 #include "TrainProfile.h"
+#include "TrainSaves.h"
 #include "TrainStep.h"
 
 #include <chrono>
@@ -81,7 +82,6 @@ public:
 
 private:
   using Status = optrt::Status;
-  using SaveFormat = optrt::SaveFormat;
 
   optrt::StatusOr<int> trainAndReport();
   optrt::StatusOr<int> report(Status outcome);
@@ -89,13 +89,11 @@ private:
   Status prepareState();
   Status beginState();
   Status beginLog();
-  SaveFormat saveFormat();
   Status failJob(const Status &status);
   Status end(Status status);
   Status diverged(std::string message);
   void logEnd(const Status &status);
   void warnOfProfile();
-  std::vector<optrt::Setting> settings() const;
   void say(const std::string &line) const;
   void announce() const;
   void announceStart() const;
@@ -123,10 +121,8 @@ private:
   optrt::TrainingState state() const;
   Status keepBest();
   Status save();
-  Status saved(const optrt::StatusOr<bool> &over);
   Status finishSave();
   std::string wayOn() const;
-  std::string howToLoad(const std::string &folder) const;
   void summarize() const;
 
   /// Sequences of a step, all microbatches together.
@@ -151,7 +147,7 @@ private:
   std::unique_ptr<optrt::Session> ownSession; ///< null for a lane
   optrt::Session *session = nullptr;
   int64_t number = 0; ///< of the lane
-  SaveFormat savedAs;
+  std::optional<TrainSaves> saves;  ///< once there is a session
   std::optional<Progress> progress; ///< while there are steps
   std::optional<TrainStep> calls;   ///< of a step
 
@@ -164,11 +160,6 @@ private:
   std::string beginning;       ///< of the log, until its first line is written
   Clock::duration reading{};   ///< how long the batches took to be read
   int64_t reached = 0; ///< the last step that was taken, by this run or before
-  /// The step of the checkpoint that was written last, or -1.
-  int64_t lastSaved = -1;
-  /// Of the one that is being written behind steps.
-  std::optional<int64_t> saving;
-  bool savesBehind = false;
   std::optional<optrt::BestEvaluation>
       best; ///< of this run and those before it
   const optrt::Function *evalFunction =
