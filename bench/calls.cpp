@@ -18,9 +18,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "core/BoundProgram.h"
 #include "join.h"
 #include "optimus-runtime/Session.h"
+#include "program/BoundProgram.h"
 #include "tooling/StepScalars.h"
 
 #include <algorithm>
@@ -91,8 +91,8 @@ Status run(const Flags &flags, World &world) {
   options.observe = [&](const Rank &) { return &gaps; };
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
                          Session::create(*library, world, options));
-  std::printf("{\"rank\": %d, \"open_s\": %.4f}\n",
-              world.control->firstRank(), openSeconds);
+  std::printf("{\"rank\": %d, \"open_s\": %.4f}\n", world.control->firstRank(),
+              openSeconds);
   OPTRT_RETURN_IF_ERROR(session->initialize(/*seed=*/1));
   std::vector<CallInputs> inputs(flags.microbatches);
   for (CallInputs &one : inputs)
