@@ -9,7 +9,8 @@
 // Runs steps of microbatches, a sequence of calls, and takes the processor's
 // time of a rank's thread from the end of a call's last command to the begin of
 // the next call's first: inputs, resets, what begins and ends a call. Each rank
-// prints a line with the mean of a step, and the seconds of the step.
+// prints a line with the processor's seconds of opening the library, checks
+// included, and one a step: the mean, and the seconds of the step.
 //
 //   optimus-bench-calls MODEL.so --backend mpi|tcp --microbatches M --steps N
 //
@@ -17,9 +18,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "core/BoundProgram.h"
 #include "join.h"
 #include "optimus-runtime/Session.h"
+#include "program/BoundProgram.h"
 #include "tooling/StepScalars.h"
 
 #include <algorithm>
@@ -76,8 +77,10 @@ struct Flags {
 };
 
 Status run(const Flags &flags, World &world) {
+  const int64_t before = threadTime();
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<ModelLibrary> library,
                          ModelLibrary::open(flags.library));
+  const double openSeconds = 1e-9 * double(threadTime() - before);
   const std::string sequence = "train_microbatches";
   Gaps gaps;
   SessionOptions options;
@@ -88,6 +91,8 @@ Status run(const Flags &flags, World &world) {
   options.observe = [&](const Rank &) { return &gaps; };
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
                          Session::create(*library, world, options));
+  std::printf("{\"rank\": %d, \"open_s\": %.4f}\n", world.control->firstRank(),
+              openSeconds);
   OPTRT_RETURN_IF_ERROR(session->initialize(/*seed=*/1));
   std::vector<CallInputs> inputs(flags.microbatches);
   for (CallInputs &one : inputs)

@@ -11,10 +11,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "core/BoundProgram.h"
 #include "optimus-runtime/CpuDevice.h"
 #include "optimus-runtime/World.h"
 #include "optimus-testing/ProgramWriter.h"
+#include "program/BoundProgram.h"
 
 #include <algorithm>
 #include <chrono>

@@ -25,11 +25,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "core/BoundProgram.h"
 #include "optimus-runtime/Checkpoint.h"
 #include "optimus-runtime/Dataset.h"
 #include "optimus-runtime/ModelLibrary.h"
 #include "optimus-runtime/Session.h"
+#include "program/BoundProgram.h"
 #include "tooling/StepScalars.h"
 
 #include <algorithm>

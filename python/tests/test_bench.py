@@ -425,9 +425,12 @@ def test_calls_counts_what_lies_between_them(tools):
     # Five microbatches and the update have five gaps.
     assert [row[:2] for row in rows] == [("1", "5"), ("2", "5")]
     assert all(0 < float(row[2]) <= float(row[3]) for row in rows)
-    beyond = run_bench("calls", tools, *arguments, "--limit", 0)
+    opening = re.search(r"library in (\d+) ms of a processor, at most (\d+)\.", within.stdout)
+    assert 0 <= int(opening[1]) <= int(opening[2]) <= 1000
+    beyond = run_bench("calls", tools, *arguments, "--limit", 0, "--open-limit", 0)
     assert beyond.returncode == 1
     assert "µs between two calls of a rank; expected at most 0" in beyond.stderr
+    assert re.search(r"[\d.]+ s to open the library; expected at most 0\n", beyond.stderr)
 
 
 def test_packs_are_gained(tools):

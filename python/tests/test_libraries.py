@@ -8,7 +8,7 @@
 """A library is self-contained, loading it runs nothing, and nobody changes it.
 
 The compiler keeps the promise for every family and processor; the runtime checks it
-before it loads a library. runtime/core/unittests/SharedObjectTest.cpp breaks it in
+before it loads a library. runtime/model/unittests/SharedObjectTest.cpp breaks it in
 ways that no linker writes.
 """
 

@@ -222,6 +222,32 @@ def test_function_by_kind_is_not(code):
     assert functions_by_name(code) == []
 
 
+ROOMS = ("base", "model", "program", "session")
+
+
+def rooms_above(room, text):
+    """Headers that code of `room` includes, of rooms built on it."""
+    above = "|".join(ROOMS[ROOMS.index(room) + 1 :]) or "none"
+    return re.findall(r'#include "(?:%s)/[^"]*"' % above, text)
+
+
+def test_rooms_of_the_runtime_stand_on_each_other():
+    found = {}
+    for room in ROOMS:
+        folder = REPOSITORY / "runtime" / room
+        sources = [*folder.rglob("*.cpp"), *folder.rglob("*.h")]
+        assert sources
+        for path in sources:
+            if headers := rooms_above(room, path.read_text()):
+                found[str(path.relative_to(REPOSITORY))] = headers
+    assert found == {}, "a room includes of those before it: " + ", ".join(ROOMS)
+
+
+def test_a_room_above_is_found():
+    assert rooms_above("model", '#include "program/BoundProgram.h"\n') != []
+    assert rooms_above("session", '#include "program/BoundProgram.h"\n') == []
+
+
 def unchecked_calls_of_mpi(text):
     """The numbers of lines that call MPI without a use of the result."""
     return [

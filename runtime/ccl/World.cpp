@@ -8,7 +8,7 @@
 
 #include "optimus-runtime/World.h"
 
-#include "core/Plugin.h"
+#include "base/Plugin.h"
 
 #include <cstdlib>
 

@@ -14,7 +14,7 @@
 #include "WeightConfig.h"
 #include "WeightFiles.h"
 #include "WeightTypes.h"
-#include "core/JsonCursor.h"
+#include "base/JsonCursor.h"
 #include "optimus-support/Hash.h"
 #include "optimus-support/Shard.h"
 

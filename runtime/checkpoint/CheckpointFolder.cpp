@@ -8,7 +8,7 @@
 
 #include "CheckpointFolder.h"
 
-#include "core/Thread.h"
+#include "base/Thread.h"
 #include "optimus-runtime/Checkpoint.h"
 #include "optimus-support/Hash.h"
 #include "optimus-support/TemporaryPath.h"

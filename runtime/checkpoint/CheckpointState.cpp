@@ -9,8 +9,8 @@
 #include "CheckpointState.h"
 
 #include "CheckpointFolder.h"
-#include "core/JsonCursor.h"
-#include "core/ModelRecordJson.h"
+#include "base/JsonCursor.h"
+#include "model/ModelRecordJson.h"
 #include "optimus-runtime/CheckpointPieces.h"
 #include "optimus-support/Hash.h"
 #include "optimus-support/Sizes.h"

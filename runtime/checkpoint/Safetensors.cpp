@@ -9,7 +9,7 @@
 #include "Safetensors.h"
 
 #include "WeightTypes.h"
-#include "core/JsonCursor.h"
+#include "base/JsonCursor.h"
 #include "optimus-support/Shard.h"
 #include "optimus-support/Sizes.h"
 

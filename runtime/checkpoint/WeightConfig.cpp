@@ -8,7 +8,7 @@
 
 #include "WeightConfig.h"
 
-#include "core/JsonCursor.h"
+#include "base/JsonCursor.h"
 #include "optimus-runtime/Checkpoint.h"
 
 #include <algorithm>

@@ -9,7 +9,7 @@
 #include "WeightFiles.h"
 
 #include "CheckpointFolder.h"
-#include "core/JsonCursor.h"
+#include "base/JsonCursor.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -8,7 +8,7 @@
 
 #include "StoreIndex.h"
 
-#include "core/JsonCursor.h"
+#include "base/JsonCursor.h"
 #include "optimus-support/Hash.h"
 
 #include <limits>

@@ -8,7 +8,7 @@
 
 #include "TokenFile.h"
 
-#include "core/Thread.h"
+#include "base/Thread.h"
 #include "optimus-support/Hash.h"
 
 #include <algorithm>

@@ -8,7 +8,7 @@
 
 #include "TokenFormat.h"
 
-#include "core/JsonCursor.h"
+#include "base/JsonCursor.h"
 
 #include <algorithm>
 #include <cstring>

@@ -8,9 +8,9 @@
 
 #include "CollectiveMover.h"
 
-#include "core/GpuChoice.h"
-#include "core/HostStaging.h"
 #include "optimus-runtime/QueuedCollectives.h"
+#include "program/GpuChoice.h"
+#include "program/HostStaging.h"
 
 #include <chrono>
 

@@ -10,7 +10,7 @@
 
 #include "ProfileWriter.h"
 #include "RankRecorder.h"
-#include "core/Thread.h"
+#include "base/Thread.h"
 #include "optimus-support/OutputFile.h"
 
 #include <atomic>

@@ -8,7 +8,7 @@
 
 #include "RankRecorder.h"
 
-#include "core/BoundProgram.h"
+#include "program/BoundProgram.h"
 
 namespace optrt {
 

@@ -8,8 +8,8 @@
 
 #include "NonFiniteFinder.h"
 
-#include "core/BoundProgram.h"
 #include "optimus-support/ProgramRegions.h"
+#include "program/BoundProgram.h"
 
 #include <algorithm>
 #include <cstring>

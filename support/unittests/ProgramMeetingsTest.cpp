@@ -8,6 +8,7 @@
 
 #include "ProgramTest.h"
 
+#include <ctime>
 #include <functional>
 #include <optional>
 #include <random>
@@ -281,10 +282,11 @@ class ProgramLongPipeTest : public ProgramStagesTest {
 protected:
   ProgramLongPipeTest() : ProgramStagesTest(4) {}
 
-  void stages(int stage) {
+  void stages(int stage, int last = 3) {
     programs->beginTable(2);
-    function("forward", stage - 1, stage == 3 ? -1 : stage + 1);
-    function("backward", stage == 3 ? -1 : stage + 1, stage - 1);
+    const int next = stage == last ? -1 : stage + 1;
+    function("forward", stage - 1, next);
+    function("backward", next, stage - 1);
   }
 };
 
@@ -294,6 +296,19 @@ TEST_F(ProgramLongPipeTest, RunsForwardsAndThenBackwards) {
     programs->sequence("train", {{"forward", 8}, {"backward", 8}});
   }
   EXPECT_TRUE(result().ok()) << result().message();
+}
+
+/// 128 ranks of 200 calls each; a library must open within a second.
+TEST_F(ProgramLongPipeTest, ManyRanksAreFollowedInTime) {
+  programs.emplace(Mesh({{"pipe", 64}, {"row", 2}}));
+  for (int stage = 0; stage != 64; ++stage) {
+    stages(stage, 63);
+    programs->sequence("train", {{"forward", 100}, {"backward", 100}});
+  }
+  const std::clock_t begin = std::clock();
+  const Status status = result();
+  EXPECT_LT(double(std::clock() - begin) / CLOCKS_PER_SEC, 1);
+  EXPECT_TRUE(status.ok()) << status.message();
 }
 
 TEST_F(ProgramLongPipeTest, OneForwardOneBackwardStartsThemTogether) {

@@ -21,7 +21,9 @@
 // stand, fail or have bits that depend on the order. `each` changes every place
 // in each way, except that of all these mutants it takes one in STRIDE. Exits
 // with 1 where a message is none, and otherwise dies as a sanitizer or a signal
-// will have it; the last line says of which mutant.
+// will have it; the last line says of which mutant. The library itself must run
+// first: without a device every mutant would be refused, and every witness
+// wrong.
 //
 //===----------------------------------------------------------------------===//
 
@@ -91,6 +93,7 @@ public:
     auto programs = must(optimus_support::program::unpack(
         std::span(mutant.programs, mutant.programs_size)));
     tables = std::make_unique<TableMutator>(programs);
+    mustRun();
   }
 
   int random(uint32_t first, uint32_t count) {
@@ -153,7 +156,8 @@ public:
       if (optimus_support::program::doMeet ||
           !known.insert(optimus_support::hash64(bytes)).second)
         continue;
-      const std::optional<bool> isWrong = goesWrong(bytes, orders);
+      const std::optional<bool> isWrong =
+          goesWrong(bytes, orders, kWitnessSeconds);
       if (!isWrong)
         continue;
       ++numRefused;
@@ -183,6 +187,17 @@ public:
   }
 
 private:
+  /// In a process of its own, since a process with threads may not fork.
+  void mustRun() {
+    const std::string programs(mutant.programs, mutant.programs_size);
+    if (goesWrong(programs, 1, kSeconds).value_or(true)) {
+      std::fputs("optimus-table-mutants: the library does not run as it is; "
+                 "OPTIMUS_MUTANTS_VERBOSE says why\n",
+                 stderr);
+      std::exit(1);
+    }
+  }
+
   static void *open(const char *path) {
     if (void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL))
       return handle;
@@ -208,13 +223,14 @@ private:
 
   /// Whether a run without that check stands still, fails, or has other bits in
   /// another order; nothing where it takes too much.
-  std::optional<bool> goesWrong(const std::string &programs, uint32_t orders) {
+  std::optional<bool> goesWrong(const std::string &programs, uint32_t orders,
+                                double limit) {
     const pid_t child = fork();
     if (child == 0) {
       optimus_support::program::mayMiss = true;
-      seconds = kWitnessSeconds;
+      seconds = limit;
       // Where no rank waits for another, no watchdog sees it.
-      alarm(static_cast<unsigned>(10 * kWitnessSeconds));
+      alarm(static_cast<unsigned>(10 * limit));
       const std::string text(library->manifestText());
       // A loop may by chance be run as often as another rank's is long.
       for (times = 1; times <= kTimes + 1; ++times) {

@@ -8,7 +8,7 @@
 
 #include "Prompts.h"
 
-#include "core/JsonCursor.h"
+#include "base/JsonCursor.h"
 #include "optimus-support/InputFile.h"
 
 #include <charconv>

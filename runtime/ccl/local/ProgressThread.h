@@ -10,7 +10,7 @@
 #define OPTIMUS_RUNTIME_CCL_LOCAL_PROGRESSTHREAD_H
 
 #include "LocalGroup.h"
-#include "core/Thread.h"
+#include "base/Thread.h"
 #include "optimus-support/ResourceLimits.h"
 
 #include <deque>

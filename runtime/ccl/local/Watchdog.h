@@ -10,7 +10,7 @@
 #define OPTIMUS_RUNTIME_CCL_LOCAL_WATCHDOG_H
 
 #include "../Stall.h"
-#include "core/Thread.h"
+#include "base/Thread.h"
 
 #include <functional>
 

@@ -17,7 +17,7 @@
 
 #include "Arrivals.h"
 #include "Operation.h"
-#include "core/Thread.h"
+#include "base/Thread.h"
 
 #include <atomic>
 #include <chrono>

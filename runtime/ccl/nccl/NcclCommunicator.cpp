@@ -9,7 +9,7 @@
 #include "NcclCommunicator.h"
 
 #include "../AwakeTime.h"
-#include "core/Thread.h"
+#include "base/Thread.h"
 #include "optimus-support/ElementType.h"
 
 #include <chrono>

@@ -9,7 +9,7 @@
 #include "PeerMonitor.h"
 
 #include "../AwakeTime.h"
-#include "core/Thread.h"
+#include "base/Thread.h"
 
 #include <algorithm>
 #include <charconv>

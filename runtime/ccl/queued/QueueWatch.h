@@ -9,7 +9,7 @@
 #ifndef OPTIMUS_RUNTIME_CCL_QUEUED_QUEUEWATCH_H
 #define OPTIMUS_RUNTIME_CCL_QUEUED_QUEUEWATCH_H
 
-#include "core/Thread.h"
+#include "base/Thread.h"
 #include "optimus-runtime/ControlPlane.h"
 
 #include <string>

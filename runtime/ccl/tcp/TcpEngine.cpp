@@ -9,7 +9,7 @@
 #include "TcpEngine.h"
 
 #include "TcpControl.h"
-#include "core/Thread.h"
+#include "base/Thread.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -9,7 +9,7 @@
 #ifndef OPTIMUS_RUNTIME_DEVICE_CPU_COPYQUEUE_H
 #define OPTIMUS_RUNTIME_DEVICE_CPU_COPYQUEUE_H
 
-#include "core/Thread.h"
+#include "base/Thread.h"
 
 #include <cstdint>
 #include <deque>

@@ -8,7 +8,7 @@
 
 #include "Team.h"
 
-#include "core/Thread.h"
+#include "base/Thread.h"
 
 #include <algorithm>
 #include <limits>

@@ -21,7 +21,7 @@
 #include <type_traits>
 
 #if __has_include(<nvtx3/nvToolsExt.h>)
-#include "core/NvtxApi.h"
+#include "base/NvtxApi.h"
 
 #include <nvtx3/nvToolsExt.h>
 

@@ -8,7 +8,7 @@
 
 #include "FakeGpuTest.h"
 
-#include "core/HostStaging.h"
+#include "program/HostStaging.h"
 
 #include <cstring>
 #include <numeric>

@@ -14,10 +14,10 @@
 
 #include "device/hidden/HiddenDevice.h"
 
-#include "core/BoundProgram.h"
 #include "optimus-runtime/CpuDevice.h"
 #include "optimus-runtime/World.h"
 #include "optimus-testing/ProgramWriter.h"
+#include "program/BoundProgram.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
