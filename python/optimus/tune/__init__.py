@@ -14,6 +14,3 @@ pure: events in, decisions out. Executors and the simulator drive the same one.
 
 class TuneError(ValueError):
     """What is wrong with an input, in one message."""
-
-COLLECTIONS = (2_000, 5, 1_000_000)
-"""Of garbage: trials stay, and a search for cycles among a million stops all for long."""

@@ -24,7 +24,6 @@ from optimus.arguments import Parser, whole_number
 from optimus.errors import UnavailableError
 from optimus.tools import find_tool
 from optimus.tune import (
-    COLLECTIONS,
     TuneError,
     best,
     costs,
@@ -288,7 +287,9 @@ def _best(options: argparse.Namespace) -> int:
 
 
 def main(given: Optional[List[str]] = None) -> int:
-    gc.set_threshold(*COLLECTIONS)
+    # Young objects pile up among many old ones, and a decision would wait for their
+    # collection. Both loops collect between decisions.
+    gc.disable()
 
     def act() -> int:
         options = _parser().parse_args(given)

@@ -59,13 +59,15 @@ OWN_PRICES = {
     "compile.target",
 }
 """Names of programs that are priced as they say."""
+LEAST_CORES = 0.01
+"""By which a step is divided on a class that was not measured."""
 SHARE = 0.98
 """Of the memory limit, that a trial may be predicted to take."""
 KEPT = 32
 """Measurements of a kind."""
 PUBLISHED = 0.05
 """Share by which a correction must change."""
-ERRORS = 3
+ERRORS = 4
 """Standard errors of a difference, by which it must, too, once KEPT are known."""
 
 
@@ -202,10 +204,12 @@ class Terms(NamedTuple):
     """What `seconds` needs of a class and a kind of model."""
 
     kind: str
-    its_class: Mapping[str, Any]
+    memory: int
     room: int
     """Bytes that a plan may have."""
-    ratio: Optional[float]
+    ratio: float
+    profiled: float
+    """Of steps that a profile of the class predicts."""
     other: float
 
 
@@ -228,7 +232,6 @@ class Corrections:
         self._own = 0
         self._rates: Dict[Tuple[str, str], Rates] = {}
         """What was asked for by class and model, of a version."""
-        self._terms: Dict[Tuple[str, str], Terms] = {}
         self._version_of_rates = 0
         self.version = 0
         """Of what is published."""
@@ -303,20 +306,18 @@ class Corrections:
         return found
 
     def terms(self, kind: str, model: str, its_class: Mapping[str, Any]) -> Terms:
-        """They are asked for more often."""
-        if self._version_of_rates != self.version:
-            self._renew()
-        found = self._terms.get((kind, model))
-        if found is None or found.its_class is not its_class:
-            room = math.floor(SHARE * its_class["memory"]) - self.own_bytes
-            rates = self.rates(kind, model)
-            found = Terms(kind, its_class, room, rates.ratio, rates.other)
-            self._terms[kind, model] = found
-        return found
+        """Those of this version."""
+        rates, memory = self.rates(kind, model), its_class["memory"]
+        room = math.floor(SHARE * memory) - self.own_bytes
+        ratio = profiled = rates.ratio
+        if ratio is None:
+            # Without a profile of the class fewer cores take longer in proportion.
+            ratio, profiled = 1.0 / max(its_class["cores"], LEAST_CORES), 1.0
+        return Terms(kind, memory, room, ratio, profiled, rates.other)
 
     def _renew(self) -> None:
         if self._version_of_rates != self.version:
-            self._rates, self._terms, self._version_of_rates = {}, {}, self.version
+            self._rates, self._version_of_rates = {}, self.version
             # Whoever relies on them still asks again.
             self._relied = set()
 
@@ -373,7 +374,8 @@ def cost(
 ) -> Cost:
     """Of `steps` steps of a trial, of a kind of `model`, on a class. `floor` are bytes
     that did not suffice."""
-    found = seconds(prediction, corrections.terms(kind, model, its_class), steps, floor)
+    terms = corrections.terms(kind, model, its_class)
+    (found,) = seconds(prediction, (terms,), steps, floor)
     if found < math.inf:
         return Cost(found)
     if "refusal" in prediction:
@@ -383,29 +385,25 @@ def cost(
 
 
 def seconds(
-    prediction: Mapping[str, Any], terms: Terms, steps: float, floor: int = 0
-) -> float:
-    """Those of `cost`; infinity where it refuses."""
-    if (
-        "refusal" in prediction
-        or prediction["rank_bytes"] * prediction["ranks"] > terms.room
-        or terms.its_class["memory"] <= floor
-    ):
-        return math.inf
-    ratio = terms.ratio
-    if ratio is None:
-        ratio = _unmeasured(prediction, terms.kind, terms.its_class)
-    return ratio * step_ms(prediction, terms.kind) / 1e3 * steps + terms.other
-
-
-def _unmeasured(
-    prediction: Mapping[str, Any], kind: str, its_class: Mapping[str, Any]
-) -> float:
-    """Until a trial was measured: without a profile of the class, fewer cores take longer
-    in proportion."""
-    if kind in prediction.get("by_class", {}):
-        return 1.0
-    return 1.0 / max(its_class["cores"], 0.01)
+    prediction: Mapping[str, Any],
+    classes: Sequence[Terms],
+    steps: float,
+    floor: int = 0,
+) -> List[float]:
+    """Those of `cost` on each class; infinity where it refuses."""
+    if "refusal" in prediction:
+        return [math.inf] * len(classes)
+    planned = prediction["rank_bytes"] * prediction["ranks"]
+    step, by_class = prediction["step_ms"], prediction.get("by_class", ())
+    found = []
+    for kind, memory, room, ratio, profiled, other in classes:
+        if planned > room or memory <= floor:
+            found.append(math.inf)
+        elif kind in by_class:
+            found.append(profiled * by_class[kind] / 1e3 * steps + other)
+        else:
+            found.append(ratio * step / 1e3 * steps + other)
+    return found
 
 
 def _refused(
@@ -445,7 +443,9 @@ def cost_of_lanes(
     if refused:
         return refused
     rates = corrections.rates(kind, model)
-    unmeasured = _unmeasured(prediction, kind, its_class)
+    unmeasured = 1.0
+    if kind not in prediction.get("by_class", ()):
+        unmeasured /= max(its_class["cores"], LEAST_CORES)
     lane = rates.lane
     if lane is None and rates.ratio is None:
         lane = threads * unmeasured

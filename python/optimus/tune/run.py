@@ -10,6 +10,7 @@ happens outside, a worker's end, a prediction, a signal, comes through one queue
 
 import contextlib
 import errno
+import gc
 import glob
 import hashlib
 import os
@@ -327,6 +328,7 @@ class Run:
             except queue.Empty:
                 # Nothing that was said waits to be heard.
                 self._expire()
+                gc.collect(1)
 
     def _renew(self) -> None:
         """Free workers that have no time for more."""
