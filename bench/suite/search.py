@@ -34,6 +34,7 @@ from optimus.tune import costs, journal  # noqa: E402
 from optimus.tune.machine import Class  # noqa: E402
 from optimus.tune.simulated import least_seconds  # noqa: E402
 from optimus.tune.study import Study  # noqa: E402
+from suite.search_predictions import predictions_of, rows_of  # noqa: E402
 
 TARGETS = ["optimus-compile", "optimus-run"]
 NUMBERS = dict(trials=40, rounds=1, steps=40)
@@ -140,34 +141,6 @@ def mistakes_of(records, trials, order):
     return found
 
 
-def predictions_of(all_records):
-    """By class and kind of model: measured steps over predicted ones, and the errors of
-    corrected predictions after ten measurements."""
-    rows, memory = {}, []
-    for records in all_records:
-        study, corrections = Study(), costs.Corrections()
-        for record in records:
-            study.apply(record)
-            if record["kind"] != "ended" or "measured" not in record:
-                continue
-            trial = study.trials[record["trial"]]
-            key, measured = (record["class"], trial.model), record["measured"]
-            known = corrections.ratio(*key)
-            counts = {each[:2]: each[3] for each in corrections.rows()}
-            ratio = measured["step_ms"] / trial.prediction["step_ms"]
-            ratios, errors = rows.setdefault(key, ([], []))
-            ratios.append(ratio)
-            if counts.get(key, 0) >= 10:
-                errors.append(abs(ratio / known - 1))
-            planned = trial.prediction["rank_bytes"] * trial.prediction["ranks"]
-            memory.append((measured["max_rss"] - planned) / 2**20)
-            corrections.observe(*key, trial.prediction, measured)
-    lines = [[key[0].split("Processor-")[-1], key[1], len(ratios), f"{statistics.median(ratios):.2f}",
-              f"{100 * statistics.median(errors):.0f} %" if errors else "-"]
-             for key, (ratios, errors) in sorted(rows.items())]
-    return lines, memory
-
-
 def main(options, tools, folder):
     if os.geteuid() != 0 or not (CGROUPS / "cpu" / "cpu.cfs_quota_us").exists():
         fail("control groups of version 1 need root, and a machine that has them")
@@ -191,11 +164,12 @@ def main(options, tools, folder):
     closed = f"{100 * (seconds['fcfs'] - seconds['placed']) / gap:.0f} %" if gap > 0 else "-"
     rows = [[order, f"{seconds[order]:.1f}", closed if order == "placed" else ""] for order in ORDERS]
     rows.append(["bound", f"{bound:.1f}", "100 %"])
-    lines, memory = predictions_of(found["placed"] + found["fcfs"])
+    predictions = [each for records in found["placed"] + found["fcfs"]
+                   for each in predictions_of(records)]
+    memory = [(each.held - each.planned) / 2**20 for each in predictions]
     text = (f"{options.trials} trials, {options.rounds} rounds in turn; a process held "
             f"{min(memory):.0f} to {max(memory):.0f} MiB beyond its plan.")
     return {
         "orders": table(["order", "seconds", "of the gap closed"], rows),
-        "predictions": text + "\n\n" + table(
-            ["class", "model", "trials", "measured / predicted step", "median error after ten"], lines),
+        "predictions": f"{text}\n\n{rows_of(predictions)}",
     }, mistakes
