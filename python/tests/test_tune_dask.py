@@ -63,12 +63,14 @@ def folder(tmp_path, text):
 
 
 @pytest.mark.rotates
-def test_trials_run_on_dask_and_a_killed_worker_is_replaced(tools, folder, cluster):
+@pytest.mark.parametrize("files", ["shared", "sent"])
+def test_trials_run_on_dask_and_a_killed_worker_is_replaced(tools, folder, cluster, files):
     """The history is that of local workers."""
     write_spec(folder, trials=4, steps=100)
     succeed(run(tools, folder, "-o", folder / "local"))
     (folder / "pool.toml").write_text(
-        "[dask]\nscheduler = '%s'\nhost = '127.0.0.1'\npoll_seconds = 0.5\n" % cluster
+        "[dask]\nscheduler = '%s'\nhost = '127.0.0.1'\npoll_seconds = 0.5\nfiles = '%s'\n"
+        % (cluster, files)
     )
     study = folder / "study"
     process = subprocess.Popen(

@@ -47,8 +47,8 @@ class Executor:
         self.done = []
 
     def __getattr__(self, name):
-        if name == "expiring":
-            return list
+        if name in ("expiring", "take"):
+            return lambda *_: []
         return lambda worker, *more: self.done.append((name, getattr(worker, "name", worker)))
 
 

@@ -140,8 +140,9 @@ def _run(options: argparse.Namespace) -> int:
     for name in ("optimus-compile", "optimus-run"):
         find_tool(name)
     sampler = make_sampler(found)
-    folder = Folder(options.output or os.path.splitext(options.spec)[0] + ".study")
-    starts, executor = _workers(options, folder)
+    output_folder = options.output or os.path.splitext(options.spec)[0] + ".study"
+    folder = Folder(os.path.abspath(output_folder))
+    starts, executor = _workers(options, folder, found.folder)
     try:
         folder.make()
     except OSError as error:
@@ -165,18 +166,23 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _workers(options: argparse.Namespace, folder: Folder) -> Tuple[List[Start], Callable]:
+def _workers(
+    options: argparse.Namespace, folder: Folder, spec_folder: str
+) -> Tuple[List[Start], Callable]:
     """How workers start, and what makes their executor."""
     if not options.pool:
         count = options.workers or max(1, int(machine.available_cores()))
         return pool.local_starts(count), pool.Pool
     cluster = slurm.read_pool(options.pool)
     if cluster:
-        return cluster.starts, functools.partial(slurm.SlurmPool, cluster, folder.path)
+        executor = functools.partial(slurm.SlurmPool, cluster, folder.path, spec_folder)
+        return cluster.starts, executor
     farm = dask.read_pool(options.pool)
     if farm:
         client = dask.client_of(farm)
-        executor = functools.partial(dask.DaskPool, farm, client, folder.path)
+        executor = functools.partial(
+            dask.DaskPool, farm, client, folder.path, spec_folder
+        )
         return dask.starts(farm, client), executor
     return pool.read_pool(options.pool), pool.Pool
 
@@ -277,7 +283,7 @@ def _simulate(options: argparse.Namespace) -> int:
 
 
 def _best(options: argparse.Namespace) -> int:
-    trial = best.write(_read(options.study), Folder(options.study), options.output)
+    trial = best.write(_read(options.study), Folder(os.path.abspath(options.study)), options.output)
     output.write(
         "-",
         "trial %d: %s\n"

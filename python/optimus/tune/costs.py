@@ -60,7 +60,7 @@ OWN_PRICES = {
 }
 """Names of programs that are priced as they say."""
 LEAST_CORES = 0.01
-"""By which a step is divided on a class that was not measured."""
+"""A step on an unmeasured class is divided by its cores, or by this."""
 SHARE = 0.98
 """Of the memory limit, that a trial may be predicted to take."""
 KEPT = 32

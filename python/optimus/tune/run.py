@@ -26,7 +26,7 @@ from optimus import __version__, output
 from optimus.tools import find_tool
 from optimus.tune import TuneError, names, outcome, packing
 from optimus.tune.costs import Predictor, threads_of
-from optimus.tune.executor import Event, Events, Executor, Start
+from optimus.tune.executor import Event, Events, Executor, Start, Takes
 from optimus.tune.journal import Journal, Lock, Record
 from optimus.tune.machine import Class
 from optimus.tune.pool import Pool
@@ -56,10 +56,10 @@ def program_key(values: Dict[str, Any], instructions: str, lanes: int = 1) -> st
 
 
 class Folder:
-    """Where a study keeps its files."""
+    """Where a study keeps its files. Workers may know it by a relative path."""
 
     def __init__(self, path: str):
-        self.path = os.path.abspath(path)
+        self.path = path
 
     def trial(self, number: int) -> str:
         return os.path.join(self.path, "trials", "%06d" % number)
@@ -99,6 +99,10 @@ class Folder:
     def make(self) -> None:
         for name in ("trials", "programs", "classes"):
             os.makedirs(os.path.join(self.path, name), exist_ok=True)
+
+
+INSIDE = Folder("")
+"""Paths in it."""
 
 
 def measure(folder: Folder, worker: str, its_class: Record) -> Record:
@@ -184,9 +188,10 @@ def train_flags(
     return found + (["--until=%d" % until] if until is not None else [])
 
 
-def write_lanes(folder: Folder, jobs: Jobs) -> None:
-    """The file that lanes are read from, and the folders of their trials."""
-    rows = [packing.row(train_flags(folder, *job, packing.COMMON)) for job in jobs]
+def write_lanes(folder: Folder, seen: Folder, jobs: Jobs) -> None:
+    """The file that lanes are read from, and the folders of their trials; `seen` is the
+    study's as workers know it."""
+    rows = [packing.row(train_flags(seen, *job, packing.COMMON)) for job in jobs]
     path = folder.lanes(jobs[0][0].number)
     try:
         for trial, _ in jobs:
@@ -215,6 +220,8 @@ class Run:
         executor: Callable[[List[Start], int, Events], Executor] = Pool,
     ):
         self.search, self._folder, self._journal = search, folder, journal
+        self._seen = folder
+        """As workers know it."""
         self._starts = {start.name: start for start in starts}
         self._watch = watch
         self._events: Events = queue.Queue()
@@ -283,6 +290,7 @@ class Run:
             self._pool = self._executor(
                 list(self._starts.values()), self._lock.descriptor, self._events
             )
+            self._seen = Folder(self._pool.seen(self._folder.path))
             try:
                 self._loop()
             finally:
@@ -411,7 +419,8 @@ class Run:
         key = Class(**found).key
         if worker in self._unmeasured and key not in self._folder.profiles():
             self._measuring[worker] = found
-            self._pool.submit(worker, measure(self._folder, worker, found))
+            takes = Takes((), [INSIDE.measured(worker)])
+            self._pool.submit(worker, measure(self._seen, worker, found), takes)
             return
         self._measured(worker)
         self._join(worker, found)
@@ -500,6 +509,10 @@ class Run:
         self.write(record)
 
     def _on_result(self, worker: str, result: Record) -> None:
+        try:
+            self._pool.take(worker)
+        except OSError as error:
+            raise TuneError(_cannot_write(self._folder.path, error.strerror)) from None
         if worker in self._measuring:
             return self._on_measured(worker, result)
         self._restarts[worker] = 0
@@ -575,17 +588,26 @@ class Run:
             jobs.append((trial, job.until))
         trial = jobs[0][0]
         if len(jobs) > 1:
-            write_lanes(self._folder, jobs)
-        its_class = self.search.classes[record["class"]]
+            write_lanes(self._folder, self._seen, jobs)
+        its_class, seen = self.search.classes[record["class"]], self._seen
         lanes = self.search.packing.lanes_of(trial)
+        program = program_key(trial.values, its_class["instructions"], lanes)
+        takes = Takes(
+            tuple(each.values for each, _ in jobs),
+            [
+                *(INSIDE.program(program) + suffix for suffix in (".mlir", ".so")),
+                *(INSIDE.trial(each.number) + "/" for each, _ in jobs),
+            ],
+        )
         self._pool.submit(
             record["worker"],
             {
                 "job": trial.number,
-                "folder": self._folder.trial(trial.number),
+                "folder": seen.trial(trial.number),
                 "cwd": self.search.spec.folder,
-                "commands": commands(self._folder, jobs, its_class, lanes),
+                "commands": commands(seen, jobs, its_class, lanes),
             },
+            takes,
         )
 
     def _predict(self) -> None:

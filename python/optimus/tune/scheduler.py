@@ -52,8 +52,8 @@ MOST_RENEWED = 6
 """Waiting jobs of each class that a decision gives their places anew after costs have
 changed, although it takes none of them."""
 EARNED, MOST_EARNED = 6, 8192
-"""Such new places that a start pays for, and that may be saved up: with thousands of
-workers costs change faster than all could be given."""
+"""New places paid for by a start, and saved up at most: with thousands of workers costs
+change faster than all could be given."""
 MOST_RECONSIDERED = 32
 """Those that seem to be the first of a class, and may be others' by now."""
 MOST_DROPPED = 64
