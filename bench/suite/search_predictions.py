@@ -143,8 +143,8 @@ def rows_of(predictions):
 
 
 def memory_of(predictions):
-    """What was held beyond the plan and the own bytes of the first ten processes, in MiB,
-    and those of them that are too far away."""
+    """A line on the memory of processes beyond the plan and the own bytes of the first ten,
+    and mistakes, processes too far away."""
     own = statistics.median(each.held - each.planned for each in predictions[:FIRST])
     far = [(each.held - each.planned - own) / 2**20 for each in predictions]
     wrong = [f"{each.model}: expected {(each.planned + own) / 2**20:.0f} MiB, found "
