@@ -42,8 +42,9 @@ from optimus.tune import (
     virtual_pool,
 )
 from optimus.tune.executor import Start
+from optimus.tune.jobs import Folder
 from optimus.tune.policies import make_policy
-from optimus.tune.run import Folder, Run
+from optimus.tune.run import Run
 from optimus.tune.samplers import make_sampler
 from optimus.tune.scheduler import ORDERS
 from optimus.tune.search import Search
