@@ -265,7 +265,7 @@ def _explain(options: argparse.Namespace) -> int:
 def _simulate(options: argparse.Namespace) -> int:
     found = spec.read(options.spec)
     its_pool = virtual_pool.read_pool(options.pool)
-    predictor = costs.Predictor(found.folder)
+    predictor = costs.Predictor(found.folder, objectives=found.study.objectives)
 
     def end(with_pool: virtual_pool.Pool) -> Tuple[simulate.Result, Study]:
         sampler, policy = make_sampler(found), make_policy(found)

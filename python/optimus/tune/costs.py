@@ -29,6 +29,7 @@ prediction of a thread.
 
 import functools
 import math
+import os
 import statistics
 from collections import deque
 from typing import (
@@ -47,7 +48,7 @@ from typing import (
 )
 
 from optimus.planning import Fault, plan
-from optimus.tune import names
+from optimus.tune import TuneError, names
 from optimus.tune.scheduler import Cost
 
 Values = Dict[str, Any]
@@ -61,6 +62,11 @@ OWN_PRICES = {
 """Names of programs that are priced as they say."""
 LEAST_CORES = 0.01
 """A step on an unmeasured class is divided by its cores, or by this."""
+FOR_A_MACHINE = {
+    *("compile.machine-profile", "compile.profile", "compile.mcpu", "compile.target"),
+}
+"""Names without which a program is planned for another machine."""
+PROBE = "--layers=1 --hidden=8 --heads=1 --seq=8 --vocab=8 --batch=1"
 SHARE = 0.98
 """Of the memory limit, that a trial may be predicted to take."""
 KEPT = 32
@@ -87,10 +93,18 @@ class Predictor:
         folder: str,
         prefix: List[str] = ["nice", "-n", "19"],
         profiles: Callable[[], Mapping[str, str]] = dict,
+        objectives: Sequence[str] = (),
     ):
-        """`profiles` are the files of classes that were measured, by their keys."""
+        """`profiles` are the files of measured classes, by their keys. Objectives such as
+        step_ms@h100x8 are predicted, too. Raises TuneError for unknown machines."""
         self._folder, self._prefix, self._profiles = folder, prefix, profiles
+        self._wanted = [name for name in objectives if "@" in name]
         self._known: Dict[Tuple[str, ...], Dict[str, Any]] = {}
+        for name in self._wanted:
+            machine = name.partition("@")[2]
+            found = plan(["gpt2", *PROBE.split()], flags_for(machine, {}), folder, prefix)
+            if not found.report:
+                raise TuneError("the objective %s: %s" % (name, found.reason))
 
     def predict(self, values: Values) -> Dict[str, Any]:
         """`rank_bytes`, `ranks`, `step_ms` and the `tokens` of a step, of a trial's
@@ -98,7 +112,7 @@ class Predictor:
         model = names.arguments(values, "model")
         flags = names.arguments(values, "compile")
         found = dict(self._known_plan(model, flags))
-        steps = found.pop("by_kind", {})
+        steps, _ = found.pop("by_kind", {}), found.pop("needs", "")
         if "refusal" not in found:
             microbatches = int(values.get("train.microbatches", 1))
             found["step_ms"] = _step_ms(steps, microbatches)
@@ -109,6 +123,18 @@ class Predictor:
             }
             if by_class:
                 found["by_class"] = by_class
+        for name in self._wanted if "refusal" not in found else ():
+            kind, _, machine = name.partition("@")
+            there = self._known_plan(model, flags_for(machine, values))
+            if "refusal" in there:
+                return {"refusal": "%s: %s" % (machine, there["refusal"])}
+            if there["needs"]:
+                return {"refusal": "%s: %s" % (machine, there["needs"])}
+            found[name] = (
+                _step_ms(there["by_kind"], int(values.get("train.microbatches", 1)))
+                if kind == "step_ms"
+                else there[kind]
+            )
         return found
 
     def _plans_by_class(
@@ -143,13 +169,34 @@ class Predictor:
         }
         ranks = ranks_of(found.report.get("mesh") or "")
         sizes = found.report["model"]
+        limit = found.limit
+        needs = "" if found.fits else "a rank needs %d MiB, %s has %d" % (
+            found.report["rank_bytes"] >> 20,
+            limit["of"],
+            limit["bytes"] >> 20,
+        )
         return {
             "rank_bytes": found.report["rank_bytes"],
+            "needs": needs,
             "ranks": ranks,
             "tokens": sizes["batch"] * sizes["sequence"],
             "by_kind": kinds,
             **(_lane_bytes(found.report["memory"]) if ranks == 1 else {}),
         }
+
+
+def flags_for(machine: str, values: Values) -> List[str]:
+    """Of optimus-compile, to plan a trial for a machine: a GPU's name, or the path of a
+    profile of the trial's own target."""
+    is_path = os.sep in machine
+    out = FOR_A_MACHINE - ({"compile.target", "compile.mcpu"} if is_path else set())
+    kept = {name: value for name, value in values.items() if name not in out}
+    more = ["--machine-profile=" + machine, "--tune-products=false"]
+    return [
+        *names.arguments(kept, "compile", leave_out=("tune-products",)),
+        *more,
+        *([] if is_path else ["--target=cuda"]),
+    ]
 
 
 def _lane_bytes(memory: Mapping[str, Mapping[str, int]]) -> Dict[str, int]:

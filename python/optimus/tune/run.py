@@ -79,7 +79,11 @@ class Run:
         """Workers that do, and their classes."""
         self._are_measured = threading.Event()
         self._measured("")
-        self._predictor = Predictor(search.spec.folder, profiles=folder.profiles)
+        self._predictor = Predictor(
+            search.spec.folder,
+            profiles=folder.profiles,
+            objectives=search.spec.study.objectives,
+        )
         self._restarts: Dict[str, int] = {}
         self._begin = time.monotonic() - max(
             (record.get("time", 0.0) for record in journal.records), default=0.0
