@@ -21,8 +21,8 @@ started again (bench/peers/optuna_dask.py).
 
 Beside the seconds stand the best schedule of a minute's search, and a bound on all
 schedules, the linear relaxation for unrelated machines, both by the steps as they were
-measured. The gap is that to the former. Then come predictions beside measurements. It
-needs root, and fails where a trial is lost or does not end.
+measured. The gap is that to the former. Then come the same searches in the simulator, and
+predictions beside measurements. It needs root, and fails where a trial is lost or does not end.
 
 With --folder studies stay, --only runs some of the orders, and the page is of all there.
 """
@@ -42,8 +42,12 @@ from harness import ROOT, fail, machine, one_of, run, table, write_license
 
 sys.path.insert(0, str(ROOT / "python"))
 
-from optimus.tune import costs, journal, wheels  # noqa: E402
+from optimus.tune import costs, journal, spec, virtual_pool, wheels  # noqa: E402
 from optimus.tune.machine import Class  # noqa: E402
+from optimus.tune.policies import make_policy  # noqa: E402
+from optimus.tune.samplers import RandomSampler  # noqa: E402
+from optimus.tune.search import Search  # noqa: E402
+from optimus.tune.simulate import Simulation  # noqa: E402
 from optimus.tune.simulated import least_seconds  # noqa: E402
 from optimus.tune.study import Study  # noqa: E402
 from suite.search_predictions import predictions_of, rows_of  # noqa: E402
@@ -229,6 +233,37 @@ def best_schedule(durations, seconds):
     return best
 
 
+def simulated_seconds(spec_path, records, order):
+    """The end of the same search in the simulator, of workers as slow as those of a study
+    were in the median."""
+    study, steps, others = Study(), {}, {}
+    for record in records:
+        study.apply(record)
+        measured = record.get("measured") or {}
+        if "step_ms" in measured:
+            trial = study.trials[record["trial"]]
+            key = record["class"], trial.values["compile.precision"]
+            steps.setdefault(key, []).append(measured["step_ms"] / trial.prediction["step_ms"])
+            others.setdefault(record["class"], []).append(measured["other_seconds"])
+    kinds = []
+    for found in study.classes.values():
+        its = Class(**found)
+        slower = {precision: statistics.median(ratios)
+                  for (key, precision), ratios in steps.items() if key == its.key}
+        slower.setdefault("", max(slower.values(), default=1 / its.cores))
+        other = statistics.median(others.get(its.key, [0.0]))
+        wall = next(kind.wall for kind in KINDS if kind.mebibytes << 20 == its.memory)
+        kinds.append(virtual_pool.Kind(its.key, 1, its, slower, other, wall or None))
+    predictions = {json.dumps(trial.values): {**trial.prediction} for trial in study.trials}
+    for each in predictions.values():
+        each.pop("by_class", None)
+    its_spec = spec.read(str(spec_path))
+    search = Search(its_spec, RandomSampler(its_spec.space, its_spec.study.seed),
+                    make_policy(its_spec), order)
+    pool = virtual_pool.Pool(kinds, noise=0.0)
+    return Simulation(search, pool, lambda values: predictions[json.dumps(values)]).run().seconds
+
+
 def mistakes_of(records, trials, order):
     ended = [record["trial"] for record in records if record["kind"] == "ended"]
     lost = [record for record in records if record["kind"] == "lost"]
@@ -241,6 +276,7 @@ def mistakes_of(records, trials, order):
 def main(options, tools, folder):
     if os.geteuid() != 0 or not (CGROUPS / "cpu" / "cpu.cfs_quota_us").exists():
         fail("control groups of version 1 need root, and a machine that has them")
+    os.environ.setdefault("OPTIMUS_BIN_DIR", str(tools.binaries.resolve()))
     if options.folder:
         folder = options.folder.resolve()
         folder.mkdir(parents=True, exist_ok=True)
@@ -268,10 +304,10 @@ def main(options, tools, folder):
     peers = [json.loads(path.read_text()) for path in sorted(folder.glob("dask-[0-9].json"))]
     if not all(found.values()):
         return {}, [f"studies of {', '.join(ORDERS[:2])} are needed for a page"]
-    return page_of(options, found, peers)
+    return page_of(options, folder, found, peers)
 
 
-def page_of(options, found, peers):
+def page_of(options, folder, found, peers):
     mistakes = [each for order, studies in found.items() for records in studies
                 for each in mistakes_of(records, options.trials, order)]
     durations = [durations_of(records) for records in found["placed"]]
@@ -279,6 +315,8 @@ def page_of(options, found, peers):
         least_seconds(each, dict.fromkeys(next(iter(each.values())), 1)) for each in durations)
     best = statistics.median(best_schedule(each, options.seconds) for each in durations)
     seconds = {order: statistics.median(map(seconds_of, found[order])) for order in found}
+    simulated = {order: [simulated_seconds(folder / "search.toml", records, order)
+                         for records in studies] for order, studies in found.items()}
     gap = seconds["fcfs"] - best
 
     def row(name, its, ends="", killed=""):
@@ -297,6 +335,8 @@ def page_of(options, found, peers):
                         statistics.median(best_at(each["ends"].values()) for each in peers),
                         sum(each["failed"] for each in peers)))
     rows += [row("best schedule found", best), row("bound", bound)]
+    rows += [[f"{order}, simulated", f"{statistics.median(its):.1f}", "", "", ""]
+             for order, its in simulated.items()]
     predictions = [each for studies in found.values() for records in studies
                    for each in predictions_of(records)]
     memory = [(each.held - each.planned) / 2**20 for each in predictions]
