@@ -55,6 +55,7 @@ def test_a_checkpoint_goes_on_with_another_worker(tmp_path, monkeypatch, hosts):
     assert list(base.iterdir()) == [], "the last worker leaves nothing"
 
 
+@pytest.mark.rotates
 def test_what_is_saved_after_a_signal_comes_back(tmp_path, monkeypatch, hosts):
     def watch(record, _now):
         if record["kind"] == "started":
@@ -69,6 +70,7 @@ def test_what_is_saved_after_a_signal_comes_back(tmp_path, monkeypatch, hosts):
     assert (trial(tmp_path) / "checkpoint/state").read_text() == "saved\n"
 
 
+@pytest.mark.rotates
 def test_a_file_that_changes_is_no_file_of_a_job(tmp_path, monkeypatch, hosts):
     monkeypatch.setattr(files, "hash_of", lambda path: "0" * 64)
     _, records = search(
