@@ -294,9 +294,7 @@ def _best(options: argparse.Namespace) -> int:
 
 
 def main(given: Optional[List[str]] = None) -> int:
-    # Young objects pile up among many old ones, and a decision would wait for their
-    # collection. Both loops collect between decisions.
-    gc.disable()
+    gc.disable()  # as Collector says
 
     def act() -> int:
         options = _parser().parse_args(given)

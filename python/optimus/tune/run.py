@@ -10,7 +10,6 @@ happens outside, a worker's end, a prediction, a signal, comes through one queue
 
 import contextlib
 import errno
-import gc
 import os
 import queue
 import shutil
@@ -20,7 +19,7 @@ import time
 from typing import Callable, Dict, List, Optional, Set
 
 from optimus import __version__, output
-from optimus.tune import TuneError, outcome
+from optimus.tune import Collector, TuneError, outcome
 from optimus.tune.costs import Predictor, threads_of
 from optimus.tune.executor import Event, Events, Executor, Start, Takes
 from optimus.tune.jobs import (
@@ -89,6 +88,7 @@ class Run:
             (record.get("time", 0.0) for record in journal.records), default=0.0
         )
         self._signal = 0
+        self._collector = Collector()
         self._with_checkpoints: Set[int] = set()
         self._executor = executor
         self._pool: Optional[Executor] = None
@@ -185,7 +185,7 @@ class Run:
             except queue.Empty:
                 # Nothing that was said waits to be heard.
                 self._expire()
-                gc.collect(1)
+            self._collector.turn()
 
     def _renew(self) -> None:
         """Free workers that have no time for more."""

@@ -12,22 +12,17 @@ A job takes its predicted steps times what its class is slower by, times noise; 
 lost at a rate and at the end of wall times.
 """
 
-import gc
 import heapq
 import itertools
 import math
 import random
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
-from optimus.tune import costs
+from optimus.tune import Collector, costs
 from optimus.tune.scheduler import Job, late_from
 from optimus.tune.search import Search
 from optimus.tune.study import Trial
 from optimus.tune.virtual_pool import Kind, Pool
-
-
-COLLECTED = 10_000
-"""Decisions between two collections of garbage."""
 
 
 class Used(NamedTuple):
@@ -83,7 +78,7 @@ class Simulation:
                 self._kinds[worker] = kind
                 self._join(worker, 0.0)
         now = end = 0.0
-        collected = 0
+        collector = Collector()
         while True:
             while record := self._search.decide(now):
                 self._decisions += 1
@@ -92,9 +87,7 @@ class Simulation:
                 continue
             if not self._heap or self._search.is_over(now):
                 break
-            if self._decisions - collected >= COLLECTED:
-                collected = self._decisions
-                gc.collect(1)
+            collector.turn()
             now, _, event, data = heapq.heappop(self._heap)
             if event == "result":
                 end = now
