@@ -12,7 +12,7 @@ the memory of a process, and the time of a step before and after correction.
     bench/run search-predictions --folder /tmp/predictions --seconds 200   # in pieces
 
 A random search over GPT-2, Llama and BERT of many sizes, in f32 and bf16, with all its
-programs different, on a worker for each core. One of them measures the class first, as in
+programs different, on a worker for each core, as root before all else on this machine. One of them measures the class first, as in
 every search on a mixed pool. A step counts as it was predicted before its trial began: by
 the compiler alone, and by what trials on its class had taken so far. Of memory the
 compiler says what a plan takes; the process's own is the median of the first ten.
@@ -23,6 +23,7 @@ beyond 8 % before correction or 5 % after ten trials, or where a process is both
 16 MiB away from what was predicted.
 """
 
+import json
 import os
 import pathlib
 import signal
@@ -36,6 +37,7 @@ sys.path.insert(0, str(ROOT / "python"))
 
 from optimus.tune import costs, journal  # noqa: E402
 from optimus.tune.study import Study  # noqa: E402
+from suite.predict import first  # noqa: E402
 
 TARGETS = ["optimus-compile", "optimus-run"]
 NUMBERS = dict(trials=48, steps=16, seed=11)
@@ -164,8 +166,8 @@ def play(options, tools, folder):
         SPEC.format(trials=options.trials, steps=options.steps, seed=options.seed))
     cores = sorted(os.sched_getaffinity(0))
     (folder / "pool.toml").write_text("".join(
-        f'[[worker]]\nname = "core{core}-"\nprefix = ["taskset", "-c", "{core}"]\n'
-        for core in cores))
+        f'[[worker]]\nname = "core{core}-"\n'
+        f"prefix = {json.dumps(first(['taskset', '-c', str(core)]))}\n" for core in cores))
     program = tools.path("run").parent / "optimus-tune"
     process = subprocess.Popen(
         [program, "run", folder / "search.toml", "-o", folder / "study", "--pool",
