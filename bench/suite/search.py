@@ -6,40 +6,73 @@
 #
 # ===-----------------------------------------------------------------------===#
 """A search of optimus-tune on workers of four classes of this machine, by the order
-`placed` and first come, first served.
+`placed`, first come, first served, and by Optuna on Dask.
 
     bench/run search
     bench/run search --trials 120 --rounds 5 --write bench/results/search.md
+    pip install --no-deps --target /tmp/peer optuna-integration==5.0.0
+    bench/run search --peer /tmp/peer --folder /tmp/search --only placed   # in pieces
 
 Classes are control groups with parts of a core, 0.1 to 0.8, and 512 MiB to 8 GiB; one
-has AVX2 alone for products. Trials are GPT-2 of many sizes in f32 and bf16, the same for
-each order, and orders take turns. Beside the seconds stands a bound that no schedule is
-below: the linear relaxation for unrelated machines, by the steps as they were measured.
-Then predictions beside measurements. It needs root, and fails where a trial is lost or
-does not end.
+has AVX2 alone for products, and two have wall times, after which another worker takes
+their place. Trials are GPT-2 of many sizes in f32 and bf16, the same for each order, and
+orders take turns. The peer has the same trials, groups and wall times; what is killed is
+started again (bench/peers/optuna_dask.py).
+
+Beside the seconds stand the best schedule of a minute's search, and a bound on all
+schedules, the linear relaxation for unrelated machines, both by the steps as they were
+measured. The gap is that to the former. Then come the same searches in the simulator, and
+predictions beside measurements. It needs root, and fails where a trial is lost or does not end.
+
+With --folder studies stay, --only runs some of the orders, and the page is of all there.
 """
 
 import contextlib
 import json
+import math
 import os
 import pathlib
+import random
 import statistics
 import sys
+import time
+import typing
 
-from harness import ROOT, fail, run, table, write_license
+from harness import ROOT, fail, machine, one_of, run, table, write_license
 
 sys.path.insert(0, str(ROOT / "python"))
 
-from optimus.tune import costs, journal  # noqa: E402
+from optimus.tune import costs, journal, spec, virtual_pool, wheels  # noqa: E402
 from optimus.tune.machine import Class  # noqa: E402
+from optimus.tune.policies import make_policy  # noqa: E402
+from optimus.tune.samplers import RandomSampler  # noqa: E402
+from optimus.tune.search import Search  # noqa: E402
+from optimus.tune.simulate import Simulation  # noqa: E402
 from optimus.tune.simulated import least_seconds  # noqa: E402
 from optimus.tune.study import Study  # noqa: E402
+from suite.search_predictions import predictions_of, rows_of  # noqa: E402
 
 TARGETS = ["optimus-compile", "optimus-run"]
-NUMBERS = dict(trials=40, rounds=1, steps=40)
-ORDERS = ("fcfs", "placed")
-CLASSES = [("large", 0.8, 8192, {}), ("old", 0.4, 2048, {"ONEDNN_MAX_CPU_ISA": "AVX2"}),
-           ("small", 0.2, 1024, {}), ("tiny", 0.1, 512, {})]
+NUMBERS = dict(trials=40, rounds=1, steps=40, seconds=60)
+ORDERS = ("fcfs", "placed", "dask")
+OLD = {"ONEDNN_MAX_CPU_ISA": "AVX2"}
+
+
+class Kind(typing.NamedTuple):
+    name: str
+    cores: float
+    mebibytes: int
+    environment: dict
+    wall: int  # seconds, or 0
+
+    @property
+    def prefix(self):
+        return ["timeout", "-s", "KILL", str(self.wall)] if self.wall else []
+
+
+KINDS = [Kind("large", 0.8, 8192, {}, 0), Kind("old", 0.4, 2048, OLD, 300),
+         Kind("small", 0.2, 1024, {}, 0), Kind("tiny", 0.1, 512, {}, 240)]
+TIMEOUT = 600
 SPEC = """\
 [study]
 trials = {trials}
@@ -66,22 +99,32 @@ lr = {{ log-uniform = [1e-4, 1e-2] }}
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 
 
+def options(parser):
+    parser.add_argument("--peer", type=pathlib.Path,
+                        help="a folder with optuna-integration; else there is no peer")
+    parser.add_argument("--folder", type=pathlib.Path, help="keeps the studies")
+    parser.add_argument("--only", type=one_of(ORDERS), default=list(ORDERS),
+                        help="runs these alone")
+
+
 class Group:
     """A control group with a part of a core and a limit of memory, of version 1."""
 
-    def __init__(self, name, cores, mebibytes):
-        self.folders = [CGROUPS / controller / f"optimus-search-{os.getpid()}-{name}"
+    def __init__(self, kind):
+        self.kind = kind
+        self.folders = [CGROUPS / controller / f"optimus-search-{os.getpid()}-{kind.name}"
                         for controller in ("cpu", "memory")]
         for folder in self.folders:
             folder.mkdir()
         cpu, memory = self.folders
-        (cpu / "cpu.cfs_quota_us").write_text(str(int(cores * 100_000)))
-        (memory / "memory.limit_in_bytes").write_text(str(mebibytes << 20))
+        (cpu / "cpu.cfs_quota_us").write_text(str(int(kind.cores * 100_000)))
+        (memory / "memory.limit_in_bytes").write_text(str(kind.mebibytes << 20))
 
+    @property
     def prefix(self):
-        """A command that starts another one in it."""
+        """A command that starts another one in it, until the wall time."""
         enter = " && ".join(f"echo $$ >{folder}/cgroup.procs" for folder in self.folders)
-        return ["sh", "-c", f'{enter} && exec "$@"', "sh"]
+        return ["sh", "-c", f'{enter} && exec "$@"', "sh", *self.kind.prefix]
 
     def remove(self):
         for folder in self.folders:
@@ -91,10 +134,13 @@ class Group:
 
 def write_pool(path, groups):
     rows = []
-    for (name, _, _, environment), group in zip(CLASSES, groups):
-        pairs = ", ".join(f'{key} = "{value}"' for key, value in environment.items())
-        rows.append(f'[[worker]]\nname = "{name}"\nprefix = {json.dumps(group.prefix())}\n'
+    for group in groups:
+        kind = group.kind
+        pairs = ", ".join(f'{key} = "{value}"' for key, value in kind.environment.items())
+        rows.append(f'[[worker]]\nname = "{kind.name}"\nprefix = {json.dumps(group.prefix)}\n'
                     f"environment = {{ {pairs} }}\n")
+        if kind.wall:
+            rows.append(f"wall_seconds = {kind.wall}\n")
     path.write_text("\n".join(rows))
 
 
@@ -105,6 +151,23 @@ def play(tools, folder, order, number):
     run([program, "run", folder / "search.toml", "-o", study, "--pool", folder / "pool.toml",
          "--order", order])
     return journal.read(str(study))
+
+
+def play_peer(options, tools, folder, groups, records, number):
+    """Writes the answer of the peer, which has the trials of a study of ours."""
+    trials = [{**record["values"], "train.data": str(folder / "text.txt")}
+              for record in records if record["kind"] == "given"]
+    place = folder / f"dask-{number}"
+    place.mkdir()
+    workers = [{"name": each.kind.name, "memory_mib": each.kind.mebibytes, "prefix": [
+        "env", *(f"{key}={value}" for key, value in each.kind.environment.items()),
+        *each.prefix]} for each in groups]
+    given = {"workers": workers, "trials": trials, "folder": str(place), "timeout": TIMEOUT,
+             "compile": str(tools.path("compile")), "run": str(tools.path("run"))}
+    paths = os.pathsep.join(map(str, [options.peer.resolve(), wheels.CACHE, ROOT / "python"]))
+    said = run([sys.executable, ROOT / "bench/peers/optuna_dask.py"], input=json.dumps(given),
+               env={**os.environ, "PYTHONPATH": paths})
+    (folder / f"dask-{number}.json").write_text(said)
 
 
 def study_of(records):
@@ -118,7 +181,18 @@ def seconds_of(records):
     return max(record["time"] for record in records if record["kind"] == "ended")
 
 
-def bound_of(records):
+def best_at(ends):
+    """When the trial with the least loss of all ended, of pairs of seconds and losses."""
+    return min(ends, key=lambda end: (end[1], end[0]))[0]
+
+
+def ends_of(records):
+    return [(record["time"], record["objectives"][0]) for record in records
+            if record["kind"] == "ended" and record["outcome"] == "done"]
+
+
+def durations_of(records):
+    """By trial and class, of trials that are done."""
     study, corrections = study_of(records)
     classes = {Class(**found).key: found for found in study.classes.values()}
     durations = {}
@@ -128,7 +202,66 @@ def bound_of(records):
                 key: costs.cost(trial.prediction, corrections, key, found, trial.model,
                                 trial.values["train.steps"]).weight
                 for key, found in classes.items()}
-    return least_seconds(durations, dict.fromkeys(classes, 1))
+    return durations
+
+
+def best_schedule(durations, seconds):
+    """The end of the best schedule that a search of so many seconds finds, on one worker a
+    class: jobs move, or change places, as annealing has it."""
+    draws, kinds = random.Random(0), sorted(next(iter(durations.values())))
+    jobs = sorted(durations)
+    at = {job: min(kinds, key=durations[job].get) for job in jobs}
+    loads = {kind: sum(durations[job][kind] for job in jobs if at[job] == kind)
+             for kind in kinds}
+    best = now = max(loads.values())
+    begin = time.monotonic()
+    while (share := (time.monotonic() - begin) / seconds) < 1:
+        heat = 0.1 * best * (1 - share) ** 3
+        moves = {job: draws.choice(kinds) for job in draws.sample(jobs, draws.choice((1, 2)))}
+        if len(moves) == 2 and draws.random() < 0.7:
+            (one, _), (other, _) = moves.items()
+            moves = {one: at[other], other: at[one]}
+        after = dict(loads)
+        for job, kind in moves.items():
+            after[at[job]] -= durations[job][at[job]]
+            after[kind] += durations[job][kind]
+        end = max(after.values())
+        if end < math.inf and (end <= now or draws.random() < math.exp((now - end) / heat)):
+            loads, now = after, end
+            at.update(moves)
+            best = min(best, now)
+    return best
+
+
+def simulated_seconds(spec_path, records, order):
+    """The end of the same search in the simulator, of workers as slow as those of a study
+    were in the median."""
+    study, steps, others = Study(), {}, {}
+    for record in records:
+        study.apply(record)
+        measured = record.get("measured") or {}
+        if "step_ms" in measured:
+            trial = study.trials[record["trial"]]
+            key = record["class"], trial.values["compile.precision"]
+            steps.setdefault(key, []).append(measured["step_ms"] / trial.prediction["step_ms"])
+            others.setdefault(record["class"], []).append(measured["other_seconds"])
+    kinds = []
+    for found in study.classes.values():
+        its = Class(**found)
+        slower = {precision: statistics.median(ratios)
+                  for (key, precision), ratios in steps.items() if key == its.key}
+        slower.setdefault("", max(slower.values(), default=1 / its.cores))
+        other = statistics.median(others.get(its.key, [0.0]))
+        wall = next(kind.wall for kind in KINDS if kind.mebibytes << 20 == its.memory)
+        kinds.append(virtual_pool.Kind(its.key, 1, its, slower, other, wall or None))
+    predictions = {json.dumps(trial.values): {**trial.prediction} for trial in study.trials}
+    for each in predictions.values():
+        each.pop("by_class", None)
+    its_spec = spec.read(str(spec_path))
+    search = Search(its_spec, RandomSampler(its_spec.space, its_spec.study.seed),
+                    make_policy(its_spec), order)
+    pool = virtual_pool.Pool(kinds, noise=0.0)
+    return Simulation(search, pool, lambda values: predictions[json.dumps(values)]).run().seconds
 
 
 def mistakes_of(records, trials, order):
@@ -140,62 +273,77 @@ def mistakes_of(records, trials, order):
     return found
 
 
-def predictions_of(all_records):
-    """By class and kind of model: measured steps over predicted ones, and the errors of
-    corrected predictions after ten measurements."""
-    rows, memory = {}, []
-    for records in all_records:
-        study, corrections = Study(), costs.Corrections()
-        for record in records:
-            study.apply(record)
-            if record["kind"] != "ended" or "measured" not in record:
-                continue
-            trial = study.trials[record["trial"]]
-            key, measured = (record["class"], trial.model), record["measured"]
-            known = corrections.ratio(*key)
-            counts = {each[:2]: each[3] for each in corrections.rows()}
-            ratio = measured["step_ms"] / trial.prediction["step_ms"]
-            ratios, errors = rows.setdefault(key, ([], []))
-            ratios.append(ratio)
-            if counts.get(key, 0) >= 10:
-                errors.append(abs(ratio / known - 1))
-            planned = trial.prediction["rank_bytes"] * trial.prediction["ranks"]
-            memory.append((measured["max_rss"] - planned) / 2**20)
-            corrections.observe(*key, trial.prediction, measured)
-    lines = [[key[0].split("Processor-")[-1], key[1], len(ratios), f"{statistics.median(ratios):.2f}",
-              f"{100 * statistics.median(errors):.0f} %" if errors else "-"]
-             for key, (ratios, errors) in sorted(rows.items())]
-    return lines, memory
-
-
 def main(options, tools, folder):
     if os.geteuid() != 0 or not (CGROUPS / "cpu" / "cpu.cfs_quota_us").exists():
         fail("control groups of version 1 need root, and a machine that has them")
+    os.environ.setdefault("OPTIMUS_BIN_DIR", str(tools.binaries.resolve()))
+    if options.folder:
+        folder = options.folder.resolve()
+        folder.mkdir(parents=True, exist_ok=True)
     write_license(folder / "text.txt")
     (folder / "search.toml").write_text(SPEC.format(trials=options.trials, steps=options.steps))
-    groups = [Group(*found[:3]) for found in CLASSES]
+    orders = [order for order in ORDERS if order != "dask" or options.peer]
+    groups = [Group(kind) for kind in KINDS]
     try:
         write_pool(folder / "pool.toml", groups)
-        found = {order: [] for order in ORDERS}
         for number in range(options.rounds):
-            for order in ORDERS[:: 1 if number % 2 else -1]:
-                found[order].append(play(tools, folder, order, number))
+            # The peer has the trials of ours.
+            for order in orders[:2][:: 1 if number % 2 else -1] + orders[2:]:
+                if order not in options.only or (folder / f"{order}-{number}").exists():
+                    continue
+                if order == "dask":
+                    records = journal.read(str(folder / f"placed-{number}"))
+                    play_peer(options, tools, folder, groups, records, number)
+                else:
+                    play(tools, folder, order, number)
     finally:
         for group in groups:
             group.remove()
-    mistakes = [each for order in ORDERS for records in found[order]
+    found = {order: [journal.read(str(path)) for path in sorted(folder.glob(f"{order}-[0-9]"))]
+             for order in ORDERS[:2]}
+    peers = [json.loads(path.read_text()) for path in sorted(folder.glob("dask-[0-9].json"))]
+    if not all(found.values()):
+        return {}, [f"studies of {', '.join(ORDERS[:2])} are needed for a page"]
+    return page_of(options, folder, found, peers)
+
+
+def page_of(options, folder, found, peers):
+    mistakes = [each for order, studies in found.items() for records in studies
                 for each in mistakes_of(records, options.trials, order)]
-    bound = statistics.median(bound_of(records) for records in found["placed"])
-    seconds = {order: statistics.median(map(seconds_of, found[order])) for order in ORDERS}
-    gap = seconds["fcfs"] - bound
-    closed = f"{100 * (seconds['fcfs'] - seconds['placed']) / gap:.0f} %" if gap > 0 else "-"
-    rows = [[order, f"{seconds[order]:.1f}", closed if order == "placed" else ""] for order in ORDERS]
-    rows.append(["bound", f"{bound:.1f}", "100 %"])
-    lines, memory = predictions_of(found["placed"] + found["fcfs"])
-    text = (f"{options.trials} trials, {options.rounds} rounds in turn; a process held "
-            f"{min(memory):.0f} to {max(memory):.0f} MiB beyond its plan.")
+    durations = [durations_of(records) for records in found["placed"]]
+    bound = statistics.median(
+        least_seconds(each, dict.fromkeys(next(iter(each.values())), 1)) for each in durations)
+    best = statistics.median(best_schedule(each, options.seconds) for each in durations)
+    seconds = {order: statistics.median(map(seconds_of, found[order])) for order in found}
+    simulated = {order: [simulated_seconds(folder / "search.toml", records, order)
+                         for records in studies] for order, studies in found.items()}
+    gap = seconds["fcfs"] - best
+
+    def row(name, its, ends="", killed=""):
+        closed = f"{100 * (seconds['fcfs'] - its) / gap:.0f} %" if gap > 0 else "-"
+        return [name, f"{its:.1f}", closed, ends and f"{ends:.1f}", killed]
+
+    rows = [row(order, seconds[order],
+                statistics.median(best_at(ends_of(each)) for each in found[order]),
+                sum(record["kind"] == "lost" for each in found[order] for record in each))
+            for order in found]
+    if peers:
+        lacking = sum(options.trials - len(each["ends"]) for each in peers)
+        if lacking:
+            mistakes.append(f"Optuna + Dask: {lacking} trials did not end")
+        rows.append(row("Optuna + Dask", statistics.median(each["seconds"] for each in peers),
+                        statistics.median(best_at(each["ends"].values()) for each in peers),
+                        sum(each["failed"] for each in peers)))
+    rows += [row("best schedule found", best), row("bound", bound)]
+    rows += [[f"{order}, simulated", f"{statistics.median(its):.1f}", "", "", ""]
+             for order, its in simulated.items()]
+    predictions = [each for studies in found.values() for records in studies
+                   for each in predictions_of(records)]
+    memory = [(each.held - each.planned) / 2**20 for each in predictions]
+    text = (f"{options.trials} trials, {len(found['placed'])} rounds; a process held "
+            f"{min(memory):.0f} to {max(memory):.0f} MiB beyond its plan. {machine()}.")
     return {
-        "orders": table(["order", "seconds", "of the gap closed"], rows),
-        "predictions": text + "\n\n" + table(
-            ["class", "model", "trials", "measured / predicted step", "median error after ten"], lines),
+        "orders": table(["order", "seconds", "of the gap closed", "until the best loss",
+                         "attempts lost"], rows),
+        "predictions": f"{text}\n\n{rows_of(predictions)}",
     }, mistakes

@@ -32,7 +32,6 @@ sys.path.insert(0, str(ROOT / "python"))
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from ledger import slowness  # noqa: E402
-from optimus.tune import COLLECTIONS  # noqa: E402
 from optimus.tune.domains import parse  # noqa: E402
 from optimus.tune.machine import Class  # noqa: E402
 from optimus.tune.policies import make_policy  # noqa: E402
@@ -106,7 +105,7 @@ def asks(count):
 
 
 def main(options, _tools, _folder):
-    gc.set_threshold(*COLLECTIONS)
+    gc.disable()  # as optimus-tune does
     study = Study(trials=options.trials, objectives=("loss",))
     spec = Spec("spec.toml", ".", "", study, SPACE)
     search = Timed(spec, RandomSampler(SPACE, 0), make_policy(spec))

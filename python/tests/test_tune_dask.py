@@ -63,12 +63,14 @@ def folder(tmp_path, text):
 
 
 @pytest.mark.rotates
-def test_trials_run_on_dask_and_a_killed_worker_is_replaced(tools, folder, cluster):
+@pytest.mark.parametrize("files", ["shared", "sent"])
+def test_trials_run_on_dask_and_a_killed_worker_is_replaced(tools, folder, cluster, files):
     """The history is that of local workers."""
     write_spec(folder, trials=4, steps=100)
     succeed(run(tools, folder, "-o", folder / "local"))
     (folder / "pool.toml").write_text(
-        "[dask]\nscheduler = '%s'\nhost = '127.0.0.1'\npoll_seconds = 0.5\n" % cluster
+        "[dask]\nscheduler = '%s'\nhost = '127.0.0.1'\npoll_seconds = 0.5\nfiles = '%s'\n"
+        % (cluster, files)
     )
     study = folder / "study"
     process = subprocess.Popen(
@@ -98,11 +100,14 @@ def test_trials_run_on_dask_and_a_killed_worker_is_replaced(tools, folder, clust
 
 
 def workers_of(study):
+    """Those with its files, or where files are sent, with folders of this execution."""
+    marks = [str(study), *(path.stem for path in (study / "dask").glob("*.json"))]
     for each in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
-            with open("/proc/%s/cmdline" % each, "rb") as file:
-                line = file.read().split(b"\0")
-            if b"optimus.tune.worker" in line and str(study).encode() in b" ".join(line):
+            with open("/proc/%s/cmdline" % each, encoding="utf-8") as file:
+                line = file.read().split("\0")
+            place = " ".join([*line, os.readlink("/proc/%s/cwd" % each)])
+            if "optimus.tune.worker" in line and any(mark in place for mark in marks):
                 yield int(each)
 
 

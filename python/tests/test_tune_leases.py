@@ -16,7 +16,8 @@ from optimus.tune.domains import parse
 from optimus.tune.executor import Event
 from optimus.tune.machine import Class
 from optimus.tune.policies import make_policy
-from optimus.tune.run import LEASE, Folder, Run
+from optimus.tune.jobs import Folder
+from optimus.tune.run import LEASE, Run
 from optimus.tune.executor import Start
 from optimus.tune.samplers import RandomSampler
 from optimus.tune.search import Search
@@ -47,8 +48,8 @@ class Executor:
         self.done = []
 
     def __getattr__(self, name):
-        if name == "expiring":
-            return list
+        if name in ("expiring", "take"):
+            return lambda *_: []
         return lambda worker, *more: self.done.append((name, getattr(worker, "name", worker)))
 
 

@@ -13,7 +13,9 @@ import os
 
 import pytest
 
-from optimus.tune import TuneError, journal, machine
+from optimus.tune import TuneError, jobs, journal, machine
+from optimus.tune.domains import parse
+from optimus.tune.spaces import Leaf, Space, Union
 
 CPUINFO = "processor : 0\nmodel name : a processor\nflags : sse2 %s\n"
 
@@ -130,3 +132,17 @@ def test_a_full_disk_ends_a_study_with_a_whole_journal(tmp_path, monkeypatch):
     ):
         writer.append({"kind": "ended", "trial": 0})
     assert (tmp_path / journal.NAME).read_text() == '{"kind":"given","trial":0}\n'
+
+
+def test_a_class_is_measured_with_the_ranks_of_meshes(monkeypatch):
+    monkeypatch.setattr(jobs, "find_tool", lambda name: name)
+    mesh = parse({"choice": ["row:2,col:2", "row:2", "row:1", "col:2"]})
+    inner = Space((Leaf("compile.mesh", parse("data:8"), 2),))
+    space = Space((Leaf("compile.mesh", mesh, 1),), (Union("kind", {"a": inner}, 2),))
+    assert jobs.ranks_in(space) == [2, 4, 8]
+    found = jobs.measure(jobs.Folder("/study"), "w0", {"cores": 4.0}, [2, 4])
+    lines = [" ".join(each["argv"]) for each in found["commands"]]
+    assert "bench --profile /study/classes/w0.new --gemm" in lines[0]
+    assert lines[0].endswith("--threads-per-rank 4")
+    assert ["--comm --ranks 2" in lines[1], "--comm --ranks 4" in lines[2]] == [True] * 2
+    assert sum(int(each["argv"][1]) for each in found["commands"]) <= jobs.MOST_MEASURED

@@ -9,12 +9,17 @@
 
 import json
 import math
+import os
 import random
+import re
+import sys
 
 import pytest
 
-from optimus.tune import costs, outcome
+from optimus.tune import TuneError, costs, outcome
 from optimus.tune.outcome import Log, Outcome
+
+from tools import REPOSITORY, call, succeed
 
 CLASS = {"cores": 0.5, "memory": 1 << 30}
 PREDICTION = {"rank_bytes": 100 << 20, "ranks": 2, "step_ms": 20.0}
@@ -325,3 +330,37 @@ def test_the_mixture_of_models_is_not_published_once_each_was_measured():
     for _ in range(costs.KEPT):
         corrections.observe("k", "slow", PREDICTION, {"step_ms": 120.0})
     assert corrections.version > version and corrections.rates("k", "new").ratio == 6.0
+
+
+SMALL = {
+    **{"model.name": "gpt2", "model.layers": 2, "model.hidden": 64, "model.heads": 4},
+    **{"model.seq": 32, "model.vocab": 256, "model.batch": 8, "train.steps": 9},
+    **{"compile.precision": "bf16", "compile.mcpu": "native"},
+}
+
+
+@pytest.mark.rotates
+def test_objectives_are_predicted_for_another_machine(tools, tmp_path):
+    names = ["loss", "step_ms@h100x8", "rank_bytes@h100x8"]
+    predictor = costs.Predictor(str(tmp_path), [], objectives=names)
+    found = predictor.predict(SMALL)
+    sizes = [f"--{name[6:]}={SMALL[name]}" for name in SMALL if name[:6] == "model."]
+    builder = [sys.executable, "-m", "optimus.models", "gpt2", *sizes[1:]]
+    environment = dict(os.environ, PYTHONPATH=str(REPOSITORY / "python"))
+    succeed(call([*builder, "-o", tmp_path / "a.mlir"], env=environment))
+    flags = ["--precision=bf16", "--target=cuda", "--machine-profile=h100x8"]
+    flags += ["--compile-to=place", "-o", "/dev/null", "--report-json", "-"]
+    said = call([tools.binaries / "optimus-compile", tmp_path / "a.mlir", *flags])
+    report = json.loads(succeed(said))
+    assert found["rank_bytes@h100x8"] == report["rank_bytes"] != found["rank_bytes"]
+    steps = [each["predicted_step_ms"] for each in report["schedule"].values()
+             if each["kind"] == "train"]
+    assert [found["step_ms@h100x8"]] == steps != [found["step_ms"]]
+    assert outcome.objectives(names[1:], outcome.Log([], "done"), found, {}) == [
+        *steps,
+        report["rank_bytes"],
+    ]
+    wide = {**SMALL, "model.hidden": 16384, "model.layers": 4}
+    assert re.match("h100x8: a rank needs .* MiB, NVIDIA H100", predictor.predict(wide)["refusal"])
+    with pytest.raises(TuneError, match="the objective step_ms@h101: .*h101"):
+        costs.Predictor(str(tmp_path), [], objectives=["step_ms@h101"])

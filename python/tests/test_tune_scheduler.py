@@ -178,6 +178,41 @@ def test_changed_costs_come_into_force_a_few_at_a_time():
     assert starts(made) == [("b0", 13)]
 
 
+def test_new_places_are_paid_for_by_starts(monkeypatch):
+    """However often costs change, and however many jobs wait."""
+    monkeypatch.setattr(scheduler_module, "MOST_EARNED", 100)
+    looks = []
+
+    def cost(job, kind):
+        looks.append(job)
+        return Cost({"a": 1.0, "b": 2.0}[kind] * (1 + job.trial % 97))
+
+    made = Scheduler(cost)
+    for place in range(100):
+        made.joined("a%d" % place, "a")
+        made.joined("b%d" % place, "b")
+    for trial in range(2000):
+        made.add(Job(trial))
+
+    def all_starts():
+        found = starts(made)
+        while not made.is_settled:
+            found += starts(made)
+        return found
+
+    assert len(all_starts()) == 200
+    looks.clear()
+    count = 0
+    for place in range(100):
+        made.costs_changed()
+        free(made, "a%d" % place)
+        count += len(all_starts())
+    assert count == 100
+    # Of two classes each; beside them there are a start's own, and jobs on top.
+    places = len(looks) / 2
+    assert places < 100 + count * (scheduler_module.EARNED + 8)
+
+
 def test_a_job_that_fits_nowhere_any_more_is_found():
     costs = [{"a": 1.0}]
     made = scheduler(costs)

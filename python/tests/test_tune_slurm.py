@@ -101,7 +101,15 @@ def is_alive(pid):
         return False
 
 
-def search(tmp_path, monkeypatch, script, trials=4, watch=lambda record, now: None, **table):
+def search(
+    tmp_path,
+    monkeypatch,
+    script,
+    trials=4,
+    watch=lambda record, now: None,
+    space=SPACE,
+    **table,
+):
     """A search of stubs, and its records."""
     records = []
 
@@ -122,16 +130,18 @@ def search(tmp_path, monkeypatch, script, trials=4, watch=lambda record, now: No
     monkeypatch.setattr(run, "commands", commands)
     monkeypatch.setattr(run.Predictor, "predict", lambda self, values: dict(predicted))
     study = StudyTable(trials=trials, seed=1, objectives=("loss",))
-    spec = Spec("spec.toml", str(tmp_path), "", study, SPACE)
+    spec = Spec("spec.toml", str(tmp_path), "", study, space)
     folder = run.Folder(str(tmp_path / "study"))
     folder.make()
     lock, journal = Lock(folder.path), Journal(folder.path)
-    found = Search(spec, RandomSampler(SPACE, 1), make_policy(spec))
+    found = Search(spec, RandomSampler(space, 1), make_policy(spec))
     header = {"kind": "study", "objectives": ["loss"], "trials": trials}
     journal.append(header)
     found.apply(header)
     settings = slurm.Settings(**{"workers": 2, "host": "127.0.0.1", **table})
-    executor = functools.partial(slurm.SlurmPool, settings, folder.path)
+    executor = functools.partial(
+        slurm.SlurmPool, settings, folder.path, str(tmp_path)
+    )
     execution = run.Run(found, folder, journal, lock, settings.starts, see, executor)
     return execution.run(), records
 
@@ -212,7 +222,7 @@ def test_a_worker_that_does_not_see_the_folder_says_so(tmp_path):
         argv, stderr=subprocess.PIPE, env=dict(os.environ, PYTHONPATH=paths), check=False
     )
     assert ended.returncode == 1
-    assert b"the study's folder must be one that the scheduler" in ended.stderr
+    assert b"its folder must be one that the scheduler" in ended.stderr
 
 
 @pytest.mark.parametrize(

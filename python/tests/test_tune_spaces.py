@@ -407,6 +407,11 @@ def test_a_mistake_is_one_message_with_its_line(tmp_path, text, line, message):
             ":2: the objective eval_loss needs train.eval-data, found none; "
             "loss is that of the last step",
         ),
+        (
+            '["loss"]',
+            '["step_mss@h100"]',
+            ":2: study.objectives: expected step_ms or rank_bytes, found step_mss; did you",
+        ),
         ('["loss"]', "[]", ":2: study.objectives: expected a list of names, found []"),
         ("[study]\n", "[study]\ntrails = 3\n", ":2: study.trails: expected one of"),
         (

@@ -11,9 +11,24 @@ A *trial* is one choice of flags, a *study* all trials of a search. The schedule
 pure: events in, decisions out. Executors and the simulator drive the same one.
 """
 
+import gc
+
 
 class TuneError(ValueError):
     """What is wrong with an input, in one message."""
 
-COLLECTIONS = (2_000, 5, 1_000_000)
-"""Of garbage: trials stay, and a search for cycles among a million stops all for long."""
+
+class Collector:
+    """Collects garbage between decisions, with the collector of Python disabled: among many
+    old objects it comes late, and a decision would wait for it."""
+
+    TURNS = 10_000
+    """Between two collections."""
+
+    def __init__(self) -> None:
+        self._turns = 0
+
+    def turn(self) -> None:
+        self._turns += 1
+        if self._turns % self.TURNS == 0:
+            gc.collect(1)

@@ -24,7 +24,6 @@ from optimus.arguments import Parser, whole_number
 from optimus.errors import UnavailableError
 from optimus.tools import find_tool
 from optimus.tune import (
-    COLLECTIONS,
     TuneError,
     best,
     costs,
@@ -43,8 +42,9 @@ from optimus.tune import (
     virtual_pool,
 )
 from optimus.tune.executor import Start
+from optimus.tune.jobs import Folder
 from optimus.tune.policies import make_policy
-from optimus.tune.run import Folder, Run
+from optimus.tune.run import Run
 from optimus.tune.samplers import make_sampler
 from optimus.tune.scheduler import ORDERS
 from optimus.tune.search import Search
@@ -141,8 +141,9 @@ def _run(options: argparse.Namespace) -> int:
     for name in ("optimus-compile", "optimus-run"):
         find_tool(name)
     sampler = make_sampler(found)
-    folder = Folder(options.output or os.path.splitext(options.spec)[0] + ".study")
-    starts, executor = _workers(options, folder)
+    output_folder = options.output or os.path.splitext(options.spec)[0] + ".study"
+    folder = Folder(os.path.abspath(output_folder))
+    starts, executor = _workers(options, folder, found.folder)
     try:
         folder.make()
     except OSError as error:
@@ -166,18 +167,23 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _workers(options: argparse.Namespace, folder: Folder) -> Tuple[List[Start], Callable]:
+def _workers(
+    options: argparse.Namespace, folder: Folder, spec_folder: str
+) -> Tuple[List[Start], Callable]:
     """How workers start, and what makes their executor."""
     if not options.pool:
         count = options.workers or max(1, int(machine.available_cores()))
         return pool.local_starts(count), pool.Pool
     cluster = slurm.read_pool(options.pool)
     if cluster:
-        return cluster.starts, functools.partial(slurm.SlurmPool, cluster, folder.path)
+        executor = functools.partial(slurm.SlurmPool, cluster, folder.path, spec_folder)
+        return cluster.starts, executor
     farm = dask.read_pool(options.pool)
     if farm:
         client = dask.client_of(farm)
-        executor = functools.partial(dask.DaskPool, farm, client, folder.path)
+        executor = functools.partial(
+            dask.DaskPool, farm, client, folder.path, spec_folder
+        )
         return dask.starts(farm, client), executor
     return pool.read_pool(options.pool), pool.Pool
 
@@ -259,7 +265,7 @@ def _explain(options: argparse.Namespace) -> int:
 def _simulate(options: argparse.Namespace) -> int:
     found = spec.read(options.spec)
     its_pool = virtual_pool.read_pool(options.pool)
-    predictor = costs.Predictor(found.folder)
+    predictor = costs.Predictor(found.folder, objectives=found.study.objectives)
 
     def end(with_pool: virtual_pool.Pool) -> Tuple[simulate.Result, Study]:
         sampler, policy = make_sampler(found), make_policy(found)
@@ -278,7 +284,7 @@ def _simulate(options: argparse.Namespace) -> int:
 
 
 def _best(options: argparse.Namespace) -> int:
-    trial = best.write(_read(options.study), Folder(options.study), options.output)
+    trial = best.write(_read(options.study), Folder(os.path.abspath(options.study)), options.output)
     output.write(
         "-",
         "trial %d: %s\n"
@@ -288,7 +294,7 @@ def _best(options: argparse.Namespace) -> int:
 
 
 def main(given: Optional[List[str]] = None) -> int:
-    gc.set_threshold(*COLLECTIONS)
+    gc.disable()  # as Collector says
 
     def act() -> int:
         options = _parser().parse_args(given)

@@ -15,8 +15,8 @@ import shutil
 from typing import List
 
 from optimus.tune import TuneError, names
+from optimus.tune.jobs import Folder
 from optimus.tune.outcome import PATIENCE
-from optimus.tune.run import Folder
 from optimus.tune.study import Study, Trial
 
 SCRIPT = "repeat.sh"

@@ -29,16 +29,23 @@ def notice_loss(peer: socket.socket) -> None:
         peer.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-def connect(path: str, serial: int, task: Optional[int]) -> Dict[str, Any]:
-    """What the worker says of itself. Ends the process where it cannot connect."""
+def read(path: str) -> Dict[str, Any]:
+    """The file that connected.py writes; - is standard input. Ends the process where it is
+    not there."""
     try:
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
+        with open(
+            0 if path == "-" else path, encoding="utf-8", closefd=path != "-"
+        ) as file:
+            return json.load(file)
     except OSError as error:
         sys.exit(
-            "optimus-tune: a worker cannot read '%s': %s; the study's folder must be one "
-            "that the scheduler and all workers share" % (path, error.strerror)
+            "optimus-tune: a worker cannot read '%s': %s; its folder must be one that the "
+            "scheduler and all workers share" % (path, error.strerror)
         )
+
+
+def connect(found: Dict[str, Any], serial: int, task: Optional[int]) -> Dict[str, Any]:
+    """What the worker says of itself. Ends the process where it cannot connect."""
     address = (found["host"], found["port"])
     try:
         connection = Client(address, "AF_INET", authkey=found["secret"].encode())

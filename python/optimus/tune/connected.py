@@ -6,13 +6,16 @@
 #
 # ===-----------------------------------------------------------------------===#
 """Workers that a cluster starts. Each connects to the scheduler over TCP, proves that it
-knows the secret of this execution, and is given trials. They share the study's folder."""
+knows the secret of this execution, and is given trials. They share the study's folder, or
+are sent their files (files.py)."""
 
 import abc
 import contextlib
+import functools
 import json
 import os
 import secrets
+import shutil
 import socket
 import struct
 import sys
@@ -23,8 +26,8 @@ from multiprocessing.connection import Listener, answer_challenge, deliver_chall
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 import optimus
-from optimus.tune import TuneError, connect
-from optimus.tune.executor import Event, Events, Executor, Start, said
+from optimus.tune import TuneError, connect, files
+from optimus.tune.executor import Event, Events, Executor, Start, Takes, said
 
 SECONDS = 30.0
 """For a greeting."""
@@ -33,6 +36,18 @@ CLOSE = 12.0
 SAID = 2000
 """Bytes of a worker's output that are handed on."""
 MOST_WORKERS = 4096
+
+
+SHARED, SENT = "shared", "sent"
+"""What a pool's `files` may be."""
+
+
+def check_files(path: str, table: Dict[str, Any]) -> None:
+    """Raises TuneError."""
+    if table.get("files", SHARED) not in (SHARED, SENT):
+        raise TuneError(
+            "%s: files: expected %s or %s, found %s" % (path, SHARED, SENT, table["files"])
+        )
 
 
 class Task:
@@ -49,10 +64,16 @@ class Task:
         """Its connection is."""
         self.missed = 0
         """Looks at the queue that did not find it."""
+        self.mutex = threading.Lock()
+        """Of what is sent."""
+        self.sender: Optional[files.Sender] = None
+        self.is_idle = threading.Event()
+        """All that it was given to do has its result."""
 
 
 class ConnectedPool(Executor):
-    """`kind` names the folder of its files in the study's."""
+    """`kind` names the folder of its files in the study's; `place` is another one for
+    them. With `spec_folder` that folder's files and the study's are sent."""
 
     def __init__(
         self,
@@ -63,14 +84,19 @@ class ConnectedPool(Executor):
         host: Optional[str],
         wall_seconds: Optional[float],
         poll_seconds: float,
+        spec_folder: Optional[str] = None,
+        place: Optional[str] = None,
     ):
         self._events, self._poll_seconds = events, poll_seconds
+        self._spec_folder, self._study = spec_folder, folder
+        self._hashes = files.Hashes()
         self._names = [start.name for start in starts]
         self._tasks: Dict[str, Task] = {}
         self._serial = 0
         self._mutex = threading.Lock()
         self._closing = threading.Event()
-        self._folder = os.path.join(folder, kind)
+        self._folder = os.path.expanduser(place or os.path.join(folder, kind))
+        self._incoming = os.path.join(folder, "incoming")
         os.makedirs(self._folder, exist_ok=True)
         self._name = "optimus-tune-" + secrets.token_hex(6)
         self._secret = secrets.token_hex(32)
@@ -107,6 +133,7 @@ class ConnectedPool(Executor):
             "port": self._listener.address[1],
             "secret": self._secret,
             "wall_seconds": wall_seconds,
+            "files": self._name if self._spec_folder else None,
         }
         descriptor = os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:
@@ -171,12 +198,32 @@ class ConnectedPool(Executor):
                 left = message.get("seconds_left")
                 if left is not None:
                     task.deadline = time.monotonic() + left - _spare(left)
+            if self._spec_folder:
+                task.sender = files.Sender(
+                    {files.SPEC: self._spec_folder, files.STUDY: self._study},
+                    self._hashes,
+                    os.path.join(self._incoming, "%s-%d" % (name, task.serial)),
+                )
             self._events.put(said(name, message))
-            with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError, KeyError, EOFError):
                 for line in lines:
-                    self._events.put(said(name, json.loads(line)))
+                    self._hear(name, task, json.loads(line), lines)
             task.ended.set()
             self._is_gone(name, task)
+
+    def _hear(self, name: str, task: Task, message: Dict[str, Any], lines) -> None:
+        if task.sender and ("fetch" in message or "kept" in message):
+            task.sender.serve(
+                message,
+                lines,
+                functools.partial(_send, task),
+                # Whoever sends or receives lives.
+                lambda: self._events.put(said(name, {"beat": True})),
+            )
+            return
+        if "job" in message:
+            task.is_idle.set()
+        self._events.put(said(name, message))
 
     def _is_gone(self, name: str, task: Task) -> None:
         with self._mutex:
@@ -213,13 +260,47 @@ class ConnectedPool(Executor):
             said = file.read()[-SAID:].decode("utf-8", "replace").strip()
             said = said or "it said nothing"
             return "worker %s ended before it connected: %s" % (name, said)
+        if self._spec_folder:
+            return "worker %s ended before it connected; where it ran, '%s' says why" % (
+                name,
+                os.path.join("$TMPDIR", os.path.basename(path)),
+            )
         return (
             "worker %s ended before it connected, and '%s' was not written: the study's "
             "folder must be one that nodes share with the scheduler" % (name, path)
         )
 
-    def submit(self, name: str, job: Dict[str, Any]) -> None:
+    def seen(self, path: str) -> str:
+        if not self._spec_folder:
+            return path
+        return os.path.normpath(
+            os.path.join(files.SEEN, os.path.relpath(path, self._study))
+        )
+
+    def submit(self, name: str, job: Dict[str, Any], takes: Takes) -> None:
+        task = self._tasks[name]
+        if task.sender:
+            beside = {
+                files.SPEC + "/" + path
+                for values in takes.values
+                for path in files.inputs_of(values, self._spec_folder)
+            }
+            keeps = [files.STUDY + "/" + path for path in takes.writes]
+            try:
+                more = task.sender.describe([*sorted(beside), *keeps], keeps)
+            except OSError as error:
+                raise TuneError(
+                    "cannot read '%s': %s; the same command goes on from here"
+                    % (error.filename, error.strerror)
+                ) from None
+            job = {**job, **more, "cwd": os.curdir}
+        task.is_idle.clear()
         self._tell(name, job)
+
+    def take(self, name: str) -> None:
+        task = self._tasks[name]
+        if task.sender:
+            task.sender.take()
 
     def stop(self, name: str) -> None:
         self._tell(name, {"stop": True})
@@ -227,7 +308,7 @@ class ConnectedPool(Executor):
     def _tell(self, name: str, message: Dict[str, Any]) -> None:
         """A worker that is gone already says so by its event."""
         with contextlib.suppress(OSError):
-            self._tasks[name].socket.sendall((json.dumps(message) + "\n").encode())
+            _send(self._tasks[name], message)
 
     def kill(self, name: str) -> None:
         """It ends by itself where its connection does, once what it runs has saved."""
@@ -251,6 +332,7 @@ class ConnectedPool(Executor):
     def close(self) -> None:
         self._closing.set()
         connected = [task for task in self._tasks.values() if task.socket]
+        self._take_rest()
         for task in connected:
             # It reads the end of what it is told, and saves.
             with contextlib.suppress(OSError):
@@ -264,6 +346,27 @@ class ConnectedPool(Executor):
             os.unlink(self._file)
         with contextlib.suppress(TuneError):
             self._end_all()
+        shutil.rmtree(self._incoming, ignore_errors=True)
+
+    def _take_rest(self) -> None:
+        """What workers save at the end, where it has to be sent."""
+        busy = [
+            name
+            for name, task in self._tasks.items()
+            if task.sender and not task.is_gone and not task.is_idle.is_set()
+        ]
+        for name in busy:
+            self.stop(name)
+        end = time.monotonic() + CLOSE
+        for name in busy:
+            if self._tasks[name].is_idle.wait(max(0.0, end - time.monotonic())):
+                with contextlib.suppress(OSError):
+                    self.take(name)
+
+
+def _send(task: Task, message: Dict[str, Any], data: bytes = b"") -> None:
+    with task.mutex:
+        task.socket.sendall((json.dumps(message) + "\n").encode() + data)
 
 
 def _wait_for(peer: socket.socket, seconds: int) -> None:

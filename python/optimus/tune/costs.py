@@ -29,6 +29,7 @@ prediction of a thread.
 
 import functools
 import math
+import os
 import statistics
 from collections import deque
 from typing import (
@@ -47,7 +48,7 @@ from typing import (
 )
 
 from optimus.planning import Fault, plan
-from optimus.tune import names
+from optimus.tune import TuneError, names
 from optimus.tune.scheduler import Cost
 
 Values = Dict[str, Any]
@@ -59,13 +60,20 @@ OWN_PRICES = {
     "compile.target",
 }
 """Names of programs that are priced as they say."""
+LEAST_CORES = 0.01
+"""A step on an unmeasured class is divided by its cores, or by this."""
+FOR_A_MACHINE = {
+    *("compile.machine-profile", "compile.profile", "compile.mcpu", "compile.target"),
+}
+"""Names without which a program is planned for another machine."""
+PROBE = "--layers=1 --hidden=8 --heads=1 --seq=8 --vocab=8 --batch=1"
 SHARE = 0.98
 """Of the memory limit, that a trial may be predicted to take."""
 KEPT = 32
 """Measurements of a kind."""
 PUBLISHED = 0.05
 """Share by which a correction must change."""
-ERRORS = 3
+ERRORS = 4
 """Standard errors of a difference, by which it must, too, once KEPT are known."""
 
 
@@ -85,10 +93,18 @@ class Predictor:
         folder: str,
         prefix: List[str] = ["nice", "-n", "19"],
         profiles: Callable[[], Mapping[str, str]] = dict,
+        objectives: Sequence[str] = (),
     ):
-        """`profiles` are the files of classes that were measured, by their keys."""
+        """`profiles` are the files of measured classes, by their keys. Objectives such as
+        step_ms@h100x8 are predicted, too. Raises TuneError for unknown machines."""
         self._folder, self._prefix, self._profiles = folder, prefix, profiles
+        self._wanted = [name for name in objectives if "@" in name]
         self._known: Dict[Tuple[str, ...], Dict[str, Any]] = {}
+        for name in self._wanted:
+            machine = name.partition("@")[2]
+            found = plan(["gpt2", *PROBE.split()], flags_for(machine, {}), folder, prefix)
+            if not found.report:
+                raise TuneError("the objective %s: %s" % (name, found.reason))
 
     def predict(self, values: Values) -> Dict[str, Any]:
         """`rank_bytes`, `ranks`, `step_ms` and the `tokens` of a step, of a trial's
@@ -96,7 +112,7 @@ class Predictor:
         model = names.arguments(values, "model")
         flags = names.arguments(values, "compile")
         found = dict(self._known_plan(model, flags))
-        steps = found.pop("by_kind", {})
+        steps, _ = found.pop("by_kind", {}), found.pop("needs", "")
         if "refusal" not in found:
             microbatches = int(values.get("train.microbatches", 1))
             found["step_ms"] = _step_ms(steps, microbatches)
@@ -107,6 +123,18 @@ class Predictor:
             }
             if by_class:
                 found["by_class"] = by_class
+        for name in self._wanted if "refusal" not in found else ():
+            kind, _, machine = name.partition("@")
+            there = self._known_plan(model, flags_for(machine, values))
+            if "refusal" in there:
+                return {"refusal": "%s: %s" % (machine, there["refusal"])}
+            if there["needs"]:
+                return {"refusal": "%s: %s" % (machine, there["needs"])}
+            found[name] = (
+                _step_ms(there["by_kind"], int(values.get("train.microbatches", 1)))
+                if kind == "step_ms"
+                else there[kind]
+            )
         return found
 
     def _plans_by_class(
@@ -141,13 +169,34 @@ class Predictor:
         }
         ranks = ranks_of(found.report.get("mesh") or "")
         sizes = found.report["model"]
+        limit = found.limit
+        needs = "" if found.fits else "a rank needs %d MiB, %s has %d" % (
+            found.report["rank_bytes"] >> 20,
+            limit["of"],
+            limit["bytes"] >> 20,
+        )
         return {
             "rank_bytes": found.report["rank_bytes"],
+            "needs": needs,
             "ranks": ranks,
             "tokens": sizes["batch"] * sizes["sequence"],
             "by_kind": kinds,
             **(_lane_bytes(found.report["memory"]) if ranks == 1 else {}),
         }
+
+
+def flags_for(machine: str, values: Values) -> List[str]:
+    """Of optimus-compile, to plan a trial for a machine: a GPU's name, or the path of a
+    profile of the trial's own target."""
+    is_path = os.sep in machine
+    out = FOR_A_MACHINE - ({"compile.target", "compile.mcpu"} if is_path else set())
+    kept = {name: value for name, value in values.items() if name not in out}
+    more = ["--machine-profile=" + machine, "--tune-products=false"]
+    return [
+        *names.arguments(kept, "compile", leave_out=("tune-products",)),
+        *more,
+        *([] if is_path else ["--target=cuda"]),
+    ]
 
 
 def _lane_bytes(memory: Mapping[str, Mapping[str, int]]) -> Dict[str, int]:
@@ -202,10 +251,12 @@ class Terms(NamedTuple):
     """What `seconds` needs of a class and a kind of model."""
 
     kind: str
-    its_class: Mapping[str, Any]
+    memory: int
     room: int
     """Bytes that a plan may have."""
-    ratio: Optional[float]
+    ratio: float
+    profiled: float
+    """Of steps that a profile of the class predicts."""
     other: float
 
 
@@ -228,7 +279,6 @@ class Corrections:
         self._own = 0
         self._rates: Dict[Tuple[str, str], Rates] = {}
         """What was asked for by class and model, of a version."""
-        self._terms: Dict[Tuple[str, str], Terms] = {}
         self._version_of_rates = 0
         self.version = 0
         """Of what is published."""
@@ -303,20 +353,18 @@ class Corrections:
         return found
 
     def terms(self, kind: str, model: str, its_class: Mapping[str, Any]) -> Terms:
-        """They are asked for more often."""
-        if self._version_of_rates != self.version:
-            self._renew()
-        found = self._terms.get((kind, model))
-        if found is None or found.its_class is not its_class:
-            room = math.floor(SHARE * its_class["memory"]) - self.own_bytes
-            rates = self.rates(kind, model)
-            found = Terms(kind, its_class, room, rates.ratio, rates.other)
-            self._terms[kind, model] = found
-        return found
+        """Those of this version."""
+        rates, memory = self.rates(kind, model), its_class["memory"]
+        room = math.floor(SHARE * memory) - self.own_bytes
+        ratio = profiled = rates.ratio
+        if ratio is None:
+            # Without a profile of the class fewer cores take longer in proportion.
+            ratio, profiled = 1.0 / max(its_class["cores"], LEAST_CORES), 1.0
+        return Terms(kind, memory, room, ratio, profiled, rates.other)
 
     def _renew(self) -> None:
         if self._version_of_rates != self.version:
-            self._rates, self._terms, self._version_of_rates = {}, {}, self.version
+            self._rates, self._version_of_rates = {}, self.version
             # Whoever relies on them still asks again.
             self._relied = set()
 
@@ -373,7 +421,8 @@ def cost(
 ) -> Cost:
     """Of `steps` steps of a trial, of a kind of `model`, on a class. `floor` are bytes
     that did not suffice."""
-    found = seconds(prediction, corrections.terms(kind, model, its_class), steps, floor)
+    terms = corrections.terms(kind, model, its_class)
+    (found,) = seconds(prediction, (terms,), steps, floor)
     if found < math.inf:
         return Cost(found)
     if "refusal" in prediction:
@@ -383,29 +432,25 @@ def cost(
 
 
 def seconds(
-    prediction: Mapping[str, Any], terms: Terms, steps: float, floor: int = 0
-) -> float:
-    """Those of `cost`; infinity where it refuses."""
-    if (
-        "refusal" in prediction
-        or prediction["rank_bytes"] * prediction["ranks"] > terms.room
-        or terms.its_class["memory"] <= floor
-    ):
-        return math.inf
-    ratio = terms.ratio
-    if ratio is None:
-        ratio = _unmeasured(prediction, terms.kind, terms.its_class)
-    return ratio * step_ms(prediction, terms.kind) / 1e3 * steps + terms.other
-
-
-def _unmeasured(
-    prediction: Mapping[str, Any], kind: str, its_class: Mapping[str, Any]
-) -> float:
-    """Until a trial was measured: without a profile of the class, fewer cores take longer
-    in proportion."""
-    if kind in prediction.get("by_class", {}):
-        return 1.0
-    return 1.0 / max(its_class["cores"], 0.01)
+    prediction: Mapping[str, Any],
+    classes: Sequence[Terms],
+    steps: float,
+    floor: int = 0,
+) -> List[float]:
+    """Those of `cost` on each class; infinity where it refuses."""
+    if "refusal" in prediction:
+        return [math.inf] * len(classes)
+    planned = prediction["rank_bytes"] * prediction["ranks"]
+    step, by_class = prediction["step_ms"], prediction.get("by_class", ())
+    found = []
+    for kind, memory, room, ratio, profiled, other in classes:
+        if planned > room or memory <= floor:
+            found.append(math.inf)
+        elif kind in by_class:
+            found.append(profiled * by_class[kind] / 1e3 * steps + other)
+        else:
+            found.append(ratio * step / 1e3 * steps + other)
+    return found
 
 
 def _refused(
@@ -445,7 +490,9 @@ def cost_of_lanes(
     if refused:
         return refused
     rates = corrections.rates(kind, model)
-    unmeasured = _unmeasured(prediction, kind, its_class)
+    unmeasured = 1.0
+    if kind not in prediction.get("by_class", ()):
+        unmeasured /= max(its_class["cores"], LEAST_CORES)
     lane = rates.lane
     if lane is None and rates.ratio is None:
         lane = threads * unmeasured

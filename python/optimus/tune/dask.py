@@ -10,20 +10,28 @@ workers, which lasts as long as the search. It connects to our scheduler (connec
 which has the leases."""
 
 import logging
+import os
 import shlex
 import subprocess
 import warnings
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from optimus.tune import TuneError, toml_file, wheels
-from optimus.tune.connected import MOST_WORKERS, ConnectedPool, Task
+from optimus.tune.connected import (
+    MOST_WORKERS,
+    SENT,
+    SHARED,
+    ConnectedPool,
+    Task,
+    check_files,
+)
 from optimus.tune.executor import Events, Start
 
 SECONDS = 30
 """For an answer of Dask's scheduler."""
 TYPES = {
     **{"scheduler": toml_file.TEXT, "host": toml_file.TEXT},
-    "poll_seconds": toml_file.NUMBER,
+    **{"poll_seconds": toml_file.NUMBER, "files": toml_file.TEXT},
 }
 
 
@@ -37,6 +45,7 @@ class Settings(NamedTuple):
     wall_minutes: Optional[int] = None
     """After which Dask's workers end."""
     poll_seconds: float = 15.0
+    files: str = SHARED
 
 
 def read_pool(path: str) -> Optional[Settings]:
@@ -48,6 +57,7 @@ def read_pool(path: str) -> Optional[Settings]:
         raise TuneError("%s: dask: expected scheduler, its address, found none" % path)
     if not table.get("workers", 1) <= MOST_WORKERS:
         raise TuneError("%s: dask: expected 1 to %d workers" % (path, MOST_WORKERS))
+    check_files(path, table)
     return Settings(**table)
 
 
@@ -105,11 +115,12 @@ class DaskPool(ConnectedPool):
         settings: Settings,
         client: Any,
         folder: str,
+        spec_folder: str,
         starts: List[Start],
         _lock: int,
         events: Events,
     ):
-        self._client = client
+        self._settings, self._client = settings, client
         self._places: Dict[str, str] = {}
         """The Dask worker of each of ours."""
         minutes = settings.wall_minutes
@@ -121,6 +132,7 @@ class DaskPool(ConnectedPool):
             settings.host,
             None if minutes is None else 60.0 * minutes,
             settings.poll_seconds,
+            spec_folder if settings.files == SENT else None,
         )
 
     def _launch(self, tasks: Dict[int, Task], worker: List[str]) -> None:
@@ -133,12 +145,22 @@ class DaskPool(ConnectedPool):
                 raise TuneError("Dask's scheduler has no workers any more")
             taken = list(self._places.values())
             address = self._places[name] = min(addresses, key=taken.count)
-            log = shlex.quote(self._log(str(place), task.serial))
-            command = shlex.join([*worker, "--task", str(place)])
+            log, address_file = self._log(str(place), task.serial), ""
+            words = [*worker, "--task", str(place)]
+            if self._settings.files == SENT:
+                # Where no folder is shared Dask brings what the file says.
+                with open(self._file, encoding="utf-8") as file:
+                    address_file = file.read()
+                words[words.index(self._file)] = "-"
+                log = '"${TMPDIR:-/tmp}"/' + shlex.quote(os.path.basename(log))
+            else:
+                log = shlex.quote(log)
             # A function of Python's own: Optimus need not be importable there.
             task.job = self._client.submit(
-                subprocess.call,
-                ["sh", "-c", "exec %s >%s 2>&1 </dev/null" % (command, log)],
+                subprocess.run,
+                ["sh", "-c", "exec %s >%s 2>&1" % (shlex.join(words), log)],
+                input=address_file,
+                text=True,
                 key="%s-%d-%d" % (self._name, task.serial, place),
                 workers=[address],
                 allow_other_workers=False,

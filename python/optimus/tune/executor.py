@@ -40,6 +40,15 @@ class Start(NamedTuple):
     environment: Tuple[Tuple[str, str], ...] = ()
 
 
+class Takes(NamedTuple):
+    """The files of a job, for executors that send them."""
+
+    values: Tuple[Dict[str, Any], ...]
+    """Of its trials, which may name some in the specification's folder."""
+    writes: List[str]
+    """That it goes on with or writes, in the study's; folders end with a slash."""
+
+
 class Executor(abc.ABC):
     """Starts its workers when it is made. What they say comes as events in a queue: hello,
     beats, results, and gone once for each start. Nothing here waits for a worker but
@@ -57,9 +66,17 @@ class Executor(abc.ABC):
     def restart(self, start: Start) -> None:
         """A new worker in the place of one that is gone."""
 
+    def seen(self, path: str) -> str:
+        """By which path workers know one in the study's folder."""
+        return path
+
     @abc.abstractmethod
-    def submit(self, name: str, job: Dict[str, Any]) -> None:
-        """Gives a job to a worker that is free."""
+    def submit(self, name: str, job: Dict[str, Any], takes: Takes) -> None:
+        """Gives a job to a worker that is free. Raises TuneError."""
+
+    def take(self, name: str) -> None:
+        """Has in the study's folder what the last job of a worker wrote, once its result
+        was heard. Raises OSError."""
 
     @abc.abstractmethod
     def stop(self, name: str) -> None:

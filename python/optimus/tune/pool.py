@@ -19,7 +19,7 @@ from typing import Any, Dict, List, Set
 
 import optimus
 from optimus.tune import TuneError, machine, toml_file
-from optimus.tune.executor import Event, Events, Executor, Start, said
+from optimus.tune.executor import Event, Events, Executor, Start, Takes, said
 
 
 def local_starts(count: int) -> List[Start]:
@@ -134,7 +134,7 @@ class Pool(Executor):
         if process.pid not in self._killed:
             self.events.put(Event("gone", name, code))
 
-    def submit(self, name: str, job: Dict[str, Any]) -> None:
+    def submit(self, name: str, job: Dict[str, Any], _takes: Takes) -> None:
         self._tell(name, dict(job, pass_fds=[self._lock]))
 
     def stop(self, name: str) -> None:

@@ -10,22 +10,30 @@ happens outside, a worker's end, a prediction, a signal, comes through one queue
 
 import contextlib
 import errno
-import glob
-import hashlib
 import os
 import queue
 import shutil
 import signal
-import sys
 import threading
 import time
-from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
+from typing import Callable, Dict, List, Optional, Set
 
 from optimus import __version__, output
-from optimus.tools import find_tool
-from optimus.tune import TuneError, names, outcome, packing
+from optimus.tune import Collector, TuneError, outcome
 from optimus.tune.costs import Predictor, threads_of
-from optimus.tune.executor import Event, Events, Executor, Start
+from optimus.tune.executor import Event, Events, Executor, Start, Takes
+from optimus.tune.jobs import (
+    INSIDE,
+    MOST_MEASURED,
+    Folder,
+    Jobs,
+    cannot_write,
+    commands,
+    measure,
+    program_key,
+    ranks_in,
+    write_lanes,
+)
 from optimus.tune.journal import Journal, Lock, Record
 from optimus.tune.machine import Class
 from optimus.tune.pool import Pool
@@ -38,166 +46,8 @@ LEASE = 90.0
 """Seconds of a worker's silence, after which its trial is anybody's."""
 MOST_TICK = 1.0
 """Of them, that pass between two looks: a scheduler that stood still heard nobody."""
-FEW_CORES = 0.3
-"""Parts of a core with which less is measured."""
-MOST_MEASURED = 60
-"""Seconds for it."""
 POLL = 0.2
 """Seconds between two looks at the clock."""
-
-
-def program_key(values: Dict[str, Any], instructions: str, lanes: int = 1) -> str:
-    """Of the library that trials of these values train."""
-    flags = [*names.arguments(values, "model"), "--", *names.arguments(values, "compile")]
-    flags += ["--lanes=%d" % lanes] if lanes > 1 else []
-    text = repr((flags, instructions, __version__))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-class Folder:
-    """Where a study keeps its files."""
-
-    def __init__(self, path: str):
-        self.path = os.path.abspath(path)
-
-    def trial(self, number: int) -> str:
-        return os.path.join(self.path, "trials", "%06d" % number)
-
-    def checkpoint(self, number: int) -> str:
-        return os.path.join(self.trial(number), "checkpoint")
-
-    def best(self, number: int) -> str:
-        """The checkpoint of a trial's least held-out loss, where it has patience."""
-        return os.path.join(self.trial(number), "best")
-
-    def kept(self, trial: Trial) -> str:
-        """The checkpoint whose loss is the trial's objective."""
-        has_patience = outcome.PATIENCE in trial.values
-        return self.best(trial.number) if has_patience else self.checkpoint(trial.number)
-
-    def lanes(self, number: int) -> str:
-        """The flags of trials that run as lanes, this one first."""
-        return os.path.join(self.trial(number), "lanes.txt")
-
-    def program(self, key: str) -> str:
-        return os.path.join(self.path, "programs", key)
-
-    def profile(self, name: str) -> str:
-        """Of a class, by its key."""
-        return os.path.join(self.path, "classes", name + ".json")
-
-    def measured(self, worker: str) -> str:
-        """What becomes one."""
-        return os.path.join(self.path, "classes", worker + ".new")
-
-    def profiles(self) -> Dict[str, str]:
-        """By class."""
-        found = glob.glob(os.path.join(self.path, "classes", "*.json"))
-        return {os.path.basename(path)[: -len(".json")]: path for path in found}
-
-    def make(self) -> None:
-        for name in ("trials", "programs", "classes"):
-            os.makedirs(os.path.join(self.path, name), exist_ok=True)
-
-
-def measure(folder: Folder, worker: str, its_class: Record) -> Record:
-    """The job of a worker that measures its class: products, attention and kernels with as
-    many threads as a trial has there."""
-    least = its_class["cores"] < FEW_CORES
-    argv = [
-        *("timeout", str(MOST_MEASURED), find_tool("optimus-run"), "bench", "--gemm"),
-        *("--largest", str(256 if least else 512), "--rounds", "1"),
-        *("--threads-per-rank", str(threads_of(its_class, {}))),
-        *("--profile", folder.measured(worker)),
-    ]
-    log = folder.measured(worker) + ".txt"
-    command = {"name": "measure", "argv": argv, "log": log}
-    place = os.path.dirname(log)
-    return {"job": worker, "folder": place, "cwd": place, "commands": [command]}
-
-
-Jobs = List[Tuple[Trial, Optional[int]]]
-"""Trials and the steps after which they end, if not the last."""
-
-
-def commands(folder: Folder, jobs: Jobs, its_class: Record, lanes: int) -> List[Record]:
-    """What a worker runs for a trial, or for several as lanes: the builder, the compiler,
-    training. The library has some lanes, and trials alone are one of them."""
-    trial = jobs[0][0]
-    base = folder.program(program_key(trial.values, its_class["instructions"], lanes))
-    place = folder.trial(trial.number)
-    model, library = base + ".mlir", base + ".so"
-    build = [
-        sys.executable,
-        "-m",
-        "optimus.models",
-        *names.arguments(trial.values, "model"),
-        "-o",
-        model,
-    ]
-    compile_it = [
-        find_tool("optimus-compile"),
-        model,
-        *names.arguments(trial.values, "compile"),
-        *(["--lanes=%d" % lanes] if lanes > 1 else []),
-        "-o",
-        library,
-    ]
-    train = [find_tool("optimus-run"), "train", library]
-    if len(jobs) == 1:
-        train += train_flags(folder, *jobs[0])
-    else:
-        common = names.arguments(trial.values, "train", only=packing.COMMON)
-        train += [*common, "--lanes", folder.lanes(trial.number)]
-    return [
-        {
-            "name": "build",
-            "argv": build,
-            "log": os.path.join(place, "build.txt"),
-            "makes": model,
-        },
-        {
-            "name": "compile",
-            "argv": compile_it,
-            "log": os.path.join(place, "compile.txt"),
-            "makes": library,
-        },
-        {"name": "train", "argv": train, "log": os.path.join(place, "train.txt")},
-    ]
-
-
-def train_flags(
-    folder: Folder, trial: Trial, until: Optional[int], leave_out: Iterable[str] = ()
-) -> List[str]:
-    """Of a trial, and where its results are to be."""
-    found = [
-        *names.arguments(trial.values, "train", leave_out),
-        "--save",
-        folder.checkpoint(trial.number),
-        "--resume",
-        "--log-json",
-        os.path.join(folder.trial(trial.number), outcome.LOG),
-    ]
-    if outcome.PATIENCE in trial.values:
-        found += ["--keep-best", folder.best(trial.number)]
-    return found + (["--until=%d" % until] if until is not None else [])
-
-
-def write_lanes(folder: Folder, jobs: Jobs) -> None:
-    """The file that lanes are read from, and the folders of their trials."""
-    rows = [packing.row(train_flags(folder, *job, packing.COMMON)) for job in jobs]
-    path = folder.lanes(jobs[0][0].number)
-    try:
-        for trial, _ in jobs:
-            os.makedirs(folder.trial(trial.number), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write("\n".join(rows) + "\n")
-    except OSError as error:
-        raise TuneError(_cannot_write(path, error.strerror)) from None
-
-
-def _cannot_write(path: str, why: str) -> str:
-    return "cannot write '%s': %s; the same command goes on from here" % (path, why)
 
 
 class Run:
@@ -214,6 +64,8 @@ class Run:
         executor: Callable[[List[Start], int, Events], Executor] = Pool,
     ):
         self.search, self._folder, self._journal = search, folder, journal
+        self._seen = folder
+        """As workers know it."""
         self._starts = {start.name: start for start in starts}
         self._watch = watch
         self._events: Events = queue.Queue()
@@ -226,12 +78,17 @@ class Run:
         """Workers that do, and their classes."""
         self._are_measured = threading.Event()
         self._measured("")
-        self._predictor = Predictor(search.spec.folder, profiles=folder.profiles)
+        self._predictor = Predictor(
+            search.spec.folder,
+            profiles=folder.profiles,
+            objectives=search.spec.study.objectives,
+        )
         self._restarts: Dict[str, int] = {}
         self._begin = time.monotonic() - max(
             (record.get("time", 0.0) for record in journal.records), default=0.0
         )
         self._signal = 0
+        self._collector = Collector()
         self._with_checkpoints: Set[int] = set()
         self._executor = executor
         self._pool: Optional[Executor] = None
@@ -282,6 +139,7 @@ class Run:
             self._pool = self._executor(
                 list(self._starts.values()), self._lock.descriptor, self._events
             )
+            self._seen = Folder(self._pool.seen(self._folder.path))
             try:
                 self._loop()
             finally:
@@ -327,6 +185,7 @@ class Run:
             except queue.Empty:
                 # Nothing that was said waits to be heard.
                 self._expire()
+            self._collector.turn()
 
     def _renew(self) -> None:
         """Free workers that have no time for more."""
@@ -409,7 +268,8 @@ class Run:
         key = Class(**found).key
         if worker in self._unmeasured and key not in self._folder.profiles():
             self._measuring[worker] = found
-            self._pool.submit(worker, measure(self._folder, worker, found))
+            job = measure(self._seen, worker, found, ranks_in(self.search.spec.space))
+            self._pool.submit(worker, job, Takes((), [INSIDE.measured(worker)]))
             return
         self._measured(worker)
         self._join(worker, found)
@@ -498,6 +358,10 @@ class Run:
         self.write(record)
 
     def _on_result(self, worker: str, result: Record) -> None:
+        try:
+            self._pool.take(worker)
+        except OSError as error:
+            raise TuneError(cannot_write(self._folder.path, error.strerror)) from None
         if worker in self._measuring:
             return self._on_measured(worker, result)
         self._restarts[worker] = 0
@@ -517,7 +381,7 @@ class Run:
             self._over(worker, result, *each) for each in zip(trials, logs, found)
         ]
         if "disk" in ends:
-            raise TuneError(_cannot_write(self._folder.path, os.strerror(errno.ENOSPC)))
+            raise TuneError(cannot_write(self._folder.path, os.strerror(errno.ENOSPC)))
 
     def _over(
         self, worker: str, result: Record, trial: Trial, log: outcome.Log, found: Record
@@ -573,17 +437,26 @@ class Run:
             jobs.append((trial, job.until))
         trial = jobs[0][0]
         if len(jobs) > 1:
-            write_lanes(self._folder, jobs)
-        its_class = self.search.classes[record["class"]]
+            write_lanes(self._folder, self._seen, jobs)
+        its_class, seen = self.search.classes[record["class"]], self._seen
         lanes = self.search.packing.lanes_of(trial)
+        program = program_key(trial.values, its_class["instructions"], lanes)
+        takes = Takes(
+            tuple(each.values for each, _ in jobs),
+            [
+                *(INSIDE.program(program) + suffix for suffix in (".mlir", ".so")),
+                *(INSIDE.trial(each.number) + "/" for each, _ in jobs),
+            ],
+        )
         self._pool.submit(
             record["worker"],
             {
                 "job": trial.number,
-                "folder": self._folder.trial(trial.number),
+                "folder": seen.trial(trial.number),
                 "cwd": self.search.spec.folder,
-                "commands": commands(self._folder, jobs, its_class, lanes),
+                "commands": commands(seen, jobs, its_class, lanes),
             },
+            takes,
         )
 
     def _predict(self) -> None:

@@ -51,6 +51,9 @@ MOST_PLANNED = 128
 MOST_RENEWED = 6
 """Waiting jobs of each class that a decision gives their places anew after costs have
 changed, although it takes none of them."""
+EARNED, MOST_EARNED = 6, 8192
+"""New places paid for by a start, and saved up at most: with thousands of workers costs
+change faster than all could be given."""
 MOST_RECONSIDERED = 32
 """Those that seem to be the first of a class, and may be others' by now."""
 MOST_DROPPED = 64
@@ -199,6 +202,8 @@ class Scheduler:
         self._unplaced: Deque[Tuple[int, int]] = deque()
         """Those of them that `renew` has to give places."""
         self._is_renewing = self._is_changed_again = False
+        self._earned = MOST_EARNED
+        """New places that starts have paid for."""
         self._is_cluttered, self._reconsidered = False, 0
         """Of a decision: whether a heap's first job was not found, and how many jobs it
         may still reconsider."""
@@ -279,6 +284,7 @@ class Scheduler:
         entry.free_at = now + cost.weight
         bisect.insort(its.busy, (entry.free_at, worker))
         self._running += 1
+        self._earned = min(MOST_EARNED, self._earned + EARNED)
         heapq.heappush(self._late, (late_from(now, entry.free_at), worker, now))
         if len(self._late) > 3 * self._running + 64:
             self._late = [each for each in self._late if self._is_under_way(each)]
@@ -321,8 +327,10 @@ class Scheduler:
                 is_clean = self._drop(its.old)
                 self._is_renewing |= bool(its.old)
                 if its.old and is_clean:
+                    self._earned -= 1
                     self._replace(*its.old[0][3:])
             if self._unplaced:
+                self._earned -= 1
                 self._is_renewing = True
                 self._replace(*self._unplaced.popleft())
             if not self._is_renewing:
@@ -431,13 +439,16 @@ class Scheduler:
     def choose(self, now: float, more_to_come: bool) -> Optional[Start]:
         """The next start; the caller reports it by `begun` and asks again."""
         self._is_cluttered, self._reconsidered = False, MOST_RECONSIDERED
-        self.renew()
+        if self._earned > 0:
+            self.renew()
         while self._unplaced and self._reconsidered:
             self._reconsidered -= 1
             self._replace(*self._unplaced.popleft())
         if not self.has_idle():
             return None
         found = self._chosen(now, more_to_come)
+        if found is None and self._earned <= 0:
+            self.renew()
         if found is None and self.is_settled and not more_to_come:
             found = self._any(now)
         return found and self._with_mates(found, now, more_to_come)
@@ -580,7 +591,7 @@ class Scheduler:
         self._entry += 1
         self._entries[job.trial] = self._entry
         weights = self._weights(job, self._classes)
-        least, second, *_ = sorted([*weights, math.inf, math.inf])
+        least, second = sorted([*weights, math.inf, math.inf])[:2]
         if least == math.inf:
             self._placeless.append((self._entry, job.trial))
             if weights:

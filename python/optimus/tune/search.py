@@ -13,8 +13,8 @@ Events outside come as records of theirs.
     apply(started), apply(ended), decide → …
 """
 
-from collections import deque
-from typing import Any, Deque, Dict, Iterable, List, Optional, Set
+from collections import OrderedDict, deque
+from typing import Any, Deque, Dict, Iterable, List, Optional, Set, Tuple
 
 from optimus.tune import TuneError, costs
 from optimus.tune.journal import Record
@@ -82,6 +82,8 @@ class Search:
         self.corrections = costs.Corrections()
         self.classes: Dict[str, Record] = {}
         """By their keys."""
+        self._known_terms: Dict[Tuple[str, Tuple[str, ...]], List[costs.Terms]] = {}
+        self._version_of_terms = 0
         self.packing = Packing(
             spec.lanes,
             spec.study.objectives,
@@ -108,8 +110,8 @@ class Search:
         """Perhaps they were lost too often."""
         self._floors: Dict[int, int] = {}
         self._running = 0
-        self._lowest = 0
-        """Trials below it have ended, or wait for a study that goes on."""
+        self._on_rungs: "OrderedDict[int, None]" = OrderedDict()
+        """Trials that reached a rung and have not ended."""
         self.spent = {"steps": 0, "tokens": 0, "device_seconds": 0.0}
         self.stopping = False
         """No more trials begin."""
@@ -132,14 +134,23 @@ class Search:
     def _weights(self, job: Job, kinds: Iterable[str]) -> List[float]:
         """Those of its costs on several classes."""
         trial = self.study.trials[job.trial]
-        steps, floor = self.steps_left(job), self._floors.get(job.trial, 0)
-        terms, prediction = self.corrections.terms, trial.prediction or {}
-        return [
-            costs.seconds(
-                prediction, terms(kind, trial.model, self.classes[kind]), steps, floor
-            )
-            for kind in kinds
-        ]
+        return costs.seconds(
+            trial.prediction or {},
+            self._terms(trial.model, tuple(kinds)),
+            self.steps_left(job),
+            self._floors.get(job.trial, 0),
+        )
+
+    def _terms(self, model: str, kinds: Tuple[str, ...]) -> List[costs.Terms]:
+        """They are asked for most often."""
+        if self._version_of_terms != self.corrections.version:
+            self._known_terms, self._version_of_terms = {}, self.corrections.version
+        found = self._known_terms.get((model, kinds))
+        if found is None:
+            terms, classes = self.corrections.terms, self.classes
+            found = [terms(kind, model, classes[kind]) for kind in kinds]
+            self._known_terms[model, kinds] = found
+        return found
 
     def _cost(self, trial: Trial, kind: str, steps: int) -> Cost:
         return costs.cost(
@@ -208,6 +219,7 @@ class Search:
             self.scheduler.begun(record["worker"], record["time"], *trials)
 
     def _rung(self, record: Record) -> None:
+        self._on_rungs[record["trial"]] = None
         self._over(record)
 
     def _lost(self, record: Record) -> None:
@@ -224,6 +236,7 @@ class Search:
     def _ended(self, record: Record) -> None:
         trial = self.study.trials[record["trial"]]
         self.scheduler.removed(trial.number)
+        self._on_rungs.pop(trial.number, None)
         if "worker" in record:
             self._over(record)
         self.sampler.tell(trial)
@@ -255,7 +268,7 @@ class Search:
         self, worker: str, kind: str, its_class: Record, deadline: Optional[float] = None
     ) -> None:
         if self.classes.get(kind) != its_class:
-            self.classes[kind] = its_class
+            self.classes[kind], self._known_terms = its_class, {}
         self.scheduler.joined(worker, kind, deadline)
 
     def left(self, worker: str) -> None:
@@ -440,17 +453,15 @@ class Search:
             )
         if not spent and self.policy.next(self.study, now) is not None:
             return None
-        while self._lowest < len(self.study.trials):
-            trial = self.study.trials[self._lowest]
-            if trial.end is None and trial.rungs:
-                step = self.reached(trial)
-                return self._end(
-                    trial,
-                    "stopped",
-                    "it ended on the rung of step %d" % step,
-                    objectives=[finite(trial.rungs[step])],
-                )
-            self._lowest += 1
+        for number in self._on_rungs:
+            trial = self.study.trials[number]
+            step = self.reached(trial)
+            return self._end(
+                trial,
+                "stopped",
+                "it ended on the rung of step %d" % step,
+                objectives=[finite(trial.rungs[step])],
+            )
         return None
 
     @property

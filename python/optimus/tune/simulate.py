@@ -18,7 +18,7 @@ import math
 import random
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
-from optimus.tune import costs
+from optimus.tune import Collector, costs
 from optimus.tune.scheduler import Job, late_from
 from optimus.tune.search import Search
 from optimus.tune.study import Trial
@@ -78,6 +78,7 @@ class Simulation:
                 self._kinds[worker] = kind
                 self._join(worker, 0.0)
         now = end = 0.0
+        collector = Collector()
         while True:
             while record := self._search.decide(now):
                 self._decisions += 1
@@ -86,6 +87,7 @@ class Simulation:
                 continue
             if not self._heap or self._search.is_over(now):
                 break
+            collector.turn()
             now, _, event, data = heapq.heappop(self._heap)
             if event == "result":
                 end = now

@@ -12,12 +12,20 @@ import shlex
 from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from optimus.tune import TuneError, programs, toml_file
-from optimus.tune.connected import MOST_WORKERS, ConnectedPool, Task
+from optimus.tune.connected import (
+    MOST_WORKERS,
+    SENT,
+    SHARED,
+    ConnectedPool,
+    Task,
+    check_files,
+)
 from optimus.tune.executor import Events, Start
 
 TYPES = {
     **{"partition": toml_file.TEXT, "host": toml_file.TEXT},
     **{"flags": toml_file.TEXTS, "poll_seconds": toml_file.NUMBER},
+    **{"files": toml_file.TEXT, "folder": toml_file.TEXT},
 }
 
 
@@ -31,6 +39,10 @@ class Settings(NamedTuple):
     """Of the scheduler, as nodes know it."""
     flags: Tuple[str, ...] = ()
     poll_seconds: float = 15.0
+    files: str = SHARED
+    folder: Optional[str] = None
+    """Of the scheduler's address and of the jobs' output, which nodes share; none: one in
+    the study's."""
 
     @property
     def starts(self) -> List[Start]:
@@ -48,6 +60,7 @@ def read_pool(path: str) -> Optional[Settings]:
         return None
     if not 1 <= table.get("workers", 0) <= MOST_WORKERS:
         raise TuneError("%s: slurm: expected 1 to %d workers" % (path, MOST_WORKERS))
+    check_files(path, table)
     return Settings(**{**table, "flags": tuple(table.get("flags", ()))})
 
 
@@ -56,6 +69,7 @@ class SlurmPool(ConnectedPool):
         self,
         settings: Settings,
         folder: str,
+        spec_folder: str,
         starts: List[Start],
         _lock: int,
         events: Events,
@@ -69,6 +83,8 @@ class SlurmPool(ConnectedPool):
             settings.host,
             settings.wall_seconds,
             settings.poll_seconds,
+            spec_folder if settings.files == SENT else None,
+            settings.folder,
         )
 
     def _launch(self, tasks: Dict[int, Task], worker: List[str]) -> None:

@@ -41,7 +41,8 @@ GROUPS = ("model", "compile", "train")
 MEASURED = ("eval_loss", "loss", "seconds", "peak_bytes")
 """Objectives from a trial's log."""
 PREDICTED = ("step_ms", "rank_bytes")
-"""Objectives that optimus-compile knows before a trial runs."""
+"""Objectives that optimus-compile knows before a trial runs, of its own machine or, as in
+step_ms@h100x8, of another one."""
 METHODS = ("asha", "hyperband", "dehb")
 
 
@@ -303,7 +304,9 @@ class _Reader:
                 "study.objectives: expected a list of names, found %s" % (found,),
             )
         for each in found:
-            self._check_word("objectives", each, (*MEASURED, *PREDICTED))
+            word, _, machine = str(each).partition("@")
+            known = PREDICTED if machine else (*MEASURED, *PREDICTED)
+            self._check_word("objectives", word if machine else each, known)
         return tuple(found)
 
     def _rungs(self, found: Any) -> Optional[Rungs]:

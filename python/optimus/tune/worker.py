@@ -15,6 +15,9 @@ It talks JSON lines: jobs on standard input, what came of them on standard outpu
 
 Every BEAT seconds it says {"beat": true}, idle or not.
 
+Where no folder is shared a job has files (files.py), which come before its first command;
+what it wrote goes before its result.
+
 A command with `makes` is left out where that file is there, and one worker at a time
 makes it. A message {"stop": true} ends a job, with the code of a program that SIGTERM
 ended. Where standard input ends, the scheduler is gone: what runs is asked to save,
@@ -26,6 +29,7 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import select
@@ -33,9 +37,9 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
-from optimus.tune import connect, machine
+from optimus.tune import connect, files, machine
 
 BEAT = 15.0
 """Seconds between two signs of life; the scheduler waits for several (run.py)."""
@@ -82,14 +86,22 @@ def _is_full(folder: str) -> bool:
     return False
 
 
+def _write(data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(1, rest) :]
+
+
 class Gone(Exception):
     """The scheduler is."""
 
 
 class Worker:
-    def __init__(self) -> None:
-        self._input = b""
+    def __init__(self, mirror: Optional[files.Mirror] = None) -> None:
+        """`mirror` has the files of jobs, where they are sent."""
+        self._input, self._mirror = b"", mirror
         self._next_beat = time.monotonic() + BEAT
+        self._is_stopped = False
 
     def run(self, its_class: machine.Class, **more: Any) -> None:
         """Until standard input ends. What is said in the greeting beside its class."""
@@ -100,7 +112,8 @@ class Worker:
                 message = json.loads(line)
                 # One to stop may come when its job is over.
                 if "job" in message:
-                    self._say(self._job(message))
+                    self._is_stopped = False
+                    self._say(self._with_files(message))
 
     def _line(self) -> Optional[bytes]:
         while b"\n" not in self._input:
@@ -147,9 +160,66 @@ class Worker:
 
     @staticmethod
     def _say(message: Dict[str, Any]) -> None:
-        data = (json.dumps(message) + "\n").encode()
-        while data:
-            data = data[os.write(1, data) :]
+        _write((json.dumps(message) + "\n").encode())
+
+    # Files that are sent.
+
+    def _with_files(self, job: Dict[str, Any]) -> Dict[str, Any]:
+        """The result of a job. Its files come, and go back, by their hashes."""
+        if "files" not in job:
+            return self._job(job)
+        found = {"job": job["job"], "phase": "files", "seconds": {}, "max_rss": 0}
+        begin = time.monotonic()
+        try:
+            is_there = self._mirror.prepare(job, self._fetch, self._has)
+        except (OSError, files.Missing) as error:
+            return {**found, "code": 2, "said": str(error), "disk": _is_full(os.curdir)}
+        if self._is_stopped or not is_there:
+            return {**found, "code": STOPPED, "said": "", "disk": False}
+        found = self._job(job)
+        self._give_back(self._mirror.kept(job))
+        found["seconds"]["files"] = time.monotonic() - begin - sum(found["seconds"].values())
+        return found
+
+    def _answer(self) -> Dict[str, Any]:
+        """To what was asked. A word to stop may come before."""
+        while True:
+            line = self._line()
+            if line is None:
+                raise Gone()
+            message = json.loads(line)
+            if "stop" not in message:
+                return message
+            self._is_stopped = True
+
+    def _fetch(self, digest: str, file: Any) -> None:
+        self._say({"fetch": digest})
+        found = hashlib.sha256()
+        while count := self._answer()["piece"]:
+            for piece in self._bytes(count):
+                found.update(piece)
+                file.write(piece)
+        if found.hexdigest() != digest:
+            raise files.Missing("a file of the job changed, or is gone: %s" % digest)
+
+    def _bytes(self, count: int) -> Iterator[bytes]:
+        while count:
+            if not self._input:
+                self._hears([])
+                self._input = os.read(0, files.PIECE)
+                if not self._input:
+                    raise Gone()
+            piece, self._input = self._input[:count], self._input[count:]
+            count -= len(piece)
+            yield piece
+
+    def _give_back(self, kept: files.Manifest) -> None:
+        self._say({"kept": kept})
+        for path in self._answer()["want"]:
+            self._say({"file": path})
+            with open(os.path.join(self._mirror.root, path), "rb") as file:
+                while piece := file.read(files.PIECE):
+                    _write(piece)
 
     def _job(self, job: Dict[str, Any]) -> Dict[str, Any]:
         result: Dict[str, Any] = {
@@ -258,7 +328,9 @@ def main(given: Optional[List[str]] = None) -> int:
     )
     parser.add_argument("--cores", help="pins this worker to these cores, as 0,1")
     parser.add_argument(
-        "--connect", metavar="FILE", help="the scheduler's address and secret"
+        "--connect",
+        metavar="FILE",
+        help="the scheduler's address and secret; - is standard input",
     )
     parser.add_argument("--serial", type=int, default=0, help="of the submission")
     parser.add_argument("--task", type=int, help="its place; default: as Slurm says")
@@ -267,11 +339,19 @@ def main(given: Optional[List[str]] = None) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if options.cores:
         os.sched_setaffinity(0, {int(each) for each in options.cores.split(",")})
-    more = {}
+    more, mirror = {}, None
     if options.connect:
-        more = connect.connect(options.connect, options.serial, options.task)
+        found = connect.read(options.connect)
+        more = connect.connect(found, options.serial, options.task)
+        if found["files"]:
+            mirror = files.Mirror(found["files"])
+            os.chdir(mirror.folder)
     its_class = machine.describe(options.share, is_pinned=bool(options.cores))
-    Worker().run(its_class, **more)
+    try:
+        Worker(mirror).run(its_class, **more)
+    finally:
+        if mirror:
+            mirror.close()
     return 0
 
 

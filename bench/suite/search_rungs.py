@@ -1,0 +1,163 @@
+# ===- search_rungs - Early stops beside whole trials -------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""How much sooner a real search of optimus-tune with rungs reaches what random search of
+whole trials ends with.
+
+    bench/run search-rungs --write bench/results/search.md
+    bench/run search-rungs --methods asha --seeds 2 --folder /tmp/rungs
+
+Trials are small GPT-2 on this repository's documentation, in six dimensions. The budget is
+named here, before any run: random search has 27 trials of 729 steps, on one worker with
+one thread, and its result is the least held-out loss. DEHB, ASHA or Hyperband with rungs
+at 27, 81, 243 and 729 steps have a third of the device time that random search took. A search has
+reached the result once a trial of it has such a loss on any rung. Five seeds, each with
+other points, initial values and orders of the data.
+
+Device time is that of all attempts, with starts, compilation and evaluation; steps of all
+attempts stand beside, which no other load changes. With --folder the studies stay, and the
+same command goes on. It fails where the median over seeds is below 3 times.
+"""
+
+import math
+import pathlib
+import statistics
+import sys
+
+from harness import ROOT, run, spread, table
+
+sys.path.insert(0, str(ROOT / "python"))
+
+from optimus.tune import journal  # noqa: E402
+
+TARGETS = ["optimus-compile", "optimus-run"]
+NUMBERS = dict(seeds=5, trials=27)
+STEPS, LEAST, FACTOR = 729, 27, 3
+SOONER = 3.0
+HELD_OUT = 8192
+SPEC = """\
+[study]
+trials = {trials}
+seed = {seed}
+objectives = ["eval_loss"]
+{study}
+
+[model]
+name = "gpt2"
+layers = 1
+hidden = {{ choice = [32, 64, 96] }}
+heads = 4
+seq = 64
+vocab = 256
+batch = 4
+
+[train]
+data = "text.txt"
+eval-data = "heldout.txt"
+steps = {steps}
+seed = {seed}
+lr = {{ log-uniform = [1e-5, 1.0] }}
+weight-decay = {{ log-uniform = [1e-3, 1.0] }}
+warmup = {{ choice = [0, 9, 27] }}
+beta2 = {{ choice = [0.9, 0.95, 0.99, 0.999] }}
+clip = {{ log-uniform = [0.1, 10.0] }}
+threads-per-rank = 1
+"""
+
+
+def options(parser):
+    parser.add_argument("--methods", type=lambda text: text.split(","),
+                        default=["dehb", "asha"], metavar="NAMES",
+                        help="of dehb, asha, hyperband; default: dehb,asha")
+    parser.add_argument("--folder", type=pathlib.Path, help="keeps the studies")
+
+
+def write_texts(folder):
+    """The documentation; its end is held out."""
+    pages = sorted((ROOT / "docs").rglob("*.md"))
+    data = b"".join(page.read_bytes() for page in pages)
+    (folder / "text.txt").write_bytes(data[:-HELD_OUT])
+    (folder / "heldout.txt").write_bytes(data[-HELD_OUT:])
+
+
+class Curve:
+    """Of a study: device seconds and steps spent by the end of each attempt, and its
+    loss."""
+
+    def __init__(self, records):
+        self.points, seconds, steps = [], 0.0, 0
+        for record in records:
+            measured = record.get("measured")
+            if not measured:
+                continue
+            seconds += measured["seconds"]
+            steps += measured.get("steps", 0)
+            if record["kind"] == "rung":
+                loss = record["objective"]
+            else:
+                loss = (record.get("objectives") or [None])[0]
+            self.points.append((seconds, steps, math.inf if loss is None else loss))
+
+    @property
+    def best(self):
+        return min(loss for _, _, loss in self.points)
+
+    @property
+    def spent(self):
+        return self.points[-1][:2]
+
+    def reached(self, target):
+        """Seconds and steps until a loss; infinity without it."""
+        return next(((seconds, steps) for seconds, steps, loss in self.points
+                     if loss <= target), (math.inf, math.inf))
+
+
+def play(tools, folder, name, **more):
+    path = folder / f"{name}.toml"
+    path.write_text(SPEC.format(steps=STEPS, **more))
+    program = tools.path("run").parent / "optimus-tune"
+    run([program, "run", path, "-o", folder / name, "--workers", 1])
+    return Curve(journal.read(str(folder / name)))
+
+
+def main(options, tools, folder):
+    if options.folder:
+        folder = options.folder.resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "text.txt").exists():
+        write_texts(folder)
+    whole, found = {}, {}
+    for seed in range(options.seeds):
+        whole[seed] = play(tools, folder, f"random-{seed}", trials=options.trials,
+                           seed=seed, study="")
+        seconds = whole[seed].spent[0]
+        for method in options.methods:
+            study = (f"device_seconds = {seconds / SOONER:.3f}\n"
+                     f'rungs = {{ method = "{method}", least = {LEAST}, factor = {FACTOR} }}')
+            found[method, seed] = play(tools, folder, f"{method}-{seed}", trials=10_000,
+                                       seed=seed, study=study)
+    rows, mistakes = [], []
+    losses = [curve.best for curve in whole.values()]
+    rows.append(["random, whole trials", spread(losses, 3),
+                 spread([curve.spent[0] for curve in whole.values()], 0), "1", "1",
+                 f"{options.seeds} of {options.seeds}"])
+    for method in options.methods:
+        curves = [found[method, seed] for seed in range(options.seeds)]
+        reached = [curve.reached(whole[seed].best) for seed, curve in enumerate(curves)]
+        sooner = [whole[seed].spent[0] / each[0] for seed, each in enumerate(reached)]
+        fewer = [whole[seed].spent[1] / each[1] for seed, each in enumerate(reached)]
+        count = sum(each[0] < math.inf for each in reached)
+        rows.append([method, spread([curve.best for curve in curves], 3),
+                     spread([curve.spent[0] for curve in curves], 0), spread(sooner),
+                     spread(fewer), f"{count} of {options.seeds}"])
+        if statistics.median(sooner) < SOONER:
+            mistakes.append(f"{method}: expected {SOONER} times sooner, found "
+                            f"{statistics.median(sooner):.1f}")
+    text = table(["search", "least held-out loss", "device seconds",
+                  "times sooner to random search's loss", "times fewer steps", "reached"], rows)
+    return {"rungs": f"{options.trials} trials of {STEPS} steps at random; rungs have a third "
+            f"of the time.\n\n{text}"}, mistakes
