@@ -11,7 +11,10 @@
 // at the peak and after. `bench/run reshard` drives it, also under mpirun.
 //
 //   optimus-bench-reshard MODEL.so [--load DIR] [--save DIR] [--seed S]
-//                         [--rounds R] [--steps R]
+//                         [--rounds R] [--steps R] [--read]
+//
+// With --read it first reads the files of --load and nothing more, each process
+// its share, and then makes f32 of as many bf16: `bench/run folder`.
 //
 // With --rounds it saves so often by the root's process alone, on one thread,
 // and so often by all processes and threads side by side, in turn; then so
@@ -25,10 +28,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "checkpoint/WeightTypes.h"
 #include "optimus-runtime/Checkpoint.h"
 #include "optimus-runtime/ModelLibrary.h"
 #include "optimus-runtime/Session.h"
 #include "optimus-runtime/World.h"
+#include "optimus-support/InputFile.h"
 #include "tooling/StepScalars.h"
 
 #include <algorithm>
@@ -36,10 +41,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -73,10 +80,14 @@ int64_t bytesRead() {
   return bytes;
 }
 
+/// A slab of bf16.
+constexpr size_t kSlabBytes = 128 << 10;
+
 struct Arguments {
   std::string library, load, save;
   uint64_t seed = 1;
   int rounds = 0, steps = 0;
+  bool reads = false;
 };
 
 StatusOr<Arguments> parse(int argc, char **argv) {
@@ -94,6 +105,8 @@ StatusOr<Arguments> parse(int argc, char **argv) {
       arguments.rounds = std::atoi(argv[++i]);
     else if (argument == "--steps" && hasValue)
       arguments.steps = std::atoi(argv[++i]);
+    else if (argument == "--read")
+      arguments.reads = true;
     else if (arguments.library.empty() && argument[0] != '-')
       arguments.library = argument;
     else
@@ -120,6 +133,53 @@ Status measure(json &phases, const char *name,
                   {"read", bytesRead() - read},
                   {"seconds", seconds}};
   return okStatus();
+}
+
+/// Visits this process's share of the bytes of a folder's tensor files, some at
+/// a time.
+Status readShare(const std::string &folder, const ControlPlane &control,
+                 const std::function<void(std::span<const std::byte>)> &visit) {
+  const size_t processes = control.size() / control.numLocalRanks();
+  const size_t process = control.firstRank() / control.numLocalRanks();
+  std::vector<std::byte> stored(kSlabBytes);
+  for (const auto &entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".safetensors")
+      continue;
+    OPTRT_ASSIGN_OR_RETURN(optimus_support::InputFile file,
+                           optimus_support::InputFile::open(
+                               entry.path(), StatusCode::InvalidArgument));
+    const size_t share = file.size() / processes, end = (process + 1) * share;
+    for (size_t at = process * share; at < end; at += stored.size()) {
+      const size_t count = std::min(stored.size(), end - at);
+      OPTRT_RETURN_IF_ERROR(file.read(at, stored.data(), count));
+      visit(std::span(stored).first(count));
+    }
+  }
+  return okStatus();
+}
+
+/// What reading alone takes, and widening with nothing to read.
+Status measureParts(const Arguments &arguments, ControlPlane &control,
+                    json &phases) {
+  if (!arguments.reads)
+    return okStatus();
+  size_t bytes = 0;
+  auto count = [&](std::span<const std::byte> stored) {
+    bytes += stored.size();
+  };
+  // The files may not be in memory yet.
+  OPTRT_RETURN_IF_ERROR(
+      control.agree(readShare(arguments.load, control, count)));
+  OPTRT_RETURN_IF_ERROR(measure(phases, "read", [&] {
+    return control.agree(readShare(arguments.load, control, count));
+  }));
+  return measure(phases, "widen", [&] {
+    const std::vector<std::byte> stored(kSlabBytes);
+    std::vector<float> elements(kSlabBytes / 2);
+    for (size_t done = 0; done < bytes / 2; done += stored.size())
+      widen(optimus_support::ElementType::BF16, stored, elements);
+    return control.agree(okStatus());
+  });
 }
 
 TrainingState stateOf(const Arguments &arguments) {
@@ -223,18 +283,27 @@ Status run(const Arguments &arguments, World &world) {
                          ModelLibrary::open(arguments.library));
   const Manifest &manifest = library->manifest();
   SessionOptions options;
-  options.functions = {"train_step"};
+  options.functions = {manifest.findFunction("train_step")
+                           ? "train_step"
+                           : manifest.functions.front().name};
   options.threadsPerRank = 1;
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
                          Session::create(*library, world, options));
   json phases;
+  OPTRT_RETURN_IF_ERROR(measureParts(arguments, *world.control, phases));
   if (arguments.load.empty())
     OPTRT_RETURN_IF_ERROR(session->initialize(arguments.seed));
   else
     OPTRT_RETURN_IF_ERROR(measure(phases, "load", [&]() -> Status {
       OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
                              openCheckpoint(*world.control, arguments.load));
-      OPTRT_RETURN_IF_ERROR(checkpoint->findModel(expectedModel(manifest)));
+      const ExpectedModel expected = expectedModel(manifest);
+      if (checkpoint->hasWeightsAlone()) {
+        OPTRT_RETURN_IF_ERROR(checkpoint->findParameters(expected, {}));
+        return world.control->agree(
+            session->loadParameters(*checkpoint, arguments.seed));
+      }
+      OPTRT_RETURN_IF_ERROR(checkpoint->findModel(expected));
       return world.control->agree(session->load(*checkpoint));
     }));
   if (!arguments.save.empty())

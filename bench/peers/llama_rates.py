@@ -10,7 +10,7 @@
 llama-bench, in turn, by as many threads, with weights of equal width: GPT-2 124M and a
 Llama of 1.1 billion parameters.
 
-    scripts/setup --python=full
+    scripts/setup --python
     bench/peers/llama_rates.py --llama "$(bench/peers/setup-llama)" --build build
 
 Caches are f16 in llama-bench, which knows no wider ones; here they are f32, and bf16

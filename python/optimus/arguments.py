@@ -8,10 +8,11 @@
 """Parsers of command lines, of which each mistake is one line."""
 
 import argparse
+import difflib
 import re
 import signal
 import sys
-from typing import Callable, NoReturn, Optional, Type
+from typing import Any, Callable, Iterable, NoReturn, Optional, Sequence, Type
 
 from optimus import output
 
@@ -21,14 +22,61 @@ class Mistake(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises a mistake instead of leaving the program."""
+    """Raises a mistake instead of leaving the program. A misspelt word is named before a
+    missing one, which it may be."""
 
     def error(self, message: str) -> NoReturn:
         raise Mistake("%s (see --help)" % message)
 
+    def parse_args(self, args=None, namespace=None):
+        given = sys.argv[1:] if args is None else list(args)
+        self.check_words(given)
+        return super().parse_args(given, namespace)
+
+    def check_words(self, given: Sequence[str]) -> None:
+        """Raises Mistake for a command or an option that is none."""
+        chosen = self
+        for action in self._actions:
+            if action.nargs == argparse.REMAINDER:
+                return
+            if isinstance(action, argparse._SubParsersAction):
+                # Options before it have no values.
+                word = next((each for each in given if not each.startswith("-")), None)
+                chosen = self._command(action, word, bool(given))
+        known = {*self._option_string_actions, *chosen._option_string_actions}
+        for word in given:
+            if word == "--":
+                return
+            flag = word.partition("=")[0]
+            if not re.match("--?[a-zA-Z]", flag) or " " in flag:
+                continue
+            # -oFILE, and what argparse completes.
+            is_known = flag[:2] in known
+            if flag.startswith("--"):
+                is_known = any(each.startswith(flag) for each in known)
+            if not is_known:
+                chosen.error("there is no option %s%s" % (flag, suggestion(flag, known)))
+
+    def _command(self, action: Any, word: Optional[str], is_more: bool) -> "Parser":
+        kind, names = action.metavar.lower(), ", ".join(action.choices)
+        if word in action.choices:
+            return action.choices[word]
+        if word is not None:
+            near = suggestion(word, action.choices)
+            self.error("there is no %s '%s'; there are %s%s" % (kind, word, names, near))
+        if not is_more:
+            self.error("expected a %s, one of %s" % (kind, names))
+        return self
+
     def _print_message(self, message: str, file=None) -> None:
         # Help and version; argparse would ignore that they cannot be written.
         output.write("-", message)
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """What a misspelt word may have meant, for the end of a message."""
+    near = difflib.get_close_matches(word, list(known), 1)
+    return "; did you mean '%s'?" % near[0] if near else ""
 
 
 def whole_number(text: str) -> int:

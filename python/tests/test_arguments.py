@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Numbers of command lines, and ends of programs."""
+"""Words and numbers of command lines, and ends of programs."""
 
 import argparse
 
@@ -30,6 +30,40 @@ def test_numbers():
     assert refused(count, "0") == "expected a number from 1 on, found '0'"
     assert arguments.real_number("1e-3") == 1e-3
     assert refused(arguments.real_number, "x") == "expected a number, found 'x'"
+
+
+def test_a_misspelt_word_is_named_before_what_is_missing(capfd):
+    parser = arguments.Parser(prog="tool")
+    parser.add_argument("--version", action="version", version="1")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    make = commands.add_parser("make")
+    make.add_argument("--tokenizer", required=True)
+    make.add_argument("-o", "--output")
+    make.add_argument("--least", type=float)
+    make.add_argument("files", nargs="*")
+    commands.add_parser("show")
+
+    def refused(*given):
+        with pytest.raises(Mistake) as found:
+            parser.parse_args(given)
+        return str(found.value)
+
+    assert refused() == "expected a command, one of make, show (see --help)"
+    assert refused("mkae") == (
+        "there is no command 'mkae'; there are make, show; did you mean 'make'? (see --help)"
+    )
+    assert refused("--colour", "make") == "there is no option --colour (see --help)"
+    assert refused("make", "--tokeniser=bytes") == (
+        "there is no option --tokeniser; did you mean '--tokenizer'? (see --help)"
+    )
+    assert refused("make", "-p", "3") == "there is no option -p (see --help)"
+    assert refused("make", "a").startswith("the following arguments are required: --tok")
+    rest = ["--tok", "b", "-oFILE", "--least", "-2", "--", "--file"]
+    options = parser.parse_args(["make", *rest])
+    assert (options.tokenizer, options.output, options.least) == ("b", "FILE", -2.0)
+    assert options.files == ["--file"]
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--version"])
 
 
 class Wrong(Exception):

@@ -290,6 +290,17 @@ def test_reshard_reports_every_phase(tools, tmp_path):
 
 
 @pytest.mark.rotates
+def test_a_folder_is_loaded_beside_its_shards(tools):
+    sizes = ["--layers", 1, "--hidden", 48, "--heads", 3, "--rounds", 1]
+    result = run_bench("folder", tools, *sizes)
+    # On a busy machine a rate may be far off.
+    assert re.fullmatch(r"(.*error: widening is slower than reading\n)?", result.stderr)
+    rows = dict(re.findall(r"^\| (.+) \| ([0-9.]+).* \|$", result.stdout, re.M))
+    assert float(rows["a rank's shards, in f32"]) > 2
+    assert 5 < float(rows["beside both at the peak, rank 0"]) < 64
+
+
+@pytest.mark.rotates
 def test_2d_activations_are_one_part_of_the_serial_ones(tools, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("<!-- peak -->\n<!-- /peak -->\n<!-- batch -->\n<!-- /batch -->\n")

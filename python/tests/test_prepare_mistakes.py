@@ -10,15 +10,16 @@
 import gzip
 import json
 import os
+import time
 
 import pytest
 
-from optimus.data import documents, encoding
+from optimus.data import encoding
 from optimus.data.__main__ import main
 from stores import bytes_of, compressed, corpus, prepare, refused, verses
 
 
-def test_texts_that_are_none(tmp_path, capfd, monkeypatch):
+def test_texts_that_are_none(tmp_path, capfd):
     def refuse(content, *options, name="corpus.jsonl", tokenizer="bytes"):
         path = tmp_path / name
         path.write_bytes(content)
@@ -36,9 +37,8 @@ def test_texts_that_are_none(tmp_path, capfd, monkeypatch):
     assert "found a value of type int there" in refuse(b'{"text": 1}')
     assert "found no object" in refuse(b'"text"')
     assert "half of a surrogate pair" in refuse(rb'{"text": "\ud800"}')
-    monkeypatch.setattr(documents, "MOST_LINE", 3 << 20)
-    said = refuse(line + b'{"text": "%s"}' % (b"a" * (5 << 20)))
-    assert "corpus.jsonl: a line of more than 3145728 bytes" in said
+    said = refuse(line + b'{"text": "%s"}' % (b"a" * 5_000_000), "--document-mb", 3)
+    assert "corpus.jsonl: the line after byte 14 has more than 3 MB; --document-mb" in said
     assert "no document is left for training, of 0" in refuse(b"", name="a.txt")
     assert "no document is left for training, of 1" in refuse(
         b"a", "--held-out", 0.9999999, name="a.txt"
@@ -67,6 +67,38 @@ def test_texts_that_are_none(tmp_path, capfd, monkeypatch):
     assert "is a folder" in refused(capfd, "prepare", tmp_path, *folder)
     assert "No such file" in refused(capfd, "prepare", tmp_path / "none", *folder)
     assert "expected a regular file" in refused(capfd, "prepare", "/dev/zero", *folder)
+
+
+def test_a_document_without_an_end(tmp_path, capfd):
+    """Of 2 GB, of which few are read."""
+    path = tmp_path / "zeros.txt"
+    path.write_bytes(b"a line\n")
+    os.truncate(path, 2 << 30)
+    flags = ["--tokenizer", "bytes", "-o", tmp_path / "store"]
+    began = time.monotonic()
+    for how in ("lines", "blank", "at=END"):
+        said = refused(capfd, "prepare", path, "--documents", how, *flags)
+        begin = 7 if how == "lines" else 0
+        assert "zeros.txt: the document after byte %d has more than 64 MB" % begin in said
+        assert "; another --documents finds shorter ones, and --document-mb allows" in said
+    assert time.monotonic() - began < 30
+    assert not list(tmp_path.glob("store*"))
+
+
+def test_how_long_a_document_may_be(tmp_path, capfd):
+    path = tmp_path / "a.txt"
+    flags = ["--documents", "lines", "--document-mb", 2, "--tokenizer", "bytes"]
+    for size in (2_000_000, 2_000_001):
+        path.write_bytes(b"short\n" + b"x" * size + b"\nshort\n")
+        store = tmp_path / str(size)
+        if size == 2_000_000:
+            prepare(store, path, *flags)
+            assert "of 3 documents" in capfd.readouterr().out
+        else:
+            said = refused(capfd, "prepare", path, *flags, "-o", store)
+            assert "a.txt: the document after byte 6 has more than 2 MB" in said
+    # A file is one, of any size.
+    prepare(tmp_path / "whole", path, "--documents", "file")
 
 
 def test_an_output_is_never_replaced(tmp_path, corpus, capfd):

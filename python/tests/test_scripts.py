@@ -22,7 +22,7 @@ import pytest
 
 from tools import REPOSITORY, call, default_signals
 
-SCRIPTS = ["setup", "quickstart", "test", "fuzz"]
+SCRIPTS = ["setup", "quickstart", "notebook", "test", "fuzz"]
 
 TABLE = """# Dependencies
 
@@ -409,6 +409,17 @@ def test_quickstart_says_what_it_expects(arguments, message):
     assert (result.returncode, result.stdout) == (1, "")
     assert len(result.stderr.splitlines()) == 1
     assert message in result.stderr
+
+
+def test_the_notebooks_folder_is_an_environment(tmp_path):
+    for arguments, message in [
+        (["--colour"], "unknown argument '--colour' (expected a folder)"),
+        (["a", "b"], "expected one folder at most, found 2"),
+        ([str(tmp_path)], "%s is no environment of Python; move it away" % tmp_path),
+    ]:
+        result = call([str(REPOSITORY / "scripts/notebook"), *arguments])
+        assert (result.returncode, result.stdout) == (1, "")
+        assert message in result.stderr
 
 
 def test_no_flag_is_a_pattern_of_tests_for_arm():

@@ -233,6 +233,14 @@ def test_schedules(tools, library, text, tmp_path, schedule):
     np.testing.assert_allclose([line["lr"] for line in log], expected, rtol=1e-14)
 
 
+def test_batches_are_read_while_a_lone_rank_runs(tools, library, text, tmp_path):
+    """It has no thread of its own, but reading has."""
+    *steps, _ = tools.train(library, text, 8, log=tmp_path / "log")
+    assert all(0 < step["data_ms"] and 0 <= step["data_spare_ms"] for step in steps)
+    # Other programs may keep a thread from starting in time.
+    assert max(step["data_spare_ms"] / step["ms"] for step in steps) > 0.5
+
+
 def test_a_lowest_rate_above_the_peak(tools, library, text):
     command = tools.train_command(library, text, 5, "--lr", 1e-3, "--min-lr", 1e-2)
     result = call(command)

@@ -656,10 +656,10 @@ Status PieceReader::read(std::span<float> elements) {
     return internal(concat("cannot read ", elements.size(),
                            " elements of a piece that has ", numLeft(),
                            " more"));
-  std::span<const std::byte> stored;
+  std::span<const std::byte> stored; // for the checksum
   if (impl->checkpoint.weights)
-    OPTRT_RETURN_IF_ERROR(
-        impl->checkpoint.readElements(impl->piece, impl->done, elements));
+    OPTRT_RETURN_IF_ERROR(impl->checkpoint.readElements(
+        impl->piece, impl->done, elements, impl->stored));
   else {
     OPTRT_ASSIGN_OR_RETURN(stored, impl->readStored(listed, elements));
   }

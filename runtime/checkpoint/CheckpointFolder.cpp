@@ -318,7 +318,8 @@ StatusOr<ReadFolder> ReadFolder::find(const std::string &dir) {
   if (!path)
     return invalidArgument(
         concat("there is no checkpoint at \"", dir,
-               "\": expected a folder that `optimus-run train --save` wrote"));
+               "\": expected a folder that `optimus-run train --save` wrote, "
+               "or one of weights from elsewhere"));
   folder.found = *path;
   folder.handle = ::open(path->c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   return folder;

@@ -73,10 +73,11 @@ struct Checkpoint::Impl {
   Status matchParameters(const ExpectedModel &expected,
                          std::span<const std::string> ignored);
   Status checkTie(const WeightMatch::Tie &tie) const;
-  Status readWeight(size_t number, int64_t begin,
-                    std::span<float> elements) const;
-  Status readElements(size_t piece, size_t begin,
-                      std::span<float> elements) const;
+  /// `stored` is memory for elements as the file has them.
+  Status readWeight(size_t number, int64_t begin, std::span<float> elements,
+                    std::vector<std::byte> &stored) const;
+  Status readElements(size_t piece, size_t begin, std::span<float> elements,
+                      std::vector<std::byte> &stored) const;
   Status addTensor(const TensorInfo &info, size_t number, CheckpointFile kind,
                    const ListedFile &listed);
   Status addTensors(ListedFile &listed);

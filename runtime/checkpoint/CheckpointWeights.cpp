@@ -110,24 +110,26 @@ Status Checkpoint::Impl::matchParameters(const ExpectedModel &expected,
 }
 
 Status Checkpoint::Impl::readWeight(size_t number, int64_t begin,
-                                    std::span<float> elements) const {
+                                    std::span<float> elements,
+                                    std::vector<std::byte> &stored) const {
   const StoredWeight &weight = weights->stored[number];
   const ElementType type = *findWeightType(weight.type);
   const InputFile &file = files[weight.file].file;
   const size_t offset = weight.offset + size_t(begin * elementBytes(type));
   if (type == ElementType::F32)
     return file.read(offset, elements.data(), elements.size_bytes());
-  std::vector<std::byte> stored(elements.size() * size_t(elementBytes(type)));
+  stored.resize(elements.size() * size_t(elementBytes(type)));
   OPTRT_RETURN_IF_ERROR(file.read(offset, stored.data(), stored.size()));
   widen(type, stored, elements);
   return okStatus();
 }
 
 Status Checkpoint::Impl::readElements(size_t piece, size_t begin,
-                                      std::span<float> elements) const {
+                                      std::span<float> elements,
+                                      std::vector<std::byte> &stored) const {
   for (const TensorPart &part : pieces.parts(piece, begin, elements.size())) {
     OPTRT_RETURN_IF_ERROR(readWeight(weights->numbers[part.tensor], part.begin,
-                                     elements.first(part.count)));
+                                     elements.first(part.count), stored));
     elements = elements.subspan(part.count);
   }
   return okStatus();
@@ -138,12 +140,13 @@ Status Checkpoint::Impl::checkTie(const WeightMatch::Tie &tie) const {
                      &original = weights->stored[tie.original];
   const int64_t count = numElements(copy.info.shape);
   std::vector<float> first, second;
+  std::vector<std::byte> stored;
   for (int64_t begin = 0; begin < count; begin += int64_t(first.size())) {
     first.resize(
         std::min(size_t(count - begin), kDefaultPieceBytes / sizeof(float)));
     second.resize(first.size());
-    OPTRT_RETURN_IF_ERROR(readWeight(tie.copy, begin, first));
-    OPTRT_RETURN_IF_ERROR(readWeight(tie.original, begin, second));
+    OPTRT_RETURN_IF_ERROR(readWeight(tie.copy, begin, first, stored));
+    OPTRT_RETURN_IF_ERROR(readWeight(tie.original, begin, second, stored));
     auto [one, other] = std::ranges::mismatch(first, second);
     if (one != first.end())
       return invalidArgument(

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <fnmatch.h>
+#include <ranges>
 #include <string_view>
 #include <unordered_map>
 
@@ -58,6 +59,13 @@ static constexpr KnownTie kTies[] = {
 static bool isTableOfPositions(std::string_view name) {
   return name.ends_with("wpe.weight") ||
          name.ends_with("position_embeddings.weight");
+}
+
+/// A row, or an element, for each token of the vocabulary.
+static bool isTableOfTokens(std::string_view name) {
+  return std::ranges::any_of(kTies, [&](const KnownTie &tie) {
+    return name.ends_with(tie.copy) || name.ends_with(tie.original);
+  });
 }
 
 static std::string join(const std::vector<std::string> &names) {
@@ -171,6 +179,16 @@ Status Matcher::checkTaken(const StoredWeight &weight,
                          " positions, the model's sequences have ",
                          param.shape[0], " tokens; build it with --seq ",
                          found[0], " or less"));
+  if (isTableOfTokens(param.name) && found.size() == param.shape.size() &&
+      std::ranges::equal(found | std::views::drop(1),
+                         param.shape | std::views::drop(1)))
+    return refuse(concat(weight.info.name, " has ", found[0],
+                         " tokens, the library's model ", param.shape[0]))
+        .withAdvice(concat("python3 -m optimus.models from-hf ", path,
+                           found[0] < param.shape[0]
+                               ? concat(" --padded-vocabulary ", param.shape[0])
+                               : "",
+                           " writes the model to compile"));
   return refuse(concat(weight.info.name, " has shape ", shapeToString(found),
                        ", the model's is ", shapeToString(param.shape)));
 }

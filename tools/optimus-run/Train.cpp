@@ -473,6 +473,9 @@ void Training::logStep(const std::optional<Evaluation> &evaluation,
   line["seconds"] = std::chrono::duration<double>(Clock::now() - start).count();
   line["comm_bytes"] = bytesOfAStep;
   line["peak_bytes"] = largestRank.total();
+  using Milliseconds = std::chrono::duration<double, std::milli>;
+  line["data_ms"] = Milliseconds(calls->readTime().took).count();
+  line["data_spare_ms"] = Milliseconds(calls->readTime().spare).count();
   line["comm_ms"] = 1e3 * calls->communication().inFlight;
   line["comm_exposed_ms"] = 1e3 * calls->communication().exposed;
   if (session->isPaging()) {

@@ -8,8 +8,11 @@
 
 #include "TrainStep.h"
 
+#include "core/Thread.h"
+#include "optimus-runtime/Exception.h"
 #include "tooling/StepScalars.h"
 
+#include <algorithm>
 #include <utility>
 
 using namespace optrt;
@@ -19,6 +22,7 @@ namespace optimus_run {
 TrainStep::TrainStep(const TrainFiles &files, Session &session,
                      ControlPlane &control, bool timesCommunication)
     : files(files), session(session), timesCommunication(timesCommunication),
+      isLone(control.numLocalRanks() == 1),
       microbatches(files.plan->hyperparameters.microbatches),
       reading(session, control, *files.data) {}
 
@@ -77,11 +81,40 @@ Status TrainStep::end(int64_t step) {
   return okStatus();
 }
 
+void TrainStep::readAndTime(int64_t step) {
+  const Clock::time_point begin = Clock::now();
+  try {
+    readAfter(step);
+  } catch (...) {
+    outcome = statusOfException();
+  }
+  haveRead = Clock::now();
+  readBehind.took = haveRead - begin;
+}
+
+/// A lone rank runs in the caller's thread, so another one reads; none, where
+/// ranks are threads or the system gives no more.
+std::thread TrainStep::startReader(int64_t step) {
+  if (!isLone)
+    return {};
+  StatusOr<std::thread> reader = startThread("the thread that reads batches",
+                                             [=, this] { readAndTime(step); });
+  return reader.ok() ? std::move(*reader) : std::thread();
+}
+
 StatusOr<StepOutputs> TrainStep::run(int64_t step) {
-  OPTRT_RETURN_IF_ERROR(
-      session.submitSequence(sequenceFor(microbatches), microbatches, begin()));
-  readAfter(step);
-  StatusOr<StepOutputs> outputs = session.collect();
+  const std::span<const CallInputs> inputs = begin();
+  std::thread reader = startReader(step);
+  Status submitted =
+      session.submitSequence(sequenceFor(microbatches), microbatches, inputs);
+  if (submitted.ok() && !reader.joinable())
+    readAndTime(step);
+  StatusOr<StepOutputs> outputs =
+      submitted.ok() ? session.collect() : std::move(submitted);
+  const Clock::time_point done = Clock::now();
+  if (reader.joinable())
+    reader.join();
+  readBehind.spare = std::max(done - haveRead, Clock::duration());
   if (outputs.ok())
     OPTRT_RETURN_IF_ERROR(end(step));
   return outputs;

@@ -16,6 +16,7 @@
 #include <chrono>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace optimus_run {
@@ -52,6 +53,12 @@ public:
   /// same in every process.
   const optrt::Status &miscounted() const { return whyMiscounted; }
 
+  /// How long the batches of the step after took to be read while the last one
+  /// ran, and how long that went on afterwards: not at all where data stall.
+  struct ReadTime {
+    Clock::duration took{}, spare{};
+  };
+  const ReadTime &readTime() const { return readBehind; }
   /// When the last step was done.
   Clock::time_point ended() const { return endTime; }
   /// Of the last step, the slowest rank's.
@@ -64,11 +71,13 @@ public:
 
 private:
   void read(int64_t ofStep);
+  void readAndTime(int64_t step);
+  std::thread startReader(int64_t step);
   optrt::Status count();
 
   const TrainFiles &files;
   optrt::Session &session;
-  const bool timesCommunication;
+  const bool timesCommunication, isLone;
   const int64_t microbatches;
 
   /// The batches read last, their step, and the outcome; and those of the step
@@ -77,7 +86,8 @@ private:
   std::vector<optrt::CallInputs> next, current;
   int64_t readFor = 0;
   optrt::Status outcome, whyMiscounted;
-  Clock::time_point endTime;
+  Clock::time_point endTime, haveRead;
+  ReadTime readBehind;
   optrt::CommunicationTime time;
   optrt::PagingTime paged;
   std::vector<optrt::Traffic> counted;

@@ -88,6 +88,13 @@ def _add_texts(prepare: argparse.ArgumentParser) -> None:
         "what blank lines separate; at=TEXT, what TEXT separates (default: %(default)s)",
     )
     prepare.add_argument(
+        "--document-mb",
+        type=_COUNT,
+        metavar="N",
+        help="MB that a document may have (default: %d, and any of --documents file)"
+        % (documents.MOST_BYTES // 10**6),
+    )
+    prepare.add_argument(
         "--field",
         default="text",
         metavar="NAME",
@@ -163,7 +170,9 @@ def _share(text: str) -> float:
 
 
 def _prepare(options: argparse.Namespace) -> None:
-    documents.splitter_of(options.documents)
+    most = options.document_mb * 10**6 if options.document_mb else None
+    choice = documents.Choice(options.documents, most)
+    choice.splitter(is_json=False)
     fields = tuple(options.field.split(","))
     if len(fields) > 2:
         message = "--field %s: expected a name, or PROMPT,COMPLETION"
@@ -176,7 +185,7 @@ def _prepare(options: argparse.Namespace) -> None:
             raise Mistake(message % (options.field, one.path))
     request = preparing.Request(
         found,
-        options.documents,
+        choice,
         encoding.Labels(not has_prompts, not options.no_first_targets),
         options.held_out,
         options.shard_tokens,

@@ -25,8 +25,8 @@ from optimus.arguments import Mistake
 PIECE = 1 << 20
 BLOCK = 1 << 20
 """Bytes that are read at a time."""
-MOST_LINE = 64 << 20
-"""Bytes of a line of JSON."""
+MOST_BYTES = 64_000_000
+"""Of a document whose end is looked for, if nobody asks for more."""
 MOST_BLANKS = 64
 """In a line that counts as one without text."""
 MARGIN = 256
@@ -52,6 +52,8 @@ class Splitter(NamedTuple):
     """What is no part of a document at its two ends."""
     is_json: bool = False
     """Of lines of JSON none is cut, and empty ones count."""
+    most: Optional[int] = MOST_BYTES
+    """The bytes of a document."""
 
     def ends(self, buffer: bytes, is_last: bool) -> Iterator[Tuple[int, int]]:
         """Of the documents that end in a buffer: where, and where the next begins."""
@@ -61,17 +63,43 @@ class Splitter(NamedTuple):
         if is_last:
             yield len(buffer), len(buffer)
 
+    def check(self, begin: int, end: int) -> None:
+        """Of a document, by the bytes before it and those before its end, or before some
+        of it. Raises Mistake."""
+        if self.most is None or end - begin <= self.most:
+            return
+        kind, remedy = "document", "another --documents finds shorter ones, and "
+        if self.is_json:
+            kind, remedy = "line", ""
+        raise Mistake(
+            "the %s after byte %d has more than %.15g MB; %s--document-mb allows longer ones"
+            % (kind, begin, self.most / 1e6, remedy)
+        )
+
 
 JSON_LINES = Splitter(re.compile(rb"\n"), is_json=True)
 SPLITTERS = {
-    "file": Splitter(None),
+    "file": Splitter(None, most=None),
     "lines": Splitter(re.compile(rb"\n"), b"\r"),
     "blank": Splitter(re.compile(rb"\n[ \t\r]{0,%d}\n" % MOST_BLANKS), b"\r\n"),
 }
 
 
-def splitter_of(text: str) -> Splitter:
-    """What --documents says. Raises Mistake."""
+class Choice(NamedTuple):
+    """What is asked for."""
+
+    how: str
+    """The argument of --documents."""
+    most: Optional[int]
+    """The bytes of a document, where they are not the splitter's."""
+
+    def splitter(self, is_json: bool) -> Splitter:
+        """Raises Mistake."""
+        found = JSON_LINES if is_json else _splitter_of(self.how)
+        return found if self.most is None else found._replace(most=self.most)
+
+
+def _splitter_of(text: str) -> Splitter:
     if text in SPLITTERS:
         return SPLITTERS[text]
     kind, _, separator = text.partition("=")
@@ -120,8 +148,9 @@ def split(
 ) -> Iterator[Batch]:
     """The documents of a stream from `offset` on, which is between two documents or
     two pieces of one. Batches differ with it, documents and pieces do not. Raises
-    Mistake for an endless line of JSON."""
-    longest = MOST_LINE if splitter.is_json else PIECE
+    Mistake for a document that is too long; bytes before `offset` do not count."""
+    piece = None if splitter.is_json else PIECE
+    document = offset
     rest = b""
     while True:
         block = read(BLOCK)
@@ -129,7 +158,8 @@ def split(
         texts: List[bytes] = []
         begin = 0
         for end, following in splitter.ends(buffer, is_last=not block):
-            while end - begin > longest:
+            splitter.check(document, offset + end)
+            while piece and end - begin > piece:
                 texts.append(_piece(buffer, begin, splitter, is_inside))
                 begin = cut(buffer, begin)
                 yield Batch(texts, False, offset + begin)
@@ -139,9 +169,10 @@ def split(
                 text = text.lstrip(splitter.trimmed)
             if text or is_inside or splitter.is_json:
                 texts.append(text)
-            begin, is_inside = following, False
+            begin, is_inside, document = following, False, offset + following
         # A separator may have begun in the margin.
-        while len(buffer) - begin > longest + MARGIN:
+        splitter.check(document, offset + len(buffer) - MARGIN)
+        while piece and len(buffer) - begin > piece + MARGIN:
             texts.append(_piece(buffer, begin, splitter, is_inside))
             begin = cut(buffer, begin)
             yield Batch(texts, False, offset + begin)
@@ -155,7 +186,5 @@ def split(
 
 
 def _piece(buffer: bytes, begin: int, splitter: Splitter, is_inside: bool) -> bytes:
-    if splitter.is_json:
-        raise Mistake("a line of more than %d bytes" % MOST_LINE)
     text = buffer[begin : cut(buffer, begin)]
     return text if is_inside else text.lstrip(splitter.trimmed)

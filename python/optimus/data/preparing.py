@@ -41,7 +41,7 @@ class Request(NamedTuple):
     """What is wanted."""
 
     inputs: List[Input]
-    documents: str
+    documents: documents.Choice
     labels: Labels
     held_out: float
     shard_tokens: int
@@ -52,7 +52,7 @@ class Request(NamedTuple):
             "version": __version__,
             "inputs": [one.identity() for one in self.inputs],
             "formats": [[one.is_lines, *one.fields] for one in self.inputs],
-            "documents": self.documents,
+            "documents": list(self.documents),
             "labels": list(self.labels),
             "held_out": self.held_out,
             "shard_tokens": self.shard_tokens,
@@ -298,9 +298,7 @@ def _tasks(
         source = request.inputs[number]
         if number != place.file:
             place = Place(number)
-        splitter = documents.JSON_LINES
-        if not source.is_lines:
-            splitter = documents.splitter_of(request.documents)
+        splitter = request.documents.splitter(source.is_lines)
         with Stream(source, place.offset) as stream:
             held = place.held
             parts = documents.split(stream.read, splitter, place.offset, held is not None)

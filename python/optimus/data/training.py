@@ -12,7 +12,7 @@ import heapq
 from typing import Iterator, List, Tuple
 
 from optimus.arguments import Mistake
-from optimus.data import documents
+from optimus.data.documents import Choice, pieces, split
 from optimus.data.encoding import document_of
 from optimus.data.hashing import hash64
 from optimus.data.inputs import Input, Stream
@@ -37,11 +37,11 @@ def vocabulary_of(text: str) -> int:
 
 
 def train(
-    inputs: List[Input], mode: str, vocabulary: int, seed: int, most: int
+    inputs: List[Input], choice: Choice, vocabulary: int, seed: int, most: int
 ) -> Tuple[bytes, str]:
     """The tokenizer.json, from `most` bytes of text, and what is to be said. The same
     texts and seed give the same file. Raises Mistake."""
-    sample, total = _sample(inputs, mode, seed, most)
+    sample, total = _sample(inputs, choice, seed, most)
     if not sample:
         raise Mistake("expected some text to train a tokenizer on, found none")
     tokenizers = library()
@@ -68,13 +68,13 @@ def train(
 
 
 def _sample(
-    inputs: List[Input], mode: str, seed: int, most: int
+    inputs: List[Input], choice: Choice, seed: int, most: int
 ) -> Tuple[List[bytes], int]:
     """Pieces of text with the smallest hashes, in that order, `most` bytes together;
     and the bytes that there are. Neither depends on the order of the inputs."""
     kept: List[Tuple[int, bytes]] = []
     size = total = 0
-    for text in _pieces(inputs, mode):
+    for text in _pieces(inputs, choice):
         heapq.heappush(kept, (-hash64(text, seed), text))
         size += len(text)
         total += len(text)
@@ -83,12 +83,12 @@ def _sample(
     return [text for _, text in sorted(kept, reverse=True)], total
 
 
-def _pieces(inputs: List[Input], mode: str) -> Iterator[bytes]:
+def _pieces(inputs: List[Input], choice: Choice) -> Iterator[bytes]:
     for source in inputs:
-        splitter = documents.JSON_LINES if source.is_lines else documents.splitter_of(mode)
+        splitter = choice.splitter(source.is_lines)
         line = 0
         with Stream(source, 0) as stream:
-            for batch in documents.split(stream.read, splitter):
+            for batch in split(stream.read, splitter):
                 for text in batch.texts:
                     line += 1
                     if source.is_lines:
@@ -96,4 +96,4 @@ def _pieces(inputs: List[Input], mode: str) -> Iterator[bytes]:
                             continue
                         where = "%s:%d" % (source.path, line)
                         text, _ = document_of(text, source.fields, where)
-                    yield from documents.pieces(text)
+                    yield from pieces(text)

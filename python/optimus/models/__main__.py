@@ -12,11 +12,10 @@ Exit codes: 0 done, 1 the arguments or the output are wrong, 2 a fault of ours.
 """
 
 import argparse
-import difflib
 import inspect
 import os
 import sys
-from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from optimus import __version__, arguments, output
 from optimus.arguments import Mistake, real_number, whole_number
@@ -79,11 +78,6 @@ class _Parser(arguments.Parser):
         self.needed.append(self.count(flag, meaning))
 
 
-def _suggestion(word: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, list(known), 1)
-    return "; did you mean '%s'?" % near[0] if near else ""
-
-
 def _scaling(text: str) -> rope.Scaling:
     try:
         return rope.parse(text)
@@ -117,21 +111,13 @@ def _generation(text: str) -> Generation:
 def _parse(given: List[str]) -> argparse.Namespace:
     """Raises Mistake."""
     parser, models = _parsers()
-    # The program's own options have no values, so this is the model.
-    model = next((each for each in given if not each.startswith("-")), None)
-    if model is not None and model not in models:
-        message = "there is no model '%s'; there are %s" % (model, ", ".join(models))
-        parser.error(message + _suggestion(model, models))
+    parser.check_words(given)
     options, unknown = parser.parse_known_args(given)
-    chosen = models.get(options.model, parser)
     if unknown:
-        flag = unknown[0].partition("=")[0]
-        if not flag.startswith("-"):
-            parser.error("expected options after the model, found '%s'" % flag)
-        known = chosen._option_string_actions
-        parser.error("there is no option %s" % flag + _suggestion(flag, known))
+        parser.error("expected options after the model, found '%s'" % unknown[0])
     if options.model is None:
         parser.error("expected a model, one of " + ", ".join(models))
+    chosen = models[options.model]
     missing = [
         option.option_strings[0]
         for option in chosen.needed

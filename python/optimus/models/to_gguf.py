@@ -38,7 +38,7 @@ SPLITS = {_PIECES % "{1,3}": "llama-bpe", _PIECES % "": "qwen2"}
 
 def library() -> Any:
     """PyPI's `gguf`. Raises Mistake."""
-    return wheels.load("gguf", "writes the file", "--python=full")
+    return wheels.load("gguf", "writes the file")
 
 
 class Stored(NamedTuple):

@@ -9,11 +9,11 @@
 optimus-compile, `train.*` of `optimus-run train`. The tools themselves say what there
 is."""
 
-import difflib
 import functools
 from typing import Any, Dict, Iterable, List, Optional, Set
 
 from optimus import help_page
+from optimus.arguments import suggestion
 from optimus.tools import find_tool
 from optimus.tune import TuneError, programs
 from optimus.tune.domains import text_of
@@ -52,11 +52,6 @@ OWN = {
     },
 }
 """Flags that the tuner sets."""
-
-
-def suggestion(word: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, list(known), 1) if word else []
-    return "; did you mean '%s'?" % near[0] if near else ""
 
 
 def flags_in_help(text: str) -> Set[str]:

@@ -187,7 +187,22 @@ TEST_F(Match, TakesTheFirstPositions) {
   // Another table's rows are not positions.
   weights[1].info.shape = {4, 2};
   weights[0].info.shape = {6, 2};
-  expectRefused("wte.weight has shape [6, 2], the model's is [5, 2]");
+  expectRefused("wte.weight has 6 tokens, the library's model 5");
+}
+
+TEST_F(Match, NamesTheFlagForASmallerVocabulary) {
+  add("wte.weight", {3, 2});
+  add("wpe.weight", {4, 2});
+  add("ln_f.bias", {2});
+  expectRefused("wte.weight has 3 tokens, the library's model 5; python3 -m "
+                "optimus.models from-hf DIR --padded-vocabulary 5 writes the "
+                "model to compile");
+  weights[0].info.shape = {7, 2};
+  expectRefused("wte.weight has 7 tokens, the library's model 5; python3 -m "
+                "optimus.models from-hf DIR writes the model to compile");
+  // Of another width it is another model's.
+  weights[0].info.shape = {3, 4};
+  expectRefused("wte.weight has shape [3, 4], the model's is [5, 2]");
 }
 
 TEST_F(Match, LeavesOutWhatHoldsNothingLearned) {
