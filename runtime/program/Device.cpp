@@ -11,7 +11,10 @@
 #include "base/Plugin.h"
 #include "optimus-support/ResourceLimits.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <string>
 
 namespace optrt {
 
@@ -25,15 +28,38 @@ static constexpr Plugin kCuda = {
     "OPTIMUS_DEVICE_CUDA_LIBRARY", "optimus_device_create",
     "it is built with this program"};
 
+/// How often a spinning thread pauses in so much time. A pause takes from 10 to
+/// 60 ns, as the processor and its virtual machine have it. The least of
+/// several measurements counts, since others may take the core meanwhile.
+static int64_t countTurns(std::chrono::nanoseconds time) {
+  using Clock = std::chrono::steady_clock;
+  constexpr int kMeasurements = 8, kTurns = 128;
+  std::chrono::nanoseconds least = time;
+  for (int i = 0; i != kMeasurements; ++i) {
+    const Clock::time_point begin = Clock::now();
+    for (int turn = 0; turn != kTurns; ++turn) {
+#ifdef __x86_64__
+      __builtin_ia32_pause();
+#elif defined(__aarch64__)
+      asm volatile("yield");
+#endif
+    }
+    least = std::min<std::chrono::nanoseconds>(least, Clock::now() - begin);
+  }
+  return kTurns * time / std::max(least, std::chrono::nanoseconds(kTurns));
+}
+
 /// GNU OpenMP reads its settings when it is loaded. By default its threads spin
 /// for milliseconds before they block. A training step is hundreds of short
 /// parallel regions, and where another process takes a core for a moment, or
 /// ranks share cores, each of them then burns the time slice of the thread that
-/// it waits for. 500 turns are about the time that it takes to block and wake,
-/// 20 microseconds; docs/optimus-run.md has the measurements.
+/// it waits for. So they spin for about as long as it takes to block and wake;
+/// docs/optimus-run.md has the measurements.
 static void chooseWaitPolicy() {
+  constexpr std::chrono::nanoseconds kSpin = std::chrono::microseconds(20);
   if (!std::getenv("OMP_WAIT_POLICY"))
-    setenv("GOMP_SPINCOUNT", "500", /*overwrite=*/0);
+    setenv("GOMP_SPINCOUNT", std::to_string(countTurns(kSpin)).c_str(),
+           /*overwrite=*/0);
 }
 
 StatusOr<DeviceFactory> DeviceFactory::open(std::string_view name) {

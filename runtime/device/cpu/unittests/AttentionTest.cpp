@@ -11,6 +11,7 @@
 #include "optimus-support/DeviceScratch.h"
 
 #include <cstring>
+#include <numeric>
 
 using namespace attention_test;
 
@@ -290,9 +291,16 @@ TEST(Attention, CachesAreSequences) {
     std::vector<int32_t> filled;
     std::vector<std::vector<int32_t>> positions;
   };
+  // Chunks of prompts: two begin with a block of keys, one within, with
+  // padding.
+  Slots chunks = {{150, 86, 80}, std::vector(3, std::vector<int32_t>(86, -1))};
+  std::iota(chunks.positions[0].begin(), chunks.positions[0].end(), 64);
+  std::iota(chunks.positions[1].begin(), chunks.positions[1].end(), 0);
+  std::iota(chunks.positions[2].begin(), chunks.positions[2].begin() + 70, 10);
   const Slots all[] = {
       {{150, 0, 71}, {{63, 64, 149}, {-1, -1, -1}, {5, 0, 70}}},
-      {{150, 0, 71, 33, 1}, {{149}, {-1}, {70}, {32}, {0}}}};
+      {{150, 0, 71, 33, 1}, {{149}, {-1}, {70}, {32}, {0}}},
+      chunks};
   for (int64_t window : {0, 30})
     for (int64_t headDim : {20, 64})
       for (int threads = 1; threads <= maxThreads; ++threads) {
