@@ -213,22 +213,30 @@ def test_a_library_says_what_pages_it_has(tools, tmp_path):
     assert "pp128" in bench and "tg128 x 4" in bench
 
 
-@pytest.mark.parametrize("how", in_turn(["captured", "eager"], ["captured"]))
-def test_the_kernels_of_a_gpu_find_pages(tools, tmp_path, how):
-    """With two slots of a page each: one text has both, and then the other two share one."""
-    prompts = tmp_path / "prompts.jsonl"
+GPUS = {
+    "captured": (None, "serial"),
+    "eager": (None, "serial", "--eager"),
+    "2x2": ("row:2,col:2", "summa"),
+}
+
+
+@pytest.mark.parametrize("case", in_turn(GPUS, ["captured"]))
+def test_the_kernels_of_a_gpu_find_pages(tools, tmp_path, case):
+    """Texts wait for them, are forked, and have beams."""
+    mesh, strategy, *eager = GPUS[case]
     whole = [number * number % 19 for number in range(65)]
-    prompts.write_text("".join(json.dumps(whole[:size]) + "\n" for size in (65, 2, 3)))
-    flags = ["--tokens", prompts, "--max-tokens", 3, *(["--eager"] if how == "eager" else [])]
-    model, extents = GPT2._replace(sequence=128), "slots=2,context=128,chunk=64"
+    prompts = tmp_path / "prompts.jsonl"
+    lines = [{"tokens": whole[:size], "beams": 1 + (size == 2)} for size in (65, 65, 2, 3)]
+    prompts.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    model, extents = GPT2._replace(sequence=128), "slots=4,context=128,chunk=64"
     said = []
-    for each in (extents, extents + ",pages=2"):
-        library = tools.library(
-            model, None, "serial", *EMULATED, functions=None, generate=each
-        )
+    for generate in (extents, extents + ",pages=4"):
+        how = {"functions": None, "generate": generate}
+        library = tools.library(model, mesh, strategy, *EMULATED, **how)
+        flags = ["--tokens", prompts, "--max-tokens", 3, *eager]
         command = tools.command("optimus-run", "generate", library, *flags)
         said.append(succeed(call(command, env=tools.fake_gpu())))
-    assert said[0] == said[1] and len(said[0].splitlines()) == 3
+    assert said[0] == said[1] and len(said[0].splitlines()) == 4
 
 
 def test_pages_hold_twice_the_texts_of_slots(tools, tmp_path):

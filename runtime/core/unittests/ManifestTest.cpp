@@ -261,11 +261,6 @@ TEST(Manifest, ChecksTablesOfPages) {
   others["shape"] = others["local_shape"] = three;
   EXPECT_THAT(message("/buffers/17", others),
               HasSubstr("expected caches of one shape"));
-  others = pagedExample()["buffers"][17];
-  others["filled_by"] = "program";
-  EXPECT_THAT(message("/buffers/17", others),
-              HasSubstr("expected pages among them, i32 that the host fills, "
-                        "of shape [2, 3]"));
   nlohmann::json keys = pagedExample()["buffers"][11];
   keys["shape"] = keys["local_shape"] = parts;
   EXPECT_THAT(message("/buffers/11", keys),
