@@ -13,9 +13,12 @@
 #include "optimus/Interpreter/DenseAttention.h"
 #include "optimus/Interpreter/Interpreter.h"
 
+#include "optimus-support/CachePages.h"
+
 #include <algorithm>
 #include <cmath>
 
+using optimus_support::kPageTokens;
 using namespace mlir;
 using namespace mlir::optimus;
 
@@ -63,6 +66,55 @@ LogicalResult checkPositions(const std::vector<int64_t> &positions,
              << ", found " << position << " of token " << token % queries
              << " of sequence " << token / queries;
   return success();
+}
+
+/// Where the positions of sequences are in a pool of pages, of which a rank may
+/// hold a part.
+class PageTable {
+public:
+  PageTable(Frame &frame, Value cache, Value pages)
+      : table(toIntegers(frame.get(pages))), pages(frame.get(pages).shape[1]) {
+    const Tensor &pool = frame.get(cache);
+    ofEach = pool.shape[1] / kPageTokens;
+    most = pool.shape[0] * ofEach;
+  }
+  int64_t getPositions() const { return pages * kPageTokens; }
+  /// The row of a position of a sequence, counted from the first of the pool.
+  FailureOr<int64_t> find(int64_t sequence, int64_t position,
+                          Frame &frame) const {
+    const int64_t entry = table[sequence * pages + position / kPageTokens];
+    const int64_t page = sequence * ofEach + entry;
+    if (page < 0 || page >= most)
+      return frame.emitError()
+             << "expected entries of pages from " << -sequence * ofEach
+             << " to " << most - 1 - sequence * ofEach << ", found " << entry
+             << " of sequence " << sequence;
+    return page * kPageTokens + position % kPageTokens;
+  }
+
+private:
+  std::vector<int64_t> table;
+  int64_t pages, ofEach, most;
+};
+
+/// Keys or values of sequences in their order: those of positions below each
+/// one's length, and zeros.
+FailureOr<std::vector<double>>
+gatherPages(const PageTable &table, const std::vector<double> &pool,
+            int64_t width, const std::vector<int64_t> &lengths, Frame &frame) {
+  const int64_t positions = table.getPositions();
+  std::vector<double> rows(lengths.size() * positions * width);
+  for (auto [sequence, length] : llvm::enumerate(lengths))
+    for (int64_t position = 0; position < std::min(length, positions);
+         ++position) {
+      FailureOr<int64_t> row = table.find(sequence, position, frame);
+      if (failed(row))
+        return failure();
+      std::copy_n(pool.begin() + *row * width, width,
+                  rows.begin() +
+                      (int64_t(sequence) * positions + position) * width);
+    }
+  return rows;
 }
 
 bool isCached(AttentionOp op) { return op.getCached(); }
@@ -142,6 +194,18 @@ struct Parts {
 
 LogicalResult executeLocally(AttentionOp op, Frame &frame) {
   Parts parts(op, frame);
+  if (op.getPages()) {
+    PageTable table(frame, op.getInputs()[1], op.getPages());
+    const int64_t width = parts.shape.groups * parts.shape.headDim;
+    for (std::vector<double> *rows : {&parts.dense.k, &parts.dense.v}) {
+      FailureOr<std::vector<double>> found =
+          gatherPages(table, *rows, width, parts.dense.lengths, frame);
+      if (failed(found))
+        return failure();
+      *rows = std::move(*found);
+    }
+    parts.shape.capacity = parts.dense.capacity = table.getPositions();
+  }
   if (failed(parts.check(op, frame)))
     return failure();
   DenseAttention::Result result = parts.dense.attend();
@@ -192,17 +256,26 @@ LogicalResult executeLocally(CacheAppendOp op, Frame &frame) {
       return failure();
     slot = *found;
   }
-  const int64_t queries = rows.shape[1], capacity = result.shape[1];
+  const int64_t queries = rows.shape[1];
   const int64_t width = rows.getNumElements() / (rows.shape[0] * queries);
+  std::optional<PageTable> table;
+  if (op.getPages())
+    table.emplace(frame, op.getCache(), op.getPages());
+  const int64_t capacity = table ? table->getPositions() : result.shape[1];
   if (failed(checkPositions(toIntegers(positions), queries, capacity, frame)))
     return failure();
   for (int64_t row = 0; row < positions.getNumElements(); ++row)
     if (const auto position = static_cast<int64_t>(positions[row]),
         sequence = slot.value_or(row / queries);
-        position >= 0 && sequence >= 0)
+        position >= 0 && sequence >= 0) {
+      FailureOr<int64_t> place = sequence * capacity + position;
+      if (table)
+        place = table->find(sequence, position, frame);
+      if (failed(place))
+        return failure();
       std::copy_n(rows.elements.begin() + row * width, width,
-                  result.elements.begin() +
-                      (sequence * capacity + position) * width);
+                  result.elements.begin() + *place * width);
+    }
   return success();
 }
 
@@ -213,12 +286,24 @@ LogicalResult executeLocally(TakeOp op, Frame &frame) {
   if (failed(entry))
     return failure();
   int64_t count = result.getNumElements();
+  const int64_t width = count / result.shape[1];
   if (op.getLength()) {
     const auto length = static_cast<int64_t>(frame.get(op.getLength())[0]);
-    if (length < 0 || length > x.shape[1])
-      return frame.emitError() << "expected a length from 0 to " << x.shape[1]
-                               << ", found " << length;
-    count = count / x.shape[1] * length;
+    if (length < 0 || length > result.shape[1])
+      return frame.emitError() << "expected a length from 0 to "
+                               << result.shape[1] << ", found " << length;
+    count = width * length;
+  }
+  if (*entry >= 0 && op.getPages()) {
+    PageTable table(frame, op.getX(), op.getPages());
+    for (int64_t position = 0; position != count / width; ++position) {
+      FailureOr<int64_t> row = table.find(*entry, position, frame);
+      if (failed(row))
+        return failure();
+      std::copy_n(x.elements.begin() + *row * width, width,
+                  result.elements.begin() + position * width);
+    }
+    return success();
   }
   if (*entry >= 0)
     std::copy_n(x.elements.begin() + *entry * result.getNumElements(), count,

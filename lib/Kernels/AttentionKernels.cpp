@@ -13,6 +13,8 @@
 
 #include "optimus/Kernels/AttentionPlaces.h"
 
+#include "TableEntry.h"
+
 #include "optimus-support/Sizes.h"
 
 #include <cmath>
@@ -22,6 +24,7 @@ using namespace mlir;
 using namespace mlir::optimus;
 using namespace mlir::optimus::kernels;
 using optimus_support::CheckedSize;
+using optimus_support::kPageTokens;
 
 //===----------------------------------------------------------------------===//
 // Descriptions
@@ -59,6 +62,14 @@ void AttentionExtents::visit(KernelParameters &parameters) {
                         .isAtMost(optimus_support::kMaxElements)),
       "a cache is empty or too large, or without the causal "
       "mask, lengths and positions");
+  parameters.integer("pool", pool);
+  parameters.require(
+      !pool || (*pool >= 1 && batch > 0 && *pool % batch == 0 && seq == 1 &&
+                capacity && *capacity % kPageTokens == 0 &&
+                (CheckedSize(*pool) * kPageTokens * kvStride)
+                    .isAtMost(optimus_support::kMaxElements)),
+      "pages are none or too many, or without a cache of whole ones, as many "
+      "for each sequence, and one query");
 }
 
 void AttentionExtents::describe(KernelDescription &description) const {
@@ -69,6 +80,8 @@ void AttentionExtents::describe(KernelDescription &description) const {
     description.option("window" + std::to_string(*window));
   if (capacity)
     description.option("capacity" + std::to_string(*capacity));
+  if (pool)
+    description.option("pool" + std::to_string(*pool));
   description.size(batch, seq);
   description.size(heads, kvHeads);
   description.size(headDim);
@@ -107,6 +120,9 @@ static void readMask(KernelDescription &description,
     description.read("lengths", extents.batch, description.i32());
   if (extents.hasPositions)
     description.read("positions", extents.getTokens(), description.i32());
+  if (extents.pool)
+    description.read("pages", extents.batch * (*extents.capacity / kPageTokens),
+                     description.i32());
 }
 
 static void readInputs(KernelDescription &description,
@@ -163,6 +179,20 @@ Value AttentionPlaces::at(const Row &row, int64_t stride, int64_t tokens) {
   Value token = k.addIndex(k.mulIndex(row.batch, k.index(tokens)), row.token);
   return k.addIndex(k.mulIndex(token, k.index(stride)),
                     k.mulIndex(row.head, k.index(extents.headDim)));
+}
+
+Value AttentionPlaces::atKey(const Row &row) {
+  if (!extents.pool)
+    return at(row, extents.kvStride, extents.getNumKeys());
+  const PageTable table{k["pages"], extents.batch,
+                        *extents.capacity / kPageTokens,
+                        *extents.pool / extents.batch};
+  // Devices take the nearest page for an entry beyond the pool.
+  Value page = k.minIndex(
+      k.maxIndex(table.findPage(k, row.batch, row.token), k.index(0)),
+      k.index(*extents.pool - 1));
+  return at({k.index(0), row.head, table.getRow(k, page, row.token)},
+            extents.kvStride, extents.getKeyRows());
 }
 
 Value AttentionPlaces::atRow(const Row &row) {

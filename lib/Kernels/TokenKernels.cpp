@@ -10,6 +10,7 @@
 
 #include "TableEntry.h"
 
+#include "optimus-support/CachePages.h"
 #include "optimus-support/Hash.h"
 #include "optimus-support/Sizes.h"
 #include "optimus-support/WeightBlocks.h"
@@ -22,6 +23,7 @@ using namespace mlir;
 using namespace mlir::optimus;
 using namespace mlir::optimus::kernels;
 using optimus_support::CheckedSize;
+using optimus_support::kPageTokens;
 
 void Embedding::describe(KernelDescription &description) const {
   description.size(count);
@@ -350,50 +352,113 @@ void Lengths::build(KernelBuilder &k) const {
   });
 }
 
+/// The parameter of pages: a cache has whole ones, and a table of them.
+static void visitPages(KernelParameters &parameters, int64_t sequences,
+                       int64_t share, std::optional<int64_t> &pages) {
+  parameters.integer("pages", pages);
+  parameters.require(!pages || (*pages >= 1 && share % kPageTokens == 0 &&
+                                (CheckedSize(sequences) * *pages * kPageTokens)
+                                    .isAtMost(optimus_support::kMaxElements)),
+                     "there are no pages, too many, or parts of them");
+}
+
+static void describePages(KernelDescription &description,
+                          std::optional<int64_t> pages) {
+  if (pages)
+    description.option("pages" + std::to_string(*pages));
+}
+
+static void readPages(KernelDescription &description, int64_t sequences,
+                      std::optional<int64_t> pages) {
+  if (pages)
+    description.read("pages", sequences * *pages, description.i32());
+}
+
+void CacheAppend::visit(KernelParameters &parameters) {
+  parameters.extent("batch", batch);
+  parameters.extent("seq", seq);
+  parameters.extent("capacity", capacity);
+  parameters.extent("cols", cols);
+  visitPages(parameters, batch, capacity, pages);
+}
+
 void CacheAppend::describe(KernelDescription &description) const {
+  describePages(description, pages);
   description.size(batch, seq);
   description.size(capacity, cols);
   description.overRows(batch * seq, cols);
   description.read("rows", batch * seq * cols)
-      .read("positions", batch * seq, description.i32())
-      .update("cache", batch * capacity * cols);
+      .read("positions", batch * seq, description.i32());
+  readPages(description, batch, pages);
+  description.update("cache", batch * capacity * cols);
 }
 
-/// Copies a row to a position of a sequence's part of a cache.
-static void appendRow(KernelBuilder &k, Value row, Value sequence,
-                      Value position, int64_t capacity, int64_t cols) {
-  KernelBuffer rows = k["rows"], cache = k["cache"];
-  Value place = k.addIndex(k.mulIndex(sequence, k.index(capacity)), position);
-  Value from = k.mulIndex(row, k.index(cols)),
-        to = k.mulIndex(place, k.index(cols));
-  k.lanes(cols, [&](Value at, Type type) {
-    cache.store(rows.load(k.addIndex(from, at), type), k.addIndex(to, at));
-  });
-}
+namespace {
+/// A cache of `sequences`, each with so many rows, and perhaps a table of so
+/// many pages.
+struct AppendedCache {
+  int64_t sequences, share, cols;
+  std::optional<int64_t> pages;
+
+  /// Positions of a sequence.
+  int64_t getPositions() const { return pages ? *pages * kPageTokens : share; }
+
+  /// Copies a row to a position of a sequence.
+  void append(KernelBuilder &k, Value row, Value sequence,
+              Value position) const {
+    if (!pages)
+      return copy(k, row,
+                  k.addIndex(k.mulIndex(sequence, k.index(share)), position));
+    PageTable{k["pages"], sequences, *pages, share / kPageTokens}.whenThere(
+        k, sequence, position, [&](Value place) { copy(k, row, place); });
+  }
+
+private:
+  void copy(KernelBuilder &k, Value row, Value place) const {
+    KernelBuffer rows = k["rows"], cache = k["cache"];
+    Value from = k.mulIndex(row, k.index(cols)),
+          to = k.mulIndex(place, k.index(cols));
+    k.lanes(cols, [&](Value at, Type type) {
+      cache.store(rows.load(k.addIndex(from, at), type), k.addIndex(to, at));
+    });
+  }
+};
+} // namespace
 
 void CacheAppend::build(KernelBuilder &k) const {
   ImplicitLocOpBuilder &b = k.getBuilder();
+  const AppendedCache cache{batch, capacity, cols, pages};
   k.forRows([&](Value row) {
     Value position = arith::IndexCastOp::create(
         b, b.getIndexType(), k["positions"].loadElement(row));
     // Unsigned: what is negative is far above.
-    Value hasPlace = arith::CmpIOp::create(b, arith::CmpIPredicate::ult,
-                                           position, k.index(capacity));
+    Value hasPlace = arith::CmpIOp::create(
+        b, arith::CmpIPredicate::ult, position, k.index(cache.getPositions()));
     k.when(hasPlace, [&] {
       Value sequence = arith::DivUIOp::create(b, row, k.index(seq));
-      appendRow(k, row, sequence, position, capacity, cols);
+      cache.append(k, row, sequence, position);
     });
   });
 }
 
+void SlotAppend::visit(KernelParameters &parameters) {
+  parameters.extent("count", count);
+  parameters.extent("slots", slots);
+  parameters.extent("capacity", capacity);
+  parameters.extent("cols", cols);
+  visitPages(parameters, slots, capacity, pages);
+}
+
 void SlotAppend::describe(KernelDescription &description) const {
+  describePages(description, pages);
   description.size(count);
   description.size(slots, capacity);
   description.size(cols);
   description.overRows(count, cols);
   description.read("rows", count * cols)
-      .read("positions", count, description.i32())
-      .read("slot", 1, description.i32())
+      .read("positions", count, description.i32());
+  readPages(description, slots, pages);
+  description.read("slot", 1, description.i32())
       .update("cache", slots * capacity * cols)
       .scalar("first");
 }
@@ -401,11 +466,12 @@ void SlotAppend::describe(KernelDescription &description) const {
 void SlotAppend::build(KernelBuilder &k) const {
   KernelBuffer slot = k["slot"];
   Value first = k.getIndex("first"), none = k.index(0);
+  const AppendedCache cache{slots, capacity, cols, pages};
   k.forRows([&](Value row) {
     whenInTable(k, slot, none, first, slots, [&](Value sequence) {
-      whenInTable(k, k["positions"], row, none, capacity, [&](Value position) {
-        appendRow(k, row, sequence, position, capacity, cols);
-      });
+      whenInTable(
+          k, k["positions"], row, none, cache.getPositions(),
+          [&](Value position) { cache.append(k, row, sequence, position); });
     });
   });
 }
@@ -415,17 +481,28 @@ void Take::visit(KernelParameters &parameters) {
   parameters.extent("rows", rows);
   parameters.extent("cols", cols);
   parameters.flag("length", hasLength);
+  parameters.integer("share", share);
+  parameters.require(!share || (*share >= 1 && *share % kPageTokens == 0 &&
+                                rows % kPageTokens == 0 && hasLength &&
+                                (CheckedSize(entries) * *share * cols)
+                                    .isAtMost(optimus_support::kMaxElements)),
+                     "pages are parts of them, too many, or without a length");
 }
 
 void Take::describe(KernelDescription &description) const {
   description.option("length", hasLength);
+  if (share)
+    description.option("share" + std::to_string(*share));
   description.size(entries);
   description.size(rows, cols);
   description.overRows(rows, cols);
-  description.read("x", entries * rows * cols)
+  description.read("x", entries * share.value_or(rows) * cols)
       .read("index", 1, description.i32());
   if (hasLength)
     description.read("length", 1, description.i32());
+  if (share)
+    description.read("pages", entries * (rows / kPageTokens),
+                     description.i32());
   description.write("result", rows * cols).scalar("first");
 }
 
@@ -441,12 +518,17 @@ void Take::build(KernelBuilder &k) const {
         result.store(k.constant(0, type), k.addIndex(to, at));
       });
     };
-    auto copy = [&](Value entry) {
-      Value from = k.mulIndex(k.addIndex(k.mulIndex(entry, k.index(rows)), row),
-                              k.index(cols));
+    auto copyFrom = [&](Value place) {
+      Value from = k.mulIndex(place, k.index(cols));
       k.lanes(cols, [&](Value at, Type type) {
         result.store(x.load(k.addIndex(from, at), type), k.addIndex(to, at));
       });
+    };
+    auto copy = [&](Value entry) {
+      if (!share)
+        return copyFrom(k.addIndex(k.mulIndex(entry, k.index(rows)), row));
+      PageTable{k["pages"], entries, rows / kPageTokens, *share / kPageTokens}
+          .whenThere(k, entry, row, copyFrom, clear);
     };
     auto take = [&](Value entry) {
       if (!length)

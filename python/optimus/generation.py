@@ -13,6 +13,8 @@ cache has slots, each for a sequence of its own. `@prefill` takes a chunk of one
 sequence's tokens, leaves their keys and values in its slot, and has the logits behind
 one of them, the last; `@decode` takes one token a slot, and has the logits of the next
 ones. Slots without a token have the position -1, and so have tokens beyond a chunk.
+Instead of a context for each slot, a cache may have pages of 64 tokens, and a table of
+those that each slot has.
 `@score` is a prefill with the log-probabilities of given tokens. Standard library only.
 """
 
@@ -21,7 +23,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 from optimus.attributes import Attribute, Raw
 from optimus.ir import ForwardFunction, LossFunction
 from optimus.models import ConfigError
-from optimus.values import TensorType, Value
+from optimus.values import PAGE, TensorType, Value
 
 
 class Generation(NamedTuple):
@@ -33,12 +35,19 @@ class Generation(NamedTuple):
     """Tokens of each at most, prompt and answer together."""
     chunk: int
     """Tokens of a prompt that one call takes in."""
+    pages: Optional[int] = None
+    """Pages of 64 tokens that slots share, in all; None: each has its context."""
+
+    @property
+    def share(self) -> int:
+        """Tokens of the cache that there are for each slot, on average."""
+        return self.context if self.pages is None else self.pages // self.slots * PAGE
 
     def check(self, positions: Optional[int] = None) -> None:
         """Raises ConfigError unless functions can be built. `positions` are those
         that the model knows, where it has learned them."""
         for name, extent in self._asdict().items():
-            if not 1 <= extent <= MOST[name]:
+            if extent is not None and not 1 <= extent <= MOST[name]:
                 raise ConfigError(
                     "{generate}: %s is %d; expected a number from 1 to %d"
                     % (name, extent, MOST[name])
@@ -48,14 +57,35 @@ class Generation(NamedTuple):
                 "{generate}: chunk is %d; expected at most the %d tokens of the context"
                 % (self.chunk, self.context)
             )
+        if self.pages is not None:
+            self._check_pages()
         if positions is not None and self.context > positions:
             raise ConfigError(
                 "{generate}: context is %d; expected at most {sequence} (%d), for each "
                 "of which the model has learned a position" % (self.context, positions)
             )
 
+    def _check_pages(self) -> None:
+        if self.context % PAGE != 0:
+            raise ConfigError(
+                "{generate}: context is %d; expected whole pages of %d tokens, as %d"
+                % (self.context, PAGE, -(-self.context // PAGE) * PAGE)
+            )
+        if self.pages % self.slots != 0:
+            more = -(-self.pages // self.slots) * self.slots
+            raise ConfigError(
+                "{generate}: pages is %d; expected as many for each of %d slots, as %d: "
+                "they lie on ranks as slots do" % (self.pages, self.slots, more)
+            )
+        whole = self.slots * self.context // PAGE
+        if self.pages > whole:
+            raise ConfigError(
+                "{generate}: pages is %d; expected at most the %d of %d slots with %d "
+                "tokens each" % (self.pages, whole, self.slots, self.context)
+            )
 
-MOST = {"slots": 1 << 12, "context": 1 << 24, "chunk": 1 << 16}
+
+MOST = {"slots": 1 << 12, "context": 1 << 24, "chunk": 1 << 16, "pages": 1 << 24}
 
 
 def _buffer(role: str, lifetime: str, more: str = "") -> Raw:
@@ -89,6 +119,8 @@ class CachedFunction(ForwardFunction):
         self._caches: List[Value] = []
         self._positions: Optional[Value] = None
         self._lengths: Optional[Value] = None
+        self._pages: Optional[Value] = None
+        """The table of slots' pages, where there are any."""
 
     def _host_input(self, role: str, **dims: int) -> Value:
         filled = ", filled_by = host"
@@ -122,6 +154,10 @@ class CachedFunction(ForwardFunction):
         """Documents are not told apart: what is generated is one."""
         self._positions = self.input("positions", shape, dims)
         self._lengths = self._lengths_input()
+        extents = self._generation
+        if extents.pages is not None:
+            dims = {"slots": extents.slots, "pages": extents.context // PAGE}
+            self._pages = self._host_input("pages", **dims)
         return self._positions
 
     def _lengths_input(self) -> Value:
@@ -140,11 +176,16 @@ class CachedFunction(ForwardFunction):
         q, k, v = inputs
         keys, values = self._cached("keys", k), self._cached("values", v)
         how.update(lengths=self._lengths, positions=self._positions, cached=True)
+        how.update(pages=self._pages_seen())
         return super().attention(name, [q, keys, values], causal, **how)
 
     def _cached(self, name: str, rows: Value) -> Value:
         """What queries see: all rows of this layer so far, `rows` too."""
         return self._append(name, rows)
+
+    def _pages_seen(self) -> Optional[Value]:
+        """Where queries see them."""
+        return self._pages
 
     def _append(
         self,
@@ -155,7 +196,7 @@ class CachedFunction(ForwardFunction):
     ) -> Value:
         """The cache of this layer's `rows`, with them at their positions or `places`."""
         path = self._locations.path(name)
-        shape = (self._generation.slots, self._generation.context)
+        shape = (self._generation.slots, self._generation.share)
         cache = self._argument(
             path,
             TensorType(shape + rows.shape[2:]),
@@ -167,7 +208,12 @@ class CachedFunction(ForwardFunction):
         )
         self._caches.append(
             self.cache_append(
-                name + "_filled", cache, rows, places or self._positions, slot
+                name + "_filled",
+                cache,
+                rows,
+                places or self._positions,
+                slot,
+                self._pages,
             )
         )
         return self._caches[-1]
@@ -218,7 +264,12 @@ class ChunkFunction(CachedFunction):
 
     def _cached(self, name: str, rows: Value) -> Value:
         cache = self._append(name, rows, self._places, self._slot)
-        return self.take(name + "_of_slot", cache, self._slot, self._lengths)
+        of_slot = name + "_of_slot"
+        return self.take(of_slot, cache, self._slot, self._lengths, self._pages)
+
+    def _pages_seen(self) -> Optional[Value]:
+        """None: the slot's keys and values are in order."""
+        return None
 
 
 class PrefillFunction(ChunkFunction):

@@ -161,5 +161,8 @@ class Generator:
     @property
     def counters(self) -> Dict[str, int]:
         """Since the session's making: `prompt_tokens` and `generated_tokens`, and calls
-        of both functions, `prefills` and `decodes`."""
+        of both functions, `prefills` and `decodes`. Of a cache with pages also
+        `shared_tokens`, of prompts in pages of other texts, and the pages now:
+        `pages_held`, of these `pages_shared` by several texts or beams, and
+        `pages_free`."""
         return self._bound.generation_counters()

@@ -29,7 +29,7 @@ from optimus.attributes import (
 )
 from optimus.expectations import expect, expect_shape
 from optimus.locations import Locations
-from optimus.values import ONES, ZEROS, Init, Packed, TensorType, Value
+from optimus.values import ONES, PAGE, ZEROS, Init, Packed, TensorType, Value
 
 
 _Argument = Tuple[Value, Dict[str, Attribute], str]
@@ -309,6 +309,7 @@ class LossFunction:
         positions: Optional[Value] = None,
         window: Optional[int] = None,
         cached: bool = False,
+        pages: Optional[Value] = None,
     ) -> Value:
         """Attention on `inputs`, which are one of
 
@@ -324,7 +325,8 @@ class LossFunction:
         Keys and values of `cached` attention are [b, c, g, d], where key j is that
         of position j: `lengths` are how many of them are filled, and `positions`
         where the queries are. Those of one sequence, [1, c, g, d], serve queries
-        [b, 1, …], all tokens of it.
+        [b, 1, …], all tokens of it. With `pages` [b, p] a sequence has p of the
+        cache's pages of 64 positions, and one query.
         """
         shape = inputs[0].shape
         self._expect_positions("attention", name, positions, inputs[0])
@@ -372,7 +374,7 @@ class LossFunction:
                 "not all of them",
             )
             attributes["cached"] = UNIT
-        groups = {"lengths": lengths, "positions": positions}
+        groups = {"lengths": lengths, "positions": positions, "pages": pages}
         return self._emit("attention", results, inputs, attributes, groups)[0]
 
     def cache_append(
@@ -382,26 +384,37 @@ class LossFunction:
         rows: Value,
         positions: Value,
         slot: Optional[Value] = None,
+        pages: Optional[Value] = None,
     ) -> Value:
         """The cache [b, c, …] with rows [b, s, …] at `positions` [b, s]; negative
-        ones have no place. With a `slot` [1] rows [n, s, …] are all of that slot."""
+        ones have no place. With a `slot` [1] rows [n, s, …] are all of that slot, and
+        with `pages` [b, p] a slot has p of the cache's pages of 64 positions."""
         what = "%s, %s" % (self._named("cache_append", name), rows)
         sequences = cache.shape[:1] if slot is None else rows.shape[:1]
         expect_shape(what, rows, sequences + rows.shape[1:2] + cache.shape[2:])
         self._expect_positions("cache_append", name, positions, rows)
         results = [(name, cache.shape)]
-        operands, groups = [cache, rows, positions], {"slot": slot}
+        operands = [cache, rows, positions]
+        groups = {"slot": slot, "pages": pages}
         return self._emit("cache_append", results, operands, None, groups)[0]
 
     def take(
-        self, name: str, x: Value, index: Value, length: Optional[Value] = None
+        self,
+        name: str,
+        x: Value,
+        index: Value,
+        length: Optional[Value] = None,
+        pages: Optional[Value] = None,
     ) -> Value:
         """Entry `index` [1] of the first dimension of x, [1, …]; zeros where that is
-        negative. With a `length` [1] the second dimension has so many real entries."""
+        negative. With a `length` [1] the second dimension has so many real entries.
+        With `pages` [b, p] x is a cache of pages of 64 positions, and the result has
+        those of the entry in their order, [1, 64·p, …]."""
         what = "%s, %s" % (self._named("take", name), index)
         expect_shape(what, index, (1,))
-        results = [(name, (1,) + x.shape[1:])]
-        groups = {"length": length}
+        rows = x.shape[1:2] if pages is None else (pages.shape[1] * PAGE,)
+        results = [(name, (1,) + rows + x.shape[2:])]
+        groups = {"length": length, "pages": pages}
         return self._emit("take", results, [x, index], None, groups)[0]
 
     def log_probabilities(self, name: str, logits: Value, targets: Value) -> Value:

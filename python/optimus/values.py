@@ -47,6 +47,8 @@ class Init(NamedTuple):
         return Init("normal", stddev)
 
 
+PAGE = 64
+"""Positions of a page of a cache."""
 ZEROS = Init("zeros")
 ONES = Init("ones")
 

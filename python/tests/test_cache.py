@@ -72,9 +72,12 @@ class Calls:
         logits = results.pop("next_logits")
         assert results.keys() <= self._arguments.keys() and len(results) == 2 * MODEL.layers
         for name, cache in results.items():
-            assert not cache[~LIVE].any() and not cache[:, self._filled :].any()
+            self.check(cache)
             self._arguments[name] = cache
         return logits[LIVE]
+
+    def check(self, cache):
+        assert not cache[~LIVE].any() and not cache[:, self._filled :].any()
 
 
 def generate(run, parameters, tokens):
@@ -138,3 +141,49 @@ def test_commands_do_what_the_program_says(tools, tmp_path, sequences, layout):
     found = generate(run, parameters, tokens)
     # Commands are interpreted in f64; parameters and caches pass as f32.
     assert relative_error(found, expected(*sequences, None)) < 1e-5
+
+
+class PagedCalls(Calls):
+    """Each live slot has a page of its ranks, not its own where there is another."""
+
+    PAGES = 3
+
+    def check(self, cache):
+        assert not cache[0].any() and not cache[:, self._filled :].any()
+        assert cache[1:, : self._filled].any(axis=(2, 3)).all()
+
+    def __init__(self, run, parameters):
+        super().__init__(run, parameters)
+        for name, value in self._arguments.items():
+            if name.endswith((".keys", ".values")):
+                self._arguments[name] = np.zeros((SLOTS, 64, *value.shape[2:]))
+        # Counted from a slot's own.
+        self._arguments["pages"] = np.array([[1, 0], [0, 0], [0, 0]])
+
+
+@pytest.mark.parametrize(
+    "layout, level", [("serial", "place"), ("2x2", "fuse"), ("2x2", "place")]
+)
+def test_pages_are_found_by_their_table(tools, tmp_path, sequences, layout, level):
+    parameters, tokens = sequences
+    source, lowered = tmp_path / "paged.mlir", tmp_path / "lowered.mlir"
+    extents = Generation(SLOTS, 128, PROMPT, PagedCalls.PAGES)
+    config = MODEL._asdict()
+    config = llama.Config(head_width=config.pop("head_dim"), **config)
+    make = lambda model: CachedFunction("decode", 1, extents, model, None)
+    source.write_text(module_text([llama.build(config, make)]))
+    options = [*LAYOUTS[layout], "--compile-to", level, "-o", lowered]
+    tools.run("optimus-compile", source, *options)
+    interpreter = Interpreter(tools, tmp_path)
+
+    def run(function, arguments):
+        narrow = lambda value: value if value.dtype.kind == "i" else value.astype(np.float32)
+        if level == "place":
+            arguments = {name: narrow(value) for name, value in arguments.items()}
+        return interpreter.run(lowered, function, arguments)
+
+    call = PagedCalls(run, parameters)
+    logits = [call("decode", tokens[:, place : place + 1]) for place in range(WHOLE)]
+    bound = TOLERANCE if level == "fuse" else 1e-5
+    found = np.concatenate(logits, axis=1)
+    assert relative_error(found, expected(*sequences, None)) < bound

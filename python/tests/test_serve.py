@@ -485,7 +485,8 @@ def test_an_address_that_is_taken(tools, library, state):
 def two_ranks(tools, text, tmp_path_factory):
     """A library of two, and its state."""
     flags = ("row:1,col:2", "megatron")
-    library = tools.library(MODEL, *flags, functions="loss", generate=EXTENTS)
+    extents = EXTENTS + ",pages=512"
+    library = tools.library(MODEL, *flags, functions="loss", generate=extents)
     folder = tmp_path_factory.mktemp("two") / "saved"
     return library, tools.initial(library, text, folder).folder
 
@@ -502,6 +503,8 @@ def test_ranks_are_processes(start, two_ranks):
             next(stream)
             stream.leave()
             answers.append([*said, server.complete(**bodies[0])["choices"]])
+            server.until("pages_held", 0)
+            assert server.figures()["pages_free"] == 512
             assert server.stop() == 0, "".join(server.log)
     assert answers[0] == answers[1]
 

@@ -37,7 +37,8 @@ std::string optrt::describe(const optrt_attention_desc &d) {
                 d.has_positions && d.capacity == 0 ? ", each document by itself"
                                                    : "",
                 d.window != 0 ? concat(", in a window of ", d.window) : "",
-                d.capacity != 0 ? concat(", in caches of ", d.capacity) : "");
+                d.capacity != 0 ? concat(", in caches of ", d.capacity) : "",
+                d.pool != 0 ? concat(", in ", d.pool, " pages") : "");
 }
 
 namespace {

@@ -97,17 +97,17 @@ std::string_view optrt::toString(FinishReason reason) {
   return "";
 }
 
-int64_t GenerationEntries::placeBehind(const GenerationRequest &request) const {
-  // The last token that is generated is put nowhere.
-  return cache.context - std::ssize(request.prompt) + 1;
-}
-
 /// What a text of several beams may ask for.
-static Status checkBeams(const GenerationRequest &request, int64_t slots) {
+static Status checkBeams(const GenerationRequest &request,
+                         const CacheExtents &cache) {
+  const bool hasPages = cache.pages != 0;
+  const int64_t slots =
+      hasPages ? std::min(cache.slots, cache.slotsOfPool) : cache.slots;
   if (request.beams < 1 || request.beams > slots)
-    return invalidArgument(concat("expected from 1 to ", slots,
-                                  " beams, one a slot of the library, found ",
-                                  request.beams));
+    return invalidArgument(
+        concat("expected from 1 to ", slots, " beams, one a slot of ",
+               hasPages ? "a rank, whose pages they share" : "the library",
+               ", found ", request.beams));
   constexpr double kMostPenalty = 100;
   // What is no number is in no range.
   if (!(std::abs(request.lengthPenalty) <= kMostPenalty))
@@ -139,7 +139,8 @@ Status GenerationEntries::check(const GenerationRequest &request) const {
         return invalidArgument(concat(
             "token ", i, " of ", where, " is ", tokens[i],
             "; expected one of the vocabulary's ", vocabulary, ", from 0 on"));
-  const int64_t place = placeBehind(request);
+  // The last token that is generated is put nowhere.
+  const int64_t place = context - size + 1;
   if (place < 1)
     return invalidArgument(concat("the prompt has ", size,
                                   " tokens; expected at most the ", context,
@@ -157,7 +158,8 @@ Status GenerationEntries::check(const GenerationRequest &request) const {
       return invalidArgument("expected a stop of at least one token, found an "
                              "empty one");
   if (request.beams != 1)
-    OPTRT_RETURN_IF_ERROR(checkBeams(request, cache.slots));
+    OPTRT_RETURN_IF_ERROR(checkBeams(request, cache));
+  OPTRT_RETURN_IF_ERROR(checkPages(request, std::max<int64_t>(asked, 1)));
   return request.sampling.check(vocabulary);
 }
 
@@ -218,30 +220,46 @@ Status Generator::readLogits(const Function &function, const char *output,
   return okStatus();
 }
 
+std::optional<int64_t> Generator::findPrompt() {
+  while (true) {
+    auto oldest = slots.end();
+    for (auto slot = slots.begin(); slot != slots.end(); ++slot)
+      if (*slot && (*slot)->numOfChunks() > 0 &&
+          (oldest == slots.end() || (*slot)->number < (*oldest)->number))
+        oldest = slot;
+    if (oldest == slots.end())
+      return std::nullopt;
+    // Perhaps another text has what is left for chunks.
+    adoptPrefix(**oldest, oldest - slots.begin());
+    if ((*oldest)->numOfChunks() > 0)
+      return oldest - slots.begin();
+  }
+}
+
 Status Generator::takePrompt(std::vector<Choice> &choices) {
-  auto oldest = slots.end();
-  for (auto slot = slots.begin(); slot != slots.end(); ++slot)
-    if (*slot && (*slot)->numOfChunks() > 0 &&
-        (oldest == slots.end() || (*slot)->number < (*oldest)->number))
-      oldest = slot;
-  if (oldest == slots.end())
+  OPTRT_RETURN_IF_ERROR(forkPrompts(choices));
+  const std::optional<int64_t> slot = findPrompt();
+  if (!slot)
     return okStatus();
-  Text &text = **oldest;
+  Text &text = *slots[*slot];
   if (text.isGiven())
-    return takeGiven(oldest - slots.begin(), choices);
+    return takeGiven(*slot, choices);
   const int64_t count = std::min(entries.chunk, text.numOfChunks());
-  const SlotTokens chunk = {.slot = oldest - slots.begin(),
+  takePages(text, *slot, text.cached + count);
+  const SlotTokens chunk = {.slot = *slot,
                             .position = text.cached,
                             .tokens =
                                 std::span<const int32_t>(text.request.prompt)
                                     .subspan(text.cached, count),
-                            .wantsLogits = count == text.numMissing()};
+                            .wantsLogits = count == text.numMissing(),
+                            .pages = pagesOfSlots[*slot]};
   const Function &prefill = *entries.prefill;
   OPTRT_RETURN_IF_ERROR(session.fillSlots(prefill.name, {&chunk, 1}));
   OPTRT_RETURN_IF_ERROR(session.run(prefill.name).status());
   ++counts.prefills;
   counts.promptTokens += count;
   text.cached += count;
+  publishPrefix(text, *slot);
   if (text.numMissing() > 0)
     return okStatus();
   choices.push_back({.slot = chunk.slot});
@@ -256,10 +274,12 @@ Status Generator::takeGiven(int64_t slot, std::vector<Choice> &choices) {
   const std::span<const int32_t> all = tokens;
   const int64_t begin = text.cached;
   const int64_t count = std::min(entries.chunk, text.numOfChunks());
+  takePages(text, slot, begin + count);
   const SlotTokens chunk = {.slot = slot,
                             .position = begin,
                             .tokens = all.subspan(begin, count),
-                            .targets = all.subspan(begin + 1, count)};
+                            .targets = all.subspan(begin + 1, count),
+                            .pages = pagesOfSlots[slot]};
   const Function &score = *entries.score;
   OPTRT_RETURN_IF_ERROR(session.fillSlots(score.name, {&chunk, 1}));
   OPTRT_RETURN_IF_ERROR(session.run(score.name).status());
@@ -302,8 +322,11 @@ Status Generator::decode(std::vector<Choice> &choices) {
     const auto number = static_cast<int64_t>(slot);
     auto put = [&](int64_t into, int32_t token) {
       last[into] = token;
-      inputs.push_back(
-          {into, text.cached, std::span<const int32_t>(&last[into], 1)});
+      takePages(text, into, text.cached + 1);
+      inputs.push_back({.slot = into,
+                        .position = text.cached,
+                        .tokens = std::span<const int32_t>(&last[into], 1),
+                        .pages = pagesOfSlots[into]});
     };
     if (!text.slotsOfBeams.empty()) {
       choices.push_back({.slot = number, .rows = text.slotsOfBeams});
@@ -323,6 +346,7 @@ Status Generator::decode(std::vector<Choice> &choices) {
   OPTRT_RETURN_IF_ERROR(session.fillSlots(decode.name, inputs));
   OPTRT_RETURN_IF_ERROR(session.run(decode.name).status());
   ++counts.decodes;
+  counts.decodedTokens += std::ssize(inputs);
   return readLogits(decode, kNextLogits, std::span(choices).subspan(first));
 }
 
@@ -354,6 +378,7 @@ Status Generator::chooseOne(const Text &text, Choice &choice) {
 }
 
 Status Generator::choose(std::vector<Choice> &choices) {
+  keepForTwins(choices);
   Status own;
   Message said;
   for (Choice &choice : choices) {
@@ -446,53 +471,31 @@ Generator::extendBeams(Text &text, const Choice &choice) {
   }
   // The first that goes on from a beam stays in its slot, others get copies.
   std::vector<int64_t> free = text.kept;
-  std::vector<int64_t> into(parents.size(), -1);
-  for (std::size_t i = 0; i != parents.size(); ++i)
-    if (std::erase(free, from[parents[i]]) != 0)
-      into[i] = from[parents[i]];
+  std::vector<int64_t> sources, into(parents.size(), -1);
   for (std::size_t i = 0; i != parents.size(); ++i) {
-    if (into[i] >= 0)
-      continue;
-    into[i] = free.front();
-    free.erase(free.begin());
-    OPTRT_RETURN_IF_ERROR(control.agree(session.copySlot(
-        entries.decode->name, from[parents[i]], into[i], text.cached)));
+    sources.push_back(from[parents[i]]);
+    if (std::erase(free, sources[i]) != 0)
+      into[i] = sources[i];
   }
+  for (int64_t &slot : into)
+    if (slot < 0) {
+      slot = free.front();
+      free.erase(free.begin());
+    }
+  OPTRT_RETURN_IF_ERROR(pool ? forkPages(text, sources, into)
+                             : forkSlots(text, sources, into));
   text.slotsOfBeams = std::move(into);
   return std::optional<GeneratedPart>();
-}
-
-void Generator::admit() {
-  std::vector<int64_t> free;
-  for (std::size_t slot = 0; slot != slots.size(); ++slot)
-    free.push_back(static_cast<int64_t>(slot));
-  for (std::size_t slot = 0; slot != slots.size(); ++slot)
-    if (slots[slot]) {
-      std::erase(free, static_cast<int64_t>(slot));
-      for (int64_t kept : slots[slot]->kept)
-        std::erase(free, kept);
-    }
-  // Others do not overtake a text that needs several.
-  while (!waiting.empty() &&
-         std::ssize(free) >= waiting.front().request.beams) {
-    const int64_t beams = waiting.front().request.beams;
-    Text &text = slots[free.front()].emplace(std::move(waiting.front()));
-    waiting.pop_front();
-    if (text.search)
-      text.kept.assign(free.begin(), free.begin() + beams);
-    free.erase(free.begin(), free.begin() + beams);
-  }
 }
 
 StatusOr<std::vector<GeneratedPart>> Generator::step() {
   std::vector<GeneratedPart> parts = std::move(ended);
   ended.clear();
-  for (std::optional<Text> &text : slots) {
-    if (text && text->isCancelled) {
-      parts.push_back({text->number, {}, FinishReason::Cancelled});
-      text.reset();
+  for (std::size_t slot = 0; slot != slots.size(); ++slot)
+    if (slots[slot] && slots[slot]->isCancelled) {
+      parts.push_back({slots[slot]->number, {}, FinishReason::Cancelled});
+      leave(static_cast<int64_t>(slot));
     }
-  }
   admit();
   // A prompt's last chunk has logits.
   std::vector<Choice> choices;
@@ -517,7 +520,7 @@ StatusOr<std::vector<GeneratedPart>> Generator::step() {
       parts.push_back(extend(*text, choice));
     }
     if (parts.back().finish)
-      text.reset();
+      leave(choice.slot);
   }
   return parts;
 }

@@ -8,10 +8,15 @@
 
 #include "optimus-runtime/Generator.h"
 
+#include "optimus-support/CachePages.h"
+
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 using namespace optrt;
+using optimus_support::kPageTokens;
+using optimus_support::pagesFor;
 
 /// What is known of so many tokens behind those of a call.
 static Status readScores(const StatusOr<HostTensor> &found, int64_t begin,
@@ -38,6 +43,11 @@ Status GenerationEntries::checkScored(std::span<const int32_t> tokens,
                                   " tokens; expected at most the ", context,
                                   " of the context that the library was "
                                   "compiled for, and one behind them"));
+  if (cache.pages != 0 && pagesFor(size - 1) > cache.poolOf(0).count)
+    return invalidArgument(concat("the text has ", size,
+                                  " tokens; expected at most the ",
+                                  cache.poolOf(0).count * kPageTokens,
+                                  " of a rank's pages, and one behind them"));
   for (int64_t i = 0; i != size; ++i)
     if (tokens[i] < 0 || tokens[i] >= vocabulary)
       return invalidArgument(concat("token ", i, " of the text is ", tokens[i],
@@ -52,11 +62,20 @@ StatusOr<std::vector<double>> Scorer::score(std::span<const int32_t> tokens,
   const int64_t size = std::ssize(tokens);
   const std::string &name = entries.score->name;
   std::vector<double> scores;
+  // Those of its slot, in their order.
+  std::vector<int32_t> pages;
+  if (entries.cache.pages != 0) {
+    pages.resize(pagesFor(size - 1));
+    std::iota(pages.begin(), pages.end(), 0);
+  }
   for (int64_t begin = 0; begin < size - 1; begin += entries.chunk) {
     const int64_t count = std::min(entries.chunk, size - 1 - begin);
     // Those that nobody asks for are looked up alike.
-    const SlotTokens chunk = {/*slot=*/0, begin, tokens.subspan(begin, count),
-                              tokens.subspan(begin + 1, count)};
+    const SlotTokens chunk = {.slot = 0,
+                              .position = begin,
+                              .tokens = tokens.subspan(begin, count),
+                              .targets = tokens.subspan(begin + 1, count),
+                              .pages = pages};
     OPTRT_RETURN_IF_ERROR(session.fillSlots(name, {&chunk, 1}));
     OPTRT_RETURN_IF_ERROR(session.run(name).status());
     const int64_t unasked = std::clamp<int64_t>(first - 1 - begin, 0, count);

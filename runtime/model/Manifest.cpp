@@ -10,9 +10,11 @@
 
 #include "ManifestReader.h"
 #include "ModelRecordJson.h"
+#include "optimus-support/CachePages.h"
 #include "optimus-support/Hash.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 using namespace optrt;
@@ -179,13 +181,57 @@ std::optional<CacheExtents> Manifest::cacheOf(const Function &function) const {
       continue;
     const std::vector<int64_t> &shape = buffer.layout.shape;
     if (!found)
-      found = {shape[0], shape[1], 0};
-    if (found->slots != shape[0] || found->context != shape[1])
+      found = {shape[0], shape[1], 0, 0, buffer.layout.localShape[0]};
+    if (found->slots != shape[0] || found->context != shape[1] ||
+        found->slotsOfPool != buffer.layout.localShape[0])
       return std::nullopt;
     found->bytesPerToken += buffer.layout.numElements() / shape[0] / shape[1] *
                             optimus_support::elementBytes(buffer.type);
   }
+  if (!found)
+    return found;
+  const std::optional<int64_t> table = findBuffer(kPageTable);
+  if (!table || !function.findArg(*table)) {
+    found->slotsOfPool = 0;
+    return found;
+  }
+  // Entries count from a slot's own pages, on the ranks that hold these.
+  const ShardLayout &layout = buffers[*table].layout;
+  if (layout.shape.size() != 2 || layout.shape[0] != found->slots ||
+      layout.localShape[0] != found->slotsOfPool ||
+      layout.localShape[1] != layout.shape[1] || found->slotsOfPool < 1 ||
+      found->context % kPageTokens != 0 || layout.shape[1] < 1 ||
+      layout.shape[1] > INT32_MAX / kPageTokens ||
+      found->context / kPageTokens > INT32_MAX / found->slots)
+    return std::nullopt;
+  found->pages = found->slots * (found->context / kPageTokens);
+  found->context = layout.shape[1] * kPageTokens;
   return found;
+}
+
+PageRange CacheExtents::poolOf(int64_t slot) const {
+  const int64_t own = pages / slots;
+  const int64_t first = slot / slotsOfPool * slotsOfPool;
+  return {first * own, (std::min(slots, first + slotsOfPool) - first) * own};
+}
+
+std::vector<int32_t> CacheExtents::pagesOfEach(int64_t slot) const {
+  std::vector<int32_t> own;
+  if (pages != 0) {
+    own.resize(tokensOfEach() / kPageTokens);
+    std::iota(own.begin(), own.end(),
+              static_cast<int32_t>(slot * (pages / slots)));
+  }
+  return own;
+}
+
+int64_t CacheExtents::tokensOfOne() const {
+  return pages == 0 ? context
+                    : std::min(context, poolOf(0).count * kPageTokens);
+}
+
+int64_t CacheExtents::tokensOfEach() const {
+  return pages == 0 ? context : std::min(context, pages / slots * kPageTokens);
 }
 
 StatusOr<int64_t> Manifest::findOutput(std::string_view library,

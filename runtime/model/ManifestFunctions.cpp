@@ -8,6 +8,8 @@
 
 #include "ManifestReader.h"
 
+#include "optimus-support/CachePages.h"
+
 #include <cmath>
 #include <tuple>
 
@@ -128,11 +130,15 @@ static void checkSlots(const JsonCursor &cursor, const Manifest &manifest,
   };
   const int64_t tokens = function.batch * function.sequence;
   const int64_t all[] = {tokens, 1}, one[] = {1, 1};
+  const int64_t table[] = {cache->slots,
+                           cache->context / optimus_support::kPageTokens};
   const std::string kind(toString(function.kind));
   auto checkInput = [&](const std::string &name,
                         std::span<const int64_t> shape) {
     check(name, ElementType::I32, FilledBy::Host, shape);
   };
+  if (cache->pages != 0)
+    checkInput(kPageTable, table);
   checkInput(kind + "_tokens", all);
   checkInput(kind + "_positions", all);
   if (decodes) {

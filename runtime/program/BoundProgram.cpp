@@ -265,7 +265,8 @@ AttentionOperands BoundProgram::operandsOf(Action action, void *const *p) {
             .out = p[5],
             .lse = lse(6),
             .workspace = p[7],
-            .positions = integers(4)};
+            .positions = integers(4),
+            .pages = integers(8)};
   return {.q = p[1],
           .k = p[2],
           .v = p[3],

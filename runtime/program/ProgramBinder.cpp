@@ -254,7 +254,7 @@ Status ProgramBinder::bindCommand(const CommandT &command) {
   }
   case Action::Attention:
     bound.descriptor = result.attentions.size();
-    addPointers(command, 8);
+    addPointers(command, 9);
     status = bind(*command.action.AsAttention()->shape, command,
                   /*isDeterministic=*/false);
     break;
@@ -378,7 +378,7 @@ Status ProgramBinder::bind(const AttentionShapeT &shape,
           workspace < command.operands.size()
               ? command.operands[workspace]->row_bytes
               : 0,
-          shape.window, shape.capacity});
+          shape.window, shape.capacity, shape.pool});
   return okStatus();
 }
 

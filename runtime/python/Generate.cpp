@@ -102,12 +102,19 @@ static void generateStep(BoundSession &self, py::list parts) {
 }
 
 static py::dict generationCounters(BoundSession &self) {
-  const GenerationCounters &counts = generatorOf(self).counters();
+  const Generator &generator = generatorOf(self);
+  const GenerationCounters &counts = generator.counters();
   py::dict named;
   named["prompt_tokens"] = counts.promptTokens;
   named["generated_tokens"] = counts.generatedTokens;
   named["prefills"] = counts.prefills;
   named["decodes"] = counts.decodes;
+  if (const std::optional<PageCounts> pages = generator.pages()) {
+    named["shared_tokens"] = counts.sharedTokens;
+    named["pages_held"] = pages->held;
+    named["pages_free"] = pages->free;
+    named["pages_shared"] = pages->shared;
+  }
   return named;
 }
 

@@ -32,7 +32,8 @@ static py::dict generationOf(const ModelLibrary &self) {
       take(GenerationEntries::find(self.path(), self.manifest()));
   py::dict extents;
   extents["slots"] = entries.cache.slots;
-  extents["context"] = entries.cache.context;
+  extents["context"] = entries.cache.tokensOfOne();
+  extents["pages"] = entries.cache.pages;
   extents["chunk"] = entries.chunk;
   extents["vocabulary"] = entries.vocabulary;
   return extents;

@@ -9,10 +9,39 @@
 #include "LocalRank.h"
 #include "ShardExchange.h"
 #include "optimus-runtime/Session.h"
+#include "optimus-support/CachePages.h"
 
 #include <algorithm>
 
 namespace optrt {
+
+using optimus_support::kPageTokens;
+using optimus_support::pagesFor;
+
+/// Checks the pages of a slot, which hold so many tokens.
+static Status checkPages(const SlotTokens &given, const Function &function,
+                         const CacheExtents &cache, int64_t tokens) {
+  auto fail = [&](auto... parts) {
+    return invalidArgument(
+        concat(function.name, ", slot ", given.slot, ": ", parts...));
+  };
+  const int64_t least = cache.pages == 0 ? 0 : pagesFor(tokens);
+  const int64_t most = cache.pages == 0 ? 0 : cache.context / kPageTokens;
+  const int64_t count = std::ssize(given.pages);
+  if (count < least || count > most)
+    return fail("expected from ", least, " to ", most, " pages of ",
+                kPageTokens, " tokens, found ", count);
+  if (count == 0)
+    return okStatus();
+  const PageRange pool = cache.poolOf(given.slot);
+  for (int64_t i = 0; i != count; ++i)
+    if (given.pages[i] < pool.first ||
+        given.pages[i] >= pool.first + pool.count)
+      return fail("expected pages of its ranks, from ", pool.first, " to ",
+                  pool.first + pool.count - 1, ", found ", given.pages[i],
+                  " in place ", i);
+  return okStatus();
+}
 
 /// Checks what is given to a slot.
 static Status check(const SlotTokens &given, const Function &function,
@@ -44,7 +73,7 @@ static Status check(const SlotTokens &given, const Function &function,
     if (target >= vocabulary)
       return fail("expected targets of the vocabulary of ", vocabulary,
                   ", or negative ones, found ", target);
-  return okStatus();
+  return checkPages(given, function, cache, given.position + count);
 }
 
 Status Session::fillSlots(std::string_view name,
@@ -58,6 +87,8 @@ Status Session::fillSlots(std::string_view name,
   for (const SlotTokens &given : slots)
     OPTRT_RETURN_IF_ERROR(
         check(given, *function, *cache, manifest().vocabulary));
+  if (cache->pages != 0)
+    fillPages(*cache, slots);
   if (function->kind != EntryKind::Decode)
     return fillChunk(*function, slots);
   std::vector<int32_t> tokens(cache->slots),
@@ -78,14 +109,65 @@ Status Session::fillSlots(std::string_view name,
   return okStatus();
 }
 
+void Session::fillPages(const CacheExtents &cache,
+                        std::span<const SlotTokens> slots) {
+  const int64_t width = cache.context / kPageTokens;
+  const int64_t own = cache.pages / cache.slots;
+  std::vector<int32_t> table(cache.slots * width);
+  for (const SlotTokens &given : slots)
+    std::ranges::transform(
+        given.pages, table.begin() + given.slot * width, [&](int32_t page) {
+          return static_cast<int32_t>(page - given.slot * own);
+        });
+  setWords(kPageTable, table);
+}
+
+Status Session::copyPage(std::string_view name, int64_t from, int64_t to,
+                         int64_t tokens) {
+  OPTRT_RETURN_IF_ERROR(checkIdle("a page was copied"));
+  const Function *function = manifest().findFunction(name);
+  const std::optional<CacheExtents> cache =
+      function ? manifest().cacheOf(*function) : std::nullopt;
+  const int64_t pages = cache ? cache->pages : 0;
+  const int64_t own = pages == 0 ? 1 : pages / cache->slots;
+  if (std::min(from, to) < 0 || std::max(from, to) >= pages || tokens < 0 ||
+      tokens > kPageTokens ||
+      cache->poolOf(from / own).first != cache->poolOf(to / own).first)
+    return invalidArgument(
+        concat(name,
+               ": expected pages of the same ranks and tokens of one, "
+               "found ",
+               tokens, " tokens of page ", from, " for page ", to));
+  for (const Arg &arg : function->args) {
+    const Buffer &buffer = manifest().buffers[arg.buffer];
+    if (!buffer.isCache())
+      continue;
+    const int64_t row = buffer.numBytes() / buffer.layout.localShape[0] /
+                        buffer.layout.localShape[1];
+    OPTRT_RETURN_IF_ERROR(onRanks([&](LocalRank &rank) -> Status {
+      const auto [first, count] = rowsOf(rank.context.rank, buffer);
+      const int64_t slot = from / own;
+      if (!rank.plan.holds(arg.buffer) || slot < first || slot >= first + count)
+        return okStatus();
+      auto place = [&, begin = first](int64_t page) {
+        return (page - begin * own) * kPageTokens * row;
+      };
+      return rank.buffers.copyWithin(arg.buffer, place(from), place(to),
+                                     tokens * row);
+    }));
+  }
+  return okStatus();
+}
+
 Status Session::copySlot(std::string_view name, int64_t from, int64_t to,
                          int64_t tokens) {
   OPTRT_RETURN_IF_ERROR(checkIdle("a slot was copied"));
   const Function *function = manifest().findFunction(name);
   const std::optional<CacheExtents> cache =
       function ? manifest().cacheOf(*function) : std::nullopt;
-  if (!cache || std::min(from, to) < 0 || std::max(from, to) >= cache->slots ||
-      tokens < 0 || tokens > cache->context)
+  if (!cache || cache->pages != 0 || std::min(from, to) < 0 ||
+      std::max(from, to) >= cache->slots || tokens < 0 ||
+      tokens > cache->context)
     return invalidArgument(
         concat(name, ": expected slots and tokens of a cache, found ", tokens,
                " tokens of slot ", from, " for slot ", to));

@@ -8,6 +8,7 @@
 
 #include "ProgramCheck.h"
 
+#include "optimus-support/CachePages.h"
 #include "optimus-support/ProgramShapes.h"
 #include "optimus-support/WeightBlocks.h"
 
@@ -215,6 +216,18 @@ private:
                         : wrong("is of a cache; expected a causal one");
   }
 
+  Status checkPool(const AttentionShapeT &shape) {
+    if (shape.pool < 1 || shape.batch < 1 || shape.pool % shape.batch != 0)
+      return wrong(concat("has a pool of ", shape.pool,
+                          " pages; expected as many for each of ", shape.batch,
+                          " sequences"));
+    if (shape.capacity < 1 || shape.capacity % kPageTokens != 0 ||
+        shape.seq != 1)
+      return wrong(concat("has pages; expected a cache of whole ones of ",
+                          kPageTokens, " positions, and one query"));
+    return okStatus();
+  }
+
   Status check(const AttentionShapeT *shape, size_t positions) {
     if (!shape)
       return wrong("has no shape");
@@ -222,6 +235,8 @@ private:
                               command.operands[positions]->address != kNone;
     if (shape->capacity != 0)
       OPTRT_RETURN_IF_ERROR(checkCache(*shape, positions));
+    if (shape->pool != 0)
+      OPTRT_RETURN_IF_ERROR(checkPool(*shape));
     if (shape->window < 0)
       return wrong(concat("has window ", shape->window,
                           "; expected at least 1, or 0 for none"));

@@ -213,6 +213,8 @@ private:
       text += concat(" window=", shape.window);
     if (shape.capacity != 0)
       text += concat(" capacity=", shape.capacity);
+    if (shape.pool != 0)
+      text += concat(" pool=", shape.pool);
   }
 
   std::string formatScalar(uint32_t number) const {

@@ -8,6 +8,7 @@
 
 #include "optimus-support/ProgramShapes.h"
 
+#include "optimus-support/CachePages.h"
 #include "optimus-support/Sizes.h"
 #include "optimus-support/WeightBlocks.h"
 
@@ -113,7 +114,8 @@ Shapes shapes(const PackMatrixT &pack, Sizes &size) {
       weight(pack.blocks, matrix("dst", Access::Write, 1, pack.elements, 0))};
 }
 
-/// [batch·seq, heads·head_dim] of q, k and v; of a cache [batch·capacity, …].
+/// [batch·seq, heads·head_dim] of q, k and v; of a cache [batch·capacity, …],
+/// or the rows of a pool.
 struct AttentionSizes {
   AttentionSizes(const AttentionShapeT &shape, Sizes &size) {
     size.positive(
@@ -125,15 +127,16 @@ struct AttentionSizes {
       return;
     }
     tokens = size(CheckedSize(shape.batch) * shape.seq);
-    keys = shape.capacity != 0 ? size(CheckedSize(shape.batch) * shape.capacity)
-                               : tokens;
+    keys =
+        size(attentionKeys(shape.batch, shape.seq, shape.capacity, shape.pool));
+    pages = size(attentionPages(shape.batch, shape.capacity));
     queryWidth = size(CheckedSize(shape.heads) * shape.head_dim);
     keyWidth = size(CheckedSize(shape.kv_heads) * shape.head_dim);
     results = size(CheckedSize(tokens) * queryWidth);
     sums = size(CheckedSize(tokens) * shape.heads);
   }
   int64_t tokens = 1, keys = 1, queryWidth = 1, keyWidth = 1, results = 1,
-          sums = 1;
+          sums = 1, pages = 0;
 };
 
 Shapes shapes(const AttentionT &attention, Sizes &size) {
@@ -146,7 +149,8 @@ Shapes shapes(const AttentionT &attention, Sizes &size) {
           integers("positions", s.tokens),
           matrix("out", Access::Write, 1, s.results, 0),
           matrix("lse", Access::Write, 1, s.sums, 0),
-          workspace()};
+          workspace(),
+          onlyIf(d.pool != 0, integers("pages", s.pages))};
 }
 
 Shapes shapes(const AttentionGradT &attention, Sizes &size) {

@@ -356,6 +356,65 @@ TEST_F(Caches, HavePositions) {
          "with it");
 }
 
+/// Two slots of two pages at most, of a pool of two, and a query in each.
+class Pools : public ProgramRoom {
+protected:
+  AttentionViews views() {
+    return {.q = part(0, 4),
+            .k = f.at(keys, 0, 256),
+            .v = f.at(keys, 256, 256),
+            .lengths = f.at(numbers, 0, 2),
+            .positions = f.at(numbers, 2, 2),
+            .out = part(36, 4),
+            .lse = part(40, 2),
+            .pages = f.at(numbers, 4, 4)};
+  }
+  void attend(const AttentionViews &operands, int64_t pool = 2,
+              int64_t capacity = 128) {
+    AttentionShapeT shape;
+    shape.batch = 2;
+    shape.seq = shape.heads = shape.kv_heads = 1;
+    shape.head_dim = shape.q_ld = shape.kv_ld = 2;
+    shape.causal = true;
+    shape.capacity = capacity;
+    shape.pool = pool;
+    f.attention(shape, operands);
+  }
+  View keys = f.argument(ElementType::F32, 512);
+};
+
+TEST_F(Pools, HaveKeysForTheirPages) {
+  attend(views());
+  accept(
+      "causal capacity=128 pool=2 read q=arena0[0]:4f32 read k=arg1[0]:256f32");
+}
+
+TEST_F(Pools, HaveAsManyPagesForEachSequence) {
+  attend(views(), 3);
+  refuse("command 0 (attention): has a pool of 3 pages; expected as many for "
+         "each of 2 sequences");
+}
+
+TEST_F(Pools, AreOfWholePages) {
+  attend(views(), 2, 100);
+  refuse("command 0 (attention): has pages; expected a cache of whole ones of "
+         "64 positions, and one query");
+}
+
+TEST_F(Pools, HaveATable) {
+  AttentionViews operands = views();
+  operands.pages = {};
+  attend(operands);
+  refuse("command 0 (attention): operand pages is missing");
+}
+
+TEST_F(Pools, HaveATableOfAllPages) {
+  AttentionViews operands = views();
+  operands.pages = f.at(numbers, 6, 2);
+  attend(operands);
+  refuse("operand pages");
+}
+
 //===----------------------------------------------------------------------===//
 // Numbers that are read when a command is executed
 //===----------------------------------------------------------------------===//

@@ -49,17 +49,23 @@ void fillRandomTokens(const Manifest &manifest, int64_t step, int64_t rowsBegin,
 Status fillRandomSlots(Session &session, const Function &function,
                        const CacheExtents &cache, int64_t step) {
   const Manifest &manifest = session.manifest();
-  const int64_t count = function.sequence;
+  const int64_t count = std::min(function.sequence, cache.tokensOfEach());
   std::vector<int32_t> tokens(function.batch * count);
   for (std::size_t i = 0; i != tokens.size(); ++i)
     tokens[i] = static_cast<int32_t>(
         optimus_support::philoxBlock(/*seed=*/0, /*stream=*/0, step, i)[0] %
         static_cast<uint64_t>(manifest.vocabulary));
+  std::vector<std::vector<int32_t>> pages;
   std::vector<SlotTokens> slots;
+  for (int64_t slot = 0; slot != function.batch; ++slot)
+    pages.push_back(cache.pagesOfEach(slot));
   for (int64_t slot = 0; slot != function.batch; ++slot) {
     const std::span<const int32_t> own =
         std::span<const int32_t>(tokens).subspan(slot * count, count);
-    slots.push_back({slot, (cache.context - count) / 2, own});
+    slots.push_back({.slot = slot,
+                     .position = (cache.tokensOfEach() - count) / 2,
+                     .tokens = own,
+                     .pages = pages[slot]});
     if (function.kind == EntryKind::Score)
       slots.back().targets = own;
   }

@@ -145,13 +145,20 @@ private:
 
 /// What has been done, and how fast, for people.
 void printRates(const GenerationCounters &counts, double seconds) {
+  const std::string shared =
+      counts.sharedTokens == 0
+          ? ""
+          : concat("; ", counts.sharedTokens, " tokens of prompts shared");
   std::fprintf(stderr,
                "%lld tokens of prompts and %lld new ones in %.2f s, %.1f a "
-               "second\n",
+               "second; %.1f texts a decode%s\n",
                static_cast<long long>(counts.promptTokens),
                static_cast<long long>(counts.generatedTokens), seconds,
                static_cast<double>(counts.generatedTokens) /
-                   std::max(seconds, 1e-9));
+                   std::max(seconds, 1e-9),
+               static_cast<double>(counts.decodedTokens) /
+                   static_cast<double>(std::max<int64_t>(counts.decodes, 1)),
+               shared.c_str());
 }
 
 Status generateAll(const GenerateOptions &options, GenerationPlan &plan,

@@ -65,8 +65,8 @@ public:
   GenerateBench(Session &session, ControlPlane &control,
                 const GenerationEntries &entries, std::span<const int64_t> live)
       : session(session), control(control), entries(entries),
-        prompt(std::min(kPromptTokens, entries.cache.context)),
-        count(std::min(kNewTokens, entries.cache.context)) {
+        prompt(std::min(kPromptTokens, entries.cache.tokensOfEach())),
+        count(std::min(kNewTokens, entries.cache.tokensOfEach())) {
     prompts.test = concat("pp", prompt);
     for (int64_t slots : live)
       decodes.push_back(
@@ -115,13 +115,17 @@ Status GenerateBench::call(const Function &function, int64_t slots,
     tokens[i] = static_cast<int32_t>(
         optimus_support::philoxBlock(/*seed=*/0, /*stream=*/0, position, i)[0] %
         vocabulary);
+  std::vector<std::vector<int32_t>> pages;
+  for (int64_t slot = 0; slot != slots; ++slot)
+    pages.push_back(entries.cache.pagesOfEach(slot));
   std::vector<SlotTokens> given;
   for (int64_t slot = 0; slot != slots; ++slot)
     given.push_back(
         {.slot = slot,
          .position = position,
          .tokens = std::span<const int32_t>(tokens).subspan(slot * size, size),
-         .wantsLogits = wantsLogits});
+         .wantsLogits = wantsLogits,
+         .pages = pages[slot]});
   OPTRT_RETURN_IF_ERROR(session.fillSlots(function.name, given));
   return session.run(function.name).status();
 }
@@ -164,7 +168,8 @@ Status GenerateBench::run(int64_t rounds) {
       ReadRate::create(session.threadsPerRank() * control.numLocalRanks(), own);
   OPTRT_RETURN_IF_ERROR(control.agree(reader.status()));
   // What is done for the first time takes longer.
-  OPTRT_RETURN_IF_ERROR(call(*entries.prefill, /*slots=*/1, 0, entries.chunk));
+  OPTRT_RETURN_IF_ERROR(
+      call(*entries.prefill, /*slots=*/1, 0, std::min(entries.chunk, prompt)));
   OPTRT_RETURN_IF_ERROR(call(*entries.decode, slots, 0, 1));
   for (int64_t round = 0; round != rounds; ++round) {
     OPTRT_RETURN_IF_ERROR(time(prompts, prompt, [&] { return takePrompt(); }));

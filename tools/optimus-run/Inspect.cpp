@@ -9,6 +9,7 @@
 #include "Commands.h"
 #include "Format.h"
 #include "optimus-runtime/ModelLibrary.h"
+#include "optimus-support/CachePages.h"
 #include "optimus-support/NearestName.h"
 #include "optimus-support/ProgramPrinter.h"
 #include "optimus-support/ProgramScratch.h"
@@ -222,7 +223,13 @@ void printModel(const ModelLibrary &library) {
       std::cout << "  cache: " << cache->slots
                 << (cache->slots == 1 ? " slot" : " slots") << " of "
                 << cache->context << " tokens, "
-                << formatBytes(cache->bytesPerToken) << " a token\n";
+                << formatBytes(cache->bytesPerToken) << " a token"
+                << (cache->pages == 0
+                        ? ""
+                        : ", in " + std::to_string(cache->pages) +
+                              " pages of " +
+                              std::to_string(optimus_support::kPageTokens))
+                << "\n";
 }
 
 /// The role of a buffer; those of caches in all layers are one.

@@ -295,6 +295,49 @@ TEST_P(KernelTest, AttentionOfCaches) {
   }
 }
 
+// In pages keys are those of their positions, to the bit; an entry beyond the
+// pool is its nearest page.
+TEST_P(KernelTest, AttentionOfPages) {
+  constexpr int64_t kPage = optimus_support::kPageTokens, kSlots = 2;
+  AttentionExtents whole = {kSlots, 1, 4, 2, 16, 64, 32, true, true, true};
+  whole.capacity = 2 * kPage;
+  AttentionExtents paged = whole;
+  paged.pool = 4;
+  const size_t launches[] = {kernels.add(Attention{whole}),
+                             kernels.add(Attention{paged})};
+  ASSERT_EQ(kernels.compile(), "");
+  const int64_t size = kPage * whole.kvStride;
+  Floats q = random(whole.getQSize());
+  Floats pools[2] = {random(4 * size), random(4 * size)}, caches[2];
+  // Pages 3 and 0, and 1 and 3.
+  Ints positions = {100, 70}, lengths = {101, 71}, pages = {3, 0, -1, 99};
+  for (int part : {0, 1})
+    for (int64_t page : {3, 0, 1, 3})
+      caches[part].insert(caches[part].end(), pools[part].begin() + page * size,
+                          pools[part].begin() + (page + 1) * size);
+  Floats out[2], lse[2];
+  for (int i : {0, 1}) {
+    out[i] = unset(whole.getOutSize());
+    lse[i] = unset(whole.getRows());
+    Floats *keys = i == 0 ? caches : pools;
+    std::vector<void *> buffers = {
+        q.data(),         keys[0].data(), keys[1].data(), lengths.data(),
+        positions.data(), pages.data(),   out[i].data(),  lse[i].data()};
+    std::vector<size_t> bytes;
+    for (size_t count :
+         {q.size(), keys[0].size(), keys[1].size(), lengths.size(),
+          positions.size(), pages.size(), out[i].size(), lse[i].size()})
+      bytes.push_back(count * 4);
+    if (i == 0) {
+      buffers.erase(buffers.begin() + 5);
+      bytes.erase(bytes.begin() + 5);
+    }
+    runLaunch(kernels, launches[i], buffers, bytes);
+  }
+  EXPECT_EQ(out[1], out[0]);
+  EXPECT_EQ(lse[1], lse[0]);
+}
+
 namespace {
 /// Unattended positions have no gradient, and their contents do not matter.
 void expectPaddingLeftOut(CompiledKernels &kernels, const Case &x,

@@ -121,6 +121,58 @@ TEST_P(KernelTest, AChunkGoesToOneSlot) {
   }
 }
 
+/// Sequences of two pages each have three of any, in a table whose entries
+/// count from their own; what an entry beyond them has is dropped, and read as
+/// zeros.
+TEST_P(KernelTest, PagesOfACacheAreFoundByATable) {
+  constexpr int64_t kPage = 64, sequences = 2, pages = 3, share = 2 * kPage;
+  constexpr int64_t cols = 5, first = 3;
+  kernels.add(CacheAppend{sequences, 2, share, cols, pages});
+  kernels.add(SlotAppend{4, sequences, share, cols, pages}, {first});
+  kernels.add(Take{sequences, pages * kPage, cols, true, share}, {first});
+  ASSERT_EQ(kernels.compile(), "");
+  Ints table = {3, 0, 4, -1, -2, -3};
+  // Of a position of a sequence: in the pool, or none.
+  auto rowOf = [&](int64_t sequence,
+                   int64_t position) -> std::optional<int64_t> {
+    const int64_t page =
+        2 * sequence + table[sequence * pages + position / kPage];
+    if (page < 0 || page >= 4)
+      return std::nullopt;
+    return page * kPage + position % kPage;
+  };
+  Floats rows = random(4 * cols), cache = random(sequences * share * cols),
+         expected = cache;
+  auto expect = [&](int64_t row, int64_t sequence, int64_t position) {
+    if (std::optional<int64_t> to = rowOf(sequence, position))
+      std::copy_n(rows.begin() + row * cols, cols,
+                  expected.begin() + *to * cols);
+  };
+  Ints positions = {5, 70, 63, 191};
+  for (int64_t row = 0; row != 4; ++row)
+    expect(row, row / 2, positions[row]);
+  run(0, rows, positions, table, cache);
+  EXPECT_EQ(cache, expected);
+  rows = random(4 * cols);
+  Ints chunk = {130, 64, -1, 192}, chosen = {first + 1};
+  for (int64_t row = 0; row != 2; ++row)
+    expect(row, 1, chunk[row]);
+  run(1, rows, chunk, table, chosen, cache);
+  EXPECT_EQ(cache, expected);
+  for (int32_t slot : {3, 4, 2, 5})
+    for (int32_t length : {0, 65, 192}) {
+      Floats found = random(pages * kPage * cols), whole(found.size(), 0.0f);
+      const int64_t own = slot - first;
+      for (int64_t at = 0; own >= 0 && own < sequences && at < length; ++at)
+        if (std::optional<int64_t> from = rowOf(own, at))
+          std::copy_n(cache.begin() + *from * cols, cols,
+                      whole.begin() + at * cols);
+      Ints index = {slot}, lengths = {length};
+      run(2, cache, index, lengths, table, found);
+      EXPECT_EQ(found, whole) << slot << " " << length;
+    }
+}
+
 TEST_P(KernelTest, RowsOfBlocksAreLookedUp) {
   const int64_t rows = 5, cols = 64, first = 3;
   for (int64_t bits : {8, 4})

@@ -34,6 +34,8 @@
 
 #include "optimus/Kernels/Kernel.h"
 
+#include "optimus-support/CachePages.h"
+
 namespace mlir::optimus::kernels {
 
 /// The three kernels.
@@ -50,17 +52,25 @@ struct AttentionExtents {
   /// How many keys a sequence has, where they are a cache: only forward, with
   /// lengths and positions.
   std::optional<int64_t> capacity = std::nullopt;
+  /// How many pages of the cache's there are, as many for each sequence, if it
+  /// is of pages; then i32 pages [batch, capacity/64] say where keys are, and a
+  /// sequence has one query (optimus-support/CachePages.h).
+  std::optional<int64_t> pool = std::nullopt;
 
   /// Whether tokens see other keys than the sequence's first ones.
   bool hasFirstKeys() const { return hasPositions || window; }
   int64_t getNumKeys() const { return capacity.value_or(seq); }
   int64_t getTokens() const { return batch * seq; }
+  /// Rows of k and v, of all sequences.
+  int64_t getKeyRows() const {
+    return pool ? *pool * optimus_support::kPageTokens : batch * getNumKeys();
+  }
   /// What is given of q, of k, and of out.
   int64_t getQSize() const {
     return (getTokens() - 1) * qStride + heads * headDim;
   }
   int64_t getKvSize() const {
-    return (batch * getNumKeys() - 1) * kvStride + kvHeads * headDim;
+    return (getKeyRows() - 1) * kvStride + kvHeads * headDim;
   }
   int64_t getOutSize() const { return getTokens() * heads * headDim; }
   /// Rows of queries: of lse and delta.
@@ -74,7 +84,7 @@ struct AttentionExtents {
   void describe(KernelDescription &description) const;
 };
 
-/// q, k, v, (lengths), (positions) -> out, lse.
+/// q, k, v, (lengths), (positions), (pages) -> out, lse.
 struct Attention {
   AttentionExtents extents;
 

@@ -36,9 +36,7 @@ public:
   /// The same where a sequence has so many rows.
   Value at(const Row &row, int64_t stride, int64_t tokens);
   Value atQuery(const Row &row) { return at(row, extents.qStride); }
-  Value atKey(const Row &row) {
-    return at(row, extents.kvStride, extents.getNumKeys());
-  }
+  Value atKey(const Row &row);
   Value atOut(const Row &row) { return at(row, getOutStride()); }
   int64_t getOutStride() const { return extents.heads * extents.headDim; }
   /// The element of lse and delta.

@@ -60,30 +60,40 @@ struct Lengths {
 /// rows[batch*seq*cols], i32 positions[batch*seq] ->
 /// cache[batch*capacity*cols], which is updated: row j of sequence i becomes
 /// that at its position. Negative positions, and those of capacity and more,
-/// have no place.
+/// have no place. With i32 pages[batch*pages] a sequence has so many pages,
+/// with positions below 64 times them (optimus-support/CachePages.h);
+/// `capacity` is its own share of the cache, and entries beyond the cache have
+/// no place.
 struct CacheAppend {
   int64_t batch, seq, capacity, cols;
+  std::optional<int64_t> pages = std::nullopt;
 
-  OPTIMUS_KERNEL("cache_append", batch, seq, capacity, cols);
+  OPTIMUS_CHECKED_KERNEL("cache_append");
 };
 
-/// rows[count*cols], i32 positions[count], i32 slot[1] ->
-/// cache[slots*capacity*cols], which is updated: each row becomes that at its
-/// position of the slot; scalar first, the number of the cache's first slot.
-/// Positions are as of CacheAppend, and slots beyond the cache have no place.
+/// rows[count*cols], i32 positions[count], (i32 pages[slots*pages]), i32
+/// slot[1]
+/// -> cache[slots*capacity*cols], which is updated: each row becomes that at
+/// its position of the slot; scalar first, the number of the cache's first
+/// slot. Positions and pages are as of CacheAppend, and slots beyond the cache
+/// have no place.
 struct SlotAppend {
   int64_t count, slots, capacity, cols;
+  std::optional<int64_t> pages = std::nullopt;
 
-  OPTIMUS_KERNEL("slot_append", count, slots, capacity, cols);
+  OPTIMUS_CHECKED_KERNEL("slot_append");
 };
 
 /// x[entries*rows*cols], i32 index[1], with `hasLength` i32 length[1] ->
 /// result[rows*cols]: the entry of that index, with zeros for rows from length
-/// on, or for all where the index is not in [first, first + entries). Scalar
-/// first.
+/// on, or for all where the index is not in [first, first + entries). With a
+/// `share` of whole pages, x[entries*share*cols] is a cache of them, and
+/// i32 pages[entries*rows/64] say where an entry's rows are, 0 for those beyond
+/// the cache. Scalar first.
 struct Take {
   int64_t entries, rows, cols;
   bool hasLength = false;
+  std::optional<int64_t> share = std::nullopt;
 
   OPTIMUS_CHECKED_KERNEL("take");
 };

@@ -138,18 +138,23 @@ static std::unique_ptr<program::AttentionShapeT> getShape(OpT op) {
   return shape;
 }
 
-/// Writes an attention, whose operands end with its workspace if it has any.
+/// Writes an attention, whose operands end with its workspace, if it has any,
+/// and the one behind.
 template <typename OpT, typename ActionT>
 static LogicalResult
 setAttention(OpT op, ActionT attention, SmallVector<Value> operands,
-             FunctionBuilder &builder, program::CommandT &command) {
+             FunctionBuilder &builder, program::CommandT &command,
+             Value behind = {}) {
   Value workspace = op.getWorkspace();
-  if (workspace)
+  const size_t place = operands.size();
+  if (workspace || behind)
     operands.push_back(workspace);
+  if (behind)
+    operands.push_back(behind);
   if (failed(builder.setAction(command, std::move(attention), operands)))
     return failure();
   if (workspace)
-    command.operands.back()->row_bytes = getBytes(workspace.getType());
+    command.operands[place]->row_bytes = getBytes(workspace.getType());
   return success();
 }
 
@@ -158,10 +163,11 @@ static LogicalResult setAction(exec::AttentionOp op, FunctionBuilder &builder,
   program::AttentionT attention;
   attention.shape = getShape(op);
   attention.shape->capacity = op.getCapacity().value_or(0);
+  attention.shape->pool = op.getPool().value_or(0);
   return setAttention(op, std::move(attention),
                       {op.getQ(), op.getK(), op.getV(), op.getLengths(),
                        op.getPositions(), op.getOut(), op.getLse()},
-                      builder, command);
+                      builder, command, op.getPages());
 }
 
 static LogicalResult setAction(exec::AttentionGradOp op,

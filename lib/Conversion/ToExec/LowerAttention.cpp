@@ -8,6 +8,7 @@
 
 #include "LoweringModel.h"
 
+#include "optimus-support/CachePages.h"
 #include "optimus/Dialect/Optimus/IR/AttentionShape.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 #include "optimus/Kernels/AttentionKernels.h"
@@ -33,14 +34,41 @@ static Value getOptional(Value tensor, Lowering &lowering) {
   return tensor ? lowering.getBuffer(tensor) : Value();
 }
 
-static bool isCached(AttentionOp op) { return op.getCached(); }
-static bool isCached(AttentionGradOp) { return false; }
+/// Positions of a sequence in pages, by its table of them.
+static int64_t getPositions(Value pages) {
+  return cast<RankedTensorType>(pages.getType()).getDimSize(1) *
+         optimus_support::kPageTokens;
+}
+
+/// Pages of a cache.
+static int64_t getPool(Value cache) {
+  auto type = cast<RankedTensorType>(cache.getType());
+  return type.getDimSize(0) * type.getDimSize(1) / optimus_support::kPageTokens;
+}
+
+/// Keys of a sequence in a cache, and the pages that they are in.
+static std::optional<int64_t> getCapacity(AttentionOp op,
+                                          const AttentionShape &shape) {
+  if (!op.getCached())
+    return std::nullopt;
+  return op.getPages() ? getPositions(op.getPages()) : shape.capacity;
+}
+static std::optional<int64_t> getCapacity(AttentionGradOp,
+                                          const AttentionShape &) {
+  return std::nullopt;
+}
+static std::optional<int64_t> getPool(AttentionOp op) {
+  return op.getPages() ? std::optional(getPool(op.getInputs()[1]))
+                       : std::nullopt;
+}
+static std::optional<int64_t> getPool(AttentionGradOp) { return std::nullopt; }
 
 /// A window that reaches over all keys is none.
 template <typename OpT>
 static IntegerAttr getWindow(OpT op, const AttentionShape &shape) {
   IntegerAttr window = op.getWindowAttr();
-  return window && window.getInt() < shape.capacity ? window : IntegerAttr();
+  const int64_t keys = getCapacity(op, shape).value_or(shape.capacity);
+  return window && window.getInt() < keys ? window : IntegerAttr();
 }
 
 //===----------------------------------------------------------------------===//
@@ -62,8 +90,8 @@ static kernels::AttentionExtents getExtents(OpT op,
           .hasLengths = bool(op.getLengths()),
           .hasPositions = bool(op.getPositions()),
           .window = window ? std::optional(window.getInt()) : std::nullopt,
-          .capacity =
-              isCached(op) ? std::optional(shape.capacity) : std::nullopt};
+          .capacity = getCapacity(op, shape),
+          .pool = getPool(op)};
 }
 
 namespace {
@@ -81,6 +109,8 @@ public:
       inputs.push_back({"lengths", lowering.getBuffer(op.getLengths())});
     if (op.getPositions())
       inputs.push_back({"positions", lowering.getBuffer(op.getPositions())});
+    if (Value pages = getPages(op))
+      inputs.push_back({"pages", lowering.getBuffer(pages)});
   }
 
   void launchForward(AttentionOp op) {
@@ -109,6 +139,8 @@ public:
   }
 
 private:
+  static Value getPages(AttentionOp op) { return op.getPages(); }
+  static Value getPages(AttentionGradOp) { return {}; }
   /// As many elements of q, k or v as a kernel takes.
   Value getPart(ValueRange tensors, AttentionShape::Part part) {
     return lowering.slice(lowering.getBuffer(tensors[shape.getOperand(part)]),
@@ -173,6 +205,13 @@ getCommand(OpT op, const AttentionShape &shape, Lowering &lowering) {
 // The operations
 //===----------------------------------------------------------------------===//
 
+/// Of each sequence.
+static std::optional<int64_t> getPagesOfEach(Value pages) {
+  if (!pages)
+    return std::nullopt;
+  return cast<RankedTensorType>(pages.getType()).getDimSize(1);
+}
+
 namespace {
 struct AttentionLowering : LoweringModel<AttentionLowering, AttentionOp> {
   LogicalResult lower(AttentionOp op, Lowering &lowering) const {
@@ -184,9 +223,10 @@ struct AttentionLowering : LoweringModel<AttentionLowering, AttentionOp> {
       AttentionLaunches(op, lowering).launchForward(op);
       return success();
     }
-    IntegerAttr capacity =
-        op.getCached() ? lowering.builder.getI64IntegerAttr(shape.capacity)
-                       : IntegerAttr();
+    auto getAttr = [&](std::optional<int64_t> number) {
+      return number ? lowering.builder.getI64IntegerAttr(*number)
+                    : IntegerAttr();
+    };
     exec::AttentionOp::create(
         lowering.builder, lowering.location,
         getPart(op.getInputs(), shape, AttentionShape::Q, lowering),
@@ -195,10 +235,11 @@ struct AttentionLowering : LoweringModel<AttentionLowering, AttentionOp> {
         lowering.getBuffer(op.getResult()), lowering.getBuffer(op.getLse()),
         getOptional(op.getLengths(), lowering),
         getOptional(op.getPositions(), lowering), (*command)->workspace,
-        shape.getNumSequences(), shape.getNumQueries(), shape.getNumHeads(),
-        shape.groups, shape.headDim, shape.getStride(AttentionShape::Q),
-        shape.getStride(AttentionShape::K), op.getCausal(),
-        getWindow(op, shape), capacity, /*id=*/IntegerAttr(),
+        getOptional(op.getPages(), lowering), shape.getNumSequences(),
+        shape.getNumQueries(), shape.getNumHeads(), shape.groups, shape.headDim,
+        shape.getStride(AttentionShape::Q), shape.getStride(AttentionShape::K),
+        op.getCausal(), getWindow(op, shape), getAttr(getCapacity(op, shape)),
+        getAttr(getPool(op)), /*id=*/IntegerAttr(),
         /*queue=*/StringAttr(),
         /*after=*/DenseI32ArrayAttr());
     return success();
@@ -252,11 +293,15 @@ struct CacheAppendLowering : LoweringModel<CacheAppendLowering, CacheAppendOp> {
         {"rows", lowering.getBuffer(op.getRows())},
         {"positions", lowering.getBuffer(op.getPositions())},
         {"cache", result}};
+    const std::optional<int64_t> pages = getPagesOfEach(op.getPages());
+    if (Value table = op.getPages())
+      buffers.push_back({"pages", lowering.getBuffer(table)});
     if (!op.getSlot())
       return lowering.launch(kernels::CacheAppend{.batch = cache[0],
                                                   .seq = positions[1],
                                                   .capacity = cache[1],
-                                                  .cols = cols},
+                                                  .cols = cols,
+                                                  .pages = pages},
                              buffers);
     // Padding of a chunk has no position.
     const int64_t count = getNumElements(op.getPositions());
@@ -265,7 +310,8 @@ struct CacheAppendLowering : LoweringModel<CacheAppendLowering, CacheAppendOp> {
     lowering.launch(kernels::SlotAppend{.count = count,
                                         .slots = cache[0],
                                         .capacity = cache[1],
-                                        .cols = cols},
+                                        .cols = cols,
+                                        .pages = pages},
                     buffers,
                     lowering.createPartOffset(op.getCache().getType(), 0));
   }
@@ -276,12 +322,16 @@ struct TakeLowering : KernelModel<TakeLowering, TakeOp> {
     const int64_t entries = op.getX().getType().getDimSize(0);
     const int64_t size = getNumElements(op.getResult());
     const int64_t rows = op.getX().getType().getRank() > 2
-                             ? op.getX().getType().getDimSize(1)
+                             ? op.getResult().getType().getDimSize(1)
                              : 1;
+    std::optional<int64_t> share;
+    if (op.getPages())
+      share = op.getX().getType().getDimSize(1);
     return kernels::Take{.entries = entries,
                          .rows = rows,
                          .cols = size / rows,
-                         .hasLength = bool(op.getLength())};
+                         .hasLength = bool(op.getLength()),
+                         .share = share};
   }
   Value getScalars(TakeOp op, Lowering &lowering) const {
     return lowering.createPartOffset(op.getX().getType(), 0);

@@ -10,13 +10,18 @@
 
 #include "optimus/Interpreter/DenseAttention.h"
 
+#include "optimus-support/CachePages.h"
+
 using namespace mlir;
 using namespace mlir::exec;
+using optimus_support::kPageTokens;
 
 namespace {
 
 int64_t getCapacity(AttentionOp op) { return op.getCapacity().value_or(0); }
 int64_t getCapacity(AttentionGradOp) { return 0; }
+int64_t getPool(AttentionOp op) { return op.getPool().value_or(0); }
+int64_t getPool(AttentionGradOp) { return 0; }
 
 /// Reads the operands of an attention and writes its results, part by part, a
 /// token's heads side by side.
@@ -44,6 +49,26 @@ public:
     for (int64_t &length : dense.lengths)
       length = std::clamp<int64_t>(length, dense.capacity == 0 ? 1 : 0,
                                    dense.getNumKeys());
+  }
+
+  /// Puts keys and values of a pool's pages in the order of positions.
+  void gatherPages(MutableOperandRange table) {
+    const int64_t pages = dense.capacity / kPageTokens;
+    const int64_t ofEach = getPool(op) / dense.batch;
+    const std::vector<int64_t> entries =
+        readIntegers(table, dense.batch * pages);
+    for (std::vector<double> *rows : {&dense.k, &dense.v}) {
+      std::vector<double> found;
+      for (auto [number, entry] : llvm::enumerate(entries)) {
+        // As devices do.
+        const int64_t page = std::clamp<int64_t>(
+            int64_t(number) / pages * ofEach + entry, 0, getPool(op) - 1);
+        const int64_t size = kPageTokens * getKvWidth();
+        found.insert(found.end(), rows->begin() + page * size,
+                     rows->begin() + (page + 1) * size);
+      }
+      *rows = std::move(found);
+    }
   }
 
   std::vector<double> readQueries(OpOperand &operand) {
@@ -78,8 +103,10 @@ private:
   int64_t getWidth() { return op.getHeads() * op.getHeadDim(); }
   int64_t getKvWidth() { return op.getKvHeads() * op.getHeadDim(); }
   int64_t getNumKeys() {
-    int64_t capacity = getCapacity(op);
-    return capacity != 0 ? op.getBatch() * capacity : getTokens();
+    // Of sizes that the verifier has checked.
+    return *optimus_support::attentionKeys(op.getBatch(), op.getSeq(),
+                                           getCapacity(op), getPool(op))
+                .get();
   }
   std::vector<double> read(OpOperand &operand, int64_t width, int64_t ld) {
     return read(operand, width, ld, getTokens());
@@ -112,6 +139,8 @@ public:
 LogicalResult executeCommand(AttentionOp op, Devices &devices) {
   return forEachRank(devices, [&](int64_t rank) {
     Parts parts(op, devices, rank);
+    if (op.getPool())
+      parts.gatherPages(op.getPagesMutable());
     optimus::DenseAttention::Result result = parts.dense.attend();
     parts.writeRows(op.getOutMutable(), result.out);
     parts.writeSums(op.getLseMutable(), result.lse);

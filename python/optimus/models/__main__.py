@@ -102,9 +102,9 @@ def _generation(text: str) -> Generation:
             break
         found[name] = whole_number(number)
     else:
-        if len(found) == len(Generation._fields):
+        if found.keys() >= set(Generation._fields) - Generation._field_defaults.keys():
             return Generation(**found)
-    message = "expected slots=N,context=N,chunk=N, found '%s'" % text
+    message = "expected slots=N,context=N,chunk=N and perhaps pages=N, found '%s'" % text
     raise argparse.ArgumentTypeError(message)
 
 
@@ -341,7 +341,7 @@ def _add_generation(model: _Parser) -> None:
         metavar="EXTENTS",
         help="add the functions of optimus-run generate: slots=N,context=N,chunk=N, the "
         "texts generated side by side, the tokens of each at most, and those of a prompt "
-        "that one call takes in",
+        "that one call takes in; with pages=N slots share so many pages of 64 tokens",
     )
 
 

@@ -173,7 +173,8 @@ def _lead(
             message = "cannot listen at %s, port %d: %s"
             raise Mistake(message % (options.host, options.port, error.strerror)) from None
         name = options.name or os.path.splitext(os.path.basename(options.library))[0]
-        metrics, naming = Metrics(extents.places), Naming(name)
+        pages = 0 if model.encoder else model.extents.pages
+        metrics, naming = Metrics(extents.places, pages), Naming(name)
         engine: Engine
         if model.encoder:
             engine = EmbeddingEngine(leader, model, limits.queue_tokens, metrics)

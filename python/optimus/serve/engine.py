@@ -213,6 +213,9 @@ class Engine:
             ticket.deliver(Event(failure=failure))
 
 
+COUNTED = ("prompt_tokens", "generated_tokens", "shared_tokens")
+
+
 class TextEngine(Engine):
     """Of a library that generates."""
 
@@ -221,7 +224,7 @@ class TextEngine(Engine):
         self._leader = leader
         self._speaker = Speaker(leader, codec)
         self._texts: Dict[Answer, Tuple[Ticket, int]] = {}
-        self._counted = (0, 0)
+        self._counted = (0,) * len(COUNTED)
 
     def _under_way(self) -> Collection[Ticket]:
         return {ticket for ticket, _ in list(self._texts.values())}
@@ -260,9 +263,10 @@ class TextEngine(Engine):
                 ticket.answers.discard(answer)
             ticket.deliver(Event(index, piece, finish))
         counters = self._leader.counters
-        counted = counters["prompt_tokens"], counters["generated_tokens"]
-        prompt, generated = (new - old for new, old in zip(counted, self._counted))
+        counted = tuple(counters.get(name, 0) for name in COUNTED)
+        prompt, generated, shared = (new - old for new, old in zip(counted, self._counted))
         self._counted = counted
+        self._metrics.take_pages(counters, shared)
         self._metrics.prompt_tokens.inc(prompt)
         self._metrics.generated_tokens.inc(generated)
         return prompt + generated

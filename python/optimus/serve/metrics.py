@@ -7,16 +7,23 @@
 # ===-----------------------------------------------------------------------===#
 """Figures for Prometheus."""
 
-from typing import Any
+from typing import Any, Dict
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 
+PAGES = {
+    "held": "Pages of the cache that texts have",
+    "free": "Pages of the cache that no text has",
+    "shared": "Pages of the cache that several texts or beams have",
+}
+
 
 class Metrics:
-    def __init__(self, slots: int):
+    def __init__(self, slots: int, pages: int = 0):
+        """Without pages of the cache there are no figures of them."""
         self._registry = CollectorRegistry()
 
         def make(kind: Any, name: str, said: str, *labels: str, **how: Any) -> Any:
@@ -41,6 +48,21 @@ class Metrics:
             buckets=SECONDS,
         )
         self.slots.set(slots)
+        self._pages = {}
+        if pages:
+            for state, said in PAGES.items():
+                self._pages[state] = make(Gauge, "pages_" + state, said)
+            self._shared = make(
+                Counter, "shared_tokens", "Tokens of prompts in pages of other texts"
+            )
+            self.take_pages({"pages_held": 0, "pages_free": pages, "pages_shared": 0}, 0)
+
+    def take_pages(self, counters: Dict[str, int], shared_tokens: int) -> None:
+        """Those of a generator, and how many more tokens were shared."""
+        if self._pages:
+            for state, gauge in self._pages.items():
+                gauge.set(counters["pages_" + state])
+            self._shared.inc(shared_tokens)
 
     def text(self) -> bytes:
         return generate_latest(self._registry)

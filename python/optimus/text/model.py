@@ -17,6 +17,7 @@ from optimus.arguments import Mistake, Parser, whole_number_from
 from optimus.errors import Error
 from optimus.text import folder, pooling
 from optimus.text.chat import ChatTemplate
+from optimus.values import PAGE
 
 
 def add_arguments(parser: Parser) -> None:
@@ -57,8 +58,11 @@ class Extents(NamedTuple):
 
     slots: int
     context: int
+    """Tokens of a text at most."""
     chunk: int
     vocabulary: int
+    pages: int
+    """Of 64 tokens, which slots share; 0 where each has its context."""
 
     @property
     def places(self) -> int:
@@ -68,7 +72,7 @@ class Extents(NamedTuple):
     @property
     def tokens(self) -> int:
         """Of all texts of a call, at most."""
-        return self.slots * self.context
+        return self.pages * PAGE or self.slots * self.context
 
 
 class EncoderExtents(NamedTuple):

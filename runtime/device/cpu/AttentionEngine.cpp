@@ -10,6 +10,7 @@
 
 #include "Elements.h"
 #include "NarrowRows.h"
+#include "optimus-support/CachePages.h"
 #include "optimus-support/DeviceScratch.h"
 #include "optimus-support/SeenKeys.h"
 
@@ -41,7 +42,7 @@ Status checkAttention(const optrt_attention_desc &d, bool pointers) {
                "heads; found q_ld ",
                d.q_ld, " and kv_ld ", d.kv_ld));
   const CheckedSize keys =
-      d.capacity != 0 ? CheckedSize(d.batch) * d.capacity : tokens;
+      optimus_support::attentionKeys(d.batch, d.seq, d.capacity, d.pool);
   const CheckedSize extents[] = {matrixExtent(tokens, width, d.q_ld),
                                  matrixExtent(keys, kvWidth, d.kv_ld),
                                  tokens * d.heads};
@@ -63,6 +64,14 @@ Status checkAttention(const optrt_attention_desc &d, bool pointers) {
         concat("attention of caches expects a capacity of at least 1, the "
                "causal mask, lengths and positions; found capacity ",
                d.capacity));
+  if (d.pool != 0 &&
+      (d.pool < 0 || d.batch < 1 || d.pool % d.batch != 0 || d.seq != 1 ||
+       d.capacity == 0 || d.capacity % optimus_support::kPageTokens != 0))
+    return invalidArgument(
+        concat("attention of pages expects as many for each sequence, a "
+               "capacity of whole ones and one query; found ",
+               d.pool, " pages of ", d.batch, " sequences, capacity ",
+               d.capacity, " and seq ", d.seq));
   if (!pointers)
     return invalidArgument("attention expects every operand; one is null");
   return okStatus();
@@ -98,8 +107,10 @@ AttentionHead cachedHeadOf(const optrt_attention_desc &d, int64_t keys,
   return head;
 }
 
-/// How many keys a sequence has room for.
+/// From a sequence's first key to the next one's.
 int64_t keysOf(const optrt_attention_desc &d) {
+  if (d.pool != 0)
+    return d.pool / d.batch * optimus_support::kPageTokens;
   return d.capacity != 0 ? d.capacity : d.seq;
 }
 
@@ -202,24 +213,36 @@ Status AttentionEngine::prepare(const Workload &workload) {
 
 Status AttentionEngine::attend(const optrt_attention_desc &desc,
                                const AttentionOperands &x) {
-  OPTRT_RETURN_IF_ERROR(
-      checkAttention(desc, x.q && x.k && x.v && x.out && x.lse));
+  OPTRT_RETURN_IF_ERROR(checkAttention(desc, x.q && x.k && x.v && x.out &&
+                                                 x.lse &&
+                                                 (desc.pool == 0 || x.pages)));
   OPTRT_ASSIGN_OR_RETURN(ElementType type, typeOf("attention", desc.type));
   return type == ElementType::BF16 ? attendAs<uint16_t>(desc, x)
                                    : attendAs<float>(desc, x);
 }
 
+/// Where the pages of a sequence are, if it has any.
+static void addPages(const optrt_attention_desc &d, const AttentionOperands &x,
+                     int64_t sequence, CachedToken &token) {
+  if (d.pool == 0)
+    return;
+  const int64_t own = d.pool / d.batch;
+  token.pageKeys = optimus_support::kPageTokens;
+  token.pages = x.pages + sequence * (d.capacity / token.pageKeys);
+  token.leastPage = -sequence * own;
+  token.endPage = d.pool - sequence * own;
+}
+
 template <typename T>
-void AttentionEngine::attendToken(const AttentionHead &head, const T *q,
-                                  const T *k, const T *v, T *out, float *lse,
-                                  float *scratch) const {
-  CachedToken token = {};
-  const int64_t first = head.firsts[0];
-  token.keys = head.ends[0] - first;
+void AttentionEngine::attendToken(CachedToken token, const AttentionHead &head,
+                                  const T *q, const T *k, const T *v, T *out,
+                                  float *lse, float *scratch) const {
+  token.first = head.firsts[0];
+  token.keys = head.ends[0] - token.first;
   token.headDim = head.headDim;
   token.stride = head.kvStride;
-  token.k = k + first * head.kvStride;
-  token.v = v + first * head.kvStride;
+  token.k = k;
+  token.v = v;
   token.lse = lse;
   token.scratch = scratch;
   if constexpr (std::is_same_v<T, float>) {
@@ -253,9 +276,12 @@ Status AttentionEngine::attendAs(const optrt_attention_desc &desc,
     float *own = scratch + thread * share.total;
     AttentionHead head = getHead(desc, x, sequence, own + share.heads);
     HeadOffsets at(desc, sequence, task % desc.heads);
-    if (head.ends && desc.seq == 1 && head.ends[0] > head.firsts[0])
-      return attendToken(head, q + at.q, k + at.kv, v + at.kv, out + at.out,
-                         x.lse + at.lse, own);
+    if (head.ends && desc.seq == 1 && head.ends[0] > head.firsts[0]) {
+      CachedToken token = {};
+      addPages(desc, x, sequence, token);
+      return attendToken(token, head, q + at.q, k + at.kv, v + at.kv,
+                         out + at.out, x.lse + at.lse, own);
+    }
     optrt::attend(kernels, head, q + at.q, k + at.kv, v + at.kv, out + at.out,
                   x.lse + at.lse, own);
   });

@@ -56,10 +56,11 @@ private:
   Status attendGradAs(const optrt_attention_desc &desc,
                       const AttentionOperands &x);
 
-  /// Of a head whose only token sees keys of a cache.
+  /// Of a head whose only token sees keys of a cache; `token` knows its pages.
   template <typename T>
-  void attendToken(const AttentionHead &head, const T *q, const T *k,
-                   const T *v, T *out, float *lse, float *scratch) const;
+  void attendToken(CachedToken token, const AttentionHead &head, const T *q,
+                   const T *k, const T *v, T *out, float *lse,
+                   float *scratch) const;
 
   Team &team;
   const AttentionKernels &kernels;

@@ -62,7 +62,12 @@ struct CachedToken {
   int64_t keys, headDim;
   int64_t stride;    ///< from a key, or value, to the next one's, in elements
   const float *q;    ///< [headDim]
-  const void *k, *v; ///< of the first key that is seen
+  const void *k, *v; ///< of the key at position 0
+  int64_t first;     ///< position of the first key that is seen
+  /// Where they are pages of so many keys: the page of each of the sequence,
+  /// counted from k and v, and those that there are, [least, end). Else null.
+  const int32_t *pages;
+  int64_t pageKeys, leastPage, endPage;
   bool isNarrow;     ///< k and v are bf16; else f32
   float *out, *lse; ///< [headDim], and the logarithm of the sum of exponentials
   float *scratch;   ///< an element a key, up to whole cache lines

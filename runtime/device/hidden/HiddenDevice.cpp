@@ -8,6 +8,7 @@
 
 #include "HiddenDevice.h"
 
+#include "optimus-support/CachePages.h"
 #include "optimus-support/ElementType.h"
 
 #include <algorithm>
@@ -165,8 +166,8 @@ public:
   /// All of an attention, or of its gradient.
   AttentionOperands of(const optrt_attention_desc &d, AttentionOperands x) {
     const CheckedSize tokens = CheckedSize(d.batch) * d.seq,
-                      keys = d.capacity != 0 ? CheckedSize(d.batch) * d.capacity
-                                             : tokens,
+                      keys = optimus_support::attentionKeys(d.batch, d.seq,
+                                                            d.capacity, d.pool),
                       width = CheckedSize(d.heads) * d.head_dim,
                       kvWidth = CheckedSize(d.kv_heads) * d.head_dim;
     x.q = of(d.type, x.q, tokens, width, d.q_ld);
@@ -174,6 +175,9 @@ public:
     x.v = of(d.type, x.v, keys, kvWidth, d.kv_ld);
     x.lengths = (*this)(x.lengths, d.batch);
     x.positions = (*this)(x.positions, tokens);
+    if (d.pool != 0)
+      x.pages = (*this)(x.pages,
+                        optimus_support::attentionPages(d.batch, d.capacity));
     x.out = of(d.type, x.out, tokens * width);
     x.lse = (*this)(x.lse, tokens * d.heads);
     x.workspace = bytes(x.workspace, d.workspace_bytes);

@@ -145,7 +145,10 @@ struct optrt_copy_desc {
 /// With a `capacity` k and v are a cache, [batch, capacity, kv_heads,
 /// head_dim]: key j is that of position j. `positions` say where queries are,
 /// and `lengths`, from 0 to capacity, how many keys are filled:
-/// seenCachedKeys(). There is no gradient.
+/// seenCachedKeys(). There is no gradient. With a `pool` of pages, as many for
+/// each sequence, k and v are these, [64·pool, kv_heads, head_dim], and `pages`
+/// [batch, capacity/64] says where positions are (CachePages.h); a sequence has
+/// one query.
 struct optrt_attention_desc {
   int64_t batch, seq, heads, kv_heads, head_dim;
   int64_t q_ld, kv_ld;
@@ -156,6 +159,7 @@ struct optrt_attention_desc {
   int64_t workspace_bytes;
   int64_t window = 0;   ///< 0: none
   int64_t capacity = 0; ///< 0: keys are those of the tokens
+  int64_t pool = 0;     ///< 0: no pages
 };
 
 #endif // OPTIMUS_RUNTIME_COMMANDDESCRIPTORS_H

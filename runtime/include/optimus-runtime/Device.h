@@ -86,7 +86,7 @@ struct AttentionOperands {
   void *workspace;        ///< of the descriptor's bytes; null where these are 0
   const void *dout = nullptr;
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
-  const int32_t *positions = nullptr;
+  const int32_t *positions = nullptr, *pages = nullptr;
 };
 
 /// An attention or a gradient of one, and what messages call it.

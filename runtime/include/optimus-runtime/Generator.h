@@ -21,6 +21,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -53,8 +54,13 @@ struct GenerationEntries {
   scoringFunctions(const std::string &library) const;
   /// New tokens that there is place for behind a request's prompt.
   int64_t placeBehind(const GenerationRequest &request) const;
-  /// InvalidArgument for a prompt without tokens or beyond the context or the
-  /// vocabulary, and for options out of range.
+  /// Pages that a request with so many new tokens needs at most; 0 without
+  /// pages.
+  int64_t countPages(const GenerationRequest &request, int64_t newTokens) const;
+  /// InvalidArgument where a rank has not as many, with how many would do.
+  Status checkPages(const GenerationRequest &request, int64_t newTokens) const;
+  /// InvalidArgument for a prompt without tokens or beyond the context, the
+  /// vocabulary or the pages of a rank, and for options out of range.
   Status check(const GenerationRequest &request) const;
   /// InvalidArgument unless a scorer can score tokens[first] and those behind
   /// it: `first` is from 1 on and one of them, there are at most as many as the
@@ -117,18 +123,34 @@ struct GenerationCounters {
   int64_t generatedTokens = 0; ///< chosen
   int64_t prefills = 0;        ///< chunks, those of given texts too
   int64_t decodes = 0;
+  int64_t decodedTokens = 0; ///< put into the cache by decodes, of beams too
+  int64_t sharedTokens = 0;  ///< of prompts, in pages of other texts
 };
+
+/// The pages of a cache that has them.
+struct PageCounts {
+  int64_t held = 0, free = 0;
+  int64_t shared = 0; ///< of those that are held, by several texts or beams
+};
+
+class PagePool;
 
 /// Texts that a session generates. Its functions are called by every process of
 /// the job with the same arguments in the same order, and have the same
 /// results.
+///
+/// Where the cache has pages, a text is let in once there are as many as it can
+/// need. Texts with equal beginnings of prompts share their pages: whole pages
+/// of whole chunks, once a prefill of a text that has not ended has written
+/// them.
 class Generator {
 public:
   /// `session` has chosen the entries and prepared its parameters for them, and
-  /// outlives the generator.
-  Generator(Session &session, ControlPlane &control, GenerationEntries entries)
-      : session(session), control(control), entries(entries),
-        slots(entries.cache.slots) {}
+  /// outlives the generator. While texts have slots, the parameters stay, and
+  /// nothing else writes the cache.
+  Generator(Session &session, ControlPlane &control, GenerationEntries entries);
+  Generator(Generator &&other) noexcept;
+  ~Generator();
 
   /// Queues a text, and returns its number, from 0 on. Errors as
   /// GenerationEntries::check(), and for a continuation where the session has
@@ -147,6 +169,8 @@ public:
 
   const GenerationEntries &functions() const { return entries; }
   const GenerationCounters &counters() const { return counts; }
+  /// Nothing where the cache has no pages.
+  std::optional<PageCounts> pages() const;
 
 private:
   /// A token that follows a text, and its logits where they are wanted; or what
@@ -172,12 +196,18 @@ private:
     /// use.
     std::vector<int64_t> kept = {}, slotsOfBeams = {};
     std::optional<BeamSearch> search = {};
+    int64_t promised = 0; ///< pages that it may take
+    /// Whether others with the same prompt can go on from its first choice, and
+    /// the logits of that, in the root.
+    bool isForkable = false;
+    std::vector<float> firstLogits = {};
 
     int64_t promptSize() const { return std::ssize(request.prompt); }
     int64_t size() const { return promptSize() + std::ssize(generated); }
     /// Tokens that a text has and its slot has not.
     int64_t numMissing() const { return size() - cached; }
     bool isGiven() const { return !request.continuation.empty(); }
+    bool hasWholePrompt() const { return cached >= promptSize(); }
     /// Tokens for chunks. A last token alone is one for decode, as any that
     /// follows; the last that is given is put nowhere.
     int64_t numOfChunks() const {
@@ -192,6 +222,46 @@ private:
 
   /// Lets waiting texts into free slots, the oldest first.
   void admit();
+  /// The slots for a text, of free ones, ascending; none where it has to wait.
+  std::vector<int64_t> chooseSlots(const Text &text,
+                                   std::span<const int64_t> free) const;
+  /// Frees the slot of a text, and all others that it has.
+  void leave(int64_t slot);
+
+  // With pages; without they do nothing.
+
+  /// The pages of other texts that the prompt of one begins with, in whole
+  /// chunks, from so many tokens on.
+  std::vector<int32_t> findPrefix(const Text &text, int64_t group,
+                                  std::span<const int32_t> before) const;
+  /// Promises a text the pages that it needs at most.
+  void promisePages(Text &text, int64_t slot);
+  /// Gives a text those of a prompt's next tokens that another text has.
+  void adoptPrefix(Text &text, int64_t slot);
+  /// Lets other texts find the whole pages of a prompt's tokens in the cache.
+  void publishPrefix(const Text &text, int64_t slot);
+  /// Whether another text has the same prompt, and has yet to take it in.
+  bool hasTwin(const Text &text) const;
+  /// Keeps first logits for twins.
+  void keepForTwins(std::span<const Choice> choices);
+  /// Gives twins the pages of the whole prompt, a copy of the last one, and the
+  /// logits behind it.
+  Status forkPrompts(std::vector<Choice> &choices);
+  Status forkPrompt(int64_t from, int64_t into);
+  /// Takes pages for the first tokens of a slot.
+  void takePages(Text &text, int64_t slot, int64_t tokens);
+  /// Of a slot; returns how many are free then.
+  int64_t dropPages(int64_t slot);
+  /// Gives the slots of beams the pages of their parents, and copies the last
+  /// one where others write it, too.
+  Status forkPages(Text &text, std::span<const int64_t> from,
+                   std::span<const int64_t> into);
+  /// Copies what the slots of beams lack.
+  Status forkSlots(const Text &text, std::span<const int64_t> from,
+                   std::span<const int64_t> into);
+
+  /// The slot of the oldest text with tokens for chunks.
+  std::optional<int64_t> findPrompt();
   /// Puts a chunk of a prompt into its slot. Behind its last token, there is
   /// one to choose.
   Status takePrompt(std::vector<Choice> &choices);
@@ -217,6 +287,8 @@ private:
   ControlPlane &control;
   const GenerationEntries entries;
   std::vector<std::optional<Text>> slots;
+  std::unique_ptr<PagePool> pool; ///< null without pages
+  std::vector<std::vector<int32_t>> pagesOfSlots;
   std::deque<Text> waiting;
   std::vector<GeneratedPart> ended; ///< that never had a slot
   GenerationCounters counts;

@@ -207,11 +207,33 @@ struct Function {
   const Arg *findArg(int64_t buffer) const;
 };
 
+/// The input that says where pages of a cache are, [slots, pages of a context]:
+/// optimus-support/CachePages.h.
+inline constexpr const char *kPageTable = "pages";
+
+/// Pages of a cache, by their numbers.
+struct PageRange {
+  int64_t first, count;
+};
+
 /// The memory of a function for generation.
 struct CacheExtents {
   int64_t slots = 0;         ///< texts
   int64_t context = 0;       ///< tokens of each
   int64_t bytesPerToken = 0; ///< of a text, on all ranks together
+  /// Pages in all, as many for each slot; 0 where a slot has its whole context.
+  int64_t pages = 0;
+  /// Slots with the same pages: as many as a rank holds. 0 without pages.
+  int64_t slotsOfPool = 0;
+
+  /// The pages that a slot may have: those of its ranks.
+  PageRange poolOf(int64_t slot) const;
+  /// Tokens that a text may have at most: of the context, or of its pages.
+  int64_t tokensOfOne() const;
+  /// Tokens that the cache has for each slot where all have as many.
+  int64_t tokensOfEach() const;
+  /// Then the pages of one of them; none without pages.
+  std::vector<int32_t> pagesOfEach(int64_t slot) const;
 
   bool operator==(const CacheExtents &) const = default;
 };

@@ -226,13 +226,18 @@ public:
   /// other slots stay as they are. Only decode takes those of several slots.
   /// InvalidArgument, with nothing changed, for what the function has no place
   /// for: a slot twice or beyond those it has, a position beyond the context,
-  /// more tokens than it takes, or one beyond the vocabulary.
+  /// more tokens than it takes, one beyond the vocabulary, or pages that are
+  /// too few or not the slot's.
   Status fillSlots(std::string_view function,
                    std::span<const SlotTokens> slots);
   /// Puts the first tokens of a slot of a chosen function's cache into another
   /// one, on each rank; what another one holds moves. InvalidArgument for slots
-  /// or tokens that the cache has not. Collective.
+  /// or tokens that the cache has not, and for a cache of pages. Collective.
   Status copySlot(std::string_view function, int64_t from, int64_t to,
+                  int64_t tokens);
+  /// Puts the first tokens of a page of a chosen function's cache into another
+  /// page of the same ranks. InvalidArgument for others. Collective.
+  Status copyPage(std::string_view function, int64_t from, int64_t to,
                   int64_t tokens);
 
   /// Hands a function to all ranks, on the inputs that are there, and returns:
@@ -450,6 +455,8 @@ private:
   Status checkIdle(const char *what) const;
   /// Gives a function of the kind prefill or score the tokens of one slot.
   Status fillChunk(const Function &function, std::span<const SlotTokens> slots);
+  /// Sets the table of pages; slots without tokens have none that is read.
+  void fillPages(const CacheExtents &cache, std::span<const SlotTokens> slots);
   /// The first rows of a slot of one buffer of a cache.
   Status copyRows(int64_t index, int64_t from, int64_t to, int64_t rows);
   /// Whether some rank holds it.

@@ -37,6 +37,9 @@ struct SlotTokens {
   /// Of the kind prefill: whether the logits behind the last token are read.
   /// Where they are not, processors do not compute them.
   bool wantsLogits = true;
+  /// Of a cache with pages: those of the text, for each 64 tokens from its
+  /// first one on, as CacheExtents::poolOf() counts them.
+  std::span<const int32_t> pages = {};
 };
 
 /// The numbers that functions have written, of the global batch, by role:

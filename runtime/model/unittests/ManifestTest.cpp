@@ -226,6 +226,47 @@ TEST(Manifest, KnowsCaches) {
             std::nullopt);
 }
 
+/// The same with two pages, of three a slot at most; their table is buffer 17.
+static nlohmann::json pagedExample() {
+  nlohmann::json json = generatingExample();
+  const std::vector<int64_t> pool = {2, 64, 3}, entries = {2, 3};
+  for (int buffer : {11, 12})
+    json["buffers"][buffer]["shape"] = json["buffers"][buffer]["local_shape"] =
+        pool;
+  nlohmann::json table = json["buffers"][14];
+  table["name"] = table["role"] = "pages";
+  table["shape"] = table["local_shape"] = entries;
+  json["buffers"].push_back(table);
+  json["functions"][3]["args"].push_back({{"buffer", 17}, {"access", "read"}});
+  return json;
+}
+
+TEST(Manifest, KnowsPages) {
+  StatusOr<Manifest> manifest = parseManifest(pagedExample().dump());
+  ASSERT_TRUE(manifest.ok()) << manifest.status().message();
+  EXPECT_EQ(manifest->cacheOf(*manifest->findFunction("next")),
+            (CacheExtents{2, 192, 24, 2, 2}));
+}
+
+TEST(Manifest, ChecksTablesOfPages) {
+  auto message = [](const char *pointer, const nlohmann::json &value) {
+    nlohmann::json json = pagedExample();
+    json[nlohmann::json::json_pointer(pointer)] = value;
+    StatusOr<Manifest> manifest = parseManifest(json.dump());
+    return manifest.ok() ? std::string() : manifest.status().message();
+  };
+  using testing::HasSubstr;
+  const std::vector<int64_t> three = {3, 3}, parts = {2, 60, 3};
+  nlohmann::json others = pagedExample()["buffers"][17];
+  others["shape"] = others["local_shape"] = three;
+  EXPECT_THAT(message("/buffers/17", others),
+              HasSubstr("expected caches of one shape"));
+  nlohmann::json keys = pagedExample()["buffers"][11];
+  keys["shape"] = keys["local_shape"] = parts;
+  EXPECT_THAT(message("/buffers/11", keys),
+              HasSubstr("expected caches of one shape"));
+}
+
 TEST(Manifest, ChecksFunctionsForGeneration) {
   auto message = [](const char *pointer, const nlohmann::json &value) {
     nlohmann::json json = generatingExample();

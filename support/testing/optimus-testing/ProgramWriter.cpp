@@ -298,7 +298,7 @@ uint32_t FunctionWriter::attention(const AttentionShapeT &shape,
   attention.shape = dense(shape);
   return add(unite(std::move(attention)),
              {views.q, views.k, views.v, views.lengths, views.positions,
-              views.out, views.lse, views.workspace});
+              views.out, views.lse, views.workspace, views.pages});
 }
 
 uint32_t FunctionWriter::attentionGrad(const AttentionShapeT &shape,

@@ -107,7 +107,7 @@ struct GemmViews {
 };
 struct AttentionViews {
   View q = {}, k = {}, v = {}, lengths = {}, positions = {}, out = {};
-  View lse = {}, workspace = {};
+  View lse = {}, workspace = {}, pages = {};
 };
 struct AttentionGradViews {
   View dout = {}, q = {}, k = {}, v = {}, lengths = {}, positions = {};

@@ -321,6 +321,38 @@ func.func @attention_c8(%q: memref<8xf32>, %kv: memref<32xf32>, %lse: memref<2xf
 
 // -----
 
+func.func @attention_c9_pages(%q: memref<8xf32>, %kv: memref<512xf32>, %lse: memref<2xf32>, %l: memref<1xi32>, %p: memref<1xi32>) {
+  // expected-error @below {{expected pages and the pool they are of, or neither}}
+  exec.attention %q, %kv, %kv, %q, %lse lengths(%l : memref<1xi32>) positions(%p : memref<1xi32>) {batch = 1 : i64, seq = 1 : i64, heads = 2 : i64, kv_heads = 1 : i64, head_dim = 4 : i64, q_ld = 8 : i64, kv_ld = 4 : i64, causal, capacity = 128 : i64, pool = 2 : i64} : memref<8xf32>, memref<512xf32>, memref<512xf32>, memref<8xf32>, memref<2xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c9_capacity(%q: memref<8xf32>, %kv: memref<512xf32>, %lse: memref<2xf32>, %l: memref<1xi32>, %p: memref<1xi32>, %t: memref<2xi32>) {
+  // expected-error @below {{expected a pool of as many pages for each sequence, a capacity of whole pages of 64, and one query a sequence}}
+  exec.attention %q, %kv, %kv, %q, %lse lengths(%l : memref<1xi32>) positions(%p : memref<1xi32>) pages(%t : memref<2xi32>) {batch = 1 : i64, seq = 1 : i64, heads = 2 : i64, kv_heads = 1 : i64, head_dim = 4 : i64, q_ld = 8 : i64, kv_ld = 4 : i64, causal, capacity = 100 : i64, pool = 2 : i64} : memref<8xf32>, memref<512xf32>, memref<512xf32>, memref<8xf32>, memref<2xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c9_table(%q: memref<8xf32>, %kv: memref<512xf32>, %lse: memref<2xf32>, %l: memref<1xi32>, %p: memref<1xi32>, %t: memref<1xi32>) {
+  // expected-error @below {{pages needs 2 elements, but its buffer has 1}}
+  exec.attention %q, %kv, %kv, %q, %lse lengths(%l : memref<1xi32>) positions(%p : memref<1xi32>) pages(%t : memref<1xi32>) {batch = 1 : i64, seq = 1 : i64, heads = 2 : i64, kv_heads = 1 : i64, head_dim = 4 : i64, q_ld = 8 : i64, kv_ld = 4 : i64, causal, capacity = 128 : i64, pool = 2 : i64} : memref<8xf32>, memref<512xf32>, memref<512xf32>, memref<8xf32>, memref<2xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c1_pool(%q: memref<8xf32>, %kv: memref<508xf32>, %lse: memref<2xf32>, %l: memref<1xi32>, %p: memref<1xi32>, %t: memref<2xi32>) {
+  // expected-error @below {{k needs 512 elements, but its buffer has 508}}
+  exec.attention %q, %kv, %kv, %q, %lse lengths(%l : memref<1xi32>) positions(%p : memref<1xi32>) pages(%t : memref<2xi32>) {batch = 1 : i64, seq = 1 : i64, heads = 2 : i64, kv_heads = 1 : i64, head_dim = 4 : i64, q_ld = 8 : i64, kv_ld = 4 : i64, causal, capacity = 128 : i64, pool = 2 : i64} : memref<8xf32>, memref<508xf32>, memref<508xf32>, memref<8xf32>, memref<2xf32>
+  return
+}
+
+// -----
+
 func.func @attention_c8_lengths(%q: memref<8xf32>, %kv: memref<32xf32>, %lse: memref<2xf32>, %p: memref<1xi32>) {
   // expected-error @below {{attention of a cache must be causal, with lengths and positions}}
   exec.attention %q, %kv, %kv, %q, %lse positions(%p : memref<1xi32>) {batch = 1 : i64, seq = 1 : i64, heads = 2 : i64, kv_heads = 1 : i64, head_dim = 4 : i64, q_ld = 8 : i64, kv_ld = 4 : i64, causal, capacity = 8 : i64} : memref<8xf32>, memref<32xf32>, memref<32xf32>, memref<8xf32>, memref<2xf32>

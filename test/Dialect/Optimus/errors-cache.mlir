@@ -166,3 +166,43 @@ func.func @rotary_c7(%x: tensor<2x3x16xf32>) {
   %0 = optimus.rotary %x {theta = 1.0e4 : f64, capacity = 8 : i64} : tensor<2x3x16xf32>
   return
 }
+
+// -----
+
+func.func @attention_c9_queries(%q: tensor<2x3x2x4xf32>, %k: tensor<2x64x2x4xf32>, %l: tensor<2xi32>, %p: tensor<2x3xi32>, %t: tensor<2x2xi32>) {
+  // expected-error @below {{C9: expected attention with pages to be cached, with one query a sequence}}
+  %0, %1 = optimus.attention %q, %k, %k lengths(%l) positions(%p) pages(%t) {cached, causal} : (tensor<2x3x2x4xf32>, tensor<2x64x2x4xf32>, tensor<2x64x2x4xf32>, tensor<2xi32>, tensor<2x3xi32>, tensor<2x2xi32>) -> (tensor<2x3x2x4xf32>, tensor<2x2x3xf32>)
+  return
+}
+
+// -----
+
+func.func @attention_c9_table(%q: tensor<2x1x2x4xf32>, %k: tensor<2x64x2x4xf32>, %l: tensor<2xi32>, %p: tensor<2x1xi32>, %t: tensor<3x2xi32>) {
+  // expected-error @below {{C9: expected pages of shape [2, pages of a sequence], found [3, 2]}}
+  %0, %1 = optimus.attention %q, %k, %k lengths(%l) positions(%p) pages(%t) {cached, causal} : (tensor<2x1x2x4xf32>, tensor<2x64x2x4xf32>, tensor<2x64x2x4xf32>, tensor<2xi32>, tensor<2x1xi32>, tensor<3x2xi32>) -> (tensor<2x1x2x4xf32>, tensor<2x2x1xf32>)
+  return
+}
+
+// -----
+
+func.func @cache_append_c7(%c: tensor<2x96x4x16xf32>, %x: tensor<2x1x4x16xf32>, %p: tensor<2x1xi32>, %t: tensor<2x2xi32>) {
+  // expected-error @below {{C7: expected whole pages of 64 positions, found 96 positions a sequence}}
+  %0 = optimus.cache_append %c, %x, %p pages(%t) : (tensor<2x96x4x16xf32>, tensor<2x1x4x16xf32>, tensor<2x1xi32>, tensor<2x2xi32>) -> tensor<2x96x4x16xf32>
+  return
+}
+
+// -----
+
+func.func @take_c6(%x: tensor<2x64x8xf32>, %i: tensor<1xi32>, %t: tensor<2x2xi32>) {
+  // expected-error @below {{C6: expected a length beside pages}}
+  %0 = optimus.take %x, %i pages(%t) : (tensor<2x64x8xf32>, tensor<1xi32>, tensor<2x2xi32>) -> tensor<1x128x8xf32>
+  return
+}
+
+// -----
+
+func.func @take_c2_pages(%x: tensor<2x64x8xf32>, %i: tensor<1xi32>, %n: tensor<1xi32>, %t: tensor<2x2xi32>) {
+  // expected-error @below {{C2: expected a result of shape [1, 128, 8], found [1, 64, 8]}}
+  %0 = optimus.take %x, %i length(%n) pages(%t) : (tensor<2x64x8xf32>, tensor<1xi32>, tensor<1xi32>, tensor<2x2xi32>) -> tensor<1x64x8xf32>
+  return
+}

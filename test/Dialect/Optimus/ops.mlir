@@ -114,6 +114,17 @@ func.func @of_one_slot(%c: tensor<2x8x4x16xf32>, %x: tensor<5x1x4x16xf32>, %p: t
   return %1, %2 : tensor<1x1x4x16xf32>, tensor<5x1xf32>
 }
 
+// CHECK-LABEL: func.func @pages
+// CHECK: optimus.cache_append %{{.*}}, %{{.*}}, %{{.*}} pages(%{{.*}}) : (tensor<2x64x4x16xf32>, tensor<2x1x4x16xf32>, tensor<2x1xi32>, tensor<2x3xi32>) -> tensor<2x64x4x16xf32>
+// CHECK: optimus.attention {{.*}} pages(%{{.*}}) {cached, causal} :
+// CHECK: optimus.take %{{.*}}, %{{.*}} length(%{{.*}}) pages(%{{.*}}) : (tensor<2x64x4x16xf32>, tensor<1xi32>, tensor<1xi32>, tensor<2x3xi32>) -> tensor<1x192x4x16xf32>
+func.func @pages(%c: tensor<2x64x4x16xf32>, %x: tensor<2x1x4x16xf32>, %p: tensor<2x1xi32>, %l: tensor<2xi32>, %s: tensor<1xi32>, %t: tensor<2x3xi32>) -> (tensor<2x1x4x16xf32>, tensor<1x192x4x16xf32>) {
+  %0 = optimus.cache_append %c, %x, %p pages(%t) : (tensor<2x64x4x16xf32>, tensor<2x1x4x16xf32>, tensor<2x1xi32>, tensor<2x3xi32>) -> tensor<2x64x4x16xf32>
+  %o, %lse = optimus.attention %x, %0, %0 lengths(%l) positions(%p) pages(%t) {cached, causal} : (tensor<2x1x4x16xf32>, tensor<2x64x4x16xf32>, tensor<2x64x4x16xf32>, tensor<2xi32>, tensor<2x1xi32>, tensor<2x3xi32>) -> (tensor<2x1x4x16xf32>, tensor<2x4x1xf32>)
+  %k = optimus.take %0, %s length(%s) pages(%t) : (tensor<2x64x4x16xf32>, tensor<1xi32>, tensor<1xi32>, tensor<2x3xi32>) -> tensor<1x192x4x16xf32>
+  return %o, %k : tensor<2x1x4x16xf32>, tensor<1x192x4x16xf32>
+}
+
 // CHECK-LABEL: func.func @attention_window
 // CHECK: optimus.attention %{{.*}} {causal, window = 3 : i64} :
 // CHECK: optimus.attention_grad %{{.*}} {causal, window = 3 : i64} :

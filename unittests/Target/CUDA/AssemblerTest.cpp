@@ -184,6 +184,8 @@ void addKernels(CompiledKernels &kernels) {
     add(Attention{cache});
     cache.window = 100;
     add(Attention{cache});
+    cache.pool = 128;
+    add(Attention{cache});
   }
   for (int64_t vocabulary : {30522, 50257, 128256}) {
     add(RowMax{rows, vocabulary});
@@ -199,6 +201,9 @@ void addKernels(CompiledKernels &kernels) {
     add(PartialLogitsGrad{rows, cols});
   }
   add(CacheAppend{8, 1, 4096, 1024});
+  add(CacheAppend{8, 1, 1024, 1024, /*pages=*/64});
+  add(SlotAppend{128, 8, 1024, 1024, /*pages=*/64});
+  add(Take{8, 4096, 1024, true, /*share=*/1024});
   add(MergeMoments{rows, {384, 384}, 1e-5});
   add(RmsRstd{rows, 768, 1e-6});
   add(TokenLoss{rows});

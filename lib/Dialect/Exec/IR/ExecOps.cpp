@@ -8,6 +8,7 @@
 
 #include "Operands.h"
 
+#include "optimus-support/CachePages.h"
 #include "optimus-support/WeightBlocks.h"
 
 #include "mlir/IR/OpImplementation.h"
@@ -363,7 +364,8 @@ static LogicalResult
 verifyAttention(Op op, ArrayRef<std::pair<StringRef, Value>> queries,
                 ArrayRef<std::pair<StringRef, Value>> keys,
                 ArrayRef<std::pair<StringRef, Value>> results,
-                std::optional<int64_t> capacity = std::nullopt) {
+                std::optional<int64_t> capacity = std::nullopt,
+                std::optional<int64_t> pool = std::nullopt) {
   int64_t batch = op.getBatch(), seq = op.getSeq(), heads = op.getHeads(),
           kvHeads = op.getKvHeads(), headDim = op.getHeadDim();
   // C1
@@ -399,7 +401,8 @@ verifyAttention(Op op, ArrayRef<std::pair<StringRef, Value>> queries,
               verifyElementType(op, name, buffer, getElementType(op.getQ()))))
         return failure();
   CheckedSize tokens = CheckedSize(batch) * seq;
-  CheckedSize numKeys = CheckedSize(batch) * capacity.value_or(seq);
+  CheckedSize numKeys = optimus_support::attentionKeys(
+      batch, seq, capacity.value_or(0), pool.value_or(0));
   CheckedSize width = CheckedSize(heads) * headDim;
   CheckedSize kvWidth = CheckedSize(kvHeads) * headDim;
   if (failed(check(results, tokens * width)))
@@ -458,12 +461,33 @@ SmallVector<Access> AttentionOp::getAccesses() {
                                   {&getLseMutable(), false, true}};
   addOptional(accesses, getLengthsMutable(), getPositionsMutable(),
               getWorkspaceMutable());
+  for (OpOperand &operand : getPagesMutable())
+    accesses.push_back({&operand, true, false});
   return accesses;
 }
 
 LogicalResult AttentionOp::verify() {
+  // C9
+  using optimus_support::kPageTokens;
+  const std::optional<int64_t> pool = getPool(), capacity = getCapacity();
+  if (bool(pool) != bool(getPages()))
+    return emitOpError("expected pages and the pool they are of, or neither");
+  if (pool) {
+    if (!capacity || *capacity % kPageTokens != 0 || getSeq() != 1 ||
+        int64_t(getBatch()) < 1 || *pool < 1 ||
+        *pool % int64_t(getBatch()) != 0)
+      return emitOpError() << "expected a pool of as many pages for each "
+                              "sequence, a capacity of whole pages of "
+                           << kPageTokens << ", and one query a sequence";
+    const CheckedSize entries =
+        optimus_support::attentionPages(getBatch(), *capacity);
+    if (!entries.isAtMost(getExtent(getPages())))
+      return emitOpError() << "pages needs " << entries.toString()
+                           << " elements, but its buffer has "
+                           << getExtent(getPages());
+  }
   return verifyAttention(*this, {{"q", getQ()}}, {{"k", getK()}, {"v", getV()}},
-                         {{"out", getOut()}}, getCapacity());
+                         {{"out", getOut()}}, capacity, pool);
 }
 
 SmallVector<Access> AttentionGradOp::getAccesses() {

@@ -14,6 +14,8 @@
 #include "Gradients.h"
 #include "ShapeChecks.h"
 
+#include "optimus-support/CachePages.h"
+
 #include <cmath>
 
 using namespace mlir;
@@ -164,6 +166,24 @@ static LogicalResult expectWindow(Op op) {
   return success();
 }
 
+/// Checks the table of a cache's pages, [b, p].
+static LogicalResult expectPages(Operation *op, StringRef constraint,
+                                 Value pages, Value cache) {
+  if (!pages)
+    return success();
+  ArrayRef<int64_t> pool = shapeOf(cache), table = shapeOf(pages);
+  if (table.size() != 2 || table[0] != pool[0] || table[1] < 1)
+    return op->emitOpError()
+           << constraint << ": expected pages of shape [" << pool[0]
+           << ", pages of a sequence], found " << toString(table);
+  if (pool[1] % optimus_support::kPageTokens != 0)
+    return op->emitOpError()
+           << constraint << ": expected whole pages of "
+           << optimus_support::kPageTokens << " positions, found " << pool[1]
+           << " positions a sequence";
+  return success();
+}
+
 LogicalResult AttentionOp::verify() {
   if (failed(expectInputs(*this, getInputs(), getCached())))
     return failure();
@@ -171,6 +191,12 @@ LogicalResult AttentionOp::verify() {
     return emitOpError("C8: expected cached attention to be causal, with "
                        "lengths and positions");
   AttentionShape shape(getInputs());
+  if (getPages() && (!getCached() || shape.sequence != 1 || shape.isOfOneCache))
+    return emitOpError("C9: expected attention with pages to be cached, with "
+                       "one query a sequence");
+  if (getPages() &&
+      failed(expectPages(*this, "C9", getPages(), getInputs()[1])))
+    return failure();
   if (failed(expectShape(*this, "C2", "a result", getResult(),
                          shape.getResultShape())) ||
       failed(expectLengths(*this, getLengths(), shape.getNumSequences())) ||
@@ -213,11 +239,9 @@ LogicalResult AttentionGradOp::verify() {
 // Heads of queries sharded within their group give partial sums of the
 // gradients of their shared keys and values.
 static constexpr std::pair<char, FactorKind> kinds[] = {
-    {'s', FactorKind::Whole},
-    {'c', FactorKind::Whole},
-    {'t', FactorKind::Whole},
-    {'u', FactorKind::Whole},
-    {'d', FactorKind::Whole}};
+    {'s', FactorKind::Whole}, {'c', FactorKind::Whole},
+    {'t', FactorKind::Whole}, {'u', FactorKind::Whole},
+    {'p', FactorKind::Whole}, {'d', FactorKind::Whole}};
 static constexpr std::pair<char, DimensionClass> attentionDimensions[] = {
     {'b', DimensionClass::Batch},
     {'s', DimensionClass::Sequence},
@@ -247,7 +271,8 @@ ShardingRule AttentionOp::getShardingRule() {
   AttentionShape shape(getInputs());
   return getRule(*this,
                  shape.getInputTerms(getCached()) + getMaskTerms(*this, shape) +
-                     "->" + shape.getResultTerm() + "," + shape.getLseTerm(),
+                     (getPages() ? ",bp" : "") + "->" + shape.getResultTerm() +
+                     "," + shape.getLseTerm(),
                  getCausal() || getLengths());
 }
 
@@ -302,7 +327,9 @@ LogicalResult CacheAppendOp::verify() {
     return emitOpError(
                "C5: expected the result to have the type of the cache, ")
            << getCache().getType() << ", found " << getResult().getType();
-  return getSlot() ? expectShape(*this, "C6", "slot", getSlot(), 1) : success();
+  if (getSlot() && failed(expectShape(*this, "C6", "slot", getSlot(), 1)))
+    return failure();
+  return expectPages(*this, "C7", getPages(), getCache());
 }
 
 /// Letters of the dimensions behind the second: of attention's keys and values,
@@ -314,11 +341,13 @@ static std::string getTermsOfSlots(Value cache) {
 
 ShardingRule CacheAppendOp::getShardingRule() {
   const std::string rest = getTermsOfSlots(getCache());
+  const std::string pages = getPages() ? ",bp" : "";
   if (getSlot()) {
     // Rows are gathered, positions never sharded.
     ShardingRule rule = ShardingRule::fromEinsum(
-        *this, "bc" + rest + ",ns" + rest + ",ms,u->bc" + rest,
+        *this, "bc" + rest + ",ns" + rest + ",ms,u" + pages + "->bc" + rest,
         {{'c', FactorKind::Whole},
+         {'p', FactorKind::Whole},
          {'n', FactorKind::Whole},
          {'m', FactorKind::Whole},
          {'s', FactorKind::Whole},
@@ -329,8 +358,10 @@ ShardingRule CacheAppendOp::getShardingRule() {
     return rule;
   }
   return ShardingRule::fromEinsum(
-      *this, "bc" + rest + ",bs" + rest + ",bs->bc" + rest,
-      {{'c', FactorKind::Whole}, {'s', FactorKind::Whole}},
+      *this, "bc" + rest + ",bs" + rest + ",bs" + pages + "->bc" + rest,
+      {{'c', FactorKind::Whole},
+       {'p', FactorKind::Whole},
+       {'s', FactorKind::Whole}},
       attentionDimensions);
 }
 
@@ -339,8 +370,14 @@ LogicalResult TakeOp::verify() {
   if (x.size() < (getLength() ? 3 : 2))
     return emitOpError("C1: expected x of rank ")
            << (getLength() ? 3 : 2) << " at least, found " << toString(x);
+  if (getPages() && !getLength())
+    return emitOpError("C6: expected a length beside pages");
+  if (failed(expectPages(*this, "C6", getPages(), getX())))
+    return failure();
   SmallVector<int64_t> expected(x);
   expected.front() = 1;
+  if (getPages())
+    expected[1] = shapeOf(getPages())[1] * optimus_support::kPageTokens;
   if (failed(expectShape(*this, "C2", "a result", getResult(), expected)) ||
       failed(expectShape(*this, "C3", "index", getIndex(), 1)) ||
       (getLength() &&
@@ -352,15 +389,23 @@ LogicalResult TakeOp::verify() {
 
 ShardingRule TakeOp::getShardingRule() {
   std::string rest = letters(shapeOf(getX()).size() - 1, 'A');
-  // The keys and values of a slot.
-  if (getLength())
-    rest = "A" + getTermsOfSlots(getX());
-  return ShardingRule::fromEinsum(
-      *this, "b" + rest + ",u" + (getLength() ? ",u" : "") + "->u" + rest,
-      {{'b', FactorKind::Contracted},
-       {'u', FactorKind::Whole},
-       {getLength() ? 'A' : 'u', FactorKind::Whole}},
-      attentionDimensions);
+  std::string taken = rest;
+  // The keys and values of a slot, of as many positions as its pages hold.
+  if (getLength()) {
+    const std::string heads = getTermsOfSlots(getX());
+    rest = "A" + heads;
+    taken = (getPages() ? "B" : "A") + heads;
+  }
+  return ShardingRule::fromEinsum(*this,
+                                  "b" + rest + ",u" +
+                                      (getLength() ? ",u" : "") +
+                                      (getPages() ? ",bp" : "") + "->u" + taken,
+                                  {{'b', FactorKind::Contracted},
+                                   {'u', FactorKind::Whole},
+                                   {'p', FactorKind::Whole},
+                                   {getLength() ? 'A' : 'u', FactorKind::Whole},
+                                   {getPages() ? 'B' : 'u', FactorKind::Whole}},
+                                  attentionDimensions);
 }
 
 // Elements are copied, and parts are zeros but for one.

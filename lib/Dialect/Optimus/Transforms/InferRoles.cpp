@@ -330,6 +330,10 @@ Role RoleInference::getRoleOf(Value value) const {
   return role;
 }
 
+/// The role of the table of a cache's pages. It lies where the slots do, as
+/// keys and values.
+static constexpr StringLiteral kPagesRole = "pages";
+
 void RoleInference::setRole(BlockArgument argument, NamedAttrList &attributes) {
   unsigned number = argument.getArgNumber();
   auto type = dyn_cast<RankedTensorType>(argument.getType());
@@ -351,7 +355,8 @@ void RoleInference::setRole(BlockArgument argument, NamedAttrList &attributes) {
   } else {
     if (!has(role, DimensionClass::Batch))
       return;
-    if (!holdsFloats(argument))
+    BufferAttr buffer = getArgumentBuffer(function, number);
+    if (!holdsFloats(argument) && !(buffer && buffer.getRole() == kPagesRole))
       role.position = Position::Tokens;
   }
   attributes.set(OptimusDialect::kRole,

@@ -8,10 +8,12 @@
 
 #include "AttentionReference.h"
 #include "MaxThreads.h"
+#include "optimus-support/CachePages.h"
 #include "optimus-support/DeviceScratch.h"
 
 #include <cstring>
 #include <numeric>
+#include <random>
 
 using namespace attention_test;
 
@@ -333,6 +335,74 @@ TEST(Attention, CachesAreSequences) {
       }
 }
 
+/// In pages keys are those of their positions, to the bit; an entry beyond the
+/// pool is its nearest page. Of f32 and bf16, which are the same words here.
+TEST(Attention, PagesAreCaches) {
+  constexpr int64_t kPage = optimus_support::kPageTokens, slots = 2;
+  std::minstd_rand random(5);
+  std::uniform_real_distribution<float> values(-1, 1);
+  auto draw = [&](size_t count) {
+    std::vector<uint16_t> words(2 * count);
+    for (size_t i = 0; i != count; ++i) {
+      const float value = values(random);
+      std::memcpy(&words[2 * i], &value, sizeof value);
+      // Either half is a number of bf16.
+      words[2 * i] = words[2 * i + 1];
+    }
+    return words;
+  };
+  for (int32_t type : {OPTRT_F32, OPTRT_BF16})
+    for (int64_t window : {0, 30})
+      for (int64_t headDim : {20, 64}) {
+        optrt_attention_desc desc = {};
+        desc.batch = slots;
+        desc.seq = 1;
+        desc.heads = 4;
+        desc.kv_heads = 2;
+        desc.head_dim = headDim;
+        desc.q_ld = 4 * headDim;
+        desc.kv_ld = 2 * headDim;
+        desc.causal = desc.has_lengths = desc.has_positions = 1;
+        desc.type = type;
+        desc.window = window;
+        desc.capacity = 2 * kPage;
+        const size_t size =
+            size_t(kPage * desc.kv_ld * (type == OPTRT_F32 ? 2 : 1));
+        const std::vector<uint16_t> q = draw(size_t(slots * desc.q_ld));
+        const std::vector<uint16_t> pools[] = {draw(2 * size), draw(2 * size)};
+        std::vector<uint16_t> caches[2];
+        for (int part : {0, 1})
+          for (size_t page : {3, 0, 1, 3})
+            caches[part].insert(caches[part].end(),
+                                pools[part].begin() + page * size,
+                                pools[part].begin() + (page + 1) * size);
+        const int32_t positions[] = {100, 70}, lengths[] = {101, 71},
+                      pages[] = {3, 0, -1, 99};
+        std::vector<uint16_t> out[2];
+        std::vector<float> lse[2];
+        for (int i : {0, 1}) {
+          out[i].assign(q.size(), 1);
+          lse[i].assign(size_t(slots * desc.heads), NAN);
+          desc.pool = i == 0 ? 0 : 4;
+          const std::vector<uint16_t> *keys = i == 0 ? caches : pools;
+          CpuDevice device(2);
+          const Status status = device.attention(kCompute, desc,
+                                                 {.q = q.data(),
+                                                  .k = keys[0].data(),
+                                                  .v = keys[1].data(),
+                                                  .lengths = lengths,
+                                                  .out = out[i].data(),
+                                                  .lse = lse[i].data(),
+                                                  .workspace = nullptr,
+                                                  .positions = positions,
+                                                  .pages = pages});
+          ASSERT_TRUE(status.ok()) << status.toString();
+        }
+        EXPECT_EQ(out[1], out[0]) << type << " " << window << " " << headDim;
+        EXPECT_EQ(lse[1], lse[0]);
+      }
+}
+
 /// Neither other slots nor other queries matter to a query.
 TEST(Attention, NoBitDependsOnOtherSlots) {
   Case x = makeCase(1, 150, 2, 20, true);
@@ -609,6 +679,8 @@ TEST(Attention, WrongDescriptorsAreRefused) {
   refuses([](auto &d) { d.window = -1; });
   // No lengths and positions.
   refuses([](auto &d) { d.capacity = 2; });
+  // No cache of whole pages, as many for each sequence.
+  refuses([](auto &d) { d.pool = 2; });
   refuses([](auto &d) { d.causal = 0, d.window = 1; });
   // Products that do not fit 64 bits, or are more than any memory.
   constexpr int64_t kMany = int64_t(1) << 40;

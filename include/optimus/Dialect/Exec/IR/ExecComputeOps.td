@@ -150,7 +150,9 @@ def Exec_AttentionOp : Exec_AttentionCommand<"attention"> {
     its length says, which is from 1 to seq. With `positions` [batch, seq] a token sees
     keys from so many tokens earlier on, and with a `window` so many keys at most. With a
     `capacity`, k and v are a cache of [batch, capacity, kv_heads, head_dim], as
-    `optimus.attention` has it. `workspace` is all that a device's library may use
+    `optimus.attention` has it. With `pages` [batch, capacity/64] the cache is a pool of
+    `pool` pages of 64 rows, [64·pool, kv_heads, head_dim], as many for each sequence,
+    and an entry counts from the first of the sequence's. `workspace` is all that a device's library may use
     besides, where it needs any.
 
     ```mlir
@@ -164,20 +166,23 @@ def Exec_AttentionOp : Exec_AttentionCommand<"attention"> {
     there is a length for each sequence; (C5) all buffers but lse, which is f32, and lengths
     have one element type; (C6) there is a position for each token, and attention with
     them is causal; (C7) window is positive, and attention with it is causal; (C8)
-    capacity is positive, and attention with it is causal, with lengths and positions.
+    capacity is positive, and attention with it is causal, with lengths and positions; (C9)
+    pool is positive, as many pages for each sequence, and there are pages with it, a
+    capacity of whole ones, and one query a sequence.
   }];
   let arguments = (ins Exec_FloatBuffer:$q, Exec_FloatBuffer:$k, Exec_FloatBuffer:$v,
                        Exec_FloatBuffer:$out, Exec_F32Buffer:$lse,
                        Optional<Exec_IndexBuffer>:$lengths, Optional<Exec_IndexBuffer>:$positions,
-                       Optional<Exec_F32Buffer>:$workspace,
+                       Optional<Exec_F32Buffer>:$workspace, Optional<Exec_IndexBuffer>:$pages,
                        I64Attr:$batch, I64Attr:$seq, I64Attr:$heads, I64Attr:$kv_heads,
                        I64Attr:$head_dim, I64Attr:$q_ld, I64Attr:$kv_ld,
                        UnitAttr:$causal, OptionalAttr<I64Attr>:$window,
-                       OptionalAttr<I64Attr>:$capacity, Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
+                       OptionalAttr<I64Attr>:$capacity, OptionalAttr<I64Attr>:$pool, Exec_CommandId:$id, Exec_Queue:$queue, Exec_After:$after);
   let assemblyFormat = [{
     $q `,` $k `,` $v `,` $out `,` $lse (`lengths` `(` $lengths^ `:` type($lengths) `)`)?
     (`positions` `(` $positions^ `:` type($positions) `)`)?
-    (`workspace` `(` $workspace^ `:` type($workspace) `)`)? attr-dict `:`
+    (`workspace` `(` $workspace^ `:` type($workspace) `)`)?
+    (`pages` `(` $pages^ `:` type($pages) `)`)? attr-dict `:`
     type($q) `,` type($k) `,` type($v) `,` type($out) `,` type($lse)
   }];
 }

@@ -12,7 +12,7 @@
 include "optimus/Dialect/Optimus/IR/OptimusOpBase.td"
 
 def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention", [
-    Optimus_Precisions<["Narrow", "Any", "Any"], ["Narrow", "Full"]>,
+    Optimus_Precisions<["Narrow", "Any", "Any", "Any"], ["Narrow", "Full"]>,
     Optimus_RowStatistics<[1]>,
     Optimus_Facts<["getPlaces"]>, AttrSizedOperandSegments]> {
   let summary = "Multi-head and grouped-query attention";
@@ -39,6 +39,11 @@ def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention", [
     gradient. Where q is [b, 1, …] and the cache that of one sequence, [1, c, g, d], the
     queries are b tokens of this sequence: lengths is [1], and lse [1, g, (r,) b].
 
+    With `pages` [b, p], sequences of one query each have keys and values in pages of 64
+    positions: those of position j are row j mod 64 of page `pages[i, j / 64]`, counted from
+    the first page of the sequence's own, k[i]. So the capacity of a sequence is 64·p, and
+    c is what the pool has for each on average.
+
     The result has the shape of q, or [b, s, n, d]; `lse`, the logarithm of
     each row's sum of exponentials, has its dimensions of heads between b and s, for
     the gradient's sake. Each head of each sequence is computed on its own, so
@@ -50,6 +55,8 @@ def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention", [
       : (tensor<2x8x2x3x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>) -> (tensor<2x8x2x3x16xf32>, tensor<2x2x3x8xf32>)
     %c, %l = optimus.attention %x, %keys, %values lengths(%lengths) positions(%positions) {cached, causal}
       : (tensor<2x1x4x16xf32>, tensor<2x64x4x16xf32>, tensor<2x64x4x16xf32>, tensor<2xi32>, tensor<2x1xi32>) -> (tensor<2x1x4x16xf32>, tensor<2x4x1xf32>)
+    %e, %n = optimus.attention %x, %keys, %values lengths(%lengths) positions(%positions) pages(%pages) {cached, causal}
+      : (tensor<2x1x4x16xf32>, tensor<2x64x4x16xf32>, tensor<2x64x4x16xf32>, tensor<2xi32>, tensor<2x1xi32>, tensor<2x2xi32>) -> (tensor<2x1x4x16xf32>, tensor<2x4x1xf32>)
     ```
 
     Constraints: (C1) the operands are one tensor of rank 5 with 3 in its third
@@ -57,16 +64,18 @@ def Optimus_AttentionOp : Optimus_DifferentiableOp<"attention", [
     above; (C3) lse has; (C4) lengths is [b]; (C5) operands and result have one
     element type; (C6) positions is [b, s], and attention with it causal; (C7) window is
     positive, and attention with it causal; (C8) cached attention has k and v, lengths
-    and positions, and is causal. Scores, probabilities and lse are f32.
+    and positions, and is causal; (C9) pages is [b, p], attention with it cached, with one
+    query a sequence, and c whole pages. Scores, probabilities and lse are f32.
   }];
   let arguments = (ins Variadic<Optimus_FloatTensor>:$inputs,
                        Optional<Optimus_IndexTensor>:$lengths,
-                       Optional<Optimus_IndexTensor>:$positions, UnitAttr:$causal,
+                       Optional<Optimus_IndexTensor>:$positions,
+                       Optional<Optimus_IndexTensor>:$pages, UnitAttr:$causal,
                        OptionalAttr<I64Attr>:$window, UnitAttr:$cached);
   let results = (outs Optimus_FloatTensor:$result, Optimus_F32Tensor:$lse);
   let assemblyFormat = [{
     $inputs (`lengths` `(` $lengths^ `)`)? (`positions` `(` $positions^ `)`)?
-    attr-dict `:` functional-type(operands, results)
+    (`pages` `(` $pages^ `)`)? attr-dict `:` functional-type(operands, results)
   }];
 }
 
@@ -105,15 +114,17 @@ def Optimus_AttentionGradOp : Optimus_TensorOp<"attention_grad", [
 }
 
 def Optimus_CacheAppendOp : Optimus_TensorOp<"cache_append", [
-    Optimus_Precisions<["Same", "Same", "Any"], ["Same"]>,
-    Optimus_ResultTypes<["adaptor.getCache()"]>]> {
+    Optimus_Precisions<["Same", "Same", "Any", "Any", "Any"], ["Same"]>,
+    AttrSizedOperandSegments, Optimus_ResultTypes<["adaptor.getCache()"]>]> {
   let summary = "Writes rows into a cache at positions";
   let description = [{
     `result[i, positions[i, j], …] = rows[i, j, …]`; all else is the cache's. Rows at
     negative positions are dropped, as those of empty slots; positions of a sequence
     differ. With a `slot` all rows are tokens of one sequence:
     `result[slot[0], positions[i, j], …] = rows[i, j, …]`, and of a negative slot none is
-    written. Where a function returns the result, and the cache's argument donates to
+    written. With `pages` [b, p] sequences have pages of 64 positions in place of the entry
+    of their number, as in `optimus.attention`; two sequences may have one page, in which
+    neither then has a position. Where a function returns the result, and the cache's argument donates to
     it, the rows alone are written, in the argument's buffer.
 
     ```mlir
@@ -128,26 +139,30 @@ def Optimus_CacheAppendOp : Optimus_TensorOp<"cache_append", [
     cache behind positions, or with a slot [n, s, …]; (C3) positions is [b, s], or with a
     slot of at most n rows, the first, and what is behind them is dropped;
     (C4) the cache and rows have one element type; (C5) the result has the type of the
-    cache; (C6) slot is [1].
+    cache; (C6) slot is [1]; (C7) pages is [b, p], and c whole pages.
   }];
   let arguments = (ins Optimus_FloatTensor:$cache, Optimus_FloatTensor:$rows,
                        Optimus_IndexTensor:$positions,
-                       Optional<Optimus_IndexTensor>:$slot);
+                       Optional<Optimus_IndexTensor>:$slot,
+                       Optional<Optimus_IndexTensor>:$pages);
   let results = (outs Optimus_FloatTensor:$result);
   let assemblyFormat = [{
-    $cache `,` $rows `,` $positions (`slot` `(` $slot^ `)`)? attr-dict `:`
-    functional-type(operands, results)
+    $cache `,` $rows `,` $positions (`slot` `(` $slot^ `)`)?
+    (`pages` `(` $pages^ `)`)? attr-dict `:` functional-type(operands, results)
   }];
 }
 
 def Optimus_TakeOp : Optimus_TensorOp<"take", [
-    Optimus_Precisions<["Same", "Any", "Any"], ["Same"]>, Optimus_Rounding]> {
+    Optimus_Precisions<["Same", "Any", "Any", "Any"], ["Same"]>,
+    AttrSizedOperandSegments, Optimus_Rounding]> {
   let summary = "One entry of the first dimension, chosen by data";
   let description = [{
     `result[0, …] = x[index[0], …]`: the keys of one slot of a cache, or the last token of
     a chunk. Where x holds some entries only, another index gives zeros, so that the parts
     add up; so does a negative one. With a `length`, the second dimension has only so many
-    real entries: the others of the result are 0, and are not read. There is no gradient.
+    real entries: the others of the result are 0, and are not read. With `pages` [b, p] too,
+    x is a cache [b, c, …] of pages, as in `optimus.attention`, and the result has the
+    sequence's positions in their order, [1, 64·p, …]. There is no gradient.
 
     ```mlir
     %k = optimus.take %cache, %slot length(%lengths)
@@ -156,14 +171,15 @@ def Optimus_TakeOp : Optimus_TensorOp<"take", [
 
     All dimensions may be sharded, but the second not with a length. Constraints: (C1) x has
     rank 2 at least, and with a length 3; (C2) the result has the shape of x with 1 for its
-    first dimension; (C3) index is [1]; (C4) length is [1]; (C5) the result has the element
-    type of x.
+    first dimension, and with pages 64·p for its second; (C3) index is [1]; (C4) length is [1]; (C5) the result has the element
+    type of x; (C6) pages is [b, p], with a length, and c whole pages.
   }];
   let arguments = (ins Optimus_FloatTensor:$x, Optimus_IndexTensor:$index,
-                       Optional<Optimus_IndexTensor>:$length);
+                       Optional<Optimus_IndexTensor>:$length,
+                       Optional<Optimus_IndexTensor>:$pages);
   let results = (outs Optimus_FloatTensor:$result);
   let assemblyFormat = [{
-    $x `,` $index (`length` `(` $length^ `)`)? attr-dict `:` functional-type(operands, results)
+    $x `,` $index (`length` `(` $length^ `)`)? (`pages` `(` $pages^ `)`)? attr-dict `:` functional-type(operands, results)
   }];
 }
 

@@ -1,0 +1,84 @@
+# ===- pages - Texts that a cache holds, by slots and by pages ---------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Generates behind verses of the Bible, drawn at random, with caches of the same bytes:
+slots with a context each, and pages that more slots share.
+
+    bench/run pages
+    bench/run pages --texts 200
+
+Prompts are whole verses, a token a byte, and each text has as many new tokens as are
+asked for. Texts a decode are the sequences that the cache holds on average. The second
+pair has the same beginning, of 512 bytes, before each prompt. It fails where pages hold
+less than twice the texts of slots, and where a token differs. In Markdown.
+"""
+
+import json
+import random
+import re
+import subprocess
+
+from harness import needs, table
+
+TARGETS = ["optimus-compile", "optimus-run"]
+NUMBERS = dict(texts=60, new=64, seed=1)
+CONTEXT, SLOTS, MORE_SLOTS, CHUNK, PAGE = 1024, 4, 32, 64, 64
+EXTENTS = "slots={},context=%d,chunk=%d" % (CONTEXT, CHUNK)
+LEAST = 2
+SAID = re.compile(r"; (?P<texts>[\d.]+) texts a decode"
+                  r"(; (?P<shared>\d+) tokens of prompts shared)?")
+
+
+def verses():
+    bible = subprocess.run(["bible", "-f", "Gen1:1-Rev22:21"], stdout=subprocess.PIPE,
+                           check=True).stdout
+    return [line.split(b" ", 1)[1] for line in bible.splitlines()]
+
+
+def generate(tools, library, prompts, new):
+    flags = ["--tokens", prompts, "--max-tokens", new, "--rates"]
+    command = list(map(str, [tools.path("run"), "generate", library, *flags]))
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    return result.stdout, SAID.search(result.stderr).groupdict()
+
+
+def main(options, tools, folder):
+    needs("bible")
+    draw = random.Random(options.seed)
+    lines = draw.choices(verses(), k=options.texts)
+    beginning = b" ".join(verses()[:20])[:512]
+    # Of as many bytes as the slots; where more slots have a context each, the bits are
+    # the same.
+    pages = SLOTS * CONTEXT // PAGE
+    sizes = dict(layers=2, hidden=64, heads=4, seq=CONTEXT, vocab=256, batch=1)
+    libraries = {}
+    for name, extents in {"slots": EXTENTS.format(SLOTS),
+                          "pages": EXTENTS.format(MORE_SLOTS) + f",pages={pages}",
+                          "more slots": EXTENTS.format(MORE_SLOTS)}.items():
+        source = tools.build_model(folder / f"{len(libraries)}.mlir", generate=extents, **sizes)
+        libraries[name] = folder / f"{len(libraries)}.so"
+        tools.compile(source, libraries[name])
+    rows, bad = [], []
+    for what, before in {"verses": b"", "a beginning in common": beginning}.items():
+        prompts = folder / "prompts.jsonl"
+        prompts.write_text("".join(json.dumps(list(before + line)) + "\n" for line in lines))
+        held, answers = {}, {}
+        for name, library in libraries.items():
+            answers[name], said = generate(tools, library, prompts, options.new)
+            held[name] = float(said["texts"])
+            if name != "more slots":
+                rows.append([what, name, said["texts"], said["shared"] or "0"])
+        if answers["pages"] != answers["more slots"]:
+            bad.append(f"{what}: tokens differ from those of {MORE_SLOTS} slots")
+        if held["pages"] < LEAST * held["slots"]:
+            bad.append(f"{what}: pages hold {held['pages']} texts, slots {held['slots']}")
+    header = ["prompts", "cache", "texts a decode", "tokens of prompts shared"]
+    mean = sum(map(len, lines)) / len(lines)
+    said = (f"{options.texts} verses of {mean:.0f} tokens on average, with "
+            f"{options.new} new ones each; {SLOTS} slots of {CONTEXT} tokens, or "
+            f"{MORE_SLOTS} that share {pages} pages of {PAGE}.\n\n")
+    return {"pages": said + table(header, rows)}, bad

@@ -1,0 +1,260 @@
+# ===- test_cache_pages.py - Caches of pages --------------------------------===#
+#
+# Part of the Optimus project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for licence information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Texts whose slots share pages are those of slots with a context each, to the bit.
+
+Prompts begin alike, some texts have beams, and some are cancelled wherever they are;
+afterwards every page is free.
+"""
+
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tools import EMULATED, REPOSITORY, LlamaModel, Model, call, succeed
+
+SLOTS, CONTEXT, CHUNK, PAGES = 4, 192, 32, 8
+SLOTTED = "slots=%d,context=%d,chunk=%d" % (SLOTS, CONTEXT, CHUNK)
+PAGED = SLOTTED + ",pages=%d" % PAGES
+GPT2 = Model(1, 16, 2, sequence=CONTEXT, vocabulary=19, batch=2, init_std=0.3)
+MISTRAL = LlamaModel(1, 24, 6, 3, 20, CONTEXT, 13, batch=2, window=70)
+MANY, FEW = 200, 20
+THREE = "slots=3,context=%d,chunk=%d" % (CONTEXT, CHUNK)
+# Model, schedules, extents, pages, mesh and strategy. Of three slots on two rows one has
+# the fewer pages of its row.
+CASES = {
+    "serial": (GPT2, MANY, SLOTTED, PAGES),
+    "2x2": (GPT2, FEW, SLOTTED, PAGES, "row:2,col:2", "summa"),
+    "padded": (GPT2, FEW, THREE, 6, "row:2,col:2", "summa"),
+    "stationary": (GPT2, FEW, SLOTTED, PAGES, "row:2,col:2", "summa,decode=stationary"),
+    "1x2": (GPT2, FEW, SLOTTED, PAGES, "row:1,col:2", "megatron"),
+    "bf16": (GPT2, FEW, SLOTTED, PAGES, None, "serial", "--precision", "bf16"),
+    "window": (MISTRAL, FEW, SLOTTED, PAGES),
+}
+
+
+def draw_requests(vocabulary, count):
+    """As keyword arguments of `submit`; of three beginnings, some as long as pages."""
+    draw = random.Random(5)
+    tokens = lambda size: [draw.randrange(vocabulary) for _ in range(size)]
+    beginnings = [tokens(160) for _ in range(3)]
+    requests = []
+    for number in range(count):
+        size = draw.choice([1, 40, 64, 65, 96, 128, 129, 150])
+        own = draw.choice([0, 3])
+        prompt = draw.choice(beginnings)[: size - min(own, size - 1)]
+        request = {"prompt": prompt + tokens(size - len(prompt))}
+        request["max_tokens"] = draw.randint(1, 24)
+        if number % 5 == 0:
+            request["beams"] = 2
+        else:
+            request.update(logprobs=1, seed=number, temperature=draw.choice([0, 1.5]))
+        requests.append(request)
+    return requests
+
+
+def said(text):
+    return text.tokens, [score.logprob for score in text.scores]
+
+
+def in_slots(session, requests):
+    texts = [session.generator.submit(**request) for request in requests]
+    while session.generator.has_work:
+        session.generator.step()
+    return [said(text) for text in texts]
+
+
+def run_schedule(generator, requests, expected, pages, draw):
+    """Some of the requests, perhaps twice, submitted and cancelled at random; the most
+    pages that were shared at a time."""
+    waiting = draw.choices(range(len(requests)), k=draw.randint(3, 8))
+    running, shared = [], 0
+    while waiting or generator.has_work:
+        while waiting and draw.random() < 0.5:
+            number = waiting.pop()
+            running.append((number, generator.submit(**requests[number])))
+        if running and draw.random() < 0.02:
+            draw.choice(running)[1].cancel()
+        generator.step()
+        shared = max(shared, generator.counters["pages_shared"])
+    for number, text in running:
+        tokens, scores = expected[number]
+        if text.finish == "cancelled":
+            tokens, scores = tokens[: len(text.tokens)], scores[: len(text.scores)]
+        assert said(text) == (tokens, scores), (number, requests[number])
+    counters = generator.counters
+    assert (counters["pages_held"], counters["pages_free"]) == (0, pages)
+    return shared
+
+
+def in_turn(cases, always):
+    return [
+        case if case in always else pytest.param(case, marks=pytest.mark.rotates)
+        for case in cases
+    ]
+
+
+@pytest.mark.parametrize("case", in_turn(CASES, ["serial", "2x2"]))
+def test_no_token_differs_from_those_of_slots(optimus, tools, case):
+    model, schedules, extents, pages, *flags = CASES[case]
+    requests = draw_requests(model.vocabulary, 30)
+    libraries = [
+        tools.library(model, *flags, functions=None, generate=each)
+        for each in (extents, "%s,pages=%d" % (extents, pages))
+    ]
+    with optimus.Session(libraries[0], seed=4) as session:
+        expected = in_slots(session, requests)
+    draw, shared = random.Random(7), 0
+    with optimus.Session(libraries[1], seed=4) as session:
+        for _ in range(schedules):
+            shared += run_schedule(session.generator, requests, expected, pages, draw)
+        assert shared > 0 and session.generator.counters["shared_tokens"] > 0
+
+
+def test_prompts_that_begin_alike_are_taken_in_once(optimus, tools):
+    """Equal ones whole, with a copy of the last page; others by whole pages of chunks,
+    but for the last token."""
+    library = tools.library(GPT2, functions=None, generate=PAGED)
+    prompt = [number * number % 19 for number in range(129)]
+    with optimus.Session(library, seed=4) as session:
+        generator = session.generator
+        first, second, third = (
+            generator.submit(tokens, max_tokens=20)
+            for tokens in (prompt, prompt, prompt[:128])
+        )
+        most = 0
+        while generator.has_work:
+            generator.step()
+            most = max(most, generator.counters["pages_held"])
+        assert first.tokens == second.tokens
+        counters = generator.counters
+        assert counters["shared_tokens"] == 129 + 64
+        assert counters["prompt_tokens"] == 128 + 64
+        assert most == 2 + 1 + 1 + 2
+        # Nobody has them any more.
+        list(session.generate(prompt, max_tokens=1))
+        assert generator.counters["prompt_tokens"] == 128 + 64 + 128
+
+
+def test_beams_copy_the_last_page_alone(optimus, tools):
+    """Two beams have the two whole pages of their prompt in common."""
+    library = tools.library(GPT2, functions=None, generate=PAGED)
+    prompt = [number * number % 19 for number in range(140)]
+    with optimus.Session(library, seed=4) as session:
+        text = session.generator.submit(prompt, max_tokens=40, beams=2)
+        seen = set()
+        while session.generator.has_work:
+            session.generator.step()
+            counters = session.generator.counters
+            seen.add((counters["pages_held"], counters["pages_shared"]))
+        assert len(text.tokens) == 40
+    assert (4, 2) in seen
+    assert max(held for held, _ in seen) == 4
+
+
+@pytest.mark.parametrize("given, expected", {
+    "slots=2,context=100,chunk=8,pages=2": "expected whole pages of 64 tokens, as 128",
+    "slots=4,context=128,chunk=8,pages=6": "expected as many for each of 4 slots, as 8",
+    "slots=2,context=128,chunk=8,pages=6": "expected at most the 4 of 2 slots with 128",
+    "slots=2,context=128,chunk=8,pages=0": "pages is 0; expected a number from 1",
+    "slots=2,context=128,pages=2": "expected slots=N,context=N,chunk=N and perhaps pages=N",
+}.items())
+def test_extents_that_make_no_pages_are_refused(given, expected):
+    model = "gpt2 --layers 1 --hidden 8 --heads 2 --seq 128 --vocab 19 --batch 1 --generate"
+    command = [sys.executable, "-m", "optimus.models", *model.split(), given]
+    result = call(command, env={**os.environ, "PYTHONPATH": str(REPOSITORY / "python")})
+    assert result.returncode == 1
+    assert expected in result.stderr
+
+
+def test_a_text_without_enough_pages_is_refused(optimus, tools):
+    """At once, with what would do; and at most so many tokens are the default."""
+    library = tools.library(GPT2, "row:2,col:2", "summa", functions=None, generate=(
+        SLOTTED + ",pages=4"))
+    with optimus.Session(library, seed=4) as session:
+        message = (
+            "a prompt of 100 tokens with 50 new ones needs 3 pages of 64 tokens; the slots "
+            "of a rank have 2, and a library with pages=8 would have as many"
+        )
+        with pytest.raises(optimus.InvalidArgumentError, match=message):
+            session.generate([1] * 100, max_tokens=50)
+        with pytest.raises(optimus.InvalidArgumentError, match="needs 3 pages of 64"):
+            session.generate([1] * 70, max_tokens=4, beams=2)
+        with pytest.raises(optimus.InvalidArgumentError, match="2 beams, one a slot of a rank"):
+            session.generate([1], max_tokens=4, beams=3)
+        assert len(list(session.generate([1] * 100))) == 2 * 64 - 100 + 1
+
+
+def test_a_library_says_what_pages_it_has(tools, tmp_path):
+    library = tools.library(GPT2, functions=None, generate=PAGED)
+    assert "of 192 tokens, 128 B a token, in 8 pages of 64" in tools.run(
+        "optimus-run", "inspect", library
+    )
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text(3 * (json.dumps([1, 2, 3]) + "\n"))
+    flags = ["--tokens", prompts, "--max-tokens", 5]
+    lines = tools.run("optimus-run", "generate", library, *flags).splitlines()
+    assert len(lines) == 3 and len(set(lines)) == 1
+    scored = tools.run("optimus-run", "score", library, "--tokens", prompts)
+    slotted = tools.library(GPT2, functions=None, generate=SLOTTED)
+    assert tools.run("optimus-run", "score", slotted, "--tokens", prompts) == scored
+    bench = tools.run("optimus-run", "bench", library, "--generate", "--rounds", 1)
+    # As many as each slot has pages for.
+    assert "pp128" in bench and "tg128 x 4" in bench
+
+
+GPUS = {
+    "captured": (None, "serial"),
+    "eager": (None, "serial", "--eager"),
+    "2x2": ("row:2,col:2", "summa"),
+}
+
+
+@pytest.mark.parametrize("case", in_turn(GPUS, ["captured"]))
+def test_the_kernels_of_a_gpu_find_pages(tools, tmp_path, case):
+    """Texts wait for them, are forked, and have beams."""
+    mesh, strategy, *eager = GPUS[case]
+    whole = [number * number % 19 for number in range(65)]
+    prompts = tmp_path / "prompts.jsonl"
+    lines = [{"tokens": whole[:size], "beams": 1 + (size == 2)} for size in (65, 65, 2, 3)]
+    prompts.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    model, extents = GPT2._replace(sequence=128), "slots=4,context=128,chunk=64"
+    said = []
+    for generate in (extents, extents + ",pages=4"):
+        how = {"functions": None, "generate": generate}
+        library = tools.library(model, mesh, strategy, *EMULATED, **how)
+        flags = ["--tokens", prompts, "--max-tokens", 3, *eager]
+        command = tools.command("optimus-run", "generate", library, *flags)
+        said.append(succeed(call(command, env=tools.fake_gpu())))
+    assert said[0] == said[1] and len(said[0].splitlines()) == 4
+
+
+def test_pages_hold_twice_the_texts_of_slots(tools, tmp_path):
+    """In as many bytes, behind verses of the Bible."""
+    command = ["bible", "-f", "Gen1:1-Gen2:5"]
+    verses = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout.splitlines()
+    prompts = tmp_path / "prompts.jsonl"
+    tokens = [list(verse.split(b" ", 1)[1]) for verse in verses]
+    prompts.write_text("".join(json.dumps(verse) + "\n" for verse in tokens))
+    model = Model(1, 16, 2, sequence=1024, vocabulary=256, batch=1)
+    flags = ["--tokens", prompts, "--max-tokens", 32, "--rates"]
+    held, bytes_held = [], []
+    for extents in ("slots=2,context=1024", "slots=16,context=1024,pages=32"):
+        library = tools.library(model, functions=None, generate=extents + ",chunk=64")
+        result = tools.call("optimus-run", "generate", library, *flags)
+        succeed(result)
+        held.append(float(re.search(r"([\d.]+) texts a decode", result.stderr)[1]))
+        buffers = tools.buffers(library, "sequence")
+        bytes_held.append(sum(int(np.prod(each["shape"])) for each in buffers))
+    assert held[1] >= 2 * held[0]
+    assert bytes_held[0] == bytes_held[1]
