@@ -15,6 +15,7 @@ import subprocess
 
 import pytest
 
+from simulation import simulate
 from test_launchers import (
     MODEL,
     RANKS,
@@ -96,6 +97,19 @@ def test_the_manifest_has_the_placement(tools, library, tmp_path):
         assert found == {"tile": extents}
     else:
         assert found == {"consecutive": 3}
+
+
+def test_simulations_take_the_placement(tools, library, tmp_path):
+    path = tmp_path / "cluster.json"
+
+    def step(devices, *flags):
+        path.write_text(json.dumps({**CLUSTER, "nodes": {"devices": devices}}))
+        return simulate(tools, library, "--cluster", path, *flags)["step_ms"]
+
+    assert step(2) == step(2, "--placement", "row:2,col:1")
+    assert step(2) != step(2, "--placement", "row:1,col:2")
+    # Two of four devices would have no rank.
+    assert step(4) == step(4, "--placement", "row:2,col:2")
 
 
 @needs_hosts
