@@ -232,6 +232,21 @@ Status Driver::check() {
   return status.ok() ? status : reporter.fail(status);
 }
 
+/// Lets the library say how its ranks are meant to lie on nodes.
+static void keepPlacement(const optimus_simulation::Tile &placement,
+                          CompileOptions &options) {
+  PhaseOptions &phases = options.phases;
+  if (placement.empty()) {
+    phases.nodeRanks = options.cluster->devicesPerNode;
+    return;
+  }
+  for (const auto &[axis, size] : phases.mesh.axes) {
+    auto found = llvm::find_if(
+        placement, [&](const auto &part) { return part.first == axis; });
+    phases.tile.push_back(found == placement.end() ? 1 : found->second);
+  }
+}
+
 Status Driver::choose() {
   TimingScope choosing = timing.nest("Choice of a layout");
   LayoutAnswer answer = chooseLayout(
@@ -244,6 +259,8 @@ Status Driver::choose() {
     return reporter.fail(answer.failure);
   options->memoryBudget = answer.memoryBudget;
   options->phases = answer.chosen->getPhases(options->phases);
+  if (!answer.finalists.empty())
+    keepPlacement(answer.finalists.front().placement, *options);
   options->phases.prepareBudget = options->memoryBudget.value_or(0);
   // The report compares with it.
   options->withoutRecompute = answer.withoutRecompute;

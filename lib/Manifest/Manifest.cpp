@@ -19,6 +19,7 @@
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/DebugLog.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/InterleavedRange.h"
 
 #include <limits>
 
@@ -102,6 +103,35 @@ static json::Array describeMesh(MeshOp mesh) {
   return axes;
 }
 
+/// Which ranks a node is meant to have, or nothing.
+static FailureOr<std::optional<json::Object>>
+describePlacement(ModuleOp module, MeshOp mesh,
+                  const ManifestOptions &options) {
+  if (options.tile.empty() && options.nodeRanks == 0)
+    return std::optional<json::Object>();
+  if (options.tile.empty())
+    return std::optional(json::Object{{"consecutive", options.nodeRanks}});
+  SmallVector<int64_t> sizes;
+  if (mesh)
+    for (MeshAxisAttr axis : mesh.getAxisList())
+      sizes.push_back(axis.getSize());
+  const bool divides =
+      sizes.size() == options.tile.size() &&
+      llvm::all_of(llvm::zip_equal(sizes, options.tile), [](auto pair) {
+        auto [size, extent] = pair;
+        return extent > 0 && size % extent == 0;
+      });
+  if (!divides) {
+    module.emitError("expected a tile that divides the mesh, one extent an "
+                     "axis; found ")
+        << llvm::interleaved_array(options.tile) << " of "
+        << llvm::interleaved_array(sizes);
+    return failure();
+  }
+  return std::optional(
+      json::Object{{"tile", json::Array(ArrayRef(options.tile))}});
+}
+
 FailureOr<std::string>
 mlir::optimus::buildManifest(ModuleOp module, const CpuTarget &processor,
                              const ManifestOptions &options) {
@@ -162,6 +192,11 @@ mlir::optimus::buildManifest(ModuleOp module, const CpuTarget &processor,
                         {"functions", std::move(functionList)}};
   if (options.isPlan)
     manifest["plan"] = true;
+  auto placement = describePlacement(module, mesh, options);
+  if (failed(placement))
+    return failure();
+  if (*placement)
+    manifest["placement"] = std::move(**placement);
   if (auto config = described.getAs<StringAttr>("config"))
     manifest["config"] = config.getValue();
   if (auto adapter = described.getAs<StringAttr>("adapter"))

@@ -48,7 +48,9 @@ public:
       return signalPassFailure();
     }
     FailureOr<std::string> manifest = optimus::buildManifest(
-        module, *processor, {target, strategy, optimizer, precision, isPlan});
+        module, *processor,
+        {target, strategy, optimizer, precision, isPlan,
+         SmallVector<int64_t>(tile.begin(), tile.end()), nodeRanks});
     if (failed(manifest)) {
       module.emitError("the manifest cannot be written");
       return signalPassFailure();

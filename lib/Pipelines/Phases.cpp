@@ -188,6 +188,8 @@ static void addLLVM(OpPassManager &passes, const PhaseOptions &options) {
   manifest.target = options.target;
   manifest.cpu = options.cpu;
   manifest.isPlan = options.isPlan;
+  manifest.tile = options.tile;
+  manifest.nodeRanks = options.nodeRanks;
   passes.addPass(createBuildManifestPass(manifest));
   // Commands that this compilation placed are verified already.
   if (options.from == "place")

@@ -11,6 +11,7 @@
 #include "optimus/Prices/ReadMachineProfile.h"
 
 #include "optimus-support/InputFile.h"
+#include "optimus-support/MeshTiles.h"
 #include "optimus-support/NearestName.h"
 
 #include <algorithm>
@@ -113,14 +114,10 @@ StatusOr<std::vector<ClusterPlace>> placeRanks(const Cluster &cluster,
     return places;
   }
   OPTRT_ASSIGN_OR_RETURN(std::vector<int64_t> tile, getTile(cluster, mesh));
-  for (int64_t rank = 0; rank != mesh.numRanks(); ++rank)
-    for (int axis = 0; axis != mesh.numAxes(); ++axis) {
-      const int64_t at = mesh.coordinate(rank, axis);
-      ClusterPlace &place = places[rank];
-      place.node =
-          place.node * (mesh.axisSize(axis) / tile[axis]) + at / tile[axis];
-      place.device = place.device * tile[axis] + at % tile[axis];
-    }
+  for (int64_t rank = 0; rank != mesh.numRanks(); ++rank) {
+    const auto place = optimus_support::placeInTile(mesh, tile, rank);
+    places[rank] = {place.tile, place.inside};
+  }
   return places;
 }
 

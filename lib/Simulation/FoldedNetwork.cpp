@@ -34,10 +34,11 @@ std::vector<double> FoldedNetwork::getCapacities() const {
   return capacities;
 }
 
-double FoldedNetwork::getRate(const LinkLoads &loads) const {
+double FoldedNetwork::getRate(const LinkLoads &loads, bool isFar) const {
   double rate = std::numeric_limits<double>::infinity();
   for (const LinkLoad &load : loads)
-    rate = std::min(rate, network.getCapacity(load.link) / load.perByte);
+    if (!isFar || network.isBetweenNodes(load.link))
+      rate = std::min(rate, network.getCapacity(load.link) / load.perByte);
   return rate;
 }
 
@@ -56,8 +57,10 @@ const FoldedNetwork::Loads &FoldedNetwork::getLoads(const Pattern &pattern,
     }
   for (auto [link, perByte] : sums)
     result.loads.push_back({link, perByte});
-  result.rate = getRate(network.getLoads(
-      pattern, folding.listGroups(pattern.axes, group).front()));
+  const LinkLoads &alone = network.getLoads(
+      pattern, folding.listGroups(pattern.axes, group).front());
+  result.rate = getRate(alone);
+  result.farRate = getRate(alone, /*isFar=*/true);
   return result;
 }
 
@@ -77,35 +80,71 @@ namespace {
 /// and between them, and the bytes on each way for one of the whole.
 struct Course {
   double near = 0, far = 0, bytes = 1;
+  /// Whether a step sends a part of the bytes: the next one begins when what it
+  /// hands on has come, wherever others are.
+  bool hasParts = false;
+};
+
+/// What a collective's steps and bytes take by themselves, in seconds.
+struct Pace {
+  double deviceStep, nicStep;
+  /// All bytes, over the link that takes longest for them, over those between
+  /// nodes, and over a device's link if it had them for itself.
+  double slowest, far, near;
 };
 } // namespace
+
+/// How long steps with parts of the bytes take beyond the slowest link's bytes.
+///
+/// Two ways may be the longest: all parts over the slowest link, one after the
+/// other, until the last one has come; or one part around, over links that take
+/// less for it. The last turn, if it is no whole one, may stay at that link. On
+/// a node of k members k rings go around, and about log2 k of them are on a
+/// link at a time, as simulations of every message show.
+static double getExposed(const Course &course, const Pace &pace,
+                         double members) {
+  const double steps = course.near + course.far;
+  const double near = pace.deviceStep + std::log2(members) * pace.near / steps;
+  const double ofTurns =
+      std::min(course.near, (course.far - 1) * (members - 1));
+  const double around =
+      ofTurns * near +
+      (course.near - ofTurns) * std::max(near, pace.slowest / steps) +
+      course.far * (pace.nicStep + pace.far / steps);
+  const double last = pace.far < pace.slowest ? pace.deviceStep : pace.nicStep;
+  return std::max(last, around - pace.slowest);
+}
 
 /// Of rings on some nodes, each turn leaves every node once.
 static Course getCourse(CollectiveKind kind, double members, double nodes,
                         Protocol::Algorithm algorithm) {
   const double part = (members - 1) / members;
-  const double away = nodes > 1 ? nodes / members : 0;
-  auto around = [&](double steps, double bytes) {
-    return Course{steps * (1 - away), steps * away, bytes};
+  auto around = [&](double steps, double bytes, bool hasParts) {
+    // The slowest way of so many steps begins by leaving a node.
+    const double far = nodes > 1 ? std::ceil(steps * nodes / members) : 0;
+    return Course{steps - far, far, bytes, hasParts};
   };
   switch (kind) {
   case CollectiveKind::Broadcast:
-  case CollectiveKind::Reduce:
-    return around(algorithm == Protocol::Halves ? std::ceil(std::log2(members))
-                                                : members - 1,
-                  1);
+  case CollectiveKind::Reduce: {
+    if (algorithm != Protocol::Halves)
+      return around(members - 1, 1, /*hasParts=*/false);
+    const double far = std::ceil(std::log2(nodes));
+    return {std::ceil(std::log2(members)) - far, far, 1};
+  }
   case CollectiveKind::AllReduce:
     if (algorithm == Protocol::Switch)
       return {0, 0, 1};
     if (algorithm == Protocol::Tree)
       return {2 * (members / nodes - 1), 2 * std::ceil(std::log2(nodes)), 2};
-    return around(2 * (members - 1), 2 * part);
+    return around(2 * (members - 1), 2 * part, /*hasParts=*/true);
   case CollectiveKind::AllGather:
   case CollectiveKind::ReduceScatter:
+    return around(members - 1, part, /*hasParts=*/true);
   case CollectiveKind::AllToAll:
     break;
   }
-  return around(members - 1, part);
+  return around(members - 1, part, /*hasParts=*/false);
 }
 
 Transport FoldedNetwork::describe(const MeetingKey &key,
@@ -124,6 +163,9 @@ Transport FoldedNetwork::describe(const MeetingKey &key,
   const double whole =
       optimus_prices::getWholeBytes(command, int64_t(members.size()));
   const Cluster &cluster = network.getCluster();
+  double nearRate = cluster.deviceLink.bytesPerSecond;
+  if (cluster.pcie.devicesPerSwitch > 0)
+    nearRate = std::min(nearRate, cluster.pcie.bytesPerSecond);
   Protocol plain;
   plain.deviceStep = cluster.deviceLink.latency;
   plain.nicStep = cluster.nic.latency;
@@ -139,10 +181,18 @@ Transport FoldedNetwork::describe(const MeetingKey &key,
     Transport transport;
     transport.loads = &loads.loads;
     transport.protocol = named;
-    transport.latency = toPicoseconds(
-        scale * (protocol.start + course.near * protocol.deviceStep +
-                 course.far * protocol.nicStep));
-    transport.bytes = scale * course.bytes * whole / protocol.rate;
+    const double bytes = course.bytes * whole / protocol.rate;
+    const double perNode = double(members.size()) / double(nodes);
+    double steps =
+        course.near * protocol.deviceStep + course.far * protocol.nicStep;
+    if (course.hasParts && nodes > 1 && perNode > 1)
+      steps =
+          getExposed(course,
+                     {protocol.deviceStep, protocol.nicStep, bytes / loads.rate,
+                      bytes / loads.farRate, bytes / (perNode * nearRate)},
+                     perNode);
+    transport.latency = toPicoseconds(scale * (protocol.start + steps));
+    transport.bytes = scale * bytes;
     transport.alone = transport.latency + roundUp(transport.bytes / loads.rate);
     if (!best || transport.alone < best->alone)
       best = transport;

@@ -57,8 +57,9 @@ public:
 private:
   struct Loads {
     LinkLoads loads;
-    /// Of one group with all links to itself, in bytes a second.
-    double rate = 0;
+    /// Of one group with all links to itself, in bytes a second, and if only
+    /// those between nodes counted.
+    double rate = 0, farRate = 0;
   };
 
   const Loads &getLoads(const Pattern &pattern, uint32_t group);
@@ -66,7 +67,7 @@ private:
   Transport describeMessage(const MeetingKey &key,
                             const optimus_support::program::CommandT &command,
                             double scale);
-  double getRate(const LinkLoads &loads) const;
+  double getRate(const LinkLoads &loads, bool isFar = false) const;
 
   /// What a plan of messages depends on, beside the program and the cluster.
   struct PlanKey {

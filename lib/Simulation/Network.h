@@ -51,6 +51,10 @@ public:
   std::string getName(uint32_t link) const;
   /// Those of a level and direction are of a kind.
   int getKind(uint32_t link) const;
+  bool isBetweenNodes(uint32_t link) const {
+    const Level level = getLevel(link);
+    return level == OfCards || level == OfSwitches;
+  }
 
   /// That of a collective.
   Pattern getPattern(uint32_t axes,

@@ -40,11 +40,12 @@ static constexpr Plugin kMpi = {
     "--backend local",
     /*global=*/true};
 
-StatusOr<World> createMpiWorld() {
+StatusOr<World> createMpiWorld(std::span<const int> order) {
   OPTRT_ASSIGN_OR_RETURN(void *entry, openPlugin(kMpi));
   char error[512] = "";
   World world;
-  if (!reinterpret_cast<CreateWorldFn *>(entry)(world, error, sizeof(error)))
+  if (!reinterpret_cast<CreateWorldFn *>(entry)(world, order, error,
+                                                sizeof(error)))
     return unavailable("cannot start the MPI back-end: " + std::string(error));
   return world;
 }

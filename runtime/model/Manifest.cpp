@@ -12,6 +12,7 @@
 #include "ModelRecordJson.h"
 #include "optimus-support/CachePages.h"
 #include "optimus-support/Hash.h"
+#include "optimus-support/MeshTiles.h"
 
 #include <algorithm>
 #include <numeric>
@@ -398,6 +399,32 @@ static std::string readConfig(const JsonCursor &cursor) {
   return text;
 }
 
+/// Of each rank its node: its part of the mesh, or with so many ranks that
+/// follow each other.
+static std::vector<int64_t> readPlacement(const JsonCursor &cursor,
+                                          const Mesh &mesh) {
+  std::vector<int64_t> nodes(mesh.numRanks());
+  if (JsonCursor consecutive = cursor.find("consecutive")) {
+    const int64_t ranks = consecutive.integer(1, kMaxRanks);
+    for (int64_t rank = 0; rank != mesh.numRanks(); ++rank)
+      nodes[rank] = rank / ranks;
+    return nodes;
+  }
+  const JsonCursor tile = cursor["tile"];
+  const std::vector<int64_t> extents = tile.integers(1, kMaxRanks);
+  bool divides = int(extents.size()) == mesh.numAxes();
+  for (int axis = 0; divides && axis != mesh.numAxes(); ++axis)
+    divides = mesh.axisSize(axis) % extents[axis] == 0;
+  if (!divides) {
+    tile.fail(concat("expected extents that divide ", mesh.toString(),
+                     ", found ", shapeToString(extents)));
+    return {};
+  }
+  for (int64_t rank = 0; rank != mesh.numRanks(); ++rank)
+    nodes[rank] = placeInTile(mesh, extents, rank).tile;
+  return nodes;
+}
+
 StatusOr<Manifest> optrt::parseManifest(std::string_view json) {
   JsonDocument document(json, "the model's manifest",
                         StatusCode::InvalidArgument);
@@ -432,6 +459,8 @@ StatusOr<Manifest> optrt::parseManifest(std::string_view json) {
   if (JsonCursor plan = root.find("plan"))
     manifest.isPlan = plan.boolean();
   manifest.mesh = readMesh(root["mesh"]);
+  if (JsonCursor placement = root.find("placement"))
+    manifest.nodes = readPlacement(placement, manifest.mesh);
   JsonCursor model = root["model"];
   manifest.batch = model["batch"].integer(1, INT32_MAX);
   manifest.sequence = model["sequence"].integer(1, INT32_MAX);

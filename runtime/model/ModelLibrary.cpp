@@ -35,8 +35,8 @@ ModelLibrary::~ModelLibrary() {
 /// More than any program: 2^20 commands have about 300 MB.
 static constexpr uint64_t kMaxSectionBytes = uint64_t(1) << 30;
 
-StatusOr<std::unique_ptr<ModelLibrary>>
-ModelLibrary::open(const std::string &path, Use use) {
+/// What nobody can change meanwhile.
+static StatusOr<SealedCopy> copyLibrary(const std::string &path) {
   std::error_code error;
   std::filesystem::file_status file = std::filesystem::status(path, error);
   if (!std::filesystem::exists(file))
@@ -44,8 +44,29 @@ ModelLibrary::open(const std::string &path, Use use) {
                            "` does not exist; optimus-compile makes one");
   if (!std::filesystem::is_regular_file(file))
     return invalidArgument("model library `" + path + "` is not a file");
+  return SealedCopy::make(path);
+}
 
-  OPTRT_ASSIGN_OR_RETURN(SealedCopy copy, SealedCopy::make(path));
+static StatusOr<Manifest> parseManifestOf(const std::string &path,
+                                          std::string_view text) {
+  StatusOr<Manifest> manifest = parseManifest(text);
+  return manifest.ok()
+             ? std::move(manifest)
+             : manifest.status().withContext("manifest of `" + path + "`");
+}
+
+StatusOr<Manifest> ModelLibrary::readManifest(const std::string &path) {
+  OPTRT_ASSIGN_OR_RETURN(SealedCopy copy, copyLibrary(path));
+  OPTRT_ASSIGN_OR_RETURN(ElfFile elf, ElfFile::parse(copy.bytes(), path));
+  OPTRT_ASSIGN_OR_RETURN(
+      std::string text,
+      elf.readSection(OPTIMUS_MANIFEST_SECTION, kMaxSectionBytes));
+  return parseManifestOf(path, text);
+}
+
+StatusOr<std::unique_ptr<ModelLibrary>>
+ModelLibrary::open(const std::string &path, Use use) {
+  OPTRT_ASSIGN_OR_RETURN(SealedCopy copy, copyLibrary(path));
   std::unique_ptr<ModelLibrary> library(new ModelLibrary());
   library->libraryPath = path;
   OPTRT_ASSIGN_OR_RETURN(ElfFile elf, ElfFile::parse(copy.bytes(), path));
@@ -112,10 +133,7 @@ Status ModelLibrary::checkVersion() const {
 Status ModelLibrary::readData() {
   text = model ? std::string_view(model->manifest, model->manifest_size)
                : std::string_view(manifestSection);
-  StatusOr<Manifest> manifest = parseManifest(text);
-  if (!manifest.ok())
-    return manifest.status().withContext("manifest of `" + libraryPath + "`");
-  parsed = std::move(manifest).value();
+  OPTRT_ASSIGN_OR_RETURN(parsed, parseManifestOf(libraryPath, text));
   if (model && parsed.isPlan)
     return invalidArgument(concat(
         "`", libraryPath,

@@ -8,6 +8,8 @@
 
 #include "Job.h"
 
+#include "Placement.h"
+
 #include "optimus-runtime/ModelLibrary.h"
 #include "optimus-support/InputFile.h"
 
@@ -31,10 +33,14 @@ StatusOr<Launcher> findLauncherOf(const JobOptions &options) {
 }
 
 /// Checks that MPI found the ranks started by the launcher.
-static Status checkSize(const World &world, const Launcher &launcher) {
-  int size = world.control->size(), rank = world.control->firstRank();
+static Status checkSize(const World &world, const Launcher &launcher,
+                        const std::vector<int> &order) {
+  const int size = world.control->size();
+  int rank = launcher.rank.value_or(0);
+  if (int(order.size()) == size && rank < size)
+    rank = order[rank];
   if (launcher.size ? *launcher.size == size
-                    : launcher.rank.value_or(0) == rank)
+                    : rank == world.control->firstRank())
     return okStatus();
   return invalidArgument(concat(
       launcher.toString(),
@@ -118,13 +124,13 @@ static StatusOr<std::string> chooseSecret(const JobOptions &options,
   return secret;
 }
 
-/// What is wrong with the library is said where it is opened to be run.
-static Status checkLibrary(const TcpJob &job, const std::string &library) {
+/// Nothing without a library: what is wrong with it is said where it is opened
+/// to be run.
+static std::optional<Manifest> readManifest(const std::string &library) {
   if (library.empty())
-    return okStatus();
-  StatusOr<std::unique_ptr<ModelLibrary>> opened =
-      ModelLibrary::open(library, ModelLibrary::Use::Inspect);
-  return opened.ok() ? checkFits(job, (*opened)->manifest().mesh) : okStatus();
+    return std::nullopt;
+  StatusOr<Manifest> manifest = ModelLibrary::readManifest(library);
+  return manifest.ok() ? std::optional(*std::move(manifest)) : std::nullopt;
 }
 
 StatusOr<World> joinJob(const JobOptions &options, const JobProgram &program,
@@ -153,9 +159,15 @@ StatusOr<World> joinJob(const JobOptions &options, const JobProgram &program,
                  "; leave it out, or use --backend tcp"));
   if (backend == "local")
     return createLocalWorld();
+  const std::optional<Manifest> manifest = readManifest(library);
+  // Who gives ranks by hand has decided where each is.
+  std::vector<int> order;
+  if (manifest && !launcher.isByHand())
+    order = orderRanks(manifest->nodes);
   if (backend == "mpi") {
-    StatusOr<World> world = createMpiWorld();
-    Status fits = world.ok() ? checkSize(*world, launcher) : world.status();
+    StatusOr<World> world = createMpiWorld(order);
+    Status fits =
+        world.ok() ? checkSize(*world, launcher, order) : world.status();
     // MPICH's mpiexec tells where they meet, whichever MPI this is, if any.
     const bool meetsAnyway = options.backend.empty() && launcher.pmiSocket &&
                              (!world.ok() || world->control->size() == 1);
@@ -173,7 +185,10 @@ StatusOr<World> joinJob(const JobOptions &options, const JobProgram &program,
   job.timeoutSeconds = timeoutSeconds;
   job.onStall = program.onEnd;
   job.bind = options.bind;
-  OPTRT_RETURN_IF_ERROR(checkLibrary(job, library));
+  if (manifest)
+    OPTRT_RETURN_IF_ERROR(checkFits(job, manifest->mesh));
+  if (!order.empty())
+    job.rank = order[job.rank];
   OPTRT_ASSIGN_OR_RETURN(job.secret,
                          chooseSecret(options, program, launcher, job, speaks));
   bool isSaidElsewhere = false;

@@ -13,6 +13,7 @@
 #include "optimus-support/NearestName.h"
 #include "optimus-support/ProgramPrinter.h"
 #include "optimus-support/ProgramScratch.h"
+#include "tooling/Placement.h"
 
 #include <algorithm>
 #include <charconv>
@@ -215,6 +216,9 @@ void printModel(const ModelLibrary &library) {
             << manifest.sourceHash << ", model " << manifest.modelHash << "\n";
   if (const uint32_t lanes = library.target().tables.front()->lanes; lanes > 1)
     std::cout << "  lanes: " << lanes << ", for train --lanes\n";
+  if (!manifest.nodes.empty())
+    std::cout << "  nodes, by their ranks: " << describeNodes(manifest.nodes)
+              << "\n";
   if (manifest.function)
     std::cout << "  function: " << toString(manifest.function->facts) << "\n";
   for (const Function &function : manifest.functions)

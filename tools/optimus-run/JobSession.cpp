@@ -9,6 +9,8 @@
 #include "Commands.h"
 #include "ProcessEnd.h"
 
+#include "tooling/Placement.h"
+
 #include <cstdio>
 
 using namespace optrt;
@@ -47,6 +49,8 @@ std::string optimus_run::describeRanks(const World &world,
 }
 
 void optimus_run::printWarnings(const World &world, const Session &session) {
+  const std::string placement =
+      explainPlacement(session.manifest().nodes, *world.control);
   if (!world.control->isRoot())
     return;
   for (const std::string &sentence :
@@ -55,7 +59,7 @@ void optimus_run::printWarnings(const World &world, const Session &session) {
       std::fprintf(stderr, "optimus-run: warning: %s: steps take longer\n",
                    sentence.c_str());
   for (const std::string &sentence :
-       {session.mixedArithmetic(), session.refusedSetting(),
+       {session.mixedArithmetic(), session.refusedSetting(), placement,
         world.control->size() > 1 ? world.collectives->overlapNotice() : ""})
     if (!sentence.empty())
       std::fprintf(stderr, "optimus-run: warning: %s\n", sentence.c_str());

@@ -72,7 +72,7 @@ static void addOptions(CLI::App &app, Arguments &arguments,
       ->type_name("FILE");
   app.add_option("--placement", arguments.placement,
                  "row:2,col:4: the part of the mesh on a node of --cluster "
-                 "(default: its file's, or consecutive ranks)")
+                 "(default: its file's, the library's, or consecutive ranks)")
       ->type_name("TILE");
   app.add_option("--messages", arguments.messages,
                  "With --cluster: every message of a collective as a flow of "

@@ -31,6 +31,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <iostream>
 
 using namespace optimus_simulate;
@@ -239,6 +240,42 @@ readCluster(const Arguments &arguments) {
   return cluster;
 }
 
+/// The part of the mesh on a node for which a library was laid out; empty where
+/// those ranks are no part.
+static Tile findTile(const optrt::Manifest &manifest) {
+  const optimus_support::Mesh &mesh = manifest.mesh;
+  Tile tile;
+  for (const optimus_support::MeshAxis &axis : mesh.axes())
+    tile.emplace_back(axis.name, 1);
+  int64_t ranks = 0, inTile = 1;
+  // The first node has the first rank.
+  for (size_t rank = 0; rank != manifest.nodes.size(); ++rank) {
+    if (manifest.nodes[rank] != 0)
+      continue;
+    ++ranks;
+    for (int axis = 0; axis != mesh.numAxes(); ++axis)
+      tile[axis].second =
+          std::max(tile[axis].second, mesh.coordinate(int64_t(rank), axis) + 1);
+  }
+  for (const auto &[axis, extent] : tile)
+    inTile *= extent;
+  return ranks == inTile ? tile : Tile();
+}
+
+/// A cluster for a library, with the library's placement where nothing else is
+/// said and no other part of the mesh fills a node better.
+static StatusOr<std::optional<Cluster>>
+readClusterOf(const optrt::Manifest &manifest, const Arguments &arguments) {
+  OPTRT_ASSIGN_OR_RETURN(std::optional<Cluster> cluster,
+                         readCluster(arguments));
+  if (cluster && cluster->tile.empty() && !manifest.nodes.empty()) {
+    const std::vector<Tile> tiles = listTiles(*cluster, manifest.mesh);
+    if (Tile own = findTile(manifest); std::ranges::count(tiles, own))
+      cluster->tile = std::move(own);
+  }
+  return cluster;
+}
+
 /// Nothing where no failures are asked for.
 static StatusOr<std::optional<Failures>>
 readFailures(const Arguments &arguments) {
@@ -272,7 +309,7 @@ static StatusOr<Answer> simulateAt(const std::string &path,
       library->programs(), library->target(), machine, whatIf);
   OPTRT_RETURN_IF_ERROR(checkMatches(*library, whatIf, *answer.timed));
   OPTRT_ASSIGN_OR_RETURN(const std::optional<Cluster> cluster,
-                         readCluster(arguments));
+                         readClusterOf(library->manifest(), arguments));
   OPTRT_ASSIGN_OR_RETURN(
       answer.simulation,
       simulateTables(*answer.timed, answer.calls, whatIf,

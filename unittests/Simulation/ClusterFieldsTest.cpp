@@ -112,7 +112,7 @@ std::vector<std::unique_ptr<Program>> writePrograms() {
   for (CollectiveKind kind :
        {CollectiveKind::AllReduce, CollectiveKind::AllGather})
     for (int64_t rows : {2, 8, 64})
-      for (int64_t bytes = 1 << 12; bytes <= 1 << 30; bytes *= 8)
+      for (int64_t bytes = 1 << 12; bytes <= 1 << 30; bytes *= 4)
         programs.push_back(writeCollective(kind, rows, 4, {0, 1}, bytes));
   programs.push_back(
       writeCollective(CollectiveKind::AllGather, 8, 4, {0}, 1 << 20));

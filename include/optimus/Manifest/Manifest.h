@@ -27,6 +27,11 @@ struct ManifestOptions {
   std::string precision;
   /// Whether the library has no kernels.
   bool isPlan = false;
+  /// The part of the mesh on a node, one extent an axis; empty for ranks that
+  /// follow each other.
+  SmallVector<int64_t> tile;
+  /// Then so many; 0 where nothing is known of nodes.
+  int64_t nodeRanks = 0;
 };
 
 /// Keeps on the module, for the manifest, what commands do not show: the hash

@@ -75,7 +75,13 @@ def BuildManifestPass : Pass<"optimus-build-manifest", "::mlir::ModuleOp"> {
     Option<"cpu", "mcpu", "std::string", "\"native\"",
            "With target=cpu: the processor that the library is for">,
     Option<"isPlan", "plan", "bool", "false",
-           "Say that the library has no kernels and cannot run">
+           "Say that the library has no kernels and cannot run">,
+    ListOption<"tile", "tile", "int64_t",
+               "The part of the mesh that a node is meant to have, one extent "
+               "an axis">,
+    Option<"nodeRanks", "node-ranks", "int64_t", "0",
+           "Without a tile: how many ranks that follow each other a node is "
+           "meant to have; 0 where nothing is known of nodes">
   ];
 }
 

@@ -102,6 +102,11 @@ struct PhaseOptions {
   /// As the options of that name of --optimus-build-manifest and
   /// --optimus-exec-to-llvm are.
   bool isPlan = false;
+  /// The part of the mesh on a node, one extent an axis, or how many ranks that
+  /// follow each other; as the options tile and node-ranks of
+  /// --optimus-build-manifest are.
+  SmallVector<int64_t> tile;
+  int64_t nodeRanks = 0;
   /// The phase of the program read; empty for "input".
   std::string from;
   /// As the option of --optimus-verify-partition is.

@@ -119,7 +119,7 @@ public:
       int index = static_cast<int>(mesh.combinedIndex(process->rank, list));
       MPI_Comm comm;
       OPTIMUS_MPI_CHECK(
-          MPI_Comm_split, MPI_COMM_WORLD,
+          MPI_Comm_split, process->all,
           static_cast<int>(mesh.firstOfGroup(process->rank, list)), index,
           &comm);
       OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<MpiCommunicator> created,

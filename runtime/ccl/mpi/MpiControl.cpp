@@ -62,10 +62,10 @@ public:
       std::array<MPI_Request, 2> both;
       OPTIMUS_MPI_CHECK(MPI_Irecv, in.data(), static_cast<int>(received),
                         MPI_FLOAT, received > 0 ? from : MPI_PROC_NULL, 0,
-                        MPI_COMM_WORLD, &both[0]);
+                        process->all, &both[0]);
       OPTIMUS_MPI_CHECK(MPI_Isend, out.data(), static_cast<int>(sent),
                         MPI_FLOAT, sent > 0 ? to : MPI_PROC_NULL, 0,
-                        MPI_COMM_WORLD, &both[1]);
+                        process->all, &both[1]);
       OPTRT_RETURN_IF_ERROR(process->engine.waitForAll(both));
       out = out.subspan(sent);
       in = in.subspan(received);
@@ -109,7 +109,7 @@ private:
     std::vector<int> lengths(process->size), offsets(process->size);
     std::array<MPI_Request, 1> request;
     OPTIMUS_MPI_CHECK(MPI_Iallgather, &length, 1, MPI_INT, lengths.data(), 1,
-                      MPI_INT, MPI_COMM_WORLD, request.data());
+                      MPI_INT, process->all, request.data());
     OPTRT_RETURN_IF_ERROR(process->engine.waitForAll(request));
     int total = 0;
     for (int r = 0; r != process->size; ++r) {
@@ -119,7 +119,7 @@ private:
     std::string text(total, '\0');
     OPTIMUS_MPI_CHECK(MPI_Iallgatherv, own.data(), length, MPI_CHAR,
                       text.data(), lengths.data(), offsets.data(), MPI_CHAR,
-                      MPI_COMM_WORLD, request.data());
+                      process->all, request.data());
     OPTRT_RETURN_IF_ERROR(process->engine.waitForAll(request));
     std::vector<std::string> all;
     for (int r = 0; r != process->size; ++r)

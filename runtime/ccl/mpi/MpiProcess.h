@@ -14,6 +14,7 @@
 #include "optimus-runtime/ControlPlane.h"
 
 #include <memory>
+#include <span>
 #include <string>
 
 namespace optrt {
@@ -21,20 +22,25 @@ namespace optrt {
 /// MPI from its start to its end, which the control plane and the collectives
 /// of this process share.
 struct MpiProcess {
-  /// Starts MPI. Its errors are returned, and none ends the process.
-  static StatusOr<std::shared_ptr<MpiProcess>> start();
+  /// Starts MPI, as createMpiWorld(). Its errors are returned, and none ends
+  /// the process.
+  static StatusOr<std::shared_ptr<MpiProcess>>
+  start(std::span<const int> order);
   ~MpiProcess();
   MpiProcess(const MpiProcess &) = delete;
   MpiProcess &operator=(const MpiProcess &) = delete;
 
   /// Why nothing moves while ranks compute, or empty.
   const std::string notice;
+  /// All processes, by their ranks.
+  const MPI_Comm all;
   const int size, rank;
   /// Its lock is held for every call of MPI.
   ProgressEngine engine;
 
 private:
-  MpiProcess(std::string notice, int size, int rank, int ranksOnThisHost);
+  MpiProcess(std::string notice, MPI_Comm all, int size, int rank,
+             int ranksOnThisHost);
 };
 
 /// The ranks of a communicator that run on this machine. Collective.

@@ -58,7 +58,8 @@ StatusOr<int> ranksOfThisHost(MPI_Comm comm) {
   return count;
 }
 
-StatusOr<std::shared_ptr<MpiProcess>> MpiProcess::start() {
+StatusOr<std::shared_ptr<MpiProcess>>
+MpiProcess::start(std::span<const int> order) {
   int provided = 0, size = 0, rank = 0;
   OPTIMUS_MPI_CHECK(MPI_Init_thread, nullptr, nullptr, MPI_THREAD_SERIALIZED,
                     &provided);
@@ -66,13 +67,18 @@ StatusOr<std::shared_ptr<MpiProcess>> MpiProcess::start() {
   OPTIMUS_MPI_CHECK(MPI_Comm_size, MPI_COMM_WORLD, &size);
   OPTIMUS_MPI_CHECK(MPI_Comm_rank, MPI_COMM_WORLD, &rank);
   OPTRT_ASSIGN_OR_RETURN(int here, ranksOfThisHost(MPI_COMM_WORLD));
+  MPI_Comm all = MPI_COMM_WORLD;
+  if (order.size() == static_cast<std::size_t>(size)) {
+    rank = order[rank];
+    OPTIMUS_MPI_CHECK(MPI_Comm_split, MPI_COMM_WORLD, /*color=*/0, rank, &all);
+  }
   return std::shared_ptr<MpiProcess>(
-      new MpiProcess(noticeOf(provided), size, rank, here));
+      new MpiProcess(noticeOf(provided), all, size, rank, here));
 }
 
-MpiProcess::MpiProcess(std::string notice, int size, int rank,
+MpiProcess::MpiProcess(std::string notice, MPI_Comm all, int size, int rank,
                        int ranksOnThisHost)
-    : notice(std::move(notice)), size(size), rank(rank),
+    : notice(std::move(notice)), all(all), size(size), rank(rank),
       engine(/*sharesNoMemory=*/ranksOnThisHost == 1) {}
 
 MpiProcess::~MpiProcess() { warnOfMpi("MPI_Finalize", MPI_Finalize()); }
@@ -80,7 +86,8 @@ MpiProcess::~MpiProcess() { warnOfMpi("MPI_Finalize", MPI_Finalize()); }
 } // namespace optrt
 
 extern "C" __attribute__((visibility("default"))) bool
-optimus_ccl_create(optrt::World &world, char *error, std::size_t errorSize) {
+optimus_ccl_create(optrt::World &world, std::span<const int> order, char *error,
+                   std::size_t errorSize) {
   if (std::string wrong = optrt::wrongVariable(); !wrong.empty()) {
     std::snprintf(error, errorSize, "%s", wrong.c_str());
     return false;
@@ -91,7 +98,7 @@ optimus_ccl_create(optrt::World &world, char *error, std::size_t errorSize) {
   // kernel keeps a list of can wake us (Arrivals.h).
   setenv("OMPI_MCA_opal_event_include", "epoll", /*overwrite=*/0);
   optrt::StatusOr<std::shared_ptr<optrt::MpiProcess>> started =
-      optrt::MpiProcess::start();
+      optrt::MpiProcess::start(order);
   if (!started.ok()) {
     std::snprintf(error, errorSize, "%s", started.status().message().c_str());
     return false;

@@ -256,6 +256,9 @@ struct Manifest {
   /// Whether the library has no kernels, so that nothing runs it.
   bool isPlan = false;
   Mesh mesh;
+  /// Of each rank, the node on which it is meant to run; empty where nothing is
+  /// known of nodes.
+  std::vector<int64_t> nodes;
   std::string strategy;
   int64_t batch = 0; ///< sequences of the global batch
   int64_t sequence = 0;

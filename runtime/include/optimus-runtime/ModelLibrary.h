@@ -54,6 +54,10 @@ public:
   static StatusOr<std::unique_ptr<ModelLibrary>>
   wrap(const optimus_model &model, const std::string &name);
 
+  /// The manifest of `path` alone, for who only needs to know how many ranks
+  /// run the library, and where. Fails as open() does of file and manifest.
+  static StatusOr<Manifest> readManifest(const std::string &path);
+
   ~ModelLibrary();
   ModelLibrary(const ModelLibrary &) = delete;
   ModelLibrary &operator=(const ModelLibrary &) = delete;

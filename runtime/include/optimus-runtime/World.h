@@ -13,6 +13,8 @@
 #include "optimus-runtime/ControlPlane.h"
 #include "optimus-runtime/Launcher.h"
 
+#include <span>
+
 namespace optrt {
 
 /// One process's view of a job. With the `local` back-end a process runs every
@@ -33,8 +35,9 @@ World createLocalWorld();
 
 /// One rank a process, over MPI: opens the plugin liboptimus_ccl_mpi.so in
 /// `../lib/optimus` beside the executable, or the file in
-/// $OPTIMUS_CCL_MPI_LIBRARY.
-StatusOr<World> createMpiWorld();
+/// $OPTIMUS_CCL_MPI_LIBRARY. A process has the rank at its place in `order`, or
+/// MPI's, where that is of another length.
+StatusOr<World> createMpiWorld(std::span<const int> order = {});
 
 /// Where and as what a process joins a job over TCP.
 struct TcpJob {
@@ -87,7 +90,8 @@ std::unique_ptr<Collectives> createNcclCollectives();
 
 /// What a back-end plugin exports as `optimus_ccl_create`: makes the parts of a
 /// World that it has, or returns false and writes why into `error`.
-using CreateWorldFn = bool(World &world, char *error, std::size_t errorSize);
+using CreateWorldFn = bool(World &world, std::span<const int> order,
+                           char *error, std::size_t errorSize);
 
 /// True when this process was started by Open MPI's mpirun.
 bool startedByMpirun();

@@ -14,6 +14,18 @@
 using namespace optrt;
 using nlohmann::json;
 
+/// A tile is numbered as ranks are.
+TEST(Manifest, PlacesRanksOnNodes) {
+  json manifest = example();
+  auto getNodes = [&](const json &placement) {
+    manifest["placement"] = placement;
+    return parseManifest(manifest.dump())->nodes;
+  };
+  EXPECT_EQ(getNodes({{"tile", {2, 1}}}), (std::vector<int64_t>{0, 1, 0, 1}));
+  EXPECT_EQ(getNodes({{"tile", {1, 2}}}), (std::vector<int64_t>{0, 0, 1, 1}));
+  EXPECT_EQ(getNodes({{"consecutive", 3}}), (std::vector<int64_t>{0, 0, 0, 1}));
+}
+
 TEST(Manifest, ReadsTheExample) {
   StatusOr<Manifest> parsed = parseManifest(example().dump());
   ASSERT_TRUE(parsed.ok()) << parsed.status().message();
