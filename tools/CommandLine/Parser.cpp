@@ -125,7 +125,8 @@ std::vector<std::string> namesOfSubcommands(const CLI::App &app) {
 
 std::string findUnknownSubcommand(const CLI::App &app) {
   const std::vector<std::string> rest = app.remaining();
-  if (rest.empty() || !app.get_subcommands().empty())
+  if (rest.empty() || rest[0].starts_with("-") ||
+      !app.get_subcommands().empty())
     return "";
   const std::vector<std::string> names = namesOfSubcommands(app);
   std::string list;
@@ -246,7 +247,7 @@ StatusOr<std::string> parse(CLI::App &app, std::vector<std::string> arguments,
     said = describe(app, error);
   }
   for (const std::string &mistake :
-       {findUnknown(app, rules), findUnknownSubcommand(app), findBadInput(app),
+       {findUnknownSubcommand(app), findUnknown(app, rules), findBadInput(app),
         rules.lastCounts ? std::string() : findRepeated(app), findBadValue(app),
         said})
     if (!mistake.empty())

@@ -281,6 +281,16 @@ std::string describeRanks(const optrt::World &world,
 /// environment is not followed.
 void printWarnings(const optrt::World &world, const optrt::Session &session);
 
+/// Gives a session a checkpoint's parameters, or without one the initial ones.
+/// Collective.
+optrt::Status setParameters(optrt::Session &session,
+                            optrt::ControlPlane &control,
+                            const optrt::Checkpoint *checkpoint, uint64_t seed);
+/// Prints what differs from the checkpoint's run; without a checkpoint a
+/// warning.
+void printNotes(const optrt::Checkpoint *checkpoint,
+                const optrt::ExpectedModel &expected, uint64_t seed);
+
 /// What a session needs to run `functions` on ranks with these options.
 optrt::SessionOptions sessionOptions(std::vector<std::string> functions,
                                      const RankOptions &ranks);

@@ -84,9 +84,8 @@ Status eval(const EvalOptions &options, World &world) {
   OPTRT_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
       createSession(*library, world, std::move(chosen), options.ranks.tune));
-  OPTRT_RETURN_IF_ERROR(control.agree(
-      checkpoint ? session->loadParameters(*checkpoint, options.seed)
-                 : session->initialize(options.seed)));
+  OPTRT_RETURN_IF_ERROR(
+      setParameters(*session, control, checkpoint.get(), options.seed));
 
   StatusOr<Evaluation> result = evaluate(*session, control, *data, *function);
   if (!result.ok())
@@ -100,9 +99,7 @@ Status eval(const EvalOptions &options, World &world) {
     line["tokens"] = result->tokens;
     std::printf("%s\n", line.dump().c_str());
   } else {
-    if (checkpoint)
-      for (const std::string &note : checkpoint->notesOn(expected))
-        std::printf("%s\n", note.c_str());
+    printNotes(checkpoint.get(), expected, options.seed);
     std::printf("loss %.6f nats over %lld tokens\n", result->loss,
                 static_cast<long long>(result->tokens));
   }

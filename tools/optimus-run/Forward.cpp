@@ -146,9 +146,8 @@ Status forward(const ForwardOptions &options, World &world) {
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
                          createSession(*plan.library, world, std::move(chosen),
                                        options.ranks.tune));
-  OPTRT_RETURN_IF_ERROR(control.agree(
-      checkpoint ? session->loadParameters(*checkpoint, options.seed)
-                 : session->initialize(options.seed)));
+  OPTRT_RETURN_IF_ERROR(
+      setParameters(*session, control, checkpoint.get(), options.seed));
   std::optional<TensorFile> file;
   auto open = [&]() -> Status {
     if (control.isRoot()) {
@@ -163,9 +162,7 @@ Status forward(const ForwardOptions &options, World &world) {
     return session->canGoOn() ? written : failJob(control, written);
   if (!control.isRoot())
     return okStatus();
-  if (checkpoint)
-    for (const std::string &note : checkpoint->notesOn(expected))
-      std::printf("%s\n", note.c_str());
+  printNotes(checkpoint.get(), expected, options.seed);
   std::printf("%s of %lld windows, %s of shape %s, in %s\n",
               plan.tensor.name.c_str(), static_cast<long long>(plan.windows),
               std::string(toString(plan.tensor.type)).c_str(),

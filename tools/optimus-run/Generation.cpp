@@ -62,9 +62,8 @@ createSession(const GenerationPlan &plan, const GenerationSource &source,
       optimus_run::createSession(library, world,
                                  sessionOptions(plan.functions, source.ranks),
                                  source.ranks.tune));
-  OPTRT_RETURN_IF_ERROR(control.agree(
-      checkpoint ? session->loadParameters(*checkpoint, source.seed)
-                 : session->initialize(source.seed)));
+  OPTRT_RETURN_IF_ERROR(
+      setParameters(*session, control, checkpoint.get(), source.seed));
   OPTRT_RETURN_IF_ERROR(control.agree(plan.entries.prepare(*session)));
   if (checkpoint && control.isRoot())
     for (const std::string &note : checkpoint->notesOn(expected))

@@ -64,3 +64,21 @@ void optimus_run::printWarnings(const World &world, const Session &session) {
     if (!sentence.empty())
       std::fprintf(stderr, "optimus-run: warning: %s\n", sentence.c_str());
 }
+
+Status optimus_run::setParameters(Session &session, ControlPlane &control,
+                                  const Checkpoint *checkpoint, uint64_t seed) {
+  return control.agree(checkpoint ? session.loadParameters(*checkpoint, seed)
+                                  : session.initialize(seed));
+}
+
+void optimus_run::printNotes(const Checkpoint *checkpoint,
+                             const ExpectedModel &expected, uint64_t seed) {
+  if (!checkpoint)
+    std::fprintf(stderr,
+                 "optimus-run: warning: without --load parameters are the "
+                 "initial ones, of --seed %llu\n",
+                 static_cast<unsigned long long>(seed));
+  else
+    for (const std::string &note : checkpoint->notesOn(expected))
+      std::printf("%s\n", note.c_str());
+}

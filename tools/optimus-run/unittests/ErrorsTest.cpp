@@ -171,7 +171,18 @@ TEST_F(Errors, UnknownOptionAndValues) {
           "train, eval, forward, generate, score, verify, inspect"});
 }
 
+TEST_F(Errors, AnUntrainedModelIsSaidToBeOne) {
+  const std::string eval = "eval " + toy("toy1") + data();
+  expect(
+      0, eval,
+      {"warning: without --load parameters are the initial ones, of --seed 0",
+       "loss "});
+}
+
 TEST_F(Errors, MisspeltWordsAreRecognised) {
+  // Not that --data is unknown.
+  expect(1, "trian " + toy("toy1") + " --data " + path("text.txt"),
+         {"there is no subcommand 'trian'; did you mean 'train'?"});
   // Not that --data is missing.
   expect(1, "train " + toy("toy1") + " --dta " + path("text.txt"),
          {"unknown option '--dta'; did you mean '--data'?"});
