@@ -21,8 +21,6 @@
 
 #include "Problem.h"
 
-#include <algorithm>
-
 namespace optimus_planning {
 
 /// Offsets [offset, end).
@@ -38,29 +36,50 @@ public:
   /// Takes a stretch over sections; returns the looks spent on it.
   int64_t insert(SectionSpan sections, const Stretch &stretch);
 
-  /// Feeds the stretches that are taken somewhere in these spans to `visit`, by
-  /// rising offset, until it returns true; they may overlap. Returns how many
-  /// were looked at.
+  /// Where a search for gaps ended, and the looks spent on it.
+  struct Passed {
+    int64_t offset;
+    int64_t looks;
+  };
+
+  /// Feeds the gaps that hold `size` bytes in all of these spans to `visit`, by
+  /// rising offset, until it returns true: the aligned offset of such bytes,
+  /// and how many more the gap has behind them. Returns the aligned offset
+  /// behind all that was passed. Looks are lists, stretches before the gap
+  /// taken, and one behind it. Stretches too near to each other for a gap are
+  /// passed list by list.
   template <typename Visit>
-  int64_t scan(std::span<const SectionSpan> spans, Visit visit) {
+  Passed visitGaps(std::span<const SectionSpan> spans, int64_t size,
+                   int64_t alignment, Visit visit) {
     collect(spans);
-    int64_t looks = lists.size();
-    auto isLater = [](const List &a, const List &b) {
-      return a.next->offset > b.next->offset;
-    };
-    std::make_heap(lists.begin(), lists.end(), isLater);
-    while (!lists.empty()) {
+    int64_t looks = lists.size(), top = 0, begin = 0;
+    auto pass = [&](List &list) {
       ++looks;
-      std::pop_heap(lists.begin(), lists.end(), isLater);
-      List &list = lists.back();
-      if (visit(*list.next))
-        break;
-      if (++list.next == list.end)
-        lists.pop_back();
-      else
-        std::push_heap(lists.begin(), lists.end(), isLater);
+      const int64_t end = (list.next++)->end;
+      if (end <= top)
+        return false;
+      top = end;
+      begin = alignUp(top, alignment);
+      return true;
+    };
+    while (true) {
+      for (bool moved = true; moved;) {
+        moved = false;
+        for (List &list : lists)
+          while (list.next != list.end && list.next->offset < begin + size)
+            moved |= pass(list);
+      }
+      List *nearest = nullptr;
+      for (List &list : lists)
+        if (list.next != list.end &&
+            (!nearest || list.next->offset < nearest->next->offset))
+          nearest = &list;
+      if (!nearest)
+        return {begin, looks};
+      if (visit(begin, nearest->next->offset - begin - size))
+        return {begin, looks + 1};
+      pass(*nearest);
     }
-    return looks;
   }
 
 private:

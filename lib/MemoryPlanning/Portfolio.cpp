@@ -21,35 +21,27 @@ namespace {
 
 enum class Fit { First, Best };
 
-/// Finds the offset of a buffer among placed ones fed to it by rising offset.
-class GapFinder {
+/// Chooses among the gaps that hold a buffer, offered by rising offset.
+class GapChoice {
 public:
-  GapFinder(const Buffer &buffer, Fit fit) : buffer(buffer), fit(fit) {}
+  explicit GapChoice(Fit fit) : fit(fit) {}
 
-  /// Returns true when the offset is decided.
-  bool visit(const Stretch &placed) {
-    int64_t start = alignUp(top, buffer.alignment);
-    int64_t slack = placed.offset - start - buffer.size;
-    if (slack >= 0 && slack < bestSlack) {
-      bestSlack = slack;
-      bestOffset = start;
-      if (fit == Fit::First || slack == 0)
-        return true;
-    }
-    top = std::max(top, placed.end);
-    return false;
+  /// Returns true when the choice is made. `slack`: the bytes that the buffer
+  /// leaves of the gap.
+  bool offer(int64_t begin, int64_t slack) {
+    if (slack >= leastSlack)
+      return false;
+    leastSlack = slack;
+    chosen = begin;
+    return fit == Fit::First || slack == 0;
   }
 
-  int64_t offset() const {
-    return bestOffset >= 0 ? bestOffset : alignUp(top, buffer.alignment);
-  }
+  std::optional<int64_t> getOffset() const { return chosen; }
 
 private:
-  const Buffer &buffer;
   Fit fit;
-  int64_t top = 0;
-  int64_t bestOffset = -1;
-  int64_t bestSlack = std::numeric_limits<int64_t>::max();
+  std::optional<int64_t> chosen;
+  int64_t leastSlack = std::numeric_limits<int64_t>::max();
 };
 
 class Portfolio {
@@ -141,13 +133,15 @@ private:
   /// The offset left for a buffer by the placed ones.
   int64_t findOffset(int32_t index, Fit fit) {
     const Buffer &buffer = component.buffers[index];
-    GapFinder finder(buffer, fit);
+    GapChoice choice(fit);
     if (neighbours.empty()) {
-      work -=
-          occupied.scan(component.spansOf(buffer), [&](const Stretch &placed) {
-            return finder.visit(placed);
+      const Occupied::Passed passed = occupied.visitGaps(
+          component.spansOf(buffer), buffer.size, buffer.alignment,
+          [&](int64_t begin, int64_t slack) {
+            return choice.offer(begin, slack);
           });
-      return finder.offset();
+      work -= passed.looks;
+      return choice.getOffset().value_or(passed.offset);
     }
     // About half of them are placed, which no processor can guess: so all are
     // written, and the next one over those that are not.
@@ -163,10 +157,15 @@ private:
     });
     // Sorting a buffer costs a few looks.
     work -= 4 * static_cast<int64_t>(end - around.begin()) + 1;
-    for (auto placed = around.begin(); placed != end; ++placed)
-      if (finder.visit(*placed))
+    int64_t begin = 0, top = 0;
+    for (auto placed = around.begin(); placed != end; ++placed) {
+      const int64_t slack = placed->offset - begin - buffer.size;
+      if (slack >= 0 && choice.offer(begin, slack))
         break;
-    return finder.offset();
+      top = std::max(top, placed->end);
+      begin = alignUp(top, buffer.alignment);
+    }
+    return choice.getOffset().value_or(begin);
   }
 
   /// A stretch comes from one of many lists.

@@ -37,26 +37,51 @@ SectionSpan pickSpan(std::mt19937_64 &random, int32_t first, int32_t last) {
   return {begin, static_cast<int32_t>(pick(random, begin + 1, last))};
 }
 
-TEST(Occupied, HasWhatWasTakenInSomeSection) {
+struct Gap {
+  int64_t begin;
+  int64_t slack;
+
+  bool operator==(const Gap &) const = default;
+};
+
+/// The gaps of `size` bytes, found byte by byte; then, as one without slack,
+/// the offset behind all that is taken.
+std::vector<Gap> findGaps(const std::vector<bool> &taken, int64_t size,
+                          int64_t alignment) {
+  std::vector<Gap> gaps;
+  int64_t begin = 0;
+  for (int64_t byte = 0; byte < kBytes; ++byte) {
+    if (!taken[byte])
+      continue;
+    if (byte - begin >= size)
+      gaps.push_back({begin, byte - begin - size});
+    begin = alignUp(byte + 1, alignment);
+  }
+  gaps.push_back({begin, 0});
+  return gaps;
+}
+
+TEST(Occupied, HasTheGapsOfAllSections) {
   std::mt19937_64 random(7);
   Occupied occupied(kSections);
   Taken taken(kSections, std::vector<bool>(kBytes));
-  for (int turn = 0; turn < 300; ++turn) {
+  for (int turn = 0; turn < 900; ++turn) {
     const SectionSpan parts[] = {pickSpan(random, 0, kSections / 2),
                                  pickSpan(random, kSections / 2, kSections)};
     std::span<const SectionSpan> spans(parts, pick(random, 1, 2));
-    std::vector<bool> found(kBytes);
-    int64_t last = 0;
-    occupied.scan(spans, [&](const Stretch &stretch) {
-      EXPECT_GE(stretch.offset, last);
-      EXPECT_LT(stretch.offset, stretch.end);
-      last = stretch.offset;
-      std::fill(found.begin() + stretch.offset, found.begin() + stretch.end,
-                true);
-      return false;
-    });
-    ASSERT_EQ(found, takenIn(taken, spans)) << turn;
-    if (turn % 3 != 0)
+    const int64_t size = pick(random, 1, 9);
+    const int64_t alignment = int64_t{1} << pick(random, 0, 3);
+    std::vector<Gap> found;
+    const int64_t end = occupied
+                            .visitGaps(spans, size, alignment,
+                                       [&](int64_t begin, int64_t slack) {
+                                         found.push_back({begin, slack});
+                                         return false;
+                                       })
+                            .offset;
+    found.push_back({end, 0});
+    ASSERT_EQ(found, findGaps(takenIn(taken, spans), size, alignment)) << turn;
+    if (turn % 9 != 0)
       continue;
     const int64_t offset = pick(random, 0, kBytes - 3);
     const Stretch stretch{offset, offset + pick(random, 1, 3)};
@@ -74,17 +99,24 @@ TEST(Occupied, JoinsWhatLiesOnEachOther) {
   for (int64_t i = 0; i < kCount; ++i)
     occupied.insert({1, 64}, {i, i + 1});
   const SectionSpan late[] = {{40, 41}};
-  EXPECT_LE(occupied.scan(late, [](const Stretch &) { return false; }), 20);
+  const auto [offset, looks] =
+      occupied.visitGaps(late, 1, 1, [](int64_t, int64_t) { return false; });
+  EXPECT_EQ(offset, kCount);
+  EXPECT_LE(looks, 20);
 }
 
 TEST(Occupied, StopsWhereTheVisitorDoes) {
   Occupied occupied(4);
-  occupied.insert({0, 4}, {0, 1});
-  occupied.insert({1, 2}, {2, 3});
+  for (int64_t offset : {0, 2, 4, 6})
+    occupied.insert({0, 4}, {offset, offset + 1});
   const SectionSpan all[] = {{0, 4}};
   int visits = 0;
-  occupied.scan(all, [&](const Stretch &) { return ++visits == 1; });
-  EXPECT_EQ(visits, 1);
+  const auto [offset, looks] = occupied.visitGaps(
+      all, 1, 1, [&](int64_t, int64_t) { return ++visits == 2; });
+  EXPECT_EQ(visits, 2);
+  EXPECT_EQ(offset, 3);
+  // The list, two stretches before the gap, and one behind it.
+  EXPECT_EQ(looks, 4);
 }
 
 } // namespace
