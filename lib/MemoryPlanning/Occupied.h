@@ -45,9 +45,9 @@ public:
   /// Feeds the gaps that hold `size` bytes in all of these spans to `visit`, by
   /// rising offset, until it returns true: the aligned offset of such bytes,
   /// and how many more the gap has behind them. Returns the aligned offset
-  /// behind all that was passed. Looks are the stretches that begin before the
-  /// gap taken, and one for that; what cannot bound a gap is passed list by
-  /// list.
+  /// behind all that was passed. Looks are lists, stretches before the gap
+  /// taken, and one behind it. Stretches too near to each other for a gap are
+  /// passed list by list.
   template <typename Visit>
   Passed visitGaps(std::span<const SectionSpan> spans, int64_t size,
                    int64_t alignment, Visit visit) {
