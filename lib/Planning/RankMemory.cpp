@@ -19,6 +19,7 @@
 #include "optimus-support/DeviceScratch.h"
 #include "optimus-support/GpuScratch.h"
 #include "optimus-support/MemoryCategory.h"
+#include "optimus-support/WeightBlocks.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MathExtras.h"
@@ -60,11 +61,12 @@ static int64_t getScratch(func::FuncOp function) {
   };
   function.walk([&](Operation *op) {
     if (auto gemm = dyn_cast<exec::GemmOp>(op))
-      bound.product({int64_t(gemm.getM()), int64_t(gemm.getN()),
-                     int64_t(gemm.getK()), gemm.getTransA(),
-                     gemm.getBias() && gemm.getAccumulate()},
-                    isNarrow(gemm.getA()), isNarrow(gemm.getC()),
-                    gemm.getBlocks() != exec::Blocks::None);
+      bound.product(
+          {int64_t(gemm.getM()), int64_t(gemm.getN()), int64_t(gemm.getK()),
+           gemm.getTransA(), gemm.getBias() && gemm.getAccumulate()},
+          isNarrow(gemm.getA()), isNarrow(gemm.getC()),
+          isFewBits(
+              static_cast<optimus_support::WeightBlocks>(gemm.getBlocks())));
     else if (auto forward = dyn_cast<exec::AttentionOp>(op))
       attention(forward, /*isGradient=*/false,
                 forward.getCapacity().value_or(0));

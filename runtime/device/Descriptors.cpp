@@ -64,16 +64,16 @@ template <typename Desc>
 Status checkPacked(const Desc &d, int64_t rows, int64_t cols,
                    int64_t elements) {
   if (d.blocks != 0) {
-    const CheckedSize words =
-        optimus_support::BlockLayout{
-            static_cast<optimus_support::WeightBlocks>(d.blocks), rows, cols}
-            .words();
-    return d.blocks <= 2 && rows % optimus_support::kBlockElements == 0 &&
+    using optimus_support::WeightBlocks;
+    const optimus_support::BlockLayout layout{
+        static_cast<WeightBlocks>(d.blocks), rows, cols};
+    const CheckedSize words = layout.words();
+    return d.blocks <= int64_t(WeightBlocks::BF16) && layout.takesRows() &&
                    words.isAtMost(std::min(elements, kMaxElements))
                ? okStatus()
                : invalidArgument(
-                     concat(describe(d), ": blocks of few bits have ",
-                            words.toString(), " words, and a multiple of ",
+                     concat(describe(d), ": blocks have ", words.toString(),
+                            " words, and of few bits a multiple of ",
                             optimus_support::kBlockElements, " rows; found ",
                             elements, " words"));
   }
@@ -110,6 +110,10 @@ Status optrt::check(const optrt_gemm_desc &d, const void *a, const void *b,
     return invalidArgument(
         concat(describe(d),
                ": a packed B is not transposed and has at least one row"));
+  if (d.blocks == int64_t(optimus_support::WeightBlocks::BF16) &&
+      d.factor_type != OPTRT_BF16)
+    return invalidArgument(
+        concat(describe(d), ": a B in panels of bf16 expects an A of bf16"));
   OPTRT_RETURN_IF_ERROR(d.packed_b ? checkPacked(d, d.k, d.n, d.ldb)
                                    : checkMatrix(d, "B", d.trans_b ? d.n : d.k,
                                                  d.trans_b ? d.k : d.n, d.ldb));

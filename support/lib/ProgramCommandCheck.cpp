@@ -137,7 +137,7 @@ private:
       return wrong("has a packed B that is transposed, or one of several; "
                    "expected packed what is multiplied, once");
     if (gemm.blocks != Blocks::None && !gemm.packed_b)
-      return wrong("has blocks of few bits that are not packed");
+      return wrong("has blocks that are not packed");
     OPTRT_RETURN_IF_ERROR(checkBlocks(gemm.blocks, gemm.k, gemm.n, gemm.ldb));
     const bool hasLive =
         command.operands.size() > 6 && command.operands[6]->address != kNone;
@@ -149,17 +149,20 @@ private:
 
   /// Blocks of B [k,n], if it has any.
   Status checkBlocks(Blocks blocks, int64_t k, int64_t n, int64_t words) {
-    if (!isKnown(blocks, Blocks::Int4))
+    if (!isKnown(blocks, Blocks::BF16))
       return wrong("has blocks that are not known");
     if (blocks == Blocks::None)
       return okStatus();
-    const CheckedSize expected =
-        BlockLayout{static_cast<WeightBlocks>(blocks), k, n}.words();
-    if (k < 1 || n < 1 || k % kBlockElements != 0 ||
-        !expected.isAtMost(words) || *expected.get() != words)
-      return wrong(concat("has blocks of ", k, " x ", n, " elements in ", words,
-                          " words; expected ", expected.toString(),
-                          ", and a multiple of ", kBlockElements, " rows"));
+    const BlockLayout layout{static_cast<WeightBlocks>(blocks), k, n};
+    const CheckedSize expected = layout.words();
+    if (k < 1 || n < 1 || !layout.takesRows() || !expected.isAtMost(words) ||
+        *expected.get() != words)
+      return wrong(
+          concat("has blocks of ", k, " x ", n, " elements in ", words,
+                 " words; expected ", expected.toString(),
+                 isFewBits(layout.blocks)
+                     ? concat(", and a multiple of ", kBlockElements, " rows")
+                     : ""));
     return okStatus();
   }
 
@@ -429,6 +432,8 @@ private:
     case Action::Gemm:
       if (command.action.AsGemm()->blocks == Blocks::None)
         OPTRT_RETURN_IF_ERROR(expectOneType({0, 1}));
+      if (command.action.AsGemm()->blocks == Blocks::BF16)
+        OPTRT_RETURN_IF_ERROR(expectType(0, ElementType::BF16));
       OPTRT_RETURN_IF_ERROR(expectTypeOrF32(2, 0));
       if (command.action.AsGemm()->epilogue == Epilogue::BiasGrad)
         return expectOneType({2, 3});
@@ -437,15 +442,15 @@ private:
     case Action::PackMatrix:
       return command.action.AsPackMatrix()->blocks == Blocks::None
                  ? expectOneType({0, 1})
-                 : expectF32(0);
+                 : expectType(0, ElementType::F32);
     case Action::Copy:
       return expectOneType({0, 1});
     case Action::Attention:
       OPTRT_RETURN_IF_ERROR(expectOneType({0, 1, 2, 5}));
-      return expectF32(6);
+      return expectType(6, ElementType::F32);
     case Action::AttentionGrad:
       OPTRT_RETURN_IF_ERROR(expectOneType({0, 1, 2, 3, 6, 8, 9, 10}));
-      return expectF32(7);
+      return expectType(7, ElementType::F32);
     case Action::Collective:
       OPTRT_RETURN_IF_ERROR(expectOneType({0, 1}));
       return checkSum(*command.action.AsCollective(),
@@ -476,12 +481,12 @@ private:
     return expectOneType({other, operand});
   }
 
-  Status expectF32(size_t operand) const {
+  Status expectType(size_t operand, ElementType expected) const {
     const ElementType found = command.operands[operand]->type;
-    if (found == ElementType::F32)
+    if (found == expected)
       return okStatus();
     return wrong(concat("operand ", operand, " is of ", toString(found),
-                        "; expected f32"));
+                        "; expected ", toString(expected)));
   }
 
   /// Integers travel, and are not added.

@@ -16,7 +16,8 @@
 namespace optimus_support::program {
 
 static_assert(int(WeightBlocks::Int8) == int(Blocks::Int8) &&
-              int(WeightBlocks::Int4) == int(Blocks::Int4));
+              int(WeightBlocks::Int4) == int(Blocks::Int4) &&
+              int(WeightBlocks::BF16) == int(Blocks::BF16));
 
 namespace {
 
@@ -46,7 +47,7 @@ OperandShape moved(OperandShape shape) {
   shape.elements = OperandShape::Any;
   return shape;
 }
-/// One that is blocks of few bits, where there are any.
+/// One in words, where there are blocks.
 OperandShape weight(Blocks blocks, OperandShape shape) {
   if (blocks != Blocks::None)
     shape.elements = OperandShape::Indices;

@@ -1,4 +1,4 @@
-//===- WeightBlocks.cpp - Weights of few bits -----------------------------===//
+//===- WeightBlocks.cpp - How packed weights are held ---------------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -8,6 +8,7 @@
 
 #include "optimus-support/WeightBlocks.h"
 
+#include "optimus-support/BFloat16.h"
 #include "optimus-support/Float16.h"
 
 #include <algorithm>
@@ -58,9 +59,40 @@ static float writeInt4(const float *x, uint8_t *to) {
   return scale;
 }
 
+/// Where the word of an element lies.
+static int64_t wordOf(const BlockLayout &layout, int64_t row, int64_t col) {
+  return col / kPanelCols * *layout.panelWords().get() + row / 2 * kPanelCols +
+         col % kPanelCols;
+}
+
+static void writePanels(const BlockLayout &layout, const float *source,
+                        int64_t rowStride, int64_t colStride, int64_t begin,
+                        int64_t end, uint32_t *to) {
+  // The columns beyond are the last one's.
+  const int64_t padded =
+      end == layout.n ? (end + kPanelCols - 1) / kPanelCols * kPanelCols : end;
+  // Columns within some rows: those that lie next to each other in either share
+  // cache lines.
+  for (int64_t first = 0; first < layout.k; first += kPanelRows)
+    for (int64_t col = begin; col < padded; ++col) {
+      const int64_t rows =
+          col < layout.n ? std::min(layout.k - first, kPanelRows) : 0;
+      const float *x = source + first * rowStride + col * colStride;
+      auto read = [&](int64_t row) -> uint32_t {
+        return row < rows ? toBFloat16(x[row * rowStride]) : 0;
+      };
+      uint32_t *words = to + wordOf(layout, first, col);
+      for (int64_t row = 0; row < kPanelRows; row += 2, words += kPanelCols)
+        *words = read(row) | read(row + 1) << 16;
+    }
+}
+
 void writeBlocks(const BlockLayout &layout, const float *source,
                  int64_t rowStride, int64_t colStride, int64_t begin,
                  int64_t end, void *to) {
+  if (layout.blocks == WeightBlocks::BF16)
+    return writePanels(layout, source, rowStride, colStride, begin, end,
+                       static_cast<uint32_t *>(to));
   auto *bytes = static_cast<uint8_t *>(to);
   const int64_t blocks = layout.blocksOfColumn();
   // Columns within rows of blocks: those next to each other share cache lines.
@@ -115,8 +147,18 @@ static void forEachElement(const BlockLayout &layout, const void *from,
   }
 }
 
+static void readPanel(const BlockLayout &layout, const uint32_t *from,
+                      int64_t column, int64_t first, int64_t last, float *to) {
+  for (int64_t row = first; row < last; ++row)
+    to[row - first] = fromBFloat16(static_cast<uint16_t>(
+        from[wordOf(layout, row, column)] >> row % 2 * 16));
+}
+
 void readBlocks(const BlockLayout &layout, const void *from, int64_t column,
                 int64_t first, int64_t last, float *to) {
+  if (layout.blocks == WeightBlocks::BF16)
+    return readPanel(layout, static_cast<const uint32_t *>(from), column, first,
+                     last, to);
   forEachElement(layout, from, column, first, last,
                  [&](int64_t i, int integer, float scale) {
                    to[i] = float(integer) * scale;
@@ -125,6 +167,13 @@ void readBlocks(const BlockLayout &layout, const void *from, int64_t column,
 
 void readBlocks(const BlockLayout &layout, const void *from, int64_t column,
                 int64_t first, int64_t last, float *to, double *bounds) {
+  if (layout.blocks == WeightBlocks::BF16) {
+    readBlocks(layout, from, column, first, last, to);
+    // Half a unit of 8 bits, or of the smallest number.
+    for (int64_t i = 0; i < last - first; ++i)
+      bounds[i] = std::max(0x1p-8 * std::fabs(to[i]), 0x1p-134);
+    return;
+  }
   const bool isInt4 = layout.blocks == WeightBlocks::Int4;
   forEachElement(
       layout, from, column, first, last,

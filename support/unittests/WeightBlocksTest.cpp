@@ -8,6 +8,7 @@
 
 #include "optimus-support/WeightBlocks.h"
 
+#include "optimus-support/BFloat16.h"
 #include "optimus-support/Float16.h"
 
 #include <cmath>
@@ -64,6 +65,40 @@ TEST(WeightBlocks, ScalesAreRoundedAfterIntegersAre) {
   EXPECT_EQ(roundTrip(WeightBlocks::Int8, x)[0], 127);
   x[0] = 127 * (1 + 0x1.8p-11f);
   EXPECT_EQ(roundTrip(WeightBlocks::Int8, x)[0], 127 * (1 + 0x1p-10f));
+}
+
+TEST(WeightBlocks, PanelsHavePairsOfRows) {
+  // 3 x 65, transposed: two panels of 32 rows.
+  const BlockLayout layout{WeightBlocks::BF16, 3, 65};
+  ASSERT_EQ(*layout.words().get(), 2 * 16 * 64);
+  std::vector<float> x(3 * 65);
+  for (std::size_t i = 0; i != x.size(); ++i)
+    x[i] = static_cast<float>(i);
+  std::vector<uint32_t> words(*layout.words().get(), 0xDEAD);
+  writeBlocks(layout, x.data(), 1, 3, 0, 64, words.data());
+  writeBlocks(layout, x.data(), 1, 3, 64, 65, words.data());
+  auto wordOf = [](float low, float high) {
+    return toBFloat16(low) | uint32_t(toBFloat16(high)) << 16;
+  };
+  EXPECT_EQ(words[2], wordOf(6, 7));
+  EXPECT_EQ(words[64 + 2], wordOf(8, 0));
+  EXPECT_EQ(words[16 * 64], wordOf(192, 193));
+  EXPECT_THAT(
+      std::vector(words.begin() + 16 * 64 + 1, words.begin() + 16 * 64 + 64),
+      Each(0u));
+  EXPECT_THAT(std::vector(words.begin() + 128, words.begin() + 16 * 64),
+              Each(0u));
+  // From an odd row, and with what an element is off by at most.
+  std::vector<float> found(2);
+  std::vector<double> bounds(2);
+  readBlocks(layout, words.data(), 64, 1, 3, found.data(), bounds.data());
+  EXPECT_THAT(found, ElementsAre(193, 194));
+  EXPECT_THAT(bounds, ElementsAre(193. / 256, 194. / 256));
+  const std::vector<float> rounded =
+      roundTrip(WeightBlocks::BF16, {1 + 0x1p-8f, 1 + 0x1.8p-7f, NAN});
+  EXPECT_EQ(rounded[0], 1);
+  EXPECT_EQ(rounded[1], 1 + 0x1p-6f);
+  EXPECT_TRUE(std::isnan(rounded[2]));
 }
 
 TEST(WeightBlocks, OneBlockChangesNoOther) {

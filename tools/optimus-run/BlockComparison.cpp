@@ -1,4 +1,4 @@
-//===- BlockComparison.cpp - Weights of few bits and parameters -----------===//
+//===- BlockComparison.cpp - Weights in blocks and parameters -------------===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -25,6 +25,12 @@ using optimus_support::program::PackMatrixT;
 
 namespace optimus_run {
 namespace {
+
+const char *nameOf(Blocks blocks) {
+  return blocks == Blocks::Int8   ? "int8"
+         : blocks == Blocks::Int4 ? "int4"
+                                  : "bf16";
+}
 
 /// A parameter and the blocks that are made of it.
 struct Blocked {
@@ -120,8 +126,7 @@ StatusOr<std::vector<TensorComparison>> compareBlocks(Session &session) {
                  blocks.data());
       }
       results.push_back(sums.compare(
-          concat(one.parameter,
-                 one.pack->blocks == Blocks::Int8 ? " in int8" : " in int4")));
+          concat(one.parameter, " in ", nameOf(one.pack->blocks))));
     }
   }
   return results;

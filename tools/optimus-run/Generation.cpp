@@ -36,7 +36,7 @@ double bytesOfDecode(const ModelLibrary &library, const Function &decode,
     for (const auto &command : function.commands)
       if (const GemmT *gemm = command->action.AsGemm())
         bytes += static_cast<double>(
-            // Blocks of few bits lie without gaps.
+            // Blocks lie without gaps.
             (gemm->blocks != Blocks::None ? gemm->ldb : gemm->n * gemm->k) *
             optimus_support::elementBytes(command->operands[1]->type));
   }

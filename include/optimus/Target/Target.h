@@ -100,6 +100,9 @@ public:
   getPackedElements(const GemmShape &shape,
                     const Processor &processor) const = 0;
 
+  /// Whether products read a B in blocks.
+  virtual bool readsBlocks() const { return false; }
+
   /// Whether products have such an epilogue; a launch follows them where they
   /// do not.
   virtual bool hasEpilogue(exec::Epilogue epilogue) const = 0;

@@ -21,7 +21,7 @@ using namespace mlir::optimus;
 static_assert(int(exec::Epilogue::BiasGrad) ==
                   int(program::Epilogue::BiasGrad) &&
               int(exec::Reduction::Max) == int(program::Reduction::Max) &&
-              int(exec::Blocks::Int4) == int(program::Blocks::Int4) &&
+              int(exec::Blocks::BF16) == int(program::Blocks::BF16) &&
               int(exec::CollectiveKind::ReduceScatter) ==
                   int(program::CollectiveKind::ReduceScatter) &&
               int(exec::MemorySpace::File) == int(program::MemorySpace::File) &&

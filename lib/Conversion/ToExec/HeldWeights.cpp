@@ -16,14 +16,20 @@
 
 #include "optimus-support/WeightBlocks.h"
 
+#include "mlir/IR/TypeUtilities.h"
+
 using namespace mlir;
 using namespace mlir::optimus;
 
-HeldWeights::HeldWeights(func::FuncOp function, exec::Blocks blocks)
+static bool generates(func::FuncOp function) {
+  return llvm::is_contained(kGenerationKinds, getEntryKind(function));
+}
+
+HeldWeights::HeldWeights(func::FuncOp function, exec::Blocks fewBits,
+                         const llvm::StringSet<> &rounded)
     : function(function),
-      blocks(llvm::is_contained(kGenerationKinds, getEntryKind(function))
-                 ? blocks
-                 : exec::Blocks::None) {}
+      fewBits(generates(function) ? fewBits : exec::Blocks::None),
+      rounded(rounded) {}
 
 /// The operand that is a weight, of products and heads.
 static OpOperand *findWeight(Operation *op) {
@@ -43,13 +49,64 @@ static Value stripCasts(Value tensor) {
   return tensor;
 }
 
+static StringRef getParameterName(Value parameter) {
+  auto argument = cast<BlockArgument>(parameter);
+  auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                    OptimusDialect::kParam);
+  return name ? name.getValue() : StringRef();
+}
+
+/// Whether an operand is a weight that a product reads where it lies.
+static bool isStationary(OpOperand &use) {
+  if (findWeight(use.getOwner()) != &use)
+    return false;
+  auto matmul = dyn_cast<ccl::MatmulOp>(use.getOwner());
+  if (!matmul)
+    return true;
+  FailureOr<ccl::ProductForm> form = ccl::getProductForm(matmul);
+  return succeeded(form) && form->stationary == ccl::ProductForm::B;
+}
+
+llvm::StringSet<> HeldWeights::findRounded(ModuleOp module) {
+  llvm::StringSet<> rounded, otherwise;
+  for (func::FuncOp function : module.getOps<func::FuncOp>()) {
+    if (!generates(function))
+      continue;
+    function.walk([&](CastOp cast) {
+      Value parameter = cast.getOperand();
+      if (!isParameter(parameter))
+        return;
+      const bool isRead = getElementTypeOrSelf(parameter).isF32() &&
+                          getElementTypeOrSelf(cast.getResult()).isBF16() &&
+                          llvm::all_of(cast->getUses(), isStationary);
+      (isRead ? rounded : otherwise).insert(getParameterName(parameter));
+    });
+  }
+  for (StringRef name : otherwise.keys())
+    rounded.erase(name);
+  return rounded;
+}
+
+exec::Blocks HeldWeights::getBlocks(Value b) const {
+  Value weight = stripCasts(b);
+  if (!isParameter(weight))
+    return exec::Blocks::None;
+  if (fewBits != exec::Blocks::None)
+    return fewBits;
+  return weight != b && generates(function) &&
+                 rounded.contains(getParameterName(weight))
+             ? exec::Blocks::BF16
+             : exec::Blocks::None;
+}
+
 Value HeldWeights::getParameter(Value b) const {
-  Value weight = blocks == exec::Blocks::None ? b : stripCasts(b);
+  Value weight = getBlocks(b) == exec::Blocks::None ? b : stripCasts(b);
   return isParameter(weight) ? weight : Value();
 }
 
 bool HeldWeights::isTableOfBlocks(Value table) const {
-  if (blocks == exec::Blocks::None || !isParameter(table))
+  if (fewBits == exec::Blocks::None || !isParameter(table))
     return false;
   func::FuncOp owner = function;
   auto dims = owner.getArgAttrOfType<ArrayAttr>(
@@ -59,8 +116,7 @@ bool HeldWeights::isTableOfBlocks(Value table) const {
 }
 
 bool HeldWeights::isUnread(Operation *op) const {
-  return blocks != exec::Blocks::None && isa<CastOp>(op) &&
-         getParameter(op->getResult(0)) &&
+  return isa<CastOp>(op) && getBlocks(op->getResult(0)) != exec::Blocks::None &&
          llvm::all_of(op->getUses(), [](OpOperand &use) {
            return findWeight(use.getOwner()) == &use;
          });
@@ -108,7 +164,7 @@ static LogicalResult tellOfMove(Operation *op, exec::Blocks blocks) {
 }
 
 LogicalResult HeldWeights::verify() {
-  if (blocks == exec::Blocks::None)
+  if (fewBits == exec::Blocks::None)
     return success();
   auto verifyOne = [&](Operation *op) -> LogicalResult {
     auto lookup = dyn_cast<EmbeddingOp>(op);
@@ -117,15 +173,12 @@ LogicalResult HeldWeights::verify() {
       return success();
     Value weight = operand->get();
     if (findMove(weight))
-      return tellOfMove(op, blocks);
+      return tellOfMove(op, fewBits);
     Value parameter = getParameter(weight);
     if (!parameter || (lookup && !isTableOfBlocks(parameter)))
       return success();
-    if (auto matmul = dyn_cast<ccl::MatmulOp>(op)) {
-      FailureOr<ccl::ProductForm> form = ccl::getProductForm(matmul);
-      if (failed(form) || form->stationary != ccl::ProductForm::B)
-        return tellOfMove(op, blocks);
-    }
+    if (!lookup && !isStationary(*operand))
+      return tellOfMove(op, fewBits);
     const int64_t summed = getSummed(op, parameter);
     if (summed % optimus_support::kBlockElements == 0)
       return success();
@@ -133,7 +186,7 @@ LogicalResult HeldWeights::verify() {
            << "sums " << summed
            << " elements on a rank; expected a multiple of "
            << optimus_support::kBlockElements << " with weights of "
-           << exec::stringifyBlocks(blocks)
+           << exec::stringifyBlocks(fewBits)
            << ", whose blocks lie on one rank each: use other extents or fewer "
               "ranks";
   };

@@ -12,11 +12,14 @@
 #include "optimus/Dialect/Exec/IR/Exec.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+#include "llvm/ADT/StringSet.h"
 
 namespace mlir::optimus {
 
-/// The weights of a function, and whether it reads them as blocks of few bits.
-/// Then a product reads the parameter itself, which nothing rounds before:
+/// The weights of a function, and whether it reads them in blocks. Then a
+/// product reads the parameter itself, which nothing rounds before:
 ///
 /// ```mlir
 /// %narrow = optimus.cast %w : … f32 to bf16  // not lowered, for nobody reads
@@ -24,16 +27,25 @@ namespace mlir::optimus {
 /// ```
 class HeldWeights {
 public:
-  /// Functions that generate text have `blocks`, others none.
-  HeldWeights(func::FuncOp function, exec::Blocks blocks);
+  /// The parameters of functions for generation that are rounded to bf16 for
+  /// products alone, and on no rank but where they lie. They lie once, so one
+  /// function that reads another form keeps all from blocks.
+  static llvm::StringSet<> findRounded(ModuleOp module);
 
-  exec::Blocks getBlocks() const { return blocks; }
+  /// Functions that generate text have weights of few bits, if any, or blocks
+  /// of bf16 of `rounded` parameters; others have none.
+  HeldWeights(func::FuncOp function, exec::Blocks fewBits,
+              const llvm::StringSet<> &rounded);
 
+  exec::Blocks getFewBits() const { return fewBits; }
+
+  /// The blocks that a product reads B as.
+  exec::Blocks getBlocks(Value b) const;
   /// The parameter that a product's B is, or is rounded from where it is read
-  /// as blocks; null where it is no weight that stays where it lies.
+  /// in blocks; null where it is no weight that stays where it lies.
   Value getParameter(Value b) const;
-  /// Whether rows of a table are looked up in blocks: those of tokens are,
-  /// those of positions are not.
+  /// Whether rows of a table are looked up in blocks of few bits: those of
+  /// tokens are, those of positions are not.
   bool isTableOfBlocks(Value table) const;
   /// Whether an operation rounds a parameter for those alone that read blocks.
   bool isUnread(Operation *op) const;
@@ -44,7 +56,8 @@ public:
 
 private:
   func::FuncOp function;
-  exec::Blocks blocks;
+  exec::Blocks fewBits;
+  const llvm::StringSet<> &rounded;
 };
 
 } // namespace mlir::optimus

@@ -26,12 +26,13 @@ struct EmbeddingLowering : KernelModel<EmbeddingLowering, EmbeddingOp> {
         .count = getNumElements(op.getTokens()),
         .rows = rows,
         .cols = cols,
-        .bits = weights.getBlocks() == exec::Blocks::Int8 ? 8 : 4};
+        .bits = weights.getFewBits() == exec::Blocks::Int8 ? 8 : 4};
     lowering.launch(
         kernel,
-        {{"table", lowering.getBlocks(lowering.getBuffer(table), /*k=*/cols,
-                                      /*n=*/rows, /*ld=*/cols,
-                                      /*trans=*/true)},
+        {{"table",
+          lowering.getBlocks(weights.getFewBits(), lowering.getBuffer(table),
+                             /*k=*/cols, /*n=*/rows, /*ld=*/cols,
+                             /*trans=*/true)},
          {"tokens", lowering.getBuffer(op.getTokens())},
          {"result", lowering.getBuffer(op.getResult())}},
         getScalars(op, lowering));

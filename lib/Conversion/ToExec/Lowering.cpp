@@ -85,11 +85,11 @@ void Lowering::setB(Gemm &gemm, Value tensor, int64_t ld) {
   Value parameter = weights.getParameter(tensor);
   gemm.b = {getBuffer(parameter ? parameter : tensor), ld};
   gemm.isWeightB = parameter != nullptr;
+  gemm.blocks = weights.getBlocks(tensor);
 }
 
-Value Lowering::getBlocks(Value parameter, int64_t k, int64_t n, int64_t ld,
-                          bool trans) {
-  const exec::Blocks blocks = weights.getBlocks();
+Value Lowering::getBlocks(exec::Blocks blocks, Value parameter, int64_t k,
+                          int64_t n, int64_t ld, bool trans) {
   const optimus_support::BlockLayout layout{
       static_cast<optimus_support::WeightBlocks>(blocks), k, n};
   return pack({n, k, ld, trans, blocks, /*packed=*/{}}, parameter,
@@ -100,8 +100,9 @@ Value Lowering::getBlocks(Value parameter, int64_t k, int64_t n, int64_t ld,
 Value Lowering::getPacked(const Gemm &gemm) {
   if (!gemm.isWeightB)
     return nullptr;
-  if (weights.getBlocks() != exec::Blocks::None)
-    return getBlocks(gemm.b.buffer, gemm.k, gemm.n, gemm.b.ld, gemm.transB);
+  if (gemm.blocks != exec::Blocks::None)
+    return getBlocks(gemm.blocks, gemm.b.buffer, gemm.k, gemm.n, gemm.b.ld,
+                     gemm.transB);
   // What is packed is f32; a frozen parameter may be narrower.
   if (isForFewRows(gemm) || !getElementTypeOrSelf(gemm.b.buffer).isF32())
     return nullptr;
@@ -123,8 +124,8 @@ Value Lowering::pack(const PackedWeight &weight, Value buffer,
                      MemRefType type) {
   SmallVectorImpl<PackedWeight> &known = packedWeights[buffer];
   auto isSame = [&](const PackedWeight &other) {
-    return std::tie(other.n, other.k, other.ld, other.trans) ==
-           std::tie(weight.n, weight.k, weight.ld, weight.trans);
+    return std::tie(other.n, other.k, other.ld, other.trans, other.blocks) ==
+           std::tie(weight.n, weight.k, weight.ld, weight.trans, weight.blocks);
   };
   if (auto *found = llvm::find_if(known, isSame); found != known.end())
     return found->packed;
@@ -187,8 +188,7 @@ void Lowering::createGemm(const Gemm &gemm) {
                        gemm.k, gemm.a.ld, ldb, gemm.c.ld,
                        gemm.extra.buffer ? gemm.extra.ld : 0, gemm.transA,
                        gemm.transB && !packed, gemm.accumulate, gemm.epilogue,
-                       /*packed_b=*/packed != nullptr,
-                       packed ? weights.getBlocks() : exec::Blocks::None,
+                       /*packed_b=*/packed != nullptr, gemm.blocks,
                        /*kernel=*/FlatSymbolRefAttr(), /*id=*/IntegerAttr(),
                        /*queue=*/StringAttr(), /*after=*/DenseI32ArrayAttr());
 }

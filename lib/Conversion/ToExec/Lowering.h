@@ -35,8 +35,9 @@ struct Gemm {
   Value bias = {};
   exec::Epilogue epilogue = exec::Epilogue::None;
   Matrix extra = {};
-  /// Whether B is a weight, which may be packed.
+  /// Whether B is a weight, which may be packed, or read in blocks.
   bool isWeightB = false;
+  exec::Blocks blocks = exec::Blocks::None;
   /// Positions of the rows, where rows without a token may be left out.
   Value live = {};
 };
@@ -112,10 +113,9 @@ public:
   const HeldWeights &getWeights() const { return weights; }
   /// Sets B of a product to rows of a tensor, and whether it is a weight.
   void setB(Gemm &gemm, Value tensor, int64_t ld);
-  /// A parameter as blocks of few bits, B [k,n] in rows `ld` apart, or with
-  /// `trans` [n,k].
-  Value getBlocks(Value parameter, int64_t k, int64_t n, int64_t ld,
-                  bool trans);
+  /// A parameter in blocks, B [k,n] in rows `ld` apart, or with `trans` [n,k].
+  Value getBlocks(exec::Blocks blocks, Value parameter, int64_t k, int64_t n,
+                  int64_t ld, bool trans);
 
   /// The buffer of the positions of a product's rows, where rows without a
   /// token may be left out; else null. `factor` is the product's first.

@@ -78,6 +78,8 @@ Gemm PanelProduct::getGemm() {
   if (!transA && !(a.isStreamed && a.streamsRows))
     gemm.live = lowering.getLive(op.getA());
   gemm.isWeightB = getWeight() != nullptr;
+  if (gemm.isWeightB)
+    gemm.blocks = lowering.getWeights().getBlocks(op.getB());
   return gemm;
 }
 

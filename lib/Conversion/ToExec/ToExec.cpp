@@ -52,9 +52,11 @@ class FunctionConverter {
 public:
   FunctionConverter(func::FuncOp function, const Target &target,
                     const Processor &processor, AttentionChoice attention,
-                    exec::Blocks blocks, KernelDeclarations &kernels)
+                    exec::Blocks fewBits, const llvm::StringSet<> &rounded,
+                    KernelDeclarations &kernels)
       : function(function), target(target), processor(processor),
-        attention(attention), weights(function, blocks), kernels(kernels) {}
+        attention(attention), weights(function, fewBits, rounded),
+        kernels(kernels) {}
 
   LogicalResult run() {
     if (failed(check()) || failed(weights.verify()))
@@ -234,7 +236,7 @@ public:
     choice.isDeterministic = deterministic;
     std::optional<exec::Blocks> known = exec::symbolizeBlocks(
         weights == "activations" ? "none" : StringRef(weights));
-    if (!known)
+    if (!known || *known == exec::Blocks::BF16)
       return emitError(UnknownLoc::get(context))
              << "weights: expected activations, int8 or int4, found '"
              << weights << "'";
@@ -256,12 +258,16 @@ public:
              "or compile without --weights";
       return signalPassFailure();
     }
+    // Weights of few bits are made of the parameters themselves.
+    llvm::StringSet<> rounded;
+    if (device.readsBlocks() && blocks == exec::Blocks::None)
+      rounded = HeldWeights::findRounded(module);
     KernelDeclarations kernels(module);
     SmallVector<func::FuncOp> functions =
         llvm::filter_to_vector(module.getOps<func::FuncOp>(), hasTensors);
     for (func::FuncOp function : functions) {
       FunctionConverter converter(function, device, processor, choice, blocks,
-                                  kernels);
+                                  rounded, kernels);
       if (failed(converter.run()))
         return signalPassFailure();
       numCommands += converter.getNumCommands();

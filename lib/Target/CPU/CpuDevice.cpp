@@ -52,6 +52,8 @@ public:
     return int64_t(llvm::alignTo(shape.k, 16) * llvm::alignTo(shape.n, 64));
   }
 
+  bool readsBlocks() const override { return true; }
+
   bool hasEpilogue(exec::Epilogue epilogue) const override {
     return epilogue != exec::Epilogue::BiasGrad;
   }

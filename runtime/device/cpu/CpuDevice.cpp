@@ -18,6 +18,7 @@
 #include "Team.h"
 #include "device/Descriptors.h"
 #include "optimus-support/Pages.h"
+#include "optimus-support/WeightBlocks.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -50,7 +51,7 @@ public:
   }
   /// Whether a product is one for oneDNN, or made of blocks.
   StatusOr<bool> isWhole(const optrt_gemm_desc &desc) {
-    if (desc.blocks != 0)
+    if (isFewBits(static_cast<optimus_support::WeightBlocks>(desc.blocks)))
       return false;
     if (desc.factor_type == OPTRT_F32)
       return true;

@@ -15,8 +15,12 @@
 
 using namespace optrt;
 
+using optimus_support::BlockLayout;
+using optimus_support::WeightBlocks;
+
 static_assert(kFewRows == optimus_support::kMostOfFewRows);
 static_assert(kFewBitsBlock == optimus_support::kBlockElements);
+static_assert(kFewRowsCols == optimus_support::kPanelCols);
 
 /// Bytes of B that are worth a task.
 static constexpr int64_t kTaskBytes = 1 << 16;
@@ -68,6 +72,11 @@ Status FewRows::multiply(const optrt_gemm_desc &d, const void *a, const void *b,
   const LiveRows rows(d);
   if (rows.count == 0)
     return okStatus();
+  const BlockLayout blocks{static_cast<WeightBlocks>(d.blocks), d.k, d.n};
+  const bool hasFewBits = isFewBits(blocks.blocks),
+             isPaired = blocks.blocks == WeightBlocks::BF16;
+  if (isPaired)
+    panels = {optimus_support::kPanelCols, *blocks.panelWords().get()};
   const float *rowsOfA[kFewRows];
   FewRowsProduct all = {};
   all.m = rows.count;
@@ -76,6 +85,7 @@ Status FewRows::multiply(const optrt_gemm_desc &d, const void *a, const void *b,
   all.ldb = panels.cols > 0 ? panels.cols : d.packed_b ? d.n : d.ldb;
   all.isTransposed = d.trans_b;
   all.isNarrow = isNarrow;
+  all.isPaired = isPaired;
   if (isNarrow) {
     OPTRT_RETURN_IF_ERROR(prepare(d));
     widenRows(static_cast<const uint16_t *>(a), d.lda, d.m, d.k,
@@ -85,11 +95,9 @@ Status FewRows::multiply(const optrt_gemm_desc &d, const void *a, const void *b,
     rowsOfA[i] = isNarrow
                      ? scratch.as<float>() + rows.numbers[i] * d.k
                      : static_cast<const float *>(a) + rows.numbers[i] * d.lda;
-  const optimus_support::BlockLayout blocks{
-      static_cast<optimus_support::WeightBlocks>(d.blocks), d.k, d.n};
-  if (d.blocks != 0)
+  if (hasFewBits)
     all.bits = blocks.integerBytes() * 8 / kFewBitsBlock;
-  const int64_t elementBytes = isNarrow ? 2 : 4;
+  const int64_t elementBytes = isNarrow && !isPaired ? 2 : 4;
   const int64_t width = panels.cols > 0 ? panels.cols : kFewRowsCols;
   const int64_t parts = (d.n + width - 1) / width;
   const int64_t bytes =
@@ -106,10 +114,9 @@ Status FewRows::multiply(const optrt_gemm_desc &d, const void *a, const void *b,
                  FewRowsProduct product = all;
                  product.cols = std::min(width, d.n - col);
                  const auto *bytesOfB = static_cast<const char *>(b);
-                 product.b =
-                     bytesOfB + (d.blocks != 0 ? col * blocks.columnBytes()
-                                               : start * elementBytes);
-                 if (d.blocks != 0)
+                 product.b = bytesOfB + (hasFewBits ? col * blocks.columnBytes()
+                                                    : start * elementBytes);
+                 if (hasFewBits)
                    product.scales = reinterpret_cast<const uint16_t *>(
                                         bytesOfB + blocks.scales()) +
                                     col * blocks.blocksOfColumn();

@@ -29,7 +29,7 @@ public:
   /// Panels of columns, one behind the other: `cols` columns, at most
   /// kFewRowsCols, of all rows, which follow each other.
   struct Panels {
-    int64_t cols = 0;   ///< of one; 0: B lies row by row
+    int64_t cols = 0;   ///< of one; 0: B lies row by row, or in blocks
     int64_t stride = 0; ///< elements from one to the next
   };
 

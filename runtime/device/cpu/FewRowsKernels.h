@@ -13,7 +13,7 @@
 // text's bits depend on no other. Where B lies as [k,n] or packed the sum goes
 // from the first product to the last; where it lies as [n,k], each lane of a
 // vector has its own, and the lanes are added by halves; and so where B is in
-// blocks of few bits.
+// blocks of few bits. In panels of bf16 (WeightBlocks.h) it is as in [k,n].
 //
 // As AttentionKernels.h, this is all that the instruction sets' translation
 // units include.
@@ -52,6 +52,7 @@ struct FewRowsProduct {
   int64_t ldb;           ///< in elements
   bool isTransposed; ///< B lies as [n,k], rows `ldb` apart; else as [k,n]
   bool isNarrow;     ///< B is bf16; else f32
+  bool isPaired = false; ///< B is a panel of bf16, `ldb` words a pair of rows
   int64_t bits = 0;  ///< of blocks, 8 or 4, whose integers are `b`; else 0
   const uint16_t *scales = nullptr; ///< of the blocks
 };

@@ -141,8 +141,9 @@ void GemmEngine::Impl::makePrimitive(const optrt_gemm_desc &d, Plan &plan) {
     plan.transpose = dnnl::reorder(dnnl::reorder::primitive_desc(
         oneDnn.engine, plan.given, oneDnn.engine, plan.a));
   }
-  plan.b = d.packed_b ? packing.layoutOf(d.k, d.n).desc
-                      : matrixOf(d.k, d.n, d.ldb, d.trans_b, factors);
+  plan.b = d.blocks != 0 ? narrowPanels(d.k, d.n)
+           : d.packed_b  ? packing.layoutOf(d.k, d.n).desc
+                         : matrixOf(d.k, d.n, d.ldb, d.trans_b, factors);
   plan.c = matrixOf(d.m, d.n, d.ldc, false, typeOf(d.result_type));
   // An addend is fused in the one layout that every implementation of oneDNN's
   // is made for; otherwise the pass afterwards does it. A factor is only in
@@ -301,6 +302,8 @@ Status GemmEngine::Impl::run(optrt_gemm_desc d, const void *a, const void *b,
 
 /// A packed B that has no blocks is a matrix like others.
 Status GemmEngine::Impl::resolvePacked(optrt_gemm_desc &d) {
+  if (!d.packed_b || d.blocks != 0)
+    return okStatus();
   OPTRT_ASSIGN_OR_RETURN(const PackedLayout *layout,
                          packing.layoutIn(d.ldb, d.k, d.n));
   if (!layout->isBlocked) {
@@ -341,8 +344,7 @@ StatusOr<bool> GemmEngine::Impl::isWhole(optrt_gemm_desc d) {
 Status GemmEngine::Impl::execute(optrt_gemm_desc d, const void *a,
                                  const void *b, void *c, const void *bias,
                                  const void *extra) {
-  if (d.packed_b)
-    OPTRT_RETURN_IF_ERROR(resolvePacked(d));
+  OPTRT_RETURN_IF_ERROR(resolvePacked(d));
   OPTRT_ASSIGN_OR_RETURN(Plan * plan, getPlan(d));
   if (plan->primitive) {
     OPTRT_RETURN_IF_ERROR(runPrimitive(d, *plan, a, b, c, bias, extra));
@@ -371,8 +373,7 @@ Status GemmEngine::Impl::prepare(const Workload &workload) {
   for (optrt_gemm_desc d : workload.products) {
     normalise(d);
     OPTRT_RETURN_IF_ERROR(attempt(d, [&]() -> Status {
-      if (d.packed_b)
-        OPTRT_RETURN_IF_ERROR(resolvePacked(d));
+      OPTRT_RETURN_IF_ERROR(resolvePacked(d));
       OPTRT_ASSIGN_OR_RETURN(Plan * plan, getPlan(d));
       if (!plan->primitive)
         return okStatus();

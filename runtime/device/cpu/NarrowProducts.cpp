@@ -22,6 +22,7 @@ using optimus_support::BlockLayout;
 using optimus_support::kNarrowCols;
 using optimus_support::kNarrowDepth;
 using optimus_support::kNarrowRows;
+using optimus_support::kPanelCols;
 
 namespace {
 /// Elements that are worth a task.
@@ -37,7 +38,7 @@ Status NarrowProducts::prepare(const optrt_gemm_desc &d) {
   const bool isNarrow = d.result_type == OPTRT_BF16;
   const optimus_support::ProductShape shape{d.m, d.n, d.k};
   return scratch.reserve(
-      d.blocks != 0
+      hasFewBits(d)
           ? optimus_support::blockProductScratchBytes(shape, widensA(d))
           : optimus_support::narrowProductScratchBytes(shape, isNarrow,
                                                        widens));
@@ -50,11 +51,23 @@ static BlockLayout layoutOf(int64_t blocks, int64_t k, int64_t n) {
 void NarrowProducts::writeBlocks(const optrt_pack_desc &d, const float *src,
                                  void *dst) const {
   const BlockLayout layout = layoutOf(d.blocks, d.rows, d.cols);
-  team.split(d.cols, tasksFor(team, d.cols, d.rows),
-             [&](int64_t col, int64_t end) {
+  // Whole panels, since threads that write to one share its cache lines.
+  constexpr int64_t some = optimus_support::kPanelCols;
+  const int64_t parts = (d.cols + some - 1) / some;
+  team.split(parts, tasksFor(team, parts, d.rows * some),
+             [&](int64_t part, int64_t end) {
                optimus_support::writeBlocks(layout, src, d.trans ? 1 : d.ld,
-                                            d.trans ? d.ld : 1, col, end, dst);
+                                            d.trans ? d.ld : 1, part * some,
+                                            std::min(end * some, d.cols), dst);
              });
+}
+
+const uint32_t *NarrowProducts::panelsAt(const optrt_gemm_desc &d,
+                                         const void *b, int64_t depth,
+                                         int64_t col) {
+  return static_cast<const uint32_t *>(b) +
+         col / kPanelCols * *layoutOf(d.blocks, d.k, d.n).panelWords().get() +
+         depth / 2 * kPanelCols + col % kPanelCols;
 }
 
 void NarrowProducts::widenB(const optrt_gemm_desc &d, const void *b,
@@ -66,6 +79,17 @@ void NarrowProducts::widenB(const optrt_gemm_desc &d, const void *b,
         (d.trans_b ? at.col * d.ldb + at.depth : at.depth * d.ldb + at.col);
     widen(part, d.ldb, d.trans_b ? block.n : block.k,
           d.trans_b ? block.k : block.n, to);
+    return;
+  }
+  if (!hasFewBits(d)) {
+    team.split(block.k, tasksFor(team, block.k, block.n),
+               [&](int64_t row, int64_t end) {
+                 for (int64_t col = 0; col < block.n; col += kPanelCols)
+                   for (int64_t i = row; i < end; ++i)
+                     widenPairs(panelsAt(d, b, at.depth + i, at.col + col),
+                                i % 2, std::min(block.n - col, kPanelCols),
+                                to + i * block.n + col);
+               });
     return;
   }
   const BlockLayout layout = layoutOf(d.blocks, d.k, d.n);
@@ -119,7 +143,7 @@ void NarrowProducts::finish(const optrt_gemm_desc &d, float *product,
 
 NarrowProducts::Extents NarrowProducts::mostOf(const optrt_gemm_desc &d) const {
   const int64_t depth = std::max<int64_t>(d.k, 1);
-  if (d.blocks != 0)
+  if (hasFewBits(d))
     return {std::min(d.m, kNarrowRows), std::min(d.n, blockCols(d.k)), depth};
   return {std::min(d.m, kNarrowRows), std::min(d.n, kNarrowCols),
           widens ? std::min(depth, kNarrowDepth) : depth};
@@ -138,17 +162,22 @@ NarrowProducts::blocksOf(const optrt_gemm_desc &d) const {
       block.k = std::min(most.depth, d.k - depth);
       // Blocks of few bits become columns, one after the other.
       block.trans_a = d.trans_a;
-      block.trans_b = d.trans_b || d.blocks != 0;
+      block.trans_b = d.trans_b || hasFewBits(d);
       block.lda = !widensA(d) ? d.lda : d.trans_a ? block.m : block.k;
       block.ldb = !widensB(d) ? d.ldb : block.trans_b ? block.k : block.n;
       block.ldc = isApart(d) ? block.n : d.ldc;
       block.accumulate = depth > 0 || (!isApart(d) && d.accumulate);
       block.factor_type = widensB(d) ? OPTRT_F32 : d.factor_type;
+      if (d.blocks != 0 && !widensB(d)) {
+        block.packed_b = 1;
+        block.blocks = d.blocks;
+        block.ldb = *layoutOf(d.blocks, block.k, block.n).words().get();
+      }
       blocks.push_back({block, row, col, depth, depth + most.depth >= d.k});
     }
   };
   // With blocks of few bits the rows of A are widened once for all columns.
-  if (d.blocks != 0) {
+  if (hasFewBits(d)) {
     for (int64_t row = 0; row < d.m; row += most.rows)
       for (int64_t col = 0; col < d.n; col += most.cols)
         add(row, col);
@@ -192,7 +221,7 @@ Status NarrowProducts::gemm(const optrt_gemm_desc &d, const void *a,
             ? wideC
             : const_cast<float *>(static_cast<const float *>(partOfC.start));
     if (widensA(d)) {
-      if (d.blocks == 0 || at.col == 0)
+      if (!hasFewBits(d) || at.col == 0)
         widen(static_cast<const uint16_t *>(partOfA), d.lda,
               d.trans_a ? block.k : block.m, d.trans_a ? block.m : block.k,
               wideA);
@@ -201,6 +230,8 @@ Status NarrowProducts::gemm(const optrt_gemm_desc &d, const void *a,
     if (widensB(d)) {
       widenB(d, b, at, wideB);
       partOfB = wideB;
+    } else if (d.blocks != 0) {
+      partOfB = panelsAt(d, b, at.depth, at.col);
     }
     OPTRT_RETURN_IF_ERROR(multiply(block, partOfA, partOfB, product));
     if (!finishes || !at.isLast)

@@ -13,7 +13,8 @@
 // one rounding of the stored result; with wide factors it is slower than f32.
 //
 // A B in blocks of few bits is widened, columns of it at a time, on every
-// processor, and A with it where that is bf16.
+// processor, and A with it where that is bf16. Panels of bf16 are as other
+// factors of bf16.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,6 +26,7 @@
 #include "Team.h"
 
 #include "optimus-runtime/CommandDescriptors.h"
+#include "optimus-support/WeightBlocks.h"
 
 #include <functional>
 #include <vector>
@@ -47,7 +49,7 @@ public:
   /// What gemm() will ask of `multiply` for such a product.
   std::vector<optrt_gemm_desc> productsOf(const optrt_gemm_desc &desc) const;
 
-  /// Makes the blocks of few bits of a weight.
+  /// Makes the blocks of a weight.
   void writeBlocks(const optrt_pack_desc &desc, const float *src,
                    void *dst) const;
 
@@ -71,17 +73,24 @@ private:
     int64_t rows, cols, depth;
   };
   Extents mostOf(const optrt_gemm_desc &desc) const;
+  static bool hasFewBits(const optrt_gemm_desc &desc) {
+    return isFewBits(static_cast<optimus_support::WeightBlocks>(desc.blocks));
+  }
   /// Whether a product is finished before it goes to C.
   static bool isApart(const optrt_gemm_desc &desc) {
-    return desc.result_type == OPTRT_BF16 || desc.blocks != 0;
+    return desc.result_type == OPTRT_BF16 || hasFewBits(desc);
   }
   /// Whether the factors of a product are widened.
   bool widensA(const optrt_gemm_desc &desc) const {
-    return desc.factor_type != OPTRT_F32 && (widens || desc.blocks != 0);
+    return desc.factor_type != OPTRT_F32 && (widens || hasFewBits(desc));
   }
   bool widensB(const optrt_gemm_desc &desc) const {
-    return widens || desc.blocks != 0;
+    return widens || hasFewBits(desc);
   }
+  /// Where a block's part of panels of bf16 begins, and with more depth the
+  /// rows of each.
+  static const uint32_t *panelsAt(const optrt_gemm_desc &desc, const void *b,
+                                  int64_t depth, int64_t col);
   /// A block's part of B, in f32, as the product of the block reads it.
   void widenB(const optrt_gemm_desc &desc, const void *b, const Block &at,
               float *to) const;

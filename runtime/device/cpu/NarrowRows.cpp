@@ -23,6 +23,13 @@ OPTRT_VERSIONS void optrt::widenRows(const uint16_t *from, int64_t ld,
       to[i] = fromBFloat16(from[i]);
 }
 
+OPTRT_VERSIONS void optrt::widenPairs(const uint32_t *from, bool second,
+                                      int64_t count, float *to) {
+  for (int64_t i = 0; i < count; ++i)
+    to[i] =
+        fromBFloat16(static_cast<uint16_t>(second ? from[i] >> 16 : from[i]));
+}
+
 OPTRT_VERSIONS void optrt::narrowRows(const float *from, int64_t rows,
                                       int64_t cols, uint16_t *to, int64_t ld) {
   for (int64_t row = 0; row < rows; ++row, from += cols, to += ld)

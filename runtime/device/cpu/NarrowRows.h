@@ -29,6 +29,9 @@ namespace optrt {
 void widenRows(const uint16_t *from, int64_t ld, int64_t rows, int64_t cols,
                float *to);
 
+/// The first elements of pairs of bf16, or with `second` the others, as f32.
+void widenPairs(const uint32_t *from, bool second, int64_t count, float *to);
+
 /// Rows of f32 without gaps as rows of bf16 that begin `ld` elements apart, each
 /// element rounded to the nearest, half-way to even.
 void narrowRows(const float *from, int64_t rows, int64_t cols, uint16_t *to,

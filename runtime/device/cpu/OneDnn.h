@@ -31,6 +31,12 @@ inline MemoryDesc matrixOf(int64_t rows, int64_t cols, int64_t ld,
                                : dnnl::memory::dims{ld, 1});
 }
 
+/// B [rows, cols] in panels of bf16: see optimus-support/WeightBlocks.h.
+inline MemoryDesc narrowPanels(int64_t rows, int64_t cols) {
+  return MemoryDesc({rows, cols}, MemoryType::bf16,
+                    dnnl::memory::format_tag::BA16a64b2a);
+}
+
 /// oneDNN generates the code of a product when it first meets it, and crashes
 /// where it gets no memory for that. This asks for far more than it takes.
 Status checkRoomForCode();

@@ -168,9 +168,9 @@ inline CheckedSize attentionScratchBytes(const AttentionScratchShape &shape) {
 class ScratchBound {
 public:
   void product(const ProductShape &shape, bool hasNarrowFactors,
-               bool hasNarrowResult, bool hasBlocks = false) {
+               bool hasNarrowResult, bool hasFewBits = false) {
     products.include(productScratch(shape));
-    if (hasBlocks) {
+    if (hasFewBits) {
       blocks = std::max({blocks, wideRowsBytes(shape),
                          blockProductScratchBytes(shape, hasNarrowFactors)});
       return;

@@ -1,4 +1,4 @@
-//===- WeightBlocks.h - Weights of few bits ---------------------*- C++ -*-===//
+//===- WeightBlocks.h - How packed weights are held -------------*- C++ -*-===//
 //
 // Part of the Optimus project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for licence information.
@@ -6,9 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// B [k,n] of products as blocks: 32 elements of a column, next to each other,
-// are integers with one scale in f16. Values are those of GGUF's Q8_0 and Q4_0,
-// to the bit:
+// B [k,n] of products in words of 32 bits: blocks of few bits, or panels of
+// bf16.
+//
+// A block has 32 elements of a column, next to each other: integers with one
+// scale in f16. Values are those of GGUF's Q8_0 and Q4_0, to the bit:
 //
 //   int8: scale = max |x| / 127,           integer = round(x / scale)
 //   int4: scale = (x of the largest |x|) / -8,
@@ -21,16 +23,23 @@
 //
 //   |x - v| <= c (|s| + d) + |q| d,   d = max(2^-11 (1 + 2^-10) |s|, 2^-25)
 //
-// d is the error of a scale in f16, and c that of an integer: 1/2, and 2^-16 for
-// two roundings of f32 before. Of int4 q = 7 stands for all up to 8 scales, so
-// there it is 1 + 2^-16. Hence the error of a product: a sum of x_k v_k is off
-// by at most the sum of |x_k| times the bound of element k, beside the rounding
-// of any sum in f32.
+// d is the error of a scale in f16, and c that of an integer: 1/2, and 2^-16
+// for two roundings of f32 before. Of int4 q = 7 stands for all up to 8 scales,
+// so there it is 1 + 2^-16. Hence the error of a product: a sum of x_k v_k is
+// off by at most the sum of |x_k| times the bound of element k, beside the
+// rounding of any sum in f32.
 //
-// In memory they are words of 32 bits. First come the integers, column by
-// column, a column's in the order of k; of int4, byte i of a block holds
-// elements i, in the low bits, and i + 16, both plus 8. Then come the scales in
-// the same order. Bytes that are left of the last word are zero.
+// First come the integers, column by column, a column's in the order of k; of
+// int4, byte i of a block holds elements i, in the low bits, and i + 16, both
+// plus 8. Then come the scales in the same order. Bytes that are left of the
+// last word are zero.
+//
+// A panel has 64 columns, each element rounded to the nearest bf16, half-way to
+// even. A word holds two rows of a column, the first in its low bits; words of
+// two rows follow each other, and so do pairs of rows. Rows are padded to a
+// multiple of 32, and columns to whole panels, by zeros. Processors with
+// products of pairs of bf16 read it as it lies (BA16a64b2a of oneDNN); on
+// others a word is two elements in f32 by an instruction each.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,17 +53,39 @@
 namespace optimus_support {
 
 /// How weights are held.
-enum class WeightBlocks : int32_t { None = 0, Int8 = 1, Int4 = 2 };
+enum class WeightBlocks : int32_t { None = 0, Int8 = 1, Int4 = 2, BF16 = 3 };
+
+/// Whether they are integers with scales.
+inline constexpr bool isFewBits(WeightBlocks blocks) {
+  return blocks == WeightBlocks::Int8 || blocks == WeightBlocks::Int4;
+}
 
 /// Elements of a block.
 inline constexpr int64_t kBlockElements = 32;
 
-/// Where blocks of B [k,n] lie. k is a multiple of kBlockElements.
+/// Columns of a panel of bf16, and the unit of its rows.
+inline constexpr int64_t kPanelCols = 64, kPanelRows = 32;
+
+/// Where blocks of B [k,n] lie.
 struct BlockLayout {
   WeightBlocks blocks;
   int64_t k, n;
 
-  /// Bytes of a block's integers, and of those of a column.
+  /// Whether so many rows can be held: of few bits, a multiple of
+  /// kBlockElements.
+  bool takesRows() const {
+    return !isFewBits(blocks) || k % kBlockElements == 0;
+  }
+
+  /// Words of a panel.
+  CheckedSize panelWords() const {
+    const CheckedSize rows = CheckedSize(k) + (kPanelRows - 1);
+    return rows.get() ? CheckedSize(*rows.get() / kPanelRows) *
+                            (kPanelRows / 2 * kPanelCols)
+                      : rows;
+  }
+
+  /// Of few bits, bytes of a block's integers, and of those of a column.
   int64_t integerBytes() const {
     return blocks == WeightBlocks::Int8 ? kBlockElements : kBlockElements / 2;
   }
@@ -64,6 +95,10 @@ struct BlockLayout {
   int64_t scales() const { return n * columnBytes(); }
   /// All of it, in words of 32 bits.
   CheckedSize words() const {
+    if (blocks == WeightBlocks::BF16) {
+      const CheckedSize cols = CheckedSize(n) + (kPanelCols - 1);
+      return cols.get() ? panelWords() * (*cols.get() / kPanelCols) : cols;
+    }
     const CheckedSize bytes =
         CheckedSize(n) * (k / kBlockElements) * (integerBytes() + 2);
     const CheckedSize all = bytes + 3;
@@ -77,8 +112,8 @@ void writeBlocks(const BlockLayout &layout, const float *source,
                  int64_t rowStride, int64_t colStride, int64_t begin,
                  int64_t end, void *to);
 
-/// Elements [first, last) of a column, both multiples of kBlockElements:
-/// integers times scales, exactly.
+/// Elements [first, last) of a column: of few bits, from a multiple of
+/// kBlockElements to another, and then integers times scales, exactly.
 void readBlocks(const BlockLayout &layout, const void *from, int64_t column,
                 int64_t first, int64_t last, float *to);
 

@@ -98,6 +98,22 @@ func.func @gemm_c6_words(%a: memref<64xf32>, %b: memref<18xi32>, %c: memref<4xf3
 
 // -----
 
+func.func @gemm_c7_panels(%a: memref<64xf32>, %b: memref<1024xi32>, %c: memref<4xf32>) {
+  // expected-error @below {{A must be of 'bf16' elements, found 'f32'}}
+  exec.gemm %a, %b, %c {m = 2 : i64, n = 2 : i64, k = 32 : i64, lda = 32 : i64, ldb = 1024 : i64, ldc = 2 : i64, packed_b, blocks = #exec<blocks bf16>} : memref<64xf32>, memref<1024xi32>, memref<4xf32>
+  return
+}
+
+// -----
+
+func.func @pack_c5_panels(%a: memref<99xf32>, %b: memref<1024xi32>) {
+  // expected-error @below {{dst has 1024 words for blocks of 33 x 3 elements; expected 2048}}
+  exec.pack %a into %b {rows = 33 : i64, cols = 3 : i64, ld = 3 : i64, blocks = #exec<blocks bf16>} : memref<99xf32>, memref<1024xi32>
+  return
+}
+
+// -----
+
 func.func @pack_c5(%a: memref<96xf32>, %b: memref<51xi32>) {
   // expected-error @below {{dst has 51 words for blocks of 48 x 2 elements; expected}}
   exec.pack %a into %b {rows = 48 : i64, cols = 2 : i64, ld = 2 : i64, blocks = #exec<blocks int8>} : memref<96xf32>, memref<51xi32>

@@ -58,18 +58,20 @@ static LogicalResult verifyPacked(Operation *op, StringRef name, Value buffer,
 /// Checks blocks of B [k,n].
 static LogicalResult verifyBlocks(Operation *op, StringRef name, Value buffer,
                                   Blocks blocks, int64_t k, int64_t n) {
-  const CheckedSize words =
-      optimus_support::BlockLayout{
-          static_cast<optimus_support::WeightBlocks>(blocks), k, n}
-          .words();
-  if (k % optimus_support::kBlockElements == 0 &&
-      words.isAtMost(getExtent(buffer)) && *words.get() == getExtent(buffer))
+  const optimus_support::BlockLayout layout{
+      static_cast<optimus_support::WeightBlocks>(blocks), k, n};
+  const CheckedSize words = layout.words();
+  if (layout.takesRows() && words.isAtMost(getExtent(buffer)) &&
+      *words.get() == getExtent(buffer))
     return success();
-  return op->emitOpError() << name << " has " << getExtent(buffer)
-                           << " words for blocks of " << k << " x " << n
-                           << " elements; expected " << words.toString()
-                           << ", and a multiple of "
-                           << optimus_support::kBlockElements << " rows";
+  InFlightDiagnostic error = op->emitOpError()
+                             << name << " has " << getExtent(buffer)
+                             << " words for blocks of " << k << " x " << n
+                             << " elements; expected " << words.toString();
+  if (isFewBits(layout.blocks))
+    error << ", and a multiple of " << optimus_support::kBlockElements
+          << " rows";
+  return error;
 }
 
 LogicalResult GemmOp::verify() {
@@ -120,6 +122,10 @@ LogicalResult GemmOp::verify() {
   // C7
   Type factors = getElementType(getA()), elements = getElementType(getC());
   Type words = IntegerType::get(getContext(), 32);
+  if (getBlocks() == Blocks::BF16 &&
+      failed(verifyElementType(*this, "A", getA(),
+                               BFloat16Type::get(getContext()))))
+    return failure();
   if (failed(
           verifyElementType(*this, "B", getB(), hasBlocks ? words : factors)) ||
       failed(verifyElementType(*this, "C", getC(), factors, /*orF32=*/true)) ||

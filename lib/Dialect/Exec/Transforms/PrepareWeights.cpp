@@ -38,6 +38,8 @@
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 #include "optimus/Dialect/Optimus/IR/Entries.h"
 
+#include "optimus-support/WeightBlocks.h"
+
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/DebugLog.h"
 
@@ -417,7 +419,8 @@ private:
     // There are no calls that make blocks of few bits for themselves.
     if (llvm::any_of(list, [](Preparation one) {
           auto pack = dyn_cast<PackOp>(one.command.getOperation());
-          return pack && pack.getBlocks() != Blocks::None;
+          return pack && isFewBits(static_cast<optimus_support::WeightBlocks>(
+                             pack.getBlocks()));
         }))
       return true;
     HeldBytes held;

@@ -24,11 +24,14 @@ using optimus_support::toBFloat16;
 
 namespace {
 
-enum class Layout { Straight, Transposed, Packed, Int8, Int4 };
+enum class Layout { Straight, Transposed, Packed, Int8, Int4, Panels };
 
-/// Whether B is in blocks of few bits, and in which.
+/// Whether B is in blocks, and in which: optimus_support::WeightBlocks.
 int64_t blocksOf(Layout layout) {
-  return layout == Layout::Int8 ? 1 : layout == Layout::Int4 ? 2 : 0;
+  return layout == Layout::Int8     ? 1
+         : layout == Layout::Int4   ? 2
+         : layout == Layout::Panels ? 3
+                                    : 0;
 }
 
 /// A product of kFewRows rows, whose first ones are computed alone, too. Rows
@@ -251,9 +254,10 @@ protected:
 };
 
 TEST_F(FewRowsTest, RowsAreTheSameAmongAnyOthers) {
-  for (Layout layout : {Layout::Straight, Layout::Transposed, Layout::Packed})
+  for (Layout layout :
+       {Layout::Straight, Layout::Transposed, Layout::Packed, Layout::Panels})
     for (bool isNarrow : {false, true}) {
-      if (isNarrow && layout == Layout::Packed)
+      if (isNarrow ? layout == Layout::Packed : layout == Layout::Panels)
         continue;
       for (auto [n, k] : {std::pair<int64_t, int64_t>{1, 1},
                           {7, 3},
@@ -279,15 +283,20 @@ TEST_F(FewRowsTest, BlocksOfFewBitsAreReadAsTheyAre) {
       }
 }
 
-/// Products of more rows read blocks in f32, columns at a time.
+/// Products of more rows read blocks of few bits in f32, columns at a time.
 TEST_F(FewRowsTest, ProductsOfManyRowsReadBlocksToo) {
-  for (int64_t blocks : {1, 2})
+  for (Layout layout : {Layout::Int8, Layout::Int4, Layout::Panels})
     for (bool isNarrow : {false, true}) {
-      Case x{blocks == 1 ? Layout::Int8 : Layout::Int4,
+      const int64_t blocks = blocksOf(layout);
+      // More than one block of columns, and rows that are no pairs.
+      const bool isPanel = layout == Layout::Panels;
+      if (isPanel && !isNarrow)
+        continue;
+      Case x{layout,
              isNarrow,
              isNarrow,
-             /*n=*/150,
-             /*k=*/2080,
+             /*n=*/isPanel ? 2150 : 150,
+             /*k=*/isPanel ? 2081 : 2080,
              false,
              true};
       optrt_gemm_desc d = describe(x);
@@ -325,11 +334,13 @@ TEST_F(FewRowsTest, ProductsOfManyRowsReadBlocksToo) {
 }
 
 TEST_F(FewRowsTest, WhatIsAddedIsAdded) {
-  for (Layout layout : {Layout::Straight, Layout::Transposed})
+  for (Layout layout : {Layout::Straight, Layout::Transposed, Layout::Panels})
     for (int flags = 0; flags != 16; ++flags)
       for (int32_t epilogue :
            {OPTRT_EPILOGUE_NONE, OPTRT_EPILOGUE_ADD, OPTRT_EPILOGUE_MUL}) {
         const bool isNarrow = flags & 1;
+        if (layout == Layout::Panels && !isNarrow)
+          continue;
         SCOPED_TRACE(testing::Message()
                      << "layout " << int(layout) << ", flags " << flags
                      << ", epilogue " << epilogue);

@@ -132,7 +132,8 @@ def Exec_EpilogueAttr : Exec_EnumAttr<Exec_Epilogue, "epilogue">;
 def Exec_Blocks : Exec_I32Enum<"Blocks", "how a packed weight is held", [
   I32EnumAttrCase<"None", 0, "none">,
   I32EnumAttrCase<"Int8", 1, "int8">,
-  I32EnumAttrCase<"Int4", 2, "int4">
+  I32EnumAttrCase<"Int4", 2, "int4">,
+  I32EnumAttrCase<"BF16", 3, "bf16">
 ]>;
 def Exec_BlocksAttr : Exec_EnumAttr<Exec_Blocks, "blocks">;
 

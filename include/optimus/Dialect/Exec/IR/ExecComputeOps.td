@@ -73,7 +73,7 @@ def Exec_PackOp : Exec_Command<"pack", [DeclareOpInterfaceMethods<WorkOpInterfac
     op(src) is [rows,cols]; with `trans`, src is stored as [cols,rows]. The
     layout follows from the size and the device. It takes at most all of dst,
     sized by the target. With `blocks`, dst has the words of blocks of 32 rows in few
-    bits, which are the same on every device (`optimus-support/WeightBlocks.h`).
+    bits, or of panels of bf16, which are the same on every device (`optimus-support/WeightBlocks.h`).
 
     ```mlir
     exec.pack %w into %p {rows = 32, cols = 60, ld = 60} : memref<1920xf32>, memref<2048xf32>
@@ -82,8 +82,8 @@ def Exec_PackOp : Exec_Command<"pack", [DeclareOpInterfaceMethods<WorkOpInterfac
 
     Constraints: (C1) rows and cols are positive; (C2) src holds its matrix, and the leading
     dimension is as C2 of `exec.gemm` says; (C3) dst has at least as many elements as op(src);
-    (C4) src and dst differ; (C5) dst is i32 exactly where there are blocks: then src is f32, rows are a multiple of 32,
-    and dst has as many words as their blocks.
+    (C4) src and dst differ; (C5) dst is i32 exactly where there are blocks: then src is f32, rows of few bits are a
+    multiple of 32, and dst has as many words as their blocks.
   }];
   let arguments = (ins Exec_FloatBuffer:$src, Exec_WeightBuffer:$dst,
                        I64Attr:$rows, I64Attr:$cols, I64Attr:$ld, UnitAttr:$trans,
