@@ -117,7 +117,11 @@ def workers_of(study):
         ("workers = 2", "dask: expected scheduler, its address, found none"),
         ("scheduler = 3", "dask: scheduler: expected a text, found 3"),
         ("scheduler = 'tcp://a:1'\nworkers = 0", "workers: expected a whole number above 0"),
-        ("schedule = 'tcp://a:1'", "dask: expected one of host, poll_seconds, scheduler"),
+        ("schedule = 'tcp://a:1'", "dask: expected one of files, host, poll_seconds"),
+        (
+            "scheduler = 'tcp://a:1'\nfiles = 'mailed'",
+            "files: expected shared or sent, found mailed",
+        ),
         ("scheduler = 'tcp://a:1'\n[slurm]", "expected one table"),
     ],
 )

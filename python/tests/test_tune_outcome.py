@@ -250,6 +250,25 @@ def cost(memory=1 << 30, corrections=None, prediction=PREDICTION, floor=0):
     return costs.cost(prediction, made, "k", dict(CLASS, memory=memory), MODEL, 100, floor)
 
 
+@pytest.mark.parametrize(
+    "cores, profiled, seconds",
+    [(0.1, None, 20.0), (0.1, 10.0, 10.0), (4.0, None, 0.5), (4.0, 10.0, 1.0)],
+)
+def test_before_a_trial_was_measured_parts_of_a_core_count(cores, profiled, seconds):
+    """A profile knows the threads of its class, and not how often they have to wait."""
+    prediction = dict(PREDICTION, by_class={"k": profiled} if profiled else {})
+    its_class = dict(CLASS, cores=cores)
+    made = costs.Corrections()
+    found = costs.cost(prediction, made, "k", its_class, MODEL, 100)
+    assert found.seconds == pytest.approx(seconds)
+    prediction.update(lane_bytes=1, thread_bytes=1)
+    lanes = costs.cost_of_lanes(prediction, made, "k", its_class, MODEL, [50, 50], 1)
+    assert lanes.seconds == pytest.approx(seconds)
+    made.observe("k", MODEL, prediction, {"step_ms": 3 * costs.step_ms(prediction, "k")})
+    found = costs.cost(prediction, made, "k", its_class, MODEL, 100)
+    assert found.seconds == pytest.approx(0.3 * costs.step_ms(prediction, "k"))
+
+
 def test_admission_is_hard():
     planned = 200 << 20
     least = math.ceil((planned + costs.PROCESS_BYTES) / costs.SHARE)

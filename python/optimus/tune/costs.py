@@ -358,8 +358,10 @@ class Corrections:
         room = math.floor(SHARE * memory) - self.own_bytes
         ratio = profiled = rates.ratio
         if ratio is None:
-            # Without a profile of the class fewer cores take longer in proportion.
-            ratio, profiled = 1.0 / max(its_class["cores"], LEAST_CORES), 1.0
+            # Fewer cores take longer in proportion. A profile is of the processor while it
+            # runs: what it times is shorter than a part of a core is granted at a time.
+            cores = max(its_class["cores"], LEAST_CORES)
+            ratio, profiled = 1.0 / cores, 1.0 / min(1.0, cores)
         return Terms(kind, memory, room, ratio, profiled, rates.other)
 
     def _renew(self) -> None:
@@ -490,9 +492,10 @@ def cost_of_lanes(
     if refused:
         return refused
     rates = corrections.rates(kind, model)
-    unmeasured = 1.0
-    if kind not in prediction.get("by_class", ()):
-        unmeasured /= max(its_class["cores"], LEAST_CORES)
+    cores = max(its_class["cores"], LEAST_CORES)
+    if kind in prediction.get("by_class", ()):
+        cores = min(1.0, cores)
+    unmeasured = 1.0 / cores
     lane = rates.lane
     if lane is None and rates.ratio is None:
         lane = threads * unmeasured
