@@ -43,7 +43,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
     <optimus/Dialect/Exec/IR/Exec.h>
     <optimus/Dialect/Optimus/IR/Optimus.h>)
 endif()
-optimus_precompile(OptimusMLIRHeaders
+set(headers_of_mlir
   <llvm/Support/FormatVariadic.h>
   <llvm/Support/JSON.h>
   <mlir/Dialect/Arith/IR/Arith.h>
@@ -55,28 +55,38 @@ optimus_precompile(OptimusMLIRHeaders
   <mlir/Interfaces/FunctionInterfaces.h>
   <mlir/Interfaces/InferTypeOpInterface.h>
   <mlir/Pass/PassManager.h>
-  ${headers_of_clang}
-  LINK OptimusMLIRFlags OptimusSupport)
-
-# optimus_use_mlir(TARGET): the settings of every target with MLIR's headers.
+  ${headers_of_clang})
+# optimus_use_mlir(TARGET [HEADERS]): the settings of every target with MLIR's
+# headers, which are parsed for it already where they are precompiled.
 function(optimus_use_mlir target)
   # Type ids of MLIR's traits are one symbol in the process: hidden, ours would
   # differ from libMLIR's and trait queries would answer no.
   set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET default
     VISIBILITY_INLINES_HIDDEN OFF)
   add_dependencies(${target} OptimusTableGen)
-  if(NOT target STREQUAL OptimusMLIRHeaders)
-    optimus_use_headers(${target} OptimusMLIRHeaders)
+  if(ARGC GREATER 1)
+    optimus_use_headers(${target} ${ARGV1})
   endif()
 endfunction()
+
+optimus_precompile(OptimusMLIRHeaders ${headers_of_mlir}
+  LINK OptimusMLIRFlags OptimusSupport)
 optimus_use_mlir(OptimusMLIRHeaders)
+if(OPTIMUS_ENABLE_TESTS)
+  # Of tests that are not optimised, as those of AddOptimus.cmake.
+  optimus_precompile(OptimusMLIRTestHeaders ${headers_of_mlir}
+    <gmock/gmock.h> <gtest/gtest.h>
+    LINK OptimusMLIRFlags OptimusSupport GTest::gmock)
+  target_compile_options(OptimusMLIRTestHeaders PRIVATE -O0)
+  optimus_use_mlir(OptimusMLIRTestHeaders)
+endif()
 
 # A library of the compiler.
 #   optimus_add_mlir_library(NAME SOURCES... [LINK LIB...] [DEPENDS TARGET...])
 function(optimus_add_mlir_library name)
   cmake_parse_arguments(ARG "" "" "LINK;DEPENDS" ${ARGN})
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
-  optimus_use_mlir(${name})
+  optimus_use_mlir(${name} OptimusMLIRHeaders)
   # Each source has a DEBUG_TYPE of its own, in one unit with others too.
   set_target_properties(${name} PROPERTIES UNITY_BUILD_CODE_AFTER_INCLUDE "#undef DEBUG_TYPE")
   target_link_libraries(${name} PUBLIC OptimusMLIRFlags ${ARG_LINK} PRIVATE OptimusWarnings)
@@ -90,15 +100,16 @@ endfunction()
 function(optimus_add_mlir_tool name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
-  optimus_use_mlir(${name})
+  optimus_use_mlir(${name} OptimusMLIRHeaders)
   target_link_libraries(${name} PRIVATE
     OptimusMLIRFlags OptimusWarnings ${ARG_LINK} OptimusTool OptimusOutOfMemory MLIR LLVM)
 endfunction()
 
-# A GoogleTest program of the compiler's libraries.
+# A GoogleTest program of the compiler's libraries, not optimised either.
 #   optimus_add_mlir_unittest(NAME SOURCES... [LINK LIB...])
 function(optimus_add_mlir_unittest name)
   optimus_add_gtest(${name} ${ARGN})
-  optimus_use_mlir(${name})
+  optimus_use_mlir(${name} OptimusMLIRTestHeaders)
+  target_compile_options(${name} PRIVATE -O0)
   target_link_libraries(${name} PRIVATE OptimusMLIRFlags MLIR LLVM)
 endfunction()

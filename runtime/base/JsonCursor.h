@@ -13,8 +13,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_JSONCURSOR_H
-#define OPTIMUS_RUNTIME_CORE_JSONCURSOR_H
+#ifndef OPTIMUS_RUNTIME_BASE_JSONCURSOR_H
+#define OPTIMUS_RUNTIME_BASE_JSONCURSOR_H
 
 #include "optimus-runtime/Status.h"
 
@@ -99,4 +99,4 @@ private:
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_JSONCURSOR_H
+#endif // OPTIMUS_RUNTIME_BASE_JSONCURSOR_H

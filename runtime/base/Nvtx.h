@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_NVTX_H
-#define OPTIMUS_RUNTIME_CORE_NVTX_H
+#ifndef OPTIMUS_RUNTIME_BASE_NVTX_H
+#define OPTIMUS_RUNTIME_BASE_NVTX_H
 
 #include "NvtxApi.h"
 
@@ -55,4 +55,4 @@ private:
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_NVTX_H
+#endif // OPTIMUS_RUNTIME_BASE_NVTX_H

@@ -15,8 +15,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_NVTXAPI_H
-#define OPTIMUS_RUNTIME_CORE_NVTXAPI_H
+#ifndef OPTIMUS_RUNTIME_BASE_NVTXAPI_H
+#define OPTIMUS_RUNTIME_BASE_NVTXAPI_H
 
 #include <cstddef>
 #include <cstdint>
@@ -74,4 +74,4 @@ using InitializeInjection = int (*)(GetExportTable getExportTable);
 
 } // namespace optrt::nvtx
 
-#endif // OPTIMUS_RUNTIME_CORE_NVTXAPI_H
+#endif // OPTIMUS_RUNTIME_BASE_NVTXAPI_H

@@ -7,8 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_PLUGIN_H
-#define OPTIMUS_RUNTIME_CORE_PLUGIN_H
+#ifndef OPTIMUS_RUNTIME_BASE_PLUGIN_H
+#define OPTIMUS_RUNTIME_BASE_PLUGIN_H
 
 #include "optimus-runtime/Status.h"
 
@@ -33,4 +33,4 @@ StatusOr<void *> openPlugin(const Plugin &plugin);
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_PLUGIN_H
+#endif // OPTIMUS_RUNTIME_BASE_PLUGIN_H

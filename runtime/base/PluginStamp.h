@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_PLUGINSTAMP_H
-#define OPTIMUS_RUNTIME_CORE_PLUGINSTAMP_H
+#ifndef OPTIMUS_RUNTIME_BASE_PLUGINSTAMP_H
+#define OPTIMUS_RUNTIME_BASE_PLUGINSTAMP_H
 
 /// A hash of PluginContract.cpp as the compiler sees it, which the build
 /// computes: whatever header of it changes, the stamp changes. A plugin and a
@@ -17,4 +17,4 @@
 extern "C" __attribute__((visibility("default"))) const char *
 optimus_plugin_stamp();
 
-#endif // OPTIMUS_RUNTIME_CORE_PLUGINSTAMP_H
+#endif // OPTIMUS_RUNTIME_BASE_PLUGINSTAMP_H

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_THREAD_H
-#define OPTIMUS_RUNTIME_CORE_THREAD_H
+#ifndef OPTIMUS_RUNTIME_BASE_THREAD_H
+#define OPTIMUS_RUNTIME_BASE_THREAD_H
 
 #include "optimus-runtime/Status.h"
 
@@ -55,4 +55,4 @@ private:
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_THREAD_H
+#endif // OPTIMUS_RUNTIME_BASE_THREAD_H

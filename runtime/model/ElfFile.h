@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_ELFFILE_H
-#define OPTIMUS_RUNTIME_CORE_ELFFILE_H
+#ifndef OPTIMUS_RUNTIME_MODEL_ELFFILE_H
+#define OPTIMUS_RUNTIME_MODEL_ELFFILE_H
 
 #include "optimus-runtime/Status.h"
 
@@ -72,4 +72,4 @@ std::string nameOfMachine(uint16_t machine);
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_ELFFILE_H
+#endif // OPTIMUS_RUNTIME_MODEL_ELFFILE_H

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_HOSTFEATURES_H
-#define OPTIMUS_RUNTIME_CORE_HOSTFEATURES_H
+#ifndef OPTIMUS_RUNTIME_MODEL_HOSTFEATURES_H
+#define OPTIMUS_RUNTIME_MODEL_HOSTFEATURES_H
 
 #include <span>
 #include <string>
@@ -34,4 +34,4 @@ std::string readCpuInfo();
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_HOSTFEATURES_H
+#endif // OPTIMUS_RUNTIME_MODEL_HOSTFEATURES_H

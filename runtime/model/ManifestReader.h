@@ -12,8 +12,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_MANIFESTREADER_H
-#define OPTIMUS_RUNTIME_CORE_MANIFESTREADER_H
+#ifndef OPTIMUS_RUNTIME_MODEL_MANIFESTREADER_H
+#define OPTIMUS_RUNTIME_MODEL_MANIFESTREADER_H
 
 #include "base/JsonCursor.h"
 #include "optimus-runtime/Manifest.h"
@@ -81,4 +81,4 @@ void readFunctions(const JsonCursor &cursor, Manifest &manifest);
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_MANIFESTREADER_H
+#endif // OPTIMUS_RUNTIME_MODEL_MANIFESTREADER_H

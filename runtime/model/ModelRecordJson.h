@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_MODELRECORDJSON_H
-#define OPTIMUS_RUNTIME_CORE_MODELRECORDJSON_H
+#ifndef OPTIMUS_RUNTIME_MODEL_MODELRECORDJSON_H
+#define OPTIMUS_RUNTIME_MODEL_MODELRECORDJSON_H
 
 #include "base/JsonCursor.h"
 #include "optimus-runtime/ModelRecord.h"
@@ -30,4 +30,4 @@ nlohmann::json toJson(const ModelRecord &record);
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_MODELRECORDJSON_H
+#endif // OPTIMUS_RUNTIME_MODEL_MODELRECORDJSON_H

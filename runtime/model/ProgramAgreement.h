@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_PROGRAMAGREEMENT_H
-#define OPTIMUS_RUNTIME_CORE_PROGRAMAGREEMENT_H
+#ifndef OPTIMUS_RUNTIME_MODEL_PROGRAMAGREEMENT_H
+#define OPTIMUS_RUNTIME_MODEL_PROGRAMAGREEMENT_H
 
 #include "optimus-runtime/Manifest.h"
 #include "optimus-support/ProgramSequence.h"
@@ -46,4 +46,4 @@ Status checkAgreement(const Manifest &manifest,
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_PROGRAMAGREEMENT_H
+#endif // OPTIMUS_RUNTIME_MODEL_PROGRAMAGREEMENT_H

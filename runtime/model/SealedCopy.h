@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_SEALEDCOPY_H
-#define OPTIMUS_RUNTIME_CORE_SEALEDCOPY_H
+#ifndef OPTIMUS_RUNTIME_MODEL_SEALEDCOPY_H
+#define OPTIMUS_RUNTIME_MODEL_SEALEDCOPY_H
 
 #include "optimus-runtime/Status.h"
 
@@ -53,4 +53,4 @@ private:
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_SEALEDCOPY_H
+#endif // OPTIMUS_RUNTIME_MODEL_SEALEDCOPY_H

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_SHAREDOBJECT_H
-#define OPTIMUS_RUNTIME_CORE_SHAREDOBJECT_H
+#ifndef OPTIMUS_RUNTIME_MODEL_SHAREDOBJECT_H
+#define OPTIMUS_RUNTIME_MODEL_SHAREDOBJECT_H
 
 #include "optimus-runtime/Status.h"
 
@@ -33,4 +33,4 @@ Status checkSharedObject(const ElfFile &elf);
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_SHAREDOBJECT_H
+#endif // OPTIMUS_RUNTIME_MODEL_SHAREDOBJECT_H

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_BOUNDPROGRAM_H
-#define OPTIMUS_RUNTIME_CORE_BOUNDPROGRAM_H
+#ifndef OPTIMUS_RUNTIME_PROGRAM_BOUNDPROGRAM_H
+#define OPTIMUS_RUNTIME_PROGRAM_BOUNDPROGRAM_H
 
 #include "DynamicPlacement.h"
 #include "optimus-runtime/ModelLibrary.h"
@@ -203,4 +203,4 @@ private:
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_BOUNDPROGRAM_H
+#endif // OPTIMUS_RUNTIME_PROGRAM_BOUNDPROGRAM_H

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_COLLECTIVEAGREEMENT_H
-#define OPTIMUS_RUNTIME_CORE_COLLECTIVEAGREEMENT_H
+#ifndef OPTIMUS_RUNTIME_PROGRAM_COLLECTIVEAGREEMENT_H
+#define OPTIMUS_RUNTIME_PROGRAM_COLLECTIVEAGREEMENT_H
 
 #include "optimus-runtime/ControlPlane.h"
 #include "optimus-support/Program.h"
@@ -30,4 +30,4 @@ Status agreeOnCollectives(ControlPlane &control,
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_COLLECTIVEAGREEMENT_H
+#endif // OPTIMUS_RUNTIME_PROGRAM_COLLECTIVEAGREEMENT_H

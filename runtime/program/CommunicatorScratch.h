@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_COMMUNICATORSCRATCH_H
-#define OPTIMUS_RUNTIME_CORE_COMMUNICATORSCRATCH_H
+#ifndef OPTIMUS_RUNTIME_PROGRAM_COMMUNICATORSCRATCH_H
+#define OPTIMUS_RUNTIME_PROGRAM_COMMUNICATORSCRATCH_H
 
 #include "BoundProgram.h"
 #include "ccl/InFlightSlots.h"
@@ -90,4 +90,4 @@ private:
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_COMMUNICATORSCRATCH_H
+#endif // OPTIMUS_RUNTIME_PROGRAM_COMMUNICATORSCRATCH_H

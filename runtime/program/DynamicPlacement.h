@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_DYNAMICPLACEMENT_H
-#define OPTIMUS_RUNTIME_CORE_DYNAMICPLACEMENT_H
+#ifndef OPTIMUS_RUNTIME_PROGRAM_DYNAMICPLACEMENT_H
+#define OPTIMUS_RUNTIME_PROGRAM_DYNAMICPLACEMENT_H
 
 #include "optimus-runtime/Rank.h"
 #include "optimus-support/ProgramLifetimes.h"
@@ -67,4 +67,4 @@ private:
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_DYNAMICPLACEMENT_H
+#endif // OPTIMUS_RUNTIME_PROGRAM_DYNAMICPLACEMENT_H

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_GPUCHOICE_H
-#define OPTIMUS_RUNTIME_CORE_GPUCHOICE_H
+#ifndef OPTIMUS_RUNTIME_PROGRAM_GPUCHOICE_H
+#define OPTIMUS_RUNTIME_PROGRAM_GPUCHOICE_H
 
 #include "optimus-runtime/ControlPlane.h"
 
@@ -28,4 +28,4 @@ StatusOr<std::vector<int>> chooseGpus(ControlPlane &control,
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_GPUCHOICE_H
+#endif // OPTIMUS_RUNTIME_PROGRAM_GPUCHOICE_H

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_HOSTSTAGING_H
-#define OPTIMUS_RUNTIME_CORE_HOSTSTAGING_H
+#ifndef OPTIMUS_RUNTIME_PROGRAM_HOSTSTAGING_H
+#define OPTIMUS_RUNTIME_PROGRAM_HOSTSTAGING_H
 
 #include "optimus-runtime/CommandDescriptors.h"
 #include "optimus-runtime/ControlPlane.h"
@@ -71,4 +71,4 @@ private:
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_HOSTSTAGING_H
+#endif // OPTIMUS_RUNTIME_PROGRAM_HOSTSTAGING_H

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_PROGRAMBINDER_H
-#define OPTIMUS_RUNTIME_CORE_PROGRAMBINDER_H
+#ifndef OPTIMUS_RUNTIME_PROGRAM_PROGRAMBINDER_H
+#define OPTIMUS_RUNTIME_PROGRAM_PROGRAMBINDER_H
 
 #include "BoundProgram.h"
 
@@ -109,4 +109,4 @@ private:
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_PROGRAMBINDER_H
+#endif // OPTIMUS_RUNTIME_PROGRAM_PROGRAMBINDER_H

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_LOCALRANK_H
-#define OPTIMUS_RUNTIME_CORE_LOCALRANK_H
+#ifndef OPTIMUS_RUNTIME_SESSION_LOCALRANK_H
+#define OPTIMUS_RUNTIME_SESSION_LOCALRANK_H
 
 #include "RankBuffers.h"
 #include "optimus-runtime/Session.h"
@@ -40,4 +40,4 @@ struct Session::LocalRank {
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_LOCALRANK_H
+#endif // OPTIMUS_RUNTIME_SESSION_LOCALRANK_H

@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_PIECESHARES_H
-#define OPTIMUS_RUNTIME_CORE_PIECESHARES_H
+#ifndef OPTIMUS_RUNTIME_SESSION_PIECESHARES_H
+#define OPTIMUS_RUNTIME_SESSION_PIECESHARES_H
 
 #include "ShardExchange.h"
 #include "optimus-runtime/CheckpointPieces.h"
@@ -133,4 +133,4 @@ private:
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_PIECESHARES_H
+#endif // OPTIMUS_RUNTIME_SESSION_PIECESHARES_H

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_PLANNEDMEMORY_H
-#define OPTIMUS_RUNTIME_CORE_PLANNEDMEMORY_H
+#ifndef OPTIMUS_RUNTIME_SESSION_PLANNEDMEMORY_H
+#define OPTIMUS_RUNTIME_SESSION_PLANNEDMEMORY_H
 
 #include "model/ProgramAgreement.h"
 #include "optimus-runtime/Session.h"
@@ -37,4 +37,4 @@ std::string describePlan(const RankMemory &memory, int ranks);
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_PLANNEDMEMORY_H
+#endif // OPTIMUS_RUNTIME_SESSION_PLANNEDMEMORY_H

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_RANKBUFFERS_H
-#define OPTIMUS_RUNTIME_CORE_RANKBUFFERS_H
+#ifndef OPTIMUS_RUNTIME_SESSION_RANKBUFFERS_H
+#define OPTIMUS_RUNTIME_SESSION_RANKBUFFERS_H
 
 #include "model/ProgramAgreement.h"
 #include "optimus-runtime/Device.h"
@@ -132,4 +132,4 @@ private:
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_RANKBUFFERS_H
+#endif // OPTIMUS_RUNTIME_SESSION_RANKBUFFERS_H

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_SESSIONSAVING_H
-#define OPTIMUS_RUNTIME_CORE_SESSIONSAVING_H
+#ifndef OPTIMUS_RUNTIME_SESSION_SESSIONSAVING_H
+#define OPTIMUS_RUNTIME_SESSION_SESSIONSAVING_H
 
 #include "PieceShares.h"
 #include "optimus-runtime/Session.h"
@@ -76,4 +76,4 @@ private:
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_SESSIONSAVING_H
+#endif // OPTIMUS_RUNTIME_SESSION_SESSIONSAVING_H

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_SHARDEXCHANGE_H
-#define OPTIMUS_RUNTIME_CORE_SHARDEXCHANGE_H
+#ifndef OPTIMUS_RUNTIME_SESSION_SHARDEXCHANGE_H
+#define OPTIMUS_RUNTIME_SESSION_SHARDEXCHANGE_H
 
 #include "RankBuffers.h"
 #include "optimus-runtime/ControlPlane.h"
@@ -145,4 +145,4 @@ private:
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_SHARDEXCHANGE_H
+#endif // OPTIMUS_RUNTIME_SESSION_SHARDEXCHANGE_H

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_SHAREDREGIONS_H
-#define OPTIMUS_RUNTIME_CORE_SHAREDREGIONS_H
+#ifndef OPTIMUS_RUNTIME_SESSION_SHAREDREGIONS_H
+#define OPTIMUS_RUNTIME_SESSION_SHAREDREGIONS_H
 
 #include "optimus-runtime/ControlPlane.h"
 
@@ -63,4 +63,4 @@ private:
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_SHAREDREGIONS_H
+#endif // OPTIMUS_RUNTIME_SESSION_SHAREDREGIONS_H

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_SLABFLOW_H
-#define OPTIMUS_RUNTIME_CORE_SLABFLOW_H
+#ifndef OPTIMUS_RUNTIME_SESSION_SLABFLOW_H
+#define OPTIMUS_RUNTIME_SESSION_SLABFLOW_H
 
 #include "PieceShares.h"
 #include "SharedRegions.h"
@@ -106,4 +106,4 @@ private:
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_SLABFLOW_H
+#endif // OPTIMUS_RUNTIME_SESSION_SLABFLOW_H

@@ -8,7 +8,6 @@
 
 #include "TrainStep.h"
 
-#include "core/Thread.h"
 #include "optimus-runtime/Exception.h"
 #include "tooling/StepScalars.h"
 
@@ -94,26 +93,50 @@ void TrainStep::readAndTime(int64_t step) {
 
 /// A lone rank runs in the caller's thread, so another one reads; none, where
 /// ranks are threads or the system gives no more.
-std::thread TrainStep::startReader(int64_t step) {
-  if (!isLone)
-    return {};
-  StatusOr<std::thread> reader = startThread("the thread that reads batches",
-                                             [=, this] { readAndTime(step); });
-  return reader.ok() ? std::move(*reader) : std::thread();
+bool TrainStep::startReading(int64_t step) {
+  if (!isLone || !reader
+                      .start("the thread that reads batches",
+                             [this](auto &lock) { readWhenAsked(lock); })
+                      .ok())
+    return false;
+  {
+    std::lock_guard guard(reader.mutex);
+    asked = step;
+  }
+  reader.wake.notify_one();
+  return true;
+}
+
+void TrainStep::readWhenAsked(std::unique_lock<std::mutex> &lock) {
+  while (true) {
+    reader.wake.wait(lock, [&] { return reader.isStopping || asked; });
+    if (reader.isStopping)
+      return;
+    lock.unlock();
+    readAndTime(*asked);
+    lock.lock();
+    asked.reset();
+    answered.notify_one();
+  }
+}
+
+void TrainStep::finishReading() {
+  std::unique_lock lock(reader.mutex);
+  answered.wait(lock, [&] { return !asked; });
 }
 
 StatusOr<StepOutputs> TrainStep::run(int64_t step) {
   const std::span<const CallInputs> inputs = begin();
-  std::thread reader = startReader(step);
+  const bool isReading = startReading(step);
   Status submitted =
       session.submitSequence(sequenceFor(microbatches), microbatches, inputs);
-  if (submitted.ok() && !reader.joinable())
+  if (submitted.ok() && !isReading)
     readAndTime(step);
   StatusOr<StepOutputs> outputs =
       submitted.ok() ? session.collect() : std::move(submitted);
   const Clock::time_point done = Clock::now();
-  if (reader.joinable())
-    reader.join();
+  if (isReading)
+    finishReading();
   readBehind.spare = std::max(done - haveRead, Clock::duration());
   if (outputs.ok())
     OPTRT_RETURN_IF_ERROR(end(step));

@@ -11,12 +11,15 @@
 
 #include "BatchAgreement.h"
 #include "TrainFiles.h"
+#include "base/Thread.h"
 #include "optimus-runtime/Session.h"
 
 #include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace optimus_run {
@@ -72,7 +75,9 @@ public:
 private:
   void read(int64_t ofStep);
   void readAndTime(int64_t step);
-  std::thread startReader(int64_t step);
+  bool startReading(int64_t step);
+  void readWhenAsked(std::unique_lock<std::mutex> &lock);
+  void finishReading();
   optrt::Status count();
 
   const TrainFiles &files;
@@ -91,6 +96,11 @@ private:
   optrt::CommunicationTime time;
   optrt::PagingTime paged;
   std::vector<optrt::Traffic> counted;
+
+  /// The step that the reader reads behind, until it has.
+  std::optional<int64_t> asked;
+  std::condition_variable answered;
+  optrt::Worker reader;
 };
 
 } // namespace optimus_run

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_UNITTESTS_MANIFESTEXAMPLE_H
-#define OPTIMUS_RUNTIME_CORE_UNITTESTS_MANIFESTEXAMPLE_H
+#ifndef OPTIMUS_RUNTIME_MODEL_UNITTESTS_MANIFESTEXAMPLE_H
+#define OPTIMUS_RUNTIME_MODEL_UNITTESTS_MANIFESTEXAMPLE_H
 
 #include "optimus-runtime/Manifest.h"
 
@@ -114,4 +114,4 @@ inline nlohmann::json example() {
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_CORE_UNITTESTS_MANIFESTEXAMPLE_H
+#endif // OPTIMUS_RUNTIME_MODEL_UNITTESTS_MANIFESTEXAMPLE_H

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_UNITTESTS_RECORDINGDEVICE_H
-#define OPTIMUS_RUNTIME_CORE_UNITTESTS_RECORDINGDEVICE_H
+#ifndef OPTIMUS_RUNTIME_PROGRAM_UNITTESTS_RECORDINGDEVICE_H
+#define OPTIMUS_RUNTIME_PROGRAM_UNITTESTS_RECORDINGDEVICE_H
 
 #include "optimus-runtime/Device.h"
 
@@ -150,4 +150,4 @@ private:
   uint64_t numEvents = 0;
 };
 
-#endif // OPTIMUS_RUNTIME_CORE_UNITTESTS_RECORDINGDEVICE_H
+#endif // OPTIMUS_RUNTIME_PROGRAM_UNITTESTS_RECORDINGDEVICE_H

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_UNITTESTS_SHARDEXAMPLE_H
-#define OPTIMUS_RUNTIME_CORE_UNITTESTS_SHARDEXAMPLE_H
+#ifndef OPTIMUS_RUNTIME_SESSION_UNITTESTS_SHARDEXAMPLE_H
+#define OPTIMUS_RUNTIME_SESSION_UNITTESTS_SHARDEXAMPLE_H
 
 #include "optimus-support/InputFile.h"
 #include "session/PieceShares.h"
@@ -215,4 +215,4 @@ inline const std::vector<Mesh> &meshes() {
 
 } // namespace optrt::test
 
-#endif // OPTIMUS_RUNTIME_CORE_UNITTESTS_SHARDEXAMPLE_H
+#endif // OPTIMUS_RUNTIME_SESSION_UNITTESTS_SHARDEXAMPLE_H

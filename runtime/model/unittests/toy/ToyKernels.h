@@ -6,12 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_UNITTESTS_TOY_TOYKERNELS_H
-#define OPTIMUS_RUNTIME_CORE_UNITTESTS_TOY_TOYKERNELS_H
+#ifndef OPTIMUS_RUNTIME_MODEL_UNITTESTS_TOY_TOYKERNELS_H
+#define OPTIMUS_RUNTIME_MODEL_UNITTESTS_TOY_TOYKERNELS_H
 
 #include "optimus-support/model_abi.h"
 
 extern const optimus_kernel toyKernels[];
 extern const uint32_t toyNumKernels;
 
-#endif // OPTIMUS_RUNTIME_CORE_UNITTESTS_TOY_TOYKERNELS_H
+#endif // OPTIMUS_RUNTIME_MODEL_UNITTESTS_TOY_TOYKERNELS_H

@@ -8,8 +8,8 @@
 
 // A model library imports no symbol, those of the C library included.
 
-#ifndef OPTIMUS_RUNTIME_CORE_UNITTESTS_TOY_TOYMATH_H
-#define OPTIMUS_RUNTIME_CORE_UNITTESTS_TOY_TOYMATH_H
+#ifndef OPTIMUS_RUNTIME_MODEL_UNITTESTS_TOY_TOYMATH_H
+#define OPTIMUS_RUNTIME_MODEL_UNITTESTS_TOY_TOYMATH_H
 
 /// e to the power of x, to the last bit but one.
 float toyExp(float x);
@@ -17,4 +17,4 @@ float toyExp(float x);
 /// The natural logarithm of a positive normal number, to the last bit but one.
 float toyLog(float x);
 
-#endif // OPTIMUS_RUNTIME_CORE_UNITTESTS_TOY_TOYMATH_H
+#endif // OPTIMUS_RUNTIME_MODEL_UNITTESTS_TOY_TOYMATH_H

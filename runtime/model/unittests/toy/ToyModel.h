@@ -17,8 +17,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_CORE_UNITTESTS_TOY_TOYMODEL_H
-#define OPTIMUS_RUNTIME_CORE_UNITTESTS_TOY_TOYMODEL_H
+#ifndef OPTIMUS_RUNTIME_MODEL_UNITTESTS_TOY_TOYMODEL_H
+#define OPTIMUS_RUNTIME_MODEL_UNITTESTS_TOY_TOYMODEL_H
 
 #include "optimus-support/Program.h"
 
@@ -87,4 +87,4 @@ std::string writeManifest(const Sizes &sizes, Fault fault,
 
 } // namespace optimus_toy
 
-#endif // OPTIMUS_RUNTIME_CORE_UNITTESTS_TOY_TOYMODEL_H
+#endif // OPTIMUS_RUNTIME_MODEL_UNITTESTS_TOY_TOYMODEL_H
