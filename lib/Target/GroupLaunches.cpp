@@ -251,12 +251,11 @@ void Group::writeOne(KernelDeclarations &kernels) {
   kernels.launch(b, first.getLoc(), kernel, std::move(description), operands);
 }
 
-/// What launches of a group have in common; nothing of one that cannot be in
+/// What the kernels of a group have in common; nothing of one that cannot be in
 /// one. What narrower elements make of names is not for a list of many buffers.
-static Attribute getKey(const KernelLaunch &piece,
-                        const GroupedLaunchSchedule &schedule) {
-  LaunchOp launch = piece.launch;
-  MLIRContext *context = launch.getContext();
+static Attribute getForm(const KernelLaunch &piece,
+                         const GroupedLaunchSchedule &schedule) {
+  MLIRContext *context = LaunchOp(piece.launch).getContext();
   const IterationSpace &space = piece.getSpace();
   bool isNarrow = piece.kernel.describe(context).getFunctionType() !=
                   piece.description.getFunctionType();
@@ -267,9 +266,14 @@ static Attribute getKey(const KernelLaunch &piece,
   SmallVector<int64_t> iterations = {space.kind, space.lanes};
   if (space.kind != IterationSpace::Elements)
     iterations.append({space.cols, space.getLength()});
-  return b.getArrayAttr({piece.kernel.getForm(context),
-                         b.getDenseI64ArrayAttr(iterations),
-                         b.getDenseI64ArrayAttr(getPattern(launch))});
+  return b.getArrayAttr(
+      {piece.kernel.getForm(context), b.getDenseI64ArrayAttr(iterations)});
+}
+
+/// What the launches of a group have in common.
+static Attribute getKey(Attribute form, LaunchOp launch) {
+  Builder b(launch.getContext());
+  return b.getArrayAttr({form, b.getDenseI64ArrayAttr(getPattern(launch))});
 }
 
 namespace {
@@ -292,10 +296,18 @@ public:
     auto list = [&](func::FuncOp function, LaunchMerging::ReadFn read) {
       order.begin(function.front());
       llvm::MapVector<Attribute, KernelLaunches> byKey;
-      for (auto launch : function.getOps<LaunchOp>())
-        if (std::optional<KernelLaunch> piece = read(launch))
-          if (Attribute key = getKey(*piece, *schedule))
-            byKey[key].push_back(std::move(*piece));
+      // By kernel: a function launches few, and each often.
+      llvm::StringMap<Attribute> forms;
+      for (auto launch : function.getOps<LaunchOp>()) {
+        auto [form, isNew] = forms.try_emplace(launch.getKernel());
+        if (!isNew && !form->second)
+          continue;
+        std::optional<KernelLaunch> piece = read(launch);
+        if (isNew && piece)
+          form->second = getForm(*piece, *schedule);
+        if (form->second)
+          byKey[getKey(form->second, launch)].push_back(std::move(*piece));
+      }
       return llvm::map_to_vector(
           byKey, [](auto &entry) { return std::move(entry.second); });
     };
