@@ -12,7 +12,6 @@
 #include "optimus-support/Sizes.h"
 
 #include <algorithm>
-#include <future>
 #include <map>
 #include <optional>
 #include <set>
@@ -398,29 +397,6 @@ Status checkSequences(const TargetT &target, const ProgramTableT &table,
   return checkCarried(table);
 }
 
-/// Checks the functions of a table by themselves: those with many commands side
-/// by side, where a thread can be had. The first mistake is the first one's.
-Status checkFunctions(const TargetT &target, const ProgramTableT &table,
-                      const Mesh &mesh, Checks checks) {
-  // A millisecond and more.
-  constexpr size_t kManyCommands = 2000;
-  std::vector<std::future<Status>> checked;
-  for (const std::unique_ptr<FunctionT> &each : table.functions) {
-    const FunctionT &function = *each;
-    const auto policy = function.commands.size() < kManyCommands
-                            ? std::launch::deferred
-                            : std::launch::async | std::launch::deferred;
-    checked.push_back(std::async(policy, [&] {
-      return FunctionChecker(target, table, function, mesh)
-          .check(checks)
-          .withContext("function " + function.name);
-    }));
-  }
-  for (std::future<Status> &one : checked)
-    OPTRT_RETURN_IF_ERROR(one.get());
-  return okStatus();
-}
-
 Status checkTarget(const TargetT &target, const Mesh &mesh, Checks checks) {
   OPTRT_RETURN_IF_ERROR(checkNames("kernel", target.kernels));
   for (const std::unique_ptr<KernelT> &kernel : target.kernels)
@@ -429,7 +405,11 @@ Status checkTarget(const TargetT &target, const Mesh &mesh, Checks checks) {
   OPTRT_RETURN_IF_ERROR(checkRanks(target, mesh.numRanks()));
   for (const std::unique_ptr<ProgramTableT> &table : target.tables) {
     OPTRT_RETURN_IF_ERROR(checkNames("function", table->functions));
-    OPTRT_RETURN_IF_ERROR(checkFunctions(target, *table, mesh, checks));
+    for (const std::unique_ptr<FunctionT> &function : table->functions) {
+      OPTRT_RETURN_IF_ERROR(FunctionChecker(target, *table, *function, mesh)
+                                .check(checks)
+                                .withContext("function " + function->name));
+    }
     for (const std::unique_ptr<FunctionT> &function : table->functions)
       if (const FunctionT *first =
               findFunction(*target.tables.front(), function->name);

@@ -157,22 +157,4 @@ TEST_F(ProgramLifetimesTest, BuffersArePrintedBehindCommands) {
                 "arena0[128]: 128 bytes alive from 1 to 4\n"));
 }
 
-/// Long functions are checked side by side.
-TEST(ProgramCheckTest, TheFirstFunctionWithAMistakeIsNamed) {
-  ProgramWriter programs(Mesh({{"row", 1}}));
-  for (const char *name : {"right", "wrong", "worse"}) {
-    FunctionWriter f = programs.function(name);
-    View memory = f.arena(ElementType::F32, 64);
-    const int fills = std::string(name) == "worse" ? 10 : 3000;
-    for (int i = 0; i != fills; ++i)
-      f.fill(memory);
-    f.buffer(memory, 0, std::string(name) == "right" ? fills - 1 : fills);
-  }
-  Status status = check(programs.finish());
-  EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
-  EXPECT_THAT(status.message(),
-              HasSubstr("function wrong: buffer 0 is alive from command 0 to "
-                        "3000"));
-}
-
 } // namespace

@@ -17,8 +17,6 @@
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "llvm/Support/DebugLog.h"
 
-#include <future>
-
 #define DEBUG_TYPE "optimus-exec-to-llvm"
 
 namespace mlir::optimus {
@@ -28,7 +26,6 @@ namespace mlir::optimus {
 
 using namespace mlir;
 using namespace mlir::optimus;
-namespace program = optimus_support::program;
 
 /// How a device launches the kernels of a module, by their names; empty where
 /// the host calls them.
@@ -76,19 +73,12 @@ public:
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FailureOr<program::ProgramsT> programs =
-        buildUncheckedPrograms(module, target);
+    FailureOr<optimus_support::program::ProgramsT> programs =
+        buildPrograms(module, target,
+                      isPlan ? optimus_support::program::Checks::ButOrder
+                             : optimus_support::program::Checks::All);
     if (failed(programs))
       return signalPassFailure();
-    // What a runtime would refuse never leaves the compiler. It is looked for
-    // while the commands of the module are erased, which takes as long.
-    std::future<optimus_support::Status> checked = std::async(
-        getContext().isMultithreadingEnabled() ? std::launch::async
-                                               : std::launch::deferred,
-        [&programs,
-         checks = isPlan ? program::Checks::ButOrder : program::Checks::All] {
-          return program::check(*programs, checks);
-        });
     FailureOr<DeviceKernels> deviceKernels =
         getDeviceKernels(module, *findTarget(target));
     if (failed(deviceKernels))
@@ -101,16 +91,14 @@ public:
       declareWrappers(module);
     else if (failed(convertKernels(module)))
       return signalPassFailure();
-    if (failed(acceptPrograms(module, checked.get())))
-      return signalPassFailure();
     auto manifest = module->getAttrOfType<StringAttr>(kManifestAttr);
-    const std::string bytes = program::pack(*programs);
+    const std::string bytes = optimus_support::program::pack(*programs);
     const auto &code = *programs->targets.front();
     createModelQuery(module, manifest ? manifest.getValue() : "", bytes,
                      isPlan ? KernelList() : KernelList(code.kernels),
                      *deviceKernels, images ? *images : DeviceImages());
     module->removeAttr(kManifestAttr);
-    for (const auto *function : program::functionsOf(code))
+    for (const auto *function : optimus_support::program::functionsOf(code))
       numCommands += function->commands.size();
     numKernels += code.kernels.size();
     numProgramBytes += bytes.size();

@@ -68,7 +68,8 @@ static void addWork(ModuleOp module, program::TargetT &target,
 }
 
 FailureOr<program::ProgramsT>
-mlir::optimus::buildUncheckedPrograms(ModuleOp module, StringRef target) {
+mlir::optimus::buildPrograms(ModuleOp module, StringRef target,
+                             program::Checks checks) {
   program::ProgramsT programs;
   MeshOp mesh = getMesh(module);
   if (mesh)
@@ -105,25 +106,10 @@ mlir::optimus::buildUncheckedPrograms(ModuleOp module, StringRef target) {
   program::describeKernels(*code, ranks);
   addWork(module, *code, kernels);
   programs.targets.push_back(std::move(code));
-  return programs;
-}
-
-LogicalResult
-mlir::optimus::acceptPrograms(ModuleOp module,
-                              const optimus_support::Status &checked) {
-  if (checked.ok())
-    return success();
-  return module.emitError("the table of commands is wrong: ")
-         << checked.message();
-}
-
-FailureOr<program::ProgramsT>
-mlir::optimus::buildPrograms(ModuleOp module, StringRef target,
-                             program::Checks checks) {
-  FailureOr<program::ProgramsT> programs =
-      buildUncheckedPrograms(module, target);
-  if (failed(programs) ||
-      failed(acceptPrograms(module, program::check(*programs, checks))))
-    return failure();
+  // What a runtime would refuse never leaves the compiler.
+  if (optimus_support::Status status = program::check(programs, checks);
+      !status.ok())
+    return module.emitError("the table of commands is wrong: ")
+           << status.message();
   return programs;
 }

@@ -28,16 +28,6 @@ buildPrograms(ModuleOp module, StringRef target,
               optimus_support::program::Checks checks =
                   optimus_support::program::Checks::All);
 
-/// The same, before anybody has looked whether a runtime would refuse the
-/// tables: what program::check() says goes to acceptPrograms().
-FailureOr<optimus_support::program::ProgramsT>
-buildUncheckedPrograms(ModuleOp module, StringRef target);
-
-/// Fails with a diagnostic where the tables of `module` did not pass their
-/// check.
-LogicalResult acceptPrograms(ModuleOp module,
-                             const optimus_support::Status &checked);
-
 } // namespace mlir::optimus
 
 #endif // OPTIMUS_CONVERSION_EXECTOPROGRAM_EXECTOPROGRAM_H
