@@ -412,7 +412,8 @@ TEST_F(Pools, HaveATableOfAllPages) {
   AttentionViews operands = views();
   operands.pages = f.at(numbers, 6, 2);
   attend(operands);
-  refuse("operand pages");
+  refuse("command 0 (attention): operand 8: touches bytes [24, 40) of a base "
+         "of 32");
 }
 
 //===----------------------------------------------------------------------===//

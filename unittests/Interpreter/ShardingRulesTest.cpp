@@ -14,6 +14,7 @@
 
 #include "InterpretedProgram.h"
 
+#include "optimus-support/CachePages.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 #include "optimus/Interpreter/Interpreter.h"
 
@@ -148,18 +149,24 @@ protected:
     return function;
   }
 
-  /// The largest integer that an operand may have: a token and a position, or
-  /// an entry of the first dimension of the first operand.
-  static int64_t getMost(Operation *op, Value operand, Type firstType) {
+  /// The largest integer that an operand may have: a token and a position, an
+  /// entry of the first dimension of the first operand, or a page of a slot's
+  /// own share of the cache.
+  static int64_t getMost(Operation *op, Value operand, ArrayRef<Type> types) {
+    auto attention = dyn_cast<AttentionOp>(op);
     auto append = dyn_cast<CacheAppendOp>(op);
     auto take = dyn_cast<TakeOp>(op);
+    auto getExtent = [&](unsigned number, unsigned dim) {
+      return cast<RankedTensorType>(types[number]).getDimSize(dim);
+    };
+    if ((attention && operand == attention.getPages()) ||
+        (append && operand == append.getPages()) ||
+        (take && operand == take.getPages()))
+      return getExtent(attention ? 1 : 0, 1) / optimus_support::kPageTokens - 1;
     const bool isEntry = (append && operand == append.getSlot()) ||
                          (take && operand == take.getIndex());
     constexpr int64_t kMost = 7;
-    return isEntry
-               ? std::min(kMost,
-                          cast<RankedTensorType>(firstType).getDimSize(0) - 1)
-               : kMost;
+    return isEntry ? std::min(kMost, getExtent(0, 0) - 1) : kMost;
   }
 
   Tensor drawTensor(Type type, int64_t most) {
@@ -193,8 +200,7 @@ protected:
     SmallVector<Tensor> arguments;
     ArrayRef<Type> types = whole.getArgumentTypes();
     for (auto [operand, type] : llvm::zip_equal(op->getOperands(), types))
-      arguments.push_back(
-          drawTensor(type, getMost(op, operand, types.front())));
+      arguments.push_back(drawTensor(type, getMost(op, operand, types)));
 
     std::string errors;
     ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
