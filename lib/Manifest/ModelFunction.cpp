@@ -76,15 +76,20 @@ std::string FunctionHasher::describeArgument(unsigned number) {
   return text;
 }
 
-/// An attribute; the sizes of groups of operands without that of places.
+/// An attribute; of the sizes of groups of operands those of version 1: without
+/// places, and without pages where there are none.
 static Attribute withoutPlaces(Operation &op, NamedAttribute attribute) {
-  auto stating = dyn_cast<ModelFactsOpInterface>(op);
   auto sizes = dyn_cast<DenseI32ArrayAttr>(attribute.getValue());
-  if (!stating || !stating.getPlaces() || !sizes ||
-      attribute.getName() != "operandSegmentSizes")
+  if (!sizes || attribute.getName() != "operandSegmentSizes")
     return attribute.getValue();
-  return DenseI32ArrayAttr::get(op.getContext(),
-                                sizes.asArrayRef().drop_back());
+  ArrayRef<int32_t> kept = sizes.asArrayRef();
+  auto attention = dyn_cast<AttentionOp>(op);
+  if (attention && !attention.getPages())
+    kept = kept.drop_back();
+  auto stating = dyn_cast<ModelFactsOpInterface>(op);
+  if (stating && stating.getPlaces())
+    kept = kept.drop_back();
+  return DenseI32ArrayAttr::get(op.getContext(), kept);
 }
 
 /// Those that the operation defines, sorted by name. What others attach to it
@@ -112,9 +117,9 @@ std::string FunctionHasher::describeOperands(Operation &op) {
   // A document means what it does wherever it stands.
   auto stating = dyn_cast<ModelFactsOpInterface>(op);
   Value places = stating ? stating.getPlaces().value_or(Value()) : Value();
-  OperandRange operands = op.getOperands();
-  for (Value operand : places ? operands.drop_back() : operands)
-    stream << ' ' << optimus_support::hashToHex(hashes.lookup(operand));
+  for (Value operand : op.getOperands())
+    if (!places || operand != places)
+      stream << ' ' << optimus_support::hashToHex(hashes.lookup(operand));
   return text;
 }
 

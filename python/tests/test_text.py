@@ -263,7 +263,7 @@ def test_threads_share_a_template(monkeypatch):
     read = folder.Folder(Codec(), [], "x", {})
     monkeypatch.setattr(model.folder, "read", lambda *_: read)
     monkeypatch.setattr(model.pooling, "read", lambda *_: None)
-    extents = {"slots": 1, "context": 8, "chunk": 1, "vocabulary": 256}
+    extents = {"slots": 1, "context": 8, "chunk": 1, "vocabulary": 256, "pages": 0}
     library = types.SimpleNamespace(generation=extents)
     module = types.SimpleNamespace(ModelLibrary=lambda *_, **__: library)
     monkeypatch.setattr(model.runtime, "module", lambda: module)
