@@ -59,8 +59,8 @@ def commands_of(page):
 ELSEWHERE = {"several-machines.md"}
 """Pages that test_several_machines.py runs, on several hosts."""
 # Pages whose commands take long, most of them compilations for many ranks.
-SLOW = """cost-model fine-tuning machine-profiles optimizers optimus-compile optimus-run
-    scale search strategies""".split()
+SLOW = """cost-model fine-tuning gpus hugging-face inference machine-profiles optimizers
+    optimus-compile optimus-run scale search strategies what-if""".split()
 WITH_COMMANDS = [
     pytest.param(
         page,
