@@ -8,6 +8,7 @@
 
 #include "LayoutBounds.h"
 
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/Optimizers.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
@@ -28,18 +29,13 @@ LayoutBounds::LayoutBounds(ModuleOp module, const LayoutQuestion &question)
   const OptimizerForm *form = lookupOptimizer(question.phases.optimizer);
   numStates = form ? form->states.size() : 0;
   auto loss = module.lookupSymbol<func::FuncOp>("loss");
-  auto isParameter = [&](Value value) {
-    auto argument = dyn_cast<BlockArgument>(value);
-    return argument &&
-           loss.getArgAttr(argument.getArgNumber(), OptimusDialect::kParam);
-  };
   for (BlockArgument argument : loss.getArguments())
-    if (isParameter(argument))
+    if (getParameterName(argument))
       parameters += getElements(argument);
   // Products of one activation move it once.
   llvm::MapVector<Value, double> made;
   loss.walk([&](MatmulOp product) {
-    if (!isParameter(product.getB()) || isParameter(product.getA()))
+    if (!getParameterName(product.getB()) || getParameterName(product.getA()))
       return;
     weights += getElements(product.getB());
     made[product.getA()] += getElements(product.getResult());

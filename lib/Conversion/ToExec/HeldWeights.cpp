@@ -11,6 +11,7 @@
 #include "Lowering.h"
 
 #include "optimus/Dialect/CCL/IR/CCL.h"
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
@@ -47,14 +48,6 @@ static Value stripCasts(Value tensor) {
   while (auto cast = tensor.getDefiningOp<CastOp>())
     tensor = cast.getOperand();
   return tensor;
-}
-
-static StringRef getParameterName(Value parameter) {
-  auto argument = cast<BlockArgument>(parameter);
-  auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
-                                                    OptimusDialect::kParam);
-  return name ? name.getValue() : StringRef();
 }
 
 /// Whether an operand is a weight that a product reads where it lies.

@@ -8,6 +8,7 @@
 
 #include "Lowering.h"
 
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Kernels/ElementwiseKernels.h"
 
@@ -129,13 +130,10 @@ Value Lowering::pack(const PackedWeight &weight, Value buffer,
   };
   if (auto *found = llvm::find_if(known, isSame); found != known.end())
     return found->packed;
-  auto argument = cast<BlockArgument>(buffer);
-  auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
-                                                    OptimusDialect::kParam);
   // Each of its layouts is a value of its own.
-  StringAttr value = builder.getStringAttr(
-      name.getValue() + (weight.trans ? " packed transposed" : " packed"));
+  StringAttr value =
+      builder.getStringAttr(getParameterName(buffer).getValue() +
+                            (weight.trans ? " packed transposed" : " packed"));
   Value packed = allocate(type, "packed weight", /*name=*/StringAttr(),
                           builder.getArrayAttr(value));
   exec::PackOp::create(builder, location, buffer, packed, weight.k, weight.n,
@@ -280,10 +278,5 @@ Value Lowering::createPartOffset(Type type, int64_t dim, int64_t stride) {
 }
 
 bool mlir::optimus::isParameter(Value tensor) {
-  auto argument = dyn_cast<BlockArgument>(tensor);
-  if (!argument)
-    return false;
-  auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  return static_cast<bool>(
-      function.getArgAttr(argument.getArgNumber(), OptimusDialect::kParam));
+  return getParameterName(tensor) != nullptr;
 }

@@ -67,11 +67,7 @@ struct Gather {
   AllocOp part;
   BlockArgument parameter;
 
-  StringAttr getName() const {
-    auto function = cast<func::FuncOp>(parameter.getOwner()->getParentOp());
-    return function.getArgAttrOfType<StringAttr>(parameter.getArgNumber(),
-                                                 OptimusDialect::kParam);
-  }
+  StringAttr getName() const { return optimus::getParameterName(parameter); }
   int64_t getBytes() const { return optimus::getBytes(parameter.getType()); }
 };
 
@@ -136,8 +132,7 @@ static SmallVector<Gather> chooseGathers(func::FuncOp function) {
 
 static BlockArgument findParameter(func::FuncOp function, StringAttr name) {
   for (BlockArgument argument : function.getArguments())
-    if (function.getArgAttr(argument.getArgNumber(), OptimusDialect::kParam) ==
-        name)
+    if (optimus::getParameterName(argument) == name)
       return argument;
   return nullptr;
 }

@@ -53,13 +53,8 @@ namespace mlir::exec {
 using namespace mlir;
 using namespace mlir::exec;
 using optimus::EntryKind;
+using optimus::getParameterName;
 using optimus::OptimusDialect;
-
-static StringAttr getParameterName(BlockArgument argument) {
-  auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  return function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
-                                               OptimusDialect::kParam);
-}
 
 namespace {
 /// A command with its source, a parameter, and the buffer that it fills.
@@ -112,11 +107,8 @@ static std::optional<Preparation> findPreparation(CommandOpInterface command) {
     else if (access.writes && !access.reads)
       found.filled = buffer.getDefiningOp<AllocOp>();
   }
-  if (!found.parameter || !found.filled || !isWeight(found.filled))
-    return std::nullopt;
-  auto function = cast<func::FuncOp>(found.parameter.getOwner()->getParentOp());
-  if (!function.getArgAttr(found.parameter.getArgNumber(),
-                           OptimusDialect::kParam))
+  if (!found.parameter || !found.filled || !isWeight(found.filled) ||
+      !getParameterName(found.parameter))
     return std::nullopt;
   for (Operation *user : found.filled->getUsers()) {
     auto other = dyn_cast<CommandOpInterface>(user);
@@ -351,8 +343,7 @@ private:
 static void dropUnusedParameters(func::FuncOp function) {
   BitVector unused(function.getNumArguments());
   for (BlockArgument argument : function.getArguments())
-    if (argument.use_empty() &&
-        function.getArgAttr(argument.getArgNumber(), OptimusDialect::kParam))
+    if (argument.use_empty() && getParameterName(argument))
       unused.set(argument.getArgNumber());
   (void)function.eraseArguments(unused);
 }

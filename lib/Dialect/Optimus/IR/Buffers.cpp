@@ -125,6 +125,17 @@ BufferAttr mlir::optimus::getInputBuffer(MLIRContext *context, StringRef name) {
                          Reset::Never, filledBy, SavedIn::Nowhere);
 }
 
+StringAttr mlir::optimus::getParameterName(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!argument)
+    return {};
+  auto function =
+      dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
+  return function ? function.getArgAttrOfType<StringAttr>(
+                        argument.getArgNumber(), OptimusDialect::kParam)
+                  : StringAttr();
+}
+
 BufferAttr mlir::optimus::getArgumentBuffer(FunctionOpInterface function,
                                             unsigned argument) {
   if (auto param = function.getArgAttrOfType<StringAttr>(

@@ -18,6 +18,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 #include "optimus/Dialect/Optimus/Transforms/AdapterOption.h"
@@ -143,8 +144,7 @@ void AddAdaptersPass::readModel() {
 LogicalResult AddAdaptersPass::addTo(func::FuncOp function) {
   SmallVector<std::pair<BlockArgument, std::string>> hosts;
   for (BlockArgument argument : function.getArguments()) {
-    auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
-                                                      OptimusDialect::kParam);
+    StringAttr name = getParameterName(argument);
     if (!name)
       continue;
     auto packed = function.getArgAttrOfType<PackedAttr>(

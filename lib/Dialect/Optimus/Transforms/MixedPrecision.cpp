@@ -175,8 +175,7 @@ private:
     auto argument = dyn_cast<BlockArgument>(operand.get());
     if (!argument)
       return withPart(operand.get().getLoc(), "cast");
-    auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
-                                                      OptimusDialect::kParam);
+    StringAttr name = getParameterName(argument);
     Location loc = name ? withPath(argument.getLoc(), name) : reader;
     return withPhase(withPart(loc, "cast"), getPhase(reader));
   }
@@ -212,8 +211,7 @@ public:
         frozen[loss.getParamName(index)];
     for (func::FuncOp function : functions)
       for (BlockArgument argument : function.getArguments())
-        if (auto name = function.getArgAttrOfType<StringAttr>(
-                argument.getArgNumber(), OptimusDialect::kParam))
+        if (StringAttr name = getParameterName(argument))
           if (auto *known = frozen.find(name); known != frozen.end())
             known->second.push_back(argument);
     int64_t count = 0;

@@ -25,6 +25,7 @@
 
 #include "optimus/Analysis/DimensionGroups.h"
 #include "optimus/Dialect/Optimus/IR/AttentionShape.h"
+#include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 #include "optimus/Dialect/Optimus/IR/Repetition.h"
 #include "optimus/Dialect/Optimus/Transforms/MeshOption.h"
@@ -134,8 +135,7 @@ bool HeadClass::canAdd(Value value, int64_t at) {
   }
   weights.push_back(argument);
   return at == 0 && type.getRank() > 1 &&
-         isa<FloatType>(type.getElementType()) &&
-         function.getArgAttr(argument.getArgNumber(), OptimusDialect::kParam);
+         isa<FloatType>(type.getElementType()) && getParameterName(argument);
 }
 
 static RankedTensorType withDims(Value value,
@@ -164,9 +164,7 @@ Value HeadClass::repeat(BlockArgument weight) {
     builder.setInsertionPointAfter(last);
   auto type = cast<RankedTensorType>(weight.getType());
   int64_t rows = type.getDimSize(0) * times;
-  auto name = function.getArgAttrOfType<StringAttr>(weight.getArgNumber(),
-                                                    OptimusDialect::kParam);
-  Location loc = withPath(weight.getLoc(), name);
+  Location loc = withPath(weight.getLoc(), getParameterName(weight));
   Value matrix = arith::ConstantOp::create(
       builder, withPart(loc, "repetition"),
       getRepetition(builder.getContext(), rows, type.getDimSize(0)));

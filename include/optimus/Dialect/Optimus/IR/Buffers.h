@@ -36,6 +36,9 @@ bool isOfPositions(StringRef role);
 /// Null for any other name.
 BufferAttr getInputBuffer(MLIRContext *context, StringRef name);
 
+/// The name of the parameter that an argument is; null for any other value.
+StringAttr getParameterName(Value value);
+
 /// The buffer of an argument, null where it is bound to none.
 BufferAttr getArgumentBuffer(FunctionOpInterface function, unsigned argument);
 
