@@ -101,8 +101,7 @@ std::string_view optrt::toString(FinishReason reason) {
 static Status checkBeams(const GenerationRequest &request,
                          const CacheExtents &cache) {
   const bool hasPages = cache.pages != 0;
-  const int64_t slots =
-      hasPages ? std::min(cache.slots, cache.slotsOfPool) : cache.slots;
+  const int64_t slots = hasPages ? cache.slotsOfPool : cache.slots;
   if (request.beams < 1 || request.beams > slots)
     return invalidArgument(
         concat("expected from 1 to ", slots, " beams, one a slot of ",

@@ -68,8 +68,7 @@ Status GenerationEntries::checkPages(const GenerationRequest &request,
   if (newTokens <= placeBehind(request))
     return okStatus();
   const int64_t needed = countPages(request, newTokens);
-  const int64_t slots = std::min(cache.slots, cache.slotsOfPool);
-  const int64_t ofEach = (needed + slots - 1) / slots;
+  const int64_t ofEach = (needed + cache.slotsOfPool - 1) / cache.slotsOfPool;
   return invalidArgument(
       concat("a prompt of ", request.prompt.size(), " tokens with ", newTokens,
              newTokens == 1 ? " new one" : " new ones",

@@ -205,25 +205,28 @@ std::optional<CacheExtents> Manifest::cacheOf(const Function &function) const {
       layout.shape[1] > INT32_MAX / kPageTokens ||
       found->context / kPageTokens > INT32_MAX / found->slots)
     return std::nullopt;
+  // A rank may have padding beyond the last slot.
+  found->slotsOfPool = std::min(found->slotsOfPool, found->slots);
   found->pages = found->slots * (found->context / kPageTokens);
   found->context = layout.shape[1] * kPageTokens;
   return found;
 }
 
 PageRange CacheExtents::poolOf(int64_t slot) const {
-  const int64_t own = pages / slots;
+  const int64_t own = pagesOfSlot();
   const int64_t first = slot / slotsOfPool * slotsOfPool;
   return {first * own, (std::min(slots, first + slotsOfPool) - first) * own};
 }
 
-std::vector<int32_t> CacheExtents::pagesOfEach(int64_t slot) const {
-  std::vector<int32_t> own;
-  if (pages != 0) {
-    own.resize(tokensOfEach() / kPageTokens);
-    std::iota(own.begin(), own.end(),
-              static_cast<int32_t>(slot * (pages / slots)));
+std::vector<std::vector<int32_t>>
+CacheExtents::pagesOfEach(int64_t count) const {
+  std::vector<std::vector<int32_t>> all(count);
+  for (int64_t slot = 0; pages != 0 && slot != count; ++slot) {
+    all[slot].resize(tokensOfEach() / kPageTokens);
+    std::iota(all[slot].begin(), all[slot].end(),
+              static_cast<int32_t>(slot * pagesOfSlot()));
   }
-  return own;
+  return all;
 }
 
 int64_t CacheExtents::tokensOfOne() const {
@@ -232,7 +235,7 @@ int64_t CacheExtents::tokensOfOne() const {
 }
 
 int64_t CacheExtents::tokensOfEach() const {
-  return pages == 0 ? context : std::min(context, pages / slots * kPageTokens);
+  return pages == 0 ? context : std::min(context, pagesOfSlot() * kPageTokens);
 }
 
 StatusOr<int64_t> Manifest::findOutput(std::string_view library,

@@ -112,7 +112,7 @@ Status Session::fillSlots(std::string_view name,
 void Session::fillPages(const CacheExtents &cache,
                         std::span<const SlotTokens> slots) {
   const int64_t width = cache.context / kPageTokens;
-  const int64_t own = cache.pages / cache.slots;
+  const int64_t own = cache.pagesOfSlot();
   std::vector<int32_t> table(cache.slots * width);
   for (const SlotTokens &given : slots)
     std::ranges::transform(
@@ -129,7 +129,7 @@ Status Session::copyPage(std::string_view name, int64_t from, int64_t to,
   const std::optional<CacheExtents> cache =
       function ? manifest().cacheOf(*function) : std::nullopt;
   const int64_t pages = cache ? cache->pages : 0;
-  const int64_t own = pages == 0 ? 1 : pages / cache->slots;
+  const int64_t own = pages == 0 ? 1 : cache->pagesOfSlot();
   if (std::min(from, to) < 0 || std::max(from, to) >= pages || tokens < 0 ||
       tokens > kPageTokens ||
       cache->poolOf(from / own).first != cache->poolOf(to / own).first)

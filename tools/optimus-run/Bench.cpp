@@ -55,10 +55,9 @@ Status fillRandomSlots(Session &session, const Function &function,
     tokens[i] = static_cast<int32_t>(
         optimus_support::philoxBlock(/*seed=*/0, /*stream=*/0, step, i)[0] %
         static_cast<uint64_t>(manifest.vocabulary));
-  std::vector<std::vector<int32_t>> pages;
+  const std::vector<std::vector<int32_t>> pages =
+      cache.pagesOfEach(function.batch);
   std::vector<SlotTokens> slots;
-  for (int64_t slot = 0; slot != function.batch; ++slot)
-    pages.push_back(cache.pagesOfEach(slot));
   for (int64_t slot = 0; slot != function.batch; ++slot) {
     const std::span<const int32_t> own =
         std::span<const int32_t>(tokens).subspan(slot * count, count);

@@ -115,9 +115,8 @@ Status GenerateBench::call(const Function &function, int64_t slots,
     tokens[i] = static_cast<int32_t>(
         optimus_support::philoxBlock(/*seed=*/0, /*stream=*/0, position, i)[0] %
         vocabulary);
-  std::vector<std::vector<int32_t>> pages;
-  for (int64_t slot = 0; slot != slots; ++slot)
-    pages.push_back(entries.cache.pagesOfEach(slot));
+  const std::vector<std::vector<int32_t>> pages =
+      entries.cache.pagesOfEach(slots);
   std::vector<SlotTokens> given;
   for (int64_t slot = 0; slot != slots; ++slot)
     given.push_back(

@@ -226,14 +226,16 @@ struct CacheExtents {
   /// Slots with the same pages: as many as a rank holds. 0 without pages.
   int64_t slotsOfPool = 0;
 
+  /// Pages that there are for each slot; none may be asked for without slots.
+  int64_t pagesOfSlot() const { return pages / slots; }
   /// The pages that a slot may have: those of its ranks.
   PageRange poolOf(int64_t slot) const;
   /// Tokens that a text may have at most: of the context, or of its pages.
   int64_t tokensOfOne() const;
   /// Tokens that the cache has for each slot where all have as many.
   int64_t tokensOfEach() const;
-  /// Then the pages of one of them; none without pages.
-  std::vector<int32_t> pagesOfEach(int64_t slot) const;
+  /// Then the pages of each of the first slots; none without pages.
+  std::vector<std::vector<int32_t>> pagesOfEach(int64_t count) const;
 
   bool operator==(const CacheExtents &) const = default;
 };
