@@ -358,10 +358,7 @@ class Corrections:
         room = math.floor(SHARE * memory) - self.own_bytes
         ratio = profiled = rates.ratio
         if ratio is None:
-            # Fewer cores take longer in proportion. A profile is of the processor while it
-            # runs: what it times is shorter than a part of a core is granted at a time.
-            cores = max(its_class["cores"], LEAST_CORES)
-            ratio, profiled = 1.0 / cores, 1.0 / min(1.0, cores)
+            ratio, profiled = _unmeasured(its_class)
         return Terms(kind, memory, room, ratio, profiled, rates.other)
 
     def _renew(self) -> None:
@@ -455,6 +452,14 @@ def seconds(
     return found
 
 
+def _unmeasured(its_class: Mapping[str, Any]) -> Tuple[float, float]:
+    """Ratios on a class of which no trial was measured: without a profile of it, and with
+    one. Fewer cores take longer in proportion. A profile is of the processor while it runs:
+    what it times is shorter than a part of a core is granted at a time."""
+    cores = max(its_class["cores"], LEAST_CORES)
+    return 1.0 / cores, 1.0 / min(1.0, cores)
+
+
 def _refused(
     planned: int,
     corrections: Corrections,
@@ -492,10 +497,9 @@ def cost_of_lanes(
     if refused:
         return refused
     rates = corrections.rates(kind, model)
-    cores = max(its_class["cores"], LEAST_CORES)
+    unmeasured, profiled = _unmeasured(its_class)
     if kind in prediction.get("by_class", ()):
-        cores = min(1.0, cores)
-    unmeasured = 1.0 / cores
+        unmeasured = profiled
     lane = rates.lane
     if lane is None and rates.ratio is None:
         lane = threads * unmeasured

@@ -184,12 +184,8 @@ class Sender:
 
     def _receive(self, place: str, digest: str, size: int, lines: Any, beat: Beat) -> None:
         """What cannot be written is read all the same: more follows on the connection."""
-        found, file = hashlib.sha256(), None
-        with contextlib.ExitStack() as stack:
-            try:
-                file = stack.enter_context(open(place, "wb"))
-            except OSError as error:
-                self.error = error
+        found, file = hashlib.sha256(), self._attempt(open, place, "wb")
+        with file or contextlib.nullcontext():
             while size:
                 piece = lines.read(min(size, PIECE))
                 if not piece:
@@ -197,19 +193,20 @@ class Sender:
                 size -= len(piece)
                 found.update(piece)
                 beat()
-                if file and not self.error:
-                    try:
-                        file.write(piece)
-                    except OSError as error:
-                        self.error = error
-            if file and not self.error:
-                try:
-                    file.flush()
-                    os.fsync(file.fileno())
-                except OSError as error:
-                    self.error = error
+                if not self.error:
+                    self._attempt(file.write, piece)
+            if not self.error:
+                self._attempt(_finish, file)
         if found.hexdigest() != digest:
             raise ValueError("a file does not have its hash")
+
+    def _attempt(self, act: Callable[..., Any], *given: Any) -> Any:
+        """Notes why it could not be done."""
+        try:
+            return act(*given)
+        except OSError as error:
+            self.error = error
+            return None
 
     def take(self) -> None:
         """Puts what a job wrote in its place: a checkpoint at once. Raises OSError."""
@@ -229,6 +226,11 @@ class Sender:
             for name in names:
                 _put(os.path.join(staged, name), os.path.join(real, name))
         shutil.rmtree(self._staged, ignore_errors=True)
+
+
+def _finish(file: Any) -> None:
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _put(new: str, place: str) -> None:
