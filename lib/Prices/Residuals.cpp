@@ -34,12 +34,14 @@ public:
       MachineProfile fewer = machine;
       auto &list = getList(fewer);
       list.erase(list.begin() + int64_t(i));
-      const double ratio = price(MachinePrices(fewer, numRanks), points[i]) /
-                           price(whole, points[i]);
+      const double seconds = price(whole, points[i]);
+      const double ratio =
+          price(MachinePrices(fewer, numRanks), points[i]) / seconds;
       // Those of ranks with other threads change nothing.
       if (ratio == 1 || !(ratio > 0) || std::isinf(ratio))
         continue;
-      squares += std::log(ratio) * std::log(ratio);
+      squares += seconds * std::log(ratio) * std::log(ratio);
+      weights += seconds;
       ++count;
     }
   }
@@ -47,16 +49,16 @@ public:
   /// Of all so far, and begins anew.
   std::optional<double> take() {
     const double sum = std::exchange(squares, 0);
-    const int64_t number = std::exchange(count, 0);
-    return number < 2 ? std::nullopt
-                      : std::optional(std::sqrt(sum / double(number)));
+    const double weight = std::exchange(weights, 0);
+    return std::exchange(count, 0) < 2 ? std::nullopt
+                                       : std::optional(std::sqrt(sum / weight));
   }
 
 private:
   const MachineProfile &machine;
   const int64_t numRanks;
   const MachinePrices whole;
-  double squares = 0;
+  double squares = 0, weights = 0;
   int64_t count = 0;
 };
 } // namespace

@@ -99,11 +99,11 @@ TEST_F(ResidualsTest, OfCollectivesAreThoseBetweenSizes) {
   machine.collectives[1].backend = "mpi";
   machine.collectives[1].points[2].second = 100;
   const Residuals found = findResiduals(machine, 2);
-  // Without them 1, 2 and 3 would take 2, 2 and 4.
+  // Without them 1, 2 and 3 would take 2, 2 and 4; their weights are 1, 4, 3.
   const double expected =
-      std::sqrt((std::pow(std::log(2), 2) + std::pow(std::log(2.0 / 4), 2) +
-                 std::pow(std::log(4.0 / 3), 2)) /
-                3);
+      std::sqrt((std::pow(std::log(2), 2) + 4 * std::pow(std::log(2.0 / 4), 2) +
+                 3 * std::pow(std::log(4.0 / 3), 2)) /
+                8);
   ASSERT_EQ(found.collectives.size(), 1u);
   EXPECT_NEAR(found.collectives.at("reduce"), expected, 1e-12);
   EXPECT_EQ(found.get("reduce"), found.collectives.at("reduce"));

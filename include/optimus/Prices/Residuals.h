@@ -19,8 +19,8 @@
 namespace optimus_prices {
 
 /// Errors of the formulas between measured points: each point beside its price
-/// by a profile without it. The root of the mean square
-/// of the logarithms of their ratio; 0.05 is about 5 %.
+/// by a profile without it. The root of the mean square of the logarithms of
+/// their ratio, points counting by their time, as in steps; 0.05 is about 5 %.
 ///
 ///   points of products at 64, 128 and 256 take 1, 2 and 5
 ///   without the second, its formula says 2.3: ln(2.3 / 2) = 0.14, and so on
