@@ -22,6 +22,7 @@ import json
 import math
 import os
 import pathlib
+import shlex
 import statistics
 import struct
 import sys
@@ -132,8 +133,9 @@ def write_folder(folder, config, tensors):
 
 
 class Model:
-    def __init__(self, build, llama_cpp, folder, shape, config, tensors):
+    def __init__(self, build, llama_cpp, flags, folder, shape, config, tensors):
         self.build, self.llama_cpp, self.folder = build, llama_cpp, folder
+        self.llama_flags = flags
         environment = dict(os.environ, PYTHONPATH=str(ROOT / "python"))
         models = ["/usr/bin/python3", "-m", "optimus.models"]
         self.program, weights = folder / "m.mlir", folder / "weights"
@@ -163,7 +165,7 @@ class Model:
             return [found["tests"][test]["median"] for test in ("pp512", "tg128")]
 
         def llama_cpp():
-            flags = ["-m", file, "-t", threads, "-r", 1, "-o", "json"]
+            flags = ["-m", file, "-t", threads, "-r", 1, "-o", "json", *self.llama_flags]
             found = json.loads(run([self.llama_cpp / "llama-bench", *flags]))
             return [one["avg_ts"] for one in sorted(found, key=lambda one: one["n_gen"])]
 
@@ -176,6 +178,12 @@ def main():
     )
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--llama", type=pathlib.Path, required=True)
+    parser.add_argument(
+        "--llama-flags",
+        type=shlex.split,
+        default=[],
+        help="to llama-bench; '--repack 0' where its AMX kernels do not run",
+    )
     parser.add_argument("--model", choices=list(MODELS), action="append")
     parser.add_argument("--width", choices=list(WIDTHS), action="append")
     parser.add_argument("--rounds", type=int, default=5)
@@ -186,7 +194,11 @@ def main():
     for name in options.model or MODELS:
         with tempfile.TemporaryDirectory() as folder:
             model = Model(
-                options.build, options.llama, pathlib.Path(folder), *MODELS[name]()
+                options.build,
+                options.llama,
+                options.llama_flags,
+                pathlib.Path(folder),
+                *MODELS[name](),
             )
             for width in options.width or WIDTHS:
                 turns = take_turns(model.jobs(width, options.threads), options.rounds)
