@@ -79,6 +79,13 @@ private:
             kAlignment * kAlignment;
     return start;
   }
+  /// Anew for each command that is timed: results of earlier ones may be
+  /// infinite, and need less power.
+  Status fillUpTo(const char *next) {
+    OPTRT_RETURN_IF_ERROR(
+        fillWithNumbers(device, memory.data(), next - memory.data()));
+    return device.synchronize();
+  }
   StatusOr<double> timeRepeated();
   Status copy(int64_t bytes) {
     return device.copy(kCompute, {1, bytes, bytes, bytes, 1}, memory.data(),
@@ -98,8 +105,7 @@ Status GpuTimer::allocate() {
     bytes = std::max(bytes, static_cast<int64_t>(point.bytes()) + 3 * 256);
   OPTRT_ASSIGN_OR_RETURN(memory,
                          device.allocate(bytes, "the operands of products"));
-  OPTRT_RETURN_IF_ERROR(fillWithNumbers(device, memory.data(), memory.size()));
-  return device.synchronize();
+  return okStatus();
 }
 
 StatusOr<double> GpuTimer::timeProduct(const GemmPoint &point,
@@ -112,6 +118,7 @@ StatusOr<double> GpuTimer::timeProduct(const GemmPoint &point,
   char *a = take(next, point.m * point.k, desc.factor_type),
        *b = take(next, point.k * point.n, desc.factor_type),
        *c = take(next, point.m * point.n, desc.result_type);
+  OPTRT_RETURN_IF_ERROR(fillUpTo(next));
   return time(
       [&] { return device.gemm(kCompute, desc, a, b, c, nullptr, nullptr); });
 }
@@ -156,6 +163,7 @@ StatusOr<double> GpuTimer::timeAttention(const AttentionPoint &point) {
   given.dk = grad + part;
   given.dv = grad + 2 * part;
   given.workspace = next;
+  OPTRT_RETURN_IF_ERROR(fillUpTo(next));
   OPTRT_ASSIGN_OR_RETURN(
       double seconds, time([&] {
         return point.gradient ? device.attentionGrad(kCompute, desc, given)
@@ -207,6 +215,7 @@ StatusOr<GpuCosts> GpuTimer::measure() {
   OPTRT_RETURN_IF_ERROR(timeAttentions(costs));
   OPTRT_ASSIGN_OR_RETURN(costs.gemmAlpha,
                          timeProduct({32, 32, 32}, kGpuTypes[0]));
+  OPTRT_RETURN_IF_ERROR(fillUpTo(memory.data() + memory.size()));
   OPTRT_ASSIGN_OR_RETURN(costs.commandAlpha, timeRepeated());
   for (int64_t bytes = int64_t(1) << 20; bytes <= memory.size(); bytes *= 4) {
     // Half is read, half is written.
