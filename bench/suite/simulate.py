@@ -12,9 +12,9 @@ same library with what was measured, in one sitting.
     bench/run simulate --rounds 1 --only tcp
     bench/run simulate --rounds 3 --write docs/what-if.md
 
-The cases are listed here and none is left out: threads and TCP, 1 to 16 ranks, serial,
+The cases are listed here and none is left out: threads, TCP and MPI, 1 to 16 ranks, serial,
 `data`, `megatron`, `megatron-sp`, `summa` and `summa-paper`, overlap on and off, f32 and
-bf16, microbatches. Of a case's steps in a round the fastest counts, and of those the
+bf16, microbatches, gathers behind the next step. Of a case's steps in a round the fastest counts, and of those the
 median; the machine is measured once a round, before the steps. It fails where the
 median error is beyond --median or one beyond --most. Other work on the machine counts,
 too: the load stands above the table.
@@ -26,7 +26,7 @@ import shutil
 import statistics
 import typing
 
-from harness import fail, machine, read_log, run, table, write_text
+from harness import MPIRUN, fail, machine, read_log, run, table, write_text
 from ranks import start_ranks
 from suite.predict import SIZES, first, median_of
 
@@ -77,6 +77,13 @@ CASES = {
     **{f"{name}, wide, tcp": Case(WIDE, *layout, backend="tcp")
        for name, layout in MESHES.items()},
     "data 2, deep, tcp": Case(DEEP, "data:2", "data", backend="tcp"),
+    "summa 3×3, wide": Case("2 576 12 96 252 9", "row:3,col:3", "summa"),
+    "data 4, wide, sync(next)": Case(WIDE, *MESHES["data 4"], "--sync sync(next)"),
+    "data 2, deep, sync(next), tcp": Case(
+        DEEP, "data:2", "data", "--sync sync(next)", backend="tcp"),
+    **{f"{name}, wide, mpi": Case(WIDE, *layout, backend="mpi")
+       for name, layout in MESHES.items() if name in ("summa 2×2", "data 4")},
+    "data 2, deep, mpi": Case(DEEP, "data:2", "data", backend="mpi"),
 }
 
 
@@ -121,11 +128,14 @@ class Sitting:
             if ranks > 1 and backend == "local":
                 run(first([*comm, "--ranks", ranks]))
             elif ranks > 1:
-                self.together(ranks, comm)
+                self.together(backend, ranks, comm)
         return json.loads(profile.read_text())
 
     @staticmethod
-    def together(ranks, command):
+    def together(backend, ranks, command):
+        if backend == "mpi":
+            run(first([*MPIRUN, "-n", ranks, *command]))
+            return
         processes = start_ranks(ranks, first(command))
         if any([process.wait() for process in processes]):
             fail(f"one of {ranks} ranks failed: {' '.join(map(str, command))}")
@@ -141,7 +151,7 @@ class Sitting:
         if case.backend == "local":
             run(first(command))
         else:
-            self.together(case.ranks, command)
+            self.together(case.backend, case.ranks, command)
         return min(line["ms"] for line in read_log(log)[2:])
 
     def round(self):
