@@ -64,8 +64,7 @@ static LogicalResult checkSizes(Operation *op, TypeRange types) {
 /// Whether the functions that a phase leaves are of tensors; of later ones they
 /// are device programs.
 static bool holdsTensors(StringRef phase) {
-  SmallVector<StringRef> names = getPhaseNames();
-  return llvm::find(names, phase) < llvm::find(names, "exec");
+  return getPhaseNumber(phase) < getPhaseNumber("exec");
 }
 
 /// Checks a function against the assumptions of all phases, also those of the
@@ -95,8 +94,7 @@ static LogicalResult checkForm(FunctionOpInterface function) {
 /// Refuses a program as its author wrote it where later phases begin: they
 /// would take @loss for the function of a step.
 static LogicalResult checkStart(ModuleOp module, StringRef from) {
-  SmallVector<StringRef> names = getPhaseNames();
-  if (from.empty() || llvm::find(names, from) < llvm::find(names, "step"))
+  if (from.empty() || getPhaseNumber(from) < getPhaseNumber("step"))
     return success();
   auto loss = module.lookupSymbol<func::FuncOp>("loss");
   if (!loss || findEntry(module, EntryKind::Train))

@@ -26,6 +26,7 @@
 #include "optimus-support/ResourceLimits.h"
 
 #include "mlir/Parser/Parser.h"
+#include "llvm/Support/BuryPointer.h"
 #include "llvm/Support/FileSystem.h"
 
 using namespace mlir;
@@ -140,6 +141,8 @@ public:
         timing(invocation.mlir.timing ? *invocation.mlir.timing : untimed) {}
 
   Status run();
+  /// To free a million operations one by one takes longer than to end.
+  void leaveMemory();
 
 private:
   /// Whether another compilation has begun the work.
@@ -163,7 +166,7 @@ private:
   std::unique_ptr<ScratchFolder> scratch;
   std::optional<CpuTarget> target;
   std::optional<LibraryWriter> writer;
-  std::optional<MLIRContext> context;
+  std::unique_ptr<MLIRContext> context;
   llvm::SourceMgr sources;
   std::optional<SourceMgrDiagnosticHandler> diagnostics;
   OwningOpRef<ModuleOp> module;
@@ -192,7 +195,7 @@ void Driver::makeContext() {
   registerAllDialects(registry);
   if (invocation.extensions)
     invocation.extensions->appendTo(registry);
-  context.emplace(registry, chooseThreading());
+  context = std::make_unique<MLIRContext>(registry, chooseThreading());
   context->printOpOnDiagnostic(invocation.mlir.printsOperations);
   diagnostics.emplace(sources, &*context);
   prefixDiagnosticsWithPaths(*context);
@@ -307,6 +310,15 @@ Status Driver::run() {
   return compile();
 }
 
+void Driver::leaveMemory() {
+  llvm::BuryPointer(module.release().getAsOpaquePointer());
+  llvm::BuryPointer(std::move(context));
+}
+
 Status mlir::optimus::compile(const Invocation &invocation) {
-  return Driver(invocation).run();
+  Driver driver(invocation);
+  Status status = driver.run();
+  if (invocation.endsProcess)
+    driver.leaveMemory();
+  return status;
 }

@@ -36,8 +36,7 @@ static Status readPhases(const CompileSettings &settings,
   options.compileFrom = options.phases.from = from;
   if (!from.empty()) {
     ArrayRef<StringRef> starts = ArrayRef(names).drop_back();
-    const StringRef *start = llvm::find(starts, StringRef(from));
-    if (start == starts.end())
+    if (!llvm::is_contained(starts, StringRef(from)))
       return invalidArgument(
           unknownName("--compile-from", "phase", from, starts));
     if (options.isOpen() || options.budgetsMachine)
@@ -45,7 +44,7 @@ static Status readPhases(const CompileSettings &settings,
           "--compile-from: name a strategy and a policy of recomputation, and "
           "no --memory-budget and no --cluster; nothing can be chosen after "
           "the start");
-    if (llvm::is_contained(ArrayRef(starts.begin(), start + 1), StringRef(to)))
+    if (!to.empty() && getPhaseNumber(to) <= getPhaseNumber(from))
       return invalidArgument(
           llvm::formatv("--compile-to: the phase '{0}' is not after '{1}', "
                         "where compilation starts",
@@ -61,7 +60,7 @@ static Status readPhases(const CompileSettings &settings,
         "--compile-to before fuse, where values are compared");
   for (StringRef flag : {"report", "report-json"})
     if (settings.isGiven(flag) && !to.empty() &&
-        llvm::find(names, to) < llvm::find(names, "place"))
+        getPhaseNumber(to) < getPhaseNumber("place"))
       return invalidArgument("--" + flag.str() +
                              ": expected --compile-to place or llvm, since "
                              "memory is placed there; found " +
@@ -212,11 +211,9 @@ mlir::optimus::readCompileOptions(const CompileSettings &settings) {
 
 std::string mlir::optimus::getDumpPath(const CompileOptions &options,
                                        StringRef phase) {
-  SmallVector<StringRef> names = getPhaseNames();
   SmallString<128> path(options.dumpFolder);
   llvm::sys::path::append(
-      path, llvm::formatv("{0:02}-{1}.mlir",
-                          llvm::find(names, phase) - names.begin(), phase)
-                .str());
+      path,
+      llvm::formatv("{0:02}-{1}.mlir", getPhaseNumber(phase), phase).str());
   return path.str().str();
 }

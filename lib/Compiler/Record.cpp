@@ -153,8 +153,7 @@ ScopedRecord::~ScopedRecord() { module->removeAttr(kRecord); }
 
 /// Whether a phase has run when `start` is where compilation goes on from.
 static bool hasRun(StringRef phase, StringRef start) {
-  SmallVector<StringRef> names = getPhaseNames();
-  return llvm::find(names, phase) <= llvm::find(names, start);
+  return getPhaseNumber(phase) <= getPhaseNumber(start);
 }
 
 /// What a record has for a flag, or "".

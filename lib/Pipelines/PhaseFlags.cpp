@@ -450,10 +450,9 @@ Status mlir::optimus::completePhaseOptions(PhaseOptions &options,
         (dashes + "strategy: " + llvm::toString(parsed.takeError())).str());
   // Later there may be a mesh in the program.
   const Strategy *strategy = lookupStrategy(options.strategy);
-  SmallVector<StringRef> phases = getPhaseNames();
   const bool isSharded =
       !options.from.empty() &&
-      llvm::find(phases, options.from) >= llvm::find(phases, "shard");
+      getPhaseNumber(options.from) >= getPhaseNumber("shard");
   if (strategy && !isSharded) {
     SmallVector<std::pair<StringRef, int64_t>> axes(options.mesh.axes.begin(),
                                                     options.mesh.axes.end());

@@ -243,10 +243,13 @@ SmallVector<StringRef> mlir::optimus::getPhaseNames() {
   return names;
 }
 
-bool mlir::optimus::readsSerialProgram(StringRef from, StringRef to) {
+size_t mlir::optimus::getPhaseNumber(StringRef phase) {
   SmallVector<StringRef> names = getPhaseNames();
-  auto compared = llvm::find(names, "fuse");
-  auto start = llvm::find(names, from);
-  return start >= llvm::find(names, "partition") && start < compared &&
-         compared <= llvm::find(names, to);
+  return llvm::find(names, phase) - names.begin();
+}
+
+bool mlir::optimus::readsSerialProgram(StringRef from, StringRef to) {
+  const size_t compared = getPhaseNumber("fuse"), start = getPhaseNumber(from);
+  return start >= getPhaseNumber("partition") && start < compared &&
+         compared <= getPhaseNumber(to);
 }

@@ -92,8 +92,7 @@ static Status addPhases(OpPassManager &passes, const PipelineOptions &options) {
     if (!llvm::is_contained(names, name))
       return invalidArgument(unknownName(flag, "phase", name, names));
   phaseOptions.from = from;
-  size_t first = llvm::find(names, from) - names.begin();
-  size_t last = llvm::find(names, to) - names.begin();
+  const size_t first = getPhaseNumber(from), last = getPhaseNumber(to);
   if (last < first)
     return invalidArgument(
         llvm::formatv("to: the phase '{0}' is before '{1}'", to, from).str());

@@ -109,7 +109,12 @@ void *__libc_realloc(void *, size_t);
 }
 }
 
-// The others call malloc(), and operator delete calls free().
+// operator delete calls free(), and the others call malloc(): also where an
+// allocator's library has an operator new of its own, which would abort.
+
+void *operator new(size_t bytes) { return malloc(std::max<size_t>(bytes, 1)); }
+
+void *operator new[](size_t bytes) { return operator new(bytes); }
 
 void *operator new(size_t bytes, std::align_val_t alignment) {
   void *memory = nullptr;

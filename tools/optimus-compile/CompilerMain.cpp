@@ -15,9 +15,6 @@
 #include "optimus/Tool/MlirFlags.h"
 #include "optimus/Tool/Tool.h"
 
-#include <climits>
-#include <malloc.h>
-
 using namespace mlir;
 using namespace mlir::optimus;
 
@@ -46,20 +43,13 @@ static int run(CompileSettings settings, const DialectRegistry &extensions) {
                      .reproducer = getReproducerPath(),
                      .printsOperations = printsOpOnDiagnostic(),
                      .timing = &timing};
+  invocation.endsProcess = true;
   return compile(invocation).exitCode();
-}
-
-/// Passes free and allocate the same gigabytes in turn: to give them back to
-/// the system in between costs a tenth of a compilation.
-static void keepFreedMemory() {
-  mallopt(M_TRIM_THRESHOLD, INT_MAX);
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);
 }
 
 int mlir::optimus::compilerMain(int argc, char **argv,
                                 const DialectRegistry &extensions) {
   return runTool(kTool, argc, argv, [&] {
-    keepFreedMemory();
     registerAllPasses();
     CompileSettings settings;
     std::optional<int> code = parseCompileCommandLine(argc, argv, settings);

@@ -78,6 +78,9 @@ struct Invocation {
   /// Takes the report and the table of layouts; null for nobody.
   llvm::raw_ostream *report = nullptr;
   MlirSettings mlir = {};
+  /// Whether the process ends with it: then the program's memory is left to the
+  /// system, as Clang's -disable-free does.
+  bool endsProcess = false;
 };
 
 /// Compiles, and writes what the settings ask for: whole files or none. A

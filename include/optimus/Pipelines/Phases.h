@@ -160,6 +160,9 @@ ArrayRef<Phase> getPhases();
 /// "input" and the names of all phases.
 SmallVector<StringRef> getPhaseNames();
 
+/// Where a name stands among these; behind all of them if it is none.
+size_t getPhaseNumber(StringRef phase);
+
 /// Whether a compilation from one phase to another compares values with those
 /// of the serial program and has to be given it, since it starts later.
 bool readsSerialProgram(StringRef from, StringRef to);
