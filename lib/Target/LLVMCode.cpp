@@ -14,14 +14,65 @@
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Verifier.h"
+#include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
+#include "llvm/TargetParser/Host.h"
+
+#include <mutex>
 
 using namespace mlir;
 using namespace mlir::optimus;
 using optimus_support::internal;
 using optimus_support::Status;
 using optimus_support::StatusOr;
+
+// The packaged LLVM exports these, whatever the host's target is.
+extern "C" {
+void LLVMInitializeNVPTXTargetInfo();
+void LLVMInitializeNVPTXTarget();
+void LLVMInitializeNVPTXTargetMC();
+void LLVMInitializeNVPTXAsmPrinter();
+}
+
+/// Adds a triple's code generator to LLVM's list, some with all others.
+static void addCodeGenerators(const llvm::Triple &triple) {
+  if (triple == llvm::Triple(llvm::sys::getDefaultTargetTriple())) {
+    [[maybe_unused]] static const bool isKnown =
+        !llvm::InitializeNativeTarget() &&
+        !llvm::InitializeNativeTargetAsmPrinter();
+  } else if (triple.isNVPTX()) {
+    [[maybe_unused]] static const bool isKnown = [] {
+      LLVMInitializeNVPTXTargetInfo();
+      LLVMInitializeNVPTXTarget();
+      LLVMInitializeNVPTXTargetMC();
+      LLVMInitializeNVPTXAsmPrinter();
+      return true;
+    }();
+  } else {
+    [[maybe_unused]] static const bool areKnown = [] {
+      llvm::InitializeAllTargetInfos();
+      llvm::InitializeAllTargets();
+      llvm::InitializeAllTargetMCs();
+      llvm::InitializeAllAsmPrinters();
+      return true;
+    }();
+  }
+}
+
+llvm::Expected<const llvm::Target *>
+mlir::optimus::lookupCodeGenerator(const llvm::Triple &triple) {
+  static std::mutex mutex;
+  std::lock_guard guard(mutex);
+  addCodeGenerators(triple);
+  std::string message;
+  const llvm::Target *target =
+      llvm::TargetRegistry::lookupTarget(triple, message);
+  if (!target)
+    return llvm::createStringError(message);
+  return target;
+}
 
 static void setAttributes(llvm::Module &module,
                           const llvm::TargetMachine &machine) {

@@ -156,6 +156,23 @@ def test_processes_and_formats_write_the_same_bits(tools, text, state, tmp_path)
     assert tensor.tobytes() == np.load(one).tobytes()
 
 
+def test_a_large_batch_is_written_piece_by_piece(tools, text, state, tmp_path):
+    """Its logits are several pieces, of which the last has padded windows alone."""
+    checkpoint, _ = state
+    found = {}
+    for batch in (4, 40):
+        library = tools.library(RUN._replace(batch=batch), functions=BOTH)
+        output = tmp_path / ("%d.npy" % batch)
+        tools.run("optimus-run", "forward", library, "--load", checkpoint.folder, "--data", text,
+                  "--windows", 30, "-o", output)
+        found[batch] = np.load(output)
+    assert found[4].shape == (30, 16, 257)
+    # Sums of 48 and 192 terms in f32, in two orders.
+    np.testing.assert_allclose(found[40], found[4], rtol=1e-4, atol=1e-4)
+    # That would find other windows' logits.
+    assert not np.allclose(found[40][1:], found[4][:-1], rtol=1e-4, atol=1e-4)
+
+
 def test_a_library_of_the_forward_alone_gives_the_same_bits(tools, text, state, tmp_path):
     checkpoint, _ = state
     for name, functions in [("both", BOTH), ("alone", "forward")]:

@@ -129,6 +129,17 @@ def test_lanes_have_the_bits_of_their_own_runs(tools, library, text, tmp_path):
     assert f"lane 4: saved to {tmp_path}/together/saved4" in printed
 
 
+def test_batches_are_read_while_lanes_run(tools, library, text, tmp_path):
+    """On one thread they run on the one that hands them their step."""
+    rows = write_lanes(tmp_path, ["--steps 8"] * len(LANES))
+    succeed(train(tools, library, text, "--lanes", rows, "--threads-per-rank", 1))
+    for lane in range(len(LANES)):
+        *steps, _ = [line for line in read_log(tmp_path / f"log{lane}") if "data_ms" in line]
+        assert all(0 < step["data_ms"] and 0 <= step["data_spare_ms"] for step in steps)
+        # Other programs may keep a thread from starting in time.
+        assert max(step["data_spare_ms"] / step["ms"] for step in steps) > 0.5
+
+
 @pytest.mark.rotates
 @pytest.mark.parametrize("name", [name for name in CASES if name != "gpt2"])
 def test_all_programs_have_lanes(tools, text, tmp_path, name):

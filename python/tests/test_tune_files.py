@@ -8,12 +8,13 @@
 """Searches whose workers share no folder with the scheduler; Slurm's commands are
 stand-ins, and jobs are scripts."""
 
+import errno
 import os
 import signal
 
 import pytest
 
-from optimus.tune import TuneError, files
+from optimus.tune import TuneError, files, worker
 from optimus.tune.domains import parse
 from optimus.tune.spaces import Leaf, Space
 from test_tune_slurm import SPACE, cluster, ends, search  # noqa: F401
@@ -139,3 +140,36 @@ def test_data_are_found_by_their_flags(tmp_path):
         "store",
         "b.txt",
     ]
+
+
+def test_a_worker_whose_disk_is_full_reads_a_file_to_its_end(monkeypatch):
+    """What follows on the connection are messages again."""
+    class Full:
+        @staticmethod
+        def write(_piece):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    sent = b'{"piece": 3}\nabc{"piece": 4}\nde}\n{"piece": 0}\n{"stop": true}\n'
+    reading, writing = os.pipe()
+    os.write(writing, sent)
+    os.close(writing)
+    given = worker.Worker()
+    monkeypatch.setattr(given, "_say", lambda message: None)
+    monkeypatch.setattr(worker.os, "read", lambda _, count, read=os.read: read(reading, count))
+    monkeypatch.setattr(given, "_hears", lambda *each: [0])
+    with pytest.raises(OSError, match="No space left"):
+        given._fetch("0" * 64, Full)
+    assert given._line() == b'{"stop": true}'
+    os.close(reading)
+
+
+def test_a_link_is_no_folder_for_workers(tmp_path, monkeypatch):
+    """Folders beside its own, which a worker removes, would be others'."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    kept = tmp_path / "home" / "mail"
+    kept.mkdir(parents=True)
+    (kept / "lock").touch()
+    (tmp_path / ("optimus-tune-%d" % os.getuid())).symlink_to(tmp_path / "home")
+    with pytest.raises(OSError, match="expected a folder of this user .* or a link"):
+        files.Mirror("name")
+    assert (kept / "lock").exists()

@@ -362,8 +362,8 @@ Status Session::assign(std::string_view name, std::span<const float> whole) {
   return isSource ? takeTurn(makeTurns({&index, 1}).front(), set) : set({});
 }
 
-template <typename Word>
-Status Session::gatherWhole(int64_t buffer, std::span<Word> whole) {
+template <typename Word, typename Place, typename Take>
+Status Session::gatherSlabs(int64_t buffer, Place place, Take take) {
   const int64_t size = manifest().buffers[buffer].layout.numElements();
   ShardExchange exchange = exchangeOfShards();
   std::vector<Slab> slabs(exchange.numProcesses());
@@ -371,13 +371,21 @@ Status Session::gatherWhole(int64_t buffer, std::span<Word> whole) {
   for (int64_t begin = 0; begin < size; begin += kSlabElements) {
     const int64_t count = std::min(size - begin, kSlabElements);
     slabs[0] = {{buffer, begin, count}};
-    Status collected =
-        exchange.collect(slabs, control.isRoot() ? whole.subspan(begin, count)
-                                                 : std::span<Word>());
-    if (failure.ok())
-      failure = std::move(collected);
+    const std::span<Word> own =
+        control.isRoot() ? place(begin, count) : std::span<Word>();
+    keepFirst(failure, exchange.collect(slabs, own));
+    if (failure.ok() && control.isRoot())
+      failure = take(own);
   }
   return failure;
+}
+
+template <typename Word>
+Status Session::gatherWhole(int64_t buffer, std::span<Word> whole) {
+  return gatherSlabs<Word>(
+      buffer,
+      [&](int64_t begin, int64_t count) { return whole.subspan(begin, count); },
+      [](std::span<Word>) { return okStatus(); });
 }
 
 StatusOr<int64_t> Session::findOutput(std::string_view function,
@@ -389,30 +397,58 @@ StatusOr<int64_t> Session::findOutput(std::string_view function,
   return internal(concat("the function ", function, " was not chosen"));
 }
 
-StatusOr<HostTensor> Session::output(std::string_view function,
-                                     std::string_view name) {
+StatusOr<int64_t> Session::findComplete(std::string_view function,
+                                        std::string_view name) {
   OPTRT_ASSIGN_OR_RETURN(int64_t index, findOutput(function, name));
   OPTRT_RETURN_IF_ERROR(finishCarried());
-  const Buffer &buffer = manifest().buffers[index];
-  if (!buffer.unreduced.empty())
+  if (!manifest().buffers[index].unreduced.empty())
     return invalidArgument(concat("the output \"", name,
                                   "\" cannot be gathered: expected a complete "
                                   "tensor, found partial sums"));
+  return index;
+}
+
+/// Calls fn with a word as wide as a type's elements, which are moved, whatever
+/// they are.
+static Status onWords(optimus_support::ElementType type, const auto &fn) {
+  const int64_t width = optimus_support::elementBytes(type);
+  return width == 1   ? fn(uint8_t())
+         : width == 2 ? fn(uint16_t())
+         : width == 4 ? fn(float())
+                      : fn(uint64_t());
+}
+
+StatusOr<HostTensor> Session::output(std::string_view function,
+                                     std::string_view name) {
+  OPTRT_ASSIGN_OR_RETURN(int64_t index, findComplete(function, name));
+  const Buffer &buffer = manifest().buffers[index];
   HostTensor tensor{buffer.type, buffer.layout.shape, {}};
-  const int64_t width = optimus_support::elementBytes(buffer.type);
   if (control.isRoot())
-    tensor.bytes.resize(buffer.layout.numElements() * width);
-  // Elements are moved, whatever they are.
-  auto gather = [&]<typename Word>(Word) {
-    return gatherWhole(index,
-                       std::span(reinterpret_cast<Word *>(tensor.bytes.data()),
-                                 tensor.bytes.size() / sizeof(Word)));
-  };
-  OPTRT_RETURN_IF_ERROR(width == 1   ? gather(uint8_t())
-                        : width == 2 ? gather(uint16_t())
-                        : width == 4 ? gather(float())
-                                     : gather(uint64_t()));
+    tensor.bytes.resize(buffer.layout.numElements() *
+                        optimus_support::elementBytes(buffer.type));
+  OPTRT_RETURN_IF_ERROR(
+      onWords(buffer.type, [&]<typename Word>(Word) -> Status {
+        return gatherWhole(
+            index, std::span(reinterpret_cast<Word *>(tensor.bytes.data()),
+                             tensor.bytes.size() / sizeof(Word)));
+      }));
   return tensor;
+}
+
+Status Session::streamOutput(std::string_view function, std::string_view name,
+                             const TakePiece &take) {
+  OPTRT_ASSIGN_OR_RETURN(int64_t index, findComplete(function, name));
+  const Buffer &buffer = manifest().buffers[index];
+  return onWords(buffer.type, [&]<typename Word>(Word) -> Status {
+    std::vector<Word> piece;
+    return gatherSlabs<Word>(
+        index,
+        [&](int64_t, int64_t count) {
+          piece.resize(count);
+          return std::span(piece);
+        },
+        [&](std::span<Word> slab) { return take(std::as_bytes(slab)); });
+  });
 }
 
 StatusOr<HostTensor> Session::outputOfRank(std::string_view function,

@@ -10,6 +10,20 @@ func.func @loss(%x: tensor<4xf32>) -> tensor<f32> {
 // RUN: not optimus-compile %t.absent.mlir -o %t.so 2>&1 | FileCheck %s --check-prefix=ABSENT
 // ABSENT: error: {{.*}}absent.mlir
 
+// Files that are no programs, and beginnings that a program may have.
+// RUN: printf '\n// A comment.\n# A heading\n' >%t.md
+// RUN: not optimus-compile %t.md -o %t.so 2>&1 | FileCheck %s --check-prefix=PROSE
+// RUN: not optimus-interpret %t.md 2>&1 | FileCheck %s --check-prefix=PROSE
+// PROSE: error: expected a program in MLIR, as python3 -m optimus.models writes it, which begins with an operation, such as `module`, or an alias; found `# A heading` in line 3 of '{{.*}}.md'{{$}}
+// RUN: printf '{"model_type": "gpt2", "a long line": "is quoted from its begin"}' | not optimus-compile - -o %t.so 2>&1 | FileCheck %s --check-prefix=OTHER
+// OTHER: found `{"model_type": "gpt2", "a long line": "i` and more in line 1 of '-'
+// RUN: printf 'a\0b' | not optimus-compile - -o %t.so 2>&1 | FileCheck %s --check-prefix=BINARY
+// BINARY: error: '-' is a binary file; expected a program in MLIR, as python3 -m optimus.models writes it
+// RUN: printf '#a = i32\n!t = i32\n"builtin.module"() ({}) : () -> ()' | not optimus-compile - -o %t.so 2>&1 | FileCheck %s --check-prefix=BEGIN
+// RUN: printf '!t = i32\nmodule {}' | not optimus-compile - -o %t.so 2>&1 | FileCheck %s --check-prefix=BEGIN
+// RUN: printf 'func.func private @other()' | not optimus-compile - -o %t.so 2>&1 | FileCheck %s --check-prefix=BEGIN
+// BEGIN-NOT: expected a program in MLIR
+
 // RUN: not optimus-compile %s --strategy=magic -o %t.so 2>&1 | FileCheck %s --check-prefix=STRATEGY
 // STRATEGY: error: --strategy: unknown strategy 'magic'; known are auto, serial, summa, summa-paper, megatron
 

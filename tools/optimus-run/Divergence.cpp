@@ -47,7 +47,7 @@ std::optional<FirstResult> earlier(const std::optional<FirstResult> &one,
   return other->isBefore(*one) ? other : one;
 }
 
-std::string format(const std::optional<FirstResult> &result) {
+std::string writeResult(const std::optional<FirstResult> &result) {
   nlohmann::json record;
   if (result)
     record = {result->found.call, result->found.command,
@@ -74,7 +74,7 @@ std::optional<FirstResult> firstOf(const Finders &finders,
       first = earlier(first, FirstResult{*found, control.firstRank() +
                                                      static_cast<int>(i)});
   std::optional<FirstResult> result;
-  for (const std::string &other : control.allGather(format(first)))
+  for (const std::string &other : control.allGather(writeResult(first)))
     result = earlier(result, parse(other));
   return result;
 }

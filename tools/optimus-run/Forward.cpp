@@ -28,6 +28,11 @@ struct Plan {
   std::optional<int64_t> documentEnd;
   int64_t windows = 0;
   TensorDescription tensor;
+
+  std::size_t bytesOfWindow() const {
+    return optimus_support::numElements(tensor.shape) / tensor.shape.front() *
+           optimus_support::elementBytes(tensor.type);
+  }
 };
 
 StatusOr<Plan> makePlan(const ForwardOptions &options) {
@@ -109,14 +114,16 @@ Status writeAll(const Plan &plan, Session &session, ControlPlane &control,
     // Every call runs the same commands: the first stands for all.
     if (index == 0)
       OPTRT_RETURN_IF_ERROR(session.checkTraffic(name));
-    StatusOr<HostTensor> output = session.output(name, plan.tensor.name);
-    own = output.status();
-    if (own.ok() && file) {
-      const std::size_t bytesOfRow = output->bytes.size() / batch;
-      own = file->append(
-          std::span(output->bytes)
-              .first(std::min(batch, plan.windows - begin) * bytesOfRow));
-    }
+    // Rows of the last batch may be padding.
+    std::size_t left =
+        std::min(batch, plan.windows - begin) * plan.bytesOfWindow();
+    own = session.streamOutput(name, plan.tensor.name,
+                               [&](std::span<const std::byte> piece) -> Status {
+                                 piece =
+                                     piece.first(std::min(left, piece.size()));
+                                 left -= piece.size();
+                                 return file->append(piece);
+                               });
     OPTRT_RETURN_IF_ERROR(control.agree(own));
   }
   return control.agree(file ? file->commit() : okStatus());

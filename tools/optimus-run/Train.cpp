@@ -291,10 +291,10 @@ std::span<const CallInputs> Training::beginStep() {
   return calls->begin();
 }
 
-Status Training::endStep() {
+Status Training::endStep(Clock::time_point callEnded) {
   enter();
   OPTRT_ASSIGN_OR_RETURN(const StepOutputs outputs, session->outputs());
-  OPTRT_RETURN_IF_ERROR(calls->end(reached + 1));
+  OPTRT_RETURN_IF_ERROR(calls->end(reached + 1, callEnded));
   return took(outputs);
 }
 

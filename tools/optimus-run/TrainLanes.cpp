@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "BatchReader.h"
 #include "Report.h"
 #include "Training.h"
 #include "optimus-runtime/Exception.h"
@@ -49,6 +50,7 @@ private:
   bool memoryIsSaid = false;
   std::string failed;                     ///< lanes, as a list
   StatusCode code = StatusCode::Internal; ///< of the first of these
+  BatchReader reader;
 };
 
 } // namespace
@@ -187,14 +189,18 @@ Status LaneTraining::takeStep() {
   std::vector<std::span<const CallInputs>> inputs;
   for (const std::unique_ptr<Training> &lane : running)
     inputs.push_back(lane->beginStep());
-  OPTRT_RETURN_IF_ERROR(session->submitLanes(sequence, microbatches, inputs));
-  for (const std::unique_ptr<Training> &lane : running)
-    lane->readAhead();
-  OPTRT_RETURN_IF_ERROR(session->collect().status());
+  StatusOr<StepOutputs> outputs = reader.run(
+      *session,
+      [&] { return session->submitLanes(sequence, microbatches, inputs); },
+      [&] {
+        for (const std::unique_ptr<Training> &lane : running)
+          lane->readAhead();
+      });
+  OPTRT_RETURN_IF_ERROR(outputs.status());
   if (!std::exchange(memoryIsSaid, true))
     printMemory(session->largestRankMemory());
   forEach([&](Training &lane) {
-    Status status = lane.endStep();
+    Status status = lane.endStep(reader.callEnded());
     if (!status.ok() || lane.isOver())
       end(lane, {}, std::move(status));
   });

@@ -21,7 +21,6 @@ namespace optimus_run {
 TrainStep::TrainStep(const TrainFiles &files, Session &session,
                      ControlPlane &control, bool timesCommunication)
     : files(files), session(session), timesCommunication(timesCommunication),
-      isLone(control.numLocalRanks() == 1),
       microbatches(files.plan->hyperparameters.microbatches),
       reading(session, control, *files.data) {}
 
@@ -63,12 +62,20 @@ std::span<const CallInputs> TrainStep::begin() {
 }
 
 void TrainStep::readAfter(int64_t step) {
-  if (step < files.plan->hyperparameters.steps)
-    read(step + 1);
+  const Clock::time_point begin = Clock::now();
+  try {
+    if (step < files.plan->hyperparameters.steps)
+      read(step + 1);
+  } catch (...) {
+    outcome = statusOfException();
+  }
+  haveRead = Clock::now();
+  readBehind.took = haveRead - begin;
 }
 
-Status TrainStep::end(int64_t step) {
+Status TrainStep::end(int64_t step, Clock::time_point callEnded) {
   endTime = Clock::now();
+  readBehind.spare = std::max(callEnded - haveRead, Clock::duration());
   if (timesCommunication)
     time = session.communicationTimeOfLastRun().total;
   if (session.isPaging())
@@ -80,66 +87,17 @@ Status TrainStep::end(int64_t step) {
   return okStatus();
 }
 
-void TrainStep::readAndTime(int64_t step) {
-  const Clock::time_point begin = Clock::now();
-  try {
-    readAfter(step);
-  } catch (...) {
-    outcome = statusOfException();
-  }
-  haveRead = Clock::now();
-  readBehind.took = haveRead - begin;
-}
-
-/// A lone rank runs in the caller's thread, so another one reads; none, where
-/// ranks are threads or the system gives no more.
-bool TrainStep::startReading(int64_t step) {
-  if (!isLone || !reader
-                      .start("the thread that reads batches",
-                             [this](auto &lock) { readWhenAsked(lock); })
-                      .ok())
-    return false;
-  {
-    std::lock_guard guard(reader.mutex);
-    asked = step;
-  }
-  reader.wake.notify_one();
-  return true;
-}
-
-void TrainStep::readWhenAsked(std::unique_lock<std::mutex> &lock) {
-  while (true) {
-    reader.wake.wait(lock, [&] { return reader.isStopping || asked; });
-    if (reader.isStopping)
-      return;
-    lock.unlock();
-    readAndTime(*asked);
-    lock.lock();
-    asked.reset();
-    answered.notify_one();
-  }
-}
-
-void TrainStep::finishReading() {
-  std::unique_lock lock(reader.mutex);
-  answered.wait(lock, [&] { return !asked; });
-}
-
 StatusOr<StepOutputs> TrainStep::run(int64_t step) {
   const std::span<const CallInputs> inputs = begin();
-  const bool isReading = startReading(step);
-  Status submitted =
-      session.submitSequence(sequenceFor(microbatches), microbatches, inputs);
-  if (submitted.ok() && !isReading)
-    readAndTime(step);
-  StatusOr<StepOutputs> outputs =
-      submitted.ok() ? session.collect() : std::move(submitted);
-  const Clock::time_point done = Clock::now();
-  if (isReading)
-    finishReading();
-  readBehind.spare = std::max(done - haveRead, Clock::duration());
+  StatusOr<StepOutputs> outputs = reader.run(
+      session,
+      [&] {
+        return session.submitSequence(sequenceFor(microbatches), microbatches,
+                                      inputs);
+      },
+      [&] { readAfter(step); });
   if (outputs.ok())
-    OPTRT_RETURN_IF_ERROR(end(step));
+    OPTRT_RETURN_IF_ERROR(end(step, reader.callEnded()));
   return outputs;
 }
 

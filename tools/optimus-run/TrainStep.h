@@ -10,14 +10,10 @@
 #define OPTIMUS_TOOLS_OPTIMUS_RUN_TRAINSTEP_H
 
 #include "BatchAgreement.h"
+#include "BatchReader.h"
 #include "TrainFiles.h"
-#include "base/Thread.h"
 #include "optimus-runtime/Session.h"
 
-#include <chrono>
-#include <condition_variable>
-#include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,7 +24,7 @@ namespace optimus_run {
 /// meanwhile.
 class TrainStep {
 public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = BatchReader::Clock;
 
   /// All must outlive it. `timesCommunication` costs an exchange a step.
   /// Collective.
@@ -46,11 +42,11 @@ public:
 
   /// What run() does before and after the session's call, for whoever makes it
   /// with those of other lanes: the inputs of the prepared step, which are
-  /// there until the next one's; and once that is under way, and once it is
-  /// done.
+  /// there until the next one's; beside the call, the reading of the next one,
+  /// on any thread; and once both are done, the call at `callEnded`.
   std::span<const optrt::CallInputs> begin();
   void readAfter(int64_t step);
-  optrt::Status end(int64_t step);
+  optrt::Status end(int64_t step, Clock::time_point callEnded);
 
   /// That the first step communicated otherwise than the manifest says; the
   /// same in every process.
@@ -62,7 +58,7 @@ public:
     Clock::duration took{}, spare{};
   };
   const ReadTime &readTime() const { return readBehind; }
-  /// When the last step was done.
+  /// When the last step was done, and the batches after it read.
   Clock::time_point ended() const { return endTime; }
   /// Of the last step, the slowest rank's.
   optrt::CommunicationTime communication() const { return time; }
@@ -74,15 +70,11 @@ public:
 
 private:
   void read(int64_t ofStep);
-  void readAndTime(int64_t step);
-  bool startReading(int64_t step);
-  void readWhenAsked(std::unique_lock<std::mutex> &lock);
-  void finishReading();
   optrt::Status count();
 
   const TrainFiles &files;
   optrt::Session &session;
-  const bool timesCommunication, isLone;
+  const bool timesCommunication;
   const int64_t microbatches;
 
   /// The batches read last, their step, and the outcome; and those of the step
@@ -97,10 +89,8 @@ private:
   optrt::PagingTime paged;
   std::vector<optrt::Traffic> counted;
 
-  /// The step that the reader reads behind, until it has.
-  std::optional<int64_t> asked;
-  std::condition_variable answered;
-  optrt::Worker reader;
+  /// Last, as its thread uses the others.
+  BatchReader reader;
 };
 
 } // namespace optimus_run

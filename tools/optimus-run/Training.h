@@ -35,7 +35,7 @@ namespace optimus_run {
 /// step.
 class Training {
 public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = TrainStep::Clock;
 
   /// `name` is that of a lane, for people; empty: the run is alone.
   Training(const TrainOptions &options, optrt::World &world,
@@ -63,11 +63,11 @@ public:
   optrt::Status prepare();
   /// Sets the numbers of that step in its lane, and returns its batches.
   std::span<const optrt::CallInputs> beginStep();
-  /// Reads the batches of the step behind the one under way.
+  /// Reads the batches of the step behind the one under way, on any thread.
   void readAhead() { calls->readAfter(reached + 1); }
-  /// Notes what the step has left in its lane, and evaluates and saves if it is
-  /// time to. Fails where the run cannot go on.
-  optrt::Status endStep();
+  /// Notes what the step has left in its lane, its call having ended then, and
+  /// evaluates and saves if it is time to. Fails where the run cannot go on.
+  optrt::Status endStep(Clock::time_point callEnded);
   /// Saves, unless `outcome` is a failure of its own, says how the run ended,
   /// and closes its log.
   optrt::Status finish(const Interruption &stop, optrt::Status outcome);

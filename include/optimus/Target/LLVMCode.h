@@ -19,12 +19,22 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Support/Error.h"
 #include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Triple.h"
 
 #include <memory>
 #include <string>
 
 namespace mlir::optimus {
+
+/// LLVM's code generator for a triple: the host's, a GPU's, or one of all that
+/// the packaged LLVM has. LLVM's list of them is global and without a lock, so
+/// compilations on several threads add to it and search it here alone.
+///
+/// Errors: LLVM's sentence where it has none.
+llvm::Expected<const llvm::Target *>
+lookupCodeGenerator(const llvm::Triple &triple);
 
 /// A module of LLVM IR whose functions are compiled for one machine. Errors are
 /// Internal: the IR is ours.

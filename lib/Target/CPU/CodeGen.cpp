@@ -22,7 +22,6 @@
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Program.h"
-#include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/TargetParser/Host.h"
 
@@ -47,26 +46,10 @@ static llvm::Triple getHostTriple() {
 
 static llvm::Expected<const llvm::Target *>
 lookupTarget(const llvm::Triple &triple) {
-  // Once each, as other threads may be at work with them.
-  if (triple == getHostTriple()) {
-    [[maybe_unused]] static const bool isKnown =
-        !llvm::InitializeNativeTarget() &&
-        !llvm::InitializeNativeTargetAsmPrinter();
-  } else {
-    [[maybe_unused]] static const bool areKnown = [] {
-      llvm::InitializeAllTargetInfos();
-      llvm::InitializeAllTargets();
-      llvm::InitializeAllTargetMCs();
-      llvm::InitializeAllAsmPrinters();
-      return true;
-    }();
-  }
-  std::string message;
-  const llvm::Target *target =
-      llvm::TargetRegistry::lookupTarget(triple, message);
+  auto target = lookupCodeGenerator(triple);
   if (!target)
     return makeError("LLVM has no code generator for {0}: {1}", triple.str(),
-                     message);
+                     llvm::toString(target.takeError()));
   return target;
 }
 

@@ -24,30 +24,17 @@ using optimus_support::internal;
 using optimus_support::invalidArgument;
 using optimus_support::StatusOr;
 
-// The packaged LLVM exports these, whatever the host's target is.
-extern "C" {
-void LLVMInitializeNVPTXTargetInfo();
-void LLVMInitializeNVPTXTarget();
-void LLVMInitializeNVPTXTargetMC();
-void LLVMInitializeNVPTXAsmPrinter();
-}
-
 static llvm::Triple getDeviceTriple() {
   return llvm::Triple("nvptx64-nvidia-cuda");
 }
 
 static StatusOr<const llvm::Target *> lookupDeviceTarget() {
-  LLVMInitializeNVPTXTargetInfo();
-  LLVMInitializeNVPTXTarget();
-  LLVMInitializeNVPTXTargetMC();
-  LLVMInitializeNVPTXAsmPrinter();
-  std::string message;
-  const llvm::Target *target =
-      llvm::TargetRegistry::lookupTarget(getDeviceTriple(), message);
+  auto target = lookupCodeGenerator(getDeviceTriple());
   if (!target)
     return optimus_support::unavailable(
-        "LLVM has no code generator for NVIDIA's GPUs: " + message);
-  return target;
+        "LLVM has no code generator for NVIDIA's GPUs: " +
+        llvm::toString(target.takeError()));
+  return *target;
 }
 
 unsigned mlir::optimus::getArchitectureNumber(StringRef name) {

@@ -29,6 +29,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import tempfile
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
@@ -255,9 +256,16 @@ class Mirror:
 
     def __init__(self, name: str):
         base = os.path.join(tempfile.gettempdir(), "optimus-tune-%d" % os.getuid())
-        os.makedirs(base, mode=0o700, exist_ok=True)
-        if os.stat(base).st_uid != os.getuid():
-            raise OSError("%s is another user's" % base)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(base, mode=0o700)
+        # Another user may have made it, or a link to a folder of this one: what lies
+        # there is removed.
+        found = os.lstat(base)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            raise OSError(
+                "expected a folder of this user at '%s', found another user's, or a link; "
+                "remove it, or set TMPDIR" % base
+            )
         _sweep(base)
         self._common = os.path.join(base, name)
         self._objects = os.path.join(self._common, "objects")

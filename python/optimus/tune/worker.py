@@ -193,12 +193,19 @@ class Worker:
             self._is_stopped = True
 
     def _fetch(self, digest: str, file: Any) -> None:
+        """What cannot be written is read all the same: more follows on the connection."""
         self._say({"fetch": digest})
-        found = hashlib.sha256()
+        found, failure = hashlib.sha256(), None
         while count := self._answer()["piece"]:
             for piece in self._bytes(count):
                 found.update(piece)
-                file.write(piece)
+                try:
+                    if failure is None:
+                        file.write(piece)
+                except OSError as error:
+                    failure = error
+        if failure is not None:
+            raise failure
         if found.hexdigest() != digest:
             raise files.Missing("a file of the job changed, or is gone: %s" % digest)
 

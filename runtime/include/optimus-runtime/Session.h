@@ -317,6 +317,12 @@ public:
   /// elsewhere without bytes. InvalidArgument with the outputs that there are
   /// if it is none of them, or if it holds partial sums. Collective.
   StatusOr<HostTensor> output(std::string_view function, std::string_view name);
+  /// The same piece by piece, from the first element on, so that the root
+  /// process never has more than a piece. A failure of `take` is that process's
+  /// alone; it is called no more then.
+  using TakePiece = std::function<Status(std::span<const std::byte> piece)>;
+  Status streamOutput(std::string_view function, std::string_view name,
+                      const TakePiece &take);
   /// The part of one of this process's ranks, with its padding.
   StatusOr<HostTensor> outputOfRank(std::string_view function,
                                     std::string_view name, int rank);
@@ -439,7 +445,12 @@ private:
   StatusOr<int64_t> findWhole(std::string_view name) const;
   StatusOr<std::span<const std::byte>> readShard(int64_t buffer, int rank,
                                                  std::vector<uint8_t> &copy);
-  /// Elements of a whole buffer, in the root process.
+  StatusOr<int64_t> findComplete(std::string_view function,
+                                 std::string_view name);
+  /// Elements of a whole buffer, in the root process: the slabs of them, at
+  /// place(begin, count), and then taken. Collective.
+  template <typename Word, typename Place, typename Take>
+  Status gatherSlabs(int64_t buffer, Place place, Take take);
   template <typename Word>
   Status gatherWhole(int64_t buffer, std::span<Word> whole);
   class ShardExchange exchangeOfShards();

@@ -194,6 +194,18 @@ TEST_F(SessionTest, HandsOutAnOutputWholeOrARanksPart) {
   ASSERT_GE(parts.size(), whole->bytes.size());
   parts.resize(whole->bytes.size());
   EXPECT_EQ(parts, whole->bytes);
+  std::vector<std::byte> streamed;
+  Status taken = session->streamOutput(
+      "grad_step", "grad:table.weight", [&](std::span<const std::byte> piece) {
+        streamed.insert(streamed.end(), piece.begin(), piece.end());
+        return okStatus();
+      });
+  EXPECT_TRUE(taken.ok()) << taken.message();
+  EXPECT_EQ(streamed, whole->bytes);
+  taken = session->streamOutput(
+      "grad_step", "grad:table.weight",
+      [](std::span<const std::byte>) { return dataLoss("the disk is full"); });
+  EXPECT_EQ(taken.message(), "the disk is full");
 
   auto refused = session->output("grad_step", "logits");
   EXPECT_EQ(refused.status().code(), StatusCode::InvalidArgument);
