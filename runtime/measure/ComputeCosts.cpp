@@ -128,39 +128,53 @@ Status timeRound(Timed &timed) {
 }
 
 /// Operands of what is timed. They are always those of the call before, or
-/// where `rotates` such as no cache has any more.
+/// where `rotates` such as no cache has any more. What is read was never
+/// written: results of results would become infinite or subnormal, and
+/// subnormal numbers take some processors twenty times as long.
 class Operands {
 public:
   static StatusOr<Operands> allocate(Device &device) {
-    constexpr int64_t kBytes = int64_t(192) << 20;
     Operands operands;
-    OPTRT_ASSIGN_OR_RETURN(operands.memory,
-                           device.allocate(kBytes, "the operands of products"));
+    OPTRT_ASSIGN_OR_RETURN(
+        operands.memory,
+        device.allocate(kRead + kWritten, "the operands of products"));
     // 0.5 of bf16, and hardly more of f32. Not zeros: some processors multiply
     // those faster.
     std::fill_n(reinterpret_cast<uint32_t *>(operands.memory.data()),
-                kBytes / sizeof(uint32_t), 0x3f003f00);
+                operands.memory.size() / sizeof(uint32_t), 0x3f003f00);
     return operands;
   }
 
   void begin(bool rotates) {
     if (!rotates)
-      next = 0;
+      nextRead = nextWritten = 0;
   }
   /// Different ones between two calls of begin().
-  char *take(int64_t elements, int32_t type) {
+  char *read(int64_t elements, int32_t type) {
+    return take(nextRead, memory.data(), kRead, elements, type);
+  }
+  char *write(int64_t elements, int32_t type) {
+    return take(nextWritten, memory.data() + kRead, kWritten, elements, type);
+  }
+
+private:
+  // No multiple of a cache's ways apart.
+  static constexpr int64_t kRead = (int64_t(112) << 20) + (9 << 10);
+  static constexpr int64_t kWritten = int64_t(80) << 20;
+
+  static char *take(int64_t &next, char *part, int64_t size, int64_t elements,
+                    int32_t type) {
     constexpr int64_t kAlignment = 1024;
     int64_t bytes = elements * elementBytes(ElementType(type));
-    if (next + bytes > memory.size())
+    if (next + bytes > size)
       next = 0;
-    char *start = memory.data() + next;
+    char *start = part + next;
     next += (bytes + kAlignment - 1) / kAlignment * kAlignment;
     return start;
   }
 
-private:
   DeviceMemory memory;
-  int64_t next = 0;
+  int64_t nextRead = 0, nextWritten = 0;
 };
 
 class ComputeTimer {
@@ -207,10 +221,10 @@ Status ComputeTimer::run() {
 Status ComputeTimer::gemm(const GemmPoint &point, int32_t type, bool rotates) {
   operands.begin(rotates);
   const optrt_gemm_desc desc = point.command(type);
-  char *a = operands.take(point.m * point.k, type);
-  char *b = operands.take(point.k * point.n, type);
-  char *c = operands.take(point.m * point.n, desc.result_type);
-  char *bias = operands.take(point.n, type);
+  char *a = operands.read(point.m * point.k, type);
+  char *b = operands.read(point.k * point.n, type);
+  char *c = operands.write(point.m * point.n, desc.result_type);
+  char *bias = operands.read(point.n, type);
   return device.gemm(kCompute, desc, a, b, c, bias, nullptr);
 }
 
@@ -232,10 +246,15 @@ Status ComputeTimer::attention(const AttentionPoint &point, int32_t type) {
   desc.causal = point.causal;
   operands.begin(/*rotates=*/true);
   const int64_t part = kWidth * elementBytes(ElementType(type));
-  char *qkv = operands.take(3 * point.seq * kWidth, type);
-  char *out = operands.take(point.seq * kWidth, type);
-  auto *lse = reinterpret_cast<float *>(
-      operands.take(point.seq * desc.heads, OPTRT_F32));
+  char *qkv = operands.read(3 * point.seq * kWidth, type);
+  // A gradient reads them.
+  auto take = [&](int64_t elements, int32_t of) {
+    return point.gradient ? operands.read(elements, of)
+                          : operands.write(elements, of);
+  };
+  char *out = take(point.seq * kWidth, type);
+  auto *lse =
+      reinterpret_cast<float *>(take(point.seq * desc.heads, OPTRT_F32));
   AttentionOperands given{.q = qkv,
                           .k = qkv + part,
                           .v = qkv + 2 * part,
@@ -245,8 +264,8 @@ Status ComputeTimer::attention(const AttentionPoint &point, int32_t type) {
                           .workspace = nullptr};
   if (!point.gradient)
     return device.attention(kCompute, desc, given);
-  char *grad = operands.take(3 * point.seq * kWidth, type);
-  given.dout = operands.take(point.seq * kWidth, type);
+  char *grad = operands.write(3 * point.seq * kWidth, type);
+  given.dout = operands.read(point.seq * kWidth, type);
   given.dq = grad;
   given.dk = grad + part;
   given.dv = grad + 2 * part;
@@ -257,18 +276,18 @@ Status ComputeTimer::attention(const AttentionPoint &point, int32_t type) {
 Status ComputeTimer::pack(const PackPoint &point) {
   operands.begin(/*rotates=*/true);
   const optrt_pack_desc desc = point.command();
-  auto take = [&](int64_t elements) {
-    return reinterpret_cast<float *>(operands.take(elements, OPTRT_F32));
-  };
-  const float *from = take(point.rows * point.cols);
-  return device.pack(kCompute, desc, from, take(desc.elements));
+  const auto *from = reinterpret_cast<const float *>(
+      operands.read(point.rows * point.cols, OPTRT_F32));
+  auto *to =
+      reinterpret_cast<float *>(operands.write(desc.elements, OPTRT_F32));
+  return device.pack(kCompute, desc, from, to);
 }
 
 /// Over two arrays that have so many elements together.
 Status ComputeTimer::launch(optrt_kernel kernel, int64_t elements) {
   operands.begin(/*rotates=*/false);
-  void *args[] = {operands.take(elements / 2, OPTRT_F32),
-                  operands.take(elements / 2, OPTRT_F32)};
+  void *args[] = {operands.read(elements / 2, OPTRT_F32),
+                  operands.write(elements / 2, OPTRT_F32)};
   optrt_launch_desc desc{"loop", elements / 2 / kLoopElements, 16, 2, 0};
   return device.launch(kCompute, desc, hostKernel("loop", kernel), args);
 }
@@ -278,8 +297,8 @@ Status ComputeTimer::sumColumns(int64_t bytes) {
   operands.begin(/*rotates=*/false);
   constexpr int64_t kRowBytes = kLoopWidth * sizeof(float);
   int64_t rows = bytes / kRowBytes;
-  void *args[] = {operands.take(rows * kLoopWidth, OPTRT_F32),
-                  operands.take(kLoopWidth, OPTRT_F32), &rows};
+  void *args[] = {operands.read(rows * kLoopWidth, OPTRT_F32),
+                  operands.write(kLoopWidth, OPTRT_F32), &rows};
   optrt_launch_desc desc{"loop", kLoopWidth / kLoopColumns, 1, 2, 1};
   return device.launch(kCompute, desc, hostKernel("loop", columnsLoop), args);
 }
@@ -333,7 +352,7 @@ StatusOr<ComputeCosts> ComputeTimer::measure() {
   GemmPoint least{1, 1, 1};
   add([&] { return gemm(least, OPTRT_F32, /*rotates=*/false); },
       [&](double seconds) { costs.gemmAlpha = seconds; });
-  add([&] { return launch(multiplyLoop, 2 * kLoopElements); },
+  add([&] { return launch(accumulateLoop, 2 * kLoopElements); },
       [&](double seconds) { costs.kernelAlpha = seconds; });
   costs.packs = packShapes(grid.largest);
   for (PackPoint &point : costs.packs)
@@ -342,7 +361,7 @@ StatusOr<ComputeCosts> ComputeTimer::measure() {
   // Half is read, half is read and written.
   addStreams(
       costs.streams,
-      [this](int64_t bytes) { return launch(multiplyLoop, bytes / 4); }, 1.5);
+      [this](int64_t bytes) { return launch(accumulateLoop, bytes / 4); }, 1.5);
   addStreams(
       costs.columns, [this](int64_t bytes) { return sumColumns(bytes); }, 1);
   constexpr int64_t kInCache = 1 << 15;

@@ -26,14 +26,14 @@ using Vector =
     float __attribute__((vector_size(kLoopElements * sizeof(float))));
 
 OPTIMUS_FOR_EVERY_PROCESSOR
-void multiplyLoop(int64_t begin, int64_t end, void *const *args) {
+void accumulateLoop(int64_t begin, int64_t end, void *const *args) {
   const char *x = static_cast<const char *>(args[0]);
   char *y = static_cast<char *>(args[1]);
   for (int64_t i = begin; i != end; ++i) {
     Vector from, to;
     std::memcpy(&from, x + i * sizeof(Vector), sizeof(Vector));
     std::memcpy(&to, y + i * sizeof(Vector), sizeof(Vector));
-    to *= from;
+    to += from;
     std::memcpy(y + i * sizeof(Vector), &to, sizeof(Vector));
   }
 }

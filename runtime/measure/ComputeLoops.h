@@ -20,8 +20,8 @@ namespace optrt {
 
 inline constexpr int64_t kLoopElements = 16;
 
-/// y *= x: 12 bytes of traffic an element.
-void multiplyLoop(int64_t begin, int64_t end, void *const *args);
+/// y += x: 12 bytes of traffic an element.
+void accumulateLoop(int64_t begin, int64_t end, void *const *args);
 
 /// y = the sum of x, kSumElements elements an iteration: nothing but reading.
 inline constexpr int64_t kSumElements = 1 << 14;
