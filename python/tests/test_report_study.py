@@ -211,8 +211,8 @@ def test_values_side_by_side(folder):
     heights = {}
     for curve in figure["data"]:
         rows = np.array(curve["y"], float).reshape(-1, len(names) + 1)
-        for row, about in zip(rows, curve["text"][:: len(names) + 1]):
-            heights[int(about.split(":")[0][len("trial ") :])] = row
+        for row, number in zip(rows, curve["trials"][:: len(names) + 1]):
+            heights[number] = row
     assert sorted(heights) == [record["trial"] for record in judged]
     rates = {
         record["trial"]: math.log(record["values"]["train.lr"])
@@ -281,13 +281,30 @@ def test_names_are_text(tmp_path):
 
 
 @pytest.mark.rotates
+def test_a_page_of_many_trials(tmp_path):
+    """It has less than 5 MB beside Plotly."""
+    offline = pytest.importorskip("plotly.offline")
+    page = page_of(write(tmp_path / "s", records(10_000)))
+    assert page.stat().st_size - len(offline.get_plotlyjs()) < 5 << 20
+
+
+@pytest.mark.rotates
 def test_the_page_in_a_browser(folder):
     said = chromium.ask(
         page_of(folder),
         """return {drawn: Object.keys(data.figures).map((name) =>
           document.querySelectorAll('#' + name + ' .main-svg').length > 0),
+          about: data.figures.history.data[0].text[0].split('<br>'),
           bars: document.querySelectorAll('#workers .bars .point').length,
           asked: performance.getEntriesByType('resource').length};""",
     )
     begun = sum(record["kind"] == "started" for record in records())
+    (values,) = [
+        record["values"]
+        for record in records()
+        if record["kind"] == "given" and record["trial"] == 1
+    ]
+    first, *its = said.pop("about")
+    assert first.startswith("trial 1: eval_loss ")
+    assert its == ["%s %s" % pair for pair in sorted(values.items())]
     assert said == {"drawn": [True] * 7, "bars": 2 * begun, "asked": 0}

@@ -78,6 +78,7 @@ def render(report: StudyReport, summary: List[str]) -> str:
         body=_BODY % parts,
         scripts=["study.js"],
         data={
+            "trials": _trials(report),
             "figures": {
                 "history": _history(report),
                 "front": _front(report, names, axis),
@@ -109,17 +110,25 @@ def _layout(height: int, across: str, up: str, **more) -> dict:
     return {**layout, **more}
 
 
-def _about(trial: Trial, report: StudyReport) -> str:
-    """Under the pointer. Plotly reads a little HTML in it."""
-    values = [
-        "%s %s" % (name, text_of(each)) for name, each in sorted(trial.values.items())
-    ]
-    said = "trial %d: %s" % (trial.number, view.ended(trial, report.objectives))
-    return "<br>".join(map(escape, [said if trial.end else trial.outcome, *values]))
+def _trials(report: StudyReport) -> dict:
+    """What stands under the pointer, once for all figures: names of values, and of each
+    trial what came of it and its values, None for one that it lacks. Plotly reads a
+    little HTML in it."""
+    trials = report.study.trials
+    names = sorted({name for trial in trials for name in trial.values})
+    rows = []
+    for trial in trials:
+        said = view.ended(trial, report.objectives) if trial.end else trial.outcome
+        values = [
+            escape(text_of(trial.values[name])) if name in trial.values else None
+            for name in names
+        ]
+        rows.append([escape("trial %d: %s" % (trial.number, said)), *values])
+    return {"names": [*map(escape, names)], "rows": rows}
 
 
 def _points(
-    trials: Sequence[Trial], across: Sequence[float], up: Sequence[float], report
+    trials: Sequence[Trial], across: Sequence[float], up: Sequence[float]
 ) -> List[dict]:
     """A curve of points for each outcome."""
     curves = []
@@ -137,7 +146,7 @@ def _points(
                         "size": 8,
                         "symbol": "x" if outcome == "diverged" else "circle",
                     },
-                    "text": [_about(trials[i], report) for i in those],
+                    "trials": [trials[i].number for i in those],
                     "hoverinfo": "text",
                 }
             )
@@ -155,7 +164,7 @@ def _finite(values: Sequence[float]) -> List[float]:
 def _history(report: StudyReport) -> dict:
     judged = report.judged
     numbers = [trial.number for trial in judged]
-    curves = _points(judged, numbers, _finite([*map(study.value, judged)]), report)
+    curves = _points(judged, numbers, _finite([*map(study.value, judged)]))
     best, at, least = [], [], math.inf
     for trial in judged:
         if trial.outcome == "done" and study.value(trial) < least:
@@ -195,7 +204,7 @@ def _front(report: StudyReport, names: List[str], axis: int) -> dict:
 
     places = [*map(place, done)]
     across, up = [second for second, _ in places], [first for _, first in places]
-    curves = _points(done, across, up, report)
+    curves = _points(done, across, up)
     front = pareto(places)
     if front:
         curves.append(
@@ -287,7 +296,7 @@ def _parallel(report: StudyReport) -> dict:
     columns = [{i: value for i, value in column} for column in columns if column]
     # From the worst to the best, which lies above.
     curves = [
-        _lines_of(part, judged, columns, scales, tint, report)
+        _lines_of(part, judged, columns, scales, tint)
         for tint, part in reversed([*enumerate(np.array_split(range(len(judged)), TINTS))])
         if len(part)
     ]
@@ -310,19 +319,19 @@ def _parallel(report: StudyReport) -> dict:
     return {"data": curves, "layout": layout}
 
 
-def _lines_of(part, judged, columns, scales, tint, report) -> dict:
+def _lines_of(part, judged, columns, scales, tint) -> dict:
     """Lines of some trials in one curve. Where a trial lacks a value its line has a
     gap."""
     across: List[Any] = []
     up: List[Any] = []
-    about: List[str] = []
+    numbers: List[Any] = []
     for i in part.tolist():
         for place, (column, scale) in enumerate(zip(columns, scales)):
             across.append(place)
             up.append(scale.height(column[i]) if i in column else None)
         across.append(None)
         up.append(None)
-        about += [_about(judged[i], report)] * len(columns) + [""]
+        numbers += [judged[i].number] * len(columns) + [None]
     shade = 40 + round(170 * tint / (TINTS - 1))
     return {
         "x": across,
@@ -330,7 +339,7 @@ def _lines_of(part, judged, columns, scales, tint, report) -> dict:
         "mode": "lines+markers",
         "line": {"color": "rgb(%d,%d,%d)" % (shade // 2, shade, 160 + shade // 4), "width": 1},
         "marker": {"size": 4},
-        "text": about,
+        "trials": numbers,
         "hoverinfo": "text",
     }
 
