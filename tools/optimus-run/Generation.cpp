@@ -37,7 +37,7 @@ double bytesOfDecode(const ModelLibrary &library, const Function &decode,
       if (const GemmT *gemm = command->action.AsGemm())
         bytes += static_cast<double>(
             // Blocks lie without gaps.
-            (gemm->blocks != Blocks::None ? gemm->ldb : gemm->n * gemm->k) *
+            (gemm->blocks != optimus_support::WeightBlocks::None ? gemm->ldb : gemm->n * gemm->k) *
             optimus_support::elementBytes(command->operands[1]->type));
   }
   return bytes;
