@@ -159,7 +159,7 @@ TEST(ShardExchange, ReadersOfOtherFilesAreServedByTheirOwn) {
 
 // What is replicated, or lies in one rank, is not sent to be written.
 TEST(ShardExchange, WhatAProcessHoldsIsNotSent) {
-  const Mesh mesh({{"row", 4}});
+  const Mesh mesh({{"row", 4}, {"col", 1}});
   Example example(mesh);
   for (Buffer &buffer : example.manifest.buffers) {
     buffer.layout.localShape = buffer.layout.shape;
