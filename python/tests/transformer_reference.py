@@ -70,9 +70,9 @@ def join(x: np.ndarray) -> np.ndarray:
 class Transformer:
     """The loss of a batch and its gradients, in the dtype of the parameters `p`.
 
-    A model has _logits(), which also returns a tape, and _backward() of that tape and
-    the gradient of logits. Weights of linears are [out, in], and biases are those
-    there are; norms are of layers, with `epsilon`.
+    A model has _logits(), with a tape beside them, and _backward() of the tape and of
+    the gradient of logits. Weights of linears are [out, in], biases are optional, and
+    norms are of layers, with `epsilon`.
     """
 
     dropout = None
