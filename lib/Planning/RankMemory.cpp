@@ -9,6 +9,7 @@
 #include "optimus/Planning/RankMemory.h"
 
 #include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Exec/IR/WeightBlocks.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
@@ -19,7 +20,6 @@
 #include "optimus-support/DeviceScratch.h"
 #include "optimus-support/GpuScratch.h"
 #include "optimus-support/MemoryCategory.h"
-#include "optimus-support/WeightBlocks.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MathExtras.h"
@@ -61,12 +61,11 @@ static int64_t getScratch(func::FuncOp function) {
   };
   function.walk([&](Operation *op) {
     if (auto gemm = dyn_cast<exec::GemmOp>(op))
-      bound.product(
-          {int64_t(gemm.getM()), int64_t(gemm.getN()), int64_t(gemm.getK()),
-           gemm.getTransA(), gemm.getBias() && gemm.getAccumulate()},
-          isNarrow(gemm.getA()), isNarrow(gemm.getC()),
-          isFewBits(
-              static_cast<optimus_support::WeightBlocks>(gemm.getBlocks())));
+      bound.product({int64_t(gemm.getM()), int64_t(gemm.getN()),
+                     int64_t(gemm.getK()), gemm.getTransA(),
+                     gemm.getBias() && gemm.getAccumulate()},
+                    isNarrow(gemm.getA()), isNarrow(gemm.getC()),
+                    isFewBits(exec::getWeightBlocks(gemm.getBlocks())));
     else if (auto forward = dyn_cast<exec::AttentionOp>(op))
       attention(forward, /*isGradient=*/false,
                 forward.getCapacity().value_or(0));

@@ -187,11 +187,11 @@ private:
   }
 
   /// A number that all addresses of one place have, as far as the table says
-  /// without a rank's choices and readings.
+  /// without a rank's choices.
   uint64_t getPlace(uint32_t address) {
     const PlaceT *place = function.addresses[address]->location.AsPlace();
     std::vector<int64_t> key{int64_t(address)};
-    if (place && place->bytes->readings.empty()) {
+    if (place) {
       key = {-1, int64_t(place->base), place->index, place->bytes->constant};
       for (const Term &term : place->bytes->terms) {
         key.push_back(term.scale());

@@ -17,19 +17,9 @@ from typing import Dict, List, Optional, Tuple
 
 import numpy as np
 
-from gpt2_reference import Tensors
+from transformer_reference import Tensors, cross_entropy
 
 Shapes = List[Tuple[str, Tuple[int, ...]]]
-
-
-def cross_entropy(logits: np.ndarray, targets: np.ndarray) -> Tuple[float, int]:
-    """In nats, summed over targets >= 0, and their number."""
-    logits = logits - logits.max(axis=-1, keepdims=True)
-    logits = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
-    real = targets >= 0
-    chosen = np.where(real, targets, 0)[..., None]
-    picked = np.take_along_axis(logits, chosen, axis=-1)[..., 0]
-    return -float(picked[real].sum()), int(real.sum())
 
 
 def gelu(x: np.ndarray) -> np.ndarray:
@@ -70,7 +60,7 @@ class Phi:
         self.rotary_dim, self.theta = rotary_dim, theta
 
     def loss(self, tokens: np.ndarray, targets: np.ndarray) -> Tuple[float, int]:
-        return cross_entropy(self.logits(tokens), targets)
+        return cross_entropy(self.logits(tokens), targets)[:2]
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
         x = self.p["model.embed_tokens.weight"][tokens]
@@ -188,7 +178,7 @@ class GatedEncoder:
         self.p, self.heads = parameters, heads
 
     def loss(self, tokens: np.ndarray, targets: np.ndarray) -> Tuple[float, int]:
-        return cross_entropy(self.logits(tokens, targets), targets)
+        return cross_entropy(self.logits(tokens, targets), targets)[:2]
 
     def logits(self, tokens: np.ndarray, targets: Optional[np.ndarray] = None) -> np.ndarray:
         """Without targets nothing is hidden."""

@@ -12,44 +12,35 @@ shapes, and every gradient is derived by hand.
 """
 
 import re
-from typing import Dict, List, NamedTuple, Tuple
+from typing import List, NamedTuple, Tuple
 
 import numpy as np
 
-Tensors = Dict[str, np.ndarray]
+from transformer_reference import (
+    Tensors,
+    Transformer,
+    attention,
+    attention_gradient,
+    join,
+    later,
+    split,
+)
 
-EPSILON = 1e-5
 
-
-class Gpt2:
+class Gpt2(Transformer):
     """The loss of a batch and its gradients, in the dtype of `parameters`."""
+
+    epsilon = 1e-5
 
     def __init__(self, parameters: Tensors, heads: int):
         self.p = parameters
         self.heads = heads
-        self.dropout = None
-        """philox.Dropout of a step, or None."""
         layers = [re.match(r"h\.(\d+)\.", name) for name in parameters]
         self.layers = 1 + max(int(match.group(1)) for match in layers if match)
 
-    def loss(self, tokens: np.ndarray, targets: np.ndarray) -> Tuple[float, int]:
-        """Cross-entropy in nats, summed over targets >= 0, and their number."""
-        loss, count, _ = self._forward(tokens, targets)
-        return loss, count
-
-    def loss_and_gradients(
-        self, tokens: np.ndarray, targets: np.ndarray
-    ) -> Tuple[float, int, Tensors]:
-        """As `loss`, with the gradient of the sum for every parameter."""
-        loss, count, tape = self._forward(tokens, targets)
-        return loss, count, self._backward(tokens, tape)
-
     # -------------------------------------------------------------- forward
 
-    def logits(self, tokens: np.ndarray) -> np.ndarray:
-        return self._logits(tokens)[0]
-
-    def _logits(self, tokens):
+    def _logits(self, tokens, _targets):
         p = self.p
         length = tokens.shape[1]
         x = p["wte.weight"][tokens] + p["wpe.weight"][:length]
@@ -60,21 +51,6 @@ class Gpt2:
             blocks.append(saved)
         x, final_norm = self._norm(x, "ln_f")
         return x @ p["wte.weight"].T, (blocks, final_norm, x)
-
-    def _forward(self, tokens, targets):
-        logits, tape = self._logits(tokens)
-        logits = logits - logits.max(axis=-1, keepdims=True)
-        exponentials = np.exp(logits)
-        sums = exponentials.sum(axis=-1, keepdims=True)
-        real = targets >= 0
-        chosen = np.where(real, targets, 0)[..., None]
-        picked = np.take_along_axis(logits, chosen, axis=-1) - np.log(sums)
-        loss = -float(picked[..., 0][real].sum(dtype=np.float64))
-        d_logits = exponentials / sums
-        update = np.take_along_axis(d_logits, chosen, axis=-1) - 1
-        np.put_along_axis(d_logits, chosen, update, axis=-1)
-        d_logits *= real[..., None]
-        return loss, int(real.sum()), (*tape, d_logits)
 
     def _block(self, x, prefix):
         y, norm_1 = self._norm(x, prefix + "ln_1")
@@ -89,12 +65,6 @@ class Gpt2:
         x = x + z_out * self._factors(self._dropouts(prefix)[1], x)
         return x, (y, norm_1, mixed, attention, z, norm_2, activated, slope)
 
-    def _factors(self, number, x):
-        """What dropout `number` multiplies x with."""
-        if self.dropout is None:
-            return x.dtype.type(1)
-        return self.dropout.factors(number, x.shape).astype(x.dtype)
-
     @staticmethod
     def _dropouts(prefix):
         """The numbers of a block's two dropouts; the embedding's is 0."""
@@ -104,37 +74,15 @@ class Gpt2:
     def _linear(self, x, name):
         return x @ self.p[name + ".weight"] + self.p[name + ".bias"]
 
-    def _norm(self, x, name):
-        centred = x - x.mean(axis=-1, keepdims=True)
-        variance = (centred**2).mean(axis=-1, keepdims=True)
-        rstd = 1 / np.sqrt(variance + x.dtype.type(EPSILON))
-        x_hat = centred * rstd
-        return x_hat * self.p[name + ".weight"] + self.p[name + ".bias"], (x_hat, rstd)
-
-    def _split(self, x):
-        """[b, s, h] to [b, n, s, d]."""
-        b, s, h = x.shape
-        return x.reshape(b, s, self.heads, h // self.heads).transpose(0, 2, 1, 3)
-
-    @staticmethod
-    def _join(x):
-        b, n, s, d = x.shape
-        return x.transpose(0, 2, 1, 3).reshape(b, s, n * d)
-
     def _attention(self, qkv):
-        q, k, v = (self._split(part) for part in np.split(qkv, 3, axis=-1))
-        scale = q.dtype.type(1 / np.sqrt(q.shape[-1]))
-        scores = q @ k.swapaxes(-1, -2) * scale
-        length = q.shape[2]
-        scores[..., np.triu(np.ones((length, length), bool), k=1)] = -np.inf
-        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        weights /= weights.sum(axis=-1, keepdims=True)
-        return self._join(weights @ v), (q, k, v, weights, scale)
+        parts = (split(part, self.heads) for part in np.split(qkv, 3, axis=-1))
+        mixed, saved = attention(*parts, later(qkv.shape[1]))
+        return join(mixed), saved
 
     # ------------------------------------------------------------- backward
 
-    def _backward(self, tokens, tape) -> Tensors:
-        blocks, final_norm, x, d_logits = tape
+    def _backward(self, tokens, tape, d_logits) -> Tensors:
+        blocks, final_norm, x = tape
         g: Tensors = {}
         table = self.p["wte.weight"]
         flat = (-1, x.shape[-1])
@@ -167,24 +115,9 @@ class Gpt2:
         g[name + ".bias"] = rows.sum(axis=0)
         return dy @ self.p[name + ".weight"].T
 
-    def _norm_gradient(self, dy, saved, name, g):
-        x_hat, rstd = saved
-        g[name + ".weight"] = (dy * x_hat).sum(axis=(0, 1))
-        g[name + ".bias"] = dy.sum(axis=(0, 1))
-        d = dy * self.p[name + ".weight"]
-        along = (d * x_hat).mean(axis=-1, keepdims=True)
-        return rstd * (d - d.mean(axis=-1, keepdims=True) - x_hat * along)
-
     def _attention_gradient(self, d, saved):
-        q, k, v, weights, scale = saved
-        d = self._split(d)
-        dv = weights.swapaxes(-1, -2) @ d
-        d_weights = d @ v.swapaxes(-1, -2)
-        inner = (d_weights * weights).sum(axis=-1, keepdims=True)
-        d_scores = weights * (d_weights - inner) * scale
-        dq = d_scores @ k
-        dk = d_scores.swapaxes(-1, -2) @ q
-        return np.concatenate([self._join(part) for part in (dq, dk, dv)], axis=-1)
+        parts = attention_gradient(split(d, self.heads), saved)
+        return np.concatenate([join(part) for part in parts], axis=-1)
 
 
 def _gelu(x):

@@ -15,8 +15,9 @@ from typing import Dict, List, NamedTuple, Tuple
 import numpy as np
 import pytest
 
-from gpt2_reference import Hyper, Tensors
+from gpt2_reference import Hyper
 from tools import Model, Tools
+from transformer_reference import Tensors
 
 
 class Batch(NamedTuple):

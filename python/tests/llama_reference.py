@@ -15,13 +15,21 @@ from typing import List, Optional, Tuple
 
 import numpy as np
 
-from gpt2_reference import Tensors
+from transformer_reference import (
+    Tensors,
+    Transformer,
+    attention,
+    attention_gradient,
+    join,
+    later,
+    split,
+)
 
 HEAD = "lm_head.weight"
 EMBEDDING = "model.embed_tokens.weight"
 
 
-class Llama:
+class Llama(Transformer):
     """The loss of a batch and its gradients, in the dtype of `parameters`.
 
     The output head is the token embedding where there is no lm_head.weight. Linears
@@ -46,24 +54,9 @@ class Llama:
         self.layers = sum(name.endswith("input_layernorm.weight") for name in parameters)
         self.head = HEAD if HEAD in parameters else EMBEDDING
 
-    def loss(self, tokens: np.ndarray, targets: np.ndarray) -> Tuple[float, int]:
-        """Cross-entropy in nats, summed over targets >= 0, and their number."""
-        loss, count, _ = self._forward(tokens, targets)
-        return loss, count
-
-    def loss_and_gradients(
-        self, tokens: np.ndarray, targets: np.ndarray
-    ) -> Tuple[float, int, Tensors]:
-        """As `loss`, with the gradient of the sum for every parameter."""
-        loss, count, tape = self._forward(tokens, targets)
-        return loss, count, self._backward(tokens, tape)
-
     # -------------------------------------------------------------- forward
 
-    def logits(self, tokens: np.ndarray) -> np.ndarray:
-        return self._logits(tokens)[0]
-
-    def _logits(self, tokens):
+    def _logits(self, tokens, _targets):
         x = self.p[EMBEDDING][tokens]
         blocks = []
         for layer in range(self.layers):
@@ -72,24 +65,12 @@ class Llama:
         x, final_norm = self._norm(x, "model.norm")
         return x @ self.p[self.head].T, (blocks, final_norm, x)
 
-    def _forward(self, tokens, targets):
-        logits, tape = self._logits(tokens)
-        logits = logits - logits.max(axis=-1, keepdims=True)
-        log_sums = np.log(np.exp(logits).sum(axis=-1, keepdims=True))
-        log_probabilities = logits - log_sums
-        real = targets >= 0
-        chosen = np.where(real, targets, 0)[..., None]
-        picked = np.take_along_axis(log_probabilities, chosen, axis=-1)[..., 0]
-        onehot = np.arange(logits.shape[-1]) == chosen
-        d_logits = (np.exp(log_probabilities) - onehot) * real[..., None]
-        return -float(picked[real].sum()), int(real.sum()), (*tape, d_logits)
-
     def _block(self, x, prefix):
         a, m = prefix + "self_attn.", prefix + "mlp."
         y, norm_1 = self._norm(x, prefix + "input_layernorm")
-        q = self._split(self._linear(y, a + "q_proj"), self.heads)
-        k = self._split(self._linear(y, a + "k_proj"), self.kv_heads)
-        v = self._split(self._linear(y, a + "v_proj"), self.kv_heads)
+        q = split(self._linear(y, a + "q_proj"), self.heads)
+        k = split(self._linear(y, a + "k_proj"), self.kv_heads)
+        v = split(self._linear(y, a + "v_proj"), self.kv_heads)
         q, norm_q = self._head_norm(q, a + "q_norm")
         k, norm_k = self._head_norm(k, a + "k_norm")
         mixed, attention = self._attention(self._rotate(q), self._rotate(k), v)
@@ -102,9 +83,6 @@ class Llama:
         x = x + self._linear(hidden, m + "down_proj")
         return x, (y, norm_1, mixed, attention, z, norm_2, gate, up, sigmoid, hidden)
 
-    def _linear(self, x, name):
-        return x @ self.p[name + ".weight"].T + self.p.get(name + ".bias", 0)
-
     def _norm(self, x, name):
         rstd = 1 / np.sqrt((x**2).mean(axis=-1, keepdims=True) + self.epsilon)
         return x * rstd * self.p[name + ".weight"], (x * rstd, rstd)
@@ -112,17 +90,6 @@ class Llama:
     def _head_norm(self, x, name):
         """Over the channels of each head, where there is one."""
         return self._norm(x, name) if name + ".weight" in self.p else (x, None)
-
-    @staticmethod
-    def _split(x, heads):
-        """[b, s, h] to [b, n, s, d]."""
-        b, s, h = x.shape
-        return x.reshape(b, s, heads, h // heads).transpose(0, 2, 1, 3)
-
-    @staticmethod
-    def _join(x):
-        b, n, s, d = x.shape
-        return x.transpose(0, 2, 1, 3).reshape(b, s, n * d)
 
     def _rotate(self, x, sign=1):
         """Channels i and i + d/2 are the parts of a complex number, which turns
@@ -138,21 +105,17 @@ class Llama:
     def _attention(self, q, k, v):
         share = self.heads // self.kv_heads
         k, v = np.repeat(k, share, axis=1), np.repeat(v, share, axis=1)
-        scale = 1 / np.sqrt(q.shape[-1])
-        scores = q @ k.swapaxes(-1, -2) * scale
         length = q.shape[2]
-        scores[..., np.triu(np.ones((length, length), bool), k=1)] = -np.inf
+        hidden = later(length)
         if self.window is not None:
-            before = np.tril(np.ones((length, length), bool), k=-self.window)
-            scores[..., before] = -np.inf
-        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        weights /= weights.sum(axis=-1, keepdims=True)
-        return self._join(weights @ v), (q, k, v, weights, scale)
+            hidden |= np.tril(np.ones((length, length), bool), k=-self.window)
+        mixed, saved = attention(q, k, v, hidden)
+        return join(mixed), saved
 
     # ------------------------------------------------------------- backward
 
-    def _backward(self, tokens, tape) -> Tensors:
-        blocks, final_norm, x, d_logits = tape
+    def _backward(self, tokens, tape, d_logits) -> Tensors:
+        blocks, final_norm, x = tape
         g: Tensors = {EMBEDDING: np.zeros_like(self.p[EMBEDDING])}
         flat = (-1, x.shape[-1])
         d_head = d_logits.reshape(-1, d_logits.shape[-1]).T @ x.reshape(flat)
@@ -183,15 +146,8 @@ class Llama:
             dk = self._norm_gradient(dk, norm_k, a + "k_norm", g)
         d = 0
         for gradient, name in [(dq, "q_proj"), (dk, "k_proj"), (dv, "v_proj")]:
-            d = d + self._linear_gradient(self._join(gradient), y, a + name, g)
+            d = d + self._linear_gradient(join(gradient), y, a + name, g)
         return dx + self._norm_gradient(d, norm_1, prefix + "input_layernorm", g)
-
-    def _linear_gradient(self, dy, x, name, g):
-        rows = dy.reshape(-1, dy.shape[-1])
-        g[name + ".weight"] = rows.T @ x.reshape(-1, x.shape[-1])
-        if name + ".bias" in self.p:
-            g[name + ".bias"] = rows.sum(axis=0)
-        return dy @ self.p[name + ".weight"]
 
     def _norm_gradient(self, dy, saved, name, g):
         x_hat, rstd = saved
@@ -200,13 +156,8 @@ class Llama:
         return rstd * (d - x_hat * (d * x_hat).mean(axis=-1, keepdims=True))
 
     def _attention_gradient(self, d, saved):
-        q, k, v, weights, scale = saved
-        d = self._split(d, self.heads)
-        dv = weights.swapaxes(-1, -2) @ d
-        d_weights = d @ v.swapaxes(-1, -2)
-        inner = (d_weights * weights).sum(axis=-1, keepdims=True)
-        d_scores = weights * (d_weights - inner) * scale
-        return d_scores @ k, self._shared(d_scores.swapaxes(-1, -2) @ q), self._shared(dv)
+        dq, dk, dv = attention_gradient(split(d, self.heads), saved)
+        return dq, self._shared(dk), self._shared(dv)
 
     def _shared(self, x):
         """The sum over the heads of queries that share a head of keys."""

@@ -11,7 +11,8 @@ from typing import NamedTuple, Tuple
 
 import numpy as np
 
-from gpt2_reference import Gpt2, Tensors
+from gpt2_reference import Gpt2
+from transformer_reference import Tensors
 
 
 class Hyper(NamedTuple):

@@ -31,8 +31,8 @@ import gpt2_reference
 import llama_reference
 import safetensors_file
 from compiled_models import CompiledModels
-from gpt2_reference import Tensors
 from session import Session
+from transformer_reference import Tensors
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

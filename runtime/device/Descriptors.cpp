@@ -62,14 +62,13 @@ Status checkMatrix(const Desc &d, const char *name, int64_t rows, int64_t cols,
 
 /// That a packed matrix can be in so many elements.
 template <typename Desc>
-Status checkPacked(const Desc &d, int64_t rows, int64_t cols,
-                   int64_t elements) {
+Status checkPacked(const Desc &d, int64_t elements) {
+  const optimus_support::BlockLayout layout = layoutOf(d);
   if (d.blocks != 0) {
-    using optimus_support::WeightBlocks;
-    const optimus_support::BlockLayout layout{
-        static_cast<WeightBlocks>(d.blocks), rows, cols};
     const CheckedSize words = layout.words();
-    return d.blocks <= int64_t(WeightBlocks::BF16) && layout.takesRows() &&
+    return d.blocks == int64_t(layout.blocks) &&
+                   layout.blocks <= optimus_support::WeightBlocks::BF16 &&
+                   layout.takesRows() &&
                    words.isAtMost(std::min(elements, kMaxElements))
                ? okStatus()
                : invalidArgument(
@@ -78,7 +77,7 @@ Status checkPacked(const Desc &d, int64_t rows, int64_t cols,
                             optimus_support::kBlockElements, " rows; found ",
                             elements, " words"));
   }
-  const CheckedSize all = CheckedSize(rows) * cols;
+  const CheckedSize all = CheckedSize(layout.k) * layout.n;
   return all.isAtMost(std::min(elements, kMaxElements))
              ? okStatus()
              : invalidArgument(concat(describe(d), ": a packed B has at least ",
@@ -97,7 +96,7 @@ Status optrt::check(const optrt_pack_desc &d, const float *src,
                                     d.trans ? d.rows : d.cols, d.ld));
   if (!src || !dst)
     return invalidArgument(concat(describe(d), ": an operand is null"));
-  return checkPacked(d, d.rows, d.cols, d.elements);
+  return checkPacked(d, d.elements);
 }
 
 Status optrt::check(const optrt_gemm_desc &d, const void *a, const void *b,
@@ -111,11 +110,11 @@ Status optrt::check(const optrt_gemm_desc &d, const void *a, const void *b,
     return invalidArgument(
         concat(describe(d),
                ": a packed B is not transposed and has at least one row"));
-  if (d.blocks == int64_t(optimus_support::WeightBlocks::BF16) &&
+  if (layoutOf(d).blocks == optimus_support::WeightBlocks::BF16 &&
       d.factor_type != OPTRT_BF16)
     return invalidArgument(
         concat(describe(d), ": a B in panels of bf16 expects an A of bf16"));
-  OPTRT_RETURN_IF_ERROR(d.packed_b ? checkPacked(d, d.k, d.n, d.ldb)
+  OPTRT_RETURN_IF_ERROR(d.packed_b ? checkPacked(d, d.ldb)
                                    : checkMatrix(d, "B", d.trans_b ? d.n : d.k,
                                                  d.trans_b ? d.k : d.n, d.ldb));
   OPTRT_RETURN_IF_ERROR(checkMatrix(d, "C", d.m, d.n, d.ldc));

@@ -11,6 +11,7 @@
 
 #include "optimus-runtime/CommandDescriptors.h"
 #include "optimus-runtime/Status.h"
+#include "optimus-support/WeightBlocks.h"
 
 #include <string>
 
@@ -20,6 +21,14 @@ namespace optrt {
 std::string describe(const optrt_gemm_desc &d);
 std::string describe(const optrt_pack_desc &d);
 std::string describe(const optrt_attention_desc &d);
+
+/// Where a B in words lies.
+inline optimus_support::BlockLayout layoutOf(const optrt_gemm_desc &d) {
+  return {static_cast<optimus_support::WeightBlocks>(d.blocks), d.k, d.n};
+}
+inline optimus_support::BlockLayout layoutOf(const optrt_pack_desc &d) {
+  return {static_cast<optimus_support::WeightBlocks>(d.blocks), d.rows, d.cols};
+}
 
 /// InvalidArgument where a descriptor or a pointer cannot be right.
 Status check(const optrt_gemm_desc &d, const void *a, const void *b,

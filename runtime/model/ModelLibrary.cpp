@@ -35,16 +35,19 @@ ModelLibrary::~ModelLibrary() {
 /// More than any program: 2^20 commands have about 300 MB.
 static constexpr uint64_t kMaxSectionBytes = uint64_t(1) << 30;
 
-/// What nobody can change meanwhile.
-static StatusOr<SealedCopy> copyLibrary(const std::string &path) {
+StatusOr<LibraryFile> LibraryFile::copy(const std::string &path) {
   std::error_code error;
-  std::filesystem::file_status file = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(file))
+  std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status))
     return invalidArgument("model library `" + path +
                            "` does not exist; optimus-compile makes one");
-  if (!std::filesystem::is_regular_file(file))
+  if (!std::filesystem::is_regular_file(status))
     return invalidArgument("model library `" + path + "` is not a file");
-  return SealedCopy::make(path);
+  OPTRT_ASSIGN_OR_RETURN(SealedCopy copied, SealedCopy::make(path));
+  LibraryFile file;
+  file.filePath = path;
+  file.contents = std::make_shared<const SealedCopy>(std::move(copied));
+  return file;
 }
 
 static StatusOr<Manifest> parseManifestOf(const std::string &path,
@@ -55,29 +58,35 @@ static StatusOr<Manifest> parseManifestOf(const std::string &path,
              : manifest.status().withContext("manifest of `" + path + "`");
 }
 
-StatusOr<Manifest> ModelLibrary::readManifest(const std::string &path) {
-  OPTRT_ASSIGN_OR_RETURN(SealedCopy copy, copyLibrary(path));
-  OPTRT_ASSIGN_OR_RETURN(ElfFile elf, ElfFile::parse(copy.bytes(), path));
+StatusOr<Manifest> LibraryFile::readManifest() const {
+  OPTRT_ASSIGN_OR_RETURN(ElfFile elf,
+                         ElfFile::parse(contents->bytes(), filePath));
   OPTRT_ASSIGN_OR_RETURN(
       std::string text,
       elf.readSection(OPTIMUS_MANIFEST_SECTION, kMaxSectionBytes));
-  return parseManifestOf(path, text);
+  return parseManifestOf(filePath, text);
 }
 
 StatusOr<std::unique_ptr<ModelLibrary>>
 ModelLibrary::open(const std::string &path, Use use) {
-  OPTRT_ASSIGN_OR_RETURN(SealedCopy copy, copyLibrary(path));
+  OPTRT_ASSIGN_OR_RETURN(LibraryFile file, LibraryFile::copy(path));
+  return open(file, use);
+}
+
+StatusOr<std::unique_ptr<ModelLibrary>>
+ModelLibrary::open(const LibraryFile &file, Use use) {
   std::unique_ptr<ModelLibrary> library(new ModelLibrary());
-  library->libraryPath = path;
-  OPTRT_ASSIGN_OR_RETURN(ElfFile elf, ElfFile::parse(copy.bytes(), path));
+  library->file = file;
+  OPTRT_ASSIGN_OR_RETURN(ElfFile elf,
+                         ElfFile::parse(file.contents->bytes(), file.path()));
   OPTRT_ASSIGN_OR_RETURN(
       library->manifestSection,
       elf.readSection(OPTIMUS_MANIFEST_SECTION, kMaxSectionBytes));
   if (use == Use::Run) {
     OPTRT_RETURN_IF_ERROR(checkSharedObject(elf));
-    library->copy = std::make_unique<SealedCopy>(std::move(copy));
     OPTRT_RETURN_IF_ERROR(library->openCode());
   } else {
+    library->file.contents.reset();
     OPTRT_ASSIGN_OR_RETURN(
         library->programsSection,
         elf.readSection(OPTIMUS_PROGRAMS_SECTION, kMaxSectionBytes));
@@ -91,7 +100,7 @@ ModelLibrary::open(const std::string &path, Use use) {
 StatusOr<std::unique_ptr<ModelLibrary>>
 ModelLibrary::wrap(const optimus_model &model, const std::string &name) {
   std::unique_ptr<ModelLibrary> library(new ModelLibrary());
-  library->libraryPath = name;
+  library->file.filePath = name;
   library->model = &model;
   OPTRT_RETURN_IF_ERROR(library->checkVersion());
   OPTRT_RETURN_IF_ERROR(library->readData());
@@ -100,21 +109,20 @@ ModelLibrary::wrap(const optimus_model &model, const std::string &name) {
 }
 
 Status ModelLibrary::openCode() {
-  handle = dlopen(copy->path().c_str(), RTLD_NOW | RTLD_LOCAL);
+  handle = dlopen(file.contents->path().c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle)
-    return invalidArgument("`" + libraryPath +
-                           "` cannot be opened as a shared library: " +
-                           dlerror());
+    return invalidArgument(
+        "`" + path() + "` cannot be opened as a shared library: " + dlerror());
   auto query = reinterpret_cast<optimus_model_query_fn>(
       dlsym(handle, "optimus_model_query"));
   if (!query)
-    return invalidArgument("`" + libraryPath +
+    return invalidArgument("`" + path() +
                            "` is a shared library but no model library: it "
                            "has no symbol optimus_model_query");
   model = query(OPTRT_ABI_VERSION);
   if (!model)
     return invalidArgument(
-        concat("model library `", libraryPath,
+        concat("model library `", path(),
                "` was compiled for another version of the runtime; this one "
                "has version ",
                OPTRT_ABI_VERSION, " of the interface. Compile it again"));
@@ -123,8 +131,8 @@ Status ModelLibrary::openCode() {
 
 Status ModelLibrary::checkVersion() const {
   if (model->version != OPTRT_ABI_VERSION)
-    return invalidArgument(concat("model library `", libraryPath,
-                                  "` has version ", model->version,
+    return invalidArgument(concat("model library `", path(), "` has version ",
+                                  model->version,
                                   " of the interface, the runtime ",
                                   OPTRT_ABI_VERSION, ". Compile it again"));
   return okStatus();
@@ -133,14 +141,14 @@ Status ModelLibrary::checkVersion() const {
 Status ModelLibrary::readData() {
   text = model ? std::string_view(model->manifest, model->manifest_size)
                : std::string_view(manifestSection);
-  OPTRT_ASSIGN_OR_RETURN(parsed, parseManifestOf(libraryPath, text));
+  OPTRT_ASSIGN_OR_RETURN(parsed, parseManifestOf(path(), text));
   if (model && parsed.isPlan)
     return invalidArgument(concat(
-        "`", libraryPath,
+        "`", path(),
         "` is a plan, which has no kernels and cannot run; optimus-simulate "
         "and optimus-run inspect read it. Compile the model without --plan"));
 
-  const std::string programsOf = "programs of `" + libraryPath + "`";
+  const std::string programsOf = "programs of `" + path() + "`";
   auto programs = optimus_support::program::unpack(
       model ? std::span(model->programs, model->programs_size)
             : std::span<const char>(programsSection),
@@ -206,7 +214,7 @@ Status ModelLibrary::checkFeatures() const {
   std::string names;
   for (const std::string &name : missing)
     names += (names.empty() ? "" : ", ") + name;
-  return unavailable("model library `" + libraryPath + "` is compiled for " +
+  return unavailable("model library `" + path() + "` is compiled for " +
                      parsed.targetCpu + " and needs " + names +
                      ", which this processor lacks; compile it with "
                      "--mcpu=native on this machine");

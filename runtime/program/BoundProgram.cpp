@@ -11,7 +11,6 @@
 #include "base/Nvtx.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 using namespace optimus_support::program;
@@ -48,8 +47,7 @@ Workload BoundProgram::workload() const {
 std::vector<ProductCall> BoundProgram::products() const {
   std::vector<ProductCall> result;
   for (const Bound &command : commands) {
-    if (command.action != Action::Gemm ||
-        command.firstEvaluation != command.lastEvaluation)
+    if (command.action != Action::Gemm)
       continue;
     void *const *p = pointers.data() + command.pointers;
     result.push_back({gemms[command.descriptor], p[0], p[1], p[2], p[3], p[4]});
@@ -76,34 +74,6 @@ void BoundProgram::visitCollectives(
   }
 }
 
-Status BoundProgram::evaluate(const Evaluation &evaluation) const {
-  int64_t value = evaluation.constant;
-  const IntegerT &integer = *evaluation.integer;
-  for (size_t i = 0; i != integer.readings.size(); ++i) {
-    const Reading &reading = integer.readings[i];
-    auto [source, isLong] = evaluation.sources[i];
-    int64_t number;
-    if (isLong) {
-      std::memcpy(&number, source, sizeof(number));
-    } else {
-      int32_t narrow;
-      std::memcpy(&narrow, source, sizeof(narrow));
-      number = narrow;
-    }
-    if (number < reading.least() || number > reading.most())
-      return invalidArgument(concat("reads ", number, " from argument ",
-                                    reading.argument(), "; expected ",
-                                    reading.least(), " to ", reading.most()));
-    value += reading.scale() * number;
-  }
-  value = std::clamp(value, integer.least, integer.most);
-  if (evaluation.pointer)
-    *evaluation.pointer = evaluation.base + value;
-  else
-    *evaluation.number = value;
-  return okStatus();
-}
-
 /// What tools call a command by: its path alone, so that they add up a path's
 /// forward and backward.
 const char *BoundProgram::rangeOf(uint32_t command) const {
@@ -119,8 +89,7 @@ Status BoundProgram::run(Rank &rank, LaneRange range) {
   numSubmitted = 0;
   done.clear();
   rank.beginCall(planned);
-  const bool usesHost =
-      dynamic || !evaluations.empty() || (!collectives.empty() && !rank.queued);
+  const bool usesHost = dynamic || (!collectives.empty() && !rank.queued);
   bool records =
       !usesHost && !rank.observer && !rank.isEager && rank.device->canRecord();
   if (rank.queued) {
@@ -210,11 +179,6 @@ Status BoundProgram::submitObserved(Rank &rank, Site site) {
 Status BoundProgram::execute(Rank &rank, uint32_t number) {
   const Bound &command = commands[number];
   const NvtxRange range(rank.ranges, rank.ranges ? rangeOf(number) : "");
-  for (uint32_t i = command.firstEvaluation; i != command.lastEvaluation; ++i)
-    if (Status status = evaluate(evaluations[i]); !status.ok())
-      return Status(StatusCode::Internal,
-                    concat("rank ", rank.rank, ", ", describe(number), ": ",
-                           status.message()));
   const Site site(number, command.queue);
   Status status =
       rank.observer ? submitObserved(rank, site) : submitInTurn(rank, site);

@@ -31,8 +31,7 @@ struct LaneRange {
 };
 
 /// The commands of one function as one rank executes them: a flat list, with
-/// the addresses and numbers of the rank filled in. Only what is read from an
-/// argument when a command is executed is left to be computed then.
+/// the addresses and numbers of the rank filled in.
 class BoundProgram {
 public:
   /// `kernels` has all that the target names. Its code, `arenas` and
@@ -58,10 +57,6 @@ public:
        Placement placement = Placement::Planned, bool queued = false,
        int64_t lanes = 1);
 
-  // Evaluations point to where their numbers go, which moves with the lists.
-  BoundProgram(BoundProgram &&) = default;
-  BoundProgram &operator=(BoundProgram &&) = default;
-
   /// Puts all commands on the device's queues, once for every lane of the
   /// range, up to the first that fails. They are done when the device is
   /// synchronised. A device that records is given them twice, the first time as
@@ -80,8 +75,6 @@ public:
   }
   /// What a device must be prepared for, but the images.
   Workload workload() const;
-  /// Its products, but for those whose operands are looked up when they are
-  /// executed.
   std::vector<ProductCall> products() const;
   /// Visits collectives in the order of the commands: `start` with a started
   /// one, `wait` with an awaited one, which may be of an earlier call.
@@ -113,8 +106,6 @@ private:
     optimus_support::program::Action action;
     /// The first of its pointers, and its descriptor among those of its kind.
     uint32_t pointers, descriptor;
-    /// [first, last) of `evaluations`.
-    uint32_t firstEvaluation, lastEvaluation;
     /// [first, last) of `awaited`.
     uint32_t firstAwaited, lastAwaited;
     Queue queue;
@@ -130,19 +121,6 @@ private:
     optrt_launch_desc desc;
     const optimus_kernel *kernel;
   };
-  /// A number that is read when its command is executed.
-  struct Evaluation {
-    const optimus_support::program::IntegerT *integer;
-    /// What the rank adds.
-    int64_t constant;
-    /// Of the readings: where each lies, and whether it has 64 bits.
-    std::vector<std::pair<const void *, bool>> sources;
-    /// Where it goes: the number itself or, with a base, an address.
-    int64_t *number = nullptr;
-    void **pointer = nullptr;
-    char *base = nullptr;
-  };
-
   /// Puts all commands on queues.
   Status submitAll(Rank &rank);
   /// The same, recorded the second time and repeated from then on.
@@ -157,7 +135,6 @@ private:
   static AttentionOperands operandsOf(optimus_support::program::Action action,
                                       void *const *operands);
   Status start(Rank &rank, Site site);
-  Status evaluate(const Evaluation &evaluation) const;
   /// The host has waited for the queue of this command, and so for all that
   /// comes before it there and on others.
   void noteWait(uint32_t number);
@@ -181,7 +158,6 @@ private:
   /// Lane by lane, and how far each of a lane's lies from the one before's.
   std::vector<void *> pointers;
   std::vector<int64_t> strides;
-  std::vector<Evaluation> evaluations;
   /// The commands on other queues that each one comes after.
   std::vector<uint32_t> awaited;
   /// Events of awaited commands, in the current call.

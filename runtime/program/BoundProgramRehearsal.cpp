@@ -54,10 +54,8 @@ Status BoundProgram::rehearse(Device &device) const {
     return clear(device, desc, operands);
   };
   for (uint32_t number = 0; number != commands.size(); ++number)
-    // Others have operands that are looked up when they are executed.
-    if (commands[number].firstEvaluation == commands[number].lastEvaluation)
-      OPTRT_RETURN_IF_ERROR(
-          runOne(commands[number]).withContext(describe(number)));
+    OPTRT_RETURN_IF_ERROR(
+        runOne(commands[number]).withContext(describe(number)));
   return device.synchronize();
 }
 

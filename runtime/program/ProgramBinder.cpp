@@ -68,14 +68,12 @@ Status ProgramBinder::bind() {
       [](BoundProgram::CollectiveNumber) {});
   bindOrder();
   OPTRT_RETURN_IF_ERROR(bindGroups());
-  // What is not read when it is executed is known now.
   for (size_t i = 0; i != function.scalars.size(); ++i) {
     const NumberUnion &number = function.scalars[i]->number;
     if (const RealT *real = number.AsReal())
       result.reals[i] = real->value;
-    else if (number.AsInteger()->readings.empty())
-      result.integers[i] =
-          optimus_support::program::evaluate(*number.AsInteger(), coordinates);
+    else
+      result.integers[i] = evaluate(*number.AsInteger(), coordinates);
   }
   return okStatus();
 }
@@ -112,33 +110,6 @@ void ProgramBinder::addLanes(int64_t lanes) {
     }
 }
 
-ProgramBinder::Evaluation ProgramBinder::later(const IntegerT &integer) {
-  Evaluation evaluation{&integer, integer.constant, {}};
-  for (const Term &term : integer.terms)
-    evaluation.constant += term.scale() * coordinates[term.axis()];
-  for (const Reading &reading : integer.readings) {
-    const auto *argument = static_cast<const char *>(
-        device.hostAddress(arguments[reading.argument()]));
-    if (!argument) {
-      isReadable = false;
-      break;
-    }
-    evaluation.sources.emplace_back(
-        argument + reading.byte_offset(),
-        function.arguments[reading.argument()]->type == ElementType::I64);
-  }
-  return evaluation;
-}
-
-void ProgramBinder::set(const IntegerT &integer, int64_t *number) {
-  if (integer.readings.empty()) {
-    *number = optimus_support::program::evaluate(integer, coordinates);
-    return;
-  }
-  Evaluation &evaluation = append(result.evaluations, later(integer));
-  evaluation.number = number;
-}
-
 void ProgramBinder::addPointer(uint32_t address) {
   void *&pointer = append(result.pointers, static_cast<void *>(nullptr));
   int64_t &stride = append(result.strides, int64_t(0));
@@ -146,28 +117,12 @@ void ProgramBinder::addPointer(uint32_t address) {
     return;
   const PlaceT &place = placeOf(function, address, coordinates);
   stride = strideOf(place);
-  if (result.dynamic && place.base == Base::Arena) {
-    Status placed =
-        place.bytes->readings.empty()
-            ? result.dynamic->bind(
-                  place.index,
-                  optimus_support::program::evaluate(*place.bytes, coordinates),
-                  &pointer)
-            : notHere("dynamic placement of an address that is read when a "
-                      "command is executed");
-    if (notPlaced.ok())
-      notPlaced = placed;
-    return;
-  }
-  char *base = baseOf(place);
-  if (place.bytes->readings.empty()) {
-    pointer =
-        base + optimus_support::program::evaluate(*place.bytes, coordinates);
-    return;
-  }
-  Evaluation &evaluation = append(result.evaluations, later(*place.bytes));
-  evaluation.pointer = &pointer;
-  evaluation.base = base;
+  const int64_t bytes = evaluate(*place.bytes, coordinates);
+  if (!result.dynamic || place.base != Base::Arena)
+    pointer = baseOf(place) + bytes;
+  else if (Status placed = result.dynamic->bind(place.index, bytes, &pointer);
+           notPlaced.ok())
+    notPlaced = std::move(placed);
 }
 
 /// Operands at the end that are left out are absent.
@@ -206,8 +161,7 @@ Status ProgramBinder::bindCommand(const CommandT &command) {
   BoundProgram::Bound &bound =
       append(result.commands, {command.action.type,
                                static_cast<uint32_t>(result.pointers.size()), 0,
-                               static_cast<uint32_t>(result.evaluations.size()),
-                               0, 0, 0, kCompute, 0, false, 0, 0});
+                               0, 0, kCompute, 0, false, 0, 0});
   Status status;
   switch (command.action.type) {
   case Action::Gemm:
@@ -235,18 +189,13 @@ Status ProgramBinder::bindCommand(const CommandT &command) {
     }
     bound.descriptor = result.copies.size();
     addPointers(command, 2);
-    optrt_copy_desc &desc =
-        append(result.copies, {copy.rows, copy.cols, copy.src_ld, copy.dst_ld,
-                               elementBytes(command.operands[0]->type)});
-    if (copy.count != kNone)
-      set(integer(copy.count), &desc.rows);
+    append(result.copies, {copy.rows, copy.cols, copy.src_ld, copy.dst_ld,
+                           elementBytes(command.operands[0]->type)});
     break;
   }
   case Action::Fill: {
     const FillT &fill = *command.action.AsFill();
     bound.descriptor = result.copies.size();
-    if (fill.value != 0)
-      return notHere("fill with anything but zeros");
     addPointers(command, 1);
     append(result.copies, {fill.rows, fill.cols, fill.ld, fill.ld,
                            elementBytes(command.operands[0]->type)});
@@ -285,47 +234,38 @@ Status ProgramBinder::bindCommand(const CommandT &command) {
   default:
     return notHere(actionName(command.action.type));
   }
-  bound.lastEvaluation = result.evaluations.size();
-  if (!isReadable)
-    return notHere("number read when a command is executed, in memory that the "
-                   "host cannot address");
   return status;
 }
 
 Status ProgramBinder::bind(const GemmT &gemm, const CommandT &command) {
   OPTRT_RETURN_IF_ERROR(expectComputable("product", command));
-  if (gemm.batch != 1)
-    return notHere("batched product");
   addPointers(command, 7);
   const bool hasBias =
       command.operands.size() > 3 && command.operands[3]->address != kNone;
-  optrt_gemm_desc &desc = append(
-      result.gemms,
-      {gemm.m,
-       gemm.n,
-       gemm.k,
-       gemm.lda,
-       gemm.ldb,
-       gemm.ldc,
-       gemm.ld_extra,
-       gemm.trans_a,
-       gemm.trans_b,
-       gemm.accumulate,
-       static_cast<int32_t>(gemm.epilogue),
-       hasBias,
-       gemm.packed_b,
-       typeOf(command, 0),
-       typeOf(command, 2),
-       typeOf(command, 3),
-       typeOf(command, 4),
-       hasCaches,
-       gemm.kernel == kNone
-           ? nullptr
-           : kernels.find(result.target->kernels[gemm.kernel]->name)->second,
-       /*live=*/nullptr,
-       static_cast<int64_t>(gemm.blocks)});
-  if (gemm.rows != kNone)
-    set(integer(gemm.rows), &desc.m);
+  append(result.gemms,
+         {gemm.m,
+          gemm.n,
+          gemm.k,
+          gemm.lda,
+          gemm.ldb,
+          gemm.ldc,
+          gemm.ld_extra,
+          gemm.trans_a,
+          gemm.trans_b,
+          gemm.accumulate,
+          static_cast<int32_t>(gemm.epilogue),
+          hasBias,
+          gemm.packed_b,
+          typeOf(command, 0),
+          typeOf(command, 2),
+          typeOf(command, 3),
+          typeOf(command, 4),
+          hasCaches,
+          gemm.kernel == kNone
+              ? nullptr
+              : kernels.find(result.target->kernels[gemm.kernel]->name)->second,
+          /*live=*/nullptr,
+          static_cast<int64_t>(gemm.blocks)});
   return okStatus();
 }
 
@@ -345,11 +285,10 @@ void ProgramBinder::bindCopyingKernel(const CopyT &copy,
 Status ProgramBinder::bind(const LaunchT &launch, const CommandT &command) {
   addPointers(command, command.operands.size());
   const std::string &name = result.target->kernels[launch.kernel]->name;
-  BoundProgram::Launch &bound =
-      append(result.launches, {{name.c_str(), launch.extent, launch.grain,
-                                static_cast<int32_t>(command.operands.size()),
-                                static_cast<int32_t>(launch.scalars.size())},
-                               kernels.find(name)->second});
+  append(result.launches, {{name.c_str(), launch.extent, launch.grain,
+                            static_cast<int32_t>(command.operands.size()),
+                            static_cast<int32_t>(launch.scalars.size())},
+                           kernels.find(name)->second});
   for (uint32_t scalar : launch.scalars) {
     const NumberUnion &number = function.scalars[scalar]->number;
     void *cell = number.AsReal()
@@ -357,11 +296,7 @@ Status ProgramBinder::bind(const LaunchT &launch, const CommandT &command) {
                      : static_cast<void *>(&result.integers[scalar]);
     append(result.pointers, cell);
     append(result.strides, int64_t(0));
-    if (number.AsInteger() && !number.AsInteger()->readings.empty())
-      set(*number.AsInteger(), &result.integers[scalar]);
   }
-  if (launch.iterations != kNone)
-    set(integer(launch.iterations), &bound.desc.extent);
   return okStatus();
 }
 

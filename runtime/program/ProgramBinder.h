@@ -22,7 +22,6 @@ namespace optrt {
 /// Fills in what one rank decides about a function.
 class ProgramBinder {
   using CommandT = optimus_support::program::CommandT;
-  using IntegerT = optimus_support::program::IntegerT;
   using FunctionT = optimus_support::program::FunctionT;
 
 public:
@@ -35,12 +34,10 @@ public:
         isQueued(isQueued), function(*result.described) {}
 
   Status bind();
-  /// After that, where nothing is read or placed when a command is executed.
+  /// After that, where nothing is placed when a command is executed.
   void addLanes(int64_t lanes);
 
 private:
-  using Evaluation = BoundProgram::Evaluation;
-
   Status bindCommand(const CommandT &command);
   void bindOrder();
   Status bind(const optimus_support::program::GemmT &gemm,
@@ -62,8 +59,6 @@ private:
                      const CommandT &command);
   /// Finds what starts together.
   Status bindGroups();
-  template <typename Desc>
-  void addCopy(int64_t rows, int64_t cols, const Desc &lds, uint32_t count);
   Status expectTypes(const CommandT &command) const;
   /// The same for what may be bf16, too.
   Status expectComputable(std::string_view what, const CommandT &command) const;
@@ -78,12 +73,6 @@ private:
   static int32_t typeOf(const CommandT &command, size_t operand);
   void addPointers(const CommandT &command, size_t count);
   void addPointer(uint32_t address);
-  /// Room for a number that is known now or will be read later.
-  void set(const IntegerT &integer, int64_t *number);
-  Evaluation later(const IntegerT &integer);
-  const IntegerT &integer(uint32_t scalar) const {
-    return *function.scalars[scalar]->number.AsInteger();
-  }
   char *baseOf(const optimus_support::program::PlaceT &place) const;
   /// From one lane's to the next one's.
   int64_t strideOf(const optimus_support::program::PlaceT &place) const;
@@ -101,8 +90,6 @@ private:
   const bool isQueued;
   const FunctionT &function;
   bool hasCaches = false; ///< whether attention sees keys of earlier calls
-  /// Whether the host can read all that commands read numbers from.
-  bool isReadable = true;
   /// Why an address cannot be placed dynamically.
   Status notPlaced;
 };

@@ -24,16 +24,13 @@ Status ProgramBinder::bindMessage(const Message &message, int32_t kind,
                                   const CommandT &command) {
   if (isQueued && message.carried != 0)
     return notHere("message that a later call waits for");
-  if (!message.peer->readings.empty())
-    return notHere("rank read when a command is executed");
   result.commands.back().carried = message.carried;
   const uint32_t operand = command.operands[0]->address;
   for (bool isOperand : {kind == OPTRT_SEND, kind == OPTRT_RECEIVE})
     addPointer(isOperand ? operand : kNone);
   append(result.collectives,
          {kind, OPTRT_SUM, static_cast<int32_t>(message.axis),
-          static_cast<int32_t>(
-              optimus_support::program::evaluate(*message.peer, coordinates)),
+          static_cast<int32_t>(evaluate(*message.peer, coordinates)),
           message.rows, message.cols, message.ld, message.ld,
           typeOf(command, 0)});
   result.reductions.push_back(nullptr);

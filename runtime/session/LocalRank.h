@@ -18,6 +18,11 @@
 
 namespace optrt {
 
+struct Session::BatchPart : BatchRows {
+  std::vector<int32_t> HostBatch::Rows::*words; ///< of these rows
+  int32_t padding;                              ///< beyond the sequence
+};
+
 /// One rank of this process.
 struct Session::LocalRank {
   LocalRank(const Mesh &mesh, World &world, int rank,
@@ -28,6 +33,7 @@ struct Session::LocalRank {
   Rank context;
   CommandObserver *observer = nullptr; ///< of the calls that it wants to see
   RankBuffers buffers;
+  std::vector<BatchPart> batchParts;
   std::vector<int64_t> lanes; ///< their numbers, by their places here
   LaneRange range;            ///< of the places, in the present call
   SpaceMemory arenas;

@@ -117,6 +117,31 @@ char *RankBuffers::at(int64_t buffer) const {
                                     manifest->buffers[buffer].numBytes());
 }
 
+Status RankBuffers::moved(int64_t index, Status status) const {
+  if (status.ok())
+    status = device->synchronize();
+  return status.ok()
+             ? status
+             : status.withContext(concat("rank ", rank, ", the buffer \"",
+                                         manifest->buffers[index].name, "\""));
+}
+
+template <typename Work>
+Status RankBuffers::visit(int64_t index, Access access, Work work) const {
+  if (void *direct = device->hostAddress(at(index)))
+    return work(direct);
+  // Words of eight bytes, so that they are aligned for any element.
+  const int64_t bytes = manifest->buffers[index].numBytes();
+  std::vector<int64_t> copy((bytes + 7) / 8);
+  if (access != Access::Write)
+    OPTRT_RETURN_IF_ERROR(
+        moved(index, device->read(kCompute, copy.data(), at(index), bytes)));
+  OPTRT_RETURN_IF_ERROR(work(copy.data()));
+  if (access == Access::Read)
+    return okStatus();
+  return moved(index, device->write(kCompute, at(index), copy.data(), bytes));
+}
+
 Status RankBuffers::copyLane(RankBuffers &to, int64_t lane) const {
   for (size_t index = 0; index != addresses.size(); ++index) {
     if (!addresses[index])
@@ -134,31 +159,6 @@ Status RankBuffers::copyLane(RankBuffers &to, int64_t lane) const {
     }));
   }
   return okStatus();
-}
-
-Status RankBuffers::moved(int64_t index, Status status) const {
-  if (status.ok())
-    status = device->synchronize();
-  return status.ok()
-             ? status
-             : status.withContext(concat("rank ", rank, ", the buffer \"",
-                                         manifest->buffers[index].name, "\""));
-}
-
-Status RankBuffers::visit(int64_t index, Access access,
-                          const std::function<Status(void *)> &work) const {
-  if (void *direct = device->hostAddress(at(index)))
-    return work(direct);
-  // Words of eight bytes, so that they are aligned for any element.
-  const int64_t bytes = manifest->buffers[index].numBytes();
-  std::vector<int64_t> copy((bytes + 7) / 8);
-  if (access != Access::Write)
-    OPTRT_RETURN_IF_ERROR(
-        moved(index, device->read(kCompute, copy.data(), at(index), bytes)));
-  OPTRT_RETURN_IF_ERROR(work(copy.data()));
-  if (access == Access::Read)
-    return okStatus();
-  return moved(index, device->write(kCompute, at(index), copy.data(), bytes));
 }
 
 Status RankBuffers::copyWithin(int64_t index, int64_t from, int64_t to,
@@ -269,17 +269,25 @@ Status RankBuffers::setWords(int64_t index, std::span<const int32_t> words) {
   });
 }
 
-Status RankBuffers::setRows(int64_t index, const int32_t *rows,
+BatchRows::BatchRows(const Manifest &manifest, int64_t buffer, int64_t rank)
+    : buffer(buffer) {
+  const ShardLayout &layout = manifest.buffers[buffer].layout;
+  count = layout.localShape[0];
+  begin = count * manifest.mesh.combinedIndex(rank, layout.axes[0]);
+  sequence = layout.shape[1];
+  columns = layout.localShape[1];
+  first = columns * manifest.mesh.combinedIndex(rank, layout.axes[1]);
+  real = std::clamp<int64_t>(sequence - first, 0, columns);
+}
+
+Status RankBuffers::setRows(const BatchRows &to, const int32_t *rows,
                             int32_t padding) {
-  const ShardLayout &layout = manifest->buffers[index].layout;
-  const int64_t sequence = layout.shape[1], columns = layout.localShape[1];
-  int64_t first = manifest->mesh.combinedIndex(rank, layout.axes[1]) * columns;
-  int64_t real = std::clamp<int64_t>(sequence - first, 0, columns);
-  return visit(index, Access::Write, [&](void *elements) {
-    int32_t *to = static_cast<int32_t *>(elements);
-    for (int64_t row = 0; row != layout.localShape[0]; ++row, to += columns) {
-      std::copy_n(rows + row * sequence + (real ? first : 0), real, to);
-      std::fill_n(to + real, columns - real, padding);
+  return visit(to.buffer, Access::Write, [&](void *elements) {
+    int32_t *row = static_cast<int32_t *>(elements);
+    for (int64_t i = 0; i != to.count; ++i, row += to.columns) {
+      std::copy_n(rows + i * to.sequence + (to.real ? to.first : 0), to.real,
+                  row);
+      std::fill_n(row + to.real, to.columns - to.real, padding);
     }
     return okStatus();
   });

@@ -32,6 +32,18 @@ StatusOr<DeviceMemory> allocateIn(Device &device, MemorySpace space,
 /// device's memory: 4 MiB, which no plan of memory knows of.
 constexpr int64_t kPiece = 1 << 20;
 
+/// What a rank has of a batch in an i32 buffer [batch, sequence].
+struct BatchRows {
+  BatchRows(const Manifest &manifest, int64_t buffer, int64_t rank);
+
+  int64_t buffer;
+  int64_t begin, count; ///< rows of the global batch
+  int64_t sequence;     ///< words of one of these
+  /// Of its own rows, which begin at word `first` of a global one; behind
+  /// `real` words they are beyond the sequence.
+  int64_t columns, first, real;
+};
+
 /// The model's buffers that a rank holds, in its device's memory or outside.
 /// Nothing else touches them, but for the functions of the library, which are
 /// passed them.
@@ -72,9 +84,9 @@ public:
   StatusOr<float> number(int64_t buffer) const;
   /// Sets all elements of an i32 buffer.
   Status setWords(int64_t buffer, std::span<const int32_t> words);
-  /// Sets an i32 buffer [batch, sequence] from the rows of the batch that this
-  /// rank has; what lies beyond the sequence becomes `padding`.
-  Status setRows(int64_t buffer, const int32_t *rows, int32_t padding);
+  /// Sets a buffer from the rows of the batch that this rank has; what lies
+  /// beyond the sequence becomes `padding`.
+  Status setRows(const BatchRows &to, const int32_t *rows, int32_t padding);
 
   /// Whether host code reaches a buffer's memory: the two that follow then copy
   /// nothing.
@@ -112,8 +124,8 @@ private:
   /// Lets host code work on a buffer: in place where it can reach the device's
   /// memory, else on a copy that is read before and written back after, as
   /// `access` asks for.
-  Status visit(int64_t buffer, Access access,
-               const std::function<Status(void *)> &work) const;
+  template <typename Work>
+  Status visit(int64_t buffer, Access access, Work work) const;
   /// What became of a transfer of a buffer, once it is over.
   Status moved(int64_t buffer, Status status) const;
 

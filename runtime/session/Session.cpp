@@ -441,6 +441,7 @@ Status Session::buildRank(LocalRank &rank, const SessionOptions &options) {
         allocateIn(device, space, isPlanned ? alignedSize(bytes[number]) : 0,
                    "the arena of a rank", options.scratchFolder));
   }
+  rank.batchParts = partsOfBatch(rank.context.rank);
   rank.programs.resize(callables.size());
   // What reads sources is bound when these have memory.
   auto isHere = [&](int64_t buffer) { return rank.buffers.holds(buffer); };

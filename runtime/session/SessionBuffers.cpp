@@ -71,13 +71,27 @@ Session::RowRange Session::rowsOf(int rank, const Buffer &buffer) const {
           rows};
 }
 
-std::vector<Session::RowRange> Session::rowsOfBatch(int rank) const {
-  std::vector<RowRange> ranges;
+std::vector<Session::BatchPart> Session::partsOfBatch(int rank) const {
+  using Rows = HostBatch::Rows;
+  std::vector<BatchPart> parts;
   for (int64_t index : planOf(rank).held) {
     const Buffer &buffer = manifest().buffers[index];
     if (buffer.filledBy != FilledBy::Data)
       continue;
-    const RowRange range = rowsOf(rank, buffer);
+    const bool isTargets = buffer.role == "targets";
+    parts.push_back({BatchRows(manifest(), index, rank),
+                     buffer.role == "tokens" ? &Rows::tokens
+                     : isTargets             ? &Rows::targets
+                                             : &Rows::positions,
+                     isTargets ? -1 : 0});
+  }
+  return parts;
+}
+
+std::vector<Session::RowRange> Session::rowsOfBatch(int rank) const {
+  std::vector<RowRange> ranges;
+  for (const BatchPart &part : partsOfBatch(rank)) {
+    const RowRange range(part.begin, part.count);
     if (std::find(ranges.begin(), ranges.end(), range) == ranges.end())
       ranges.push_back(range);
   }
@@ -179,23 +193,11 @@ static void findPositions(std::span<const uint8_t> ends, int64_t sequence,
   }
 }
 
-template <typename Visit>
-Status Session::forEachPartOfBatch(const LocalRank &rank, Visit visit) const {
-  for (int64_t index : rank.plan.held) {
-    const Buffer &buffer = manifest().buffers[index];
-    if (buffer.filledBy != FilledBy::Data)
-      continue;
-    const auto [begin, rows] = rowsOf(rank.context.rank, buffer);
-    OPTRT_RETURN_IF_ERROR(visit(index, begin, rows));
-  }
-  return okStatus();
-}
-
 Status Session::read(const FillRows &fill, HostBatch &batch,
                      const FindEnds &findEnds) const {
   batch.numParts = 0;
   std::vector<uint8_t> ends;
-  auto readPart = [&](int64_t, int64_t begin, int64_t rows) -> Status {
+  auto readPart = [&](int64_t begin, int64_t rows) -> Status {
     const int64_t words = rows * manifest().sequence;
     // Tokens and targets of a rank have the same rows, and often ranks do.
     if (batch.find(begin, words))
@@ -222,35 +224,29 @@ Status Session::read(const FillRows &fill, HostBatch &batch,
     return okStatus();
   };
   for (const std::unique_ptr<LocalRank> &rank : ranksOfLane())
-    OPTRT_RETURN_IF_ERROR(forEachPartOfBatch(*rank, readPart));
+    for (const BatchPart &one : rank->batchParts)
+      OPTRT_RETURN_IF_ERROR(readPart(one.begin, one.count));
   return okStatus();
 }
 
 Status Session::checkRead(const HostBatch &batch) const {
-  auto check = [&](int64_t, int64_t begin, int64_t rows) -> Status {
-    if (batch.find(begin, rows * manifest().sequence))
-      return okStatus();
-    return internal(concat("the batch has no ", rows, " rows from ", begin,
-                           " on: it was not read"));
-  };
   for (const std::unique_ptr<LocalRank> &rank : ranksOfLane())
-    OPTRT_RETURN_IF_ERROR(forEachPartOfBatch(*rank, check));
+    for (const BatchPart &part : rank->batchParts)
+      if (!batch.find(part.begin, part.count * part.sequence))
+        return internal(concat("the batch has no ", part.count, " rows from ",
+                               part.begin, " on: it was not read"));
   return okStatus();
 }
 
 /// Of a batch that was checked.
 Status Session::fill(LocalRank &rank, const HostBatch &batch) {
-  auto fillPart = [&](int64_t index, int64_t begin, int64_t rows) {
-    const HostBatch::Rows &part =
-        *batch.find(begin, rows * manifest().sequence);
-    const std::string &role = manifest().buffers[index].role;
-    const std::vector<int32_t> &values = role == "tokens"    ? part.tokens
-                                         : role == "targets" ? part.targets
-                                                             : part.positions;
-    return rank.buffers.setRows(index, values.data(),
-                                /*padding=*/role == "targets" ? -1 : 0);
-  };
-  return forEachPartOfBatch(rank, fillPart);
+  for (const BatchPart &part : rank.batchParts) {
+    const HostBatch::Rows &rows =
+        *batch.find(part.begin, part.count * part.sequence);
+    OPTRT_RETURN_IF_ERROR(
+        rank.buffers.setRows(part, (rows.*part.words).data(), part.padding));
+  }
+  return okStatus();
 }
 
 Status Session::fill(const HostBatch &batch) {

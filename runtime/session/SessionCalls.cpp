@@ -201,8 +201,8 @@ Status Session::takeTurn(const Turn &turn, const SetBuffers &set) {
   return status.ok() ? over : status;
 }
 
-Status Session::onLanes(LocalRank &rank,
-                        const std::function<Status(int64_t lane)> &body) {
+template <typename Body>
+Status Session::onLanes(LocalRank &rank, Body body) {
   for (int64_t place = rank.range.first; place != rank.range.end; ++place) {
     rank.buffers.chooseLane(place);
     OPTRT_RETURN_IF_ERROR(body(rank.lanes[place]));

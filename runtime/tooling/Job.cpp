@@ -10,7 +10,6 @@
 
 #include "Placement.h"
 
-#include "optimus-runtime/ModelLibrary.h"
 #include "optimus-support/InputFile.h"
 
 #include <cstdlib>
@@ -124,17 +123,8 @@ static StatusOr<std::string> chooseSecret(const JobOptions &options,
   return secret;
 }
 
-/// Nothing without a library: what is wrong with it is said where it is opened
-/// to be run.
-static std::optional<Manifest> readManifest(const std::string &library) {
-  if (library.empty())
-    return std::nullopt;
-  StatusOr<Manifest> manifest = ModelLibrary::readManifest(library);
-  return manifest.ok() ? std::optional(*std::move(manifest)) : std::nullopt;
-}
-
 StatusOr<World> joinJob(const JobOptions &options, const JobProgram &program,
-                        const Launcher &launcher, const std::string &library,
+                        const Launcher &launcher, const LibraryFile *library,
                         double timeoutSeconds, bool &speaks) {
   speaks = launcher.isFirst();
   if (options.backend == "nccl") {
@@ -159,10 +149,12 @@ StatusOr<World> joinJob(const JobOptions &options, const JobProgram &program,
                  "; leave it out, or use --backend tcp"));
   if (backend == "local")
     return createLocalWorld();
-  const std::optional<Manifest> manifest = readManifest(library);
+  // What is wrong with it is said where it is opened to be run.
+  const StatusOr<Manifest> manifest =
+      library ? library->readManifest() : internal("there is no library");
   // Who gives ranks by hand has decided where each is.
   std::vector<int> order;
-  if (manifest && !launcher.isByHand())
+  if (manifest.ok() && !launcher.isByHand())
     order = orderRanks(manifest->nodes);
   if (backend == "mpi") {
     StatusOr<World> world = createMpiWorld(order);
@@ -185,7 +177,7 @@ StatusOr<World> joinJob(const JobOptions &options, const JobProgram &program,
   job.timeoutSeconds = timeoutSeconds;
   job.onStall = program.onEnd;
   job.bind = options.bind;
-  if (manifest)
+  if (manifest.ok())
     OPTRT_RETURN_IF_ERROR(checkFits(job, manifest->mesh));
   if (!order.empty())
     job.rank = order[job.rank];

@@ -170,7 +170,7 @@ double countFlops(const CommandT &command) {
            shape.head_dim;
   };
   if (const GemmT *gemm = command.action.AsGemm())
-    return 2.0 * gemm->m * gemm->n * gemm->k * gemm->batch;
+    return 2.0 * gemm->m * gemm->n * gemm->k;
   if (const AttentionT *attention = command.action.AsAttention())
     return 4 * pairs(*attention->shape);
   if (const AttentionGradT *attention = command.action.AsAttentionGrad())

@@ -186,31 +186,6 @@ private:
       if (term.axis() >= uint32_t(mesh.numAxes()))
         return wrong(concat("depends on mesh axis ", term.axis(), " of ",
                             mesh.numAxes()));
-    for (const Reading &reading : integer.readings) {
-      if (reading.argument() >= function.arguments.size())
-        return wrong(concat("reads argument ", reading.argument(), " of ",
-                            function.arguments.size()));
-      const ArgumentT &argument = *function.arguments[reading.argument()];
-      const int64_t size = elementBytes(argument.type);
-      if (argument.type != ElementType::I32 &&
-          argument.type != ElementType::I64)
-        return wrong(concat("reads argument ", reading.argument(), " of ",
-                            toString(argument.type), "; expected i32 or i64"));
-      if (argument.access != Access::Read)
-        return wrong(concat("reads argument ", reading.argument(),
-                            ", which the function writes"));
-      if (argument.space != MemorySpace::Device)
-        return wrong(concat("reads argument ", reading.argument(),
-                            ", which only copies reach"));
-      if (reading.byte_offset() < 0 || reading.byte_offset() % size != 0 ||
-          reading.byte_offset() > argument.bytes - size)
-        return wrong(concat("reads at byte ", reading.byte_offset(),
-                            " of argument ", reading.argument(), ", which has ",
-                            argument.bytes));
-      if (reading.least() > reading.most())
-        return wrong(concat("reads a number from ", reading.least(), " to ",
-                            reading.most()));
-    }
     if (!rangeOf(integer, mesh))
       return wrong("its values do not fit 64 bits, or none is left between "
                    "its bounds");
@@ -293,8 +268,7 @@ private:
       return nullptr;
     const PlaceT *place = function.addresses[address]->location.AsPlace();
     return place && place->base == Base::Argument &&
-                   place->bytes->constant == 0 && place->bytes->terms.empty() &&
-                   place->bytes->readings.empty()
+                   place->bytes->constant == 0 && place->bytes->terms.empty()
                ? function.arguments[place->index].get()
                : nullptr;
   }
@@ -336,16 +310,6 @@ std::optional<std::string> findOutsideLanes(const FunctionT &function) {
   if (std::ranges::any_of(function.arenas, isElsewhere) ||
       std::ranges::any_of(function.arguments, isElsewhere))
     return "memory outside the device's";
-  auto isRead = [](const IntegerT *integer) {
-    return integer && !integer->readings.empty();
-  };
-  for (const std::unique_ptr<ScalarT> &scalar : function.scalars)
-    if (isRead(scalar->number.AsInteger()))
-      return "a number that is read when a command is executed";
-  for (const std::unique_ptr<AddressT> &address : function.addresses)
-    if (const PlaceT *place = address->location.AsPlace();
-        place && isRead(place->bytes.get()))
-      return "an address that is read when a command is executed";
   return std::nullopt;
 }
 

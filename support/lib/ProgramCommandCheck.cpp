@@ -77,9 +77,6 @@ private:
       return check(*command.action.AsPackMatrix());
     case Action::Launch:
       return check(*command.action.AsLaunch());
-    case Action::Copy:
-      return checkScalar(command.action.AsCopy()->count,
-                         command.action.AsCopy()->rows);
     case Action::Attention:
       return check(command.action.AsAttention()->shape.get(), /*positions=*/4);
     case Action::AttentionGrad:
@@ -101,25 +98,6 @@ private:
     return okStatus();
   }
 
-  /// An optional scalar that counts from 0 to `most`.
-  Status checkScalar(uint32_t scalar, int64_t most) {
-    if (scalar == kNone)
-      return okStatus();
-    if (scalar >= function.scalars.size())
-      return wrong(
-          concat("asks for scalar ", scalar, " of ", function.scalars.size()));
-    const IntegerT *integer = function.scalars[scalar]->number.AsInteger();
-    if (!integer)
-      return wrong(
-          concat("counts by scalar ", scalar, ", which is no integer"));
-    std::optional<Range> range = rangeOf(*integer, mesh);
-    if (!range || range->least < 0 || range->most > most)
-      return wrong(concat("counts by scalar ", scalar, ", which may be from ",
-                          range->least, " to ", range->most, "; expected 0 to ",
-                          most));
-    return okStatus();
-  }
-
   Status check(const GemmT &gemm) {
     if (!isKnown(gemm.epilogue, Epilogue::BiasGrad))
       return wrong("has an epilogue that is not known");
@@ -127,34 +105,33 @@ private:
     if (isGradient != (gemm.kernel != kNone))
       return wrong(isGradient ? "sums rows of B without a kernel; expected one"
                               : "has a kernel, and sums no rows of B");
-    if (isGradient &&
-        (gemm.accumulate || gemm.packed_b || gemm.trans_b || gemm.batch != 1 ||
-         gemm.ldb != gemm.n || gemm.rows != kNone))
-      return wrong("sums rows of B; expected rows one after the other, of one "
+    if (isGradient && (gemm.accumulate || gemm.packed_b || gemm.trans_b ||
+                       gemm.ldb != gemm.n))
+      return wrong("sums rows of B; expected rows one after the other, of a "
                    "product that does not accumulate");
     if (gemm.accumulate && gemm.epilogue == Epilogue::Mul)
       return wrong("accumulates and multiplies; expected one of the two");
-    if (gemm.packed_b && (gemm.trans_b || gemm.batch != 1))
-      return wrong("has a packed B that is transposed, or one of several; "
-                   "expected packed what is multiplied, once");
-    if (gemm.blocks != Blocks::None && !gemm.packed_b)
+    if (gemm.packed_b && gemm.trans_b)
+      return wrong("has a packed B that is transposed; expected packed what is "
+                   "multiplied");
+    if (gemm.blocks != WeightBlocks::None && !gemm.packed_b)
       return wrong("has blocks that are not packed");
     OPTRT_RETURN_IF_ERROR(checkBlocks(gemm.blocks, gemm.k, gemm.n, gemm.ldb));
     const bool hasLive =
         command.operands.size() > 6 && command.operands[6]->address != kNone;
-    if (hasLive && (gemm.trans_a || gemm.batch != 1 || isGradient))
-      return wrong("leaves out rows; expected one product of an A that is not "
-                   "transposed, and no sum of B's rows");
-    return checkScalar(gemm.rows, gemm.m);
+    if (hasLive && (gemm.trans_a || isGradient))
+      return wrong("leaves out rows; expected an A that is not transposed, and "
+                   "no sum of B's rows");
+    return okStatus();
   }
 
   /// Blocks of B [k,n], if it has any.
-  Status checkBlocks(Blocks blocks, int64_t k, int64_t n, int64_t words) {
-    if (!isKnown(blocks, Blocks::BF16))
+  Status checkBlocks(WeightBlocks blocks, int64_t k, int64_t n, int64_t words) {
+    if (!isKnown(blocks, WeightBlocks::BF16))
       return wrong("has blocks that are not known");
-    if (blocks == Blocks::None)
+    if (blocks == WeightBlocks::None)
       return okStatus();
-    const BlockLayout layout{static_cast<WeightBlocks>(blocks), k, n};
+    const BlockLayout layout{blocks, k, n};
     const CheckedSize expected = layout.words();
     if (k < 1 || n < 1 || !layout.takesRows() || !expected.isAtMost(words) ||
         *expected.get() != words)
@@ -172,7 +149,7 @@ private:
     OPTRT_RETURN_IF_ERROR(
         checkBlocks(pack.blocks, pack.rows, pack.cols, pack.elements));
     const CheckedSize all = CheckedSize(pack.rows) * pack.cols;
-    if (pack.blocks == Blocks::None && all.isAtMost(kMaxElements) &&
+    if (pack.blocks == WeightBlocks::None && all.isAtMost(kMaxElements) &&
         !all.isAtMost(pack.elements))
       return wrong(concat("packs ", pack.rows, " x ", pack.cols,
                           " elements into ", pack.elements));
@@ -197,8 +174,7 @@ private:
         (command.operands.empty() ||
          command.operands.back()->access != Access::Update))
       return wrong("lacks workspace that it updates");
-    OPTRT_RETURN_IF_ERROR(checkWork(launch));
-    return checkScalar(launch.iterations, launch.extent);
+    return checkWork(launch);
   }
 
   /// Lengths come before positions.
@@ -271,7 +247,7 @@ private:
     if (axis >= uint32_t(mesh.numAxes()) || queue.axes.size() != 1 ||
         queue.axes[0] != axis)
       return wrong("is not on the queue of its mesh axis");
-    if (!peer || !peer->readings.empty())
+    if (!peer)
       return wrong("has no peer that its rank decides about");
     for (const Term &term : peer->terms)
       if (term.axis() >= uint32_t(mesh.numAxes()))
@@ -378,8 +354,6 @@ private:
     bool isAligned = bytes.constant % size == 0;
     for (const Term &term : bytes.terms)
       isAligned &= term.scale() % size == 0;
-    for (const Reading &reading : bytes.readings)
-      isAligned &= reading.scale() % size == 0;
     if (!isAligned)
       return wrong(concat("begins at no multiple of ", size, " bytes"));
     return okStatus();
@@ -445,9 +419,9 @@ private:
   Status checkTypes() const {
     switch (command.action.type) {
     case Action::Gemm:
-      if (command.action.AsGemm()->blocks == Blocks::None)
+      if (command.action.AsGemm()->blocks == WeightBlocks::None)
         OPTRT_RETURN_IF_ERROR(expectOneType({0, 1}));
-      if (command.action.AsGemm()->blocks == Blocks::BF16)
+      if (command.action.AsGemm()->blocks == WeightBlocks::BF16)
         OPTRT_RETURN_IF_ERROR(expectType(0, ElementType::BF16));
       OPTRT_RETURN_IF_ERROR(expectTypeOrF32(2, 0));
       if (command.action.AsGemm()->epilogue == Epilogue::BiasGrad)
@@ -455,7 +429,7 @@ private:
       OPTRT_RETURN_IF_ERROR(expectTypeOrF32(3, 2));
       return expectTypeOrF32(4, 2);
     case Action::PackMatrix:
-      return command.action.AsPackMatrix()->blocks == Blocks::None
+      return command.action.AsPackMatrix()->blocks == WeightBlocks::None
                  ? expectOneType({0, 1})
                  : expectType(0, ElementType::F32);
     case Action::Copy:

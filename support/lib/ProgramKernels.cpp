@@ -399,9 +399,6 @@ Status checkCopy(const CommandContext &context, const CommandT &command) {
   const CopyT &copy = *command.action.AsCopy();
   if (copy.kernel == kNone)
     return okStatus();
-  if (copy.count != kNone)
-    return wrong("copies by a kernel as many rows as a scalar says; expected "
-                 "one of the two");
   return checkFit(context, copy.kernel, signatureOf(copy, command), "copies");
 }
 

@@ -73,7 +73,7 @@ private:
   }
 
   std::string format(const IntegerT &integer) const {
-    if (hasRank && integer.readings.empty())
+    if (hasRank)
       return concat(evaluate(integer, coordinates));
     std::string sum;
     auto add = [&](const std::string &term) {
@@ -81,9 +81,6 @@ private:
     };
     for (const Term &term : integer.terms)
       add(concat(term.scale(), "*", mesh.axes()[term.axis()].name));
-    for (const Reading &reading : integer.readings)
-      add(concat(reading.scale(), "*arg", reading.argument(), "[",
-                 reading.byte_offset(), "]"));
     if (integer.constant != 0 || sum.empty())
       sum = concat(integer.constant) + (sum.empty() ? "" : "+" + sum);
     if (integer.least != INT64_MIN || integer.most != INT64_MAX)
@@ -148,14 +145,8 @@ private:
       if (isSet)
         text += concat(" ", name);
     };
-    auto scalar = [&](uint32_t number, const char *name) {
-      if (number != kNone)
-        text += concat(" ", name, "=", formatScalar(number));
-    };
     if (const GemmT *gemm = command.action.AsGemm()) {
       text += concat(" ", gemm->m, "x", gemm->n, "x", gemm->k);
-      if (gemm->batch != 1)
-        text += concat(" batch=", gemm->batch);
       flag(gemm->trans_a, "trans_a");
       flag(gemm->trans_b, "trans_b");
       flag(gemm->accumulate, "accumulate");
@@ -164,22 +155,17 @@ private:
       flag(gemm->epilogue == Epilogue::BiasGrad, "bias_grad");
       flag(gemm->packed_b, "packed_b");
       printBlocks(gemm->blocks);
-      scalar(gemm->rows, "rows");
     } else if (const PackMatrixT *pack = command.action.AsPackMatrix()) {
       text += concat(" ", pack->rows, "x", pack->cols);
       flag(pack->trans, "trans");
       printBlocks(pack->blocks);
     } else if (const LaunchT *launch = command.action.AsLaunch()) {
       text += concat(" extent=", launch->extent, " grain=", launch->grain);
-      scalar(launch->iterations, "iterations");
       for (uint32_t number : launch->scalars)
-        scalar(number, "scalar");
+        text += concat(" scalar=", formatScalar(number));
     } else if (const CopyT *copy = command.action.AsCopy()) {
-      scalar(copy->count, "rows");
       if (copy->kernel != kNone)
         text += concat(" by=", target.kernels[copy->kernel]->name);
-    } else if (const FillT *fill = command.action.AsFill()) {
-      text += concat(" value=", fill->value);
     } else if (const CollectiveT *one = command.action.AsCollective()) {
       flag(one->reduction == Reduction::Max, "max");
       if (one->kind == CollectiveKind::Broadcast ||
@@ -200,9 +186,9 @@ private:
     }
   }
 
-  void printBlocks(Blocks blocks) {
-    static constexpr const char *names[] = {"", " int8", " int4"};
-    text += names[static_cast<int>(blocks)];
+  void printBlocks(WeightBlocks blocks) {
+    if (blocks != WeightBlocks::None)
+      text += concat(" ", toString(blocks));
   }
 
   void printShape(const AttentionShapeT &shape) {

@@ -25,9 +25,6 @@ std::optional<Range> rangeOf(const IntegerT &integer, const Mesh &mesh) {
   for (const Term &term : integer.terms)
     add(0, CheckedSize(term.scale()) *
                (mesh.axisSize(static_cast<int>(term.axis())) - 1));
-  for (const Reading &reading : integer.readings)
-    add(CheckedSize(reading.scale()) * reading.least(),
-        CheckedSize(reading.scale()) * reading.most());
   if (!least.get() || !most.get() || integer.least > integer.most)
     return std::nullopt;
   return Range{std::clamp(*least.get(), integer.least, integer.most),

@@ -422,7 +422,6 @@ static bool isFilled(const FunctionT &function, uint32_t argument) {
         function.addresses[operand.address]->location.AsPlace();
     return place && place->base == Base::Argument && place->index == argument &&
            place->bytes->constant == 0 && place->bytes->terms.empty() &&
-           place->bytes->readings.empty() &&
            operand.rows * operand.row_bytes ==
                function.arguments[argument]->bytes;
   };

@@ -10,15 +10,10 @@
 
 #include "optimus-support/CachePages.h"
 #include "optimus-support/Sizes.h"
-#include "optimus-support/WeightBlocks.h"
 
 #include <algorithm>
 
 namespace optimus_support::program {
-
-static_assert(int(WeightBlocks::Int8) == int(Blocks::Int8) &&
-              int(WeightBlocks::Int4) == int(Blocks::Int4) &&
-              int(WeightBlocks::BF16) == int(Blocks::BF16));
 
 namespace {
 
@@ -49,8 +44,8 @@ OperandShape moved(OperandShape shape) {
   return shape;
 }
 /// One in words, where there are blocks.
-OperandShape weight(Blocks blocks, OperandShape shape) {
-  if (blocks != Blocks::None)
+OperandShape weight(WeightBlocks blocks, OperandShape shape) {
+  if (blocks != WeightBlocks::None)
     shape.elements = OperandShape::Indices;
   return shape;
 }
@@ -73,31 +68,18 @@ OperandShape workspace() {
 }
 
 Shapes shapes(const GemmT &gemm, Sizes &size) {
-  size.positive({gemm.m, gemm.n, gemm.k, gemm.batch});
-  // A batch of matrices is one stretch.
-  auto batched = [&](const char *name, Access access, int64_t rows,
-                     int64_t cols, int64_t ld, int64_t stride) {
-    if (gemm.batch == 1)
-      return matrix(name, access, rows, cols, ld);
-    size.fit &= stride >= 0;
-    return matrix(name, access, 1,
-                  size(CheckedSize(gemm.batch - 1) * stride +
-                       matrixExtent(rows, cols, ld)),
-                  0);
-  };
+  size.positive({gemm.m, gemm.n, gemm.k});
   const Access written = gemm.accumulate ? Access::Update : Access::Write;
   const bool isGradient = gemm.epilogue == Epilogue::BiasGrad;
   if (gemm.packed_b)
     size.positive({gemm.ldb});
-  return {batched("a", Access::Read, gemm.trans_a ? gemm.k : gemm.m,
-                  gemm.trans_a ? gemm.m : gemm.k, gemm.lda,
-                  gemm.batch_stride_a),
+  return {matrix("a", Access::Read, gemm.trans_a ? gemm.k : gemm.m,
+                 gemm.trans_a ? gemm.m : gemm.k, gemm.lda),
           gemm.packed_b
               ? weight(gemm.blocks, matrix("b", Access::Read, 1, gemm.ldb, 0))
-              : batched("b", Access::Read, gemm.trans_b ? gemm.n : gemm.k,
-                        gemm.trans_b ? gemm.k : gemm.n, gemm.ldb,
-                        gemm.batch_stride_b),
-          batched("c", written, gemm.m, gemm.n, gemm.ldc, gemm.batch_stride_c),
+              : matrix("b", Access::Read, gemm.trans_b ? gemm.n : gemm.k,
+                       gemm.trans_b ? gemm.k : gemm.n, gemm.ldb),
+          matrix("c", written, gemm.m, gemm.n, gemm.ldc),
           isGradient ? matrix("bias", Access::Write, 1, gemm.n, 0)
                      : optional(matrix("bias", Access::Read, 1, gemm.n, 0)),
           onlyIf(gemm.epilogue != Epilogue::None && !isGradient,

@@ -199,10 +199,9 @@ TEST_F(ProgramKernelsTest, SumsOfAProductFitTheirKernel) {
               HasSubstr("sums rows of B without a kernel"));
   product.kernel = 0;
   product.accumulate = true;
-  EXPECT_THAT(
-      check(all).message(),
-      HasSubstr("expected rows one after the other, of one product that "
-                "does not accumulate"));
+  EXPECT_THAT(check(all).message(),
+              HasSubstr("expected rows one after the other, of a product that "
+                        "does not accumulate"));
 }
 
 TEST_F(ProgramKernelsTest, CopiesFitTheirKernels) {

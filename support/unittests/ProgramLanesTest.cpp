@@ -103,23 +103,6 @@ TEST_F(ProgramLanesTest, LanesLieInTheDevicesMemory) {
   refuse(2, "function step has memory outside the device's");
 }
 
-TEST_F(ProgramLanesTest, LanesReadNoNumbers) {
-  FunctionWriter f = step();
-  View position = f.argument(ElementType::I32, 1);
-  f.integer({.readings = {{.from = position, .least = 0, .most = 4}}});
-  refuse(2, "function step has a number that is read when a command is "
-            "executed");
-}
-
-TEST_F(ProgramLanesTest, LanesReadNoAddresses) {
-  FunctionWriter f = step();
-  View position = f.argument(ElementType::I32, 1);
-  f.copy(f.at(x, {.readings = {{.from = position, .least = 0, .most = 4}}}, 1),
-         f.arena(ElementType::F32, 1));
-  refuse(2, "function step has an address that is read when a command is "
-            "executed");
-}
-
 using ProgramLanesOfAMesh = ProgramTest;
 
 TEST_F(ProgramLanesOfAMesh, LanesHaveOneRank) {

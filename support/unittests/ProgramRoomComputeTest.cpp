@@ -21,38 +21,6 @@ namespace {
 // Products and attention
 //===----------------------------------------------------------------------===//
 
-class BatchedProduct : public ProgramRoom {
-protected:
-  /// Three products of 2x2 matrices, a's 4 elements apart, b the same in all.
-  static GemmT three() {
-    GemmT gemm;
-    gemm.m = gemm.n = gemm.k = 2;
-    gemm.batch = 3;
-    gemm.batch_stride_a = gemm.batch_stride_c = 4;
-    return gemm;
-  }
-};
-
-TEST_F(BatchedProduct, TouchesAllMatrices) {
-  f.gemm(three(), {.a = part(0, 12), .b = part(16, 4), .c = part(32, 12)});
-  accept("read a=arena0[0]:12f32 read b=arena0[64]:4f32 write "
-         "c=arena0[128]:12f32 flops=48");
-}
-
-TEST_F(BatchedProduct, EndsInItsArena) {
-  GemmT gemm = three();
-  gemm.batch_stride_c = 20;
-  f.gemm(gemm, {.a = part(0, 12), .b = part(16, 4), .c = part(32, 12)});
-  refuse("operand 2: touches bytes [128, 304) of a base of 256");
-}
-
-TEST_F(BatchedProduct, HasStridesThatAreNotNegative) {
-  GemmT gemm = three();
-  gemm.batch_stride_a = -4;
-  f.gemm(gemm, {.a = part(8, 4), .b = part(16, 4), .c = part(32, 12)});
-  refuse("has sizes or leading dimensions that are not positive, or do not fit");
-}
-
 class PackedProduct : public ProgramRoom {
 protected:
   PackedProduct() {
@@ -78,6 +46,16 @@ TEST_F(PackedProduct, ReadsWhatWasPacked) {
          "dst=arena0[128]:16f32 bytes=112\n"
          "1 compute: gemm 2x3x4 packed_b read a=arena0[0]:8f32 read "
          "b=arena0[128]:16f32 write c=arena0[32]:6f32 flops=48 bytes=120\n");
+}
+
+TEST_F(PackedProduct, SaysHowItsWeightIsHeld) {
+  View panels = f.argument(ElementType::I32, 1024);
+  pack.blocks = gemm.blocks = WeightBlocks::BF16;
+  f.pack(pack, part(16, 12), panels);
+  f.gemm(gemm,
+         {.a = part(0, 8, ElementType::BF16), .b = panels, .c = part(8, 6)});
+  accept("pack 4x3 bf16 read src=arena0[64]:12f32 write dst=arg1[0]:1024i32 "
+         "bytes=4144\n1 compute: gemm 2x3x4 packed_b bf16 read a=");
 }
 
 TEST_F(PackedProduct, IsPackedBefore) {
@@ -167,7 +145,7 @@ TEST_F(LiveRows, AreOfAnAThatIsNotTransposed) {
   GemmT gemm;
   gemm.trans_a = true;
   multiply(gemm, f.at(numbers, 0, 3));
-  refuse("leaves out rows; expected one product of an A that is not");
+  refuse("leaves out rows; expected an A that is not transposed");
 }
 
 /// Products of narrow factors, and attention in a narrow type.
@@ -414,55 +392,6 @@ TEST_F(Pools, HaveATableOfAllPages) {
   attend(operands);
   refuse("command 0 (attention): operand 8: touches bytes [24, 40) of a base "
          "of 32");
-}
-
-//===----------------------------------------------------------------------===//
-// Numbers that are read when a command is executed
-//===----------------------------------------------------------------------===//
-
-class ReadWhenExecuted : public ProgramRoom {
-protected:
-  Lookup number(int64_t most) {
-    return {.from = f.at(numbers, 2, 1), .least = 0, .most = most};
-  }
-};
-
-TEST_F(ReadWhenExecuted, OffsetsScalarsAndExtentsAre) {
-  View moving = f.at(arena, {.constant = 4, .readings = {number(60 - 4)}}, 4);
-  uint32_t count = f.integer({.readings = {number(56)}, .most = 6});
-  f.launch("put", {.extent = 6, .count = count}, {write(moving)}, {count});
-  accept("arena0[16+4*arg0[8]]:4f32");
-}
-
-TEST_F(ReadWhenExecuted, OffsetsStayInsideForAllNumbers) {
-  f.fill(f.at(arena, {.constant = 4, .readings = {number(57)}}, 4));
-  refuse("operand 0: touches bytes [16, 260) of a base of 256");
-}
-
-TEST_F(ReadWhenExecuted, ExtentsStayInsideForAllNumbers) {
-  CopyT copy;
-  copy.rows = 4;
-  copy.cols = 2;
-  copy.count = f.integer({.readings = {number(5)}});
-  f.copy(std::move(copy), part(0, 8), part(8, 8));
-  refuse("counts by scalar 0, which may be from 0 to 5; expected 0 to 4");
-}
-
-TEST_F(ReadWhenExecuted, NumbersAreIntegersOfAnArgument) {
-  View real = f.argument(ElementType::F32, 1);
-  f.integer({.readings = {{.from = real, .most = 1}}});
-  refuse("scalar 0: reads argument 1 of f32; expected i32 or i64");
-}
-
-TEST_F(ReadWhenExecuted, NumbersAreInTheirArgument) {
-  f.integer({.readings = {{.from = f.at(numbers, 8, 1), .most = 1}}});
-  refuse("scalar 0: reads at byte 32 of argument 0, which has 32");
-}
-
-TEST_F(ReadWhenExecuted, NumbersAreNotWrittenMeanwhile) {
-  f.integer({.readings = {number(1)}});
-  f.launch("count", {}, {update(numbers)});
-  refuse("scalar 0: reads argument 0, which the function writes");
 }
 
 } // namespace

@@ -291,11 +291,4 @@ TEST_F(Memories, HaveArgumentsToo) {
   refuse("command 0 (fill): touches memory of the host or of a file");
 }
 
-TEST_F(Memories, HaveNoNumbersThatAreRead) {
-  f.table().arguments[0]->space = MemorySpace::File;
-  f.copy(f.at(arena, {.readings = {{.from = numbers, .most = 4}}}, 4),
-         part(8, 4));
-  refuse("reads argument 0, which only copies reach");
-}
-
 } // namespace

@@ -254,7 +254,7 @@ Status bench(const BenchOptions &options, World &world) {
   const Function *function = nullptr;
   std::unique_ptr<Dataset> data;
   auto open = [&]() -> Status {
-    OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));
+    OPTRT_ASSIGN_OR_RETURN(library, options.ranks.openLibrary(options.library));
     OPTRT_ASSIGN_OR_RETURN(function, library->manifest().findFunctionOrKind(
                                          options.library, options.function));
     const Manifest &manifest = library->manifest();

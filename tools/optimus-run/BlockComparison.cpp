@@ -17,20 +17,13 @@
 using namespace optrt;
 using optimus_support::BlockLayout;
 using optimus_support::WeightBlocks;
-using optimus_support::program::Blocks;
-using optimus_support::program::FunctionT;
 using optimus_support::program::functionsOf;
+using optimus_support::program::FunctionT;
 using optimus_support::program::OperandT;
 using optimus_support::program::PackMatrixT;
 
 namespace optimus_run {
 namespace {
-
-const char *nameOf(Blocks blocks) {
-  return blocks == Blocks::Int8   ? "int8"
-         : blocks == Blocks::Int4 ? "int4"
-                                  : "bf16";
-}
 
 /// A parameter and the blocks that are made of it.
 struct Blocked {
@@ -48,7 +41,7 @@ std::vector<Blocked> findBlocked(const FunctionT &function) {
   std::vector<Blocked> found;
   for (const auto &command : function.commands)
     if (const PackMatrixT *pack = command->action.AsPackMatrix();
-        pack && pack->blocks != Blocks::None)
+        pack && pack->blocks != WeightBlocks::None)
       found.push_back({argumentOf(*command->operands[0]),
                        argumentOf(*command->operands[1]), pack});
   return found;
@@ -61,8 +54,7 @@ struct Sums {
 
   /// One rank's.
   void add(const PackMatrixT &pack, const float *elements, const void *blocks) {
-    const BlockLayout layout{static_cast<WeightBlocks>(pack.blocks), pack.rows,
-                             pack.cols};
+    const BlockLayout layout{pack.blocks, pack.rows, pack.cols};
     std::vector<float> values(pack.rows);
     std::vector<double> bounds(pack.rows);
     for (int64_t col = 0; col != pack.cols; ++col) {
@@ -126,7 +118,7 @@ StatusOr<std::vector<TensorComparison>> compareBlocks(Session &session) {
                  blocks.data());
       }
       results.push_back(sums.compare(
-          concat(one.parameter, " in ", nameOf(one.pack->blocks))));
+          concat(one.parameter, " in ", toString(one.pack->blocks))));
     }
   }
   return results;

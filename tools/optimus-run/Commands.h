@@ -39,6 +39,14 @@ struct RankOptions {
   std::string tune; ///< file of the fastest products; empty: none are tuned
   std::string scratchFolder;
   double timeoutSeconds = 120; ///< 0: nobody watches the ranks
+  /// The library's, if it was copied when the job was joined.
+  std::optional<optrt::LibraryFile> file;
+
+  optrt::StatusOr<std::unique_ptr<optrt::ModelLibrary>>
+  openLibrary(const std::string &path) const {
+    return file ? optrt::ModelLibrary::open(*file)
+                : optrt::ModelLibrary::open(path);
+  }
 };
 
 /// Where tokens come from.

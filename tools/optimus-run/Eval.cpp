@@ -55,7 +55,7 @@ Status eval(const EvalOptions &options, World &world) {
   std::unique_ptr<Dataset> data;
   std::optional<int64_t> documentEnd;
   auto open = [&]() -> Status {
-    OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));
+    OPTRT_ASSIGN_OR_RETURN(library, options.ranks.openLibrary(options.library));
     const Manifest &manifest = library->manifest();
     OPTRT_ASSIGN_OR_RETURN(
         function, manifest.findEntry(options.library, EntryKind::Eval,

@@ -45,7 +45,8 @@ StatusOr<Plan> makePlan(const ForwardOptions &options) {
   const optimus_support::PathUse outputs[] = {{"--output", options.output},
                                               {"--tune", options.ranks.tune}};
   OPTRT_RETURN_IF_ERROR(optimus_support::checkOutputsApart(inputs, outputs));
-  OPTRT_ASSIGN_OR_RETURN(plan.library, ModelLibrary::open(options.library));
+  OPTRT_ASSIGN_OR_RETURN(plan.library,
+                         options.ranks.openLibrary(options.library));
   const Manifest &manifest = plan.library->manifest();
   OPTRT_ASSIGN_OR_RETURN(plan.function,
                          manifest.findEntry(options.library, EntryKind::Forward,

@@ -33,7 +33,8 @@ Status planGeneration(const GenerateOptions &options, GenerationPlan &plan) {
   if (!options.logits.empty())
     OPTRT_RETURN_IF_ERROR(TensorFile::check(options.logits));
   OPTRT_RETURN_IF_ERROR(optimus_support::checkOutputsApart(inputs, outputs));
-  OPTRT_RETURN_IF_ERROR(plan.open(options.source.library));
+  OPTRT_RETURN_IF_ERROR(
+      plan.open(options.source.library, options.source.ranks));
   OPTRT_ASSIGN_OR_RETURN(
       plan.requests, readPrompts(options.prompts, plan.entries.vocabulary,
                                  {.maxTokens = options.maxTokens.value_or(0),

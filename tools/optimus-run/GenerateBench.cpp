@@ -241,7 +241,8 @@ void GenerateBench::printJson(const BenchOptions &options,
 Status benchGeneration(const BenchOptions &options, World &world) {
   ControlPlane &control = *world.control;
   GenerationPlan plan;
-  OPTRT_RETURN_IF_ERROR(control.agreeOnFiles(plan.open(options.library)));
+  OPTRT_RETURN_IF_ERROR(
+      control.agreeOnFiles(plan.open(options.library, options.ranks)));
   for (int64_t slots : options.live)
     if (slots > plan.entries.cache.slots)
       return invalidArgument(concat("--live: expected from 1 to the ",

@@ -18,8 +18,8 @@ using namespace optrt;
 
 namespace optimus_run {
 
-Status GenerationPlan::open(const std::string &path) {
-  OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(path));
+Status GenerationPlan::open(const std::string &path, const RankOptions &ranks) {
+  OPTRT_ASSIGN_OR_RETURN(library, ranks.openLibrary(path));
   OPTRT_ASSIGN_OR_RETURN(entries,
                          GenerationEntries::find(path, library->manifest()));
   functions = entries.functions();
@@ -37,7 +37,9 @@ double bytesOfDecode(const ModelLibrary &library, const Function &decode,
       if (const GemmT *gemm = command->action.AsGemm())
         bytes += static_cast<double>(
             // Blocks lie without gaps.
-            (gemm->blocks != Blocks::None ? gemm->ldb : gemm->n * gemm->k) *
+            (gemm->blocks != optimus_support::WeightBlocks::None
+                 ? gemm->ldb
+                 : gemm->n * gemm->k) *
             optimus_support::elementBytes(command->operands[1]->type));
   }
   return bytes;

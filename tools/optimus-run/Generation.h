@@ -26,7 +26,7 @@ struct GenerationPlan {
   std::vector<optrt::GenerationRequest> requests;
 
   /// Opens the library, which must have the functions of generation.
-  optrt::Status open(const std::string &path);
+  optrt::Status open(const std::string &path, const RankOptions &ranks);
 };
 
 /// Tokens as bytes: of models with a token a byte.

@@ -76,7 +76,8 @@ struct ScorePlan : GenerationPlan {
 };
 
 Status planScores(const ScoreOptions &options, ScorePlan &plan) {
-  OPTRT_RETURN_IF_ERROR(plan.open(options.source.library));
+  OPTRT_RETURN_IF_ERROR(
+      plan.open(options.source.library, options.source.ranks));
   OPTRT_ASSIGN_OR_RETURN(plan.functions,
                          plan.entries.scoringFunctions(options.source.library));
   const int64_t most = plan.entries.cache.context;

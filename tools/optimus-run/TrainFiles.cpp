@@ -267,7 +267,7 @@ Status TrainFiles::open(const TrainOptions &options, ControlPlane &control) {
   auto openLibrary = [&]() -> Status {
     if (library)
       return okStatus();
-    OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(options.library));
+    OPTRT_ASSIGN_OR_RETURN(library, options.ranks.openLibrary(options.library));
     return okStatus();
   };
   OPTRT_RETURN_IF_ERROR(control.agreeOnFiles(openLibrary()));

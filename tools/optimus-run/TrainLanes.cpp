@@ -95,7 +95,7 @@ Status LaneTraining::open() {
     return invalidArgument(
         concat("--lanes: expected a job of one rank, found ", control.size()));
   const TrainOptions &first = lanes.front().options;
-  OPTRT_ASSIGN_OR_RETURN(library, ModelLibrary::open(first.library));
+  OPTRT_ASSIGN_OR_RETURN(library, first.ranks.openLibrary(first.library));
   if (const int64_t ranks = library->manifest().mesh.numRanks(); ranks != 1)
     return invalidArgument(concat(
         "--lanes: expected a library of one rank, found `", first.library,

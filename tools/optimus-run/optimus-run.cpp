@@ -47,8 +47,7 @@ int runCommand(const CommandLine &line, World &world) {
 }
 
 /// The library and the ranks of a command that runs in a job.
-std::pair<const std::string &, const RankOptions &>
-jobOf(const CommandLine &line) {
+std::pair<const std::string &, RankOptions &> jobOf(CommandLine &line) {
   switch (line.subcommand) {
   case Subcommand::Eval:
     return {line.eval.library, line.eval.ranks};
@@ -61,13 +60,18 @@ jobOf(const CommandLine &line) {
   case Subcommand::Bench:
     return {line.bench.library, line.bench.ranks};
   default:
-    return {line.train.library, line.train.ranks};
+    TrainOptions &train =
+        line.lanes.empty() ? line.train : line.lanes.front().options;
+    return {train.library, train.ranks};
   }
 }
 
 /// Joins the job, and runs a command in it.
-int runJob(const CommandLine &line, const Launcher &launcher) {
+int runJob(CommandLine &line, const Launcher &launcher) {
   const auto &[library, ranks] = jobOf(line);
+  // A file that is not there is named where it is opened.
+  if (StatusOr<LibraryFile> file = LibraryFile::copy(library); file.ok())
+    ranks.file = *std::move(file);
   const JobProgram program{"optimus-run " OPTIMUS_VERSION,
                            [](const std::string &sentence) {
                              std::fprintf(stderr, "optimus-run: %s\n",
@@ -75,8 +79,9 @@ int runJob(const CommandLine &line, const Launcher &launcher) {
                            },
                            reportEnd};
   bool speaks = true;
-  StatusOr<World> created = joinJob(line.job, program, launcher, library,
-                                    ranks.timeoutSeconds, speaks);
+  StatusOr<World> created =
+      joinJob(line.job, program, launcher, ranks.file ? &*ranks.file : nullptr,
+              ranks.timeoutSeconds, speaks);
   if (!created.ok())
     return finish(created.status(), speaks);
   World &world = *created;

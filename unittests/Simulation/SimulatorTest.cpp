@@ -7,125 +7,19 @@
 //===----------------------------------------------------------------------===//
 
 #include "Folding.h"
-
-#include "optimus/Simulation/Simulator.h"
+#include "SimulatorFixture.h"
 
 #include "optimus/Prices/ProgramWork.h"
 #include "optimus/Prices/StepTimeline.h"
 
-#include "optimus-testing/ProgramWriter.h"
-
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <random>
 
 using namespace optimus_simulation;
-using namespace optimus_support::program;
-using optimus_prices::MachineProfile;
-using optimus_support::StatusOr;
 using testing::HasSubstr;
 
 namespace {
-
-constexpr Picoseconds kMs = 1'000'000'000;
-
-/// Each copy takes a millisecond, and a broadcast or an all-gather between two
-/// ranks one for every start-up of a link.
-MachineProfile plainMachine() {
-  MachineProfile machine;
-  auto &compute = machine.computes.emplace_back();
-  compute.kernelAlpha = 1e-3;
-  compute.bytesPerSecond = 1e30;
-  machine.linkAlpha = 1e-3;
-  machine.linkBeta = 0;
-  return machine;
-}
-
-/// Writes functions of a mesh row:2,col:2 whose commands take milliseconds.
-class SimulatorTest : public testing::Test {
-protected:
-  enum Axis : uint32_t { Row, Col };
-
-  void begin(FunctionWriter writer) { f.emplace(std::move(writer)); }
-  View place(int number) { return f->at(memory, 16 * number, 16); }
-  void beginFunction(const std::string &name) {
-    begin(programs.function(name));
-    memory = f->arena(ElementType::F32, 256);
-  }
-  /// Computes for so many milliseconds.
-  void compute(int ms, const std::string &path = "") {
-    f->from(path);
-    for (int i = 0; i != ms; ++i)
-      f->copy(place(0), place(1));
-    f->from("");
-  }
-  /// Takes a millisecond on its link.
-  uint32_t start(Axis axis, const std::string &path = "") {
-    f->from(path);
-    const uint32_t number =
-        f->collective(CollectiveKind::Broadcast, {axis}, place(2), place(3));
-    f->from("");
-    return number;
-  }
-  void wait(uint32_t command) { f->wait(command); }
-  /// As start(), for a later call.
-  void carry(Axis axis, uint32_t number, const std::string &path = "") {
-    f->from(path);
-    CollectiveT one;
-    one.kind = CollectiveKind::Broadcast;
-    one.axes = {axis};
-    one.outer = 1;
-    one.inner = one.src_ld = one.dst_ld = 16;
-    one.carried = number;
-    f->collective(std::move(one), place(2), place(3));
-    f->from("");
-  }
-  void waitCarried(uint32_t number) { f->waitCarried(number); }
-
-  StatusOr<Simulation> run(const CallList &calls, const WhatIf &whatIf = {}) {
-    if (!finished)
-      finished = programs.finish();
-    timed = std::make_unique<TimedProgram>(
-        *finished, *finished->targets.front(), machine, whatIf);
-    return simulate(*timed, calls, whatIf);
-  }
-  Simulation simulated(const CallList &calls, const WhatIf &whatIf = {}) {
-    StatusOr<Simulation> result = run(calls, whatIf);
-    EXPECT_TRUE(result.ok()) << result.status().message();
-    Simulation none;
-    none.ranks.emplace_back();
-    return result.ok() ? *result : none;
-  }
-  /// Of the slowest rank, all axes and kinds together.
-  static Exposure sum(const Simulation &simulation) {
-    Exposure all;
-    for (const Exposure &one : simulation.exposures) {
-      all.count += one.count;
-      all.all += one.all;
-      all.late += one.late;
-      all.queued += one.queued;
-      all.idle += one.idle;
-    }
-    return all;
-  }
-
-  std::vector<int64_t> countMatches() const {
-    std::vector<int64_t> counts;
-    for (const Match &match : timed->getMatches())
-      counts.push_back(match.count);
-    return counts;
-  }
-
-  void expectFoldedIsUnfolded();
-
-  ProgramWriter programs{optimus_support::Mesh({{"row", 2}, {"col", 2}})};
-  std::optional<FunctionWriter> f;
-  View memory;
-  std::optional<ProgramsT> finished;
-  MachineProfile machine = plainMachine();
-  std::unique_ptr<TimedProgram> timed;
-};
 
 TEST_F(SimulatorTest, HidesCommunicationBehindComputing) {
   beginFunction("f");
@@ -272,160 +166,6 @@ TEST_F(SimulatorTest, AStepBeginsWithWhatIsCarried) {
   ASSERT_EQ(recorded->timelines[0].calls.size(), 1u);
   EXPECT_EQ(recorded->timelines[0].calls[0].call.begin, 0);
   EXPECT_EQ(recorded->timelines[0].calls[0].call.end, 3 * kMs);
-}
-
-TEST_F(SimulatorTest, OverlapMayBeNoneOrPerfect) {
-  beginFunction("f");
-  const uint32_t hidden = start(Row);
-  compute(3);
-  wait(hidden);
-  wait(start(Row));
-  wait(start(Row));
-  EXPECT_EQ(simulated({"f"}).getStep(), 5 * kMs);
-  EXPECT_EQ(simulated({"f"}, {.overlap = Overlap::None}).getStep(), 6 * kMs);
-  // Three on one link, three of computing.
-  EXPECT_EQ(simulated({"f"}, {.overlap = Overlap::Perfect}).getStep(), 3 * kMs);
-  const Simulation bound =
-      simulated({"f"}, {.network = {.bandwidth = 1, .latency = 2},
-                        .overlap = Overlap::Perfect});
-  EXPECT_EQ(bound.getStep(), 6 * kMs);
-  EXPECT_EQ(bound.ranks[0].exposed, 3 * kMs);
-}
-
-TEST_F(SimulatorTest, ScalesWhatMatches) {
-  beginFunction("f");
-  compute(2, "h.0.mlp");
-  compute(1, "h.1.mlp");
-  wait(start(Row, "h.0.up"));
-  EXPECT_EQ(simulated({"f"}, {.scalings = {{"h.0.*", 0.5}}}).getStep(),
-            kMs + kMs + kMs / 2);
-  EXPECT_EQ(simulated({"f"}, {.scalings = {{"broadcast", 3}}}).getStep(),
-            6 * kMs);
-  EXPECT_EQ(simulated({"f"}, {.scalings = {{"copy", 2}}}).getStep(), 7 * kMs);
-  simulated({"f"}, {.scalings = {{"h.7.*", 2}, {"h.1.*", 2}}});
-  EXPECT_EQ(countMatches(), (std::vector<int64_t>{0, 1}));
-  // Of one rank, for which its neighbours wait.
-  const Simulation late = simulated({"f"}, {.scalings = {{"h.0.*", 2, 3}}});
-  EXPECT_EQ(late.getStep(), 7 * kMs);
-  EXPECT_EQ(late.ranks[3].computing, 5 * kMs);
-  EXPECT_EQ(late.ranks[1].end, 7 * kMs);
-  EXPECT_EQ(late.ranks[0].end, 4 * kMs);
-}
-
-TEST_F(SimulatorTest, InsertsBeforeWhatMatches) {
-  for (int64_t cores : {0, 2}) {
-    SCOPED_TRACE(cores);
-    machine.computes.front().cores = cores;
-    const Picoseconds slow = cores ? 2 : 1;
-    if (!finished) {
-      beginFunction("f");
-      compute(1, "h.0.mlp");
-      wait(start(Row, "h.0.up"));
-      compute(1, "h.1.mlp");
-    }
-    const Picoseconds before = simulated({"f"}).getStep();
-    for (const char *pattern : {"h.0.mlp", "h.1.mlp", "broadcast"}) {
-      const Simulation result =
-          simulated({"f"}, {.insertions = {{pattern, 3e-3}}});
-      EXPECT_EQ(result.getStep(), before + slow * 3 * kMs) << pattern;
-      Picoseconds path = 0;
-      for (const CriticalPart &part : result.criticalPath)
-        path += part.seconds;
-      EXPECT_EQ(path, result.getStep()) << pattern;
-      EXPECT_EQ(result.parts[timed->getInsertedPart()], slow * 3 * kMs);
-    }
-    // Others wait for the one rank.
-    const Simulation one =
-        simulated({"f"}, {.insertions = {{"h.0.*", 1e-3, 2}}});
-    EXPECT_GT(one.ranks[0].exposed, kMs);
-    EXPECT_EQ(countMatches(), std::vector<int64_t>{2});
-  }
-}
-
-TEST_F(SimulatorTest, FusesNeighbours) {
-  beginFunction("f");
-  compute(3, "h.0.mlp");
-  wait(start(Row));
-  compute(2, "h.0.mlp");
-  compute(1, "h.1.mlp");
-  EXPECT_EQ(simulated({"f"}).getStep(), 7 * kMs);
-  EXPECT_EQ(simulated({"f"}, {.fusions = {{"h.0.*"}}}).getStep(), 4 * kMs);
-  EXPECT_EQ(countMatches(), std::vector<int64_t>{3});
-  EXPECT_EQ(simulated({"f"}, {.fusions = {{"copy"}}}).getStep(), 3 * kMs);
-  // Neither of two is both.
-  EXPECT_EQ(simulated({"f"}, {.fusions = {{"h.0.*"}, {"h.1.*"}}}).getStep(),
-            4 * kMs);
-  EXPECT_EQ(countMatches(), (std::vector<int64_t>{3, 0}));
-}
-
-/// A millisecond for each operand that is read or written.
-TEST_F(SimulatorTest, FusedKernelsDoNotReadWhatTheyWrite) {
-  machine.computes.front().kernelAlpha = 0;
-  machine.computes.front().bytesPerSecond = 16 * 4 * 1e3;
-  beginFunction("f");
-  f->copy(place(0), place(1));
-  f->copy(place(1), place(2));
-  f->copy(place(0), place(3));
-  EXPECT_EQ(simulated({"f"}).getStep(), 6 * kMs);
-  EXPECT_EQ(simulated({"f"}, {.fusions = {{"copy"}}}).getStep(), 5 * kMs);
-}
-
-/// A rank may compute as much more before a command as its slack says, and what
-/// is beyond makes the step longer.
-TEST_F(SimulatorTest, SlackMayBeUsed) {
-  for (unsigned seed = 0; seed != 12; ++seed) {
-    std::mt19937 random(seed);
-    ProgramWriter writer(optimus_support::Mesh({{"row", 2}, {"col", 2}}));
-    begin(writer.function("f"));
-    memory = f->arena(ElementType::F32, 256);
-    std::vector<uint32_t> open;
-    constexpr int kSteps = 10;
-    for (int step = 0; step != kSteps; ++step) {
-      compute(1, "c" + std::to_string(step));
-      for (unsigned i = random() % 3; i != 0; --i)
-        open.push_back(start(random() % 2 ? Row : Col));
-      for (unsigned i = random() % 3; i != 0 && !open.empty(); --i) {
-        const size_t at = random() % open.size();
-        wait(open[at]);
-        open.erase(open.begin() + int64_t(at));
-      }
-    }
-    for (uint32_t command : open)
-      wait(command);
-    finished = writer.finish();
-    WhatIf whatIf{.stragglers = {{int64_t(random() % 4), 2}}};
-    whatIf.overlap = seed % 4 == 3 ? Overlap::None : Overlap::Scheduled;
-    simulated({"f"}, whatIf);
-    const auto plain = simulate(*timed, {"f"}, whatIf, {.slack = true});
-    const auto unfolded =
-        simulate(*timed, {"f"}, whatIf, {.fold = false, .slack = true});
-    ASSERT_TRUE(plain.ok() && unfolded.ok());
-    const std::unique_ptr<TimedProgram> kept = std::move(timed);
-    Picoseconds least = plain->getStep();
-    for (const Slack &slack : plain->slack) {
-      EXPECT_EQ(slack.calls, unfolded->slack[slack.rank].calls);
-      const auto &commands = kept->getFunction(slack.rank, "f").commands;
-      const bool isLate = slack.rank == whatIf.stragglers.front().rank;
-      for (size_t number = 0, step = 0; number != commands.size(); ++number) {
-        const Picoseconds one = slack.calls[0][number];
-        EXPECT_EQ(one == kNoSlack, commands[number].kind == TimedCommand::Wait);
-        if (commands[number].kind != TimedCommand::Compute)
-          continue;
-        least = std::min(least, one);
-        for (Picoseconds beyond : {Picoseconds(0), kMs}) {
-          WhatIf later = whatIf;
-          later.insertions = {{"c" + std::to_string(step),
-                               double(one + beyond) * 1e-12 / (isLate ? 2 : 1),
-                               slack.rank}};
-          EXPECT_EQ(simulated({"f"}, later).getStep(),
-                    plain->getStep() + beyond)
-              << "seed " << seed << ", rank " << slack.rank << ", c" << step;
-        }
-        ++step;
-      }
-    }
-    EXPECT_EQ(least, 0);
-  }
 }
 
 /// Four ranks of a machine with two cores.
@@ -579,16 +319,13 @@ TEST_F(StagesTest, WaitForEverWhereNobodySends) {
             "for h.0.received (receive), to which rank 1 does not come");
 }
 
-/// One rank of a colour stands for all of it, to the bit.
-TEST_F(SimulatorTest, FoldedIsUnfolded) {
-  for (int64_t cores : {0, 4}) {
-    SCOPED_TRACE(cores);
-    machine.computes.front().cores = cores;
-    expectFoldedIsUnfolded();
-  }
-}
+/// By the cores of a machine.
+class FoldedTest : public SimulatorTest,
+                   public testing::WithParamInterface<int64_t> {};
 
-void SimulatorTest::expectFoldedIsUnfolded() {
+/// One rank of a colour stands for all of it, to the bit.
+TEST_P(FoldedTest, IsUnfolded) {
+  machine.computes.front().cores = GetParam();
   const optimus_support::Mesh mesh({{"row", 4}, {"col", 6}});
   ProgramWriter wide(mesh);
   begin(wide.function("f"));
@@ -635,6 +372,8 @@ void SimulatorTest::expectFoldedIsUnfolded() {
       }
     }
 }
+
+INSTANTIATE_TEST_SUITE_P(Cores, FoldedTest, testing::Values(0, 4));
 
 /// The example of the header.
 TEST_F(SimulatorTest, RanksAreColouredByTheirNeighbours) {

@@ -10,6 +10,7 @@
 
 #include "optimus/Analysis/KernelWork.h"
 #include "optimus/Conversion/ExecToProgram/ProgramActionOpInterface.h"
+#include "optimus/Dialect/Exec/IR/WeightBlocks.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 
 using namespace mlir;
@@ -21,7 +22,6 @@ using namespace mlir::optimus;
 static_assert(int(exec::Epilogue::BiasGrad) ==
                   int(program::Epilogue::BiasGrad) &&
               int(exec::Reduction::Max) == int(program::Reduction::Max) &&
-              int(exec::Blocks::BF16) == int(program::Blocks::BF16) &&
               int(exec::CollectiveKind::ReduceScatter) ==
                   int(program::CollectiveKind::ReduceScatter) &&
               int(exec::MemorySpace::File) == int(program::MemorySpace::File) &&
@@ -42,7 +42,7 @@ static LogicalResult setAction(exec::GemmOp op, FunctionBuilder &builder,
   gemm.accumulate = op.getAccumulate();
   gemm.epilogue = static_cast<program::Epilogue>(op.getEpilogue());
   gemm.packed_b = op.getPackedB();
-  gemm.blocks = static_cast<program::Blocks>(op.getBlocks());
+  gemm.blocks = exec::getWeightBlocks(op.getBlocks());
   if (std::optional<StringRef> kernel = op.getKernel())
     gemm.kernel = builder.getKernel(*kernel);
   return builder.setAction(command, std::move(gemm),
@@ -58,7 +58,7 @@ static LogicalResult setAction(exec::PackOp op, FunctionBuilder &builder,
   pack.cols = op.getCols();
   pack.ld = op.getLd();
   pack.trans = op.getTrans();
-  pack.blocks = static_cast<program::Blocks>(op.getBlocks());
+  pack.blocks = exec::getWeightBlocks(op.getBlocks());
   pack.elements = cast<MemRefType>(op.getDst().getType()).getNumElements();
   return builder.setAction(command, std::move(pack),
                            {op.getSrc(), op.getDst()});

@@ -34,40 +34,41 @@ static Value getOptional(Value tensor, Lowering &lowering) {
   return tensor ? lowering.getBuffer(tensor) : Value();
 }
 
-/// Positions of a sequence in pages, by its table of them.
-static int64_t getPositions(Value pages) {
-  return cast<RankedTensorType>(pages.getType()).getDimSize(1) *
-         optimus_support::kPageTokens;
-}
-
-/// Pages of a cache.
-static int64_t getPool(Value cache) {
-  auto type = cast<RankedTensorType>(cache.getType());
-  return type.getDimSize(0) * type.getDimSize(1) / optimus_support::kPageTokens;
-}
-
-/// Keys of a sequence in a cache, and the pages that they are in.
-static std::optional<int64_t> getCapacity(AttentionOp op,
-                                          const AttentionShape &shape) {
-  if (!op.getCached())
+/// Of each sequence, by the table of them.
+static std::optional<int64_t> getPagesOfEach(Value pages) {
+  if (!pages)
     return std::nullopt;
-  return op.getPages() ? getPositions(op.getPages()) : shape.capacity;
+  return cast<RankedTensorType>(pages.getType()).getDimSize(1);
 }
-static std::optional<int64_t> getCapacity(AttentionGradOp,
-                                          const AttentionShape &) {
-  return std::nullopt;
-}
-static std::optional<int64_t> getPool(AttentionOp op) {
-  return op.getPages() ? std::optional(getPool(op.getInputs()[1]))
-                       : std::nullopt;
-}
-static std::optional<int64_t> getPool(AttentionGradOp) { return std::nullopt; }
+
+namespace {
+/// What an attention reads of keys of earlier tokens. A gradient reads none.
+struct CachedKeys {
+  explicit CachedKeys(Operation *op) {
+    auto attention = dyn_cast<AttentionOp>(op);
+    if (!attention || !attention.getCached())
+      return;
+    capacity = AttentionShape(attention.getInputs()).capacity;
+    pages = attention.getPages();
+    if (!pages)
+      return;
+    constexpr int64_t tokens = optimus_support::kPageTokens;
+    capacity = *getPagesOfEach(pages) * tokens;
+    auto cache = cast<RankedTensorType>(attention.getInputs()[1].getType());
+    pool = cache.getDimSize(0) * cache.getDimSize(1) / tokens;
+  }
+
+  std::optional<int64_t> capacity; ///< keys of a sequence
+  Value pages;                     ///< the table of them, or null
+  std::optional<int64_t> pool;     ///< pages of the cache
+};
+} // namespace
 
 /// A window that reaches over all keys is none.
 template <typename OpT>
 static IntegerAttr getWindow(OpT op, const AttentionShape &shape) {
   IntegerAttr window = op.getWindowAttr();
-  const int64_t keys = getCapacity(op, shape).value_or(shape.capacity);
+  const int64_t keys = CachedKeys(op).capacity.value_or(shape.capacity);
   return window && window.getInt() < keys ? window : IntegerAttr();
 }
 
@@ -79,6 +80,7 @@ template <typename OpT>
 static kernels::AttentionExtents getExtents(OpT op,
                                             const AttentionShape &shape) {
   IntegerAttr window = getWindow(op, shape);
+  const CachedKeys cached(op);
   return {.batch = shape.getNumSequences(),
           .seq = shape.getNumQueries(),
           .heads = shape.getNumHeads(),
@@ -90,8 +92,8 @@ static kernels::AttentionExtents getExtents(OpT op,
           .hasLengths = bool(op.getLengths()),
           .hasPositions = bool(op.getPositions()),
           .window = window ? std::optional(window.getInt()) : std::nullopt,
-          .capacity = getCapacity(op, shape),
-          .pool = getPool(op)};
+          .capacity = cached.capacity,
+          .pool = cached.pool};
 }
 
 namespace {
@@ -109,7 +111,7 @@ public:
       inputs.push_back({"lengths", lowering.getBuffer(op.getLengths())});
     if (op.getPositions())
       inputs.push_back({"positions", lowering.getBuffer(op.getPositions())});
-    if (Value pages = getPages(op))
+    if (Value pages = CachedKeys(op).pages)
       inputs.push_back({"pages", lowering.getBuffer(pages)});
   }
 
@@ -139,8 +141,6 @@ public:
   }
 
 private:
-  static Value getPages(AttentionOp op) { return op.getPages(); }
-  static Value getPages(AttentionGradOp) { return {}; }
   /// As many elements of q, k or v as a kernel takes.
   Value getPart(ValueRange tensors, AttentionShape::Part part) {
     return lowering.slice(lowering.getBuffer(tensors[shape.getOperand(part)]),
@@ -205,13 +205,6 @@ getCommand(OpT op, const AttentionShape &shape, Lowering &lowering) {
 // The operations
 //===----------------------------------------------------------------------===//
 
-/// Of each sequence.
-static std::optional<int64_t> getPagesOfEach(Value pages) {
-  if (!pages)
-    return std::nullopt;
-  return cast<RankedTensorType>(pages.getType()).getDimSize(1);
-}
-
 namespace {
 struct AttentionLowering : LoweringModel<AttentionLowering, AttentionOp> {
   LogicalResult lower(AttentionOp op, Lowering &lowering) const {
@@ -223,6 +216,7 @@ struct AttentionLowering : LoweringModel<AttentionLowering, AttentionOp> {
       AttentionLaunches(op, lowering).launchForward(op);
       return success();
     }
+    const CachedKeys cached(op);
     auto getAttr = [&](std::optional<int64_t> number) {
       return number ? lowering.builder.getI64IntegerAttr(*number)
                     : IntegerAttr();
@@ -235,12 +229,11 @@ struct AttentionLowering : LoweringModel<AttentionLowering, AttentionOp> {
         lowering.getBuffer(op.getResult()), lowering.getBuffer(op.getLse()),
         getOptional(op.getLengths(), lowering),
         getOptional(op.getPositions(), lowering), (*command)->workspace,
-        getOptional(op.getPages(), lowering), shape.getNumSequences(),
+        getOptional(cached.pages, lowering), shape.getNumSequences(),
         shape.getNumQueries(), shape.getNumHeads(), shape.groups, shape.headDim,
         shape.getStride(AttentionShape::Q), shape.getStride(AttentionShape::K),
-        op.getCausal(), getWindow(op, shape), getAttr(getCapacity(op, shape)),
-        getAttr(getPool(op)), /*id=*/IntegerAttr(),
-        /*queue=*/StringAttr(),
+        op.getCausal(), getWindow(op, shape), getAttr(cached.capacity),
+        getAttr(cached.pool), /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
         /*after=*/DenseI32ArrayAttr());
     return success();
   }

@@ -8,11 +8,10 @@
 
 #include "Lowering.h"
 
+#include "optimus/Dialect/Exec/IR/WeightBlocks.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Kernels/ElementwiseKernels.h"
-
-#include "optimus-support/WeightBlocks.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -91,8 +90,8 @@ void Lowering::setB(Gemm &gemm, Value tensor, int64_t ld) {
 
 Value Lowering::getBlocks(exec::Blocks blocks, Value parameter, int64_t k,
                           int64_t n, int64_t ld, bool trans) {
-  const optimus_support::BlockLayout layout{
-      static_cast<optimus_support::WeightBlocks>(blocks), k, n};
+  const optimus_support::BlockLayout layout =
+      exec::getBlockLayout(blocks, k, n);
   return pack({n, k, ld, trans, blocks, /*packed=*/{}}, parameter,
               MemRefType::get({layout.words().get().value_or(0)},
                               builder.getI32Type()));

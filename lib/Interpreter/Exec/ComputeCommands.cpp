@@ -8,7 +8,7 @@
 
 #include "Devices.h"
 
-#include "optimus-support/WeightBlocks.h"
+#include "optimus/Dialect/Exec/IR/WeightBlocks.h"
 
 #include <cstring>
 
@@ -28,10 +28,6 @@ void applyEpilogue(GemmOp op, Devices &devices, int64_t rank,
     value = op.getEpilogue() == Epilogue::Add ? value + other : value * other;
 }
 
-optimus_support::BlockLayout getLayout(Blocks blocks, int64_t k, int64_t n) {
-  return {static_cast<optimus_support::WeightBlocks>(blocks), k, n};
-}
-
 /// B [k,n] of blocks of few bits.
 std::vector<double> readBlocks(GemmOp op, const Operand &b) {
   const int64_t k = op.getK(), n = op.getN();
@@ -41,8 +37,8 @@ std::vector<double> readBlocks(GemmOp op, const Operand &b) {
   std::vector<double> elements(k * n);
   std::vector<float> column(k);
   for (int64_t col = 0; col < n; ++col) {
-    optimus_support::readBlocks(getLayout(op.getBlocks(), k, n), words.data(),
-                                col, 0, k, column.data());
+    optimus_support::readBlocks(getBlockLayout(op.getBlocks(), k, n),
+                                words.data(), col, 0, k, column.data());
     for (int64_t row = 0; row < k; ++row)
       elements[row * n + col] = column[row];
   }
@@ -96,7 +92,7 @@ std::vector<double> makeBlocks(PackOp op, ArrayRef<double> elements,
   const int64_t rows = op.getRows(), cols = op.getCols();
   const std::vector<float> source(elements.begin(), elements.end());
   std::vector<int32_t> words(numWords);
-  optimus_support::writeBlocks(getLayout(op.getBlocks(), rows, cols),
+  optimus_support::writeBlocks(getBlockLayout(op.getBlocks(), rows, cols),
                                source.data(), /*rowStride=*/cols,
                                /*colStride=*/1, 0, cols, words.data());
   return {words.begin(), words.end()};

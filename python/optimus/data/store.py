@@ -181,9 +181,6 @@ class SplitWriter:
     def num_tokens(self) -> int:
         return sum(shard.tokens for shard in self.shards) + self._tokens_in
 
-    def num_documents(self) -> int:
-        return sum(shard.documents for shard in self.shards) + self._documents_in
-
 
 class _HashedFile:
     """Grows, and knows the hash of all that it has."""

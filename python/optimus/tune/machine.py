@@ -10,7 +10,7 @@ workers are of one class."""
 
 import os
 import re
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Iterator, List, NamedTuple, Optional, Tuple
 
 from optimus import __version__
 
@@ -133,7 +133,3 @@ def _text(path: str) -> str:
 def _number(path: str) -> Optional[int]:
     text = _text(path).strip()
     return int(text) if re.fullmatch(r"-?\d+", text) else None
-
-
-def as_record(found: Class) -> Dict[str, Any]:
-    return found._asdict()

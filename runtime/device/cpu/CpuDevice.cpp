@@ -18,7 +18,6 @@
 #include "Team.h"
 #include "device/Descriptors.h"
 #include "optimus-support/Pages.h"
-#include "optimus-support/WeightBlocks.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -51,7 +50,7 @@ public:
   }
   /// Whether a product is one for oneDNN, or made of blocks.
   StatusOr<bool> isWhole(const optrt_gemm_desc &desc) {
-    if (isFewBits(static_cast<optimus_support::WeightBlocks>(desc.blocks)))
+    if (isFewBits(layoutOf(desc).blocks))
       return false;
     if (desc.factor_type == OPTRT_F32)
       return true;

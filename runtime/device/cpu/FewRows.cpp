@@ -8,8 +8,8 @@
 
 #include "FewRows.h"
 
+#include "device/Descriptors.h"
 #include "optimus-support/DeviceScratch.h"
-#include "optimus-support/WeightBlocks.h"
 
 #include <algorithm>
 
@@ -72,7 +72,7 @@ Status FewRows::multiply(const optrt_gemm_desc &d, const void *a, const void *b,
   const LiveRows rows(d);
   if (rows.count == 0)
     return okStatus();
-  const BlockLayout blocks{static_cast<WeightBlocks>(d.blocks), d.k, d.n};
+  const BlockLayout blocks = layoutOf(d);
   const bool hasFewBits = isFewBits(blocks.blocks),
              isPaired = blocks.blocks == WeightBlocks::BF16;
   if (isPaired)

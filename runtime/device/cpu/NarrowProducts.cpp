@@ -12,7 +12,6 @@
 #include "FewRowsKernels.h"
 
 #include "optimus-support/DeviceScratch.h"
-#include "optimus-support/WeightBlocks.h"
 
 #include <algorithm>
 
@@ -44,13 +43,9 @@ Status NarrowProducts::prepare(const optrt_gemm_desc &d) {
                                                        widens));
 }
 
-static BlockLayout layoutOf(int64_t blocks, int64_t k, int64_t n) {
-  return {static_cast<optimus_support::WeightBlocks>(blocks), k, n};
-}
-
 void NarrowProducts::writeBlocks(const optrt_pack_desc &d, const float *src,
                                  void *dst) const {
-  const BlockLayout layout = layoutOf(d.blocks, d.rows, d.cols);
+  const BlockLayout layout = layoutOf(d);
   // Whole panels, since threads that write to one share its cache lines.
   constexpr int64_t some = optimus_support::kPanelCols;
   const int64_t parts = (d.cols + some - 1) / some;
@@ -66,7 +61,7 @@ const uint32_t *NarrowProducts::panelsAt(const optrt_gemm_desc &d,
                                          const void *b, int64_t depth,
                                          int64_t col) {
   return static_cast<const uint32_t *>(b) +
-         col / kPanelCols * *layoutOf(d.blocks, d.k, d.n).panelWords().get() +
+         col / kPanelCols * *layoutOf(d).panelWords().get() +
          depth / 2 * kPanelCols + col % kPanelCols;
 }
 
@@ -92,7 +87,7 @@ void NarrowProducts::widenB(const optrt_gemm_desc &d, const void *b,
                });
     return;
   }
-  const BlockLayout layout = layoutOf(d.blocks, d.k, d.n);
+  const BlockLayout layout = layoutOf(d);
   const FewRowsKernels &kernels = bestFewRowsKernels();
   team.split(
       block.n, tasksFor(team, block.n, block.k), [&](int64_t col, int64_t end) {
@@ -171,7 +166,7 @@ NarrowProducts::blocksOf(const optrt_gemm_desc &d) const {
       if (d.blocks != 0 && !widensB(d)) {
         block.packed_b = 1;
         block.blocks = d.blocks;
-        block.ldb = *layoutOf(d.blocks, block.k, block.n).words().get();
+        block.ldb = *layoutOf(block).words().get();
       }
       blocks.push_back({block, row, col, depth, depth + most.depth >= d.k});
     }

@@ -25,8 +25,7 @@
 #include "NarrowRows.h"
 #include "Team.h"
 
-#include "optimus-runtime/CommandDescriptors.h"
-#include "optimus-support/WeightBlocks.h"
+#include "device/Descriptors.h"
 
 #include <functional>
 #include <vector>
@@ -74,7 +73,7 @@ private:
   };
   Extents mostOf(const optrt_gemm_desc &desc) const;
   static bool hasFewBits(const optrt_gemm_desc &desc) {
-    return isFewBits(static_cast<optimus_support::WeightBlocks>(desc.blocks));
+    return isFewBits(layoutOf(desc).blocks);
   }
   /// Whether a product is finished before it goes to C.
   static bool isApart(const optrt_gemm_desc &desc) {

@@ -30,7 +30,6 @@ public:
   HostWords &operator=(const HostWords &) = delete;
 
   Status write(Stream stream, uint32_t *word, uint32_t number) const;
-  bool isByKernel() const { return function; }
 
 private:
   explicit HostWords(const Driver &driver) : driver(driver) {}

@@ -18,8 +18,9 @@ namespace optrt {
 using optimus_support::CheckedSize;
 
 HiddenDevice::HiddenDevice(std::unique_ptr<Device> kernels, uint64_t seed,
-                           FlippedBit flipped)
-    : kernels(std::move(kernels)), random(seed), flipped(flipped) {}
+                           FlippedBit flipped, FailingLaunch failing)
+    : kernels(std::move(kernels)), random(seed), flipped(flipped),
+      failing(std::move(failing)) {}
 
 //===----------------------------------------------------------------------===//
 // Order
@@ -265,6 +266,8 @@ Status HiddenDevice::gemm(Queue queue, const optrt_gemm_desc &desc,
 
 Status HiddenDevice::launch(Queue queue, const optrt_launch_desc &desc,
                             const optimus_kernel &kernel, void *const *args) {
+  if (desc.name && desc.name == failing.kernel && --failing.number == 0)
+    return internal("fails, as a test asks for");
   std::vector<void *> given(args, args + desc.num_buffers + desc.num_scalars);
   return call(queue, [=, this]() mutable -> Status {
     Operands at(*this);

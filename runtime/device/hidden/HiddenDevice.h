@@ -39,12 +39,18 @@ struct FlippedBit {
   int64_t byte = 0;
 };
 
+/// The launch of a kernel that fails, counted from 1.
+struct FailingLaunch {
+  std::string kernel; ///< empty: none does
+  uint64_t number = 0;
+};
+
 class HiddenDevice final : public Device {
 public:
   /// `kernels` does the work, on addresses that the host may touch. Devices
   /// with the same seed and the same calls take the same turns.
   HiddenDevice(std::unique_ptr<Device> kernels, uint64_t seed,
-               FlippedBit flipped = {});
+               FlippedBit flipped = {}, FailingLaunch failing = {});
 
   Queue queue(std::string_view name) override;
   Event record(Queue queue) override;
@@ -126,6 +132,7 @@ private:
   std::map<const void *, DeviceMemory> kept;
   Status firstFailure;
   const FlippedBit flipped;
+  FailingLaunch failing; ///< counted from now on
   uint64_t synchronizations = 0;
   void *held = nullptr; ///< what was allocated for a rank's buffers
 };

@@ -27,6 +27,24 @@ class SealedCopy;
 /// Code by the names that tables launch it by.
 using KernelTable = std::map<std::string, const optimus_kernel *, std::less<>>;
 
+/// A model library's file as it was at one time: nobody can change the copy.
+class LibraryFile {
+public:
+  /// Fails with InvalidArgument when there is no such file.
+  static StatusOr<LibraryFile> copy(const std::string &path);
+
+  const std::string &path() const { return filePath; }
+  /// Its manifest alone, for who only needs to know how many ranks run the
+  /// library, and where. Fails as ModelLibrary::open() does of it.
+  StatusOr<Manifest> readManifest() const;
+
+private:
+  friend class ModelLibrary;
+
+  std::string filePath;
+  std::shared_ptr<const SealedCopy> contents;
+};
+
 /// A model library that was opened and checked. A copy of the file is checked
 /// and loaded, so that nobody can change the running code. Kernels are code
 /// that nobody checks: a library that is to be run is trusted like a program.
@@ -39,13 +57,15 @@ public:
     Inspect, ///< only its manifest and tables are read; nothing of it runs
   };
 
-  /// Opens `path`. Fails with InvalidArgument when the file is missing, is no
+  /// Opens a file. Fails with InvalidArgument when it is missing, is no
   /// shared library, is no model library, or has another ABI version, a broken
   /// manifest, or tables that are wrong or say otherwise than the manifest;
   /// and, if it is to be run, when it is for another kind of processor, or is
   /// not self-contained. Fails with Unavailable, naming the features, when the
   /// processor cannot run it.
   static StatusOr<std::unique_ptr<ModelLibrary>> open(const std::string &path,
+                                                      Use use = Use::Run);
+  static StatusOr<std::unique_ptr<ModelLibrary>> open(const LibraryFile &file,
                                                       Use use = Use::Run);
 
   /// A model in this process already, as a linked one, that outlives the
@@ -54,15 +74,11 @@ public:
   static StatusOr<std::unique_ptr<ModelLibrary>>
   wrap(const optimus_model &model, const std::string &name);
 
-  /// The manifest of `path` alone, for who only needs to know how many ranks
-  /// run the library, and where. Fails as open() does of file and manifest.
-  static StatusOr<Manifest> readManifest(const std::string &path);
-
   ~ModelLibrary();
   ModelLibrary(const ModelLibrary &) = delete;
   ModelLibrary &operator=(const ModelLibrary &) = delete;
 
-  const std::string &path() const { return libraryPath; }
+  const std::string &path() const { return file.path(); }
   const Manifest &manifest() const { return parsed; }
   /// The manifest as the library carries it.
   std::string_view manifestText() const { return text; }
@@ -90,8 +106,7 @@ private:
   Status findKernels();
   Status checkFeatures() const;
 
-  std::string libraryPath;
-  std::unique_ptr<SealedCopy> copy; ///< as long as its code is there
+  LibraryFile file; ///< as long as its code is there
   void *handle = nullptr;
   const optimus_model *model = nullptr;
   /// Where it is not run, the contents of the file's sections.

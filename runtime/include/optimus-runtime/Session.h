@@ -431,8 +431,8 @@ private:
   Status beginCall(LocalRank &rank, const Call &call);
   /// Does something for each lane of a rank's present call, while it is chosen
   /// there.
-  static Status onLanes(LocalRank &rank,
-                        const std::function<Status(int64_t lane)> &body);
+  template <typename Body>
+  static Status onLanes(LocalRank &rank, Body body);
   Status endCall(LocalRank &rank);
   Status reset(LocalRank &rank, Reset when);
   Status fill(LocalRank &rank, const HostBatch &batch);
@@ -473,10 +473,10 @@ private:
   /// Whether some rank holds it.
   bool isHeld(int64_t buffer) const;
   RowRange rowsOf(int rank, const Buffer &buffer) const;
-  /// Visits what a rank reads from data: the buffer and its rows, as their
-  /// first one and their number.
-  template <typename Visit>
-  Status forEachPartOfBatch(const LocalRank &rank, Visit visit) const;
+  /// A buffer that a rank fills with rows of a batch.
+  struct BatchPart;
+  /// Those of a rank of whatever process.
+  std::vector<BatchPart> partsOfBatch(int rank) const;
   /// A held buffer filled by the host, or nothing.
   std::optional<int64_t> findHostFilled(std::string_view name) const;
   /// Of them, one of so many i32 words.

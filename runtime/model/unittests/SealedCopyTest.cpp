@@ -8,6 +8,8 @@
 
 #include "model/SealedCopy.h"
 
+#include "optimus-runtime/ModelLibrary.h"
+
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
@@ -50,6 +52,22 @@ TEST_F(SealedCopyTest, StaysWhenTheFileIsWrittenTo) {
   ASSERT_TRUE(copy.ok()) << copy.status().message();
   write("another");
   EXPECT_THAT(textOf(*copy), testing::StartsWith("aaa"));
+}
+
+/// Who asks for the manifest first and opens the library afterwards has one.
+TEST_F(SealedCopyTest, IsOpenedAsItWas) {
+  std::filesystem::copy_file(OPTIMUS_TOY2, path,
+                             std::filesystem::copy_options::overwrite_existing);
+  auto file = LibraryFile::copy(path);
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  write("another");
+  auto manifest = file->readManifest();
+  ASSERT_TRUE(manifest.ok()) << manifest.status().message();
+  auto library = ModelLibrary::open(*file);
+  ASSERT_TRUE(library.ok()) << library.status().message();
+  EXPECT_EQ((*library)->manifest().modelHash, manifest->modelHash);
+  EXPECT_EQ((*library)->path(), path);
+  EXPECT_FALSE(ModelLibrary::open(path).ok());
 }
 
 TEST_F(SealedCopyTest, CannotBeWrittenTo) {

@@ -47,10 +47,9 @@ protected:
     }
     auto owned = std::make_unique<RecordingDevice>();
     device = owned.get();
-    device->isHidden = isHidden;
     context = std::make_unique<Rank>(mesh, world, rank, std::move(owned));
     char *const arenas[] = {reinterpret_cast<char *>(arena)};
-    void *const arguments[] = {numbers, longNumbers};
+    void *const arguments[] = {numbers};
     return BoundProgram::bind(*all.targets.front(), kernels, "f", mesh, rank,
                               *device, arenas, arguments, Placement::Planned,
                               isQueued);
@@ -65,9 +64,8 @@ protected:
   program::ProgramWriter programs{mesh};
   program::FunctionWriter f = programs.function("f");
   program::View memory = f.arena(program::ElementType::F32, 64);
-  program::View ints = f.argument(program::ElementType::I32, 8),
-                longs = f.argument(program::ElementType::I64, 2);
-  bool isFinished = false, isHidden = false;
+  program::View ints = f.argument(program::ElementType::I32, 8);
+  bool isFinished = false;
   /// Whether collectives are put on queues.
   bool isQueued = false;
   program::ProgramsT all;
@@ -83,7 +81,6 @@ protected:
   std::unique_ptr<Rank> context;
   float arena[64] = {};
   int32_t numbers[8] = {};
-  int64_t longNumbers[2] = {};
 };
 
 } // namespace optrt

@@ -14,7 +14,6 @@ using namespace optrt;
 using namespace optimus_support::program;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 namespace {
 
@@ -90,27 +89,6 @@ TEST_F(BoundProgramTest, AFailureEndsTheRun) {
   EXPECT_EQ(program->run(*context).code(), StatusCode::Unavailable);
 }
 
-TEST_F(BoundProgramTest, NumbersAreReadWhenTheyAreExecuted) {
-  Lookup third = {.from = f.at(ints, 2, 1), .most = 4};
-  Lookup second = {
-      .from = f.at(longs, 1, 1), .least = -1, .most = 1, .scale = 10};
-  View moving = f.at(memory, {.constant = 16, .readings = {third}}, 4);
-  f.launch("two", {}, {read(moving)},
-           {f.integer({.constant = 3,
-                       .terms = {Term(100, 1)},
-                       .readings = {third, second}})});
-  auto program = bind(1);
-  ASSERT_TRUE(program.ok());
-  for (int32_t value : {0, 4, 2}) {
-    numbers[2] = value;
-    longNumbers[1] = value / 2 - 1;
-    given.clear();
-    ASSERT_TRUE(program->run(*context).ok());
-    EXPECT_EQ(given[0][0], arena + 16 + value);
-    EXPECT_EQ(integerAt(given[0][1]), 103 + value + 10 * (value / 2 - 1));
-  }
-}
-
 TEST_F(BoundProgramTest, CommandsAreRecordedTheSecondTime) {
   f.launch("none", {}, {});
   auto program = bind(0);
@@ -160,68 +138,16 @@ TEST_F(BoundProgramTest, ARecordingThatFailsIsOver) {
   EXPECT_EQ(device->calls.front(), "begin recording on 0");
 }
 
-TEST_F(BoundProgramTest, WhatIsReadOnTheHostIsNotRecorded) {
-  f.launch("one", {}, {},
-           {f.integer({.readings = {{.from = ints, .most = 9}}})});
-  auto program = bind(0);
-  ASSERT_TRUE(program.ok());
-  device->records = true;
-  for (int call = 0; call != 2; ++call)
-    ASSERT_TRUE(program->run(*context).ok());
-  EXPECT_THAT(device->calls, ElementsAre("one [0, 1) on 0", "one [0, 1) on 0"));
-}
-
-/// What is evaluated goes where the numbers are now.
+/// Launches are given the addresses of their scalars.
 TEST_F(BoundProgramTest, ProgramsCanBeMoved) {
   static_assert(!std::is_copy_constructible_v<BoundProgram>);
-  f.launch("one", {}, {},
-           {f.integer({.readings = {{.from = ints, .most = 9}}})});
+  f.launch("one", {}, {}, {f.integer({.constant = 7})});
   auto program = bind(0);
   ASSERT_TRUE(program.ok());
   BoundProgram moved = std::move(program).value();
   BoundProgram here = std::move(moved);
-  numbers[0] = 7;
   ASSERT_TRUE(here.run(*context).ok());
   EXPECT_EQ(integerAt(given[0][0]), 7);
-}
-
-TEST_F(BoundProgramTest, NumbersInHiddenMemoryAreRefused) {
-  f.launch("one", {}, {},
-           {f.integer({.readings = {{.from = f.at(ints, 1, 1), .most = 9}}})});
-  isHidden = true;
-  auto program = bind(0);
-  ASSERT_FALSE(program.ok());
-  EXPECT_EQ(program.status().code(), StatusCode::Unavailable);
-  EXPECT_THAT(program.status().message(),
-              HasSubstr("in memory that the host cannot address"));
-}
-
-TEST_F(BoundProgramTest, ExtentsAreReadWhenTheyAreExecuted) {
-  uint32_t count =
-      f.integer({.readings = {{.from = ints, .most = 100}}, .most = 4});
-  f.launch("none", {.extent = 4, .count = count}, {});
-  GemmT gemm;
-  gemm.m = 4;
-  gemm.n = gemm.k = 2;
-  gemm.rows = count;
-  f.gemm(gemm, {.a = memory, .b = memory, .c = f.at(memory, 16, 8)});
-  CopyT copy;
-  copy.rows = 4;
-  copy.cols = 2;
-  copy.count = count;
-  f.copy(std::move(copy), memory, f.at(memory, 32, 8));
-  auto program = bind(0);
-  ASSERT_TRUE(program.ok());
-  numbers[0] = 3;
-  ASSERT_TRUE(program->run(*context).ok());
-  EXPECT_THAT(device->calls, ElementsAre("none [0, 3) on 0", "gemm 3x2x2 on 0",
-                                         "copy 3x2 on 0"));
-  // 77 is clamped.
-  device->calls.clear();
-  numbers[0] = 77;
-  ASSERT_TRUE(program->run(*context).ok());
-  EXPECT_THAT(device->calls, ElementsAre("none [0, 4) on 0", "gemm 4x2x2 on 0",
-                                         "copy 4x2 on 0"));
 }
 
 TEST_F(BoundProgramTest, PacksBecomeDescriptors) {
@@ -242,24 +168,6 @@ TEST_F(BoundProgramTest, PacksBecomeDescriptors) {
   EXPECT_THAT(device->calls,
               ElementsAre("pack 5x4 of ld 6 transposed into 24 on 0",
                           "gemm 2x4x5 packed on 0"));
-}
-
-TEST_F(BoundProgramTest, NumbersOutOfBoundsAreRefused) {
-  f.launch(
-      "one", {}, {},
-      {f.integer(
-          {.readings = {{.from = f.at(ints, 1, 1), .least = 2, .most = 5}}})});
-  f.launch("none", {}, {});
-  auto program = bind(0);
-  ASSERT_TRUE(program.ok());
-  for (int32_t value : {1, 6}) {
-    numbers[1] = value;
-    Status status = program->run(*context);
-    EXPECT_EQ(status.code(), StatusCode::Internal);
-    EXPECT_EQ(status.message(), concat("rank 0, command 0 (one): reads ", value,
-                                       " from argument 0; expected 2 to 5"));
-  }
-  EXPECT_THAT(device->calls, IsEmpty());
 }
 
 TEST_F(BoundProgramTest, QueuesWaitForOneAnother) {

@@ -44,8 +44,6 @@ View bytesOf(FunctionWriter &f, View memory, program::ElementType type,
 INSTANTIATE_TEST_SUITE_P(
     All, ForeignCommands,
     testing::Values(
-        Foreign{"Value", "no fill with anything but zeros",
-                [](FunctionWriter &f, View memory) { f.fill(memory, 1); }},
         Foreign{"Product", "no product of f16",
                 [](FunctionWriter &f, View memory) {
                   GemmT gemm;
@@ -55,16 +53,6 @@ INSTANTIATE_TEST_SUITE_P(
                                 .b = a,
                                 .c = bytesOf(f, memory,
                                              program::ElementType::F16, 32)});
-                }},
-        Foreign{"Batch", "no batched product",
-                [](FunctionWriter &f, View memory) {
-                  GemmT gemm;
-                  gemm.m = gemm.n = gemm.k = 2;
-                  gemm.batch = 2;
-                  gemm.batch_stride_a = gemm.batch_stride_b =
-                      gemm.batch_stride_c = 4;
-                  View a = f.at(memory, 0, 8);
-                  f.gemm(gemm, {.a = a, .b = a, .c = f.at(memory, 8, 8)});
                 }},
         Foreign{"Axes", "no collective over several mesh axes",
                 [](FunctionWriter &f, View memory) {

@@ -53,7 +53,7 @@ protected:
           own[i] = float(100 * rank + i);
         Rank here(mesh, world, rank, std::make_unique<RecordingDevice>());
         char *const arenas[] = {reinterpret_cast<char *>(own.data())};
-        void *const arguments[] = {BoundProgramTest::numbers, longNumbers};
+        void *const arguments[] = {BoundProgramTest::numbers};
         auto program = BoundProgram::bind(*all.targets.front(), kernels, "f",
                                           mesh, rank, *here.device, arenas,
                                           arguments, Placement::Planned);

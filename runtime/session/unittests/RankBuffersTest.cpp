@@ -118,7 +118,8 @@ TEST_F(RankBuffersTest, TakesNumbersWordsAndRows) {
   ASSERT_TRUE(buffers.setWords(kPosition, position).ok());
   EXPECT_EQ(static_cast<int32_t *>(buffers.argument(kPosition))[1], 9);
   const int32_t rows[] = {0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32};
-  ASSERT_TRUE(buffers.setRows(kTokens, rows, /*padding=*/-1).ok());
+  const BatchRows to(manifest, kTokens, /*rank=*/1);
+  ASSERT_TRUE(buffers.setRows(to, rows, /*padding=*/-1).ok());
   const int32_t expected[] = {2, -1, 12, -1, 22, -1, 32, -1};
   EXPECT_EQ(std::memcmp(buffers.argument(kTokens), expected, sizeof(expected)),
             0);

@@ -18,8 +18,7 @@
 
 namespace optimus_support::program {
 
-/// The least and the greatest value of an integer, over all ranks and all that
-/// may be read.
+/// The least and the greatest value of an integer, over all ranks.
 struct Range {
   int64_t least = 0, most = 0;
 };
@@ -27,8 +26,7 @@ struct Range {
 /// Nothing where some value does not fit 64 bits, or none is left by the clamp.
 std::optional<Range> rangeOf(const IntegerT &integer, const Mesh &mesh);
 
-/// The value on a rank whose indices on the mesh axes are `coordinates`, of an
-/// integer without readings.
+/// The value on a rank whose indices on the mesh axes are `coordinates`.
 int64_t evaluate(const IntegerT &integer,
                  std::span<const int64_t> coordinates);
 

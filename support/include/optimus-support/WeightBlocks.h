@@ -47,13 +47,19 @@
 #define OPTIMUS_SUPPORT_WEIGHTBLOCKS_H
 
 #include "optimus-support/Sizes.h"
+// The enumeration itself: schema/weight_blocks.fbs.
+#include "optimus-support/weight_blocks_generated.h"
 
 #include <cstdint>
+#include <string_view>
 
 namespace optimus_support {
 
-/// How weights are held.
-enum class WeightBlocks : int32_t { None = 0, Int8 = 1, Int4 = 2, BF16 = 3 };
+/// As exec and --weights spell them.
+constexpr std::string_view toString(WeightBlocks blocks) {
+  constexpr std::string_view names[] = {"none", "int8", "int4", "bf16"};
+  return names[static_cast<int>(blocks)];
+}
 
 /// Whether they are integers with scales.
 inline constexpr bool isFewBits(WeightBlocks blocks) {

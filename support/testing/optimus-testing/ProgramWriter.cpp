@@ -85,12 +85,6 @@ std::unique_ptr<IntegerT> FunctionWriter::convert(const Sum &sum,
   integer->constant = sum.constant * scale;
   for (const Term &term : sum.terms)
     integer->terms.emplace_back(term.scale() * scale, term.axis());
-  for (const Lookup &one : sum.readings) {
-    const PlaceT &place =
-        *function.addresses[one.from.address]->location.AsPlace();
-    integer->readings.emplace_back(one.scale * scale, one.least, one.most,
-                                   place.bytes->constant, place.index);
-  }
   integer->least = sum.least;
   integer->most = sum.most;
   return integer;
@@ -107,8 +101,6 @@ View FunctionWriter::at(View base, const Sum &offset, int64_t elements) {
   bytes.constant += added->constant;
   bytes.terms.insert(bytes.terms.end(), added->terms.begin(),
                      added->terms.end());
-  bytes.readings.insert(bytes.readings.end(), added->readings.begin(),
-                        added->readings.end());
   bytes.least = added->least;
   bytes.most = added->most;
   AddressT address;
@@ -249,7 +241,6 @@ uint32_t FunctionWriter::launch(const std::string &kernel,
   launch.kernel = programs.kernel(kernel);
   launch.extent = iterations.extent;
   launch.grain = iterations.grain;
-  launch.iterations = iterations.count;
   launch.scalars = std::move(scalars);
   auto command = std::make_unique<CommandT>();
   command->action.Set(std::move(launch));
@@ -276,11 +267,10 @@ uint32_t FunctionWriter::copy(View src, View dst) {
   return copy(std::move(all), src, dst);
 }
 
-uint32_t FunctionWriter::fill(View dst, double value) {
+uint32_t FunctionWriter::fill(View dst) {
   FillT fill;
   fill.rows = 1;
   fill.cols = fill.ld = dst.elements;
-  fill.value = value;
   return add(unite(std::move(fill)), {dst});
 }
 

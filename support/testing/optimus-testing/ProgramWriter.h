@@ -78,27 +78,16 @@ struct Bounds {
   ElementType type = ElementType::I64;
 };
 
-/// What lies at the beginning of a view of an argument when a command is
-/// executed, times `scale`. Expected in [least, most].
-struct Lookup {
-  View from = {};
-  int64_t least = 0, most = 0;
-  int64_t scale = 1;
-};
-
-/// constant + terms + readings, in [least, most].
+/// constant + terms, in [least, most].
 struct Sum {
   int64_t constant = 0;
   std::vector<Term> terms = {}; ///< Term(scale, axis)
-  std::vector<Lookup> readings = {};
   int64_t least = INT64_MIN, most = INT64_MAX;
 };
 
-/// A kernel's iterations; `count` is a scalar that says how many there are this
-/// time.
+/// A kernel's iterations.
 struct Iterations {
   int64_t extent = 1, grain = 1;
-  uint32_t count = kNone;
 };
 
 struct GemmViews {
@@ -164,7 +153,7 @@ public:
   uint32_t copy(CopyT copy, View src, View dst);
   /// All elements.
   uint32_t copy(View src, View dst);
-  uint32_t fill(View dst, double value = 0);
+  uint32_t fill(View dst);
   uint32_t attention(const AttentionShapeT &shape, const AttentionViews &views);
   uint32_t attentionGrad(const AttentionShapeT &shape,
                          const AttentionGradViews &views);

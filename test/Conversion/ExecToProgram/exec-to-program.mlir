@@ -50,7 +50,7 @@ func.func @step(%arena: memref<8192xi8>, %x: memref<512xf32>, %y: memref<512xf32
   // CHECK-NEXT: 5 compute: copy read src=arg1[0]:480f32 write dst=arena0[1024]:4x120/128f32 bytes=3840
   exec.copy %slot from %y : memref<512xf32> {rows = 4, cols = 120, src_ld = 120, dst_ld = 128, id = 5 : i32}
     : memref<512xf32>
-  // CHECK-NEXT: 6 compute: fill value=0 write dst=arena0[1024]:512f32
+  // CHECK-NEXT: 6 compute: fill write dst=arena0[1024]:512f32
   exec.copy %slot {rows = 1, cols = 512, src_ld = 0, dst_ld = 512, id = 6 : i32} : memref<512xf32>
 
   // What an arena holds, and when. A collective's destination lives until the wait, and what

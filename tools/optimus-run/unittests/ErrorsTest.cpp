@@ -298,9 +298,13 @@ TEST_F(Errors, ManifestThatPredictsOtherTraffic) {
 }
 
 TEST_F(Errors, OneRankThatFailsEndsTheJob) {
-  expect(2, train("toy-rank"),
-         {"internal error", "rank 1, clock (watch_step)",
-          "reads 3 from argument 19; expected 0 to 2"});
+  Outcome outcome = runProgram(train("toy-rank"), failingAt("3:watch_step"));
+  EXPECT_EQ(outcome.code, 2) << outcome.out;
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("internal error"),
+                    HasSubstr("rank 1, clock (watch_step): fails, as a test "
+                              "asks for"),
+                    HasSubstr("\nstep 2/5 "), Not(HasSubstr("step 3/5"))));
 }
 
 // A library whose programs are not there, are damaged, or say otherwise than

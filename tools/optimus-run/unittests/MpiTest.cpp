@@ -149,7 +149,8 @@ TEST_F(Mpi, RanksMustStartTheSameCollectives) {
 
 TEST_F(Mpi, OneRankThatFailsEndsTheJob) {
   Outcome outcome =
-      runProgram("train " + toy("toy-rank") + data() + " --steps 5", mpirun(2));
+      runProgram("train " + toy("toy-rank") + data() + " --steps 5",
+                 failingAt("3:watch_step") + " " + mpirun(2));
   EXPECT_EQ(outcome.code, 2) << outcome.out;
   EXPECT_THAT(outcome.out, HasSubstr("rank 1, clock (watch_step)"));
 }

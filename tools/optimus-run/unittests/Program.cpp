@@ -125,6 +125,12 @@ std::string mpirun(int ranks) {
   return command;
 }
 
+std::string failingAt(const std::string &launch) {
+  return "OPTIMUS_DEVICE_CPU_LIBRARY=" OPTIMUS_HIDDEN_DEVICE
+         " OPTIMUS_HIDDEN_FAIL=" +
+         launch;
+}
+
 std::string toy(const std::string &name) {
   return OPTIMUS_TOYS "/" + name + ".so";
 }

@@ -38,6 +38,10 @@ Outcome signalProgram(const std::string &arguments, int signal,
 /// A launcher that starts `ranks` processes of a program.
 std::string mpirun(int ranks);
 
+/// Variables for a device of tests that fails at a launch: "3:norm" for the
+/// third one of the kernel norm.
+std::string failingAt(const std::string &launch);
+
 /// The path of a hand-written library: toy("toy2").
 std::string toy(const std::string &name);
 

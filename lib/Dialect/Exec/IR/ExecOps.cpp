@@ -8,8 +8,9 @@
 
 #include "Operands.h"
 
+#include "optimus/Dialect/Exec/IR/WeightBlocks.h"
+
 #include "optimus-support/CachePages.h"
-#include "optimus-support/WeightBlocks.h"
 
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -59,8 +60,7 @@ static LogicalResult verifyPacked(Operation *op, StringRef name, Value buffer,
 /// Checks blocks of B [k,n].
 static LogicalResult verifyBlocks(Operation *op, StringRef name, Value buffer,
                                   Blocks blocks, int64_t k, int64_t n) {
-  const optimus_support::BlockLayout layout{
-      static_cast<optimus_support::WeightBlocks>(blocks), k, n};
+  const optimus_support::BlockLayout layout = getBlockLayout(blocks, k, n);
   const CheckedSize words = layout.words();
   if (layout.takesRows() && words.isAtMost(getExtent(buffer)) &&
       *words.get() == getExtent(buffer))

@@ -32,13 +32,12 @@
 
 #include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Exec/IR/WeightBlocks.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 #include "optimus/Dialect/Optimus/IR/Entries.h"
-
-#include "optimus-support/WeightBlocks.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/DebugLog.h"
@@ -410,8 +409,7 @@ private:
     // There are no calls that make blocks of few bits for themselves.
     if (llvm::any_of(list, [](Preparation one) {
           auto pack = dyn_cast<PackOp>(one.command.getOperation());
-          return pack && isFewBits(static_cast<optimus_support::WeightBlocks>(
-                             pack.getBlocks()));
+          return pack && isFewBits(getWeightBlocks(pack.getBlocks()));
         }))
       return true;
     HeldBytes held;

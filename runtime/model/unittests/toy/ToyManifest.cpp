@@ -123,15 +123,6 @@ Json ManifestWriter::writeBuffers() const {
     addRow("slot" + std::to_string(slot));
   if (fault == Fault::Stages)
     addRow("echo");
-  if (fault == Fault::Rank)
-    buffers.push_back({{"name", "random"},
-                       {"role", "random"},
-                       {"type", "i32"},
-                       {"lifetime", "call"},
-                       {"filled_by", "host"},
-                       {"shape", {5}},
-                       {"local_shape", {5}},
-                       {"sharding", Json::array({Json::array()})}});
   return buffers;
 }
 
@@ -174,11 +165,8 @@ Json ManifestWriter::writeArgs(const std::string &function) const {
       add(std::string("grad:") + nameOf(param), "write", true);
   add("loss_sum", "write", true);
   add("real_count", "write");
-  if (trains) {
+  if (trains)
     add("grad_norm", "write");
-    if (fault == Fault::Rank)
-      add("random", "read");
-  }
   return args;
 }
 

@@ -35,7 +35,7 @@ enum class Fault {
   Abi,      ///< was compiled for another interface
   Feature,  ///< needs a feature that no processor has
   Traffic,  ///< communicates otherwise than it says
-  Rank,     ///< the last rank, with a table of its own, fails in its third step
+  Rank,     ///< the last rank has a table of its own, with a kernel of its own
   Gradient, ///< the gradient of b is wrong
   Source,   ///< another program, with the same parameters
   Stall,    ///< the last rank sleeps for ever in its third step
