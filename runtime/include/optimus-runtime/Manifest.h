@@ -234,10 +234,10 @@ struct CacheExtents {
   int64_t pagesOfSlot() const { return pages / slots; }
   /// The pages that a slot may have: those of its ranks.
   PageRange poolOf(int64_t slot) const;
-  /// Pages that a text needs at a time at most, whose calls have up to so many
-  /// tokens: of these and of the window before them.
+  /// Pages that a text needs at a time at most: of a call's tokens, up to so
+  /// many, and of the window before them.
   int64_t pagesAtOnce(int64_t tokensOfCall) const;
-  /// Tokens that such a text may have at most: of the context, or of its pages.
+  /// Tokens of such a text at most: of the context, or of its pages.
   int64_t tokensOfOne(int64_t tokensOfCall) const;
   /// Tokens that the cache has for each slot where all have as many.
   int64_t tokensOfEach() const;

@@ -220,8 +220,8 @@ Result cuLaunchKernel(Function function, unsigned gridX, unsigned gridY,
       return result;
     BEHIND(cuMemFree_v2)(scratch);
   }
-  // What is appended goes to a stream that waits for what came before, and that
-  // is waited for behind the next kernel.
+  // Appends go to a stream of their own, which the reader's stream waits for
+  // behind the next kernel.
   static std::atomic<bool> isOpen = false;
   const bool isApart = isSeeded("append after its reader") && appends(function);
   if (isApart)
