@@ -82,12 +82,43 @@ static json::Object describeAttention(func::FuncOp function,
   return who;
 }
 
+/// What a kernel of attention says of itself; null for other launches.
+static DictionaryAttr getAttention(exec::LaunchOp launch) {
+  if (!getAttentionWork(launch))
+    return nullptr;
+  auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+      launch, launch.getKernelAttr());
+  return kernel->getAttrOfType<DictionaryAttr>(exec::ExecDialect::kComputes);
+}
+
+/// Keys of a cache that a token sees at most; nothing where some attention lets
+/// it see all.
+static std::optional<int64_t> getWindow(func::FuncOp function) {
+  std::optional<int64_t> most = 0;
+  auto note = [&](bool isCached, IntegerAttr window) {
+    if (isCached && most)
+      most = window ? std::optional(std::max(*most, window.getInt()))
+                    : std::nullopt;
+  };
+  function.walk([&](Operation *op) {
+    if (auto attention = dyn_cast<exec::AttentionOp>(op))
+      note(attention.getCapacity().has_value(), attention.getWindowAttr());
+    else if (auto launch = dyn_cast<exec::LaunchOp>(op))
+      if (DictionaryAttr attention = getAttention(launch))
+        note(attention.contains("capacity"),
+             attention.getAs<IntegerAttr>("window"));
+  });
+  return most == 0 ? std::nullopt : most;
+}
+
 static json::Object describeEntry(func::FuncOp function) {
   json::Object object{{"kind", stringifyEntryKind(getEntryKind(function))}};
   if (EntryAttr entry = getEntry(function); entry && entry.readsBatch()) {
     object["batch"] = entry.getBatch();
     object["sequence"] = entry.getSequence();
   }
+  if (std::optional<int64_t> window = getWindow(function))
+    object["window"] = *window;
   return object;
 }
 

@@ -21,7 +21,7 @@ import sys
 import numpy as np
 import pytest
 
-from tools import EMULATED, REPOSITORY, LlamaModel, Model, call, succeed
+from tools import EMULATED, REPOSITORY, LlamaModel, Model, call, mpirun, succeed
 
 SLOTS, CONTEXT, CHUNK, PAGES = 4, 192, 32, 8
 SLOTTED = "slots=%d,context=%d,chunk=%d" % (SLOTS, CONTEXT, CHUNK)
@@ -160,6 +160,66 @@ def test_beams_copy_the_last_page_alone(optimus, tools):
         assert len(text.tokens) == 40
     assert (4, 2) in seen
     assert max(held for held, _ in seen) == 4
+
+
+def test_pages_behind_a_window_are_given_back(optimus, tools):
+    """Two texts of four pages each go on side by side in four; then what is short shares
+    its beginning as ever. A window of ten tokens and a chunk of 32 are on two at most."""
+    model = LlamaModel(1, 24, 6, 3, 20, 256, 13, batch=2, window=10)
+    extents = "slots=2,context=256,chunk=32"
+    prompts = [[number * number % 13 for number in range(size)] for size in (150, 70, 70)]
+    requests = [
+        {"prompt": prompt, "max_tokens": count, "logprobs": 1}
+        for prompt, count in zip(prompts, (100, 0, 3))
+    ]
+    said_by, counters = [], []
+    for generate in (extents, extents + ",pages=4"):
+        library = tools.library(model, functions=None, generate=generate)
+        with optimus.Session(library, seed=4) as session:
+            most = 0
+            texts = [session.generator.submit(**request) for request in requests]
+            while session.generator.has_work:
+                session.generator.step()
+                counters.append(session.generator.counters)
+                most = max(most, counters[-1].get("pages_held", 0))
+            said_by.append([said(text) for text in texts])
+    assert said_by[0] == said_by[1]
+    assert [len(tokens) for tokens, _ in said_by[0]] == [100, 256 - 70 + 1, 3]
+    assert most == 3 and counters[-1]["pages_free"] == 4
+    # Side by side, as in slots.
+    assert counters[-1]["decodes"] < 200
+    for flags in ((), EMULATED):
+        how = {"functions": None, "generate": extents + ",pages=4"}
+        library = tools.library(model, None, "serial", *flags, **how)
+        manifest = json.loads(tools.run("optimus-run", "inspect", library, "--json"))
+        entries = [each["entry"] for each in manifest["functions"]]
+        windows = {entry["kind"]: entry.get("window") for entry in entries}
+        assert [windows[kind] for kind in ("prefill", "decode", "score")] == [10] * 3
+
+
+@pytest.mark.rotates
+@pytest.mark.parametrize("strategy", ["summa", "summa,decode=stationary"])
+def test_threads_and_processes_find_the_same_pages(tools, tmp_path, strategy):
+    """Texts wait for pages, are forked, and have beams, over each transport."""
+    whole = [number * number % 19 for number in range(100)]
+    lines = [{"tokens": whole[:size], "beams": 1 + (size == 2)} for size in (90, 90, 2, 64, 70)]
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    flags = ["--tokens", prompts, "--max-tokens", 8]
+    extents = "slots=4,context=128,chunk=64"
+    said = []
+    for pages, start, backend in (
+        ("", [], []),
+        (",pages=4", [], []),
+        (",pages=4", mpirun(4), []),
+        (",pages=4", mpirun(4), ["--backend", "tcp"]),
+    ):
+        how = {"functions": None, "generate": extents + pages}
+        library = tools.library(GPT2, "row:2,col:2", strategy, **how)
+        command = tools.command("optimus-run", "generate", library, *flags, *backend)
+        said.append(succeed(call([*start, *command])))
+    assert len(said[0].splitlines()) == 5
+    assert said == [said[0]] * 4
 
 
 @pytest.mark.parametrize("given, expected", {

@@ -119,14 +119,20 @@ def check_answers(model, state, rounding, prompts, answers, logits):
 
 
 @pytest.mark.rotates
-@pytest.mark.parametrize("mesh, strategy", LAYOUTS)
+@pytest.mark.parametrize("mesh, strategy", [
+    *LAYOUTS,
+    pytest.param("row:1,col:2", "megatron-sp", marks=pytest.mark.rotates),
+    pytest.param("data:2,row:2,col:1", "summa,decode=stationary", marks=pytest.mark.rotates),
+])
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_tokens_one_by_one_have_the_logits_of_the_whole(
     tools, states, tmp_path, name, mesh, strategy
 ):
     model = MODELS[name]
     state, rounding = states(name)
-    library = tools.library(model, mesh, strategy, functions=None, generate=EXTENTS)
+    # Each of four rows of ranks has some tokens of a chunk.
+    extents = EXTENTS.replace("chunk=3", "chunk=8") if "data" in str(mesh) else EXTENTS
+    library = tools.library(model, mesh, strategy, functions=None, generate=extents)
     # Two of three slots are live.
     prompts = draw_prompts(model, 2)
     answers, logits = generate(tools, library, state, tmp_path, prompts)

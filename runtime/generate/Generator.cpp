@@ -175,6 +175,7 @@ StatusOr<int64_t> Generator::add(GenerationRequest request) {
     request.maxTokens = entries.placeBehind(request);
   Text text;
   text.number = numTexts++;
+  text.slides = entries.slides(request, request.maxTokens);
   if (request.beams > 1)
     text.search.emplace(BeamOptions{.beams = request.beams,
                                     .lengthPenalty = request.lengthPenalty,

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 using namespace optrt;
 using optimus_support::kPageTokens;
@@ -41,19 +42,38 @@ static int64_t pagesInCommon(const GenerationRequest &request) {
   return request.beams == 1 ? 0 : std::ssize(request.prompt) / kPageTokens;
 }
 
+/// Of all tokens; the last one is put nowhere.
+static int64_t allPages(const GenerationRequest &request, int64_t newTokens) {
+  return pagesFor(std::ssize(request.prompt) + newTokens - 1);
+}
+
+int64_t
+GenerationEntries::tokensOfCall(const GenerationRequest &request) const {
+  return std::min(chunk, std::ssize(request.prompt) +
+                             std::ssize(request.continuation));
+}
+
+bool GenerationEntries::slides(const GenerationRequest &request,
+                               int64_t newTokens) const {
+  return cache.pages != 0 && request.beams == 1 &&
+         cache.pagesAtOnce(tokensOfCall(request)) <
+             allPages(request, newTokens);
+}
+
 int64_t GenerationEntries::countPages(const GenerationRequest &request,
                                       int64_t newTokens) const {
   if (cache.pages == 0)
     return 0;
-  // The last token is put nowhere.
-  const int64_t all = pagesFor(std::ssize(request.prompt) + newTokens - 1);
+  if (slides(request, newTokens))
+    return cache.pagesAtOnce(tokensOfCall(request));
+  const int64_t all = allPages(request, newTokens);
   const int64_t common = pagesInCommon(request);
   return common + request.beams * (all - common);
 }
 
 int64_t GenerationEntries::placeBehind(const GenerationRequest &request) const {
-  int64_t tokens = cache.context;
-  if (cache.pages != 0) {
+  int64_t tokens = cache.tokensOfOne(tokensOfCall(request));
+  if (cache.pages != 0 && request.beams > 1) {
     const int64_t common = pagesInCommon(request);
     const int64_t own = cache.poolOf(0).count - common;
     const int64_t all = own < 0 ? 0 : common + own / request.beams;
@@ -153,7 +173,7 @@ void Generator::leave(int64_t slot) {
 int64_t Generator::dropPages(int64_t slot) {
   int64_t freed = 0;
   for (int32_t page : pagesOfSlots[slot])
-    freed += pool->drop(page);
+    freed += page != kNoPage && pool->drop(page);
   pagesOfSlots[slot].clear();
   return freed;
 }
@@ -168,8 +188,23 @@ void Generator::promisePages(Text &text, int64_t slot) {
   adoptPrefix(text, slot);
 }
 
+void Generator::dropBehindWindow(Text &text, int64_t slot) {
+  std::vector<int32_t> &pages = pagesOfSlots[slot];
+  const int64_t first = std::max<int64_t>(
+      text.cached + 1 - entries.cache.window, 0); // key of the next token
+  for (int64_t i = 0; i != first / kPageTokens; ++i)
+    if (const int32_t page = std::exchange(pages[i], kNoPage);
+        page != kNoPage) {
+      pool->drop(page);
+      ++text.promised;
+      pool->promise(pool->groupOf(slot), 1);
+    }
+}
+
 void Generator::takePages(Text &text, int64_t slot, int64_t tokens) {
   std::vector<int32_t> &pages = pagesOfSlots[slot];
+  if (text.slides)
+    dropBehindWindow(text, slot);
   while (pool && std::ssize(pages) < pagesFor(tokens)) {
     pages.push_back(pool->take(pool->groupOf(slot)));
     --text.promised;
@@ -194,7 +229,7 @@ Generator::findPrefix(const Text &text, int64_t group,
   const int64_t step = sharedStep(entries.chunk) / kPageTokens;
   int64_t whole = std::ssize(before);
   std::vector<int32_t> found;
-  if (text.isGiven() || whole % step != 0)
+  if (text.isGiven() || text.slides || whole % step != 0)
     return found;
   int32_t last = before.empty() ? -1 : before.back();
   // A prompt's last token is the text's own.
@@ -229,7 +264,7 @@ void Generator::adoptPrefix(Text &text, int64_t slot) {
 }
 
 void Generator::publishPrefix(const Text &text, int64_t slot) {
-  if (!pool)
+  if (!pool || text.slides)
     return;
   const std::vector<int32_t> &pages = pagesOfSlots[slot];
   int32_t before = -1;
@@ -250,7 +285,7 @@ void Generator::publishPrefix(const Text &text, int64_t slot) {
 
 bool Generator::hasTwin(const Text &text) const {
   auto isTwin = [&](const Text &other) {
-    return other.number != text.number && !other.isGiven() &&
+    return other.number != text.number && !other.isGiven() && !other.slides &&
            !other.hasWholePrompt() &&
            other.request.prompt == text.request.prompt;
   };
@@ -264,7 +299,7 @@ void Generator::keepForTwins(std::span<const Choice> choices) {
   for (const Choice &choice : choices) {
     Text &text = *slots[choice.slot];
     const bool isFirst = text.generated.empty() && text.slotsOfBeams.empty();
-    if (!pool || !isFirst || text.isGiven() || !hasTwin(text))
+    if (!pool || !isFirst || text.isGiven() || text.slides || !hasTwin(text))
       continue;
     text.isForkable = true;
     text.firstLogits = choice.logits;
@@ -275,7 +310,7 @@ Status Generator::forkPrompts(std::vector<Choice> &choices) {
   const auto count = static_cast<int64_t>(pool ? slots.size() : 0);
   for (int64_t slot = 0; slot != count; ++slot) {
     const std::optional<Text> &text = slots[slot];
-    if (!text || text->isGiven() || text->hasWholePrompt())
+    if (!text || text->isGiven() || text->slides || text->hasWholePrompt())
       continue;
     for (int64_t from = 0; from != count; ++from) {
       const std::optional<Text> &other = slots[from];

@@ -191,6 +191,7 @@ std::optional<CacheExtents> Manifest::cacheOf(const Function &function) const {
   }
   if (!found)
     return found;
+  found->window = function.window;
   const std::optional<int64_t> table = findBuffer(kPageTable);
   if (!table || !function.findArg(*table)) {
     found->slotsOfPool = 0;
@@ -229,9 +230,21 @@ CacheExtents::pagesOfEach(int64_t count) const {
   return all;
 }
 
-int64_t CacheExtents::tokensOfOne() const {
-  return pages == 0 ? context
-                    : std::min(context, poolOf(0).count * kPageTokens);
+// n tokens in a row are on (n - 1) / 64 pages, rounded up, and perhaps on one
+// more.
+int64_t CacheExtents::pagesAtOnce(int64_t tokensOfCall) const {
+  const int64_t all = context / kPageTokens;
+  return window == 0
+             ? all
+             : std::min(all,
+                        optimus_support::pagesFor(window + tokensOfCall - 2) +
+                            1);
+}
+
+int64_t CacheExtents::tokensOfOne(int64_t tokensOfCall) const {
+  return pages == 0 || pagesAtOnce(tokensOfCall) <= poolOf(0).count
+             ? context
+             : poolOf(0).count * kPageTokens;
 }
 
 int64_t CacheExtents::tokensOfEach() const {

@@ -180,6 +180,8 @@ static void readEntry(const JsonCursor &cursor, const Manifest &manifest,
                           function.name, " reads, found ", *number));
     }
   }
+  if (JsonCursor found = cursor.find("window"))
+    function.window = found.integer(1, INT32_MAX);
 }
 
 static Schedule readSchedule(const JsonCursor &cursor) {

@@ -32,7 +32,7 @@ static py::dict generationOf(const ModelLibrary &self) {
       take(GenerationEntries::find(self.path(), self.manifest()));
   py::dict extents;
   extents["slots"] = entries.cache.slots;
-  extents["context"] = entries.cache.tokensOfOne();
+  extents["context"] = entries.cache.tokensOfOne(entries.chunk);
   extents["pages"] = entries.cache.pages;
   extents["chunk"] = entries.chunk;
   extents["vocabulary"] = entries.vocabulary;

@@ -104,7 +104,7 @@ protected:
 
 TEST_F(PagesTest, KnowsItsLibrary) {
   EXPECT_EQ(entries.cache, (CacheExtents{3, 128, 32, 3, 3}));
-  EXPECT_EQ(entries.cache.tokensOfOne(), 128);
+  EXPECT_EQ(entries.cache.tokensOfOne(entries.chunk), 128);
   EXPECT_EQ(entries.cache.tokensOfEach(), 64);
   EXPECT_THAT(entries.cache.pagesOfEach(3)[2], testing::ElementsAre(2));
 }

@@ -54,8 +54,13 @@ struct GenerationEntries {
   scoringFunctions(const std::string &library) const;
   /// New tokens that there is place for behind a request's prompt.
   int64_t placeBehind(const GenerationRequest &request) const;
-  /// Pages that a request with so many new tokens needs at most; 0 without
-  /// pages.
+  /// Tokens of a call at most that takes a request's tokens in.
+  int64_t tokensOfCall(const GenerationRequest &request) const;
+  /// Whether a text with so many new tokens gives back pages behind its window
+  /// before it ends, since it has more than it needs at a time.
+  bool slides(const GenerationRequest &request, int64_t newTokens) const;
+  /// Pages that a request with so many new tokens needs at most at a time; 0
+  /// without pages.
   int64_t countPages(const GenerationRequest &request, int64_t newTokens) const;
   /// InvalidArgument where a rank has not as many, with how many would do.
   Status checkPages(const GenerationRequest &request, int64_t newTokens) const;
@@ -142,7 +147,7 @@ class PagePool;
 /// Where the cache has pages, a text is let in once there are as many as it can
 /// need. Texts with equal beginnings of prompts share their pages: whole pages
 /// of whole chunks, once a prefill of a text that has not ended has written
-/// them.
+/// them. A text that gives back pages behind its window shares none.
 class Generator {
 public:
   /// `session` has chosen the entries and prepared its parameters for them, and
@@ -197,6 +202,7 @@ private:
     std::vector<int64_t> kept = {}, slotsOfBeams = {};
     std::optional<BeamSearch> search = {};
     int64_t promised = 0; ///< pages that it may take
+    bool slides = false;  ///< see GenerationEntries::slides()
     /// Whether others with the same prompt can go on from its first choice, and
     /// the logits of that, in the root.
     bool isForkable = false;
@@ -248,6 +254,8 @@ private:
   /// logits behind it.
   Status forkPrompts(std::vector<Choice> &choices);
   Status forkPrompt(int64_t from, int64_t into);
+  /// Gives back the pages that no token from the next one on sees.
+  void dropBehindWindow(Text &text, int64_t slot);
   /// Takes pages for the first tokens of a slot.
   void takePages(Text &text, int64_t slot, int64_t tokens);
   /// Of a slot; returns how many are free then.

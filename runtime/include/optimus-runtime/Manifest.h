@@ -192,6 +192,8 @@ struct Function {
   EntryKind kind = EntryKind::Other;
   /// Sequences of the global batch that it reads, and their tokens; 0: none.
   int64_t batch = 0, sequence = 0;
+  /// Keys of a cache that a token sees at most, its own among them; 0: all.
+  int64_t window = 0;
   std::vector<Arg> args;
   int64_t commands = 0; ///< command ids are below it
   int64_t arenaBytes = 0;
@@ -225,13 +227,18 @@ struct CacheExtents {
   int64_t pages = 0;
   /// Slots with the same pages: as many as a rank holds. 0 without pages.
   int64_t slotsOfPool = 0;
+  /// Keys that a token sees at most, its own among them; 0: all before it.
+  int64_t window = 0;
 
   /// Pages that there are for each slot; none may be asked for without slots.
   int64_t pagesOfSlot() const { return pages / slots; }
   /// The pages that a slot may have: those of its ranks.
   PageRange poolOf(int64_t slot) const;
-  /// Tokens that a text may have at most: of the context, or of its pages.
-  int64_t tokensOfOne() const;
+  /// Pages that a text needs at a time at most: of a call's tokens, up to so
+  /// many, and of the window before them.
+  int64_t pagesAtOnce(int64_t tokensOfCall) const;
+  /// Tokens of such a text at most: of the context, or of its pages.
+  int64_t tokensOfOne(int64_t tokensOfCall) const;
   /// Tokens that the cache has for each slot where all have as many.
   int64_t tokensOfEach() const;
   /// Then the pages of each of the first slots; none without pages.

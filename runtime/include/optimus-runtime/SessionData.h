@@ -25,6 +25,9 @@
 
 namespace optrt {
 
+/// In place of a page, whose tokens none of a call sees.
+inline constexpr int32_t kNoPage = -1;
+
 /// What a call puts into a slot of a cache: tokens of one text, behind each
 /// other.
 struct SlotTokens {

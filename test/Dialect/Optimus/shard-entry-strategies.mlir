@@ -2,6 +2,10 @@
 // RUN: not optimus-opt %s --optimus-shard='mesh=row:2,col:2 strategy=megatron entry-strategies="decode=stationary"' 2>&1 | FileCheck %s --check-prefix=BASE
 
 // BASE: error: strategy 'stationary' of decode leaves parameters where 'summa' has them; found strategy 'megatron' for the program
+// RUN: optimus-opt %s --optimus-shard='mesh=row:1,col:2 strategy=megatron-sp' | FileCheck %s --check-prefix=SP
+
+// A sequence of one token is whole with sequence parallelism, too.
+// SP: optimus.role = "batch,sequence,hidden", optimus.sharding = #optimus.sharding<@mesh, [{}, {}, {}]>
 
 // Activations of a decode have its strategy: the input of a product is sharded as the
 // contracted dimension of the weight, and what it makes as the other one.

@@ -34,6 +34,17 @@ func.func @taken(%x: tensor<4x8xf32> {optimus.sharding = #optimus.sharding<@mesh
   return %0 : tensor<4x6xf32>
 }
 
+// Of a shard of shards each rank has its part already.
+// CHECK-LABEL: func.func @finer(
+// CHECK: optimus.add {{.*}}optimus.shardings = [#optimus.sharding<@mesh, [{"row", "col"}, {}]>]
+// CHECK: optimus.add {{.*}}optimus.shardings = [#optimus.sharding<@mesh, [{"row", "col"}, {}]>]
+func.func @finer(%x: tensor<4x8xf32> {optimus.sharding = #optimus.sharding<@mesh, [{"row"}, {}]>},
+                 %y: tensor<4x8xf32> {optimus.sharding = #optimus.sharding<@mesh, [{"row", "col"}, {}]>}) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %0 = optimus.add %x, %y : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %1 = optimus.add %y, %x : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %0, %1 : tensor<4x8xf32>, tensor<4x8xf32>
+}
+
 // An annotation holds, whatever is around it.
 // CHECK-LABEL: func.func @annotated(
 // CHECK: optimus.gelu {{.*}}[#optimus.sharding<@mesh, [{}, {"row"}]>]

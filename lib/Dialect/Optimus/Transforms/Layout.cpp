@@ -98,11 +98,13 @@ FailureOr<ShardingAttr> Layout::lookup(Operation *op, StringRef role,
           getStrategy(op, read->position).layOut(*read, [&](StringRef axis) {
             return shards(axis);
           });
-      // One token of a text that is generated is not shared out.
+      // One token of a text that is generated is not shared out, nor is a
+      // sequence of one.
       if (isOfGeneration(op))
         for (auto [axes, dim, size] :
              llvm::zip(dims, read->dims, type.getShape()))
-          if (size == 1 && dim.dimension == DimensionClass::Batch)
+          if (size == 1 && (dim.dimension == DimensionClass::Batch ||
+                            dim.dimension == DimensionClass::Sequence))
             axes.clear();
       sharding = ShardingAttr::get(getMeshRef(), dims);
     }

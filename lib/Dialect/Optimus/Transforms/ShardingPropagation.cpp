@@ -171,7 +171,11 @@ FailureOr<bool> ShardingPropagation::follow(Operation *op, Value value,
       first = source;
       continue;
     }
-    if (ArrayRef<StringRef>(getDim(*first).axes) != axes)
+    // A shard over data has its parts over data+row: the finer one is followed.
+    const ArrayRef<StringRef> before = getDim(*first).axes;
+    if (axes.size() > before.size() && axes.take_front(before.size()) == before)
+      first = source;
+    else if (before.take_front(axes.size()) != axes)
       return op->emitOpError("has conflicting shardings for dimension ")
              << dim << " of " << describeValue(value) << ": "
              << describe(*first) << "; but " << describe(source)
