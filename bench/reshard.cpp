@@ -34,6 +34,7 @@
 #include "optimus-runtime/Session.h"
 #include "optimus-runtime/World.h"
 #include "optimus-support/InputFile.h"
+#include "optimus-support/NewFile.h"
 #include "tooling/StepScalars.h"
 
 #include <algorithm>
@@ -201,11 +202,82 @@ void copy(const std::vector<char> &from, std::vector<char> &to, int threads) {
     copier.join();
 }
 
-/// How long saves take by one writer and by all, for how long ranks stop for
-/// one that is written behind steps, and how long its bytes take to be copied.
+/// Reserves and writes the pieces of as large files as a checkpoint's, and
+/// nothing more: the most that any way of saving could do. Of `writers` this is
+/// number `writer`, with a share in one stretch.
+Status writePieces(const std::vector<std::pair<std::string, size_t>> &files,
+                   int writer, int writers) {
+  constexpr size_t kPiece = 4 << 20, kSlab = 256 << 10;
+  const std::vector<char> slab(kSlab, 1);
+  std::vector<std::pair<size_t, size_t>> pieces;
+  std::vector<optimus_support::NewFile> opened;
+  for (const auto &[path, bytes] : files) {
+    OPTRT_ASSIGN_OR_RETURN(opened.emplace_back(),
+                           optimus_support::NewFile::join(path));
+    for (size_t begin = 0; begin < bytes; begin += kPiece)
+      pieces.push_back({opened.size() - 1, begin});
+  }
+  const size_t end = pieces.size() * (writer + 1) / writers;
+  for (size_t i = pieces.size() * writer / writers; i != end; ++i) {
+    const auto &[file, begin] = pieces[i];
+    const size_t bytes = std::min(kPiece, files[file].second - begin);
+    OPTRT_RETURN_IF_ERROR(opened[file].reserve(begin, bytes));
+    for (size_t at = 0; at < bytes; at += kSlab)
+      OPTRT_RETURN_IF_ERROR(opened[file].write(begin + at, slab.data(),
+                                               std::min(kSlab, bytes - at)));
+  }
+  return okStatus();
+}
+
+/// How long that takes by the root's process alone, on one thread, and by all
+/// ranks.
+Status compareBareWriters(const Arguments &arguments, World &world,
+                          json &report) {
+  ControlPlane &control = *world.control;
+  std::vector<std::pair<std::string, size_t>> files;
+  for (const auto &entry : std::filesystem::directory_iterator(arguments.save))
+    if (entry.path().extension() == ".safetensors")
+      files.push_back({arguments.save + "-" + entry.path().filename().string(),
+                       entry.file_size()});
+  std::ranges::sort(files);
+  for (bool isAlone : {true, false}) {
+    if (control.isRoot())
+      for (const auto &[path, bytes] : files)
+        OPTRT_RETURN_IF_ERROR(
+            optimus_support::NewFile::create(path, 0).status());
+    OPTRT_RETURN_IF_ERROR(control.agree(okStatus()));
+    const Clock::time_point start = Clock::now();
+    std::vector<Status> written(isAlone ? 1 : control.numLocalRanks());
+    std::vector<std::thread> threads;
+    for (int i = 0; i != int(written.size()); ++i)
+      if (!isAlone || control.isRoot())
+        threads.emplace_back([&, i] {
+          written[i] = isAlone ? writePieces(files, 0, 1)
+                               : writePieces(files, control.firstRank() + i,
+                                             control.size());
+        });
+    for (std::thread &thread : threads)
+      thread.join();
+    Status failure;
+    for (Status &status : written)
+      if (failure.ok())
+        failure = std::move(status);
+    OPTRT_RETURN_IF_ERROR(control.agree(failure));
+    report[isAlone ? "bare alone" : "bare together"].push_back(
+        std::chrono::duration<double>(Clock::now() - start).count());
+    if (control.isRoot())
+      for (const auto &[path, bytes] : files)
+        std::filesystem::remove(path);
+  }
+  return okStatus();
+}
+
+/// How long saves take by one writer and by all, and writing alone; for how
+/// long ranks stop for one that is written behind steps, and how long its bytes
+/// take to be copied.
 Status compareWriters(const Arguments &arguments, World &world,
                       Session &session, json &report) {
-  for (int round = 0; round != arguments.rounds; ++round)
+  for (int round = 0; round != arguments.rounds; ++round) {
     for (bool isAlone : {true, false}) {
       Clock::time_point start = Clock::now();
       OPTRT_RETURN_IF_ERROR(session.save(arguments.save, stateOf(arguments),
@@ -213,6 +285,8 @@ Status compareWriters(const Arguments &arguments, World &world,
       report[isAlone ? "alone" : "together"].push_back(
           std::chrono::duration<double>(Clock::now() - start).count());
     }
+    OPTRT_RETURN_IF_ERROR(compareBareWriters(arguments, world, report));
+  }
   if (arguments.rounds == 0)
     return okStatus();
   OPTRT_RETURN_IF_ERROR(

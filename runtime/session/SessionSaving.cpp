@@ -147,12 +147,20 @@ Status Session::Saving::finish(Status written) {
 //===----------------------------------------------------------------------===//
 
 /// The processes that see the root's hidden folder: they have its files open.
-/// Collective.
-static std::vector<int> findWriters(ControlPlane &control,
-                                    const std::string &dir, bool isAlone,
-                                    CheckpointWriter &writer) {
-  const std::string folder =
-      control.allGather(control.isRoot() ? writer.folder() : "")[0];
+/// Or what a process brings that could not prepare its writer. Collective.
+static StatusOr<std::vector<int>>
+findWriters(ControlPlane &control, const std::string &dir, bool isAlone,
+            const Status &prepared, CheckpointWriter &writer) {
+  // Ranks stand still meanwhile, so that one round tells both.
+  std::string own = ControlPlane::encode(prepared);
+  if (control.isRoot() && prepared.ok())
+    own = writer.folder();
+  const std::vector<std::string> told = control.allGather(own);
+  const std::string &folder = told[0];
+  // The name of a hidden folder begins with a dot, a failure with its code.
+  for (const std::string &text : told)
+    if (!text.starts_with('.'))
+      OPTRT_RETURN_IF_ERROR(ControlPlane::decode(text));
   const bool sees = control.isRoot() || (!isAlone && writer.join(dir, folder));
   std::vector<int> writers;
   const std::vector<std::string> all = control.allGather(sees ? "sees" : "");
@@ -251,9 +259,9 @@ Session::prepareSave(const std::string &dir, TrainingState state,
     OPTRT_RETURN_IF_ERROR(addTensors(*writer, adaptersAlone));
     return control.isRoot() ? writer->begin() : writer->layOut();
   };
-  OPTRT_RETURN_IF_ERROR(control.agree(prepare()));
-  const std::vector<int> writers =
-      findWriters(control, dir, options.isAlone, *writer);
+  OPTRT_ASSIGN_OR_RETURN(
+      const std::vector<int> writers,
+      findWriters(control, dir, options.isAlone, prepare(), *writer));
   ShardExchange exchange = exchangeOfShards();
   std::vector<PieceList> lists(exchange.numProcesses());
   shareOut(exchange, slabsOf(writer->pieces()), writers,
@@ -335,6 +343,7 @@ Status Session::takeSnapshot(Saving &made) {
     OPTRT_ASSIGN_OR_RETURN(snapshot, SharedRegions::create(control, bytes));
   }
   ShardExchange exchange = exchangeOfShards();
+  exchange.fillForLater();
   const PieceSlabs slabs = slabsOf(pieces);
   SlabFlow flow(exchange, slabs, made.pieces(), *snapshot, kKeeps);
   made.readFrom(flow.kept());

@@ -13,6 +13,10 @@
 #include <type_traits>
 #include <utility>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 using namespace optrt;
 using namespace optimus_support;
 
@@ -115,6 +119,32 @@ Status ShardExchange::write(const Share &share, int rank, Fn fn) {
       });
 }
 
+/// memcpy() past the caches, where the processor has such stores. Other threads
+/// may look at it after finishStores().
+static void copyPastCaches(std::byte *to, const std::byte *from,
+                           std::size_t bytes) {
+#ifdef __SSE2__
+  // The ends of short runs would take longer than the runs.
+  constexpr std::size_t kWord = sizeof(__m128i), kLeast = 8 * kWord;
+  if (bytes >= kLeast) {
+    const std::size_t head = -reinterpret_cast<uintptr_t>(to) % kWord;
+    std::memcpy(to, from, head);
+    for (to += head, from += head, bytes -= head; bytes >= kWord;
+         to += kWord, from += kWord, bytes -= kWord)
+      _mm_stream_si128(
+          reinterpret_cast<__m128i *>(to),
+          _mm_loadu_si128(reinterpret_cast<const __m128i *>(from)));
+  }
+#endif
+  std::memcpy(to, from, bytes);
+}
+
+static void finishStores() {
+#ifdef __SSE2__
+  _mm_sfence();
+#endif
+}
+
 template <typename Word>
 Status ShardExchange::giveWords(const Slab &slab, int to,
                                 std::span<Word> room) {
@@ -125,7 +155,12 @@ Status ShardExchange::giveWords(const Slab &slab, int to,
     };
     Status given =
         read<Word>(share, rank, [&](const ShardRun &run, const Word *elements) {
-          std::copy_n(elements, run.count, place(run));
+          if (isForLater)
+            copyPastCaches(reinterpret_cast<std::byte *>(place(run)),
+                           reinterpret_cast<const std::byte *>(elements),
+                           run.count * sizeof(Word));
+          else
+            std::copy_n(elements, run.count, place(run));
         });
     if (given.ok())
       return;
@@ -133,6 +168,8 @@ Status ShardExchange::giveWords(const Slab &slab, int to,
       std::fill_n(place(run), run.count, Word());
     keepFirst(failure, std::move(given));
   });
+  if (isForLater)
+    finishStores();
   return failure;
 }
 

@@ -88,6 +88,31 @@ TEST(ShardExchange, PiecesAreTheWholeTensorsAndBack) {
   }
 }
 
+// Wherever memory begins within a store past the caches.
+TEST(ShardExchange, FillsTheSameForLater) {
+  const Mesh mesh({{"row", 1}, {"col", 1}});
+  const Example example(mesh);
+  const PieceSlabs slabs = example.slabs();
+  Mailbox mail;
+  Process process(example, mail, /*rank=*/0);
+  process.fill(example, /*rank=*/0);
+  ShardExchange exchange(process.control, example.manifest, {&process.buffers});
+  exchange.fillForLater();
+  for (std::size_t piece = 0; piece != example.pieces.size(); ++piece)
+    for (std::size_t begin : {0, 1, 2, 3}) {
+      std::vector<float> expected = elementsOf(slabs, piece);
+      const std::size_t count = expected.size();
+      std::vector<float> found(begin + count + 1, -1.0f);
+      ASSERT_TRUE(exchange
+                      .collectHere(slabs.whole(piece),
+                                   std::span(found).subspan(begin, count))
+                      .ok());
+      expected.insert(expected.begin(), begin, -1.0f);
+      expected.push_back(-1.0f);
+      ASSERT_EQ(found, expected) << "piece " << piece << " at " << begin;
+    }
+}
+
 // Queries, keys and values of four heads, of which a process has no values.
 TEST(PieceSlabs, RowsHavePartsOfSeveralBuffers) {
   Manifest manifest;
