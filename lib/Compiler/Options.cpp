@@ -155,7 +155,9 @@ static Status readChoice(const CompileSettings &settings,
   if (!settings.ranks.empty()) {
     constexpr int64_t kMostRanks = 16384;
     if (!options.isAuto())
-      return invalidArgument("--ranks is for --strategy auto");
+      return invalidArgument(
+          "--ranks: expected --strategy auto beside it; other "
+          "strategies have the ranks of --mesh");
     OPTRT_ASSIGN_OR_RETURN(options.ranks,
                            readCount("--ranks", settings.ranks, 1, kMostRanks));
     if (settings.isGiven("mesh"))

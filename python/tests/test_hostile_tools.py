@@ -237,7 +237,7 @@ def test_intermediate_values_without_measure(tools, folder):
         (["@f.mlir"], ["@f.mlir", "not read from files"]),
         (["--strategy=auto", "--ranks=0"], ["--ranks: expected a number from 1 to 16384"]),
         (["--strategy=auto", "--ranks=many"], ["--ranks: expected", "many"]),
-        (["--ranks=4"], ["--ranks is for --strategy auto"]),
+        (["--ranks=4"], ["--ranks: expected --strategy auto beside it", "--mesh"]),
         (["--panels=-1"], ["--panels: expected a number from 1 to 64"]),
         (["--report", "--compile-to=fuse"], ["--report: expected --compile-to place"]),
         (["--mesh=row:99999999999999999999"], ["--mesh"]),

@@ -279,7 +279,10 @@ lookForCheckpoint(const std::string &dir) {
         concat("cannot read the checkpoint ", dir, ": ", error.message()));
   if (fs::exists(fs::symlink_status(dir, error)))
     return invalidArgument(
-        concat("expected a checkpoint's folder, but ", dir, " is not one"));
+        concat("expected a checkpoint's folder, found ",
+               fs::is_regular_file(status) ? "the file " : "no folder at ", dir,
+               "; name a folder that `optimus-run train --save` wrote, or one "
+               "of weights from elsewhere"));
   fs::path target = fs::weakly_canonical(dir, error);
   if (!target.has_filename())
     target = target.parent_path();

@@ -139,6 +139,12 @@ SharedRegions::~SharedRegions() {
     close(region);
 }
 
+void SharedRegions::populate() {
+  for (const Region &region : regions)
+    if (!region.memory.empty())
+      madvise(region.memory.data(), region.memory.size(), MADV_POPULATE_WRITE);
+}
+
 bool SharedRegions::areShared(int one, int other) const {
   return whoIsReached[one][other] == '1' && whoIsReached[other][one] == '1';
 }

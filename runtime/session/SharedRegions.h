@@ -39,6 +39,8 @@ public:
   bool areShared(int one, int other) const;
   /// The region of this process, or of one that it shares regions with.
   std::span<std::byte> of(int process) const { return regions[process].memory; }
+  /// Touches all pages at once; faults of one at a time cost more.
+  void populate();
   /// As given to create().
   std::span<const std::size_t> sizes() const { return bytes; }
   /// Whether a process that shares its region has not ended.

@@ -10,9 +10,8 @@
 #define OPTIMUS_RUNTIME_SESSION_SLABFLOW_H
 
 #include "PieceShares.h"
-#include "SharedRegions.h"
+#include "SlabSignals.h"
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -61,40 +60,24 @@ public:
   std::span<float> kept();
 
 private:
-  /// At a region's begin, zeros at first. Each is written by one process, but
-  /// for the bell.
-  struct alignas(64) Header {
-    std::atomic<uint32_t> bell; ///< rung when the owner may have waited for it
-    std::atomic<uint32_t> sleeps; ///< whether somebody has to wake it
-    /// How many of its slabs the owner has taken.
-    alignas(64) std::atomic<uint64_t> taken;
-  };
-  /// After it, one a process: how many of the owner's slabs it has served.
-  struct alignas(64) Served {
-    std::atomic<uint64_t> count;
-  };
   struct Turn {
     std::size_t piece, count;
   };
 
-  static std::size_t headerBytes(std::size_t processes);
-  Header &header(int process);
-  Served &served(int process, int by);
   /// The memory of a process's slab in this round.
   std::span<float> slabOf(int process);
   /// Serves one process, or ends the round: false where that has to wait.
   bool advance(Status &failure);
   /// Whether this process's next slab has all elements.
   bool isFilled();
-  void ring(int process);
-  /// Sleeps until the bell is no longer as it was. Unavailable when a process
-  /// has ended.
-  Status sleep(uint32_t bell);
 
   ShardExchange &exchange;
   SharedRegions &regions;
   const bool keepsAll;
   const int processes, here;
+  /// A process is done with slabs that it has taken, another one with those it
+  /// has served.
+  SlabSignals signals;
 
   SlabRounds rounds;
   uint64_t round = 0;

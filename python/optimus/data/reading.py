@@ -45,7 +45,7 @@ def read(folder: str) -> Store:
     try:
         text = small_file.read(path, MOST_INDEX)
     except OSError as error:
-        message = "%s is no store: cannot read %s: %s"
+        message = "%s is no store: cannot read %s: %s; optimus.data prepare -o STORE writes one"
         raise Mistake(message % (folder, path, error.strerror)) from None
     try:
         found = json.loads(text)

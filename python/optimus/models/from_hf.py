@@ -191,6 +191,8 @@ def _check_folder(folder: str) -> None:
         what = "%s has no %s" % (folder, CONFIG)
         if "adapter_config.json" in names:
             what += ": it is an adapter's; supported: folders of whole models"
+        else:
+            what += "; expected a folder in Hugging Face's format, with it and *.safetensors"
         raise Mistake(what)
     pickles = [name for name in names if name.endswith(PICKLES)]
     if pickles and not any(name in names for name in WEIGHTS):

@@ -475,5 +475,7 @@ TEST_F(Model, ThatIsNotThereIsTheUsersFault) {
   expectNone("", "there is no checkpoint at");
   expectNone(root, "has no state.json");
   writeFile(root + "/file", "text");
-  expectNone(root + "/file", "expected a checkpoint's folder");
+  expectNone(root + "/file",
+             "expected a checkpoint's folder, found the file " + root +
+                 "/file; name a folder that `optimus-run train --save` wrote");
 }

@@ -10,6 +10,7 @@
 
 #include "model/ElfFile.h"
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -67,7 +68,8 @@ protected:
   std::vector<uint8_t> write() const {
     std::vector<uint8_t> file(page() + 4096);
     auto put = [&](uint64_t at, const void *from, std::size_t bytes) {
-      std::memcpy(file.data() + at, from, bytes);
+      // There may be no relocation.
+      std::copy_n(static_cast<const uint8_t *>(from), bytes, file.data() + at);
       return at;
     };
     Elf64_Ehdr header{};

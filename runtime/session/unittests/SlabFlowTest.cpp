@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 
 #include <barrier>
+#include <chrono>
 
 using namespace optrt;
 using namespace optrt::test;
@@ -132,6 +133,38 @@ TEST(SlabFlow, AFailureIsOfTheProcessThatHasIt) {
   for (int process : {0, 1, 3})
     for (std::size_t piece : all[process])
       EXPECT_EQ(pieces.found[piece], elementsOf(slabs, piece));
+}
+
+// Rank 0 takes nothing: its regions are gone while rank 1 waits for rank 2,
+// whose disk is slow.
+TEST(SlabFlow, NobodyWaitsForOneThatIsDone) {
+  const Mesh mesh({{"row", 3}, {"col", 1}});
+  const Example example(mesh);
+  const PieceSlabs slabs = example.slabs();
+  Mailbox mail;
+  onEachRank(mesh, [&](int rank) {
+    Process process(example, mail, rank);
+    process.fill(example, rank);
+    ShardExchange exchange(process.control, example.manifest,
+                           {&process.buffers});
+    const std::vector<PieceList> lists =
+        sharedOut(example, exchange, slabs, /*takers=*/2);
+    auto regions = SharedRegions::create(
+        process.control,
+        SlabFlow::regionBytes(example.pieces, lists, Keeps::SomeSlabs));
+    ASSERT_TRUE(regions.ok());
+    std::size_t taken = 0;
+    const Status status =
+        SlabFlow(exchange, slabs, lists, **regions, Keeps::SomeSlabs)
+            .run([&](std::size_t, auto) {
+              // It serves the others as late as it can.
+              if (rank == 2)
+                std::this_thread::sleep_for(std::chrono::milliseconds(
+                    ++taken == lists[2].size() - 1 ? 300 : 10));
+              return okStatus();
+            });
+    EXPECT_TRUE(status.ok()) << "rank " << rank << ": " << status.message();
+  });
 }
 
 TEST(SharedRegions, KnowWhoHasEnded) {
