@@ -25,8 +25,11 @@ namespace {
 /// The cost of a scalar division, and of a function of the mathematics library,
 /// in dependent operations.
 constexpr double kDivisionInOps = 4, kFunctionInOps = 20;
-/// What kernels do, with integers, to widen bf16 and to round to it.
-constexpr double kWideningInOps = 2, kRoundingInOps = 8;
+/// The instructions of kernels to widen bf16 and to round to it, with integers,
+/// and to multiply integers to twice their width, low and high halves apart.
+constexpr double kToWiden = 2, kToRound = 8, kToMultiplyWide = 6;
+/// An instruction takes as long as a multiplication and an addition in one.
+constexpr double kOpsOfInstruction = 2;
 
 class WorkCounter {
 public:
@@ -57,27 +60,63 @@ public:
 private:
   KernelWork count(Operation *op, double times);
   KernelWork countElements(Operation *op, double times);
+  KernelWork countBranches(scf::IfOp branch, double times);
   std::optional<int64_t> evaluate(Value value);
   double getTrips(scf::ForOp loop);
 
   int64_t extent, largest = 1;
   /// Integers by value: an induction variable has its first one.
   llvm::DenseMap<Value, std::optional<int64_t>> known;
+  /// Of loops of known bounds, where each iteration has the next number.
+  struct Range {
+    int64_t begin, end;
+  };
+  llvm::DenseMap<Value, Range> ranges;
 };
 } // namespace
 
-/// The operations of a computation on one element, divisions excepted.
-static double getOpsOfElement(Operation *op) {
+static bool isContracted(Value product) {
+  auto multiply = product.getDefiningOp<arith::MulFOp>();
+  return multiply && multiply->hasOneUse() &&
+         arith::bitEnumContainsAll(multiply.getFastmath(),
+                                   arith::FastMathFlags::contract);
+}
+
+/// Whether the only reader of a product adds it, in one instruction with it. A
+/// sum of two products takes the first so.
+static bool isFused(Operation *op) {
+  if (op->getNumResults() != 1 || !isContracted(op->getResult(0)))
+    return false;
+  Operation *sum = *op->user_begin();
+  return isa<arith::AddFOp, arith::SubFOp>(sum) &&
+         (sum->getOperand(0) == op->getResult(0) ||
+          !isContracted(sum->getOperand(0)));
+}
+
+/// The instructions of a computation on one element, divisions excepted.
+static double getInstructions(Operation *op) {
   auto isNarrow = [](Value value) {
     return getElementTypeOrSelf(value).isBF16();
   };
   if (isa<math::MathDialect>(op->getDialect()))
     return kFunctionInOps;
   if (isa<arith::ExtFOp>(op) && isNarrow(op->getOperand(0)))
-    return kWideningInOps;
+    return kToWiden;
   if (isa<arith::TruncFOp>(op) && isNarrow(op->getResult(0)))
-    return kRoundingInOps;
-  return 1;
+    return kToRound;
+  return isa<arith::MulUIExtendedOp>(op) ? kToMultiplyWide : 1;
+}
+
+/// The room that elements take in registers, of 32 bits 1.
+static double getWidth(Operation *op) {
+  auto isWide = [](Type type) {
+    Type element = getElementTypeOrSelf(type);
+    return element.isF64() || element.isInteger(64);
+  };
+  return llvm::any_of(op->getOperandTypes(), isWide) ||
+                 llvm::any_of(op->getResultTypes(), isWide)
+             ? 2
+             : 1;
 }
 
 static IntegerAttr getConstant(Type type, int64_t integer) {
@@ -116,6 +155,8 @@ double WorkCounter::getTrips(scf::ForOp loop) {
                          step = evaluate(loop.getStep());
   known[loop.getInductionVar()] = begin;
   double unit = step.value_or(1);
+  if (begin && end && unit == 1)
+    ranges[loop.getInductionVar()] = {*begin, *end};
   if (begin && end)
     return std::max(0.0, std::ceil(double(*end - *begin) / unit));
   return std::max(1.0, double(largest) / extent / unit);
@@ -126,25 +167,49 @@ KernelWork WorkCounter::count(Operation *op, double times) {
     double trips = getTrips(loop);
     return count(*loop.getBody(), times * trips);
   }
+  if (auto branch = dyn_cast<scf::IfOp>(op))
+    return countBranches(branch, times);
   KernelWork work;
-  double most = 0;
   for (Region &region : op->getRegions())
-    for (Block &block : region) {
-      KernelWork branch = count(block, times);
-      double ops = branch.vectorOps + branch.divisions + branch.scalarOps;
-      if (ops > most)
-        work = branch;
-      most = std::max(most, ops);
-    }
+    for (Block &block : region)
+      work += count(block, times);
   if (op->getNumRegions() == 0)
     work = countElements(op, times);
   return work;
 }
 
+/// Of a loop's first iterations and its others each has its share, as in
+/// `if %i < 7`, of a loop from 0 to 8 seven eighths. Else the first branch
+/// counts: kernels have in the second what few iterations do.
+KernelWork WorkCounter::countBranches(scf::IfOp branch, double times) {
+  auto compare = branch.getCondition().getDefiningOp<arith::CmpIOp>();
+  const bool isLess = compare && llvm::is_contained({arith::CmpIPredicate::slt,
+                                                     arith::CmpIPredicate::ult},
+                                                    compare.getPredicate());
+  auto found = isLess ? ranges.find(compare.getLhs()) : ranges.end();
+  std::optional<int64_t> limit =
+      isLess ? evaluate(compare.getRhs()) : std::nullopt;
+  if (found == ranges.end() || !limit || found->second.begin < 0 ||
+      found->second.begin >= found->second.end)
+    return count(*branch.thenBlock(), times);
+  const auto [begin, end] = found->second;
+  const int64_t middle = std::clamp(*limit, begin, end);
+  KernelWork work;
+  for (auto [block, from, to] : {std::tuple(branch.thenBlock(), begin, middle),
+                                 std::tuple(branch.elseBlock(), middle, end)}) {
+    if (!block || from == to)
+      continue;
+    ranges[compare.getLhs()] = {from, to};
+    work += count(*block, times * double(to - from) / double(end - begin));
+  }
+  ranges[compare.getLhs()] = {begin, end};
+  return work;
+}
+
 KernelWork WorkCounter::countElements(Operation *op, double times) {
   KernelWork work;
-  // A store has no result.
-  Type type = op->getNumResults() == 1 ? op->getResult(0).getType() : Type();
+  // A store has no result, and a product of twice the width two.
+  Type type = op->getNumResults() > 0 ? op->getResult(0).getType() : Type();
   if (auto store = dyn_cast<vector::StoreOp>(op))
     type = store.getVectorType();
   // What sums a vector up reads all of it.
@@ -158,12 +223,13 @@ KernelWork WorkCounter::countElements(Operation *op, double times) {
     double elements = times * vector.getNumElements();
     if (isDivision)
       work.divisions = elements;
-    else
-      work.vectorOps = elements * getOpsOfElement(op);
+    else if (!isFused(op))
+      work.vectorOps =
+          elements * kOpsOfInstruction * getWidth(op) * getInstructions(op);
   } else if (isa<FloatType>(type) &&
              isa<arith::ArithDialect, math::MathDialect>(op->getDialect())) {
     work.scalarOps =
-        times * (isDivision ? kDivisionInOps : getOpsOfElement(op));
+        times * (isDivision ? kDivisionInOps : getInstructions(op));
   }
   return work;
 }

@@ -180,6 +180,14 @@ static double interpolate(const std::vector<std::pair<double, double>> &points,
   return below->second * std::pow(above->second / below->second, fraction);
 }
 
+/// An operand that is there twice is fetched once.
+static bool isFirst(const Touch &touch, std::span<const Touch> touches) {
+  const auto isSame = [&](const Touch &other) {
+    return other.buffer == touch.buffer;
+  };
+  return &*std::ranges::find_if(touches, isSame) == &touch;
+}
+
 double ComputePrices::getBytesPerSecond(double reuseBytes) const {
   return profile.streams.empty() ? profile.bytesPerSecond
                                  : interpolate(profile.streams, reuseBytes);
@@ -196,18 +204,12 @@ double ComputePrices::getFetchSeconds(double bytes, double reuseBytes) const {
 double ComputePrices::getTrafficSeconds(std::span<const Touch> touches) const {
   bool fetches = !isGpu && !profile.streams.empty();
   double seconds = 0;
-  for (auto at = touches.begin(); at != touches.end(); ++at) {
-    const Touch &one = *at;
-    const auto isSame = [&](const Touch &other) {
-      return other.buffer == one.buffer;
-    };
+  for (const Touch &one : touches)
     if (!fetches)
       seconds += (one.reads + one.writes) * one.bytes /
                  getBytesPerSecond(one.reuseBytes);
-    // An operand that is there twice is fetched once.
-    else if (std::none_of(touches.begin(), at, isSame))
+    else if (isFirst(one, touches))
       seconds += getFetchSeconds(one.bytes, one.reuseBytes);
-  }
   return seconds;
 }
 
@@ -227,9 +229,9 @@ ComputePrices::getKernelTrafficSeconds(std::span<const Touch> touches) const {
   return seconds + getTrafficSeconds(byRows);
 }
 
-/// Products were timed with operands in a cache. A byte of other operands costs
-/// its measured time outside of caches, or the excess of its memory's time over
-/// the nearest cache's.
+/// Products and attention were timed with operands in a cache. A byte of other
+/// operands costs its measured time outside of caches, or the excess of its
+/// memory's time over the nearest cache's.
 double ComputePrices::getColdSeconds(std::span<const Touch> touches) const {
   if (profile.coldSecondsPerByte == 0 || profile.streams.empty())
     return 0;
@@ -239,6 +241,8 @@ double ComputePrices::getColdSeconds(std::span<const Touch> touches) const {
     return 0;
   double seconds = 0;
   for (const Touch &one : touches) {
+    if (!isFirst(one, touches))
+      continue;
     double here = 1 / getBytesPerSecond(one.reuseBytes);
     double share =
         std::clamp((here - nearest) / (farthest - nearest), 0.0, 1.0);
@@ -296,10 +300,12 @@ double ComputePrices::getSeconds(const CommandWork &command,
     return product + getColdSeconds(touches) + getEpilogueSeconds(command);
   }
   case Work::Attention: {
-    // On GPUs a command is the library's.
     const ProductRates &rates = getRates(command.factors);
-    return getAttentionSeconds(command.work, isGpu ? rates.getLibraryAttention()
-                                                   : rates.attention);
+    // On GPUs a command is the library's.
+    if (isGpu)
+      return getAttentionSeconds(command.work, rates.getLibraryAttention());
+    return getAttentionSeconds(command.work, rates.attention) +
+           getColdSeconds(touches);
   }
   case Work::Packing:
     return getPackSeconds(command.work, touches);

@@ -51,11 +51,12 @@ needs_hosts = pytest.mark.skipif(
 )
 
 
-def compile_on(tools, path, placement):
+def compile_on(tools, path, placement, generate=None):
     cluster = path.with_suffix(".json")
     cluster.write_text(json.dumps({**CLUSTER, **placement}))
     flags = ["--mesh", "row:2,col:2", "--strategy", "summa", "--cluster", cluster]
-    tools.run("optimus-compile", tools.program(MODEL), *flags, "-o", path)
+    program = tools.program(MODEL, generate=generate)
+    tools.run("optimus-compile", program, *flags, "-o", path)
     return path
 
 
@@ -151,14 +152,23 @@ def test_nodes_are_hosts_under_mpirun(tools, library, text, tmp_path, backend):
 
 
 @needs_hosts
-def test_a_launch_on_other_nodes_is_told(tools, library, text):
+@pytest.mark.parametrize("name", ["train", "eval", "generate"])
+def test_a_launch_on_other_nodes_is_told(tools, library, text, tmp_path, name):
     """A host for each process."""
 
     def apart(rank, ranks, port):
         flags, variables = by_torchrun(rank, ranks, port)
         return flags, {**variables, "HOST_OF_RANK": "host%d" % rank}
 
-    command = tools.train_command(library, text, 1, *FLAGS)
+    given = ["--data", text]
+    if name == "generate":
+        extents = "slots=1,context=8,chunk=4"
+        library = compile_on(
+            tools, tmp_path / "texts.so", {"placement": COLUMNS}, generate=extents
+        )
+        given = ["--bytes", "ab", "--max-tokens", 1]
+    command = tools.command("optimus-run", name, library, *given, *FLAGS)
+    command += ["--steps", "1"] if name == "train" else []
     results = finish(start([*RENAMED, *command], apart))
     assert [code for code, _, _ in results] == [0] * RANKS, results
     told = [errors.count("laid out for ranks 0,2 on one node") for _, _, errors in results]

@@ -183,8 +183,6 @@ Status ComputeTimer::gemm(const GemmPoint &point, int32_t type, bool rotates) {
 /// far apart.
 constexpr int64_t kWidth = 512;
 
-/// A step comes to attention with operands that only far caches have: after a
-/// product that has just written all sequences.
 Status ComputeTimer::attention(const AttentionPoint &point, int32_t type) {
   optrt_attention_desc desc{};
   desc.type = type;
@@ -195,7 +193,7 @@ Status ComputeTimer::attention(const AttentionPoint &point, int32_t type) {
   // Slices of one buffer, as models have them.
   desc.q_ld = desc.kv_ld = 3 * kWidth;
   desc.causal = point.causal;
-  operands.begin(/*rotates=*/true);
+  operands.begin(/*rotates=*/false);
   const int64_t part = kWidth * elementBytes(ElementType(type));
   char *qkv = operands.read(3 * point.seq * kWidth, type);
   // A gradient reads them.

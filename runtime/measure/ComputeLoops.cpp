@@ -86,8 +86,8 @@ void polynomialLoop(int64_t begin, int64_t end, void *const *args) {
     Vector from;
     std::memcpy(&from, x + i * sizeof(Vector), sizeof(Vector));
     Vector sum = from;
-    // Two operations each, beside the load and the store.
-    for (int term = 0; term != (kPolynomialOps - 2) / 2; ++term)
+    // Beside the load and the store.
+    for (int term = 0; term != kPolynomialOps / 2 - 2; ++term)
       sum = sum * from + 0.5f;
     std::memcpy(y + i * sizeof(Vector), &sum, sizeof(Vector));
   }

@@ -44,7 +44,7 @@ std::vector<GemmPoint> optrt::productShapes(int64_t largest) {
                           bias};
           // Larger ones are as fast, and take long.
           constexpr int64_t kMostElements = 3 << 19;
-          if (std::max({tokens, p, q}) <= largest && p * q <= kMostElements)
+          if (std::max(p, q) <= largest && p * q <= kMostElements)
             points.push_back(point);
         }
   return points;

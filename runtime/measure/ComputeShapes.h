@@ -13,7 +13,7 @@
 
 namespace optrt {
 
-// Each has extents up to `largest`.
+// Each has features up to `largest`, a product any number of tokens.
 
 /// Rows are tokens of a rank, or what a panel cuts; forward products have no
 /// operand transposed and may have a bias, those of the input's gradient the

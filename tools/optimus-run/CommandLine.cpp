@@ -375,7 +375,7 @@ void addBench(CLI::App &app, BenchOptions &options, JobOptions &job) {
   gemm->excludes(comm);
   for (auto [name, number, least, help] :
        {std::tuple("--largest", &options.largest, 32,
-                   "With --gemm: the largest extent of a product"),
+                   "With --gemm: the most features of a product"),
         {"--rounds", &options.rounds, 1,
          "With --gemm or --generate: rounds in which all is timed; the median "
          "counts"}})

@@ -84,6 +84,7 @@ Status eval(const EvalOptions &options, World &world) {
   OPTRT_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
       createSession(*library, world, std::move(chosen), options.ranks.tune));
+  printWarnings(world, *session);
   OPTRT_RETURN_IF_ERROR(
       setParameters(*session, control, checkpoint.get(), options.seed));
 

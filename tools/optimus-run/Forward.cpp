@@ -154,6 +154,7 @@ Status forward(const ForwardOptions &options, World &world) {
   OPTRT_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
                          createSession(*plan.library, world, std::move(chosen),
                                        options.ranks.tune));
+  printWarnings(world, *session);
   OPTRT_RETURN_IF_ERROR(
       setParameters(*session, control, checkpoint.get(), options.seed));
   std::optional<TensorFile> file;

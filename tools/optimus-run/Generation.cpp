@@ -64,6 +64,7 @@ createSession(const GenerationPlan &plan, const GenerationSource &source,
       optimus_run::createSession(library, world,
                                  sessionOptions(plan.functions, source.ranks),
                                  source.ranks.tune));
+  printWarnings(world, *session);
   OPTRT_RETURN_IF_ERROR(
       setParameters(*session, control, checkpoint.get(), source.seed));
   OPTRT_RETURN_IF_ERROR(control.agree(plan.entries.prepare(*session)));

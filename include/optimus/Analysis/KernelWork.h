@@ -23,8 +23,8 @@ using optimus_prices::KernelWork;
 
 /// Counts in the kernel that a launch runs; nothing where it is not built yet.
 /// A rank-dependent number, or the extent of a loop that depends on the data,
-/// is taken as large as an iteration's part of the largest buffer. Of two
-/// branches, the one with more computation counts.
+/// is taken as large as an iteration's part of the largest buffer. Branches
+/// count by their shares of a loop where its variable decides, else the first.
 KernelWork getKernelWork(exec::LaunchOp launch);
 
 /// Of its buffers, those whose elements it reads along columns of a matrix:

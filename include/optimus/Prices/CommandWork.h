@@ -19,7 +19,8 @@ namespace optimus_prices {
 
 /// Operations of a kernel, over all of its iterations.
 struct KernelWork {
-  /// Elements of vectors that are computed, loaded or stored.
+  /// Elements of vectors that are computed, loaded or stored, two for each
+  /// instruction, as for a multiplication and an addition in one.
   double vectorOps = 0;
   /// Elements of vectors: divisions and square roots.
   double divisions = 0;
