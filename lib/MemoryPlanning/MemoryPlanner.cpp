@@ -8,6 +8,7 @@
 
 #include "optimus/MemoryPlanning/MemoryPlanner.h"
 
+#include "BothEnds.h"
 #include "EjectionSearch.h"
 #include "PeakFirst.h"
 #include "Portfolio.h"
@@ -29,6 +30,8 @@ int64_t optimus_planning::lowerBound(std::span<const LiveRange> ranges) {
 
 /// Nodes that cost too little to be weighed against bytes: a fifth of a second.
 static constexpr int64_t kLeastNodes = 20'000;
+/// Rounds of placing from both ends, of a five-hundredth of a second.
+static constexpr int kRounds = 400;
 
 namespace {
 
@@ -201,6 +204,8 @@ Plan optimus_planning::plan(std::span<const LiveRange> ranges,
                                static_cast<double>(bound) * factor)));
   };
   const int64_t goodEnough = multipleOfBound(options.goodEnough);
+  // With nearly twice as many fragments.
+  const int64_t fair = multipleOfBound(1.9 * options.goodEnough - 0.9);
 
   // About half a second of looking at placed buffers.
   int64_t work = 250'000'000;
@@ -244,13 +249,22 @@ Plan optimus_planning::plan(std::span<const LiveRange> ranges,
   // Among so many the local search finds little. The first component has the
   // largest lower bound.
   if (const Component &component = components.front();
-      component.buffers.size() > kManyBuffers && moveLimit > 0 && !deadline &&
-      placements.front().arenaBytes >
-          std::max(goodEnough, options.capacity.value_or(0)))
-    if (std::optional<Placement> better =
-            placePeakFirst(ranges, component, options,
-                           placements.front().arenaBytes, plan.moves))
-      placements.front() = std::move(*better);
+      component.buffers.size() > kManyBuffers && moveLimit > 0 && !deadline) {
+    Placement &largest = placements.front();
+    auto lowerTo = [&](int64_t enough, auto place) {
+      if (largest.arenaBytes > std::max(enough, options.capacity.value_or(0)))
+        if (std::optional<Placement> better = place())
+          largest = std::move(*better);
+    };
+    lowerTo(goodEnough, [&] {
+      return placePeakFirst(ranges, component, options, largest.arenaBytes,
+                            plan.moves);
+    });
+    // Where nearly all of the bound is alive for long, that is most buffers.
+    lowerTo(fair, [&] {
+      return placeFromBothEnds(ranges, component, fair, kRounds);
+    });
+  }
 
   // A search with a time limit may be long and find nothing: what it cannot
   // prove in a moment waits until the local search had half of the time.

@@ -35,6 +35,29 @@ static std::vector<size_t> listAtPeak(const Component &component) {
   return members;
 }
 
+std::optional<Placement> optimus_planning::placeAround(
+    std::span<const LiveRange> ranges, const Component &component,
+    std::span<const int64_t> offsets, int64_t limit, const char *order) {
+  std::vector<LiveRange> all;
+  Options quick;
+  quick.capacity = 0;
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    const Buffer &buffer = component.buffers[i];
+    all.push_back(ranges[buffer.range]);
+    if (offsets[i] == Buffer::kFree)
+      continue;
+    all.back().fixedOffset = offsets[i];
+    quick.capacity = std::max(*quick.capacity, offsets[i] + buffer.size);
+  }
+  quick.nodeLimit = 0;
+  quick.moveLimit = 0;
+  quick.bytesPerNode = std::numeric_limits<int64_t>::max();
+  Plan whole = plan(all, quick);
+  if (whole.arenaBytes >= limit)
+    return std::nullopt;
+  return Placement{std::move(whole.offsets), whole.arenaBytes, order};
+}
+
 std::optional<Placement> optimus_planning::placePeakFirst(
     std::span<const LiveRange> ranges, const Component &component,
     const Options &options, int64_t limit, int64_t &moves) {
@@ -57,19 +80,12 @@ std::optional<Placement> optimus_planning::placePeakFirst(
   if (peak.arenaBytes >= limit)
     return std::nullopt;
 
-  std::vector<LiveRange> all;
-  for (const Buffer &buffer : buffers)
-    all.push_back(ranges[buffer.range]);
+  std::vector<int64_t> offsets(buffers.size(), Buffer::kFree);
   for (size_t i = 0; i < atPeak.size(); ++i)
-    all[atPeak[i]].fixedOffset = peak.offsets[i];
-  Options quick;
-  quick.capacity = peak.arenaBytes;
-  quick.nodeLimit = 0;
-  quick.moveLimit = 0;
-  quick.bytesPerNode = std::numeric_limits<int64_t>::max();
-  Plan whole = plan(all, quick);
-  if (whole.arenaBytes >= limit)
-    return std::nullopt;
-  moves += peak.moves;
-  return Placement{std::move(whole.offsets), whole.arenaBytes, "peak first"};
+    offsets[atPeak[i]] = peak.offsets[i];
+  std::optional<Placement> placed =
+      placeAround(ranges, component, offsets, limit, "peak first");
+  if (placed)
+    moves += peak.moves;
+  return placed;
 }

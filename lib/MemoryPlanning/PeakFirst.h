@@ -36,6 +36,13 @@ std::optional<Placement> placePeakFirst(std::span<const LiveRange> ranges,
                                         const Options &options, int64_t limit,
                                         int64_t &moves);
 
+/// Places the other buffers of a component around those with an offset; kFree
+/// is none. Nothing where the arena would not be below `limit`.
+std::optional<Placement> placeAround(std::span<const LiveRange> ranges,
+                                     const Component &component,
+                                     std::span<const int64_t> offsets,
+                                     int64_t limit, const char *order);
+
 } // namespace optimus_planning
 
 #endif // OPTIMUS_LIB_MEMORYPLANNING_PEAKFIRST_H

@@ -147,7 +147,8 @@ Status Session::Saving::finish(Status written) {
 //===----------------------------------------------------------------------===//
 
 /// The processes that see the root's hidden folder: they have its files open.
-/// Or what a process brings that could not prepare its writer. Collective.
+/// The failure of a process with no writer prepared, in all of them.
+/// Collective.
 static StatusOr<std::vector<int>>
 findWriters(ControlPlane &control, const std::string &dir, bool isAlone,
             const Status &prepared, CheckpointWriter &writer) {

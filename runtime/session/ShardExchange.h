@@ -56,8 +56,8 @@ public:
   ShardExchange(ControlPlane &control, const Manifest &manifest,
                 std::vector<RankBuffers *> ranks, Holds holds = {});
 
-  /// What is filled from now on is read so late that it is written past the
-  /// caches, which takes two thirds of the time.
+  /// Fills from now on for late readers: past the caches, in two thirds of the
+  /// time.
   void fillForLater() { isForLater = true; }
 
   int numProcesses() const { return control.size() / perProcess; }
