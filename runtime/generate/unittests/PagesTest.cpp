@@ -40,6 +40,21 @@ TEST(PagePool, GroupsHaveThePagesOfTheirSlots) {
   EXPECT_EQ(pool.counts().free, 5);
 }
 
+TEST(PagePool, ATextNeedsThePagesOfItsWindowAndCall) {
+  CacheExtents cache = kGroups;
+  EXPECT_EQ(cache.pagesAtOnce(1), 4);
+  cache.pages = 3;
+  EXPECT_EQ(cache.tokensOfOne(1), 128);
+  cache.window = 64;
+  // From the last token of a page on, and from any other one.
+  EXPECT_EQ(cache.pagesAtOnce(1), 2);
+  EXPECT_EQ(cache.pagesAtOnce(2), 2);
+  EXPECT_EQ(cache.pagesAtOnce(3), 3);
+  EXPECT_EQ(cache.pagesAtOnce(256), 4);
+  EXPECT_EQ(cache.tokensOfOne(1), 256);
+  EXPECT_EQ(cache.tokensOfOne(3), 128);
+}
+
 TEST(PagePool, APageIsFreeOnceItsLastHolderIsGone) {
   PagePool pool(kGroups);
   pool.promise(0, 1);
