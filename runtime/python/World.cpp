@@ -53,8 +53,7 @@ static StatusOr<World> joinAsPython(const JobOptions &options, double timeout) {
                            reportEnd};
   OPTRT_ASSIGN_OR_RETURN(Launcher launcher, findLauncherOf(options));
   bool speaks = true;
-  return joinJob(options, program, launcher, /*library=*/nullptr, timeout,
-                 speaks);
+  return joinJob(options, program, launcher, /*library=*/{}, timeout, speaks);
 }
 
 std::shared_ptr<BoundWorld> BoundWorld::join(JobOptions options,

@@ -124,7 +124,8 @@ static StatusOr<std::string> chooseSecret(const JobOptions &options,
 }
 
 StatusOr<World> joinJob(const JobOptions &options, const JobProgram &program,
-                        const Launcher &launcher, const LibraryFile *library,
+                        const Launcher &launcher,
+                        const std::optional<LibraryFile> &library,
                         double timeoutSeconds, bool &speaks) {
   speaks = launcher.isFirst();
   if (options.backend == "nccl") {

@@ -41,11 +41,12 @@ struct JobProgram {
 StatusOr<Launcher> findLauncherOf(const JobOptions &options);
 
 /// Joins the job: with a back-end that works for it. `library` is what will be
-/// run, or null: over TCP, ranks that do not fit it need not meet, and where it
-/// is laid out for nodes, processes have the ranks of orderRanks(). `speaks`
+/// run, or nothing: over TCP, ranks that do not fit it need not meet, and where
+/// it is laid out for nodes, processes have the ranks of orderRanks(). `speaks`
 /// becomes whether this process is to print a failure.
 StatusOr<World> joinJob(const JobOptions &options, const JobProgram &program,
-                        const Launcher &launcher, const LibraryFile *library,
+                        const Launcher &launcher,
+                        const std::optional<LibraryFile> &library,
                         double timeoutSeconds, bool &speaks);
 
 } // namespace optrt

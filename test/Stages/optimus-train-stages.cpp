@@ -209,7 +209,7 @@ StatusOr<World> join(const Arguments &arguments) {
   // Ranks are as many as the stages, not the library's.
   return joinJob(
       options, {"optimus-train-stages", [](const std::string &) {}, reportEnd},
-      launcher, /*library=*/nullptr, kTimeoutSeconds, speaks);
+      launcher, /*library=*/{}, kTimeoutSeconds, speaks);
 }
 
 } // namespace

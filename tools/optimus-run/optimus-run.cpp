@@ -79,9 +79,8 @@ int runJob(CommandLine &line, const Launcher &launcher) {
                            },
                            reportEnd};
   bool speaks = true;
-  StatusOr<World> created =
-      joinJob(line.job, program, launcher, ranks.file ? &*ranks.file : nullptr,
-              ranks.timeoutSeconds, speaks);
+  StatusOr<World> created = joinJob(line.job, program, launcher, ranks.file,
+                                    ranks.timeoutSeconds, speaks);
   if (!created.ok())
     return finish(created.status(), speaks);
   World &world = *created;

@@ -10,7 +10,6 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 
 using testing::AllOf;
 using testing::AnyOf;
@@ -38,18 +37,7 @@ protected:
   }
 };
 
-class FaultsOverMpi : public Faults {
-protected:
-  // Here, because a test that is skipped in a function it calls goes on.
-  void SetUp() override {
-    Faults::SetUp();
-#ifndef OPTIMUS_HAVE_MPI
-    GTEST_SKIP() << "built without the MPI back-end";
-#endif
-    if (std::system("command -v mpirun > /dev/null") != 0)
-      GTEST_SKIP() << "mpirun is not installed";
-  }
-};
+using FaultsOverMpi = OverMpi<Faults>;
 
 const auto kNamesACollective = AnyOf(HasSubstr("(all_reduce), collective"),
                                      HasSubstr("(all_gather), collective"),

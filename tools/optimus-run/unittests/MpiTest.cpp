@@ -9,24 +9,13 @@
 #include "Program.h"
 
 #include <csignal>
-#include <cstdlib>
 
 using testing::HasSubstr;
 using testing::Not;
 
 namespace {
 
-class Mpi : public ProgramTest {
-protected:
-  void SetUp() override {
-    ProgramTest::SetUp();
-#ifndef OPTIMUS_HAVE_MPI
-    GTEST_SKIP() << "built without the MPI back-end";
-#endif
-    if (std::system("command -v mpirun > /dev/null") != 0)
-      GTEST_SKIP() << "mpirun is not installed";
-  }
-};
+using Mpi = OverMpi<ProgramTest>;
 
 TEST_F(Mpi, TrainsBitForBitLikeThreads) {
   for (int ranks : {2, 3}) {

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,21 @@ protected:
   std::string data() const { return " --data " + path("text.txt"); }
 
   std::string dir;
+};
+
+/// One whose ranks are processes of MPI.
+template <typename Base>
+class OverMpi : public Base {
+protected:
+  // Here, because a test that is skipped in a function it calls goes on.
+  void SetUp() override {
+    Base::SetUp();
+#ifndef OPTIMUS_HAVE_MPI
+    GTEST_SKIP() << "built without the MPI back-end";
+#endif
+    if (std::system("command -v mpirun > /dev/null") != 0)
+      GTEST_SKIP() << "mpirun is not installed";
+  }
 };
 
 #endif // OPTIMUS_TOOLS_OPTIMUS_RUN_UNITTESTS_PROGRAM_H
