@@ -12,10 +12,12 @@ the memory of a process, and the time of a step before and after correction.
     bench/run search-predictions --folder /tmp/predictions --seconds 200   # in pieces
 
 A random search over GPT-2, Llama and BERT of many sizes, in f32 and bf16, with all its
-programs different, on a worker for each core, as root before all else on this machine. One of them measures the class first, as in
-every search on a mixed pool. A step counts as it was predicted before its trial began: by
-the compiler alone, and by what trials on its class had taken so far. Of memory the
-compiler says what a plan takes; the process's own is the median of the first ten.
+programs different, on a worker for each core, as root before all else on this machine.
+One of them measures the class after its first trial, as in every long search on a mixed
+pool; the few before are predicted by prices that no machine has, and count too. A step
+counts as it was predicted before its trial began: by the class's profile alone, and by
+what trials on its class had taken so far. Of memory the compiler says what a plan takes;
+the process's own is the median of the first ten.
 
 With --folder a study stays, and after --seconds it stops; the same command goes on. It
 fails where a trial is lost or refused for memory, where the median error of a step is
@@ -105,7 +107,8 @@ def predictions_of(records):
             trial = study.trials[record["trial"]]
             of_class = counts.get(record["class"], 0) >= FIRST
             known[trial.number] = (
-                corrections.ratio(record["class"], trial.model) if of_class else None)
+                corrections.ratio(record["class"], trial.model, trial.prediction)
+                if of_class else None)
         if record["kind"] != "ended" or "step_ms" not in record.get("measured", {}):
             continue
         trial, measured = study.trials[record["trial"]], record["measured"]

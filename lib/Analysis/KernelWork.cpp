@@ -25,9 +25,11 @@ namespace {
 /// The cost of a scalar division, and of a function of the mathematics library,
 /// in dependent operations.
 constexpr double kDivisionInOps = 4, kFunctionInOps = 20;
-/// The instructions of kernels to widen bf16 and to round to it, with integers,
-/// and to multiply integers to twice their width, low and high halves apart.
-constexpr double kToWiden = 2, kToRound = 8, kToMultiplyWide = 6;
+/// The instructions of kernels to widen bf16 and to round to it, with integers.
+constexpr double kToWiden = 2, kToRound = 8;
+/// To multiply integers to twice their width, low and high halves apart: twelve
+/// on x86-64, of which ten shuffle, one in the time of two others.
+constexpr double kToMultiplyWide = 20;
 /// An instruction takes as long as a multiplication and an addition in one.
 constexpr double kOpsOfInstruction = 2;
 

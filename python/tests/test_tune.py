@@ -7,6 +7,7 @@
 # ===-----------------------------------------------------------------------===#
 """`optimus-tune` runs trials on workers of this machine, whoever is killed meanwhile."""
 
+import gc
 import json
 import os
 import signal
@@ -15,6 +16,9 @@ import time
 
 import pytest
 
+from optimus.tune import run as tune_run
+from optimus.tune.__main__ import main as tune
+from optimus.tune.machine import Class
 from tools import REPOSITORY, Checkpoint, call, losses, read_log, succeed
 
 SPEC = """\
@@ -172,8 +176,12 @@ def test_a_promoted_trial_has_the_losses_of_one_that_never_stopped(tools, folder
 
 
 @pytest.mark.rotates
-def test_classes_are_found_and_a_trial_goes_where_it_fits(tools, folder):
-    """One worker has no room for any process, one has AVX2 alone for products."""
+@pytest.mark.parametrize("is_worth", [False, True])
+def test_classes_are_found_and_a_trial_goes_where_it_fits(
+    tools, folder, monkeypatch, is_worth
+):
+    """One worker has no room for any process, one has AVX2 alone for products. That one
+    measures its class after its first trial, where the search is long enough."""
     system = folder / "system"
     (system / "proc/self").mkdir(parents=True)
     (system / "proc/self/cgroup").write_text("0::/small\n")
@@ -187,10 +195,11 @@ def test_classes_are_found_and_a_trial_goes_where_it_fits(tools, folder):
             '[[worker]]\nname = "%s"\nenvironment = {%s = "%s"}\n' % row for row in rows
         )
     )
-    write_spec(folder, trials=2)
-    succeed(
-        call(command(tools, "run", folder / "spec.toml", "--pool", folder / "pool.toml"))
-    )
+    write_spec(folder, trials=4)
+    monkeypatch.setenv("OPTIMUS_BIN_DIR", os.path.abspath(tools.binaries))
+    monkeypatch.setattr(tune_run, "WORTH", 0.0 if is_worth else 1e9)
+    monkeypatch.setattr(gc, "disable", lambda: None)
+    assert tune(["run", str(folder / "spec.toml"), "--pool", str(folder / "pool.toml")]) == 0
     records = journal(folder / "spec.study")
     classes = {
         record["worker"]: record["class"]
@@ -204,22 +213,31 @@ def test_classes_are_found_and_a_trial_goes_where_it_fits(tools, folder):
     assert classes["old0"]["instructions"] in ("avx2", "sse2")
     started = [record for record in records if record["kind"] == "started"]
     assert {record["worker"] for record in started} == {"old0"}
-    # Each class was measured before the first prediction, which has a step on it.
     kinds = [record["kind"] for record in records]
-    assert kinds.count("class") == 2 and "predicted" not in kinds[: kinds.index("class")]
-    measured = {each["class"] for each in records if each["kind"] == "class"}
-    predicted = [each["prediction"] for each in records if each["kind"] == "predicted"]
-    assert all(each["by_class"].keys() == measured for each in predicted)
-    assert sorted(os.listdir(folder / "spec.study" / "classes")) == sorted(
-        [*(key + ".json" for key in measured), "old0.new.txt", "small0.new.txt"]
+    at = kinds.index("class") if is_worth else len(kinds)
+    assert kinds.count("class") == is_worth
+    assert (kinds[:at].count("started"), kinds[:at].count("ended")) == (
+        (1, 1) if is_worth else (4, 4)
+    )
+    predicted = [each for each in records if each["kind"] == "predicted"]
+    before = [each for each in records[:at] if each["kind"] == "predicted"]
+    assert before and not any("by_class" in each["prediction"] for each in before)
+    # What waits is predicted once more.
+    old = Class(**classes["old0"])
+    again = predicted[len(before) :]
+    assert bool(again) == is_worth
+    assert all(each["prediction"]["by_class"].keys() == {old.key} for each in again)
+    assert sorted(os.listdir(folder / "spec.study" / "classes")) == (
+        sorted([old.profile + ".json", "old0.new.txt"]) if is_worth else []
     )
     assert sorted(started[0]["costs"].values(), key=str)[1] is None, "refused by its memory"
-    told = succeed(call(command(tools, "explain", folder / "spec.study", 0)))
+    last = started[-1]["trial"]
+    told = succeed(call(command(tools, "explain", folder / "spec.study", last)))
     assert "cannot run there" in told and "of the prediction" in told
-    assert told.count(", as measured: ") == 2
-    beyond = call(command(tools, "explain", folder / "spec.study", 2))
+    assert told.count(", as measured: ") == is_worth
+    beyond = call(command(tools, "explain", folder / "spec.study", 4))
     assert (
-        beyond.returncode == 1 and "expected a trial from 0 to 1, found 2" in beyond.stderr
+        beyond.returncode == 1 and "expected a trial from 0 to 3, found 4" in beyond.stderr
     )
 
 

@@ -300,15 +300,31 @@ def test_measurements_correct_seconds():
     assert cost(corrections=corrections).seconds == pytest.approx(5 * 0.02 * 100 + 1.5)
 
 
+def test_what_a_profile_predicted_counts_apart():
+    made, profiled = costs.Corrections(), dict(PREDICTION, by_class={"k": 10.0})
+    made.observe("k", "m", PREDICTION, {"step_ms": 60.0})
+    assert made.ratio("k", "m", profiled) is None
+    assert costs.cost(profiled, made, "k", CLASS, "m", 100).seconds == pytest.approx(
+        0.01 * 100 / CLASS["cores"]
+    )
+    made.observe("k", "m", profiled, {"step_ms": 12.0})
+    assert made.ratio("k", "m", PREDICTION) == 3.0
+    assert made.ratio("k", "m", profiled) == pytest.approx(1.2)
+    assert made.rows() == [
+        ("k", "m", 3.0, 1),
+        ("k", "m, by its profile", pytest.approx(1.2), 1),
+    ]
+
+
 def test_small_changes_are_not_published():
     corrections = costs.Corrections()
     corrections.observe("k", "m", PREDICTION, {"step_ms": 20.0})
     version = corrections.version
     corrections.observe("k", "m", PREDICTION, {"step_ms": 20.4})
-    assert corrections.version == version and corrections.ratio("k", "m") == 1.0
+    assert corrections.version == version and corrections.ratio("k", "m", PREDICTION) == 1.0
     for _ in range(3):
         corrections.observe("k", "m", PREDICTION, {"step_ms": 30.0})
-    assert corrections.version > version and corrections.ratio("k", "m") == 1.5
+    assert corrections.version > version and corrections.ratio("k", "m", PREDICTION) == 1.5
 
 
 def test_noise_is_not_published():
@@ -325,7 +341,7 @@ def test_noise_is_not_published():
     versions(1.0, costs.KEPT)
     assert versions(1.0, 1000) <= 5
     assert versions(1.5, costs.KEPT) >= 1
-    assert corrections.ratio("k", "m") == pytest.approx(1.5, rel=0.15)
+    assert corrections.ratio("k", "m", PREDICTION) == pytest.approx(1.5, rel=0.15)
 
 
 @pytest.mark.parametrize("mesh, ranks", [("", 1), ("row:2,col:3", 6), ("data:4", 4)])

@@ -95,6 +95,25 @@ def test_first_come_first_served():
     assert starts(made) == [("a0", 1), ("b0", 2)]
 
 
+@pytest.mark.parametrize("ends", [True, False])
+def test_jobs_wait_for_a_worker_that_is_away(ends):
+    """Its class is still there; without the worker nothing can run the job."""
+    made = scheduler([{"a": 5}, {"a": 5, "b": 100}])
+    for worker, kind in (("a0", "a"), ("b0", "b")):
+        made.joined(worker, kind)
+    made.went("a0", 0.0, 20.0)
+    made.add(Job(0))
+    made.add(Job(1))
+    assert starts(made, 1.0, more=False) == [] and not made.nowhere
+    if ends:
+        made.came_back("a0")
+        assert starts(made, 2.0, more=False) == [("a0", 0)]
+    else:
+        assert made.left("a0") == ()
+        assert starts(made, 2.0, more=False) == [("b0", 1)]
+        assert made.refusals(Job(0)) and list(made.nowhere) == [0]
+
+
 def test_without_more_to_come_a_worker_waits_for_a_better_one():
     """The last job would take 40 on the free b, and 5 + 10 on a."""
     costs = [{"a": 5, "b": 100}, {"a": 10, "b": 40}]

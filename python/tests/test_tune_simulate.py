@@ -333,6 +333,37 @@ def test_records_of_a_search_make_the_same_search_again():
     assert again.decide(1e9) is None and again.is_over(1e9)
 
 
+@pytest.mark.parametrize("budget", [{"trials": 40}, {"steps": 81 * 40, "trials": 400}])
+def test_the_seconds_left_follow_from_those_so_far(budget):
+    _, search, written = play(Pool([kind("fast", 2, 1.0, 8192)], noise=0.0), **budget)
+    again = Search(search.spec, RandomSampler(SPACE, 0), make_policy(search.spec))
+    assert again.seconds_left(5.0) == 0
+    ended = steps = 0
+    for record in written:
+        again.apply(record)
+        ended += record["kind"] == "ended"
+        steps += record.get("measured", {}).get("steps", 0)
+        share = max(ended / budget["trials"], steps / budget.get("steps", 1e9))
+        if record["kind"] == "ended" and share < 1:
+            expected = record["time"] * (1 - share) / share
+            assert again.seconds_left(record["time"]) == pytest.approx(expected)
+    assert share >= 1 and again.seconds_left(written[-1]["time"]) == 0
+
+
+def test_a_waiting_trial_is_predicted_once_more():
+    _, search, written = play(Pool([kind("fast", 1, 1.0, 8192)]), trials=3)
+    again = Search(search.spec, RandomSampler(SPACE, 0), make_policy(search.spec))
+    for record in written:
+        again.apply(record)
+        if record["kind"] == "predicted":
+            waiting = again.scheduler.waiting
+            longer = dict(record["prediction"], step_ms=1e4)
+            again.apply(dict(record, prediction=longer))
+            assert again.scheduler.waiting == waiting
+            assert again.study.trials[record["trial"]].prediction["step_ms"] == 1e4
+    assert again.is_over(1e9)
+
+
 def test_measurements_correct_predictions():
     pool = Pool([kind("odd", 1, 1.0, 8192, bf16=7.0)], noise=0.0)
     _, search, written = play(pool, trials=30)

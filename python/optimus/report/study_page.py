@@ -111,9 +111,9 @@ def _layout(height: int, across: str, up: str, **more) -> dict:
 
 
 def _trials(report: StudyReport) -> dict:
-    """What stands under the pointer, once for all figures: names of values, and of each
-    trial what came of it and its values, None for one that it lacks. Plotly reads a
-    little HTML in it."""
+    """The texts under the pointer, once for all figures: names of values, and a row for
+    each trial, its end and its values, None for a missing one. Plotly reads a little HTML
+    in it."""
     trials = report.study.trials
     names = sorted({name for trial in trials for name in trial.values})
     rows = []
@@ -436,7 +436,7 @@ def _shares(
     ]
     return {
         "x": [each.trial for each in attempts],
-        "y": [100 * count / each.limit for each, count in zip(attempts, counts)],
+        "y": [round(100 * count / each.limit, 2) for each, count in zip(attempts, counts)],
         "mode": "markers",
         "name": name,
         "marker": {"color": html.colour(number), "size": 7},
@@ -454,7 +454,7 @@ def _errors(report: StudyReport) -> dict:
                 "type": "box",
                 "name": name,
                 "x": [kind for kind, values in ratios for _ in values],
-                "y": [value for _, values in ratios for value in values.tolist()],
+                "y": [round(value, 4) for _, values in ratios for value in values.tolist()],
                 "boxpoints": "all",
                 "marker": {"color": html.colour(number), "size": 4},
             }

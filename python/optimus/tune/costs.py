@@ -12,9 +12,9 @@ share one. On a class it takes
 
     seconds = r · predicted step · steps + other,  bytes = planned + the process's own
 
-with r the median of measured over predicted steps, by class and kind of model, `other`
-the median of the seconds beside steps, and the most bytes that a process was seen to
-hold beyond its plan.
+with r the median of measured over predicted steps, by class and kind of model, and apart
+for predictions by a profile of the class, `other` the median of the seconds beside steps,
+and the most bytes that a process was seen to hold beyond its plan.
 
 Lanes of one program (docs/lanes.md) start once, and a thread takes one after the other:
 n of them on T threads, with n a multiple of T,
@@ -49,6 +49,7 @@ from typing import (
 
 from optimus.planning import Fault, plan
 from optimus.tune import TuneError, names
+from optimus.tune.machine import usual_threads
 from optimus.tune.scheduler import Cost
 
 Values = Dict[str, Any]
@@ -69,6 +70,7 @@ FOR_A_MACHINE = {
 PROBE = "--layers=1 --hidden=8 --heads=1 --seq=8 --vocab=8 --batch=1"
 SHARE = 0.98
 """Of the memory limit, that a trial may be predicted to take."""
+STEP, LANE, PROFILED = "step_ms", "lane_ms", " by profile"
 KEPT = 32
 """Measurements of a kind."""
 PUBLISHED = 0.05
@@ -223,10 +225,15 @@ def bytes_of_lanes(prediction: Mapping[str, Any], lanes: int, threads: int) -> i
     )
 
 
+def is_profiled(prediction: Mapping[str, Any], kind: str) -> bool:
+    """Whether a profile of the class made it."""
+    return kind in prediction.get("by_class", ())
+
+
 def step_ms(prediction: Mapping[str, Any], kind: str) -> float:
     """On a class, before correction."""
-    found = prediction["step_ms"]
-    return prediction["by_class"].get(kind, found) if "by_class" in prediction else found
+    own = is_profiled(prediction, kind)
+    return prediction["by_class"][kind] if own else prediction["step_ms"]
 
 
 def _step_ms(kinds: Mapping[str, float], microbatches: int) -> float:
@@ -265,8 +272,9 @@ class Corrections:
     as it has changed by more than PUBLISHED: orders of jobs last as long."""
 
     def __init__(self) -> None:
-        self._ratios: Dict[Tuple[str, str], Deque[float]] = {}
-        self._lanes: Dict[Tuple[str, str], Deque[float]] = {}
+        self._ratios: Dict[Tuple[str, str, str], Deque[float]] = {}
+        """By what is measured, class and model. Steps that the class's own profile
+        predicted count apart."""
         self._seconds: Dict[str, Dict[str, Deque[float]]] = {
             "other_seconds": {},
             "start_seconds": {},
@@ -277,7 +285,7 @@ class Corrections:
         """What was asked for since, of all models or classes, where nothing closer is
         known."""
         self._own = 0
-        self._rates: Dict[Tuple[str, str], Rates] = {}
+        self._rates: Dict[Tuple[str, str, bool], Rates] = {}
         """What was asked for by class and model, of a version."""
         self._version_of_rates = 0
         self.version = 0
@@ -291,13 +299,15 @@ class Corrections:
         measured: Mapping[str, Any],
     ) -> None:
         """`kind` is the class of the worker, `model` that of `model_of`."""
-        for name, ratios in (("step_ms", self._ratios), ("lane_ms", self._lanes)):
+        for name in (STEP, LANE):
             if measured.get(name) and prediction.get("step_ms"):
                 ratio = measured[name] / step_ms(prediction, kind)
+                what = name + PROFILED * is_profiled(prediction, kind)
                 for each in (model, ""):
-                    found = ratios.setdefault((kind, each), deque(maxlen=KEPT))
+                    key = what, kind, each
+                    found = self._ratios.setdefault(key, deque(maxlen=KEPT))
                     found.append(ratio)
-                    self._publish((name, kind, each), found)
+                    self._publish(key, found)
         for name, seconds in self._seconds.items():
             if measured.get(name) is not None:
                 for each in (kind, ""):
@@ -321,9 +331,11 @@ class Corrections:
             self._public[key] = value
             self.version += before is None or bool(key[-1]) or key in self._relied
 
-    def ratio(self, kind: str, model: str) -> Optional[float]:
+    def ratio(
+        self, kind: str, model: str, prediction: Mapping[str, Any]
+    ) -> Optional[float]:
         """None: nothing like it was measured."""
-        return self._ratio("step_ms", kind, model)
+        return self.rates(kind, model, is_profiled(prediction, kind)).ratio
 
     def _ratio(self, name: str, kind: str, model: str) -> Optional[float]:
         found = self._public.get((name, kind, model))
@@ -339,27 +351,31 @@ class Corrections:
             self._relied.add(key)
         return found
 
-    def rates(self, kind: str, model: str) -> Rates:
-        """They are asked for often."""
+    def rates(self, kind: str, model: str, profiled: bool = False) -> Rates:
+        """Of what the class's own profile predicted, or not. They are asked for often."""
         self._renew()
-        found = self._rates.get((kind, model))
+        found = self._rates.get((kind, model, profiled))
         if found is None:
-            found = self._rates[kind, model] = Rates(
-                self.ratio(kind, model),
+            found = self._rates[kind, model, profiled] = Rates(
+                self._ratio(STEP + PROFILED * profiled, kind, model),
                 self._second("other_seconds", kind),
                 self._second("start_seconds", kind),
-                self._ratio("lane_ms", kind, model),
+                self._ratio(LANE + PROFILED * profiled, kind, model),
             )
         return found
 
     def terms(self, kind: str, model: str, its_class: Mapping[str, Any]) -> Terms:
         """Those of this version."""
-        rates, memory = self.rates(kind, model), its_class["memory"]
+        memory = its_class["memory"]
         room = math.floor(SHARE * memory) - self.own_bytes
-        ratio = profiled = rates.ratio
-        if ratio is None:
-            ratio, profiled = _unmeasured(its_class)
-        return Terms(kind, memory, room, ratio, profiled, rates.other)
+        ratio, profiled = (
+            unmeasured if rates.ratio is None else rates.ratio
+            for unmeasured, rates in zip(
+                _unmeasured(its_class),
+                (self.rates(kind, model, False), self.rates(kind, model, True)),
+            )
+        )
+        return Terms(kind, memory, room, ratio, profiled, self._second("other_seconds", kind))
 
     def _renew(self) -> None:
         if self._version_of_rates != self.version:
@@ -375,9 +391,16 @@ class Corrections:
     def rows(self) -> List[Tuple[str, str, float, int]]:
         """Class, model, ratio and how often it was measured."""
         return [
-            (*key, statistics.median(found), len(found))
-            for key, found in sorted(self._ratios.items())
-            if key[1]
+            (
+                kind,
+                model + ", by its profile" * (what != STEP),
+                statistics.median(found),
+                len(found),
+            )
+            for (what, kind, model), found in sorted(
+                self._ratios.items(), key=lambda each: (each[0][1:], each[0])
+            )
+            if model and not what.startswith(LANE)
         ]
 
 
@@ -479,7 +502,8 @@ def threads_of(its_class: Mapping[str, Any], values: Values) -> int:
     """That a run has there, or share its lanes: a GPU has one after the other."""
     if values.get("compile.target") == "cuda":
         return 1
-    return int(values.get("train.threads-per-rank", max(1, int(its_class["cores"]))))
+    own = usual_threads(its_class["cores"])
+    return int(values.get("train.threads-per-rank", own))
 
 
 def cost_of_lanes(
@@ -496,10 +520,8 @@ def cost_of_lanes(
     refused = _refused(planned, corrections, kind, its_class)
     if refused:
         return refused
-    rates = corrections.rates(kind, model)
-    unmeasured, profiled = _unmeasured(its_class)
-    if kind in prediction.get("by_class", ()):
-        unmeasured = profiled
+    own = is_profiled(prediction, kind)
+    rates, unmeasured = corrections.rates(kind, model, own), _unmeasured(its_class)[own]
     lane = rates.lane
     if lane is None and rates.ratio is None:
         lane = threads * unmeasured

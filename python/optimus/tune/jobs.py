@@ -9,7 +9,6 @@
 read and write."""
 
 import contextlib
-import glob
 import hashlib
 import os
 import sys
@@ -28,6 +27,8 @@ COLLECTIVES = ("--max-bytes", str(1 << 22))
 """How much of them is measured."""
 MOST_MEASURED = 60
 """Seconds for all of a class."""
+MEASURING = 4.0
+"""Seconds of a core that it takes, about."""
 
 
 def program_key(values: Dict[str, Any], instructions: str, lanes: int = 1) -> str:
@@ -67,17 +68,12 @@ class Folder:
         return os.path.join(self.path, "programs", key)
 
     def profile(self, name: str) -> str:
-        """Of a class, by its key."""
+        """Of classes, by their name of it."""
         return os.path.join(self.path, "classes", name + ".json")
 
     def measured(self, worker: str) -> str:
         """What becomes one."""
         return os.path.join(self.path, "classes", worker + ".new")
-
-    def profiles(self) -> Dict[str, str]:
-        """By class."""
-        found = glob.glob(os.path.join(self.path, "classes", "*.json"))
-        return {os.path.basename(path)[: -len(".json")]: path for path in found}
 
     def make(self) -> None:
         for name in ("trials", "programs", "classes"):

@@ -37,8 +37,23 @@ class Class(NamedTuple):
 
     @property
     def key(self) -> str:
-        short = re.sub(r"[^A-Za-z0-9]+", "-", self.processor).strip("-")[:24]
-        return "%s-%gc-%dM-%s" % (short, self.cores, self.memory >> 20, self.instructions)
+        parts = (self._short, self.cores, self.memory >> 20, self.instructions)
+        return "%s-%gc-%dM-%s" % parts
+
+    @property
+    def profile(self) -> str:
+        """The name of its machine profile. A part of a core is granted for longer at a
+        time than a product takes, so classes with parts of one core share it."""
+        return "%s-%dt-%s" % (self._short, usual_threads(self.cores), self.instructions)
+
+    @property
+    def _short(self) -> str:
+        return re.sub(r"[^A-Za-z0-9]+", "-", self.processor).strip("-")[:24]
+
+
+def usual_threads(cores: float) -> int:
+    """That a run has, unless it says."""
+    return max(1, int(cores))
 
 
 def describe(workers: int = 1, is_pinned: bool = False) -> Class:

@@ -24,7 +24,7 @@ from optimus.tune.costs import Predictor, threads_of
 from optimus.tune.executor import Event, Events, Executor, Start, Takes
 from optimus.tune.jobs import (
     INSIDE,
-    MOST_MEASURED,
+    MEASURING,
     Folder,
     Jobs,
     cannot_write,
@@ -46,6 +46,8 @@ LEASE = 90.0
 """Seconds of a worker's silence, after which its trial is anybody's."""
 MOST_TICK = 1.0
 """Of them, that pass between two looks: a scheduler that stood still heard nobody."""
+WORTH = 10.0
+"""Times of measuring a class, that a search must go on to be worth it."""
 POLL = 0.2
 """Seconds between two looks at the clock."""
 
@@ -71,16 +73,14 @@ class Run:
         self._events: Events = queue.Queue()
         self._predictions: "queue.Queue[Optional[int]]" = queue.Queue()
         # One class is corrected as well by its own trials.
-        rows = {(start.prefix, start.environment) for start in starts}
-        self._unmeasured = {start.name for start in starts} if len(rows) > 1 else set()
-        """Workers that may measure their classes; predictions wait for them."""
-        self._measuring: Dict[str, Record] = {}
-        """Workers that do, and their classes."""
-        self._are_measured = threading.Event()
-        self._measured("")
+        self._is_mixed = len({(start.prefix, start.environment) for start in starts}) > 1
+        self._measuring: Dict[str, Class] = {}
+        """Workers that measure their classes."""
+        self._not_measured: Set[str] = set()
+        """Profiles that a worker failed to make."""
         self._predictor = Predictor(
             search.spec.folder,
-            profiles=folder.profiles,
+            profiles=self._profiles,
             objectives=search.spec.study.objectives,
         )
         self._restarts: Dict[str, int] = {}
@@ -265,42 +265,57 @@ class Run:
         self.write({"kind": "worker", "worker": worker, "class": found})
         wall = message.get("seconds_left", self._starts[worker].wall_seconds)
         self._deadlines[worker] = None if wall is None else self.now() + wall
-        key = Class(**found).key
-        if worker in self._unmeasured and key not in self._folder.profiles():
-            self._measuring[worker] = found
-            job = measure(self._seen, worker, found, ranks_in(self.search.spec.space))
-            self._pool.submit(worker, job, Takes((), [INSIDE.measured(worker)]))
-            return
-        self._measured(worker)
         self._join(worker, found)
 
-    def _measured(self, worker: str) -> None:
-        """It measures no more."""
-        self._measuring.pop(worker, None)
-        self._unmeasured.discard(worker)
-        if not self._unmeasured:
-            self._are_measured.set()
+    def _profiles(self) -> Dict[str, str]:
+        """Files by the classes that they are for."""
+        classes = {Class(**found) for found in [*self.search.study.classes.values()]}
+        paths = {each.key: self._folder.profile(each.profile) for each in classes}
+        return {key: path for key, path in paths.items() if os.path.exists(path)}
+
+    def _measure(self, worker: str) -> None:
+        """A free worker's class, unless somebody has, where the rest of the search takes
+        so much longer as to gain by better predictions."""
+        found = Class(**self.search.study.classes[worker])
+        its = found.profile
+        if (
+            not self._is_mixed
+            or worker not in self._joined
+            or its in self._not_measured
+            or its in {each.profile for each in self._measuring.values()}
+            or os.path.exists(self._folder.profile(its))
+            or self.search.seconds_left(self.now()) < WORTH * MEASURING / found.cores
+        ):
+            return
+        self._joined.discard(worker)
+        self._measuring[worker] = found
+        self.search.scheduler.went(worker, self.now(), MEASURING / found.cores)
+        ranks = ranks_in(self.search.spec.space)
+        job = measure(self._seen, worker, found._asdict(), ranks)
+        self._pool.submit(worker, job, Takes((), [INSIDE.measured(worker)]))
 
     def _on_measured(self, worker: str, result: Record) -> None:
-        """Of equal workers the first counts: the others kept it company."""
-        found = self._measuring[worker]
-        key, profile = Class(**found).key, self._folder.measured(worker)
-        if key not in self._folder.profiles():
-            if result["code"] == 0:
-                os.replace(profile, self._folder.profile(key))
-            self.write(
-                {
-                    "kind": "class",
-                    "class": key,
-                    "worker": worker,
-                    "seconds": sum(result["seconds"].values()),
-                    "message": "" if result["code"] == 0 else "not: " + result["said"][-200:],
-                }
-            )
+        """What waits is predicted anew."""
+        found, made = self._measuring.pop(worker), self._folder.measured(worker)
+        if result["code"] == 0:
+            os.replace(made, self._folder.profile(found.profile))
+        else:
+            self._not_measured.add(found.profile)
+        self.write(
+            {
+                "kind": "class",
+                "class": found.key,
+                "worker": worker,
+                "seconds": sum(result["seconds"].values()),
+                "message": "" if result["code"] == 0 else "not: " + result["said"][-200:],
+            }
+        )
         with contextlib.suppress(OSError):
-            os.unlink(profile)
-        self._measured(worker)
-        self._join(worker, found)
+            os.unlink(made)
+        self._joined.add(worker)
+        self.search.scheduler.came_back(worker)
+        for trial in self.search.scheduler.trials if result["code"] == 0 else ():
+            self._predictions.put(trial)
 
     def _join(self, worker: str, found: Record) -> None:
         self._joined.add(worker)
@@ -310,7 +325,6 @@ class Run:
     def _refuse(self, worker: str, version: Optional[str]) -> None:
         """Its plans and checkpoints could be other ones."""
         del self._starts[worker]
-        self._measured(worker)
         self._pool.kill(worker)
         self._refused = (
             "worker %s runs Optimus %s, expected %s, the scheduler's: install that where "
@@ -336,7 +350,6 @@ class Run:
         self._measuring.pop(worker, None)
         if self._restarts[worker] > MOST_RESTARTS:
             del self._starts[worker]
-            self._measured(worker)
         else:
             self._pool.restart(self._starts[worker])
 
@@ -355,7 +368,10 @@ class Run:
             )
 
     def _on_predicted(self, _worker: str, record: Record) -> None:
-        self.write(record)
+        """A trial under way keeps the prediction that it began with."""
+        trial = self.search.study.trials[record["trial"]]
+        if trial.prediction is None or self.search.scheduler.waiting_job(trial.number):
+            self.write(record)
 
     def _on_result(self, worker: str, result: Record) -> None:
         try:
@@ -382,6 +398,7 @@ class Run:
         ]
         if "disk" in ends:
             raise TuneError(cannot_write(self._folder.path, os.strerror(errno.ENOSPC)))
+        self._measure(worker)
 
     def _over(
         self, worker: str, result: Record, trial: Trial, log: outcome.Log, found: Record
@@ -460,7 +477,6 @@ class Run:
         )
 
     def _predict(self) -> None:
-        self._are_measured.wait(2 * MOST_MEASURED)
         while (number := self._predictions.get()) is not None:
             values = self.search.study.trials[number].values
             try:

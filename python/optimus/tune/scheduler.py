@@ -135,18 +135,20 @@ trial."""
 
 
 class _Worker:
-    __slots__ = ("name", "kind", "deadline", "jobs", "since", "free_at")
+    __slots__ = ("name", "kind", "deadline", "jobs", "is_away", "since", "free_at")
 
     def __init__(self, name: str, kind: str, deadline: Optional[float]):
         self.name, self.kind, self.deadline = name, kind, deadline
         self.jobs: Tuple[Job, ...] = ()
         """Several are lanes of one program."""
+        self.is_away = False
+        """At work on no job."""
         self.since = self.free_at = 0.0
         """When it began, and will be free as predicted."""
 
     def free_from(self, now: float) -> float:
         """Of one that is overdue nothing is known: it may take as long again."""
-        if not self.jobs:
+        if not self.jobs and not self.is_away:
             return now
         return self.free_at if now <= self.free_at else 2 * now - self.since
 
@@ -195,7 +197,8 @@ class Scheduler:
         self._turn = self._entry = 0
         self._avoided: Counter = Counter()
         """Waiting jobs by the number of workers that they avoid."""
-        self._running = 0
+        self._running = self.away = 0
+        """Workers with jobs, and those that went."""
         self._placeless: Deque[Tuple[int, int]] = deque()
         """Entries and trials that are in no heap of a class: none can run them, or none
         that could is there any more."""
@@ -236,8 +239,9 @@ class Scheduler:
         self._planned = None
         its = self._classes[gone.kind]
         its.workers -= 1
-        if gone.jobs:
-            self._running -= 1
+        if gone.jobs or gone.is_away:
+            self._running -= bool(gone.jobs)
+            self.away -= gone.is_away
             _remove(its.busy, (gone.free_at, worker))
         else:
             _remove(its.free, gone.rank)
@@ -301,6 +305,25 @@ class Scheduler:
             _remove(its.busy, (entry.free_at, worker))
             self._running -= 1
             bisect.insort(its.free, entry.rank)
+
+    def went(self, worker: str, now: float, seconds: float) -> None:
+        """A free one has no time for jobs until it comes back."""
+        entry = self._workers[worker]
+        its = self._classes[entry.kind]
+        _remove(its.free, entry.rank)
+        entry.is_away, entry.since, entry.free_at = True, now, now + seconds
+        self.away += 1
+        bisect.insort(its.busy, (entry.free_at, worker))
+        self._planned = None
+
+    def came_back(self, worker: str) -> None:
+        entry = self._workers[worker]
+        its = self._classes[entry.kind]
+        _remove(its.busy, (entry.free_at, worker))
+        entry.is_away = False
+        self.away -= 1
+        bisect.insort(its.free, entry.rank)
+        self._planned = None
 
     def costs_changed(self) -> None:
         """Jobs keep their places until `renew` has come to them."""
@@ -534,7 +557,7 @@ class Scheduler:
     def _any(self, now: float) -> Optional[Start]:
         """Nobody is at work and all wait for another class: wall times end, and
         predictions may be wrong."""
-        for kind in sorted(self._classes) if not self._running else ():
+        for kind in sorted(self._classes) if not self._running + self.away else ():
             for worker in self._first_free(kind):
                 jobs = (job for _, job in self._jobs.values())
                 job = self._first(worker, jobs, now)

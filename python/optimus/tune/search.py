@@ -192,8 +192,11 @@ class Search:
         self.sampler.given(self.study.trials[record["trial"]])
 
     def _predicted(self, record: Record) -> None:
+        """Once more where it waits and its class has a profile meanwhile."""
         self._unpredicted.discard(record["trial"])
         trial = self.study.trials[record["trial"]]
+        if self.scheduler.waiting_job(trial.number):
+            return self.scheduler.costs_changed()
         self._wait(trial, self.policy.first_rung(trial))
         key = self.scheduler.waiting_job(trial.number).pack
         if key:
@@ -324,6 +327,20 @@ class Search:
             **more,
         }
 
+    def seconds_left(self, now: float) -> float:
+        """Until a budget is spent, if all goes on as so far; 0 where nothing has ended."""
+        study = self.spec.study
+        spent = {
+            "trials": self.study.ended,
+            "hours": now / 3600 if self.study.ended else 0.0,
+            **self.spent,
+        }
+        share = max(
+            each / getattr(study, name) if getattr(study, name) else 0.0
+            for name, each in spent.items()
+        )
+        return now * (1 - share) / share if 0 < share < 1 else 0.0
+
     def _is_spent(self, now: float) -> bool:
         study = self.spec.study
         return (
@@ -419,7 +436,7 @@ class Search:
         def may_stop(worker: str, job: Job) -> bool:
             trial = self.study.trials[job.trial]
             kind = self.scheduler.kind_of(worker)
-            ratio = self.corrections.ratio(kind, trial.model)
+            ratio = self.corrections.ratio(kind, trial.model, trial.prediction)
             return not trial.stopped and ratio is not None
 
         found = None if self._is_spent(now) else self.scheduler.late(now, may_stop)
@@ -439,6 +456,7 @@ class Search:
             self._running
             or self._unpredicted
             or self.stopping
+            or self.scheduler.away
             or not self.scheduler.is_settled
         ):
             return None

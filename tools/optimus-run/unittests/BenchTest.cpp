@@ -176,7 +176,8 @@ TEST_F(Bench, GemmWritesAMachineProfile) {
     for (const auto &point : rates["attention"])
       EXPECT_GT(point["seconds"], 0);
     // 32, 128 and 1024 tokens and two pairs of features in three kinds of
-    // products; gradients of weights have all four pairs and the larger numbers.
+    // products; gradients of weights have all four pairs and the larger
+    // numbers.
     ASSERT_EQ(rates["points"].size(), 26u);
     for (const auto &point : rates["points"]) {
       EXPECT_GT(point["seconds"], 0);
