@@ -61,8 +61,7 @@ TEST_F(Mpi, GoesOnFromACheckpointAndEvaluates) {
                                path("more"),
                            mpirun(2));
   ASSERT_EQ(two.code, 0) << two.out;
-  EXPECT_NEAR(nlohmann::json::parse(one.out)["loss"],
-              double(nlohmann::json::parse(two.out)["loss"]), 1e-5);
+  EXPECT_NEAR(one.json()["loss"], double(two.json()["loss"]), 1e-5);
 }
 
 // One process gets the signal; all must end after the same step.

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -20,6 +21,12 @@
 struct Outcome {
   int code;
   std::string out; ///< standard output and error together
+
+  /// The object of --json; warnings may stand before it.
+  nlohmann::json json() const {
+    return nlohmann::json::parse(
+        out.substr(std::min(out.find('{'), out.size())));
+  }
 };
 
 /// Runs `launcher` optimus-run `arguments` through the shell.

@@ -341,7 +341,7 @@ TEST_F(Train, EvalIsTheMeanOverAllWindowsOnEveryMesh) {
       Outcome outcome =
           runProgram("eval " + toy(name) + " --json --data " + path(file));
       ASSERT_EQ(outcome.code, 0) << outcome.out;
-      auto report = nlohmann::json::parse(outcome.out);
+      auto report = outcome.json();
       EXPECT_EQ(report["tokens"], file == std::string("text.txt") ? 992 : 40);
       losses.push_back(report["loss"]);
     }
@@ -363,8 +363,7 @@ TEST_F(Train, EvaluatesWhileTraining) {
   Outcome eval = runProgram("eval " + toy("toy1") + data() + " --json --load " +
                             path("end"));
   ASSERT_EQ(eval.code, 0) << eval.out;
-  EXPECT_NEAR(nlohmann::json::parse(eval.out)["loss"],
-              double(log[24]["eval_loss"]), 1e-5);
+  EXPECT_NEAR(eval.json()["loss"], double(log[24]["eval_loss"]), 1e-5);
 }
 
 /// A run whose held-out loss soon rises: its text goes the other way.
@@ -419,8 +418,7 @@ TEST_F(EarlyStop, PatienceEndsARunAndTheBestIsKept) {
       runProgram("eval " + toy("toy2") + " --data " + path("held.txt") +
                  " --json --load " + path("a-best"));
   ASSERT_EQ(eval.code, 0) << eval.out;
-  EXPECT_DOUBLE_EQ(nlohmann::json::parse(eval.out)["loss"],
-                   state("a-best").best->loss);
+  EXPECT_DOUBLE_EQ(eval.json()["loss"], state("a-best").best->loss);
 }
 
 TEST_F(EarlyStop, PatienceGoesOnWithTheRun) {
