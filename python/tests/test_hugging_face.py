@@ -41,12 +41,12 @@ TYPES = ["BF16", "F32", "F16"]
 
 
 def gpt2(parameters, epsilon, monkeypatch):
-    monkeypatch.setattr(gpt2_reference, "EPSILON", epsilon)
+    monkeypatch.setattr(gpt2_reference.Gpt2, "epsilon", epsilon)
     return gpt2_reference.Gpt2(parameters, 6)
 
 
 def bert(parameters, epsilon, monkeypatch):
-    monkeypatch.setattr(bert_reference, "EPSILON", epsilon)
+    monkeypatch.setattr(bert_reference.Bert, "epsilon", epsilon)
     return bert_reference.Bert(parameters, 6, pad=3)
 
 
@@ -267,7 +267,7 @@ def test_an_encoders_hidden_states_are_those_of_numpy(tools, tmp_path, monkeypat
     data.write_bytes(np.append(tokens, 5).astype(np.uint8).tobytes())
 
     known = {name: value for name, value in values.items() if "pooler" not in name}
-    monkeypatch.setattr(bert_reference, "EPSILON", 0.02)
+    monkeypatch.setattr(bert_reference.Bert, "epsilon", 0.02)
     hidden = lambda of: bert_reference.Bert(of, 6, pad=3).hidden_states(tokens)
     exact = hidden(known)
     moved = {
