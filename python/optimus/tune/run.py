@@ -46,7 +46,7 @@ LEASE = 90.0
 """Seconds of a worker's silence, after which its trial is anybody's."""
 MOST_TICK = 1.0
 """Of them, that pass between two looks: a scheduler that stood still heard nobody."""
-WORTH = 10.0
+WORTH = 6.0
 """Times of measuring a class, that a search must go on to be worth it."""
 POLL = 0.2
 """Seconds between two looks at the clock."""
