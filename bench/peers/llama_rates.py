@@ -133,9 +133,8 @@ def write_folder(folder, config, tensors):
 
 
 class Model:
-    def __init__(self, build, llama_cpp, flags, folder, shape, config, tensors):
-        self.build, self.llama_cpp, self.folder = build, llama_cpp, folder
-        self.llama_flags = flags
+    def __init__(self, options, folder, shape, config, tensors):
+        self.options, self.folder = options, folder
         environment = dict(os.environ, PYTHONPATH=str(ROOT / "python"))
         models = ["/usr/bin/python3", "-m", "optimus.models"]
         self.program, weights = folder / "m.mlir", folder / "weights"
@@ -147,26 +146,28 @@ class Model:
         gguf = ["to-gguf", weights, "--type", "f32", "-o", self.wide]
         run([*models, *gguf], env=environment)
 
-    def jobs(self, width, threads):
+    def jobs(self, width):
         """Tokens a second of a prompt and of new ones, by both."""
         ours, kind = WIDTHS[width]
+        build, threads = self.options.build, self.options.threads
         library, file = self.folder / "m.so", self.folder / "m.gguf"
-        run([self.build / "bin/optimus-compile", self.program, *ours, "-o", library])
+        run([build / "bin/optimus-compile", self.program, *ours, "-o", library])
         if kind == "F32":
             file = self.wide
         else:
-            quantize = [self.llama_cpp / "llama-quantize", "--pure"]
+            quantize = [self.options.llama / "llama-quantize", "--pure"]
             run([*quantize, self.wide, file, kind, threads])
 
         def optimus():
             flags = ["--generate", "--rounds", 1, "--json"]
             flags += ["--threads-per-rank", threads]
-            found = json.loads(run([self.build / "bin/optimus-run", "bench", library, *flags]))
+            found = json.loads(run([build / "bin/optimus-run", "bench", library, *flags]))
             return [found["tests"][test]["median"] for test in ("pp512", "tg128")]
 
         def llama_cpp():
-            flags = ["-m", file, "-t", threads, "-r", 1, "-o", "json", *self.llama_flags]
-            found = json.loads(run([self.llama_cpp / "llama-bench", *flags]))
+            flags = ["-m", file, "-t", threads, "-r", 1, "-o", "json"]
+            flags += self.options.llama_flags
+            found = json.loads(run([self.options.llama / "llama-bench", *flags]))
             return [one["avg_ts"] for one in sorted(found, key=lambda one: one["n_gen"])]
 
         return {"optimus": optimus, "llama.cpp": llama_cpp}
@@ -193,15 +194,9 @@ def main():
     rows = []
     for name in options.model or MODELS:
         with tempfile.TemporaryDirectory() as folder:
-            model = Model(
-                options.build,
-                options.llama,
-                options.llama_flags,
-                pathlib.Path(folder),
-                *MODELS[name](),
-            )
+            model = Model(options, pathlib.Path(folder), *MODELS[name]())
             for width in options.width or WIDTHS:
-                turns = take_turns(model.jobs(width, options.threads), options.rounds)
+                turns = take_turns(model.jobs(width), options.rounds)
                 rounds = [list(found.values()) for _, found in turns]
                 cells = []
                 for test in range(2):

@@ -134,5 +134,6 @@ def main(options, tools, folder):
                   "until the checkpoint is in place, ms"]
     else:
         header = ["ranks", "MB", "rank 0 alone, GB/s", "all, GB/s", "ratio",
-                  "bare loop of one, GB/s", "of all, GB/s", "stop for a snapshot, ms", "copy of its bytes, ms", "ratio"]
+                  "bare loop of one, GB/s", "of all, GB/s",
+                  "stop for a snapshot, ms", "copy of its bytes, ms", "ratio"]
     return {"steps" if options.steps else "saving": f"{about}\n\n{table(header, rows)}"}

@@ -12,12 +12,12 @@ same library with what was measured, in one sitting.
     bench/run simulate --rounds 1 --only tcp
     bench/run simulate --rounds 3 --write docs/what-if.md
 
-The cases are listed here and none is left out: threads, TCP and MPI, 1 to 16 ranks, serial,
-`data`, `megatron`, `megatron-sp`, `summa` and `summa-paper`, overlap on and off, f32 and
-bf16, microbatches, gathers behind the next step. Of a case's steps in a round the fastest counts, and of those the
-median; the machine is measured once a round, before the steps. It fails where the
-median error is beyond --median or one beyond --most. Other work on the machine counts,
-too: the load stands above the table.
+The cases are listed here and none is left out: threads, TCP and MPI, 1 to 16 ranks,
+serial, `data`, `megatron`, `megatron-sp`, `summa` and `summa-paper`, overlap on and off,
+f32 and bf16, microbatches, gathers behind the next step. Of a case's steps in a round the
+fastest counts, and of those the median; the machine is measured once a round, before the
+steps. It fails where the median error is beyond --median or one beyond --most. Other work
+on the machine counts, too: the load stands above the table.
 """
 
 import json
@@ -81,8 +81,8 @@ CASES = {
     "data 4, wide, sync(next)": Case(WIDE, *MESHES["data 4"], "--sync sync(next)"),
     "data 2, deep, sync(next), tcp": Case(
         DEEP, "data:2", "data", "--sync sync(next)", backend="tcp"),
-    **{f"{name}, wide, mpi": Case(WIDE, *layout, backend="mpi")
-       for name, layout in MESHES.items() if name in ("summa 2×2", "data 4")},
+    **{f"{name}, wide, mpi": Case(WIDE, *MESHES[name], backend="mpi")
+       for name in ("summa 2×2", "data 4")},
     "data 2, deep, mpi": Case(DEEP, "data:2", "data", backend="mpi"),
 }
 

@@ -44,6 +44,34 @@ std::vector<PieceList> sharedOut(const Example &example,
   return lists;
 }
 
+/// Who takes pieces, and how.
+struct Takers {
+  int number; ///< of processes, the last ones
+  Keeps keeps = Keeps::SomeSlabs;
+  int perMachine = 0;
+};
+
+/// Calls body(rank, flow, lists, control) in each process, whose shards are
+/// filled.
+template <typename Body>
+void onEachFlow(const Example &example, const PieceSlabs &slabs, Mailbox &mail,
+                const Takers &takers, Body body) {
+  onEachRank(example.manifest.mesh, [&](int rank) {
+    Process process(example, mail, rank, takers.perMachine);
+    process.fill(example, rank);
+    ShardExchange exchange(process.control, example.manifest,
+                           {&process.buffers});
+    const std::vector<PieceList> lists =
+        sharedOut(example, exchange, slabs, takers.number);
+    auto regions = SharedRegions::create(
+        process.control,
+        SlabFlow::regionBytes(example.pieces, lists, takers.keeps));
+    ASSERT_TRUE(regions.ok()) << regions.status().message();
+    SlabFlow flow(exchange, slabs, lists, **regions, takers.keeps);
+    body(rank, flow, lists, process.control);
+  });
+}
+
 } // namespace
 
 // Whoever takes them, and whoever shares memory with whom.
@@ -58,33 +86,25 @@ TEST(SlabFlow, PiecesAreTheWholeTensors) {
         for (int takers : {processes, 1}) {
           Mailbox mail;
           Pieces pieces(example);
-          onEachRank(mesh, [&](int rank) {
-            Process process(example, mail, rank, perMachine);
-            process.fill(example, rank);
-            ShardExchange exchange(process.control, example.manifest,
-                                   {&process.buffers});
-            const std::vector<PieceList> lists =
-                sharedOut(example, exchange, slabs, takers);
-            auto regions = SharedRegions::create(
-                process.control,
-                SlabFlow::regionBytes(example.pieces, lists, keeps));
-            ASSERT_TRUE(regions.ok()) << regions.status().message();
-            SlabFlow flow(exchange, slabs, lists, **regions, keeps);
-            if (keeps == Keeps::SomeSlabs) {
-              ASSERT_TRUE(flow.run([&](std::size_t piece, auto slab) {
-                                return pieces.append(piece, slab);
-                              })
-                              .ok());
-              return;
-            }
-            ASSERT_TRUE(process.control.agree(flow.run()).ok());
-            std::span<const float> kept = flow.kept();
-            for (std::size_t piece : lists[rank]) {
-              const std::size_t count = example.pieces[piece].numElements();
-              ASSERT_TRUE(pieces.append(piece, kept.first(count)).ok());
-              kept = kept.subspan(count);
-            }
-          });
+          onEachFlow(
+              example, slabs, mail, {takers, keeps, perMachine},
+              [&](int rank, SlabFlow &flow, const auto &lists,
+                  ControlPlane &control) {
+                if (keeps == Keeps::SomeSlabs) {
+                  ASSERT_TRUE(flow.run([&](std::size_t piece, auto slab) {
+                                    return pieces.append(piece, slab);
+                                  })
+                                  .ok());
+                  return;
+                }
+                ASSERT_TRUE(control.agree(flow.run()).ok());
+                std::span<const float> kept = flow.kept();
+                for (std::size_t piece : lists[rank]) {
+                  const std::size_t count = example.pieces[piece].numElements();
+                  ASSERT_TRUE(pieces.append(piece, kept.first(count)).ok());
+                  kept = kept.subspan(count);
+                }
+              });
           for (std::size_t piece = 0; piece != pieces.found.size(); ++piece)
             ASSERT_EQ(pieces.found[piece], elementsOf(slabs, piece))
                 << "piece " << piece;
@@ -104,31 +124,21 @@ TEST(SlabFlow, AFailureIsOfTheProcessThatHasIt) {
   Pieces pieces(example);
   std::vector<std::string> messages(4);
   std::vector<PieceList> all;
-  onEachRank(mesh, [&](int rank) {
-    Process process(example, mail, rank);
-    process.fill(example, rank);
-    ShardExchange exchange(process.control, example.manifest,
-                           {&process.buffers});
-    const std::vector<PieceList> lists =
-        sharedOut(example, exchange, slabs, /*takers=*/4);
-    auto regions = SharedRegions::create(
-        process.control,
-        SlabFlow::regionBytes(example.pieces, lists, Keeps::SomeSlabs));
-    ASSERT_TRUE(regions.ok());
-    int taken = 0;
-    messages[rank] =
-        SlabFlow(exchange, slabs, lists, **regions, Keeps::SomeSlabs)
-            .run([&](std::size_t piece, auto slab) -> Status {
-              if (rank == 2 && ++taken == 2)
-                return unavailable("the disk is full");
-              return pieces.append(piece, slab);
-            })
-            .message();
-    if (rank == 2) {
-      EXPECT_EQ(taken, 2) << "nothing is taken after a failure";
-      all = lists;
-    }
-  });
+  onEachFlow(example, slabs, mail, {.number = 4},
+             [&](int rank, SlabFlow &flow, const auto &lists, ControlPlane &) {
+               int taken = 0;
+               messages[rank] =
+                   flow.run([&](std::size_t piece, auto slab) -> Status {
+                         if (rank == 2 && ++taken == 2)
+                           return unavailable("the disk is full");
+                         return pieces.append(piece, slab);
+                       })
+                       .message();
+               if (rank == 2) {
+                 EXPECT_EQ(taken, 2) << "nothing is taken after a failure";
+                 all = lists;
+               }
+             });
   EXPECT_THAT(messages, testing::ElementsAre("", "", "the disk is full", ""));
   for (int process : {0, 1, 3})
     for (std::size_t piece : all[process])
@@ -142,29 +152,20 @@ TEST(SlabFlow, NobodyWaitsForOneThatIsDone) {
   const Example example(mesh);
   const PieceSlabs slabs = example.slabs();
   Mailbox mail;
-  onEachRank(mesh, [&](int rank) {
-    Process process(example, mail, rank);
-    process.fill(example, rank);
-    ShardExchange exchange(process.control, example.manifest,
-                           {&process.buffers});
-    const std::vector<PieceList> lists =
-        sharedOut(example, exchange, slabs, /*takers=*/2);
-    auto regions = SharedRegions::create(
-        process.control,
-        SlabFlow::regionBytes(example.pieces, lists, Keeps::SomeSlabs));
-    ASSERT_TRUE(regions.ok());
-    std::size_t taken = 0;
-    const Status status =
-        SlabFlow(exchange, slabs, lists, **regions, Keeps::SomeSlabs)
-            .run([&](std::size_t, auto) {
+  onEachFlow(
+      example, slabs, mail, {.number = 2},
+      [&](int rank, SlabFlow &flow, const auto &lists, ControlPlane &) {
+        std::size_t taken = 0;
+        const Status status =
+            flow.run([&](std::size_t, auto) {
               // It serves the others as late as it can.
               if (rank == 2)
                 std::this_thread::sleep_for(std::chrono::milliseconds(
                     ++taken == lists[2].size() - 1 ? 300 : 10));
               return okStatus();
             });
-    EXPECT_TRUE(status.ok()) << "rank " << rank << ": " << status.message();
-  });
+        EXPECT_TRUE(status.ok()) << "rank " << rank << ": " << status.message();
+      });
 }
 
 TEST(SharedRegions, KnowWhoHasEnded) {

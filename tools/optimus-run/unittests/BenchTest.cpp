@@ -35,8 +35,7 @@ TEST_F(Bench, WritesJson) {
   EXPECT_LE(ms["mean"], ms["max"]);
   // A step is 4 sequences of 8 tokens.
   EXPECT_DOUBLE_EQ(report["tokens_per_s"], 32e3 / double(ms["median"]));
-  auto manifest =
-      nlohmann::json::parse(runProgram("inspect --json " + toy("toy3")).out);
+  auto manifest = runProgram("inspect --json " + toy("toy3")).json();
   for (const auto &function : manifest["functions"]) {
     if (function["name"] == "train_step") {
       EXPECT_EQ(report["communication"], function["communication"]);

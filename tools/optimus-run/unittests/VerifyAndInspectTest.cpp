@@ -37,7 +37,7 @@ TEST_F(Verify, WritesJson) {
   Outcome outcome = runProgram("verify " + toy("toy2") + " " + toy("toy3") +
                                data() + " --json --step-index 3 --seed 2");
   ASSERT_EQ(outcome.code, 0) << outcome.out;
-  auto report = nlohmann::json::parse(outcome.out);
+  auto report = outcome.json();
   EXPECT_EQ(report["same"], true);
   ASSERT_EQ(report["tensors"].size(), 3u);
   EXPECT_EQ(report["tensors"][0]["name"], "loss");
@@ -59,7 +59,7 @@ TEST_F(Inspect, PrintsWhatTheLibraryContains) {
 TEST_F(Inspect, PrintsTheManifest) {
   Outcome outcome = runProgram("inspect --json " + toy("toy2"));
   ASSERT_EQ(outcome.code, 0) << outcome.out;
-  EXPECT_EQ(nlohmann::json::parse(outcome.out)["mesh"][0]["size"], 2);
+  EXPECT_EQ(outcome.json()["mesh"][0]["size"], 2);
 }
 
 TEST_F(Inspect, PrintsCommands) {
