@@ -15,12 +15,12 @@ using namespace optimus_planning;
 
 /// Sections with this part of the lower bound count as full. Of a training step
 /// of 96 layers a tenth of the buffers are alive in one.
-static constexpr double kFull = 0.97;
+static constexpr double kPeak = 0.97;
 
 /// The numbers of the buffers that are alive in a full section.
 static std::vector<size_t> listAtPeak(const Component &component) {
   const std::vector<int64_t> loads = sectionLoads(component);
-  const double full = kFull * static_cast<double>(component.lowerBound);
+  const double full = kPeak * static_cast<double>(component.lowerBound);
   // By section, how many before it are full.
   std::vector<int32_t> numFull{0};
   for (int64_t load : loads)

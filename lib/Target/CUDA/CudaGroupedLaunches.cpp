@@ -22,9 +22,6 @@ using namespace mlir::optimus;
 /// enough that a large tensor is the work of many blocks.
 static constexpr int64_t kChunkElements = 8192;
 
-/// The number of the memory that buffers are in.
-static constexpr unsigned kGlobalMemory = 1;
-
 /// The iterations of a piece.
 static int64_t getIterations(const IterationSpace &space, int64_t count) {
   return space.kind == IterationSpace::Elements

@@ -16,8 +16,6 @@ using namespace mlir::optimus;
 
 /// What a product sums over.
 static constexpr int64_t kDepth = 16;
-/// The number of a GPU's own memory.
-static constexpr int64_t kGlobalMemory = 1;
 
 CudaTensorCores::CudaTensorCores(KernelBuilder &k, CudaTiles &tiles,
                                  int64_t dim, int64_t tileRows)

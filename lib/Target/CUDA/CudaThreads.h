@@ -20,6 +20,8 @@
 namespace mlir::optimus {
 
 inline constexpr int64_t kWarpThreads = 32;
+/// The number of the memory that buffers are in.
+inline constexpr unsigned kGlobalMemory = 1;
 /// The number of the memory that the threads of a block share.
 inline constexpr int64_t kSharedMemory = 3;
 /// Small tables, read at one place by all threads of a warp.
