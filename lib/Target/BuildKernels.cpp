@@ -9,6 +9,7 @@
 #include "optimus/Target/Passes.h"
 
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
+#include "optimus/Dialect/Optimus/IR/MeshRanks.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 #include "optimus/Kernels/CopyKernels.h"
 #include "optimus/Kernels/KernelFunctions.h"
@@ -140,8 +141,7 @@ static void declareReductions(ModuleOp module, int64_t tensorAlignment) {
   KernelNames names;
   module.walk([&](exec::CollectiveStartOp start) {
     const CollectiveKind kind = start.getKind();
-    const int64_t ranks =
-        mesh ? mesh.getAxisSize(start.getAxis()).value_or(1) : 1;
+    const int64_t ranks = getRanksAlong(mesh, start.getAxis());
     if (ranks == 1 || kind == CollectiveKind::Broadcast ||
         kind == CollectiveKind::AllGather)
       return;
