@@ -8,7 +8,6 @@
 
 #include "FunctionBuilder.h"
 
-#include "optimus/Analysis/KernelWork.h"
 #include "optimus/Conversion/ExecToProgram/ProgramActionOpInterface.h"
 #include "optimus/Dialect/Exec/IR/WeightBlocks.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
@@ -74,8 +73,8 @@ static LogicalResult setAction(exec::LaunchOp op, FunctionBuilder &builder,
   launch.extent = *op.getExtent();
   launch.grain = *op.getGrain();
   // Attention is priced by its shape.
-  if (!getAttentionWork(op)) {
-    const KernelWork work = getKernelWork(op);
+  if (!builder.getWorks().getAttention(op)) {
+    const KernelWork work = builder.getWorks().get(op);
     launch.vector_ops = work.vectorOps;
     launch.divisions = work.divisions;
     launch.scalar_ops = work.scalarOps;

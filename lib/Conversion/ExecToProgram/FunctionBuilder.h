@@ -11,6 +11,7 @@
 
 #include "optimus-support/Program.h"
 #include "optimus-support/ProgramShapes.h"
+#include "optimus/Analysis/KernelWork.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
@@ -99,6 +100,7 @@ public:
   // What models of ProgramActionOpInterface write a command with.
 
   AddressTable &getAddresses() { return addresses; }
+  KernelWorks &getWorks() { return works; }
   uint32_t getKernel(StringRef name) { return kernels.getNumber(name); }
   /// Writes an action and what it touches, in the order of shapesOf(); null
   /// stands for no buffer.
@@ -129,6 +131,7 @@ private:
   program::FunctionT &result;
   NameTable &kernels, &texts;
   AddressTable addresses;
+  KernelWorks works;
   llvm::StringMap<uint32_t> queues;
   llvm::DenseMap<Location, Source> sources;
 };
