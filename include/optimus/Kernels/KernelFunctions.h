@@ -34,6 +34,10 @@ public:
                         KernelDescription description, ValueRange buffers,
                         ValueRange scalars = {});
 
+  /// Takes over what was declared in a module apart, in that order; what is
+  /// there already stays there.
+  void take(ModuleOp apart);
+
   /// Erases the kernels that nobody launches any more.
   void eraseUnused();
 
