@@ -23,8 +23,8 @@
 
 namespace mlir::optimus {
 
-/// A launch and the kernel that its function is to compute, which all launches
-/// of it share.
+/// A launch and the kernel that its function is to compute: one for all
+/// launches of it.
 struct KernelLaunch {
   const DeclaredKernel *declared;
   exec::LaunchOp launch;
@@ -87,9 +87,8 @@ struct MergedCount {
   int64_t launches = 0, groups = 0;
 };
 
-/// Merges the launches of all functions of a module that have one block, as
-/// what `create` makes for each says. Fails with an error on the function of a
-/// kernel.
+/// Merges the launches of all functions of a module that have one block; each
+/// has a merging of its own. Fails with an error on the function of a kernel.
 FailureOr<MergedCount>
 mergeLaunches(ModuleOp module,
               function_ref<std::unique_ptr<LaunchMerging>()> create);

@@ -34,8 +34,8 @@ public:
                         KernelDescription description, ValueRange buffers,
                         ValueRange scalars = {});
 
-  /// Takes over what was declared in a module apart, in that order; what is
-  /// there already stays there.
+  /// Takes over the kernels of a module apart, in their order, but for those
+  /// that are here already.
   void take(ModuleOp apart);
 
   /// Erases the kernels that nobody launches any more.

@@ -83,12 +83,11 @@ public:
       return signalPassFailure();
     auto programs = std::make_shared<optimus_support::program::ProgramsT>(
         std::move(*built));
-    TableCheck checked = startCheck(programs);
     FailureOr<DeviceKernels> deviceKernels =
         getDeviceKernels(module, *findTarget(target));
     if (failed(deviceKernels))
       return signalPassFailure();
-    eraseAllButKernels(module);
+    TableCheck checked = startCheck(programs, takeCommands(module));
     if (isPlan || !deviceKernels->empty())
       // There is no code, or it is in the images.
       module.getBody()->clear();
@@ -120,19 +119,22 @@ public:
   }
 
 private:
-  /// What a runtime would refuse never leaves the compiler.
+  /// What a runtime would refuse never leaves the compiler. `commands` are of
+  /// no use any more.
   TableCheck
-  startCheck(std::shared_ptr<optimus_support::program::ProgramsT> programs) {
+  startCheck(std::shared_ptr<optimus_support::program::ProgramsT> programs,
+             OwningOpRef<ModuleOp> commands) {
     using optimus_support::program::Checks;
     const bool hasThreads = getContext().isMultithreadingEnabled();
     return {std::async(
         hasThreads ? std::launch::async : std::launch::deferred,
-        [programs = std::move(programs),
+        [programs = std::move(programs), commands = std::move(commands),
          checks = isPlan ? Checks::ButOrder : Checks::All]() mutable {
           optimus_support::Status status =
               optimus_support::program::check(*programs, checks);
           // A million commands take a while to free.
           programs.reset();
+          commands = {};
           return status;
         })};
   }

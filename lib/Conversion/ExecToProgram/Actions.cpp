@@ -69,7 +69,7 @@ static LogicalResult setAction(exec::LaunchOp op, FunctionBuilder &builder,
   if (!op.getExtent())
     return op.emitOpError("has no extent; run --optimus-build-kernels first");
   program::LaunchT launch;
-  launch.kernel = builder.getKernel(op.getKernel());
+  launch.kernel = builder.getKernel(op);
   launch.extent = *op.getExtent();
   launch.grain = *op.getGrain();
   // Attention is priced by its shape.

@@ -58,16 +58,6 @@ static void addWork(exec::LaunchOp launch, program::KernelT &kernel) {
     kernel.buffers[buffer]->by_columns = true;
 }
 
-/// The same of all kernels that are launched.
-static void addWork(ModuleOp module, program::TargetT &target,
-                    NameTable &kernels) {
-  llvm::StringSet<> known;
-  module.walk([&](exec::LaunchOp launch) {
-    if (known.insert(launch.getKernel()).second)
-      addWork(launch, *target.kernels[kernels.getNumber(launch.getKernel())]);
-  });
-}
-
 namespace {
 /// A function's table, whose kernels and texts it numbers by itself.
 struct BuiltFunction {
@@ -75,8 +65,20 @@ struct BuiltFunction {
   std::unique_ptr<program::FunctionT> table =
       std::make_unique<program::FunctionT>();
   NameTable kernels = {}, texts = {};
+  /// The first of each kernel.
+  SmallVector<exec::LaunchOp> launches = {};
 };
 } // namespace
+
+/// The same of all kernels that are launched.
+static void addWork(ArrayRef<BuiltFunction> functions, program::TargetT &target,
+                    NameTable &kernels) {
+  llvm::StringSet<> known;
+  for (const BuiltFunction &built : functions)
+    for (exec::LaunchOp launch : built.launches)
+      if (known.insert(launch.getKernel()).second)
+        addWork(launch, *target.kernels[kernels.getNumber(launch.getKernel())]);
+}
 
 /// Gives a table the numbers that its names have among those of all functions.
 static void numberNames(BuiltFunction &built, NameTable &kernels,
@@ -139,9 +141,12 @@ FailureOr<program::ProgramsT> mlir::optimus::buildPrograms(ModuleOp module,
       functions.push_back({function});
   if (failed(failableParallelForEach(
           module.getContext(), functions, [&](BuiltFunction &built) {
-            return FunctionBuilder(built.function, mesh, ranks, *built.table,
-                                   built.kernels, built.texts)
-                .build();
+            FunctionBuilder builder(built.function, mesh, ranks, *built.table,
+                                    built.kernels, built.texts);
+            if (failed(builder.build()))
+              return failure();
+            built.launches = builder.takeLaunches();
+            return success();
           })))
     return failure();
   NameTable kernels, texts;
@@ -157,7 +162,7 @@ FailureOr<program::ProgramsT> mlir::optimus::buildPrograms(ModuleOp module,
     code->kernels.back()->name = name;
   }
   program::describeKernels(*code, ranks);
-  addWork(module, *code, kernels);
+  addWork(functions, *code, kernels);
   programs.targets.push_back(std::move(code));
   return programs;
 }

@@ -61,8 +61,9 @@ public:
   /// it, optimised for `target` to a shared library at `path`, which appears
   /// complete or not at all. `kernels` is the object file of its kernels, where
   /// they were compiled before; `check` has the last word before the library
-  /// appears. The error is Internal if the module is not what it must be,
-  /// Unavailable if the machine cannot (a full disk), or that of `check`.
+  /// appears, and its failure is returned. Else the error is Internal if the
+  /// module is not what it must be, and Unavailable if the machine cannot (a
+  /// full disk).
   optimus_support::Status
   write(ModuleOp module, const CpuTarget &target, const std::string &path,
         std::string kernels = "",
