@@ -19,10 +19,10 @@ how long as many bytes take to be copied by as many threads.
 
     bench/run saving --steps
 
-Pairs of steps instead: one alone, and one with a checkpoint written behind it. Not
-with real-time priority: the writing thread gives way to ranks by its `nice`, which
-means nothing there. Beside other work, `nice -n -20` gives the bench most of the
-cores.
+Pairs instead: a step alone, and the longest of the steps that run until a checkpoint
+behind them is in place. Not with real-time priority: the writing thread gives way to
+ranks as the system's usual threads do, which means nothing there. Beside other work,
+`nice -n -20` gives the bench most of the cores.
 """
 
 import filecmp
@@ -104,7 +104,8 @@ def row_of_steps(options, tools, library, name, start, memory):
                     "--steps", options.pairs)["steps"]
     shutil.rmtree(saved)
     return [name, milliseconds(times, "without"), milliseconds(times, "during"),
-            ratio(times, "during", "without"), milliseconds(times, "written")]
+            ratio(times, "during", "without"), statistics.median(times["steps"]),
+            milliseconds(times, "written")]
 
 
 def milliseconds(times, which):
@@ -130,8 +131,8 @@ def main(options, tools, folder):
     about = (f"GPT-2, {options.layers} layers, hidden {options.hidden}, vocabulary "
              f"{options.vocab}; {machine()}.")
     if options.steps:
-        header = ["ranks", "step, ms", "step during saving, ms", "ratio",
-                  "until the checkpoint is in place, ms"]
+        header = ["ranks", "step, ms", "longest during saving, ms", "ratio",
+                  "steps until the checkpoint is in place", "ms until then"]
     else:
         header = ["ranks", "MB", "rank 0 alone, GB/s", "all, GB/s", "ratio",
                   "bare loop of one, GB/s", "of all, GB/s",

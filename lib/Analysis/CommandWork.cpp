@@ -8,8 +8,6 @@
 
 #include "optimus/Analysis/CommandWork.h"
 
-#include "optimus/Analysis/KernelWork.h"
-
 using namespace mlir;
 using namespace mlir::optimus;
 using optimus_prices::CommandWork;
@@ -39,18 +37,19 @@ static optimus_prices::Epilogue getEpilogue(exec::GemmOp gemm) {
                  : optimus_prices::Epilogue::Pass;
 }
 
-CommandWork mlir::optimus::getCommandWork(exec::CommandOpInterface command) {
+CommandWork mlir::optimus::getCommandWork(exec::CommandOpInterface command,
+                                          KernelWorks &kernels) {
   CommandWork result;
   if (command->getNumOperands() > 0)
     if (auto first = dyn_cast<MemRefType>(command->getOperand(0).getType()))
       result.factors = getFactorType(first.getElementType());
   if (auto launch = dyn_cast<exec::LaunchOp>(*command)) {
     result.isKernel = true;
-    if (std::optional<Work> attention = getAttentionWork(launch)) {
+    if (std::optional<Work> attention = kernels.getAttention(launch)) {
       result.work = *attention;
       return result;
     }
-    result.kernel = getKernelWork(launch);
+    result.kernel = kernels.get(launch);
     result.tasks =
         launch.getExtent().value_or(1) / launch.getGrain().value_or(1);
     return result;

@@ -74,7 +74,7 @@ double CostModel::getGemmSeconds(int64_t m, int64_t n, int64_t k, bool transA,
 double CostModel::getComputeSeconds(exec::CommandOpInterface command) const {
   if (std::optional<double> seconds = getMeasured(command))
     return *seconds;
-  return prices.getSeconds(getCommandWork(command),
+  return prices.getSeconds(getCommandWork(command, kernels),
                            getTouches(command, prices.knowsColumns()));
 }
 
@@ -140,7 +140,7 @@ StepPredictor::describe(const CostModel &costs,
   if (auto start = dyn_cast<exec::CollectiveStartOp>(*command))
     result.seconds = costs.getSeconds(start);
   else if (!result.seconds)
-    result.work = getCommandWork(command);
+    result.work = getCommandWork(command, costs.kernels);
   return result;
 }
 

@@ -33,23 +33,35 @@ constexpr double kToMultiplyWide = 20;
 /// An instruction takes as long as a multiplication and an addition in one.
 constexpr double kOpsOfInstruction = 2;
 
-class WorkCounter {
-public:
-  WorkCounter(exec::LaunchOp launch, func::FuncOp kernel) {
-    extent = launch.getExtent().value_or(1);
-    Block &body = kernel.front();
-    known[body.getArgument(0)] = 0;
-    known[body.getArgument(1)] = extent;
+/// What decides a launch's work, beside its kernel.
+struct LaunchNumbers {
+  explicit LaunchNumbers(exec::LaunchOp launch)
+      : extent(launch.getExtent().value_or(1)) {
     for (Value buffer : launch.getBuffers())
       largest = std::max(largest,
                          cast<MemRefType>(buffer.getType()).getNumElements());
-    unsigned numBuffers = launch.getBuffers().size();
-    for (auto [index, scalar] : llvm::enumerate(launch.getScalars())) {
+    for (Value scalar : launch.getScalars()) {
       APInt value;
       bool isConstant = matchPattern(scalar, m_ConstantInt(&value));
-      known[body.getArgument(2 + numBuffers + index)] =
-          isConstant ? value.getSExtValue() : largest / extent;
+      scalars.push_back(isConstant ? value.getSExtValue() : largest / extent);
     }
+  }
+
+  int64_t extent, largest = 1;
+  SmallVector<int64_t, 2> scalars;
+};
+
+class WorkCounter {
+public:
+  WorkCounter(const LaunchNumbers &launch, func::FuncOp kernel)
+      : extent(launch.extent), largest(launch.largest) {
+    Block &body = kernel.front();
+    known[body.getArgument(0)] = 0;
+    known[body.getArgument(1)] = extent;
+    for (auto [argument, scalar] :
+         llvm::zip_equal(body.getArguments().take_back(launch.scalars.size()),
+                         launch.scalars))
+      known[argument] = scalar;
   }
 
   KernelWork count(Block &block, double times) {
@@ -66,7 +78,7 @@ private:
   std::optional<int64_t> evaluate(Value value);
   double getTrips(scf::ForOp loop);
 
-  int64_t extent, largest = 1;
+  const int64_t extent, largest;
   /// Integers by value: an induction variable has its first one.
   llvm::DenseMap<Value, std::optional<int64_t>> known;
   /// Of loops of known bounds, where each iteration has the next number.
@@ -241,7 +253,24 @@ KernelWork mlir::optimus::getKernelWork(exec::LaunchOp launch) {
       launch, launch.getKernelAttr());
   if (!kernel || kernel.isExternal() || !launch.getExtent())
     return {};
-  return WorkCounter(launch, kernel).count(kernel.front(), 1);
+  return WorkCounter(LaunchNumbers(launch), kernel).count(kernel.front(), 1);
+}
+
+KernelWork KernelWorks::get(exec::LaunchOp launch) {
+  LaunchNumbers numbers(launch);
+  Numbers key{launch.getExtent() ? numbers.extent : -1, numbers.largest};
+  llvm::append_range(key, numbers.scalars);
+  auto [entry, isNew] = works[launch.getKernelAttr()].try_emplace(key);
+  if (isNew)
+    entry->second = getKernelWork(launch);
+  return entry->second;
+}
+
+std::optional<Work> KernelWorks::getAttention(exec::LaunchOp launch) {
+  auto [entry, isNew] = attentions.try_emplace(launch.getKernelAttr());
+  if (isNew)
+    entry->second = getAttentionWork(launch);
+  return entry->second;
 }
 
 /// How much further an index is in the next iteration of a loop, 0 where that

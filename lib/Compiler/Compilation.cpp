@@ -14,6 +14,7 @@
 #include "ReportJson.h"
 
 #include "optimus/Conversion/ExecToLLVM/Passes.h"
+#include "optimus/Conversion/ExecToProgram/ExecToProgram.h"
 #include "optimus/Conversion/ToExec/BufferElements.h"
 #include "optimus/Dialect/Optimus/IR/Entries.h"
 #include "optimus/Manifest/ModelDescription.h"
@@ -242,8 +243,15 @@ Status Compilation::writeLibrary() {
     object = *std::move(compiled);
   }
   TimingScope writing = timing.nest("Code generation");
+  auto check = [this]() -> Status {
+    std::future<Status> &checked = phases.tableCheck->status;
+    // A module that somebody else lowered has tables of its own.
+    if (checked.valid() && failed(verifyPrograms(module, checked.get())))
+      return internal("phase 'llvm' failed");
+    return okStatus();
+  };
   Status written =
-      writer->write(module, target, options.output, std::move(object));
+      writer->write(module, target, options.output, std::move(object), check);
   // A module of somebody else's may not be what it must be.
   if (written.code() == optimus_support::StatusCode::Internal &&
       !options.compileFrom.empty())

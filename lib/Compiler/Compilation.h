@@ -39,6 +39,8 @@ public:
         target(target), writer(writer), mlir(mlir), reporter(reporter),
         timing(timing) {
     phases.serialProgram = std::make_shared<ccl::SerialProgram>();
+    if (options.writesLibrary())
+      phases.tableCheck = std::make_shared<TableCheck>();
   }
 
   optimus_support::Status run();

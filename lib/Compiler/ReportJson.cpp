@@ -15,6 +15,7 @@
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/Entries.h"
+#include "optimus/Dialect/Optimus/IR/MeshRanks.h"
 #include "optimus/Planning/RankMemory.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -38,7 +39,7 @@ static std::optional<int64_t> getBatchMultiple(ModuleOp module) {
         continue;
       int64_t shards = 1;
       for (StringRef axis : ccl::getDimAxes(local.getValue(), 0))
-        shards *= getMesh(function).getAxisSize(axis).value_or(1);
+        shards *= getRanksAlong(getMesh(function), axis);
       return shards;
     }
   return std::nullopt;

@@ -58,6 +58,12 @@ exec::LaunchOp KernelDeclarations::launch(OpBuilder &b, Location location,
       /*queue=*/StringAttr(), /*after=*/DenseI32ArrayAttr());
 }
 
+void KernelDeclarations::take(ModuleOp apart) {
+  for (auto function : llvm::make_early_inc_range(apart.getOps<func::FuncOp>()))
+    if (known.try_emplace(function.getSymName(), function).second)
+      function->moveBefore(module.getBody(), module.getBody()->end());
+}
+
 void KernelDeclarations::eraseUnused() {
   llvm::StringSet<> launched;
   module.walk(

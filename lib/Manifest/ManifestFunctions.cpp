@@ -71,20 +71,21 @@ static json::Object describeAttention(func::FuncOp function,
     if (list.empty() || list.back() != json::Value(name))
       list.push_back(std::move(name));
   };
+  KernelWorks works;
   function.walk([&](Operation *op) {
     if (auto working = dyn_cast<WorkOpInterface>(op);
         working && working.getWork().kind == Work::Attention)
       note(op, library);
     else if (auto launch = dyn_cast<exec::LaunchOp>(op);
-             launch && getAttentionWork(launch))
+             launch && works.getAttention(launch))
       note(op, "builtin");
   });
   return who;
 }
 
 /// What a kernel of attention says of itself; null for other launches.
-static DictionaryAttr getAttention(exec::LaunchOp launch) {
-  if (!getAttentionWork(launch))
+static DictionaryAttr getAttention(exec::LaunchOp launch, KernelWorks &works) {
+  if (!works.getAttention(launch))
     return nullptr;
   auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
       launch, launch.getKernelAttr());
@@ -100,11 +101,12 @@ static std::optional<int64_t> getWindow(func::FuncOp function) {
       most = window ? std::optional(std::max(*most, window.getInt()))
                     : std::nullopt;
   };
+  KernelWorks works;
   function.walk([&](Operation *op) {
     if (auto attention = dyn_cast<exec::AttentionOp>(op))
       note(attention.getCapacity().has_value(), attention.getWindowAttr());
     else if (auto launch = dyn_cast<exec::LaunchOp>(op))
-      if (DictionaryAttr attention = getAttention(launch))
+      if (DictionaryAttr attention = getAttention(launch, works))
         note(attention.contains("capacity"),
              attention.getAs<IntegerAttr>("window"));
   });

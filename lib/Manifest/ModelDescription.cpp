@@ -12,6 +12,7 @@
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/Entries.h"
+#include "optimus/Dialect/Optimus/IR/MeshRanks.h"
 
 #include "optimus-support/NearestName.h"
 
@@ -117,7 +118,7 @@ LogicalResult ModelChecker::checkParts(func::FuncOp function, unsigned number,
   for (auto [dim, extent] : llvm::enumerate(ccl::getGlobalShape(type))) {
     int64_t parts = 1;
     for (StringRef axis : ccl::getDimAxes(type, dim))
-      parts *= mesh ? mesh.getAxisSize(axis).value_or(1) : 1;
+      parts *= getRanksAlong(mesh, axis);
     if (llvm::divideCeil(extent, parts) >
         static_cast<uint64_t>(type.getDimSize(dim)))
       return function.emitOpError("argument ")

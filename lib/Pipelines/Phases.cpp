@@ -111,9 +111,9 @@ static void addFuse(OpPassManager &passes, const PhaseOptions &options) {
     recompute.values =
         llvm::map_to_vector(llvm::split(options.recompute, ','),
                             [](StringRef value) { return value.str(); });
-  passes.addPass(createCanonicalizerPass());
-  passes.addPass(createCSEPass());
   OpPassManager &functions = passes.nest<FuncOp>();
+  functions.addPass(createCanonicalizerPass());
+  functions.addPass(createCSEPass());
   functions.addPass(createFusePass());
   // From here on no operation becomes another one, which may round otherwise.
   functions.addPass(ccl::createRecomputePass(recompute));
@@ -195,7 +195,8 @@ static void addLLVM(OpPassManager &passes, const PhaseOptions &options) {
   if (options.from == "place")
     passes.addNestedPass<FuncOp>(exec::createVerifyExecPass());
   passes.addPass(createExecToLLVMPass(
-      {options.target, options.kernelsApart, options.isPlan}, options.images));
+      {options.target, options.kernelsApart, options.isPlan}, options.images,
+      options.tableCheck));
 }
 
 bool mlir::optimus::checksInput(const Phase &phase, StringRef recompute,

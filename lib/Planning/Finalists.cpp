@@ -36,9 +36,11 @@ LogicalResult mlir::optimus::addFinalists(ModuleOp compiled,
                                           const Candidate &layout,
                                           const LayoutQuestion &question,
                                           std::vector<Finalist> &finalists) {
-  FailureOr<program::ProgramsT> programs = buildPrograms(
-      compiled, question.phases.target, program::Checks::ButOrder);
-  if (failed(programs))
+  FailureOr<program::ProgramsT> programs =
+      buildPrograms(compiled, question.phases.target);
+  if (failed(programs) ||
+      failed(verifyPrograms(
+          compiled, program::check(*programs, program::Checks::ButOrder))))
     return failure();
   const program::TargetT &target = *programs->targets.front();
   const TimedProgram timed(*programs, target, question.machine, {});

@@ -14,6 +14,7 @@
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 #include "optimus/Dialect/Optimus/IR/Entries.h"
+#include "optimus/Dialect/Optimus/IR/MeshRanks.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "optimus-support/CollectivePlan.h"
@@ -95,7 +96,7 @@ static int64_t getCommunicationBytes(func::FuncOp function) {
         free = places.insert(free, Place());
       free->start = op;
       carries |= start.isCarried();
-      int64_t ranks = mesh ? mesh.getAxisSize(start.getAxis()).value_or(1) : 1;
+      const int64_t ranks = getRanksAlong(mesh, start.getAxis());
       int64_t size = getElementBytes(start.getSrc().getType());
       optimus_support::CollectiveShape shape{
           optimus_support::program::CollectiveKind(start.getKind()),
@@ -155,8 +156,7 @@ static int64_t getStagedBytes(func::FuncOp function) {
   auto call = [&] {
     function.walk([&](Operation *op) {
       if (auto start = dyn_cast<exec::CollectiveStartOp>(op)) {
-        int64_t ranks =
-            mesh ? mesh.getAxisSize(start.getAxis()).value_or(1) : 1;
+        const int64_t ranks = getRanksAlong(mesh, start.getAxis());
         using exec::CollectiveKind;
         take(start,
              start.getKind() == CollectiveKind::ReduceScatter ? ranks : 1);

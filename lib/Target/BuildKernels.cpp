@@ -9,6 +9,7 @@
 #include "optimus/Target/Passes.h"
 
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
+#include "optimus/Dialect/Optimus/IR/MeshRanks.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 #include "optimus/Kernels/CopyKernels.h"
 #include "optimus/Kernels/KernelFunctions.h"
@@ -21,6 +22,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Threading.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/DebugLog.h"
 
@@ -127,48 +129,91 @@ private:
 };
 } // namespace
 
+namespace {
+/// An operation's kernel on elements of one type, and the parameters that tell
+/// it from others.
+template <typename KernelT>
+struct OwnKernel {
+  KernelT kernel;
+  Type element;
+  SmallVector<int64_t, 6> decisive;
+};
+} // namespace
+
+/// Declares the kernels of operations of a kind, and names them there: one for
+/// all that have its name. `find` gives an operation its kernel, beside other
+/// functions; `join` lets a kernel serve the operations of another one.
+template <typename KernelT, typename OpT, typename FindFn, typename JoinFn>
+static void declareKernels(ModuleOp module, FindFn find, JoinFn join) {
+  struct Named {
+    KernelT kernel;
+    Type element;
+    SmallVector<OpT> ops;
+  };
+  using AllNamed = llvm::MapVector<StringAttr, Named>;
+  SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
+  std::vector<AllNamed> found(functions.size());
+  parallelFor(module.getContext(), 0, functions.size(), [&](size_t number) {
+    KernelNames names;
+    functions[number].walk([&](OpT op) {
+      std::optional<OwnKernel<KernelT>> own = find(op);
+      if (!own)
+        return;
+      StringAttr name =
+          names.get(own->kernel, own->element, std::move(own->decisive));
+      auto [entry, isNew] =
+          found[number].try_emplace(name, Named{own->kernel, own->element, {}});
+      if (!isNew)
+        join(entry->second.kernel, own->kernel);
+      entry->second.ops.push_back(op);
+    });
+  });
+  AllNamed all;
+  for (AllNamed &ofFunction : found)
+    for (auto &[name, named] : ofFunction) {
+      auto [entry, isNew] =
+          all.try_emplace(name, Named{named.kernel, named.element, {}});
+      if (!isNew)
+        join(entry->second.kernel, named.kernel);
+    }
+  KernelDeclarations declarations(module);
+  for (auto &[name, named] : all)
+    declarations.declare(named.kernel, describe(named.kernel, named.element));
+  parallelForEach(module.getContext(), found, [](AllNamed &ofFunction) {
+    for (auto &[name, named] : ofFunction)
+      for (OpT op : named.ops)
+        op.setKernel(name);
+  });
+}
+
 /// Declares the kernels that ranks add by where they share a device, and names
 /// them where they reduce: one for each number of ranks and type.
 static void declareReductions(ModuleOp module, int64_t tensorAlignment) {
   using exec::CollectiveKind;
-  struct Reduction {
-    kernels::ReduceRanks kernel;
-    SmallVector<exec::CollectiveStartOp> starts;
-  };
+  using kernels::ReduceRanks;
   MeshOp mesh = getMesh(module);
-  llvm::MapVector<StringAttr, Reduction> reductions;
-  KernelNames names;
-  module.walk([&](exec::CollectiveStartOp start) {
+  auto find = [&](exec::CollectiveStartOp start)
+      -> std::optional<OwnKernel<ReduceRanks>> {
     const CollectiveKind kind = start.getKind();
-    const int64_t ranks =
-        mesh ? mesh.getAxisSize(start.getAxis()).value_or(1) : 1;
+    const int64_t ranks = getRanksAlong(mesh, start.getAxis());
     if (ranks == 1 || kind == CollectiveKind::Broadcast ||
         kind == CollectiveKind::AllGather)
-      return;
-    const kernels::ReduceRanks kernel{
-        ranks, int64_t(start.getOuter() * start.getInner()),
-        kind == CollectiveKind::AllReduce,
-        start.getReduction() == exec::Reduction::Max,
-        isAligned(start, tensorAlignment)};
-    StringAttr name = names.get(kernel, getElementTypeOrSelf(start.getSrc()),
-                                {kernel.ranks, kernel.elements, kernel.toAll,
-                                 kernel.maximum, kernel.isAligned});
-    // One code serves all of a name.
-    auto &[shared, starts] =
-        reductions.try_emplace(name, Reduction{kernel, {}}).first->second;
-    shared.elements = std::max(shared.elements, kernel.elements);
-    shared.isAligned &= kernel.isAligned;
-    starts.push_back(start);
-  });
-  KernelDeclarations declarations(module);
-  for (auto &[name, reduction] : reductions) {
-    auto &[kernel, starts] = reduction;
-    declarations.declare(
-        kernel,
-        describe(kernel, getElementTypeOrSelf(starts.front().getSrc())));
-    for (exec::CollectiveStartOp start : starts)
-      start.setKernel(name);
-  }
+      return std::nullopt;
+    const ReduceRanks kernel{ranks,
+                             int64_t(start.getOuter() * start.getInner()),
+                             kind == CollectiveKind::AllReduce,
+                             start.getReduction() == exec::Reduction::Max,
+                             isAligned(start, tensorAlignment)};
+    return OwnKernel<ReduceRanks>{kernel,
+                                  getElementTypeOrSelf(start.getSrc()),
+                                  {kernel.ranks, kernel.elements, kernel.toAll,
+                                   kernel.maximum, kernel.isAligned}};
+  };
+  declareKernels<ReduceRanks, exec::CollectiveStartOp>(
+      module, find, [](ReduceRanks &shared, const ReduceRanks &other) {
+        shared.elements = std::max(shared.elements, other.elements);
+        shared.isAligned &= other.isAligned;
+      });
 }
 
 /// The most elements, a power of two, that both sides of a copy begin at a
@@ -199,40 +244,28 @@ static bool movesRows(exec::CopyOp copy) {
 /// Declares the kernels of copies of rows that lie apart, and names them there:
 /// one for each width and distance, whatever the number of rows.
 static void declareCopies(ModuleOp module, int64_t tensorAlignment) {
-  struct Copies {
-    kernels::CopyRows kernel;
-    SmallVector<exec::CopyOp> copies;
-  };
-  llvm::MapVector<StringAttr, Copies> all;
-  KernelNames names;
-  module.walk([&](exec::CopyOp copy) {
+  using kernels::CopyRows;
+  auto find = [&](exec::CopyOp copy) -> std::optional<OwnKernel<CopyRows>> {
     if (!movesRows(copy))
-      return;
-    const kernels::CopyRows kernel{
-        int64_t(copy.getRows()), int64_t(copy.getCols()),
-        int64_t(copy.getSrcLd()), int64_t(copy.getDstLd()),
-        getUnit(copy, tensorAlignment)};
-    StringAttr name = names.get(
-        kernel, getElementTypeOrSelf(copy.getDst()),
-        {kernel.rows, kernel.cols, kernel.srcLd, kernel.dstLd, kernel.unit});
-    auto &[shared, copies] =
-        all.try_emplace(name, Copies{kernel, {}}).first->second;
-    shared.rows = std::max(shared.rows, kernel.rows);
-    copies.push_back(copy);
-  });
-  KernelDeclarations declarations(module);
-  for (auto &[name, one] : all) {
-    declarations.declare(
-        one.kernel, describe(one.kernel, getElementTypeOrSelf(
-                                             one.copies.front().getDst())));
-    for (exec::CopyOp copy : one.copies)
-      copy.setKernel(name);
-  }
+      return std::nullopt;
+    const CopyRows kernel{int64_t(copy.getRows()), int64_t(copy.getCols()),
+                          int64_t(copy.getSrcLd()), int64_t(copy.getDstLd()),
+                          getUnit(copy, tensorAlignment)};
+    return OwnKernel<CopyRows>{
+        kernel,
+        getElementTypeOrSelf(copy.getDst()),
+        {kernel.rows, kernel.cols, kernel.srcLd, kernel.dstLd, kernel.unit}};
+  };
+  declareKernels<CopyRows, exec::CopyOp>(
+      module, find, [](CopyRows &shared, const CopyRows &other) {
+        shared.rows = std::max(shared.rows, other.rows);
+      });
 }
 
 /// Kernels of products read and write what begins where tensors do.
-static LogicalResult checkRowSums(ModuleOp module, int64_t tensorAlignment) {
-  WalkResult result = module.walk([&](exec::GemmOp gemm) {
+static LogicalResult checkRowSums(func::FuncOp function,
+                                  int64_t tensorAlignment) {
+  WalkResult result = function.walk([&](exec::GemmOp gemm) {
     if (!gemm.getKernelAttr() ||
         (isAligned(gemm.getB(), /*begin=*/0, tensorAlignment) &&
          isAligned(gemm.getBias(), /*begin=*/0, tensorAlignment)))
@@ -278,7 +311,23 @@ public:
         return signalPassFailure();
       kernels.try_emplace(function.getSymName(), std::move(*kernel));
     }
-    WalkResult result = module.walk([&](exec::LaunchOp launch) {
+    SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
+    auto finish = [&](func::FuncOp function) {
+      return success(
+          succeeded(divideLaunches(function, kernels,
+                                   schedule.getTensorAlignment())) &&
+          succeeded(checkRowSums(function, schedule.getTensorAlignment())));
+    };
+    if (failed(failableParallelForEach(&getContext(), functions, finish)))
+      signalPassFailure();
+  }
+
+private:
+  /// Tells the launches of a function how their kernels are divided.
+  LogicalResult divideLaunches(func::FuncOp function,
+                               const llvm::StringMap<ScheduledKernel> &kernels,
+                               int64_t tensorAlignment) {
+    WalkResult result = function.walk([&](exec::LaunchOp launch) {
       auto found = kernels.find(launch.getKernel());
       if (found == kernels.end()) {
         launch.emitOpError() << "launches " << launch.getKernelAttr()
@@ -286,8 +335,7 @@ public:
         return WalkResult::interrupt();
       }
       const ScheduledKernel &kernel = found->second;
-      if (failed(checkBuffers(launch, kernel.description,
-                              schedule.getTensorAlignment())))
+      if (failed(checkBuffers(launch, kernel.description, tensorAlignment)))
         return WalkResult::interrupt();
       LDBG() << "launch @" << launch.getKernel() << ": extent "
              << kernel.extent.extent << ", grain " << kernel.extent.grain;
@@ -296,9 +344,7 @@ public:
       ++numLaunches;
       return WalkResult::advance();
     });
-    if (result.wasInterrupted() ||
-        failed(checkRowSums(module, schedule.getTensorAlignment())))
-      signalPassFailure();
+    return failure(result.wasInterrupted());
   }
 };
 } // namespace

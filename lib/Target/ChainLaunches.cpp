@@ -22,6 +22,8 @@
 #include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/Support/DebugLog.h"
 
+#include <atomic>
+
 #define DEBUG_TYPE "optimus-chain-launches"
 
 namespace mlir::optimus {
@@ -39,7 +41,8 @@ namespace {
 class Chain final : public LaunchGroup {
 public:
   /// Adds to `savedBytes` what a cache has instead of memory.
-  Chain(RewriterBase &rewriter, const Target &target, int64_t &savedBytes)
+  Chain(RewriterBase &rewriter, const Target &target,
+        std::atomic<int64_t> &savedBytes)
       : LaunchGroup(rewriter), schedule(target.getKernelSchedule()),
         alignment(target.getBufferAlignment()), savedBytes(savedBytes) {}
 
@@ -64,7 +67,8 @@ private:
   int64_t alignment;
   /// Of those that are not flat; 0 as long as all are.
   int64_t rows = 0;
-  int64_t &savedBytes, passedOn = 0;
+  std::atomic<int64_t> &savedBytes;
+  int64_t passedOn = 0;
 };
 } // namespace
 
@@ -80,7 +84,7 @@ static bool sumsColumns(const KernelLaunch &link) {
 /// A flat kernel of elements as one of rows; nothing where it has none.
 static std::optional<Kernel> splitRows(const KernelLaunch &link, int64_t rows) {
   MLIRContext *context = LaunchOp(link.launch).getContext();
-  NamedAttrList parameters(link.kernel.getParameters(context));
+  NamedAttrList parameters(link.getKernel().getParameters(context));
   auto kind = dyn_cast_or_null<StringAttr>(parameters.get("kind"));
   auto repeats = dyn_cast_or_null<DenseI64ArrayAttr>(parameters.get("repeats"));
   int64_t elements = link.getSpace().cols;
@@ -119,7 +123,7 @@ bool Chain::fits(const KernelLaunch &link) const {
   return (isPlain || sums) && schedule.takesChains(space) &&
          (rows == 0 || space.rows == rows) &&
          llvm::any_of(
-             link.description.getOperands(),
+             link.getDescription().getOperands(),
              [](const KernelOperand &operand) { return operand.isOfRows; });
 }
 
@@ -129,8 +133,8 @@ std::optional<int64_t> Chain::countPassedOn(const KernelLaunch &link) const {
     for (const KernelLaunch &before : members)
       for (auto [other, touched] : before.getOperands()) {
         bool areSameRows = buffer == touched &&
-                           isOfRows(link.description, operand) &&
-                           isOfRows(before.description, other);
+                           isOfRows(link.getDescription(), operand) &&
+                           isOfRows(before.getDescription(), other);
         if (areSameRows && operand.access != KernelAccess::Write)
           passedOn.insert(buffer);
         bool isWritten = other.access != KernelAccess::Read ||
@@ -224,7 +228,7 @@ void Chain::writeOne(KernelDeclarations &kernels) {
   for (const KernelLaunch &link : members) {
     LaunchOp launch = link.launch;
     kernels::RowStage &stage = stages.emplace_back(kernels::RowStage{
-        isFlat(link) ? *splitRows(link, rows) : link.kernel, {}, {}});
+        isFlat(link) ? *splitRows(link, rows) : link.getKernel(), {}, {}});
     for (auto [operand, buffer] : link.getOperands()) {
       Value given = buffer;
       for (const Partial &partial : partials)
@@ -259,6 +263,37 @@ void Chain::writeOne(KernelDeclarations &kernels) {
 }
 
 namespace {
+class LaunchChaining final : public LaunchMerging {
+public:
+  LaunchChaining(MLIRContext *context, const Target &target,
+                 std::atomic<int64_t> &savedBytes)
+      : target(target), savedBytes(savedBytes), rewriter(context) {}
+
+private:
+  /// Launches with no other command between them.
+  SmallVector<KernelLaunches> list(func::FuncOp function,
+                                   ReadFn read) override {
+    SmallVector<KernelLaunches> lists(1);
+    for (CommandOpInterface command : exec::getCommands(function)) {
+      auto launch = dyn_cast<LaunchOp>(*command);
+      if (std::optional<KernelLaunch> link =
+              launch ? read(launch) : std::nullopt)
+        lists.back().push_back(std::move(*link));
+      else
+        lists.emplace_back();
+    }
+    return lists;
+  }
+
+  std::unique_ptr<LaunchGroup> createGroup() override {
+    return std::make_unique<Chain>(rewriter, target, savedBytes);
+  }
+
+  const Target &target;
+  std::atomic<int64_t> &savedBytes;
+  IRRewriter rewriter;
+};
+
 class ChainLaunchesPass
     : public optimus::impl::ChainLaunchesPassBase<ChainLaunchesPass> {
 public:
@@ -274,33 +309,15 @@ public:
     IterationSpace least = {IterationSpace::Rows, 1, 1};
     if (!device.getKernelSchedule().takesChains(least))
       return markAllAnalysesPreserved();
-    int64_t bytes = 0;
-    IRRewriter rewriter(&getContext());
-    FailureOr<MergedCount> count = mergeLaunches(
-        getOperation(),
-        {list,
-         [&] { return std::make_unique<Chain>(rewriter, device, bytes); }});
+    std::atomic<int64_t> bytes = 0;
+    FailureOr<MergedCount> count = mergeLaunches(getOperation(), [&] {
+      return std::make_unique<LaunchChaining>(&getContext(), device, bytes);
+    });
     if (failed(count))
       return signalPassFailure();
     numChains += count->groups;
     numChained += count->launches;
     savedBytes += bytes;
-  }
-
-private:
-  /// Launches with no other command between them.
-  static SmallVector<KernelLaunches> list(func::FuncOp function,
-                                          LaunchMerging::ReadFn read) {
-    SmallVector<KernelLaunches> lists(1);
-    for (CommandOpInterface command : exec::getCommands(function)) {
-      auto launch = dyn_cast<LaunchOp>(*command);
-      if (std::optional<KernelLaunch> link =
-              launch ? read(launch) : std::nullopt)
-        lists.back().push_back(std::move(*link));
-      else
-        lists.emplace_back();
-    }
-    return lists;
   }
 };
 } // namespace

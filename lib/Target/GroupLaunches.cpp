@@ -224,10 +224,10 @@ void Group::writeOne(KernelDeclarations &kernels) {
   LaunchOp first = members.front().launch;
   kernels::Grouped grouped;
   for (const KernelLaunch &member : members)
-    grouped.pieces.push_back(member.kernel);
+    grouped.pieces.push_back(member.getKernel());
   llvm::StringMap<Value> buffers;
   for (auto [position, same] : llvm::enumerate(getPattern(first))) {
-    StringRef name = members.front().description.getOperands()[same].name;
+    StringRef name = members.front().getDescription().getOperands()[same].name;
     grouped.buffers.push_back(name.str());
     if (same != int64_t(position))
       continue;
@@ -257,17 +257,17 @@ static Attribute getForm(const KernelLaunch &piece,
                          const GroupedLaunchSchedule &schedule) {
   MLIRContext *context = LaunchOp(piece.launch).getContext();
   const IterationSpace &space = piece.getSpace();
-  bool isNarrow = piece.kernel.describe(context).getFunctionType() !=
-                  piece.description.getFunctionType();
+  bool isNarrow = piece.getKernel().describe(context).getFunctionType() !=
+                  piece.getDescription().getFunctionType();
   if (!space.pieces.empty() || !schedule.takes(space) ||
-      !piece.description.getScalars().empty() || isNarrow)
+      !piece.getDescription().getScalars().empty() || isNarrow)
     return {};
   Builder b(context);
   SmallVector<int64_t> iterations = {space.kind, space.lanes};
   if (space.kind != IterationSpace::Elements)
     iterations.append({space.cols, space.getLength()});
   return b.getArrayAttr(
-      {piece.kernel.getForm(context), b.getDenseI64ArrayAttr(iterations)});
+      {piece.getKernel().getForm(context), b.getDenseI64ArrayAttr(iterations)});
 }
 
 /// What the launches of a group have in common.
@@ -277,6 +277,41 @@ static Attribute getKey(Attribute form, LaunchOp launch) {
 }
 
 namespace {
+class LaunchGrouping final : public LaunchMerging {
+public:
+  LaunchGrouping(MLIRContext *context, const GroupedLaunchSchedule &schedule)
+      : schedule(schedule), rewriter(context, &order) {}
+
+private:
+  SmallVector<KernelLaunches> list(func::FuncOp function,
+                                   ReadFn read) override {
+    order.begin(function.front());
+    llvm::MapVector<Attribute, KernelLaunches> byKey;
+    // By kernel: a function launches few, and each often.
+    llvm::StringMap<Attribute> forms;
+    for (auto launch : function.getOps<LaunchOp>()) {
+      auto [form, isNew] = forms.try_emplace(launch.getKernel());
+      if (!isNew && !form->second)
+        continue;
+      std::optional<KernelLaunch> piece = read(launch);
+      if (isNew && piece)
+        form->second = getForm(*piece, schedule);
+      if (form->second)
+        byKey[getKey(form->second, launch)].push_back(std::move(*piece));
+    }
+    return llvm::map_to_vector(
+        byKey, [](auto &entry) { return std::move(entry.second); });
+  }
+
+  std::unique_ptr<LaunchGroup> createGroup() override {
+    return std::make_unique<Group>(rewriter, order, schedule);
+  }
+
+  const GroupedLaunchSchedule &schedule;
+  BlockOrder order;
+  IRRewriter rewriter;
+};
+
 class GroupLaunchesPass
     : public optimus::impl::GroupLaunchesPassBase<GroupLaunchesPass> {
 public:
@@ -291,30 +326,9 @@ public:
         findTarget(target)->getKernelSchedule().getGroupedLaunches();
     if (!schedule)
       return markAllAnalysesPreserved();
-    BlockOrder order;
-    IRRewriter rewriter(&getContext(), &order);
-    auto list = [&](func::FuncOp function, LaunchMerging::ReadFn read) {
-      order.begin(function.front());
-      llvm::MapVector<Attribute, KernelLaunches> byKey;
-      // By kernel: a function launches few, and each often.
-      llvm::StringMap<Attribute> forms;
-      for (auto launch : function.getOps<LaunchOp>()) {
-        auto [form, isNew] = forms.try_emplace(launch.getKernel());
-        if (!isNew && !form->second)
-          continue;
-        std::optional<KernelLaunch> piece = read(launch);
-        if (isNew && piece)
-          form->second = getForm(*piece, *schedule);
-        if (form->second)
-          byKey[getKey(form->second, launch)].push_back(std::move(*piece));
-      }
-      return llvm::map_to_vector(
-          byKey, [](auto &entry) { return std::move(entry.second); });
-    };
-    FailureOr<MergedCount> count = mergeLaunches(
-        getOperation(),
-        {list,
-         [&] { return std::make_unique<Group>(rewriter, order, *schedule); }});
+    FailureOr<MergedCount> count = mergeLaunches(getOperation(), [&] {
+      return std::make_unique<LaunchGrouping>(&getContext(), *schedule);
+    });
     if (failed(count))
       return signalPassFailure();
     numGroups += count->groups;

@@ -23,14 +23,20 @@
 
 namespace mlir::optimus {
 
-/// A launch and the kernel that its function is to compute.
-struct KernelLaunch : DeclaredKernel {
+/// A launch and the kernel that its function is to compute: one for all
+/// launches of it.
+struct KernelLaunch {
+  const DeclaredKernel *declared;
   exec::LaunchOp launch;
 
-  const IterationSpace &getSpace() const { return description.getSpace(); }
+  const Kernel &getKernel() const { return declared->kernel; }
+  const KernelDescription &getDescription() const {
+    return declared->description;
+  }
+  const IterationSpace &getSpace() const { return getDescription().getSpace(); }
   /// The kernel's operands, each with the buffer that it is given.
   auto getOperands() const {
-    return llvm::zip_equal(description.getOperands(),
+    return llvm::zip_equal(getDescription().getOperands(),
                            exec::LaunchOp(launch).getBuffers());
   }
 };
@@ -63,24 +69,29 @@ protected:
   KernelLaunches members;
 };
 
-/// What a pass merges.
-struct LaunchMerging {
-  /// Lists launches of a function that may become one, in order. `read` gives a
-  /// launch its kernel, or nothing where the function of that says none.
+/// What a pass merges in one function, beside others.
+class LaunchMerging {
+public:
+  virtual ~LaunchMerging() = default;
+
+  /// Lists launches of the function that may become one, in order. `read` gives
+  /// a launch its kernel, or nothing where the function of that says none.
   using ReadFn =
       function_ref<std::optional<KernelLaunch>(exec::LaunchOp launch)>;
-  function_ref<SmallVector<KernelLaunches>(func::FuncOp, ReadFn)> list;
-  function_ref<std::unique_ptr<LaunchGroup>()> createGroup;
+  virtual SmallVector<KernelLaunches> list(func::FuncOp function,
+                                           ReadFn read) = 0;
+  virtual std::unique_ptr<LaunchGroup> createGroup() = 0;
 };
 /// How many launches became how many.
 struct MergedCount {
   int64_t launches = 0, groups = 0;
 };
 
-/// Merges the launches of all functions of a module that have one block. Fails
-/// with an error on the function of a kernel.
-FailureOr<MergedCount> mergeLaunches(ModuleOp module,
-                                     const LaunchMerging &merging);
+/// Merges the launches of all functions of a module that have one block; each
+/// has a merging of its own. Fails with an error on the function of a kernel.
+FailureOr<MergedCount>
+mergeLaunches(ModuleOp module,
+              function_ref<std::unique_ptr<LaunchMerging>()> create);
 
 } // namespace mlir::optimus
 

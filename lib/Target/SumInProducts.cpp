@@ -12,6 +12,7 @@
 #include "optimus/Target/Passes.h"
 #include "optimus/Target/Target.h"
 
+#include "mlir/IR/Threading.h"
 #include "llvm/Support/DebugLog.h"
 
 #define DEBUG_TYPE "optimus-sum-in-products"
@@ -120,9 +121,11 @@ public:
     if (!findTarget(target)->hasEpilogue(exec::Epilogue::BiasGrad))
       return markAllAnalysesPreserved();
     const SymbolTable symbols(getOperation());
-    for (auto function : getOperation().getOps<func::FuncOp>()) {
-      if (function.isExternal() || !function.getBody().hasOneBlock())
-        continue;
+    auto functions = llvm::filter_to_vector(
+        getOperation().getOps<func::FuncOp>(), [](func::FuncOp function) {
+          return !function.isExternal() && function.getBody().hasOneBlock();
+        });
+    parallelForEach(&getContext(), functions, [&](func::FuncOp function) {
       bool changed = false;
       for (auto launch :
            llvm::make_early_inc_range(function.getOps<LaunchOp>()))
@@ -133,7 +136,7 @@ public:
           }
       if (changed)
         exec::numberCommands(function);
-    }
+    });
   }
 
 private:

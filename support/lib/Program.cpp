@@ -34,7 +34,15 @@ int64_t laneStride(int64_t bytes) {
 
 std::string pack(ProgramsT &programs) {
   programs.schema_hash = schemaHash();
-  flatbuffers::FlatBufferBuilder builder;
+  // It copies all where it grows.
+  constexpr size_t kBytesOfCommand = 256, kLeast = 1024;
+  size_t numCommands = 0;
+  for (const std::unique_ptr<TargetT> &target : programs.targets)
+    for (const std::unique_ptr<ProgramTableT> &table : target->tables)
+      for (const std::unique_ptr<FunctionT> &function : table->functions)
+        numCommands += function->commands.size();
+  flatbuffers::FlatBufferBuilder builder(kLeast +
+                                         kBytesOfCommand * numCommands);
   FinishProgramsBuffer(builder, Programs::Pack(builder, &programs));
   return {reinterpret_cast<const char *>(builder.GetBufferPointer()),
           builder.GetSize()};

@@ -13,6 +13,11 @@
 namespace optimus_support::program {
 
 std::optional<Range> rangeOf(const IntegerT &integer, const Mesh &mesh) {
+  if (integer.terms.empty() && integer.least <= integer.most) {
+    const int64_t only =
+        std::clamp(integer.constant, integer.least, integer.most);
+    return Range{only, only};
+  }
   CheckedSize least = integer.constant, most = integer.constant;
   auto add = [&](CheckedSize a, CheckedSize b) {
     if (!a.get() || !b.get())
@@ -50,22 +55,25 @@ const PlaceT &placeOf(const FunctionT &function, uint32_t address,
   return *location->AsPlace();
 }
 
-static void collectSpans(const FunctionT &function, uint32_t address,
-                         const Mesh &mesh, std::vector<Span> &spans) {
+/// Visits the spans of an address, one a choice.
+template <typename Fn>
+static void forEachSpan(const FunctionT &function, uint32_t address,
+                        const Mesh &mesh, const Fn &fn) {
   const LocationUnion &location = function.addresses[address]->location;
   if (const ChoiceT *choice = location.AsChoice()) {
-    collectSpans(function, choice->mine, mesh, spans);
-    return collectSpans(function, choice->other, mesh, spans);
+    forEachSpan(function, choice->mine, mesh, fn);
+    return forEachSpan(function, choice->other, mesh, fn);
   }
   const PlaceT &place = *location.AsPlace();
-  spans.push_back({place.base, place.index,
-                   rangeOf(*place.bytes, mesh).value_or(Range())});
+  fn(Span{place.base, place.index,
+          rangeOf(*place.bytes, mesh).value_or(Range())});
 }
 
 std::vector<Span> spansOf(const FunctionT &function, uint32_t address,
                           const Mesh &mesh) {
   std::vector<Span> spans;
-  collectSpans(function, address, mesh, spans);
+  forEachSpan(function, address, mesh,
+              [&](const Span &span) { spans.push_back(span); });
   return spans;
 }
 
@@ -98,11 +106,12 @@ std::vector<Access> argumentAccess(const FunctionT &function,
   for (const std::unique_ptr<CommandT> &command : function.commands)
     for (size_t i = 0; i != command->operands.size(); ++i)
       if (command->operands[i]->address != kNone)
-        for (const Span &span :
-             spansOf(function, writtenAddress(function, *command, i), mesh))
-          if (span.base == Base::Argument)
-            accesses[span.index] |=
-                static_cast<unsigned>(command->operands[i]->access);
+        forEachSpan(function, writtenAddress(function, *command, i), mesh,
+                    [&](const Span &span) {
+                      if (span.base == Base::Argument)
+                        accesses[span.index] |=
+                            static_cast<unsigned>(command->operands[i]->access);
+                    });
   std::vector<Access> result;
   for (unsigned access : accesses)
     result.push_back(access == 0 ? Access::Read : static_cast<Access>(access));
@@ -170,13 +179,13 @@ uint32_t writtenAddress(const FunctionT &function,
 std::vector<Touch> touchesOf(const FunctionT &function, const CommandT &command,
                              const Mesh &mesh) {
   std::vector<Touch> touches;
+  touches.reserve(command.operands.size());
   for (size_t i = 0; i != command.operands.size(); ++i) {
     const OperandT &operand = *command.operands[i];
     if (operand.address == kNone)
       continue;
     const bool writes = uint8_t(operand.access) & uint8_t(Access::Write);
-    for (const Span &span :
-         spansOf(function, writtenAddress(function, command, i), mesh)) {
+    auto add = [&](const Span &span) {
       Region region{span.base,    span.index,       span.begin.least,
                     operand.rows, operand.row_bytes, operand.pitch};
       if (region.rows == 1 || region.rowBytes == region.pitch ||
@@ -188,7 +197,8 @@ std::vector<Touch> touchesOf(const FunctionT &function, const CommandT &command,
         region.pitch = region.rowBytes;
       }
       touches.push_back({region, writes, static_cast<uint32_t>(i)});
-    }
+    };
+    forEachSpan(function, writtenAddress(function, command, i), mesh, add);
   }
   return touches;
 }

@@ -17,6 +17,15 @@
 // RUN: optimus-compile %t.mlir --mesh=row:2,col:2 --compile-to=place -o %t.place.mlir
 // RUN: optimus-compile %t.place.mlir --mesh=row:2,col:2 --compile-from=place -o %t.place.so
 // RUN: cmp %t.so %t.place.so
+
+// A race that somebody else put there is refused, and no library appears.
+// RUN: sed -e 's/after = array<i32: [0-9, ]*>, //' %t.place.mlir > %t.race.mlir
+// RUN: rm -f %t.race.so
+// RUN: not optimus-compile %t.race.mlir --mesh=row:2,col:2 --compile-from=place -o %t.race.so 2>&1 | FileCheck %s --check-prefix=RACE
+// RUN: not ls %t.race.so
+// RACE: error: the table of commands is wrong: {{.*}} and nothing orders the two
+// RACE: optimus-compile: error: phase 'llvm' failed
+
 // RUN: not optimus-compile %t.mlir --compile-from=partition -o %t.none.so 2>&1 | FileCheck %s --check-prefix=EARLY
 // EARLY: error: expected a program that the phase 'partition' made, found @loss, of which the phase 'step' has yet to make steps; leave --compile-from out
 // RUN: optimus-compile %t.mlir --precision=bf16 --compile-to=step -o %t.bf16.mlir

@@ -9,13 +9,15 @@
 #ifndef OPTIMUS_ANALYSIS_COMMANDWORK_H
 #define OPTIMUS_ANALYSIS_COMMANDWORK_H
 
+#include "optimus/Analysis/KernelWork.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Prices/ReuseDistances.h"
 
 namespace mlir::optimus {
 
 /// What a command other than a collective or a wait computes.
-optimus_prices::CommandWork getCommandWork(exec::CommandOpInterface command);
+optimus_prices::CommandWork getCommandWork(exec::CommandOpInterface command,
+                                           KernelWorks &kernels);
 
 /// What a command touches by itself: as though nobody had used it. Which
 /// buffers a kernel reads along columns is looked up only where `byColumns`.

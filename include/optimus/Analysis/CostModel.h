@@ -35,7 +35,7 @@ using optimus_prices::StepPrediction;
 RankGroup getRankGroup(MeshOp mesh, StringRef axis);
 
 /// Prices what passes ask about: programs of commands, and parts of them that
-/// are still to be made.
+/// are still to be made. For one thread.
 class CostModel {
 public:
   /// Prices programs for a mesh of `numRanks` ranks. What was `measured` of a
@@ -90,6 +90,7 @@ private:
   friend class StepPredictor;
   std::shared_ptr<const MeasuredCosts> measured;
   optimus_prices::MachinePrices prices;
+  mutable KernelWorks kernels;
 };
 
 /// Predicts calls command by command. What a command is in any order can be

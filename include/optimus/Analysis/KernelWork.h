@@ -13,8 +13,10 @@
 #include "optimus/Dialect/Optimus/IR/Work.h"
 #include "optimus/Prices/CommandWork.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallBitVector.h"
 
+#include <map>
 #include <optional>
 
 namespace mlir::optimus {
@@ -34,6 +36,24 @@ llvm::SmallBitVector getBuffersByColumns(exec::LaunchOp launch);
 /// The work of a launch of one of attention's kernels, including products
 /// repeated by the gradient's other kernel; nothing for other kernels.
 std::optional<Work> getAttentionWork(exec::LaunchOp launch);
+
+/// The work of the launches of a module: a step has a hundred thousand of a few
+/// kinds, and what is alike is counted once. For one thread, as long as kernels
+/// stay as they are.
+class KernelWorks {
+public:
+  /// As getKernelWork().
+  KernelWork get(exec::LaunchOp launch);
+  /// As getAttentionWork().
+  std::optional<Work> getAttention(exec::LaunchOp launch);
+
+private:
+  /// The numbers that decide beside the kernel: its extent, its largest buffer,
+  /// and scalars.
+  using Numbers = SmallVector<int64_t, 4>;
+  llvm::DenseMap<Attribute, std::map<Numbers, KernelWork>> works;
+  llvm::DenseMap<Attribute, std::optional<Work>> attentions;
+};
 
 } // namespace mlir::optimus
 

@@ -34,6 +34,10 @@ public:
                         KernelDescription description, ValueRange buffers,
                         ValueRange scalars = {});
 
+  /// Takes over the kernels of a module apart, in their order, but for those
+  /// that are here already.
+  void take(ModuleOp apart);
+
   /// Erases the kernels that nobody launches any more.
   void eraseUnused();
 

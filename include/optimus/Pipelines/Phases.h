@@ -14,6 +14,7 @@
 #define OPTIMUS_PIPELINES_PHASES_H
 
 #include "optimus/Conversion/ExecToLLVM/DeviceImage.h"
+#include "optimus/Conversion/ExecToLLVM/TableCheck.h"
 #include "optimus/Dialect/Optimus/Transforms/MeshOption.h"
 
 #include "mlir/Support/LLVM.h"
@@ -97,6 +98,9 @@ struct PhaseOptions {
   /// Of a device with code of its own, that code for the phase "llvm"; null
   /// without.
   std::shared_ptr<const DeviceImages> images;
+  /// Where the phase "llvm" leaves the check of its tables to its caller; null
+  /// where it waits for it.
+  std::shared_ptr<TableCheck> tableCheck;
   /// As the option of --optimus-exec-to-llvm is.
   bool kernelsApart = false;
   /// As the options of that name of --optimus-build-manifest and

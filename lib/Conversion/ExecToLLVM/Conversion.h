@@ -28,8 +28,9 @@ std::string getWrapperName(StringRef kernel);
 LLVM::LLVMFuncOp declareWrapper(OpBuilder &b, Location loc,
                                 llvm::StringRef kernel);
 
-/// Leaves the kernels and the tables that they read.
-void eraseAllButKernels(ModuleOp module);
+/// Leaves the kernels and the tables that they read. Returns the functions of
+/// commands, which a step has a million operations of.
+OwningOpRef<ModuleOp> takeCommands(ModuleOp module);
 
 /// Converts all that is left, the kernels, to the LLVM dialect and writes
 /// their wrappers.

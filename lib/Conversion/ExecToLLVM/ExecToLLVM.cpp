@@ -17,6 +17,8 @@
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "llvm/Support/DebugLog.h"
 
+#include <future>
+
 #define DEBUG_TYPE "optimus-exec-to-llvm"
 
 namespace mlir::optimus {
@@ -64,8 +66,10 @@ class ExecToLLVM : public optimus::impl::ExecToLLVMPassBase<ExecToLLVM> {
 public:
   using ExecToLLVMPassBase::ExecToLLVMPassBase;
   ExecToLLVM(const ExecToLLVMPassOptions &options,
-             std::shared_ptr<const DeviceImages> images)
-      : ExecToLLVMPassBase(options), images(std::move(images)) {}
+             std::shared_ptr<const DeviceImages> images,
+             std::shared_ptr<TableCheck> check)
+      : ExecToLLVMPassBase(options), images(std::move(images)),
+        check(std::move(check)) {}
 
   LogicalResult initialize(MLIRContext *context) override {
     return checkTarget(context, target);
@@ -73,17 +77,17 @@ public:
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FailureOr<optimus_support::program::ProgramsT> programs =
-        buildPrograms(module, target,
-                      isPlan ? optimus_support::program::Checks::ButOrder
-                             : optimus_support::program::Checks::All);
-    if (failed(programs))
+    FailureOr<optimus_support::program::ProgramsT> built =
+        buildPrograms(module, target);
+    if (failed(built))
       return signalPassFailure();
+    auto programs = std::make_shared<optimus_support::program::ProgramsT>(
+        std::move(*built));
     FailureOr<DeviceKernels> deviceKernels =
         getDeviceKernels(module, *findTarget(target));
     if (failed(deviceKernels))
       return signalPassFailure();
-    eraseAllButKernels(module);
+    TableCheck checked = startCheck(programs, takeCommands(module));
     if (isPlan || !deviceKernels->empty())
       // There is no code, or it is in the images.
       module.getBody()->clear();
@@ -98,6 +102,10 @@ public:
                      isPlan ? KernelList() : KernelList(code.kernels),
                      *deviceKernels, images ? *images : DeviceImages());
     module->removeAttr(kManifestAttr);
+    if (check)
+      *check = std::move(checked);
+    else if (failed(verifyPrograms(module, checked.status.get())))
+      return signalPassFailure();
     for (const auto *function : optimus_support::program::functionsOf(code))
       numCommands += function->commands.size();
     numKernels += code.kernels.size();
@@ -111,12 +119,35 @@ public:
   }
 
 private:
+  /// What a runtime would refuse never leaves the compiler. `commands` are of
+  /// no use any more.
+  TableCheck
+  startCheck(std::shared_ptr<optimus_support::program::ProgramsT> programs,
+             OwningOpRef<ModuleOp> commands) {
+    using optimus_support::program::Checks;
+    const bool hasThreads = getContext().isMultithreadingEnabled();
+    return {std::async(
+        hasThreads ? std::launch::async : std::launch::deferred,
+        [programs = std::move(programs), commands = std::move(commands),
+         checks = isPlan ? Checks::ButOrder : Checks::All]() mutable {
+          optimus_support::Status status =
+              optimus_support::program::check(*programs, checks);
+          // A million commands take a while to free.
+          programs.reset();
+          commands = {};
+          return status;
+        })};
+  }
+
   std::shared_ptr<const DeviceImages> images;
+  std::shared_ptr<TableCheck> check;
 };
 } // namespace
 
-std::unique_ptr<Pass> mlir::optimus::createExecToLLVMPass(
-    const ExecToLLVMPassOptions &options,
-    std::shared_ptr<const DeviceImages> images) {
-  return std::make_unique<ExecToLLVM>(options, std::move(images));
+std::unique_ptr<Pass>
+mlir::optimus::createExecToLLVMPass(const ExecToLLVMPassOptions &options,
+                                    std::shared_ptr<const DeviceImages> images,
+                                    std::shared_ptr<TableCheck> check) {
+  return std::make_unique<ExecToLLVM>(options, std::move(images),
+                                      std::move(check));
 }

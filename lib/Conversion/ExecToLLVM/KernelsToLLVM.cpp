@@ -33,13 +33,15 @@ std::string mlir::optimus::getWrapperName(StringRef kernel) {
   return ("optimus.kernel." + kernel).str();
 }
 
-void mlir::optimus::eraseAllButKernels(ModuleOp module) {
+OwningOpRef<ModuleOp> mlir::optimus::takeCommands(ModuleOp module) {
+  OwningOpRef<ModuleOp> taken = ModuleOp::create(module.getLoc());
   for (auto function :
        llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
     if (!function->hasAttr(exec::ExecDialect::kKernel))
-      function.erase();
+      function->moveBefore(taken->getBody(), taken->getBody()->end());
   if (auto mesh = getMesh(module))
     mesh.erase();
+  return taken;
 }
 
 LLVM::LLVMFuncOp mlir::optimus::declareWrapper(OpBuilder &b, Location loc,
@@ -143,7 +145,7 @@ class KernelsToLLVM
 public:
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    eraseAllButKernels(module);
+    takeCommands(module);
     module->removeAttr(kManifestAttr);
     if (failed(convertKernels(module)))
       signalPassFailure();

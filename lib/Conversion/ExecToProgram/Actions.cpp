@@ -8,7 +8,6 @@
 
 #include "FunctionBuilder.h"
 
-#include "optimus/Analysis/KernelWork.h"
 #include "optimus/Conversion/ExecToProgram/ProgramActionOpInterface.h"
 #include "optimus/Dialect/Exec/IR/WeightBlocks.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
@@ -70,12 +69,12 @@ static LogicalResult setAction(exec::LaunchOp op, FunctionBuilder &builder,
   if (!op.getExtent())
     return op.emitOpError("has no extent; run --optimus-build-kernels first");
   program::LaunchT launch;
-  launch.kernel = builder.getKernel(op.getKernel());
+  launch.kernel = builder.getKernel(op);
   launch.extent = *op.getExtent();
   launch.grain = *op.getGrain();
   // Attention is priced by its shape.
-  if (!getAttentionWork(op)) {
-    const KernelWork work = getKernelWork(op);
+  if (!builder.getWorks().getAttention(op)) {
+    const KernelWork work = builder.getWorks().get(op);
     launch.vector_ops = work.vectorOps;
     launch.divisions = work.divisions;
     launch.scalar_ops = work.scalarOps;

@@ -11,10 +11,12 @@
 
 #include "optimus-support/Program.h"
 #include "optimus-support/ProgramShapes.h"
+#include "optimus/Analysis/KernelWork.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -95,11 +97,19 @@ public:
         texts(texts), addresses(function, mesh, result) {}
 
   LogicalResult build();
+  /// The first launch of each kernel, in their order.
+  SmallVector<exec::LaunchOp> takeLaunches() { return std::move(launches); }
 
   // What models of ProgramActionOpInterface write a command with.
 
   AddressTable &getAddresses() { return addresses; }
+  KernelWorks &getWorks() { return works; }
   uint32_t getKernel(StringRef name) { return kernels.getNumber(name); }
+  uint32_t getKernel(exec::LaunchOp launch) {
+    if (launched.insert(launch.getKernelAttr()).second)
+      launches.push_back(launch);
+    return getKernel(launch.getKernel());
+  }
   /// Writes an action and what it touches, in the order of shapesOf(); null
   /// stands for no buffer.
   template <typename ActionT>
@@ -129,6 +139,9 @@ private:
   program::FunctionT &result;
   NameTable &kernels, &texts;
   AddressTable addresses;
+  KernelWorks works;
+  SmallVector<exec::LaunchOp> launches;
+  llvm::DenseSet<Attribute> launched;
   llvm::StringMap<uint32_t> queues;
   llvm::DenseMap<Location, Source> sources;
 };

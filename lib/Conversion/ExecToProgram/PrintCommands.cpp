@@ -36,7 +36,8 @@ public:
     markAllAnalysesPreserved();
     FailureOr<program::ProgramsT> programs =
         buildPrograms(getOperation(), target);
-    if (failed(programs))
+    if (failed(programs) ||
+        failed(verifyPrograms(getOperation(), program::check(*programs))))
       return signalPassFailure();
     program::PrintOptions options;
     const int64_t ranks = program::meshOf(*programs).numRanks();

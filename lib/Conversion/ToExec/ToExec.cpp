@@ -18,6 +18,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/Threading.h"
 #include "llvm/Support/DebugLog.h"
 
 #define DEBUG_TYPE "optimus-to-exec"
@@ -47,18 +48,17 @@ static bool hasTensors(func::FuncOp function) {
 }
 
 namespace {
-/// Converts one function.
+/// Converts one function, beside others: assign() and lower() touch no other.
 class FunctionConverter {
 public:
   FunctionConverter(func::FuncOp function, const Target &target,
                     const Processor &processor, AttentionChoice attention,
-                    exec::Blocks fewBits, const llvm::StringSet<> &rounded,
-                    KernelDeclarations &kernels)
+                    exec::Blocks fewBits, const llvm::StringSet<> &rounded)
       : function(function), target(target), processor(processor),
         attention(attention), weights(function, fewBits, rounded),
-        kernels(kernels) {}
+        kernels(ModuleOp::create(function.getLoc())) {}
 
-  LogicalResult run() {
+  LogicalResult assign() {
     if (failed(check()) || failed(weights.verify()))
       return failure();
     nameValues(function.front());
@@ -66,14 +66,57 @@ public:
     if (failed(computed))
       return failure();
     assignment = std::move(*computed);
-    createFunction();
+    return success();
+  }
+
+  /// Makes the new function, with an empty body.
+  void createFunction() {
+    OpBuilder builder(function);
+    SmallVector<Type> types;
+    SmallVector<DictionaryAttr> attributes;
+    StringAttr donates = builder.getStringAttr(OptimusDialect::kDonates);
+    for (BlockArgument argument : function.getArguments()) {
+      types.push_back(getFlatType(argument.getType()));
+      NamedAttrList list(function.getArgAttrDict(argument.getArgNumber()));
+      bool isUpdated = list.erase(donates) != nullptr;
+      describe(list, argument.getType(),
+               isUpdated ? exec::ExecDialect::kAccessUpdate
+                         : exec::ExecDialect::kAccessRead);
+      attributes.push_back(list.getDictionary(builder.getContext()));
+    }
+    for (unsigned result = 0; result < function.getNumResults(); ++result) {
+      if (!assignment.getOutput(result))
+        continue;
+      types.push_back(getFlatType(function.getResultTypes()[result]));
+      NamedAttrList list(function.getResultAttrDict(result));
+      describe(list, function.getResultTypes()[result],
+               exec::ExecDialect::kAccessWrite);
+      attributes.push_back(list.getDictionary(builder.getContext()));
+    }
+    SmallVector<NamedAttribute> functionAttributes(
+        function->getDiscardableAttrs());
+    converted = func::FuncOp::create(
+        builder, function.getLoc(), (function.getName() + ".exec").str(),
+        builder.getFunctionType(types, {}), functionAttributes, attributes);
+    converted.setVisibility(function.getVisibility());
+    converted.addEntryBlock();
+  }
+
+  LogicalResult lower() {
     if (failed(lowerBody()))
       return failure();
     numCommands = exec::numberCommands(converted);
+    function.getBody().dropAllReferences();
+    function.getBody().getBlocks().clear();
+    return success();
+  }
+
+  /// Puts the new function in the place of the old one.
+  void replaceFunction(KernelDeclarations &all) {
+    all.take(*kernels);
     StringAttr name = function.getSymNameAttr();
     function.erase();
     converted.setSymNameAttr(name);
-    return success();
   }
 
   int64_t getNumInPlace() const { return assignment.getNumInPlace(); }
@@ -120,43 +163,11 @@ private:
                    StringAttr::get(type.getContext(), access));
   }
 
-  /// Makes the new function, with an empty body.
-  void createFunction() {
-    OpBuilder builder(function);
-    SmallVector<Type> types;
-    SmallVector<DictionaryAttr> attributes;
-    StringAttr donates = builder.getStringAttr(OptimusDialect::kDonates);
-    for (BlockArgument argument : function.getArguments()) {
-      types.push_back(getFlatType(argument.getType()));
-      NamedAttrList list(function.getArgAttrDict(argument.getArgNumber()));
-      bool isUpdated = list.erase(donates) != nullptr;
-      describe(list, argument.getType(),
-               isUpdated ? exec::ExecDialect::kAccessUpdate
-                         : exec::ExecDialect::kAccessRead);
-      attributes.push_back(list.getDictionary(builder.getContext()));
-    }
-    for (unsigned result = 0; result < function.getNumResults(); ++result) {
-      if (!assignment.getOutput(result))
-        continue;
-      types.push_back(getFlatType(function.getResultTypes()[result]));
-      NamedAttrList list(function.getResultAttrDict(result));
-      describe(list, function.getResultTypes()[result],
-               exec::ExecDialect::kAccessWrite);
-      attributes.push_back(list.getDictionary(builder.getContext()));
-    }
-    SmallVector<NamedAttribute> functionAttributes(
-        function->getDiscardableAttrs());
-    converted = func::FuncOp::create(
-        builder, function.getLoc(), (function.getName() + ".exec").str(),
-        builder.getFunctionType(types, {}), functionAttributes, attributes);
-    converted.setVisibility(function.getVisibility());
-    converted.addEntryBlock();
-  }
-
   LogicalResult lowerBody() {
     OpBuilder builder = OpBuilder::atBlockEnd(&converted.getBody().front());
+    KernelDeclarations declarations(*kernels);
     Lowering lowering(builder, optimus::getMesh(function), target, processor,
-                      kernels, assignment, LiveRows(function), weights,
+                      declarations, assignment, LiveRows(function), weights,
                       attention);
     unsigned next = function.getNumArguments();
     for (auto [index, buffer] : llvm::enumerate(assignment.getBuffers())) {
@@ -205,7 +216,7 @@ private:
   const Processor &processor;
   AttentionChoice attention;
   HeldWeights weights;
-  KernelDeclarations &kernels;
+  OwningOpRef<ModuleOp> kernels;
   BufferAssignment assignment;
   func::FuncOp converted;
   int64_t numCommands = 0;
@@ -262,14 +273,25 @@ public:
     llvm::StringSet<> rounded;
     if (device.readsBlocks() && blocks == exec::Blocks::None)
       rounded = HeldWeights::findRounded(module);
+    std::vector<FunctionConverter> converters;
+    for (func::FuncOp function :
+         llvm::filter_to_vector(module.getOps<func::FuncOp>(), hasTensors))
+      converters.emplace_back(function, device, processor, choice, blocks,
+                              rounded);
+    if (failed(failableParallelForEach(
+            &getContext(), converters,
+            [](FunctionConverter &converter) { return converter.assign(); })))
+      return signalPassFailure();
+    for (FunctionConverter &converter : converters)
+      converter.createFunction();
+    if (failed(failableParallelForEach(
+            &getContext(), converters,
+            [](FunctionConverter &converter) { return converter.lower(); })))
+      return signalPassFailure();
+    // Kernels stand in the order in which functions launch them.
     KernelDeclarations kernels(module);
-    SmallVector<func::FuncOp> functions =
-        llvm::filter_to_vector(module.getOps<func::FuncOp>(), hasTensors);
-    for (func::FuncOp function : functions) {
-      FunctionConverter converter(function, device, processor, choice, blocks,
-                                  rounded, kernels);
-      if (failed(converter.run()))
-        return signalPassFailure();
+    for (FunctionConverter &converter : converters) {
+      converter.replaceFunction(kernels);
       numCommands += converter.getNumCommands();
       numAllocations += converter.getNumAllocations();
       numInPlace += converter.getNumInPlace();

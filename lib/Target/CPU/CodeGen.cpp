@@ -287,7 +287,8 @@ static Status explainImport(const Status &status, const CpuTarget &target) {
 }
 
 Status LibraryWriter::write(ModuleOp module, const CpuTarget &target,
-                            const std::string &path, std::string kernels) {
+                            const std::string &path, std::string kernels,
+                            llvm::function_ref<Status()> check) {
   if (kernels.empty()) {
     OwningOpRef<ModuleOp> taken = takeKernels(module);
     OPTRT_ASSIGN_OR_RETURN(kernels, compileKernels(*taken, target));
@@ -309,6 +310,8 @@ Status LibraryWriter::write(ModuleOp module, const CpuTarget &target,
             isCompiler() ? "-Wl,--build-id=sha1" : "--build-id=sha1"});
   if (!library.ok())
     return explainImport(library.status(), target);
+  if (check)
+    OPTRT_RETURN_IF_ERROR(check());
   OPTRT_ASSIGN_OR_RETURN(
       optimus_support::OutputFile file,
       optimus_support::OutputFile::open(path, {.executable = true}));

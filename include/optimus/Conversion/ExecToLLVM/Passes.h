@@ -10,6 +10,7 @@
 #define OPTIMUS_CONVERSION_EXECTOLLVM_PASSES_H
 
 #include "optimus/Conversion/ExecToLLVM/DeviceImage.h"
+#include "optimus/Conversion/ExecToLLVM/TableCheck.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 
 #include "mlir/Pass/Pass.h"
@@ -24,10 +25,12 @@ inline constexpr llvm::StringLiteral kManifestAttr =
 #include "optimus/Conversion/ExecToLLVM/Passes.h.inc"
 
 /// The same, with the machine code of kernels where the target is a device that
-/// has its own.
+/// has its own. Where a check is given, tables are looked at there, and by who
+/// gave it; else the pass fails where a runtime would refuse them.
 std::unique_ptr<Pass>
 createExecToLLVMPass(const ExecToLLVMPassOptions &options,
-                     std::shared_ptr<const DeviceImages> images);
+                     std::shared_ptr<const DeviceImages> images,
+                     std::shared_ptr<TableCheck> check);
 
 #define GEN_PASS_REGISTRATION
 #include "optimus/Conversion/ExecToLLVM/Passes.h.inc"

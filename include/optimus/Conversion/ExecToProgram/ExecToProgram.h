@@ -20,13 +20,14 @@ namespace mlir::optimus {
 /// of their first launch. One table serves all ranks.
 ///
 /// Fails with a diagnostic on a command without number or queue, on a buffer
-/// without place in the arena, on an axis that the module's mesh lacks; and
-/// where the tables would be refused by a runtime, which is a fault of a pass;
-/// `checks` says how far that is looked at.
-FailureOr<optimus_support::program::ProgramsT>
-buildPrograms(ModuleOp module, StringRef target,
-              optimus_support::program::Checks checks =
-                  optimus_support::program::Checks::All);
+/// without place in the arena, on an axis that the module's mesh lacks.
+FailureOr<optimus_support::program::ProgramsT> buildPrograms(ModuleOp module,
+                                                             StringRef target);
+
+/// Fails with an error where a runtime would refuse the tables of a module,
+/// which is a fault of a pass: `checked` is what check() said of them.
+LogicalResult verifyPrograms(ModuleOp module,
+                             const optimus_support::Status &checked);
 
 } // namespace mlir::optimus
 

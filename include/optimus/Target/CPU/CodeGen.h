@@ -60,11 +60,14 @@ public:
   /// Compiles a module of the LLVM dialect, as --optimus-exec-to-llvm leaves
   /// it, optimised for `target` to a shared library at `path`, which appears
   /// complete or not at all. `kernels` is the object file of its kernels, where
-  /// they were compiled before. The error is Internal if the module is not what
-  /// it must be, and Unavailable if the machine cannot (a full disk).
-  optimus_support::Status write(ModuleOp module, const CpuTarget &target,
-                                const std::string &path,
-                                std::string kernels = "");
+  /// they were compiled before; `check` has the last word before the library
+  /// appears, and its failure is returned. Else the error is Internal if the
+  /// module is not what it must be, and Unavailable if the machine cannot (a
+  /// full disk).
+  optimus_support::Status
+  write(ModuleOp module, const CpuTarget &target, const std::string &path,
+        std::string kernels = "",
+        llvm::function_ref<optimus_support::Status()> check = nullptr);
 
   /// Compiles the kernels of a library, as --optimus-kernels-to-llvm leaves
   /// them, and returns the path of the object file. Another thread may write

@@ -8,6 +8,7 @@
 
 #include "LocalChecks.h"
 
+#include "optimus/Dialect/Optimus/IR/MeshRanks.h"
 #include "optimus/Dialect/Optimus/IR/SymbolicValues.h"
 
 using namespace mlir;
@@ -23,7 +24,7 @@ using optimus::ShardingAttr;
 static SmallVector<StringRef> dropSingle(SmallVector<StringRef> axes,
                                          MeshOp mesh) {
   llvm::erase_if(axes, [&](StringRef axis) {
-    return mesh.getAxisSize(axis).value_or(1) == 1;
+    return optimus::getRanksAlong(mesh, axis) == 1;
   });
   llvm::sort(axes);
   return axes;

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "optimus/Dialect/CCL/IR/CCL.h"
+#include "optimus/Dialect/Optimus/IR/MeshRanks.h"
 #include "optimus/Dialect/Optimus/IR/SymbolicValues.h"
 
 #include "mlir/IR/OpImplementation.h"
@@ -101,7 +102,7 @@ FailureOr<ProductSharding> ccl::getProductSharding(int64_t numM, int64_t numK,
         int tensor = tensorsOf[group][side];
         axes[side] = getAxes(tensor, groups[tensor][group].begin + i);
         llvm::erase_if(axes[side], [&](StringRef axis) {
-          return mesh.getAxisSize(axis).value_or(1) == 1;
+          return optimus::getRanksAlong(mesh, axis) == 1;
         });
       }
       size_t numShared = 0;

@@ -29,7 +29,7 @@ LogicalResult Layout::choose(StringRef text) {
 }
 
 ShardingAttr Layout::cutState(ShardingAttr sharding, RankedTensorType type) {
-  int64_t size = mesh.getAxisSize(Strategy::kDataAxis).value_or(1);
+  const int64_t size = getRanksAlong(mesh, Strategy::kDataAxis);
   if (size == 1)
     return sharding;
   for (auto [dim, extent] : llvm::enumerate(type.getShape())) {

@@ -10,6 +10,7 @@
 #ifndef OPTIMUS_LIB_DIALECT_OPTIMUS_TRANSFORMS_LAYOUT_H
 #define OPTIMUS_LIB_DIALECT_OPTIMUS_TRANSFORMS_LAYOUT_H
 
+#include "optimus/Dialect/Optimus/IR/MeshRanks.h"
 #include "optimus/Dialect/Optimus/Transforms/Strategy.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -61,7 +62,7 @@ private:
   /// entry. Vectors and tables have that of any entry: all read them.
   const Strategy &getStrategy(Operation *op, Position position) const;
   /// Whether an axis shards anything.
-  bool shards(StringRef axis) { return mesh.getAxisSize(axis).value_or(1) > 1; }
+  bool shards(StringRef axis) { return getRanksAlong(mesh, axis) > 1; }
   FlatSymbolRefAttr getMeshRef() {
     return FlatSymbolRefAttr::get(mesh.getSymNameAttr());
   }
