@@ -13,9 +13,7 @@ Bounds are those of test_gradients and, for training in f32, of test_meshes.
 """
 
 import json
-import os
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,6 +33,7 @@ from tools import (
     NeoxModel,
     PhiModel,
     call,
+    run_builder,
     succeed,
 )
 
@@ -192,9 +191,7 @@ def test_bad_configurations(config, message):
 @pytest.mark.parametrize("family", CLASSES)
 def test_a_checkpoint_has_the_names_and_shapes_of_the_class(tools, text, tmp_path, family):
     program, library = tmp_path / "model.mlir", tmp_path / "model.so"
-    builder = [sys.executable, "-m", "optimus.models", family, *CLASSES[family]["flags"]]
-    environment = dict(os.environ, PYTHONPATH=str(REPOSITORY / "python"))
-    succeed(call([*builder, "-o", str(program)], env=environment))
+    succeed(run_builder(family, *CLASSES[family]["flags"], "-o", program))
     tools.run("optimus-compile", program, "-o", library)
     succeed(call(tools.train_command(library, text, 0, "--save", tmp_path / "ck")))
     tensors = Checkpoint(tmp_path / "ck").parameters
