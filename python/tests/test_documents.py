@@ -147,6 +147,7 @@ def libraries(tools, tmp_path_factory):
     return made
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("mesh", [[], ["--mesh", "row:2,col:2"]], ids=["serial", "2x2"])
 def test_learned_positions_are_fewer_than_tokens(tools, tmp_path, mesh):
     """The table of positions is no table of tokens."""
@@ -173,6 +174,7 @@ def test_a_trained_model_sees_documents_alone(tools, libraries, tokens, tmp_path
         assert together == pytest.approx(alone, rel=1e-5)
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("name", ["summa", "emulated"])
 def test_layouts_train_alike(tools, libraries, tokens, tmp_path, name):
     def train(library):

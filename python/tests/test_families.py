@@ -127,6 +127,7 @@ def serial(tools, text, tmp_path_factory):
     return get
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("name", TRAINED)
 def test_the_compiled_loss_is_numpy_s(tools, text, text_tokens, serial, name):
     model, run = TRAINED[name], serial(name)
@@ -157,6 +158,7 @@ def test_a_mesh_trains_as_one_rank(tools, text, serial, tmp_path, mesh, strategy
     agree(Run(tools, library, text, tmp_path, STEPS), serial(name))
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("name", TRAINED)
 def test_auto_prices_them(tools, tmp_path, name):
     source = tools.program(TRAINED[name])
@@ -188,6 +190,7 @@ def test_bad_configurations(config, message):
 # ----------------------------------------------------- the names of other classes
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("family", CLASSES)
 def test_a_checkpoint_has_the_names_and_shapes_of_the_class(tools, text, tmp_path, family):
     program, library = tmp_path / "model.mlir", tmp_path / "model.so"

@@ -187,6 +187,7 @@ def test_records_differ_where_functions_do(programs, family, flags, words):
         assert own[1] != other[1]
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_changes_no_function_changes_no_record(programs, family):
     flags = FAMILIES[family]

@@ -121,6 +121,7 @@ def test_norms_are_those_of_whole_tensors(tools, tmp_path, name, strategy, mesh)
         assert relative_error(results[key], value) < TOLERANCE, key
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("mesh", [None, "row:2,col:3", "data:2,row:1,col:2"])
 def test_microbatches_add_up_to_one_batch(tools, tmp_path, mesh):
     """Dropout included: a microbatch draws what its part of the batch draws."""
@@ -251,6 +252,7 @@ packs = pytest.mark.skipif("avx512f" not in Path("/proc/cpuinfo").read_text(),
                            reason="no packed weights without AVX-512")
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(
     "mesh, precision",
     [
