@@ -126,6 +126,18 @@ def relative_error(found: np.ndarray, expected: np.ndarray) -> float:
     return float(np.abs(found - expected).max() / (scale if scale > 0 else 1))
 
 
+def expect_gradients(
+    results: Tensors, loss: float, gradients: Tensors, tolerance: float
+) -> None:
+    """The results of a grad_step are NumPy's, each gradient within `tolerance` of its
+    largest element."""
+    assert abs(results["loss_sum"] - loss) <= tolerance * abs(loss), (results["loss_sum"], loss)
+    found = strip(results, "grad:")
+    assert found.keys() == gradients.keys(), found.keys() ^ gradients.keys()
+    errors = {name: relative_error(found[name], gradients[name]) for name in gradients}
+    assert all(error < tolerance for error in errors.values()), errors
+
+
 def strip(results: Dict[str, np.ndarray], prefix: str) -> Tensors:
     """The results whose names begin with a prefix, without it."""
     return {

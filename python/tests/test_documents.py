@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gpt2_reference import Gpt2
-from interpreter import Interpreter, draw_batch, draw_parameters, relative_error, strip
+from interpreter import Interpreter, draw_batch, draw_parameters, expect_gradients
 from llama_reference import Llama
 from optimus.models.__main__ import program
 from selection import covering
@@ -84,11 +84,7 @@ def expect_documents_alone(interpreter, lowered, model):
     arguments = {**parameters, **batch._asdict(), "positions": POSITIONS}
     results = interpreter.run(lowered, "grad_step", arguments)
     loss, gradients = one_by_one(model, parameters, batch)
-    assert results["loss_sum"] == pytest.approx(loss, rel=TOLERANCE)
-    found = strip(results, "grad:")
-    assert found.keys() == gradients.keys()
-    for key, expected in gradients.items():
-        assert relative_error(found[key], expected) < TOLERANCE, key
+    expect_gradients(results, loss, gradients, TOLERANCE)
 
 
 @pytest.mark.parametrize("name", MODELS)
