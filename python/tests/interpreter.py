@@ -138,6 +138,30 @@ def expect_gradients(
     assert all(error < tolerance for error in errors.values()), errors
 
 
+def expect_step(
+    results: Tensors,
+    mean_loss: float,
+    norm: float,
+    state: Dict[str, Tensors],
+    tolerance: float,
+) -> Tensors:
+    """The results of a train_step are NumPy's: the loss, the norm of all gradients, and
+    the tensors of each kind, "parameter" and the optimizer's, as in `expect_gradients`.
+    Returns the state as arguments of the next step."""
+    found = results["loss_sum"] / results["real_count"]
+    assert abs(found - mean_loss) <= tolerance * abs(mean_loss), (found, mean_loss)
+    assert abs(results["grad_norm"] - norm) <= tolerance * norm, (results["grad_norm"], norm)
+    following: Tensors = {}
+    for kind, tensors in state.items():
+        found = strip(results, kind + ":")
+        assert found.keys() == tensors.keys(), found.keys() ^ tensors.keys()
+        errors = {name: relative_error(found[name], value) for name, value in tensors.items()}
+        assert all(error < tolerance for error in errors.values()), (kind, errors)
+        prefix = "" if kind == "parameter" else kind + ":"
+        following.update({prefix + name: value for name, value in found.items()})
+    return following
+
+
 def strip(results: Dict[str, np.ndarray], prefix: str) -> Tensors:
     """The results whose names begin with a prefix, without it."""
     return {

@@ -18,8 +18,8 @@ from interpreter import (
     draw_batch,
     draw_parameters,
     expect_gradients,
+    expect_step,
     scalars,
-    strip,
 )
 from optimus import ir
 from philox import Dropout, philox
@@ -81,13 +81,8 @@ def test_each_training_step_draws_anew(interpreter):
         arguments = {**state, **batch._asdict(), **words, **scalars(step, lr, hyper)}
         results = interpreter.run(program, "train_step", arguments)
         mean_loss, norm = trainer.step(*batch, lr)
-        found = results["loss_sum"] / results["real_count"]
-        assert found == pytest.approx(mean_loss, rel=TOLERANCE)
-        assert results["grad_norm"] == pytest.approx(norm, rel=TOLERANCE)
-        state = strip(results, "parameter:")
-        for kind in ("exp_avg:", "exp_avg_sq:"):
-            moments = strip(results, kind)
-            state.update({kind + name: value for name, value in moments.items()})
+        expected = dict(parameter=trainer.model.p, exp_avg=trainer.m, exp_avg_sq=trainer.v)
+        state = expect_step(results, mean_loss, norm, expected, TOLERANCE)
 
 
 BATCH, SEQUENCE, HIDDEN, RATE = 5, 7, 70, 0.4
