@@ -88,8 +88,9 @@ function(optimus_add_plugin name)
 endfunction()
 
 # A GoogleTest program, its tests registered one by one with ctest. OPTIMIZED is
-# for tests with references that compute for longer than they compile.
-#   optimus_add_unittest(NAME SOURCES... [OPTIMIZED] [LINK LIB...])
+# for tests with references that compute for longer than they compile. COST is the
+# seconds of its longest test: ctest begins with what costs most.
+#   optimus_add_unittest(NAME SOURCES... [OPTIMIZED] [COST SECONDS] [LINK LIB...])
 function(optimus_add_unittest name)
   if(NOT OPTIMUS_ENABLE_TESTS)
     return()
@@ -104,11 +105,14 @@ endfunction()
 
 # The same without what the compiler needs to be told.
 function(optimus_add_gtest name)
-  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "COST" "LINK" ${ARGN})
+  if(NOT ARG_COST)
+    set(ARG_COST 0)
+  endif()
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} OptimusWarnings GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/unittests)
   # Values of parameters are printed with addresses, which differ by build.
   gtest_discover_tests(${name} NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
-    PROPERTIES TIMEOUT 300)
+    PROPERTIES TIMEOUT 300 COST ${ARG_COST})
 endfunction()

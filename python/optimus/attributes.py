@@ -8,6 +8,7 @@
 """Numbers, strings, lists and dictionaries as attributes of the textual IR."""
 
 import math
+import re
 from typing import Dict, Optional, Sequence, Union
 
 from optimus import ProgramError
@@ -32,11 +33,8 @@ def float_text(value: float) -> str:
 
 def string_text(value: str) -> str:
     """A string in quotes; MLIR writes bytes that are not printed as two digits."""
-    kept = [
-        chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\' else "\\%02X" % byte
-        for byte in value.encode("utf-8")
-    ]
-    return '"%s"' % "".join(kept)
+    escape = lambda found: "".join("\\%02X" % byte for byte in found[0].encode("utf-8"))
+    return '"%s"' % re.sub(r'[^ !#-\[\]-~]', escape, value)
 
 
 Attribute = Union[Raw, bool, int, float, str, Sequence, Dict[str, "Attribute"]]

@@ -19,9 +19,13 @@ from selection import TURNS, out_of_turn, turn_of_commit
 from session import Session
 from tools import REPOSITORY, Tools, prose
 
-# Of many short tests. The short ones come last, so that all workers of pytest-xdist end
-# together.
-SHORT = ["test_docs", "test_lint", "test_partition", "test_sentences"]
+# Files are dealt out whole to the workers of pytest-xdist (--dist loadfile): the longest
+# come first and short ones last, so that all workers end together.
+# Of those that wait more than they compute one is under way at a time.
+LONG = """test_commands test_launchers test_laws test_bench test_bench_gpu test_crashes
+    test_generation test_nccl test_meshes test_checkpoints test_cudnn test_finetune
+    test_schedule test_generate_tool test_data""".split()
+SHORT = ["test_docs", "test_lint", "test_sentences", "test_tune_spaces"]
 
 NEEDED = ["optimus-compile", "optimus-interpret", "optimus-opt", "optimus-run"]
 
@@ -52,15 +56,24 @@ def pytest_report_header(config):
     return "rotation: --rotate %d, one in %d of the tests marked `rotates`" % (turn, TURNS)
 
 
+def _place(item: pytest.Item) -> int:
+    """Where a test's file comes among the others, whose order stays."""
+    name = item.path.stem
+    if name in LONG:
+        return LONG.index(name) - len(LONG)
+    return int(name in SHORT)
+
+
 def pytest_collection_modifyitems(config, items):
-    left_out = set()
+    chosen = items[:]
     if not config.getoption("--long"):
-        left_out.update(item for item in items if item.get_closest_marker("long"))
+        chosen = [item for item in chosen if not item.get_closest_marker("long")]
     if config.getoption("--rotate") is not None:
-        left_out.update(out_of_turn(items, config.getoption("--rotate")))
-    config.hook.pytest_deselected(items=list(left_out))
-    items[:] = [item for item in items if item not in left_out]
-    items.sort(key=lambda item: item.path.stem in SHORT)
+        left_out = set(out_of_turn(chosen, config.getoption("--rotate")))
+        chosen = [item for item in chosen if item not in left_out]
+    config.hook.pytest_deselected(items=list(set(items).difference(chosen)))
+    items[:] = chosen
+    items.sort(key=_place)
 
 
 @pytest.fixture(scope="session")

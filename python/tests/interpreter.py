@@ -126,6 +126,42 @@ def relative_error(found: np.ndarray, expected: np.ndarray) -> float:
     return float(np.abs(found - expected).max() / (scale if scale > 0 else 1))
 
 
+def expect_gradients(
+    results: Tensors, loss: float, gradients: Tensors, tolerance: float
+) -> None:
+    """The results of a grad_step are NumPy's, each gradient within `tolerance` of its
+    largest element."""
+    assert abs(results["loss_sum"] - loss) <= tolerance * abs(loss), (results["loss_sum"], loss)
+    found = strip(results, "grad:")
+    assert found.keys() == gradients.keys(), found.keys() ^ gradients.keys()
+    errors = {name: relative_error(found[name], gradients[name]) for name in gradients}
+    assert all(error < tolerance for error in errors.values()), errors
+
+
+def expect_step(
+    results: Tensors,
+    mean_loss: float,
+    norm: float,
+    state: Dict[str, Tensors],
+    tolerance: float,
+) -> Tensors:
+    """The results of a train_step are NumPy's: the loss, the norm of all gradients, and
+    the tensors of each kind, "parameter" and the optimizer's, as in `expect_gradients`.
+    Returns the state as arguments of the next step."""
+    found = results["loss_sum"] / results["real_count"]
+    assert abs(found - mean_loss) <= tolerance * abs(mean_loss), (found, mean_loss)
+    assert abs(results["grad_norm"] - norm) <= tolerance * norm, (results["grad_norm"], norm)
+    following: Tensors = {}
+    for kind, tensors in state.items():
+        found = strip(results, kind + ":")
+        assert found.keys() == tensors.keys(), found.keys() ^ tensors.keys()
+        errors = {name: relative_error(found[name], value) for name, value in tensors.items()}
+        assert all(error < tolerance for error in errors.values()), (kind, errors)
+        prefix = "" if kind == "parameter" else kind + ":"
+        following.update({prefix + name: value for name, value in found.items()})
+    return following
+
+
 def strip(results: Dict[str, np.ndarray], prefix: str) -> Tensors:
     """The results whose names begin with a prefix, without it."""
     return {

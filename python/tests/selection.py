@@ -9,9 +9,14 @@
 
 A test marked `long` is left out unless pytest is given --long. Of tests marked
 `rotates` a run with --rotate, as that of `scripts/test`, takes a seventh. The commit
-chooses it: a commit always runs the same ones, and a few commits run them all.
+chooses it: a commit always runs the same ones, and a few commits run them all. Tests
+marked `rotates("NAME")` have one turn together, for the sake of a dear fixture.
+
+Cases of a test marked `variants` are one behaviour on several meshes, in several
+families or over several transports: a run with --rotate takes at least one of them.
 """
 
+import collections
 import itertools
 import subprocess
 import zlib
@@ -36,16 +41,24 @@ def turn_of_commit() -> int:
 
 
 def out_of_turn(items: List[pytest.Item], turn: int) -> List[pytest.Item]:
-    """The tests marked `rotates` that are not of this turn. The cases of a test
-    function go round all turns; where they begin depends on its name."""
+    """The tests marked `rotates` or `variants` that are not of this turn. The cases of a
+    test function go round; where they begin depends on its name."""
+    functions = [item.nodeid.split("[")[0] for item in items]
+    numbers_of_cases = collections.Counter(functions)
+    seen: collections.Counter = collections.Counter()
     left_out = []
-    cases: dict = {}
-    for item in items:
-        if item.get_closest_marker("rotates"):
-            function = item.nodeid.split("[")[0]
-            number = cases[function] = cases.get(function, -1) + 1
-            if (zlib.crc32(function.encode()) + number) % TURNS != turn:
-                left_out.append(item)
+    for item, name in zip(items, functions):
+        turns, number = TURNS, seen[name]
+        seen[name] += 1
+        if mark := item.get_closest_marker("rotates"):
+            if mark.args:
+                (name,), number = mark.args, 0
+        elif item.get_closest_marker("variants"):
+            turns = min(TURNS, numbers_of_cases[name])
+        else:
+            continue
+        if (zlib.crc32(name.encode()) + number - turn) % turns != 0:
+            left_out.append(item)
     return left_out
 
 

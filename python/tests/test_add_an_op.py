@@ -50,6 +50,7 @@ def compiled(tools, program, library, *flags):
     return library
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_it_trains_as_numpy_does(
     tools, libraries, text, text_tokens, tmp_path, monkeypatch, layout
@@ -81,6 +82,7 @@ def test_the_reference_would_tell_gelu_apart(tools, libraries, text, text_tokens
     assert abs(losses(log)[0] - with_gelu / count) > 1e-2
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_bf16_is_f32_within_its_bounds(tools, libraries, text, layout):
     narrow = ("--precision", "bf16")

@@ -16,9 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from test_builder import run
 from test_commands import README, commands_of
-from tools import call, prose, succeed
+from tools import call, prose, run_builder, succeed
 
 # Mounts and processes end with the command.
 ENTER = """
@@ -83,7 +82,7 @@ def test_packages(tools, machine, tmp_path):
     work = machine.root / "root"
     (work / "text.txt").write_bytes(prose(4000))
     model = "--layers 1 --hidden 16 --heads 2 --seq 8 --vocab 256 --batch 2".split()
-    assert run("gpt2", *model, "-o", work / "gpt.mlir").returncode == 0
+    assert run_builder("gpt2", *model, "-o", work / "gpt.mlir").returncode == 0
     mesh = ["--mesh", "row:2,col:2"]
     tools.run("optimus-compile", work / "gpt.mlir", *mesh, "-o", work / "gpt.so")
     machine.install("/packages/optimus-runtime_*.deb")

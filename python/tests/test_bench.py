@@ -41,6 +41,7 @@ def run_bench(name, tools, *arguments, bench=REPOSITORY / "bench"):
     )
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("mesh, ranks", [("", 1), ("row:2,col:2", 4)])
 def test_step_accounts_for_the_products_and_the_time(tools, tmp_path, mesh, ranks):
     log = tmp_path / "rounds.json"

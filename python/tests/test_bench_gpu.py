@@ -21,6 +21,10 @@ import pytest
 from tools import REPOSITORY, TIMEOUT_SECONDS, call, has_assembler, succeed
 
 
+# The pack takes as long to make as all of them.
+together = pytest.mark.rotates("pack")
+
+
 @pytest.fixture(scope="module")
 def pack(tools, session):
     """An unpacked pack, once for all workers."""
@@ -68,7 +72,7 @@ PROBES = """capture-thread capture-refusals unjoined-capture captured-event exte
     parameters-4088 heuristic bias-gradient cudnn-plans graph-500""".split()
 
 
-@pytest.mark.rotates
+@together
 def test_every_check_runs_to_its_end(pack, tools, tmp_path):
     results = tmp_path / "results"
     done = run(pack, results, "--job", "all")
@@ -144,6 +148,7 @@ def roofline(tools, archive, checks):
     assert any(name.startswith("gemm 16x") for name in measured)
 
 
+@together
 def test_what_takes_too_long_is_ended_and_left_for_later(pack, tmp_path):
     check = "recorded/gpt2-f32-2x2"
     late = run(pack, tmp_path, "--only", check, "--minutes", 0.005)
@@ -154,6 +159,7 @@ def test_what_takes_too_long_is_ended_and_left_for_later(pack, tmp_path):
     assert re.search(r"^\d+ checks are left", none.stdout, re.M)
 
 
+@together
 def test_after_two_time_outs_the_rest_of_a_kind_is_skipped(pack, tmp_path):
     done = run(pack, tmp_path / "results", "--only", "probe/*", "--seed", "probe=hang")
     assert done.returncode == 1
@@ -169,6 +175,7 @@ def seeds(kinds, how):
 ALL = sorted({*ORDER, "nccl", "microbatches", "checkpoints", "tf32", "machine"})
 
 
+@together
 def test_whatever_fails_the_others_are_kept(pack, tmp_path):
     results = tmp_path / "results"
     done = run(pack, results, "--job", "all", *seeds(set(ALL) - {"properties"}, "fail"))
@@ -188,6 +195,7 @@ def test_whatever_fails_the_others_are_kept(pack, tmp_path):
     assert len(kept["checks"]) == len(checks) + 1
 
 
+@together
 @pytest.mark.parametrize("kind", ["probe", "ceilings", "steps", "kernels", "largest"])
 def test_what_came_before_an_end_is_kept(pack, tmp_path, kind):
     """The script itself is killed in a stage; an earlier one passed and others failed."""
@@ -207,6 +215,7 @@ def test_what_came_before_an_end_is_kept(pack, tmp_path, kind):
     assert kind in {kind_of(name) for name in checks}
 
 
+@together
 def test_what_is_no_archive_is_refused(pack, tmp_path):
     path = tmp_path / "results.tar.gz"
     path.write_text("no archive")
@@ -215,6 +224,7 @@ def test_what_is_no_archive_is_refused(pack, tmp_path):
     assert done.stderr.startswith(f"run: error: expected the archive of an earlier run, found '{path}'")
 
 
+@together
 def test_wrong_gradients_fail(pack, tmp_path):
     """The library of another model in the place of three right ones: what optimus-run says
     is kept, with the libraries' logs, of the first at once."""
@@ -245,6 +255,7 @@ def test_wrong_gradients_fail(pack, tmp_path):
         assert f"results/output/{outputs[-1].name}" in archive.getnames()
 
 
+@together
 def test_a_kernel_with_other_results_is_named(pack, tmp_path):
     changed = tmp_path / "optimus-gpu"
     shutil.copytree(pack, changed)
@@ -262,6 +273,7 @@ def test_a_kernel_with_other_results_is_named(pack, tmp_path):
     assert reason == f"1 results are not their emulation's: {name}, operand {number} (2.5e-01)"
 
 
+@together
 def test_a_machine_without_a_driver_says_so(pack, tmp_path):
     broken = tmp_path / "optimus-gpu"
     shutil.copytree(pack, broken)

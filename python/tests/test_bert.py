@@ -212,6 +212,7 @@ def test_batches_are_masked_by_the_rule(tools, padded_text, tmp_path):
     assert found["loss"] == pytest.approx(loss / count, rel=1e-4)
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("mesh, strategy", [(None, "serial"), ("row:2,col:2", "summa")])
 def test_padding_in_the_place_of_tokens(tools, tmp_path, mesh, strategy):
     """Few tokens, so that padding often takes the place of a hidden one: it is seen

@@ -20,7 +20,8 @@ import pytest
 from gpt2_reference import parameter_shapes
 from optimus import ProgramError, attributes, ir
 from optimus.models import ConfigError, __main__ as command_line, bert, gpt2, llama, published
-from tools import default_signals
+from published_configs import FAMILIES
+from tools import default_signals, run_builder
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -29,18 +30,9 @@ SMALL = gpt2.Config(
 )
 
 
-def run(*arguments):
-    return subprocess.run(
-        # -S and -I leave nothing but the standard library to import.
-        [sys.executable, "-S", "-m", "optimus.models", *map(str, arguments)],
-        env={"PYTHONPATH": str(PACKAGE), "PATH": os.environ["PATH"]},
-        capture_output=True,
-        text=True,
-    )
-
-
 def run_in_shell(script, arguments, folder):
     """`"$@"` is the program with its arguments."""
+    # -S leaves nothing but the standard library to import.
     program = [sys.executable, "-S", "-m", "optimus.models", *map(str, arguments)]
     return subprocess.run(
         ["sh", "-c", script, "sh", *program],
@@ -202,9 +194,9 @@ def test_floats_have_the_point_that_mlir_wants(value, text):
 
 def test_file_and_standard_output_agree(tmp_path):
     path = tmp_path / "gpt.mlir"
-    to_file = run("gpt2", *flags(), "-o", path)
+    to_file = run_builder("gpt2", *flags(), "-o", path)
     assert (to_file.returncode, to_file.stdout, to_file.stderr) == (0, "", "")
-    to_output = run("gpt2", *flags(), "-o", "-")
+    to_output = run_builder("gpt2", *flags(), "-o", "-")
     assert to_output.returncode == 0
     assert path.read_text() == to_output.stdout
     assert to_output.stdout == gpt2.build(SMALL._replace(chunk=512)).text()
@@ -212,6 +204,18 @@ def test_file_and_standard_output_agree(tmp_path):
     mask = os.umask(0)
     os.umask(mask)
     assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_process_of_its_own_says_the_same(tmp_path, family):
+    """With the standard library alone; of a family's flags, and of none."""
+    for arguments in FAMILIES[family][1].split(), [family]:
+        here = run_builder(*arguments)
+        found = run_in_shell('"$@"', arguments, tmp_path)
+        assert (found.returncode, found.stdout, found.stderr) == (
+            here.returncode, here.stdout, here.stderr
+        )
+        assert bool(here.stdout) == (here.returncode == 0) == (not here.stderr)
 
 
 def test_chunks_of_a_large_batch():
@@ -222,14 +226,14 @@ def test_chunks_of_a_large_batch():
 
 
 def test_output_may_be_a_device():
-    assert run("gpt2", *flags(), "-o", "/dev/null").returncode == 0
+    assert run_builder("gpt2", *flags(), "-o", "/dev/null").returncode == 0
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 
 def test_output_through_a_link_keeps_the_link(tmp_path):
     (tmp_path / "real.mlir").write_text("old")
     (tmp_path / "link.mlir").symlink_to("real.mlir")
-    assert run("gpt2", *flags(), "-o", tmp_path / "link.mlir").returncode == 0
+    assert run_builder("gpt2", *flags(), "-o", tmp_path / "link.mlir").returncode == 0
     assert (tmp_path / "link.mlir").is_symlink()
     assert (tmp_path / "real.mlir").read_text().startswith("module")
 
@@ -260,7 +264,7 @@ def test_output_through_a_link_keeps_the_link(tmp_path):
     ],
 )
 def test_bad_arguments(arguments, message):
-    result = run("gpt2", *arguments)
+    result = run_builder("gpt2", *arguments)
     assert result.returncode == 1
     assert result.stdout == ""
     assert len(result.stderr.splitlines()) == 1
@@ -281,7 +285,7 @@ def test_bad_arguments(arguments, message):
     ],
 )
 def test_bad_arguments_of_llama(arguments, message):
-    result = run("llama", *arguments)
+    result = run_builder("llama", *arguments)
     assert result.returncode == 1
     assert result.stdout == ""
     assert len(result.stderr.splitlines()) == 1
@@ -293,19 +297,19 @@ def test_bad_arguments_of_llama(arguments, message):
 )
 def test_epsilon_of_the_norms_is_an_option(family, default):
     def epsilons(*more):
-        text = run(family, *flags(), *more).stdout
+        text = run_builder(family, *flags(), *more).stdout
         return set(re.findall(r"epsilon = (\S+) :", text))
 
     assert epsilons() == {default}
     assert epsilons("--norm-eps", "1e-7") == {"1.0e-07"}
-    refused = run(family, *flags(), "--norm-eps", "0")
+    refused = run_builder(family, *flags(), "--norm-eps", "0")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "--norm-eps is 0.0; expected a positive number" in refused.stderr
 
 
 @pytest.mark.parametrize("tied", [False, True])
 def test_llama_has_a_head_of_its_own_or_not(tied):
-    result = run("llama", *flags(ffn=20), "--tied" if tied else "--untied")
+    result = run_builder("llama", *flags(ffn=20), "--tied" if tied else "--untied")
     assert (result.returncode, result.stderr) == (0, "")
     config = llama.Config(2, 12, 3, 8, 50, 4, kv_heads=3, ffn=20, tied=tied)
     assert result.stdout == llama.build(config).text()
@@ -325,7 +329,7 @@ def test_llama_has_a_head_of_its_own_or_not(tied):
     ],
 )
 def test_unknown_model(arguments, message):
-    result = run(*arguments)
+    result = run_builder(*arguments)
     assert result.returncode == 1
     assert message in result.stderr
     assert len(result.stderr.splitlines()) == 1
@@ -334,7 +338,7 @@ def test_unknown_model(arguments, message):
 def test_version():
     cmake = (PACKAGE.parent / "CMakeLists.txt").read_text()
     version = re.search(r"^project\(Optimus VERSION (\S+)", cmake, re.M)[1]
-    assert run("--version").stdout == "optimus.models %s\n" % version
+    assert run_builder("--version").stdout == "optimus.models %s\n" % version
 
 
 @pytest.mark.parametrize("arguments", [["gpt2", "--help"], ["gpt2", *flags()]])
@@ -426,7 +430,7 @@ def test_programs_put_together_wrongly(build, message):
 
 @pytest.mark.parametrize("where", ["missing/gpt.mlir", "."])
 def test_unwritable_output(tmp_path, where):
-    result = run("gpt2", *flags(), "-o", tmp_path / where)
+    result = run_builder("gpt2", *flags(), "-o", tmp_path / where)
     assert result.returncode == 1
     assert "cannot write '%s'" % (tmp_path / where) in result.stderr
     assert len(result.stderr.splitlines()) == 1

@@ -99,6 +99,7 @@ def expected(parameters, tokens, window):
     return numpy.logits(tokens)[LIVE]
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_tokens_one_by_one_have_the_logits_of_the_whole(
@@ -118,6 +119,7 @@ def test_tokens_one_by_one_have_the_logits_of_the_whole(
     assert relative_error(found, expected(*sequences, WINDOWS[window])) < TOLERANCE
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_commands_do_what_the_program_says(tools, tmp_path, sequences, layout):
     """In f32, and keys and values written where they lie."""
@@ -161,6 +163,7 @@ class PagedCalls(Calls):
         self._arguments["pages"] = np.array([[1, 0], [0, 0], [0, 0]])
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(
     "layout, level", [("serial", "place"), ("2x2", "fuse"), ("2x2", "place")]
 )

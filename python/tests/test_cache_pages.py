@@ -12,16 +12,14 @@ afterwards every page is free.
 """
 
 import json
-import os
 import random
 import re
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 
-from tools import EMULATED, REPOSITORY, LlamaModel, Model, call, mpirun, succeed
+from tools import EMULATED, LlamaModel, Model, call, mpirun, run_builder, succeed
 
 SLOTS, CONTEXT, CHUNK, PAGES = 4, 192, 32, 8
 SLOTTED = "slots=%d,context=%d,chunk=%d" % (SLOTS, CONTEXT, CHUNK)
@@ -231,8 +229,7 @@ def test_threads_and_processes_find_the_same_pages(tools, tmp_path, strategy):
 }.items())
 def test_extents_that_make_no_pages_are_refused(given, expected):
     model = "gpt2 --layers 1 --hidden 8 --heads 2 --seq 128 --vocab 19 --batch 1 --generate"
-    command = [sys.executable, "-m", "optimus.models", *model.split(), given]
-    result = call(command, env={**os.environ, "PYTHONPATH": str(REPOSITORY / "python")})
+    result = run_builder(*model.split(), given)
     assert result.returncode == 1
     assert expected in result.stderr
 

@@ -175,6 +175,7 @@ def ranks_over_tcp(command, ranks):
     return ["sh", ROOT / "runtime" / "ccl" / "tcp" / "run-over-tcp.sh", ranks, *command]
 
 
+@pytest.mark.variants
 @pytest.mark.alone
 @pytest.mark.parametrize("backend, flag", [("mpi", "--save-async"), ("tcp", "--no-save-async")])
 def test_any_process_killed_while_all_write(tools, library, text, tmp_path, backend, flag):
@@ -228,6 +229,7 @@ def halfway(tools, library, text, tmp_path_factory):
     return whole, folder / "checkpoint"
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(
     "mesh, strategy",
     [
@@ -280,6 +282,7 @@ def test_loading_and_saving_changes_nothing(tools, text, halfway, tmp_path):
 SNAPSHOT = "snapshot of a checkpoint that is written behind steps: "
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("prefix", [[], mpirun(4)])
 def test_what_is_saved_behind_steps_is_what_was_there(
     tools, library, text, tmp_path, prefix

@@ -58,9 +58,10 @@ def commands_of(page):
 
 ELSEWHERE = {"several-machines.md"}
 """Pages that test_several_machines.py runs, on several hosts."""
-# Pages whose commands take long, most of them compilations for many ranks.
-SLOW = """cost-model fine-tuning gpus hugging-face inference machine-profiles optimizers
-    optimus-compile optimus-run scale search strategies what-if""".split()
+# Pages whose commands take long, most of them compilations.
+SLOW = """cost-model cuda-fakes data fine-tuning gpus hugging-face inference launchers
+    machine-profiles memory optimizers optimus-compile optimus-run own-operation proof scale
+    scheduling search seeing-a-run strategies what-if""".split()
 WITH_COMMANDS = [
     pytest.param(
         page,

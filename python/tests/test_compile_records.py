@@ -30,6 +30,7 @@ def dumps(tools, tmp_path_factory):
     return folder
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("phase", ["00-input", "03-shard", "06-fuse", "09-place"])
 def test_flags_need_not_be_repeated(tools, dumps, tmp_path, phase):
     name = phase.split("-")[1]
@@ -68,6 +69,7 @@ def test_what_is_not_done_yet_can_still_be_chosen(tools, dumps, folder):
     assert 'schedule = "time"' in text and 'strategy = "megatron"' in text
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("phase", ["00-input", "06-fuse", "09-place"])
 def test_a_flag_may_rest_on_one_that_the_file_has(tools, folder, phase):
     """--deterministic and --attention cudnn are refused without --target cuda: the file

@@ -57,6 +57,7 @@ def test_gradients_agree_within_derived_bounds(tools, text, name, precision):
     succeed(call(command, env=tools.fake_gpu()))
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("name", MODELS)
 def test_trains_as_on_the_processor(tools, text, tmp_path, name):
     logs, saved = [], []
@@ -158,6 +159,7 @@ class Library(ctypes.Structure):
     ]
 
 
+@pytest.mark.variants
 @pytest.mark.skipif(not has_assembler(), reason="no ptxas of the CUDA toolkit is installed")
 @pytest.mark.parametrize("precision", ["f32", "bf16"])
 def test_a_library_has_machine_code_for_each_architecture(tools, precision):

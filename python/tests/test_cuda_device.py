@@ -77,6 +77,7 @@ def test_what_rests_on_the_host_changes_no_bit(tools, library, text, tmp_path):
         assert line["paging_bytes"] > 0 and 0 < line["paging_ms"] <= line["ms"]
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("mesh, strategy", [("row:2,col:2", "summa"), ("row:1,col:2", "megatron")])
 def test_ranks_share_a_gpu(tools, library, text, tmp_path, mesh, strategy):
     """Collectives stay there, and add in rank order."""
@@ -225,6 +226,7 @@ def test_ranks_that_share_a_gpu_are_not_measured(tools):
     assert "measures one rank, whose GPU no other rank uses" in result.stderr
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("precision", ["f32", "bf16"])
 def test_a_rank_takes_what_was_predicted_and_not_a_byte_more(tools, text, tmp_path, precision):
     """Steps allocate nothing, so the GPU may have just the planned bytes."""
@@ -243,6 +245,7 @@ def test_a_rank_takes_what_was_predicted_and_not_a_byte_more(tools, text, tmp_pa
     np.testing.assert_allclose(planned, int(predicted) - (32 << 20), rtol=5e-3)
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("mesh", [None, "row:1,col:2"])
 def test_what_code_and_recorded_steps_take_is_measured_and_named(tools, mesh):
     """Where code is loaded, and for a node of a graph, the fake GPU takes memory."""

@@ -62,6 +62,7 @@ def assert_same(one, other):
         assert (values == other[1][name]).all(), name
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("mesh, strategy", [(None, "serial"), ("row:2,col:2", "summa")])
 def test_eager_steps_have_the_same_bits_and_no_graphs(tools, text, tmp_path, mesh, strategy):
     library = tools.library(GPT2, mesh, strategy, *EMULATED)
@@ -383,6 +384,7 @@ def test_without_a_tool_nobody_listens(tools, library, text, tmp_path):
         assert result.returncode == 1 and message in result.stderr
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("flags", [(), ("--eager",)], ids=["overlapping", "eager"])
 @pytest.mark.parametrize("mesh, strategy", [(None, "serial"), ("row:2,col:2", "summa")])
 def test_a_profile_has_the_times_of_every_command(tools, text, tmp_path, mesh, strategy, flags):

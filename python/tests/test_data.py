@@ -102,6 +102,7 @@ def test_a_stale_copy_ends_the_run_before_its_step(
     assert Checkpoint(saved).state["step"] == 8
 
 
+@pytest.mark.variants
 @needs_mpirun
 def test_every_microbatch_is_compared(tools, parallel, copies, tmp_path):
     good, stale = copies[0], copies[1](19_000)
@@ -133,6 +134,7 @@ def test_an_evaluation_is_of_one_file(tools, parallel, copies):
     assert final.search(alike[1]).group(1) == final.search(shared[1]).group(1)
 
 
+@pytest.mark.variants
 @needs_mpirun
 def test_what_a_sample_sees_is_refused_before_the_first_step(tools, parallel, copies):
     good, stale = copies[0], copies[1](1_000)

@@ -76,6 +76,7 @@ def test_the_first_command_is_named(tools, text, weights, name, path, mesh, stra
     assert found in (path, path + "_product")
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("mesh, strategy", [(None, "serial"), ("row:2,col:2", "summa")])
 def test_on_a_gpu(tools, text, weights, mesh, strategy):
     """The host does not reach its memory, and it does things late."""

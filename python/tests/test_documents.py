@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gpt2_reference import Gpt2
-from interpreter import Interpreter, draw_batch, draw_parameters, relative_error, strip
+from interpreter import Interpreter, draw_batch, draw_parameters, expect_gradients
 from llama_reference import Llama
 from optimus.models.__main__ import program
 from selection import covering
@@ -84,11 +84,7 @@ def expect_documents_alone(interpreter, lowered, model):
     arguments = {**parameters, **batch._asdict(), "positions": POSITIONS}
     results = interpreter.run(lowered, "grad_step", arguments)
     loss, gradients = one_by_one(model, parameters, batch)
-    assert results["loss_sum"] == pytest.approx(loss, rel=TOLERANCE)
-    found = strip(results, "grad:")
-    assert found.keys() == gradients.keys()
-    for key, expected in gradients.items():
-        assert relative_error(found[key], expected) < TOLERANCE, key
+    expect_gradients(results, loss, gradients, TOLERANCE)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -147,6 +143,7 @@ def libraries(tools, tmp_path_factory):
     return made
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("mesh", [[], ["--mesh", "row:2,col:2"]], ids=["serial", "2x2"])
 def test_learned_positions_are_fewer_than_tokens(tools, tmp_path, mesh):
     """The table of positions is no table of tokens."""
@@ -173,6 +170,7 @@ def test_a_trained_model_sees_documents_alone(tools, libraries, tokens, tmp_path
         assert together == pytest.approx(alone, rel=1e-5)
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("name", ["summa", "emulated"])
 def test_layouts_train_alike(tools, libraries, tokens, tmp_path, name):
     def train(library):

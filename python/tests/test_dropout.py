@@ -17,9 +17,9 @@ from interpreter import (
     Interpreter,
     draw_batch,
     draw_parameters,
-    relative_error,
+    expect_gradients,
+    expect_step,
     scalars,
-    strip,
 )
 from optimus import ir
 from philox import Dropout, philox
@@ -63,9 +63,7 @@ def test_loss_and_gradients_equal_numpy(interpreter, step, microbatch):
     loss, count, gradients = reference.loss_and_gradients(*batch)
     assert abs(loss - plain) > 0.01
     assert results["real_count"] == count
-    assert results["loss_sum"] == pytest.approx(loss, rel=TOLERANCE)
-    for name, found in strip(results, "grad:").items():
-        assert relative_error(found, gradients[name]) < TOLERANCE, name
+    expect_gradients(results, loss, gradients, TOLERANCE)
     # Evaluation drops nothing, and asks for no words.
     evaluated = interpreter.run(program, "eval_step", arguments)
     assert evaluated["loss_sum"] == pytest.approx(plain, rel=TOLERANCE)
@@ -83,13 +81,8 @@ def test_each_training_step_draws_anew(interpreter):
         arguments = {**state, **batch._asdict(), **words, **scalars(step, lr, hyper)}
         results = interpreter.run(program, "train_step", arguments)
         mean_loss, norm = trainer.step(*batch, lr)
-        found = results["loss_sum"] / results["real_count"]
-        assert found == pytest.approx(mean_loss, rel=TOLERANCE)
-        assert results["grad_norm"] == pytest.approx(norm, rel=TOLERANCE)
-        state = strip(results, "parameter:")
-        for kind in ("exp_avg:", "exp_avg_sq:"):
-            moments = strip(results, kind)
-            state.update({kind + name: value for name, value in moments.items()})
+        expected = dict(parameter=trainer.model.p, exp_avg=trainer.m, exp_avg_sq=trainer.v)
+        state = expect_step(results, mean_loss, norm, expected, TOLERANCE)
 
 
 BATCH, SEQUENCE, HIDDEN, RATE = 5, 7, 70, 0.4

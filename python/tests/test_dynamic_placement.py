@@ -17,6 +17,7 @@ from test_profile import GPT2, MESH, STEPS, Profile, plain_losses, train
 from tools import Checkpoint, call, losses, mpirun
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("case", ["serial", "threads", "mpi"])
 def test_dynamic_placement(tools, text, tmp_path, case):
     mesh = {

@@ -85,6 +85,7 @@ def interpret(tools, folder, program, function="grad_step", *flags):
     )
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize(
     "model, mesh, strategy",
@@ -100,6 +101,7 @@ def test_agrees_with_ccl(tools, phases, model, mesh, strategy, phase):
     assert compared == len(list(model.parameter_shapes())) + 2
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(
     "mesh, panels",
     [

@@ -13,9 +13,7 @@ Bounds are those of test_gradients and, for training in f32, of test_meshes.
 """
 
 import json
-import os
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,6 +33,7 @@ from tools import (
     NeoxModel,
     PhiModel,
     call,
+    run_builder,
     succeed,
 )
 
@@ -128,6 +127,7 @@ def serial(tools, text, tmp_path_factory):
     return get
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("name", TRAINED)
 def test_the_compiled_loss_is_numpy_s(tools, text, text_tokens, serial, name):
     model, run = TRAINED[name], serial(name)
@@ -158,6 +158,7 @@ def test_a_mesh_trains_as_one_rank(tools, text, serial, tmp_path, mesh, strategy
     agree(Run(tools, library, text, tmp_path, STEPS), serial(name))
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("name", TRAINED)
 def test_auto_prices_them(tools, tmp_path, name):
     source = tools.program(TRAINED[name])
@@ -189,12 +190,11 @@ def test_bad_configurations(config, message):
 # ----------------------------------------------------- the names of other classes
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("family", CLASSES)
 def test_a_checkpoint_has_the_names_and_shapes_of_the_class(tools, text, tmp_path, family):
     program, library = tmp_path / "model.mlir", tmp_path / "model.so"
-    builder = [sys.executable, "-m", "optimus.models", family, *CLASSES[family]["flags"]]
-    environment = dict(os.environ, PYTHONPATH=str(REPOSITORY / "python"))
-    succeed(call([*builder, "-o", str(program)], env=environment))
+    succeed(run_builder(family, *CLASSES[family]["flags"], "-o", program))
     tools.run("optimus-compile", program, "-o", library)
     succeed(call(tools.train_command(library, text, 0, "--save", tmp_path / "ck")))
     tensors = Checkpoint(tmp_path / "ck").parameters

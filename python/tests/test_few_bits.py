@@ -74,6 +74,7 @@ def test_weights_of_few_bits_have_the_logits_of_their_values(
             assert np.linalg.norm(other - expected) > 10 * bound
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("form, flags, layout", [
     ("int8", ("--weights", "int8"), (None, "serial")),
     ("int4", ("--weights", "int4"), ("row:1,col:2", "megatron")),

@@ -59,6 +59,7 @@ def moved(function: dict) -> int:
     return sum(axis["bytes"] for axis in function["communication"])
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("layout", [(None, "serial"), SUMMA])
 def test_frozen_parameters_cost_no_memory(tools, layout):
     full = tools.manifest(GPT2, *layout, "--accumulate")
@@ -101,6 +102,7 @@ def test_gradients_are_those_of_full_training(tools, text, tmp_path):
     assert {line.split(":")[0] for line in said.splitlines()} == compared - {"loss"}
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("layout", [(None, "serial"), SUMMA])
 def test_frozen_parameters_keep_their_bits(tools, text, tmp_path, layout):
     some = tools.library(GPT2, *layout, "--accumulate", "--recompute", "layer", *TRAIN)
@@ -121,6 +123,7 @@ def test_frozen_parameters_keep_their_bits(tools, text, tmp_path, layout):
 READ_WIDE = ("ln_", "bias", "wte", "wpe")
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("layout", [(None, "serial"), SUMMA])
 def test_frozen_parameters_are_held_in_bf16_alone(tools, text, tmp_path, layout):
     flags = [*layout, "--accumulate", *TRAIN]

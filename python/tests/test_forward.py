@@ -127,6 +127,7 @@ def rounding_bound(model, parameters, tokens, rounding):
     return exact, 4 * rounding * unit * scale
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("mesh, strategy", LAYOUTS)
 def test_a_librarys_logits_are_those_of_numpy(tools, text, state, tmp_path, mesh, strategy):
     checkpoint, tokens = state

@@ -27,7 +27,8 @@ from published_configs import (
     QWEN3,
     SHAPE,
 )
-from test_builder import run
+from test_builder import run_in_shell
+from tools import run_builder
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def folder(tmp_path):
 
 
 def from_hf(folder, *more):
-    return run("from-hf", folder, "--batch", 3, *more)
+    return run_builder("from-hf", folder, "--batch", 3, *more)
 
 
 def apart(text):
@@ -65,7 +66,7 @@ def program(folder, *more):
 
 
 def built(*flags):
-    result = run(*flags)
+    result = run_builder(*flags)
     assert result.returncode == 0, result.stderr
     return apart(result.stdout)[0]
 
@@ -80,6 +81,17 @@ def refusal(result):
 def test_program_is_the_builders(folder, family):
     config, flags = FAMILIES[family]
     assert program(folder(config)) == built(*flags.split())
+
+
+def test_a_process_of_its_own_says_the_same(folder, tmp_path):
+    """With the standard library alone."""
+    for config in LLAMA, dict(LLAMA, model_type="mamba"):
+        here = from_hf(folder(config))
+        arguments = ["from-hf", tmp_path / "hf", "--batch", 3]
+        found = run_in_shell('"$@"', arguments, tmp_path)
+        assert (found.returncode, found.stdout, found.stderr) == (
+            here.returncode, here.stdout, here.stderr
+        )
 
 
 def test_published_configuration(folder):
@@ -473,7 +485,7 @@ OWN = {
 @pytest.mark.parametrize("name", OWN)
 def test_the_configuration_of_a_builder_is_read_back(folder, name):
     flags = OWN[name].split()
-    own, config = apart(run(*flags).stdout)
+    own, config = apart(run_builder(*flags).stdout)
     assert config["model_type"] == name.split("-")[0]
     dropout = ["--dropout", 0.1] * ("--dropout" in flags)
     result = from_hf(folder(dict(config, torch_dtype="float32")), *dropout)
@@ -494,7 +506,7 @@ def test_the_configuration_of_a_builder_is_read_back(folder, name):
     ],
 )
 def test_a_model_without_a_class_has_no_configuration(flags):
-    result = run(*flags.split())
+    result = run_builder(*flags.split())
     assert result.returncode == 0, result.stderr
     assert ", config = " not in result.stdout
 
@@ -540,7 +552,7 @@ def test_an_encoder_has_a_forward_function_alone(folder):
     assert "@loss" not in text and 'role = "hidden_states"' in text
     # It is not trained: dropout stays as it was.
     assert config == encoder
-    assert apart(run(*flags.split()).stdout)[1]["architectures"] == ["BertModel"]
+    assert apart(run_builder(*flags.split()).stdout)[1]["architectures"] == ["BertModel"]
     for more, message in [
         (["--functions", "loss"], "--functions loss needs a model with a head"),
         (["--functions", "loss,forward"], "--functions loss needs a model with a head"),
@@ -583,8 +595,8 @@ def test_mistakes_in_stretched_positions(folder):
     scaling.update(original_max_position_embeddings=16)
     line = refusal(from_hf(folder(dict(LLAMA, rope_parameters=scaling))))
     assert "rope_scaling has low_freq_factor 4.0 and high_freq_factor 1.0; expected" in line
-    result = run("llama", *SHAPE.split(), "--ffn", 70, "--rope-scaling", "linear:0")
+    result = run_builder("llama", *SHAPE.split(), "--ffn", 70, "--rope-scaling", "linear:0")
     assert "--rope-scaling has 0.0; expected positive numbers" in refusal(result)
     for text in ("linear", "linear:1,2", "llama3:8", "yarn:2", "linear:x"):
-        result = run("llama", *SHAPE.split(), "--ffn", 70, "--rope-scaling", text)
+        result = run_builder("llama", *SHAPE.split(), "--ffn", 70, "--rope-scaling", text)
         assert "expected linear:FACTOR or llama3:FACTOR,LOW,HIGH,POSITIONS" in refusal(result)

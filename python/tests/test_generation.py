@@ -224,6 +224,7 @@ BEAMS = [
 ]
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("mesh, strategy", [LAYOUTS[0], LAYOUTS[1], LAYOUTS[3]])
 def test_beams_are_those_of_numpy(tools, states, tmp_path, mesh, strategy):
     """On 2x2 the three slots lie on two rows of ranks: caches move between them."""
@@ -282,6 +283,7 @@ def test_beams_are_checked(tools, states, tmp_path, request_, said):
     assert result.returncode == 1 and said in result.stderr
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("strategy", ["summa", "summa,decode=stationary"])
 def test_threads_and_processes_give_the_same_bits(tools, states, tmp_path, strategy):
     model = MODELS["llama"]
@@ -316,6 +318,7 @@ def test_an_emulated_gpu_gives_the_logits_of_a_processor(tools, states, tmp_path
     check_answers(model, state, rounding, prompts, answers, logits)
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("mesh, strategy", LAYOUTS[:2])
 def test_a_narrow_library_keeps_narrow_caches(tools, states, tmp_path, mesh, strategy):
     model = MODELS["llama"]
@@ -431,6 +434,7 @@ def score(tools, library, state, tmp_path, texts, *flags):
     return [json.loads(line) for line in said.splitlines()]
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("mesh, strategy", LAYOUTS[:2])
 def test_scores_are_log_probabilities(tools, states, tmp_path, mesh, strategy):
     model = MODELS["llama"]

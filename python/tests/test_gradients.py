@@ -22,9 +22,9 @@ from interpreter import (
     Interpreter,
     draw_batch,
     draw_parameters,
-    relative_error,
+    expect_gradients,
+    expect_step,
     scalars,
-    strip,
 )
 from tools import Model
 
@@ -53,11 +53,7 @@ def test_loss_and_gradients_equal_numpy(interpreter, model, fuse):
     reference = Gpt2(parameters, model.heads)
     loss, count, gradients = reference.loss_and_gradients(*batch)
     assert results["real_count"] == count
-    assert results["loss_sum"] == pytest.approx(loss, rel=TOLERANCE)
-    found = strip(results, "grad:")
-    assert found.keys() == gradients.keys()
-    for name, expected in gradients.items():
-        assert relative_error(found[name], expected) < TOLERANCE, name
+    expect_gradients(results, loss, gradients, TOLERANCE)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=["even", "odd"])
@@ -84,22 +80,8 @@ def test_three_training_steps_equal_numpy(interpreter, clip):
         arguments = {**state, **batch._asdict(), **scalars(step, lr, hyper)}
         results = interpreter.run(program, "train_step", arguments)
         mean_loss, norm = trainer.step(*batch, lr)
-        found = results["loss_sum"] / results["real_count"]
-        assert found == pytest.approx(mean_loss, rel=TOLERANCE)
-        assert results["grad_norm"] == pytest.approx(norm, rel=TOLERANCE)
-        for kind, expected in [
-            ("parameter", trainer.model.p),
-            ("exp_avg", trainer.m),
-            ("exp_avg_sq", trainer.v),
-        ]:
-            found = strip(results, kind + ":")
-            assert found.keys() == expected.keys()
-            for name, value in expected.items():
-                assert relative_error(found[name], value) < TOLERANCE, (kind, name)
-        state = strip(results, "parameter:")
-        for kind in ("exp_avg:", "exp_avg_sq:"):
-            moments = strip(results, kind)
-            state.update({kind + name: value for name, value in moments.items()})
+        expected = dict(parameter=trainer.model.p, exp_avg=trainer.m, exp_avg_sq=trainer.v)
+        state = expect_step(results, mean_loss, norm, expected, TOLERANCE)
 
 
 def test_initial_parameters_have_the_runtime_s_bits(interpreter, tools, text, tmp_path):

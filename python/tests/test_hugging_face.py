@@ -30,8 +30,7 @@ from families_reference import (
     phi_unpacked,
 )
 from published_configs import BERT, GPT2, LLAMA, MISTRAL, NEOX, PHI, PHI_MSFT, QWEN2, QWEN3
-from test_builder import run
-from tools import EMULATED, NeoxModel, call, succeed
+from tools import EMULATED, NeoxModel, call, run_builder, succeed
 
 POSITIONS, SEQUENCE, WINDOWS = 16, 12, 4
 LAYOUTS = [(), ("--mesh", "row:2,col:2", "--strategy", "summa")]
@@ -210,7 +209,7 @@ def test_a_folders_logits_are_those_of_numpy(tools, tmp_path, monkeypatch, famil
 
     program = tmp_path / "model.mlir"
     shape = ["--seq", SEQUENCE, "--batch", 2, "--functions", "loss,forward"]
-    made = run("from-hf", folder, *shape, "-o", program)
+    made = run_builder("from-hf", folder, *shape, "-o", program)
     assert made.returncode == 0, made.stderr
     for number, layout in enumerate(LAYOUTS):
         library = tmp_path / ("model-%d.so" % number)
@@ -278,7 +277,7 @@ def test_an_encoders_hidden_states_are_those_of_numpy(tools, tmp_path, monkeypat
     scale = max(np.linalg.norm(exact), change)
 
     program = tmp_path / "model.mlir"
-    made = run("from-hf", folder, "--seq", SEQUENCE, "--batch", 2, "-o", program)
+    made = run_builder("from-hf", folder, "--seq", SEQUENCE, "--batch", 2, "-o", program)
     assert made.returncode == 0, made.stderr
     libraries = []
     for number, layout in enumerate([*LAYOUTS, ODD]):
@@ -342,7 +341,7 @@ def test_added_rows_of_tables_never_win(tools, tmp_path, layout):
         program, library = tmp_path / (name + ".mlir"), tmp_path / (name + ".so")
         shape = ["--seq", SEQUENCE, "--batch", 4, "--functions", "loss,forward"]
         extents = ["--generate", "slots=2,context=12,chunk=4"]
-        made = run("from-hf", folder, *shape, *extents, *more, "-o", program)
+        made = run_builder("from-hf", folder, *shape, *extents, *more, "-o", program)
         assert made.returncode == 0, made.stderr
         tools.run("optimus-compile", program, *flags, "-o", library)
         return library, made.stderr

@@ -9,13 +9,11 @@
 checkpoints keep the facts of the function, and a refusal names the difference."""
 
 import json
-import os
 import re
-import sys
 
 import pytest
 
-from tools import REPOSITORY, call, succeed
+from tools import call, run_builder, succeed
 
 COMMON = "--layers 1 --hidden 24 --seq 8 --vocab 256 --batch 2 "
 FAMILIES = {
@@ -90,12 +88,10 @@ class Programs:
         return self._known[key]
 
     def program(self, family, flags):
-        def build(path):
-            environment = dict(os.environ, PYTHONPATH=str(REPOSITORY / "python"))
-            command = [sys.executable, "-m", "optimus.models", family]
-            succeed(call([*command, *flags.split(), "-o", str(path)], env=environment))
+        def make(path):
+            succeed(run_builder(family, *flags.split(), "-o", path))
 
-        return self._once((family, flags), build)
+        return self._once((family, flags), make)
 
     def library(self, family, flags, *more):
         source = self.program(family, flags)
@@ -191,6 +187,7 @@ def test_records_differ_where_functions_do(programs, family, flags, words):
         assert own[1] != other[1]
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_changes_no_function_changes_no_record(programs, family):
     flags = FAMILIES[family]

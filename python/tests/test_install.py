@@ -27,7 +27,7 @@ PACKAGES = "lib/python3/dist-packages"
 # Hides a folder, then does the rest.
 HIDE = 'mount --make-rprivate / && mount -t tmpfs none "$0" && exec "$@"'
 
-rotates = pytest.mark.rotates
+rotates = pytest.mark.rotates("installed")
 
 
 class Elsewhere:

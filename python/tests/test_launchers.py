@@ -185,6 +185,7 @@ def test_ranks_on_unlike_processors_are_said(tools, library, text):
     assert run(set()) == run(set(range(RANKS))) == []
 
 
+@pytest.mark.variants
 @needs_mpirun
 @pytest.mark.parametrize("backend", ["mpi", "tcp"])
 def test_the_same_bits_under_mpirun(
@@ -267,6 +268,7 @@ def log_lines(log):
     return log.read_text().count("\n") if log.exists() else 0
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("launcher, count", RESTARTS)
 def test_a_restarted_job_goes_on(tools, library, text, tmp_path, launcher, count):
     """A rank dies, and the launcher starts the same command again."""
@@ -399,6 +401,7 @@ def start_ranks(backend, command):
     return jobs, [jobs[0].pid, *descendants(jobs[0].pid)]
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(
     "backend", ["threads", pytest.param("mpi", marks=needs_mpirun), "tcp"]
 )
@@ -525,6 +528,7 @@ def test_a_flipped_bit_is_found_in_copies(tools, text, tmp_path, monkeypatch):
 
 
 # What differs on no rank, on meshes of every kind.
+@pytest.mark.variants
 @pytest.mark.parametrize(
     "mesh, strategy",
     [("row:2,col:2", "summa"), ("row:1,col:4", "megatron"), ("data:2,row:1,col:2", "megatron")],

@@ -110,6 +110,7 @@ def often(cases, *chosen):
     ]
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(
     "family, mesh, precision",
     often(
@@ -152,6 +153,7 @@ STRATEGIES = [
 ]
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(
     "family, strategy, mesh",
     often(
@@ -233,6 +235,7 @@ def test_attention_does_what_it_says(tools, family, strategy, mesh):
     assert more_again > less_again
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(
     "mesh, strategy, move, depths",
     often(
@@ -302,6 +305,7 @@ OVERLAPPED = ["row:8,col:8", "row:2,col:4", "row:4,col:4", "row:16,col:16", "row
 OVERLAPPED += ["data:8,row:4,col:8"]
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(
     "depth, mesh, recompute, extra",
     often(
@@ -323,6 +327,7 @@ def test_arena_keeps_within_its_allowance(tools, depth, mesh, recompute, extra):
     assert_arena_within_its_allowance(tools, depth, mesh, extra, *flags)
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(
     "depth, mesh, recompute, offload",
     often(
@@ -428,6 +433,7 @@ def laws_of_movement(parameters, mesh, precision, reduced=4):
     }
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(
     "family, mesh, precision",
     often(
@@ -463,6 +469,7 @@ def test_bytes_of_narrow_gradients(tools, family, mesh):
     assert found == pytest.approx(law, rel=bound("bytes"))
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(
     "mesh, strategy",
     often(

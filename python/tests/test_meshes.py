@@ -97,6 +97,7 @@ def test_mesh_trains_as_one_rank(tools, text, serial, tmp_path, mesh, strategy):
     agree(run, serial)
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(
     "mesh, strategy",
     [
@@ -133,6 +134,7 @@ def dropping_serial(tools, ragged_text, tmp_path_factory):
     return Run(tools, tools.library(DROPPING), ragged_text, folder, 10)
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(
     "mesh, strategy", [("row:2,col:3", "summa"), ("row:1,col:2", "megatron")]
 )

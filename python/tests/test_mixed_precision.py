@@ -165,6 +165,7 @@ def test_it_learns_as_in_f32(tools, tmp_path, text, name, instructions):
     assert "bf16" not in before
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("mesh, strategy, name", covering(LAYOUTS[1:], MODELS))
 def test_sums_in_f32_are_rounded_as_on_one_rank(tools, tmp_path, mesh, strategy, name):
     """The interpreter's f32 is f64: partial sums that move in f32 lose nothing.

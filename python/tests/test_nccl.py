@@ -104,6 +104,7 @@ def local(tools, gpus, text, tmp_path):
     return train
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("precision", ["f32", "bf16"])
 @pytest.mark.parametrize("mesh", MESHES)
 def test_threads_have_the_bits_of_local_and_replay(
@@ -141,6 +142,7 @@ MODELS = {
 }
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("name", MODELS)
 def test_other_models_have_the_bits_of_local(tools, gpus, text, tmp_path, name):
     model, flags, options = MODELS[name]
@@ -158,6 +160,7 @@ def test_other_models_have_the_bits_of_local(tools, gpus, text, tmp_path, name):
     assert (evaluated is not None) == bool(options)
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("launcher", [by_hand, by_torchrun, by_srun])
 def test_processes_have_the_bits_of_local_over_tcp(tools, local, text, tmp_path, launcher):
     expected, folder = local("2x2"), tmp_path / "nccl"
@@ -218,6 +221,7 @@ def test_a_profile_has_the_times_of_collectives(tools, gpus, text, tmp_path, bac
         assert count(waits + " WHERE times.end < transfers.end - 1000") == 0
 
 
+@pytest.mark.variants
 @QUEUED
 @pytest.mark.parametrize("flags", [(), ("--eager",)], ids=["overlapping", "eager"])
 def test_the_log_says_what_communication_was_hidden(tools, gpus, text, tmp_path, flags, backend):

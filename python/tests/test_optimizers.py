@@ -21,9 +21,9 @@ from interpreter import (
     Interpreter,
     draw_batch,
     draw_parameters,
+    expect_step,
     relative_error,
     scalars,
-    strip,
 )
 from optimizers_reference import OPTIMIZERS, Hyper
 from philox import Dropout
@@ -80,18 +80,8 @@ def test_three_training_steps_equal_numpy(interpreter, name, clip):
         arguments = {**state, **batch._asdict(), **scalars(step, lr, hyper)}
         results = interpreter.run(program, "train_step", arguments)
         mean_loss, norm = trainer.step(*batch, lr)
-        found = results["loss_sum"] / results["real_count"]
-        assert found == pytest.approx(mean_loss, rel=TOLERANCE)
-        assert results["grad_norm"] == pytest.approx(norm, rel=TOLERANCE)
-        for kind, expected in [("parameter", trainer.model.p), *trainer.states.items()]:
-            found = strip(results, kind + ":")
-            assert found.keys() == expected.keys()
-            for key, value in expected.items():
-                assert relative_error(found[key], value) < TOLERANCE, (kind, key)
-        state = strip(results, "parameter:")
-        for kind in trainer.STATES:
-            kept = strip(results, kind + ":")
-            state.update({kind + ":" + key: value for key, value in kept.items()})
+        expected = {"parameter": trainer.model.p, **trainer.states}
+        state = expect_step(results, mean_loss, norm, expected, TOLERANCE)
 
 
 @pytest.mark.rotates
@@ -121,6 +111,7 @@ def test_norms_are_those_of_whole_tensors(tools, tmp_path, name, strategy, mesh)
         assert relative_error(results[key], value) < TOLERANCE, key
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("mesh", [None, "row:2,col:3", "data:2,row:1,col:2"])
 def test_microbatches_add_up_to_one_batch(tools, tmp_path, mesh):
     """Dropout included: a microbatch draws what its part of the batch draws."""
@@ -251,6 +242,7 @@ packs = pytest.mark.skipif("avx512f" not in Path("/proc/cpuinfo").read_text(),
                            reason="no packed weights without AVX-512")
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(
     "mesh, precision",
     [

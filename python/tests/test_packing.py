@@ -46,6 +46,7 @@ def train_step(tools, library):
     return next(f for f in manifest["functions"] if f["name"] == "train_step")
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("case", CASES)
 def test_numbers_are_those_of_weights_as_they_lie(tools, few, tmp_path, case):  # noqa: F811
     packed = compile_packed(tools, tmp_path, *CASES[case])

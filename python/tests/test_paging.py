@@ -154,6 +154,7 @@ def test_a_scratch_folder_that_is_not_there(tools, text):
     assert "--scratch" in result.stderr
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("part, state", [(0.7, None), (0.55, "state=SIZE"), (0.3, "state")])
 def test_a_budget_may_offload(tools, text, tmp_path, part, state):
     """A fast scratch file beats recomputation, is used for as much of the state as

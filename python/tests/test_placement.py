@@ -136,6 +136,7 @@ def test_nodes_are_hosts(tools, library, text, tmp_path, launcher):
     )
 
 
+@pytest.mark.variants
 @needs_hosts
 @needs_mpirun
 @pytest.mark.parametrize("backend", ["mpi", "tcp"])

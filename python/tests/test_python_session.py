@@ -117,6 +117,7 @@ else:
 """
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("launcher", ["mpirun", "torchrun"])
 def test_processes_take_the_same_steps(
     optimus, python_folder, library, text_tokens, tmp_path, launcher

@@ -105,6 +105,7 @@ def files(folder):
     return json.loads((folder / "state.json").read_text())["files"]
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("start", [mpirun(4), ["sh", OVER_TCP, "4"], []])
 def test_many_writers_write_what_one_does(tools, serial, tmp_path, start):
     """Processes and threads, each its own pieces, beside the root alone."""

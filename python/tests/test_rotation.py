@@ -5,8 +5,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Each test that rotates runs in exactly one turn."""
+"""Each test that rotates runs in exactly one turn, and of variants one in each."""
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +30,20 @@ def test_many(case):
 def test_one():
     pass
 
+@pytest.mark.rotates("together")
+@pytest.mark.parametrize("case", range(3))
+def test_some(case):
+    pass
+
+@pytest.mark.rotates("together")
+def test_another():
+    pass
+
+@pytest.mark.variants
+@pytest.mark.parametrize("case", range(3))
+def test_variants(case):
+    pass
+
 def test_always():
     pass
 """
@@ -35,7 +51,7 @@ def test_always():
 # The hooks of this folder's.
 CONFTEST = """
 import importlib.util, sys
-sys.path[:0] = [%r]
+sys.path[:0] = [%r, %r]
 spec = importlib.util.spec_from_file_location("ours", sys.path[0] + "/conftest.py")
 ours = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(ours)
@@ -43,46 +59,55 @@ globals().update({name: hook for name, hook in vars(ours).items() if name.starts
 """
 
 
+RUNS = """
+import json, sys, pytest
+for flags in json.loads(sys.argv[1]):
+    pytest.main(["test_suite.py", "-v", "-p", "no:cacheprovider", *flags])
+"""
+
+
 @pytest.fixture
 def suite(tmp_path):
-    """Runs SUITE under the conftest of these tests; the tests that ran."""
+    """Runs SUITE under the conftest of these tests, with each of some flags; for each
+    what was said, and the tests that ran."""
     tests = Path(__file__).parent
-    (tmp_path / "conftest.py").write_text(CONFTEST % str(tests))
+    (tmp_path / "conftest.py").write_text(CONFTEST % (str(tests), str(tests.parent)))
     (tmp_path / "test_suite.py").write_text(SUITE)
     (tmp_path / "pytest.ini").write_text((REPOSITORY / "python/pytest.ini").read_text())
 
-    def run(*flags):
-        command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", *flags]
+    def run(*runs):
         output = subprocess.run(
-            [*command, str(tmp_path / "test_suite.py")],
+            [sys.executable, "-c", RUNS, json.dumps(runs)],
             cwd=tmp_path,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         ).stdout
-        lines = output.splitlines()
-        return output, [line.split()[0] for line in lines if " PASSED" in line]
+        start, *outputs = re.split("^=+ test session starts =+$", output, flags=re.M)
+        assert (start, len(outputs)) == ("", len(runs)), output
+        ran = re.compile(r"^(\S+) PASSED", re.M)
+        return [(each, ran.findall(each)) for each in outputs]
 
     return run
 
 
 def test_all_turns_run_each_test_once(suite):
-    ran = []
-    for turn in range(TURNS):
-        output, passed = suite("--rotate", str(turn))
+    ran, seen = [], set()
+    for turn, (output, passed) in enumerate(suite(*(["--rotate=%d" % n] for n in range(TURNS)))):
         assert "rotation: --rotate %d" % turn in output
         assert 1 <= sum("test_many" in name for name in passed) <= 2
         assert sum("test_always" in name for name in passed) == 1
-        ran += [name for name in passed if "test_always" not in name]
-    assert len(ran) == len(set(ran)) == 13
-
-
-def test_without_rotation_all_run(suite):
-    output, passed = suite()
-    assert "rotation: none" in output
-    assert len(passed) == 14
+        assert sum("test_some" in name or "test_another" in name for name in passed) in (0, 4)
+        variants = [name for name in passed if "test_variants" in name]
+        assert len(variants) == 1
+        seen.update(variants)
+        ran += [name for name in passed if not re.search("test_always|test_variants", name)]
+    assert len(ran) == len(set(ran)) == 17
+    assert len(seen) == 3
 
 
 def test_a_commit_has_its_turn(suite):
-    first, again = suite("--rotate")[1], suite("--rotate")[1]
-    assert first == again and len(first) < 14
+    (output, everything), (_, first), (_, again) = suite([], ["--rotate"], ["--rotate"])
+    assert "rotation: none" in output
+    assert len(everything) == 21
+    assert first == again and len(first) < 21

@@ -47,6 +47,7 @@ def train(tools, library, text, folder, prefix=()):
     return numbers, tensors
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(
     "mesh, strategy",
     [
@@ -160,6 +161,7 @@ def test_predictions(tools):
     assert roomy["predicted_exposed_ms"] <= tight["predicted_exposed_ms"]
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("mesh", ["row:2,col:2", "row:2,col:3"])
 def test_tuned_products(tools, text, mesh):
     """Products that move otherwise are the same products: the gradients are

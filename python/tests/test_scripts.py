@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import REPOSITORY, call, default_signals
+from tools import REPOSITORY, call, default_signals, succeed
 
 SCRIPTS = ["setup", "quickstart", "notebook", "test", "fuzz"]
 
@@ -458,3 +458,17 @@ def test_unknown_argument(script):
 
 def test_continuous_integration_runs_every_test():
     assert "scripts/test" in (REPOSITORY / ".ci" / "run").read_text()
+
+
+def test_what_takes_turns_is_there(tools):
+    """Each name in scripts/test is a test of ctest, or it would run every time."""
+    script = (REPOSITORY / "scripts/test").read_text()
+    (turns,) = re.findall(r"^spills=.*?^\)$", script, re.M | re.S)
+    names = succeed(call(["bash", "-c", turns + "\nprintf '%s\\n' \"${in_turn[@]}\""]))
+    build = tools.binaries.resolve().parent
+    listed = succeed(call(["ctest", "--test-dir", str(build), "--show-only"]))
+    found = set(re.findall(r"^ +Test +#\d+: (\S+)", listed, re.M))
+    wanted = set(names.splitlines())
+    if not any("Mpi" in name for name in found):
+        wanted = {name for name in wanted if "Mpi" not in name}
+    assert len(wanted) > 20 and wanted <= found, wanted - found

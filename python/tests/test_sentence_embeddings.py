@@ -19,8 +19,7 @@ import pytest
 import bert_reference
 import safetensors_file
 from serving import Server
-from test_builder import run
-from tools import PYTHON_CACHE, call, has_tokenizers, mpirun, succeed
+from tools import PYTHON_CACHE, call, has_tokenizers, mpirun, run_builder, succeed
 from wordpiece import WordPiece
 
 SEQUENCE, BATCH, VERSES = 72, 8, 40
@@ -45,7 +44,7 @@ def folder():
 def program(folder, tmp_path_factory):
     path = tmp_path_factory.mktemp("minilm") / "minilm.mlir"
     shape = ["--seq", SEQUENCE, "--batch", BATCH]
-    made = run("from-hf", folder, *shape, "-o", path)
+    made = run_builder("from-hf", folder, *shape, "-o", path)
     assert made.returncode == 0, made.stderr
     return path
 
@@ -116,7 +115,7 @@ def test_it_is_written_for_others(tools, folder, program, tmp_path):
         assert value.tobytes() == given[name][: len(value)].tobytes()
     for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt"):
         assert (out / name).read_bytes() == (folder / name).read_bytes()
-    again = run("from-hf", out, "--batch", BATCH)
+    again = run_builder("from-hf", out, "--batch", BATCH)
     assert again.stdout == program.read_text()
 
 

@@ -68,6 +68,7 @@ BY_THE_HOST = [
 ]
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("model, precision, mesh", BY_THE_HOST)
 def test_the_bits_are_those_of_the_way_by_the_host(
     tools, gpus, text, tmp_path, model, precision, mesh  # noqa: F811

@@ -8,8 +8,6 @@
 """`optimus.models to-gguf`, read back by the reader of PyPI's gguf."""
 
 import json
-import os
-import sys
 
 import numpy as np
 import pytest
@@ -20,7 +18,7 @@ import safetensors_file
 from optimus.arguments import Mistake
 from optimus.models import to_gguf
 from published_configs import BERT, GPT2, LLAMA, QWEN2, QWEN3
-from tools import REPOSITORY, call
+from tools import run_builder
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +27,6 @@ def gguf():
         return to_gguf.library()
     except Mistake as mistake:
         pytest.skip(str(mistake))
-
-
-def run(*arguments):
-    environment = dict(os.environ, PYTHONPATH=str(REPOSITORY / "python"))
-    command = [sys.executable, "-m", "optimus.models", *map(str, arguments)]
-    return call(command, env=environment)
 
 
 def shapes_of(bias=False, norms=False, width=10):
@@ -87,7 +79,7 @@ def metadata(reader, key):
 def test_values_come_back(gguf, tmp_path, family):
     folder, values = folder_of(tmp_path, family)
     path = tmp_path / "model.gguf"
-    made = run("to-gguf", folder, "-o", path)
+    made = run_builder("to-gguf", folder, "-o", path)
     assert made.returncode == 0, made.stderr
     assert "no tokenizer.json: tokens have no text" in made.stderr
     reader = gguf.GGUFReader(path)
@@ -131,7 +123,7 @@ def test_types_and_tokens(gguf, tmp_path):
     )
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
     path = tmp_path / "model.gguf"
-    assert run("to-gguf", folder, "--type", "f16", "-o", path).returncode == 0
+    assert run_builder("to-gguf", folder, "--type", "f16", "-o", path).returncode == 0
     reader = gguf.GGUFReader(path)
     (table,) = [tensor for tensor in reader.tensors if tensor.name == "token_embd.weight"]
     assert np.array_equal(table.data, values["wte.weight"].astype("<f2"))
@@ -142,7 +134,7 @@ def test_types_and_tokens(gguf, tmp_path):
     tokenizer["pre_tokenizer"] = dict(type="Whitespace")
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
     before = path.read_bytes()
-    refused = run("to-gguf", folder, "-o", path)
+    refused = run_builder("to-gguf", folder, "-o", path)
     assert refused.returncode == 1 and "supported: those of GPT-2" in refused.stderr
     assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 2
 
@@ -151,14 +143,14 @@ def test_what_is_not_written(tmp_path):
     folder, _ = folder_of(tmp_path, "gpt2")
     path = tmp_path / "model.gguf"
     (folder / "adapter_model.safetensors").write_bytes(b"")
-    refused = run("to-gguf", folder, "-o", path)
+    refused = run_builder("to-gguf", folder, "-o", path)
     assert refused.returncode == 1 and "optimus-run convert --merge" in refused.stderr
     (folder / "config.json").write_text(json.dumps(BERT))
-    refused = run("to-gguf", folder, "-o", path)
+    refused = run_builder("to-gguf", folder, "-o", path)
     assert refused.returncode == 1
     assert 'model_type is "bert"; supported: gpt2, llama, qwen2, qwen3' in refused.stderr
     (folder / "config.json").write_text(json.dumps(GPT2))
     (folder / "model.safetensors").write_bytes(b"\xff" * 9)
-    refused = run("to-gguf", folder, "-o", path)
+    refused = run_builder("to-gguf", folder, "-o", path)
     assert refused.returncode == 1 and "is damaged: its header does not fit" in refused.stderr
     assert not path.exists()

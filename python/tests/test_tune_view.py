@@ -116,12 +116,13 @@ def test_clocks(seconds, text):
     assert view.clock(seconds) == text
 
 
-def test_the_front_is_kept_as_trials_end():
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_the_front_is_kept_as_trials_end(count):
     study, draw = Study(), random.Random(0)
     for trial in range(60):
         study.apply({"kind": "given", "trial": trial, "values": {}, "space": ""})
         end = {"kind": "ended", "trial": trial, "outcome": draw.choice(["done", "failed"])}
-        study.apply({**end, "objectives": [draw.randrange(8), draw.randrange(8)]})
+        study.apply({**end, "objectives": [draw.randrange(8) for _ in range(count)]})
         found = [(each.objectives, each.number) for each in study.front()]
         done = [each for each in study.trials if each.outcome == "done"]
         assert found == sorted(

@@ -17,12 +17,10 @@ an excerpt follow each other in the file, perhaps with others between them.
 """
 
 import re
-import subprocess
-import sys
 
 import pytest
 
-from tools import REPOSITORY
+from tools import REPOSITORY, run_builder, succeed
 
 PAGE = REPOSITORY / "docs" / "tutorial" / "life-of-a-matmul.md"
 PATTERN = r"^<!-- excerpt: (\S+) -->\n```mlir\n(.*?)^```$"
@@ -39,11 +37,7 @@ def pattern_of(line):
 def phases(tools, tmp_path_factory):
     folder = tmp_path_factory.mktemp("tutorial")
     model = "gpt2 --layers 1 --hidden 192 --heads 6 --seq 128 --vocab 256 --batch 16"
-    command = [sys.executable, "-m", "optimus.models", *model.split()]
-    python = str(REPOSITORY / "python")
-    subprocess.run(
-        [*command, "-o", folder / "gpt.mlir"], check=True, env={"PYTHONPATH": python}
-    )
+    succeed(run_builder(*model.split(), "-o", folder / "gpt.mlir"))
     flags = ["--mesh=row:2,col:2", "--dump-phases-to", folder / "phases"]
     tools.run("optimus-compile", folder / "gpt.mlir", *flags, "-o", folder / "gpt.so")
     return folder

@@ -113,6 +113,7 @@ def refusal(result):
     return line[len("optimus-run: error: ") :]
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("mesh, strategy", LAYOUTS)
 def test_weights_are_the_models_on_every_mesh(tools, data, folder, tmp_path, mesh, strategy):
     tokens, path = data
@@ -189,6 +190,7 @@ FAMILIES = {
 }
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("family", FAMILIES)
 def test_other_families_load_exactly(tools, data, tmp_path, family):
     model, config, rename, more = FAMILIES[family]

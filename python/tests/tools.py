@@ -18,9 +18,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from types import ModuleType
-from typing import Dict, List, NamedTuple, Optional, Sequence
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 import pytest
@@ -31,6 +32,7 @@ import gpt2_reference
 import llama_reference
 import safetensors_file
 from compiled_models import CompiledModels
+from optimus.models import __main__ as models
 from session import Session
 from transformer_reference import Tensors
 
@@ -421,12 +423,40 @@ def build_program(
     generate: Optional[str] = None,
     flags: Sequence[str] = (),
 ) -> None:
-    environment = dict(os.environ, PYTHONPATH=str(REPOSITORY / "python"))
-    builder = [sys.executable, "-m", "optimus.models", model.KIND]
     flags = [*command_line(model), *flags, "-o", str(path)]
     flags += ["--functions", functions] if functions else []
     flags += ["--generate", generate] if generate else []
-    succeed(call([*builder, *flags], env=environment))
+    succeed(run_builder(model.KIND, *flags))
+
+
+def run_builder(*arguments) -> subprocess.CompletedProcess:
+    """`python3 -m optimus.models` with a command line; test_builder.py holds it to what a
+    process of its own says."""
+    return in_process(models.main, *arguments)
+
+
+def in_process(main: Callable[[List[str]], int], *arguments) -> subprocess.CompletedProcess:
+    """A program in Python here, without the start of an interpreter. Its standard output
+    and error are those of the descriptors 1 and 2."""
+    command = list(map(str, arguments))
+    written = {1: tempfile.TemporaryFile(), 2: tempfile.TemporaryFile()}
+    before = {stream: os.dup(stream) for stream in written}
+    for stream, file in written.items():
+        os.dup2(file.fileno(), stream)
+    try:
+        code = main(command)
+    except SystemExit as end:
+        code = end.code or 0
+    finally:
+        for stream, copy in before.items():
+            os.dup2(copy, stream)
+            os.close(copy)
+    texts = []
+    for file in written.values():
+        with file:
+            file.seek(0)
+            texts.append(file.read().decode())
+    return subprocess.CompletedProcess([main.__module__, *command], code, *texts)
 
 
 def call(

@@ -12,6 +12,7 @@ Exit codes: 0 done, 1 the arguments or the output are wrong, 2 a fault of ours.
 """
 
 import argparse
+import functools
 import inspect
 import os
 import sys
@@ -135,6 +136,7 @@ def flags_of_models() -> Set[str]:
     return {string[2:] for string in strings if string.startswith("--")}
 
 
+@functools.lru_cache(maxsize=None)
 def _parsers():
     """The parser of everything, and each model's."""
     parser = _Parser(

@@ -21,6 +21,7 @@ lost       it ended there without a result, and begins again
 ended      it ended, once
 """
 
+import bisect
 import math
 import sys
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
@@ -107,7 +108,7 @@ class Study:
         self.classes: Dict[str, Record] = {}
         """Of workers by name, also of those that are gone."""
         self.ended = 0
-        self._front: List[Trial] = []
+        self._front: List[Tuple[List[float], int, Trial]] = []
 
     def apply(self, record: Record) -> None:
         kind = record["kind"]
@@ -195,16 +196,24 @@ class Study:
 
     def front(self) -> List[Trial]:
         """The finished trials that no other dominates, by the first objective."""
-        return sorted(self._front, key=lambda trial: (trial.objectives, trial.number))
+        return [trial for _, _, trial in self._front]
 
     def _add_to_front(self, trial: Trial) -> None:
         """As it ends: the front is asked for after each end of a search."""
-        its = trial.objectives
-        if not any(_dominates(other.objectives, its) for other in self._front):
-            self._front = [
-                other for other in self._front if not _dominates(its, other.objectives)
-            ]
-            self._front.append(trial)
+        front, its = self._front, trial.objectives
+        new = (its, trial.number, trial)
+        place = end = bisect.bisect(front, new)
+        # Only those before can dominate it, and it only those behind. Of two objectives
+        # the second falls along the front, so that neighbours tell.
+        falls = len(its) == 2
+        if any(_dominates(each, its) for each, _, _ in front[falls and max(0, place - 1) : place]):
+            return
+        if falls:
+            while end < len(front) and _dominates(its, front[end][0]):
+                end += 1
+            front[place:end] = [new]
+        else:
+            front[place:] = [new, *(each for each in front[place:] if not _dominates(its, each[0]))]
 
 
 def _dominates(one: List[float], other: List[float]) -> bool:

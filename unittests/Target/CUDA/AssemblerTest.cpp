@@ -59,10 +59,15 @@ TEST(Architectures, AreThoseOfLLVM) {
 namespace {
 /// Every kernel, at extents of models: 512 tokens of GPT-2's, BERT's and
 /// Llama's widths and vocabularies, and of a width that a row of registers does
-/// not hold.
-void addKernels(CompiledKernels &kernels) {
+/// not hold. One in kNumParts is added, from the first of the part on.
+constexpr int kNumParts = 4;
+void addKernels(CompiledKernels &kernels, int part) {
   const int64_t rows = 512;
+  int number = 0;
+  auto isOfPart = [&] { return number++ % kNumParts == part; };
   auto add = [&](const Kernel &kernel) {
+    if (!isOfPart())
+      return;
     KernelDescription description = kernel.describe(&kernels.getContext());
     std::vector<int64_t> scalars(description.getScalars().size(), 0);
     kernels.add(kernel, scalars);
@@ -222,8 +227,9 @@ void addKernels(CompiledKernels &kernels) {
     updates.pieces.push_back(kernels.step<AdamWOp>(768 * (1 + number), true));
     squares.pieces.push_back(SumSquares{768 * (1 + number / 10)});
   }
-  kernels.add(updates);
-  kernels.add(squares);
+  for (const Grouped &grouped : {updates, squares})
+    if (isOfPart())
+      kernels.add(grouped);
   add(SumPartials{96});
   for (int64_t ranks : {2, 3, 4, 8})
     for (bool toAll : {false, true}) {
@@ -238,17 +244,19 @@ void addKernels(CompiledKernels &kernels) {
 }
 } // namespace
 
-class EveryKernel : public testing::TestWithParam<const char *> {};
+class EveryKernel
+    : public testing::TestWithParam<std::tuple<const char *, int>> {};
 
 TEST_P(EveryKernel, AssemblesWithoutSpills) {
   auto assembler = CudaAssembler::create("optimus-tests");
   if (!assembler.ok())
     GTEST_SKIP() << assembler.status().message();
+  const auto [architecture, part] = GetParam();
   EmulatedKernels kernels;
-  addKernels(kernels);
-  auto ptx = kernels.generatePtx(GetParam());
+  addKernels(kernels, part);
+  auto ptx = kernels.generatePtx(architecture);
   ASSERT_TRUE(ptx.ok()) << ptx.status().message();
-  auto binary = assembler->start(*ptx, GetParam()).get();
+  auto binary = assembler->start(*ptx, architecture).get();
   ASSERT_TRUE(binary.ok()) << binary.status().message();
   EXPECT_EQ(binary->cubin.substr(1, 3), "ELF");
   EXPECT_EQ(binary->kernels.size(), kernels.getNumKernels());
@@ -257,8 +265,11 @@ TEST_P(EveryKernel, AssemblesWithoutSpills) {
         << use.name << " of " << use.registers << " registers";
 }
 
-INSTANTIATE_TEST_SUITE_P(Architectures, EveryKernel,
-                         testing::Values("sm_80", "sm_90", "sm_100"),
-                         [](const auto &instance) {
-                           return std::string(instance.param);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Architectures, EveryKernel,
+    testing::Combine(testing::Values("sm_80", "sm_90", "sm_100"),
+                     testing::Range(0, kNumParts)),
+    [](const auto &instance) {
+      return std::get<0>(instance.param) +
+             ("_" + std::to_string(std::get<1>(instance.param)));
+    });
