@@ -10,16 +10,22 @@
 A prediction is the same for all trials of a program; learning rates, seeds and the like
 share one. On a class it takes
 
-    seconds = r · predicted step · steps + other,  bytes = planned + the process's own
+    seconds = r · predicted step · steps + other + making
+    bytes = planned + the process's own
 
 with r the median of measured over predicted steps, by class and kind of model, and apart
-for predictions by a profile of the class, `other` the median of the seconds beside steps,
-and the most bytes that a process was seen to hold beyond its plan.
+for predictions by a profile of the class, `making` the median of the seconds of building
+and compiling, where no worker with its instructions has compiled its program, `other` that
+of the seconds beside both, and the most bytes that a process was seen to hold beyond its
+plan.
+
+What was not measured on a class follows from classes with parts of the same cores: it
+takes in proportion longer on a smaller part.
 
 Lanes of one program (docs/lanes.md) start once, and a thread takes one after the other:
 n of them on T threads, with n a multiple of T,
 
-    seconds = start + n · (other - start) + l · predicted step · steps · n / T
+    seconds = making + start + n · (other - start) + l · predicted step · steps · n / T
     bytes = n · a lane's + T · a thread's
 
 with `start` the median of the seconds before the first step, and l that of a thread's
@@ -29,15 +35,13 @@ prediction of a thread.
 
 import functools
 import math
-import os
 import statistics
 from collections import deque
 from typing import (
     Any,
-    Callable,
+    Container,
     Deque,
     Dict,
-    Iterator,
     List,
     Mapping,
     NamedTuple,
@@ -47,32 +51,27 @@ from typing import (
     Tuple,
 )
 
-from optimus.planning import Fault, plan
-from optimus.tune import TuneError, names
-from optimus.tune.machine import usual_threads
+from optimus.tune.machine import cores_of, profile_of, usual_threads
 from optimus.tune.scheduler import Cost
 
 Values = Dict[str, Any]
 
 PROCESS_BYTES = 96 << 20
 """Of code, libraries and stacks, until a process was measured."""
-OWN_PRICES = {
-    *("compile.machine-profile", "compile.profile", "compile.tune-products"),
-    "compile.target",
-}
-"""Names of programs that are priced as they say."""
+SECONDS = {"making_seconds": 0.5, "other_seconds": 0.3, "start_seconds": 0.0}
+"""Of a core, until a trial was measured."""
+PARTLY = 0.25
+"""Seconds that steps on a part of a core must take to say how long they take: it is
+granted by periods of a tenth."""
 LEAST_CORES = 0.01
 """A step on an unmeasured class is divided by its cores, or by this."""
-FOR_A_MACHINE = {
-    *("compile.machine-profile", "compile.profile", "compile.mcpu", "compile.target"),
-}
-"""Names without which a program is planned for another machine."""
-PROBE = "--layers=1 --hidden=8 --heads=1 --seq=8 --vocab=8 --batch=1"
 SHARE = 0.98
 """Of the memory limit, that a trial may be predicted to take."""
 STEP, LANE, PROFILED = "step_ms", "lane_ms", " by profile"
 KEPT = 32
 """Measurements of a kind."""
+RECALLED = 3
+"""Those that the median of an earlier search counts for, at most."""
 PUBLISHED = 0.05
 """Share by which a correction must change."""
 ERRORS = 4
@@ -87,134 +86,6 @@ def ranks_of(mesh: str) -> int:
     return count
 
 
-class Predictor:
-    """Asks the compiler, once for each program."""
-
-    def __init__(
-        self,
-        folder: str,
-        prefix: List[str] = ["nice", "-n", "19"],
-        profiles: Callable[[], Mapping[str, str]] = dict,
-        objectives: Sequence[str] = (),
-    ):
-        """`profiles` are the files of measured classes, by their keys. Objectives such as
-        step_ms@h100x8 are predicted, too. Raises TuneError for unknown machines."""
-        self._folder, self._prefix, self._profiles = folder, prefix, profiles
-        self._wanted = [name for name in objectives if "@" in name]
-        self._known: Dict[Tuple[str, ...], Dict[str, Any]] = {}
-        for name in self._wanted:
-            machine = name.partition("@")[2]
-            found = plan(["gpt2", *PROBE.split()], flags_for(machine, {}), folder, prefix)
-            if not found.report:
-                raise TuneError("the objective %s: %s" % (name, found.reason))
-
-    def predict(self, values: Values) -> Dict[str, Any]:
-        """`rank_bytes`, `ranks`, `step_ms` and the `tokens` of a step, of a trial's
-        program, or its `refusal`; and `by_class` the step on measured classes."""
-        model = names.arguments(values, "model")
-        flags = names.arguments(values, "compile")
-        found = dict(self._known_plan(model, flags))
-        steps, _ = found.pop("by_kind", {}), found.pop("needs", "")
-        if "refusal" not in found:
-            microbatches = int(values.get("train.microbatches", 1))
-            found["step_ms"] = _step_ms(steps, microbatches)
-            found["tokens"] *= microbatches
-            by_class = {
-                kind: _step_ms(plan["by_kind"], microbatches)
-                for kind, plan in self._plans_by_class(values, model, flags)
-            }
-            if by_class:
-                found["by_class"] = by_class
-        for name in self._wanted if "refusal" not in found else ():
-            kind, _, machine = name.partition("@")
-            there = self._known_plan(model, flags_for(machine, values))
-            if "refusal" in there:
-                return {"refusal": "%s: %s" % (machine, there["refusal"])}
-            if there["needs"]:
-                return {"refusal": "%s: %s" % (machine, there["needs"])}
-            found[name] = (
-                _step_ms(there["by_kind"], int(values.get("train.microbatches", 1)))
-                if kind == "step_ms"
-                else there[kind]
-            )
-        return found
-
-    def _plans_by_class(
-        self, values: Values, model: List[str], flags: List[str]
-    ) -> Iterator[Tuple[str, Dict[str, Any]]]:
-        """With the classes' own profiles, unless the program has one."""
-        if OWN_PRICES & values.keys():
-            return
-        for kind, path in sorted(self._profiles().items()):
-            # The trained library is compiled without a profile.
-            more = ["--machine-profile", path, "--tune-products=false"]
-            plan = self._known_plan(model, [*flags, *more])
-            if "refusal" not in plan:
-                yield kind, plan
-
-    def _known_plan(self, model: List[str], flags: List[str]) -> Dict[str, Any]:
-        key = (*model, "--", *flags)
-        if key not in self._known:
-            self._known[key] = self._plan(model, flags)
-        return self._known[key]
-
-    def _plan(self, model: List[str], flags: List[str]) -> Dict[str, Any]:
-        try:
-            found = plan(model, flags, self._folder, self._prefix)
-        except Fault as fault:
-            return {"refusal": str(fault)}
-        if not found.report:
-            return {"refusal": found.reason}
-        kinds = {
-            each["kind"]: each["predicted_step_ms"]
-            for each in found.report["schedule"].values()
-        }
-        ranks = ranks_of(found.report.get("mesh") or "")
-        sizes = found.report["model"]
-        limit = found.limit
-        needs = "" if found.fits else "a rank needs %d MiB, %s has %d" % (
-            found.report["rank_bytes"] >> 20,
-            limit["of"],
-            limit["bytes"] >> 20,
-        )
-        return {
-            "rank_bytes": found.report["rank_bytes"],
-            "needs": needs,
-            "ranks": ranks,
-            "tokens": sizes["batch"] * sizes["sequence"],
-            "by_kind": kinds,
-            **(_lane_bytes(found.report["memory"]) if ranks == 1 else {}),
-        }
-
-
-def flags_for(machine: str, values: Values) -> List[str]:
-    """Of optimus-compile, to plan a trial for a machine: a GPU's name, or the path of a
-    profile of the trial's own target."""
-    is_path = os.sep in machine
-    out = FOR_A_MACHINE - ({"compile.target", "compile.mcpu"} if is_path else set())
-    kept = {name: value for name, value in values.items() if name not in out}
-    more = ["--machine-profile=" + machine, "--tune-products=false"]
-    return [
-        *names.arguments(kept, "compile", leave_out=("tune-products",)),
-        *more,
-        *([] if is_path else ["--target=cuda"]),
-    ]
-
-
-def _lane_bytes(memory: Mapping[str, Mapping[str, int]]) -> Dict[str, int]:
-    """The most that a function holds once a lane, and once a thread whatever lanes it
-    has."""
-    own = ("arena", "scratch")
-    return {
-        "lane_bytes": max(
-            each["total"] - sum(each[part] for part in own) for each in memory.values()
-        ),
-        "thread_bytes": max(
-            sum(each[part] for part in own) for each in memory.values()
-        ),
-    }
-
-
 def bytes_of_lanes(prediction: Mapping[str, Any], lanes: int, threads: int) -> int:
     """Of a process, as the compiler's report of --lanes has them."""
     if lanes == 1:
@@ -227,18 +98,13 @@ def bytes_of_lanes(prediction: Mapping[str, Any], lanes: int, threads: int) -> i
 
 def is_profiled(prediction: Mapping[str, Any], kind: str) -> bool:
     """Whether a profile of the class made it."""
-    return kind in prediction.get("by_class", ())
+    return profile_of(kind) in prediction.get("by_profile", ())
 
 
 def step_ms(prediction: Mapping[str, Any], kind: str) -> float:
     """On a class, before correction."""
     own = is_profiled(prediction, kind)
-    return prediction["by_class"][kind] if own else prediction["step_ms"]
-
-
-def _step_ms(kinds: Mapping[str, float], microbatches: int) -> float:
-    """Of a step: the accumulation of all microbatches but the last, which updates."""
-    return kinds["train"] + (microbatches - 1) * kinds.get("accumulate", kinds["train"])
+    return prediction["by_profile"][profile_of(kind)] if own else prediction["step_ms"]
 
 
 class Rates(NamedTuple):
@@ -247,9 +113,11 @@ class Rates(NamedTuple):
     ratio: Optional[float]
     """Of predicted steps; None: nothing like it was measured."""
     other: float
-    """Seconds beside steps."""
+    """Seconds beside steps and the making of programs."""
     start: float
     """Those of them before the first step."""
+    making: float
+    """Seconds of building and compiling."""
     lane: Optional[float]
     """Of predicted steps, a lane's on a thread; None: none was measured."""
 
@@ -257,7 +125,8 @@ class Rates(NamedTuple):
 class Terms(NamedTuple):
     """What `seconds` needs of a class and a kind of model."""
 
-    kind: str
+    profile: str
+    instructions: str
     memory: int
     room: int
     """Bytes that a plan may have."""
@@ -265,6 +134,7 @@ class Terms(NamedTuple):
     profiled: float
     """Of steps that a profile of the class predicts."""
     other: float
+    making: float
 
 
 class Corrections:
@@ -274,17 +144,17 @@ class Corrections:
     def __init__(self) -> None:
         self._ratios: Dict[Tuple[str, str, str], Deque[float]] = {}
         """By what is measured, class and model. Steps that the class's own profile
-        predicted count apart."""
-        self._seconds: Dict[str, Dict[str, Deque[float]]] = {
-            "other_seconds": {},
-            "start_seconds": {},
-        }
-        """The key "" is for all classes, and for all models of a class."""
+        predicted count apart. The model "" is for all of a class."""
+        self._shared: Dict[Tuple[str, str, str], Deque[float]] = {}
+        """The same by profile in place of class, as a whole core would take."""
+        self._seconds: Dict[str, Dict[str, Deque[float]]] = {name: {} for name in SECONDS}
+        """By class; "" is for all, as a whole core would take."""
         self._public: Dict[Tuple[str, ...], float] = {}
         self._relied: Set[Tuple[str, ...]] = set()
         """What was asked for since, of all models or classes, where nothing closer is
         known."""
-        self._own = 0
+        self._own = self._own_before = 0
+        """Bytes of processes beyond their plans, also of earlier searches."""
         self._rates: Dict[Tuple[str, str, bool], Rates] = {}
         """What was asked for by class and model, of a version."""
         self._version_of_rates = 0
@@ -300,20 +170,12 @@ class Corrections:
     ) -> None:
         """`kind` is the class of the worker, `model` that of `model_of`."""
         for name in (STEP, LANE):
-            if measured.get(name) and prediction.get("step_ms"):
-                ratio = measured[name] / step_ms(prediction, kind)
+            if measured.get(name) and prediction.get("step_ms") and _says(kind, measured):
                 what = name + PROFILED * is_profiled(prediction, kind)
-                for each in (model, ""):
-                    key = what, kind, each
-                    found = self._ratios.setdefault(key, deque(maxlen=KEPT))
-                    found.append(ratio)
-                    self._publish(key, found)
-        for name, seconds in self._seconds.items():
+                self._note(what, kind, model, measured[name] / step_ms(prediction, kind))
+        for name in self._seconds:
             if measured.get(name) is not None:
-                for each in (kind, ""):
-                    found = seconds.setdefault(each, deque(maxlen=KEPT))
-                    found.append(measured[name])
-                    self._publish((name, each), found)
+                self._note_seconds(name, kind, measured[name])
         if measured.get("max_rss") and prediction.get("rank_bytes"):
             planned = bytes_of_lanes(
                 prediction, measured.get("lanes", 1), measured.get("threads", 1)
@@ -322,14 +184,57 @@ class Corrections:
                 self._own = measured["max_rss"] - planned
                 self.version += 1
 
-    def _publish(self, key: Tuple[str, ...], found: Deque[float]) -> None:
+    def _note(self, what: str, kind: str, model: str, ratio: float, times: int = 1) -> None:
+        profile, part = profile_of(kind), min(1.0, cores_of(kind))
+        for ratios, key, value in (
+            (self._ratios, (what, kind, model), ratio),
+            (self._ratios, (what, kind, ""), ratio),
+            (self._shared, (what, profile, model), ratio * part),
+        ):
+            found = ratios.setdefault(key, deque(maxlen=KEPT))
+            found.extend([value] * times)
+            self._publish(key, found, is_own=key == (what, kind, model))
+
+    def _note_seconds(self, name: str, kind: str, seconds: float, times: int = 1) -> None:
+        part = min(1.0, cores_of(kind))
+        for each, value in ((kind, seconds), ("", seconds * part)):
+            found = self._seconds[name].setdefault(each, deque(maxlen=KEPT))
+            found.extend([value] * times)
+            self._publish((name, each), found, is_own=bool(each))
+
+    def taken(self, kind: str) -> Dict[str, Any]:
+        """What is known of a class, for `recall` in another search."""
+        return {
+            "rates": [
+                [what, model, statistics.median(found), len(found)]
+                for (what, its, model), found in sorted(self._ratios.items())
+                if its == kind and model
+            ],
+            "seconds": {
+                name: [statistics.median(found[kind]), len(found[kind])]
+                for name, found in self._seconds.items()
+                if kind in found
+            },
+            "own_bytes": self._own or self._own_before,
+        }
+
+    def recall(self, kind: str, taken: Mapping[str, Any]) -> None:
+        """It counts as much as a few measurements of this search."""
+        for what, model, ratio, count in taken["rates"]:
+            self._note(what, kind, model, ratio, min(count, RECALLED))
+        for name, (seconds, count) in taken["seconds"].items():
+            self._note_seconds(name, kind, seconds, min(count, RECALLED))
+        self._own_before = max(self._own_before, taken["own_bytes"])
+        self.version += 1
+
+    def _publish(self, key: Tuple[str, ...], found: Deque[float], is_own: bool) -> None:
         value, before = statistics.median(found), self._public.get(key)
         if before is None or (
             abs(value - before) > PUBLISHED * abs(before)
             and abs(value - before) > ERRORS * _error(found, value)
         ):
             self._public[key] = value
-            self.version += before is None or bool(key[-1]) or key in self._relied
+            self.version += before is None or is_own or key in self._relied
 
     def ratio(
         self, kind: str, model: str, prediction: Mapping[str, Any]
@@ -339,11 +244,18 @@ class Corrections:
 
     def _ratio(self, name: str, kind: str, model: str) -> Optional[float]:
         found = self._public.get((name, kind, model))
+        if found is None:
+            found = self._of_all((name, profile_of(kind), model))
+            found = None if found is None else found / min(1.0, cores_of(kind))
         return self._of_all((name, kind, "")) if found is None else found
 
     def _second(self, name: str, kind: str) -> float:
         found = self._public.get((name, kind))
-        return (self._of_all((name, "")) or 0.0) if found is None else found
+        if found is None:
+            found = self._of_all((name, ""))
+            found = SECONDS[name] if found is None else found
+            found /= max(LEAST_CORES, min(1.0, cores_of(kind)))
+        return found
 
     def _of_all(self, key: Tuple[str, ...]) -> Optional[float]:
         found = self._public.get(key)
@@ -360,6 +272,7 @@ class Corrections:
                 self._ratio(STEP + PROFILED * profiled, kind, model),
                 self._second("other_seconds", kind),
                 self._second("start_seconds", kind),
+                self._second("making_seconds", kind),
                 self._ratio(LANE + PROFILED * profiled, kind, model),
             )
         return found
@@ -375,7 +288,16 @@ class Corrections:
                 (self.rates(kind, model, False), self.rates(kind, model, True)),
             )
         )
-        return Terms(kind, memory, room, ratio, profiled, self._second("other_seconds", kind))
+        return Terms(
+            profile_of(kind),
+            its_class["instructions"],
+            memory,
+            room,
+            ratio,
+            profiled,
+            self._second("other_seconds", kind),
+            self._second("making_seconds", kind),
+        )
 
     def _renew(self) -> None:
         if self._version_of_rates != self.version:
@@ -386,7 +308,7 @@ class Corrections:
     @property
     def own_bytes(self) -> int:
         """The process's own."""
-        return self._own or PROCESS_BYTES
+        return max(self._own, self._own_before) or PROCESS_BYTES
 
     def rows(self) -> List[Tuple[str, str, float, int]]:
         """Class, model, ratio and how often it was measured."""
@@ -408,11 +330,20 @@ def corrections_of(records: List[Dict[str, Any]], trials: List[Any]) -> Correcti
     """Those that the records of a journal lead to."""
     found = Corrections()
     for record in records:
+        if record.get("taken"):
+            found.recall(record["class"], record["taken"])
         measured = record.get("measured")
         trial = trials[record["trial"]] if measured else None
         if trial and trial.prediction:
             found.observe(record["class"], trial.model, trial.prediction, measured)
     return found
+
+
+def _says(kind: str, measured: Mapping[str, Any]) -> bool:
+    """Whether steps took long enough to say how long they take there."""
+    if "steps" not in measured or STEP not in measured or cores_of(kind) >= 1:
+        return True
+    return measured[STEP] * measured["steps"] >= 1e3 * PARTLY
 
 
 def _error(found: Deque[float], median: float) -> float:
@@ -440,11 +371,12 @@ def cost(
     model: str,
     steps: float,
     floor: int = 0,
+    made: Container[str] = (),
 ) -> Cost:
     """Of `steps` steps of a trial, of a kind of `model`, on a class. `floor` are bytes
-    that did not suffice."""
+    that did not suffice, `made` the instructions that its program was compiled for."""
     terms = corrections.terms(kind, model, its_class)
-    (found,) = seconds(prediction, (terms,), steps, floor)
+    (found,) = seconds(prediction, (terms,), steps, floor, made)
     if found < math.inf:
         return Cost(found)
     if "refusal" in prediction:
@@ -458,20 +390,23 @@ def seconds(
     classes: Sequence[Terms],
     steps: float,
     floor: int = 0,
+    made: Container[str] = (),
 ) -> List[float]:
     """Those of `cost` on each class; infinity where it refuses."""
     if "refusal" in prediction:
         return [math.inf] * len(classes)
     planned = prediction["rank_bytes"] * prediction["ranks"]
-    step, by_class = prediction["step_ms"], prediction.get("by_class", ())
+    step, by_profile = prediction["step_ms"], prediction.get("by_profile", ())
     found = []
-    for kind, memory, room, ratio, profiled, other in classes:
+    for profile, instructions, memory, room, ratio, profiled, other, making in classes:
         if planned > room or memory <= floor:
             found.append(math.inf)
-        elif kind in by_class:
-            found.append(profiled * by_class[kind] / 1e3 * steps + other)
+            continue
+        beside = other if instructions in made else other + making
+        if profile in by_profile:
+            found.append(profiled * by_profile[profile] / 1e3 * steps + beside)
         else:
-            found.append(ratio * step / 1e3 * steps + other)
+            found.append(ratio * step / 1e3 * steps + beside)
     return found
 
 
@@ -514,6 +449,7 @@ def cost_of_lanes(
     model: str,
     steps: Sequence[float],
     threads: int,
+    made: Container[str] = (),
 ) -> Cost:
     """Of several trials of a program together, each with steps of its own."""
     planned = bytes_of_lanes(prediction, len(steps), threads)
@@ -535,4 +471,6 @@ def cost_of_lanes(
         turns += (each - before) * -(-(len(steps) - ended) // threads)
         before = each
     seconds = lane * step_ms(prediction, kind) / 1e3 * turns + rates.start
+    if its_class["instructions"] not in made:
+        seconds += rates.making
     return Cost(seconds + len(steps) * max(0.0, rates.other - rates.start))
