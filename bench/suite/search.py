@@ -16,16 +16,18 @@
 Classes are control groups with parts of a core, 0.1 to 0.8, and 512 MiB to 8 GiB; one
 has AVX2 alone for products, and two have wall times, after which another worker takes
 their place. A search of other trials comes before and keeps what classes take, in a cache
-of this benchmark's own; with --before 0 there is none. Trials are GPT-2 of many sizes in f32 and bf16, the same for each order, and
-orders take turns. The peer has the same trials, groups and wall times; what is killed is
-started again (bench/peers/optuna_dask.py).
+of this benchmark's own; with --before 0 there is none. Trials are GPT-2 of many sizes in
+f32 and bf16, the same for each order, and orders take turns. The peer has the same trials,
+groups and wall times; what is killed is started again (bench/peers/optuna_dask.py).
 
 Beside the seconds stand the best schedule of a minute's search, and a bound on all
 schedules, the linear relaxation for unrelated machines, both by the steps as they were
 measured. The gap is that to the former. Then come the same searches in the simulator, by
-what had been kept before they began, and predictions beside measurements. It needs root, and fails where a trial is lost or does not end.
+what had been kept before they began, and predictions beside measurements. It needs root,
+and fails where a trial is lost or does not end.
 
-With --folder studies and the cache stay, --only runs some of the orders, and the page is of all there.
+With --folder studies and the cache stay, --only runs some of the orders, and the page is
+of all there.
 """
 
 import contextlib

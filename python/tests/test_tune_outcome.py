@@ -398,15 +398,63 @@ def test_what_a_profile_predicted_counts_apart():
     ]
 
 
-def test_small_changes_are_not_published():
+def test_small_changes_are_not_published_once_many_are_known():
     corrections = costs.Corrections()
-    corrections.observe(KEY, "m", PREDICTION, {"step_ms": 20.0})
+
+    def observe(step, times=1):
+        for _ in range(times):
+            corrections.observe(KEY, "m", PREDICTION, {"step_ms": step})
+
+    observe(20.0)
+    observe(20.4)
+    assert corrections.ratio(KEY, "m", PREDICTION) == pytest.approx(1.01)
+    observe(20.0, costs.KEPT)
     version = corrections.version
-    corrections.observe(KEY, "m", PREDICTION, {"step_ms": 20.4})
+    observe(20.4, costs.KEPT)
     assert corrections.version == version and corrections.ratio(KEY, "m", PREDICTION) == 1.0
-    for _ in range(3):
-        corrections.observe(KEY, "m", PREDICTION, {"step_ms": 30.0})
+    observe(30.0, costs.KEPT)
     assert corrections.version > version and corrections.ratio(KEY, "m", PREDICTION) == 1.5
+
+
+def test_ratios_follow_the_size_of_a_step():
+    """Small models fit into caches. They grow alike for both kinds of model, one of which
+    is twice as slow, and for another part of the same cores."""
+    corrections = costs.Corrections()
+
+    def predicted(step):
+        return dict(PREDICTION, step_ms=step)
+
+    for step in (1.0, 3.0, 10.0, 30.0, 100.0, 300.0) * 4:
+        for model, level in ((MODEL, 1.0), ("gpt2 bf16", 2.0)):
+            measured = {"step_ms": level * step * (step / 10) ** 0.1}
+            corrections.observe(KEY, model, predicted(step), measured)
+
+    def ratio(step, model=MODEL, key=KEY):
+        return corrections.ratio(key, model, predicted(step))
+
+    for step in (2.0, 20.0, 200.0):
+        assert ratio(step) == pytest.approx((step / 10) ** 0.1, rel=0.02)
+        assert ratio(step, "gpt2 bf16") == pytest.approx(2 * ratio(step), rel=0.02)
+        assert ratio(step, MODEL, OTHER_KEY) == pytest.approx(5 * ratio(step), rel=0.02)
+    # Beyond what was measured they stay.
+    assert ratio(1e5) == ratio(300.0) and ratio(1e-5) == ratio(1.0)
+    found = costs.cost(predicted(200.0), corrections, KEY, CLASS, MODEL, 100, made={"avx2"})
+    assert found.seconds - OTHER == pytest.approx(0.2 * ratio(200.0) * 100)
+    # Another search knows it, and unlearns it if need be.
+    again = costs.Corrections()
+    again.recall(KEY, json.loads(json.dumps(corrections.taken(KEY))))
+    assert again.ratio(KEY, MODEL, predicted(200.0)) == pytest.approx(ratio(200.0))
+    for step in (1.0, 30.0, 300.0) * costs.KEPT:
+        again.observe(KEY, MODEL, predicted(step), {"step_ms": step})
+    assert again.ratio(KEY, MODEL, predicted(300.0)) == pytest.approx(1.0, rel=0.03)
+
+
+def test_two_trials_far_apart_do_not_bend_much():
+    corrections = costs.Corrections()
+    for step, ratio in ((10.0, 1.0), (20.0, 2.0)):
+        corrections.observe(KEY, MODEL, dict(PREDICTION, step_ms=step), {"step_ms": ratio * step})
+    ratios = [corrections.ratio(KEY, MODEL, dict(PREDICTION, step_ms=each)) for each in (10.0, 20.0)]
+    assert ratios[0] < ratios[1] < 1.2 * ratios[0]
 
 
 def test_noise_is_not_published():

@@ -14,10 +14,11 @@ share one. On a class it takes
     bytes = planned + the process's own
 
 with r the median of measured over predicted steps, by class and kind of model, and apart
-for predictions by a profile of the class, `making` the median of the seconds of building
-and compiling, where no worker with its instructions has compiled its program, `other` that
-of the seconds beside both, and the most bytes that a process was seen to hold beyond its
-plan.
+for predictions by a profile of the class. Small models fit into caches: r is bent by the
+power of the predicted step by which it grows among trials of a class and kind. `making` is
+the median of the seconds of building and compiling, where no worker with its instructions
+has compiled its program, `other` that of the seconds beside both. The process's own are the
+most bytes that one was seen to hold beyond its plan.
 
 What was not measured on a class follows from classes with parts of the same cores: it
 takes in proportion longer on a smaller part.
@@ -39,6 +40,7 @@ import statistics
 from collections import deque
 from typing import (
     Any,
+    Collection,
     Container,
     Deque,
     Dict,
@@ -70,10 +72,12 @@ SHARE = 0.98
 STEP, LANE, PROFILED = "step_ms", "lane_ms", " by profile"
 KEPT = 32
 """Measurements of a kind."""
+STIFFNESS = 3.0
+"""Of r against bending, as squares of logarithms of predicted steps."""
 RECALLED = 3
 """Those that the median of an earlier search counts for, at most."""
 PUBLISHED = 0.05
-"""Share by which a correction must change."""
+"""Share by which a correction must change, once KEPT measurements are known."""
 ERRORS = 4
 """Standard errors of a difference, by which it must, too, once KEPT are known."""
 
@@ -107,11 +111,41 @@ def step_ms(prediction: Mapping[str, Any], kind: str) -> float:
     return prediction["by_profile"][profile_of(kind)] if own else prediction["step_ms"]
 
 
+class Point(NamedTuple):
+    """A measurement."""
+
+    step: float
+    """Predicted, milliseconds."""
+    ratio: float
+    """Measured over that."""
+
+
+class Bend(NamedTuple):
+    """How a ratio follows the predicted step."""
+
+    power: float = 0.0
+    reference: float = 1.0
+    """Milliseconds of the step that medians are for."""
+    low: float = 0.0
+    high: float = math.inf
+    """Steps that were measured; beyond, the ratio stays."""
+
+    def at(self, step: float) -> float:
+        """Of the ratio there to that of the reference."""
+        if not self.power:
+            return 1.0
+        return (min(max(step, self.low), self.high) / self.reference) ** self.power
+
+
+STRAIGHT = Bend()
+
+
 class Rates(NamedTuple):
     """Of a class and a kind of model."""
 
     ratio: Optional[float]
     """Of predicted steps; None: nothing like it was measured."""
+    bend: Bend
     other: float
     """Seconds beside steps and the making of programs."""
     start: float
@@ -130,23 +164,35 @@ class Terms(NamedTuple):
     memory: int
     room: int
     """Bytes that a plan may have."""
-    ratio: float
-    profiled: float
+    plain: Tuple[float, Bend]
+    profiled: Tuple[float, Bend]
     """Of steps that a profile of the class predicts."""
     other: float
     making: float
 
 
+class Ratio(NamedTuple):
+    """What the ratios of some steps are known by."""
+
+    what: str
+    """Is measured; steps that a profile of the class predicted count apart."""
+    profile: str
+    kind: str
+    """The class, or "": of all with the profile, as a whole core would take."""
+    model: str
+    """Its kind, or "": of all."""
+
+
 class Corrections:
-    """Measurements beside predictions. A correction is published only
-    as it has changed by more than PUBLISHED: orders of jobs last as long."""
+    """Measurements beside predictions. Once many are known a correction is published
+    only as it has changed by more than PUBLISHED: orders of jobs last as long."""
 
     def __init__(self) -> None:
-        self._ratios: Dict[Tuple[str, str, str], Deque[float]] = {}
-        """By what is measured, class and model. Steps that the class's own profile
-        predicted count apart. The model "" is for all of a class."""
-        self._shared: Dict[Tuple[str, str, str], Deque[float]] = {}
-        """The same by profile in place of class, as a whole core would take."""
+        self._ratios: Dict[Ratio, Deque[Point]] = {}
+        self._bends: Dict[Tuple[str, str], Bend] = {}
+        self._powers: Dict[Tuple[str, str], float] = {}
+        """Of an earlier search, by what is measured and profile, as bends are."""
+        self._sums: Dict[Tuple[str, str], Dict[Ratio, Tuple[float, ...]]] = {}
         self._seconds: Dict[str, Dict[str, Deque[float]]] = {name: {} for name in SECONDS}
         """By class; "" is for all, as a whole core would take."""
         self._public: Dict[Tuple[str, ...], float] = {}
@@ -172,7 +218,8 @@ class Corrections:
         for name in (STEP, LANE):
             if measured.get(name) and prediction.get("step_ms") and _says(kind, measured):
                 what = name + PROFILED * is_profiled(prediction, kind)
-                self._note(what, kind, model, measured[name] / step_ms(prediction, kind))
+                step = step_ms(prediction, kind)
+                self._note(what, kind, model, Point(step, measured[name] / step))
         for name in self._seconds:
             if measured.get(name) is not None:
                 self._note_seconds(name, kind, measured[name])
@@ -184,16 +231,43 @@ class Corrections:
                 self._own = measured["max_rss"] - planned
                 self.version += 1
 
-    def _note(self, what: str, kind: str, model: str, ratio: float, times: int = 1) -> None:
+    def _note(self, what: str, kind: str, model: str, point: Point, times: int = 1) -> None:
         profile, part = profile_of(kind), min(1.0, cores_of(kind))
-        for ratios, key, value in (
-            (self._ratios, (what, kind, model), ratio),
-            (self._ratios, (what, kind, ""), ratio),
-            (self._shared, (what, profile, model), ratio * part),
-        ):
-            found = ratios.setdefault(key, deque(maxlen=KEPT))
-            found.extend([value] * times)
-            self._publish(key, found, is_own=key == (what, kind, model))
+        whole = point._replace(ratio=point.ratio * part)
+        keys = [Ratio(what, profile, *each) for each in ((kind, model), (kind, ""), ("", model))]
+        for key in keys:
+            found = self._ratios.setdefault(key, deque(maxlen=KEPT))
+            found.extend([point if key.kind else whole] * times)
+        if what.startswith(STEP):
+            self._bend(keys[0])
+        for key in keys:
+            self._publish(key, self._levels(key), is_own=key == keys[0])
+
+    def _levels(self, key: Ratio) -> List[float]:
+        """Ratios at the reference."""
+        bend = self._bends.get(key[:2], STRAIGHT)
+        return [each.ratio / bend.at(each.step) for each in self._ratios[key]]
+
+    def _bend(self, changed: Ratio) -> None:
+        """Publishes another power once it matters for steps that were measured. Only what
+        one class took of one kind of model says how ratios grow."""
+        group = changed[:2]
+        sums = self._sums.setdefault(group, {})
+        sums[changed] = _sums(self._ratios[changed])
+        count, total, squares, products = map(sum, zip(*(each[:4] for each in sums.values())))
+        prior = STIFFNESS * self._powers.get(group, 0.0)
+        power = (products + prior) / (squares + STIFFNESS)
+        before = self._bends.get(group, STRAIGHT)
+        least = PUBLISHED if count >= KEPT else 0.0
+        if abs(power - before.power) * math.sqrt(squares / count) <= least:
+            return
+        steps = [step for each in sums.values() for step in each[4:]]
+        steps += [before.low, before.high] if before.power else []
+        self._bends[group] = Bend(power, math.exp(total / count), min(steps), max(steps))
+        self.version += 1
+        for key in self._ratios:
+            if key[:2] == group:
+                self._public[key] = statistics.median(self._levels(key))
 
     def _note_seconds(self, name: str, kind: str, seconds: float, times: int = 1) -> None:
         part = min(1.0, cores_of(kind))
@@ -204,33 +278,43 @@ class Corrections:
 
     def taken(self, kind: str) -> Dict[str, Any]:
         """What is known of a class, for `recall` in another search."""
-        return {
-            "rates": [
-                [what, model, statistics.median(found), len(found)]
-                for (what, its, model), found in sorted(self._ratios.items())
-                if its == kind and model
-            ],
-            "seconds": {
-                name: [statistics.median(found[kind]), len(found[kind])]
-                for name, found in self._seconds.items()
-                if kind in found
-            },
-            "own_bytes": self._own or self._own_before,
+        rates = [
+            [key.what, key.model, statistics.median(self._levels(key)), len(points)]
+            for key, points in sorted(self._ratios.items())
+            if key.kind == kind and key.model
+        ]
+        bends = {
+            what: list(bend)
+            for (what, profile), bend in sorted(self._bends.items())
+            if profile == profile_of(kind)
         }
+        seconds = {
+            name: [statistics.median(found[kind]), len(found[kind])]
+            for name, found in self._seconds.items()
+            if kind in found
+        }
+        own = self._own or self._own_before
+        return {"rates": rates, "bends": bends, "seconds": seconds, "own_bytes": own}
 
     def recall(self, kind: str, taken: Mapping[str, Any]) -> None:
         """It counts as much as a few measurements of this search."""
+        for what, bend in taken["bends"].items():
+            group = what, profile_of(kind)
+            self._bends[group] = Bend(*bend)
+            self._powers[group] = self._bends[group].power
         for what, model, ratio, count in taken["rates"]:
-            self._note(what, kind, model, ratio, min(count, RECALLED))
+            bend = self._bends.get((what, profile_of(kind)), STRAIGHT)
+            self._note(what, kind, model, Point(bend.reference, ratio), min(count, RECALLED))
         for name, (seconds, count) in taken["seconds"].items():
             self._note_seconds(name, kind, seconds, min(count, RECALLED))
         self._own_before = max(self._own_before, taken["own_bytes"])
         self.version += 1
 
-    def _publish(self, key: Tuple[str, ...], found: Deque[float], is_own: bool) -> None:
+    def _publish(self, key: Tuple[str, ...], found: Sequence[float], is_own: bool) -> None:
         value, before = statistics.median(found), self._public.get(key)
+        least = PUBLISHED if len(found) == KEPT else 0.0
         if before is None or (
-            abs(value - before) > PUBLISHED * abs(before)
+            abs(value - before) > least * abs(before)
             and abs(value - before) > ERRORS * _error(found, value)
         ):
             self._public[key] = value
@@ -240,14 +324,18 @@ class Corrections:
         self, kind: str, model: str, prediction: Mapping[str, Any]
     ) -> Optional[float]:
         """None: nothing like it was measured."""
-        return self.rates(kind, model, is_profiled(prediction, kind)).ratio
+        rates = self.rates(kind, model, is_profiled(prediction, kind))
+        if rates.ratio is None:
+            return None
+        return rates.ratio * rates.bend.at(step_ms(prediction, kind))
 
-    def _ratio(self, name: str, kind: str, model: str) -> Optional[float]:
-        found = self._public.get((name, kind, model))
+    def _ratio(self, what: str, kind: str, model: str) -> Optional[float]:
+        profile = profile_of(kind)
+        found = self._public.get(Ratio(what, profile, kind, model))
         if found is None:
-            found = self._of_all((name, profile_of(kind), model))
+            found = self._of_all(Ratio(what, profile, "", model))
             found = None if found is None else found / min(1.0, cores_of(kind))
-        return self._of_all((name, kind, "")) if found is None else found
+        return self._of_all(Ratio(what, profile, kind, "")) if found is None else found
 
     def _second(self, name: str, kind: str) -> float:
         found = self._public.get((name, kind))
@@ -268,8 +356,10 @@ class Corrections:
         self._renew()
         found = self._rates.get((kind, model, profiled))
         if found is None:
+            what = STEP + PROFILED * profiled
             found = self._rates[kind, model, profiled] = Rates(
-                self._ratio(STEP + PROFILED * profiled, kind, model),
+                self._ratio(what, kind, model),
+                self._bends.get((what, profile_of(kind)), STRAIGHT),
                 self._second("other_seconds", kind),
                 self._second("start_seconds", kind),
                 self._second("making_seconds", kind),
@@ -281,8 +371,8 @@ class Corrections:
         """Those of this version."""
         memory = its_class["memory"]
         room = math.floor(SHARE * memory) - self.own_bytes
-        ratio, profiled = (
-            unmeasured if rates.ratio is None else rates.ratio
+        plain, profiled = (
+            (unmeasured, STRAIGHT) if rates.ratio is None else rates[:2]
             for unmeasured, rates in zip(
                 _unmeasured(its_class),
                 (self.rates(kind, model, False), self.rates(kind, model, True)),
@@ -293,7 +383,7 @@ class Corrections:
             its_class["instructions"],
             memory,
             room,
-            ratio,
+            plain,
             profiled,
             self._second("other_seconds", kind),
             self._second("making_seconds", kind),
@@ -314,15 +404,15 @@ class Corrections:
         """Class, model, ratio and how often it was measured."""
         return [
             (
-                kind,
-                model + ", by its profile" * (what != STEP),
-                statistics.median(found),
-                len(found),
+                key.kind,
+                key.model + ", by its profile" * (key.what != STEP),
+                statistics.median(each.ratio for each in points),
+                len(points),
             )
-            for (what, kind, model), found in sorted(
-                self._ratios.items(), key=lambda each: (each[0][1:], each[0])
+            for key, points in sorted(
+                self._ratios.items(), key=lambda each: (each[0][2:], each[0].what)
             )
-            if model and not what.startswith(LANE)
+            if key.kind and key.model and not key.what.startswith(LANE)
         ]
 
 
@@ -337,6 +427,18 @@ def corrections_of(records: List[Dict[str, Any]], trials: List[Any]) -> Correcti
         if trial and trial.prediction:
             found.observe(record["class"], trial.model, trial.prediction, measured)
     return found
+
+
+def _sums(points: Collection[Point]) -> Tuple[float, ...]:
+    """How many there are; of logarithms of steps the sum, the squares around their mean,
+    and the products with those of ratios; the least and the largest step."""
+    pairs = [(math.log(each.step), math.log(each.ratio)) for each in points]
+    total, level = (sum(each) for each in zip(*pairs))
+    middle = total / len(pairs)
+    squares = sum((x - middle) ** 2 for x, _ in pairs)
+    products = sum((x - middle) * (y - level / len(pairs)) for x, y in pairs)
+    steps = [each.step for each in points]
+    return len(pairs), total, squares, products, min(steps), max(steps)
 
 
 def _says(kind: str, measured: Mapping[str, Any]) -> bool:
@@ -398,15 +500,17 @@ def seconds(
     planned = prediction["rank_bytes"] * prediction["ranks"]
     step, by_profile = prediction["step_ms"], prediction.get("by_profile", ())
     found = []
-    for profile, instructions, memory, room, ratio, profiled, other, making in classes:
+    for profile, instructions, memory, room, plain, profiled, other, making in classes:
         if planned > room or memory <= floor:
             found.append(math.inf)
             continue
+        is_profiled = profile in by_profile
+        its = by_profile[profile] if is_profiled else step
+        ratio, bend = profiled if is_profiled else plain
+        if bend.power:
+            ratio *= bend.at(its)
         beside = other if instructions in made else other + making
-        if profile in by_profile:
-            found.append(profiled * by_profile[profile] / 1e3 * steps + beside)
-        else:
-            found.append(ratio * step / 1e3 * steps + beside)
+        found.append(ratio * its / 1e3 * steps + beside)
     return found
 
 
@@ -462,7 +566,7 @@ def cost_of_lanes(
     if lane is None and rates.ratio is None:
         lane = threads * unmeasured
     elif lane is None:
-        lane = rates.ratio
+        lane = rates.ratio * rates.bend.at(step_ms(prediction, kind))
         if threads > 1:
             lane = threads * min(lane, unmeasured)
     # Steps of each, the shortest first: so many lanes are there until it ends.

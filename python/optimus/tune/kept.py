@@ -28,6 +28,8 @@ from optimus.tune.machine import Class, speed_of
 
 MOST_BYTES = 16 << 20
 """Of a file."""
+MOST_POWER = 10.0
+"""Of a step, by which a ratio may grow."""
 ABOUT = "class"
 """The member of a file that says of what it is."""
 
@@ -139,6 +141,7 @@ def _is_taken(found: Record) -> bool:
                 isinstance(what, str) and isinstance(model, str) and _is_measured(rest)
                 for what, model, *rest in rates
             )
+            and all(map(_is_bend, taken["bends"].values()))
             and set(seconds) <= set(SECONDS)
             and all(map(_is_measured, seconds.values()))
             and isinstance(taken["own_bytes"], int)
@@ -151,3 +154,8 @@ def _is_measured(pair: Any) -> bool:
     """A median and its count."""
     value, count = pair
     return 0 <= value < math.inf and isinstance(count, int) and count > 0
+
+
+def _is_bend(found: Any) -> bool:
+    power, reference, low, high = found
+    return abs(power) < MOST_POWER and 0 < low <= reference <= high < math.inf

@@ -49,7 +49,8 @@ LEASE = 90.0
 MOST_TICK = 1.0
 """Of them, that pass between two looks: a scheduler that stood still heard nobody."""
 WORTH = 6.0
-"""Times of measuring a class, that a search must go on to be worth it."""
+"""Times of measuring a class, that a search must go on to be worth it; of three, six and
+ten the best on one pool. Later searches on the machine have no need of it."""
 POLL = 0.2
 """Seconds between two looks at the clock."""
 
@@ -158,9 +159,16 @@ class Run:
             finally:
                 self._predictions.put(None)
                 self._pool.close()
-        for found in {Class(**each) for each in self.search.study.classes.values()}:
-            self._kept.keep_taken(found, self.search.corrections.taken(found.key))
+        self._keep()
         return self._signal
+
+    def _keep(self) -> None:
+        """For other searches. Of classes that share a file the one that was measured most
+        has it."""
+        taken = self.search.corrections.taken
+        found = {Class(**each) for each in self.search.study.classes.values()}
+        for its in sorted(found, key=lambda its: (_count(taken(its.key)), its)):
+            self._kept.keep_taken(its, taken(its.key))
 
     def _resume(self) -> None:
         """Attempts of an execution that was killed begin again from their checkpoints."""
@@ -600,3 +608,7 @@ class Run:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _count(taken: Record) -> int:
+    return sum(count for *_, count in taken["rates"])

@@ -132,12 +132,9 @@ class Simulation:
             self._push(deadline, "wall", (worker, self._lives[worker]))
 
     @staticmethod
-    def step_ms(trial: Trial, kind: Kind) -> float:
-        return costs.step_ms(trial.prediction, kind.of.key) * kind.ratio(trial)
-
-    def seconds(self, trial: Trial, kind: Kind, steps: int) -> float:
+    def seconds(trial: Trial, kind: Kind, steps: int) -> float:
         """Of a program that is there."""
-        return self.step_ms(trial, kind) / 1e3 * steps + kind.overhead
+        return kind.step_ms(trial) / 1e3 * steps + kind.overhead
 
     def _begin(self, record: Dict[str, Any], now: float) -> None:
         worker, search = record["worker"], self._search
@@ -161,7 +158,7 @@ class Simulation:
             "since": record["time"],
             "steps": steps,
             "lost": is_lost,
-            "step_ms": self.step_ms(trial, kind) * factor,
+            "step_ms": kind.step_ms(trial) * factor,
             "program": program,
             "making": making,
         }

@@ -10,7 +10,7 @@
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
 from optimus.tune import TuneError, machine, toml_file
-from optimus.tune.costs import SECONDS, Corrections
+from optimus.tune.costs import SECONDS, STRAIGHT, Bend, Corrections, step_ms
 from optimus.tune.journal import Record
 from optimus.tune.kept import Kept
 from optimus.tune.machine import Class
@@ -30,6 +30,11 @@ class Kind(NamedTuple):
     wall_seconds: Optional[float]
     making: float = 0.0
     """Seconds of building and compiling a program, once for its instructions."""
+    bend: Bend = STRAIGHT
+
+    def step_ms(self, trial: Trial) -> float:
+        predicted = step_ms(trial.prediction, self.of.key)
+        return predicted * self.ratio(trial) * self.bend.at(predicted)
 
     def ratio(self, trial: Trial) -> float:
         """Of a step over its prediction there."""
@@ -161,12 +166,13 @@ def known_kind(kind: Kind, its: Class, taken: Record, is_profiled: bool) -> Kind
     corrections.recall(its.key, taken)
     models = ["", *sorted({model for _, model, *_ in taken["rates"]})]
     terms = {model: corrections.terms(its.key, model, its._asdict()) for model in models}
+    rates = {
+        model: each.profiled if is_profiled else each.plain for model, each in terms.items()
+    }
     return kind._replace(
         of=its,
-        slower={
-            model: each.profiled if is_profiled else each.ratio
-            for model, each in terms.items()
-        },
+        slower={model: ratio for model, (ratio, _) in rates.items()},
         overhead=terms[""].other,
         making=terms[""].making,
+        bend=rates[""][1],
     )
