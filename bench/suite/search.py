@@ -260,8 +260,8 @@ def with_profiles(trials):
 
 
 def simulated_seconds(spec_path, records, order):
-    """The end of the same search in the simulator, by what was known of its workers before
-    it began, else by what it found."""
+    """The end of the same search in the simulator, by times of its workers from the search
+    before, else by its own."""
     study, corrections = study_of(records)
     known = {record["class"]: record["taken"] for record in records if "taken" in record}
     predictions, profiled = with_profiles(study.trials)

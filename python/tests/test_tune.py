@@ -184,7 +184,7 @@ def test_classes_are_found_and_a_trial_goes_where_it_fits(
 ):
     """One worker has no room for any process, one has AVX2 alone for products. That one
     measures its class after its first trial, where the search is long enough. The next
-    search knows what it took."""
+    search knows its times."""
     system = folder / "system"
     (system / "proc/self").mkdir(parents=True)
     (system / "proc/self/cgroup").write_text("0::/small\n")
@@ -244,7 +244,7 @@ def test_classes_are_found_and_a_trial_goes_where_it_fits(
     assert (
         beyond.returncode == 1 and "expected a trial from 0 to 3, found 4" in beyond.stderr
     )
-    # The next search begins with what this one kept, but for one that asks for nothing.
+    # The next search begins with its times, unless it wants none.
     assert tune([*search, "-o", str(folder / "next")]) == 0
     (known,) = [each for each in journal(folder / "next") if each["kind"] == "class"]
     assert known["class"] == old.key and known["taken"]["rates"]

@@ -5,8 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""The user's cache of profiles and of what trials took: what is found there, and what is
-ignored."""
+"""The user's cache of profiles and of trials' times: good files count, and others
+are ignored."""
 
 import json
 import os

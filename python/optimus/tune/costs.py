@@ -476,7 +476,7 @@ def cost(
     made: Container[str] = (),
 ) -> Cost:
     """Of `steps` steps of a trial, of a kind of `model`, on a class. `floor` are bytes
-    that did not suffice, `made` the instructions that its program was compiled for."""
+    that did not suffice, `made` the instructions of its compiled programs."""
     terms = corrections.terms(kind, model, its_class)
     (found,) = seconds(prediction, (terms,), steps, floor, made)
     if found < math.inf:

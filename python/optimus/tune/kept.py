@@ -11,8 +11,8 @@
     ~/.cache/optimus/classes/NAME-0.4c-avx2-beside-3.json  rates and seconds of trials
 
 by processor, threads or cores, instructions, and how many workers were beside it. Of
-several the one with the nearest number of these counts. A file says inside of what it is,
-and by which Optimus. One that is of something else is ignored, with a message.
+several the one with the nearest number of these counts. A file names its class, the
+processor and the version of Optimus. One of something else is ignored, with a message.
 """
 
 import glob
@@ -31,7 +31,7 @@ MOST_BYTES = 16 << 20
 MOST_POWER = 10.0
 """Of a step, by which a ratio may grow."""
 ABOUT = "class"
-"""The member of a file that says of what it is."""
+"""The member of a file with its origin."""
 
 
 def user_folder() -> str:

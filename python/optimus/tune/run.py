@@ -69,8 +69,8 @@ class Run:
         executor: Callable[[List[Start], int, Events], Executor] = Pool,
         cache: Optional[str] = None,
     ):
-        """What classes take is kept in the folder `cache` for other searches, and that
-        of earlier ones counts."""
+        """Times of classes are kept in the folder `cache` for other searches, and those of
+        earlier ones count."""
         self.search, self._folder, self._journal = search, folder, journal
         self._seen = folder
         """As workers know it."""
@@ -163,8 +163,7 @@ class Run:
         return self._signal
 
     def _keep(self) -> None:
-        """For other searches. Of classes that share a file the one that was measured most
-        has it."""
+        """For other searches. Of classes with one file the most measured has it."""
         taken = self.search.corrections.taken
         found = {Class(**each) for each in self.search.study.classes.values()}
         for its in sorted(found, key=lambda its: (_count(taken(its.key)), its)):

@@ -30,7 +30,7 @@ from optimus.tune.study import Study, Trial, finite
 WINDOW = 2
 """Waiting trials for each worker."""
 MOST_MADE = 4096
-"""Programs of which it is known for what they were compiled."""
+"""Programs with instructions for which they are there."""
 NOT_MADE: AbstractSet[str] = frozenset()
 MOST_LOSSES = {"fault": 2, "log": 2, "killed": 10, "lease": 10}
 """Attempts that ended by a fault of ours, without a whole log, with the worker or by a

@@ -77,7 +77,7 @@ DEFAULTS = {
 def read_pool(path: str, cache: str) -> Pool:
     """A TOML file of [[worker]] tables with name, count, cores, memory_mib, instructions,
     slower, overhead, making, wall_seconds and here, and of noise, losses and seed. `cache`
-    has what searches kept of workers that are `here`. Raises TuneError."""
+    has times of earlier searches on workers that are `here`. Raises TuneError."""
     _, found = toml_file.read(path)
     for key in found:
         if key not in ("worker", "noise", "losses", "seed"):
