@@ -202,6 +202,7 @@ def test_classes_are_found_and_a_trial_goes_where_it_fits(
     monkeypatch.setenv("OPTIMUS_BIN_DIR", os.path.abspath(tools.binaries))
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     monkeypatch.setattr(tune_run, "WORTH", 0.0 if is_worth else 1e9)
+    monkeypatch.setattr(tune_run, "SURE", 0)
     monkeypatch.setattr(gc, "disable", lambda: None)
     search = ["run", str(folder / "spec.toml"), "--pool", str(folder / "pool.toml")]
     assert tune(search) == 0

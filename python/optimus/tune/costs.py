@@ -60,7 +60,7 @@ Values = Dict[str, Any]
 
 PROCESS_BYTES = 96 << 20
 """Of code, libraries and stacks, until a process was measured."""
-SECONDS = {"making_seconds": 0.5, "other_seconds": 0.3, "start_seconds": 0.0}
+SECONDS = {"making_seconds": 0.6, "other_seconds": 0.1, "start_seconds": 0.0}
 """Of a core, until a trial was measured."""
 PARTLY = 0.25
 """Seconds that steps on a part of a core must take to say how long they take: it is

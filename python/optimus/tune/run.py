@@ -51,6 +51,8 @@ MOST_TICK = 1.0
 WORTH = 6.0
 """Times of measuring a class, that a search must go on to be worth it; of three, six and
 ten the best on one pool. Later searches on the machine have no need of it."""
+SURE = 2
+"""Trials for each worker, that have ended by then: the first ones to end are short."""
 POLL = 0.2
 """Seconds between two looks at the clock."""
 
@@ -340,7 +342,8 @@ class Run:
         """Whether the rest of the search takes so much longer as to gain by better
         predictions, or later searches do, since the worker has nothing else to do."""
         now, search = self.now(), self.search
-        if search.seconds_left(now) >= WORTH * seconds:
+        is_sure = search.study.ended >= SURE * search.scheduler.workers
+        if is_sure and search.seconds_left(now) >= WORTH * seconds:
             return True
         is_needed = search.scheduler.waiting or search.more_to_come(now)
         return (
