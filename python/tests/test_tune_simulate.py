@@ -502,8 +502,8 @@ def share_of(trials, key):
 @pytest.mark.parametrize("order", ["placed", "shadho"])
 def test_a_class_draws_in_the_spaces_that_suit_it(order):
     pool = Pool([wide("near", 4, 0.01, 30.0), wide("far", 2, 20.0, 0.1)])
-    trials = draw_by_class(pool, order)
-    assert len(trials) == 120 and all(trial.end for trial in trials)
+    trials = draw_by_class(pool, order, trials=240)
+    assert len(trials) == 240 and all(trial.end for trial in trials)
     keys = {kind.name: kind.of.key for kind in pool.kinds}
     near, far = (share_of(trials, keys[name]) for name in ("near", "far"))
     if order == "placed":
