@@ -259,6 +259,18 @@ def with_profiles(trials):
     return found, set(shares)
 
 
+def predicting_seconds(records):
+    """Of a trial: as soon as it was given, or the one before was predicted."""
+    given, times, last = {}, [], 0.0
+    for record in records:
+        if record["kind"] == "given":
+            given[record["trial"]] = record["time"]
+        elif record["kind"] == "predicted" and record["trial"] in given:
+            times.append(record["time"] - max(last, given.pop(record["trial"])))
+            last = record["time"]
+    return statistics.median(times)
+
+
 def simulated_seconds(spec_path, records, order):
     """The end of the same search in the simulator, by times of its workers from the search
     before, else by its own."""
@@ -278,7 +290,7 @@ def simulated_seconds(spec_path, records, order):
     for each in kinds:
         if each.of.key in known:
             search.corrections.recall(each.of.key, known[each.of.key])
-    pool = virtual_pool.Pool(kinds, noise=0.0)
+    pool = virtual_pool.Pool(kinds, noise=0.0, predicting=predicting_seconds(records))
     return Simulation(search, pool, lambda values: predictions[json.dumps(values)]).run().seconds
 
 

@@ -401,6 +401,14 @@ def test_the_first_trial_of_a_program_takes_the_time_of_making_it():
     )
 
 
+def test_trials_are_predicted_one_after_the_other():
+    _, _, written = play(MIXED._replace(predicting=2.0), trials=12)
+    times = [each["time"] for each in written if each["kind"] == "predicted"]
+    assert times[:4] == [2.0, 4.0, 6.0, 8.0]
+    begun = [each["time"] for each in written if each["kind"] == "started"]
+    assert begun[:2] == [2.0, 4.0]
+
+
 def test_the_bound_is_one():
     """It is below the best of all schedules, and near it for many jobs."""
     table = {
@@ -449,7 +457,7 @@ def test_many_workers_take_little_time_a_decision():
             "losses = 1.5\n[[worker]]\nname = 'a'\nmemory_mib = 1\n",
             "expected noise of at least 0 and losses from 0",
         ),
-        ("nose = 1\n", "expected worker, noise, losses or seed, found nose"),
+        ("nose = 1\n", "expected worker, noise, losses, seed or predicting, found nose"),
         ("worker = ", "Invalid value"),
     ],
 )

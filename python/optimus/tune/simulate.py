@@ -68,6 +68,8 @@ class Simulation:
         """By worker."""
         self._used: Dict[str, List[float]] = {kind.name: [0, 0, 0.0] for kind in pool.kinds}
         self._decisions = 0
+        self._predicted = 0.0
+        """When the last of those given will be."""
         self._lives: Dict[str, int] = {}
         self._made: Set[Tuple[str, str]] = set()
         """Programs, and for which instructions."""
@@ -103,21 +105,23 @@ class Simulation:
         record.setdefault("time", now)
         self._search.apply(record)
         if record["kind"] == "given":
-            values = self._search.study.trials[record["trial"]].values
-            self._write(
-                {
-                    "kind": "predicted",
-                    "trial": record["trial"],
-                    "prediction": self._predict(values),
-                },
-                now,
-            )
+            self._predicted = max(now, self._predicted) + self._pool.predicting
+            if self._predicted > now:
+                self._push(self._predicted, "predicting", record["trial"])
+            else:
+                self._predicting(record["trial"], now)
         elif record["kind"] == "started":
             lanes = record.get("lanes", [record["trial"]])
             if record["trial"] == lanes[-1]:
                 self._begin(record, now)
         elif record["kind"] == "slow":
             self._stop(record, now)
+
+    def _predicting(self, trial: int, now: float) -> None:
+        """It is over."""
+        values = self._search.study.trials[trial].values
+        found = {"kind": "predicted", "trial": trial, "prediction": self._predict(values)}
+        self._write(found, now)
 
     def _push(self, time: float, event: str, data: Any) -> None:
         heapq.heappush(self._heap, (time, next(self._order), event, data))

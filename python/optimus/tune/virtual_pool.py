@@ -50,6 +50,8 @@ class Pool(NamedTuple):
     losses: float = 0.0
     """Share of jobs that end without a result."""
     seed: int = 0
+    predicting: float = 0.0
+    """Seconds of predicting a trial, one after the other."""
     profiles: Mapping[str, str] = {}
     """Files by the processors that they are of."""
 
@@ -76,13 +78,14 @@ DEFAULTS = {
 
 def read_pool(path: str, cache: str) -> Pool:
     """A TOML file of [[worker]] tables with name, count, cores, memory_mib, instructions,
-    slower, overhead, making, wall_seconds and here, and of noise, losses and seed. `cache`
+    slower, overhead, making, wall_seconds and here, and of noise, losses, seed and predicting. `cache`
     has times of earlier searches on workers that are `here`. Raises TuneError."""
     _, found = toml_file.read(path)
     for key in found:
-        if key not in ("worker", "noise", "losses", "seed"):
+        if key not in ("worker", "noise", "losses", "seed", "predicting"):
             raise TuneError(
-                "%s: expected worker, noise, losses or seed, found %s" % (path, key)
+                "%s: expected worker, noise, losses, seed or predicting, found %s"
+                % (path, key)
             )
     rows = found.pop("worker", [])
     kinds = [_kind(path, row) for row in rows]
