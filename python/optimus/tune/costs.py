@@ -76,8 +76,9 @@ STIFFNESS = 3.0
 """Of r against bending, as squares of logarithms of predicted steps."""
 RECALLED = 3
 """Those that the median of an earlier search counts for, at most."""
-PUBLISHED = 0.05
-"""Share by which a correction must change, once KEPT measurements are known."""
+PUBLISHED, AT_FIRST = 0.05, 0.01
+"""Share by which a correction must change, and as long as fewer than KEPT measurements are
+known."""
 ERRORS = 4
 """Standard errors of a difference, by which it must, too, once KEPT are known."""
 
@@ -184,8 +185,8 @@ class Ratio(NamedTuple):
 
 
 class Corrections:
-    """Measurements beside predictions. Once many are known a correction is published
-    only as it has changed by more than PUBLISHED: orders of jobs last as long."""
+    """Measurements beside predictions. A correction is published only as it has changed
+    by more than PUBLISHED: orders of jobs last as long."""
 
     def __init__(self) -> None:
         self._ratios: Dict[Ratio, Deque[Point]] = {}
@@ -258,12 +259,16 @@ class Corrections:
         prior = STIFFNESS * self._powers.get(group, 0.0)
         power = (products + prior) / (squares + STIFFNESS)
         before = self._bends.get(group, STRAIGHT)
-        least = PUBLISHED if count >= KEPT else 0.0
-        if abs(power - before.power) * math.sqrt(squares / count) <= least:
-            return
         steps = [step for each in sums.values() for step in each[4:]]
         steps += [before.low, before.high] if before.power else []
-        self._bends[group] = Bend(power, math.exp(total / count), min(steps), max(steps))
+        low, high = min(steps), max(steps)
+        least = PUBLISHED if count >= KEPT else AT_FIRST
+        if abs(power - before.power) * math.sqrt(squares / count) > least:
+            self._bends[group] = Bend(power, math.exp(total / count), low, high)
+        elif before.power and (low, high) != (before.low, before.high):
+            self._bends[group] = before._replace(low=low, high=high)
+        else:
+            return
         self.version += 1
         for key in self._ratios:
             if key[:2] == group:
@@ -312,7 +317,7 @@ class Corrections:
 
     def _publish(self, key: Tuple[str, ...], found: Sequence[float], is_own: bool) -> None:
         value, before = statistics.median(found), self._public.get(key)
-        least = PUBLISHED if len(found) == KEPT else 0.0
+        least = PUBLISHED if len(found) == KEPT else AT_FIRST
         if before is None or (
             abs(value - before) > least * abs(before)
             and abs(value - before) > ERRORS * _error(found, value)
