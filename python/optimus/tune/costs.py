@@ -263,12 +263,11 @@ class Corrections:
         steps += [before.low, before.high] if before.power else []
         low, high = min(steps), max(steps)
         least = PUBLISHED if count >= KEPT else AT_FIRST
-        if abs(power - before.power) * math.sqrt(squares / count) > least:
-            self._bends[group] = Bend(power, math.exp(total / count), low, high)
-        elif before.power and (low, high) != (before.low, before.high):
-            self._bends[group] = before._replace(low=low, high=high)
-        else:
+        if abs(power - before.power) * math.sqrt(squares / count) <= least:
+            if before.power:
+                self._bends[group] = before._replace(low=low, high=high)
             return
+        self._bends[group] = Bend(power, math.exp(total / count), low, high)
         self.version += 1
         for key in self._ratios:
             if key[:2] == group:
