@@ -15,16 +15,19 @@
 
 Classes are control groups with parts of a core, 0.1 to 0.8, and 512 MiB to 8 GiB; one
 has AVX2 alone for products, and two have wall times, after which another worker takes
-their place. Trials are GPT-2 of many sizes in f32 and bf16, the same for each order, and
-orders take turns. The peer has the same trials, groups and wall times; what is killed is
-started again (bench/peers/optuna_dask.py).
+their place. A search of other trials comes before and keeps what classes take, in a cache
+of this benchmark's own; with --before 0 there is none. Trials are GPT-2 of many sizes in
+f32 and bf16, the same for each order, and orders take turns. The peer has the same trials,
+groups and wall times; what is killed is started again (bench/peers/optuna_dask.py).
 
 Beside the seconds stand the best schedule of a minute's search, and a bound on all
 schedules, the linear relaxation for unrelated machines, both by the steps as they were
-measured. The gap is that to the former. Then come the same searches in the simulator, and
-predictions beside measurements. It needs root, and fails where a trial is lost or does not end.
+measured. The gap is that to the former. Then come the same searches in the simulator, by
+what had been kept before they began, and predictions beside measurements. It needs root,
+and fails where a trial is lost or does not end.
 
-With --folder studies stay, --only runs some of the orders, and the page is of all there.
+With --folder studies and the cache stay, --only runs some of the orders, and the page is
+of all there.
 """
 
 import contextlib
@@ -43,6 +46,7 @@ from harness import ROOT, fail, machine, one_of, run, table, write_license
 sys.path.insert(0, str(ROOT / "python"))
 
 from optimus.tune import costs, journal, spec, virtual_pool, wheels  # noqa: E402
+from optimus.tune.jobs import program_key  # noqa: E402
 from optimus.tune.machine import Class  # noqa: E402
 from optimus.tune.policies import make_policy  # noqa: E402
 from optimus.tune.samplers import RandomSampler  # noqa: E402
@@ -53,7 +57,8 @@ from optimus.tune.study import Study  # noqa: E402
 from suite.search_predictions import predictions_of, rows_of  # noqa: E402
 
 TARGETS = ["optimus-compile", "optimus-run"]
-NUMBERS = dict(trials=40, rounds=1, steps=40, seconds=60)
+NUMBERS = dict(trials=40, rounds=1, steps=40, seconds=60, before=16)
+BEFORE = "before"
 ORDERS = ("fcfs", "placed", "dask")
 OLD = {"ONEDNN_MAX_CPU_ISA": "AVX2"}
 
@@ -76,7 +81,7 @@ TIMEOUT = 600
 SPEC = """\
 [study]
 trials = {trials}
-seed = 5
+seed = {seed}
 objectives = ["loss"]
 
 [model]
@@ -144,13 +149,11 @@ def write_pool(path, groups):
     path.write_text("\n".join(rows))
 
 
-def play(tools, folder, order, number):
-    """The records of a study."""
-    study = folder / f"{order}-{number}"
+def play(tools, folder, study, spec_file="search.toml", order="placed"):
     program = tools.path("run").parent / "optimus-tune"
-    run([program, "run", folder / "search.toml", "-o", study, "--pool", folder / "pool.toml",
-         "--order", order])
-    return journal.read(str(study))
+    run([program, "run", folder / spec_file, "-o", folder / study, "--pool",
+         folder / "pool.toml", "--order", order],
+        env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache")})
 
 
 def play_peer(options, tools, folder, groups, records, number):
@@ -192,16 +195,20 @@ def ends_of(records):
 
 
 def durations_of(records):
-    """By trial and class, of trials that are done."""
+    """By trial and class, of trials that are done. The first one of a program compiles."""
     study, corrections = study_of(records)
     classes = {Class(**found).key: found for found in study.classes.values()}
-    durations = {}
+    durations, programs = {}, set()
     for trial in study.trials:
-        if trial.outcome == "done":
-            durations[trial.number] = {
-                key: costs.cost(trial.prediction, corrections, key, found, trial.model,
-                                trial.values["train.steps"]).weight
-                for key, found in classes.items()}
+        if trial.outcome != "done":
+            continue
+        program = program_key(trial.values, "")
+        made = {found["instructions"] for found in classes.values() if program in programs}
+        programs.add(program)
+        durations[trial.number] = {
+            key: costs.cost(trial.prediction, corrections, key, found, trial.model,
+                            trial.values["train.steps"], made=made).weight
+            for key, found in classes.items()}
     return durations
 
 
@@ -233,34 +240,57 @@ def best_schedule(durations, seconds):
     return best
 
 
-def simulated_seconds(spec_path, records, order):
-    """The end of the same search in the simulator, of workers as slow as those of a study
-    were in the median."""
-    study, steps, others = Study(), {}, {}
+def with_profiles(trials):
+    """Predictions by values, and the profiles that all are made by. One that was made
+    before its class had a profile follows from the others of its kind of model."""
+    shares = {}
+    for trial in trials:
+        for name, step in trial.prediction.get("by_profile", {}).items():
+            share = step / trial.prediction["step_ms"]
+            shares.setdefault(name, {}).setdefault(trial.model, []).append(share)
+    models = {trial.model for trial in trials}
+    shares = {name: its for name, its in shares.items() if its.keys() == models}
+    found = {}
+    for trial in trials:
+        step, there = trial.prediction["step_ms"], trial.prediction.get("by_profile", {})
+        found[json.dumps(trial.values)] = {**trial.prediction, "by_profile": {
+            name: there.get(name, step * statistics.median(its[trial.model]))
+            for name, its in shares.items()}}
+    return found, set(shares)
+
+
+def predicting_seconds(records):
+    """Of a trial: as soon as it was given, or the one before was predicted."""
+    given, times, last = {}, [], 0.0
     for record in records:
-        study.apply(record)
-        measured = record.get("measured") or {}
-        if "step_ms" in measured:
-            trial = study.trials[record["trial"]]
-            key = record["class"], trial.values["compile.precision"]
-            steps.setdefault(key, []).append(measured["step_ms"] / trial.prediction["step_ms"])
-            others.setdefault(record["class"], []).append(measured["other_seconds"])
+        if record["kind"] == "given":
+            given[record["trial"]] = record["time"]
+        elif record["kind"] == "predicted" and record["trial"] in given:
+            times.append(record["time"] - max(last, given.pop(record["trial"])))
+            last = record["time"]
+    return statistics.median(times)
+
+
+def simulated_seconds(spec_path, records, order):
+    """The end of the same search in the simulator, by times of its workers from the search
+    before, else by its own."""
+    study, corrections = study_of(records)
+    known = {record["class"]: record["taken"] for record in records if "taken" in record}
+    predictions, profiled = with_profiles(study.trials)
     kinds = []
     for found in study.classes.values():
         its = Class(**found)
-        slower = {precision: statistics.median(ratios)
-                  for (key, precision), ratios in steps.items() if key == its.key}
-        slower.setdefault("", max(slower.values(), default=1 / its.cores))
-        other = statistics.median(others.get(its.key, [0.0]))
         wall = next(kind.wall for kind in KINDS if kind.mebibytes << 20 == its.memory)
-        kinds.append(virtual_pool.Kind(its.key, 1, its, slower, other, wall or None))
-    predictions = {json.dumps(trial.values): {**trial.prediction} for trial in study.trials}
-    for each in predictions.values():
-        each.pop("by_class", None)
+        plain = virtual_pool.Kind(its.key, 1, its, {}, 0.0, wall or None)
+        taken = known.get(its.key) or corrections.taken(its.key)
+        kinds.append(virtual_pool.known_kind(plain, its, taken, its.profile in profiled))
     its_spec = spec.read(str(spec_path))
     search = Search(its_spec, RandomSampler(its_spec.space, its_spec.study.seed),
                     make_policy(its_spec), order)
-    pool = virtual_pool.Pool(kinds, noise=0.0)
+    for each in kinds:
+        if each.of.key in known:
+            search.corrections.recall(each.of.key, known[each.of.key])
+    pool = virtual_pool.Pool(kinds, noise=0.0, predicting=predicting_seconds(records))
     return Simulation(search, pool, lambda values: predictions[json.dumps(values)]).run().seconds
 
 
@@ -281,11 +311,15 @@ def main(options, tools, folder):
         folder = options.folder.resolve()
         folder.mkdir(parents=True, exist_ok=True)
     write_license(folder / "text.txt")
-    (folder / "search.toml").write_text(SPEC.format(trials=options.trials, steps=options.steps))
+    for name, trials, seed in (("search", options.trials, 5), (BEFORE, options.before, 6)):
+        text = SPEC.format(trials=trials, steps=options.steps, seed=seed)
+        (folder / f"{name}.toml").write_text(text)
     orders = [order for order in ORDERS if order != "dask" or options.peer]
     groups = [Group(kind) for kind in KINDS]
     try:
         write_pool(folder / "pool.toml", groups)
+        if options.before and not (folder / BEFORE).exists():
+            play(tools, folder, BEFORE, f"{BEFORE}.toml")
         for number in range(options.rounds):
             # The peer has the trials of ours.
             for order in orders[:2][:: 1 if number % 2 else -1] + orders[2:]:
@@ -295,7 +329,7 @@ def main(options, tools, folder):
                     records = journal.read(str(folder / f"placed-{number}"))
                     play_peer(options, tools, folder, groups, records, number)
                 else:
-                    play(tools, folder, order, number)
+                    play(tools, folder, f"{order}-{number}", order=order)
     finally:
         for group in groups:
             group.remove()

@@ -133,7 +133,8 @@ class Search:
         self.run(self.undisturbed)
 
     def begin(self, study, *flags, environment=None):
-        command = [self.program, "run", self.folder / "search.toml", "-o", study, *self.flags]
+        command = [self.program, "run", self.folder / "search.toml", "-o", study, "--no-cache",
+                   *self.flags]
         if "--pool" not in flags:
             command += ["--workers", self.workers]
         with open(self.folder / "said", "a", encoding="utf-8") as said:

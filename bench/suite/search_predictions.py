@@ -16,7 +16,7 @@ programs different, on a worker for each core, as root before all else on this m
 One of them measures the class after its first trial, as in every long search on a mixed
 pool; the few before are predicted by prices that no machine has, and count too. A step
 counts as it was predicted before its trial began: by the class's profile alone, and by
-what trials on its class had taken so far. Of memory the compiler says what a plan takes;
+what trials on its class had taken so far, also in a search before. Of memory the compiler says what a plan takes;
 the process's own is the median of the first ten.
 
 With --folder a study stays, and after --seconds it stops; the same command goes on. It
@@ -103,6 +103,9 @@ def predictions_of(records):
     study, corrections, found, known, counts = Study(), costs.Corrections(), [], {}, {}
     for record in records:
         study.apply(record)
+        if "taken" in record:
+            corrections.recall(record["class"], record["taken"])
+            counts[record["class"]] = FIRST
         if record["kind"] == "started":
             trial = study.trials[record["trial"]]
             of_class = counts.get(record["class"], 0) >= FIRST
@@ -174,7 +177,7 @@ def play(options, tools, folder):
     program = tools.path("run").parent / "optimus-tune"
     process = subprocess.Popen(
         [program, "run", folder / "search.toml", "-o", folder / "study", "--pool",
-         folder / "pool.toml"], stdout=subprocess.DEVNULL)
+         folder / "pool.toml", "--no-cache"], stdout=subprocess.DEVNULL)
     try:
         process.wait(options.seconds)
     except subprocess.TimeoutExpired:

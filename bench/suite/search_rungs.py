@@ -120,7 +120,7 @@ def play(tools, folder, name, **more):
     path = folder / f"{name}.toml"
     path.write_text(SPEC.format(steps=STEPS, **more))
     program = tools.path("run").parent / "optimus-tune"
-    run([program, "run", path, "-o", folder / name, "--workers", 1])
+    run([program, "run", path, "-o", folder / name, "--workers", 1, "--no-cache"])
     return Curve(journal.read(str(folder / name)))
 
 

@@ -68,6 +68,13 @@ def plan(
         _, text = program(model)
     except Mistake as mistake:
         return Plan(refusal=str(mistake), is_of_model=True)
+    return plan_text(text, flags, folder, prefix)
+
+
+def plan_text(
+    text: str, flags: List[str], folder: Optional[str] = None, prefix: List[str] = []
+) -> Plan:
+    """As `plan`, of a model's text."""
     outputs = ["--compile-to=place", "-o", "/dev/null", "--report-json", "-"]
     result = subprocess.run(
         [*prefix, find_tool(COMPILER), "-", *flags, *outputs],

@@ -85,6 +85,12 @@ def session(tmp_path_factory) -> Session:
     return Session(folder / "session")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def user_cache(tmp_path_factory):
+    """That of the user stays as it is, and says nothing to tests."""
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture(autouse=True)
 def machine(request, session):
     """Tests marked `alone` run while no other does."""

@@ -101,6 +101,8 @@ def test_a_search_of_four_trials_and_its_best_again(tools, folder):
     assert len(measured) == 3 and "%" in measured[2]
     found = ends(study)
     assert {end["outcome"] for end in found.values()} == {"done"}
+    # Who predicted the trials had built their models.
+    assert list(study.glob("programs/*.mlir")) and not list(study.glob("trials/*/build.txt"))
     best = min(found.values(), key=lambda end: end["objectives"])
     shown = succeed(call(command(tools, "show", study)))
     assert shown.splitlines()[3].split()[:3] == [
@@ -181,7 +183,8 @@ def test_classes_are_found_and_a_trial_goes_where_it_fits(
     tools, folder, monkeypatch, is_worth
 ):
     """One worker has no room for any process, one has AVX2 alone for products. That one
-    measures its class after its first trial, where the search is long enough."""
+    measures its class after its first trial, where the search is long enough. The next
+    search knows its times."""
     system = folder / "system"
     (system / "proc/self").mkdir(parents=True)
     (system / "proc/self/cgroup").write_text("0::/small\n")
@@ -197,9 +200,12 @@ def test_classes_are_found_and_a_trial_goes_where_it_fits(
     )
     write_spec(folder, trials=4)
     monkeypatch.setenv("OPTIMUS_BIN_DIR", os.path.abspath(tools.binaries))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     monkeypatch.setattr(tune_run, "WORTH", 0.0 if is_worth else 1e9)
+    monkeypatch.setattr(tune_run, "SURE", 0)
     monkeypatch.setattr(gc, "disable", lambda: None)
-    assert tune(["run", str(folder / "spec.toml"), "--pool", str(folder / "pool.toml")]) == 0
+    search = ["run", str(folder / "spec.toml"), "--pool", str(folder / "pool.toml")]
+    assert tune(search) == 0
     records = journal(folder / "spec.study")
     classes = {
         record["worker"]: record["class"]
@@ -221,12 +227,12 @@ def test_classes_are_found_and_a_trial_goes_where_it_fits(
     )
     predicted = [each for each in records if each["kind"] == "predicted"]
     before = [each for each in records[:at] if each["kind"] == "predicted"]
-    assert before and not any("by_class" in each["prediction"] for each in before)
+    assert before and not any("by_profile" in each["prediction"] for each in before)
     # What waits is predicted once more.
     old = Class(**classes["old0"])
     again = predicted[len(before) :]
     assert bool(again) == is_worth
-    assert all(each["prediction"]["by_class"].keys() == {old.key} for each in again)
+    assert all(each["prediction"]["by_profile"].keys() == {old.profile} for each in again)
     assert sorted(os.listdir(folder / "spec.study" / "classes")) == (
         sorted([old.profile + ".json", "old0.new.txt"]) if is_worth else []
     )
@@ -234,11 +240,19 @@ def test_classes_are_found_and_a_trial_goes_where_it_fits(
     last = started[-1]["trial"]
     told = succeed(call(command(tools, "explain", folder / "spec.study", last)))
     assert "cannot run there" in told and "of the prediction" in told
-    assert told.count(", as measured: ") == is_worth
+    assert told.count("  by the profile %s: " % old.profile) == is_worth
     beyond = call(command(tools, "explain", folder / "spec.study", 4))
     assert (
         beyond.returncode == 1 and "expected a trial from 0 to 3, found 4" in beyond.stderr
     )
+    # The next search begins with its times, unless it wants none.
+    assert tune([*search, "-o", str(folder / "next")]) == 0
+    (known,) = [each for each in journal(folder / "next") if each["kind"] == "class"]
+    assert known["class"] == old.key and known["taken"]["rates"]
+    assert known["message"].startswith("before: its profile and") == is_worth
+    assert tune([*search, "-o", str(folder / "anew"), "--no-cache"]) == 0
+    known = [each for each in journal(folder / "anew") if each["kind"] == "class"]
+    assert ["taken" in each for each in known] == [False] * is_worth
 
 
 @pytest.mark.rotates

@@ -17,6 +17,7 @@ from optimus.tune.executor import Event
 from optimus.tune.machine import Class
 from optimus.tune.policies import make_policy
 from optimus.tune.jobs import Folder
+from optimus.tune.kept import Kept
 from optimus.tune.run import LEASE, Run
 from optimus.tune.executor import Start
 from optimus.tune.samplers import RandomSampler
@@ -162,3 +163,19 @@ def test_a_silent_worker_without_a_job_is_replaced(played):
         played.hear("beat", "one")
     assert played.executor.done[-2:] == [("kill", "two"), ("restart", "two")]
     assert played.kinds == ["started"]
+
+
+def test_a_worker_without_work_measures_for_later_searches_while_others_work(
+    played, tmp_path
+):
+    """The trial takes 1.8 seconds, as predicted; nothing else will come."""
+    played.hear("hello", "two", HELLO)
+    assert not played._is_worth(1.0), "nothing is kept"
+    played._kept = Kept(1, str(tmp_path / "cache"))
+    assert played._is_worth(1.0) and not played._is_worth(2.0)
+    played.wait(1)
+    assert not played._is_worth(1.0)
+    assert played.search.is_informed
+    spec = played.search.spec
+    fcfs = Search(spec, RandomSampler(SPACE, 0), make_policy(spec), "fcfs")
+    assert not fcfs.is_informed, "whoever does not ask measures nothing"

@@ -17,11 +17,15 @@ import sys
 import pytest
 
 from optimus.tune import TuneError, costs, outcome
+from optimus.tune.machine import Class
 from optimus.tune.outcome import Log, Outcome
+from optimus.tune.predictor import Predictor
 
 from tools import REPOSITORY, call, succeed
 
-CLASS = {"cores": 0.5, "memory": 1 << 30}
+CLASS = Class(0.5, 1 << 30, "avx2", "p")._asdict()
+KEY, PROFILE = Class(**CLASS).key, Class(**CLASS).profile
+OTHER_KEY = Class(0.1, 1 << 30, "avx2", "p").key
 PREDICTION = {"rank_bytes": 100 << 20, "ranks": 2, "step_ms": 20.0}
 MODEL = "gpt2 f32"
 
@@ -170,7 +174,7 @@ def test_what_lanes_took():
     logs = [Log(steps(1), None), Log([{"step": 2, "ms": 30.0}, {"step": 3, "ms": 10.0}], None), Log([], None)]
     logs[0].steps[0]["ms"] = 30.0
     logs[2].steps.append({"step": 1, "ms": 30.0})
-    first, *others = outcome.measured_lanes(logs, result(0, max_rss=7), [0, 1, 0], 2)
+    first, *others = outcome.measured_lanes(logs, result(0, max_rss=7), [0, 1, 0], 2, 2.0)
     assert first == {"seconds": 1.0, "max_rss": 7, "lanes": 3, "threads": 2, "lane_ms": 10.0}
     assert others == [{k: v for k, v in first.items() if k != "lane_ms"}] * 2
 
@@ -182,16 +186,17 @@ def test_lanes_start_once_and_have_an_arena_a_thread():
 
     def cost(lanes, threads=1, its_class=CLASS):
         return costs.cost_of_lanes(
-            of_lanes, corrections, "kind", its_class, MODEL, lanes, threads
+            of_lanes, corrections, KEY, its_class, MODEL, lanes, threads, {"avx2"}
         )
 
-    # Before anything was measured, steps alone.
-    assert cost([10, 10, 5]).seconds == pytest.approx(25 * 0.020 / 0.5)
+    # Before anything was measured three starts, as one after the other.
+    start = costs.SECONDS["other_seconds"]
+    assert cost([10, 10, 5]).seconds == pytest.approx((25 * 0.020 + 3 * start) / 0.5)
     found = {"step_ms": 30.0, "other_seconds": 2.0, "start_seconds": 1.5}
-    corrections.observe("kind", MODEL, of_lanes, found)
+    corrections.observe(KEY, MODEL, of_lanes, found)
     assert cost([10, 10, 5]).seconds == pytest.approx(25 * 0.030 + 1.5 + 3 * 0.5)
     # On two threads: five turns of three lanes, two each, then five of two.
-    corrections.observe("kind", MODEL, of_lanes, {"lane_ms": 50.0, "lanes": 3})
+    corrections.observe(KEY, MODEL, of_lanes, {"lane_ms": 50.0, "lanes": 3})
     assert cost([10, 10, 5], 2, two).seconds == pytest.approx(15 * 0.050 + 3.0)
     # 96 MiB of the process's own, of 1004.
     assert not cost([1] * 14).refusal and cost([1] * 15).refusal
@@ -238,16 +243,40 @@ def test_own_steps_of_a_job_are_measured():
         "done",
     )
     found = outcome.measured(
-        log, {"seconds": {"compile": 1.0, "train": 2.0}, "max_rss": 5}, 4
+        log, {"seconds": {"compile": 1.0, "train": 2.0}, "max_rss": 5}, 4, 1.0
     )
     # The first own step, 5, warms up.
     assert found["step_ms"] == 10.0 and found["seconds"] == 3.0
-    assert found["other_seconds"] == pytest.approx(3.0 - 0.13)
+    assert found["other_seconds"] == pytest.approx(2.0 - 0.13)
+    assert "making_seconds" not in found, "another worker compiled"
 
 
-def cost(memory=1 << 30, corrections=None, prediction=PREDICTION, floor=0):
-    made = corrections or costs.Corrections()
-    return costs.cost(prediction, made, "k", dict(CLASS, memory=memory), MODEL, 100, floor)
+def test_what_makes_a_program_counts_apart():
+    ended = {"seconds": {"build": 0.5, "compile": 1.0, "train": 2.0}, "made": ["compile"]}
+    found = outcome.measured(Log(steps(1, 2, 3), "done"), ended, 0, 1.0)
+    assert found["making_seconds"] == 1.5
+    assert found["other_seconds"] == pytest.approx(2.0 - 0.03)
+    lanes = outcome.measured_lanes([Log(steps(1), "done")] * 2, ended, [0, 0], 1, 1.0)
+    assert [each.get("making_seconds") for each in lanes] == [1.5, None]
+
+
+@pytest.mark.parametrize("cores, expected", [(0.2, 40.0), (1.0, 10.0), (1.5, 40.0)])
+def test_on_a_part_of_a_core_the_mean_of_steps_counts(cores, expected):
+    """Of five short steps four end in the moment that is granted, the fifth waits."""
+    rows = steps(*range(1, 12))
+    for each in rows[1::5]:
+        each["ms"] = 160.0
+    found = outcome.measured(Log(rows, "done"), result(0), 0, cores)
+    assert found["step_ms"] == expected
+
+
+OTHER, MAKING = (2 * costs.SECONDS[name] for name in ("other_seconds", "making_seconds"))
+"""Of half a core, until a trial was measured."""
+
+
+def cost(memory=1 << 30, corrections=None, prediction=PREDICTION, floor=0, made=()):
+    corrections, its = corrections or costs.Corrections(), dict(CLASS, memory=memory)
+    return costs.cost(prediction, corrections, KEY, its, MODEL, 100, floor, made)
 
 
 @pytest.mark.parametrize(
@@ -256,17 +285,22 @@ def cost(memory=1 << 30, corrections=None, prediction=PREDICTION, floor=0):
 )
 def test_before_a_trial_was_measured_parts_of_a_core_count(cores, profiled, seconds):
     """A profile knows the threads of its class, and not how often they have to wait."""
-    prediction = dict(PREDICTION, by_class={"k": profiled} if profiled else {})
     its_class = dict(CLASS, cores=cores)
+    key = Class(**its_class).key
+    by_profile = {Class(**its_class).profile: profiled} if profiled else {}
+    prediction = dict(PREDICTION, by_profile=by_profile)
     made = costs.Corrections()
-    found = costs.cost(prediction, made, "k", its_class, MODEL, 100)
-    assert found.seconds == pytest.approx(seconds)
+    beside = costs.SECONDS["other_seconds"] / min(1.0, cores)
+    found = costs.cost(prediction, made, key, its_class, MODEL, 100, made={"avx2"})
+    assert found.seconds == pytest.approx(seconds + beside)
     prediction.update(lane_bytes=1, thread_bytes=1)
-    lanes = costs.cost_of_lanes(prediction, made, "k", its_class, MODEL, [50, 50], 1)
-    assert lanes.seconds == pytest.approx(seconds)
-    made.observe("k", MODEL, prediction, {"step_ms": 3 * costs.step_ms(prediction, "k")})
-    found = costs.cost(prediction, made, "k", its_class, MODEL, 100)
-    assert found.seconds == pytest.approx(0.3 * costs.step_ms(prediction, "k"))
+    lanes = costs.cost_of_lanes(
+        prediction, made, key, its_class, MODEL, [50, 50], 1, {"avx2"}
+    )
+    assert lanes.seconds == pytest.approx(seconds + 2 * beside)
+    made.observe(key, MODEL, prediction, {"step_ms": 3 * costs.step_ms(prediction, key)})
+    found = costs.cost(prediction, made, key, its_class, MODEL, 100, made={"avx2"})
+    assert found.seconds == pytest.approx(0.3 * costs.step_ms(prediction, key) + beside)
 
 
 def test_admission_is_hard():
@@ -275,56 +309,153 @@ def test_admission_is_hard():
     assert not cost(least).refusal
     assert (
         cost(least - 2).refusal
-        == "it needs 296 MiB, 96 of them the process's own; k allows 295"
+        == "it needs 296 MiB, 96 of them the process's own; %s allows 295" % KEY
     )
     assert cost(prediction={"refusal": "no such flag"}).refusal == "no such flag"
     assert "killed for memory within" in cost(floor=1 << 30).refusal
     # What processes were seen to hold counts.
     corrections = costs.Corrections()
-    corrections.observe("k", "gpt2 f32", PREDICTION, {"max_rss": planned + (30 << 20)})
+    corrections.observe(KEY, "gpt2 f32", PREDICTION, {"max_rss": planned + (30 << 20)})
     assert not cost(planned + (40 << 20), corrections).refusal
-    corrections.observe("other", "gpt2 f32", PREDICTION, {"max_rss": planned + (50 << 20)})
+    corrections.observe(OTHER_KEY, "gpt2 f32", PREDICTION, {"max_rss": planned + (50 << 20)})
     assert cost(planned + (40 << 20), corrections).refusal
 
 
 def test_measurements_correct_seconds():
     corrections = costs.Corrections()
     # Half a core takes twice as long, until something is known.
-    assert cost().seconds == pytest.approx(2 * 0.02 * 100)
+    assert cost().seconds == pytest.approx(2 * 0.02 * 100 + OTHER + MAKING)
+    assert cost(made={"avx512f"}).seconds == cost().seconds
+    assert cost(made={"avx2"}).seconds == pytest.approx(cost().seconds - MAKING)
     for ratio in (3.0, 30.0, 3.0):
         corrections.observe(
-            "k", "bert f32", PREDICTION, {"step_ms": 20.0 * ratio, "other_seconds": 1.5}
+            KEY, "bert f32", PREDICTION, {"step_ms": 20.0 * ratio, "other_seconds": 1.5}
         )
-    assert cost(corrections=corrections).seconds == pytest.approx(3 * 0.02 * 100 + 1.5)
-    corrections.observe("k", "gpt2 f32", PREDICTION, {"step_ms": 100.0})
-    assert cost(corrections=corrections).seconds == pytest.approx(5 * 0.02 * 100 + 1.5)
+    assert cost(corrections=corrections, made={"avx2"}).seconds == pytest.approx(
+        3 * 0.02 * 100 + 1.5
+    )
+    corrections.observe(KEY, "gpt2 f32", PREDICTION, {"step_ms": 100.0})
+    assert cost(corrections=corrections, made={"avx2"}).seconds == pytest.approx(
+        5 * 0.02 * 100 + 1.5
+    )
+    corrections.observe(KEY, "gpt2 f32", PREDICTION, {"making_seconds": 4.0})
+    assert cost(corrections=corrections).seconds == pytest.approx(5 * 0.02 * 100 + 5.5)
+
+
+def test_what_was_measured_on_another_part_of_a_core_counts_in_proportion():
+    """Five times as much on a tenth as on a half."""
+    corrections, tenth = costs.Corrections(), dict(CLASS, cores=0.1)
+    found = {"step_ms": 60.0, "other_seconds": 1.0, "making_seconds": 2.0}
+    corrections.observe(KEY, MODEL, PREDICTION, found)
+    there = costs.cost(PREDICTION, corrections, OTHER_KEY, tenth, MODEL, 100)
+    assert there.seconds == pytest.approx(5 * (0.06 * 100 + 3.0))
+    # Not on other cores, but for the seconds beside steps.
+    old = dict(tenth, instructions="sse2")
+    key = Class(**old).key
+    assert corrections.ratio(key, MODEL, PREDICTION) is None
+    assert corrections.rates(key, MODEL).making == pytest.approx(10.0)
+
+
+def test_a_short_run_on_a_part_of_a_core_does_not_say_how_long_steps_take():
+    corrections = costs.Corrections()
+    corrections.observe(KEY, MODEL, PREDICTION, {"step_ms": 10.0, "steps": 20})
+    assert corrections.ratio(KEY, MODEL, PREDICTION) is None
+    corrections.observe(KEY, MODEL, PREDICTION, {"step_ms": 10.0, "steps": 30})
+    assert corrections.ratio(KEY, MODEL, PREDICTION) == 0.5
+
+
+def test_what_a_search_learnt_is_recalled_by_the_next():
+    before, after = costs.Corrections(), costs.Corrections()
+    profiled = dict(PREDICTION, by_profile={PROFILE: 10.0})
+    for prediction, step in ((PREDICTION, 60.0), (profiled, 24.0), (profiled, 30.0)):
+        found = {"step_ms": step, "other_seconds": 1.5, "making_seconds": 3.0}
+        before.observe(KEY, MODEL, prediction, {**found, "max_rss": 220 << 20})
+    taken = json.loads(json.dumps(before.taken(KEY)))
+    after.recall(KEY, taken)
+    assert after.taken(KEY)["rates"] == [["step_ms", MODEL, 3.0, 1], ["step_ms by profile", MODEL, 2.7, 2]]
+    assert after.ratio(KEY, MODEL, profiled) == before.ratio(KEY, MODEL, profiled) == 2.7
+    assert after.rates(KEY, MODEL, True).making == 3.0 and after.own_bytes == 20 << 20
+    assert before.taken(OTHER_KEY)["rates"] == []
+    # It counts as a few measurements at most.
+    for _ in range(costs.RECALLED + 1):
+        after.observe(KEY, MODEL, PREDICTION, {"step_ms": 120.0})
+    assert after.ratio(KEY, MODEL, PREDICTION) == 6.0
 
 
 def test_what_a_profile_predicted_counts_apart():
-    made, profiled = costs.Corrections(), dict(PREDICTION, by_class={"k": 10.0})
-    made.observe("k", "m", PREDICTION, {"step_ms": 60.0})
-    assert made.ratio("k", "m", profiled) is None
-    assert costs.cost(profiled, made, "k", CLASS, "m", 100).seconds == pytest.approx(
-        0.01 * 100 / CLASS["cores"]
+    made, profiled = costs.Corrections(), dict(PREDICTION, by_profile={PROFILE: 10.0})
+    made.observe(KEY, "m", PREDICTION, {"step_ms": 60.0})
+    assert made.ratio(KEY, "m", profiled) is None
+    assert costs.cost(profiled, made, KEY, CLASS, "m", 100).seconds == pytest.approx(
+        0.01 * 100 / CLASS["cores"] + OTHER + MAKING
     )
-    made.observe("k", "m", profiled, {"step_ms": 12.0})
-    assert made.ratio("k", "m", PREDICTION) == 3.0
-    assert made.ratio("k", "m", profiled) == pytest.approx(1.2)
+    made.observe(KEY, "m", profiled, {"step_ms": 12.0})
+    assert made.ratio(KEY, "m", PREDICTION) == 3.0
+    assert made.ratio(KEY, "m", profiled) == pytest.approx(1.2)
     assert made.rows() == [
-        ("k", "m", 3.0, 1),
-        ("k", "m, by its profile", pytest.approx(1.2), 1),
+        (KEY, "m", 3.0, 1),
+        (KEY, "m, by its profile", pytest.approx(1.2), 1),
     ]
 
 
-def test_small_changes_are_not_published():
+def test_small_changes_are_not_published_once_many_are_known():
     corrections = costs.Corrections()
-    corrections.observe("k", "m", PREDICTION, {"step_ms": 20.0})
+
+    def observe(step, times=1):
+        for _ in range(times):
+            corrections.observe(KEY, "m", PREDICTION, {"step_ms": step})
+
+    observe(20.0)
+    observe(20.6)
+    assert corrections.ratio(KEY, "m", PREDICTION) == pytest.approx(1.015)
+    observe(20.0, costs.KEPT)
     version = corrections.version
-    corrections.observe("k", "m", PREDICTION, {"step_ms": 20.4})
-    assert corrections.version == version and corrections.ratio("k", "m", PREDICTION) == 1.0
-    for _ in range(3):
-        corrections.observe("k", "m", PREDICTION, {"step_ms": 30.0})
-    assert corrections.version > version and corrections.ratio("k", "m", PREDICTION) == 1.5
+    observe(20.4, costs.KEPT)
+    assert corrections.version == version and corrections.ratio(KEY, "m", PREDICTION) == 1.0
+    observe(30.0, costs.KEPT)
+    assert corrections.version > version and corrections.ratio(KEY, "m", PREDICTION) == 1.5
+
+
+def test_ratios_follow_the_size_of_a_step():
+    """Small models fit into caches. They grow alike for both kinds of model, one of which
+    is twice as slow, and for another part of the same cores."""
+    corrections = costs.Corrections()
+
+    def predicted(step):
+        return dict(PREDICTION, step_ms=step)
+
+    for step in (1.0, 3.0, 10.0, 30.0, 100.0, 300.0) * 4:
+        for model, level in ((MODEL, 1.0), ("gpt2 bf16", 2.0)):
+            measured = {"step_ms": level * step * (step / 10) ** 0.1}
+            corrections.observe(KEY, model, predicted(step), measured)
+
+    def ratio(step, model=MODEL, key=KEY):
+        return corrections.ratio(key, model, predicted(step))
+
+    for step in (2.0, 20.0, 200.0):
+        assert ratio(step) == pytest.approx((step / 10) ** 0.1, rel=0.02)
+        assert ratio(step, "gpt2 bf16") == pytest.approx(2 * ratio(step), rel=0.02)
+        assert ratio(step, MODEL, OTHER_KEY) == pytest.approx(5 * ratio(step), rel=0.02)
+    # Beyond what was measured they stay.
+    assert ratio(1e5) == ratio(300.0) and ratio(1e-5) == ratio(1.0)
+    found = costs.cost(predicted(200.0), corrections, KEY, CLASS, MODEL, 100, made={"avx2"})
+    assert found.seconds - OTHER == pytest.approx(0.2 * ratio(200.0) * 100)
+    # Another search knows it, and unlearns it if need be.
+    again = costs.Corrections()
+    again.recall(KEY, json.loads(json.dumps(corrections.taken(KEY))))
+    expected = pytest.approx(ratio(200.0), rel=costs.AT_FIRST)
+    assert again.ratio(KEY, MODEL, predicted(200.0)) == expected
+    for step in (1.0, 30.0, 300.0) * costs.KEPT:
+        again.observe(KEY, MODEL, predicted(step), {"step_ms": step})
+    assert again.ratio(KEY, MODEL, predicted(300.0)) == pytest.approx(1.0, rel=0.03)
+
+
+def test_two_trials_far_apart_do_not_bend_much():
+    corrections = costs.Corrections()
+    for step, ratio in ((10.0, 1.0), (20.0, 2.0)):
+        corrections.observe(KEY, MODEL, dict(PREDICTION, step_ms=step), {"step_ms": ratio * step})
+    ratios = [corrections.ratio(KEY, MODEL, dict(PREDICTION, step_ms=each)) for each in (10.0, 20.0)]
+    assert ratios[0] < ratios[1] < 1.2 * ratios[0]
 
 
 def test_noise_is_not_published():
@@ -335,13 +466,13 @@ def test_noise_is_not_published():
         before = corrections.version
         for _ in range(count):
             step = 20.0 * ratio * math.exp(draw.gauss(0.0, 0.1))
-            corrections.observe("k", "m", PREDICTION, {"step_ms": step})
+            corrections.observe(KEY, "m", PREDICTION, {"step_ms": step})
         return corrections.version - before
 
     versions(1.0, costs.KEPT)
     assert versions(1.0, 1000) <= 5
     assert versions(1.5, costs.KEPT) >= 1
-    assert corrections.ratio("k", "m", PREDICTION) == pytest.approx(1.5, rel=0.15)
+    assert corrections.ratio(KEY, "m", PREDICTION) == pytest.approx(1.5, rel=0.15)
 
 
 @pytest.mark.parametrize("mesh, ranks", [("", 1), ("row:2,col:3", 6), ("data:4", 4)])
@@ -351,20 +482,20 @@ def test_ranks_of_meshes(mesh, ranks):
 
 def test_the_mixture_of_models_is_not_published_once_each_was_measured():
     corrections = costs.Corrections()
-    corrections.observe("k", "slow", PREDICTION, {"step_ms": 120.0})
+    corrections.observe(KEY, "slow", PREDICTION, {"step_ms": 120.0})
     # It stands for the other until that was measured.
-    assert corrections.rates("k", "quick").ratio == 6.0
-    corrections.observe("k", "quick", PREDICTION, {"step_ms": 20.0})
-    assert corrections.rates("k", "quick").ratio == 1.0
+    assert corrections.rates(KEY, "quick").ratio == 6.0
+    corrections.observe(KEY, "quick", PREDICTION, {"step_ms": 20.0})
+    assert corrections.rates(KEY, "quick").ratio == 1.0
     version = corrections.version
     for model, step in (("quick", 20.0), ("slow", 120.0)) * 40:
-        corrections.observe("k", model, PREDICTION, {"step_ms": step})
+        corrections.observe(KEY, model, PREDICTION, {"step_ms": step})
     assert corrections.version == version
     # Another model relies on the mixture, and follows it.
-    assert corrections.rates("k", "new").ratio == pytest.approx(3.5, abs=2.5)
+    assert corrections.rates(KEY, "new").ratio == pytest.approx(3.5, abs=2.5)
     for _ in range(costs.KEPT):
-        corrections.observe("k", "slow", PREDICTION, {"step_ms": 120.0})
-    assert corrections.version > version and corrections.rates("k", "new").ratio == 6.0
+        corrections.observe(KEY, "slow", PREDICTION, {"step_ms": 120.0})
+    assert corrections.version > version and corrections.rates(KEY, "new").ratio == 6.0
 
 
 SMALL = {
@@ -377,12 +508,16 @@ SMALL = {
 @pytest.mark.rotates
 def test_objectives_are_predicted_for_another_machine(tools, tmp_path):
     names = ["loss", "step_ms@h100x8", "rank_bytes@h100x8"]
-    predictor = costs.Predictor(str(tmp_path), [], objectives=names)
+    texts = {}
+    predictor = Predictor(
+        str(tmp_path), [], objectives=names, keep=lambda *each: texts.update([map(str, each)])
+    )
     found = predictor.predict(SMALL)
     sizes = [f"--{name[6:]}={SMALL[name]}" for name in SMALL if name[:6] == "model."]
     builder = [sys.executable, "-m", "optimus.models", "gpt2", *sizes[1:]]
     environment = dict(os.environ, PYTHONPATH=str(REPOSITORY / "python"))
     succeed(call([*builder, "-o", tmp_path / "a.mlir"], env=environment))
+    assert list(texts.values()) == [(tmp_path / "a.mlir").read_text()]
     flags = ["--precision=bf16", "--target=cuda", "--machine-profile=h100x8"]
     flags += ["--compile-to=place", "-o", "/dev/null", "--report-json", "-"]
     said = call([tools.binaries / "optimus-compile", tmp_path / "a.mlir", *flags])
@@ -398,4 +533,4 @@ def test_objectives_are_predicted_for_another_machine(tools, tmp_path):
     wide = {**SMALL, "model.hidden": 16384, "model.layers": 4}
     assert re.match("h100x8: a rank needs .* MiB, NVIDIA H100", predictor.predict(wide)["refusal"])
     with pytest.raises(TuneError, match="the objective step_ms@h101: .*h101"):
-        costs.Predictor(str(tmp_path), [], objectives=["step_ms@h101"])
+        Predictor(str(tmp_path), [], objectives=["step_ms@h101"])

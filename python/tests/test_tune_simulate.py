@@ -381,6 +381,34 @@ def test_measurements_correct_predictions():
     assert view.correction_lines(costs.Corrections()) == []
 
 
+def test_the_first_trial_of_a_program_takes_the_time_of_making_it():
+    """One program, for the instructions of two classes; two workers begin at a time."""
+    kinds = [kind("one", 2, 1.0, 8192), kind("old", 1, 1.0, 8192)]
+    kinds[1] = kinds[1]._replace(of=kinds[1].of._replace(instructions="sse2"))
+    kinds = [each._replace(making=20.0) for each in kinds]
+    _, search, written = play_lanes("off", kinds=kinds)
+    ended = [each for each in written if each["kind"] == "ended"]
+    making = [each["measured"].get("making_seconds", 0.0) for each in ended]
+    assert sorted(making) == [0.0] * 37 + [20.0] * 3
+    costs_of = [each["costs"] for each in written if each["kind"] == "started"]
+    last = ended[making.index(20.0, making.index(20.0) + 1)]["time"]
+    after = [each["costs"] for each in written if each["kind"] == "started" and each["time"] > last]
+    assert after and after[0][kinds[0].of.key] < 2.0
+    corrections = search.corrections
+    assert corrections.rates(kinds[1].of.key, "gpt2 f32").making == 20.0
+    assert costs_of[0][kinds[0].of.key] == pytest.approx(
+        9 * 0.05 + costs.SECONDS["other_seconds"] + costs.SECONDS["making_seconds"]
+    )
+
+
+def test_trials_are_predicted_one_after_the_other():
+    _, _, written = play(MIXED._replace(predicting=2.0), trials=12)
+    times = [each["time"] for each in written if each["kind"] == "predicted"]
+    assert times[:4] == [2.0, 4.0, 6.0, 8.0]
+    begun = [each["time"] for each in written if each["kind"] == "started"]
+    assert begun[:2] == [2.0, 4.0]
+
+
 def test_the_bound_is_one():
     """It is below the best of all schedules, and near it for many jobs."""
     table = {
@@ -429,14 +457,14 @@ def test_many_workers_take_little_time_a_decision():
             "losses = 1.5\n[[worker]]\nname = 'a'\nmemory_mib = 1\n",
             "expected noise of at least 0 and losses from 0",
         ),
-        ("nose = 1\n", "expected worker, noise, losses or seed, found nose"),
+        ("nose = 1\n", "expected worker, noise, losses, seed or predicting, found nose"),
         ("worker = ", "Invalid value"),
     ],
 )
 def test_mistakes_of_pools(tmp_path, text, message):
     (tmp_path / "pool.toml").write_text(text)
     with pytest.raises(TuneError) as error:
-        virtual_pool.read_pool(str(tmp_path / "pool.toml"))
+        virtual_pool.read_pool(str(tmp_path / "pool.toml"), str(tmp_path / "cache"))
     assert message in str(error.value)
 
 
@@ -482,8 +510,8 @@ def share_of(trials, key):
 @pytest.mark.parametrize("order", ["placed", "shadho"])
 def test_a_class_draws_in_the_spaces_that_suit_it(order):
     pool = Pool([wide("near", 4, 0.01, 30.0), wide("far", 2, 20.0, 0.1)])
-    trials = draw_by_class(pool, order)
-    assert len(trials) == 120 and all(trial.end for trial in trials)
+    trials = draw_by_class(pool, order, trials=240)
+    assert len(trials) == 240 and all(trial.end for trial in trials)
     keys = {kind.name: kind.of.key for kind in pool.kinds}
     near, far = (share_of(trials, keys[name]) for name in ("near", "far"))
     if order == "placed":

@@ -30,6 +30,7 @@ from optimus.tune import (
     dask,
     explain,
     journal,
+    kept,
     machine,
     mix,
     names,
@@ -44,6 +45,7 @@ from optimus.tune import (
 from optimus.tune.executor import Start
 from optimus.tune.jobs import Folder
 from optimus.tune.policies import make_policy
+from optimus.tune.predictor import Predictor
 from optimus.tune.run import Run
 from optimus.tune.samplers import make_sampler
 from optimus.tune.scheduler import ORDERS
@@ -82,6 +84,11 @@ def _parser() -> Parser:
         "--sampler",
         metavar="NAME",
         help="who chooses points (default: the specification's, or random)",
+    )
+    run.add_argument(
+        "--no-cache",
+        action="store_true",
+        help="takes nothing from earlier searches, and keeps nothing for later ones",
     )
     _add_order(run)
     show = commands.add_parser("show", help="what came of the trials of a study")
@@ -154,7 +161,8 @@ def _run(options: argparse.Namespace) -> int:
     _begin(search, its_journal, folder, found, options.draw)
     watch = view.Watch(search.study, list(found.study.objectives), found.study.trials)
     sampler.begin_copy(folder.path)
-    run = Run(search, folder, its_journal, lock, starts, watch, executor)
+    cache = None if options.no_cache else kept.user_folder()
+    run = Run(search, folder, its_journal, lock, starts, watch, executor, cache)
     number = run.run()
     watch.close(run.now())
     sampler.close()
@@ -264,8 +272,12 @@ def _explain(options: argparse.Namespace) -> int:
 
 def _simulate(options: argparse.Namespace) -> int:
     found = spec.read(options.spec)
-    its_pool = virtual_pool.read_pool(options.pool)
-    predictor = costs.Predictor(found.folder, objectives=found.study.objectives)
+    its_pool = virtual_pool.read_pool(options.pool, kept.user_folder())
+    predictor = Predictor(
+        found.folder,
+        profiles=lambda: its_pool.profiles,
+        objectives=found.study.objectives,
+    )
 
     def end(with_pool: virtual_pool.Pool) -> Tuple[simulate.Result, Study]:
         sampler, policy = make_sampler(found), make_policy(found)

@@ -10,16 +10,23 @@
 A prediction is the same for all trials of a program; learning rates, seeds and the like
 share one. On a class it takes
 
-    seconds = r · predicted step · steps + other,  bytes = planned + the process's own
+    seconds = r · predicted step · steps + other + making
+    bytes = planned + the process's own
 
 with r the median of measured over predicted steps, by class and kind of model, and apart
-for predictions by a profile of the class, `other` the median of the seconds beside steps,
-and the most bytes that a process was seen to hold beyond its plan.
+for predictions by a profile of the class. Small models fit into caches: r is bent by the
+power of the predicted step by which it grows among trials of a class and kind. `making` is
+the median of the seconds of building and compiling, where no worker with its instructions
+has compiled its program, `other` that of the seconds beside both. The process's own are the
+most bytes that one was seen to hold beyond its plan.
+
+What was not measured on a class follows from classes with parts of the same cores: it
+takes in proportion longer on a smaller part.
 
 Lanes of one program (docs/lanes.md) start once, and a thread takes one after the other:
 n of them on T threads, with n a multiple of T,
 
-    seconds = start + n · (other - start) + l · predicted step · steps · n / T
+    seconds = making + start + n · (other - start) + l · predicted step · steps · n / T
     bytes = n · a lane's + T · a thread's
 
 with `start` the median of the seconds before the first step, and l that of a thread's
@@ -29,15 +36,14 @@ prediction of a thread.
 
 import functools
 import math
-import os
 import statistics
 from collections import deque
 from typing import (
     Any,
-    Callable,
+    Collection,
+    Container,
     Deque,
     Dict,
-    Iterator,
     List,
     Mapping,
     NamedTuple,
@@ -47,34 +53,32 @@ from typing import (
     Tuple,
 )
 
-from optimus.planning import Fault, plan
-from optimus.tune import TuneError, names
-from optimus.tune.machine import usual_threads
+from optimus.tune.machine import cores_of, profile_of, usual_threads
 from optimus.tune.scheduler import Cost
 
 Values = Dict[str, Any]
 
 PROCESS_BYTES = 96 << 20
 """Of code, libraries and stacks, until a process was measured."""
-OWN_PRICES = {
-    *("compile.machine-profile", "compile.profile", "compile.tune-products"),
-    "compile.target",
-}
-"""Names of programs that are priced as they say."""
+SECONDS = {"making_seconds": 0.6, "other_seconds": 0.1, "start_seconds": 0.0}
+"""Of a core, until a trial was measured."""
+PARTLY = 0.25
+"""Seconds that steps on a part of a core must take to say how long they take: it is
+granted by periods of a tenth."""
 LEAST_CORES = 0.01
 """A step on an unmeasured class is divided by its cores, or by this."""
-FOR_A_MACHINE = {
-    *("compile.machine-profile", "compile.profile", "compile.mcpu", "compile.target"),
-}
-"""Names without which a program is planned for another machine."""
-PROBE = "--layers=1 --hidden=8 --heads=1 --seq=8 --vocab=8 --batch=1"
 SHARE = 0.98
 """Of the memory limit, that a trial may be predicted to take."""
 STEP, LANE, PROFILED = "step_ms", "lane_ms", " by profile"
 KEPT = 32
 """Measurements of a kind."""
-PUBLISHED = 0.05
-"""Share by which a correction must change."""
+STIFFNESS = 3.0
+"""Of r against bending, as squares of logarithms of predicted steps."""
+RECALLED = 3
+"""Those that the median of an earlier search counts for, at most."""
+PUBLISHED, AT_FIRST = 0.05, 0.01
+"""Share by which a correction must change, and as long as fewer than KEPT measurements are
+known."""
 ERRORS = 4
 """Standard errors of a difference, by which it must, too, once KEPT are known."""
 
@@ -85,134 +89,6 @@ def ranks_of(mesh: str) -> int:
     for axis in filter(None, mesh.split(",")):
         count *= int(axis.partition(":")[2] or 1)
     return count
-
-
-class Predictor:
-    """Asks the compiler, once for each program."""
-
-    def __init__(
-        self,
-        folder: str,
-        prefix: List[str] = ["nice", "-n", "19"],
-        profiles: Callable[[], Mapping[str, str]] = dict,
-        objectives: Sequence[str] = (),
-    ):
-        """`profiles` are the files of measured classes, by their keys. Objectives such as
-        step_ms@h100x8 are predicted, too. Raises TuneError for unknown machines."""
-        self._folder, self._prefix, self._profiles = folder, prefix, profiles
-        self._wanted = [name for name in objectives if "@" in name]
-        self._known: Dict[Tuple[str, ...], Dict[str, Any]] = {}
-        for name in self._wanted:
-            machine = name.partition("@")[2]
-            found = plan(["gpt2", *PROBE.split()], flags_for(machine, {}), folder, prefix)
-            if not found.report:
-                raise TuneError("the objective %s: %s" % (name, found.reason))
-
-    def predict(self, values: Values) -> Dict[str, Any]:
-        """`rank_bytes`, `ranks`, `step_ms` and the `tokens` of a step, of a trial's
-        program, or its `refusal`; and `by_class` the step on measured classes."""
-        model = names.arguments(values, "model")
-        flags = names.arguments(values, "compile")
-        found = dict(self._known_plan(model, flags))
-        steps, _ = found.pop("by_kind", {}), found.pop("needs", "")
-        if "refusal" not in found:
-            microbatches = int(values.get("train.microbatches", 1))
-            found["step_ms"] = _step_ms(steps, microbatches)
-            found["tokens"] *= microbatches
-            by_class = {
-                kind: _step_ms(plan["by_kind"], microbatches)
-                for kind, plan in self._plans_by_class(values, model, flags)
-            }
-            if by_class:
-                found["by_class"] = by_class
-        for name in self._wanted if "refusal" not in found else ():
-            kind, _, machine = name.partition("@")
-            there = self._known_plan(model, flags_for(machine, values))
-            if "refusal" in there:
-                return {"refusal": "%s: %s" % (machine, there["refusal"])}
-            if there["needs"]:
-                return {"refusal": "%s: %s" % (machine, there["needs"])}
-            found[name] = (
-                _step_ms(there["by_kind"], int(values.get("train.microbatches", 1)))
-                if kind == "step_ms"
-                else there[kind]
-            )
-        return found
-
-    def _plans_by_class(
-        self, values: Values, model: List[str], flags: List[str]
-    ) -> Iterator[Tuple[str, Dict[str, Any]]]:
-        """With the classes' own profiles, unless the program has one."""
-        if OWN_PRICES & values.keys():
-            return
-        for kind, path in sorted(self._profiles().items()):
-            # The trained library is compiled without a profile.
-            more = ["--machine-profile", path, "--tune-products=false"]
-            plan = self._known_plan(model, [*flags, *more])
-            if "refusal" not in plan:
-                yield kind, plan
-
-    def _known_plan(self, model: List[str], flags: List[str]) -> Dict[str, Any]:
-        key = (*model, "--", *flags)
-        if key not in self._known:
-            self._known[key] = self._plan(model, flags)
-        return self._known[key]
-
-    def _plan(self, model: List[str], flags: List[str]) -> Dict[str, Any]:
-        try:
-            found = plan(model, flags, self._folder, self._prefix)
-        except Fault as fault:
-            return {"refusal": str(fault)}
-        if not found.report:
-            return {"refusal": found.reason}
-        kinds = {
-            each["kind"]: each["predicted_step_ms"]
-            for each in found.report["schedule"].values()
-        }
-        ranks = ranks_of(found.report.get("mesh") or "")
-        sizes = found.report["model"]
-        limit = found.limit
-        needs = "" if found.fits else "a rank needs %d MiB, %s has %d" % (
-            found.report["rank_bytes"] >> 20,
-            limit["of"],
-            limit["bytes"] >> 20,
-        )
-        return {
-            "rank_bytes": found.report["rank_bytes"],
-            "needs": needs,
-            "ranks": ranks,
-            "tokens": sizes["batch"] * sizes["sequence"],
-            "by_kind": kinds,
-            **(_lane_bytes(found.report["memory"]) if ranks == 1 else {}),
-        }
-
-
-def flags_for(machine: str, values: Values) -> List[str]:
-    """Of optimus-compile, to plan a trial for a machine: a GPU's name, or the path of a
-    profile of the trial's own target."""
-    is_path = os.sep in machine
-    out = FOR_A_MACHINE - ({"compile.target", "compile.mcpu"} if is_path else set())
-    kept = {name: value for name, value in values.items() if name not in out}
-    more = ["--machine-profile=" + machine, "--tune-products=false"]
-    return [
-        *names.arguments(kept, "compile", leave_out=("tune-products",)),
-        *more,
-        *([] if is_path else ["--target=cuda"]),
-    ]
-
-
-def _lane_bytes(memory: Mapping[str, Mapping[str, int]]) -> Dict[str, int]:
-    """The most that a function holds once a lane, and once a thread whatever lanes it
-    has."""
-    own = ("arena", "scratch")
-    return {
-        "lane_bytes": max(
-            each["total"] - sum(each[part] for part in own) for each in memory.values()
-        ),
-        "thread_bytes": max(
-            sum(each[part] for part in own) for each in memory.values()
-        ),
-    }
 
 
 def bytes_of_lanes(prediction: Mapping[str, Any], lanes: int, threads: int) -> int:
@@ -227,18 +103,42 @@ def bytes_of_lanes(prediction: Mapping[str, Any], lanes: int, threads: int) -> i
 
 def is_profiled(prediction: Mapping[str, Any], kind: str) -> bool:
     """Whether a profile of the class made it."""
-    return kind in prediction.get("by_class", ())
+    return profile_of(kind) in prediction.get("by_profile", ())
 
 
 def step_ms(prediction: Mapping[str, Any], kind: str) -> float:
     """On a class, before correction."""
     own = is_profiled(prediction, kind)
-    return prediction["by_class"][kind] if own else prediction["step_ms"]
+    return prediction["by_profile"][profile_of(kind)] if own else prediction["step_ms"]
 
 
-def _step_ms(kinds: Mapping[str, float], microbatches: int) -> float:
-    """Of a step: the accumulation of all microbatches but the last, which updates."""
-    return kinds["train"] + (microbatches - 1) * kinds.get("accumulate", kinds["train"])
+class Point(NamedTuple):
+    """A measurement."""
+
+    step: float
+    """Predicted, milliseconds."""
+    ratio: float
+    """Measured over that."""
+
+
+class Bend(NamedTuple):
+    """How a ratio follows the predicted step."""
+
+    power: float = 0.0
+    reference: float = 1.0
+    """Milliseconds of the step that medians are for."""
+    low: float = 0.0
+    high: float = math.inf
+    """Steps that were measured; beyond, the ratio stays."""
+
+    def at(self, step: float) -> float:
+        """Of the ratio there to that of the reference."""
+        if not self.power:
+            return 1.0
+        return (min(max(step, self.low), self.high) / self.reference) ** self.power
+
+
+STRAIGHT = Bend()
 
 
 class Rates(NamedTuple):
@@ -246,10 +146,13 @@ class Rates(NamedTuple):
 
     ratio: Optional[float]
     """Of predicted steps; None: nothing like it was measured."""
+    bend: Bend
     other: float
-    """Seconds beside steps."""
+    """Seconds beside steps and the making of programs."""
     start: float
     """Those of them before the first step."""
+    making: float
+    """Seconds of building and compiling."""
     lane: Optional[float]
     """Of predicted steps, a lane's on a thread; None: none was measured."""
 
@@ -257,34 +160,48 @@ class Rates(NamedTuple):
 class Terms(NamedTuple):
     """What `seconds` needs of a class and a kind of model."""
 
-    kind: str
+    profile: str
+    instructions: str
     memory: int
     room: int
     """Bytes that a plan may have."""
-    ratio: float
-    profiled: float
+    plain: Tuple[float, Bend]
+    profiled: Tuple[float, Bend]
     """Of steps that a profile of the class predicts."""
     other: float
+    making: float
+
+
+class Ratio(NamedTuple):
+    """What the ratios of some steps are known by."""
+
+    what: str
+    """Is measured; steps that a profile of the class predicted count apart."""
+    profile: str
+    kind: str
+    """The class, or "": of all with the profile, as a whole core would take."""
+    model: str
+    """Its kind, or "": of all."""
 
 
 class Corrections:
-    """Measurements beside predictions. A correction is published only
-    as it has changed by more than PUBLISHED: orders of jobs last as long."""
+    """Measurements beside predictions. A correction is published only as it has changed
+    by more than PUBLISHED: orders of jobs last as long."""
 
     def __init__(self) -> None:
-        self._ratios: Dict[Tuple[str, str, str], Deque[float]] = {}
-        """By what is measured, class and model. Steps that the class's own profile
-        predicted count apart."""
-        self._seconds: Dict[str, Dict[str, Deque[float]]] = {
-            "other_seconds": {},
-            "start_seconds": {},
-        }
-        """The key "" is for all classes, and for all models of a class."""
+        self._ratios: Dict[Ratio, Deque[Point]] = {}
+        self._bends: Dict[Tuple[str, str], Bend] = {}
+        self._powers: Dict[Tuple[str, str], float] = {}
+        """Of an earlier search, by what is measured and profile, as bends are."""
+        self._sums: Dict[Tuple[str, str], Dict[Ratio, Tuple[float, ...]]] = {}
+        self._seconds: Dict[str, Dict[str, Deque[float]]] = {name: {} for name in SECONDS}
+        """By class; "" is for all, as a whole core would take."""
         self._public: Dict[Tuple[str, ...], float] = {}
         self._relied: Set[Tuple[str, ...]] = set()
         """What was asked for since, of all models or classes, where nothing closer is
         known."""
-        self._own = 0
+        self._own = self._own_before = 0
+        """Bytes of processes beyond their plans, also of earlier searches."""
         self._rates: Dict[Tuple[str, str, bool], Rates] = {}
         """What was asked for by class and model, of a version."""
         self._version_of_rates = 0
@@ -300,20 +217,13 @@ class Corrections:
     ) -> None:
         """`kind` is the class of the worker, `model` that of `model_of`."""
         for name in (STEP, LANE):
-            if measured.get(name) and prediction.get("step_ms"):
-                ratio = measured[name] / step_ms(prediction, kind)
+            if measured.get(name) and prediction.get("step_ms") and _says(kind, measured):
                 what = name + PROFILED * is_profiled(prediction, kind)
-                for each in (model, ""):
-                    key = what, kind, each
-                    found = self._ratios.setdefault(key, deque(maxlen=KEPT))
-                    found.append(ratio)
-                    self._publish(key, found)
-        for name, seconds in self._seconds.items():
+                step = step_ms(prediction, kind)
+                self._note(what, kind, model, Point(step, measured[name] / step))
+        for name in self._seconds:
             if measured.get(name) is not None:
-                for each in (kind, ""):
-                    found = seconds.setdefault(each, deque(maxlen=KEPT))
-                    found.append(measured[name])
-                    self._publish((name, each), found)
+                self._note_seconds(name, kind, measured[name])
         if measured.get("max_rss") and prediction.get("rank_bytes"):
             planned = bytes_of_lanes(
                 prediction, measured.get("lanes", 1), measured.get("threads", 1)
@@ -322,28 +232,122 @@ class Corrections:
                 self._own = measured["max_rss"] - planned
                 self.version += 1
 
-    def _publish(self, key: Tuple[str, ...], found: Deque[float]) -> None:
+    def _note(self, what: str, kind: str, model: str, point: Point, times: int = 1) -> None:
+        profile, part = profile_of(kind), min(1.0, cores_of(kind))
+        whole = point._replace(ratio=point.ratio * part)
+        keys = [Ratio(what, profile, *each) for each in ((kind, model), (kind, ""), ("", model))]
+        for key in keys:
+            found = self._ratios.setdefault(key, deque(maxlen=KEPT))
+            found.extend([point if key.kind else whole] * times)
+        if what.startswith(STEP):
+            self._bend(keys[0])
+        for key in keys:
+            self._publish(key, self._levels(key), is_own=key == keys[0])
+
+    def _levels(self, key: Ratio) -> List[float]:
+        """Ratios at the reference."""
+        bend = self._bends.get(key[:2], STRAIGHT)
+        return [each.ratio / bend.at(each.step) for each in self._ratios[key]]
+
+    def _bend(self, changed: Ratio) -> None:
+        """Publishes another power once it matters for steps that were measured. Only what
+        one class took of one kind of model says how ratios grow."""
+        group = changed[:2]
+        sums = self._sums.setdefault(group, {})
+        sums[changed] = _sums(self._ratios[changed])
+        count, total, squares, products = map(sum, zip(*(each[:4] for each in sums.values())))
+        prior = STIFFNESS * self._powers.get(group, 0.0)
+        power = (products + prior) / (squares + STIFFNESS)
+        before = self._bends.get(group, STRAIGHT)
+        steps = [step for each in sums.values() for step in each[4:]]
+        steps += [before.low, before.high] if before.power else []
+        low, high = min(steps), max(steps)
+        least = PUBLISHED if count >= KEPT else AT_FIRST
+        if abs(power - before.power) * math.sqrt(squares / count) <= least:
+            if before.power:
+                self._bends[group] = before._replace(low=low, high=high)
+            return
+        self._bends[group] = Bend(power, math.exp(total / count), low, high)
+        self.version += 1
+        for key in self._ratios:
+            if key[:2] == group:
+                self._public[key] = statistics.median(self._levels(key))
+
+    def _note_seconds(self, name: str, kind: str, seconds: float, times: int = 1) -> None:
+        part = min(1.0, cores_of(kind))
+        for each, value in ((kind, seconds), ("", seconds * part)):
+            found = self._seconds[name].setdefault(each, deque(maxlen=KEPT))
+            found.extend([value] * times)
+            self._publish((name, each), found, is_own=bool(each))
+
+    def taken(self, kind: str) -> Dict[str, Any]:
+        """What is known of a class, for `recall` in another search."""
+        rates = [
+            [key.what, key.model, statistics.median(self._levels(key)), len(points)]
+            for key, points in sorted(self._ratios.items())
+            if key.kind == kind and key.model
+        ]
+        bends = {
+            what: list(bend)
+            for (what, profile), bend in sorted(self._bends.items())
+            if profile == profile_of(kind)
+        }
+        seconds = {
+            name: [statistics.median(found[kind]), len(found[kind])]
+            for name, found in self._seconds.items()
+            if kind in found
+        }
+        own = self._own or self._own_before
+        return {"rates": rates, "bends": bends, "seconds": seconds, "own_bytes": own}
+
+    def recall(self, kind: str, taken: Mapping[str, Any]) -> None:
+        """It counts as much as a few measurements of this search."""
+        for what, bend in taken["bends"].items():
+            group = what, profile_of(kind)
+            self._bends[group] = Bend(*bend)
+            self._powers[group] = self._bends[group].power
+        for what, model, ratio, count in taken["rates"]:
+            bend = self._bends.get((what, profile_of(kind)), STRAIGHT)
+            self._note(what, kind, model, Point(bend.reference, ratio), min(count, RECALLED))
+        for name, (seconds, count) in taken["seconds"].items():
+            self._note_seconds(name, kind, seconds, min(count, RECALLED))
+        self._own_before = max(self._own_before, taken["own_bytes"])
+        self.version += 1
+
+    def _publish(self, key: Tuple[str, ...], found: Sequence[float], is_own: bool) -> None:
         value, before = statistics.median(found), self._public.get(key)
+        least = PUBLISHED if len(found) == KEPT else AT_FIRST
         if before is None or (
-            abs(value - before) > PUBLISHED * abs(before)
+            abs(value - before) > least * abs(before)
             and abs(value - before) > ERRORS * _error(found, value)
         ):
             self._public[key] = value
-            self.version += before is None or bool(key[-1]) or key in self._relied
+            self.version += before is None or is_own or key in self._relied
 
     def ratio(
         self, kind: str, model: str, prediction: Mapping[str, Any]
     ) -> Optional[float]:
         """None: nothing like it was measured."""
-        return self.rates(kind, model, is_profiled(prediction, kind)).ratio
+        rates = self.rates(kind, model, is_profiled(prediction, kind))
+        if rates.ratio is None:
+            return None
+        return rates.ratio * rates.bend.at(step_ms(prediction, kind))
 
-    def _ratio(self, name: str, kind: str, model: str) -> Optional[float]:
-        found = self._public.get((name, kind, model))
-        return self._of_all((name, kind, "")) if found is None else found
+    def _ratio(self, what: str, kind: str, model: str) -> Optional[float]:
+        profile = profile_of(kind)
+        found = self._public.get(Ratio(what, profile, kind, model))
+        if found is None:
+            found = self._of_all(Ratio(what, profile, "", model))
+            found = None if found is None else found / min(1.0, cores_of(kind))
+        return self._of_all(Ratio(what, profile, kind, "")) if found is None else found
 
     def _second(self, name: str, kind: str) -> float:
         found = self._public.get((name, kind))
-        return (self._of_all((name, "")) or 0.0) if found is None else found
+        if found is None:
+            found = self._of_all((name, ""))
+            found = SECONDS[name] if found is None else found
+            found /= max(LEAST_CORES, min(1.0, cores_of(kind)))
+        return found
 
     def _of_all(self, key: Tuple[str, ...]) -> Optional[float]:
         found = self._public.get(key)
@@ -356,10 +360,13 @@ class Corrections:
         self._renew()
         found = self._rates.get((kind, model, profiled))
         if found is None:
+            what = STEP + PROFILED * profiled
             found = self._rates[kind, model, profiled] = Rates(
-                self._ratio(STEP + PROFILED * profiled, kind, model),
+                self._ratio(what, kind, model),
+                self._bends.get((what, profile_of(kind)), STRAIGHT),
                 self._second("other_seconds", kind),
                 self._second("start_seconds", kind),
+                self._second("making_seconds", kind),
                 self._ratio(LANE + PROFILED * profiled, kind, model),
             )
         return found
@@ -368,14 +375,23 @@ class Corrections:
         """Those of this version."""
         memory = its_class["memory"]
         room = math.floor(SHARE * memory) - self.own_bytes
-        ratio, profiled = (
-            unmeasured if rates.ratio is None else rates.ratio
+        plain, profiled = (
+            (unmeasured, STRAIGHT) if rates.ratio is None else rates[:2]
             for unmeasured, rates in zip(
                 _unmeasured(its_class),
                 (self.rates(kind, model, False), self.rates(kind, model, True)),
             )
         )
-        return Terms(kind, memory, room, ratio, profiled, self._second("other_seconds", kind))
+        return Terms(
+            profile_of(kind),
+            its_class["instructions"],
+            memory,
+            room,
+            plain,
+            profiled,
+            self._second("other_seconds", kind),
+            self._second("making_seconds", kind),
+        )
 
     def _renew(self) -> None:
         if self._version_of_rates != self.version:
@@ -386,21 +402,21 @@ class Corrections:
     @property
     def own_bytes(self) -> int:
         """The process's own."""
-        return self._own or PROCESS_BYTES
+        return max(self._own, self._own_before) or PROCESS_BYTES
 
     def rows(self) -> List[Tuple[str, str, float, int]]:
         """Class, model, ratio and how often it was measured."""
         return [
             (
-                kind,
-                model + ", by its profile" * (what != STEP),
-                statistics.median(found),
-                len(found),
+                key.kind,
+                key.model + ", by its profile" * (key.what != STEP),
+                statistics.median(each.ratio for each in points),
+                len(points),
             )
-            for (what, kind, model), found in sorted(
-                self._ratios.items(), key=lambda each: (each[0][1:], each[0])
+            for key, points in sorted(
+                self._ratios.items(), key=lambda each: (each[0][2:], each[0].what)
             )
-            if model and not what.startswith(LANE)
+            if key.kind and key.model and not key.what.startswith(LANE)
         ]
 
 
@@ -408,11 +424,32 @@ def corrections_of(records: List[Dict[str, Any]], trials: List[Any]) -> Correcti
     """Those that the records of a journal lead to."""
     found = Corrections()
     for record in records:
+        if record.get("taken"):
+            found.recall(record["class"], record["taken"])
         measured = record.get("measured")
         trial = trials[record["trial"]] if measured else None
         if trial and trial.prediction:
             found.observe(record["class"], trial.model, trial.prediction, measured)
     return found
+
+
+def _sums(points: Collection[Point]) -> Tuple[float, ...]:
+    """How many there are; of logarithms of steps the sum, the squares around their mean,
+    and the products with those of ratios; the least and the largest step."""
+    pairs = [(math.log(each.step), math.log(each.ratio)) for each in points]
+    total, level = (sum(each) for each in zip(*pairs))
+    middle = total / len(pairs)
+    squares = sum((x - middle) ** 2 for x, _ in pairs)
+    products = sum((x - middle) * (y - level / len(pairs)) for x, y in pairs)
+    steps = [each.step for each in points]
+    return len(pairs), total, squares, products, min(steps), max(steps)
+
+
+def _says(kind: str, measured: Mapping[str, Any]) -> bool:
+    """Whether steps took long enough to say how long they take there."""
+    if "steps" not in measured or STEP not in measured or cores_of(kind) >= 1:
+        return True
+    return measured[STEP] * measured["steps"] >= 1e3 * PARTLY
 
 
 def _error(found: Deque[float], median: float) -> float:
@@ -440,11 +477,12 @@ def cost(
     model: str,
     steps: float,
     floor: int = 0,
+    made: Container[str] = (),
 ) -> Cost:
     """Of `steps` steps of a trial, of a kind of `model`, on a class. `floor` are bytes
-    that did not suffice."""
+    that did not suffice, `made` the instructions of its compiled programs."""
     terms = corrections.terms(kind, model, its_class)
-    (found,) = seconds(prediction, (terms,), steps, floor)
+    (found,) = seconds(prediction, (terms,), steps, floor, made)
     if found < math.inf:
         return Cost(found)
     if "refusal" in prediction:
@@ -458,20 +496,25 @@ def seconds(
     classes: Sequence[Terms],
     steps: float,
     floor: int = 0,
+    made: Container[str] = (),
 ) -> List[float]:
     """Those of `cost` on each class; infinity where it refuses."""
     if "refusal" in prediction:
         return [math.inf] * len(classes)
     planned = prediction["rank_bytes"] * prediction["ranks"]
-    step, by_class = prediction["step_ms"], prediction.get("by_class", ())
+    step, by_profile = prediction["step_ms"], prediction.get("by_profile", ())
     found = []
-    for kind, memory, room, ratio, profiled, other in classes:
+    for profile, instructions, memory, room, plain, profiled, other, making in classes:
         if planned > room or memory <= floor:
             found.append(math.inf)
-        elif kind in by_class:
-            found.append(profiled * by_class[kind] / 1e3 * steps + other)
-        else:
-            found.append(ratio * step / 1e3 * steps + other)
+            continue
+        is_profiled = profile in by_profile
+        its = by_profile[profile] if is_profiled else step
+        ratio, bend = profiled if is_profiled else plain
+        if bend.power:
+            ratio *= bend.at(its)
+        beside = other if instructions in made else other + making
+        found.append(ratio * its / 1e3 * steps + beside)
     return found
 
 
@@ -514,6 +557,7 @@ def cost_of_lanes(
     model: str,
     steps: Sequence[float],
     threads: int,
+    made: Container[str] = (),
 ) -> Cost:
     """Of several trials of a program together, each with steps of its own."""
     planned = bytes_of_lanes(prediction, len(steps), threads)
@@ -526,7 +570,7 @@ def cost_of_lanes(
     if lane is None and rates.ratio is None:
         lane = threads * unmeasured
     elif lane is None:
-        lane = rates.ratio
+        lane = rates.ratio * rates.bend.at(step_ms(prediction, kind))
         if threads > 1:
             lane = threads * min(lane, unmeasured)
     # Steps of each, the shortest first: so many lanes are there until it ends.
@@ -535,4 +579,6 @@ def cost_of_lanes(
         turns += (each - before) * -(-(len(steps) - ended) // threads)
         before = each
     seconds = lane * step_ms(prediction, kind) / 1e3 * turns + rates.start
+    if its_class["instructions"] not in made:
+        seconds += rates.making
     return Cost(seconds + len(steps) * max(0.0, rates.other - rates.start))

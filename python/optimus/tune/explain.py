@@ -47,8 +47,8 @@ def _prediction(prediction: Record) -> List[str]:
         "predicted: %d ranks of %.1f MiB, %.3g ms a step, before correction"
         % (prediction["ranks"], prediction["rank_bytes"] / 2**20, prediction["step_ms"]),
         *(
-            "  on %s, as measured: %.3g ms" % each
-            for each in sorted(prediction.get("by_class", {}).items())
+            "  by the profile %s: %.3g ms" % each
+            for each in sorted(prediction.get("by_profile", {}).items())
         ),
     ]
 

@@ -35,8 +35,11 @@ def program_key(values: Dict[str, Any], instructions: str, lanes: int = 1) -> st
     """Of the library that trials of these values train."""
     flags = [*names.arguments(values, "model"), "--", *names.arguments(values, "compile")]
     flags += ["--lanes=%d" % lanes] if lanes > 1 else []
-    text = repr((flags, instructions, __version__))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return _key((flags, instructions, __version__))
+
+
+def _key(of: Any) -> str:
+    return hashlib.sha256(repr(of).encode()).hexdigest()[:16]
 
 
 class Folder:
@@ -65,7 +68,12 @@ class Folder:
         return os.path.join(self.trial(number), "lanes.txt")
 
     def program(self, key: str) -> str:
-        return os.path.join(self.path, "programs", key)
+        return os.path.join(self.path, "programs", key + ".so")
+
+    def model(self, arguments: List[str]) -> str:
+        """The text of a model, by arguments of optimus.models."""
+        key = _key((arguments, __version__))
+        return os.path.join(self.path, "programs", key + ".mlir")
 
     def profile(self, name: str) -> str:
         """Of classes, by their name of it."""
@@ -128,14 +136,14 @@ def commands(folder: Folder, jobs: Jobs, its_class: Record, lanes: int) -> List[
     """What a worker runs for a trial, or for several as lanes: the builder, the compiler,
     training. The library has some lanes, and trials alone are one of them."""
     trial = jobs[0][0]
-    base = folder.program(program_key(trial.values, its_class["instructions"], lanes))
-    place = folder.trial(trial.number)
-    model, library = base + ".mlir", base + ".so"
+    library = folder.program(program_key(trial.values, its_class["instructions"], lanes))
+    arguments = names.arguments(trial.values, "model")
+    place, model = folder.trial(trial.number), folder.model(arguments)
     build = [
         sys.executable,
         "-m",
         "optimus.models",
-        *names.arguments(trial.values, "model"),
+        *arguments,
         "-o",
         model,
     ]

@@ -8,6 +8,7 @@
 """Finds what this process may use: cores and their share, memory, instructions. Equal
 workers are of one class."""
 
+import functools
 import os
 import re
 from typing import Iterator, List, NamedTuple, Optional, Tuple
@@ -37,18 +38,41 @@ class Class(NamedTuple):
 
     @property
     def key(self) -> str:
-        parts = (self._short, self.cores, self.memory >> 20, self.instructions)
+        short = re.sub(r"[^A-Za-z0-9]+", "-", self.processor).strip("-")[:24]
+        parts = (short, self.cores, self.memory >> 20, self.instructions)
         return "%s-%gc-%dM-%s" % parts
 
     @property
     def profile(self) -> str:
-        """The name of its machine profile. A part of a core is granted for longer at a
-        time than a product takes, so classes with parts of one core share it."""
-        return "%s-%dt-%s" % (self._short, usual_threads(self.cores), self.instructions)
+        return profile_of(self.key)
 
-    @property
-    def _short(self) -> str:
-        return re.sub(r"[^A-Za-z0-9]+", "-", self.processor).strip("-")[:24]
+
+def profile_of(key: str) -> str:
+    """The name of the machine profile of a class, by the key of this. A part of a core is
+    granted for longer at a time than a product takes, so classes with parts of one core
+    share it."""
+    short, _, _, instructions = _parts(key)
+    return "%s-%dt-%s" % (short, usual_threads(cores_of(key)), instructions)
+
+
+def speed_of(key: str) -> str:
+    """What its memory leaves of a class, by the key of this: those equal in it are equally
+    fast."""
+    short, cores, _, instructions = _parts(key)
+    return "-".join((short, cores, instructions))
+
+
+def cores_of(key: str) -> float:
+    return float(_parts(key)[1][:-1])
+
+
+def instructions_of(key: str) -> str:
+    return _parts(key)[3]
+
+
+@functools.lru_cache(maxsize=4096)
+def _parts(key: str) -> List[str]:
+    return key.rsplit("-", 3)
 
 
 def usual_threads(cores: float) -> int:

@@ -49,16 +49,31 @@ def read_log(folder: str) -> Log:
     return Log(steps, ended, message)
 
 
-def measured(log: Log, result: Dict[str, Any], first_step: int) -> Dict[str, Any]:
-    """What a job took; its own steps come after `first_step`."""
+MAKES = ("build", "compile")
+"""Commands that make a program."""
+
+
+def typical(times: List[float], cores: float) -> float:
+    """Of a run's steps; the first one warms up. A part of a core is granted for a moment of
+    each period, in which a short step is as fast as on a whole one: the mean counts."""
+    is_whole = cores == int(cores)
+    return (statistics.median if is_whole else statistics.fmean)(times[1:] or times)
+
+
+def measured(
+    log: Log, result: Dict[str, Any], first_step: int, cores: float
+) -> Dict[str, Any]:
+    """What a job took on so many cores; its own steps come after `first_step`."""
     own = [each for each in log.steps if each["step"] > first_step]
     seconds = sum(result["seconds"].values())
     found = {"seconds": seconds, "max_rss": result.get("max_rss", 0)}
+    making = sum(result["seconds"].get(name, 0.0) for name in MAKES)
+    if MAKES[-1] in result.get("made", ()):
+        found["making_seconds"] = making
     if own:
         times = [each["ms"] for each in own]
-        # The first step of a run warms up.
-        found["step_ms"] = statistics.median(times[1:] or times)
-        found["other_seconds"] = max(0.0, seconds - sum(times) / 1e3)
+        found["step_ms"] = typical(times, cores)
+        found["other_seconds"] = max(0.0, seconds - making - sum(times) / 1e3)
         # From the first step to the last, evaluations between them included.
         under_way = own[-1].get("seconds", sum(times) / 1e3)
         started = result["seconds"].get("train", seconds) - under_way
@@ -67,7 +82,11 @@ def measured(log: Log, result: Dict[str, Any], first_step: int) -> Dict[str, Any
 
 
 def measured_lanes(
-    logs: List[Log], result: Dict[str, Any], first_steps: List[int], threads: int
+    logs: List[Log],
+    result: Dict[str, Any],
+    first_steps: List[int],
+    threads: int,
+    cores: float,
 ) -> List[Dict[str, Any]]:
     """What lanes of a process took: of its time each an equal part. The time of a step,
     on a thread, is said once. A lane's steps are logged with the time of all lanes."""
@@ -89,7 +108,11 @@ def measured_lanes(
         for place, ms in enumerate(max(own, key=len))
     ]
     if times:
-        found[0]["lane_ms"] = statistics.median(times[1:] or times)
+        found[0]["lane_ms"] = typical(times, cores)
+    if MAKES[-1] in result.get("made", ()):
+        found[0]["making_seconds"] = sum(
+            result["seconds"].get(name, 0.0) for name in MAKES
+        )
     return found
 
 

@@ -15,7 +15,7 @@ pays.
 
 import hashlib
 import re
-from typing import Any, Callable, Dict, List, Optional, Sequence, Union
+from typing import Any, Callable, Container, Dict, List, Optional, Sequence, Union
 
 from optimus.tune import costs, names
 from optimus.tune.domains import text_of
@@ -60,14 +60,16 @@ class Packing:
         steps: Callable[[Job], int],
         classes: Dict[str, Record],
         corrections: costs.Corrections,
+        made: Callable[[int], Container[str]],
     ):
+        """`made` says of a trial for which instructions its program was compiled."""
         self.most = {AUTO: MOST_AUTO, OFF: 1}.get(lanes, lanes)
         # What a process takes is no single trial's.
         if set(objectives) & {"seconds", "peak_bytes"}:
             self.most = 1
         self.is_auto = lanes == AUTO
         self._trial, self._steps = trial, steps
-        self._classes, self._corrections = classes, corrections
+        self._classes, self._corrections, self._made = classes, corrections, made
 
     def key(self, trial: Trial) -> str:
         """Equal for trials that may be lanes of one program; empty: it runs alone."""
@@ -113,11 +115,13 @@ class Packing:
             trial.model,
             [self._steps(job) for job in jobs],
             costs.threads_of(its_class, trial.values),
+            self._made(trial.number),
         )
 
     def apart(self, jobs: Sequence[Job], kind: str) -> float:
-        """Seconds of the same, one after the other."""
+        """Seconds of the same, one after the other; the first one compiles."""
         trial, its_class = self._trial(jobs[0].trial), self._classes[kind]
+        made = [self._made(trial.number)] + [(its_class["instructions"],)] * (len(jobs) - 1)
         return sum(
             costs.cost(
                 trial.prediction,
@@ -126,8 +130,9 @@ class Packing:
                 its_class,
                 trial.model,
                 self._steps(job),
+                made=each,
             ).weight
-            for job in jobs
+            for job, each in zip(jobs, made)
         )
 
     def pays(self, jobs: Sequence[Job], kind: str) -> bool:

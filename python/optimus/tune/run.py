@@ -19,8 +19,8 @@ import time
 from typing import Callable, Dict, List, Optional, Set
 
 from optimus import __version__, output
-from optimus.tune import Collector, TuneError, outcome
-from optimus.tune.costs import Predictor, threads_of
+from optimus.tune import Collector, TuneError, names, outcome
+from optimus.tune.costs import threads_of
 from optimus.tune.executor import Event, Events, Executor, Start, Takes
 from optimus.tune.jobs import (
     INSIDE,
@@ -35,8 +35,10 @@ from optimus.tune.jobs import (
     write_lanes,
 )
 from optimus.tune.journal import Journal, Lock, Record
+from optimus.tune.kept import Kept
 from optimus.tune.machine import Class
 from optimus.tune.pool import Pool
+from optimus.tune.predictor import Predictor
 from optimus.tune.search import Search
 from optimus.tune.study import Trial, finite
 
@@ -47,7 +49,10 @@ LEASE = 90.0
 MOST_TICK = 1.0
 """Of them, that pass between two looks: a scheduler that stood still heard nobody."""
 WORTH = 6.0
-"""Times of measuring a class, that a search must go on to be worth it."""
+"""Times of measuring a class, that a search must go on to be worth it; of three, six and
+ten the best on one pool. Later searches on the machine have no need of it."""
+SURE = 2
+"""Trials for each worker, that have ended by then: the first ones to end are short."""
 POLL = 0.2
 """Seconds between two looks at the clock."""
 
@@ -64,7 +69,10 @@ class Run:
         starts: List[Start],
         watch: Callable[[Record, float], None],
         executor: Callable[[List[Start], int, Events], Executor] = Pool,
+        cache: Optional[str] = None,
     ):
+        """Times of classes are kept in the folder `cache` for other searches, and those of
+        earlier ones count."""
         self.search, self._folder, self._journal = search, folder, journal
         self._seen = folder
         """As workers know it."""
@@ -73,7 +81,14 @@ class Run:
         self._events: Events = queue.Queue()
         self._predictions: "queue.Queue[Optional[int]]" = queue.Queue()
         # One class is corrected as well by its own trials.
-        self._is_mixed = len({(start.prefix, start.environment) for start in starts}) > 1
+        self._has_use = search.is_informed and (
+            len({(start.prefix, start.environment) for start in starts}) > 1
+        )
+        self._kept = Kept(len(starts) - 1, cache)
+        self._recalled: Set[str] = {
+            record["class"] for record in journal.records if record["kind"] == "class"
+        }
+        """Classes, of which nothing more is looked for."""
         self._measuring: Dict[str, Class] = {}
         """Workers that measure their classes."""
         self._not_measured: Set[str] = set()
@@ -82,6 +97,7 @@ class Run:
             search.spec.folder,
             profiles=self._profiles,
             objectives=search.spec.study.objectives,
+            keep=self._keep_text,
         )
         self._restarts: Dict[str, int] = {}
         self._begin = time.monotonic() - max(
@@ -145,7 +161,15 @@ class Run:
             finally:
                 self._predictions.put(None)
                 self._pool.close()
+        self._keep()
         return self._signal
+
+    def _keep(self) -> None:
+        """For other searches. Of classes with one file the most measured has it."""
+        taken = self.search.corrections.taken
+        found = {Class(**each) for each in self.search.study.classes.values()}
+        for its in sorted(found, key=lambda its: (_count(taken(its.key)), its)):
+            self._kept.keep_taken(its, taken(its.key))
 
     def _resume(self) -> None:
         """Attempts of an execution that was killed begin again from their checkpoints."""
@@ -263,28 +287,82 @@ class Run:
         if found.get("version") != __version__:
             return self._refuse(worker, found.get("version"))
         self.write({"kind": "worker", "worker": worker, "class": found})
+        self._recall(worker, Class(**found))
         wall = message.get("seconds_left", self._starts[worker].wall_seconds)
         self._deadlines[worker] = None if wall is None else self.now() + wall
         self._join(worker, found)
 
+    def _keep_text(self, model: List[str], text: str) -> None:
+        """A model's, for workers that would build it."""
+        path = self._folder.model(model)
+        if not os.path.exists(path):
+            # A disk without room is their trial's end.
+            with contextlib.suppress(output.OutputError):
+                output.write(path, text)
+
     def _profiles(self) -> Dict[str, str]:
-        """Files by the classes that they are for."""
-        classes = {Class(**found) for found in [*self.search.study.classes.values()]}
-        paths = {each.key: self._folder.profile(each.profile) for each in classes}
-        return {key: path for key, path in paths.items() if os.path.exists(path)}
+        """Files by the processors that they are of."""
+        found = {Class(**each).profile for each in [*self.search.study.classes.values()]}
+        paths = {name: self._folder.profile(name) for name in found}
+        return {name: path for name, path in paths.items() if os.path.exists(path)}
+
+    def _recall(self, worker: str, its: Class) -> None:
+        """What earlier searches kept of a class."""
+        if its.key in self._recalled:
+            return
+        self._recalled.add(its.key)
+        path = self._folder.profile(its.profile)
+        is_new = not os.path.exists(path)
+        if is_new and (profile := self._kept.profile(its)):
+            try:
+                shutil.copyfile(profile, path)
+            except OSError as error:
+                raise TuneError(cannot_write(path, error.strerror)) from None
+            self._predict_again()
+        taken, is_profiled = self._kept.taken(its), os.path.exists(path)
+        if taken or is_profiled:
+            what = ["its profile"] * is_profiled + ["what trials took"] * bool(taken)
+            self.write(
+                {
+                    "kind": "class",
+                    "class": its.key,
+                    "worker": worker,
+                    "seconds": 0.0,
+                    "message": "before: " + " and ".join(what),
+                    **({"taken": taken} if taken else {}),
+                }
+            )
+
+    def _predict_again(self) -> None:
+        """What waits."""
+        for trial in self.search.scheduler.trials:
+            self._predictions.put(trial)
+
+    def _is_worth(self, seconds: float) -> bool:
+        """Whether the rest of the search takes so much longer as to gain by better
+        predictions, or later searches do, since the worker has nothing else to do."""
+        now, search = self.now(), self.search
+        is_sure = search.study.ended >= SURE * search.scheduler.workers
+        if is_sure and search.seconds_left(now) >= WORTH * seconds:
+            return True
+        is_needed = search.scheduler.waiting or search.more_to_come(now)
+        return (
+            not is_needed
+            and self._kept.folder is not None
+            and search.scheduler.last_free(now) >= now + seconds
+        )
 
     def _measure(self, worker: str) -> None:
-        """A free worker's class, unless somebody has, where the rest of the search takes
-        so much longer as to gain by better predictions."""
+        """A free worker's class, unless somebody has, where that is worth it."""
         found = Class(**self.search.study.classes[worker])
         its = found.profile
         if (
-            not self._is_mixed
+            not self._has_use
             or worker not in self._joined
             or its in self._not_measured
             or its in {each.profile for each in self._measuring.values()}
             or os.path.exists(self._folder.profile(its))
-            or self.search.seconds_left(self.now()) < WORTH * MEASURING / found.cores
+            or not self._is_worth(MEASURING / found.cores)
         ):
             return
         self._joined.discard(worker)
@@ -299,6 +377,7 @@ class Run:
         found, made = self._measuring.pop(worker), self._folder.measured(worker)
         if result["code"] == 0:
             os.replace(made, self._folder.profile(found.profile))
+            self._kept.keep_profile(found, self._folder.profile(found.profile))
         else:
             self._not_measured.add(found.profile)
         self.write(
@@ -314,8 +393,8 @@ class Run:
             os.unlink(made)
         self._joined.add(worker)
         self.search.scheduler.came_back(worker)
-        for trial in self.search.scheduler.trials if result["code"] == 0 else ():
-            self._predictions.put(trial)
+        if result["code"] == 0:
+            self._predict_again()
 
     def _join(self, worker: str, found: Record) -> None:
         self._joined.add(worker)
@@ -370,8 +449,11 @@ class Run:
     def _on_predicted(self, _worker: str, record: Record) -> None:
         """A trial under way keeps the prediction that it began with."""
         trial = self.search.study.trials[record["trial"]]
+        profiles = record.pop("profiles")
         if trial.prediction is None or self.search.scheduler.waiting_job(trial.number):
             self.write(record)
+            if profiles != self._profiles().keys():
+                self._predictions.put(trial.number)
 
     def _on_result(self, worker: str, result: Record) -> None:
         try:
@@ -387,12 +469,13 @@ class Run:
         ]
         logs = [outcome.read_log(self._folder.trial(trial.number)) for trial in trials]
         reached = [self.search.reached(trial) for trial in trials]
+        its_class = self.search.classes[self.search.scheduler.kind_of(worker)]
+        cores = its_class["cores"]
         if len(trials) == 1:
-            found = [outcome.measured(logs[0], result, reached[0])]
+            found = [outcome.measured(logs[0], result, reached[0], cores)]
         else:
-            its_class = self.search.classes[self.search.scheduler.kind_of(worker)]
             threads = threads_of(its_class, trials[0].values)
-            found = outcome.measured_lanes(logs, result, reached, threads)
+            found = outcome.measured_lanes(logs, result, reached, threads, cores)
         ends = [
             self._over(worker, result, *each) for each in zip(trials, logs, found)
         ]
@@ -461,7 +544,8 @@ class Run:
         takes = Takes(
             tuple(each.values for each, _ in jobs),
             [
-                *(INSIDE.program(program) + suffix for suffix in (".mlir", ".so")),
+                INSIDE.model(names.arguments(trial.values, "model")),
+                INSIDE.program(program),
                 *(INSIDE.trial(each.number) + "/" for each, _ in jobs),
             ],
         )
@@ -478,7 +562,7 @@ class Run:
 
     def _predict(self) -> None:
         while (number := self._predictions.get()) is not None:
-            values = self.search.study.trials[number].values
+            values, profiles = self.search.study.trials[number].values, self._profiles()
             try:
                 found = self._predictor.predict(values)
             except Exception as error:  # it must not end the thread
@@ -487,7 +571,12 @@ class Run:
                 Event(
                     "predicted",
                     "",
-                    {"kind": "predicted", "trial": number, "prediction": found},
+                    {
+                        "kind": "predicted",
+                        "trial": number,
+                        "prediction": found,
+                        "profiles": profiles.keys(),
+                    },
                 )
             )
 
@@ -521,3 +610,7 @@ class Run:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _count(taken: Record) -> int:
+    return sum(count for *_, count in taken["rates"])

@@ -454,6 +454,10 @@ class Scheduler:
             for worker in self._first_free(kind, len(job.avoid))
         )
 
+    def last_free(self, now: float) -> float:
+        """When the last worker will be, as predicted."""
+        return max((each.free_from(now) for each in self._workers.values()), default=now)
+
     def has_idle(self) -> bool:
         return any(its.free for its in self._classes.values())
 

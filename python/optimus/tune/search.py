@@ -14,10 +14,12 @@ Events outside come as records of theirs.
 """
 
 from collections import OrderedDict, deque
-from typing import Any, Deque, Dict, Iterable, List, Optional, Set, Tuple
+from typing import AbstractSet, Any, Deque, Dict, Iterable, List, Optional, Set, Tuple
 
 from optimus.tune import TuneError, costs
+from optimus.tune.jobs import program_key
 from optimus.tune.journal import Record
+from optimus.tune.machine import instructions_of
 from optimus.tune.mix import ByClass
 from optimus.tune.packing import Packing
 from optimus.tune.scheduler import Cost, Job, Scheduler
@@ -27,6 +29,9 @@ from optimus.tune.study import Study, Trial, finite
 
 WINDOW = 2
 """Waiting trials for each worker."""
+MOST_MADE = 4096
+"""Programs with instructions for which they are there."""
+NOT_MADE: AbstractSet[str] = frozenset()
 MOST_LOSSES = {"fault": 2, "log": 2, "killed": 10, "lease": 10}
 """Attempts that ended by a fault of ours, without a whole log, with the worker or by a
 signal, or by its silence, before a trial has failed. Those that the scheduler or a full
@@ -91,6 +96,7 @@ class Search:
             self.steps_left,
             self.classes,
             self.corrections,
+            self._made_for,
         )
         self.scheduler = Scheduler(
             self.cost,
@@ -102,9 +108,17 @@ class Search:
         """Starts of lanes beside one that has begun."""
         self._programs: Set[str] = set()
         """Of trials that may be lanes."""
+        self._libraries: Dict[int, str] = {}
+        """Keys of what trials train, until they end."""
+        self._counts: Dict[str, int] = {}
+        """Of such trials by key."""
+        self._made: Dict[str, Set[str]] = {}
+        """The instructions that they were compiled for; the last ones, of many."""
         self._lanes = 0
         """How many such trials there were."""
         self.mix = _mix(spec, order, draw)
+        self.is_informed = order == "placed" or self.mix is not None
+        """Whether predictions decide."""
         self._unpredicted: Set[int] = set()
         self._doubtful: Deque[int] = deque()
         """Perhaps they were lost too often."""
@@ -128,6 +142,13 @@ class Search:
         trial = self.study.trials[job.trial]
         return (job.until or self.steps_of(trial)) - self.reached(trial)
 
+    def _made_for(self, trial: int) -> AbstractSet[str]:
+        return self._made.get(self.library_of(trial), NOT_MADE)
+
+    def library_of(self, trial: int) -> str:
+        """A key of what it trains, until it ends."""
+        return self._libraries.get(trial, "")
+
     def cost(self, job: Job, kind: str) -> Cost:
         return self._cost(self.study.trials[job.trial], kind, self.steps_left(job))
 
@@ -139,6 +160,7 @@ class Search:
             self._terms(trial.model, tuple(kinds)),
             self.steps_left(job),
             self._floors.get(job.trial, 0),
+            self._made_for(job.trial),
         )
 
     def _terms(self, model: str, kinds: Tuple[str, ...]) -> List[costs.Terms]:
@@ -161,6 +183,7 @@ class Search:
             trial.model,
             steps,
             self._floors.get(trial.number, 0),
+            self._made_for(trial.number),
         )
 
     def _whole_cost(self, trial: Trial, kind: str) -> Cost:
@@ -187,6 +210,12 @@ class Search:
         if handle:
             handle(record)
 
+    def _class(self, record: Record) -> None:
+        """What earlier searches knew."""
+        if "taken" in record:
+            self.corrections.recall(record["class"], record["taken"])
+            self.scheduler.costs_changed()
+
     def _given(self, record: Record) -> None:
         self._unpredicted.add(record["trial"])
         self.sampler.given(self.study.trials[record["trial"]])
@@ -197,6 +226,9 @@ class Search:
         trial = self.study.trials[record["trial"]]
         if self.scheduler.waiting_job(trial.number):
             return self.scheduler.costs_changed()
+        key = program_key(trial.values, "", self.packing.lanes_of(trial))
+        self._libraries[trial.number] = key
+        self._counts[key] = self._counts.get(key, 0) + 1
         self._wait(trial, self.policy.first_rung(trial))
         key = self.scheduler.waiting_job(trial.number).pack
         if key:
@@ -242,6 +274,11 @@ class Search:
         self._on_rungs.pop(trial.number, None)
         if "worker" in record:
             self._over(record)
+        key = self._libraries.pop(trial.number, None)
+        if key is not None:
+            self._counts[key] -= 1
+            if not self._counts[key]:
+                del self._counts[key]
         self.sampler.tell(trial)
 
     def _over(self, record: Record) -> None:
@@ -251,6 +288,8 @@ class Search:
         trial = self.study.trials[record["trial"]]
         found = record.get("measured") or {}
         self._spend(trial, found, found.get("seconds", record.get("seconds", 0.0)))
+        if "step_ms" in found or "lane_ms" in found:
+            self._compiled(trial.number, instructions_of(record["class"]))
         if found and trial.prediction:
             version = self.corrections.version
             self.corrections.observe(
@@ -258,6 +297,18 @@ class Search:
             )
             if self.corrections.version != version:
                 self.scheduler.costs_changed()
+
+    def _compiled(self, trial: int, instructions: str) -> None:
+        """The library of a trial was compiled for these."""
+        key = self._libraries[trial]
+        found = self._made.setdefault(key, set())
+        if instructions in found:
+            return
+        found.add(instructions)
+        if len(self._made) > MOST_MADE:
+            del self._made[next(iter(self._made))]
+        if self._counts[key] > 1:
+            self.scheduler.costs_changed()
 
     def _spend(self, trial: Trial, measured: Record, seconds: float) -> None:
         prediction, steps = trial.prediction or {}, measured.get("steps", 0)

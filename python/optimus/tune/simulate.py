@@ -8,8 +8,9 @@
 """Simulates a search on workers that need not be here: the same search and scheduler,
 events from a heap in the place of processes.
 
-A job takes its predicted steps times what its class is slower by, times noise; jobs are
-lost at a rate and at the end of wall times.
+A job takes its predicted steps times what its class is slower by and, the first of a
+program, the making of this, all times noise; jobs are lost at a rate and at the end of wall
+times.
 """
 
 import heapq
@@ -67,7 +68,11 @@ class Simulation:
         """By worker."""
         self._used: Dict[str, List[float]] = {kind.name: [0, 0, 0.0] for kind in pool.kinds}
         self._decisions = 0
+        self._predicted = 0.0
+        """When the last of those given will be."""
         self._lives: Dict[str, int] = {}
+        self._made: Set[Tuple[str, str]] = set()
+        """Programs, and for which instructions."""
         self._stopped: Set[Tuple[str, float]] = set()
         """Jobs that were slow, by worker and begin."""
 
@@ -100,21 +105,23 @@ class Simulation:
         record.setdefault("time", now)
         self._search.apply(record)
         if record["kind"] == "given":
-            values = self._search.study.trials[record["trial"]].values
-            self._write(
-                {
-                    "kind": "predicted",
-                    "trial": record["trial"],
-                    "prediction": self._predict(values),
-                },
-                now,
-            )
+            self._predicted = max(now, self._predicted) + self._pool.predicting
+            if self._predicted > now:
+                self._push(self._predicted, "predicting", record["trial"])
+            else:
+                self._predicting(record["trial"], now)
         elif record["kind"] == "started":
             lanes = record.get("lanes", [record["trial"]])
             if record["trial"] == lanes[-1]:
                 self._begin(record, now)
         elif record["kind"] == "slow":
             self._stop(record, now)
+
+    def _predicting(self, trial: int, now: float) -> None:
+        """It is over."""
+        values = self._search.study.trials[trial].values
+        found = {"kind": "predicted", "trial": trial, "prediction": self._predict(values)}
+        self._write(found, now)
 
     def _push(self, time: float, event: str, data: Any) -> None:
         heapq.heappush(self._heap, (time, next(self._order), event, data))
@@ -128,11 +135,10 @@ class Simulation:
         if deadline is not None:
             self._push(deadline, "wall", (worker, self._lives[worker]))
 
-    def seconds(self, trial: Trial, kind: Kind, steps: int) -> float:
-        return (
-            trial.prediction["step_ms"] / 1e3 * kind.ratio(trial.values) * steps
-            + kind.overhead
-        )
+    @staticmethod
+    def seconds(trial: Trial, kind: Kind, steps: int) -> float:
+        """Of a program that is there."""
+        return kind.step_ms(trial) / 1e3 * steps + kind.overhead
 
     def _begin(self, record: Dict[str, Any], now: float) -> None:
         worker, search = record["worker"], self._search
@@ -144,7 +150,9 @@ class Simulation:
         )
         factor = math.exp(draw.gauss(0.0, self._pool.noise))
         # Lanes start once.
-        took = self.seconds(trial, kind, sum(steps)) * factor
+        program = search.library_of(trial.number), kind.of.instructions
+        making = 0.0 if program in self._made else kind.making
+        took = (self.seconds(trial, kind, sum(steps)) + making) * factor
         is_lost = draw.random() < self._pool.losses
         took *= draw.random() if is_lost else 1.0
         event = {
@@ -154,7 +162,9 @@ class Simulation:
             "since": record["time"],
             "steps": steps,
             "lost": is_lost,
-            "step_ms": trial.prediction["step_ms"] * kind.ratio(trial.values) * factor,
+            "step_ms": kind.step_ms(trial) * factor,
+            "program": program,
+            "making": making,
         }
         self._push(now + took, "result", event)
         predicted = record.get("together", record["costs"].get(record["class"])) or 0.0
@@ -196,6 +206,7 @@ class Simulation:
         }
         if event["lost"]:
             return self._write({"kind": "lost", "why": "scheduler", **record}, now)
+        self._made.add(event["program"])
         trial = self._search.study.trials[job.trial]
         if lanes == 1:
             record["measured"] = {
@@ -204,6 +215,8 @@ class Simulation:
                 "start_seconds": kind.overhead,
                 "steps": steps,
             }
+            if event["making"]:
+                record["measured"]["making_seconds"] = event["making"]
         else:
             record["measured"] = {
                 "lane_ms": event["step_ms"] * costs.threads_of(kind.of._asdict(), {}),

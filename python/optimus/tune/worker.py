@@ -10,8 +10,8 @@ It talks JSON lines: jobs on standard input, what came of them on standard outpu
 
     ← {"hello": {class}}
     → {"job": 7, "folder": DIR, "commands": [{"name", "argv", "log", "makes"}, …]}
-    ← {"job": 7, "phase": "train", "code": 0, "seconds": {…}, "max_rss": BYTES, "said": …,
-       "disk": whether there is no room left}
+    ← {"job": 7, "phase": "train", "code": 0, "seconds": {…}, "made": ["compile"],
+       "max_rss": BYTES, "said": …, "disk": whether there is no room left}
 
 Every BEAT seconds it says {"beat": true}, idle or not.
 
@@ -232,6 +232,7 @@ class Worker:
         result: Dict[str, Any] = {
             "job": job["job"],
             "seconds": {},
+            "made": [],
             "max_rss": 0,
             "said": "",
         }
@@ -262,7 +263,9 @@ class Worker:
                 return STOPPED
             if os.path.exists(makes):
                 return 0
-            return self._program(command, job, result)
+            code = self._program(command, job, result)
+            result["made"] += [command["name"]] if code == 0 else []
+            return code
 
     def _has(self, lock) -> bool:
         """Once another worker that makes the same has ended; False where this job is
