@@ -182,8 +182,8 @@ std::string findBadValue(const CLI::App &app) {
   return "";
 }
 
-/// "b is required: model library that a is compared with", of a positional
-/// whose help begins so.
+/// "b is required: model library to compare with a", by the help of the
+/// positional b.
 std::string explainMissing(const CLI::App &app, std::string text) {
   for (const CLI::App *one : getGiven(app))
     for (const CLI::Option *option : one->get_options())

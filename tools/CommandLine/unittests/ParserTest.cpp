@@ -149,7 +149,7 @@ TEST(Subcommands, AreNamedAndAnswerForThemselves) {
   app.require_subcommand(1);
   std::string data, library;
   CLI::App *train = app.add_subcommand("train", "Train a model");
-  train->add_option("library", library, "What to train; a file")->required();
+  train->add_option("library", library, "The model; a file")->required();
   train->add_option("--data", data, "What to train on")->required();
   app.add_subcommand("inspect", "Look into a model");
   auto message = [&](std::vector<std::string> arguments) {
@@ -167,8 +167,8 @@ TEST(Subcommands, AreNamedAndAnswerForThemselves) {
   EXPECT_EQ(message({"train", "x"}),
             "--data is required\n`tool train --help` lists what can be given");
   EXPECT_EQ(message({"train", "--data", "y"}),
-            "library is required: what to train\n`tool train --help` lists "
-            "what can be given");
+            "library is required: the model\n`tool train --help` lists what can "
+            "be given");
   EXPECT_THAT(message({"train", "--help"}),
               StartsWith("Train a model\nUsage: tool train [OPTIONS] library"));
   EXPECT_EQ(message({"train", "x", "--data", "y"}), "");
