@@ -166,9 +166,10 @@ TEST(Subcommands, AreNamedAndAnswerForThemselves) {
             "--help` lists what can be given");
   EXPECT_EQ(message({"train", "x"}),
             "--data is required\n`tool train --help` lists what can be given");
-  EXPECT_EQ(message({"train", "--data", "y"}),
-            "library is required: the model\n`tool train --help` lists what can "
-            "be given");
+  EXPECT_EQ(
+      message({"train", "--data", "y"}),
+      "library is required: the model\n`tool train --help` lists what can "
+      "be given");
   EXPECT_THAT(message({"train", "--help"}),
               StartsWith("Train a model\nUsage: tool train [OPTIONS] library"));
   EXPECT_EQ(message({"train", "x", "--data", "y"}), "");
