@@ -153,8 +153,8 @@ std::string mlir::optimus::explainBudget(
   }
   const bool offloads =
       !phases.offload.empty() || !phases.offloadBandwidth.empty();
-  out << formatv("give more memory{0}{1} or another layout; of these were "
-                 "compiled\n",
+  out << formatv("give more memory{0}{1} or another layout, of which these "
+                 "were compiled:\n",
                  isBelowHeld ? "" : ", a smaller batch",
                  offloads ? ""
                           : ", --offload-bandwidth to keep values elsewhere "

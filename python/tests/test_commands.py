@@ -36,6 +36,8 @@ NOT_RUN = {
     "python3 -m venv ": "installs; test_install.py does it",
     "v/bin/pip ": "installs; test_install.py does it",
     "podman ": "downloads and builds; test_container.py has what can be tried",
+    "debootstrap ": "downloads; test_container.py does it",
+    "buildah ": "builds; test_container.py does it",
     "chrt ": "needs the right to precedence over all other processes",
 }
 

@@ -5,8 +5,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""The recipes in container/, as far as it goes without building a container."""
+"""The recipes in container/: what they copy and run, and with `--long` the image for
+processors itself, built by buildah on a Debian of debootstrap's."""
 
+import json
 import os
 import re
 import shutil
@@ -14,7 +16,8 @@ import subprocess
 
 import pytest
 
-from tools import REPOSITORY, TIMEOUT_SECONDS, call
+from bare_machine import machine
+from tools import REPOSITORY, TIMEOUT_SECONDS, call, prose, succeed
 
 RECIPE = (REPOSITORY / "container/Containerfile").read_text()
 FOR_PROCESSORS = (REPOSITORY / "container/Containerfile.cpu").read_text()
@@ -84,3 +87,66 @@ def test_the_recipe_for_processors_builds_the_same():
     packages = (REPOSITORY / "cmake/modules/OptimusPackages.cmake").read_text()
     assert "set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/packages)" in packages
     assert made == "build/packages" and "/packages/*.deb" in FOR_PROCESSORS.rsplit("FROM ", 1)[1]
+
+
+class Images:
+    """Buildah with a storage of its own, where containers are a `chroot`: it needs no
+    daemon, no registry and no control groups."""
+
+    def __init__(self, folder):
+        self.command = ["buildah", "--root", folder / "storage", "--runroot", folder / "run"]
+        self.isolated = ["--isolation", "chroot"]
+
+    def __call__(self, *arguments) -> str:
+        command = [*map(str, self.command), *map(str, arguments)]
+        return succeed(call(command, timeout=7200))
+
+    def add_debian(self, archive) -> None:
+        """What recipes begin with, from an archive of its files."""
+        self("from", "--name", "debian", "scratch")
+        self("add", "-q", "debian", archive, "/")
+        self("commit", "-q", "--rm", "debian", "docker.io/library/debian:12")
+
+    def megabytes(self, image) -> float:
+        """As `podman images` has it."""
+        (found,) = json.loads(self("images", "--json", image))
+        number, unit = found["size"].split()
+        return float(number) * {"MB": 1, "GB": 1000}[unit]
+
+    def remove_all(self) -> None:
+        self("rm", "--all")
+        self("rmi", "--all", "--force")
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not shutil.which("buildah"), reason="there is no buildah")
+def test_the_image_for_processors_trains(machine, tmp_path):
+    archive = tmp_path / "debian.tar"
+    succeed(call(["tar", "-C", str(machine.root), "-cf", str(archive), "."]))
+    images = Images(tmp_path)
+    images.add_debian(archive)
+    try:
+        recipe = REPOSITORY / "container/Containerfile.cpu"
+        build = ["build", *images.isolated, "--pull=never", "-t", "optimus-cpu", "-f", recipe]
+        images(*build, REPOSITORY)
+        page = (REPOSITORY / "docs/installing.md").read_text()
+        (stated,) = re.findall(r"The image has (\d+) MB", page)
+        assert images.megabytes("optimus-cpu") == pytest.approx(int(stated), rel=0.1)
+
+        images("from", "--pull-never", "--name", "run", "optimus-cpu")
+        (tmp_path / "data").mkdir()
+        (tmp_path / "data/corpus.txt").write_bytes(prose(100_000))
+        run = ["run", *images.isolated, "--volume", "%s:/data" % (tmp_path / "data"), "run", "--"]
+        (command,) = re.findall(r'^CMD \["(.*)"\]$', FOR_PROCESSORS, re.M)
+        assert "train" in images(*run, *command.split('", "'))
+        # The model of scripts/quickstart, by the image's own compiler.
+        quickstart = (REPOSITORY / "scripts/quickstart").read_text()
+        (model,) = re.findall(r"-m optimus.models (gpt2 .*) \\\n", quickstart)
+        images(*run, "python3", "-m", "optimus.models", *model.split(), "-o", "gpt.mlir")
+        images(*run, "optimus-compile", "gpt.mlir", "--mesh", "row:2,col:2", "-o", "gpt.so")
+        train = "optimus-run train gpt.so --data corpus.txt --steps 10 --save checkpoint"
+        losses = re.findall(r"loss (\d+\.\d+)", images(*run, *train.split()))
+        assert float(losses[-1]) < float(losses[0])
+        assert (tmp_path / "data/checkpoint/model.safetensors").exists()
+    finally:
+        images.remove_all()

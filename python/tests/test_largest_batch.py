@@ -198,7 +198,7 @@ def test_nothing_fits(tools, small_gpu, flags):
         error,
     )
     assert "give more memory, a smaller batch, --offload-bandwidth to keep values" in error
-    assert "elsewhere between uses or another layout; of these were compiled" in error
+    assert "elsewhere between uses or another layout, of which these were compiled:" in error
 
 
 def test_flags_of_the_compiler_stand_behind_dashes(tools):

@@ -8,6 +8,8 @@
 
 #include "base/JsonCursor.h"
 
+#include "optimus-support/JsonPlace.h"
+
 #include <set>
 
 using namespace optrt;
@@ -39,7 +41,7 @@ JsonDocument::JsonDocument(std::string_view text, std::string what,
     value = json::parse(text, noteKeys);
   } catch (const json::exception &error) {
     value = json();
-    fail("", concat("not valid JSON: ", error.what()));
+    fail("", optimus_support::describeJsonError(error));
     return;
   }
   if (tooDeep)

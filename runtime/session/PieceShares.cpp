@@ -203,9 +203,8 @@ Status optrt::onEachPiece(RankTeam &team, const PieceList &pieces,
 }
 
 SlabRounds::SlabRounds(const PieceSlabs &slabs,
-                       const std::vector<PieceList> &lists, std::size_t most)
-    : all(slabs), lists(lists), most(most), cursors(lists.size()),
-      current(lists.size()) {
+                       const std::vector<PieceList> &lists)
+    : all(slabs), lists(lists), cursors(lists.size()), current(lists.size()) {
   for (std::size_t process = 0; process != lists.size(); ++process)
     look(process);
 }
@@ -217,8 +216,8 @@ void SlabRounds::look(std::size_t process) {
   if (cursor.index == lists[process].size())
     return;
   const std::size_t piece = lists[process][cursor.index];
-  cursor.count =
-      std::min(all.pieces()[piece].numElements() - cursor.begin, most);
+  cursor.count = std::min(all.pieces()[piece].numElements() - cursor.begin,
+                          std::size_t(kSlabElements));
   current[process] = all.slab(piece, cursor.begin, cursor.count);
 }
 

@@ -102,9 +102,8 @@ Status onEachPiece(RankTeam &team, const PieceList &pieces,
 /// All processes at once go through their pieces, a slab each at a time.
 class SlabRounds {
 public:
-  /// Both must outlive it. A slab has `most` elements, or is a piece's last.
-  SlabRounds(const PieceSlabs &slabs, const std::vector<PieceList> &lists,
-             std::size_t most = kSlabElements);
+  /// Both must outlive it.
+  SlabRounds(const PieceSlabs &slabs, const std::vector<PieceList> &lists);
 
   bool done() const;
   void advance();
@@ -128,7 +127,6 @@ private:
 
   const PieceSlabs &all;
   const std::vector<PieceList> &lists;
-  const std::size_t most;
   std::vector<Cursor> cursors;
   std::vector<Slab> current;
 };

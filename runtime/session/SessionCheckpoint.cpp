@@ -9,7 +9,6 @@
 #include "LocalRank.h"
 #include "PieceShares.h"
 #include "ShardExchange.h"
-#include "SlabSpread.h"
 #include "optimus-runtime/RankTeam.h"
 #include "optimus-support/InputFile.h"
 
@@ -161,20 +160,19 @@ Status Session::loadBuffers(const Checkpoint &checkpoint,
                       return exchange.distributeHere(slab, elements);
                     });
               }));
-  if (exchange.numProcesses() > 1) {
-    OPTRT_ASSIGN_OR_RETURN(
-        const std::unique_ptr<SharedRegions> regions,
-        SharedRegions::create(control, SlabSpread::regionBytes(lists)));
-    std::optional<PieceReader> reader;
-    keepFirst(
-        failure,
-        SlabSpread(exchange, slabs, lists, *regions, [&](int from, int to) {
-          return readers[from] == readers[to];
-        }).run([&](std::size_t piece, bool isFirst, std::span<float> elements) {
-          if (isFirst)
-            reader.emplace(checkpoint, piece);
-          keepFirst(read, reader->read(elements));
-        }));
+  std::optional<PieceReader> reader;
+  SlabRounds rounds(slabs, lists);
+  std::vector<float> own;
+  for (; exchange.numProcesses() > 1 && !rounds.done(); rounds.advance()) {
+    own.resize(rounds.countOf(here));
+    if (rounds.beginsPiece(here))
+      reader.emplace(checkpoint, rounds.pieceOf(here));
+    if (!own.empty())
+      keepFirst(read, reader->read(own));
+    keepFirst(failure,
+              exchange.distribute(rounds.slabs(), own, [&](int from, int to) {
+                return readers[from] == readers[to];
+              }));
   }
   // A copy on another machine than the root's is named by its first rank.
   if (readers[here] != readers[0])

@@ -33,7 +33,7 @@ SlabFlow::SlabFlow(ShardExchange &exchange, const PieceSlabs &slabs,
                    Keeps keeps)
     : exchange(exchange), regions(regions), keepsAll(keeps == Keeps::All),
       processes(exchange.numProcesses()), here(exchange.process()),
-      signals(regions, processes, here, kSlabElements), rounds(slabs, lists),
+      signals(regions, processes, here), rounds(slabs, lists),
       offsets(lists.size()) {}
 
 std::span<float> SlabFlow::kept() { return signals.elements(here); }

@@ -30,14 +30,9 @@ static void wake(std::atomic<uint32_t> &word) {
   syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
 
-SlabSignals::SlabSignals(SharedRegions &regions, int processes, int here,
-                         std::size_t slabElements)
-    : regions(regions), processes(processes), here(here),
-      slabElements(slabElements) {
-  static_assert(std::atomic<uint32_t>::is_always_lock_free &&
-                    std::atomic<uint64_t>::is_always_lock_free,
-                "processes share them");
-}
+static_assert(std::atomic<uint32_t>::is_always_lock_free &&
+                  std::atomic<uint64_t>::is_always_lock_free,
+              "processes share them");
 
 std::size_t SlabSignals::bytes(std::size_t processes) {
   constexpr std::size_t kPage = 4096;

@@ -29,9 +29,9 @@ public:
   static std::size_t bytes(std::size_t processes);
 
   /// The regions outlive it, are at least as large, and new: counts begin at
-  /// zero. A slab has so many elements at most.
-  SlabSignals(SharedRegions &regions, int processes, int here,
-              std::size_t slabElements);
+  /// zero.
+  SlabSignals(SharedRegions &regions, int processes, int here)
+      : regions(regions), processes(processes), here(here) {}
 
   /// How many of its slabs a process is done with: its own number.
   std::atomic<uint64_t> &done(int process) { return header(process).done; }
@@ -41,7 +41,8 @@ public:
   std::span<float> elements(int process) const;
   /// Where its slabs lie that take turns, by their numbers.
   std::span<float> slab(int process, uint64_t number, std::size_t count) const {
-    return elements(process).subspan(number % kDepth * slabElements, count);
+    return elements(process).subspan(
+        number % kDepth * std::size_t(kSlabElements), count);
   }
   bool areShared(int other) const { return regions.areShared(here, other); }
 
@@ -75,7 +76,6 @@ private:
 
   SharedRegions &regions;
   const int processes, here;
-  const std::size_t slabElements;
 };
 
 } // namespace optrt

@@ -127,7 +127,8 @@ StatusOr<World> joinJob(const JobOptions &options, const JobProgram &program,
                         const Launcher &launcher,
                         const std::optional<LibraryFile> &library,
                         double timeoutSeconds, bool &speaks) {
-  speaks = launcher.isFirst();
+  // Ranks by hand are started apart, each perhaps where nobody sees the first.
+  speaks = launcher.isFirst() || launcher.isByHand();
   if (options.backend == "nccl") {
     // Who the ranks are and whether they live is not its business.
     JobOptions found = options;

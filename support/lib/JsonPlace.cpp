@@ -78,7 +78,7 @@ JsonText::JsonText(std::string_view text, const std::string &name,
     // A number beyond what a double has.
     fail("expected a finite number from 0 at " + path.toString(this->root));
   } catch (const json::exception &error) {
-    fail(concat("not valid JSON: ", error.what()));
+    fail(describeJsonError(error));
   }
 }
 

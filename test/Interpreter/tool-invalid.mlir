@@ -20,7 +20,7 @@
 // RUN: not optimus-interpret %s --function h --inputs %t 2>&1 | FileCheck %s --check-prefix=SHAPE
 
 // FUNCTION: error: --function: expected a function of the program, found 'nothing'; it has @f, @g, @h, @tokens, @wide
-// NO-FUNCTION: error: --function: expected a function of the program, found ''
+// NO-FUNCTION: error: --function: expected a function of the program, found nothing; it has @f
 // VALUE: error: no value for argument 'lr' of @f; give it with --set 'lr=NUMBER' or as 'lr.npy' in the folder of --inputs, or let --draw draw it
 // SET: error: --set: expected NAME=NUMBER, found 'lr'
 // FOLDER: error: --inputs: there is no folder '{{.*}}.nowhere'

@@ -12,6 +12,7 @@
 #include "optimus-support/NearestName.h"
 
 #include <algorithm>
+#include <cctype>
 #include <iterator>
 #include <memory>
 #include <string_view>
@@ -181,6 +182,22 @@ std::string findBadValue(const CLI::App &app) {
   return "";
 }
 
+/// "b is required: model library to compare with a", by the help of the
+/// positional b.
+std::string explainMissing(const CLI::App &app, std::string text) {
+  for (const CLI::App *one : getGiven(app))
+    for (const CLI::Option *option : one->get_options())
+      if (option->get_positional() &&
+          text == option->get_name() + " is required") {
+        std::string help = option->get_description();
+        help = help.substr(0, help.find_first_of(":;"));
+        if (!help.empty())
+          help[0] = char(std::tolower(static_cast<unsigned char>(help[0])));
+        return concat(text, ": ", help);
+      }
+  return text;
+}
+
 /// What CLI11 says, or we instead.
 std::string describe(const CLI::App &app, const CLI::ParseError &error) {
   std::string text = error.what();
@@ -193,6 +210,8 @@ std::string describe(const CLI::App &app, const CLI::ParseError &error) {
         list += concat(i + 1 == names.size() ? " or " : ", ", names[i]);
       return concat("expected ", list, ", found no command");
     }
+  if (error.get_name() == "RequiredError")
+    return explainMissing(app, text);
   if (error.get_name() == "ArgumentMismatch")
     return text.substr(0, text.find(':')) + ": expected a value, found nothing";
   return text;

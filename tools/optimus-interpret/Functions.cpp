@@ -42,9 +42,10 @@ mlir::optimus::getFunction(ModuleOp module, StringRef flag, StringRef name) {
   for (auto function : module.getOps<func::FuncOp>())
     names.push_back(function.getName().str());
   return invalidArgument(
-      llvm::formatv("{0}: expected a function of the program, found '{1}'; it "
+      llvm::formatv("{0}: expected a function of the program, found {1}; it "
                     "has {2}{3}",
-                    flag, name, listFunctions(module),
+                    flag, name.empty() ? "nothing" : ("'" + name + "'").str(),
+                    listFunctions(module),
                     optimus_support::didYouMean(name.str(), names))
           .str());
 }

@@ -299,7 +299,7 @@ void addVerify(CLI::App &app, VerifyOptions &options) {
       "verify",
       "Compare the gradients and logits of two compilations of one model");
   addLibrary(verify, "a", options.first);
-  addLibrary(verify, "b", options.second);
+  addLibrary(verify, "b", options.second, "Model library to compare with a");
   addData(verify, options.data);
   verify
       ->add_option("--seed", options.seed,

@@ -112,9 +112,8 @@ void addRankOptions(CLI::App *app, RankOptions &ranks) {
 }
 
 CLI::Option *addLibrary(CLI::App *app, const std::string &name,
-                        std::string &path) {
-  return app->add_option(name, path, "Model library that optimus-compile wrote")
-      ->required();
+                        std::string &path, const std::string &help) {
+  return app->add_option(name, path, help)->required();
 }
 
 void addData(CLI::App *app, DataOptions &data, const std::string *evalData) {

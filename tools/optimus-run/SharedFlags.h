@@ -28,8 +28,9 @@ void addRanks(CLI::App *app, CLI::Option *rank, optrt::JobOptions &job);
 /// What each rank computes with.
 void addRankOptions(CLI::App *app, RankOptions &ranks);
 
-CLI::Option *addLibrary(CLI::App *app, const std::string &name,
-                        std::string &path);
+CLI::Option *addLibrary(
+    CLI::App *app, const std::string &name, std::string &path,
+    const std::string &help = "Model library that optimus-compile wrote");
 /// `evalData` is another file of the run, or null.
 void addData(CLI::App *app, DataOptions &data,
              const std::string *evalData = nullptr);

@@ -275,8 +275,11 @@ public:
           addresses.push_back(std::move(address));
       // Asking for a name may take many seconds.
       noteAwake();
-      if (addresses.empty())
+      if (addresses.empty()) {
+        if (lastTrouble.empty())
+          warnOfUnknownHost();
         lastTrouble = "nobody knows that host";
+      }
       for (const std::string &address : addresses)
         for (int i = 0; i != point.numPorts; ++i) {
           GuestGreeting greeting(
@@ -304,6 +307,18 @@ public:
   }
 
 private:
+  /// A name may be new, and known in a moment; a misspelt one is never.
+  void warnOfUnknownHost() const {
+    const std::string until = job.timeoutSeconds > 0
+                                  ? concat(" for ", seconds(job.timeoutSeconds))
+                                  : "";
+    std::fprintf(stderr,
+                 "optimus-run: warning: rank %d (%s): nobody knows the host "
+                 "`%s`, where rank 0 should be; it is looked up again%s\n",
+                 job.rank, own.place.c_str(), job.meetingPoint.host.c_str(),
+                 until.c_str());
+  }
+
   /// A connection to rank 0 of this job, which knows us; or closed.
   Socket greet(const std::string &address, int port, GuestGreeting &greeting) {
     const Deadline soon =

@@ -148,8 +148,14 @@ TEST_F(RendezvousTest, WithoutRankZeroEachSaysSo) {
               AllOf(HasSubstr("rank 2 (process 0 on here) did not find rank 0"),
                     HasSubstr("nobody listens there")));
   alone.meetingPoint.host = "no-such-host.invalid";
+  testing::internal::CaptureStderr();
   EXPECT_THAT(run({alone})[0].cards.status().message(),
               HasSubstr("nobody knows that host"));
+  // At once, and once however often it is looked up.
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "optimus-run: warning: rank 2 (process 0 on here): nobody knows "
+            "the host `no-such-host.invalid`, where rank 0 should be; it is "
+            "looked up again for 0.3 s\n");
 }
 
 TEST_F(RendezvousTest, AnotherJobIsSentAway) {

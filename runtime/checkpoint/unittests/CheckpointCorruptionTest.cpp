@@ -373,7 +373,8 @@ TEST(SafetensorsHeader, NamesWhatIsWrong) {
             "announces a header of 9");
   expectBad(makeFile("", 0), "not valid JSON");
   expectBad(makeFile("[]", 0), "expected an object");
-  expectBad(makeFile("{\"a\":", 0), "not valid JSON");
+  expectBad(makeFile("{\"a\":", 0),
+            "not valid JSON: parse error at line 1, column 9: ");
   expectBad(makeFile("{}", 4), "its tensors end at byte 16, the file at 20");
 
   auto one = [](const std::string &entry, size_t dataBytes = 8) {

@@ -29,6 +29,15 @@ namespace optimus_support {
 
 class JsonPlace;
 
+/// "not valid JSON: parse error at line 2, column 1: …": what the parser says,
+/// without its number for it.
+inline std::string describeJsonError(const nlohmann::json::exception &error) {
+  const std::string_view text = error.what();
+  const std::size_t label = text.find("] ");
+  return concat("not valid JSON: ",
+                label == text.npos ? text : text.substr(label + 2));
+}
+
 /// A parsed text and the first mistake met in it: "expected an array at
 /// profile.gemm".
 class JsonText {

@@ -99,7 +99,7 @@ TEST_F(ParserTest, UnknownOptionsComeFirst) {
 
 TEST_F(ParserTest, OneInput) {
   EXPECT_EQ(refuse({"a", "b"}), "two inputs, 'a' and 'b'; give one");
-  EXPECT_EQ(refuse({}), "INPUT is required");
+  EXPECT_EQ(refuse({}), "INPUT is required: what is read");
   EXPECT_THAT(refuse({"@a"}), HasSubstr("'@a': arguments are not read from "
                                         "files"));
 }
@@ -149,7 +149,7 @@ TEST(Subcommands, AreNamedAndAnswerForThemselves) {
   app.require_subcommand(1);
   std::string data, library;
   CLI::App *train = app.add_subcommand("train", "Train a model");
-  train->add_option("library", library, "What to train")->required();
+  train->add_option("library", library, "The model; a file")->required();
   train->add_option("--data", data, "What to train on")->required();
   app.add_subcommand("inspect", "Look into a model");
   auto message = [&](std::vector<std::string> arguments) {
@@ -166,6 +166,10 @@ TEST(Subcommands, AreNamedAndAnswerForThemselves) {
             "--help` lists what can be given");
   EXPECT_EQ(message({"train", "x"}),
             "--data is required\n`tool train --help` lists what can be given");
+  EXPECT_EQ(
+      message({"train", "--data", "y"}),
+      "library is required: the model\n`tool train --help` lists what can "
+      "be given");
   EXPECT_THAT(message({"train", "--help"}),
               StartsWith("Train a model\nUsage: tool train [OPTIONS] library"));
   EXPECT_EQ(message({"train", "x", "--data", "y"}), "");

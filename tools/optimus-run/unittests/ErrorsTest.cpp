@@ -166,6 +166,8 @@ TEST_F(Errors, UnknownOptionAndValues) {
   expect(1, "",
          {"expected train, eval, forward, generate, score, verify, inspect, "
           "convert or bench"});
+  expect(1, "verify " + toy("toy1") + data(),
+         {"b is required: model library to compare with a"});
   expect(1, "trian " + toy("toy1"),
          {"there is no subcommand 'trian'",
           "train, eval, forward, generate, score, verify, inspect"});
@@ -373,6 +375,10 @@ TEST_F(Errors, ProcessesThatCannotFindEachOther) {
   Outcome second = under(srun + "1", "");
   EXPECT_EQ(second.code, 1);
   EXPECT_EQ(second.out, "");
+  // By hand each is started apart.
+  Outcome byHand = under("", "--rank 1 --ranks 2");
+  EXPECT_EQ(byHand.code, 1);
+  EXPECT_THAT(byHand.out, HasSubstr("nothing says where they meet"));
   // Whoever insists, and whoever is alone, may go on.
   EXPECT_EQ(under(srun + "0", "--backend local").code, 0);
   EXPECT_EQ(under("SLURM_NTASKS=2 SLURM_PROCID=0", "").code, 0);
