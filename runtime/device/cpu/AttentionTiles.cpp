@@ -163,8 +163,8 @@ OPTIMUS_INLINE UintVec loadWords(const uint16_t *from, int64_t count) {
   return __builtin_convertvector(*(const LooseNarrowVec *)from, UintVec);
 }
 
-/// Exchanges what is above the diagonal of squares of 2 * half rows, half by
-/// half, with what is below.
+/// Of squares of 2 * half rows, exchanges the half of columns above the diagonal
+/// with the one below.
 template <int half>
 OPTIMUS_INLINE void exchange(UintVec (&rows)[lanes]) {
   IntVec upper, lower;
@@ -229,16 +229,15 @@ void packValues(const uint16_t *x, int64_t count, int64_t stride,
       }
 }
 
-/// A vector's next part: what it begins with, of which it is left the rest.
+/// The next part of a vector, which is left the rest.
 OPTIMUS_INLINE UintVec takePart(Vec &x) {
   const UintVec part = (UintVec)x & 0xFFFF0000;
   x -= (Vec)part;
   return part;
 }
 
-/// 16 rows of P in parts, each [16, block] of bf16, of which 32 keys at a time
-/// are pairs that lie 16 apart. The first `seen(row)` keys of a row are there,
-/// the others zero.
+/// 16 rows of P in parts, each [16, block] of bf16; a word has two keys that lie
+/// 16 apart. The first `seen(row)` keys of a row are there, the others zero.
 template <typename Seen>
 OPTIMUS_INLINE void splitRows(const float *scores, int64_t keys, Seen seen,
                               uint32_t *to) {
