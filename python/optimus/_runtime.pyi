@@ -62,6 +62,7 @@ class Session:
         threads_per_rank: int,
         document_end: Optional[int],
         scratch_folder: str,
+        host_pages: int,
     ) -> None: ...
     def train(
         self, tokens: np.ndarray, targets: np.ndarray, lr: Optional[float] = None

@@ -163,6 +163,6 @@ class Generator:
         """Since the session's making: `prompt_tokens` and `generated_tokens`, and calls
         of both functions, `prefills` and `decodes`. Of a cache with pages also
         `shared_tokens`, of prompts in pages of other texts, and the pages now:
-        `pages_held`, of these `pages_shared` by several texts or beams, and
-        `pages_free`."""
+        `pages_held`, of these `pages_shared` by several texts or beams, `pages_free`,
+        and besides `pages_on_host`, to which `moved_pages` have been moved."""
         return self._bound.generation_counters()

@@ -142,7 +142,8 @@ class Session:
     "forward" and "generate"; without any, those that the library has. `threads_per_rank` is 0 for the
     machine's cores divided among its ranks. `document_end` is the last token of a
     document, for models that keep documents apart. Files of values that the library
-    offloads are made in `scratch_folder`.
+    offloads are made in `scratch_folder`. `host_pages` pages of a cache that has pages
+    may be in host memory besides (docs/inference.md#pages).
 
     The hyperparameters are those of `optimus-run train`, and have its defaults: `steps`,
     `lr`, `schedule`, `warmup`, `min_lr`, `decay_steps`, `weight_decay`, `clip`, `beta1`,
@@ -163,6 +164,7 @@ class Session:
         threads_per_rank: int = 0,
         document_end: Optional[int] = None,
         scratch_folder: str = "/tmp",
+        host_pages: int = 0,
         **hyperparameters: Union[int, float, str, None],
     ):
         unknown = sorted(set(hyperparameters) - set(HYPERPARAMETERS))
@@ -183,6 +185,7 @@ class Session:
             threads_per_rank,
             document_end,
             scratch_folder,
+            host_pages,
         )
         self.generator = Generator(self)
         _open.add(self)

@@ -112,11 +112,21 @@ def test_no_token_differs_from_those_of_slots(optimus, tools, case):
     ]
     with optimus.Session(libraries[0], seed=4) as session:
         expected = in_slots(session, requests)
-    draw, shared = random.Random(7), 0
-    with optimus.Session(libraries[1], seed=4) as session:
-        for _ in range(schedules):
-            shared += run_schedule(session.generator, requests, expected, pages, draw)
-        assert shared > 0 and session.generator.counters["shared_tokens"] > 0
+    draw = random.Random(7)
+    # With pages on the host more texts are let in than there are pages for.
+    for host_pages in (0, pages):
+        shared = 0
+        with optimus.Session(libraries[1], seed=4, host_pages=host_pages) as session:
+            for _ in range(schedules // 2):
+                shared += run_schedule(session.generator, requests, expected, pages, draw)
+            counters = session.generator.counters
+        assert shared > 0 and counters["shared_tokens"] > 0
+        assert counters["pages_on_host"] == 0
+        # What a window leaves behind is given back instead.
+        if host_pages == 0 or case == "window":
+            assert counters["moved_pages"] == 0
+        elif schedules == MANY:
+            assert counters["moved_pages"] > 0
 
 
 def test_prompts_that_begin_alike_are_taken_in_once(optimus, tools):
@@ -209,7 +219,7 @@ def test_threads_and_processes_find_the_same_pages(tools, tmp_path, strategy):
     for pages, start, backend in (
         ("", [], []),
         (",pages=4", [], []),
-        (",pages=4", mpirun(4), []),
+        (",pages=4", mpirun(4), ["--host-pages", 4]),
         (",pages=4", mpirun(4), ["--backend", "tcp"]),
     ):
         how = {"functions": None, "generate": extents + pages}
@@ -252,6 +262,21 @@ def test_a_text_without_enough_pages_is_refused(optimus, tools):
         assert len(list(session.generate([1] * 100))) == 2 * 64 - 100 + 1
 
 
+def test_pages_on_the_host_need_pages(optimus, tools):
+    library = tools.library(GPT2, functions=None, generate=SLOTTED)
+    with pytest.raises(
+        optimus.InvalidArgumentError, match="host_pages: expected a library whose cache has pages"
+    ):
+        optimus.Session(library, host_pages=4)
+    message = "--host-pages: expected a library whose cache has pages"
+    flags = ["--tokens", os.devnull, "--host-pages", 4]
+    assert message in tools.call("optimus-run", "generate", library, *flags).stderr
+    library = tools.library(GPT2, "row:2,col:2", "summa", functions=None, generate=PAGED)
+    message = "expected a page at least for the slots of each rank, 2 in all; found 1"
+    with pytest.raises(optimus.InvalidArgumentError, match=message):
+        optimus.Session(library, host_pages=1)
+
+
 def test_a_library_says_what_pages_it_has(tools, tmp_path):
     library = tools.library(GPT2, functions=None, generate=PAGED)
     assert "of 192 tokens, 128 B a token, in 8 pages of 64" in tools.run(
@@ -291,6 +316,8 @@ def test_the_kernels_of_a_gpu_find_pages(tools, tmp_path, case):
         how = {"functions": None, "generate": generate}
         library = tools.library(model, mesh, strategy, *EMULATED, **how)
         flags = ["--tokens", prompts, "--max-tokens", 3, *eager]
+        if mesh and "pages" in generate:
+            flags += ["--host-pages", 4]
         command = tools.command("optimus-run", "generate", library, *flags)
         said.append(succeed(call(command, env=tools.fake_gpu())))
     assert said[0] == said[1] and len(said[0].splitlines()) == 4

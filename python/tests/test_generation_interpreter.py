@@ -81,6 +81,7 @@ OUTPUTS = {
 MESHES = {
     "serial": [],
     "2x2": ["--mesh", "row:2,col:2"],
+    "3x1": ["--mesh", "row:3,col:1"],
     "1x4": ["--mesh", "row:1,col:4", "--strategy", "megatron"],
     "stationary": ["--mesh", "row:2,col:2", "--strategy", "summa,decode=stationary"],
 }

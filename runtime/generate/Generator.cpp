@@ -224,7 +224,7 @@ std::optional<int64_t> Generator::findPrompt() {
   while (true) {
     auto oldest = slots.end();
     for (auto slot = slots.begin(); slot != slots.end(); ++slot)
-      if (*slot && (*slot)->numOfChunks() > 0 &&
+      if (*slot && !(*slot)->isParked && (*slot)->numOfChunks() > 0 &&
           (oldest == slots.end() || (*slot)->number < (*oldest)->number))
         oldest = slot;
     if (oldest == slots.end())
@@ -245,7 +245,10 @@ Status Generator::takePrompt(std::vector<Choice> &choices) {
   if (text.isGiven())
     return takeGiven(*slot, choices);
   const int64_t count = std::min(entries.chunk, text.numOfChunks());
-  takePages(text, *slot, text.cached + count);
+  OPTRT_ASSIGN_OR_RETURN(const bool hasPages,
+                         takePages(text, *slot, text.cached + count));
+  if (!hasPages)
+    return okStatus();
   const SlotTokens chunk = {.slot = *slot,
                             .position = text.cached,
                             .tokens =
@@ -274,7 +277,10 @@ Status Generator::takeGiven(int64_t slot, std::vector<Choice> &choices) {
   const std::span<const int32_t> all = tokens;
   const int64_t begin = text.cached;
   const int64_t count = std::min(entries.chunk, text.numOfChunks());
-  takePages(text, slot, begin + count);
+  OPTRT_ASSIGN_OR_RETURN(const bool hasPages,
+                         takePages(text, slot, begin + count));
+  if (!hasPages)
+    return okStatus();
   const SlotTokens chunk = {.slot = slot,
                             .position = begin,
                             .tokens = all.subspan(begin, count),
@@ -311,32 +317,50 @@ Status Generator::takeGiven(int64_t slot, std::vector<Choice> &choices) {
   return okStatus();
 }
 
+StatusOr<std::vector<int64_t>> Generator::findDecoded() {
+  std::vector<int64_t> found;
+  for (std::size_t slot = 0; slot != slots.size(); ++slot)
+    if (const std::optional<Text> &text = slots[slot];
+        text && !text->isGiven() && !text->isParked &&
+        (!text->slotsOfBeams.empty() || text->numMissing() == 1))
+      found.push_back(static_cast<int64_t>(slot));
+  // Older texts take pages first, perhaps those of younger ones.
+  std::vector<int64_t> order = found;
+  std::ranges::sort(order, {}, [&](int64_t slot) {
+    return std::pair(slots[slot]->canPark(), slots[slot]->number);
+  });
+  for (int64_t slot : order) {
+    Text &text = *slots[slot];
+    const std::vector<int64_t> own = {slot};
+    for (int64_t each : text.slotsOfBeams.empty() ? own : text.slotsOfBeams)
+      if (!text.isParked)
+        OPTRT_RETURN_IF_ERROR(takePages(text, each, text.cached + 1).status());
+  }
+  std::erase_if(found, [&](int64_t slot) { return slots[slot]->isParked; });
+  return found;
+}
+
 Status Generator::decode(std::vector<Choice> &choices) {
   std::vector<int32_t> last(slots.size());
   std::vector<SlotTokens> inputs;
   const std::size_t first = choices.size();
-  for (std::size_t slot = 0; slot != slots.size(); ++slot) {
-    if (!slots[slot] || slots[slot]->isGiven())
-      continue;
+  OPTRT_ASSIGN_OR_RETURN(const std::vector<int64_t> decoded, findDecoded());
+  for (int64_t slot : decoded) {
     Text &text = *slots[slot];
-    const auto number = static_cast<int64_t>(slot);
     auto put = [&](int64_t into, int32_t token) {
       last[into] = token;
-      takePages(text, into, text.cached + 1);
       inputs.push_back({.slot = into,
                         .position = text.cached,
                         .tokens = std::span<const int32_t>(&last[into], 1),
                         .pages = pagesOfSlots[into]});
     };
-    if (!text.slotsOfBeams.empty()) {
-      choices.push_back({.slot = number, .rows = text.slotsOfBeams});
+    if (text.slotsOfBeams.empty()) {
+      choices.push_back({.slot = slot, .rows = {slot}});
+      put(slot, text.last());
+    } else {
+      choices.push_back({.slot = slot, .rows = text.slotsOfBeams});
       for (std::size_t i = 0; i != text.slotsOfBeams.size(); ++i)
         put(text.slotsOfBeams[i], text.search->beams()[i].tokens.back());
-    } else if (text.numMissing() == 1) {
-      choices.push_back({.slot = number, .rows = {number}});
-      put(number, text.last());
-    } else {
-      continue;
     }
     ++text.cached;
   }
@@ -496,6 +520,7 @@ StatusOr<std::vector<GeneratedPart>> Generator::step() {
       parts.push_back({slots[slot]->number, {}, FinishReason::Cancelled});
       leave(static_cast<int64_t>(slot));
     }
+  OPTRT_RETURN_IF_ERROR(resumeParked());
   admit();
   // A prompt's last chunk has logits.
   std::vector<Choice> choices;

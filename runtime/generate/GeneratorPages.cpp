@@ -18,11 +18,13 @@ using optimus_support::kPageTokens;
 using optimus_support::pagesFor;
 
 Generator::Generator(Session &session, ControlPlane &control,
-                     GenerationEntries entries)
+                     GenerationEntries entries, int64_t hostPages)
     : session(session), control(control), entries(entries),
       slots(entries.cache.slots), pagesOfSlots(entries.cache.slots) {
-  if (entries.cache.pages != 0)
-    pool = std::make_unique<PagePool>(entries.cache);
+  if (entries.cache.pages == 0)
+    return;
+  pool = std::make_unique<PagePool>(entries.cache, hostPages);
+  onHost.resize(pool->numOnHost());
 }
 
 Generator::Generator(Generator &&) noexcept = default;
@@ -146,7 +148,8 @@ Generator::chooseSlots(const Text &text, std::span<const int64_t> free) const {
   for (auto &[group, own] : groups) {
     const int64_t shared = std::ssize(findPrefix(text, group, {}));
     const int64_t left = pool->available(group) - (all - shared);
-    if (std::ssize(own) < beams || left < 0 || most >= std::pair(shared, left))
+    if (std::ssize(own) < beams || left < 0 ||
+        most >= std::pair(shared, left) || !fitsBeside(text, group))
       continue;
     most = {shared, left};
     own.resize(beams);
@@ -201,14 +204,23 @@ void Generator::dropBehindWindow(Text &text, int64_t slot) {
     }
 }
 
-void Generator::takePages(Text &text, int64_t slot, int64_t tokens) {
+StatusOr<bool> Generator::takePages(Text &text, int64_t slot, int64_t tokens) {
+  if (!pool)
+    return true;
   std::vector<int32_t> &pages = pagesOfSlots[slot];
   if (text.slides)
     dropBehindWindow(text, slot);
-  while (pool && std::ssize(pages) < pagesFor(tokens)) {
-    pages.push_back(pool->take(pool->groupOf(slot)));
+  const int64_t group = pool->groupOf(slot);
+  const int64_t more = pagesFor(tokens) - std::ssize(pages);
+  OPTRT_ASSIGN_OR_RETURN(const bool hasRoom, makeRoom(text, group, more));
+  if (!hasRoom && !text.canPark())
+    return noPages(text);
+  text.isParked = !hasRoom;
+  for (int64_t i = 0; i < more && hasRoom; ++i) {
+    pages.push_back(pool->take(group));
     --text.promised;
   }
+  return hasRoom;
 }
 
 /// Tokens from position 0 of which a prompt has some of others' pages: chunks
@@ -310,13 +322,16 @@ Status Generator::forkPrompts(std::vector<Choice> &choices) {
   const auto count = static_cast<int64_t>(pool ? slots.size() : 0);
   for (int64_t slot = 0; slot != count; ++slot) {
     const std::optional<Text> &text = slots[slot];
-    if (!text || text->isGiven() || text->slides || text->hasWholePrompt())
+    if (!text || text->isGiven() || text->slides || text->isParked ||
+        text->hasWholePrompt())
       continue;
     for (int64_t from = 0; from != count; ++from) {
       const std::optional<Text> &other = slots[from];
-      if (!other || !other->isForkable ||
+      if (!other || !other->isForkable || other->isParked ||
           pool->groupOf(from) != pool->groupOf(slot) ||
-          other->request.prompt != text->request.prompt)
+          other->request.prompt != text->request.prompt ||
+          // For what is not shared.
+          pool->numFree(pool->groupOf(slot)) == 0)
         continue;
       choices.push_back({.slot = slot, .logits = other->firstLogits});
       OPTRT_RETURN_IF_ERROR(forkPrompt(from, slot));
@@ -345,7 +360,7 @@ Status Generator::forkPrompt(int64_t from, int64_t into) {
   pagesOfSlots[into] = std::move(pages);
   counts.sharedTokens += size - text.cached;
   text.cached = size;
-  takePages(text, into, size);
+  OPTRT_RETURN_IF_ERROR(takePages(text, into, size).status());
   const int64_t written = size % kPageTokens;
   return written == 0 ? okStatus()
                       : control.agree(session.copyPage(
@@ -374,7 +389,7 @@ Status Generator::forkPages(Text &text, std::span<const int64_t> from,
       pool->hold(page);
     if (written == 0)
       continue;
-    takePages(text, into[i], text.cached);
+    OPTRT_RETURN_IF_ERROR(takePages(text, into[i], text.cached).status());
     OPTRT_RETURN_IF_ERROR(control.agree(
         session.copyPage(entries.decode->name, pagesOfSlots[from[i]].back(),
                          pages.back(), written)));

@@ -24,13 +24,20 @@ namespace optrt {
 
 class PagePool {
 public:
-  /// Without pages if the cache has none.
-  explicit PagePool(const CacheExtents &cache);
+  /// Without pages if the cache has none. Beside them so many may be in host
+  /// memory, of each group alike.
+  explicit PagePool(const CacheExtents &cache, int64_t hostPages = 0);
 
   int64_t groupOf(int64_t slot) const { return slot / slotsOfGroup; }
-  /// Free pages of a group, but for those promised.
+  /// Pages that the slots of a group have on their ranks.
+  int64_t numPages(int64_t group) const { return groups[group].pages; }
+  int64_t numFree(int64_t group) const {
+    return std::ssize(groups[group].free);
+  }
+  /// Free pages of a group, on the host too, but for those promised.
   int64_t available(int64_t group) const {
-    return std::ssize(groups[group].free) - groups[group].promised;
+    return numFree(group) + std::ssize(groups[group].freeOnHost) - numSpare -
+           groups[group].promised;
   }
   /// Changes what is promised of a group.
   void promise(int64_t group, int64_t pages) {
@@ -42,6 +49,17 @@ public:
   void hold(int32_t page) { ++holders[page]; }
   /// Removes one; true where it was the last, and the page is free.
   bool drop(int32_t page);
+
+  /// Pages on the host have numbers below kNoPage, and holders as others.
+  static bool isOnHost(int32_t page) { return page < kNoPage; }
+  /// Where such a page is among all of the host.
+  static int64_t placeOnHost(int32_t page) { return kNoPage - 1 - page; }
+  int64_t numOnHost() const { return std::ssize(hostHolders); }
+  /// Moves the holders of a page to a free one on the host, of which there is
+  /// one, to spare, where no more is promised than there is; and back to a free
+  /// page.
+  int32_t moveOut(int32_t page);
+  int32_t moveIn(int32_t page);
 
   /// The page with these tokens, as many as it has, behind another one with
   /// its own, or behind none (-1); -1 where nobody holds it.
@@ -60,13 +78,20 @@ private:
   /// meanwhile.
   using Prefixes = std::map<std::pair<int32_t, std::vector<int32_t>>, int32_t>;
   struct Group {
-    std::vector<int32_t> free; ///< the last one is taken first
-    int64_t promised = 0;
+    std::vector<int32_t> free, freeOnHost; ///< the last one is taken first
+    int64_t pages = 0, promised = 0;
     Prefixes prefixes;
   };
+  int64_t &holdersOf(int32_t page) {
+    return isOnHost(page) ? hostHolders[placeOnHost(page)] : holders[page];
+  }
+  /// Ends its being found, and frees it.
+  void release(int32_t page);
+
   int64_t slotsOfGroup = 1, pagesOfGroup = 1;
+  int64_t hostPagesOfGroup = 0, numSpare = 0; ///< of these, to change places
   std::vector<Group> groups;
-  std::vector<int64_t> holders;
+  std::vector<int64_t> holders, hostHolders;
   std::vector<std::optional<Prefixes::iterator>> places;
 };
 

@@ -56,6 +56,7 @@ struct Held {
   std::shared_ptr<optrt::ModelLibrary> library;
   std::shared_ptr<BoundWorld> world;
   std::unique_ptr<optrt::ModelRun> run; ///< it uses both
+  int64_t hostPages = 0;                ///< of the generator
   /// Null before the first text.
   std::unique_ptr<optrt::Generator> generator; ///< last: it uses the run
   Owner owner;

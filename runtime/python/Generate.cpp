@@ -26,7 +26,8 @@ static Generator &generatorOf(BoundSession &self) {
             "was built with --generate; found none of both");
     held.generator = std::make_unique<Generator>(
         run.session(), run.controlPlane(),
-        take(GenerationEntries::find(held.library->path(), run.manifest())));
+        take(GenerationEntries::find(held.library->path(), run.manifest())),
+        held.hostPages);
   }
   return *held.generator;
 }
@@ -114,6 +115,8 @@ static py::dict generationCounters(BoundSession &self) {
     named["pages_held"] = pages->held;
     named["pages_free"] = pages->free;
     named["pages_shared"] = pages->shared;
+    named["pages_on_host"] = pages->onHost;
+    named["moved_pages"] = counts.movedPages;
   }
   return named;
 }

@@ -104,7 +104,11 @@ static std::unique_ptr<BoundSession> makeSession(
     std::shared_ptr<ModelLibrary> library, std::shared_ptr<BoundWorld> world,
     const std::vector<std::string> &kinds, const py::dict &hyperparameters,
     uint64_t seed, int threadsPerRank, std::optional<int64_t> documentEnd,
-    const std::string &scratchFolder) {
+    const std::string &scratchFolder, int64_t hostPages) {
+  if (hostPages != 0)
+    check(take(GenerationEntries::find(library->path(), library->manifest()))
+              .checkHostPages(hostPages)
+              .withContext("host_pages"));
   ModelRunOptions options;
   options.kinds = readKinds(kinds);
   options.hyperparameters = readHyperparameters(hyperparameters, options.given);
@@ -112,8 +116,10 @@ static std::unique_ptr<BoundSession> makeSession(
   options.session.threadsPerRank = threadsPerRank;
   options.session.documentEnd = documentEnd;
   options.session.scratchFolder = scratchFolder;
-  return std::make_unique<BoundSession>(std::move(library), std::move(world),
-                                        std::move(options));
+  auto session = std::make_unique<BoundSession>(
+      std::move(library), std::move(world), std::move(options));
+  session->heldNow()->hostPages = hostPages;
+  return session;
 }
 
 /// The tokens and targets of a call.
@@ -203,7 +209,7 @@ void bindSession(py::module_ &module) {
       .def(py::init(&makeSession), py::arg("library"), py::arg("world"),
            py::arg("kinds"), py::arg("hyperparameters"), py::arg("seed"),
            py::arg("threads_per_rank"), py::arg("document_end"),
-           py::arg("scratch_folder"))
+           py::arg("scratch_folder"), py::arg("host_pages"))
       .def("share", share, py::arg("said"))
       .def("close", &BoundSession::close)
       .def_property_readonly("closed", &BoundSession::isClosed);

@@ -161,19 +161,6 @@ Status RankBuffers::copyLane(RankBuffers &to, int64_t lane) const {
   return okStatus();
 }
 
-Status RankBuffers::copyWithin(int64_t index, int64_t from, int64_t to,
-                               int64_t bytes) {
-  char *buffer = at(index);
-  if (auto *direct = static_cast<char *>(device->hostAddress(buffer))) {
-    std::memmove(direct + to, direct + from, bytes);
-    return okStatus();
-  }
-  std::vector<char> copy(bytes);
-  OPTRT_RETURN_IF_ERROR(
-      moved(index, device->read(kCompute, copy.data(), buffer + from, bytes)));
-  return moved(index, device->write(kCompute, buffer + to, copy.data(), bytes));
-}
-
 Status RankBuffers::fill(int64_t index, const FillPiece &work) {
   const int64_t elements = manifest->buffers[index].layout.numLocalElements();
   void *direct = device->hostAddress(at(index));
@@ -342,6 +329,25 @@ Status RankBuffers::write(int64_t index, int64_t begin, int64_t count,
   std::vector<float> copy(count);
   set(copy.data());
   return writeElements(index, begin, copy);
+}
+
+Status RankBuffers::writeBytes(int64_t index, int64_t begin,
+                               std::span<const uint8_t> bytes) {
+  char *to = at(index) + begin;
+  if (void *direct = device->hostAddress(to)) {
+    std::memmove(direct, bytes.data(), bytes.size());
+    return okStatus();
+  }
+  return moved(index, device->write(kCompute, to, bytes.data(),
+                                    static_cast<int64_t>(bytes.size())));
+}
+
+Status RankBuffers::copyWithin(int64_t index, int64_t from, int64_t to,
+                               int64_t count) {
+  std::vector<uint8_t> copy;
+  OPTRT_ASSIGN_OR_RETURN(const uint8_t *bytes,
+                         read<uint8_t>(index, from, count, copy));
+  return writeBytes(index, to, std::span(bytes, size_t(count)));
 }
 
 Status RankBuffers::clear(int64_t index) {

@@ -100,6 +100,9 @@ public:
   /// zeros that replace them, rounded to the nearest where they are narrower.
   Status write(int64_t buffer, int64_t begin, int64_t count,
                const std::function<void(float *)> &set);
+  /// Sets bytes from byte `begin` on, which may be of the buffer itself.
+  Status writeBytes(int64_t buffer, int64_t begin,
+                    std::span<const uint8_t> bytes);
   /// Copies bytes of a buffer, of which both parts have so many.
   Status copyWithin(int64_t buffer, int64_t from, int64_t to, int64_t bytes);
   /// Sets all elements to zero.

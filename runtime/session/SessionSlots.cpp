@@ -129,41 +129,109 @@ void Session::fillPages(const CacheExtents &cache,
   setWords(kPageTable, table);
 }
 
-Status Session::copyPage(std::string_view name, int64_t from, int64_t to,
-                         int64_t tokens) {
-  OPTRT_RETURN_IF_ERROR(checkIdle("a page was copied"));
+StatusOr<Session::CachePages>
+Session::pagesOf(std::string_view name,
+                 std::initializer_list<int64_t> pages) const {
   const Function *function = manifest().findFunction(name);
   const std::optional<CacheExtents> cache =
       function ? manifest().cacheOf(*function) : std::nullopt;
-  const int64_t pages = cache ? cache->pages : 0;
-  const int64_t own = pages == 0 ? 1 : cache->pagesOfSlot();
-  if (std::min(from, to) < 0 || std::max(from, to) >= pages || tokens < 0 ||
-      tokens > kPageTokens ||
-      cache->poolOf(from / own).first != cache->poolOf(to / own).first)
-    return invalidArgument(
-        concat(name,
-               ": expected pages of the same ranks and tokens of one, "
-               "found ",
-               tokens, " tokens of page ", from, " for page ", to));
-  for (const Arg &arg : function->args) {
-    const Buffer &buffer = manifest().buffers[arg.buffer];
-    if (!buffer.isCache())
-      continue;
-    const int64_t row = buffer.numBytes() / buffer.layout.localShape[0] /
-                        buffer.layout.localShape[1];
-    OPTRT_RETURN_IF_ERROR(onRanks([&](LocalRank &rank) -> Status {
+  const int64_t count = cache ? cache->pages : 0;
+  const int64_t own = count == 0 ? 1 : cache->pagesOfSlot();
+  const int64_t first = *pages.begin();
+  for (int64_t page : pages)
+    if (page < 0 || page >= count ||
+        cache->poolOf(page / own).first != cache->poolOf(first / own).first)
+      return invalidArgument(concat(name,
+                                    ": expected pages of the same ranks, "
+                                    "found page ",
+                                    page, " of ", count));
+  return CachePages{function, own, first / own};
+}
+
+Status Session::onPages(
+    const CachePages &pages,
+    const std::function<Status(LocalRank &, const PageBuffer &)> &body) {
+  return onRanks([&](LocalRank &rank) -> Status {
+    for (const Arg &arg : pages.function->args) {
+      const Buffer &buffer = manifest().buffers[arg.buffer];
+      if (!buffer.isCache() || !rank.plan.holds(arg.buffer))
+        continue;
       const auto [first, count] = rowsOf(rank.context.rank, buffer);
-      const int64_t slot = from / own;
-      if (!rank.plan.holds(arg.buffer) || slot < first || slot >= first + count)
+      if (pages.slot < first || pages.slot >= first + count)
+        continue;
+      const int64_t row = buffer.numBytes() / buffer.layout.localShape[0] /
+                          buffer.layout.localShape[1];
+      OPTRT_RETURN_IF_ERROR(
+          body(rank, {arg.buffer, first * pages.ofSlot, row}));
+    }
+    return okStatus();
+  });
+}
+
+Status Session::copyPage(std::string_view name, int64_t from, int64_t to,
+                         int64_t tokens) {
+  OPTRT_RETURN_IF_ERROR(checkIdle("a page was copied"));
+  OPTRT_ASSIGN_OR_RETURN(const CachePages pages, pagesOf(name, {from, to}));
+  if (tokens < 0 || tokens > kPageTokens)
+    return invalidArgument(
+        concat(name, ": expected tokens of a page, found ", tokens));
+  return onPages(pages, [&](LocalRank &rank, const PageBuffer &buffer) {
+    return rank.buffers.copyWithin(buffer.index, buffer.place(from),
+                                   buffer.place(to), tokens * buffer.row);
+  });
+}
+
+Status Session::savePage(std::string_view name, int64_t page, HostPage &to) {
+  OPTRT_RETURN_IF_ERROR(checkIdle("a page was moved to the host"));
+  OPTRT_ASSIGN_OR_RETURN(const CachePages pages, pagesOf(name, {page}));
+  to.assign(ranksOfLane().size(), {});
+  return onPages(
+      pages, [&](LocalRank &rank, const PageBuffer &buffer) -> Status {
+        const int64_t count = kPageTokens * buffer.row;
+        std::vector<uint8_t> copy;
+        OPTRT_ASSIGN_OR_RETURN(const uint8_t *bytes,
+                               rank.buffers.read<uint8_t>(buffer.index,
+                                                          buffer.place(page),
+                                                          count, copy));
+        std::vector<uint8_t> &piece = to[placeOf(rank)];
+        piece.insert(piece.end(), bytes, bytes + count);
         return okStatus();
-      auto place = [&, begin = first](int64_t page) {
-        return (page - begin * own) * kPageTokens * row;
-      };
-      return rank.buffers.copyWithin(arg.buffer, place(from), place(to),
-                                     tokens * row);
-    }));
-  }
-  return okStatus();
+      });
+}
+
+Status Session::loadPage(std::string_view name, const HostPage &from,
+                         int64_t page) {
+  OPTRT_RETURN_IF_ERROR(checkIdle("a page was moved to the device"));
+  OPTRT_ASSIGN_OR_RETURN(const CachePages pages, pagesOf(name, {page}));
+  std::vector<std::size_t> begins(ranksOfLane().size());
+  if (from.size() != begins.size())
+    return invalidArgument(concat(name, ": expected a page of the ",
+                                  begins.size(), " ranks here, found ",
+                                  from.size(), " parts"));
+  return onPages(
+      pages, [&](LocalRank &rank, const PageBuffer &buffer) -> Status {
+        const std::size_t place = placeOf(rank);
+        const auto count = static_cast<std::size_t>(kPageTokens * buffer.row);
+        const std::vector<uint8_t> &piece = from[place];
+        if (piece.size() - begins[place] < count)
+          return invalidArgument(concat(name,
+                                        ": expected a page of its ranks, "
+                                        "found ",
+                                        piece.size(), " bytes"));
+        const auto bytes = std::span(piece).subspan(begins[place], count);
+        begins[place] += count;
+        return rank.buffers.writeBytes(buffer.index, buffer.place(page), bytes);
+      });
+}
+
+int64_t Session::PageBuffer::place(int64_t page) const {
+  return (page - first) * kPageTokens * row;
+}
+
+std::size_t Session::placeOf(const LocalRank &rank) const {
+  const auto ranks = ranksOfLane();
+  return std::ranges::find(ranks, &rank, &std::unique_ptr<LocalRank>::get) -
+         ranks.begin();
 }
 
 Status Session::copySlot(std::string_view name, int64_t from, int64_t to,

@@ -184,6 +184,7 @@ struct GenerateOptions {
   optrt::SamplingOptions sampling;
   int64_t beams = 1;
   double lengthPenalty = 1;
+  int64_t hostPages = 0;
   bool json = false;
   bool rates = false; ///< say how fast it was
   std::string logits; ///< file of those by which tokens were chosen; or empty

@@ -35,6 +35,8 @@ Status planGeneration(const GenerateOptions &options, GenerationPlan &plan) {
   OPTRT_RETURN_IF_ERROR(optimus_support::checkOutputsApart(inputs, outputs));
   OPTRT_RETURN_IF_ERROR(
       plan.open(options.source.library, options.source.ranks));
+  OPTRT_RETURN_IF_ERROR(plan.entries.checkHostPages(options.hostPages)
+                            .withContext("--host-pages"));
   OPTRT_ASSIGN_OR_RETURN(
       plan.requests, readPrompts(options.prompts, plan.entries.vocabulary,
                                  {.maxTokens = options.maxTokens.value_or(0),
@@ -164,7 +166,7 @@ void printRates(const GenerationCounters &counts, double seconds) {
 
 Status generateAll(const GenerateOptions &options, GenerationPlan &plan,
                    Session &session, ControlPlane &control) {
-  Generator generator(session, control, plan.entries);
+  Generator generator(session, control, plan.entries, options.hostPages);
   for (std::size_t i = 0; i != plan.requests.size(); ++i)
     OPTRT_RETURN_IF_ERROR(generator.add(plan.requests[i])
                               .status()

@@ -105,6 +105,11 @@ void addGenerate(CLI::App &app, GenerateOptions &options, JobOptions &job) {
                    "With --beams: a text's score is divided by its length to "
                    "this power")
       ->capture_default_str();
+  generate
+      ->add_option("--host-pages", options.hostPages,
+                   "Pages that texts may have in host memory beside those of "
+                   "the library: more texts at a time, of which some wait")
+      ->check(kSomeSteps);
   generate->parse_complete_callback([&options, prompts] {
     requireOne(prompts);
     options.sampling.seed = options.source.seed;

@@ -18,6 +18,7 @@ PAGES = {
     "held": "Pages of the cache that texts have",
     "free": "Pages of the cache that no text has",
     "shared": "Pages of the cache that several texts or beams have",
+    "on_host": "Pages of texts that wait in host memory",
 }
 
 
@@ -55,7 +56,8 @@ class Metrics:
             self._shared = make(
                 Counter, "shared_tokens", "Tokens of prompts in pages of other texts"
             )
-            self.take_pages({"pages_held": 0, "pages_free": pages, "pages_shared": 0}, 0)
+            none = {"pages_" + state: 0 for state in PAGES}
+            self.take_pages({**none, "pages_free": pages}, 0)
 
     def take_pages(self, counters: Dict[str, int], shared_tokens: int) -> None:
         """Those of a generator, and how many more tokens were shared."""

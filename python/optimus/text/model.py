@@ -51,6 +51,14 @@ def add_arguments(parser: Parser) -> None:
         metavar="N",
         help="threads of each rank (default: the cores divided among ranks)",
     )
+    parser.add_argument(
+        "--host-pages",
+        type=whole_number_from(0, 1 << 31),
+        default=0,
+        metavar="N",
+        help="pages that texts may have in host memory beside those of the library: more "
+        "texts at a time, of which some wait",
+    )
 
 
 class Extents(NamedTuple):
@@ -146,6 +154,7 @@ class Model:
                 options.library,
                 kinds="forward" if self.encoder else "generate",
                 threads_per_rank=options.threads_per_rank,
+                host_pages=options.host_pages,
             )
             notes: List[str] = session.load(
                 options.load, weights_only=True, ignore=options.ignore, base=options.base

@@ -136,6 +136,14 @@ Status AttentionEngine::reserve(int64_t elements) {
                       int64_t(sizeof(float)));
 }
 
+bool AttentionEngine::hasTiles(const optrt_attention_desc &desc) const {
+  // Tiles of less would be mostly empty, and hold more than widened operands.
+  constexpr int64_t keys = optimus_support::kAttentionBlock,
+                    channels = optimus_support::kMostLanes;
+  return tiles && desc.type == OPTRT_BF16 && desc.seq > 1 &&
+         desc.capacity >= keys && desc.head_dim >= channels;
+}
+
 AttentionEngine::Share
 AttentionEngine::getShare(const optrt_attention_desc &desc,
                           bool isGradient) const {
@@ -144,8 +152,10 @@ AttentionEngine::getShare(const optrt_attention_desc &desc,
   const AttentionHead head =
       desc.capacity != 0 ? cachedHeadOf(desc, desc.capacity, &none, &none)
                          : headOf(desc, desc.seq);
-  const int64_t heads = attentionScratch(kernels, head, isGradient,
-                                         /*isNarrow=*/desc.type != OPTRT_F32);
+  const int64_t heads =
+      hasTiles(desc) ? attentionScratch(*tiles, head)
+                     : attentionScratch(kernels, head, isGradient,
+                                        /*isNarrow=*/desc.type != OPTRT_F32);
   const int64_t ranges = desc.capacity != 0 ? 2 : hasFirstKeys(desc) ? 1 : 0;
   return {heads, heads + ranges * desc.seq};
 }
@@ -282,6 +292,10 @@ Status AttentionEngine::attendAs(const optrt_attention_desc &desc,
       return attendToken(token, head, q + at.q, k + at.kv, v + at.kv,
                          out + at.out, x.lse + at.lse, own);
     }
+    if constexpr (!std::is_same_v<T, float>)
+      if (hasTiles(desc))
+        return optrt::attend(*tiles, head, q + at.q, k + at.kv, v + at.kv,
+                             out + at.out, x.lse + at.lse, own);
     optrt::attend(kernels, head, q + at.q, k + at.kv, v + at.kv, out + at.out,
                   x.lse + at.lse, own);
   });

@@ -23,7 +23,7 @@ class AttentionEngine {
 public:
   explicit AttentionEngine(Team &team)
       : team(team), kernels(bestAttentionKernels()),
-        tokenKernels(bestFewRowsKernels()) {}
+        tokenKernels(bestFewRowsKernels()), tiles(bestTiledAttention()) {}
 
   /// Makes room for what a program will do; later calls may not ask for more.
   Status prepare(const Workload &workload);
@@ -36,6 +36,8 @@ public:
   size_t scratchBytes() const { return room.size(); }
 
 private:
+  /// Whether tiles compute it: of a chunk of tokens that sees a cache.
+  bool hasTiles(const optrt_attention_desc &desc) const;
   /// Elements of a thread: what kernels need, and all.
   struct Share {
     int64_t heads, total;
@@ -65,6 +67,7 @@ private:
   Team &team;
   const AttentionKernels &kernels;
   const FewRowsKernels &tokenKernels; ///< of a token a sequence
+  const TiledAttention *tiles;        ///< null where there are none
   Buffer room;
 };
 

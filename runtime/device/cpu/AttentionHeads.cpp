@@ -84,6 +84,11 @@ int64_t optrt::attentionScratch(const AttentionKernels &kernels,
          ofKeys * padded(keyRows(head) * head.headDim);
 }
 
+int64_t optrt::attentionScratch(const TiledAttention &tiles,
+                                const AttentionHead &head) {
+  return padded(tiles.forwardScratch(head)) + padded(head.seq * head.headDim);
+}
+
 void optrt::attend(const AttentionKernels &kernels, const AttentionHead &head,
                    const float *q, const float *k, const float *v, float *out,
                    float *lse, float *scratch) {
@@ -100,6 +105,16 @@ void optrt::attend(const AttentionKernels &kernels, const AttentionHead &head,
   float *wideOut = wide.make();
   kernels.forward(wide.head, wideQ, wideK, wideV, wideOut, lse, scratch);
   wide.narrow(wideOut, out, head.outStride);
+}
+
+void optrt::attend(const TiledAttention &tiles, const AttentionHead &head,
+                   const uint16_t *q, const uint16_t *k, const uint16_t *v,
+                   uint16_t *out, float *lse, float *scratch) {
+  float *wideOut = scratch + padded(tiles.forwardScratch(head));
+  AttentionHead wide = head;
+  wide.outStride = head.headDim;
+  tiles.forward(wide, q, k, v, wideOut, lse, scratch);
+  narrowRows(wideOut, head.seq, head.headDim, out, head.outStride);
 }
 
 void optrt::attendGrad(const AttentionKernels &kernels,

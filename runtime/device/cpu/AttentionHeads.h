@@ -23,11 +23,19 @@ int64_t attentionScratch(const AttentionKernels &kernels,
                          const AttentionHead &head, bool isGradient,
                          bool isNarrow);
 
+/// The same by tiles, where keys are those of a cache.
+int64_t attentionScratch(const TiledAttention &tiles,
+                         const AttentionHead &head);
+
 /// What a head of queries attends to.
 void attend(const AttentionKernels &kernels, const AttentionHead &head,
             const float *q, const float *k, const float *v, float *out,
             float *lse, float *scratch);
 void attend(const AttentionKernels &kernels, const AttentionHead &head,
+            const uint16_t *q, const uint16_t *k, const uint16_t *v,
+            uint16_t *out, float *lse, float *scratch);
+
+void attend(const TiledAttention &tiles, const AttentionHead &head,
             const uint16_t *q, const uint16_t *k, const uint16_t *v,
             uint16_t *out, float *lse, float *scratch);
 

@@ -56,14 +56,28 @@ struct AttentionKernels {
   void (*exp2)(const float *x, float *y, int64_t n);
 };
 
+/// The forward of a head of a cache with operands of bf16, by a processor's
+/// tiles (AMX): products are exact in f32, as those of widened operands, and
+/// are added in another order. `out` is f32. Scratch is as above.
+struct TiledAttention {
+  int64_t (*forwardScratch)(const AttentionHead &);
+  void (*forward)(const AttentionHead &, const uint16_t *q, const uint16_t *k,
+                  const uint16_t *v, float *out, float *lse, float *scratch);
+};
+
 extern const AttentionKernels attentionKernelsBaseline;
 #ifdef __x86_64__
 extern const AttentionKernels attentionKernelsV3;
 extern const AttentionKernels attentionKernelsV4;
+extern const TiledAttention tiledAttention;
 #endif
 
 /// The fastest kernels that this processor can run.
 const AttentionKernels &bestAttentionKernels();
+
+/// Null where the processor has no tiles, the system does not let them be used,
+/// or oneDNN may not.
+const TiledAttention *bestTiledAttention();
 
 /// Every set of kernels, fastest first, that this processor can run: `count`
 /// of them are written to `sets` (room for 3).

@@ -50,6 +50,16 @@ const optrt::AttentionKernels &optrt::bestAttentionKernels() {
   return *best;
 }
 
+/// oneDNN asks the system for tiles before it says that it has them.
+const optrt::TiledAttention *optrt::bestTiledAttention() {
+#ifdef __x86_64__
+  static const bool has = allows(dnnl::cpu_isa::avx512_core_amx);
+  if (has)
+    return &tiledAttention;
+#endif
+  return nullptr;
+}
+
 /// Of the instruction set that attention has.
 const optrt::FewRowsKernels &optrt::bestFewRowsKernels() {
 #ifdef __x86_64__

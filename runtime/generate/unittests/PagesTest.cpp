@@ -10,6 +10,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <numeric>
+#include <random>
 
 using namespace optrt;
 using testing::HasSubstr;
@@ -90,6 +92,35 @@ TEST(PagePool, PrefixesAreFoundBehindThoseBefore) {
   EXPECT_EQ(pool.findPrefix(0, first, other), -1);
 }
 
+/// With two pages a group on the host, and one to change places.
+TEST(PagePool, PagesMoveWithTheirHolders) {
+  PagePool pool(kGroups, /*hostPages=*/3);
+  EXPECT_EQ(pool.available(0), 4 + 2);
+  EXPECT_EQ(pool.available(1), 2 + 2);
+  pool.promise(0, 4);
+  const std::vector<int32_t> tokens = {1, 2};
+  const int32_t page = pool.take(0);
+  pool.hold(page);
+  pool.addPrefix(0, -1, tokens, page);
+  const int32_t moved = pool.moveOut(page);
+  EXPECT_TRUE(PagePool::isOnHost(moved));
+  EXPECT_EQ(pool.findPrefix(0, -1, tokens), -1);
+  EXPECT_EQ(pool.numFree(0), 4);
+  EXPECT_EQ(pool.available(0), 4 + 2 - 1 - 3);
+  EXPECT_EQ(pool.counts().onHost, 1);
+  EXPECT_FALSE(pool.drop(moved));
+  const int32_t back = pool.moveIn(moved);
+  EXPECT_EQ(pool.counts().onHost, 0);
+  EXPECT_EQ(pool.numFree(0), 3);
+  EXPECT_TRUE(pool.drop(back));
+  // Those of the other group are others.
+  pool.promise(1, 1);
+  const int32_t other = pool.moveOut(pool.take(1));
+  EXPECT_NE(PagePool::placeOnHost(other), PagePool::placeOnHost(moved));
+  EXPECT_TRUE(pool.drop(other));
+  EXPECT_EQ(pool.available(1), 2 + 2);
+}
+
 /// A session of a model with random parameters: three slots of 128 tokens, and
 /// three pages.
 class PagesTest : public testing::Test {
@@ -152,11 +183,13 @@ TEST_F(PagesTest, TablesOfOtherPagesAreRefused) {
 TEST_F(PagesTest, CopiesAPageWithinTheCache) {
   const std::string &decode = entries.decode->name;
   EXPECT_TRUE(session->copyPage(decode, 0, 2, 64).ok());
-  for (auto [from, to, tokens] :
-       {std::tuple(0, 3, 1), {-1, 0, 1}, {0, 1, 65}, {0, 1, -1}})
-    EXPECT_THAT(
-        session->copyPage(decode, from, to, tokens).message(),
-        HasSubstr("expected pages of the same ranks and tokens of one"));
+  EXPECT_THAT(session->copyPage(decode, 0, 3, 1).message(),
+              HasSubstr("expected pages of the same ranks, found page 3 of 3"));
+  EXPECT_THAT(session->copyPage(decode, -1, 0, 1).message(),
+              HasSubstr("found page -1 of 3"));
+  for (int64_t tokens : {65, -1})
+    EXPECT_THAT(session->copyPage(decode, 0, 1, tokens).message(),
+                HasSubstr("expected tokens of a page, found"));
   EXPECT_THAT(session->copySlot(decode, 0, 1, 1).message(),
               HasSubstr("expected slots and tokens of a cache"));
 }
@@ -187,6 +220,86 @@ TEST_F(PagesTest, ATextWaitsForThePagesThatItMayNeed) {
   EXPECT_EQ(most, 3);
   EXPECT_EQ(generator.pages()->held, 0);
   EXPECT_EQ(generator.counters().generatedTokens, 8 + 40 + 30);
+}
+
+/// Texts need twice the pages of the cache, and some have a beginning in
+/// common. Each has the bits that it has alone.
+TEST_F(PagesTest, NoBitDependsOnPagesThatMove) {
+  std::vector<GenerationRequest> requests(8);
+  std::minstd_rand random(5);
+  auto draw = [&](int64_t least, int64_t most) {
+    return std::uniform_int_distribution<int64_t>(least, most)(random);
+  };
+  for (std::size_t i = 0; i != requests.size(); ++i) {
+    GenerationRequest &request = requests[i];
+    request.prompt.assign(i % 3 == 0 ? 64 : 0, 4);
+    const int64_t more = draw(1, 30);
+    for (int64_t j = 0; j != more; ++j)
+      request.prompt.push_back(static_cast<int32_t>(draw(0, 10)));
+    request.maxTokens = draw(20, 129 - std::ssize(request.prompt));
+    request.sampling.seed = i;
+    request.sampling.temperature = 1;
+    request.wantsLogits = true;
+  }
+  // Beams have their pages for good.
+  requests[1] = {.prompt = {1, 2, 3}, .maxTokens = 20, .beams = 2};
+  struct Outcome {
+    std::vector<int32_t> tokens;
+    std::vector<float> logits;
+    bool isCancelled = false;
+  };
+  auto step = [&](Generator &generator, std::map<int64_t, Outcome> &texts) {
+    auto parts = generator.step();
+    ASSERT_TRUE(parts.ok()) << parts.status().toString();
+    for (GeneratedPart &part : *parts) {
+      Outcome &text = texts[part.text];
+      text.tokens.insert(text.tokens.end(), part.tokens.begin(),
+                         part.tokens.end());
+      text.logits.insert(text.logits.end(), part.logits.begin(),
+                         part.logits.end());
+      text.isCancelled = part.finish == FinishReason::Cancelled;
+    }
+  };
+  std::vector<Outcome> expected;
+  for (const GenerationRequest &request : requests) {
+    Generator alone(*session, *world.control, entries);
+    ASSERT_TRUE(alone.add(request).ok());
+    std::map<int64_t, Outcome> texts;
+    while (alone.hasWork())
+      ASSERT_NO_FATAL_FAILURE(step(alone, texts));
+    expected.push_back(texts[0]);
+  }
+  int64_t moved = 0;
+  for (unsigned schedule = 0; schedule != 40; ++schedule) {
+    random.seed(schedule + 1);
+    std::vector<std::size_t> order(requests.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), random);
+    Generator generator(*session, *world.control, entries, /*hostPages=*/3);
+    std::map<int64_t, Outcome> texts;
+    std::size_t next = 0;
+    while (next != order.size() || generator.hasWork()) {
+      for (; next != order.size() && draw(0, 2); ++next)
+        ASSERT_TRUE(generator.add(requests[order[next]]).ok());
+      if (next && draw(0, 299) == 0)
+        generator.cancel(draw(0, static_cast<int64_t>(next) - 1));
+      ASSERT_NO_FATAL_FAILURE(step(generator, texts));
+    }
+    EXPECT_EQ(generator.pages()->held, 0);
+    EXPECT_EQ(generator.pages()->onHost, 0);
+    moved += generator.counters().movedPages;
+    for (std::size_t i = 0; i != order.size(); ++i) {
+      const Outcome &text = texts[static_cast<int64_t>(i)];
+      Outcome want = expected[order[i]];
+      if (text.isCancelled) {
+        want.tokens.resize(text.tokens.size());
+        want.logits.resize(text.logits.size());
+      }
+      ASSERT_EQ(text.tokens, want.tokens) << "schedule " << schedule;
+      ASSERT_EQ(text.logits, want.logits) << "schedule " << schedule;
+    }
+  }
+  EXPECT_GT(moved, 50);
 }
 
 } // namespace

@@ -64,6 +64,9 @@ struct GenerationEntries {
   int64_t countPages(const GenerationRequest &request, int64_t newTokens) const;
   /// InvalidArgument where a rank has not as many, with how many would do.
   Status checkPages(const GenerationRequest &request, int64_t newTokens) const;
+  /// InvalidArgument for host memory of a cache that has no pages, or of fewer
+  /// than a page for each rank's slots.
+  Status checkHostPages(int64_t hostPages) const;
   /// InvalidArgument for a prompt without tokens or beyond the context, the
   /// vocabulary or the pages of a rank, and for options out of range.
   Status check(const GenerationRequest &request) const;
@@ -130,12 +133,14 @@ struct GenerationCounters {
   int64_t decodes = 0;
   int64_t decodedTokens = 0; ///< put into the cache by decodes, of beams too
   int64_t sharedTokens = 0;  ///< of prompts, in pages of other texts
+  int64_t movedPages = 0;    ///< to the host, each time
 };
 
 /// The pages of a cache that has them.
 struct PageCounts {
   int64_t held = 0, free = 0;
   int64_t shared = 0; ///< of those that are held, by several texts or beams
+  int64_t onHost = 0; ///< besides
 };
 
 class PagePool;
@@ -145,15 +150,22 @@ class PagePool;
 /// results.
 ///
 /// Where the cache has pages, a text is let in once there are as many as it can
-/// need. Texts with equal beginnings of prompts share their pages: whole pages
+/// need, those on the host included. Where a text comes to a page and none is
+/// free, the youngest ones are parked: they wait, and their last pages move to
+/// the host, as many as are needed. A parked text goes on once there is a page
+/// for each of its own again, the oldest first; nothing is computed anew. Texts
+/// of beams, and those that give back pages behind a window, are never parked.
+/// Texts with equal beginnings of prompts share their pages: whole pages
 /// of whole chunks, once a prefill of a text that has not ended has written
 /// them. A text that gives back pages behind its window shares none.
 class Generator {
 public:
   /// `session` has chosen the entries and prepared its parameters for them, and
   /// outlives the generator. While texts have slots, the parameters stay, and
-  /// nothing else writes the cache.
-  Generator(Session &session, ControlPlane &control, GenerationEntries entries);
+  /// nothing else writes the cache. Besides its pages `hostPages` may be in
+  /// host memory, shared out as they are; see checkHostPages().
+  Generator(Session &session, ControlPlane &control, GenerationEntries entries,
+            int64_t hostPages = 0);
   Generator(Generator &&other) noexcept;
   ~Generator();
 
@@ -203,6 +215,7 @@ private:
     std::optional<BeamSearch> search = {};
     int64_t promised = 0; ///< pages that it may take
     bool slides = false;  ///< see GenerationEntries::slides()
+    bool isParked = false; ///< waits for pages, of which some are on the host
     /// Whether others with the same prompt can go on from its first choice, and
     /// the logits of that, in the root.
     bool isForkable = false;
@@ -213,6 +226,7 @@ private:
     /// Tokens that a text has and its slot has not.
     int64_t numMissing() const { return size() - cached; }
     bool isGiven() const { return !request.continuation.empty(); }
+    bool canPark() const { return !search && !slides; }
     bool hasWholePrompt() const { return cached >= promptSize(); }
     /// Tokens for chunks. A last token alone is one for decode, as any that
     /// follows; the last that is given is put nowhere.
@@ -256,8 +270,22 @@ private:
   Status forkPrompt(int64_t from, int64_t into);
   /// Gives back the pages that no token from the next one on sees.
   void dropBehindWindow(Text &text, int64_t slot);
-  /// Takes pages for the first tokens of a slot.
-  void takePages(Text &text, int64_t slot, int64_t tokens);
+  /// Takes pages for the first tokens of a slot. Where there are none, it parks
+  /// younger texts, or else this one: false.
+  StatusOr<bool> takePages(Text &text, int64_t slot, int64_t tokens);
+  /// Whether there are pages for the largest text of a group, with this one,
+  /// beside all that cannot be parked; and nobody is parked there.
+  bool fitsBeside(const Text &text, int64_t group) const;
+  /// The page that goes to the host next, for texts from a number on: the last
+  /// one of all of its holders, which are parked then. Or none.
+  std::optional<int32_t> parkFor(int64_t group, int64_t number);
+  /// Moves pages to the host until so many are free; false where it cannot.
+  StatusOr<bool> makeRoom(const Text &text, int64_t group, int64_t pages);
+  Status moveOut(int32_t page);
+  Status moveIn(int32_t page);
+  static Status noPages(const Text &text);
+  /// Moves the pages of parked texts back, the oldest first.
+  Status resumeParked();
   /// Of a slot; returns how many are free then.
   int64_t dropPages(int64_t slot);
   /// Gives the slots of beams the pages of their parents, and copies the last
@@ -276,7 +304,9 @@ private:
   /// Puts a chunk of a given text into its slot. Each token of its continuation
   /// in the chunk is a choice.
   Status takeGiven(int64_t slot, std::vector<Choice> &choices);
-  /// Those of slots that lack one token.
+  /// The slots of texts that lack one token, and have the pages for it.
+  StatusOr<std::vector<int64_t>> findDecoded();
+  /// Puts these tokens into the cache; each text has one to choose.
   Status decode(std::vector<Choice> &choices);
   /// Gives choices their rows of a function's logits, in the root.
   Status readLogits(const Function &function, const char *output,
@@ -297,6 +327,7 @@ private:
   std::vector<std::optional<Text>> slots;
   std::unique_ptr<PagePool> pool; ///< null without pages
   std::vector<std::vector<int32_t>> pagesOfSlots;
+  std::vector<Session::HostPage> onHost; ///< by their places there
   std::deque<Text> waiting;
   std::vector<GeneratedPart> ended; ///< that never had a slot
   GenerationCounters counts;

@@ -239,6 +239,13 @@ public:
   /// page of the same ranks. InvalidArgument for others. Collective.
   Status copyPage(std::string_view function, int64_t from, int64_t to,
                   int64_t tokens);
+  /// Keys and values of a page in host memory: those of each rank here.
+  using HostPage = std::vector<std::vector<uint8_t>>;
+  /// Copies a page of a chosen function's cache to the host, and back into any
+  /// page of the same ranks. InvalidArgument for others. Collective.
+  Status savePage(std::string_view function, int64_t page, HostPage &to);
+  Status loadPage(std::string_view function, const HostPage &from,
+                  int64_t page);
 
   /// Hands a function to all ranks, on the inputs that are there, and returns:
   /// thread ranks run it meanwhile; a single rank has put it on its device's
@@ -511,6 +518,30 @@ private:
   Status moveLane(int64_t lane, LanePlace to);
   /// The ranks of this process that have a part of the chosen lane.
   std::span<const std::unique_ptr<LocalRank>> ranksOfLane() const;
+  /// Where a rank stands among them.
+  std::size_t placeOf(const LocalRank &rank) const;
+  /// Pages of a function's cache that the ranks of a slot have.
+  struct CachePages {
+    const Function *function;
+    int64_t ofSlot; ///< how many are a slot's own
+    int64_t slot;
+  };
+  /// InvalidArgument for pages that no ranks have together.
+  StatusOr<CachePages> pagesOf(std::string_view function,
+                               std::initializer_list<int64_t> pages) const;
+  /// Keys or values of a rank.
+  struct PageBuffer {
+    int64_t index;
+    int64_t first; ///< page of the rank
+    int64_t row;   ///< bytes of a token
+
+    /// The byte where a page begins.
+    int64_t place(int64_t page) const;
+  };
+  /// Does something with each buffer of the ranks that have pages.
+  Status
+  onPages(const CachePages &pages,
+          const std::function<Status(LocalRank &, const PageBuffer &)> &body);
   /// Does something on each of them, on its thread.
   Status onRanks(const std::function<Status(LocalRank &rank)> &body);
 

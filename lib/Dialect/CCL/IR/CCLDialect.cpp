@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "optimus/Dialect/CCL/IR/CCL.h"
+#include "optimus/Dialect/Optimus/IR/WholeShape.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -45,6 +46,15 @@ public:
     return AliasResult::FinalAlias;
   }
 };
+
+class LocalParts : public optimus::PartsInterface {
+public:
+  using PartsInterface::PartsInterface;
+
+  ArrayRef<int64_t> getWholeShape(Attribute encoding) const override {
+    return cast<LocalAttr>(encoding).getShape();
+  }
+};
 } // namespace
 
 void CCLDialect::initialize() {
@@ -56,7 +66,7 @@ void CCLDialect::initialize() {
 #define GET_OP_LIST
 #include "optimus/Dialect/CCL/IR/CCLOps.cpp.inc"
       >();
-  addInterfaces<LocalAliases>();
+  addInterfaces<LocalAliases, LocalParts>();
 }
 
 LogicalResult LocalAttr::verify(function_ref<InFlightDiagnostic()> emitError,

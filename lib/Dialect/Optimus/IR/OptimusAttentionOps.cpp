@@ -9,6 +9,7 @@
 #include "optimus/Dialect/Optimus/IR/AttentionShape.h"
 #include "optimus/Dialect/Optimus/IR/ModelFacts.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
+#include "optimus/Dialect/Optimus/IR/WholeShape.h"
 
 #include "Einsums.h"
 #include "Gradients.h"
@@ -58,8 +59,10 @@ AttentionShape::AttentionShape(ValueRange inputs)
   groups = isPacked ? q[3] : q[2];
   queriesPerGroup = hasGroupDim ? q[3] : 1;
   headDim = q.back();
-  isOfOneCache =
-      !isPacked && sequence == 1 && shapeOf(inputs[K])[0] == 1 && batch != 1;
+  // A rank may have one token of a chunk, or one slot.
+  isOfOneCache = !isPacked && sequence == 1 &&
+                 getWholeShape(inputs[K])[0] == 1 &&
+                 getWholeShape(inputs[Q])[0] != 1;
 }
 
 int64_t AttentionShape::getStride(Part part) const {
