@@ -25,17 +25,15 @@ beyond --most.
 """
 
 import contextlib
-import copy
-import json
-import os
+import functools
 import pathlib
 import re
-import shutil
 import sqlite3
 import statistics
 import typing
 
-from harness import machine, run, table, write_text
+from harness import run, table, write_text
+from measured import Rounds, first
 
 TARGETS = ["optimus-compile", "optimus-run"]
 NUMBERS = dict(rounds=3)
@@ -76,12 +74,6 @@ SIZES = ("layers", "hidden", "heads", "seq", "vocab", "batch", "ffn")
 KINDS = ("gemm", "attention", "attention_grad", "launch", "pack", "copy", "waits")
 
 
-def first(command):
-    """With precedence, where one may have it."""
-    allowed = os.geteuid() == 0 and shutil.which("chrt")
-    return ["chrt", "-f", "20", *command] if allowed else list(command)
-
-
 def options(parser):
     parser.add_argument("--steps", type=int, default=5, help="of a model in a round")
     parser.add_argument("--folder", type=pathlib.Path, help="keeps measurements")
@@ -97,10 +89,7 @@ class Bench:
         self.options, self.tools, self.folder = options, tools, folder
         self.cases = {name: case for name, case in {**FIT, **HELD_OUT}.items()
                       if options.only in name}
-        self.state = folder / "measured.json"
-        self.measured = {"machine": [], "steps": {}}
-        if self.state.exists():
-            self.measured = json.loads(self.state.read_text())
+        self.rounds = Rounds(tools, folder)
         self.data = write_text(folder / "text.txt", 100_000)
 
     def path(self, name, suffix):
@@ -118,18 +107,6 @@ class Bench:
             program, self.path(name, ".so"), "--report", f"--mesh=row:{rows},col:{cols}",
             f"--precision={case.precision}", "--schedule=none", "--tune-products=false",
             *flags)
-
-    def measure_machine(self):
-        """One profile: ranks with one or two threads, alone and together."""
-        profile = self.folder / "machine.json"
-        profile.unlink(missing_ok=True)
-        bench = first([self.tools.path("run"), "bench", "--profile", profile])
-        for flags in ([], ["--threads-per-rank", 2], ["--ranks", 2]):
-            run([*bench, "--gemm", "--rounds", 1, *flags])
-        ranks = {eval(case.mesh.replace("x", "*")) for case in self.cases.values()}
-        for count in sorted(ranks - {1}):
-            run([*bench, "--comm", "--ranks", count, "--max-bytes", 1 << 22])
-        return json.loads(profile.read_text())
 
     def measure_steps(self, name):
         """Milliseconds: of steps, and of kinds of commands in the fastest."""
@@ -154,18 +131,13 @@ class Bench:
         return {"steps": milliseconds, "kinds": of_kinds}
 
     def round(self):
-        self.measured["machine"].append(self.measure_machine())
-        for name in self.cases:
-            self.measured["steps"].setdefault(name, []).append(self.measure_steps(name))
-        self.state.write_text(json.dumps(self.measured))
+        jobs = {("local", eval(case.mesh.replace("x", "*")))
+                for case in self.cases.values()}
+        self.rounds.add(jobs, {
+            name: functools.partial(self.measure_steps, name) for name in self.cases})
 
     def predict(self, name):
-        # The compiler takes it that ranks have as many threads as there are cores.
-        profile = median_of(self.measured["machine"])
-        profile["gemm"] = [entry for entry in profile["gemm"]
-                           if entry["threads"] == self.cases[name].threads]
-        path = self.path(name, ".json")
-        path.write_text(json.dumps(profile))
+        path = self.rounds.profile(self.path(name, ".json"), self.cases[name].threads)
         report = self.compile(name, "--machine-profile", path)
         step = report[report.index("train_step"):]
         to_ms = lambda number, unit: float(number) * (1e3 if unit == "s" else 1)
@@ -176,18 +148,6 @@ class Bench:
         kinds = {kind: to_ms(*text.split()) for kind, text in kinds.items()}
         kinds["waits"] = to_ms(*found.groups()[4:])
         return to_ms(*found.groups()[:2]), kinds
-
-
-def median_of(values):
-    """Of structures that are alike, each number's median."""
-    head = values[0]
-    if isinstance(head, dict):
-        return {key: median_of([value[key] for value in values]) for key in head}
-    if isinstance(head, list):
-        return [median_of(list(items)) for items in zip(*values)]
-    if isinstance(head, float):
-        return statistics.median(values)
-    return copy.copy(head)
 
 
 def print_kinds(name, predicted, rounds):
@@ -209,7 +169,7 @@ def main(options, tools, folder):
         bench.round()
     rows, errors = [], []
     for name, case in bench.cases.items():
-        rounds = bench.measured["steps"][name]
+        rounds = bench.rounds.programs[name]
         measured = statistics.median(min(one["steps"]) for one in rounds)
         predicted, kinds = bench.predict(name)
         error = 100 * (predicted / measured - 1)
@@ -221,7 +181,7 @@ def main(options, tools, folder):
         if options.kinds:
             print(*rows[-1], sep=" | ")
             print_kinds(name, kinds, rounds)
-    print(f"{machine()}; {len(bench.measured['machine'])} rounds")
+    print(bench.rounds.describe())
     blocks = {"predicted": table(["model", "mesh", "threads", "used to fit", "predicted, ms",
                                   "measured, ms", "error"], rows)}
     if not errors:

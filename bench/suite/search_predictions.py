@@ -34,12 +34,12 @@ import subprocess
 import sys
 
 from harness import ROOT, fail, machine, table, write_license
+from measured import first
 
 sys.path.insert(0, str(ROOT / "python"))
 
 from optimus.tune import costs, journal  # noqa: E402
 from optimus.tune.study import Study  # noqa: E402
-from suite.predict import first  # noqa: E402
 
 TARGETS = ["optimus-compile", "optimus-run"]
 NUMBERS = dict(trials=48, steps=16, seed=11)

@@ -10,25 +10,29 @@ same library with what was measured, in one sitting.
 
     bench/run simulate
     bench/run simulate --rounds 1 --only tcp
-    bench/run simulate --rounds 3 --write docs/what-if.md
+    bench/run simulate --folder /tmp/simulate --rounds 1
+    bench/run simulate --folder /tmp/simulate --rounds 0 --write docs/what-if.md
 
 The cases are listed here and none is left out: threads, TCP and MPI, 1 to 16 ranks,
 serial, `data`, `megatron`, `megatron-sp`, `summa` and `summa-paper`, overlap on and off,
 f32 and bf16, microbatches, gathers behind the next step. Of a case's steps in a round the
 fastest counts, and of those the median; the machine is measured once a round, before the
-steps. It fails where the median error is beyond --median or one beyond --most. Other work
-on the machine counts, too: the load stands above the table.
+steps. With --folder measurements and libraries stay, and the next call adds its rounds
+to them. It fails where the median error is beyond --median or one beyond --most. Other
+work on the machine counts, too: the load stands above the table, and how long the
+reference job of scripts/ledger.py took before and after each round.
 """
 
+import functools
 import json
 import pathlib
 import shutil
 import statistics
 import typing
 
-from harness import MPIRUN, fail, machine, read_log, run, table, write_text
-from ranks import start_ranks
-from suite.predict import SIZES, first, median_of
+from harness import fail, read_log, run, table, write_text
+from measured import Rounds, run_ranks
+from suite.predict import SIZES
 
 TARGETS = ["optimus-compile", "optimus-run", "optimus-simulate"]
 NUMBERS = dict(rounds=3, steps=5, median=5.0, most=15.0)
@@ -48,6 +52,11 @@ class Case(typing.NamedTuple):
         for axis in self.mesh.split(","):
             count *= int(axis.split(":")[1])
         return count
+
+    @property
+    def threads(self):
+        """Of a rank."""
+        return 2 if self.ranks == 1 else 1
 
 
 WIDE, DEEP, LONG = "2 640 10 128 256 8", "8 192 6 128 256 8", "3 256 4 512 256 4"
@@ -99,10 +108,15 @@ class Sitting:
         if not self.cases:
             fail(f"no case's name contains {options.only!r}")
         self.data = write_text(folder / "text.txt", 100_000)
-        self.profiles, self.steps = [], {name: [] for name in self.cases}
+        self.rounds = Rounds(tools, folder)
 
     def library(self, name):
         return self.folder / f"{list(CASES).index(name)}.so"
+
+    def is_compiled(self, name):
+        """By this compiler."""
+        library, compiler = self.library(name), self.tools.path("compile")
+        return library.exists() and library.stat().st_mtime > compiler.stat().st_mtime
 
     def compile(self, name, *flags):
         case = self.cases[name]
@@ -114,70 +128,29 @@ class Sitting:
             program, self.library(name), "--mesh", case.mesh, "--strategy", case.strategy,
             "--accumulate", *case.flags.split(), *flags)
 
-    def measure_machine(self):
-        """Ranks with one thread and two, alone and together; then collectives among
-        as many as there are, as threads and over TCP."""
-        profile = self.folder / "machine.json"
-        profile.unlink(missing_ok=True)
-        bench = [self.tools.path("run"), "bench", "--profile", profile]
-        for flags in ([], ["--threads-per-rank", 2], ["--ranks", 2]):
-            run(first([*bench, "--gemm", "--rounds", 1, *flags]))
-        jobs = {(case.backend, case.ranks) for case in self.cases.values()}
-        comm = [*bench, "--comm", "--max-bytes", 1 << 22]
-        for backend, ranks in sorted(jobs):
-            if ranks > 1 and backend == "local":
-                run(first([*comm, "--ranks", ranks]))
-            elif ranks > 1:
-                self.together(backend, ranks, comm)
-        return json.loads(profile.read_text())
-
-    @staticmethod
-    def together(backend, ranks, command):
-        if backend == "mpi":
-            run(first([*MPIRUN, "-n", ranks, *command]))
-            return
-        processes = start_ranks(ranks, first(command))
-        if any([process.wait() for process in processes]):
-            fail(f"one of {ranks} ranks failed: {' '.join(map(str, command))}")
-
     def measure(self, name):
         """The fastest of some steps, in milliseconds."""
         case, log = self.cases[name], self.folder / "steps.json"
         log.unlink(missing_ok=True)
-        command = [
+        run_ranks(case.backend, case.ranks, [
             self.tools.path("run"), "train", self.library(name), "--data", self.data,
             "--steps", self.options.steps + 2, "--microbatches", case.microbatches,
-            "--threads-per-rank", 2 if case.ranks == 1 else 1, "--log-json", log]
-        if case.backend == "local":
-            run(first(command))
-        else:
-            self.together(case.backend, case.ranks, command)
+            "--threads-per-rank", case.threads, "--log-json", log])
         return min(line["ms"] for line in read_log(log)[2:])
 
     def round(self):
-        self.profiles.append(self.measure_machine())
-        for name in self.cases:
-            self.steps[name].append(self.measure(name))
-
-    def profile(self, case):
-        """What was measured of such ranks; the simulator takes the nearest number of
-        threads by the machine's cores."""
-        found = median_of(self.profiles)
-        threads = 2 if case.ranks == 1 else 1
-        found["gemm"] = [one for one in found["gemm"] if one["threads"] == threads]
-        found["comm"] = [one for one in found.get("comm", [])
-                         if one["backend"] == case.backend]
-        path = self.folder / "of-ranks.json"
-        path.write_text(json.dumps(found))
-        return path
+        jobs = {(case.backend, case.ranks) for case in self.cases.values()}
+        self.rounds.add(jobs, {
+            name: functools.partial(self.measure, name) for name in self.cases})
 
     def simulate(self, name):
         """The same library, by the measured profile."""
         case = self.cases[name]
+        profile = self.rounds.profile(
+            self.folder / "of-ranks.json", case.threads, case.backend)
         answer = json.loads(run(
             [self.tools.path("simulate"), self.library(name), "--machine-profile",
-             self.profile(case), "--microbatches", case.microbatches, "--interval",
-             "--json", "-"]))
+             profile, "--microbatches", case.microbatches, "--interval", "--json", "-"]))
         interval = answer["interval"]
         return answer["step_ms"], interval["low_ms"], interval["high_ms"]
 
@@ -187,12 +160,13 @@ def main(options, tools, folder):
         print("without chrt: other programs count, too")
     sitting = Sitting(options, tools, folder)
     for name in sitting.cases:
-        sitting.compile(name)
+        if not sitting.is_compiled(name):
+            sitting.compile(name)
     for _ in range(options.rounds):
         sitting.round()
     rows, errors, widths, inside = [], [], [], 0
     for name, case in sitting.cases.items():
-        measured = statistics.median(sitting.steps[name])
+        measured = statistics.median(sitting.rounds.programs[name])
         simulated, low, high = sitting.simulate(name)
         errors.append(100 * (simulated / measured - 1))
         widths.append(100 * (high - low) / 2 / simulated)
@@ -201,7 +175,7 @@ def main(options, tools, folder):
                      f"{measured:.1f}", f"{errors[-1]:+.1f} %"])
     sizes = [abs(error) for error in errors]
     middle, most = statistics.median(sizes), max(sizes)
-    text = (f"{machine()}; {options.rounds} rounds; median error {middle:.1f} %, largest "
+    text = (f"{sitting.rounds.describe()}; median error {middle:.1f} %, largest "
             f"{most:.1f} %; {inside} of {len(rows)} within their interval, of "
             f"± {statistics.median(widths):.1f} % in the median\n\n"
             + table(["program", "ranks", "simulated, ms", "90 %, ms", "measured, ms",

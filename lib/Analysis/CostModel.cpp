@@ -150,8 +150,10 @@ static uint64_t getId(Operation *start) {
 
 void StepPredictor::advance(const Command &described) {
   exec::CommandOpInterface command = described.command;
-  if (auto wait = dyn_cast<exec::WaitCarriedOp>(*command))
+  if (auto wait = dyn_cast<exec::WaitCarriedOp>(*command)) {
+    distances.wait();
     return timeline.waitCarried(wait.getCarried());
+  }
   touches.assign(described.touched.touches.begin(),
                  described.touched.touches.end());
   distances.advance({touches.data(), touches.size()}, [&](size_t touch) {
@@ -173,8 +175,11 @@ void StepPredictor::advance(const Command &described) {
 }
 
 StepPrediction StepPredictor::endCall() {
-  distances = {};
+  distances = optimus_prices::ReuseDistances(costs.prices.getRanksOfCore());
   return timeline.endCall();
 }
 
-void StepPredictor::wait(Operation *start) { timeline.wait(getId(start)); }
+void StepPredictor::wait(Operation *start) {
+  distances.wait();
+  timeline.wait(getId(start));
+}

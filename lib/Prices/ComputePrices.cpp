@@ -231,23 +231,41 @@ ComputePrices::getKernelTrafficSeconds(std::span<const Touch> touches) const {
 
 /// Products and attention were timed with operands in a cache. A byte of other
 /// operands costs its measured time outside of caches, or the excess of its
-/// memory's time over the nearest cache's.
-double ComputePrices::getColdSeconds(std::span<const Touch> touches) const {
-  if (profile.coldSecondsPerByte == 0 || profile.streams.empty())
+/// memory's time over the fastest cache's. Of fewer bytes than that one's,
+/// streams of several threads are slower by how these begin and end.
+double ComputePrices::getColdSeconds(ElementType factors,
+                                     std::span<const Touch> touches) const {
+  const double cold = getRates(factors).coldSecondsPerByte.value_or(
+      profile.coldSecondsPerByte.value_or(0));
+  if (cold == 0 || profile.streams.empty())
     return 0;
-  double nearest = 1 / profile.streams.front().second;
+  const auto &[fastestBytes, fastestRate] = *std::ranges::max_element(
+      profile.streams, {}, [](const auto &stream) { return stream.second; });
+  double nearest = 1 / fastestRate;
   double farthest = 1 / profile.streams.back().second;
   if (farthest <= nearest)
     return 0;
   double seconds = 0;
   for (const Touch &one : touches) {
-    if (!isFirst(one, touches))
+    if (!isFirst(one, touches) || one.reuseBytes <= fastestBytes)
       continue;
     double here = 1 / getBytesPerSecond(one.reuseBytes);
     double share =
         std::clamp((here - nearest) / (farthest - nearest), 0.0, 1.0);
-    seconds += share * one.bytes * profile.coldSecondsPerByte;
+    seconds += share * one.bytes * cold;
   }
+  return seconds;
+}
+
+double ComputePrices::getFarSeconds(std::span<const Touch> touches,
+                                    double nearBytes) const {
+  if (isGpu || profile.streams.empty())
+    return 0;
+  double seconds = 0;
+  for (const Touch &one : touches)
+    if (isFirst(one, touches) && one.reuseBytes > nearBytes)
+      seconds += std::max(0.0, getFetchSeconds(one.bytes, one.reuseBytes) -
+                                   getFetchSeconds(one.bytes, nearBytes));
   return seconds;
 }
 
@@ -278,6 +296,8 @@ double ComputePrices::getKernelSeconds(const CommandWork &command,
         std::pair(command.kernel.scalarOps, profile.scalarOpsPerSecond)})
     if (rate > 0)
       computing += ops / rate;
+  if (ofOneThread && command.tasks <= 1)
+    return ofOneThread->getKernelSeconds(command, touches);
   // What the rates of all threads are for, fewer may do.
   double idle =
       profile.streams.empty()
@@ -297,7 +317,8 @@ double ComputePrices::getSeconds(const CommandWork &command,
     double product = getGemmSeconds(command.work, command.factors);
     if (isGpu)
       return std::max(product, profile.gemmAlpha + getTrafficSeconds(touches));
-    return product + getColdSeconds(touches) + getEpilogueSeconds(command);
+    return product + getColdSeconds(command.factors, touches) +
+           getEpilogueSeconds(command);
   }
   case Work::Attention: {
     const ProductRates &rates = getRates(command.factors);
@@ -305,7 +326,7 @@ double ComputePrices::getSeconds(const CommandWork &command,
     if (isGpu)
       return getAttentionSeconds(command.work, rates.getLibraryAttention());
     return getAttentionSeconds(command.work, rates.attention) +
-           getColdSeconds(touches);
+           getColdSeconds(command.factors, touches);
   }
   case Work::Packing:
     return getPackSeconds(command.work, touches);

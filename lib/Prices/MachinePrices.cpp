@@ -47,6 +47,17 @@ static ComputeProfile chooseProfile(std::span<const ComputeProfile> entries,
   return *best;
 }
 
+/// The measurements of one thread beside as many others; nothing where they are
+/// the chosen ones, or not there.
+static std::shared_ptr<const ComputePrices>
+findOneThread(std::span<const ComputeProfile> entries,
+              const ComputeProfile &chosen) {
+  for (const ComputeProfile &entry : entries)
+    if (chosen.threads > 1 && entry.threads == 1 && entry.ranks == chosen.ranks)
+      return std::make_shared<ComputePrices>(entry, /*isGpu=*/false);
+  return nullptr;
+}
+
 /// How many ranks are on a machine: all that are threads, and as many as there
 /// were when collectives among the nearest number of ranks were measured.
 static int64_t getNeighbours(const MachineProfile &profile, int64_t numRanks) {
@@ -76,13 +87,21 @@ static ComputeProfile learnRate(ComputeProfile compute, double rate) {
   return compute;
 }
 
+static ComputePrices chooseCompute(const MachineProfile &profile, int64_t ranks,
+                                   double flopsOfRun) {
+  ComputeProfile chosen =
+      learnRate(chooseProfile(profile.computes, ranks), flopsOfRun);
+  auto ofOneThread =
+      profile.gpu ? nullptr : findOneThread(profile.computes, chosen);
+  return ComputePrices(std::move(chosen), profile.gpu.has_value(),
+                       std::move(ofOneThread));
+}
+
 MachinePrices::MachinePrices(const MachineProfile &profile, int64_t numRanks,
                              double flopsOfRun)
     : communication(profile),
-      compute(learnRate(chooseProfile(profile.computes,
-                                      getNeighbours(profile, numRanks)),
-                        flopsOfRun),
-              /*isGpu=*/profile.gpu.has_value()) {
+      compute(chooseCompute(profile, getNeighbours(profile, numRanks),
+                            flopsOfRun)) {
   const ComputeProfile &chosen = compute.getProfile();
   int64_t ranks = getNeighbours(profile, numRanks);
   // If more were measured than there are cores for, they shared them then.
@@ -99,6 +118,17 @@ MachinePrices::MachinePrices(const MachineProfile &profile, int64_t numRanks,
     shared = {.cores = chosen.cores,
               .threads = chosen.threads,
               .ranksPerMachine = ranks};
+}
+
+double MachinePrices::getFarSeconds(RankGroup group,
+                                    std::span<const Touch> touches) const {
+  double bytes = 0;
+  for (const Touch &one : touches)
+    bytes += one.bytes;
+  const double ranksOfCore =
+      std::max(1.0, getShare(compute.getProfile(), group.ranks));
+  return compute.getFarSeconds(touches, ranksOfCore * bytes) /
+         sharedWhenMeasured;
 }
 
 } // namespace optimus_prices

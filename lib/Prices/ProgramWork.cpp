@@ -112,6 +112,22 @@ std::string_view getWorkName(const CommandT &command) {
                                                         : command.action.type);
 }
 
+std::vector<int64_t> getShape(const TargetT &target, const CommandT &command) {
+  const auto [work, factors, epilogue, isKernel, kernel, tasks] =
+      getCommandWork(target, command);
+  if (work.kind != Work::Traffic)
+    return {
+        int64_t(work.kind), int64_t(factors), work.m,    work.n,   work.k,
+        work.transA,        work.transB,      work.bias, work.seq, work.headDim,
+        work.causal,        work.gradient};
+  std::vector<int64_t> shape{int64_t(work.kind), int64_t(command.action.type)};
+  if (const LaunchT *launch = command.action.AsLaunch())
+    shape.push_back(launch->kernel);
+  for (const auto &operand : command.operands)
+    shape.push_back(operand->rows * operand->row_bytes);
+  return shape;
+}
+
 //===----------------------------------------------------------------------===//
 // Collectives
 //===----------------------------------------------------------------------===//
@@ -149,41 +165,35 @@ static uint64_t combine(uint64_t kind, uint64_t index) {
   return (kind << 56) | index;
 }
 
-ProgramReuse::Base ProgramReuse::getBase(const PlaceT &place) const {
+uint64_t ProgramReuse::getBase(const PlaceT &place) const {
   using TableBase = optimus_support::program::Base;
   const int64_t offset = place.bytes->constant;
   if (place.base == TableBase::Argument)
-    return {combine(1, place.index),
-            function.arguments[place.index]->bytes - offset};
+    return combine(1, place.index);
   if (place.base == TableBase::Constant)
-    return {combine(2, place.index), 0};
-  if (auto number = alive.find(place.index, offset, offset + 1)) {
-    const BufferT &buffer = *function.buffers[*number];
-    return {combine(3, *number), buffer.offset + buffer.bytes - offset};
-  }
+    return combine(2, place.index);
+  if (auto number = alive.find(place.index, offset, offset + 1))
+    return combine(3, *number);
   // Of a table without buffers, places that are apart.
-  return {combine(4 + place.index, uint64_t(offset)), 0};
+  return combine(4 + place.index, uint64_t(offset));
 }
 
 void ProgramReuse::collectBases(uint32_t address,
-                                std::vector<Base> &bases) const {
+                                std::vector<uint64_t> &bases) const {
   const LocationUnion &location = function.addresses[address]->location;
   if (const ChoiceT *choice = location.AsChoice()) {
     collectBases(choice->mine, bases);
     collectBases(choice->other, bases);
     return;
   }
-  const Base base = getBase(*location.AsPlace());
-  for (const Base &known : bases)
-    if (known.number == base.number)
-      return;
-  bases.push_back(base);
+  const uint64_t base = getBase(*location.AsPlace());
+  if (std::find(bases.begin(), bases.end(), base) == bases.end())
+    bases.push_back(base);
 }
 
 /// Rows of a collective's side with every rank's block are as long as they can
-/// be, and attention's tensors go on to the end of their buffer.
-double ProgramReuse::getTouchedBytes(const CommandT &command, size_t operand,
-                                     const std::vector<Base> &bases) const {
+/// be.
+static double getTouchedBytes(const CommandT &command, size_t operand) {
   const OperandT &touched = *command.operands[operand];
   if (const CollectiveT *one = command.action.AsCollective()) {
     const double rowBytes = 1.0 * one->outer * elementBytes(touched.type);
@@ -192,10 +202,6 @@ double ProgramReuse::getTouchedBytes(const CommandT &command, size_t operand,
     if (one->kind == CollectiveKind::ReduceScatter && operand == 0)
       return rowBytes * one->src_ld;
   }
-  const bool isAttention = command.action.type == Action::Attention ||
-                           command.action.type == Action::AttentionGrad;
-  if (isAttention && touched.rows > 1 && bases.front().bytesLeft > 0)
-    return double(bases.front().bytesLeft);
   return 1.0 * touched.rows * touched.row_bytes;
 }
 
@@ -203,7 +209,7 @@ std::vector<Touch> ProgramReuse::advance() {
   const CommandT &command = *function.commands[next];
   alive.begin(next);
   std::vector<Touch> touches;
-  std::vector<std::vector<Base>> bases;
+  std::vector<std::vector<uint64_t>> bases;
   const LaunchT *launch = command.action.AsLaunch();
   for (size_t i = 0; i != command.operands.size(); ++i) {
     const OperandT &operand = *command.operands[i];
@@ -214,16 +220,13 @@ std::vector<Touch> ProgramReuse::advance() {
     touch.buffer = operand.address;
     touch.reads = operand.access != Access::Write;
     touch.writes = operand.access != Access::Read;
-    touch.bytes = getTouchedBytes(command, i, bases.back());
+    touch.bytes = getTouchedBytes(command, i);
     touch.byColumns =
         launch && target.kernels[launch->kernel]->buffers[i]->by_columns;
   }
-  distances.advance(touches, [&](size_t i) {
-    std::vector<uint64_t> numbers;
-    for (const Base &base : bases[i])
-      numbers.push_back(base.number);
-    return numbers;
-  });
+  if (command.action.type == Action::Wait)
+    distances.wait();
+  distances.advance(touches, [&](size_t i) { return std::span(bases[i]); });
   alive.end(next++);
   return touches;
 }

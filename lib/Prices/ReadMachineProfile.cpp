@@ -99,6 +99,8 @@ static void readRates(const JsonPlace &entry, ProductRates &rates) {
   entry["half_n"].readNumber(rates.halfN);
   entry["half_k"].readNumber(rates.halfK);
   readList(entry["points"], rates.points);
+  if (const JsonPlace cold = entry["cold_s_per_byte"]; cold.exists())
+    cold.readNumber(rates.coldSecondsPerByte.emplace());
 }
 
 /// Reads the rates of a type other than f32.
@@ -121,7 +123,6 @@ static void read(const JsonPlace &entry, ComputeProfile &compute) {
   entry["alpha_s"].readNumber(compute.gemmAlpha);
   entry["kernel_alpha_s"].readNumber(compute.kernelAlpha);
   entry["bytes_per_s"].readPositive(compute.bytesPerSecond);
-  entry["cold_s_per_byte"].readNumber(compute.coldSecondsPerByte);
   entry["vector_ops_per_s"].readNumber(compute.vectorOpsPerSecond);
   entry["divisions_per_s"].readNumber(compute.divisionsPerSecond);
   entry["scalar_ops_per_s"].readNumber(compute.scalarOpsPerSecond);

@@ -10,6 +10,7 @@
 
 #include "optimus/Prices/MachinePrices.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -30,6 +31,8 @@ public:
   template <typename GetList, typename Price>
   void add(GetList getList, Price price, size_t first = 0, size_t rest = 0) {
     const auto points = getList(machine);
+    // Neighbours in a list are neighbours in size.
+    std::optional<Error> before;
     for (size_t i = first; i + rest < points.size(); ++i) {
       MachineProfile fewer = machine;
       auto &list = getList(fewer);
@@ -40,28 +43,53 @@ public:
       // Those of ranks with other threads change nothing.
       if (ratio == 1 || !(ratio > 0) || std::isinf(ratio))
         continue;
-      squares += seconds * std::log(ratio) * std::log(ratio);
-      weights += seconds;
+      const Error error{std::log(ratio), seconds};
+      squares += error.weight * error.value * error.value;
+      weights += error.weight;
       ++count;
+      if (before) {
+        const double weight = std::sqrt(before->weight * error.weight);
+        alike += weight * before->value * error.value;
+        both += weight *
+                (std::pow(before->value, 2) + std::pow(error.value, 2)) / 2;
+      }
+      before = error;
     }
   }
 
   /// Of all so far, and begins anew.
-  std::optional<double> take() {
-    const double sum = std::exchange(squares, 0);
-    const double weight = std::exchange(weights, 0);
-    return std::exchange(count, 0) < 2 ? std::nullopt
-                                       : std::optional(std::sqrt(sum / weight));
+  std::optional<Residual> take() {
+    const Residual found{.size = std::sqrt(squares / weights),
+                         .correlation =
+                             both > 0 ? std::clamp(alike / both, 0.0, 1.0) : 0};
+    squares = weights = alike = both = 0;
+    return std::exchange(count, 0) < 2 ? std::nullopt : std::optional(found);
   }
 
 private:
+  struct Error {
+    double value, weight;
+  };
+
   const MachineProfile &machine;
   const int64_t numRanks;
   const MachinePrices whole;
   double squares = 0, weights = 0;
+  /// Of neighbours, products of their errors and means of their squares.
+  double alike = 0, both = 0;
   int64_t count = 0;
 };
 } // namespace
+
+double Residual::ofSum(std::span<const double> shapes) const {
+  double sum = 0, squares = 0;
+  for (const double one : shapes) {
+    sum += one;
+    squares += one * one;
+  }
+  const double apart = sum > 0 ? squares / (sum * sum) : 1;
+  return size * std::sqrt(correlation + (1 - correlation) * apart);
+}
 
 static double priceProduct(const MachinePrices &prices, const GemmPoint &point,
                            ElementType factors) {
@@ -186,7 +214,7 @@ Residuals findResiduals(const MachineProfile &machine, int64_t numRanks) {
   return result;
 }
 
-std::optional<double> Residuals::get(std::string_view kind) const {
+std::optional<Residual> Residuals::get(std::string_view kind) const {
   if (kind == "gemm")
     return products;
   if (kind == "pack")

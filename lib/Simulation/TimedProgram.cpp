@@ -44,7 +44,7 @@ public:
                 int64_t rank, TimedFunction &result)
       : program(program), machine(machine), prices(prices), whatIf(whatIf),
         turns(turns), rank(rank), result(result), function(*result.source),
-        reuse(program.target, function) {}
+        reuse(program.target, function, prices.getRanksOfCore()) {}
 
   void run() {
     for (uint32_t number = 0; number != function.commands.size(); ++number)
@@ -65,7 +65,7 @@ private:
       timed.carried = wait->command == kNone ? wait->carried : 0;
     } else if (const CollectiveT *one = command.action.AsCollective()) {
       timed.kind = TimedCommand::Collective;
-      seconds = describe(*one, command, timed);
+      seconds = describe(*one, command, touches, timed);
     } else if (const SendT *send = command.action.AsSend()) {
       timed.kind = TimedCommand::Send;
       seconds = describe(*send, command, timed);
@@ -93,13 +93,21 @@ private:
   }
 
   double describe(const CollectiveT &one, const CommandT &command,
+                  std::span<const optimus_prices::Touch> touches,
                   TimedCommand &timed) {
     addExposure(one.axes, std::string(toString(one.kind)), timed);
     timed.carried = one.carried;
     const RankGroup group =
         optimus_prices::getRankGroup(program.mesh, one.axes);
-    return getSeconds(one.kind, group,
-                      optimus_prices::getWholeBytes(command, group.ranks));
+    const double seconds = getSeconds(
+        one.kind, group, optimus_prices::getWholeBytes(command, group.ranks));
+    if (!program.cores || processors == 0)
+      return seconds;
+    // Of all members, on as many cores as they have.
+    const double far =
+        double(group.ranks) * prices.getFarSeconds(group, touches);
+    processors += far;
+    return seconds + far / double(std::min(group.ranks, program.cores->cores));
   }
 
   /// A message is a broadcast to one.

@@ -367,6 +367,30 @@ def evaluate_in_bench(code):
     return result.stdout
 
 
+def test_rounds_of_several_calls_add_up(tmp_path):
+    """Predictions are by their medians."""
+    code = (
+        "import json, measured, pathlib\n"
+        f"folder = pathlib.Path({str(tmp_path)!r})\n"
+        "measured.reference = lambda: 2.0\n"
+        "for alpha in (1.0, 5.0, 3.0):\n"
+        "    entries = [dict(threads=1, alpha_s=alpha), dict(threads=2, alpha_s=0.0)]\n"
+        "    machine = dict(gemm=entries, comm=[dict(backend='mpi')])\n"
+        "    measured.measure_machine = lambda *_: machine\n"
+        "    rounds = measured.Rounds(None, folder)\n"
+        "    rounds.add([], dict(one=lambda: alpha))\n"
+        "path = rounds.profile(folder / 'profile.json', threads=1)\n"
+        "print(json.dumps([rounds.programs, json.loads(path.read_text())]))\n"
+        "print('3 rounds' in rounds.describe() and '2.00 to 2.00 s' in rounds.describe())\n"
+    )
+    found, described = evaluate_in_bench(code).splitlines()
+    assert json.loads(found) == [
+        {"one": [1.0, 5.0, 3.0]},
+        {"gemm": [{"threads": 1, "alpha_s": 3.0}], "comm": []},
+    ]
+    assert described == "True"
+
+
 def test_a_share_of_nothing_held_is_unmeasured():
     code = "from suite.budget import share_of; print(share_of(1.5, 2), share_of(1, 0))"
     assert evaluate_in_bench(code) == "0.750 unmeasured\n"

@@ -320,9 +320,9 @@ def test_the_interval_is_of_the_formulas(tools, tmp_path, library):
         return answer, interval
 
     answer, near = ask(1.1)
-    _, far = ask(3)
+    _, far = ask(10)
     width = lambda one: one["high_ms"] - one["low_ms"]
-    assert width(far) > 1.5 * width(near)
+    assert width(far) > 3 * width(near)
     # Nothing was timed of collectives between sizes.
     assert "gemm" not in near["without"] and "launch" not in near["without"]
     assert {wait["collective"] for wait in answer["waits"]} <= set(near["without"])

@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <numeric>
 
 using optimus_support::elementBytes;
@@ -70,6 +71,14 @@ optrt_gemm_desc GemmPoint::command(int32_t type) const {
   desc.ldb = transB ? k : n;
   desc.ldc = n;
   return desc;
+}
+
+double GemmPoint::bytes(int32_t type) const {
+  auto bytesOf = [](int64_t elements, int32_t of) {
+    return static_cast<double>(elements * elementBytes(ElementType(of)));
+  };
+  return bytesOf(m * k + k * n, type) +
+         bytesOf(m * n, command(type).result_type);
 }
 
 optrt_pack_desc PackPoint::command() const {
@@ -143,6 +152,7 @@ private:
   Status sumColumns(int64_t bytes);
   Status computeBetween(int64_t bytes);
   void addProducts(ProductCosts &costs, int32_t type);
+  void storeCold(ProductCosts &costs, int32_t type) const;
 
   /// Its time, after run(), goes into the place that `store` writes.
   void add(std::function<Status()> call, std::function<void(double)> store,
@@ -158,6 +168,8 @@ private:
   Operands operands;
   const ComputeGrid &grid;
   std::vector<std::pair<Timed, std::function<void(double)>>> all;
+  /// Products of each type with operands in no cache, and their seconds.
+  std::map<int32_t, std::vector<std::pair<const GemmPoint *, double>>> cold;
 };
 
 Status ComputeTimer::run() {
@@ -286,12 +298,28 @@ void ComputeTimer::addProducts(ProductCosts &costs, int32_t type) {
   for (GemmPoint &point : costs.products)
     add([this, &point, type] { return gemm(point, type, /*rotates=*/false); },
         [&point](double seconds) { point.seconds = seconds; });
+  for (const GemmPoint *point : chooseForCold(costs.products))
+    cold[type].push_back({point, 0});
+  for (auto &[point, coldSeconds] : cold[type])
+    add([this, point = point,
+         type] { return gemm(*point, type, /*rotates=*/true); },
+        [&coldSeconds = coldSeconds](double seconds) {
+          coldSeconds = seconds;
+        });
   costs.attentions = attentionShapes(grid.largest);
   for (AttentionPoint &point : costs.attentions)
     add([this, &point, type] { return attention(point, type); },
         [&point](double seconds) {
           point.seconds = seconds * static_cast<double>(point.headDim) / kWidth;
         });
+}
+
+void ComputeTimer::storeCold(ProductCosts &costs, int32_t type) const {
+  std::vector<double> penalties;
+  for (const auto &[point, coldSeconds] : cold.at(type))
+    penalties.push_back((coldSeconds - point->seconds) / point->bytes(type));
+  if (!penalties.empty())
+    costs.coldSecondsPerByte = std::max(0.0, takeMedian(penalties));
 }
 
 StatusOr<ComputeCosts> ComputeTimer::measure() {
@@ -323,21 +351,9 @@ StatusOr<ComputeCosts> ComputeTimer::measure() {
   addLoop(polynomialLoop, kPolynomialOps, costs.vectorOps);
   addLoop(divisionLoop, kDivisions, costs.divisions);
   addLoop(recurrenceLoop, 2, costs.scalarOps);
-  std::vector<std::pair<const GemmPoint *, double>> cold;
-  for (const GemmPoint *point : chooseForCold(costs.f32.products))
-    cold.push_back({point, 0});
-  for (auto &[point, coldSeconds] : cold)
-    add([this,
-         point = point] { return gemm(*point, OPTRT_F32, /*rotates=*/true); },
-        [&coldSeconds = coldSeconds](double seconds) {
-          coldSeconds = seconds;
-        });
   OPTRT_RETURN_IF_ERROR(run());
-  std::vector<double> penalties;
-  for (const auto &[point, coldSeconds] : cold)
-    penalties.push_back((coldSeconds - point->seconds) / point->bytes());
-  if (!penalties.empty())
-    costs.coldSecondsPerByte = std::max(0.0, takeMedian(penalties));
+  storeCold(costs.f32, OPTRT_F32);
+  storeCold(costs.bf16, OPTRT_BF16);
   return costs;
 }
 
@@ -387,6 +403,9 @@ static ComputeCosts medianOf(std::vector<ComputeCosts> ranks) {
       set([type, i](ComputeCosts &c) -> double & {
         return (c.*type).attentions[i].seconds;
       });
+    set([type](ComputeCosts &c) -> double & {
+      return (c.*type).coldSecondsPerByte;
+    });
   }
   for (std::size_t i = 0; i != result.packs.size(); ++i)
     set([i](ComputeCosts &c) -> double & { return c.packs[i].seconds; });
@@ -398,8 +417,8 @@ static ComputeCosts medianOf(std::vector<ComputeCosts> ranks) {
       });
   for (double ComputeCosts::*figure :
        {&ComputeCosts::gemmAlpha, &ComputeCosts::kernelAlpha,
-        &ComputeCosts::coldSecondsPerByte, &ComputeCosts::vectorOps,
-        &ComputeCosts::divisions, &ComputeCosts::scalarOps})
+        &ComputeCosts::vectorOps, &ComputeCosts::divisions,
+        &ComputeCosts::scalarOps})
     set([figure](ComputeCosts &c) -> double & { return c.*figure; });
   return result;
 }
@@ -421,6 +440,7 @@ StatusOr<ComputeCosts> measureComputeCosts(int threads, int ranks,
 
 static Json toJson(const ProductCosts &costs) {
   return {{"flops_per_s", costs.flops()},
+          {"cold_s_per_byte", costs.coldSecondsPerByte},
           {"attention_flops_per_s", costs.attentionFlops()},
           {"attention", costs.attentions},
           {"points", costs.products}};
@@ -432,7 +452,6 @@ Json machineEntries(const ComputeCosts &costs, int threads, int ranks) {
              {"ranks", ranks},
              {"cores", cores},
              {"alpha_s", costs.gemmAlpha},
-             {"cold_s_per_byte", costs.coldSecondsPerByte},
              {"kernel_alpha_s", costs.kernelAlpha},
              {"bytes_per_s", costs.bytesPerSecond()},
              {"vector_ops_per_s", costs.vectorOps},

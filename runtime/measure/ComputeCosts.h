@@ -25,10 +25,8 @@ struct GemmPoint {
 
   double flops() const { return 2.0 * static_cast<double>(m * n * k); }
   double rate() const { return flops() / seconds; }
-  /// Of its matrices, in f32.
-  double bytes() const {
-    return 4.0 * static_cast<double>(m * k + k * n + m * n);
-  }
+  /// Of its matrices, with factors of a type.
+  double bytes(int32_t type) const;
   /// As a command on matrices without gaps, with factors of a type
   /// (OPTRT_F32, OPTRT_BF16): a gradient of a weight, as which A is transposed,
   /// is f32, all else of the factors' type.
@@ -70,6 +68,8 @@ struct StreamPoint {
 struct ProductCosts {
   std::vector<GemmPoint> products;
   std::vector<AttentionPoint> attentions;
+  /// The cost of a byte of a product's operands outside of every cache.
+  double coldSecondsPerByte = 0;
 
   double flops() const;          ///< of the best product
   double attentionFlops() const; ///< over all points together
@@ -82,8 +82,6 @@ struct ComputeCosts {
   /// The same of a matrix that is read column by column.
   std::vector<StreamPoint> columns;
   double gemmAlpha = 0, kernelAlpha = 0;
-  /// The cost of a byte of a product's operands outside of every cache.
-  double coldSecondsPerByte = 0;
   /// Elements a second: of vectors, of vectors that are divided, and one after
   /// the other.
   double vectorOps = 0, divisions = 0, scalarOps = 0;

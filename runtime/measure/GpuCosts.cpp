@@ -102,7 +102,8 @@ Status GpuTimer::allocate() {
   constexpr int64_t kLeast = int64_t(8) << 20, kBeyondCaches = 1 << 29;
   int64_t bytes = grid.largest >= 1024 ? kBeyondCaches : kLeast;
   for (const GemmPoint &point : gpuShapes(grid.largest))
-    bytes = std::max(bytes, static_cast<int64_t>(point.bytes()) + 3 * 256);
+    bytes =
+        std::max(bytes, static_cast<int64_t>(point.bytes(OPTRT_F32)) + 3 * 256);
   OPTRT_ASSIGN_OR_RETURN(memory,
                          device.allocate(bytes, "the operands of products"));
   return okStatus();

@@ -65,14 +65,15 @@ void print(const ComputeCosts &costs, int threads, int ranks) {
   streams.print(std::cout);
   std::cout << format(
       "%d threads, %d ranks: products cost %.1f us and at best %.1f GFLOP/s in "
-      "f32, %.1f in bf16, cold operands %.3f ns a byte, kernels %.1f us and "
-      "%.1f GB/s, elements "
-      "a ns: %.1f of vectors, %.1f divided, %.1f one after the other; "
+      "f32, %.1f in bf16, cold operands %.3f and %.3f ns a byte, kernels %.1f "
+      "us and %.1f GB/s, elements a ns: %.1f of vectors, %.1f divided, %.1f "
+      "one after the other; "
       "attention %.1f GFLOP/s in f32, %.1f in bf16\n",
       threads, ranks, costs.gemmAlpha * 1e6, costs.f32.flops() / 1e9,
-      costs.bf16.flops() / 1e9, costs.coldSecondsPerByte * 1e9,
-      costs.kernelAlpha * 1e6, costs.bytesPerSecond() / 1e9,
-      costs.vectorOps / 1e9, costs.divisions / 1e9, costs.scalarOps / 1e9,
+      costs.bf16.flops() / 1e9, costs.f32.coldSecondsPerByte * 1e9,
+      costs.bf16.coldSecondsPerByte * 1e9, costs.kernelAlpha * 1e6,
+      costs.bytesPerSecond() / 1e9, costs.vectorOps / 1e9,
+      costs.divisions / 1e9, costs.scalarOps / 1e9,
       costs.f32.attentionFlops() / 1e9, costs.bf16.attentionFlops() / 1e9);
 }
 

@@ -17,10 +17,10 @@
 namespace optimus_simulate {
 
 /// The interval of 90 % of a step, by the residuals of formulas: each kind of
-/// command and collective is simulated longer by its own, and the squares of
-/// what comes of it add up. Commands of a kind err alike, those of two kinds
-/// apart. With a cluster nothing is known of collectives. InvalidArgument where
-/// there is no residual at all.
+/// command and collective is simulated longer by that of its shapes on the
+/// slowest rank. The squares of these differences add up, with one for all that
+/// no formula has. Commands of two kinds err apart. With a cluster nothing is
+/// known of collectives. InvalidArgument where there is no residual at all.
 optimus_support::StatusOr<Interval>
 findInterval(const Answer &answer, const optimus_simulation::WhatIf &whatIf,
              const optimus_prices::Residuals &residuals,

@@ -12,7 +12,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <numeric>
 #include <random>
 
 using namespace optimus_prices;
@@ -51,7 +53,7 @@ protected:
 TEST_F(ResidualsTest, OfAnExactFormulaAreNone) {
   const Residuals found = findResiduals(measure(), 1);
   ASSERT_TRUE(found.products.has_value());
-  EXPECT_LT(*found.products, 1e-9);
+  EXPECT_LT(found.products->size, 1e-9);
   EXPECT_FALSE(found.attention || found.packing || found.traffic);
   EXPECT_TRUE(found.collectives.empty());
   EXPECT_EQ(found.get("gemm"), found.products);
@@ -64,7 +66,7 @@ TEST_F(ResidualsTest, SayHowFarNewShapesAre) {
   for (double one : {0.03, 0.1, 0.3}) {
     spread = one;
     const MachineProfile machine = measure();
-    const double residual = *findResiduals(machine, 1).products;
+    const double residual = findResiduals(machine, 1).products->size;
     // The point's own spread, and that of the mean of its neighbours.
     EXPECT_GT(residual, spread);
     EXPECT_LT(residual, 1.6 * spread);
@@ -105,9 +107,68 @@ TEST_F(ResidualsTest, OfCollectivesAreThoseBetweenSizes) {
                  3 * std::pow(std::log(4.0 / 3), 2)) /
                 8);
   ASSERT_EQ(found.collectives.size(), 1u);
-  EXPECT_NEAR(found.collectives.at("reduce"), expected, 1e-12);
+  EXPECT_NEAR(found.collectives.at("reduce").size, expected, 1e-12);
+  // The two pairs of neighbours err to different sides.
+  EXPECT_EQ(found.collectives.at("reduce").correlation, 0);
   EXPECT_EQ(found.get("reduce"), found.collectives.at("reduce"));
   EXPECT_EQ(found.get("send"), std::nullopt);
+}
+
+TEST_F(ResidualsTest, NeighboursOfABentCurveErrAlike) {
+  MachineProfile machine;
+  machine.collectives = {
+      {.backend = "local",
+       .collective = "reduce",
+       .ranks = 2,
+       .alpha = 0,
+       .beta = 1,
+       .points = {{1, 1}, {2, 4}, {4, 16}, {8, 64}, {16, 256}}}};
+  // Without a point, half as much more.
+  const Residual found = findResiduals(machine, 2).collectives.at("reduce");
+  EXPECT_NEAR(found.size, std::log(1.5), 1e-12);
+  EXPECT_NEAR(found.correlation, 1, 1e-12);
+  EXPECT_NEAR(found.ofSum(std::array{1.0, 1.0, 1.0}), found.size, 1e-12);
+}
+
+TEST(Residual, OfASumIsSmallerWhereShapesErrApart) {
+  const Residual apart{.size = 0.1};
+  EXPECT_DOUBLE_EQ(apart.ofSum(std::array{5.0}), 0.1);
+  EXPECT_DOUBLE_EQ(apart.ofSum(std::array{2.0, 2.0, 2.0, 2.0}), 0.05);
+  // Most of the time is one shape's.
+  EXPECT_DOUBLE_EQ(apart.ofSum(std::array{4.0, 3.0}), 0.1 * 5 / 7);
+  EXPECT_DOUBLE_EQ(apart.ofSum({}), 0.1);
+  const Residual alike{.size = 0.1, .correlation = 0.25};
+  EXPECT_DOUBLE_EQ(alike.ofSum(std::array{1.0, 1.0, 1.0}),
+                   0.1 * std::sqrt(0.5));
+}
+
+/// Of programs of twenty shapes that were not measured, as many are within as
+/// are meant.
+TEST_F(ResidualsTest, SayHowFarSumsOfNewShapesAre) {
+  spread = 0.2;
+  const MachineProfile machine = measure();
+  const Residual residual = *findResiduals(machine, 1).products;
+  EXPECT_LT(residual.correlation, 0.2);
+  const MachinePrices prices(machine, 1);
+  std::uniform_int_distribution<size_t> pick(0, std::size(kExtents) - 1);
+  int within = 0;
+  constexpr int kPrograms = 300;
+  for (int program = 0; program != kPrograms; ++program) {
+    std::vector<double> shapes;
+    double error = 0;
+    for (int shape = 0; shape != 20; ++shape) {
+      const int64_t m = kExtents[pick(random)] * 3 / 2;
+      const int64_t n = kExtents[pick(random)] * 3 / 2;
+      const int64_t k = kExtents[pick(random)] * 3 / 2;
+      const Work work{.kind = Work::Product, .m = m, .n = n, .k = k};
+      shapes.push_back(prices.getGemmSeconds(work, ElementType::F32, 0));
+      error += draw(m, n, k) - shapes.back();
+    }
+    const double sum = std::accumulate(shapes.begin(), shapes.end(), 0.0);
+    within += std::abs(error) <= 1.645 * residual.ofSum(shapes) * sum;
+  }
+  EXPECT_GE(within, 0.80 * kPrograms);
+  EXPECT_LE(within, 0.98 * kPrograms);
 }
 
 } // namespace

@@ -78,19 +78,36 @@ TEST(StepTimeline, ACallBeginsWithWhatIsCarried) {
   }
 }
 
+/// Touches a buffer as the next command: its reuse distance.
+static double touch(ReuseDistances &distances, uint64_t buffer, double bytes) {
+  std::array<Touch, 1> one{};
+  one[0].buffer = buffer;
+  one[0].bytes = bytes;
+  distances.advance(one, [&](std::size_t) { return std::array{buffer}; });
+  return one[0].reuseBytes;
+}
+
 TEST(ReuseDistances, CountWhatWasTouchedBetween) {
   ReuseDistances distances;
-  auto touch = [&](uint64_t buffer, double bytes) {
-    std::array<Touch, 1> one{};
-    one[0].buffer = buffer;
-    one[0].bytes = bytes;
-    distances.advance(one, [&](std::size_t) { return std::array{buffer}; });
-    return one[0].reuseBytes;
-  };
-  EXPECT_EQ(touch(1, 4), std::numeric_limits<double>::infinity());
-  EXPECT_EQ(touch(2, 8), std::numeric_limits<double>::infinity());
-  EXPECT_EQ(touch(1, 4), 12);
-  EXPECT_EQ(touch(1, 4), 4);
+  EXPECT_EQ(touch(distances, 1, 4), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(touch(distances, 2, 8), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(touch(distances, 1, 4), 12);
+  // Alone on its core it finds what it left.
+  distances.wait();
+  EXPECT_EQ(touch(distances, 1, 4), 4);
+}
+
+TEST(ReuseDistances, CountWhatOthersTouchInTheirTurns) {
+  ReuseDistances distances(4);
+  touch(distances, 1, 4);
+  touch(distances, 2, 8);
+  distances.wait();
+  EXPECT_EQ(touch(distances, 1, 4), 8 + 3 * 12 + 4);
+  // Between waits there are no others.
+  EXPECT_EQ(touch(distances, 1, 4), 4);
+  // Each has touched 8 since the last one.
+  distances.wait();
+  EXPECT_EQ(touch(distances, 2, 8), 8 + 3 * 8 + 3 * 12 + 8);
 }
 
 } // namespace

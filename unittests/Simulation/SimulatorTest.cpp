@@ -225,6 +225,28 @@ TEST_F(SimulatorTest, CollectivesShareCoresWithComputing) {
   EXPECT_EQ(both.ranks[0].exposed, 0);
 }
 
+/// The same where each member fetches its two operands from memory in a
+/// millisecond, unless the collective before has just done so.
+TEST_F(SimulatorTest, CollectivesFetchTheirOperands) {
+  machine.computes.front().cores = 2;
+  machine.computes.front().streams = {{128, 1e30}, {256, 192e3}};
+  machine.collectives = {{.backend = "local",
+                          .collective = "broadcast",
+                          .ranks = 2,
+                          .alpha = 1e-3,
+                          .beta = 0,
+                          .processors = {{0, 2e-3}, {1e9, 2e-3}}}};
+  beginFunction("f");
+  wait(start(Row));
+  beginFunction("g");
+  wait(start(Row));
+  wait(start(Row));
+  EXPECT_EQ(simulated({"f"}).getStep(), 4 * kMs);
+  EXPECT_EQ(simulated({"g"}).getStep(), 6 * kMs);
+  machine.computes.front().streams.clear();
+  EXPECT_EQ(simulated({"f"}).getStep(), 2 * kMs);
+}
+
 /// A ring of messages: all ranks of a column send and receive at once.
 TEST_F(SimulatorTest, MessagesMeetTheirReceivers) {
   beginFunction("f");
@@ -442,7 +464,7 @@ TEST_F(SimulatorTest, IsTheTimelineOfOneRankWhereAllAreAlike) {
   const TargetT &target = *finished->targets.front();
   const FunctionT &function = *target.tables.front()->functions.front();
   const optimus_prices::MachinePrices prices(machine, 4);
-  optimus_prices::ProgramReuse reuse(target, function);
+  optimus_prices::ProgramReuse reuse(target, function, /*ranksOfCore=*/1);
   optimus_prices::StepTimeline timeline;
   const std::string names[] = {"row", "col"};
   for (uint32_t number = 0; number != function.commands.size(); ++number) {

@@ -97,7 +97,8 @@ private:
 /// described before, once for several.
 class StepPredictor {
 public:
-  explicit StepPredictor(const CostModel &costs) : costs(costs) {}
+  explicit StepPredictor(const CostModel &costs)
+      : costs(costs), distances(costs.prices.getRanksOfCore()) {}
 
   struct Command {
     exec::CommandOpInterface command;

@@ -12,6 +12,7 @@
 #include "optimus/Prices/CommandWork.h"
 #include "optimus/Prices/MachineProfile.h"
 
+#include <memory>
 #include <span>
 
 namespace optimus_prices {
@@ -20,8 +21,12 @@ namespace optimus_prices {
 /// with a core each, or on a GPU.
 class ComputePrices {
 public:
-  ComputePrices(ComputeProfile profile, bool isGpu)
-      : profile(std::move(profile)), isGpu(isGpu) {}
+  /// Kernels of one task are priced by one thread's measurements, if there are
+  /// any.
+  ComputePrices(ComputeProfile profile, bool isGpu,
+                std::shared_ptr<const ComputePrices> ofOneThread = nullptr)
+      : profile(std::move(profile)), isGpu(isGpu),
+        ofOneThread(std::move(ofOneThread)) {}
 
   const ComputeProfile &getProfile() const { return profile; }
   bool isForGpu() const { return isGpu; }
@@ -43,6 +48,10 @@ public:
   double getSeconds(const CommandWork &command,
                     std::span<const Touch> touches) const;
 
+  /// How much longer operands are fetched than if each had been used
+  /// `nearBytes` ago.
+  double getFarSeconds(std::span<const Touch> touches, double nearBytes) const;
+
 private:
   const ProductRates &getRates(optimus_support::ElementType factors) const;
   double getAttentionSeconds(const Work &work,
@@ -51,7 +60,8 @@ private:
   double getKernelSeconds(const CommandWork &command,
                           std::span<const Touch> touches) const;
   double getEpilogueSeconds(const CommandWork &command) const;
-  double getColdSeconds(std::span<const Touch> touches) const;
+  double getColdSeconds(optimus_support::ElementType factors,
+                        std::span<const Touch> touches) const;
   double getTrafficSeconds(std::span<const Touch> touches) const;
   double getKernelTrafficSeconds(std::span<const Touch> touches) const;
   double getFetchSeconds(double bytes, double reuseBytes) const;
@@ -61,6 +71,7 @@ private:
   /// A GPU reads and writes memory while it multiplies, and what products add
   /// is part of them.
   bool isGpu;
+  std::shared_ptr<const ComputePrices> ofOneThread;
 };
 
 } // namespace optimus_prices

@@ -70,9 +70,15 @@ public:
                              double bytes) const {
     return communication.getProcessorSeconds(kind, group, bytes);
   }
+  /// Beyond that, of each member: its operands may be farther away than those
+  /// of the call before, with which the collective was measured.
+  double getFarSeconds(RankGroup group, std::span<const Touch> touches) const;
   /// Where ranks, or they and their collectives, may want more cores than a
   /// machine has.
   const std::optional<SharedCores> &getSharedCores() const { return shared; }
+
+  /// How many ranks take turns on a core, at least 1.
+  double getRanksOfCore() const { return sharedWhenMeasured * slowdown; }
 
   bool isForGpu() const { return compute.isForGpu(); }
   /// Of a rank.

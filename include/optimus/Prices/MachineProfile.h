@@ -53,6 +53,9 @@ struct ProductRates {
   double flopsPerSecond = 90e9;
   double halfM = 8, halfN = 16, halfK = 16;
   std::vector<GemmPoint> points;
+  /// The cost of a byte of operands outside of every cache; of a type without
+  /// one, that of f32.
+  std::optional<double> coldSecondsPerByte;
   /// By the device's own attention: its kernels', or commands of processors.
   AttentionRates attention;
   /// By cuDNN; where there are none, the others are taken.
@@ -76,8 +79,6 @@ struct ComputeProfile : ProductRates {
   /// The rates of other types than f32, by MLIR's names; what is not here is
   /// priced as f32.
   std::vector<std::pair<std::string, ProductRates>> otherTypes;
-  /// The cost of a byte of a product's operands outside of every cache.
-  double coldSecondsPerByte = 0;
   /// Where none was measured, packing is priced as a copy.
   std::vector<PackPoint> packs;
   /// Kernels and copies: the cost of a call, and bytes read and written.

@@ -31,6 +31,13 @@ CommandWork getCommandWork(const optimus_support::program::TargetT &target,
 /// Its name in reports: "gemm", "launch", "copy", ...
 std::string_view getWorkName(const optimus_support::program::CommandT &command);
 
+/// Numbers that commands of one shape have: products of the same extents, the
+/// same kernel, collectives of as many bytes. What their formula errs by is the
+/// same.
+std::vector<int64_t>
+getShape(const optimus_support::program::TargetT &target,
+         const optimus_support::program::CommandT &command);
+
 /// The ranks that differ on these axes only, as seen by one of them.
 RankGroup getRankGroup(const optimus_support::Mesh &mesh,
                        std::span<const uint32_t> axes);
@@ -42,26 +49,21 @@ double getWholeBytes(const optimus_support::program::CommandT &command,
 /// Follows the commands of a checked function in their order.
 class ProgramReuse {
 public:
+  /// So many ranks take turns on a core.
   ProgramReuse(const optimus_support::program::TargetT &target,
-               const optimus_support::program::FunctionT &function)
-      : target(target), function(function), alive(function) {}
+               const optimus_support::program::FunctionT &function,
+               double ranksOfCore)
+      : target(target), function(function), alive(function),
+        distances(ranksOfCore) {}
 
   /// What the next command touches.
   std::vector<Touch> advance();
 
 private:
-  /// A stretch of memory with the same contents as long as it is alive.
-  struct Base {
-    uint64_t number;
-    /// From the address to its end.
-    int64_t bytesLeft;
-  };
-
-  /// Those in which an address may lie: one a choice.
-  void collectBases(uint32_t address, std::vector<Base> &bases) const;
-  Base getBase(const optimus_support::program::PlaceT &place) const;
-  double getTouchedBytes(const optimus_support::program::CommandT &command,
-                         size_t operand, const std::vector<Base> &bases) const;
+  /// The numbers of stretches of memory with the same contents as long as they
+  /// are alive, in which an address may lie: one a choice.
+  void collectBases(uint32_t address, std::vector<uint64_t> &bases) const;
+  uint64_t getBase(const optimus_support::program::PlaceT &place) const;
 
   const optimus_support::program::TargetT &target;
   const optimus_support::program::FunctionT &function;

@@ -13,27 +13,42 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
 namespace optimus_prices {
 
-/// Errors of the formulas between measured points: each point beside its price
-/// by a profile without it. The root of the mean square of the logarithms of
-/// their ratio, points counting by their time, as in steps; 0.05 is about 5 %.
+/// Errors of a formula between measured points: each point beside its price by
+/// a profile without it.
 ///
 ///   points of products at 64, 128 and 256 take 1, 2 and 5
 ///   without the second, its formula says 2.3: ln(2.3 / 2) = 0.14, and so on
-///
-/// The spread of a point itself is part of that, as far as points differ by it.
+struct Residual {
+  /// The root of the mean square of the logarithms of their ratio, points
+  /// counting by their time, as in steps; 0.05 is about 5 %. The spread of a
+  /// point itself is part of that, as far as points differ by it.
+  double size = 0;
+  /// How far neighbouring points err alike: the correlation of their errors,
+  /// from 0 to 1.
+  double correlation = 0;
+
+  /// The error of a sum of commands, by what those of each shape take. Commands
+  /// of one shape err together, those of two shapes alike by the correlation:
+  /// of n with as much time each and without a correlation it is size / √n.
+  double ofSum(std::span<const double> shapes) const;
+
+  bool operator==(const Residual &other) const = default;
+};
+
 struct Residuals {
   /// Nothing where fewer than two points were measured.
-  std::optional<double> products, attention, packing, traffic;
+  std::optional<Residual> products, attention, packing, traffic;
   /// By kind, "all_reduce".
-  std::map<std::string, double, std::less<>> collectives;
+  std::map<std::string, Residual, std::less<>> collectives;
 
   /// Of a kind of command by getWorkName(), or of a collective or a message.
-  std::optional<double> get(std::string_view kind) const;
+  std::optional<Residual> get(std::string_view kind) const;
 };
 
 /// Of the prices for so many ranks.

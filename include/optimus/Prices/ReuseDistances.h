@@ -22,8 +22,15 @@ namespace optimus_prices {
 ///   a: write %x, 4 MiB    reuse of %x: infinite
 ///   b: write %y, 8 MiB
 ///   c: read %x, 4 MiB     reuse of %x: 8 + 4 MiB; a cache of 12 MiB has it
+///
+/// Where ranks take turns on a core, each of them touches as much while this
+/// one waits as it has touched since its last wait. Of four, with a wait after
+/// b, the reuse at c is 8 + 3 · 12 + 4 MiB.
 class ReuseDistances {
 public:
+  /// So many ranks have a core.
+  explicit ReuseDistances(double ranksOfCore = 1) : ranksOfCore(ranksOfCore) {}
+
   /// Says of what the next command touches how far back the last use was.
   /// `basesOf(i)` has the numbers of the buffers that the i-th may lie in.
   template <typename BasesOf>
@@ -41,8 +48,16 @@ public:
         lastUse[base] = touched;
   }
 
+  /// The rank waits, and the others have the core.
+  void wait() {
+    touched += (ranksOfCore - 1) * (touched - touchedAtWait);
+    touchedAtWait = touched;
+  }
+
 private:
-  double touched = 0;
+  double ranksOfCore;
+  /// By all ranks of the core, now and at the end of the last wait.
+  double touched = 0, touchedAtWait = 0;
   /// What had been touched at the last use.
   std::unordered_map<uint64_t, double> lastUse;
 };

@@ -21,14 +21,14 @@ func.func @bias(%a: memref<64xf32>, %b: memref<64xf32>, %c: memref<64xf32>, %d: 
 }
 
 // Two heads of 1 ms, and of 3 ms. 576 bytes come from memory at 1 us a byte, what
-// is there three times once, and then 768.
+// is there three times once, and of a longer buffer the part in use; then 768.
 // CHECK-LABEL: func.func @attention(
 // CHECK-SAME: predicted_parts_ms = {attention = {{2\.57(6|599).*}} : f64, attention_grad = {{6\.76(8|799).*}} : f64}
-func.func @attention(%q: memref<64xf32>, %o: memref<64xf32>, %l: memref<16xf32>, %d: memref<64xf32>, %k: memref<64xf32>, %v: memref<64xf32>) {
+func.func @attention(%q: memref<128xf32>, %o: memref<64xf32>, %l: memref<16xf32>, %d: memref<64xf32>, %k: memref<64xf32>, %v: memref<64xf32>) {
   exec.attention %q, %q, %q, %o, %l {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, kv_heads = 2 : i64, head_dim = 4 : i64, q_ld = 8 : i64, kv_ld = 8 : i64, causal}
-    : memref<64xf32>, memref<64xf32>, memref<64xf32>, memref<64xf32>, memref<16xf32>
+    : memref<128xf32>, memref<128xf32>, memref<128xf32>, memref<64xf32>, memref<16xf32>
   exec.attention_grad %q, %q, %q, %q, %o, %l, %d, %k, %v {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, kv_heads = 2 : i64, head_dim = 4 : i64, q_ld = 8 : i64, kv_ld = 8 : i64, causal}
-    : memref<64xf32>, memref<64xf32>, memref<64xf32>, memref<64xf32>, memref<64xf32>, memref<16xf32>, memref<64xf32>, memref<64xf32>, memref<64xf32>
+    : memref<128xf32>, memref<128xf32>, memref<128xf32>, memref<128xf32>, memref<64xf32>, memref<16xf32>, memref<64xf32>, memref<64xf32>, memref<64xf32>
   return
 }
 

@@ -153,7 +153,6 @@ TEST_F(Bench, GemmWritesAMachineProfile) {
        {"alpha_s", "kernel_alpha_s", "bytes_per_s", "vector_ops_per_s",
         "divisions_per_s", "scalar_ops_per_s"})
     EXPECT_GT(entry[key], 0) << key;
-  EXPECT_GE(entry["cold_s_per_byte"], 0);
   for (const char *key : {"streams", "columns"}) {
     EXPECT_EQ(entry[key].size(), 9u) << key;
     for (const auto &point : entry[key])
@@ -167,6 +166,7 @@ TEST_F(Bench, GemmWritesAMachineProfile) {
   EXPECT_EQ(entry["types"][0]["type"], "bf16");
   for (const auto &rates : {entry, entry["types"][0]}) {
     EXPECT_GT(rates["attention_flops_per_s"], 0);
+    EXPECT_GE(rates["cold_s_per_byte"], 0);
     // Sequences of 32, four sizes of heads, with a mask and without, and the
     // gradients.
     ASSERT_EQ(rates["attention"].size(), 16u);
