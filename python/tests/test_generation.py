@@ -654,3 +654,10 @@ def test_other_libraries_are_refused(tools, tmp_path):
     library = tools.library(MODELS["gpt2"], functions=None, generate=EXTENTS)
     result = tools.call("optimus-run", "train", library, "--data", file, "--steps", 1)
     assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
+
+
+def test_tokens_are_in_a_file(tools):
+    library = tools.library(MODELS["gpt2"], functions=None, generate=EXTENTS)
+    result = tools.call("optimus-run", "generate", library, "--tokens", "1,2")
+    advice = "No such file or directory; expected a file with lines such as [1, 2]"
+    assert result.returncode == 1 and "cannot open 1,2: " + advice in result.stderr

@@ -212,6 +212,11 @@ std::string describe(const CLI::App &app, const CLI::ParseError &error) {
     }
   if (error.get_name() == "RequiredError")
     return explainMissing(app, text);
+  // Its name is the command's.
+  if (error.get_exit_code() == int(CLI::ExitCodes::ExtrasError))
+    for (const CLI::App *one : getGiven(app))
+      for (const std::string &argument : one->remaining())
+        return concat("unexpected argument '", argument, "'");
   if (error.get_name() == "ArgumentMismatch")
     return text.substr(0, text.find(':')) + ": expected a value, found nothing";
   return text;

@@ -124,8 +124,12 @@ static Status checkBytes(int64_t vocabulary) {
 /// Visits the lines of a file, JSON objects; a list is one of tokens.
 template <typename Visit>
 static Status forEachLine(const std::string &path, const Visit &visit) {
-  OPTRT_ASSIGN_OR_RETURN(std::string text,
-                         optimus_support::readInput(path, kMostPromptBytes));
+  const StatusOr<std::string> read =
+      optimus_support::readInput(path, kMostPromptBytes);
+  if (!read.ok())
+    return read.status().withAdvice(
+        "expected a file with lines such as [1, 2]");
+  const std::string &text = *read;
   int64_t number = 0;
   bool isEmpty = true;
   for (std::size_t begin = 0, end; begin < text.size(); begin = end + 1) {

@@ -170,6 +170,9 @@ TEST(Subcommands, AreNamedAndAnswerForThemselves) {
       message({"train", "--data", "y"}),
       "library is required: the model\n`tool train --help` lists what can "
       "be given");
+  EXPECT_EQ(message({"train", "x", "y", "--data", "z"}),
+            "unexpected argument 'y'\n`tool train --help` lists what can be "
+            "given");
   EXPECT_THAT(message({"train", "--help"}),
               StartsWith("Train a model\nUsage: tool train [OPTIONS] library"));
   EXPECT_EQ(message({"train", "x", "--data", "y"}), "");
