@@ -175,8 +175,14 @@ void Generator::leave(int64_t slot) {
 
 int64_t Generator::dropPages(int64_t slot) {
   int64_t freed = 0;
-  for (int32_t page : pagesOfSlots[slot])
-    freed += page != kNoPage && pool->drop(page);
+  for (int32_t page : pagesOfSlots[slot]) {
+    if (page == kNoPage || !pool->drop(page))
+      continue;
+    if (PagePool::isOnHost(page))
+      onHost[PagePool::placeOnHost(page)].clear();
+    else
+      ++freed;
+  }
   pagesOfSlots[slot].clear();
   return freed;
 }

@@ -69,7 +69,7 @@ bool Generator::fitsBeside(const Text &text, int64_t group) const {
 }
 
 std::optional<int32_t> Generator::parkFor(int64_t group, int64_t number) {
-  // Those that may wait, the youngest first; behind them all that do already.
+  // Texts that wait already, and then others, the youngest first.
   std::vector<int64_t> own, candidates;
   for (std::size_t i = 0; i != slots.size(); ++i) {
     const auto slot = static_cast<int64_t>(i);
@@ -115,7 +115,7 @@ StatusOr<bool> Generator::makeRoom(const Text &text, int64_t group,
   while (pool->numFree(group) < pages) {
     const std::optional<int32_t> page =
         parkFor(group, text.canPark() ? text.number : -1);
-    if (!page)
+    if (!page || pool->numFreeOnHost(group) == 0)
       return false;
     OPTRT_RETURN_IF_ERROR(moveOut(*page));
   }

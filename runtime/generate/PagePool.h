@@ -34,9 +34,12 @@ public:
   int64_t numFree(int64_t group) const {
     return std::ssize(groups[group].free);
   }
+  int64_t numFreeOnHost(int64_t group) const {
+    return std::ssize(groups[group].freeOnHost);
+  }
   /// Free pages of a group, on the host too, but for those promised.
   int64_t available(int64_t group) const {
-    return numFree(group) + std::ssize(groups[group].freeOnHost) - numSpare -
+    return numFree(group) + numFreeOnHost(group) - numSpare -
            groups[group].promised;
   }
   /// Changes what is promised of a group.
