@@ -18,9 +18,9 @@ using optimus_support::ElementType;
 namespace {
 
 /// What 1000 bytes add to a product, by default in no cache.
-double getColdSeconds(
-    const ComputeProfile &profile, ElementType factors,
-    double reuseBytes = std::numeric_limits<double>::infinity()) {
+double
+getColdSeconds(const ComputeProfile &profile, ElementType factors,
+               double reuseBytes = std::numeric_limits<double>::infinity()) {
   const ComputePrices prices(profile, /*isGpu=*/false);
   CommandWork command;
   command.work = {.kind = Work::Product, .m = 64, .n = 64, .k = 64};
@@ -43,8 +43,8 @@ TEST(ComputePrices, OperandsAreAsColdAsTheirTypeWasMeasured) {
   EXPECT_NEAR(getColdSeconds(profile, ElementType::BF16), 3e-6, 1e-12);
 }
 
-/// Threads take longer to begin and to end than few bytes do, so that memory may
-/// seem faster than the nearest cache.
+/// Threads take longer to begin and to end than few bytes do, so that memory
+/// may seem faster than the nearest cache.
 TEST(ComputePrices, OperandsInNoCacheCostThreadsMore) {
   ComputeProfile profile;
   profile.threads = 2;
