@@ -253,7 +253,7 @@ Status BoundProgram::submit(Rank &rank, Site site) {
   switch (command.action) {
   case Action::Gemm: {
     optrt_gemm_desc desc = gemms[command.descriptor];
-    desc.live = static_cast<const int32_t *>(p[6]);
+    desc.live = static_cast<const int32_t *>(p[5]);
     return rank.gemm(site, desc, f(0), f(1), f(2), f(3), f(4));
   }
   case Action::PackMatrix:

@@ -239,7 +239,7 @@ Status ProgramBinder::bindCommand(const CommandT &command) {
 
 Status ProgramBinder::bind(const GemmT &gemm, const CommandT &command) {
   OPTRT_RETURN_IF_ERROR(expectComputable("product", command));
-  addPointers(command, 7);
+  addPointers(command, 6);
   const bool hasBias =
       command.operands.size() > 3 && command.operands[3]->address != kNone;
   append(result.gemms,

@@ -118,7 +118,7 @@ private:
       return wrong("has blocks that are not packed");
     OPTRT_RETURN_IF_ERROR(checkBlocks(gemm.blocks, gemm.k, gemm.n, gemm.ldb));
     const bool hasLive =
-        command.operands.size() > 6 && command.operands[6]->address != kNone;
+        command.operands.size() > 5 && command.operands[5]->address != kNone;
     if (hasLive && (gemm.trans_a || isGradient))
       return wrong("leaves out rows; expected an A that is not transposed, and "
                    "no sum of B's rows");
@@ -170,10 +170,6 @@ private:
     for (const std::unique_ptr<OperandT> &operand : command.operands)
       if (operand->address == kNone)
         return wrong("lacks a buffer");
-    if (launch.has_workspace &&
-        (command.operands.empty() ||
-         command.operands.back()->access != Access::Update))
-      return wrong("lacks workspace that it updates");
     return checkWork(launch);
   }
 

@@ -125,28 +125,11 @@ void setArgumentAccess(FunctionT &function, const Mesh &mesh) {
 }
 
 std::optional<uint32_t> workspaceOf(const CommandT &command) {
-  std::optional<uint32_t> last;
-  switch (command.action.type) {
-  case Action::Gemm:
-    last = 5;
-    break;
-  case Action::Attention:
-    last = 7;
-    break;
-  case Action::AttentionGrad:
-    last = 11;
-    break;
-  case Action::Collective:
-    last = 3;
-    break;
-  case Action::Launch:
-    if (command.action.AsLaunch()->has_workspace)
-      last = static_cast<uint32_t>(command.operands.size() - 1);
-    break;
-  default:
-    break;
-  }
-  return last;
+  if (command.action.type == Action::Attention)
+    return 7;
+  if (command.action.type == Action::AttentionGrad)
+    return 11;
+  return std::nullopt;
 }
 
 bool isAsynchronous(const CommandT &command) {

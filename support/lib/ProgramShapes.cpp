@@ -84,7 +84,6 @@ Shapes shapes(const GemmT &gemm, Sizes &size) {
                      : optional(matrix("bias", Access::Read, 1, gemm.n, 0)),
           onlyIf(gemm.epilogue != Epilogue::None && !isGradient,
                  matrix("extra", Access::Read, gemm.m, gemm.n, gemm.ld_extra)),
-          workspace(),
           integers("live", gemm.m)};
 }
 

@@ -46,8 +46,7 @@ static LogicalResult setAction(exec::GemmOp op, FunctionBuilder &builder,
     gemm.kernel = builder.getKernel(*kernel);
   return builder.setAction(command, std::move(gemm),
                            {op.getA(), op.getB(), op.getC(), op.getBias(),
-                            op.getExtra(),
-                            /*workspace=*/Value(), op.getLive()});
+                            op.getExtra(), op.getLive()});
 }
 
 static LogicalResult setAction(exec::PackOp op, FunctionBuilder &builder,

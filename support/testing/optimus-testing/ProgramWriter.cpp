@@ -223,8 +223,7 @@ uint32_t FunctionWriter::gemm(GemmT gemm, const GemmViews &views) {
   if (gemm.epilogue != Epilogue::None)
     setIfZero(gemm.ld_extra, gemm.n);
   return add(unite(std::move(gemm)),
-             {views.a, views.b, views.c, views.bias, views.extra,
-              views.workspace, views.live});
+             {views.a, views.b, views.c, views.bias, views.extra, views.live});
 }
 
 uint32_t FunctionWriter::pack(PackMatrixT pack, View src, View dst) {

@@ -91,8 +91,7 @@ struct Iterations {
 };
 
 struct GemmViews {
-  View a = {}, b = {}, c = {}, bias = {}, extra = {}, workspace = {};
-  View live = {};
+  View a = {}, b = {}, c = {}, bias = {}, extra = {}, live = {};
 };
 struct AttentionViews {
   View q = {}, k = {}, v = {}, lengths = {}, positions = {}, out = {};
