@@ -21,8 +21,8 @@ how long as many bytes take to be copied by as many threads.
 
 Pairs instead: a step alone, and the longest of the steps that run until a checkpoint
 behind them is in place. Not with real-time priority: the writing thread gives way to
-ranks as the system's usual threads do, which means nothing there. Beside other work,
-`nice -n -20` gives the bench most of the cores.
+ranks by its `nice`, which means nothing there. Beside other work, `nice -n -20` gives
+the bench most of the cores.
 """
 
 import filecmp

@@ -92,7 +92,7 @@ def user_cache(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def machine(request, session):
+def shares_machine(request, session):
     """Tests marked `alone` run while no other does."""
     with session.machine(alone=request.node.get_closest_marker("alone") is not None):
         yield

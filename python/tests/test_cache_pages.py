@@ -12,6 +12,7 @@ afterwards every page is free.
 """
 
 import json
+import os
 import random
 import re
 import subprocess

@@ -341,18 +341,20 @@ def test_build_that_fails_counts_as_a_failure(machine):
 
 
 def test_only_new_build_folders_choose_what_compiles_fastest(machine):
-    """Several sources at a time, by Clang."""
+    """Several sources at a time, by Clang and LLVM's linker."""
     machine.fake("cmake", 'echo "cmake $*" >>%s' % machine.log)
     machine.fake("ninja", "exit 1")
     machine.fake("clang++-22", "exit 1")
+    machine.fake("ld.lld-22", "exit 1")
     machine.bring_wheels()
     machine.run("test", table=INSTALLED)
     (machine.root / "build/CMakeCache.txt").touch()
     machine.run("test", table=INSTALLED)
     configured = machine.log.read_text().splitlines()
     assert configured == [
-        "cmake --preset release -DCMAKE_UNITY_BUILD=ON"
-        " -DCMAKE_C_COMPILER=clang-22 -DCMAKE_CXX_COMPILER=clang++-22",
+        "cmake --preset release -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=16"
+        " -DCMAKE_C_COMPILER=clang-22 -DCMAKE_CXX_COMPILER=clang++-22"
+        " -DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld -DCMAKE_MODULE_LINKER_FLAGS=-fuse-ld=lld",
         "cmake --preset release",
     ]
 

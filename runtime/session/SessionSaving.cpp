@@ -19,12 +19,9 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
-#include <pthread.h>
-#include <sched.h>
 #include <set>
 #include <string_view>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 #include <unordered_map>
 #include <utility>
@@ -41,94 +38,38 @@ Session::Saving::~Saving() {
     thread.join();
 }
 
-Status Session::Saving::writeSlab() {
-  if (!piece || piece->numLeft() == 0)
-    piece.emplace(*writer, ownPieces()[nextPiece++]);
-  const std::size_t count =
-      std::min(piece->numLeft(), std::size_t(kSlabElements));
-  OPTRT_RETURN_IF_ERROR(piece->append(snapshot.first(count)));
-  snapshot = snapshot.subspan(count);
-  return okStatus();
-}
-
 Status Session::Saving::write() {
-  std::unique_lock lock(writing);
-  while (true) {
-    goesOn.wait(lock, [&] { return !isHelped; });
+  for (std::size_t piece : ownPieces()) {
+    PieceWriter pieceWriter(*writer, piece);
+    while (std::size_t left = pieceWriter.numLeft()) {
+      const std::size_t count = std::min(left, std::size_t(kSlabElements));
+      OPTRT_RETURN_IF_ERROR(pieceWriter.append(snapshot.first(count)));
+      snapshot = snapshot.subspan(count);
+    }
     if (mustStop)
       return unavailable("the checkpoint was given up");
-    if (isWritten())
-      break;
-    OPTRT_RETURN_IF_ERROR(writeSlab());
   }
-  lock.unlock();
   return ownPieces().empty() ? okStatus() : writer->sync();
 }
 
-void Session::Saving::help(Clock::time_point end) {
-  const Clock::time_point start = Clock::now();
-  isHelped = true;
-  {
-    std::lock_guard lock(writing);
-    while (!isWritten() && Clock::now() < end && writeSlab().ok())
-      ;
-    isHelped = false;
-  }
-  goesOn.notify_one();
-  helped += Clock::now() - start;
-}
-
-/// The time that a thread has had of a core; none once it has ended.
-static std::optional<std::chrono::nanoseconds> workOf(std::thread &thread) {
-  clockid_t clock;
-  timespec time;
-  if (pthread_getcpuclockid(thread.native_handle(), &clock) != 0 ||
-      clock_gettime(clock, &time) != 0)
-    return std::nullopt;
-  return std::chrono::seconds(time.tv_sec) +
-         std::chrono::nanoseconds(time.tv_nsec);
-}
-
-void Session::Saving::keepUp() {
-  // Ranks that leave nothing of the cores would keep the thread from writing
-  // for as long as they run.
-  constexpr int kShare = 10;
-  const auto work = workOf(thread);
-  if (!work)
-    return;
-  const Clock::time_point now = Clock::now();
-  const Clock::duration lack = (now - begun) / kShare - *work - helped;
-  if (lack > Clock::duration::zero())
-    help(now + lack);
-}
-
-/// Lets the calling thread run where nobody else would: those of ranks need not
-/// wait for its slice to end when they go on. False where the system does not.
-static bool runWhereIdle() {
-  const sched_param none{};
-  return pthread_setschedparam(pthread_self(), SCHED_IDLE, &none) == 0;
-}
-
-Status Session::Saving::start(GivesWay priority, std::function<Status()> work) {
+Status Session::Saving::start(std::function<Status()> work) {
   isDone = false;
-  begun = Clock::now();
   OPTRT_ASSIGN_OR_RETURN(
-      thread,
-      startThread("the thread that writes checkpoints",
-                  [this, priority, work = std::move(work)] {
-                    // A step waits for its slowest thread.
-                    if (priority != GivesWay::Always || !runWhereIdle()) {
-                      constexpr int kNicer = 10;
-                      const int nice = getpriority(PRIO_PROCESS, 0);
-                      setpriority(PRIO_PROCESS, gettid(), nice + kNicer);
-                    }
-                    try {
-                      outcome = work();
-                    } catch (...) {
-                      outcome = statusOfException();
-                    }
-                    isDone = true;
-                  }));
+      thread, startThread("the thread that writes checkpoints",
+                          [this, work = std::move(work)] {
+                            // A step waits for its slowest thread. This one
+                            // gets a tenth of a core beside a rank, however
+                            // nice that is, and all of an idle one.
+                            constexpr int kNicer = 10;
+                            const int nice = getpriority(PRIO_PROCESS, 0);
+                            setpriority(PRIO_PROCESS, gettid(), nice + kNicer);
+                            try {
+                              outcome = work();
+                            } catch (...) {
+                              outcome = statusOfException();
+                            }
+                            isDone = true;
+                          }));
   return okStatus();
 }
 
@@ -139,7 +80,7 @@ Status Session::Saving::join() {
 }
 
 void Session::Saving::writeBehind() {
-  Status started = start(GivesWay::Always, [this] { return write(); });
+  Status started = start([this] { return write(); });
   if (started.ok())
     return;
   outcome = std::move(started);
@@ -167,8 +108,6 @@ void Session::Saving::gatherChecksums() {
 }
 
 StatusOr<bool> Session::Saving::poll() {
-  if (!isDone && !isCommitting)
-    keepUp();
   const bool isOver = isDone;
   const char own = !isOver ? 'w' : outcome.ok() ? 'd' : 'f';
   bool allDone = true, someFailed = false;
@@ -188,17 +127,13 @@ StatusOr<bool> Session::Saving::poll() {
   gatherChecksums();
   isCommitting = true;
   OPTRT_RETURN_IF_ERROR(join());
-  Status started = control.isRoot()
-                       ? start(GivesWay::Mostly, [this] { return commit(); })
-                       : okStatus();
+  Status started =
+      control.isRoot() ? start([this] { return commit(); }) : okStatus();
   OPTRT_RETURN_IF_ERROR(control.agree(started));
   return false;
 }
 
 Status Session::Saving::finish(Status written) {
-  // Where processes wait awake, the thread would hardly run.
-  if (thread.joinable() && !isDone && !isCommitting && !mustStop)
-    help(Clock::time_point::max());
   keepFirst(written, join());
   OPTRT_RETURN_IF_ERROR(control.agree(written));
   if (isCommitting)

@@ -13,11 +13,7 @@
 #include "optimus-runtime/Session.h"
 
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -29,10 +25,6 @@ namespace optrt {
 /// collective where that is said.
 class Session::Saving {
 public:
-  /// How a thread gives way: it has what ranks leave of the cores, or a tenth
-  /// of one beside a rank.
-  enum class GivesWay { Always, Mostly };
-
   Saving(ControlPlane &control, std::unique_ptr<CheckpointWriter> writer,
          std::vector<PieceList> lists, TrainingState state)
       : control(control), writer(std::move(writer)), lists(std::move(lists)),
@@ -60,21 +52,9 @@ public:
   Status finish(Status written = okStatus());
 
 private:
-  using Clock = std::chrono::steady_clock;
-
-  /// Of the thread.
   Status write();
-  bool isWritten() const {
-    return nextPiece == ownPieces().size() && (!piece || piece->numLeft() == 0);
-  }
-  Status writeSlab();
-  /// Of the main thread: takes the writing over until all is written, or until
-  /// `end`. The thread finds a failure.
-  void help(Clock::time_point end);
-  /// Of the main thread: writes here what the writing lacks of its share.
-  void keepUp();
   /// Runs `work` on a thread that gives way to those of ranks.
-  Status start(GivesWay priority, std::function<Status()> work);
+  Status start(std::function<Status()> work);
   /// Waits for it.
   Status join();
   void gatherChecksums();
@@ -86,16 +66,7 @@ private:
   std::unique_ptr<CheckpointWriter> writer;
   const std::vector<PieceList> lists;
   const TrainingState state;
-
-  /// Held by who writes. The thread leaves it where `isHelped`.
-  std::mutex writing;
-  std::condition_variable goesOn;
-  std::atomic<bool> isHelped = false;
   std::span<const float> snapshot; ///< what is not written
-  std::size_t nextPiece = 0;       ///< of this process's
-  std::optional<PieceWriter> piece;
-  Clock::time_point begun;
-  Clock::duration helped{}; ///< time that the main thread has written for
 
   bool isCommitting = false;
   std::thread thread;
