@@ -100,7 +100,7 @@ jobs() {
 
 # build PRESET FOLDER TARGET...: configures and builds.
 build() {
-  local preset=$1 folder=$2 new=()
+  local preset=$1 folder=$2 linker new=()
   shift 2
   mkdir -p "$folder"
   # A new folder compiles sources several at a time, in half of the time that one
@@ -110,7 +110,9 @@ build() {
     new=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=16)
     if [[ $preset == release ]] && command -v clang++-22 >/dev/null; then
       new+=(-DCMAKE_C_COMPILER=clang-22 -DCMAKE_CXX_COMPILER=clang++-22)
-      ! command -v ld.lld-22 >/dev/null || new+=(-DCMAKE_{EXE,MODULE}_LINKER_FLAGS=-fuse-ld=lld)
+      # g++, too, which links the device of processors: it knows no version of lld.
+      ! linker=$(command -v ld.lld-22) ||
+        new+=(-DCMAKE_{EXE,MODULE}_LINKER_FLAGS="-fuse-ld=lld -B$(dirname "$(readlink -f "$linker")")")
     fi
   fi
   # Always, as it takes a second: what is installed may have changed.

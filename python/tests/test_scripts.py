@@ -351,10 +351,11 @@ def test_only_new_build_folders_choose_what_compiles_fastest(machine):
     (machine.root / "build/CMakeCache.txt").touch()
     machine.run("test", table=INSTALLED)
     configured = machine.log.read_text().splitlines()
+    linker = "-fuse-ld=lld -B%s" % machine.binaries.resolve()
     assert configured == [
         "cmake --preset release -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=16"
         " -DCMAKE_C_COMPILER=clang-22 -DCMAKE_CXX_COMPILER=clang++-22"
-        " -DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld -DCMAKE_MODULE_LINKER_FLAGS=-fuse-ld=lld",
+        " -DCMAKE_EXE_LINKER_FLAGS=%s -DCMAKE_MODULE_LINKER_FLAGS=%s" % (linker, linker),
         "cmake --preset release",
     ]
 
