@@ -11,7 +11,7 @@ and a rank holds blocks alone."""
 import json
 import os
 import struct
-import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ import pytest
 from blocks_reference import round_to_blocks
 from test_forward import rounding_bound
 from test_generation import EXTENTS, PROMPT, WHOLE, draw_prompts, generate
-from tools import Checkpoint, LlamaModel, Model, call
+from tools import Checkpoint, LlamaModel, Model, call, succeed
 
 STATIONARY = "summa,prefill=stationary,decode=stationary,score=stationary"
 FEW_BITS = {
@@ -141,13 +141,21 @@ def test_a_rank_holds_blocks_of_few_bits_alone(tools, tmp_path):
     assert (loaded["parameters"], loaded["staging"]) == (expected, largest)
 
 
+# The system counts the memory of before an exec for the program after it.
+SMALL_PARENT = """
+import os, sys
+silent = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
+child = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ, file_actions=silent)
+_, status, usage = os.wait4(child, 0)
+print(usage.ru_maxrss)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
 def resident_bytes(command):
     """The most memory of a command, which must succeed."""
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0
-    return usage.ru_maxrss * 1024
+    parent = [sys.executable, "-S", "-c", SMALL_PARENT]
+    return int(succeed(call([*parent, *map(str, command)]))) * 1024
 
 
 def write_zeros(folder, model):
