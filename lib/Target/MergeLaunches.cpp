@@ -89,7 +89,7 @@ FailureOr<MergedCount> mlir::optimus::mergeLaunches(
   };
   std::vector<Merged> functions;
   for (auto function : module.getOps<func::FuncOp>())
-    if (!function.isExternal() && function.getBody().hasOneBlock())
+    if (function.getBody().hasOneBlock())
       functions.push_back({function, ModuleOp::create(module.getLoc()), {}});
   parallelForEach(module.getContext(), functions, [&](Merged &merged) {
     KernelDeclarations kernels(*merged.kernels);

@@ -122,9 +122,8 @@ public:
       return markAllAnalysesPreserved();
     const SymbolTable symbols(getOperation());
     auto functions = llvm::filter_to_vector(
-        getOperation().getOps<func::FuncOp>(), [](func::FuncOp function) {
-          return !function.isExternal() && function.getBody().hasOneBlock();
-        });
+        getOperation().getOps<func::FuncOp>(),
+        [](func::FuncOp function) { return function.getBody().hasOneBlock(); });
     parallelForEach(&getContext(), functions, [&](func::FuncOp function) {
       bool changed = false;
       for (auto launch :

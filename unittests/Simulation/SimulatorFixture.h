@@ -80,6 +80,17 @@ protected:
     f->from("");
   }
   void waitCarried(uint32_t number) { f->waitCarried(number); }
+  /// Of two cores, which a collective between two ranks takes for a
+  /// millisecond.
+  void collectOnTwoCores() {
+    machine.computes.front().cores = 2;
+    machine.collectives = {{.backend = "local",
+                            .collective = "broadcast",
+                            .ranks = 2,
+                            .alpha = 1e-3,
+                            .beta = 0,
+                            .processors = {{0, 2e-3}, {1e9, 2e-3}}}};
+  }
 
   StatusOr<Simulation> run(const CallList &calls, const WhatIf &whatIf = {}) {
     if (!finished)

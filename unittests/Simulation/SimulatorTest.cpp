@@ -201,13 +201,7 @@ TEST_F(SimulatorTest, CollectivesWithoutProcessorsAreNotSlowedByCores) {
 
 /// A collective between two ranks takes a millisecond of two cores.
 TEST_F(SimulatorTest, CollectivesShareCoresWithComputing) {
-  machine.computes.front().cores = 2;
-  machine.collectives = {{.backend = "local",
-                          .collective = "broadcast",
-                          .ranks = 2,
-                          .alpha = 1e-3,
-                          .beta = 0,
-                          .processors = {{0, 2e-3}, {1e9, 2e-3}}}};
+  collectOnTwoCores();
   beginFunction("f");
   wait(start(Row));
   beginFunction("g");
@@ -228,14 +222,8 @@ TEST_F(SimulatorTest, CollectivesShareCoresWithComputing) {
 /// The same where each member fetches its two operands from memory in a
 /// millisecond, unless the collective before has just done so.
 TEST_F(SimulatorTest, CollectivesFetchTheirOperands) {
-  machine.computes.front().cores = 2;
+  collectOnTwoCores();
   machine.computes.front().streams = {{128, 1e30}, {256, 192e3}};
-  machine.collectives = {{.backend = "local",
-                          .collective = "broadcast",
-                          .ranks = 2,
-                          .alpha = 1e-3,
-                          .beta = 0,
-                          .processors = {{0, 2e-3}, {1e9, 2e-3}}}};
   beginFunction("f");
   wait(start(Row));
   beginFunction("g");

@@ -53,6 +53,17 @@ MAKES = ("build", "compile")
 """Commands that make a program."""
 
 
+def making_seconds(result: Dict[str, Any]) -> float:
+    """Of a job, for its program, which may have been there."""
+    return sum(result["seconds"].get(name, 0.0) for name in MAKES)
+
+
+def made_in(result: Dict[str, Any]) -> Dict[str, float]:
+    """The same as a measurement, of a job that compiled its program."""
+    is_made = MAKES[-1] in result.get("made", ())
+    return {"making_seconds": making_seconds(result)} if is_made else {}
+
+
 def typical(times: List[float], cores: float) -> float:
     """Of a run's steps; the first one warms up. A part of a core is granted for a moment of
     each period, in which a short step is as fast as on a whole one: the mean counts."""
@@ -66,10 +77,8 @@ def measured(
     """What a job took on so many cores; its own steps come after `first_step`."""
     own = [each for each in log.steps if each["step"] > first_step]
     seconds = sum(result["seconds"].values())
-    found = {"seconds": seconds, "max_rss": result.get("max_rss", 0)}
-    making = sum(result["seconds"].get(name, 0.0) for name in MAKES)
-    if MAKES[-1] in result.get("made", ()):
-        found["making_seconds"] = making
+    found = {"seconds": seconds, "max_rss": result.get("max_rss", 0), **made_in(result)}
+    making = making_seconds(result)
     if own:
         times = [each["ms"] for each in own]
         found["step_ms"] = typical(times, cores)
@@ -109,10 +118,7 @@ def measured_lanes(
     ]
     if times:
         found[0]["lane_ms"] = typical(times, cores)
-    if MAKES[-1] in result.get("made", ()):
-        found[0]["making_seconds"] = sum(
-            result["seconds"].get(name, 0.0) for name in MAKES
-        )
+    found[0].update(made_in(result))
     return found
 
 

@@ -139,28 +139,32 @@ OPTIMUS_INLINE void addTiles(int64_t count, const uint32_t *left,
 
 OPTIMUS_INLINE void store(uint32_t *p, UintVec v) { *(LooseUintVec *)p = v; }
 
+/// Gives `use` the first `size` of `count` elements, with zeros beyond.
+template <int64_t size, typename UseFn>
+OPTIMUS_INLINE UintVec loadFirst(const uint16_t *from, int64_t count,
+                                 UseFn use) {
+  if (count >= size)
+    return use(from);
+  uint16_t some[size] = {};
+  for (int64_t i = 0; i < count; ++i)
+    some[i] = from[i];
+  return use(some);
+}
+
 /// The first 32 of `count` elements as 16 pairs, with zeros beyond.
 OPTIMUS_INLINE UintVec loadPairs(const uint16_t *from, int64_t count) {
-  uint16_t some[depthOfTile] = {};
-  if (count < depthOfTile) {
-    for (int64_t i = 0; i < count; ++i)
-      some[i] = from[i];
-    from = some;
-  }
-  UintVec pairs;
-  __builtin_memcpy(&pairs, from, sizeof pairs);
-  return pairs;
+  return loadFirst<depthOfTile>(from, count, [](const uint16_t *all) {
+    UintVec pairs;
+    __builtin_memcpy(&pairs, all, sizeof pairs);
+    return pairs;
+  });
 }
 
 /// The first 16 of `count` elements, a word each, with zeros beyond.
 OPTIMUS_INLINE UintVec loadWords(const uint16_t *from, int64_t count) {
-  uint16_t some[lanes] = {};
-  if (count < lanes) {
-    for (int64_t i = 0; i < count; ++i)
-      some[i] = from[i];
-    from = some;
-  }
-  return __builtin_convertvector(*(const LooseNarrowVec *)from, UintVec);
+  return loadFirst<lanes>(from, count, [](const uint16_t *all) {
+    return __builtin_convertvector(*(const LooseNarrowVec *)all, UintVec);
+  });
 }
 
 /// Of squares of 2 * half rows, exchanges the half of columns above the diagonal

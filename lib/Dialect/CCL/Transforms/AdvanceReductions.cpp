@@ -57,7 +57,7 @@ class AdvanceReductionsPass
 public:
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    if (function.isExternal() || !function.getBody().hasOneBlock())
+    if (!function.getBody().hasOneBlock())
       return;
     for (auto scatter : llvm::make_early_inc_range(
              function.front().getOps<ReduceScatterOp>())) {

@@ -69,8 +69,7 @@ class GroupProductsPass
 public:
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    if (function.isExternal() || !function.getBody().hasOneBlock() ||
-        !optimus::getMesh(function))
+    if (!function.getBody().hasOneBlock() || !optimus::getMesh(function))
       return;
     for (Operation &op : function.front())
       op.removeDiscardableAttr(kProductGroup);

@@ -59,7 +59,7 @@ static Operation *findBoundary(func::FuncOp function) {
 }
 
 std::optional<Recomputation> Recomputation::of(func::FuncOp function) {
-  if (function.isExternal() || !function.getBody().hasOneBlock())
+  if (!function.getBody().hasOneBlock())
     return std::nullopt;
   Operation *boundary = findBoundary(function);
   return boundary ? std::optional(Recomputation(boundary)) : std::nullopt;

@@ -148,7 +148,7 @@ class OrderCommandsPass
 public:
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    if (function.isExternal() || !function.getBody().hasOneBlock())
+    if (!function.getBody().hasOneBlock())
       return;
     WalkResult result = function.walk([](CommandOpInterface command) {
       if (command.getCommandId())
