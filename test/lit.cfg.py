@@ -14,6 +14,8 @@ config.test_exec_root = os.path.join(config.optimus_binary_dir, "test")
 config.environment["PATH"] = os.pathsep.join(
     [config.optimus_tools_dir, config.llvm_tools_dir, config.environment["PATH"]])
 config.environment["PYTHONPATH"] = os.path.join(config.optimus_source_dir, "python")
+# Predictions are of the built-in machine.
+config.environment["OPTIMUS_MACHINE_CACHE"] = "none"
 config.environment["FILECHECK_OPTS"] = "--enable-var-scope"
 # The packaged LLVM has its assertions off; what is printed must parse again.
 config.substitutions.append(("%optimus-opt", "optimus-opt --verify-roundtrip"))

@@ -12,6 +12,7 @@
 #include "Record.h"
 #include "Report.h"
 #include "ReportJson.h"
+#include "ScopedPrices.h"
 
 #include "optimus/Conversion/ExecToLLVM/Passes.h"
 #include "optimus/Conversion/ExecToProgram/ExecToProgram.h"
@@ -170,6 +171,9 @@ Status Compilation::runPhase(const Phase &phase) {
 
 Status Compilation::finishPhase(StringRef phase) {
   if (phase == "place" && options.report) {
+    std::optional<ScopedPrices> prices;
+    if (const auto &own = options.ownMachine)
+      prices.emplace(module, *own, options.phases.getMeasured());
     printReport(module, options, reporter.getReport());
     if (options.isForGpu())
       printLaunches(module,

@@ -14,11 +14,13 @@
 #include "Record.h"
 #include "Report.h"
 #include "Reporter.h"
+#include "ScopedPrices.h"
 
 #include "optimus/Analysis/MachineProfile.h"
 #include "optimus/Analysis/MeasuredCosts.h"
 #include "optimus/Dialect/Optimus/IR/Provenance.h"
 #include "optimus/InitOptimus.h"
+#include "optimus/Prices/OwnMachine.h"
 #include "optimus/Tool/Files.h"
 #include "optimus/Tool/Threading.h"
 
@@ -154,6 +156,8 @@ private:
   Status parse();
   Status check();
   Status choose();
+  /// For the report alone: what is compiled does not know of it.
+  void findOwnMachine();
   Status compile();
 
   const Invocation &invocation;
@@ -272,16 +276,38 @@ Status Driver::choose() {
   return okStatus();
 }
 
+void Driver::findOwnMachine() {
+  // A name may stand in the record of the program, too.
+  const bool isNamed = !settings.phases.machineProfile.empty() ||
+                       !options->machineProfile.empty();
+  if (!invocation.reportsOwnMachine || !options->report || isNamed ||
+      options->isForGpu())
+    return;
+  // Before threads compile, which would be in its way.
+  if (auto own = optimus_prices::findOwnMachine(
+          [&](const std::string &line) { reporter.sayProgress(line); })) {
+    options->ownMachine = MachineProfile{std::move(own->profile)};
+    options->ownProfile = std::move(own->path);
+  }
+}
+
 Status Driver::compile() {
   // The report says it, too.
   if (std::string unused = explainUnusedProfile(options->phases);
       !unused.empty() && !options->report)
     module->emitWarning(unused);
+  findOwnMachine();
   if (options->report && !goesOn() && options->phases.recompute != "none" &&
-      !options->withoutRecompute) {
+      (!options->withoutRecompute || options->ownMachine)) {
     Candidate kept{options->phases.mesh, options->phases.describeStrategies()};
-    if (predict(*module, options->phases, kept))
+    if (OwningOpRef<ModuleOp> placed =
+            predict(*module, options->phases, kept)) {
+      if (const auto &own = options->ownMachine) {
+        ScopedPrices prices(*placed, *own, options->phases.getMeasured());
+        readPrediction(*placed, options->phases, kept);
+      }
       options->withoutRecompute = kept.getNeeds();
+    }
   }
   return Compilation(*module, *options, *target, writer ? &*writer : nullptr,
                      invocation.mlir, reporter, timing)

@@ -28,6 +28,9 @@ struct CompileOptions : LayoutQuestion {
 
   std::string input, output;
   bool report = false;
+  /// The machine of the report's times, where that is this one.
+  std::optional<MachineProfile> ownMachine;
+  std::string ownProfile; ///< its file
   /// Where the report goes as JSON, or "".
   std::string reportJson;
   /// With --target cuda: the architectures to make machine code for, whether

@@ -464,6 +464,8 @@ void mlir::optimus::printReport(ModuleOp module, const CompileOptions &options,
     else if (!llvm::is_contained(preparers, function))
       functions.push_back(function);
 
+  if (options.ownMachine)
+    out << "times are of this machine, by " << options.ownProfile << "\n\n";
   out << formatv("{0,-12} {1,9} {2,12} {3,12} {4,7}\n", "function", "commands",
                  "arena", "lower bound", "ratio");
   for (func::FuncOp function : functions)

@@ -68,9 +68,9 @@ ArrayRef<PhaseFlag> mlir::optimus::getPhaseFlags() {
        "architecture as aarch64-linux-gnu:neoverse-n1 (default: this one)"},
       {"machine-profile", "FILE", &PhaseFlags::machineProfile,
        "Machine to predict times for: a file of optimus-run bench --gemm and "
-       "--comm, or a known one: a100, h100 or h200, or nodes of 2, 4 or 8 of "
-       "them, as h100x8 (default: a built-in profile, h100x8 with --target "
-       "cuda)"},
+       "--comm, a known one (a100, h100 or h200, or nodes of 2, 4 or 8 of "
+       "them, as h100x8), or none for a built-in one (default: none, but "
+       "--report is of this machine; h100x8 with --target cuda)"},
       {"profile", "FILE", &PhaseFlags::profile,
        "Plan by the measured times of a run of this program on this mesh: a "
        "file of optimus-run train --profile"},
@@ -410,7 +410,8 @@ StatusOr<PhaseOptions> Reader::read() {
   OPTRT_RETURN_IF_ERROR(readReducePrecision());
   options.accumulate = flags.accumulate;
   OPTRT_RETURN_IF_ERROR(readSchedule());
-  options.machineProfile = flags.machineProfile;
+  if (flags.machineProfile != optimus_prices::kNoProfile)
+    options.machineProfile = flags.machineProfile;
   options.profile = flags.profile;
   OPTRT_RETURN_IF_ERROR(readProducts());
   OPTRT_RETURN_IF_ERROR(readRecompute());

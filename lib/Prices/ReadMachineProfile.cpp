@@ -300,7 +300,7 @@ StatusOr<std::string> readMachineProfileText(const std::string &nameOrPath) {
 }
 
 StatusOr<MachineProfile> loadMachineProfile(const std::string &nameOrPath) {
-  if (nameOrPath.empty())
+  if (nameOrPath.empty() || nameOrPath == kNoProfile)
     return MachineProfile();
   OPTRT_ASSIGN_OR_RETURN(std::string text, readMachineProfileText(nameOrPath));
   return parseMachineProfile(text, nameOrPath);

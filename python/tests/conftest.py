@@ -87,8 +87,10 @@ def session(tmp_path_factory) -> Session:
 
 @pytest.fixture(scope="session", autouse=True)
 def user_cache(tmp_path_factory):
-    """That of the user stays as it is, and says nothing to tests."""
+    """That of the user stays as it is, and says nothing to tests; none measures this
+    machine for its predictions."""
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+    os.environ["OPTIMUS_MACHINE_CACHE"] = "none"
 
 
 @pytest.fixture(autouse=True)

@@ -36,7 +36,9 @@ class Elsewhere:
     def __init__(self, folder: Path, **environment):
         self.folder = folder
         self._hide = ["unshare", "--mount", "sh", "-c", HIDE, str(REPOSITORY)]
-        self._environment = dict(environment, HOME=str(folder))
+        self._environment = dict(
+            environment, HOME=str(folder), OPTIMUS_MACHINE_CACHE="none"
+        )
         if call([*self._hide, "true"]).returncode != 0:
             pytest.skip("this machine lets nobody hide a folder (unshare --mount)")
 

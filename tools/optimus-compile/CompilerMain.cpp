@@ -43,6 +43,7 @@ static int run(CompileSettings settings, const DialectRegistry &extensions) {
   invocation.settings = std::move(settings);
   invocation.extensions = &extensions;
   invocation.listener = print;
+  invocation.reportsOwnMachine = true;
   invocation.mlir = {.preparePasses = applyMlirFlags,
                      .reproducer = getReproducerPath(),
                      .printsOperations = printsOpOnDiagnostic(),

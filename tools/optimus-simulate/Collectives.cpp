@@ -47,17 +47,16 @@ static double getLinkPart(CollectiveKind kind, int64_t ranks) {
   return part;
 }
 
-StatusOr<CollectiveTimes>
-CollectiveTimes::simulate(const Arguments &arguments,
-                          const optimus_prices::MachineProfile &machine,
-                          const Cluster *cluster) {
+StatusOr<CollectiveTimes> CollectiveTimes::simulate(
+    const Arguments &arguments, const optimus_prices::MachineProfile &machine,
+    const std::string &machineName, const Cluster *cluster) {
   const CollectiveKind kind = findKind(arguments.collective);
   CollectiveTimes times;
   times.kind = arguments.collective;
   times.ranks = arguments.ranks;
-  times.where = cluster                            ? "cluster " + cluster->name
-                : arguments.machineProfile.empty() ? "the built-in profile"
-                                                   : arguments.machineProfile;
+  times.where = cluster               ? "cluster " + cluster->name
+                : machineName.empty() ? "the built-in profile"
+                                      : machineName;
   std::vector<int64_t> sizes{arguments.bytes};
   if (arguments.bytes == 0) {
     sizes.clear();

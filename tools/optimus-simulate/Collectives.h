@@ -25,11 +25,12 @@ namespace optimus_simulate {
 /// nccl-tests.
 class CollectiveTimes {
 public:
-  /// By `cluster`, or null: by the profile's links. InvalidArgument where the
-  /// ranks cannot be placed.
+  /// By `cluster`, or null: by the links of the machine, whose name is empty
+  /// for the built-in one. InvalidArgument where the ranks cannot be placed.
   static optimus_support::StatusOr<CollectiveTimes>
   simulate(const Arguments &arguments,
            const optimus_prices::MachineProfile &machine,
+           const std::string &machineName,
            const optimus_simulation::Cluster *cluster);
 
   void print(std::ostream &out) const;

@@ -62,8 +62,10 @@ static void addOptions(CLI::App &app, Arguments &arguments,
       ->check(oneOf(ByteCount()));
   app.add_option("--machine-profile", arguments.machineProfile,
                  "What the machine takes: a file of `optimus-run bench --gemm "
-                 "--profile`, or a known GPU as h100x8 (default: for GPUs "
-                 "h100x8; for processors a built-in one, which no machine has)")
+                 "--profile`, a known GPU as h100x8, or none for a built-in "
+                 "one, which no machine has (default: for GPUs h100x8; for "
+                 "processors this machine, which the first prediction "
+                 "measures; on a --cluster none)")
       ->type_name("FILE");
   app.add_option("--cluster", arguments.cluster,
                  "Nodes and the links that ranks share: a file, or a100, h100 "

@@ -63,10 +63,8 @@ static std::vector<size_t> sortExposures(const Simulation &simulation) {
 void optimus_simulate::printQuestion(const Answer &answer, std::ostream &out) {
   out << "simulated    " << answer.name << " of " << answer.library << " for "
       << answer.target << "\nmachine      "
-      << (answer.machine.empty()
-              ? "the built-in profile, which no machine has; optimus-run "
-                "bench --gemm --profile FILE measures this one"
-              : answer.machine)
+      << (answer.machine.empty() ? "the built-in profile, which no machine has"
+                                 : answer.machine)
       << "\n";
   if (!answer.cluster.empty())
     out << "cluster      " << answer.cluster << "\n";

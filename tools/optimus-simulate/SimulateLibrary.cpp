@@ -17,6 +17,7 @@
 #include "Sensitivity.h"
 #include "Trials.h"
 
+#include "optimus/Prices/OwnMachine.h"
 #include "optimus/Prices/ReadMachineProfile.h"
 #include "optimus/Simulation/Simulator.h"
 
@@ -56,23 +57,41 @@ static Status checkLinks(const MachineProfile &machine, const std::string &name,
   return okStatus();
 }
 
-/// The profile of the machine; for GPUs there is one without being asked.
-static StatusOr<MachineProfile> loadMachine(const ModelLibrary &library,
+/// A profile as it is named; without a name and a cluster, of this machine,
+/// whose file becomes the name, else the built-in one.
+static StatusOr<MachineProfile> readMachine(const Arguments &arguments,
                                             std::string &name) {
-  const bool isGpu = isForGpu(library);
-  if (name.empty() && isGpu)
-    name = optimus_prices::kDefaultGpuProfile;
+  if (name.empty() && arguments.cluster.empty())
+    if (auto own = optimus_prices::findOwnMachine([](const std::string &line) {
+          std::cerr << "optimus-simulate: " << line << std::endl;
+        })) {
+      name = own->path;
+      return std::move(own->profile);
+    }
   auto loaded = optimus_prices::loadMachineProfile(name);
   if (!loaded.ok())
     return loaded.status().withContext("--machine-profile");
-  if (!name.empty() && loaded->gpu.has_value() != isGpu)
+  if (name == optimus_prices::kNoProfile)
+    name.clear();
+  return loaded;
+}
+
+/// The profile of the machine; for GPUs there is one without being asked.
+static StatusOr<MachineProfile> loadMachine(const ModelLibrary &library,
+                                            const Arguments &arguments,
+                                            std::string &name) {
+  const bool isGpu = isForGpu(library);
+  if (isGpu && (name.empty() || name == optimus_prices::kNoProfile))
+    name = optimus_prices::kDefaultGpuProfile;
+  OPTRT_ASSIGN_OR_RETURN(MachineProfile loaded, readMachine(arguments, name));
+  if (!name.empty() && loaded.gpu.has_value() != isGpu)
     return invalidArgument(
         concat("--machine-profile: '", name, "' is of ",
                isGpu ? "processors, expected one of GPUs, as h100x8, for '"
                      : "GPUs, expected one of processors for '",
                library.path(), "', whose target is ", library.target().name));
   OPTRT_RETURN_IF_ERROR(
-      checkLinks(*loaded, name, library.manifest().mesh.numRanks()));
+      checkLinks(loaded, name, library.manifest().mesh.numRanks()));
   return loaded;
 }
 
@@ -294,7 +313,7 @@ static StatusOr<Answer> simulateAt(const std::string &path,
                          ModelLibrary::open(path, ModelLibrary::Use::Inspect));
   std::string machineName = arguments.machineProfile;
   OPTRT_ASSIGN_OR_RETURN(MachineProfile machine,
-                         loadMachine(*library, machineName));
+                         loadMachine(*library, arguments, machineName));
   OPTRT_ASSIGN_OR_RETURN(
       WhatIf whatIf,
       readChanges(arguments, library->manifest().mesh.numRanks()));
@@ -355,7 +374,8 @@ static Status checkFiles(const Arguments &arguments) {
       {arguments.trials.empty() ? "the library" : "the program",
        arguments.library},
       {"--machine-profile",
-       optimus_prices::isKnownProfile(arguments.machineProfile)
+       optimus_prices::isKnownProfile(arguments.machineProfile) ||
+               arguments.machineProfile == optimus_prices::kNoProfile
            ? ""
            : arguments.machineProfile},
       {"--cluster", arguments.cluster},
@@ -403,16 +423,15 @@ static Status simulateTrials(const Arguments &arguments) {
 }
 
 static Status simulateCollective(const Arguments &arguments) {
-  auto machine = optimus_prices::loadMachineProfile(arguments.machineProfile);
-  if (!machine.ok())
-    return machine.status().withContext("--machine-profile");
-  OPTRT_RETURN_IF_ERROR(
-      checkLinks(*machine, arguments.machineProfile, arguments.ranks));
+  std::string name = arguments.machineProfile;
+  OPTRT_ASSIGN_OR_RETURN(const MachineProfile machine,
+                         readMachine(arguments, name));
+  OPTRT_RETURN_IF_ERROR(checkLinks(machine, name, arguments.ranks));
   OPTRT_ASSIGN_OR_RETURN(const std::optional<Cluster> cluster,
                          readCluster(arguments));
   OPTRT_ASSIGN_OR_RETURN(
       const CollectiveTimes times,
-      CollectiveTimes::simulate(arguments, *machine,
+      CollectiveTimes::simulate(arguments, machine, name,
                                 cluster ? &*cluster : nullptr));
   OPTRT_RETURN_IF_ERROR(writeJson(arguments, times.describe()));
   if (!isStandardOutput(arguments.json))

@@ -77,6 +77,9 @@ struct Invocation {
   std::function<void(const CompileMessage &)> listener = {};
   /// Takes the report and the table of layouts; null for nobody.
   llvm::raw_ostream *report = nullptr;
+  /// Whether the report's times are of this machine where no other one is
+  /// named; the first such report has it measured, see Prices/OwnMachine.h.
+  bool reportsOwnMachine = false;
   MlirSettings mlir = {};
   /// Whether the process ends with it: then the program's memory is left to the
   /// system, as Clang's -disable-free does.

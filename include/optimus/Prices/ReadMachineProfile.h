@@ -22,8 +22,8 @@
 namespace optimus_prices {
 
 /// Reads a profile: one that has a name and comes with the tools, or a file.
-/// InvalidArgument names the file and its mistake. Without a name, the built-in
-/// profile: one core at 90 GFLOP/s and links of 4 GB/s.
+/// InvalidArgument names the file and its mistake. Without a name, and for
+/// `none`, the built-in profile: one core at 90 GFLOP/s and links of 4 GB/s.
 optimus_support::StatusOr<MachineProfile>
 loadMachineProfile(const std::string &nameOrPath);
 
@@ -36,6 +36,9 @@ parseMachineProfile(std::string_view json, const std::string &name);
 /// Whether a name is one of a profile that comes with the tools: that of a GPU,
 /// "h100" where each node has one, "h100x8" where each has eight.
 bool isKnownProfile(std::string_view name);
+
+/// The name of the built-in profile.
+inline constexpr std::string_view kNoProfile = "none";
 
 /// What is used for GPUs where no profile is named.
 inline constexpr std::string_view kDefaultGpuProfile = "h100x8";

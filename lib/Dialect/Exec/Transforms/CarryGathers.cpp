@@ -28,13 +28,12 @@
 
 #include "OwnBuffers.h"
 
-#include "Prediction.h"
-
 #include "optimus-support/model_abi.h"
 #include "optimus/Analysis/Pricing.h"
 #include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
+#include "optimus/Dialect/Exec/Transforms/Prediction.h"
 #include "optimus/Dialect/Exec/Transforms/Regions.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
@@ -233,29 +232,9 @@ public:
   }
 
   void runOnOperation() override {
-    ModuleOp module = getOperation();
-    for (func::FuncOp train : optimus::findEntries(module, EntryKind::Train))
-      if (failed(carry(train, {train})))
+    for (const auto &calls : listTrainingCalls(getOperation()))
+      if (failed(carry(calls.back(), calls)))
         return signalPassFailure();
-    SmallVector<func::FuncOp> step;
-    auto add = [&](func::FuncOp function) {
-      if (function)
-        step.push_back(function);
-    };
-    for (func::FuncOp accumulate :
-         optimus::findEntries(module, EntryKind::Accumulate)) {
-      for (func::FuncOp prepare :
-           optimus::findEntries(module, EntryKind::Prepare))
-        add(prepare);
-      add(accumulate);
-    }
-    for (func::FuncOp update :
-         optimus::findEntries(module, EntryKind::Update)) {
-      SmallVector<func::FuncOp> sequence = step;
-      sequence.push_back(update);
-      if (failed(carry(update, sequence)))
-        return signalPassFailure();
-    }
   }
 
 private:

@@ -6,11 +6,33 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Prediction.h"
+#include "optimus/Dialect/Exec/Transforms/Prediction.h"
+
+#include "optimus/Dialect/Optimus/IR/Entries.h"
 
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
+using optimus::EntryKind;
+
+SmallVector<SmallVector<func::FuncOp>>
+exec::listTrainingCalls(ModuleOp module) {
+  SmallVector<SmallVector<func::FuncOp>> steps;
+  for (func::FuncOp train : optimus::findEntries(module, EntryKind::Train))
+    steps.push_back({train});
+  SmallVector<func::FuncOp> before;
+  for (func::FuncOp accumulate :
+       optimus::findEntries(module, EntryKind::Accumulate)) {
+    llvm::append_range(before,
+                       optimus::findEntries(module, EntryKind::Prepare));
+    before.push_back(accumulate);
+  }
+  for (func::FuncOp update : optimus::findEntries(module, EntryKind::Update)) {
+    steps.push_back(before);
+    steps.back().push_back(update);
+  }
+  return steps;
+}
 
 void exec::setPrediction(NamedAttrList &entries,
                          const optimus::StepPrediction &prediction,

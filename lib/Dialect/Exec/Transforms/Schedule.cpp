@@ -7,12 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "OverlapChoice.h"
-#include "Prediction.h"
 
 #include "optimus/Analysis/Pricing.h"
 #include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Exec/Transforms/Passes.h"
+#include "optimus/Dialect/Exec/Transforms/Prediction.h"
 #include "optimus/Dialect/Optimus/IR/Optimus.h"
 
 #include "llvm/Support/FormatVariadic.h"

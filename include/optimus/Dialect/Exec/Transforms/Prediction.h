@@ -6,14 +6,19 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_PREDICTION_H
-#define OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_PREDICTION_H
+#ifndef OPTIMUS_DIALECT_EXEC_TRANSFORMS_PREDICTION_H
+#define OPTIMUS_DIALECT_EXEC_TRANSFORMS_PREDICTION_H
 
 #include "optimus/Analysis/CostModel.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinOps.h"
 
 namespace mlir::exec {
+
+/// The functions that a step of training calls, in their order: `train` alone;
+/// with microbatches `prepare`, `accumulate` and `update`.
+SmallVector<SmallVector<func::FuncOp>> listTrainingCalls(ModuleOp module);
 
 /// Puts the prediction of a call into the entries of an `exec.schedule`, in
 /// place of the one that is there.
@@ -23,4 +28,4 @@ void setPrediction(NamedAttrList &entries,
 
 } // namespace mlir::exec
 
-#endif // OPTIMUS_LIB_DIALECT_EXEC_TRANSFORMS_PREDICTION_H
+#endif // OPTIMUS_DIALECT_EXEC_TRANSFORMS_PREDICTION_H
