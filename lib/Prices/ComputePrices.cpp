@@ -40,13 +40,15 @@ static double getStrideDistance(int64_t a, int64_t b) {
 }
 
 /// How unlike two products are. A transposed A is another kernel of the
-/// library, which walks along columns; a transposed B and a bias count as half
-/// an octave each.
+/// library, which walks along columns, and so is a matrix with gaps; a
+/// transposed B and a bias count as half an octave each.
 static double getDistance(const GemmPoint &point, const Work &product) {
   double distance =
       getDistance(point.m, product.m) + getDistance(point.n, product.n) +
       getDistance(point.k, product.k) +
       0.25 * ((point.transB != product.transB) + (point.bias != product.bias));
+  if (point.gaps != product.gaps)
+    distance += square(4);
   if (point.transA != product.transA)
     return distance + square(4);
   if (product.transA)
@@ -107,9 +109,12 @@ const ProductRates &ComputePrices::getRates(ElementType factors) const {
   return profile;
 }
 
-double ComputePrices::getGemmSeconds(const Work &product,
+double ComputePrices::getGemmSeconds(const Work &given,
                                      ElementType factors) const {
   const ProductRates &rates = getRates(factors);
+  Work product = given;
+  // Where nothing was measured with gaps all points are as near as without.
+  product.gaps &= std::ranges::any_of(rates.points, &GemmPoint::gaps);
   auto getRate = [&](int64_t m, int64_t n, int64_t k) {
     return rates.flopsPerSecond * (m / (m + rates.halfM)) *
            (n / (n + rates.halfN)) * (k / (k + rates.halfK));

@@ -22,6 +22,13 @@ namespace optimus_prices {
 // What a command computes
 //===----------------------------------------------------------------------===//
 
+/// A packed B has its own layout.
+static bool hasGaps(const GemmT &gemm) {
+  return gemm.lda != (gemm.trans_a ? gemm.m : gemm.k) ||
+         (!gemm.packed_b && gemm.ldb != (gemm.trans_b ? gemm.k : gemm.n)) ||
+         gemm.ldc != gemm.n;
+}
+
 static Work getWork(const GemmT &gemm, const CommandT &command) {
   constexpr size_t kBias = 3;
   return {.kind = Work::Product,
@@ -31,7 +38,8 @@ static Work getWork(const GemmT &gemm, const CommandT &command) {
           .transA = gemm.trans_a,
           .transB = gemm.trans_b,
           .bias = command.operands.size() > kBias &&
-                  command.operands[kBias]->address != kNone};
+                  command.operands[kBias]->address != kNone,
+          .gaps = hasGaps(gemm)};
 }
 
 static Work getWork(const PackMatrixT &pack) {
@@ -117,9 +125,9 @@ std::vector<int64_t> getShape(const TargetT &target, const CommandT &command) {
       getCommandWork(target, command);
   if (work.kind != Work::Traffic)
     return {
-        int64_t(work.kind), int64_t(factors), work.m,    work.n,   work.k,
-        work.transA,        work.transB,      work.bias, work.seq, work.headDim,
-        work.causal,        work.gradient};
+        int64_t(work.kind), int64_t(factors), work.m,       work.n,    work.k,
+        work.transA,        work.transB,      work.bias,    work.gaps, work.seq,
+        work.headDim,       work.causal,      work.gradient};
   std::vector<int64_t> shape{int64_t(work.kind), int64_t(command.action.type)};
   if (const LaunchT *launch = command.action.AsLaunch())
     shape.push_back(launch->kernel);

@@ -38,6 +38,7 @@ static void read(const JsonPlace &entry, GemmPoint &point) {
   point.transA = entry["trans_a"].getBoolean();
   point.transB = entry["trans_b"].getBoolean();
   point.bias = entry["bias"].getBoolean();
+  point.gaps = entry["gaps"].getBoolean();
 }
 
 static void read(const JsonPlace &entry, AttentionPoint &point) {

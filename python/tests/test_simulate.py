@@ -39,6 +39,7 @@ COMPUTE = {
     "points": [
         {"m": 64, "n": 64, "k": 32, "trans_a": True, "seconds": 4e-5},
         {"m": 128, "n": 32, "k": 64, "trans_b": True, "bias": True, "seconds": 3e-5},
+        {"m": 32, "n": 64, "k": 64, "gaps": True, "seconds": 9e-5},
     ],
     "kernel_alpha_s": 3e-6,
     "bytes_per_s": 8e9,

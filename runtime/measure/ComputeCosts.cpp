@@ -35,6 +35,7 @@ void to_json(Json &json, const GemmPoint &point) {
           {"trans_a", point.transA},
           {"trans_b", point.transB},
           {"bias", point.bias},
+          {"gaps", point.gaps},
           {"seconds", point.seconds}};
 }
 
@@ -70,6 +71,8 @@ optrt_gemm_desc GemmPoint::command(int32_t type) const {
   desc.lda = transA ? m : k;
   desc.ldb = transB ? k : n;
   desc.ldc = n;
+  if (gaps)
+    (transA ? desc.ldc : desc.ldb) *= 2;
   return desc;
 }
 
@@ -185,8 +188,9 @@ Status ComputeTimer::gemm(const GemmPoint &point, int32_t type, bool rotates) {
   operands.begin(rotates);
   const optrt_gemm_desc desc = point.command(type);
   char *a = operands.read(point.m * point.k, type);
-  char *b = operands.read(point.k * point.n, type);
-  char *c = operands.write(point.m * point.n, desc.result_type);
+  const int64_t apart = point.gaps ? 2 : 1;
+  char *b = operands.read(apart * point.k * point.n, type);
+  char *c = operands.write(apart * point.m * point.n, desc.result_type);
   char *bias = operands.read(point.n, type);
   return device.gemm(kCompute, desc, a, b, c, bias, nullptr);
 }

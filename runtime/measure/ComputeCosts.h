@@ -21,13 +21,16 @@ namespace optrt {
 struct GemmPoint {
   int64_t m, n, k;
   bool transA = false, transB = false, bias = false;
+  /// Whether rows of B, or of a gradient of a weight, lie twice as far apart as
+  /// they are long.
+  bool gaps = false;
   double seconds = 0;
 
   double flops() const { return 2.0 * static_cast<double>(m * n * k); }
   double rate() const { return flops() / seconds; }
   /// Of its matrices, with factors of a type.
   double bytes(int32_t type) const;
-  /// As a command on matrices without gaps, with factors of a type
+  /// As a command, with factors of a type
   /// (OPTRT_F32, OPTRT_BF16): a gradient of a weight, as which A is transposed,
   /// is f32, all else of the factors' type.
   optrt_gemm_desc command(int32_t type) const;

@@ -14,12 +14,24 @@ using namespace optrt;
 
 namespace {
 
-/// Of a model's extents, those of 2 octaves each have two.
-constexpr int64_t kFeatures[] = {32,  64,  128,  192,  256,  384,
-                                 512, 768, 1024, 1536, 2048, 3072};
+/// Powers of two, and three and five times such: how the library divides a
+/// matrix, and how its rows lie in a cache, differs between these.
+constexpr int64_t kFeatures[] = {32,  64,  128,  192,  256,  320,  384, 512,
+                                 640, 768, 1024, 1280, 1536, 2048, 3072};
 constexpr int64_t kTokens[] = {32, 128, 1024};
 
 } // namespace
+
+/// Without gaps.
+static std::vector<const GemmPoint *>
+listLarge(const std::vector<GemmPoint> &points) {
+  constexpr int64_t kLeast = 128;
+  std::vector<const GemmPoint *> large;
+  for (const GemmPoint &point : points)
+    if (!point.gaps && std::min({point.m, point.n, point.k}) >= kLeast)
+      large.push_back(&point);
+  return large;
+}
 
 std::vector<GemmPoint> optrt::productShapes(int64_t largest) {
   struct Operation {
@@ -47,17 +59,21 @@ std::vector<GemmPoint> optrt::productShapes(int64_t largest) {
           if (std::max(p, q) <= largest && p * q <= kMostElements)
             points.push_back(point);
         }
+  // Some of the same with gaps.
+  constexpr std::size_t kEvery = 7;
+  const std::vector<const GemmPoint *> large = listLarge(points);
+  std::vector<GemmPoint> apart;
+  for (std::size_t i = 0; i < large.size(); i += kEvery)
+    apart.emplace_back(*large[i]).gaps = true;
+  points.insert(points.end(), apart.begin(), apart.end());
   return points;
 }
 
 std::vector<const GemmPoint *>
 optrt::chooseForCold(const std::vector<GemmPoint> &points) {
   constexpr std::size_t kEvery = 15;
-  constexpr int64_t kLeast = 128;
-  std::vector<const GemmPoint *> large, chosen;
-  for (const GemmPoint &point : points)
-    if (std::min({point.m, point.n, point.k}) >= kLeast)
-      large.push_back(&point);
+  const std::vector<const GemmPoint *> large = listLarge(points);
+  std::vector<const GemmPoint *> chosen;
   for (std::size_t i = 0; i < large.size(); i += kEvery)
     chosen.push_back(large[i]);
   return chosen;

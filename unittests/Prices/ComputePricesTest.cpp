@@ -43,6 +43,34 @@ TEST(ComputePrices, OperandsAreAsColdAsTheirTypeWasMeasured) {
   EXPECT_NEAR(getColdSeconds(profile, ElementType::BF16), 3e-6, 1e-12);
 }
 
+/// A library may have other kernels for matrices with gaps. A profile that
+/// knows of none says the same of both.
+TEST(ComputePrices, ProductsWithGapsAreAsThoseMeasuredWithGaps) {
+  ComputeProfile profile;
+  profile.gemmAlpha = 0;
+  auto add = [&](int64_t n, bool gaps, double seconds) {
+    profile.points.push_back(
+        {.m = 64, .n = n, .k = 64, .gaps = gaps, .seconds = seconds});
+  };
+  auto price = [&](int64_t n, bool gaps) {
+    return ComputePrices(profile, /*isGpu=*/false)
+        .getGemmSeconds(
+            {.kind = Work::Product, .m = 64, .n = n, .k = 64, .gaps = gaps},
+            ElementType::F32, /*bytes=*/0);
+  };
+  add(32, false, 1e-5);
+  add(64, false, 2e-5);
+  const double between = price(48, false);
+  EXPECT_EQ(price(48, true), between);
+  add(32, true, 3e-5);
+  add(64, true, 6e-5);
+  EXPECT_NEAR(price(64, false), 2e-5, 1e-12);
+  EXPECT_NEAR(price(64, true), 6e-5, 1e-12);
+  // Those of the other kind are as far as four octaves.
+  EXPECT_NEAR(price(48, false), between, 0.1 * between);
+  EXPECT_NEAR(price(48, true), 3 * between, 0.3 * between);
+}
+
 /// Threads take longer to begin and to end than few bytes do, so that memory
 /// may seem faster than the nearest cache.
 TEST(ComputePrices, OperandsInNoCacheCostThreadsMore) {

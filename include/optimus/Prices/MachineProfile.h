@@ -22,6 +22,8 @@ namespace optimus_prices {
 struct GemmPoint {
   int64_t m, n, k;
   bool transA = false, transB = false, bias = false;
+  /// Whether rows of a matrix lie farther apart than they are long.
+  bool gaps = false;
   double seconds;
 };
 

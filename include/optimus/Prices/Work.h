@@ -32,6 +32,9 @@ struct Work {
   bool transA = false, transB = false;
   /// Whether a bias is added in it.
   bool bias = false;
+  /// Whether rows of a matrix lie farther apart than they are long, as those of
+  /// a part of a wider one.
+  bool gaps = false;
   /// Floating-point operations of attention, and what a head of it looks like.
   double flops = 0;
   int64_t seq = 0, headDim = 0;

@@ -15,6 +15,14 @@ using namespace mlir::exec;
 using optimus::Work;
 using optimus_support::windowShare;
 
+/// A packed B has its own layout.
+static bool hasGaps(GemmOp gemm) {
+  return gemm.getLda() != (gemm.getTransA() ? gemm.getM() : gemm.getK()) ||
+         (!gemm.getPackedB() &&
+          gemm.getLdb() != (gemm.getTransB() ? gemm.getK() : gemm.getN())) ||
+         gemm.getLdc() != gemm.getN();
+}
+
 Work GemmOp::getWork() {
   return {.kind = Work::Product,
           .m = static_cast<int64_t>(getM()),
@@ -22,7 +30,8 @@ Work GemmOp::getWork() {
           .k = static_cast<int64_t>(getK()),
           .transA = getTransA(),
           .transB = getTransB(),
-          .bias = getBias() != nullptr};
+          .bias = getBias() != nullptr,
+          .gaps = hasGaps(*this)};
 }
 
 Work PackOp::getWork() {
