@@ -32,7 +32,7 @@ public:
   void add(GetList getList, Price price, size_t first = 0, size_t rest = 0) {
     const auto points = getList(machine);
     // Neighbours in a list are neighbours in size.
-    std::optional<Error> before;
+    bool isFirst = true;
     for (size_t i = first; i + rest < points.size(); ++i) {
       MachineProfile fewer = machine;
       auto &list = getList(fewer);
@@ -43,41 +43,63 @@ public:
       // Those of ranks with other threads change nothing.
       if (ratio == 1 || !(ratio > 0) || std::isinf(ratio))
         continue;
-      const Error error{std::log(ratio), seconds};
-      squares += error.weight * error.value * error.value;
-      weights += error.weight;
-      ++count;
-      if (before) {
-        const double weight = std::sqrt(before->weight * error.weight);
-        alike += weight * before->value * error.value;
-        both += weight *
-                (std::pow(before->value, 2) + std::pow(error.value, 2)) / 2;
-      }
-      before = error;
+      errors.push_back({std::log(ratio), seconds, !isFirst});
+      isFirst = false;
     }
   }
 
   /// Of all so far, and begins anew.
   std::optional<Residual> take() {
+    const double most = findMost();
+    double squares = 0, weights = 0, alike = 0, both = 0;
+    for (size_t i = 0; i != errors.size(); ++i) {
+      Error &one = errors[i];
+      one.value = std::clamp(one.value, -most, most);
+      squares += one.weight * one.value * one.value;
+      weights += one.weight;
+      if (!one.hasNeighbour)
+        continue;
+      const Error &before = errors[i - 1];
+      const double weight = std::sqrt(before.weight * one.weight);
+      alike += weight * before.value * one.value;
+      both += weight * (std::pow(before.value, 2) + std::pow(one.value, 2)) / 2;
+    }
     const Residual found{.size = std::sqrt(squares / weights),
                          .correlation =
                              both > 0 ? std::clamp(alike / both, 0.0, 1.0) : 0};
-    squares = weights = alike = both = 0;
-    return std::exchange(count, 0) < 2 ? std::nullopt : std::optional(found);
+    return std::exchange(errors, {}).size() < 2 ? std::nullopt
+                                                : std::optional(found);
   }
 
 private:
   struct Error {
     double value, weight;
+    /// Whether the error before it is of the point before it.
+    bool hasNeighbour;
   };
+
+  /// Three deviations, as the median of errors by size has them. Larger errors
+  /// are of slow moments of the machine, not of the formula, and count as this.
+  double findMost() const {
+    std::vector<std::pair<double, double>> sizes;
+    double half = 0;
+    for (const Error &one : errors) {
+      sizes.emplace_back(std::abs(one.value), one.weight);
+      half += one.weight / 2;
+    }
+    std::ranges::sort(sizes);
+    // Of a normal distribution.
+    constexpr double kDeviationsOfMedian = 0.6745;
+    for (const auto &[size, weight] : sizes)
+      if ((half -= weight) <= 0)
+        return 3 / kDeviationsOfMedian * size;
+    return 0;
+  }
 
   const MachineProfile &machine;
   const int64_t numRanks;
   const MachinePrices whole;
-  double squares = 0, weights = 0;
-  /// Of neighbours, products of their errors and means of their squares.
-  double alike = 0, both = 0;
-  int64_t count = 0;
+  std::vector<Error> errors;
 };
 } // namespace
 
@@ -99,7 +121,8 @@ static double priceProduct(const MachinePrices &prices, const GemmPoint &point,
                                 .k = point.k,
                                 .transA = point.transA,
                                 .transB = point.transB,
-                                .bias = point.bias},
+                                .bias = point.bias,
+                                .gaps = point.gaps},
                                factors, /*bytes=*/0);
 }
 

@@ -89,6 +89,25 @@ TEST_F(ResidualsTest, SayHowFarNewShapesAre) {
   }
 }
 
+/// Some products took four times as long, as on a machine that is slow for a
+/// moment: the formula is as good as it was.
+TEST_F(ResidualsTest, ASlowMomentCountsForLittle) {
+  spread = 0.05;
+  MachineProfile machine = measure();
+  const double usual = findResiduals(machine, 1).products->size;
+  auto &points = machine.computes.front().points;
+  double squares = 0;
+  for (size_t i = points.size() / 2; i != points.size() / 2 + 6; ++i) {
+    points[i].seconds *= 4;
+    squares += std::pow(std::log(4), 2);
+  }
+  const double slow = findResiduals(machine, 1).products->size;
+  EXPECT_GT(slow, usual);
+  EXPECT_LT(slow, 1.5 * usual);
+  // The root of the mean square would say more than twice that.
+  EXPECT_GT(std::sqrt(squares / double(points.size())), 3 * usual);
+}
+
 TEST_F(ResidualsTest, OfCollectivesAreThoseBetweenSizes) {
   MachineProfile machine;
   CollectiveProfile entry{.backend = "local",

@@ -27,7 +27,8 @@ namespace optimus_prices {
 struct Residual {
   /// The root of the mean square of the logarithms of their ratio, points
   /// counting by their time, as in steps; 0.05 is about 5 %. The spread of a
-  /// point itself is part of that, as far as points differ by it.
+  /// point itself is part of that, as far as points differ by it. A logarithm
+  /// beyond three deviations of all, found by their median, counts as three.
   double size = 0;
   /// How far neighbouring points err alike: the correlation of their errors,
   /// from 0 to 1.
