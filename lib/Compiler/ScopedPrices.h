@@ -17,8 +17,8 @@
 
 namespace mlir::optimus {
 
-/// Puts times of another machine into the schedules of a module's functions, and
-/// when it is destroyed those times back that the module was compiled with.
+/// Puts times of another machine into the schedules of a module's functions,
+/// and when it is destroyed those times back that the module was compiled with.
 /// Copies between memory spaces keep theirs.
 class ScopedPrices {
 public:

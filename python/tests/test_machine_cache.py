@@ -184,6 +184,17 @@ def test_a_library_does_not_know_the_machine(machine, tools, tmp_path):
     assert by_cache.partition("\n\n")[2] == by_file
 
 
+def test_a_timed_step_stands_beside_its_prediction(machine, tools):
+    """Where this machine was measured already."""
+    bench = tools.command("optimus-run", "bench", machine.library, "--steps", "1", "--json")
+    before = json.loads(succeed(call(bench, env=machine.environment)))
+    assert "predicted_here" not in before and not machine.calls()
+    answer, _ = machine.ask("--function", "train_step")
+    here = json.loads(succeed(call(bench, env=machine.environment)))["predicted_here"]
+    assert here["step_ms"] == pytest.approx(answer["step_ms"], abs=1e-6)
+    assert here["machine_profile"] == str(machine.kept())
+
+
 @pytest.mark.long
 @pytest.mark.alone
 def test_this_machine_is_measured_within_20_seconds(tools, tmp_path):

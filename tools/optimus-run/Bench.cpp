@@ -10,6 +10,7 @@
 #include "DataBench.h"
 #include "Format.h"
 #include "Generation.h"
+#include "OwnPrediction.h"
 #include "Report.h"
 #include "TuningFile.h"
 #include "optimus-runtime/Session.h"
@@ -104,6 +105,7 @@ struct BenchResult {
   SlowestRank communication; ///< medians of the timed steps
   RankMemory largestRank;
   std::optional<DataTimes> data;
+  std::optional<OwnPrediction> predictedHere;
 };
 
 /// Each time's median.
@@ -196,6 +198,10 @@ void print(const BenchOptions &options, const Session &session,
   if (const std::optional<Schedule> &predicted = function.schedule)
     std::printf("predicted %.2f ms, of them %.2f ms exposed communication\n",
                 predicted->stepMs, predicted->exposedMs);
+  if (const std::optional<OwnPrediction> &here = result.predictedHere)
+    std::printf("for this machine, by '%s', predicted %.2f ms, of them %.2f ms "
+                "exposed communication\n",
+                here->path.c_str(), here->stepMs, here->exposedMs);
   printCommunication(manifest.mesh, result.traffic);
   if (world.control->size() > 1)
     printCommunicationTime(result.communication.total);
@@ -231,6 +237,10 @@ void printJson(const BenchOptions &options, const Session &session,
     report["predicted"] = {{"step_ms", predicted->stepMs},
                            {"comm_ms", predicted->commMs},
                            {"exposed_ms", predicted->exposedMs}};
+  if (const std::optional<OwnPrediction> &here = result.predictedHere)
+    report["predicted_here"] = {{"step_ms", here->stepMs},
+                                {"exposed_ms", here->exposedMs},
+                                {"machine_profile", here->path}};
   report["communication"] = communicationToJson(manifest.mesh, result.traffic);
   report["communication_ms"] =
       communicationTimeToJson(manifest.mesh, result.communication);
@@ -285,6 +295,8 @@ Status bench(const BenchOptions &options, World &world) {
     OPTRT_RETURN_IF_ERROR(world.control->agree(times.status()));
     result.data = *times;
   }
+  if (!isOfGpu && world.collectives->name() == "local")
+    result.predictedHere = predictHere(*library, function->name);
   if (world.control->isRoot())
     (options.json ? printJson : print)(options, *session, world, *function,
                                        result);

@@ -41,9 +41,9 @@ struct OwnMachine {
 /// The profile of this machine; nothing where it may not be kept, or could not
 /// be measured. Of several processes that look for it at once one measures and
 /// the others wait for it. `say` hears that it is measured, before, or why it
-/// is not: a line without its end.
+/// is not: a line without its end. Without `say` nothing is measured.
 std::optional<OwnMachine>
-findOwnMachine(const std::function<void(const std::string &)> &say);
+findOwnMachine(const std::function<void(const std::string &)> &say = nullptr);
 
 } // namespace optimus_prices
 
