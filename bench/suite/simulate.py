@@ -26,6 +26,7 @@ reference job of scripts/ledger.py took before and after each round.
 import functools
 import json
 import pathlib
+import re
 import shutil
 import statistics
 import typing
@@ -97,21 +98,21 @@ CASES = {
 
 
 def options(parser):
-    parser.add_argument("--only", default="", help="cases whose names contain this")
+    parser.add_argument("--only", default="", help="those with this in their names")
     parser.add_argument("--folder", type=pathlib.Path, help="keeps measurements")
 
 
 class Sitting:
-    def __init__(self, options, tools, folder):
-        self.options, self.tools, self.folder = options, tools, folder
-        self.cases = {name: case for name, case in CASES.items() if options.only in name}
-        if not self.cases:
-            fail(f"no case's name contains {options.only!r}")
+    """Cases by name, of which so many steps are measured in a round."""
+
+    def __init__(self, tools, folder, steps, cases):
+        self.tools, self.folder = tools, folder
+        self.steps, self.cases = steps, cases
         self.data = write_text(folder / "text.txt", 100_000)
         self.rounds = Rounds(tools, folder)
 
     def library(self, name):
-        return self.folder / f"{list(CASES).index(name)}.so"
+        return self.folder / (re.sub(r"\W+", "-", name) + ".so")
 
     def is_compiled(self, name):
         """By this compiler."""
@@ -134,40 +135,46 @@ class Sitting:
         log.unlink(missing_ok=True)
         run_ranks(case.backend, case.ranks, [
             self.tools.path("run"), "train", self.library(name), "--data", self.data,
-            "--steps", self.options.steps + 2, "--microbatches", case.microbatches,
+            "--steps", self.steps + 2, "--microbatches", case.microbatches,
             "--threads-per-rank", case.threads, "--log-json", log])
         return min(line["ms"] for line in read_log(log)[2:])
 
-    def round(self):
+    def measure_rounds(self, count):
+        for name in self.cases:
+            if not self.is_compiled(name):
+                self.compile(name)
         jobs = {(case.backend, case.ranks) for case in self.cases.values()}
-        self.rounds.add(jobs, {
-            name: functools.partial(self.measure, name) for name in self.cases})
+        for _ in range(count):
+            self.rounds.add(jobs, self.programs())
 
-    def simulate(self, name):
-        """The same library, by the measured profile."""
+    def programs(self):
+        """By name what measures one in a round."""
+        return {name: functools.partial(self.measure, name) for name in self.cases}
+
+    def simulate(self, name, *flags):
+        """The answer for the same library, by the measured profile."""
         case = self.cases[name]
         profile = self.rounds.profile(
             self.folder / "of-ranks.json", case.threads, case.backend)
-        answer = json.loads(run(
+        return json.loads(run(
             [self.tools.path("simulate"), self.library(name), "--machine-profile",
-             profile, "--microbatches", case.microbatches, "--interval", "--json", "-"]))
-        interval = answer["interval"]
-        return answer["step_ms"], interval["low_ms"], interval["high_ms"]
+             profile, "--microbatches", case.microbatches, *flags, "--json", "-"]))
 
 
 def main(options, tools, folder):
     if shutil.which("chrt") is None:
         print("without chrt: other programs count, too")
-    sitting = Sitting(options, tools, folder)
-    for name in sitting.cases:
-        if not sitting.is_compiled(name):
-            sitting.compile(name)
-    for _ in range(options.rounds):
-        sitting.round()
+    cases = {name: case for name, case in CASES.items() if options.only in name}
+    if not cases:
+        fail(f"no case's name contains {options.only!r}")
+    sitting = Sitting(tools, folder, options.steps, cases)
+    sitting.measure_rounds(options.rounds)
     rows, errors, widths, inside = [], [], [], 0
     for name, case in sitting.cases.items():
         measured = statistics.median(sitting.rounds.programs[name])
-        simulated, low, high = sitting.simulate(name)
+        answer = sitting.simulate(name, "--interval")
+        simulated, interval = answer["step_ms"], answer["interval"]
+        low, high = interval["low_ms"], interval["high_ms"]
         errors.append(100 * (simulated / measured - 1))
         widths.append(100 * (high - low) / 2 / simulated)
         inside += low <= measured <= high
