@@ -195,9 +195,11 @@ def ends_of(records):
 
 
 def durations_of(records):
-    """By trial and class, of trials that are done. The first one of a program compiles."""
+    """By trial and class, of trials that are done. The first one of a program compiles.
+    Steps are as measured where the trial ran, elsewhere in proportion to that."""
     study, corrections = study_of(records)
     classes = {Class(**found).key: found for found in study.classes.values()}
+    ended = {each["trial"]: each for each in records if each["kind"] == "ended"}
     durations, programs = {}, set()
     for trial in study.trials:
         if trial.outcome != "done":
@@ -205,10 +207,19 @@ def durations_of(records):
         program = program_key(trial.values, "")
         made = {found["instructions"] for found in classes.values() if program in programs}
         programs.add(program)
+        steps, its = trial.values["train.steps"], ended[trial.number]
+
+        def parts(key):
+            """Seconds beside steps, and of a step as predicted."""
+            beside, whole = (
+                costs.cost(trial.prediction, corrections, key, classes[key], trial.model, each,
+                           made=made).weight for each in (0, 1))
+            return beside, whole if whole == math.inf else whole - beside
+
+        share = its["measured"]["step_ms"] / 1e3 / parts(its["class"])[1]
         durations[trial.number] = {
-            key: costs.cost(trial.prediction, corrections, key, found, trial.model,
-                            trial.values["train.steps"], made=made).weight
-            for key, found in classes.items()}
+            key: beside + share * step * steps
+            for key, (beside, step) in ((key, parts(key)) for key in classes)}
     return durations
 
 

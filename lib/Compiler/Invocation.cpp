@@ -51,6 +51,9 @@ static Status checkPaths(const CompileOptions &options,
     inputs.push_back({"--cluster", options.cluster->name});
   if (!isKnownProfile(options.machineProfile))
     inputs.push_back({"--machine-profile", options.machineProfile});
+  for (const auto &[name, machine] : options.alsoPriced)
+    if (!isKnownProfile(name))
+      inputs.push_back({"--also-price", name});
   std::vector<PathUse> outputs{{"-o", options.output}};
   OPTRT_RETURN_IF_ERROR(optimus_support::checkOutput(options.output));
   if (!reproducer.empty()) {
@@ -82,6 +85,45 @@ static Status makeDumpFolder(const CompileOptions &options) {
   return okStatus();
 }
 
+/// Whether a machine has the program's target, and links for its ranks.
+static Status checkProfile(const std::string &flag,
+                           const MachineProfile &machine,
+                           const std::string &name,
+                           const CompileOptions &options) {
+  if (machine.gpu.has_value() != options.isForGpu())
+    return invalidArgument(
+        flag + ": '" + name + "' is of " +
+        (machine.gpu ? "GPUs, expected --target cuda beside it"
+                     : "processors, expected one of GPUs with --target cuda, "
+                       "as " +
+                           std::string(kDefaultGpuProfile)));
+  if (!machine.tiers.empty() &&
+      machine.tiers.back().ranks < options.getNumRanks())
+    return invalidArgument(
+        llvm::formatv("{0}: expected links for {1} ranks, found them for {2} "
+                      "in '{3}'; take fewer ranks, or a profile with links for "
+                      "more",
+                      flag, options.getNumRanks(), machine.tiers.back().ranks,
+                      name)
+            .str());
+  return okStatus();
+}
+
+/// Reads the profiles that nothing but the report asks for.
+static Status readAlsoPriced(const std::vector<std::string> &names,
+                             CompileOptions &options) {
+  for (const std::string &name : names) {
+    auto machine = MachineProfile::load(name);
+    if (!machine)
+      return invalidArgument("--also-price: " +
+                             llvm::toString(machine.takeError()));
+    OPTRT_RETURN_IF_ERROR(
+        checkProfile("--also-price", *machine, name, options));
+    options.alsoPriced.emplace_back(name, *std::move(machine));
+  }
+  return okStatus();
+}
+
 /// Reads the machine profile and keeps its text where every phase can open it,
 /// under a name that a pipeline can hold: it may come from a pipe.
 static Status readProfile(CompileOptions &options,
@@ -101,23 +143,8 @@ static Status readProfile(CompileOptions &options,
     return invalidArgument("--machine-profile: " +
                            llvm::toString(profile.takeError()));
   options.machine = *std::move(profile);
-  const MachineProfile &machine = options.machine;
-  if (machine.gpu.has_value() != options.isForGpu())
-    return invalidArgument(
-        "--machine-profile: '" + options.machineProfile + "' is of " +
-        (machine.gpu ? "GPUs, expected --target cuda beside it"
-                     : "processors, expected one of GPUs with --target cuda, "
-                       "as " +
-                           std::string(kDefaultGpuProfile)));
-  if (!machine.tiers.empty() &&
-      machine.tiers.back().ranks < options.getNumRanks())
-    return invalidArgument(
-        llvm::formatv("--machine-profile: expected links for {0} ranks, found "
-                      "them for {1} in '{2}'; take fewer ranks, or a profile "
-                      "with links for more",
-                      options.getNumRanks(), machine.tiers.back().ranks,
-                      options.machineProfile)
-            .str());
+  OPTRT_RETURN_IF_ERROR(checkProfile("--machine-profile", options.machine,
+                                     options.machineProfile, options));
   if (isKnownProfile(options.machineProfile))
     return okStatus();
   OPTRT_ASSIGN_OR_RETURN(scratch, ScratchFolder::create("optimus-compile"));
@@ -179,6 +206,7 @@ private:
 
 Status Driver::complete() {
   OPTRT_RETURN_IF_ERROR(completePhaseOptions(options->phases, "--"));
+  OPTRT_RETURN_IF_ERROR(readAlsoPriced(settings.alsoPriced, *options));
   OPTRT_RETURN_IF_ERROR(checkPaths(*options, invocation.mlir.reproducer));
   OPTRT_RETURN_IF_ERROR(readProfile(*options, scratch));
   if (options->budgetsMachine)

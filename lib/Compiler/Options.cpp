@@ -137,6 +137,24 @@ static Status readGpu(const CompileSettings &settings,
   return okStatus();
 }
 
+/// Whether the report can say what calls take on other machines: one call by
+/// itself, of commands in their order.
+static Status checkAlsoPriced(const CompileSettings &settings,
+                              const PhaseOptions &phases) {
+  if (!settings.isGiven("also-price"))
+    return okStatus();
+  auto fail = [](const std::string &what) {
+    return invalidArgument("--also-price: expected " + what + " beside it");
+  };
+  if (settings.reportJson.empty())
+    return fail("--report-json");
+  if (phases.sync == kNextSync)
+    return fail("no --sync '" + kNextSync.str() + "'");
+  if (!phases.offload.empty())
+    return fail("no --offload");
+  return okStatus();
+}
+
 /// A plan is a library without code.
 static Status readPlan(const CompileSettings &settings,
                        CompileOptions &options) {
@@ -201,6 +219,7 @@ mlir::optimus::readCompileOptions(const CompileSettings &settings) {
   options.report = settings.report;
   options.reportJson = settings.reportJson;
   options.dumpFolder = settings.dumpFolder;
+  OPTRT_RETURN_IF_ERROR(checkAlsoPriced(settings, options.phases));
   OPTRT_RETURN_IF_ERROR(readPlan(settings, options));
   OPTRT_RETURN_IF_ERROR(readPhases(settings, options));
   OPTRT_RETURN_IF_ERROR(readGpu(settings, options));

@@ -9,6 +9,7 @@
 #ifndef OPTIMUS_LIB_COMPILER_OPTIONS_H
 #define OPTIMUS_LIB_COMPILER_OPTIONS_H
 
+#include "optimus/Analysis/MachineProfile.h"
 #include "optimus/Compiler/Settings.h"
 #include "optimus/Planning/LayoutChoice.h"
 
@@ -33,6 +34,8 @@ struct CompileOptions : LayoutQuestion {
   std::string ownProfile; ///< its file
   /// Where the report goes as JSON, or "".
   std::string reportJson;
+  /// Further profiles for the report, by the names that were given.
+  std::vector<std::pair<std::string, MachineProfile>> alsoPriced;
   /// With --target cuda: the architectures to make machine code for, whether
   /// there is code for an emulator, and the folder to write machine code to, or
   /// "".

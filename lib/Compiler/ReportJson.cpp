@@ -10,6 +10,7 @@
 
 #include "Report.h"
 
+#include "optimus/Analysis/CostModel.h"
 #include "optimus/Dialect/CCL/IR/CCL.h"
 #include "optimus/Dialect/Exec/IR/Exec.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
@@ -82,8 +83,20 @@ static json::Array describeWaits(DictionaryAttr schedule) {
   return waits;
 }
 
+/// The milliseconds of a call by each further profile; its order stays.
+static json::Object priceAlso(func::FuncOp function,
+                              const CompileOptions &options) {
+  json::Object times;
+  for (const auto &[name, machine] : options.alsoPriced) {
+    const CostModel costs(machine, options.phases.mesh.getNumRanks());
+    times[name] = costs.predictStep(function).getSeconds() * 1e3;
+  }
+  return times;
+}
+
 /// The kind of a function, and what a call takes by the cost model.
-static json::Object describeTime(func::FuncOp function) {
+static json::Object describeTime(func::FuncOp function,
+                                 const CompileOptions &options) {
   json::Object times{{"kind", stringifyEntryKind(getEntryKind(function))}};
   auto schedule =
       function->getAttrOfType<DictionaryAttr>(ExecDialect::kSchedule);
@@ -102,6 +115,8 @@ static json::Object describeTime(func::FuncOp function) {
   times["waits"] = describeWaits(schedule);
   if (auto carried = schedule.getAs<DictionaryAttr>("carried"))
     times["carried"] = describeEntries(carried);
+  if (!options.alsoPriced.empty())
+    times["also_priced_ms"] = priceAlso(function, options);
   return times;
 }
 
@@ -186,7 +201,7 @@ std::string mlir::optimus::buildReportJson(ModuleOp module,
   for (const auto &[name, held] : table.rows) {
     memory[name] = describe(held);
     if (auto function = module.lookupSymbol<func::FuncOp>(name)) {
-      schedules[name] = describeTime(function);
+      schedules[name] = describeTime(function, options);
       most[name] = describeMost(function);
     }
   }

@@ -40,7 +40,8 @@ static constexpr TextFlag kTexts[] = {
 };
 static constexpr StringLiteral kReport = "report", kPlan = "plan",
                                kLayout = "layout", kTrain = "train",
-                               kTuneProducts = "tune-products";
+                               kTuneProducts = "tune-products",
+                               kAlsoPrice = "also-price";
 
 static const PhaseFlag *findPhaseFlag(StringRef name) {
   const PhaseFlag *found =
@@ -84,10 +85,15 @@ Status CompileSettings::set(StringRef name, StringRef value) {
     *text = value.str();
     return okStatus();
   }
+  if (name == kAlsoPrice) {
+    alsoPriced.push_back(value.str());
+    return okStatus();
+  }
   const PhaseFlag *flag = findPhaseFlag(name);
   if (!flag && name != kReport && name != kPlan && name != kTuneProducts) {
-    std::vector<std::string> known{kLayout.str(), kTrain.str(), kReport.str(),
-                                   kPlan.str(), kTuneProducts.str()};
+    std::vector<std::string> known{kLayout.str(),       kTrain.str(),
+                                   kReport.str(),       kPlan.str(),
+                                   kTuneProducts.str(), kAlsoPrice.str()};
     for (const PhaseFlag &each : getPhaseFlags())
       known.push_back(each.name.str());
     for (const TextFlag &each : kTexts)
@@ -116,6 +122,8 @@ bool CompileSettings::isGiven(StringRef name) const {
     return !text->empty();
   if (denied.contains(name))
     return true;
+  if (name == kAlsoPrice)
+    return !alsoPriced.empty();
   if (name == kTuneProducts)
     return phases.tuneProducts.has_value();
   if (const PhaseFlag *flag = findPhaseFlag(name))

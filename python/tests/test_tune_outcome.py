@@ -510,8 +510,14 @@ def test_objectives_are_predicted_for_another_machine(tools, tmp_path):
     names = ["loss", "step_ms@h100x8", "rank_bytes@h100x8"]
     texts = {}
     predictor = Predictor(
-        str(tmp_path), [], objectives=names, keep=lambda *each: texts.update([map(str, each)])
+        str(tmp_path),
+        list,
+        profiles=lambda: {"here": str(profile)},
+        objectives=names,
+        keep=lambda *each: texts.update([map(str, each)]),
     )
+    profile = tmp_path / "here.json"
+    profile.write_text(json.dumps({"version": 1, "gemm": [{"threads": 1, "alpha_s": 1e-3}]}))
     found = predictor.predict(SMALL)
     sizes = [f"--{name[6:]}={SMALL[name]}" for name in SMALL if name[:6] == "model."]
     builder = [sys.executable, "-m", "optimus.models", "gpt2", *sizes[1:]]
@@ -526,6 +532,7 @@ def test_objectives_are_predicted_for_another_machine(tools, tmp_path):
     steps = [each["predicted_step_ms"] for each in report["schedule"].values()
              if each["kind"] == "train"]
     assert [found["step_ms@h100x8"]] == steps != [found["step_ms"]]
+    assert found["by_profile"]["here"] > found["step_ms"]
     assert outcome.objectives(names[1:], outcome.Log([], "done"), found, {}) == [
         *steps,
         report["rank_bytes"],
@@ -533,4 +540,4 @@ def test_objectives_are_predicted_for_another_machine(tools, tmp_path):
     wide = {**SMALL, "model.hidden": 16384, "model.layers": 4}
     assert re.match("h100x8: a rank needs .* MiB, NVIDIA H100", predictor.predict(wide)["refusal"])
     with pytest.raises(TuneError, match="the objective step_ms@h101: .*h101"):
-        Predictor(str(tmp_path), [], objectives=["step_ms@h101"])
+        Predictor(str(tmp_path), list, objectives=["step_ms@h101"])

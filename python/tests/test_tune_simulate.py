@@ -409,6 +409,22 @@ def test_trials_are_predicted_one_after_the_other():
     assert begun[:2] == [2.0, 4.0]
 
 
+@pytest.mark.parametrize("learns, given", [(False, 8), (True, 1)])
+def test_trials_are_given_while_workers_start(learns, given):
+    """Where draws follow from nothing; a sampler that learns waits."""
+    spec = Spec("spec.toml", ".", "", Study(trials=40, objectives=("loss",)), SPACE)
+    sampler = RandomSampler(SPACE, 0)
+    sampler.learns = learns
+    search = Search(spec, sampler, make_policy(spec))
+    search.expected = 4
+    count = 0
+    while record := search.decide(0.0):
+        assert record["kind"] == "given"
+        search.apply({**record, "time": 0.0})
+        count += 1
+    assert count == given
+
+
 def test_the_bound_is_one():
     """It is below the best of all schedules, and near it for many jobs."""
     table = {

@@ -66,7 +66,7 @@ static void addFiles(Declaration add, CompileSettings &settings) {
   add("--report", settings.report,
       "Print memory, communication and predicted times");
   add("--report-json", "FILE", settings.reportJson,
-      "Write what a rank needs, its limits and predicted times as JSON");
+      "Write memory, limits and predicted times as JSON");
   add("--compile-to", "PHASE", settings.compileTo,
       "Stop after a phase and write its IR: input, differentiate, step, shard, "
       "partition, tune, fuse, exec, schedule, place or llvm");
@@ -176,6 +176,10 @@ Parser::Parser(CompileSettings &settings) : settings(settings) {
       ->required();
   Declaration add(app);
   addFiles(add, settings);
+  optimus_command_line::addList(
+      app, "--also-price", settings.alsoPriced,
+      "Add to --report-json the times by other profiles")
+      ->type_name("FILE");
   addLayout(add, settings);
   optimus_command_line::addList(
       app, "--layout", layouts,

@@ -19,11 +19,16 @@ TEST(CompileSettings, TakesFlagsByName) {
   ASSERT_TRUE(settings.set("o", "model.so").ok());
   ASSERT_TRUE(settings.set("layout", "h.*=row,col").ok());
   ASSERT_TRUE(settings.set("tune-products", "false").ok());
+  for (const char *profile : {"a;b.json", "c.json"})
+    ASSERT_TRUE(settings.set("also-price", profile).ok());
   EXPECT_EQ(settings.phases.mesh, "row:2,col:2");
   EXPECT_EQ(settings.output, "model.so");
   EXPECT_EQ(settings.phases.layouts, "h.*=row,col");
   EXPECT_EQ(settings.phases.tuneProducts, false);
-  for (const char *name : {"mesh", "o", "layout", "tune-products"})
+  EXPECT_EQ(settings.alsoPriced,
+            std::vector<std::string>({"a;b.json", "c.json"}));
+  for (const char *name :
+       {"mesh", "o", "layout", "tune-products", "also-price"})
     EXPECT_TRUE(settings.isGiven(name)) << name;
 }
 

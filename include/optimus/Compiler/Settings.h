@@ -16,6 +16,7 @@
 #include "llvm/ADT/StringSet.h"
 
 #include <string>
+#include <vector>
 
 namespace mlir::optimus {
 
@@ -31,6 +32,8 @@ struct CompileSettings {
   /// Names of files; the input names the program in messages, too, and "-" is a
   /// standard stream.
   std::string input, output, reportJson;
+  /// Machine profiles; a flag for each.
+  std::vector<std::string> alsoPriced;
   std::string ranks, cluster, memoryBudget;
   std::string gpuArchitectures, cubinFolder;
   std::string compileTo, compileFrom, dumpFolder;

@@ -31,6 +31,7 @@ OWN = {
         "compile-to",
         "compile-from",
         "report-json",
+        "also-price",
         "report",
         "plan",
         "dump-phases-to",

@@ -12,8 +12,9 @@ What a worker would build first, the text of the model, is there by then, and is
 it."""
 
 import os
+import threading
 from collections import OrderedDict
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 from optimus.arguments import Mistake
 from optimus.models.__main__ import program
@@ -23,40 +24,44 @@ from optimus.tune.costs import Values, ranks_of
 
 OWN_PRICES = {
     *("compile.machine-profile", "compile.profile", "compile.tune-products"),
-    "compile.target",
+    *("compile.target", "compile.offload", "compile.sync"),
 }
 """Names of programs that are priced as they say."""
 FOR_A_MACHINE = {
     *("compile.machine-profile", "compile.profile", "compile.mcpu", "compile.target"),
 }
 """Names without which a program is planned for another machine."""
+GIVING_WAY = ["nice", "-n", "19"]
+"""To trials."""
 PROBE = "--layers=1 --hidden=8 --heads=1 --seq=8 --vocab=8 --batch=1"
 TEXTS = 4
 """Of models, which are at hand."""
 
 
 class Predictor:
-    """Asks the compiler, once for each program."""
+    """Asks the compiler, once for each program; from several threads at a time."""
 
     def __init__(
         self,
         folder: str,
-        prefix: List[str] = ["nice", "-n", "19"],
+        prefix: Callable[[], List[str]] = lambda: GIVING_WAY,
         profiles: Callable[[], Mapping[str, str]] = dict,
         objectives: Sequence[str] = (),
         keep: Callable[[List[str], str], None] = lambda _model, _text: None,
     ):
-        """`profiles` are the files of measured processors, by their names. Objectives such
-        as step_ms@h100x8 are predicted, too. `keep` is given the text of each model.
-        Raises TuneError for unknown machines."""
+        """`prefix` is a command that starts the compiler, `profiles` are the files of
+        measured processors, by their names. Objectives such as step_ms@h100x8 are
+        predicted, too. `keep` is given the text of each model. Raises TuneError for unknown
+        machines."""
         self._folder, self._prefix, self._profiles = folder, prefix, profiles
         self._keep = keep
         self._texts: "OrderedDict[Tuple[str, ...], str]" = OrderedDict()
+        self._building = threading.Lock()
         self._wanted = [name for name in objectives if "@" in name]
         self._known: Dict[Tuple[str, ...], Dict[str, Any]] = {}
         for name in self._wanted:
             machine = name.partition("@")[2]
-            found = plan(["gpt2", *PROBE.split()], flags_for(machine, {}), folder, prefix)
+            found = plan(["gpt2", *PROBE.split()], flags_for(machine, {}), folder, prefix())
             if not found.report:
                 raise TuneError("the objective %s: %s" % (name, found.reason))
 
@@ -65,18 +70,19 @@ class Predictor:
         program, or its `refusal`; and `by_profile` the step on measured processors."""
         model = names.arguments(values, "model")
         flags = names.arguments(values, "compile")
-        found = dict(self._known_plan(model, flags))
+        profiles = {} if OWN_PRICES & values.keys() else self._profiles()
+        found = dict(self._known_plan(model, flags, profiles))
         steps, _ = found.pop("by_kind", {}), found.pop("needs", "")
+        by_profile = found.pop("by_profile", {})
         if "refusal" not in found:
             microbatches = int(values.get("train.microbatches", 1))
             found["step_ms"] = _step_ms(steps, microbatches)
             found["tokens"] *= microbatches
-            by_profile = {
-                name: _step_ms(plan["by_kind"], microbatches)
-                for name, plan in self._plans_by_profile(values, model, flags)
-            }
             if by_profile:
-                found["by_profile"] = by_profile
+                found["by_profile"] = {
+                    name: _step_ms(kinds, microbatches)
+                    for name, kinds in by_profile.items()
+                }
         for name in self._wanted if "refusal" not in found else ():
             kind, _, machine = name.partition("@")
             there = self._known_plan(model, flags_for(machine, values))
@@ -91,37 +97,33 @@ class Predictor:
             )
         return found
 
-    def _plans_by_profile(
-        self, values: Values, model: List[str], flags: List[str]
-    ) -> Iterator[Tuple[str, Dict[str, Any]]]:
-        """None where the program has a profile of its own."""
-        if OWN_PRICES & values.keys():
-            return
-        for name, path in sorted(self._profiles().items()):
-            # The trained library is compiled without a profile.
-            more = ["--machine-profile", path, "--tune-products=false"]
-            plan = self._known_plan(model, [*flags, *more])
-            if "refusal" not in plan:
-                yield name, plan
-
-    def _known_plan(self, model: List[str], flags: List[str]) -> Dict[str, Any]:
-        key = (*model, "--", *flags)
+    def _known_plan(
+        self, model: List[str], flags: List[str], profiles: Mapping[str, str] = {}
+    ) -> Dict[str, Any]:
+        """The program that trains is planned without a profile; one plan has its prices by
+        all."""
+        key = (*model, "--", *flags, "--", *sorted(profiles))
         if key not in self._known:
-            self._known[key] = self._plan(model, flags)
+            self._known[key] = self._plan(model, flags, profiles)
         return self._known[key]
 
-    def _plan(self, model: List[str], flags: List[str]) -> Dict[str, Any]:
+    def _plan(
+        self, model: List[str], flags: List[str], profiles: Mapping[str, str]
+    ) -> Dict[str, Any]:
+        flags = flags + ["--also-price=" + path for path in profiles.values()]
         try:
-            found = plan_text(self._text(model), flags, self._folder, self._prefix)
+            found = plan_text(self._text(model), flags, self._folder, self._prefix())
         except Mistake as mistake:
             return {"refusal": str(mistake).partition("\n")[0]}
         except Fault as fault:
             return {"refusal": str(fault)}
         if not found.report:
             return {"refusal": found.reason}
-        kinds = {
-            each["kind"]: each["predicted_step_ms"]
-            for each in found.report["schedule"].values()
+        functions = found.report["schedule"].values()
+        kinds = {each["kind"]: each["predicted_step_ms"] for each in functions}
+        by_profile = {
+            name: {each["kind"]: each["also_priced_ms"][path] for each in functions}
+            for name, path in profiles.items()
         }
         ranks = ranks_of(found.report.get("mesh") or "")
         sizes = found.report["model"]
@@ -137,18 +139,20 @@ class Predictor:
             "ranks": ranks,
             "tokens": sizes["batch"] * sizes["sequence"],
             "by_kind": kinds,
+            "by_profile": by_profile,
             **(_lane_bytes(found.report["memory"]) if ranks == 1 else {}),
         }
 
     def _text(self, model: List[str]) -> str:
         """Of a model. Raises Mistake."""
         key = tuple(model)
-        if key not in self._texts:
-            _, self._texts[key] = program(model)
-            self._keep(model, self._texts[key])
-            if len(self._texts) > TEXTS:
-                self._texts.popitem(last=False)
-        return self._texts[key]
+        with self._building:
+            if key not in self._texts:
+                _, self._texts[key] = program(model)
+                self._keep(model, self._texts[key])
+                if len(self._texts) > TEXTS:
+                    self._texts.popitem(last=False)
+            return self._texts[key]
 
 
 def flags_for(machine: str, values: Values) -> List[str]:

@@ -38,7 +38,7 @@ from optimus.tune.journal import Journal, Lock, Record
 from optimus.tune.kept import Kept
 from optimus.tune.machine import Class
 from optimus.tune.pool import Pool
-from optimus.tune.predictor import Predictor
+from optimus.tune.predictor import GIVING_WAY, Predictor
 from optimus.tune.search import Search
 from optimus.tune.study import Trial, finite
 
@@ -53,6 +53,8 @@ WORTH = 6.0
 ten the best on one pool. Later searches on the machine have no need of it."""
 SURE = 2
 """Trials for each worker, that have ended by then: the first ones to end are short."""
+PREDICTORS = 2
+"""Programs planned at a time, of the trials that wait."""
 POLL = 0.2
 """Seconds between two looks at the clock."""
 
@@ -98,7 +100,13 @@ class Run:
             profiles=self._profiles,
             objectives=search.spec.study.objectives,
             keep=self._keep_text,
+            prefix=lambda: [] if self._is_waiting else GIVING_WAY,
         )
+        search.expected = len(starts)
+        self._is_waiting = True
+        """Whether a worker is, for what may have to be predicted."""
+        self._has_worker = threading.Event()
+        """Set once a worker has come: its profile is for predictions."""
         self._restarts: Dict[str, int] = {}
         self._begin = time.monotonic() - max(
             (record.get("time", 0.0) for record in journal.records), default=0.0
@@ -150,7 +158,8 @@ class Run:
     def run(self) -> int:
         """Until the search is over; the signal that ended it sooner, or 0."""
         self._resume()
-        threading.Thread(target=self._predict, daemon=True).start()
+        for _ in range(PREDICTORS):
+            threading.Thread(target=self._predict, daemon=True).start()
         with self._signals():
             self._pool = self._executor(
                 list(self._starts.values()), self._lock.descriptor, self._events
@@ -159,7 +168,9 @@ class Run:
             try:
                 self._loop()
             finally:
-                self._predictions.put(None)
+                for _ in range(PREDICTORS):
+                    self._predictions.put(None)
+                self._has_worker.set()
                 self._pool.close()
         self._keep()
         return self._signal
@@ -194,6 +205,8 @@ class Run:
             self._renew()
             while not self._signal and (record := self.search.decide(self.now())):
                 self.write(record)
+            scheduler = self.search.scheduler
+            self._is_waiting = scheduler.has_idle() or not scheduler.workers
             if self._signal or self.search.is_over(self.now()):
                 return
             if not self._starts:
@@ -288,6 +301,7 @@ class Run:
             return self._refuse(worker, found.get("version"))
         self.write({"kind": "worker", "worker": worker, "class": found})
         self._recall(worker, Class(**found))
+        self._has_worker.set()
         wall = message.get("seconds_left", self._starts[worker].wall_seconds)
         self._deadlines[worker] = None if wall is None else self.now() + wall
         self._join(worker, found)
@@ -561,6 +575,7 @@ class Run:
         )
 
     def _predict(self) -> None:
+        self._has_worker.wait()
         while (number := self._predictions.get()) is not None:
             values, profiles = self.search.study.trials[number].values, self._profiles()
             try:

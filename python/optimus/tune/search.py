@@ -120,6 +120,8 @@ class Search:
         self.is_informed = order == "placed" or self.mix is not None
         """Whether predictions decide."""
         self._unpredicted: Set[int] = set()
+        self.expected = 0
+        """Workers that are on their way, or there."""
         self._doubtful: Deque[int] = deque()
         """Perhaps they were lost too often."""
         self._floors: Dict[int, int] = {}
@@ -405,7 +407,7 @@ class Search:
 
     def _more(self, now: float) -> Optional[Record]:
         """A trial, or a rung of one, while the window has room."""
-        room = max(1, WINDOW * self._lanes_wanted() * self.scheduler.workers)
+        room = max(1, WINDOW * self._lanes_wanted() * self._window_workers())
         queued = self.scheduler.waiting + len(self._unpredicted)
         # What waits may suit others only.
         if queued >= (
@@ -433,6 +435,12 @@ class Search:
             "space": drawn.space,
             "more": wanted["more"],
         }
+
+    def _window_workers(self) -> int:
+        """Those whose next trials may be given. Where draws follow from nothing they are
+        predicted while workers start."""
+        here = self.scheduler.workers
+        return here if self.mix or self.sampler.learns else max(here, self.expected)
 
     def _lanes_wanted(self) -> int:
         """For each worker at a time: as many trials as had one program so far. Where the
