@@ -8,25 +8,27 @@
 
 //
 // Runs a model library's train_step on ranks that are threads, with a clock
-// around every command. `bench/run step` drives it; every line of its output is a
-// JSON object.
+// around every command. `bench/run step` drives it; every line of its output is
+// a JSON object.
 //
 //   optimus-bench-step MODEL.so --threads-per-rank T [--gemm] [--lr X]
-//                      [--data FILE] [--load DIR]
+//                      [--data FILE] [--load DIR] [--prompt]
 //
 // Tokens are random, or with --data the windows of a file as they lie. With
-// --load the parameters are those of a checkpoint before its first step.
+// --load the parameters are those of a checkpoint before its first step. With
+// --prompt a step is a prompt of a whole chunk instead, taken in by prefill.
 //
 // A line "N" on standard input runs N rounds; the end of the input ends the
 // program. A round is one step and, with --gemm, the step's products once more,
-// one by one: by oneDNN's sgemm on the step's own layouts, and by oneDNN's
-// matmul on operands it has packed ahead. Both have their operands to
-// themselves and do nothing after the product.
+// one by one: by oneDNN's sgemm on the step's own layouts, where all are f32,
+// and by oneDNN's matmul on operands it has packed ahead. Both have their
+// operands to themselves and do nothing after the product.
 //
 //===----------------------------------------------------------------------===//
 
 #include "optimus-runtime/Checkpoint.h"
 #include "optimus-runtime/Dataset.h"
+#include "optimus-runtime/Generator.h"
 #include "optimus-runtime/ModelLibrary.h"
 #include "optimus-runtime/Session.h"
 #include "program/BoundProgram.h"
@@ -119,7 +121,7 @@ public:
 
   void begin(const BoundProgram &program, Site) override {
     if (&program.function() != function)
-      prepare(program.function());
+      prepare(program);
     start = Clock::now();
   }
   void end(const BoundProgram &, Site site) override {
@@ -134,17 +136,20 @@ public:
   }
 
   Profile spent;
-  std::vector<GemmT> products;
+  std::vector<optrt_gemm_desc> products;
 
 private:
-  void prepare(const FunctionT &step) {
-    function = &step;
-    for (const auto &command : step.commands) {
+  void prepare(const BoundProgram &program) {
+    function = &program.function();
+    slots.clear();
+    gflop.clear();
+    products.clear();
+    for (const ProductCall &product : program.products())
+      products.push_back(product.desc);
+    for (const auto &command : function->commands) {
       slots.push_back(&spent[nameOf(target, *command)]);
       const GemmT *gemm = command->action.AsGemm();
       gflop.push_back(gemm ? 1e-9 * countFlops(*command) : 0);
-      if (gemm)
-        products.push_back(*gemm);
     }
   }
 
@@ -187,15 +192,20 @@ private:
 /// One of the step's products, to be repeated without the step.
 class PlainProduct {
 public:
-  PlainProduct(const GemmT &d, const dnnl::engine &engine)
+  PlainProduct(const optrt_gemm_desc &d, const dnnl::engine &engine)
       : d(d), a(d.m * d.k * sizeof(float)), b(d.k * d.n * sizeof(float)),
         c(d.m * d.n * sizeof(float)) {
     using Desc = dnnl::memory::desc;
-    constexpr auto f32 = dnnl::memory::data_type::f32;
+    auto typeOf = [](int32_t type) {
+      return type == OPTRT_F32 ? dnnl::memory::data_type::f32
+                               : dnnl::memory::data_type::bf16;
+    };
+    const auto factors = typeOf(d.factor_type);
     constexpr auto any = dnnl::memory::format_tag::any;
-    Desc out({d.m, d.n}, f32, dnnl::memory::format_tag::ab);
+    Desc out({d.m, d.n}, typeOf(d.result_type), dnnl::memory::format_tag::ab);
     dnnl::matmul::primitive_desc desc(
-        {Desc({d.m, d.k}, f32, any), Desc({d.k, d.n}, f32, any), out}, engine);
+        {Desc({d.m, d.k}, factors, any), Desc({d.k, d.n}, factors, any), out},
+        engine);
     matmul = dnnl::matmul(desc);
     aPacked = std::make_unique<Memory>(desc.src_desc().get_size());
     bPacked = std::make_unique<Memory>(desc.weights_desc().get_size());
@@ -222,7 +232,7 @@ public:
   int64_t times = 0; ///< in the step
 
 private:
-  GemmT d;
+  optrt_gemm_desc d;
   Memory a, b, c;
   std::unique_ptr<Memory> aPacked, bPacked;
   dnnl::matmul matmul;
@@ -234,11 +244,13 @@ public:
   PlainProducts() : engine(dnnl::engine::kind::cpu, 0), stream(engine) {}
 
   /// Milliseconds that the products of a step take by themselves.
-  nlohmann::json run(const std::vector<GemmT> &step) {
+  nlohmann::json run(const std::vector<optrt_gemm_desc> &step) {
+    const bool isWide = std::ranges::all_of(
+        step, [](const auto &d) { return d.factor_type == OPTRT_F32; });
     std::map<std::string, PlainProduct *> now;
-    for (const GemmT &d : step) {
-      std::string key =
-          concat(d.m, " ", d.n, " ", d.k, " ", d.trans_a, " ", d.trans_b);
+    for (const optrt_gemm_desc &d : step) {
+      std::string key = concat(d.m, " ", d.n, " ", d.k, " ", d.trans_a, " ",
+                               d.trans_b, " ", d.factor_type, d.result_type);
       auto [entry, isNew] = products.try_emplace(key);
       if (isNew)
         entry->second = std::make_unique<PlainProduct>(d, engine);
@@ -252,14 +264,18 @@ public:
       // neighbours on the machine.
       double ofSgemm = 0, ofPacked = 0;
       for (int64_t time = 0; time < product->times; ++time) {
-        ofSgemm += product->runSgemm();
+        if (isWide)
+          ofSgemm += product->runSgemm();
         ofPacked += product->runPacked(stream);
       }
       sgemm += ofSgemm;
       packed += ofPacked;
-      best += std::min(ofSgemm, ofPacked);
+      best += isWide ? std::min(ofSgemm, ofPacked) : ofPacked;
     }
-    return {{"sgemm_ms", sgemm}, {"packed_ms", packed}, {"best_ms", best}};
+    nlohmann::json found = {{"packed_ms", packed}, {"best_ms", best}};
+    if (isWide)
+      found["sgemm_ms"] = sgemm;
+    return found;
   }
 
 private:
@@ -297,11 +313,8 @@ void initialize(Session &session, const std::string &folder) {
   must(session.load(*checkpoint));
 }
 
-nlohmann::json toJson(int64_t step, double ms, const StepOutputs &outputs,
-                      const Profiles &profiles) {
-  nlohmann::json line = {{"step", step},
-                         {"ms", ms},
-                         {"loss", outputs.lossSum() / outputs.realCount()}};
+nlohmann::json toJson(int64_t step, double ms, const Profiles &profiles) {
+  nlohmann::json line = {{"step", step}, {"ms", ms}};
   // The mean over ranks; they run the same commands.
   Profile mean;
   for (auto &[rank, profile] : profiles)
@@ -317,6 +330,39 @@ nlohmann::json toJson(int64_t step, double ms, const StepOutputs &outputs,
   return line;
 }
 
+/// A step of training. Returns its loss.
+double train(Session &session, Dataset *data, int64_t step, double lr) {
+  const Manifest &manifest = session.manifest();
+  setScalars(session, Hyperparameters(), step, lr);
+  must(session.fill(
+      [&](int64_t rowsBegin, int64_t rows, int32_t *tokens, int32_t *targets) {
+        if (data)
+          return data->fillBatch((step - 1) * manifest.batch, manifest.batch,
+                                 rowsBegin, rows, tokens, targets);
+        drawRows(step, manifest.sequence, manifest.vocabulary, rowsBegin, rows,
+                 tokens, targets);
+        return okStatus();
+      }));
+  const StepOutputs outputs = must(session.run("train_step"));
+  return outputs.lossSum() / outputs.realCount();
+}
+
+/// A chunk of a prompt, with the logits behind it.
+void takePrompt(Session &session, const GenerationEntries &entries,
+                int64_t step) {
+  std::vector<int32_t> tokens(entries.chunk), next(entries.chunk);
+  drawRows(step, entries.chunk, entries.vocabulary, 0, 1, tokens.data(),
+           next.data());
+  const std::vector<std::vector<int32_t>> pages = entries.cache.pagesOfEach(1);
+  const SlotTokens chunk = {.slot = 0,
+                            .position = 0,
+                            .tokens = tokens,
+                            .wantsLogits = true,
+                            .pages = pages.front()};
+  must(session.fillSlots(entries.prefill->name, {&chunk, 1}));
+  must(session.run(entries.prefill->name).status());
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -324,11 +370,13 @@ int main(int argc, char **argv) {
   double lr = 1e-4;
   SessionOptions options;
   options.functions = {"train_step"};
-  bool withGemm = false;
+  bool withGemm = false, withPrompt = false;
   for (int i = 1; i < argc; ++i) {
     std::string argument = argv[i];
     if (argument == "--gemm")
       withGemm = true;
+    else if (argument == "--prompt")
+      withPrompt = true;
     else if (argument == "--threads-per-rank" && i + 1 < argc)
       options.threadsPerRank = std::atoi(argv[++i]);
     else if (argument == "--data" && i + 1 < argc)
@@ -346,6 +394,11 @@ int main(int argc, char **argv) {
     fail("expected a model library");
 
   std::unique_ptr<ModelLibrary> library = must(ModelLibrary::open(path));
+  GenerationEntries entries;
+  if (withPrompt) {
+    entries = must(GenerationEntries::find(path, library->manifest()));
+    options.functions = entries.functions();
+  }
   // Made before their ranks, which are threads.
   Profiles profiles;
   for (int rank = 0; rank != library->manifest().mesh.numRanks(); ++rank)
@@ -358,6 +411,8 @@ int main(int argc, char **argv) {
   std::unique_ptr<Session> session =
       must(Session::create(*library, world, options));
   initialize(*session, checkpoint);
+  if (withPrompt)
+    must(entries.prepare(*session));
   std::unique_ptr<Dataset> data;
   if (!dataPath.empty())
     data = must(Dataset::open(dataPath, manifest.sequence, manifest.vocabulary,
@@ -374,19 +429,16 @@ int main(int argc, char **argv) {
     for (int64_t rounds = std::atoll(line.c_str()); rounds > 0; --rounds) {
       for (auto &[rank, profile] : profiles)
         profile->clear();
-      setScalars(*session, Hyperparameters(), ++step, lr);
-      auto start = Clock::now();
-      must(session->fill([&](int64_t rowsBegin, int64_t rows, int32_t *tokens,
-                             int32_t *targets) {
-        if (data)
-          return data->fillBatch((step - 1) * manifest.batch, manifest.batch,
-                                 rowsBegin, rows, tokens, targets);
-        drawRows(step, manifest.sequence, manifest.vocabulary, rowsBegin, rows,
-                 tokens, targets);
-        return okStatus();
-      }));
-      StepOutputs outputs = must(session->run("train_step"));
-      nlohmann::json result = toJson(step, since(start), outputs, profiles);
+      ++step;
+      double loss = 0;
+      const auto start = Clock::now();
+      if (withPrompt)
+        takePrompt(*session, entries, step);
+      else
+        loss = train(*session, data.get(), step, lr);
+      nlohmann::json result = toJson(step, since(start), profiles);
+      if (!withPrompt)
+        result["loss"] = loss;
       if (withGemm)
         result["plain"] = plain.run(profiles.at(0)->products);
       std::cout << result << std::endl;

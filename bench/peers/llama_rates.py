@@ -13,11 +13,14 @@ Llama of 1.1 billion parameters.
     scripts/setup --python
     bench/peers/llama_rates.py --llama "$(bench/peers/setup-llama)" --build build
 
+With --folder what is made stays there, for the next time: --prepare makes it and times
+nothing, so that a quiet machine is needed for the rounds alone.
 Caches are f16 in llama-bench, which knows no wider ones; here they are f32, and bf16
 beside weights in bf16. Q8_0 and Q4_0 are llama-quantize's, --pure. Prints a row of a table for each model and width.
 """
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -117,7 +120,7 @@ MODELS = {"GPT-2 124M": gpt2, "Llama 1.1B": llama}
 
 def write_folder(folder, config, tensors):
     """Drawn weights in bf16; speed does not depend on them."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config))
     entries, end = {}, 0
     for name, extents in tensors.items():
@@ -133,30 +136,53 @@ def write_folder(folder, config, tensors):
 
 
 class Model:
+    """What both programs read, each made once in the folder."""
+
     def __init__(self, options, folder, shape, config, tensors):
         self.options, self.folder = options, folder
         environment = dict(os.environ, PYTHONPATH=str(ROOT / "python"))
         models = ["/usr/bin/python3", "-m", "optimus.models"]
-        self.program, weights = folder / "m.mlir", folder / "weights"
-        generation = ["--generate", f"slots=1,context={CONTEXT},chunk=512"]
-        flags = ["--seq", CONTEXT, "--batch", 1, *generation, "-o", self.program]
-        run([*models, *shape.split(), *flags], env=environment)
-        write_folder(weights, config, tensors)
-        self.wide = folder / "f32.gguf"
-        gguf = ["to-gguf", weights, "--type", "f32", "-o", self.wide]
-        run([*models, *gguf], env=environment)
+        weights = folder / "weights"
+
+        def write_program(path):
+            generation = ["--generate", f"slots=1,context={CONTEXT},chunk=512"]
+            flags = ["--seq", CONTEXT, "--batch", 1, *generation, "-o", path]
+            run([*models, *shape.split(), *flags], env=environment)
+
+        def write_wide(path):
+            write_folder(weights, config, tensors)
+            gguf = ["to-gguf", weights, "--type", "f32", "-o", path]
+            run([*models, *gguf], env=environment)
+
+        self.program = self._make("m.mlir", write_program)
+        self.wide = self._make("F32.gguf", write_wide)
+
+    def _make(self, name, write):
+        """A file of the folder, which is whole if it is there."""
+        path, part = self.folder / name, self.folder / ("part-" + name)
+        if not path.exists():
+            write(part)
+            part.rename(path)
+        return path
+
+    def files(self, width):
+        """Our library, and llama.cpp's file."""
+        flags, kind = WIDTHS[width]
+        compiler = self.options.build / "bin/optimus-compile"
+        quantize = [self.options.llama / "llama-quantize", "--pure", self.wide]
+        threads = self.options.threads
+        library = self._make(
+            width + ".so", lambda path: run([compiler, self.program, *flags, "-o", path])
+        )
+        # The wide one is there already.
+        return library, self._make(
+            kind + ".gguf", lambda path: run([*quantize, path, kind, threads])
+        )
 
     def jobs(self, width):
         """Tokens a second of a prompt and of new ones, by both."""
-        ours, kind = WIDTHS[width]
         build, threads = self.options.build, self.options.threads
-        library, file = self.folder / "m.so", self.folder / "m.gguf"
-        run([build / "bin/optimus-compile", self.program, *ours, "-o", library])
-        if kind == "F32":
-            file = self.wide
-        else:
-            quantize = [self.options.llama / "llama-quantize", "--pure"]
-            run([*quantize, self.wide, file, kind, threads])
+        library, file = self.files(width)
 
         def optimus():
             flags = ["--generate", "--rounds", 1, "--json"]
@@ -171,6 +197,17 @@ class Model:
             return [one["avg_ts"] for one in sorted(found, key=lambda one: one["n_gen"])]
 
         return {"optimus": optimus, "llama.cpp": llama_cpp}
+
+
+@contextlib.contextmanager
+def folder_for(kept, name):
+    """A folder for a model, in one to keep or else for this time alone."""
+    if kept is None:
+        with tempfile.TemporaryDirectory() as folder:
+            yield pathlib.Path(folder)
+    else:
+        (kept / name).mkdir(parents=True, exist_ok=True)
+        yield kept / name
 
 
 def main():
@@ -189,13 +226,21 @@ def main():
     parser.add_argument("--width", choices=list(WIDTHS), action="append")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--folder", type=pathlib.Path, help="keeps what is made there")
+    parser.add_argument("--prepare", action="store_true", help="with --folder: times nothing")
     options = parser.parse_args()
+    if options.prepare and options.folder is None:
+        parser.error("--prepare makes what --folder keeps; expected both")
     print(machine())
     rows = []
     for name in options.model or MODELS:
-        with tempfile.TemporaryDirectory() as folder:
-            model = Model(options, pathlib.Path(folder), *MODELS[name]())
+        shape, *others = MODELS[name]()
+        with folder_for(options.folder, shape.split()[0]) as folder:
+            model = Model(options, folder, shape, *others)
             for width in options.width or WIDTHS:
+                if options.prepare:
+                    model.files(width)
+                    continue
                 turns = take_turns(model.jobs(width), options.rounds)
                 rounds = [list(found.values()) for _, found in turns]
                 cells = []
@@ -205,6 +250,8 @@ def main():
                     cells.append(f"{statistics.median(a / b for a, b in pairs):.2f}")
                 rows.append((name, width, *cells))
                 print(rows[-1], file=sys.stderr, flush=True)
+    if not rows:
+        return
     header = ["model", "weights", "pp512", "llama.cpp", "ratio", "tg128", "llama.cpp", "ratio"]
     print(table(header, rows))
 

@@ -12,12 +12,14 @@ beside the same products alone (plain oneDNN), and with --peer beside PyTorch.
     bench/run step --peer python3            # a Python that has PyTorch
     bench/run step --vocab 256 --mesh row:2,col:2 --threads-per-rank 1
     bench/run step --precision bf16 --vocab 50304 --peer python3
+    bench/run step --prompt --precision bf16 --vocab 50257 --layers 12 --hidden 768 --heads 12 --seq 512
 
 A round is one step of ours, its products alone and, with --peer, one step of
 PyTorch, one after the other in one sitting, so that a busy machine disturbs all
 alike; ratios are taken in each round, and their median counts. With --precision
 bf16 the step beside ours is ours in f32, instead of the products, and PyTorch
-computes under autocast. It builds what it needs in the build tree (`cmake
+computes under autocast. With --prompt a step is a prompt of --seq tokens, taken in
+by one call of prefill, and its products are there in bf16, too. It builds what it needs in the build tree (`cmake
 --preset release` first).
 """
 
@@ -45,6 +47,9 @@ def options(parser):
     parser.add_argument(
         "--eager", action="store_true", help="do not compile the peer's model"
     )
+    parser.add_argument(
+        "--prompt", action="store_true", help="of --seq tokens, instead of a training step"
+    )
     parser.add_argument("--json", help="write every round to this file")
 
 
@@ -52,13 +57,16 @@ def serve_ours(options, tools, vocab, folder, precision):
     source = folder / f"gpt-{vocab}.mlir"
     library = folder / f"gpt-{vocab}-{precision}.so"
     sizes = {name: getattr(options, name) for name in SIZES}
+    if options.prompt:
+        sizes["generate"] = f"slots=1,context={options.seq},chunk={options.seq}"
     tools.build_model(source, vocab=vocab, **sizes)
     tools.compile(source, library, f"--precision={precision}", *(
         f"--{name}={getattr(options, name)}" for name in ["mesh", "strategy"]
         if getattr(options, name)))
-    alone = not options.mesh and options.precision == "f32"
+    alone = not options.mesh and (options.prompt or options.precision == "f32")
     return serve_steps(tools, library, "--threads-per-rank", options.threads_per_rank,
-                       *(["--gemm"] if alone else []))
+                       *(["--gemm"] if alone else []),
+                       *(["--prompt"] if options.prompt else []))
 
 
 def serve_peer(options, vocab, threads):
@@ -80,6 +88,8 @@ def family(command):
         return "attention"
     if kind == "collective":
         return "collectives"
+    if kind == "copy":
+        return "copies"
     for name, parts in [
         ("head and loss", ("softmax", "logits", "token_loss", "row_max", "exp_sum")),
         ("optimizer", ("adamw", "sum_squares", "sum_partials", "clip")),
@@ -87,6 +97,7 @@ def family(command):
         ("gelu", ("gelu",)),
         ("bias gradients", ("sum_leading",)),
         ("embedding", ("embedding",)),
+        ("cache", ("slot_append", "cache_append", "take")),
     ]:
         if rest.startswith(parts):
             return name
@@ -134,6 +145,8 @@ def report_products(rounds):
           f"{spread([1e3 * gflop / ms for ms in step])}")
     for name, key in [("alone: sgemm", "sgemm_ms"), ("alone: matmul, packed",
                       "packed_ms"), ("alone: the faster for each", "best_ms")]:
+        if key not in rounds[0]["plain"]:
+            continue
         alone = [entry["plain"][key] for entry in rounds]
         print(f"    {name:34} {spread([1e3 * gflop / ms for ms in alone])}")
         ratios = [100 * a / ms for a, ms in zip(alone, step)]
@@ -143,7 +156,7 @@ def report_products(rounds):
 def bench(options, tools, vocab, folder, log):
     ours = serve_ours(options, tools, vocab, folder, options.precision)
     wide = None
-    if options.precision != "f32":
+    if options.precision != "f32" and not options.prompt:
         wide = serve_ours(options, tools, vocab, folder, "f32")
     threads = ours.about["ranks"] * ours.about["threads"]
     peer = None
@@ -166,7 +179,7 @@ def bench(options, tools, vocab, folder, log):
     ours.close()
     if wide:
         wide.close()
-    tokens = options.batch * options.seq
+    tokens = options.seq * (1 if options.prompt else options.batch)
     step = [entry["ms"] for entry in rounds]
     print(f"vocabulary {vocab}: {ours.about['parameters'] / 1e6:.1f} M parameters, "
           f"{ours.about['ranks']} x {ours.about['threads']} threads, "

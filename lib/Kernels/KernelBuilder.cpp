@@ -166,6 +166,17 @@ void KernelBuffer::storeElements(Value elements, Value offset) const {
   vector::StoreOp::create(kernel->getBuilder(), elements, memory, offset);
 }
 
+void KernelBuffer::copyTo(const KernelBuffer &other, Value offset, Value place,
+                          Type type) const {
+  if (getElementType() != other.getElementType())
+    return other.store(load(offset, type), place);
+  if (isa<VectorType>(type))
+    return other.storeElements(
+        loadElements(offset, kernel->withElement(type, getElementType())),
+        place);
+  other.storeElement(loadElement(offset), place);
+}
+
 Value KernelSchedule::allocateShared(KernelBuilder &k, int64_t extent) const {
   Value memory;
   // Not in a loop, each turn of which would take more of the stack.

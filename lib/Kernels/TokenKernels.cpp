@@ -374,30 +374,54 @@ static void readPages(KernelDescription &description, int64_t sequences,
     description.read("pages", sequences * *pages, description.i32());
 }
 
+/// The parameter of rows that lie apart.
+static void visitStride(KernelParameters &parameters, int64_t rows,
+                        int64_t cols, std::optional<int64_t> &stride) {
+  parameters.integer("stride", stride);
+  parameters.require(!stride || (*stride >= cols &&
+                                 (CheckedSize(rows) * *stride)
+                                     .isAtMost(optimus_support::kMaxElements)),
+                     "rows overlap, or are too many");
+}
+
+/// `count` rows from `cols` elements on, of which the last one is whole.
+static void readRows(KernelDescription &description, int64_t count,
+                     int64_t cols, std::optional<int64_t> stride) {
+  description.read("rows", (count - 1) * stride.value_or(cols) + cols);
+}
+
+static void describeStride(KernelDescription &description,
+                           std::optional<int64_t> stride) {
+  if (stride)
+    description.option("stride" + std::to_string(*stride));
+}
+
 void CacheAppend::visit(KernelParameters &parameters) {
   parameters.extent("batch", batch);
   parameters.extent("seq", seq);
   parameters.extent("capacity", capacity);
   parameters.extent("cols", cols);
   visitPages(parameters, batch, capacity, pages);
+  visitStride(parameters, batch * seq, cols, stride);
 }
 
 void CacheAppend::describe(KernelDescription &description) const {
   describePages(description, pages);
+  describeStride(description, stride);
   description.size(batch, seq);
   description.size(capacity, cols);
   description.overRows(batch * seq, cols);
-  description.read("rows", batch * seq * cols)
-      .read("positions", batch * seq, description.i32());
+  readRows(description, batch * seq, cols, stride);
+  description.read("positions", batch * seq, description.i32());
   readPages(description, batch, pages);
   description.update("cache", batch * capacity * cols);
 }
 
 namespace {
 /// A cache of `sequences`, each with so many rows, and perhaps a table of so
-/// many pages.
+/// many pages. Rows that are appended lie `stride` apart.
 struct AppendedCache {
-  int64_t sequences, share, cols;
+  int64_t sequences, share, cols, stride;
   std::optional<int64_t> pages;
 
   /// Positions of a sequence.
@@ -416,10 +440,10 @@ struct AppendedCache {
 private:
   void copy(KernelBuilder &k, Value row, Value place) const {
     KernelBuffer rows = k["rows"], cache = k["cache"];
-    Value from = k.mulIndex(row, k.index(cols)),
+    Value from = k.mulIndex(row, k.index(stride)),
           to = k.mulIndex(place, k.index(cols));
     k.lanes(cols, [&](Value at, Type type) {
-      cache.store(rows.load(k.addIndex(from, at), type), k.addIndex(to, at));
+      rows.copyTo(cache, k.addIndex(from, at), k.addIndex(to, at), type);
     });
   }
 };
@@ -427,7 +451,8 @@ private:
 
 void CacheAppend::build(KernelBuilder &k) const {
   ImplicitLocOpBuilder &b = k.getBuilder();
-  const AppendedCache cache{batch, capacity, cols, pages};
+  const AppendedCache cache{batch, capacity, cols, stride.value_or(cols),
+                            pages};
   k.forRows([&](Value row) {
     Value position = arith::IndexCastOp::create(
         b, b.getIndexType(), k["positions"].loadElement(row));
@@ -447,16 +472,18 @@ void SlotAppend::visit(KernelParameters &parameters) {
   parameters.extent("capacity", capacity);
   parameters.extent("cols", cols);
   visitPages(parameters, slots, capacity, pages);
+  visitStride(parameters, count, cols, stride);
 }
 
 void SlotAppend::describe(KernelDescription &description) const {
   describePages(description, pages);
+  describeStride(description, stride);
   description.size(count);
   description.size(slots, capacity);
   description.size(cols);
   description.overRows(count, cols);
-  description.read("rows", count * cols)
-      .read("positions", count, description.i32());
+  readRows(description, count, cols, stride);
+  description.read("positions", count, description.i32());
   readPages(description, slots, pages);
   description.read("slot", 1, description.i32())
       .update("cache", slots * capacity * cols)
@@ -466,7 +493,8 @@ void SlotAppend::describe(KernelDescription &description) const {
 void SlotAppend::build(KernelBuilder &k) const {
   KernelBuffer slot = k["slot"];
   Value first = k.getIndex("first"), none = k.index(0);
-  const AppendedCache cache{slots, capacity, cols, pages};
+  const AppendedCache cache{slots, capacity, cols, stride.value_or(cols),
+                            pages};
   k.forRows([&](Value row) {
     whenInTable(k, slot, none, first, slots, [&](Value sequence) {
       whenInTable(
@@ -521,7 +549,7 @@ void Take::build(KernelBuilder &k) const {
     auto copyFrom = [&](Value place) {
       Value from = k.mulIndex(place, k.index(cols));
       k.lanes(cols, [&](Value at, Type type) {
-        result.store(x.load(k.addIndex(from, at), type), k.addIndex(to, at));
+        x.copyTo(result, k.addIndex(from, at), k.addIndex(to, at), type);
       });
     };
     auto copy = [&](Value entry) {

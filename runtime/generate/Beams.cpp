@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "optimus-runtime/Beams.h"
+#include "Beams.h"
 
 #include <algorithm>
 #include <cmath>

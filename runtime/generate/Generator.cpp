@@ -10,80 +10,15 @@
 
 #include "Message.h"
 #include "RowScores.h"
+#include "TextPages.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 using namespace optrt;
 
-static constexpr const char *kNextLogits = "next_logits",
-                            *kPromptLogits = "prompt_logits",
+static constexpr const char *kPromptLogits = "prompt_logits",
                             *kScoredLogits = "scored_logits";
-
-StatusOr<GenerationEntries> GenerationEntries::find(const std::string &library,
-                                                    const Manifest &manifest) {
-  GenerationEntries found;
-  for (auto [kind, entry] : {std::pair(EntryKind::Prefill, &found.prefill),
-                             {EntryKind::Decode, &found.decode}}) {
-    OPTRT_ASSIGN_OR_RETURN(*entry, manifest.findEntry(library, kind));
-  }
-  const std::optional<CacheExtents> prefilled =
-                                        manifest.cacheOf(*found.prefill),
-                                    decoded = manifest.cacheOf(*found.decode);
-  if (!prefilled || prefilled != decoded)
-    return invalidArgument(concat("`", library, "`: expected one cache of ",
-                                  found.prefill->name, " and ",
-                                  found.decode->name));
-  OPTRT_ASSIGN_OR_RETURN(
-      int64_t logits, manifest.findOutput(library, *found.decode, kNextLogits));
-  if (manifest.has(EntryKind::Score)) {
-    OPTRT_ASSIGN_OR_RETURN(found.score,
-                           manifest.findEntry(library, EntryKind::Score));
-    if (manifest.cacheOf(*found.score) != decoded)
-      return invalidArgument(concat("`", library, "`: expected one cache of ",
-                                    found.score->name, " and ",
-                                    found.decode->name));
-  }
-  found.cache = *decoded;
-  found.chunk = found.prefill->sequence;
-  for (const Function *function : {found.prefill, found.decode, found.score})
-    for (const Function *preparer : function
-                                        ? manifest.findPreparersOf(*function)
-                                        : std::vector<const Function *>())
-      if (std::find(found.preparers.begin(), found.preparers.end(), preparer) ==
-          found.preparers.end())
-        found.preparers.push_back(preparer);
-  found.vocabulary = manifest.buffers[logits].layout.shape.back();
-  return found;
-}
-
-std::vector<std::string> GenerationEntries::functions() const {
-  std::vector<std::string> names;
-  for (const Function *preparer : preparers)
-    names.push_back(preparer->name);
-  names.insert(names.end(), {prefill->name, decode->name});
-  return names;
-}
-
-StatusOr<std::vector<std::string>>
-GenerationEntries::scoringFunctions(const std::string &library) const {
-  if (!score)
-    return invalidArgument(
-               concat("`", library, "` has no function of the kind score"))
-        .withAdvice("`--generate` of the models' builders writes one");
-  std::vector<std::string> names = {score->name};
-  for (const Function *preparer : preparers)
-    names.push_back(preparer->name);
-  return names;
-}
-
-Status GenerationEntries::prepare(Session &session) const {
-  for (const Function *reader : {prefill, decode, score})
-    if (reader && session.hasChosen(*reader))
-      OPTRT_RETURN_IF_ERROR(session.prepareFor(*reader));
-  return okStatus();
-}
 
 std::string_view optrt::toString(FinishReason reason) {
   switch (reason) {
@@ -97,72 +32,95 @@ std::string_view optrt::toString(FinishReason reason) {
   return "";
 }
 
-/// What a text of several beams may ask for.
-static Status checkBeams(const GenerationRequest &request,
-                         const CacheExtents &cache) {
-  const bool hasPages = cache.pages != 0;
-  const int64_t slots = hasPages ? cache.slotsOfPool : cache.slots;
-  if (request.beams < 1 || request.beams > slots)
-    return invalidArgument(
-        concat("expected from 1 to ", slots, " beams, one a slot of ",
-               hasPages ? "a rank, whose pages they share" : "the library",
-               ", found ", request.beams));
-  constexpr double kMostPenalty = 100;
-  // What is no number is in no range.
-  if (!(std::abs(request.lengthPenalty) <= kMostPenalty))
-    return invalidArgument(concat(
-        "the length penalty is ", request.lengthPenalty,
-        "; expected a number from -", kMostPenalty, " to ", kMostPenalty));
-  if (request.sampling.temperature != 0)
-    return invalidArgument(concat("beams are chosen by their scores; expected "
-                                  "temperature 0 beside them, found ",
-                                  request.sampling.temperature));
-  if (!request.continuation.empty() || request.wantsLogits ||
-      request.wantsScores || request.numBest != 0)
-    return invalidArgument("expected no continuation, logits or "
-                           "log-probabilities of single tokens beside beams");
-  return okStatus();
-}
+class Generator::Impl {
+public:
+  Impl(Session &session, ControlPlane &control, GenerationEntries entries,
+       int64_t hostPages)
+      : session(session), control(control), entries(std::move(entries)),
+        slots(this->entries.cache.slots),
+        pages(slots, session, control, this->entries, counts, hostPages) {}
 
-Status GenerationEntries::check(const GenerationRequest &request) const {
-  const int64_t size = std::ssize(request.prompt);
-  const int64_t context = cache.context;
-  if (size == 0)
-    return invalidArgument("the prompt has no token; expected at least one, "
-                           "which the first new one follows");
-  for (auto [where, tokens] :
-       {std::pair("the prompt", std::span<const int32_t>(request.prompt)),
-        {"the continuation", request.continuation}})
-    for (std::size_t i = 0; i != tokens.size(); ++i)
-      if (tokens[i] < 0 || tokens[i] >= vocabulary)
-        return invalidArgument(concat(
-            "token ", i, " of ", where, " is ", tokens[i],
-            "; expected one of the vocabulary's ", vocabulary, ", from 0 on"));
-  // The last token that is generated is put nowhere.
-  const int64_t place = context - size + 1;
-  if (place < 1)
-    return invalidArgument(concat("the prompt has ", size,
-                                  " tokens; expected at most the ", context,
-                                  " of the context that the library was "
-                                  "compiled for"));
-  const int64_t asked = request.continuation.empty()
-                            ? request.maxTokens
-                            : std::ssize(request.continuation);
-  if (asked < 0 || asked > place)
-    return invalidArgument(
-        concat("expected at most ", place, " new tokens behind a prompt of ",
-               size, " in a context of ", context, ", found ", asked));
-  for (const std::vector<int32_t> &stop : request.stops)
-    if (stop.empty())
-      return invalidArgument("expected a stop of at least one token, found an "
-                             "empty one");
-  if (request.beams != 1)
-    OPTRT_RETURN_IF_ERROR(checkBeams(request, cache));
-  OPTRT_RETURN_IF_ERROR(checkPages(request, std::max<int64_t>(asked, 1)));
-  return request.sampling.check(vocabulary);
-}
+  StatusOr<int64_t> add(GenerationRequest request);
+  void cancel(int64_t number);
+  bool hasWork() const { return !ended.empty() || slots.hasTexts(); }
+  StatusOr<std::vector<GeneratedPart>> step();
+  const GenerationEntries &functions() const { return entries; }
+  const GenerationCounters &counters() const { return counts; }
+  std::optional<PageCounts> pageCounts() const { return pages.counts(); }
+
+private:
+  /// Lets waiting texts into free slots, the oldest first.
+  void admit();
+  /// Frees the slot of a text, and all others that it has.
+  void leave(int64_t slot);
+
+  /// The slot of the oldest text with tokens for chunks.
+  std::optional<int64_t> findPrompt();
+  /// Puts a chunk of a prompt into its slot. Behind its last token, there is
+  /// one to choose.
+  Status takePrompt(std::vector<Choice> &choices);
+  /// Puts a chunk of a given text into its slot. Each token of its continuation
+  /// in the chunk is a choice.
+  Status takeGiven(int64_t slot, std::vector<Choice> &choices);
+  /// The slots of texts that lack one token, and have the pages for it.
+  StatusOr<std::vector<int64_t>> findDecoded();
+  /// Puts these tokens into the cache; each text has one to choose.
+  Status decode(std::vector<Choice> &choices);
+  /// Gives choices their rows of a function's logits, in the root.
+  Status readLogits(const Function &function, const char *output,
+                    std::span<Choice> choices);
+  /// Chooses the tokens of slots: the root does, for every process.
+  Status choose(std::vector<Choice> &choices);
+  /// Goes on with the best beams, each in a slot with its cache. The text's
+  /// only part, once it has ended.
+  StatusOr<std::optional<GeneratedPart>> extendBeams(Text &text,
+                                                     const Choice &choice);
+
+  Session &session;
+  ControlPlane &control;
+  const GenerationEntries entries;
+  GenerationCounters counts;
+  TextSlots slots;
+  TextPages pages;
+  std::vector<GeneratedPart> ended; ///< that never had a slot
+  int64_t numTexts = 0;
+};
+
+Generator::Generator(Session &session, ControlPlane &control,
+                     GenerationEntries entries, int64_t hostPages)
+    : impl(std::make_unique<Impl>(session, control, std::move(entries),
+                                  hostPages)) {}
+
+Generator::Generator(Generator &&) noexcept = default;
+Generator::~Generator() = default;
 
 StatusOr<int64_t> Generator::add(GenerationRequest request) {
+  return impl->add(std::move(request));
+}
+
+void Generator::cancel(int64_t text) { impl->cancel(text); }
+
+bool Generator::hasWork() const { return impl->hasWork(); }
+
+StatusOr<std::vector<GeneratedPart>> Generator::step() { return impl->step(); }
+
+const GenerationEntries &Generator::functions() const {
+  return impl->functions();
+}
+
+const GenerationCounters &Generator::counters() const {
+  return impl->counters();
+}
+
+std::optional<PageCounts> Generator::pages() const {
+  return impl->pageCounts();
+}
+
+//===----------------------------------------------------------------------===//
+// Who comes when
+//===----------------------------------------------------------------------===//
+
+StatusOr<int64_t> Generator::Impl::add(GenerationRequest request) {
   OPTRT_RETURN_IF_ERROR(entries.check(request));
   if (!request.continuation.empty()) {
     if (!entries.score || !session.hasChosen(*entries.score))
@@ -174,38 +132,45 @@ StatusOr<int64_t> Generator::add(GenerationRequest request) {
   if (request.maxTokens == 0)
     request.maxTokens = entries.placeBehind(request);
   Text text;
-  text.number = numTexts++;
+  text.number = numTexts;
   text.slides = entries.slides(request, request.maxTokens);
   if (request.beams > 1)
-    text.search.emplace(BeamOptions{.beams = request.beams,
-                                    .lengthPenalty = request.lengthPenalty,
-                                    .maxTokens = request.maxTokens,
-                                    .stops = request.stops});
+    text.beams = {BeamSearch({.beams = request.beams,
+                              .lengthPenalty = request.lengthPenalty,
+                              .maxTokens = request.maxTokens,
+                              .stops = request.stops})};
   text.request = std::move(request);
-  waiting.push_back(std::move(text));
-  return waiting.back().number;
+  slots.queue(std::move(text));
+  return numTexts++;
 }
 
-void Generator::cancel(int64_t number) {
-  for (std::optional<Text> &text : slots)
-    if (text && text->number == number)
-      text->isCancelled = true;
-  for (auto text = waiting.begin(); text != waiting.end(); ++text)
-    if (text->number == number) {
-      ended.push_back({number, {}, FinishReason::Cancelled});
-      waiting.erase(text);
+void Generator::Impl::cancel(int64_t number) {
+  if (slots.cancel(number))
+    ended.push_back({number, {}, FinishReason::Cancelled});
+}
+
+void Generator::Impl::admit() {
+  // Others do not overtake a text that needs more than there is.
+  while (const Text *next = slots.next()) {
+    std::vector<int64_t> chosen = pages.chooseSlots(*next, slots.findFree());
+    if (chosen.empty())
       return;
-    }
+    const int64_t slot = chosen.front();
+    pages.promise(slots.enter(std::move(chosen)), slot);
+  }
 }
 
-bool Generator::hasWork() const {
-  return !waiting.empty() || !ended.empty() ||
-         std::any_of(slots.begin(), slots.end(),
-                     [](const auto &text) { return text.has_value(); });
+void Generator::Impl::leave(int64_t slot) {
+  pages.leave(slots[slot], slot);
+  slots.leave(slot);
 }
 
-Status Generator::readLogits(const Function &function, const char *output,
-                             std::span<Choice> choices) {
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+Status Generator::Impl::readLogits(const Function &function, const char *output,
+                                   std::span<Choice> choices) {
   const StatusOr<HostTensor> logits = session.output(function.name, output);
   OPTRT_RETURN_IF_ERROR(control.agree(logits.status()));
   if (!control.isRoot())
@@ -220,33 +185,33 @@ Status Generator::readLogits(const Function &function, const char *output,
   return okStatus();
 }
 
-std::optional<int64_t> Generator::findPrompt() {
+std::optional<int64_t> Generator::Impl::findPrompt() {
   while (true) {
-    auto oldest = slots.end();
-    for (auto slot = slots.begin(); slot != slots.end(); ++slot)
-      if (*slot && !(*slot)->isParked && (*slot)->numOfChunks() > 0 &&
-          (oldest == slots.end() || (*slot)->number < (*oldest)->number))
+    std::optional<int64_t> oldest;
+    for (int64_t slot : slots.findTaken())
+      if (!slots[slot].isParked && slots[slot].numOfChunks() > 0 &&
+          (!oldest || slots[slot].number < slots[*oldest].number))
         oldest = slot;
-    if (oldest == slots.end())
+    if (!oldest)
       return std::nullopt;
     // Perhaps another text has what is left for chunks.
-    adoptPrefix(**oldest, oldest - slots.begin());
-    if ((*oldest)->numOfChunks() > 0)
-      return oldest - slots.begin();
+    pages.adoptPrefix(slots[*oldest], *oldest);
+    if (slots[*oldest].numOfChunks() > 0)
+      return oldest;
   }
 }
 
-Status Generator::takePrompt(std::vector<Choice> &choices) {
-  OPTRT_RETURN_IF_ERROR(forkPrompts(choices));
+Status Generator::Impl::takePrompt(std::vector<Choice> &choices) {
+  OPTRT_RETURN_IF_ERROR(pages.forkPrompts(choices));
   const std::optional<int64_t> slot = findPrompt();
   if (!slot)
     return okStatus();
-  Text &text = *slots[*slot];
+  Text &text = slots[*slot];
   if (text.isGiven())
     return takeGiven(*slot, choices);
   const int64_t count = std::min(entries.chunk, text.numOfChunks());
   OPTRT_ASSIGN_OR_RETURN(const bool hasPages,
-                         takePages(text, *slot, text.cached + count));
+                         pages.take(text, *slot, text.cached + count));
   if (!hasPages)
     return okStatus();
   const SlotTokens chunk = {.slot = *slot,
@@ -255,22 +220,22 @@ Status Generator::takePrompt(std::vector<Choice> &choices) {
                                 std::span<const int32_t>(text.request.prompt)
                                     .subspan(text.cached, count),
                             .wantsLogits = count == text.numMissing(),
-                            .pages = pagesOfSlots[*slot]};
+                            .pages = pages.of(*slot)};
   const Function &prefill = *entries.prefill;
   OPTRT_RETURN_IF_ERROR(session.fillSlots(prefill.name, {&chunk, 1}));
   OPTRT_RETURN_IF_ERROR(session.run(prefill.name).status());
   ++counts.prefills;
   counts.promptTokens += count;
   text.cached += count;
-  publishPrefix(text, *slot);
+  pages.publishPrefix(text, *slot);
   if (text.numMissing() > 0)
     return okStatus();
   choices.push_back({.slot = chunk.slot});
   return readLogits(prefill, kPromptLogits, std::span(choices).last(1));
 }
 
-Status Generator::takeGiven(int64_t slot, std::vector<Choice> &choices) {
-  Text &text = *slots[slot];
+Status Generator::Impl::takeGiven(int64_t slot, std::vector<Choice> &choices) {
+  Text &text = slots[slot];
   std::vector<int32_t> tokens = text.request.prompt;
   tokens.insert(tokens.end(), text.request.continuation.begin(),
                 text.request.continuation.end());
@@ -278,14 +243,14 @@ Status Generator::takeGiven(int64_t slot, std::vector<Choice> &choices) {
   const int64_t begin = text.cached;
   const int64_t count = std::min(entries.chunk, text.numOfChunks());
   OPTRT_ASSIGN_OR_RETURN(const bool hasPages,
-                         takePages(text, slot, begin + count));
+                         pages.take(text, slot, begin + count));
   if (!hasPages)
     return okStatus();
   const SlotTokens chunk = {.slot = slot,
                             .position = begin,
                             .tokens = all.subspan(begin, count),
                             .targets = all.subspan(begin + 1, count),
-                            .pages = pagesOfSlots[slot]};
+                            .pages = pages.of(slot)};
   const Function &score = *entries.score;
   OPTRT_RETURN_IF_ERROR(session.fillSlots(score.name, {&chunk, 1}));
   OPTRT_RETURN_IF_ERROR(session.run(score.name).status());
@@ -317,50 +282,51 @@ Status Generator::takeGiven(int64_t slot, std::vector<Choice> &choices) {
   return okStatus();
 }
 
-StatusOr<std::vector<int64_t>> Generator::findDecoded() {
+StatusOr<std::vector<int64_t>> Generator::Impl::findDecoded() {
   std::vector<int64_t> found;
-  for (std::size_t slot = 0; slot != slots.size(); ++slot)
-    if (const std::optional<Text> &text = slots[slot];
-        text && !text->isGiven() && !text->isParked &&
-        (!text->slotsOfBeams.empty() || text->numMissing() == 1))
-      found.push_back(static_cast<int64_t>(slot));
+  for (int64_t slot : slots.findTaken())
+    if (const Text &text = slots[slot];
+        !text.isGiven() && !text.isParked &&
+        (text.isInBeams() || text.numMissing() == 1))
+      found.push_back(slot);
   // Older texts take pages first, perhaps those of younger ones.
   std::vector<int64_t> order = found;
   std::ranges::sort(order, {}, [&](int64_t slot) {
-    return std::pair(slots[slot]->canPark(), slots[slot]->number);
+    return std::pair(slots[slot].canPark(), slots[slot].number);
   });
   for (int64_t slot : order) {
-    Text &text = *slots[slot];
+    Text &text = slots[slot];
     const std::vector<int64_t> own = {slot};
-    for (int64_t each : text.slotsOfBeams.empty() ? own : text.slotsOfBeams)
+    for (int64_t each : text.isInBeams() ? text.beams->slots : own)
       if (!text.isParked)
-        OPTRT_RETURN_IF_ERROR(takePages(text, each, text.cached + 1).status());
+        OPTRT_RETURN_IF_ERROR(pages.take(text, each, text.cached + 1).status());
   }
-  std::erase_if(found, [&](int64_t slot) { return slots[slot]->isParked; });
+  std::erase_if(found, [&](int64_t slot) { return slots[slot].isParked; });
   return found;
 }
 
-Status Generator::decode(std::vector<Choice> &choices) {
+Status Generator::Impl::decode(std::vector<Choice> &choices) {
   std::vector<int32_t> last(slots.size());
   std::vector<SlotTokens> inputs;
   const std::size_t first = choices.size();
   OPTRT_ASSIGN_OR_RETURN(const std::vector<int64_t> decoded, findDecoded());
   for (int64_t slot : decoded) {
-    Text &text = *slots[slot];
+    Text &text = slots[slot];
     auto put = [&](int64_t into, int32_t token) {
       last[into] = token;
       inputs.push_back({.slot = into,
                         .position = text.cached,
                         .tokens = std::span<const int32_t>(&last[into], 1),
-                        .pages = pagesOfSlots[into]});
+                        .pages = pages.of(into)});
     };
-    if (text.slotsOfBeams.empty()) {
+    if (text.isInBeams()) {
+      const auto &[search, kept, used] = *text.beams;
+      choices.push_back({.slot = slot, .rows = used});
+      for (std::size_t i = 0; i != used.size(); ++i)
+        put(used[i], search.beams()[i].tokens.back());
+    } else {
       choices.push_back({.slot = slot, .rows = {slot}});
       put(slot, text.last());
-    } else {
-      choices.push_back({.slot = slot, .rows = text.slotsOfBeams});
-      for (std::size_t i = 0; i != text.slotsOfBeams.size(); ++i)
-        put(text.slotsOfBeams[i], text.search->beams()[i].tokens.back());
     }
     ++text.cached;
   }
@@ -374,43 +340,16 @@ Status Generator::decode(std::vector<Choice> &choices) {
   return readLogits(decode, kNextLogits, std::span(choices).subspan(first));
 }
 
-Status Generator::chooseOne(const Text &text, Choice &choice) {
-  const GenerationRequest &request = text.request;
-  if (text.search) {
-    OPTRT_ASSIGN_OR_RETURN(choice.candidates, text.search->findCandidates(
-                                                  choice.logits, request.prompt,
-                                                  request.sampling));
-    return okStatus();
-  }
-  if (choice.given) {
-    choice.token = *choice.given;
-    // Otherwise it has its scores.
-    if (!request.wantsLogits)
-      return okStatus();
-  } else {
-    OPTRT_ASSIGN_OR_RETURN(choice.token,
-                           sampleToken(choice.logits, request.prompt,
-                                       text.generated, request.sampling));
-  }
-  if (request.wantsScores)
-    choice.score = logProbability(choice.logits, choice.token);
-  if (request.numBest > 0)
-    choice.best = mostProbable(choice.logits, request.numBest);
-  if (!request.wantsLogits)
-    choice.logits.clear();
-  return okStatus();
-}
-
-Status Generator::choose(std::vector<Choice> &choices) {
-  keepForTwins(choices);
+Status Generator::Impl::choose(std::vector<Choice> &choices) {
+  pages.keepForTwins(choices);
   Status own;
   Message said;
   for (Choice &choice : choices) {
     if (!own.ok() || !control.isRoot())
       break;
-    const Text &text = *slots[choice.slot];
-    own = chooseOne(text, choice).withContext(concat("text ", text.number));
-    if (text.search) {
+    const Text &text = slots[choice.slot];
+    own = chooseNext(text, choice).withContext(concat("text ", text.number));
+    if (text.beams) {
       said.add(choice.candidates.size());
       for (const BeamCandidate &candidate : choice.candidates)
         said.add(candidate);
@@ -422,7 +361,7 @@ Status Generator::choose(std::vector<Choice> &choices) {
   Message heard(control.allGather(said.text()).front());
   bool isWhole = true;
   for (Choice &choice : choices) {
-    if (!slots[choice.slot]->search) {
+    if (!slots[choice.slot].beams) {
       isWhole = isWhole && heard.take(choice.token);
       continue;
     }
@@ -438,54 +377,12 @@ Status Generator::choose(std::vector<Choice> &choices) {
   return okStatus();
 }
 
-/// How many of the last tokens a stop begins with: they may become one.
-static int64_t countHeldBack(std::span<const int32_t> tokens,
-                             std::span<const std::vector<int32_t>> stops) {
-  std::size_t held = 0;
-  for (const std::vector<int32_t> &stop : stops)
-    for (std::size_t length = std::min(stop.size() - 1, tokens.size());
-         length > held; --length)
-      if (std::equal(stop.begin(), stop.begin() + length,
-                     tokens.end() - length))
-        held = length;
-  return static_cast<int64_t>(held);
-}
-
-GeneratedPart Generator::extend(Text &text, Choice &choice) {
-  std::vector<int32_t> &tokens = text.generated;
-  tokens.push_back(choice.token);
-  ++counts.generatedTokens;
-  GeneratedPart part;
-  part.text = text.number;
-  part.logits = std::move(choice.logits);
-  part.score = choice.score;
-  part.best = std::move(choice.best);
-  int64_t end = std::ssize(tokens);
-  for (const std::vector<int32_t> &stop : text.request.stops)
-    if (stop.size() <= tokens.size() &&
-        std::equal(stop.begin(), stop.end(), tokens.end() - stop.size())) {
-      part.finish = FinishReason::Stop;
-      end = std::min(end, std::ssize(tokens) - std::ssize(stop));
-    }
-  if (!part.finish && std::ssize(tokens) == text.request.maxTokens)
-    part.finish = FinishReason::Length;
-  if (!part.finish)
-    end -= countHeldBack(tokens, text.request.stops);
-  if (end > text.released) {
-    part.tokens.assign(tokens.begin() + text.released, tokens.begin() + end);
-    text.released = end;
-  }
-  return part;
-}
-
 StatusOr<std::optional<GeneratedPart>>
-Generator::extendBeams(Text &text, const Choice &choice) {
-  std::vector<int64_t> from = text.slotsOfBeams;
-  if (from.empty())
-    from = text.kept;
-  const std::vector<int64_t> parents = text.search->advance(choice.candidates);
-  if (text.search->isDone()) {
-    const EndedBeam &best = text.search->best();
+Generator::Impl::extendBeams(Text &text, const Choice &choice) {
+  BeamSearch &search = text.beams->search;
+  const std::vector<int64_t> parents = search.advance(choice.candidates);
+  if (search.isDone()) {
+    const EndedBeam &best = search.best();
     counts.generatedTokens += std::ssize(best.tokens);
     return std::optional(GeneratedPart{
         .text = text.number,
@@ -493,34 +390,21 @@ Generator::extendBeams(Text &text, const Choice &choice) {
         .finish = best.isStopped ? FinishReason::Stop : FinishReason::Length,
         .score = best.score});
   }
-  // The first that goes on from a beam stays in its slot, others get copies.
-  std::vector<int64_t> free = text.kept;
-  std::vector<int64_t> sources, into(parents.size(), -1);
-  for (std::size_t i = 0; i != parents.size(); ++i) {
-    sources.push_back(from[parents[i]]);
-    if (std::erase(free, sources[i]) != 0)
-      into[i] = sources[i];
-  }
-  for (int64_t &slot : into)
-    if (slot < 0) {
-      slot = free.front();
-      free.erase(free.begin());
-    }
-  OPTRT_RETURN_IF_ERROR(pool ? forkPages(text, sources, into)
-                             : forkSlots(text, sources, into));
-  text.slotsOfBeams = std::move(into);
+  TextBeams::Moves moves = text.beams->place(parents);
+  OPTRT_RETURN_IF_ERROR(pages.forkBeams(text, moves));
+  text.beams->slots = std::move(moves.into);
   return std::optional<GeneratedPart>();
 }
 
-StatusOr<std::vector<GeneratedPart>> Generator::step() {
+StatusOr<std::vector<GeneratedPart>> Generator::Impl::step() {
   std::vector<GeneratedPart> parts = std::move(ended);
   ended.clear();
-  for (std::size_t slot = 0; slot != slots.size(); ++slot)
-    if (slots[slot] && slots[slot]->isCancelled) {
-      parts.push_back({slots[slot]->number, {}, FinishReason::Cancelled});
-      leave(static_cast<int64_t>(slot));
+  for (int64_t slot : slots.findTaken())
+    if (slots[slot].isCancelled) {
+      parts.push_back({slots[slot].number, {}, FinishReason::Cancelled});
+      leave(slot);
     }
-  OPTRT_RETURN_IF_ERROR(resumeParked());
+  OPTRT_RETURN_IF_ERROR(pages.resumeParked());
   admit();
   // A prompt's last chunk has logits.
   std::vector<Choice> choices;
@@ -531,18 +415,19 @@ StatusOr<std::vector<GeneratedPart>> Generator::step() {
   OPTRT_RETURN_IF_ERROR(choose(choices));
   std::ranges::stable_sort(choices, {}, &Choice::slot);
   for (Choice &choice : choices) {
-    std::optional<Text> &text = slots[choice.slot];
     // A stop may have come within a chunk.
-    if (!text)
+    if (!slots.has(choice.slot))
       continue;
-    if (text->search) {
+    Text &text = slots[choice.slot];
+    if (text.beams) {
       OPTRT_ASSIGN_OR_RETURN(std::optional<GeneratedPart> part,
-                             extendBeams(*text, choice));
+                             extendBeams(text, choice));
       if (!part)
         continue;
       parts.push_back(std::move(*part));
     } else {
-      parts.push_back(extend(*text, choice));
+      parts.push_back(text.extend(choice));
+      ++counts.generatedTokens;
     }
     if (parts.back().finish)
       leave(choice.slot);

@@ -22,7 +22,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "PagePool.h"
+#include "TextPages.h"
+
 #include "optimus-support/CachePages.h"
 
 #include <algorithm>
@@ -30,22 +31,7 @@
 using namespace optrt;
 using optimus_support::pagesFor;
 
-Status GenerationEntries::checkHostPages(int64_t hostPages) const {
-  if (hostPages == 0)
-    return okStatus();
-  if (cache.pages == 0)
-    return invalidArgument("expected a library whose cache has pages, built "
-                           "with --generate slots=...,pages=N; found one "
-                           "without");
-  const int64_t pools = cache.slots / cache.slotsOfPool;
-  if (hostPages < pools)
-    return invalidArgument(concat("expected a page at least for the slots of "
-                                  "each rank, ",
-                                  pools, " in all; found ", hostPages));
-  return okStatus();
-}
-
-bool Generator::fitsBeside(const Text &text, int64_t group) const {
+bool TextPages::fitsBeside(const Text &text, int64_t group) const {
   int64_t most = 0, others = 0;
   auto count = [&](const Text &each) {
     const int64_t pages =
@@ -56,36 +42,34 @@ bool Generator::fitsBeside(const Text &text, int64_t group) const {
       others += pages;
   };
   count(text);
-  for (std::size_t slot = 0; slot != slots.size(); ++slot) {
-    const std::optional<Text> &other = slots[slot];
-    if (!other || pool->groupOf(static_cast<int64_t>(slot)) != group)
+  for (int64_t slot : slots.findTaken()) {
+    const Text &other = slots[slot];
+    if (pool->groupOf(slot) != group)
       continue;
     // Others come first.
-    if (other->isParked)
+    if (other.isParked)
       return false;
-    count(*other);
+    count(other);
   }
   return most + others <= pool->numPages(group);
 }
 
-std::optional<int32_t> Generator::parkFor(int64_t group, int64_t number) {
+std::optional<int32_t> TextPages::parkFor(int64_t group, int64_t number) {
   // Texts that wait already, and then others, the youngest first.
   std::vector<int64_t> own, candidates;
-  for (std::size_t i = 0; i != slots.size(); ++i) {
-    const auto slot = static_cast<int64_t>(i);
-    if (pool->groupOf(slot) != group || pagesOfSlots[slot].empty())
+  for (int64_t slot = 0; slot != slots.size(); ++slot) {
+    if (pool->groupOf(slot) != group || lists[slot].empty())
       continue;
     own.push_back(slot);
-    if (slots[slot] && slots[slot]->canPark() &&
-        slots[slot]->number > number)
+    if (slots.has(slot) && slots[slot].canPark() && slots[slot].number > number)
       candidates.push_back(slot);
   }
   std::ranges::sort(candidates, std::greater(), [&](int64_t slot) {
-    return std::pair(slots[slot]->isParked, slots[slot]->number);
+    return std::pair(slots[slot].isParked, slots[slot].number);
   });
   // The last page of a slot that is not on the host.
   auto lastOf = [&](int64_t slot) {
-    const std::vector<int32_t> &pages = pagesOfSlots[slot];
+    const std::vector<int32_t> &pages = lists[slot];
     const auto last = std::find_if_not(pages.rbegin(), pages.rend(),
                                        &PagePool::isOnHost);
     return last == pages.rend() ? kNoPage : *last;
@@ -94,8 +78,7 @@ std::optional<int32_t> Generator::parkFor(int64_t group, int64_t number) {
     for (std::size_t i = 0; i != count; ++i) {
       const int32_t page = lastOf(candidates[i]);
       auto keeps = [&](int64_t slot) {
-        return std::ranges::find(pagesOfSlots[slot], page) !=
-                   pagesOfSlots[slot].end() &&
+        return std::ranges::find(lists[slot], page) != lists[slot].end() &&
                (lastOf(slot) != page ||
                 std::find(candidates.begin(), candidates.begin() + count,
                           slot) == candidates.begin() + count);
@@ -104,13 +87,13 @@ std::optional<int32_t> Generator::parkFor(int64_t group, int64_t number) {
         continue;
       for (int64_t slot : own)
         if (lastOf(slot) == page)
-          slots[slot]->isParked = true;
+          slots[slot].isParked = true;
       return page;
     }
   return std::nullopt;
 }
 
-StatusOr<bool> Generator::makeRoom(const Text &text, int64_t group,
+StatusOr<bool> TextPages::makeRoom(const Text &text, int64_t group,
                                    int64_t pages) {
   while (pool->numFree(group) < pages) {
     const std::optional<int32_t> page =
@@ -122,18 +105,18 @@ StatusOr<bool> Generator::makeRoom(const Text &text, int64_t group,
   return true;
 }
 
-Status Generator::moveOut(int32_t page) {
+Status TextPages::moveOut(int32_t page) {
   const int32_t moved = pool->moveOut(page);
-  for (std::vector<int32_t> &each : pagesOfSlots)
+  for (std::vector<int32_t> &each : lists)
     std::ranges::replace(each, page, moved);
-  ++counts.movedPages;
+  ++counters.movedPages;
   return control.agree(session.savePage(
       entries.decode->name, page, onHost[PagePool::placeOnHost(moved)]));
 }
 
-Status Generator::moveIn(int32_t page) {
+Status TextPages::moveIn(int32_t page) {
   const int32_t moved = pool->moveIn(page);
-  for (std::vector<int32_t> &each : pagesOfSlots)
+  for (std::vector<int32_t> &each : lists)
     std::ranges::replace(each, page, moved);
   Session::HostPage &from = onHost[PagePool::placeOnHost(page)];
   OPTRT_RETURN_IF_ERROR(control.agree(
@@ -142,36 +125,30 @@ Status Generator::moveIn(int32_t page) {
   return okStatus();
 }
 
-/// By fitsBeside() there are some.
-Status Generator::noPages(const Text &text) {
-  return internal(concat("text ", text.number, " found no page that is free"));
-}
-
-Status Generator::resumeParked() {
+Status TextPages::resumeParked() {
+  const std::vector<int64_t> taken = slots.findTaken();
   std::vector<int64_t> parked;
-  for (std::size_t slot = 0; slot != slots.size(); ++slot)
-    if (slots[slot] && slots[slot]->isParked)
-      parked.push_back(static_cast<int64_t>(slot));
+  for (int64_t slot : taken)
+    if (slots[slot].isParked)
+      parked.push_back(slot);
   std::ranges::sort(parked, {},
-                    [&](int64_t slot) { return slots[slot]->number; });
+                    [&](int64_t slot) { return slots[slot].number; });
   std::vector<int64_t> waits; // groups of which one does
   for (int64_t slot : parked) {
-    Text &text = *slots[slot];
+    Text &text = slots[slot];
     const int64_t group = pool->groupOf(slot);
     if (std::ranges::find(waits, group) != waits.end())
       continue;
-    std::vector<int32_t> &pages = pagesOfSlots[slot];
+    std::vector<int32_t> &pages = lists[slot];
     const int64_t next =
         text.cached + std::clamp<int64_t>(text.numOfChunks(), 1, entries.chunk);
     const int64_t wanted =
         std::ranges::count_if(pages, &PagePool::isOnHost) +
         std::max<int64_t>(pagesFor(next) - std::ssize(pages), 0);
-    bool isOldest = true;
-    for (std::size_t i = 0; i != slots.size(); ++i)
-      isOldest = isOldest &&
-                 (!slots[i] || slots[i]->number >= text.number ||
-                  !slots[i]->canPark() ||
-                  pool->groupOf(static_cast<int64_t>(i)) != group);
+    const bool isOldest = std::ranges::all_of(taken, [&](int64_t other) {
+      return slots[other].number >= text.number || !slots[other].canPark() ||
+             pool->groupOf(other) != group;
+    });
     if (!isOldest && pool->numFree(group) < wanted) {
       waits.push_back(group);
       continue;

@@ -97,13 +97,17 @@ TEST_P(KernelTest, RowsAreAppendedAtTheirPositions) {
 
 TEST_P(KernelTest, AChunkGoesToOneSlot) {
   const int64_t count = 5, slots = 2, capacity = 6, first = 3;
+  // Rows may lie apart.
+  constexpr int64_t kApart = 40;
   for (int64_t cols : {1, 37})
-    kernels.add(SlotAppend{count, slots, capacity, cols}, {first});
+    kernels.add(SlotAppend{count, slots, capacity, cols, /*pages=*/std::nullopt,
+                           /*stride=*/kApart},
+                {first});
   ASSERT_EQ(kernels.compile(), "");
   size_t number = 0;
   for (int64_t cols : {1, 37}) {
     for (int32_t slot : {3, 4, 2, 5, 0, -1}) {
-      Floats rows = random(count * cols),
+      Floats rows = random((count - 1) * kApart + cols),
              cache = random(slots * capacity * cols), expected = cache;
       // Padding, and what lies beyond the capacity.
       Ints positions = {2, 5, 0, -1, 6}, chosen = {slot};
@@ -111,7 +115,7 @@ TEST_P(KernelTest, AChunkGoesToOneSlot) {
       for (int64_t row = 0; row < count; ++row)
         if (own >= 0 && own < slots && positions[row] >= 0 &&
             positions[row] < capacity)
-          std::copy_n(rows.begin() + row * cols, cols,
+          std::copy_n(rows.begin() + row * kApart, cols,
                       expected.begin() +
                           (own * capacity + positions[row]) * cols);
       run(number, rows, positions, chosen, cache);

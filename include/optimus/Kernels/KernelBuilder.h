@@ -51,6 +51,10 @@ public:
   void storeOnce(Num value, Value offset) const;
   void storeElement(Value element, Value offset) const;
   void storeElements(Value elements, Value offset) const;
+  /// Copies the elements from `offset` on that `type` has to another buffer: as
+  /// they are where both have one type.
+  void copyTo(const KernelBuffer &other, Value offset, Value place,
+              Type type) const;
 
   Value getMemory() const { return memory; }
 

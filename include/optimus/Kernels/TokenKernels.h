@@ -63,10 +63,10 @@ struct Lengths {
 /// have no place. With i32 pages[batch*pages] a sequence has so many pages,
 /// with positions below 64 times them (optimus-support/CachePages.h);
 /// `capacity` is its own share of the cache, and entries beyond the cache have
-/// no place.
+/// no place. With a `stride` rows lie so far apart.
 struct CacheAppend {
   int64_t batch, seq, capacity, cols;
-  std::optional<int64_t> pages = std::nullopt;
+  std::optional<int64_t> pages = std::nullopt, stride = std::nullopt;
 
   OPTIMUS_CHECKED_KERNEL("cache_append");
 };
@@ -75,11 +75,11 @@ struct CacheAppend {
 /// slot[1]
 /// -> cache[slots*capacity*cols], which is updated: each row becomes that at
 /// its position of the slot; scalar first, the number of the cache's first
-/// slot. Positions and pages are as of CacheAppend, and slots beyond the cache
-/// have no place.
+/// slot. Positions, pages and the stride are as of CacheAppend, and slots
+/// beyond the cache have no place.
 struct SlotAppend {
   int64_t count, slots, capacity, cols;
-  std::optional<int64_t> pages = std::nullopt;
+  std::optional<int64_t> pages = std::nullopt, stride = std::nullopt;
 
   OPTIMUS_CHECKED_KERNEL("slot_append");
 };

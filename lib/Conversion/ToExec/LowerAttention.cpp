@@ -21,10 +21,42 @@
 using namespace mlir;
 using namespace mlir::optimus;
 
+/// Whether all readers of a part of a packed tensor take rows apart from each
+/// other, so that nothing is copied.
+static bool isReadInPlace(PartOp part) {
+  return llvm::all_of(part->getUses(), [](OpOperand &use) {
+    Operation *reader = use.getOwner();
+    // The queries of a cache's keys, or the rows that it gets.
+    if (auto attention = dyn_cast<AttentionOp>(reader))
+      return attention.getCached() && use.getOperandNumber() == 0;
+    auto append = dyn_cast<CacheAppendOp>(reader);
+    return append && &use == &append.getRowsMutable();
+  });
+}
+
+/// Elements from a token of a tensor to the next one, where these are not next
+/// to each other.
+static std::optional<int64_t> getTokenStride(Value tensor) {
+  auto part = tensor.getDefiningOp<PartOp>();
+  if (!part || !isReadInPlace(part))
+    return std::nullopt;
+  ArrayRef<int64_t> shape = part.getPacked().getType().getShape();
+  return getNumElements(part.getPacked()) / (shape[0] * shape[1]);
+}
+
+/// From a token's part to the next token's.
+static int64_t getStride(ValueRange tensors, const AttentionShape &shape,
+                         AttentionShape::Part part) {
+  return getTokenStride(tensors[shape.getOperand(part)])
+      .value_or(shape.getStride(part));
+}
+
 /// The buffer of q, k or v, from the first element of that part on.
 static Value getPart(ValueRange tensors, const AttentionShape &shape,
                      AttentionShape::Part part, Lowering &lowering) {
   Value tensor = tensors[shape.getOperand(part)];
+  if (getTokenStride(tensor))
+    return lowering.getBuffer(tensor);
   int64_t offset = shape.getOffset(part);
   return lowering.slice(lowering.getBuffer(tensor), offset,
                         getNumElements(tensor) - offset);
@@ -86,7 +118,7 @@ static kernels::AttentionExtents getExtents(OpT op,
           .heads = shape.getNumHeads(),
           .kvHeads = shape.groups,
           .headDim = shape.headDim,
-          .qStride = shape.getStride(AttentionShape::Q),
+          .qStride = getStride(op.getInputs(), shape, AttentionShape::Q),
           .kvStride = shape.getStride(AttentionShape::K),
           .causal = op.getCausal(),
           .hasLengths = bool(op.getLengths()),
@@ -231,9 +263,10 @@ struct AttentionLowering : LoweringModel<AttentionLowering, AttentionOp> {
         getOptional(op.getPositions(), lowering), (*command)->workspace,
         getOptional(cached.pages, lowering), shape.getNumSequences(),
         shape.getNumQueries(), shape.getNumHeads(), shape.groups, shape.headDim,
-        shape.getStride(AttentionShape::Q), shape.getStride(AttentionShape::K),
-        op.getCausal(), getWindow(op, shape), getAttr(cached.capacity),
-        getAttr(cached.pool), /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
+        getStride(op.getInputs(), shape, AttentionShape::Q),
+        shape.getStride(AttentionShape::K), op.getCausal(),
+        getWindow(op, shape), getAttr(cached.capacity), getAttr(cached.pool),
+        /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
         /*after=*/DenseI32ArrayAttr());
     return success();
   }
@@ -282,11 +315,15 @@ struct CacheAppendLowering : LoweringModel<CacheAppendLowering, CacheAppendOp> {
     Value result = lowering.getBuffer(op.getResult());
     if (!lowering.shareBuffer(op.getCache(), op.getResult()))
       lowering.copy(lowering.getBuffer(op.getCache()), result);
+    // Padding of a chunk has no position.
+    const int64_t count = getNumElements(op.getPositions());
+    const std::optional<int64_t> pages = getPagesOfEach(op.getPages()),
+                                 stride = getTokenStride(op.getRows());
     SmallVector<NamedBuffer> buffers = {
-        {"rows", lowering.getBuffer(op.getRows())},
+        {"rows", lowering.slice(lowering.getBuffer(op.getRows()), 0,
+                                (count - 1) * stride.value_or(cols) + cols)},
         {"positions", lowering.getBuffer(op.getPositions())},
         {"cache", result}};
-    const std::optional<int64_t> pages = getPagesOfEach(op.getPages());
     if (Value table = op.getPages())
       buffers.push_back({"pages", lowering.getBuffer(table)});
     if (!op.getSlot())
@@ -294,17 +331,16 @@ struct CacheAppendLowering : LoweringModel<CacheAppendLowering, CacheAppendOp> {
                                                   .seq = positions[1],
                                                   .capacity = cache[1],
                                                   .cols = cols,
-                                                  .pages = pages},
+                                                  .pages = pages,
+                                                  .stride = stride},
                              buffers);
-    // Padding of a chunk has no position.
-    const int64_t count = getNumElements(op.getPositions());
-    buffers[0].buffer = lowering.slice(buffers[0].buffer, 0, count * cols);
     buffers.push_back({"slot", lowering.getBuffer(op.getSlot())});
     lowering.launch(kernels::SlotAppend{.count = count,
                                         .slots = cache[0],
                                         .capacity = cache[1],
                                         .cols = cols,
-                                        .pages = pages},
+                                        .pages = pages,
+                                        .stride = stride},
                     buffers,
                     lowering.createPartOffset(op.getCache().getType(), 0));
   }
@@ -337,10 +373,12 @@ struct PartLowering : LoweringModel<PartLowering, PartOp> {
     const int64_t tokens = shape[0] * shape[1], parts = shape[2];
     const int64_t width = getNumElements(op.getResult()) / tokens;
     const auto index = static_cast<int64_t>(op.getIndex());
-    Value packed = lowering.getBuffer(op.getPacked());
-    lowering.copy({lowering.slice(packed, index * width,
-                                  (tokens * parts - index) * width),
-                   parts * width},
+    Value from =
+        lowering.slice(lowering.getBuffer(op.getPacked()), index * width,
+                       (tokens * parts - index) * width);
+    if (isReadInPlace(op))
+      return lowering.setBuffer(op.getResult(), from);
+    lowering.copy({from, parts * width},
                   {lowering.getBuffer(op.getResult()), width}, tokens, width);
   }
 };

@@ -16,11 +16,10 @@
 #ifndef OPTIMUS_RUNTIME_GENERATOR_H
 #define OPTIMUS_RUNTIME_GENERATOR_H
 
-#include "optimus-runtime/Beams.h"
+#include "optimus-runtime/Sampling.h"
 #include "optimus-runtime/Session.h"
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -143,8 +142,6 @@ struct PageCounts {
   int64_t onHost = 0; ///< besides
 };
 
-class PagePool;
-
 /// Texts that a session generates. Its functions are called by every process of
 /// the job with the same arguments in the same order, and have the same
 /// results.
@@ -184,154 +181,14 @@ public:
   /// of every process.
   StatusOr<std::vector<GeneratedPart>> step();
 
-  const GenerationEntries &functions() const { return entries; }
-  const GenerationCounters &counters() const { return counts; }
+  const GenerationEntries &functions() const;
+  const GenerationCounters &counters() const;
   /// Nothing where the cache has no pages.
   std::optional<PageCounts> pages() const;
 
 private:
-  /// A token that follows a text, and its logits where they are wanted; or what
-  /// follows its beams.
-  struct Choice {
-    int64_t slot = 0;
-    std::vector<int64_t> rows = {0}; ///< of the logits, one a beam
-    std::optional<int32_t> given = {};
-    int32_t token = 0;
-    std::vector<BeamCandidate> candidates = {};
-    std::vector<float> logits = {};
-    double score = 0;
-    std::vector<ScoredToken> best = {};
-  };
-  struct Text {
-    int64_t number = 0;
-    GenerationRequest request;
-    std::vector<int32_t> generated;
-    int64_t cached = 0;   ///< tokens in the cache: the first
-    int64_t released = 0; ///< generated tokens that step() has returned
-    bool isCancelled = false;
-    /// With several beams: all their slots, the text's own first, and those in
-    /// use.
-    std::vector<int64_t> kept = {}, slotsOfBeams = {};
-    std::optional<BeamSearch> search = {};
-    int64_t promised = 0; ///< pages that it may take
-    bool slides = false;  ///< see GenerationEntries::slides()
-    bool isParked = false; ///< waits for pages, of which some are on the host
-    /// Whether others with the same prompt can go on from its first choice, and
-    /// the logits of that, in the root.
-    bool isForkable = false;
-    std::vector<float> firstLogits = {};
-
-    int64_t promptSize() const { return std::ssize(request.prompt); }
-    int64_t size() const { return promptSize() + std::ssize(generated); }
-    /// Tokens that a text has and its slot has not.
-    int64_t numMissing() const { return size() - cached; }
-    bool isGiven() const { return !request.continuation.empty(); }
-    bool canPark() const { return !search && !slides; }
-    bool hasWholePrompt() const { return cached >= promptSize(); }
-    /// Tokens for chunks. A last token alone is one for decode, as any that
-    /// follows; the last that is given is put nowhere.
-    int64_t numOfChunks() const {
-      if (isGiven())
-        return promptSize() + std::ssize(request.continuation) - 1 - cached;
-      return numMissing() > 1 ? numMissing() : 0;
-    }
-    int32_t last() const {
-      return generated.empty() ? request.prompt.back() : generated.back();
-    }
-  };
-
-  /// Lets waiting texts into free slots, the oldest first.
-  void admit();
-  /// The slots for a text, of free ones, ascending; none where it has to wait.
-  std::vector<int64_t> chooseSlots(const Text &text,
-                                   std::span<const int64_t> free) const;
-  /// Frees the slot of a text, and all others that it has.
-  void leave(int64_t slot);
-
-  // With pages; without they do nothing.
-
-  /// The pages of other texts that the prompt of one begins with, in whole
-  /// chunks, from so many tokens on.
-  std::vector<int32_t> findPrefix(const Text &text, int64_t group,
-                                  std::span<const int32_t> before) const;
-  /// Promises a text the pages that it needs at most.
-  void promisePages(Text &text, int64_t slot);
-  /// Gives a text those of a prompt's next tokens that another text has.
-  void adoptPrefix(Text &text, int64_t slot);
-  /// Lets other texts find the whole pages of a prompt's tokens in the cache.
-  void publishPrefix(const Text &text, int64_t slot);
-  /// Whether another text has the same prompt, and has yet to take it in.
-  bool hasTwin(const Text &text) const;
-  /// Keeps first logits for twins.
-  void keepForTwins(std::span<const Choice> choices);
-  /// Gives twins the pages of the whole prompt, a copy of the last one, and the
-  /// logits behind it.
-  Status forkPrompts(std::vector<Choice> &choices);
-  Status forkPrompt(int64_t from, int64_t into);
-  /// Gives back the pages that no token from the next one on sees.
-  void dropBehindWindow(Text &text, int64_t slot);
-  /// Takes pages for the first tokens of a slot. Where there are none, it parks
-  /// younger texts, or else this one: false.
-  StatusOr<bool> takePages(Text &text, int64_t slot, int64_t tokens);
-  /// Whether there are pages for the largest text of a group, with this one,
-  /// beside all that cannot be parked; and nobody is parked there.
-  bool fitsBeside(const Text &text, int64_t group) const;
-  /// The page that goes to the host next, for texts from a number on: the last
-  /// one of all of its holders, which are parked then. Or none.
-  std::optional<int32_t> parkFor(int64_t group, int64_t number);
-  /// Moves pages to the host until so many are free; false where it cannot.
-  StatusOr<bool> makeRoom(const Text &text, int64_t group, int64_t pages);
-  Status moveOut(int32_t page);
-  Status moveIn(int32_t page);
-  static Status noPages(const Text &text);
-  /// Moves the pages of parked texts back, the oldest first.
-  Status resumeParked();
-  /// Of a slot; returns how many are free then.
-  int64_t dropPages(int64_t slot);
-  /// Gives the slots of beams the pages of their parents, and copies the last
-  /// one where others write it, too.
-  Status forkPages(Text &text, std::span<const int64_t> from,
-                   std::span<const int64_t> into);
-  /// Copies what the slots of beams lack.
-  Status forkSlots(const Text &text, std::span<const int64_t> from,
-                   std::span<const int64_t> into);
-
-  /// The slot of the oldest text with tokens for chunks.
-  std::optional<int64_t> findPrompt();
-  /// Puts a chunk of a prompt into its slot. Behind its last token, there is
-  /// one to choose.
-  Status takePrompt(std::vector<Choice> &choices);
-  /// Puts a chunk of a given text into its slot. Each token of its continuation
-  /// in the chunk is a choice.
-  Status takeGiven(int64_t slot, std::vector<Choice> &choices);
-  /// The slots of texts that lack one token, and have the pages for it.
-  StatusOr<std::vector<int64_t>> findDecoded();
-  /// Puts these tokens into the cache; each text has one to choose.
-  Status decode(std::vector<Choice> &choices);
-  /// Gives choices their rows of a function's logits, in the root.
-  Status readLogits(const Function &function, const char *output,
-                    std::span<Choice> choices);
-  /// In the root: by the choice's logits.
-  Status chooseOne(const Text &text, Choice &choice);
-  /// Chooses the tokens of slots: the root does, for every process.
-  Status choose(std::vector<Choice> &choices);
-  GeneratedPart extend(Text &text, Choice &choice);
-  /// Goes on with the best beams, each in a slot with its cache. The text's
-  /// only part, once it has ended.
-  StatusOr<std::optional<GeneratedPart>> extendBeams(Text &text,
-                                                     const Choice &choice);
-
-  Session &session;
-  ControlPlane &control;
-  const GenerationEntries entries;
-  std::vector<std::optional<Text>> slots;
-  std::unique_ptr<PagePool> pool; ///< null without pages
-  std::vector<std::vector<int32_t>> pagesOfSlots;
-  std::vector<Session::HostPage> onHost; ///< by their places there
-  std::deque<Text> waiting;
-  std::vector<GeneratedPart> ended; ///< that never had a slot
-  GenerationCounters counts;
-  int64_t numTexts = 0;
+  class Impl;
+  std::unique_ptr<Impl> impl;
 };
 
 /// The probabilities of given texts. Its functions are collective, as those of

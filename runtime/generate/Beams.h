@@ -13,8 +13,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_BEAMS_H
-#define OPTIMUS_RUNTIME_BEAMS_H
+#ifndef OPTIMUS_RUNTIME_GENERATE_BEAMS_H
+#define OPTIMUS_RUNTIME_GENERATE_BEAMS_H
 
 #include "optimus-runtime/Sampling.h"
 
@@ -86,4 +86,4 @@ private:
 
 } // namespace optrt
 
-#endif // OPTIMUS_RUNTIME_BEAMS_H
+#endif // OPTIMUS_RUNTIME_GENERATE_BEAMS_H
