@@ -92,7 +92,7 @@ MISTAKES = {
     "profile without end": (COMPILE + "--machine-profile /dev/zero -o q.so", "not a regular file"),
     "window of a gap": ("optimus-plan gaps.csv", "gaps.csv:2:11: gaps '1-2@0:64' is no list of gaps"),
     "ranges without end": ("optimus-plan /dev/zero", "not a regular file"),
-    "profile too deep": (COMPILE + "--machine-profile deep.json -o q.so", "nested"),
+    "profile too deep": (COMPILE + "--machine-profile deep.json -o q.so", "64 deep"),
     "profile of negative bytes": (COMPILE + "--machine-profile negative.json -o q.so", "bytes"),
     "tuned products that are data": (TRAIN + "--steps 1 --tune text.txt", "same file"),
     "tuned products of something else": (EVAL + "--tune negative.json", "optimus_tuning"),
