@@ -73,7 +73,7 @@ MISTAKES = {
         "go on from step 3 with --load good",
     ),
     "no checkpoint": (TRAIN + "--load nothing", "nothing"),
-    "load is a file": (TRAIN + "--load text.txt", "not one"),
+    "load is a file": (TRAIN + "--load text.txt", "found the file text.txt"),
     "no data": ("optimus-run train tiny.so --data nothing --steps 1", "nothing"),
     "too little data": ("optimus-run train tiny.so --data short.txt --steps 1", "9"),
     "no library": ("optimus-run train text.txt --data text.txt --steps 1", "text.txt"),
