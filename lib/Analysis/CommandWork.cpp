@@ -10,8 +10,6 @@
 
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 
-#include "optimus-support/CachePages.h"
-
 using namespace mlir;
 using namespace mlir::optimus;
 using optimus_prices::CommandWork;
@@ -65,38 +63,6 @@ CommandWork mlir::optimus::getCommandWork(exec::CommandOpInterface command,
   return result;
 }
 
-/// Rows of attention's tensors are slices of longer ones. An operand goes on to
-/// the end of its buffer, and attention touches less of it.
-static void limitToSlices(exec::CommandOpInterface command,
-                          MutableArrayRef<Touch> touches) {
-  auto limit = [&](auto op, std::optional<int64_t> capacity,
-                   std::optional<int64_t> pool, ArrayRef<Value> queries,
-                   ArrayRef<Value> keys) {
-    const int64_t batch = op.getBatch(), seq = op.getSeq();
-    const double rowBytes =
-        double(op.getHeadDim()) * double(getElementBytes(op.getQ().getType()));
-    // The operation was checked.
-    const double keyRows =
-        double(optimus_support::attentionKeys(batch, seq, capacity.value_or(0),
-                                              pool.value_or(0))
-                   .get()
-                   .value());
-    for (Touch &one : touches)
-      for (auto [values, bytes] :
-           {std::pair(queries, rowBytes * double(batch * seq * op.getHeads())),
-            std::pair(keys, rowBytes * keyRows * double(op.getKvHeads()))})
-        for (Value value : values)
-          if (one.buffer == getNumber(value))
-            one.bytes = std::min(one.bytes, bytes);
-  };
-  if (auto op = dyn_cast<exec::AttentionOp>(*command))
-    limit(op, op.getCapacity(), op.getPool(), {op.getQ()},
-          {op.getK(), op.getV()});
-  else if (auto op = dyn_cast<exec::AttentionGradOp>(*command))
-    limit(op, std::nullopt, std::nullopt, {op.getQ(), op.getDq()},
-          {op.getK(), op.getV(), op.getDk(), op.getDv()});
-}
-
 SmallVector<Touch> mlir::optimus::getTouches(exec::CommandOpInterface command,
                                              bool byColumns) {
   SmallVector<Touch> touches;
@@ -110,7 +76,6 @@ SmallVector<Touch> mlir::optimus::getTouches(exec::CommandOpInterface command,
   if (auto launch = dyn_cast<exec::LaunchOp>(*command); launch && byColumns)
     for (unsigned buffer : getBuffersByColumns(launch).set_bits())
       touches[buffer].byColumns = true;
-  limitToSlices(command, touches);
   return touches;
 }
 

@@ -117,8 +117,11 @@ gatherPages(const PageTable &table, const std::vector<double> &pool,
   return rows;
 }
 
-bool isCached(AttentionOp op) { return op.getCached(); }
-bool isCached(AttentionGradOp) { return false; }
+/// A gradient is of no cache.
+bool isCached(Operation *op) {
+  auto attention = dyn_cast<AttentionOp>(op);
+  return attention && attention.getCached();
+}
 
 /// The operands of an attention, with the extents that frames hold: those of
 /// whole tensors, whatever the operand's type.

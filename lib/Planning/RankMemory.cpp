@@ -8,7 +8,7 @@
 
 #include "optimus/Planning/RankMemory.h"
 
-#include "optimus/Dialect/Exec/IR/Exec.h"
+#include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Exec/IR/WeightBlocks.h"
 #include "optimus/Dialect/Exec/Transforms/LiveRanges.h"
 #include "optimus/Dialect/Optimus/IR/Buffers.h"
@@ -52,13 +52,13 @@ static int64_t getScratch(func::FuncOp function) {
   auto isNarrow = [](Value buffer) {
     return !cast<MemRefType>(buffer.getType()).getElementType().isF32();
   };
-  auto attention = [&](auto op, bool isGradient, int64_t capacity) {
+  auto attention = [&](auto op, bool isGradient) {
     bound.attention({.seq = int64_t(op.getSeq()),
                      .headDim = int64_t(op.getHeadDim()),
                      .isGradient = isGradient,
                      .isNarrow = isNarrow(op.getQ()),
                      .hasFirstKeys = op.getPositions() || op.getWindow(),
-                     .capacity = capacity});
+                     .capacity = exec::getAttentionKeys(op).capacity});
   };
   function.walk([&](Operation *op) {
     if (auto gemm = dyn_cast<exec::GemmOp>(op))
@@ -68,10 +68,9 @@ static int64_t getScratch(func::FuncOp function) {
                     isNarrow(gemm.getA()), isNarrow(gemm.getC()),
                     isFewBits(exec::getWeightBlocks(gemm.getBlocks())));
     else if (auto forward = dyn_cast<exec::AttentionOp>(op))
-      attention(forward, /*isGradient=*/false,
-                forward.getCapacity().value_or(0));
+      attention(forward, /*isGradient=*/false);
     else if (auto backward = dyn_cast<exec::AttentionGradOp>(op))
-      attention(backward, /*isGradient=*/true, /*capacity=*/0);
+      attention(backward, /*isGradient=*/true);
   });
   return bound.get().bytes(1);
 }

@@ -13,15 +13,15 @@
 #include "optimus/Prices/CollectivePrices.h"
 
 #include "optimus-support/InputFile.h"
-#include "optimus-support/JsonPlace.h"
+#include "optimus-support/JsonCursor.h"
 
 #include <algorithm>
 
 using optimus_support::concat;
 using optimus_support::invalidArgument;
-using optimus_support::JsonPlace;
-using optimus_support::JsonText;
-using optimus_support::Status;
+using optimus_support::JsonCursor;
+using optimus_support::JsonDocument;
+using optimus_support::StatusCode;
 using optimus_support::StatusOr;
 
 namespace optimus_prices {
@@ -30,42 +30,57 @@ namespace optimus_prices {
 // What was timed
 //===----------------------------------------------------------------------===//
 
-static void read(const JsonPlace &entry, GemmPoint &point) {
-  entry["m"].require().readCount(point.m);
-  entry["n"].require().readCount(point.n);
-  entry["k"].require().readCount(point.k);
-  entry["seconds"].require().readPositive(point.seconds);
-  point.transA = entry["trans_a"].getBoolean();
-  point.transB = entry["trans_b"].getBoolean();
-  point.bias = entry["bias"].getBoolean();
-  point.gaps = entry["gaps"].getBoolean();
+static void read(const JsonCursor &entry, GemmPoint &point) {
+  point.m = entry["m"].count();
+  point.n = entry["n"].count();
+  point.k = entry["k"].count();
+  point.seconds = entry["seconds"].positiveNumber();
+  point.transA = entry.find("trans_a").boolean();
+  point.transB = entry.find("trans_b").boolean();
+  point.bias = entry.find("bias").boolean();
+  point.gaps = entry.find("gaps").boolean();
 }
 
-static void read(const JsonPlace &entry, AttentionPoint &point) {
-  entry["seq"].require().readCount(point.seq);
-  entry["head_dim"].require().readCount(point.headDim);
-  entry["seconds"].require().readPositive(point.seconds);
-  point.causal = entry["causal"].getBoolean();
-  point.gradient = entry["gradient"].getBoolean();
+static void read(const JsonCursor &entry, AttentionPoint &point) {
+  point.seq = entry["seq"].count();
+  point.headDim = entry["head_dim"].count();
+  point.seconds = entry["seconds"].positiveNumber();
+  point.causal = entry.find("causal").boolean();
+  point.gradient = entry.find("gradient").boolean();
 }
 
-static void read(const JsonPlace &entry, PackPoint &point) {
-  entry["rows"].require().readCount(point.rows);
-  entry["cols"].require().readCount(point.cols);
-  entry["seconds"].require().readPositive(point.seconds);
-  point.trans = entry["trans"].getBoolean();
+static void read(const JsonCursor &entry, PackPoint &point) {
+  point.rows = entry["rows"].count();
+  point.cols = entry["cols"].count();
+  point.seconds = entry["seconds"].positiveNumber();
+  point.trans = entry.find("trans").boolean();
 }
 
 /// The rate of a loop over so many bytes.
-static void read(const JsonPlace &entry, std::pair<double, double> &point) {
-  entry["bytes"].require().readNumber(point.first);
-  entry["bytes_per_s"].require().readPositive(point.second);
+static void read(const JsonCursor &entry, std::pair<double, double> &point) {
+  point.first = entry["bytes"].numberFromZero();
+  point.second = entry["bytes_per_s"].positiveNumber();
 }
 
 template <typename Entry>
-static void readList(const JsonPlace &place, std::vector<Entry> &list) {
-  place.forEach(
-      [&](const JsonPlace &entry) { read(entry, list.emplace_back()); });
+static void readList(const JsonCursor &place, std::vector<Entry> &list) {
+  for (const JsonCursor &entry : place.elements())
+    read(entry, list.emplace_back());
+}
+
+/// Sets what is there; the rest stays as it is.
+static void setCount(int64_t &count, const JsonCursor &place,
+                     int64_t least = 1) {
+  if (place)
+    count = place.count(least);
+}
+static void setNumber(double &number, const JsonCursor &place) {
+  if (place)
+    number = place.numberFromZero();
+}
+static void setPositive(double &number, const JsonCursor &place) {
+  if (place)
+    number = place.positiveNumber();
 }
 
 //===----------------------------------------------------------------------===//
@@ -81,57 +96,54 @@ static constexpr AttentionKeys kOwnAttention = {"attention_flops_per_s",
 static constexpr AttentionKeys kCudnnAttention = {"attention_cudnn_flops_per_s",
                                                   "attention_cudnn"};
 
-static void readAttention(const JsonPlace &entry, const AttentionKeys &keys,
+static void readAttention(const JsonCursor &entry, const AttentionKeys &keys,
                           AttentionRates &rates) {
-  entry[keys.rate].readPositive(rates.flopsPerSecond);
-  readList(entry[keys.points], rates.points);
+  setPositive(rates.flopsPerSecond, entry.find(keys.rate));
+  readList(entry.find(keys.points), rates.points);
 }
 
-static void readRates(const JsonPlace &entry, ProductRates &rates) {
+static void readRates(const JsonCursor &entry, ProductRates &rates) {
   readAttention(entry, kOwnAttention, rates.attention);
-  if (entry[kCudnnAttention.rate].exists() ||
-      entry[kCudnnAttention.points].exists()) {
+  if (entry.find(kCudnnAttention.rate) || entry.find(kCudnnAttention.points)) {
     rates.cudnnAttention.emplace().flopsPerSecond =
         rates.attention.flopsPerSecond;
     readAttention(entry, kCudnnAttention, *rates.cudnnAttention);
   }
-  entry["flops_per_s"].readPositive(rates.flopsPerSecond);
-  entry["half_m"].readNumber(rates.halfM);
-  entry["half_n"].readNumber(rates.halfN);
-  entry["half_k"].readNumber(rates.halfK);
-  readList(entry["points"], rates.points);
-  if (const JsonPlace cold = entry["cold_s_per_byte"]; cold.exists())
-    cold.readNumber(rates.coldSecondsPerByte.emplace());
+  setPositive(rates.flopsPerSecond, entry.find("flops_per_s"));
+  setNumber(rates.halfM, entry.find("half_m"));
+  setNumber(rates.halfN, entry.find("half_n"));
+  setNumber(rates.halfK, entry.find("half_k"));
+  readList(entry.find("points"), rates.points);
+  if (const JsonCursor cold = entry.find("cold_s_per_byte"))
+    rates.coldSecondsPerByte = cold.numberFromZero();
 }
 
 /// Reads the rates of a type other than f32.
-static void read(const JsonPlace &entry,
+static void read(const JsonCursor &entry,
                  std::pair<std::string, ProductRates> &type) {
   constexpr std::string_view known[] = {"bf16", "f16", "tf32"};
-  const std::string *name = entry["type"].getString();
-  if (!name ||
-      std::find(std::begin(known), std::end(known), *name) == std::end(known))
+  type.first = entry["type"].string();
+  if (std::ranges::find(known, type.first) == std::end(known))
     return entry["type"].fail("expected bf16, f16 or tf32; the rates of f32 "
                               "are those of the entry itself");
-  type.first = *name;
   readRates(entry, type.second);
 }
 
-static void read(const JsonPlace &entry, ComputeProfile &compute) {
-  entry["threads"].readCount(compute.threads);
-  entry["ranks"].readCount(compute.ranks);
-  entry["cores"].readCount(compute.cores, /*least=*/0);
-  entry["alpha_s"].readNumber(compute.gemmAlpha);
-  entry["kernel_alpha_s"].readNumber(compute.kernelAlpha);
-  entry["bytes_per_s"].readPositive(compute.bytesPerSecond);
-  entry["vector_ops_per_s"].readNumber(compute.vectorOpsPerSecond);
-  entry["divisions_per_s"].readNumber(compute.divisionsPerSecond);
-  entry["scalar_ops_per_s"].readNumber(compute.scalarOpsPerSecond);
+static void read(const JsonCursor &entry, ComputeProfile &compute) {
+  setCount(compute.threads, entry.find("threads"));
+  setCount(compute.ranks, entry.find("ranks"));
+  setCount(compute.cores, entry.find("cores"), /*least=*/0);
+  setNumber(compute.gemmAlpha, entry.find("alpha_s"));
+  setNumber(compute.kernelAlpha, entry.find("kernel_alpha_s"));
+  setPositive(compute.bytesPerSecond, entry.find("bytes_per_s"));
+  setNumber(compute.vectorOpsPerSecond, entry.find("vector_ops_per_s"));
+  setNumber(compute.divisionsPerSecond, entry.find("divisions_per_s"));
+  setNumber(compute.scalarOpsPerSecond, entry.find("scalar_ops_per_s"));
   readRates(entry, compute);
-  readList(entry["types"], compute.otherTypes);
-  readList(entry["packs"], compute.packs);
-  readList(entry["streams"], compute.streams);
-  readList(entry["columns"], compute.columns);
+  readList(entry.find("types"), compute.otherTypes);
+  readList(entry.find("packs"), compute.packs);
+  readList(entry.find("streams"), compute.streams);
+  readList(entry.find("columns"), compute.columns);
   std::sort(compute.streams.begin(), compute.streams.end());
   std::sort(compute.columns.begin(), compute.columns.end());
 }
@@ -148,19 +160,13 @@ static bool isMeasured(std::string_view collective) {
   return false;
 }
 
-static void readPoints(const JsonPlace &place, CollectiveProfile &entry) {
-  place.forEach(
-      [&](const JsonPlace &point) {
-        auto &[bytes, seconds] = entry.points.emplace_back();
-        point["bytes"].require().readNumber(bytes);
-        point["seconds"].require().readNumber(seconds);
-        if (!point["processor_s"].exists())
-          return;
-        auto &[size, spent] = entry.processors.emplace_back();
-        size = bytes;
-        point["processor_s"].readNumber(spent);
-      },
-      "expected an object with bytes and seconds");
+static void readPoints(const JsonCursor &place, CollectiveProfile &entry) {
+  for (const JsonCursor &point : place.elements()) {
+    const double bytes = point["bytes"].numberFromZero();
+    entry.points.emplace_back(bytes, point["seconds"].numberFromZero());
+    if (const JsonCursor spent = point.find("processor_s"))
+      entry.processors.emplace_back(bytes, spent.numberFromZero());
+  }
   for (auto *points : {&entry.points, &entry.processors}) {
     std::sort(points->begin(), points->end());
     points->erase(std::unique(points->begin(), points->end(),
@@ -171,34 +177,29 @@ static void readPoints(const JsonPlace &place, CollectiveProfile &entry) {
   }
 }
 
-static void read(const JsonPlace &place, CollectiveProfile &entry) {
-  for (auto [key, text] : {std::pair("backend", &entry.backend),
-                           std::pair("collective", &entry.collective)}) {
-    const std::string *found = place[key].getString();
-    if (!found)
-      return place[key].fail("expected a string");
-    *text = *found;
-  }
+static void read(const JsonCursor &place, CollectiveProfile &entry) {
+  entry.backend = place["backend"].string();
+  entry.collective = place["collective"].string();
   if (!isMeasured(entry.collective))
     return place["collective"].fail(
         "expected broadcast, reduce, all_reduce, all_gather or "
         "reduce_scatter");
-  place["ranks"].require().readCount(entry.ranks, /*least=*/2);
-  place["machines"].readCount(entry.machines);
-  place["alpha_s"].require().readNumber(entry.alpha);
-  place["beta_s_per_byte"].require().readNumber(entry.beta);
-  readPoints(place["points"], entry);
+  entry.ranks = place["ranks"].count(/*least=*/2);
+  setCount(entry.machines, place.find("machines"));
+  entry.alpha = place["alpha_s"].numberFromZero();
+  entry.beta = place["beta_s_per_byte"].numberFromZero();
+  readPoints(place.find("points"), entry);
 }
 
-static void read(const JsonPlace &entry, LinkTier &tier) {
-  entry["ranks"].require().readCount(tier.ranks);
-  entry["alpha_s"].require().readNumber(tier.alpha);
-  entry["beta_s_per_byte"].require().readNumber(tier.beta);
+static void read(const JsonCursor &entry, LinkTier &tier) {
+  tier.ranks = entry["ranks"].count();
+  tier.alpha = entry["alpha_s"].numberFromZero();
+  tier.beta = entry["beta_s_per_byte"].numberFromZero();
 }
 
 /// Each tier joins whole groups of the nearer one.
-static void readTiers(const JsonPlace &place, std::vector<LinkTier> &tiers) {
-  place.forEach([&](const JsonPlace &entry) {
+static void readTiers(const JsonCursor &place, std::vector<LinkTier> &tiers) {
+  for (const JsonCursor &entry : place.elements()) {
     const int64_t before = tiers.empty() ? 1 : tiers.back().ranks;
     LinkTier &tier = tiers.emplace_back();
     read(entry, tier);
@@ -206,40 +207,35 @@ static void readTiers(const JsonPlace &place, std::vector<LinkTier> &tiers) {
     if (tiers.size() > 1 && !isMultiple)
       entry["ranks"].fail("expected a multiple of the ranks that the links "
                           "before join");
-  });
+  }
 }
 
 //===----------------------------------------------------------------------===//
 // The machine
 //===----------------------------------------------------------------------===//
 
-static void readGpu(const JsonPlace &gpu, std::optional<GpuProfile> &profile) {
-  if (!gpu.exists())
+static void readGpu(const JsonCursor &gpu, std::optional<GpuProfile> &profile) {
+  if (!gpu)
     return;
-  if (!gpu.isObject())
-    return gpu.fail("expected an object");
   profile.emplace();
-  const std::string *name = gpu["name"].getString();
-  if (!name || name->empty())
+  profile->name = gpu["name"].string();
+  if (profile->name.empty())
     return gpu["name"].fail("expected the name of a GPU");
-  profile->name = *name;
-  profile->isFake = gpu["fake"].getBoolean();
-  gpu["memory_bytes"].require().readCount(profile->memoryBytes);
-  gpu["reserved_bytes"].readCount(profile->reservedBytes, /*least=*/0);
+  profile->isFake = gpu.find("fake").boolean();
+  profile->memoryBytes = gpu["memory_bytes"].count();
+  setCount(profile->reservedBytes, gpu.find("reserved_bytes"), /*least=*/0);
   if (profile->reservedBytes >= profile->memoryBytes)
     gpu["reserved_bytes"].fail("expected less than memory_bytes");
 }
 
-static void readHostLink(const JsonPlace &place,
+static void readHostLink(const JsonCursor &place,
                          std::optional<HostLink> &link) {
-  if (!place.exists())
+  if (!place)
     return;
-  if (!place.isObject())
-    return place.fail("expected an object");
   link.emplace();
-  place["in_bytes_per_s"].require().readPositive(link->in);
-  place["out_bytes_per_s"].require().readPositive(link->out);
-  place["alpha_s"].readNumber(link->alpha);
+  link->in = place["in_bytes_per_s"].positiveNumber();
+  link->out = place["out_bytes_per_s"].positiveNumber();
+  setNumber(link->alpha, place.find("alpha_s"));
 }
 
 /// GPUs talk over NCCL and processors over threads; a profile without either is
@@ -255,32 +251,30 @@ static void chooseBackend(MachineProfile &profile) {
     profile.backend = profile.collectives.front().backend;
 }
 
-static void readProfile(const JsonPlace &root, MachineProfile &profile) {
-  if (!root.isObject())
-    return root.fail("expected an object");
-  if (!root["version"].isNumber(1))
+static void readProfile(const JsonCursor &root, MachineProfile &profile) {
+  if (root["version"].number() != 1)
     return root["version"].fail(
         "expected 1, the version that this compiler reads");
-  readList(root["gemm"], profile.computes);
-  readList(root["comm"], profile.collectives);
-  readTiers(root["links"], profile.tiers);
-  readGpu(root["gpu"], profile.gpu);
-  readHostLink(root["host_link"], profile.hostLink);
-  root["axes_share_link"].readBoolean(profile.axesShareLink);
+  readList(root.find("gemm"), profile.computes);
+  readList(root.find("comm"), profile.collectives);
+  readTiers(root.find("links"), profile.tiers);
+  readGpu(root.find("gpu"), profile.gpu);
+  readHostLink(root.find("host_link"), profile.hostLink);
+  if (const JsonCursor share = root.find("axes_share_link"))
+    profile.axesShareLink = share.boolean();
   chooseBackend(profile);
 }
 
 StatusOr<MachineProfile> parseMachineProfile(std::string_view json,
                                              const std::string &name) {
-  JsonText text(json, name, "profile");
+  JsonDocument document(json, concat("machine profile '", name, "'"),
+                        StatusCode::InvalidArgument);
   MachineProfile profile;
-  if (text.getMistake().empty())
-    readProfile(text.getRoot(), profile);
-  if (!text.getMistake().empty())
-    return invalidArgument(concat("machine profile '", name,
-                                  "': ", text.getMistake(),
-                                  "; optimus-run bench --gemm and --comm "
-                                  "write one"));
+  if (const JsonCursor root = document.root())
+    readProfile(root, profile);
+  if (!document.status().ok())
+    return document.status().withAdvice(
+        "optimus-run bench --gemm and --comm write one");
   return profile;
 }
 

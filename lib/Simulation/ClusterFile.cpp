@@ -8,7 +8,7 @@
 
 #include "ClusterFields.h"
 
-#include "optimus-support/JsonPlace.h"
+#include "optimus-support/JsonCursor.h"
 
 #include <nlohmann/json.hpp>
 
@@ -17,9 +17,9 @@
 
 using nlohmann::ordered_json;
 using optimus_support::concat;
-using optimus_support::invalidArgument;
-using optimus_support::JsonPlace;
-using optimus_support::JsonText;
+using optimus_support::JsonCursor;
+using optimus_support::JsonDocument;
+using optimus_support::StatusCode;
 using optimus_support::StatusOr;
 
 namespace optimus_simulation {
@@ -72,7 +72,7 @@ private:
 class FieldReader {
 public:
   template <typename Map>
-  static void read(const JsonPlace &place, Map map) {
+  static void read(const JsonCursor &place, Map map) {
     FieldLister lister;
     map(lister);
     place.refuseOthers(lister.names);
@@ -89,57 +89,60 @@ public:
     return *this;
   }
   void version(const char *name, int64_t number) {
-    if (!place[name].isNumber(number))
+    if (place[name].number() != double(number))
       place[name].fail(
           concat("expected ", number, ", the version that this program reads"));
   }
-  void count(const char *name, int64_t &value) { find(name).readCount(value); }
-  void time(const char *name, double &value) { find(name).readNumber(value); }
+  void count(const char *name, int64_t &value) {
+    if (const JsonCursor found = find(name))
+      value = found.count();
+  }
+  void time(const char *name, double &value) {
+    if (const JsonCursor found = find(name))
+      value = found.numberFromZero();
+  }
   void rate(const char *name, double &value) {
-    if (const JsonPlace found = find(name); found.exists())
-      found.readPositive(value);
+    if (const JsonCursor found = find(name))
+      value = found.positiveNumber();
   }
   void text(const char *name, std::string &value) {
-    const JsonPlace found = find(name);
-    if (const std::string *text = found.getString())
-      value = *text;
-    else if (found.exists())
-      found.fail("expected a text");
+    if (const JsonCursor found = find(name))
+      value = found.string();
   }
   template <typename Value, typename Pairs>
   void choice(const char *name, Value &value, const Pairs &pairs) {
+    const JsonCursor found = find(name);
+    if (!found)
+      return;
+    const std::string chosen = found.string();
     std::string known;
     for (const auto &[text, one] : pairs) {
       known += concat(known.empty() ? "" : ", ", text);
-      if (const std::string *found = place[name].getString();
-          found && *found == text) {
+      if (chosen == text) {
         value = one;
         return;
       }
     }
-    find(name).fail(concat("expected one of ", known));
+    found.fail(concat("expected one of ", known, ", found ", found.dump()));
   }
   void extents(const char *name, Tile &values) {
-    find(name).forEachMember(
-        [&](const std::string &axis, const JsonPlace &extent) {
-          values.emplace_back(axis, 0);
-          extent.readCount(values.back().second);
-        });
+    for (const auto &[axis, extent] : find(name).members())
+      values.emplace_back(axis, extent.count());
   }
   template <typename Map>
   void object(const char *name, Map map) {
-    if (const JsonPlace found = find(name); found.exists())
+    if (const JsonCursor found = find(name))
       read(found, map);
   }
   void protocols(const char *name, std::vector<Protocol> &values) {
-    const JsonPlace found = find(name);
-    if (const std::string *known = found.getString()) {
-      if (*known != "nccl")
+    const JsonCursor found = find(name);
+    if (found.isString()) {
+      if (found.string() != "nccl")
         return found.fail("expected nccl, or a list of protocols");
       values = getNcclProtocols(/*hasSwitch=*/false);
       return;
     }
-    found.forEach([&](const JsonPlace &one) {
+    for (const JsonCursor &one : found.elements()) {
       Protocol value;
       read(one, [&](auto &io) { mapFields(io, value); });
       if (std::any_of(values.begin(), values.end(), [&](const Protocol &other) {
@@ -147,31 +150,30 @@ public:
           }))
         one["name"].fail("expected a name of its own");
       values.push_back(std::move(value));
-    });
+    }
     auto isRing = [](const Protocol &one) {
       return one.algorithm == Protocol::Ring;
     };
     // All kinds of collectives have it.
-    if (found.exists() && std::none_of(values.begin(), values.end(), isRing))
+    if (found && std::none_of(values.begin(), values.end(), isRing))
       found.fail("expected a protocol whose algorithm is ring");
   }
 
 private:
-  explicit FieldReader(const JsonPlace &place) : place(place) {}
+  explicit FieldReader(const JsonCursor &place) : place(place) {}
 
   /// The place of a field, which is required unless `optional` or `unless` were
   /// called before.
-  JsonPlace find(const char *name) {
-    JsonPlace found = place[name];
+  JsonCursor find(const char *name) {
     const char *reason = std::exchange(refusal, nullptr);
-    if (reason && found.exists())
+    const bool isRequired = !std::exchange(isOptional, false) && !reason;
+    JsonCursor found = isRequired ? place[name] : place.find(name);
+    if (reason && found)
       found.fail(reason);
-    if (!std::exchange(isOptional, false) && !reason)
-      found.require();
     return found;
   }
 
-  const JsonPlace place;
+  const JsonCursor place;
   bool isOptional = false;
   const char *refusal = nullptr;
 };
@@ -239,7 +241,7 @@ std::vector<std::string> listClusterFields() {
   return lister.places;
 }
 
-static void readCluster(const JsonPlace &root, Cluster &cluster) {
+static void readCluster(const JsonCursor &root, Cluster &cluster) {
   FieldReader::read(root, [&](auto &io) { mapFields(io, cluster); });
   // Each has links, whose memory is bounded.
   constexpr int64_t kMostDevices = 1024;
@@ -260,14 +262,14 @@ static void readCluster(const JsonPlace &root, Cluster &cluster) {
 }
 
 StatusOr<Cluster> parseCluster(std::string_view json, const std::string &name) {
-  JsonText text(json, name, "cluster");
+  JsonDocument document(json, concat("cluster '", name, "'"),
+                        StatusCode::InvalidArgument);
   Cluster cluster;
   cluster.name = name;
-  if (text.getMistake().empty())
-    readCluster(text.getRoot(), cluster);
-  if (!text.getMistake().empty())
-    return invalidArgument(concat("cluster '", name, "': ", text.getMistake(),
-                                  "; docs/what-if.md describes the file"));
+  if (const JsonCursor root = document.root())
+    readCluster(root, cluster);
+  if (!document.status().ok())
+    return document.status().withAdvice("docs/what-if.md describes the file");
   return cluster;
 }
 

@@ -83,6 +83,8 @@ class ProgramError(Error, ValueError):
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError("module 'optimus' has no attribute '%s'" % name)
+    if _LAZY[name] == "optimus.session":
+        importlib.import_module("optimus.numpy_check").need_numpy()
     value = getattr(importlib.import_module(_LAZY[name]), name)
     globals()[name] = value
     return value

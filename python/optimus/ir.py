@@ -29,7 +29,7 @@ from optimus.attributes import (
 )
 from optimus.expectations import expect, expect_shape
 from optimus.locations import Locations
-from optimus.values import ONES, PAGE, ZEROS, Init, Packed, TensorType, Value
+from optimus.values import ONES as ONES, PAGE, ZEROS as ZEROS, Init, Packed, TensorType, Value
 
 
 _Argument = Tuple[Value, Dict[str, Attribute], str]

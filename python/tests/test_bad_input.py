@@ -10,6 +10,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import struct
 from pathlib import Path
@@ -309,6 +310,27 @@ def test_truncated_checkpoint(tools, library, text, damaged, name, keep):
     content = (damaged / name).read_bytes().rstrip(b"\n")
     (damaged / name).write_bytes(content[:keep])
     refuse(load(tools, library, text, damaged), name)
+
+
+def test_a_full_disk_is_told_of_the_folder(tools, checkpoint, tmp_path):
+    """Without room for its weights, and without room for its lock."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    fill = "head -c %d /dev/zero >disk/rest 2>/dev/null"
+    mount = ["unshare", "--mount", "sh", "-c", "mount -t tmpfs -o size=64k none disk && " + fill]
+    if call([*mount[:-1], "mount -t tmpfs none disk"], cwd=tmp_path).returncode != 0:
+        pytest.skip("this machine lets nobody mount a disk (unshare --mount)")
+    save = ["--load", checkpoint.folder, "--save", "disk/weights"]
+    command = tools.command("optimus-run", "convert", *save)
+    for rest, said in (
+        (48 << 10, "weights: it has [0-9]+ bytes, and the disk has room for [0-9]+; make room"),
+        (80 << 10, "disk/weights: cannot write '.*': No space left on device"),
+    ):
+        script = "%s; %s; code=$?; ls -A disk; exit $code" % (
+            mount[-1] % rest, shlex.join(command))
+        result = call([*mount[:-1], script], cwd=tmp_path)
+        assert (result.returncode, result.stdout) == (1, "rest\n")
+        assert re.search(said, result.stderr) and len(result.stderr.splitlines()) == 1
 
 
 def test_indexes_of_weights_that_lie(tools, library, text, checkpoint, tmp_path):

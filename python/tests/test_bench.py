@@ -8,7 +8,6 @@
 """The benchmarks on models too small to say anything."""
 
 import json
-import os
 import re
 import shutil
 import signal

@@ -96,14 +96,8 @@ def run_schedule(generator, requests, expected, pages, draw):
     return shared
 
 
-def in_turn(cases, always):
-    return [
-        case if case in always else pytest.param(case, marks=pytest.mark.rotates)
-        for case in cases
-    ]
-
-
-@pytest.mark.parametrize("case", in_turn(CASES, ["serial", "2x2"]))
+@pytest.mark.variants
+@pytest.mark.parametrize("case", CASES)
 def test_no_token_differs_from_those_of_slots(optimus, tools, case):
     model, schedules, extents, pages, *flags = CASES[case]
     requests = draw_requests(model.vocabulary, 30)
@@ -302,7 +296,8 @@ GPUS = {
 }
 
 
-@pytest.mark.parametrize("case", in_turn(GPUS, ["captured"]))
+@pytest.mark.variants
+@pytest.mark.parametrize("case", GPUS)
 def test_the_kernels_of_a_gpu_find_pages(tools, tmp_path, case):
     """Texts wait for them, are forked, and have beams."""
     mesh, strategy, *eager = GPUS[case]

@@ -15,7 +15,6 @@ test_meshes.py.
 """
 
 import ctypes
-import os
 
 import numpy as np
 import pytest

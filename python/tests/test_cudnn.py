@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from test_cuda_matrix import Run, bounds, tokens  # noqa: F401
+from test_cuda_matrix import Run, bounds, tokens
 from tools import (
     EMULATED,
     BertModel,
@@ -56,7 +56,7 @@ class Case:
 @pytest.mark.rotates
 @pytest.mark.parametrize("mesh", list(MESHES))
 @pytest.mark.parametrize("family", list(FAMILIES))
-def test_trains_as_our_attention_does(tools, session, tokens, tmp_path, family, mesh):  # noqa: F811
+def test_trains_as_our_attention_does(tools, session, tokens, tmp_path, family, mesh):
     """Within the bounds on rounding, which `verify` derives from the program for the
     loss and each gradient: twice, once for each of the two."""
     model = FAMILIES[family]
@@ -97,7 +97,7 @@ def train(tools, library, data, folder, **settings):
 
 
 @pytest.mark.rotates
-def test_only_the_deterministic_gradient_adds_in_one_order(tools, tokens, tmp_path):  # noqa: F811
+def test_only_the_deterministic_gradient_adds_in_one_order(tools, tokens, tmp_path):
     """The fake GPU adds what cuDNN's default gradient adds in memory in random order.
     That shows where a sum in f32 lies close to where bf16 rounds the other way: in
     some of many."""
@@ -151,7 +151,7 @@ def test_what_is_planned_is_what_is_held(tools, tmp_path, flags):
         ),
     ],
 )
-def test_what_libraries_lack_is_one_message(tools, tokens, tmp_path, settings, message):  # noqa: F811
+def test_what_libraries_lack_is_one_message(tools, tokens, tmp_path, settings, message):
     library = tools.library(FAMILIES["gpt2"], None, "serial", *CUDNN)
     result = train(tools, library, tokens, tmp_path / "run", **settings)
     assert result.returncode == 1
@@ -223,7 +223,7 @@ FORWARD, BACKWARD = "h.0.attn.heads", "h.0.attn.heads backward"
         (FAMILIES["gpt2"]._replace(sequence=1), BF16, "builtin"),
     ],
 )
-def test_each_attention_is_whose_it_can_be(tools, tokens, tmp_path, model, flags, who):  # noqa: F811
+def test_each_attention_is_whose_it_can_be(tools, tokens, tmp_path, model, flags, who):
     """Without a word cuDNN computes what it takes. What is not its needs none."""
     library = tools.library(model, None, "serial", *EMULATED, *flags)
     both = {who: [FORWARD, BACKWARD]}

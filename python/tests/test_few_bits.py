@@ -9,7 +9,6 @@
 and a rank holds blocks alone."""
 
 import json
-import os
 import struct
 import sys
 
@@ -17,8 +16,8 @@ import numpy as np
 import pytest
 
 from blocks_reference import round_to_blocks
+from generation_models import EXTENTS, PROMPT, WHOLE, draw_prompts, generate
 from test_forward import rounding_bound
-from test_generation import EXTENTS, PROMPT, WHOLE, draw_prompts, generate
 from tools import Checkpoint, LlamaModel, Model, call, succeed
 
 STATIONARY = "summa,prefill=stationary,decode=stationary,score=stationary"

@@ -29,7 +29,7 @@ SUMMA = ("data:2,row:1,col:2", "summa")
 
 
 @pytest.fixture(scope="module")
-def text(tmp_path_factory):
+def tokens(tmp_path_factory):
     path = tmp_path_factory.mktemp("finetune") / "text.bin"
     np.random.default_rng(3).integers(0, 40, 400).astype("<u2").tofile(path)
     return path
@@ -88,9 +88,9 @@ def test_frozen_parameters_cost_no_memory(tools, layout):
 
 
 @pytest.mark.rotates
-def test_gradients_are_those_of_full_training(tools, text, tmp_path):
+def test_gradients_are_those_of_full_training(tools, tokens, tmp_path):
     full, some = tools.library(GPT2), tools.library(GPT2, *SUMMA, *TRAIN)
-    said = tools.call("optimus-run", "verify", full, some, "--data", text, "--json")
+    said = tools.call("optimus-run", "verify", full, some, "--data", tokens, "--json")
     assert "gradients of 19 parameters are not compared" in said.stderr
     compared = {tensor["name"] for tensor in json.loads(said.stdout)["tensors"]}
     names = {name for name, _ in GPT2.parameter_shapes()}
@@ -104,11 +104,11 @@ def test_gradients_are_those_of_full_training(tools, text, tmp_path):
 
 @pytest.mark.variants
 @pytest.mark.parametrize("layout", [(None, "serial"), SUMMA])
-def test_frozen_parameters_keep_their_bits(tools, text, tmp_path, layout):
+def test_frozen_parameters_keep_their_bits(tools, tokens, tmp_path, layout):
     some = tools.library(GPT2, *layout, "--accumulate", "--recompute", "layer", *TRAIN)
-    first = tools.initial(some, text, tmp_path / "first")
+    first = tools.initial(some, tokens, tmp_path / "first")
     flags = ["--seed", 1, "--microbatches", 2, "--save", tmp_path / "last"]
-    tools.train(some, text, 3, *flags, log=tmp_path / "log")
+    tools.train(some, tokens, 3, *flags, log=tmp_path / "log")
     last = Checkpoint(tmp_path / "last")
     trained = [name for name in first.parameters if is_trained(name)]
     for name, values in first.parameters.items():
@@ -125,7 +125,7 @@ READ_WIDE = ("ln_", "bias", "wte", "wpe")
 
 @pytest.mark.variants
 @pytest.mark.parametrize("layout", [(None, "serial"), SUMMA])
-def test_frozen_parameters_are_held_in_bf16_alone(tools, text, tmp_path, layout):
+def test_frozen_parameters_are_held_in_bf16_alone(tools, tokens, tmp_path, layout):
     flags = [*layout, "--accumulate", *TRAIN]
     narrow = tools.library(GPT2, *flags, "--precision", "bf16")
     before, after = tools.manifest(GPT2, *flags), tools.manifest(
@@ -137,12 +137,12 @@ def test_frozen_parameters_are_held_in_bf16_alone(tools, text, tmp_path, layout)
         assert buffer["type"] == ("bf16" if held else "f32"), name
         assert elements(buffer) == elements(wide[name])
     # Where weights are bf16 nothing of them is rounded, loaded on any mesh.
-    full = tools.initial(tools.library(GPT2), text, tmp_path / "full")
+    full = tools.initial(tools.library(GPT2), tokens, tmp_path / "full")
     rounded = ["--load", full.folder, "--save-dtype", "bf16", "--save", tmp_path / "bf16"]
     tools.run("optimus-run", "convert", *rounded)
     given = safetensors_file.read(tmp_path / "bf16/model.safetensors")
     flags = ["--load-weights", tmp_path / "bf16", "--save", tmp_path / "last"]
-    tools.train(narrow, text, 2, *flags, "--microbatches", 2, log=tmp_path / "log")
+    tools.train(narrow, tokens, 2, *flags, "--microbatches", 2, log=tmp_path / "log")
     last = Checkpoint(tmp_path / "last").parameters
     for name, values in given.items():
         assert np.array_equal(values, last[name]) != is_trained(name), name
@@ -151,7 +151,7 @@ def test_frozen_parameters_are_held_in_bf16_alone(tools, text, tmp_path, layout)
     begun = ["--load-weights", tmp_path / "bf16", "--seed", 1]
     logs = [tmp_path / "some", tmp_path / "all"]
     for library, log in zip((narrow, everything), logs):
-        tools.train(library, text, 1, *begun, log=log)
+        tools.train(library, tokens, 1, *begun, log=log)
     first = [json.loads(log.read_text().splitlines()[1])["loss"] for log in logs]
     assert first[0] == first[1]
     # Held as planned, but for the gaps between buffers.
@@ -166,9 +166,9 @@ def test_frozen_parameters_are_held_in_bf16_alone(tools, text, tmp_path, layout)
 
 @pytest.mark.rotates
 @pytest.mark.parametrize("target", [(), EMULATED], ids=["processor", "emulated"])
-def test_what_is_held_in_bf16_alone_runs_everywhere(tools, text, tmp_path, target):
+def test_what_is_held_in_bf16_alone_runs_everywhere(tools, tokens, tmp_path, target):
     """Offloaded, verified and generating."""
-    whole = tools.initial(tools.library(GPT2), text, tmp_path / "whole").folder
+    whole = tools.initial(tools.library(GPT2), tokens, tmp_path / "whole").folder
     flags = ["--precision", "bf16", *target]
     environment = tools.fake_gpu() if target else None
     optimus = lambda *words: succeed(call(tools.command("optimus-run", *words), env=environment))
@@ -176,13 +176,13 @@ def test_what_is_held_in_bf16_alone_runs_everywhere(tools, text, tmp_path, targe
     homes = ["--offload", "state,parameters,gradients,activations"]
     logs = []
     for library in (some, tools.library(GPT2, None, "serial", *flags, *TRAIN, *homes)):
-        begun = ["--data", text, "--steps", 2, "--load-weights", whole, "--seed", 1]
+        begun = ["--data", tokens, "--steps", 2, "--load-weights", whole, "--seed", 1]
         optimus("train", library, *begun, "--log-json", tmp_path / "log")
         lines = read_log(tmp_path / "log")
         logs.append([(line["loss"], line["grad_norm"]) for line in lines])
     assert len(logs[0]) == 2 and logs[0] == logs[1]
     wide = tools.library(GPT2, None, "serial", *TRAIN)
-    optimus("verify", wide, some, "--data", text, "--load", whole)
+    optimus("verify", wide, some, "--data", tokens, "--load", whole)
     # Of the same rounded weights all say the same.
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text("[5, 7, 11]\n")
@@ -195,16 +195,16 @@ def test_what_is_held_in_bf16_alone_runs_everywhere(tools, text, tmp_path, targe
     assert texts[0] == texts[1]
 
 
-def test_checkpoints_of_full_and_of_some_training(tools, text, tmp_path):
+def test_checkpoints_of_full_and_of_some_training(tools, tokens, tmp_path):
     full, some = tools.library(GPT2), tools.library(GPT2, None, "serial", *TRAIN)
-    whole = tools.initial(full, text, tmp_path / "full")
+    whole = tools.initial(full, tokens, tmp_path / "full")
     assert "trained" not in whole.state
     go_on = lambda library, load, *flags: call(
-        tools.train_command(library, text, 1, "--load", load, *flags)
+        tools.train_command(library, tokens, 1, "--load", load, *flags)
     )
     # A full checkpoint has all that training of a part needs.
     succeed(go_on(some, whole.folder, "--save", tmp_path / "full", "--overwrite"))
-    tools.run("optimus-run", "eval", full, "--data", text, "--load", whole.folder)
+    tools.run("optimus-run", "eval", full, "--data", tokens, "--load", whole.folder)
     refused = go_on(full, whole.folder)
     assert refused.returncode == 1
     assert "trained 9 of the model's parameters: it has no exp_avg.wte.weight" in refused.stderr
@@ -302,21 +302,21 @@ def logits_bound(tools, library, exact) -> float:
 
 @pytest.mark.rotates
 @pytest.mark.parametrize("family", FAMILIES)
-def test_an_adapter_of_peft(tools, text, tmp_path, family):
+def test_an_adapter_of_peft(tools, tokens, tmp_path, family):
     model, targets, outer, reference = FAMILIES[family]
     plain = tools.library(model, functions=BOTH)
     base, peft = tmp_path / "base", tmp_path / "peft"
-    tools.initial(plain, text, tmp_path / "initial", seed=5)
+    tools.initial(plain, tokens, tmp_path / "initial", seed=5)
     tools.run("optimus-run", "convert", "--load", tmp_path / "initial", "--save", base)
     values = safetensors_file.read(base / "model.safetensors")
     merged = write_adapter(peft, base, values, targets, outer, family == "gpt2")
-    windows = np.fromfile(text, "<u2").astype(int)[: 4 * 8].reshape(4, 8)
+    windows = np.fromfile(tokens, "<u2").astype(int)[: 4 * 8].reshape(4, 8)
     exact = reference(merged).logits(windows)
     assert np.linalg.norm(reference(values).logits(windows) - exact) > 0.1
 
     def check(library, folder):
         output = tmp_path / "logits.npy"
-        given = ["--data", text, "--windows", 4, "--load", folder]
+        given = ["--data", tokens, "--windows", 4, "--load", folder]
         tools.run("optimus-run", "forward", library, *given, "-o", output)
         difference = np.linalg.norm(np.load(output) - exact)
         assert difference <= logits_bound(tools, library, exact)
@@ -341,7 +341,7 @@ def test_an_adapter_of_peft(tools, text, tmp_path, family):
     # Trained on, all comes out as it came.
     trained = tmp_path / "trained"
     flags = ["--load-weights", peft, "--save", trained]
-    tools.train(beside[1], text, 2, *flags, log=tmp_path / "log")
+    tools.train(beside[1], tokens, 2, *flags, log=tmp_path / "log")
     assert {file.name for file in trained.iterdir()} == ALONE
     before = safetensors_file.read(peft / "adapter_model.safetensors")
     after = safetensors_file.read(trained / "adapter_model.safetensors")
@@ -359,7 +359,7 @@ def test_an_adapter_of_peft(tools, text, tmp_path, family):
     assert {name: config[name] for name in given} == given
     # From there another mesh goes on.
     flags = ["--load", trained, "--save", trained]
-    tools.train(beside[0], text, 3, *flags, log=tmp_path / "log")
+    tools.train(beside[0], tokens, 3, *flags, log=tmp_path / "log")
 
 
 @pytest.mark.parametrize("layout", [(None, "serial"), SUMMA])
@@ -378,18 +378,18 @@ def test_state_is_that_of_adapters(tools, layout):
             assert found[path % (layer, "B")] * parts * shared == 72 * RANK
 
 
-def test_adapters_begin_without_effect(tools, text, tmp_path):
+def test_adapters_begin_without_effect(tools, tokens, tmp_path):
     libraries = [
         tools.library(GPT2, functions=BOTH),
         tools.library(GPT2, None, "serial", *lora(["c_attn", "c_proj"]), functions=BOTH),
     ]
     initial = [
-        tools.initial(library, text, tmp_path / str(i)) for i, library in enumerate(libraries)
+        tools.initial(library, tokens, tmp_path / str(i)) for i, library in enumerate(libraries)
     ]
     logits = []
     for library, checkpoint in zip(libraries, initial):
         output = tmp_path / "logits.npy"
-        given = ["--data", text, "--windows", 4, "--load", checkpoint.folder]
+        given = ["--data", tokens, "--windows", 4, "--load", checkpoint.folder]
         tools.run("optimus-run", "forward", library, *given, "-o", output)
         logits.append(np.load(output))
     assert np.array_equal(*logits)
@@ -401,34 +401,34 @@ def test_adapters_begin_without_effect(tools, text, tmp_path):
     bound = 24**-0.5
     assert np.abs(a).max() <= bound and a.min() < -bound / 2 and a.max() > bound / 2
     # A full checkpoint begins adapters, too; one with adapters is no full one.
-    begun = tools.train_command(libraries[1], text, 0, "--load-weights", initial[0].folder)
+    begun = tools.train_command(libraries[1], tokens, 0, "--load-weights", initial[0].folder)
     said = succeed(call([*begun, "--save", str(tmp_path / "begun")]))
     assert "has no adapter: the library's begins anew" in said
     assert safetensors_file.read(tmp_path / "begun/adapter_model.safetensors").keys() == (
         adapters.keys()
     )
-    given = ["--data", text, "--load", initial[1].folder]
+    given = ["--data", tokens, "--load", initial[1].folder]
     refused = tools.call("optimus-run", "eval", libraries[0], *given)
     assert refused.returncode == 1
     assert "it has adapters, the library none; compile with --lora, or merge" in refused.stderr
 
 
-def test_checkpoints_of_adapters_alone(tools, text, tmp_path):
+def test_checkpoints_of_adapters_alone(tools, tokens, tmp_path):
     targets = ["c_attn", "c_proj"]
     serial, grid = (
         tools.library(GPT2, *layout, *lora(targets), functions=BOTH)
         for layout in [(None, "serial"), ("row:2,col:2", "summa")]
     )
     base, weights, last = (tmp_path / name for name in ("base", "weights", "last"))
-    first = tools.initial(tools.library(GPT2), text, base).parameters
+    first = tools.initial(tools.library(GPT2), tokens, base).parameters
     tools.run("optimus-run", "convert", "--load", base, "--save", weights)
 
     def evaluate(library, folder, *flags):
-        given = ["--data", text, "--load", folder, *flags]
+        given = ["--data", tokens, "--load", folder, *flags]
         return tools.call("optimus-run", "eval", library, *given)
 
     # Beside weights as beside a checkpoint, and whatever mesh goes on.
-    command = tools.train_command(grid, text, 1, "--load-weights", base, "--save", last)
+    command = tools.train_command(grid, tokens, 1, "--load-weights", base, "--save", last)
     said = succeed(call(command))
     assert "checkpoints hold the adapters alone, beside the weights in %s" % base in said
     begun = {file.name: file.read_bytes() for file in last.iterdir()}
@@ -436,14 +436,14 @@ def test_checkpoints_of_adapters_alone(tools, text, tmp_path):
     assert sum(map(len, begun.values())) < sum(4 * p.size for p in first.values())
     for library in (serial, grid):
         go_on = ["--load", last, "--base", weights, "--save", tmp_path / "on", "--overwrite"]
-        tools.train(library, text, 2, *go_on, log=tmp_path / "log")
+        tools.train(library, tokens, 2, *go_on, log=tmp_path / "log")
     config = json.loads((tmp_path / "on/adapter_config.json").read_text())
     assert config["base_model_name_or_path"] == str(weights)
 
     # One run and two runs have the same bits, and so has what is whole again.
     whole = tmp_path / "whole"
     flags = ["--load-weights", weights, "--save", whole]
-    tools.train(grid, text, 2, *flags, log=tmp_path / "log")
+    tools.train(grid, tokens, 2, *flags, log=tmp_path / "log")
     for name in ("adapter_model.safetensors", "optimizer.safetensors"):
         assert (whole / name).read_bytes() == (tmp_path / "on" / name).read_bytes()
     for folder, flags in [(tmp_path / "out", []), (tmp_path / "merged", ["--merge"])]:
@@ -458,7 +458,7 @@ def test_checkpoints_of_adapters_alone(tools, text, tmp_path):
     assert "begins anew" not in losses[0][0]
 
     # Another base is refused by name, one that moved is named.
-    other = tools.initial(tools.library(GPT2), text, tmp_path / "other", seed=9).folder
+    other = tools.initial(tools.library(GPT2), tokens, tmp_path / "other", seed=9).folder
     refused = evaluate(serial, last, "--base", other)
     assert refused.returncode == 1
     assert "the adapters in %s were trained beside weights with hash" % last in refused.stderr
@@ -471,14 +471,14 @@ def test_checkpoints_of_adapters_alone(tools, text, tmp_path):
 
     # What takes the place of its base is whole.
     flags = ["--load-weights", tmp_path / "moved", "--save", tmp_path / "moved", "--overwrite"]
-    tools.train(serial, text, 1, *flags, log=tmp_path / "log")
+    tools.train(serial, tokens, 1, *flags, log=tmp_path / "log")
     assert "base" not in Checkpoint(tmp_path / "moved").state
     assert Checkpoint(tmp_path / "moved").parameters.keys() == first.keys()
 
 
-def test_adapters_that_do_not_fit(tools, text, tmp_path):
+def test_adapters_that_do_not_fit(tools, tokens, tmp_path):
     library = tools.library(GPT2, None, "serial", *lora(["c_attn", "c_proj"]), functions=BOTH)
-    tools.initial(library, text, tmp_path / "base")
+    tools.initial(library, tokens, tmp_path / "base")
     values = safetensors_file.read(tmp_path / "base/model.safetensors")
     outer = FAMILIES["gpt2"][2]
     write_adapter(tmp_path / "peft", tmp_path / "base", values, ["c_attn"], outer, True)
@@ -495,7 +495,7 @@ def test_adapters_that_do_not_fit(tools, text, tmp_path):
         (dict(), "they lack 8 of its 40 parameters"),
     ]:
         path.write_text(json.dumps(dict(config, **changed)))
-        given = ["--data", text, "--load", tmp_path / "peft"]
+        given = ["--data", tokens, "--load", tmp_path / "peft"]
         refused = tools.call("optimus-run", "eval", library, *given)
         assert refused.returncode == 1 and message in refused.stderr, refused.stderr
     merge = lambda folder, merged: tools.call(

@@ -19,7 +19,7 @@ import pytest
 from optimus.arguments import Mistake
 from optimus.generate import __main__ as tool
 from optimus.text.codec import Codec
-from tools import Model, call, has_tokenizers, mpirun, succeed
+from tools import Model, has_tokenizers, mpirun, succeed
 
 MODEL = Model(1, 32, 2, sequence=48, vocabulary=256, batch=2, init_std=0.3)
 WIDE = MODEL._replace(vocabulary=304)

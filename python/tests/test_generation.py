@@ -16,92 +16,22 @@ import json
 import numpy as np
 import pytest
 
-from beam_reference import search
+from generation_models import (
+    CHUNK,
+    EXTENTS,
+    LAYOUTS,
+    MODELS,
+    NEW,
+    PROMPT,
+    SLOTS,
+    WHOLE,
+    draw_prompts,
+    generate,
+    states,
+)
 from sampling_reference import Sampling, choose, copied_share
 from test_forward import reference, rounding_bound
-from tools import (
-    EMULATED,
-    Checkpoint,
-    LlamaModel,
-    Model,
-    NeoxModel,
-    PhiModel,
-    call,
-    mpirun,
-    read_log,
-    succeed,
-)
-
-# The 6 tokens of a prompt are prefilled, in two chunks; 7 new ones follow.
-PROMPT, NEW, WHOLE = 6, 7, 12
-EXTENTS = "slots=3,context=12,chunk=3"
-SLOTS, CHUNK = 3, 3
-MODELS = {
-    "gpt2": Model(2, 16, 4, sequence=WHOLE, vocabulary=19, batch=2, dropout=0.25),
-    "llama": LlamaModel(2, 16, 4, 2, ffn=20, sequence=WHOLE, vocabulary=13, batch=2),
-    "mistral": LlamaModel(2, 24, 6, 3, 20, WHOLE, 13, batch=2, window=4),
-    "qwen2": LlamaModel(2, 16, 4, 2, 20, WHOLE, 13, batch=2, tied=True, qkv_bias=True),
-    # As Qwen3, with heads wider than their part of hidden and stretched positions.
-    "qwen3": LlamaModel(
-        *(2, 16, 4, 2, 20, WHOLE, 13),
-        **dict(batch=2, head_dim=6, qk_norm=True, rope_scaling="linear:2.5")
-    ),
-    "phi": PhiModel(1, 12, 3, sequence=WHOLE, vocabulary=11, batch=2, rotary_dim=2, ffn=7),
-    "gpt_neox": NeoxModel(1, 12, 3, WHOLE, 11, batch=2, rotary_dim=2, ffn=7),
-}
-LAYOUTS = [
-    (None, "serial"),
-    ("row:2,col:2", "summa"),
-    ("row:1,col:4", "megatron"),
-    ("row:2,col:2", "summa,decode=stationary"),
-]
-
-
-@pytest.fixture(scope="module")
-def states(tools, text, tmp_path_factory):
-    """By model: a checkpoint of some steps, and the rounding of logits in f32."""
-    known = {}
-
-    def get(name):
-        if name not in known:
-            model = MODELS[name]
-            folder = tmp_path_factory.mktemp("generation") / name
-            library = tools.library(model, functions="loss,forward")
-            tokens = folder.with_suffix(".bin")
-            values = np.random.default_rng(8).integers(0, model.vocabulary, 600)
-            values.astype(np.uint16).tofile(tokens)
-            tools.train(library, tokens, 20, "--lr", 0.03, "--save", folder,
-                        log=folder.with_suffix(".log"))
-            rounding = tools.rounding(library)
-            known[name] = Checkpoint(folder), rounding
-        return known[name]
-
-    return get
-
-
-def run_generate(tools, library, state, tmp_path, prompts, *flags, prefix=(), env=None):
-    """The answers to prompts."""
-    file = tmp_path / "prompts.jsonl"
-    file.write_text("".join(json.dumps(prompt) + "\n" for prompt in prompts))
-    command = tools.command(
-        "optimus-run", "generate", library, "--load", state.folder, "--tokens", file, *flags
-    )
-    said = succeed(call([*prefix, *command], env=env))
-    return [json.loads(line) for line in said.splitlines()]
-
-
-def generate(tools, library, state, tmp_path, prompts, *flags, **how):
-    """The answers to prompts, and the logits of each choice."""
-    logits = tmp_path / "logits.npy"
-    flags = ["--logits", logits, *flags]
-    answers = run_generate(tools, library, state, tmp_path, prompts, *flags, **how)
-    ends = np.cumsum([len(answer["tokens"]) for answer in answers])
-    return answers, np.split(np.load(logits), ends[:-1])
-
-
-def draw_prompts(model, count, seed=2, size=PROMPT):
-    random = np.random.default_rng(seed)
-    return [random.integers(0, model.vocabulary, size).tolist() for _ in range(count)]
+from tools import EMULATED, Checkpoint, Model, call, mpirun, read_log, succeed
 
 
 def check_answers(model, state, rounding, prompts, answers, logits):
@@ -212,75 +142,6 @@ def test_tokens_are_chosen_as_numpy_chooses_them(tools, states, tmp_path):
             new.append(choose(row, prompt, new, sampling))
         assert answer["tokens"] == new and len(new) == NEW
         assert answer["copied"] == copied_share(prompt, new, sampling)
-
-
-BEAMS = [
-    # Beams, length penalty, stop tokens, copying penalty.
-    (3, 1.0, [], 1.0),
-    (2, 0.0, [4, 7, 9, 12], 1.0),
-    (3, 2.5, [4, 7, 9, 12], 1.0),
-    (3, -1.0, [1, 2, 5], 0.05),
-    (2, 1.0, [3], 20.0),
-]
-
-
-@pytest.mark.variants
-@pytest.mark.parametrize("mesh, strategy", [LAYOUTS[0], LAYOUTS[1], LAYOUTS[3]])
-def test_beams_are_those_of_numpy(tools, states, tmp_path, mesh, strategy):
-    """On 2x2 the three slots lie on two rows of ranks: caches move between them."""
-    model = MODELS["gpt2"]
-    state, _ = states("gpt2")
-    parameters = {k: v.astype(float) for k, v in state.parameters.items()}
-    whole = reference(model, parameters).logits
-
-    def logits_behind(tokens):
-        return whole(np.array([tokens]))[0, -1]
-
-    library = tools.library(model, mesh, strategy, functions=None, generate=EXTENTS)
-    prompts = draw_prompts(model, len(BEAMS))
-    requests = [
-        {
-            **dict(tokens=prompt, beams=beams, length_penalty=penalty),
-            **dict(stop=[[stop] for stop in stops], copying_penalty=alpha),
-        }
-        for prompt, (beams, penalty, stops, alpha) in zip(prompts, BEAMS)
-    ]
-    # A text of one beam beside them.
-    requests.append({"tokens": prompts[0], "max_tokens": 3})
-    answers = run_generate(tools, library, state, tmp_path, requests)
-    for prompt, (beams, penalty, stops, alpha), answer in zip(prompts, BEAMS, answers):
-        sampling = Sampling(copying_penalty=alpha)
-        best, margin = search(logits_behind, prompt, beams, penalty, NEW, stops, sampling)
-        assert margin > 1e-5, "the order of candidates could be another one in f32"
-        assert (answer["tokens"], answer["finish_reason"]) == (best.tokens, best.finish)
-        assert answer["score"] == pytest.approx(best.score, abs=1e-4)
-    assert "score" not in answers[-1]
-    # With 20 times the probability more is copied.
-    assert answers[4]["copied"] >= answers[3]["copied"]
-    for flags, prefix in [
-        (["--threads-per-rank", 2], []),
-        *([([], mpirun(4)), (["--backend", "tcp"], mpirun(4))] if mesh else []),
-    ]:
-        again = run_generate(tools, library, state, tmp_path, requests, *flags, prefix=prefix)
-        assert again == answers
-
-
-@pytest.mark.parametrize(
-    "request_, said",
-    [
-        ({"beams": 4}, "expected from 1 to 3 beams, one a slot of the library, found 4"),
-        ({"beams": 2, "temperature": 1}, "expected temperature 0 beside them, found 1"),
-        ({"beams": 2, "length_penalty": 1e3}, "the length penalty is 1000; expected"),
-    ],
-)
-def test_beams_are_checked(tools, states, tmp_path, request_, said):
-    state, _ = states("gpt2")
-    library = tools.library(MODELS["gpt2"], functions=None, generate=EXTENTS)
-    file = tmp_path / "prompts.jsonl"
-    file.write_text(json.dumps({"tokens": [1, 2], **request_}))
-    result = tools.call("optimus-run", "generate", library, "--load", state.folder,
-                        "--tokens", file)
-    assert result.returncode == 1 and said in result.stderr
 
 
 @pytest.mark.variants
@@ -484,31 +345,6 @@ def test_scores_are_log_probabilities(tools, states, tmp_path, mesh, strategy):
         assert found["perplexity"] == pytest.approx(np.exp(-np.mean(logs)), rel=1e-3)
 
 
-def test_scores_of_nothing_are_refused(tools, states, tmp_path):
-    library = tools.library(MODELS["gpt2"], functions=None, generate=EXTENTS)
-    file = tmp_path / "texts.jsonl"
-    for text, message in [
-        ([1], "prompt 1: expected at least two tokens"),
-        ({"tokens": [1], "choices": [[]]}, "expected a choice of at least one token"),
-        ({"tokens": [1], "choices": [[19]]}, "token 1 of the text is 19"),
-        ({"tokens": [1], "choices": [[1] * 13]}, "expected at most the 12 of the context"),
-        ({"tokens": [], "choices": [[1]]}, "at least one token before the choices"),
-        ([1] * 14, "one behind them; --stride divides a longer text into windows"),
-        ({"tokens": [1], "echo": True}, "echo: there is no such option"),
-    ]:
-        file.write_text(json.dumps(text))
-        result = tools.call("optimus-run", "score", library, "--tokens", file)
-        assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
-        assert message in result.stderr and result.stdout == ""
-    file.write_text(json.dumps([1] * 14))
-    for flags, message in [
-        (("--context", 13), "--context: expected from 1 to the 12 tokens"),
-        (("--context", 4, "--stride", 5), "--stride: expected from 1 to the 4 tokens"),
-    ]:
-        result = tools.call("optimus-run", "score", library, "--tokens", file, *flags)
-        assert result.returncode == 1 and message in result.stderr
-
-
 @pytest.mark.parametrize("mesh, strategy", LAYOUTS[:2])
 def test_speeds_are_measured(tools, mesh, strategy):
     library = tools.library(
@@ -619,45 +455,3 @@ def test_a_model_in_training_writes_samples(tools, tmp_path):
     ]:
         result = tools.call("optimus-run", "train", other, "--data", tokens, "--steps", 1, *flags)
         assert result.returncode == 1 and message in result.stderr
-
-
-MISTAKES = {
-    "beyond the context": ([list(range(13))], "prompt 1: the prompt has 13 tokens; expected at most the 12"),
-    "too many": ([{"tokens": [1, 2], "max_tokens": 12}], "expected at most 11 new tokens"),
-    "beyond the vocabulary": ([[1, 19]], "token 1 of the prompt is 19; expected one of the vocabulary's 19"),
-    "no token": ([[]], "the prompt has no token"),
-    "an option": ([{"tokens": [1], "best_of": 2}], "best_of: there is no such option"),
-    "a temperature": ([{"tokens": [1], "temperature": -1}], "the temperature is -1"),
-    "no tokens": ([{"max_tokens": 2}], "tokens"),
-}
-
-
-@pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes_are_told(tools, tmp_path, name):
-    prompts, expected = MISTAKES[name]
-    library = tools.library(MODELS["gpt2"], functions=None, generate=EXTENTS)
-    file = tmp_path / "prompts.jsonl"
-    file.write_text("".join(json.dumps(prompt) + "\n" for prompt in prompts))
-    result = tools.call("optimus-run", "generate", library, "--tokens", file)
-    assert result.returncode == 1 and result.stdout == ""
-    assert expected in result.stderr and len(result.stderr.splitlines()) == 1
-
-
-def test_other_libraries_are_refused(tools, tmp_path):
-    file = tmp_path / "prompts.jsonl"
-    file.write_text("[1]\n")
-    library = tools.library(MODELS["gpt2"])
-    result = tools.call("optimus-run", "generate", library, "--tokens", file)
-    assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
-    assert "has no function of the kind prefill" in result.stderr
-    assert "--generate slots=1,context=N,chunk=N" in result.stderr
-    library = tools.library(MODELS["gpt2"], functions=None, generate=EXTENTS)
-    result = tools.call("optimus-run", "train", library, "--data", file, "--steps", 1)
-    assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
-
-
-def test_tokens_are_in_a_file(tools):
-    library = tools.library(MODELS["gpt2"], functions=None, generate=EXTENTS)
-    result = tools.call("optimus-run", "generate", library, "--tokens", "1,2")
-    advice = "No such file or directory; expected a file with lines such as [1, 2]"
-    assert result.returncode == 1 and "cannot open 1,2: " + advice in result.stderr

@@ -69,12 +69,12 @@ def test_a_profile_may_have_any_name(tools, folder, program, name):
 @pytest.mark.parametrize(
     "profile, words",
     [
-        ("[" * 1_000_000, ["nested deeper"]),
+        ("[" * 1_000_000, ["more than 64 deep"]),
         (
             '{"version": 1, "comm": [{"backend": "local", "ranks": 2, "collective": '
             '"reduce", "alpha_s": 1, "beta_s_per_byte": 1, "points": [{"bytes": -1, '
             '"seconds": 1}]}]}',
-            ["profile.comm[0].points[0].bytes"],
+            ["': comm[0].points[0].bytes: expected"],
         ),
     ],
     ids=["deep", "negative"],

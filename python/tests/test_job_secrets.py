@@ -22,8 +22,8 @@ from test_launchers import (
     RANKS,
     by_torchrun,
     finish,
-    library,  # noqa: F401
-    nothing_is_left,  # noqa: F401
+    library,
+    nothing_is_left,
     ports,
     size_of,
     start,
@@ -31,6 +31,8 @@ from test_launchers import (
     with_flags_of_rank_2,
 )
 from tools import call
+
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
 
 def own_address():

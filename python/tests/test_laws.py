@@ -17,7 +17,6 @@ import time
 
 import pytest
 
-from selection import covering
 from tools import REPOSITORY, BertModel, LlamaModel, Model, PhiModel, load_script
 
 PAGE = REPOSITORY / "docs" / "scale.md"

@@ -7,9 +7,12 @@
 # ===-----------------------------------------------------------------------===#
 """Finds directives in lit tests that their tool would pass over, passes with a choice
 by the kind of an operation where an interface should answer, functions known by
-name, calls of MPI with unused return codes, and tools with more than a main in their
-main."""
+name, calls of MPI with unused return codes, tools with more than a main in their
+main, and in Python unused imports, tests behind others of their name and fixtures
+before those of conftest.py."""
 
+import ast
+import functools
 import re
 from pathlib import Path
 
@@ -294,3 +297,161 @@ def test_mains_are_short():
 
 def test_lines_of_code_are_counted():
     assert lines_of_code("// a\n#include <b>\n\nint c; // d\n  }\n") == ["int c;", "}"]
+
+
+TESTS = REPOSITORY / "python/tests"
+
+
+def is_test(path):
+    return path.parent == TESTS
+
+
+def python_sources():
+    """All files in Python, some of which only their first line calls so."""
+    for folder in ("bench", "python", "scripts", "test", "tools"):
+        for path in sorted((REPOSITORY / folder).rglob("*")):
+            if path.suffix == "" and path.is_file():
+                with path.open("rb") as file:
+                    if re.match(rb"#!.*\bpython", file.readline(200)):
+                        yield path
+            elif path.suffix == ".py":
+                yield path
+
+
+ASKS = ("usefixtures", "getfixturevalue")
+
+
+@functools.cache
+def tree_of(path):
+    return ast.parse(path.read_bytes())
+
+
+def strings_in(node):
+    return [
+        each.value
+        for each in ast.walk(node)
+        if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    ]
+
+
+def fixtures(tree):
+    """Functions that are fixtures, by name."""
+    found = {}
+    for node in tree.body:
+        for decorator in getattr(node, "decorator_list", []):
+            keywords = getattr(decorator, "keywords", [])
+            if ast.unparse(getattr(decorator, "func", decorator)) == "pytest.fixture":
+                given = [each.value.value for each in keywords if each.arg == "name"]
+                found[given[0] if given else node.name] = node
+    return found
+
+
+def unused_imports(tree, fixtures_of={}):
+    """As (line, name). A parameter may be a fixture, with those it needs itself, by the
+    modules that have it; strings are names in annotations, in __all__ and where fixtures
+    are asked for. `import a as a` is for those who import this."""
+    imported, used, annotations = {}, set(), []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Load):
+                used.add(node.id)
+        elif isinstance(node, ast.Call):
+            if getattr(node.func, "attr", "") in ASKS:
+                used.update(strings_in(node))
+        elif isinstance(node, ast.arg):
+            used.add(node.arg)
+            annotations.append(node.annotation)
+        elif isinstance(node, ast.AnnAssign):
+            annotations.append(node.annotation)
+        elif isinstance(node, ast.FunctionDef):
+            annotations.append(node.returns)
+        elif isinstance(node, ast.Assign):
+            if getattr(node.targets[0], "id", "") == "__all__":
+                used.update(strings_in(node.value))
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            of_module = fixtures_of.get(getattr(node, "module", None), {})
+            for alias in node.names:
+                name = alias.asname or alias.name.split(".")[0]
+                if alias.name != alias.asname:
+                    imported.setdefault(name, node.lineno)
+                if name in of_module:
+                    used.update(each.arg for each in of_module[name].args.args)
+    for text in (text for node in annotations if node for text in strings_in(node)):
+        used.update(re.findall(r"\w+", text))
+    return sorted((line, name) for name, line in imported.items() if name not in used)
+
+
+def test_python_imports_what_it_uses():
+    trees = {path: tree_of(path) for path in python_sources()}
+    tests = {path.stem: fixtures(tree) for path, tree in trees.items() if is_test(path)}
+    found = {
+        str(path.relative_to(REPOSITORY)): names
+        for path, tree in trees.items()
+        if (names := unused_imports(tree, tests if is_test(path) else {}))
+    }
+    assert found == {}, "remove these imports"
+
+
+@pytest.mark.parametrize(
+    "code, names",
+    [
+        ("import os\nfrom a import b as c, d\nd(1)\n", [(1, "os"), (2, "c")]),
+        ("def f():\n    import a.b\n", [(2, "a")]),
+        ("from a import b\nb = 1\n", [(1, "b")]),
+        ("from a import b\ndef test(b): pass\n", []),
+        ("from a import B, C, D\ndef f(x: 'B[C]') -> 'D': pass\n", []),
+        ("from a import b, c\n__all__ = ['b']\n", [(1, "c")]),
+        ("from a import b\nmarks = pytest.mark.usefixtures('b')\n", []),
+        ("import a.b\na.b()\n", []),
+        ("from a import b as b\n", []),
+        ("from other import one, two\ndef test(one): pass\n", []),
+        ("from other import one, two\ndef test(two): pass\n", [(1, "one")]),
+    ],
+)
+def test_unused_imports_are_found(code, names):
+    other = "@pytest.fixture\ndef two(): pass\n@pytest.fixture\ndef one(two): pass\n"
+    tests = {"other": fixtures(ast.parse(other))}
+    assert unused_imports(ast.parse(code), tests) == names
+
+
+def hidden_tests(tree):
+    """Names of tests, as (line, name), that a later one of the same scope has."""
+    found = []
+    for scope in ast.walk(tree):
+        if not isinstance(scope, (ast.Module, ast.ClassDef)):
+            continue
+        last = {}
+        for node in scope.body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test"):
+                if node.name in last:
+                    found.append((last[node.name], node.name))
+                last[node.name] = node.lineno
+    return found
+
+
+def test_no_test_or_fixture_hides_another():
+    common = fixtures(tree_of(TESTS / "conftest.py")).keys()
+    assert {"tools", "session", "text"} <= common
+    found = {}
+    for path in sorted(TESTS.glob("*.py")):
+        tree = tree_of(path)
+        names = [] if path.name == "conftest.py" else sorted(fixtures(tree).keys() & common)
+        if names := names + hidden_tests(tree):
+            found[path.name] = names
+    assert found == {}, "give them names of their own"
+
+
+def test_hidden_tests_and_fixtures_are_found():
+    code = """
+@pytest.fixture
+def one(): pass
+@pytest.fixture(scope="module", name="two")
+def other(): pass
+def test_a(one): pass
+def test_b(): pass
+class TestC:
+    def test_b(self): pass
+def test_a(): pass
+"""
+    assert list(fixtures(ast.parse(code))) == ["one", "two"]
+    assert hidden_tests(ast.parse(code)) == [(6, "test_a")]

@@ -15,7 +15,7 @@ import re
 import numpy as np
 import pytest
 
-from test_hidden_device import few, hide, use  # noqa: F401
+from test_hidden_device import few, hide, use
 from tools import LlamaModel, Model
 
 SHAPE = dict(layers=2, hidden=16, heads=2, sequence=8, vocabulary=256, batch=4)
@@ -48,7 +48,7 @@ def train_step(tools, library):
 
 @pytest.mark.variants
 @pytest.mark.parametrize("case", CASES)
-def test_numbers_are_those_of_weights_as_they_lie(tools, few, tmp_path, case):  # noqa: F811
+def test_numbers_are_those_of_weights_as_they_lie(tools, few, tmp_path, case):
     packed = compile_packed(tools, tmp_path, *CASES[case])
     assert any(" packed_b " in line for line in commands(tools, packed))
     plain = tools.library(*CASES[case], "--mcpu=x86-64-v3")

@@ -9,7 +9,6 @@
 fill one host after the other give each node a host, and others are told."""
 
 import json
-import os
 import shutil
 import subprocess
 
@@ -24,11 +23,13 @@ from test_launchers import (
     by_torchrun,
     finish,
     needs_mpirun,
-    nothing_is_left,  # noqa: F401
+    nothing_is_left,
     saved,
     start,
 )
 from tools import call, mpirun, succeed
+
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
 FLAGS = ["--threads-per-rank", 1]
 COLUMNS = {"tile": {"row": 2, "col": 1}}

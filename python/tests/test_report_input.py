@@ -16,7 +16,6 @@ import pytest
 import synthetic_profile
 from optimus.report.__main__ import main
 from synthetic_profile import Shape
-from tools import call
 
 
 @pytest.fixture
@@ -64,15 +63,6 @@ def test_no_profile(command, tmp_path, capfd):
 def test_a_pipe_that_may_never_begin(tmp_path, capfd):
     os.mkfifo(tmp_path / "pipe")
     assert "not a regular file" in refused(capfd, "memory", tmp_path / "pipe")
-
-
-def test_a_machine_without_numpy(tools, tmp_path, path):
-    (tmp_path / "numpy.py").write_text("raise ModuleNotFoundError('there is none')")
-    environment = dict(os.environ, PYTHONPATH=str(tmp_path))
-    result = call(tools.command("optimus-report", "memory", path), env=environment)
-    assert result.returncode == 1
-    assert len(result.stderr.splitlines()) == 1
-    assert "cannot load NumPy: there is none; install it" in result.stderr
 
 
 def test_another_database(tmp_path, capfd):

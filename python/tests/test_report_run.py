@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 
 import chromium
-import synthetic_log
-from optimus.report import ReportError, training, training_log, training_page
+from optimus.report import training, training_log, training_page
 from optimus.report.__main__ import main
 from synthetic_log import beginning, ended, steps, write
 

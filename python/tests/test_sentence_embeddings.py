@@ -11,7 +11,6 @@ NumPy embeds them in f64 with the same file.
 """
 
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest

@@ -15,7 +15,7 @@ import re
 import pytest
 
 from test_launchers import by_hand, finish, start
-from test_nccl import GPT2, STEPS, gpus, results, train_command  # noqa: F401
+from test_nccl import GPT2, STEPS, gpus, results, train_command
 from test_nccl import MESHES as OVER_NCCL
 from tools import EMULATED, BertModel, LlamaModel, call, succeed
 
@@ -46,7 +46,7 @@ def train(tools, text, folder, model, mesh, precision, *flags):
     + [("bert", "bf16", "2x2"), ("llama", "f32", "2x3"), ("llama", "bf16", "1x4")],
 )
 def test_one_graph_has_the_bits_of_single_commands(
-    tools, gpus, text, tmp_path, monkeypatch, model, precision, mesh  # noqa: F811
+    tools, gpus, text, tmp_path, monkeypatch, model, precision, mesh
 ):
     counts = tmp_path / "counts.json"
     monkeypatch.setenv("OPTIMUS_FAKE_GPU_COUNTS", str(counts))
@@ -71,7 +71,7 @@ BY_THE_HOST = [
 @pytest.mark.variants
 @pytest.mark.parametrize("model, precision, mesh", BY_THE_HOST)
 def test_the_bits_are_those_of_the_way_by_the_host(
-    tools, gpus, text, tmp_path, model, precision, mesh  # noqa: F811
+    tools, gpus, text, tmp_path, model, precision, mesh
 ):
     expected = train(tools, text, tmp_path / "local", model, mesh, precision)
     folder = tmp_path / "tcp"

@@ -24,7 +24,7 @@ from optimus.text import chat, folder, model, pooling
 from optimus.text.chat import ChatError, ChatTemplate
 from optimus.text.codec import Codec, FileCodec
 from optimus.text.streaming import StopMatcher, TextStream, TokenDecoder
-from tools import has_tokenizers, prose
+from tools import has_tokenizers
 
 needs_tokenizers = pytest.mark.skipif(
     not has_tokenizers(), reason="no tokenizers: scripts/setup --python brings it"

@@ -18,7 +18,7 @@ import pytest
 
 from optimus.tune import TuneError, dask, wheels
 from test_tune import command, ends, history, journal, run, running, write_spec
-from tools import call, succeed
+from tools import succeed
 
 CLUSTER = """
 import sys, distributed

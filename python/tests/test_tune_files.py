@@ -17,13 +17,13 @@ import pytest
 from optimus.tune import TuneError, files, worker
 from optimus.tune.domains import parse
 from optimus.tune.spaces import Leaf, Space
-from test_tune_slurm import SPACE, cluster, ends, search  # noqa: F401
+from test_tune_slurm import SPACE, cluster, ends, search
 
 WITH_DATA = Space((*SPACE.leaves, Leaf("train.data", parse("A=data.txt"), 4)))
 
 
 @pytest.fixture
-def hosts(tmp_path, monkeypatch, cluster):  # noqa: F811
+def hosts(tmp_path, monkeypatch, cluster):
     """The folder in which workers have theirs; the scheduler has other files."""
     (tmp_path / "data.txt").write_text("to be or not to be")
     (tmp_path / "hosts").mkdir()

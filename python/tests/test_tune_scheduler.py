@@ -8,7 +8,6 @@
 """The scheduler's decisions, of given costs; nothing runs."""
 
 import itertools
-import math
 import random
 import re
 

@@ -14,8 +14,8 @@
 #include "WeightConfig.h"
 #include "WeightFiles.h"
 #include "WeightTypes.h"
-#include "base/JsonCursor.h"
 #include "optimus-support/Hash.h"
+#include "optimus-support/JsonCursor.h"
 #include "optimus-support/Shard.h"
 
 #include <algorithm>

@@ -9,10 +9,10 @@
 #include "CheckpointState.h"
 
 #include "CheckpointFolder.h"
-#include "base/JsonCursor.h"
 #include "model/ModelRecordJson.h"
 #include "optimus-runtime/CheckpointPieces.h"
 #include "optimus-support/Hash.h"
+#include "optimus-support/JsonCursor.h"
 #include "optimus-support/Sizes.h"
 
 #include <algorithm>

@@ -9,7 +9,7 @@
 #include "Safetensors.h"
 
 #include "WeightTypes.h"
-#include "base/JsonCursor.h"
+#include "optimus-support/JsonCursor.h"
 #include "optimus-support/Shard.h"
 #include "optimus-support/Sizes.h"
 
@@ -21,6 +21,8 @@ using namespace optrt;
 using nlohmann::json;
 using optimus_support::CheckedSize;
 using optimus_support::ElementType;
+using optimus_support::JsonCursor;
+using optimus_support::JsonDocument;
 using optimus_support::kMaxBytes;
 
 static_assert(std::endian::native == std::endian::little,

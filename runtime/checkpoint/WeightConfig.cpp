@@ -8,8 +8,8 @@
 
 #include "WeightConfig.h"
 
-#include "base/JsonCursor.h"
 #include "optimus-runtime/Checkpoint.h"
+#include "optimus-support/JsonCursor.h"
 
 #include <algorithm>
 #include <cmath>
@@ -18,6 +18,7 @@
 using namespace optrt;
 using nlohmann::json;
 using optimus_support::ElementType;
+using optimus_support::JsonDocument;
 
 namespace {
 

@@ -350,6 +350,7 @@ StatusOr<WeightExportSummary> Exporter::write(const std::string &dir) {
       checkNumModelFiles(ends.size(), options.shardLimitBytes));
 
   OPTRT_ASSIGN_OR_RETURN(folder, StagingFolder::create(dir));
+  OPTRT_RETURN_IF_ERROR(folder->checkRoom(uint64_t(summary.bytes)));
   std::vector<std::pair<std::string, std::string>> places;
   size_t begin = 0;
   for (size_t i = 0; i != ends.size(); ++i) {

@@ -9,7 +9,7 @@
 #include "WeightFiles.h"
 
 #include "CheckpointFolder.h"
-#include "base/JsonCursor.h"
+#include "optimus-support/JsonCursor.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -8,14 +8,16 @@
 
 #include "StoreIndex.h"
 
-#include "base/JsonCursor.h"
 #include "optimus-support/Hash.h"
+#include "optimus-support/JsonCursor.h"
 
 #include <limits>
 
 using namespace optrt;
 using optimus_support::hashFromHex;
 using optimus_support::hashToHex;
+using optimus_support::JsonCursor;
+using optimus_support::JsonDocument;
 
 namespace {
 

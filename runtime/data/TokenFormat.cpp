@@ -8,7 +8,7 @@
 
 #include "TokenFormat.h"
 
-#include "base/JsonCursor.h"
+#include "optimus-support/JsonCursor.h"
 
 #include <algorithm>
 #include <cstring>
@@ -17,6 +17,8 @@
 
 using namespace optrt;
 using optimus_support::InputFile;
+using optimus_support::JsonCursor;
+using optimus_support::JsonDocument;
 using namespace std::string_view_literals;
 
 namespace {

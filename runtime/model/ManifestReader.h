@@ -15,13 +15,15 @@
 #ifndef OPTIMUS_RUNTIME_MODEL_MANIFESTREADER_H
 #define OPTIMUS_RUNTIME_MODEL_MANIFESTREADER_H
 
-#include "base/JsonCursor.h"
 #include "optimus-runtime/Manifest.h"
+#include "optimus-support/JsonCursor.h"
 #include "optimus-support/Sizes.h"
 
 #include <set>
 
 namespace optrt {
+using optimus_support::JsonCursor;
+using optimus_support::JsonDocument;
 
 using optimus_support::CheckedSize;
 using optimus_support::kMaxBytes;

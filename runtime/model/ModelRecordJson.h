@@ -13,10 +13,12 @@
 #ifndef OPTIMUS_RUNTIME_MODEL_MODELRECORDJSON_H
 #define OPTIMUS_RUNTIME_MODEL_MODELRECORDJSON_H
 
-#include "base/JsonCursor.h"
 #include "optimus-runtime/ModelRecord.h"
+#include "optimus-support/JsonCursor.h"
 
 namespace optrt {
+using optimus_support::JsonCursor;
+using optimus_support::JsonDocument;
 
 // Mistakes are the document's.
 

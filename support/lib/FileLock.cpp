@@ -157,8 +157,8 @@ StatusOr<FileLock> FileLock::acquire(const std::string &path,
                               own.since, '\n', own.command, '\n');
     lock.file = TemporaryPath(path);
     if (ftruncate(lock.handle, 0) != 0)
-      return cannotWrite(path, errno);
-    OPTRT_RETURN_IF_ERROR(writeAll(lock.handle, text, path));
+      return cannotWrite(path, errno).withContext(what);
+    OPTRT_RETURN_IF_ERROR(writeAll(lock.handle, text, path).withContext(what));
     return lock;
   }
 }

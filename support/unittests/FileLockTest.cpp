@@ -11,6 +11,7 @@
 #include "FolderTest.h"
 
 #include <csignal>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -106,7 +107,23 @@ TEST_F(FileLockTest, TakesAnythingForNobodys) {
 TEST_F(FileLockTest, SaysWhereItCannotBeMade) {
   Status status = FileLock::acquire(at("none/lock"), "it").status();
   EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
-  EXPECT_NE(status.message().find(at("none/lock")), std::string::npos);
+  EXPECT_EQ(status.message(), "it: cannot make " + at("none/lock") +
+                                  ": No such file or directory");
+}
+
+TEST_F(FileLockTest, SaysWhatHasNoRoom) {
+  const sighandler_t before = signal(SIGXFSZ, SIG_IGN);
+  rlimit limit;
+  getrlimit(RLIMIT_FSIZE, &limit);
+  const rlimit none{0, limit.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &none);
+  Status status = FileLock::acquire(at("lock"), "the folder x").status();
+  setrlimit(RLIMIT_FSIZE, &limit);
+  signal(SIGXFSZ, before);
+  EXPECT_EQ(status.code(), StatusCode::Unavailable);
+  EXPECT_EQ(status.message(),
+            "the folder x: cannot write '" + at("lock") + "': File too large");
+  EXPECT_TRUE(names().empty());
 }
 
 TEST_F(FileLockTest, OneOfManyHasIt) {

@@ -8,13 +8,15 @@
 
 #include "Prompts.h"
 
-#include "base/JsonCursor.h"
 #include "optimus-support/InputFile.h"
+#include "optimus-support/JsonCursor.h"
 
 #include <charconv>
 #include <limits>
 
 using namespace optrt;
+using optimus_support::JsonCursor;
+using optimus_support::JsonDocument;
 
 namespace optimus_run {
 namespace {

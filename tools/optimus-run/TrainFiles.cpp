@@ -47,16 +47,24 @@ static Status checkPlan(const TrainOptions &options, const StartingPoint &start,
     return invalidArgument("--" + status.message());
   OPTRT_RETURN_IF_ERROR(
       manifest.findEntry(options.library, EntryKind::Train).status());
+  auto isFrom = [&](const char *name, std::string_view remedy) {
+    return options.given.count(name)
+               ? std::string()
+               : concat("that number is from ", start.folder, "; ", remedy);
+  };
+  if (plan.hyperparameters.steps == 0 && options.save.empty())
+    return invalidArgument("--steps 0 takes no step and saves nothing; "
+                           "expected 1 at least, "
+                           "or --save, a folder for what the run begins with")
+        .withAdvice(isFrom("steps", "--steps takes some"));
   int64_t microbatches = plan.hyperparameters.microbatches;
   if (microbatches == 1 || manifest.has(EntryKind::Accumulate))
     return okStatus();
-  Status status = invalidArgument(concat(
-      "--microbatches ", microbatches, ": model library `", options.library,
-      "` cannot add gradients up; compile it with --accumulate"));
-  return options.given.count("microbatches")
-             ? status
-             : status.withAdvice(concat("that number is from ", start.folder,
-                                        "; --microbatches 1 does without"));
+  return invalidArgument(
+             concat("--microbatches ", microbatches, ": model library `",
+                    options.library,
+                    "` cannot add gradients up; compile it with --accumulate"))
+      .withAdvice(isFrom("microbatches", "--microbatches 1 does without"));
 }
 
 /// Each process looks at its own machine's folder: openCheckpoint() finds out

@@ -151,32 +151,33 @@ TEST(GpuProfile, NamesWhatIsWrong) {
     EXPECT_NE(errorIn(members).find(message), std::string::npos)
         << errorIn(members);
   };
-  expect(R"("gpu": [])", "expected an object at profile.gpu");
-  expect(R"("gpu": {"memory_bytes": 1})",
-         "expected the name of a GPU at profile.gpu.name");
-  expect(R"("gpu": {"name": "g"})", "missing at profile.gpu.memory_bytes");
+  expect(R"("gpu": [])", "gpu: expected an object");
+  expect(R"("gpu": {"memory_bytes": 1})", "gpu: no member \"name\"");
+  expect(R"("gpu": {"name": "g"})", "gpu: no member \"memory_bytes\"");
   expect(R"("gpu": {"name": "g", "memory_bytes": 8, "reserved_bytes": 8})",
-         "expected less than memory_bytes at profile.gpu.reserved_bytes");
-  expect(R"("host_link": 1)", "expected an object at profile.host_link");
+         "gpu.reserved_bytes: expected less than memory_bytes");
+  expect(R"("host_link": 1)", "host_link: expected an object");
   expect(R"("host_link": {"in_bytes_per_s": 1})",
-         "missing at profile.host_link.out_bytes_per_s");
+         "host_link: no member \"out_bytes_per_s\"");
   expect(R"("host_link": {"in_bytes_per_s": 0, "out_bytes_per_s": 1})",
-         "expected more than 0 at profile.host_link.in_bytes_per_s");
+         "host_link.in_bytes_per_s: expected more than 0");
   expect(R"("links": [{"ranks": 8, "alpha_s": 1}])",
-         "missing at profile.links[0].beta_s_per_byte");
+         "links[0]: no member \"beta_s_per_byte\"");
   expect(R"("links": [{"ranks": 8, "alpha_s": 0, "beta_s_per_byte": 0},
                       {"ranks": 12, "alpha_s": 0, "beta_s_per_byte": 0}])",
-         "expected a multiple of the ranks that the links before join at "
-         "profile.links[1].ranks");
+         "links[1].ranks: expected a multiple of the ranks that the links "
+         "before join");
   expect(R"("gemm": [{"types": [{"flops_per_s": 1}]}])",
-         "expected bf16, f16 or tf32");
+         "gemm[0].types[0]: no member \"type\"");
+  expect(R"("gemm": [{"types": [{"type": "f64"}]}])",
+         "gemm[0].types[0].type: expected bf16, f16 or tf32");
   expect(R"("gemm": [{"types": [{"type": "bf16", "flops_per_s": 0}]}])",
-         "expected more than 0 at profile.gemm[0].types[0].flops_per_s");
-  expect(R"("gemm": [{"half_m": -1}])", "profile.gemm[0].half_m");
+         "gemm[0].types[0].flops_per_s: expected more than 0");
+  expect(R"("gemm": [{"half_m": -1}])", "gemm[0].half_m: ");
   expect(R"("gemm": [{"attention_cudnn_flops_per_s": 0}])",
-         "expected more than 0 at profile.gemm[0].attention_cudnn_flops_per_s");
+         "gemm[0].attention_cudnn_flops_per_s: expected more than 0");
   expect(R"("gemm": [{"attention_cudnn": [{"seq": 8}]}])",
-         "missing at profile.gemm[0].attention_cudnn[0].head_dim");
+         "gemm[0].attention_cudnn[0]: no member \"head_dim\"");
 }
 
 } // namespace

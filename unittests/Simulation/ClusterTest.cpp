@@ -167,29 +167,25 @@ TEST(Cluster, NamesWhatIsWrong) {
                 HasSubstr(message));
   };
   expect("\"nics\"", "\"nic\"",
-         "nothing is known of 'nic'; did you mean 'nics'? at cluster.nodes");
+         "nodes: nothing is known of 'nic'; did you mean 'nics'?");
   expect("\"version\": 1", "\"version\": 2",
-         "expected 1, the version that this program reads at cluster.version");
+         "version: expected 1, the version that this program reads");
   expect("\"nics\": 2", "\"nics\": 3", "expected a divisor of devices");
-  expect("5e10", "-1",
-         "expected a finite number from 0 at "
-         "cluster.nic.bytes_per_s");
-  expect("5e10", "0", "expected more than 0 at cluster.nic.bytes_per_s");
-  expect("5e10", "1e999",
-         "expected a finite number from 0 at "
-         "cluster.nic.bytes_per_s");
+  expect("5e10", "-1", "nic.bytes_per_s: expected a finite number from 0");
+  expect("5e10", "0", "nic.bytes_per_s: expected more than 0");
+  expect("5e10", "1e999", "nic.bytes_per_s: not valid JSON: number overflow");
+  expect("\"nics\": 2", "\"nics\": 2, \"nics\": 1",
+         "an object has the key \"nics\" twice");
   expect("\"devices\": 4, \"nics\": 2", "\"devices\": 1",
-         "nothing joins the one device of a node at cluster.device_link");
+         "device_link: nothing joins the one device of a node");
   expect("\"oversubscription\"", "\"oversubscribed\"",
          "did you mean 'oversubscription'?");
-  expect("{\"row\": 2, \"col\": 2}", "4",
-         "expected an object at cluster.placement.tile");
+  expect("{\"row\": 2, \"col\": 2}", "4", "placement.tile: expected an object");
   expect("}}}", "", "not valid JSON");
   EXPECT_THAT(messageOf("[]"), HasSubstr("cluster 'c.json': expected an "
-                                         "object at cluster; docs/what-if.md "
-                                         "describes the file"));
-  EXPECT_THAT(messageOf("{\"version\": 1}"),
-              HasSubstr("missing at cluster.nodes"));
+                                         "object, found array; "
+                                         "docs/what-if.md describes the file"));
+  EXPECT_THAT(messageOf("{\"version\": 1}"), HasSubstr("no member \"nodes\""));
   EXPECT_EQ(loadCluster("h10").status().message(),
             "cluster 'h10': no such file, and no cluster that is known; known "
             "are a100, h100 and h200; did you mean 'h100'?");

@@ -9,6 +9,7 @@
 #include "FunctionBuilder.h"
 
 #include "optimus/Conversion/ExecToProgram/ProgramActionOpInterface.h"
+#include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Exec/IR/WeightBlocks.h"
 #include "optimus/Dialect/Optimus/IR/ElementBytes.h"
 
@@ -133,6 +134,9 @@ static std::unique_ptr<program::AttentionShapeT> getShape(OpT op) {
   shape->kv_ld = op.getKvLd();
   shape->causal = op.getCausal();
   shape->window = op.getWindow().value_or(0);
+  const exec::AttentionKeys cached = exec::getAttentionKeys(op);
+  shape->capacity = cached.capacity;
+  shape->pool = cached.pool;
   return shape;
 }
 
@@ -160,8 +164,6 @@ static LogicalResult setAction(exec::AttentionOp op, FunctionBuilder &builder,
                                program::CommandT &command) {
   program::AttentionT attention;
   attention.shape = getShape(op);
-  attention.shape->capacity = op.getCapacity().value_or(0);
-  attention.shape->pool = op.getPool().value_or(0);
   return setAttention(op, std::move(attention),
                       {op.getQ(), op.getK(), op.getV(), op.getLengths(),
                        op.getPositions(), op.getOut(), op.getLse()},

@@ -147,13 +147,13 @@ public:
       inputs.push_back({"pages", lowering.getBuffer(pages)});
   }
 
-  void launchForward(AttentionOp op) {
+  void launch(AttentionOp op) {
     launch(kernels::Attention{extents},
            {{"out", lowering.getBuffer(op.getResult())},
             {"lse", lowering.getBuffer(op.getLse())}});
   }
 
-  void launchBackward(AttentionGradOp op) {
+  void launch(AttentionGradOp op) {
     Value dout = lowering.getBuffer(op.getDout());
     Value lse = lowering.getBuffer(op.getLse());
     Value delta =
@@ -238,16 +238,23 @@ getCommand(OpT op, const AttentionShape &shape, Lowering &lowering) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-struct AttentionLowering : LoweringModel<AttentionLowering, AttentionOp> {
-  LogicalResult lower(AttentionOp op, Lowering &lowering) const {
+/// An attention or its gradient, as one command or as launches of kernels.
+template <typename OpT>
+struct AttentionLowering : LoweringModel<AttentionLowering<OpT>, OpT> {
+  LogicalResult lower(OpT op, Lowering &lowering) const {
     AttentionShape shape(op.getInputs());
     auto command = getCommand(op, shape, lowering);
     if (failed(command))
       return failure();
-    if (!*command) {
-      AttentionLaunches(op, lowering).launchForward(op);
-      return success();
-    }
+    if (*command)
+      create(op, shape, (*command)->workspace, lowering);
+    else
+      AttentionLaunches(op, lowering).launch(op);
+    return success();
+  }
+
+  static void create(AttentionOp op, const AttentionShape &shape,
+                     Value workspace, Lowering &lowering) {
     const CachedKeys cached(op);
     auto getAttr = [&](std::optional<int64_t> number) {
       return number ? lowering.builder.getI64IntegerAttr(*number)
@@ -260,7 +267,7 @@ struct AttentionLowering : LoweringModel<AttentionLowering, AttentionOp> {
         getPart(op.getInputs(), shape, AttentionShape::V, lowering),
         lowering.getBuffer(op.getResult()), lowering.getBuffer(op.getLse()),
         getOptional(op.getLengths(), lowering),
-        getOptional(op.getPositions(), lowering), (*command)->workspace,
+        getOptional(op.getPositions(), lowering), workspace,
         getOptional(cached.pages, lowering), shape.getNumSequences(),
         shape.getNumQueries(), shape.getNumHeads(), shape.groups, shape.headDim,
         getStride(op.getInputs(), shape, AttentionShape::Q),
@@ -268,21 +275,10 @@ struct AttentionLowering : LoweringModel<AttentionLowering, AttentionOp> {
         getWindow(op, shape), getAttr(cached.capacity), getAttr(cached.pool),
         /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
         /*after=*/DenseI32ArrayAttr());
-    return success();
   }
-};
 
-struct AttentionGradLowering
-    : LoweringModel<AttentionGradLowering, AttentionGradOp> {
-  LogicalResult lower(AttentionGradOp op, Lowering &lowering) const {
-    AttentionShape shape(op.getInputs());
-    auto command = getCommand(op, shape, lowering);
-    if (failed(command))
-      return failure();
-    if (!*command) {
-      AttentionLaunches(op, lowering).launchBackward(op);
-      return success();
-    }
+  static void create(AttentionGradOp op, const AttentionShape &shape,
+                     Value workspace, Lowering &lowering) {
     exec::AttentionGradOp::create(
         lowering.builder, lowering.location, lowering.getBuffer(op.getDout()),
         getPart(op.getInputs(), shape, AttentionShape::Q, lowering),
@@ -293,14 +289,13 @@ struct AttentionGradLowering
         getPart(op.getDinputs(), shape, AttentionShape::K, lowering),
         getPart(op.getDinputs(), shape, AttentionShape::V, lowering),
         getOptional(op.getLengths(), lowering),
-        getOptional(op.getPositions(), lowering), (*command)->workspace,
-        shape.batch, shape.sequence, shape.getNumHeads(), shape.groups,
-        shape.headDim, shape.getStride(AttentionShape::Q),
-        shape.getStride(AttentionShape::K), op.getCausal(),
-        getWindow(op, shape), lowering.getAttention().isDeterministic,
+        getOptional(op.getPositions(), lowering), workspace, shape.batch,
+        shape.sequence, shape.getNumHeads(), shape.groups, shape.headDim,
+        shape.getStride(AttentionShape::Q), shape.getStride(AttentionShape::K),
+        op.getCausal(), getWindow(op, shape),
+        lowering.getAttention().isDeterministic,
         /*id=*/IntegerAttr(), /*queue=*/StringAttr(),
         /*after=*/DenseI32ArrayAttr());
-    return success();
   }
 };
 
@@ -405,6 +400,7 @@ struct RotaryLowering : KernelModel<RotaryLowering, RotaryOp> {
 } // namespace
 
 void mlir::optimus::attachAttentionLowerings(MLIRContext &context) {
-  attachModels<AttentionLowering, AttentionGradLowering, CacheAppendLowering,
+  attachModels<AttentionLowering<AttentionOp>,
+               AttentionLowering<AttentionGradOp>, CacheAppendLowering,
                PartLowering, RotaryLowering, TakeLowering>(context);
 }

@@ -8,6 +8,7 @@
 
 #include "Devices.h"
 
+#include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Interpreter/DenseAttention.h"
 
 #include "optimus-support/CachePages.h"
@@ -18,33 +19,27 @@ using optimus_support::kPageTokens;
 
 namespace {
 
-int64_t getCapacity(AttentionOp op) { return op.getCapacity().value_or(0); }
-int64_t getCapacity(AttentionGradOp) { return 0; }
-int64_t getPool(AttentionOp op) { return op.getPool().value_or(0); }
-int64_t getPool(AttentionGradOp) { return 0; }
-
 /// Reads the operands of an attention and writes its results, part by part, a
 /// token's heads side by side.
 template <typename Op>
 class Parts {
 public:
   Parts(Op op, Devices &devices, int64_t rank)
-      : op(op), devices(devices),
-        rank(rank), dense{.batch = int64_t(op.getBatch()),
-                          .seq = int64_t(op.getSeq()),
-                          .heads = int64_t(op.getHeads()),
-                          .kvHeads = int64_t(op.getKvHeads()),
-                          .headDim = int64_t(op.getHeadDim()),
-                          .causal = op.getCausal(),
-                          .window = int64_t(op.getWindow().value_or(0)),
-                          .capacity = getCapacity(op),
-                          .q = readQueries(op.getQMutable()),
-                          .k = readKeys(op.getKMutable()),
-                          .v = readKeys(op.getVMutable()),
-                          .lengths = readIntegers(op.getLengthsMutable(),
-                                                  op.getBatch()),
-                          .positions = readIntegers(op.getPositionsMutable(),
-                                                    getTokens())} {
+      : op(op), devices(devices), rank(rank), cached(getAttentionKeys(op)),
+        dense{.batch = int64_t(op.getBatch()),
+              .seq = int64_t(op.getSeq()),
+              .heads = int64_t(op.getHeads()),
+              .kvHeads = int64_t(op.getKvHeads()),
+              .headDim = int64_t(op.getHeadDim()),
+              .causal = op.getCausal(),
+              .window = int64_t(op.getWindow().value_or(0)),
+              .capacity = cached.capacity,
+              .q = readQueries(op.getQMutable()),
+              .k = readKeys(op.getKMutable()),
+              .v = readKeys(op.getVMutable()),
+              .lengths = readIntegers(op.getLengthsMutable(), op.getBatch()),
+              .positions =
+                  readIntegers(op.getPositionsMutable(), getTokens())} {
     // As devices do.
     for (int64_t &length : dense.lengths)
       length = std::clamp<int64_t>(length, dense.capacity == 0 ? 1 : 0,
@@ -54,7 +49,7 @@ public:
   /// Puts keys and values of a pool's pages in the order of positions.
   void gatherPages(MutableOperandRange table) {
     const int64_t pages = dense.capacity / kPageTokens;
-    const int64_t ofEach = getPool(op) / dense.batch;
+    const int64_t ofEach = cached.pool / dense.batch;
     const std::vector<int64_t> entries =
         readIntegers(table, dense.batch * pages);
     for (std::vector<double> *rows : {&dense.k, &dense.v}) {
@@ -62,7 +57,7 @@ public:
       for (auto [number, entry] : llvm::enumerate(entries)) {
         // As devices do.
         const int64_t page = std::clamp<int64_t>(
-            int64_t(number) / pages * ofEach + entry, 0, getPool(op) - 1);
+            int64_t(number) / pages * ofEach + entry, 0, cached.pool - 1);
         const int64_t size = kPageTokens * getKvWidth();
         found.insert(found.end(), rows->begin() + page * size,
                      rows->begin() + (page + 1) * size);
@@ -105,7 +100,7 @@ private:
   int64_t getNumKeys() {
     // Of sizes that the verifier has checked.
     return *optimus_support::attentionKeys(op.getBatch(), op.getSeq(),
-                                           getCapacity(op), getPool(op))
+                                           cached.capacity, cached.pool)
                 .get();
   }
   std::vector<double> read(OpOperand &operand, int64_t width, int64_t ld) {
@@ -131,6 +126,7 @@ private:
   Op op;
   Devices &devices;
   int64_t rank;
+  AttentionKeys cached;
 
 public:
   optimus::DenseAttention dense;

@@ -13,18 +13,13 @@ ours.
 
 import argparse
 import os
-import sys
 from typing import List, Optional, Tuple
 
-try:
-    import numpy  # noqa: F401
-except ImportError as error:
-    sys.exit(
-        "optimus.data: error: %s cannot load NumPy: %s; install it (python3-numpy)"
-        % (sys.executable, error.__cause__ or error)
-    )
-
 from optimus import __version__, arguments, output
+from optimus.numpy_check import need_numpy_for
+
+need_numpy_for("optimus.data")
+
 from optimus.arguments import Mistake, Parser, whole_number_from
 from optimus.data import (
     checking,

@@ -20,6 +20,10 @@ from optimus import __version__, arguments, output, small_file
 from optimus.arguments import Mistake, Parser, real_number, whole_number_from
 from optimus.errors import Error
 from optimus.models import config_file
+from optimus.numpy_check import need_numpy_for
+
+need_numpy_for("optimus-generate")
+
 from optimus.text import model as models
 from optimus.text import requests
 from optimus.text.chat import ChatError

@@ -32,7 +32,6 @@ from optimus.models import (
     llama,
     phi,
     phi_msft,
-    published,
     rope,
     to_gguf,
 )

@@ -15,7 +15,7 @@ hidden states of all tokens."""
 from dataclasses import dataclass
 
 from optimus.models import transformer
-from optimus.models.transformer import Names, build
+from optimus.models.transformer import Names, build as build
 
 KIND = "bert"
 

@@ -16,7 +16,7 @@ to that of the tokens, and divides the scores by the root of a head's width.
 from dataclasses import dataclass
 
 from optimus.models import transformer
-from optimus.models.transformer import Names, build
+from optimus.models.transformer import Names, build as build
 
 KIND = "gated-encoder"
 

@@ -18,7 +18,7 @@ are rotated.
 from dataclasses import dataclass
 
 from optimus.models import transformer
-from optimus.models.transformer import Names, build
+from optimus.models.transformer import Names, build as build
 
 KIND = "gpt_neox"
 

@@ -15,7 +15,7 @@ feed-forward part; no biases, or, as in Qwen2, those of queries, keys and values
 from dataclasses import dataclass
 
 from optimus.models import transformer
-from optimus.models.transformer import Names, build
+from optimus.models.transformer import Names, build as build
 
 KIND = "llama"
 

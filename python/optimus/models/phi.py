@@ -15,7 +15,7 @@ the two parts may have a norm each; that class then lacks the second.
 from dataclasses import dataclass
 
 from optimus.models import transformer
-from optimus.models.transformer import Names, build
+from optimus.models.transformer import Names, build as build
 
 KIND = "phi"
 

@@ -11,8 +11,8 @@ queries, then all keys, then all values."""
 from dataclasses import dataclass
 
 from optimus.models import phi
-from optimus.models.phi import KIND
-from optimus.models.transformer import Names, build
+from optimus.models.phi import KIND as KIND
+from optimus.models.transformer import Names, build as build
 
 
 @dataclass(frozen=True)

@@ -13,20 +13,14 @@ ours.
 
 import argparse
 import os
-import sys
 from functools import partial
 from typing import List, Optional
 
-try:
-    import numpy  # noqa: F401
-except ImportError as error:
-    # NumPy's own words are many, and in front of the reason.
-    sys.exit(
-        "optimus-report: error: %s cannot load NumPy: %s; install it (python3-numpy)"
-        % (sys.executable, error.__cause__ or error)
-    )
-
 from optimus import __version__, arguments, output
+from optimus.numpy_check import need_numpy_for
+
+need_numpy_for("optimus-report")
+
 from optimus.arguments import Parser
 from optimus.report import (
     ReportError,

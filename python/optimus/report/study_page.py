@@ -11,7 +11,7 @@ memory, and errors of predictions."""
 
 import math
 from html import escape
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, List, Sequence, Tuple
 
 import numpy as np
 

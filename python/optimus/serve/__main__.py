@@ -20,6 +20,10 @@ from typing import Any, List, Optional
 from optimus import __version__, arguments, output, runtime, small_file
 from optimus.arguments import Mistake, Parser, whole_number_from
 from optimus.errors import Error
+from optimus.numpy_check import need_numpy_for
+
+need_numpy_for("optimus-serve")
+
 from optimus.serve.limits import Limits
 from optimus.text import model as models
 

@@ -33,7 +33,6 @@ from optimus.tune import (
     kept,
     machine,
     mix,
-    names,
     pool,
     simulate,
     simulated,

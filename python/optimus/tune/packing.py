@@ -15,9 +15,9 @@ pays.
 
 import hashlib
 import re
-from typing import Any, Callable, Container, Dict, List, Optional, Sequence, Union
+from typing import Any, Callable, Container, Dict, Sequence, Union
 
-from optimus.tune import costs, names
+from optimus.tune import costs
 from optimus.tune.domains import text_of
 from optimus.tune.journal import Record
 from optimus.tune.scheduler import Cost, Job

@@ -518,7 +518,7 @@ TEST_F(Corruption, AStateThatSaysTheImpossibleIsDamage) {
   }
   // Deep enough to overflow the stack of whoever prints it.
   writeFile(dir + "/state.json", std::string(1'000'000, '['));
-  expectDamage("not valid JSON");
+  expectDamage("more than 64 deep");
   writeFile(dir + "/state.json",
             std::string(1'000'000, '[') + std::string(1'000'000, ']'));
   expectDamage("more than 64 deep");

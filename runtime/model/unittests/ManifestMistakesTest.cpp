@@ -112,7 +112,7 @@ static const Mistake kMistakes[] = {
      "buffers[2].saved: expected what is saved to be f32, bf16 or f16"},
     {"ZeroExtent", "/buffers/0/shape/1", 0, "buffers[0].shape[1]"},
     {"ExtentNotInteger", "/buffers/0/shape/1", 3.0,
-     "buffers[0].shape[1]: expected an integer, found number"},
+     "buffers[0].shape[1]: expected an integer, found 3.0"},
     {"ExtentTooLarge", "/buffers/0/shape/1", 18446744073709551615u,
      "buffers[0].shape[1]"},
     {"TooManyElements",

@@ -32,10 +32,11 @@ public:
   }
   ~FileLock();
 
-  /// InvalidArgument if somebody else has it; the message begins with `what`
-  /// and names the process and its host: "the checkpoint X is being written by
-  /// process 17 on host h, `optimus-run train …`, since …". `patience` is how
-  /// long to wait for that process's end.
+  /// InvalidArgument if somebody else has it; the message begins with `what`,
+  /// as all do, and names the process and its host: "the checkpoint X is being
+  /// written by process 17 on host h, `optimus-run train …`, since …".
+  /// `patience` is how long to wait for that process's end. InvalidArgument too
+  /// where the file cannot be made, and Unavailable where it has no room.
   static StatusOr<FileLock> acquire(const std::string &path,
                                     const std::string &what,
                                     std::chrono::milliseconds patience = {});

@@ -18,9 +18,9 @@
 // EXTRA: error: extra workspace 'much': expected a percentage of the peak, as 10%, or bytes, as 1048576 or 1MiB
 // NEGATIVE: error: extra workspace '-1%': expected a percentage
 // ABSENT: error: machine profile '{{.*}}absent.json': cannot open {{.*}}absent.json: No such file
-// VERSION: error: machine profile '{{.*}}version.json': expected 1, the version that this compiler reads at profile.version
-// KIND: error: machine profile '{{.*}}kind.json': expected broadcast, reduce, all_reduce, all_gather or reduce_scatter at profile.comm[0].collective
-// EXTENT: error: machine profile '{{.*}}extent.json': expected an integer from 1 at profile.gemm[0].points[0].n
+// VERSION: error: machine profile '{{.*}}version.json': version: expected 1, the version that this compiler reads
+// KIND: error: machine profile '{{.*}}kind.json': comm[0].collective: expected broadcast, reduce, all_reduce, all_gather or reduce_scatter
+// EXTENT: error: machine profile '{{.*}}extent.json': gemm[0].points[0].n: expected an integer from 1
 // CUT: error: machine profile '{{.*}}cut.json': {{.*}}optimus-run bench --gemm and --comm write one
 
 // CHECK: error: 'func.func' op has an arena already; a schedule must come first

@@ -128,6 +128,22 @@ func.func @v1_columns(%a: memref<64xf32>, %b: memref<120xf32>, %c: memref<64xf32
 
 // -----
 
+// As do the rows of an attention's keys, and what is written among them.
+optimus.mesh @mesh <["row" = 2]>
+func.func @v1_heads(%a: memref<64xf32>, %b: memref<192xf32>, %out: memref<64xf32>, %lse: memref<16xf32>) {
+  %k = exec.slice %b[8] : memref<192xf32> to memref<184xf32>
+  %v = exec.slice %b[12] : memref<192xf32> to memref<180xf32>
+  %rest = exec.slice %b[15] : memref<192xf32> to memref<177xf32>
+  // expected-note @below {{the collective started here}}
+  %0 = exec.collective_start reduce sum over "row", %a to %rest {outer = 8 : i64, inner = 8 : i64, src_ld = 8 : i64, dst_ld = 24 : i64} : memref<64xf32>, memref<177xf32>
+  // expected-error @below {{V1: touches the destination of a collective that is under way}}
+  exec.attention %b, %k, %v, %out, %lse {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, kv_heads = 1 : i64, head_dim = 4 : i64, q_ld = 24 : i64, kv_ld = 24 : i64, causal} : memref<192xf32>, memref<184xf32>, memref<180xf32>, memref<64xf32>, memref<16xf32>
+  exec.wait %0
+  return
+}
+
+// -----
+
 optimus.mesh @mesh <["row" = 2]>
 func.func @v5(%a: memref<1xf32>, %b: memref<65xf32>) {
   %b0 = exec.slice %b[0] : memref<65xf32> to memref<1xf32>

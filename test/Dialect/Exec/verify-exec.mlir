@@ -43,3 +43,16 @@ func.func @columns(%a: memref<64xf32>, %b: memref<128xf32>, %c: memref<64xf32>) 
   exec.wait %0
   return
 }
+
+// Attention touches rows of its heads alone, and not what lies behind each.
+// CHECK-LABEL: func.func @heads
+func.func @heads(%a: memref<64xf32>, %b: memref<192xf32>, %out: memref<64xf32>, %lse: memref<16xf32>) {
+  %q = exec.slice %b[0] : memref<192xf32> to memref<192xf32>
+  %k = exec.slice %b[8] : memref<192xf32> to memref<184xf32>
+  %v = exec.slice %b[12] : memref<192xf32> to memref<180xf32>
+  %rest = exec.slice %b[16] : memref<192xf32> to memref<176xf32>
+  %0 = exec.collective_start reduce sum over "row", %a to %rest {outer = 8 : i64, inner = 8 : i64, src_ld = 8 : i64, dst_ld = 24 : i64} : memref<64xf32>, memref<176xf32>
+  exec.attention %q, %k, %v, %out, %lse {batch = 1 : i64, seq = 8 : i64, heads = 2 : i64, kv_heads = 1 : i64, head_dim = 4 : i64, q_ld = 24 : i64, kv_ld = 24 : i64, causal} : memref<192xf32>, memref<184xf32>, memref<180xf32>, memref<64xf32>, memref<16xf32>
+  exec.wait %0
+  return
+}

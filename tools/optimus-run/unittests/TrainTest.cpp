@@ -16,6 +16,7 @@
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 namespace {
 
@@ -140,6 +141,20 @@ TEST_F(Train, StepsZeroWritesTheSameInitialStateFromEveryMesh) {
   EXPECT_EQ(tensorOf(path("toy3"), "table.weight"), whole);
   EXPECT_EQ(tensorOf(path("toy3"), "exp_avg.table.weight"),
             std::vector<float>(256 * 256, 0.0f));
+}
+
+TEST_F(Train, StepsZeroWithoutAFolderIsRefused) {
+  const std::string train = "train " + toy("toy2") + data();
+  Outcome given = runProgram(train + " --steps 0");
+  EXPECT_EQ(given.code, 1);
+  EXPECT_THAT(given.out, HasSubstr("--steps 0 takes no step and saves nothing; "
+                                   "expected 1 at least, or --save, "));
+  EXPECT_THAT(given.out, Not(HasSubstr("that number is from")));
+  ASSERT_EQ(runProgram(train + " --steps 0 --save " + path("kept")).code, 0);
+  Outcome kept = runProgram(train + " --load " + path("kept"));
+  EXPECT_EQ(kept.code, 1);
+  EXPECT_THAT(kept.out, HasSubstr("that number is from " + path("kept") +
+                                  "; --steps takes some"));
 }
 
 TEST_F(Train, AResumedRunEqualsAnUninterruptedOne) {

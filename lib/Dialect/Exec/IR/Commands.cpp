@@ -19,6 +19,14 @@ int64_t Access::getTouchedBytes() const {
               : optimus::getBytes(type);
 }
 
+AttentionKeys mlir::exec::getAttentionKeys(Operation *attention) {
+  auto forward = dyn_cast<AttentionOp>(attention);
+  if (!forward)
+    return {};
+  return {int64_t(forward.getCapacity().value_or(0)),
+          int64_t(forward.getPool().value_or(0))};
+}
+
 /// As walk() visits them, which takes twice as long: there are a million.
 template <typename Visit>
 static void forEachCommand(Operation *root, Visit visit) {

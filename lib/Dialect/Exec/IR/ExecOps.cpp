@@ -8,6 +8,7 @@
 
 #include "Operands.h"
 
+#include "optimus/Dialect/Exec/IR/Commands.h"
 #include "optimus/Dialect/Exec/IR/WeightBlocks.h"
 
 #include "optimus-support/CachePages.h"
@@ -363,9 +364,7 @@ template <typename Op>
 static LogicalResult
 verifyAttention(Op op, ArrayRef<std::pair<StringRef, Value>> queries,
                 ArrayRef<std::pair<StringRef, Value>> keys,
-                ArrayRef<std::pair<StringRef, Value>> results,
-                std::optional<int64_t> capacity = std::nullopt,
-                std::optional<int64_t> pool = std::nullopt) {
+                ArrayRef<std::pair<StringRef, Value>> results) {
   int64_t batch = op.getBatch(), seq = op.getSeq(), heads = op.getHeads(),
           kvHeads = op.getKvHeads(), headDim = op.getHeadDim();
   // C1
@@ -373,14 +372,11 @@ verifyAttention(Op op, ArrayRef<std::pair<StringRef, Value>> queries,
     if (extent <= 0)
       return op.emitOpError() << "extents must be positive, found " << extent;
   // C8
-  if (capacity) {
-    if (*capacity <= 0)
-      return op.emitOpError()
-             << "capacity must be positive, found " << *capacity;
-    if (!op.getCausal() || !op.getLengths() || !op.getPositions())
-      return op.emitOpError() << "attention of a cache must be causal, with "
-                                 "lengths and positions";
-  }
+  const AttentionKeys cached = getAttentionKeys(op);
+  if (cached.capacity != 0 &&
+      (!op.getCausal() || !op.getLengths() || !op.getPositions()))
+    return op.emitOpError() << "attention of a cache must be causal, with "
+                               "lengths and positions";
   // C2
   if (heads % kvHeads != 0)
     return op.emitOpError() << "kv_heads must divide heads, found " << kvHeads
@@ -401,8 +397,8 @@ verifyAttention(Op op, ArrayRef<std::pair<StringRef, Value>> queries,
               verifyElementType(op, name, buffer, getElementType(op.getQ()))))
         return failure();
   CheckedSize tokens = CheckedSize(batch) * seq;
-  CheckedSize numKeys = optimus_support::attentionKeys(
-      batch, seq, capacity.value_or(0), pool.value_or(0));
+  CheckedSize numKeys =
+      optimus_support::attentionKeys(batch, seq, cached.capacity, cached.pool);
   CheckedSize width = CheckedSize(heads) * headDim;
   CheckedSize kvWidth = CheckedSize(kvHeads) * headDim;
   if (failed(check(results, tokens * width)))
@@ -453,10 +449,40 @@ static void addOptional(SmallVector<Access> &accesses,
     accesses.push_back({&operand, true, true});
 }
 
+namespace {
+/// Where an attention's queries and keys are: rows of tokens, which are slices
+/// of longer ones. Of 2 heads of 4 elements and a q_ld of 24, q has 8 elements
+/// in each 24.
+struct AttentionRows {
+  template <typename Op>
+  explicit AttentionRows(Op op)
+      : tokens(op.getBatch() * op.getSeq()),
+        width(op.getHeads() * op.getHeadDim()),
+        keyWidth(op.getKvHeads() * op.getHeadDim()), qLd(op.getQLd()),
+        kvLd(op.getKvLd()) {
+    const AttentionKeys cached = getAttentionKeys(op);
+    // The operation was checked.
+    keys = *optimus_support::attentionKeys(op.getBatch(), op.getSeq(),
+                                           cached.capacity, cached.pool)
+                .get();
+  }
+
+  Access ofQueries(OpOperand &operand, bool writes = false) const {
+    return {&operand, !writes, writes, tokens, width, qLd};
+  }
+  Access ofKeys(OpOperand &operand, bool writes = false) const {
+    return {&operand, !writes, writes, keys, keyWidth, kvLd};
+  }
+
+  int64_t tokens, width, keyWidth, qLd, kvLd, keys;
+};
+} // namespace
+
 SmallVector<Access> AttentionOp::getAccesses() {
-  SmallVector<Access> accesses = {{&getQMutable(), true, false},
-                                  {&getKMutable(), true, false},
-                                  {&getVMutable(), true, false},
+  const AttentionRows rows(*this);
+  SmallVector<Access> accesses = {rows.ofQueries(getQMutable()),
+                                  rows.ofKeys(getKMutable()),
+                                  rows.ofKeys(getVMutable()),
                                   {&getOutMutable(), false, true},
                                   {&getLseMutable(), false, true}};
   addOptional(accesses, getLengthsMutable(), getPositionsMutable(),
@@ -467,9 +493,12 @@ SmallVector<Access> AttentionOp::getAccesses() {
 }
 
 LogicalResult AttentionOp::verify() {
-  // C9
   using optimus_support::kPageTokens;
   const std::optional<int64_t> pool = getPool(), capacity = getCapacity();
+  // C8
+  if (capacity && *capacity <= 0)
+    return emitOpError() << "capacity must be positive, found " << *capacity;
+  // C9
   if (bool(pool) != bool(getPages()))
     return emitOpError("expected pages and the pool they are of, or neither");
   if (pool) {
@@ -487,16 +516,17 @@ LogicalResult AttentionOp::verify() {
                            << getExtent(getPages());
   }
   return verifyAttention(*this, {{"q", getQ()}}, {{"k", getK()}, {"v", getV()}},
-                         {{"out", getOut()}}, capacity, pool);
+                         {{"out", getOut()}});
 }
 
 SmallVector<Access> AttentionGradOp::getAccesses() {
+  const AttentionRows rows(*this);
   SmallVector<Access> accesses = {
-      {&getDoutMutable(), true, false}, {&getQMutable(), true, false},
-      {&getKMutable(), true, false},    {&getVMutable(), true, false},
-      {&getOutMutable(), true, false},  {&getLseMutable(), true, false},
-      {&getDqMutable(), false, true},   {&getDkMutable(), false, true},
-      {&getDvMutable(), false, true}};
+      {&getDoutMutable(), true, false},     rows.ofQueries(getQMutable()),
+      rows.ofKeys(getKMutable()),           rows.ofKeys(getVMutable()),
+      {&getOutMutable(), true, false},      {&getLseMutable(), true, false},
+      rows.ofQueries(getDqMutable(), true), rows.ofKeys(getDkMutable(), true),
+      rows.ofKeys(getDvMutable(), true)};
   addOptional(accesses, getLengthsMutable(), getPositionsMutable(),
               getWorkspaceMutable());
   return accesses;

@@ -23,6 +23,14 @@ SmallVector<CommandOpInterface> getCommands(Operation *root);
 /// there are.
 int64_t numberCommands(Operation *root);
 
+/// The keys that an attention reads: those of its tokens, where both are 0. Its
+/// gradient reads no others.
+struct AttentionKeys {
+  int64_t capacity = 0; ///< of each sequence's cache
+  int64_t pool = 0;     ///< pages that caches are in
+};
+AttentionKeys getAttentionKeys(Operation *attention);
+
 } // namespace mlir::exec
 
 #endif // OPTIMUS_DIALECT_EXEC_IR_COMMANDS_H

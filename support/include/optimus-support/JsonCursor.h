@@ -13,10 +13,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef OPTIMUS_RUNTIME_BASE_JSONCURSOR_H
-#define OPTIMUS_RUNTIME_BASE_JSONCURSOR_H
+#ifndef OPTIMUS_SUPPORT_JSONCURSOR_H
+#define OPTIMUS_SUPPORT_JSONCURSOR_H
 
-#include "optimus-runtime/Status.h"
+#include "optimus-support/Status.h"
 
 #include <nlohmann/json.hpp>
 
@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-namespace optrt {
+namespace optimus_support {
 
 class JsonCursor;
 
@@ -58,6 +58,7 @@ private:
 class JsonCursor {
 public:
   explicit operator bool() const { return value; }
+  bool isString() const { return value && value->is_string(); }
   /// For instance "params[3].local_shape[1]".
   const std::string &path() const { return place; }
 
@@ -71,8 +72,15 @@ public:
   std::vector<std::pair<std::string, JsonCursor>> members() const;
 
   int64_t integer(int64_t least, int64_t most) const;
+  /// An extent or a count of at most 2^40; 8.0 is one, too.
+  int64_t count(int64_t least = 1) const;
   uint64_t unsignedInteger() const;
   double number() const;
+  /// A time or a rate: 0, or a number from 1e-30 to 1e30, of which sums and
+  /// quotients are finite too.
+  double numberFromZero() const;
+  /// The same above 0.
+  double positiveNumber() const;
   bool boolean() const;
   std::string string() const;
   /// A string, or a number as it would be written as one.
@@ -80,6 +88,9 @@ public:
   /// Whatever is there, as compact JSON; `null` after a mistake.
   std::string dump() const;
   std::vector<int64_t> integers(int64_t least, int64_t most) const;
+
+  /// Refuses members of an object other than these, with the nearest name.
+  void refuseOthers(const std::vector<std::string> &known) const;
 
   /// Records a mistake here: "WHAT: PATH: MESSAGE".
   void fail(const std::string &message) const;
@@ -90,13 +101,13 @@ private:
              std::string place)
       : document(document), value(value), place(std::move(place)) {}
   JsonCursor child(const nlohmann::json &value, std::string_view key) const;
-  void failExpected(const char *expected) const;
+  void failExpected(const std::string &expected) const;
 
   JsonDocument *document;
   const nlohmann::json *value;
   std::string place;
 };
 
-} // namespace optrt
+} // namespace optimus_support
 
-#endif // OPTIMUS_RUNTIME_BASE_JSONCURSOR_H
+#endif // OPTIMUS_SUPPORT_JSONCURSOR_H

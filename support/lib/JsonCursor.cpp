@@ -6,14 +6,75 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "base/JsonCursor.h"
+#include "optimus-support/JsonCursor.h"
 
-#include "optimus-support/JsonPlace.h"
+#include "optimus-support/NearestName.h"
 
+#include <algorithm>
+#include <cmath>
 #include <set>
 
-using namespace optrt;
+using namespace optimus_support;
 using nlohmann::json;
+
+namespace {
+/// Where a parser is: in these arrays and objects, one in the other.
+class ParserPath {
+public:
+  /// False where an object has a key twice.
+  bool note(json::parse_event_t event, const json &parsed) {
+    switch (event) {
+    case json::parse_event_t::object_start:
+    case json::parse_event_t::array_start:
+      levels.push_back({event == json::parse_event_t::array_start});
+      return true;
+    case json::parse_event_t::key: {
+      auto [key, isNew] =
+          levels.back().keys.insert(parsed.get_ref<const std::string &>());
+      levels.back().key = &*key;
+      return isNew;
+    }
+    case json::parse_event_t::object_end:
+    case json::parse_event_t::array_end:
+      levels.pop_back();
+      break;
+    case json::parse_event_t::value:
+      break;
+    }
+    if (!levels.empty())
+      ++levels.back().index;
+    return true;
+  }
+
+  std::string toString() const {
+    std::string path;
+    for (const Level &level : levels)
+      if (level.isArray)
+        path += concat("[", level.index, "]");
+      else if (level.key)
+        path += (path.empty() ? "" : ".") + *level.key;
+    return path;
+  }
+
+private:
+  struct Level {
+    bool isArray;
+    size_t index = 0;
+    const std::string *key = nullptr;
+    std::set<std::string> keys = {};
+  };
+  std::vector<Level> levels;
+};
+} // namespace
+
+/// "not valid JSON: parse error at line 2, column 1: …": what the parser says,
+/// without its number for it.
+static std::string describe(const json::exception &error) {
+  const std::string_view text = error.what();
+  const size_t label = text.find("] ");
+  return concat("not valid JSON: ",
+                label == text.npos ? text : text.substr(label + 2));
+}
 
 JsonDocument::JsonDocument(std::string_view text, std::string what,
                            StatusCode code)
@@ -22,31 +83,30 @@ JsonDocument::JsonDocument(std::string_view text, std::string what,
   // takes a million frames of the stack.
   constexpr int kMostLevels = 64;
   bool tooDeep = false;
-  std::vector<std::set<std::string>> keys;
+  ParserPath path;
   std::string repeated;
-  auto noteKeys = [&](int level, json::parse_event_t event, json &parsed) {
+  auto note = [&](int level, json::parse_event_t event, json &parsed) {
     tooDeep |= level > kMostLevels;
-    if (event == json::parse_event_t::object_start)
-      keys.emplace_back();
-    else if (event == json::parse_event_t::object_end)
-      keys.pop_back();
-    else if (event == json::parse_event_t::key) {
-      const std::string &key = parsed.get_ref<const std::string &>();
-      if (!keys.back().insert(key).second && repeated.empty())
-        repeated = key;
-    }
-    return !tooDeep;
+    if (tooDeep)
+      return false;
+    if (!path.note(event, parsed) && repeated.empty())
+      repeated = parsed.get_ref<const std::string &>();
+    return true;
   };
+  std::string mistake;
   try {
-    value = json::parse(text, noteKeys);
+    value = json::parse(text, note);
+  } catch (const json::out_of_range &error) {
+    // A number beyond what a double has.
+    fail(path.toString(), describe(error));
   } catch (const json::exception &error) {
-    value = json();
-    fail("", optimus_support::describeJsonError(error));
-    return;
+    mistake = describe(error);
   }
   if (tooDeep)
     fail("", concat("values lie more than ", kMostLevels, " deep"));
-  if (!repeated.empty())
+  else if (!mistake.empty())
+    fail("", mistake);
+  else if (!repeated.empty())
     fail("", concat("an object has the key \"", repeated, "\" twice"));
 }
 
@@ -65,9 +125,17 @@ void JsonCursor::fail(const std::string &message) const {
   document->fail(place, message);
 }
 
-void JsonCursor::failExpected(const char *expected) const {
+void JsonCursor::failExpected(const std::string &expected) const {
   if (value)
-    fail(concat("expected ", expected, ", found ", value->type_name()));
+    fail(concat("expected ", expected, ", found ",
+                value->is_number() ? value->dump() : value->type_name()));
+}
+
+void JsonCursor::refuseOthers(const std::vector<std::string> &known) const {
+  for (const auto &[key, member] : members())
+    if (std::ranges::find(known, key) == known.end())
+      return fail(
+          concat("nothing is known of '", key, "'", didYouMean(key, known)));
 }
 
 JsonCursor JsonCursor::child(const json &value, std::string_view key) const {
@@ -138,6 +206,18 @@ int64_t JsonCursor::integer(int64_t least, int64_t most) const {
   return result;
 }
 
+int64_t JsonCursor::count(int64_t least) const {
+  if (!value)
+    return least;
+  constexpr double kMost = double(int64_t(1) << 40);
+  const double found = value->is_number() ? value->get<double>() : -1;
+  if (std::trunc(found) != found || found < double(least) || found > kMost) {
+    failExpected(concat("an integer from ", least));
+    return least;
+  }
+  return static_cast<int64_t>(found);
+}
+
 uint64_t JsonCursor::unsignedInteger() const {
   if (!value)
     return 0;
@@ -156,6 +236,28 @@ double JsonCursor::number() const {
     return 0;
   }
   return value->get<double>();
+}
+
+double JsonCursor::numberFromZero() const {
+  if (!value)
+    return 0;
+  const double found = value->is_number() ? value->get<double>() : -1;
+  if (found == 0)
+    return 0;
+  if (!(found > 0))
+    failExpected("a finite number from 0");
+  else if (found < 1e-30 || found > 1e30)
+    failExpected("0 or a number from 1e-30 to 1e30");
+  else
+    return found;
+  return 0;
+}
+
+double JsonCursor::positiveNumber() const {
+  const double found = numberFromZero();
+  if (value && found == 0)
+    failExpected("more than 0");
+  return found;
 }
 
 bool JsonCursor::boolean() const {
