@@ -34,57 +34,96 @@ namespace optrt {
 
 Session::Saving::~Saving() {
   mustStop = true;
-  if (thread.joinable())
-    thread.join();
+  hurry();
+  (void)join();
+}
+
+std::optional<Session::Saving::Piece> Session::Saving::takePiece() {
+  std::lock_guard guard(mutex);
+  if (numTaken == ownPieces().size())
+    return std::nullopt;
+  const std::size_t piece = ownPieces()[numTaken++];
+  const std::size_t count = writer->pieces()[piece].numElements();
+  const Piece taken{piece, snapshot.first(count)};
+  snapshot = snapshot.subspan(count);
+  return taken;
 }
 
 Status Session::Saving::write() {
-  for (std::size_t piece : ownPieces()) {
-    PieceWriter pieceWriter(*writer, piece);
-    while (std::size_t left = pieceWriter.numLeft()) {
-      const std::size_t count = std::min(left, std::size_t(kSlabElements));
-      OPTRT_RETURN_IF_ERROR(pieceWriter.append(snapshot.first(count)));
-      snapshot = snapshot.subspan(count);
+  WritingPace::Turn turn(*pace);
+  while (std::optional<Piece> taken = takePiece()) {
+    PieceWriter piece(*writer, taken->piece);
+    for (std::span<const float> left = taken->elements; !left.empty();) {
+      turn.wait();
+      if (mustStop)
+        return unavailable("the checkpoint was given up");
+      const std::size_t count =
+          std::min(left.size(), std::size_t(kSlabElements));
+      OPTRT_RETURN_IF_ERROR(piece.append(left.first(count)));
+      left = left.subspan(count);
     }
-    if (mustStop)
-      return unavailable("the checkpoint was given up");
+    if (++numWritten == ownPieces().size())
+      return writer->sync();
   }
-  return ownPieces().empty() ? okStatus() : writer->sync();
-}
-
-Status Session::Saving::start(std::function<Status()> work) {
-  isDone = false;
-  OPTRT_ASSIGN_OR_RETURN(
-      thread, startThread("the thread that writes checkpoints",
-                          [this, work = std::move(work)] {
-                            // A step waits for its slowest thread. This one
-                            // gets a tenth of a core beside a rank, however
-                            // nice that is, and all of an idle one.
-                            constexpr int kNicer = 10;
-                            const int nice = getpriority(PRIO_PROCESS, 0);
-                            setpriority(PRIO_PROCESS, gettid(), nice + kNicer);
-                            try {
-                              outcome = work();
-                            } catch (...) {
-                              outcome = statusOfException();
-                            }
-                            isDone = true;
-                          }));
   return okStatus();
 }
 
+Status Session::Saving::start(std::size_t count, std::function<Status()> work) {
+  running = count;
+  auto body = [this, work = std::move(work)] {
+    // Whoever has to compute goes first.
+    constexpr int kNicer = 10;
+    const int nice = getpriority(PRIO_PROCESS, 0);
+    setpriority(PRIO_PROCESS, gettid(), nice + kNicer);
+    Status status;
+    try {
+      status = work();
+    } catch (...) {
+      status = statusOfException();
+    }
+    keep(std::move(status));
+    --running;
+  };
+  while (threads.size() != count) {
+    StatusOr<std::thread> thread =
+        startThread("a thread that writes checkpoints", body);
+    if (!thread.ok()) {
+      running -= count - threads.size();
+      return thread.status();
+    }
+    threads.push_back(std::move(*thread));
+  }
+  return okStatus();
+}
+
+void Session::Saving::keep(Status status) {
+  std::lock_guard guard(mutex);
+  keepFirst(outcome, std::move(status));
+  mustStop = mustStop || !outcome.ok();
+}
+
 Status Session::Saving::join() {
-  if (thread.joinable())
+  for (std::thread &thread : threads)
     thread.join();
+  threads.clear();
   return std::exchange(outcome, okStatus());
 }
 
-void Session::Saving::writeBehind() {
-  Status started = start([this] { return write(); });
-  if (started.ok())
-    return;
-  outcome = std::move(started);
-  isDone = true;
+void Session::Saving::writeBehind(int most, bool beside) {
+  const std::size_t count = std::min(std::size_t(most), ownPieces().size());
+  pace.emplace(count, beside);
+  lastStep = Clock::now();
+  keep(start(count, [this] { return write(); }));
+}
+
+/// Gives writing threads the cores for a share of a step's time: of the
+/// shortest until now, since another one may have had an evaluation beside it.
+void Session::Saving::giveTime() {
+  constexpr double kShare = 0.08;
+  shortestStep = std::min(shortestStep, Clock::now() - lastStep);
+  pace->give(
+      std::chrono::duration_cast<WritingPace::Duration>(kShare * shortestStep));
+  lastStep = Clock::now();
 }
 
 /// Tells the root the checksums of the pieces that others have written.
@@ -108,8 +147,9 @@ void Session::Saving::gatherChecksums() {
 }
 
 StatusOr<bool> Session::Saving::poll() {
-  const bool isOver = isDone;
-  const char own = !isOver ? 'w' : outcome.ok() ? 'd' : 'f';
+  if (!isCommitting && running > 0)
+    giveTime();
+  const char own = running > 0 ? 'w' : outcome.ok() ? 'd' : 'f';
   bool allDone = true, someFailed = false;
   for (const std::string &one : control.allGather(std::string(1, own))) {
     allDone &= one == "d";
@@ -128,12 +168,13 @@ StatusOr<bool> Session::Saving::poll() {
   isCommitting = true;
   OPTRT_RETURN_IF_ERROR(join());
   Status started =
-      control.isRoot() ? start([this] { return commit(); }) : okStatus();
+      control.isRoot() ? start(1, [this] { return commit(); }) : okStatus();
   OPTRT_RETURN_IF_ERROR(control.agree(started));
   return false;
 }
 
 Status Session::Saving::finish(Status written) {
+  hurry();
   keepFirst(written, join());
   OPTRT_RETURN_IF_ERROR(control.agree(written));
   if (isCommitting)
@@ -402,7 +443,10 @@ Status Session::beginSave(const std::string &dir, TrainingState state) {
                          prepareSave(dir, std::move(state), {}));
   OPTRT_RETURN_IF_ERROR(control.agree(takeSnapshot(*made)));
   // No process writes while another one still copies.
-  made->writeBehind();
+  const bool leavesCores =
+      manifest().target != "cpu" || cores.ranks * threads < cores.cores;
+  made->writeBehind(control.numLocalRanks() * (leavesCores ? 1 : threads),
+                    leavesCores);
   saving = std::move(made);
   return okStatus();
 }

@@ -10,10 +10,14 @@
 #define OPTIMUS_RUNTIME_SESSION_SESSIONSAVING_H
 
 #include "PieceShares.h"
+#include "WritingPace.h"
 #include "optimus-runtime/Session.h"
 
 #include <atomic>
+#include <chrono>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -21,7 +25,7 @@
 namespace optrt {
 
 /// A checkpoint between its beginning and its end: this process's pieces of it,
-/// and, behind steps, their writing thread. Functions of the main thread are
+/// and, behind steps, their writing threads. Functions of the main thread are
 /// collective where that is said.
 class Session::Saving {
 public:
@@ -29,7 +33,7 @@ public:
          std::vector<PieceList> lists, TrainingState state)
       : control(control), writer(std::move(writer)), lists(std::move(lists)),
         state(std::move(state)) {}
-  /// Writes no more than the piece that is under way.
+  /// Writes no more than the slabs that are under way.
   ~Saving();
 
   CheckpointWriter &file() { return *writer; }
@@ -41,22 +45,42 @@ public:
   /// Where this process's pieces lie one after the other until this object
   /// ends.
   void readFrom(std::span<const float> memory) { snapshot = memory; }
-  /// Starts to write them. A failure shows in poll() and finish().
-  void writeBehind();
+  /// Starts to write them, on so many threads at most: `beside` steps, where
+  /// ranks leave cores idle; else after each, in poll(). A failure shows in
+  /// poll() and finish().
+  void writeBehind(int most, bool beside);
   /// Goes on with what needs all processes, as far as nobody has to wait: true
   /// when the checkpoint is in place. Collective; after a failure nothing of it
   /// goes on.
   StatusOr<bool> poll();
   /// With what became of this process's pieces, where no thread writes them:
-  /// waits until the checkpoint is in place. Collective.
+  /// waits until the checkpoint is in place. Threads write on now, whatever
+  /// time they have. Collective.
   Status finish(Status written = okStatus());
 
 private:
+  using Clock = std::chrono::steady_clock;
+
+  struct Piece {
+    std::size_t piece;
+    std::span<const float> elements;
+  };
+  /// The next piece; none where all are taken.
+  std::optional<Piece> takePiece();
+  /// Of a thread: writes pieces until all are taken. Who writes the last one
+  /// syncs.
   Status write();
-  /// Runs `work` on a thread that gives way to those of ranks.
-  Status start(std::function<Status()> work);
-  /// Waits for it.
+  /// Runs `work` on so many threads.
+  Status start(std::size_t count, std::function<Status()> work);
+  /// Notes what became of a thread. After a failure the others stop.
+  void keep(Status status);
+  /// Waits for them, and returns the failure that came first.
   Status join();
+  void giveTime();
+  void hurry() {
+    if (pace)
+      pace->hurry();
+  }
   void gatherChecksums();
   Status commit() {
     return control.isRoot() ? writer->commit(state) : okStatus();
@@ -66,12 +90,19 @@ private:
   std::unique_ptr<CheckpointWriter> writer;
   const std::vector<PieceList> lists;
   const TrainingState state;
-  std::span<const float> snapshot; ///< what is not written
 
+  std::optional<WritingPace> pace; ///< behind steps
+  Clock::time_point lastStep;
+  Clock::duration shortestStep = Clock::duration::max();
+  std::mutex mutex;
+  std::span<const float> snapshot;         ///< what no thread has taken
+  std::size_t numTaken = 0;                ///< of this process's pieces
+  std::atomic<std::size_t> numWritten = 0; ///< of them
   bool isCommitting = false;
-  std::thread thread;
-  Status outcome; ///< of the thread, once it is done
-  std::atomic<bool> isDone = false, mustStop = false;
+  std::vector<std::thread> threads;
+  std::atomic<std::size_t> running = 0;
+  Status outcome; ///< of the threads, once none is running
+  std::atomic<bool> mustStop = false;
 };
 
 } // namespace optrt
