@@ -413,6 +413,19 @@ static void printLanes(const RankMemoryTable &table,
       lanes, limit.owner, table.countFitting(limit.bytes, lanes));
 }
 
+/// Where a rank that fits otherwise does not for `optimus-run verify`.
+static void printVerify(const RankMemoryTable &table,
+                        const CompileOptions &options, llvm::raw_ostream &out) {
+  for (const auto &[name, memory, isJudged] : table.rows)
+    for (const MemoryLimit &limit : getMemoryLimits(options))
+      if (!isJudged && memory.getTotal() > limit.bytes &&
+          table.getMost() <= limit.bytes)
+        out << formatv("{0}, for optimus-run verify alone, needs {1} of a "
+                       "rank; {2} has {3}\n",
+                       name, formatBytes(memory.getTotal()), limit.owner,
+                       formatBytes(limit.bytes));
+}
+
 static void printRankMemory(const RankMemoryTable &table,
                             const CompileOptions &options,
                             llvm::raw_ostream &out) {
@@ -421,7 +434,7 @@ static void printRankMemory(const RankMemoryTable &table,
   out << formatv(kRow, "of a rank", "parameters", "state", "gradients",
                  "inputs", "arena",
                  options.isForGpu() ? "workspace" : "scratch", "in all");
-  for (const auto &[name, memory] : table.rows)
+  for (const auto &[name, memory, isJudged] : table.rows)
     out << formatv(kRow, name, formatBytes(memory.parameters),
                    formatBytes(memory.state), formatBytes(memory.gradients),
                    formatBytes(memory.inputs), formatBytes(memory.arena),
@@ -440,6 +453,7 @@ static void printRankMemory(const RankMemoryTable &table,
   printPinned(beside, out);
   printLanes(table, options, out);
   printFit(table.getMost(), options, out);
+  printVerify(table, options, out);
 }
 
 std::string mlir::optimus::explainUnusedProfile(const PhaseOptions &phases) {

@@ -198,7 +198,7 @@ std::string mlir::optimus::buildReportJson(ModuleOp module,
                                            const CompileOptions &options) {
   RankMemoryTable table = getRankMemoryTable(module, options.isForGpu());
   json::Object schedules, memory, most;
-  for (const auto &[name, held] : table.rows) {
+  for (const auto &[name, held, isJudged] : table.rows) {
     memory[name] = describe(held);
     if (auto function = module.lookupSymbol<func::FuncOp>(name)) {
       schedules[name] = describeTime(function, options);

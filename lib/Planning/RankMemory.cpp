@@ -222,14 +222,17 @@ RankMemory mlir::optimus::getRankMemory(func::FuncOp function, bool isForGpu) {
 
 int64_t RankMemoryTable::getMost() const {
   int64_t most = 0;
-  for (const auto &[name, memory] : rows)
-    most = std::max(most, memory.getTotal());
+  for (const Row &row : rows)
+    if (row.isJudged)
+      most = std::max(most, row.memory.getTotal());
   return most;
 }
 
 int64_t RankMemoryTable::countFitting(int64_t bytes, int64_t lanes) const {
   int64_t fitting = optimus_support::kMaxLanes;
-  for (const auto &[name, memory] : rows) {
+  for (const auto &[name, memory, isJudged] : rows) {
+    if (!isJudged)
+      continue;
     // The others have the arena and scratch of the first.
     const int64_t once = memory.arena + memory.scratch;
     const int64_t ofLane = (memory.getTotal() - once) / lanes;
@@ -241,8 +244,8 @@ int64_t RankMemoryTable::countFitting(int64_t bytes, int64_t lanes) const {
 
 RankMemory RankMemoryTable::getMostOfEach() const {
   RankMemory most;
-  for (const auto &[name, memory] : rows)
-    most.include(memory);
+  for (const Row &row : rows)
+    most.include(row.memory);
   return most;
 }
 
@@ -298,8 +301,10 @@ RankMemoryTable mlir::optimus::getRankMemoryTable(ModuleOp module,
     if (function->hasAttr(ExecDialect::kKernel) ||
         llvm::is_contained(ofGeneration, function))
       continue;
-    RankMemory memory = getRankMemory(function, isForGpu);
-    table.rows.push_back({function.getSymName(), memory});
+    const bool isForVerify = getEntryKind(function) == EntryKind::Grad &&
+                             findEntry(module, EntryKind::Train);
+    table.rows.push_back({function.getSymName(),
+                          getRankMemory(function, isForGpu), !isForVerify});
   }
   auto addTogether = [&](const char *name, ArrayRef<EntryKind> kinds) {
     SmallVector<func::FuncOp> called;

@@ -77,7 +77,9 @@ class Trial(NamedTuple):
     def row(self) -> str:
         if not self.report:
             return "%9d  %s" % (self.batch, self.plan.reason)
-        most = max(self.report["memory"].values(), key=lambda memory: memory["total"])
+        rank_bytes = self.report["rank_bytes"]
+        rows = self.report["memory"].values()
+        most = next(row for row in rows if row["total"] == rank_bytes)
         sizes = [_mebibytes(most[part]) for part in PARTS]
         times = "{:,.2f} {:,.0f}".format(self.milliseconds, self.tokens_per_s).split()
         verdict = "" if self.fits else ", does not fit"

@@ -143,6 +143,21 @@ def test_a_budget_that_is_missed_by_a_byte(tools, tmp_path):
     assert "--offload-bandwidth to keep values elsewhere between uses or another" in result.stderr
 
 
+def test_a_budget_judges_training_alone(tools):
+    """Of replicas, `grad_step` has whole gradients where a step has a part of them."""
+    flags = ["--mesh", "data:4", "--strategy", "data", "--compile-to=place", "-o", "/dev/null"]
+    plan = ["optimus-compile", tools.program(Model(**SHAPE)._replace(batch=4)), *flags]
+    report = json.loads(tools.run(*plan, "--report-json", "-"))
+    totals = {name: row["total"] for name, row in report["memory"].items()}
+    step, gradients = totals["train_step"], totals["grad_step"]
+    assert max(totals["eval_step"], step) == report["rank_bytes"] < gradients
+    for budget in (gradients, step):
+        text = tools.run(*plan, "--report", "--memory-budget", budget)
+        assert "fits the memory budget" in text
+        said = re.search(r"^grad_step, for optimus-run verify alone, needs", text, re.M)
+        assert bool(said) == (budget < gradients)
+
+
 def test_a_budget_is_needed(tools, tmp_path):
     source, path = tools.program(MODELS["gpt2"]), tmp_path / "model.so"
     result = tools.call("optimus-compile", source, "--recompute", "budget", "-o", path)

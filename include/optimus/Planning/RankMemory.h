@@ -57,14 +57,23 @@ RankMemory getRankMemory(func::FuncOp function, bool isForGpu);
 
 /// What the largest rank holds for whatever is called of a module.
 struct RankMemoryTable {
+  struct Row {
+    StringRef name;
+    RankMemory memory;
+    /// Whether a budget holds for it. The gradients of a program that trains
+    /// are for `optimus-run verify` alone.
+    bool isJudged = true;
+  };
+
   /// For each function, and as "microbatches" for those that the microbatches
   /// of a step need together. Functions of generation and their preparers are
   /// "generation" together; the latter have no rows of their own.
-  SmallVector<std::pair<StringRef, RankMemory>> rows;
+  SmallVector<Row> rows;
 
-  /// The most bytes that any row needs.
+  /// The most bytes that any judged row needs.
   int64_t getMost() const;
-  /// How many lanes such bytes hold of a program that was compiled for `lanes`.
+  /// How many lanes such bytes hold of a program that was compiled for `lanes`,
+  /// by the judged rows.
   int64_t countFitting(int64_t bytes, int64_t lanes) const;
   /// The most of each part.
   RankMemory getMostOfEach() const;
