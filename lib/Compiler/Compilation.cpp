@@ -145,7 +145,8 @@ Verification Compilation::getVerification(const Phase &phase) const {
   // A reproducer names the pass that broke the program.
   if (!mlir.reproducer.empty())
     return Verification::EachPass;
-  const bool isSeen = options.compileTo == phase.name ||
+  const bool isLast = phase.name == "place" && !options.writesLibrary();
+  const bool isSeen = isLast || options.compileTo == phase.name ||
                       !options.dumpFolder.empty() ||
                       !options.compileFrom.empty();
   return phase.isVerifiedLater && !isSeen ? Verification::Never

@@ -47,8 +47,8 @@ public:
 
 private:
   optimus_support::Status runPhase(const Phase &phase);
-  /// A phase's program is verified unless nobody sees it and a later phase
-  /// verifies its operations: a million of them take seconds.
+  /// A phase's program is verified unless nobody sees it and its operations, or
+  /// the tables made of them, are verified later: a million take seconds.
   Verification getVerification(const Phase &phase) const;
   /// Does what is asked for once a phase is over.
   optimus_support::Status finishPhase(StringRef phase);

@@ -231,7 +231,7 @@ ArrayRef<Phase> mlir::optimus::getPhases() {
       {"exec", addExec, /*checksInput=*/false, /*isVerifiedLater=*/true},
       {"schedule", addSchedule, /*checksInput=*/false,
        /*isVerifiedLater=*/true},
-      {"place", addPlace, /*checksInput=*/false},
+      {"place", addPlace, /*checksInput=*/false, /*isVerifiedLater=*/true},
       {"llvm", addLLVM, /*checksInput=*/false},
   };
   return phases;

@@ -19,6 +19,7 @@
 #include "BudgetSettings.h"
 #include "Progress.h"
 
+#include "optimus/Dialect/Exec/Transforms/ExtraWorkspace.h"
 #include "optimus/Planning/Quantities.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -39,6 +40,9 @@ static constexpr int kMostCompiled = 20, kMostCompiledOfRung = 4;
 static constexpr int kMostCommands = 60'000, kLeastCompiled = 6;
 /// Of one branch.
 static constexpr int kRounds = 6;
+/// Parts of what overlap may have. A schedule that is near its limit finds room
+/// in coarse steps.
+static constexpr double kLessOverlap[] = {0.85, 0.7, 0.5, 0};
 /// A start is not compiled as it is where the model has it above the budget by
 /// more than such a part.
 static constexpr int kModelError = 8;
@@ -90,6 +94,11 @@ private:
   void follow(Branch &branch);
   /// Where no setting promises to fit: what takes the least.
   void searchLeast();
+  /// The bytes that overlap may add to a candidate's peak.
+  int64_t getOverlapAllowance(const Candidate &candidate) const;
+  /// Where all choices miss the budget, some by less than overlap may add:
+  /// these with less overlap.
+  void searchLessOverlap();
   bool fits(const Candidate &candidate) const {
     return candidate.problem.empty() && candidate.rankBytes <= budget;
   }
@@ -107,6 +116,10 @@ private:
   /// Compiles with a choice; nothing where it was tried before.
   std::optional<Candidate> compile(const Setting &setting,
                                    const ValueChoice &choice);
+  /// Compiles it as it is.
+  void predict(Candidate &candidate);
+  /// Keeps what misses the budget by little.
+  void noteMiss(const Candidate &candidate);
 
   const PhaseOptions &options;
   /// By the names of policies, some of them of this layout.
@@ -120,6 +133,8 @@ private:
   std::array<double, BudgetSettings::kMostStarts> optimism = {};
   llvm::StringSet<> tried;
   Candidate best;
+  /// What misses the budget by less than overlap may add.
+  std::vector<Candidate> nearMisses;
   int numCompiled = 0, mostCompiled = 0;
   Progress progress;
 };
@@ -148,6 +163,8 @@ Candidate BudgetSearch::run(ModuleOp module) {
   }
   if (!fits(best))
     searchLeast();
+  if (!fits(best))
+    searchLessOverlap();
   return best;
 }
 
@@ -275,6 +292,33 @@ void BudgetSearch::searchLeast() {
       best = *found;
 }
 
+int64_t BudgetSearch::getOverlapAllowance(const Candidate &candidate) const {
+  auto allowed = exec::ExtraWorkspace::parse(options.extraWorkspace);
+  return llvm::cantFail(std::move(allowed))
+      .getBytes(candidate.peakBytes - candidate.overlapBytes);
+}
+
+void BudgetSearch::searchLessOverlap() {
+  llvm::stable_sort(nearMisses, [](const Candidate &a, const Candidate &b) {
+    return a.rankBytes < b.rankBytes;
+  });
+  // With a little less each, else the nearest with less and less.
+  size_t most = std::max(2, 8 * mostCompiled / kMostCompiled);
+  for (double part : kLessOverlap) {
+    for (const Candidate &near : ArrayRef(nearMisses).take_front(most)) {
+      Candidate now = near;
+      now.extraWorkspace = std::to_string(static_cast<int64_t>(
+          part * static_cast<double>(getOverlapAllowance(near))));
+      predict(now);
+      if (isBetter(now, best))
+        best = now;
+    }
+    if (fits(best))
+      return;
+    most = 1;
+  }
+}
+
 const Candidate *
 BudgetSearch::findCompiled(const Setting &setting,
                            const RepeatedValues &repeated) const {
@@ -304,8 +348,22 @@ std::optional<Candidate> BudgetSearch::compile(const Setting &setting,
   if (candidate.offload.empty())
     if (const Candidate *same = findCompiled(setting, choice.repeated)) {
       candidate.takePrediction(*same);
+      noteMiss(candidate);
       return candidate;
     }
+  predict(candidate);
+  noteMiss(candidate);
+  return candidate;
+}
+
+void BudgetSearch::noteMiss(const Candidate &candidate) {
+  if (candidate.problem.empty() && !fits(candidate) &&
+      candidate.overlapBytes > 0 &&
+      candidate.rankBytes - budget <= getOverlapAllowance(candidate))
+    nearMisses.push_back(candidate);
+}
+
+void BudgetSearch::predict(Candidate &candidate) {
   ++numCompiled;
   progress.say([&] {
     std::string known = "nothing fits yet";
@@ -321,7 +379,6 @@ std::optional<Candidate> BudgetSearch::compile(const Setting &setting,
   if (succeeded(runPhases(*copy, candidate.getPhases(options), "tune", "place",
                           candidate)))
     readPrediction(*copy, options, candidate);
-  return candidate;
 }
 
 void BudgetSearch::follow(Branch &branch) {

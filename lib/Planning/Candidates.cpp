@@ -226,6 +226,8 @@ void mlir::optimus::readPrediction(ModuleOp module, const PhaseOptions &options,
   }
   candidate.stepMs = getMs(schedule, "predicted_step_ms");
   candidate.exposedMs = getMs(schedule, "predicted_exposed_ms");
+  candidate.overlapBytes =
+      schedule.getAs<IntegerAttr>("extra_workspace_bytes").getInt();
   func::FuncOp largest = findLargest(module, step, options);
   RankMemory memory = getRankMemory(largest, options.isForGpu());
   candidate.rankBytes = memory.getTotal();

@@ -134,8 +134,9 @@ struct Phase {
   /// Whether a failure means that the program cannot be compiled as asked, as
   /// opposed to a fault of the compiler.
   bool checksInput;
-  /// Whether the phase behind it keeps all of its operations: what verifies
-  /// those verifies this phase, too.
+  /// Whether the phase behind it keeps all of its operations, or makes the
+  /// tables of a library from them: what verifies those verifies this phase,
+  /// too.
   bool isVerifiedLater = false;
 };
 
@@ -148,7 +149,7 @@ bool checksInput(const Phase &phase, StringRef recompute,
 
 /// How often a program is verified on its way through a phase.
 enum class Verification {
-  Never,    ///< a later phase verifies the same operations
+  Never,    ///< the same operations are verified later, or tables of them
   AtEnd,    ///< once, after the last pass
   EachPass, ///< after every pass: costs a tenth of a compilation more
 };

@@ -41,6 +41,9 @@ struct Candidate {
   std::string offload = {};
   /// With that: as --offload-window is, where the user leaves it open.
   int64_t offloadWindow = 0;
+  /// Less for overlap than the user allows, as --extra-workspace is; empty
+  /// where it may have all.
+  std::string extraWorkspace = {};
   /// Why it cannot be compiled; empty if it can.
   std::string problem = {};
   /// Whether that is a fault of ours: a phase takes what others of ours make.
@@ -58,6 +61,8 @@ struct Candidate {
   int64_t heldBytes = 0;
   /// The most of the arena of the step of training that is alive at once.
   int64_t peakBytes = 0;
+  /// How many of them overlap adds.
+  int64_t overlapBytes = 0;
 
   /// Whether the predictions are there.
   bool isPredicted() const { return problem.empty() && ruledOut.empty(); }
@@ -81,6 +86,7 @@ struct Candidate {
     rankBytes = same.rankBytes;
     heldBytes = same.heldBytes;
     peakBytes = same.peakBytes;
+    overlapBytes = same.overlapBytes;
   }
 
   /// What makes a compilation this candidate.
@@ -90,6 +96,8 @@ struct Candidate {
     options.strategy = program.str();
     options.entryStrategies = ofEntries.str();
     options.recompute = values.empty() ? recompute : values;
+    if (!extraWorkspace.empty())
+      options.extraWorkspace = extraWorkspace;
     if (!offload.empty()) {
       options.offload += (options.offload.empty() ? "" : ",") + offload;
       if (options.offloadWindow == 0)
