@@ -301,9 +301,11 @@ Session::prepareSave(const std::string &dir, TrainingState state,
     OPTRT_RETURN_IF_ERROR(addTensors(*writer, adaptersAlone));
     return control.isRoot() ? writer->begin() : writer->layOut();
   };
+  // It may make another writer: compilers evaluate arguments in any order.
+  const Status prepared = prepare();
   OPTRT_ASSIGN_OR_RETURN(
       const std::vector<int> writers,
-      findWriters(control, dir, options.isAlone, prepare(), *writer));
+      findWriters(control, dir, options.isAlone, prepared, *writer));
   ShardExchange exchange = exchangeOfShards();
   std::vector<PieceList> lists(exchange.numProcesses());
   shareOut(exchange, slabsOf(writer->pieces()), writers,

@@ -169,14 +169,16 @@ public:
   /// `dir`, once for all. False, unless it must fit, where it would leave too
   /// little of a machine's memory, or of its container's. Collective.
   StatusOr<bool> reserveSnapshot(const std::string &dir, bool mustFit);
-  /// Takes a snapshot of what save() would write and returns: a thread of each
-  /// writer writes it while ranks run on. Waits for the one before, whose
-  /// failure is returned. Collective.
+  /// Takes a snapshot of what save() would write and returns: threads of each
+  /// writer write it while ranks run on, or in pollSave() where those keep all
+  /// cores busy. Waits for the one before, whose failure is returned.
+  /// Collective.
   Status beginSave(const std::string &dir, TrainingState state);
   bool isSaving() const { return saving != nullptr; }
   /// Whether what was begun is in place; if not, goes on with what processes do
-  /// together, if nobody has to wait for it. After a failure, which is the same
-  /// in every process, nothing is being saved. Between calls. Collective.
+  /// together, if nobody has to wait for it, and takes at most 8 % of a step's
+  /// time. After a failure, which is the same in every process, nothing is being
+  /// saved. After each step. Collective.
   StatusOr<bool> pollSave();
   /// Waits until it is. Collective.
   Status finishSave();
