@@ -164,5 +164,6 @@ class Generator:
         of both functions, `prefills` and `decodes`. Of a cache with pages also
         `shared_tokens`, of prompts in pages of other texts, and the pages now:
         `pages_held`, of these `pages_shared` by several texts or beams, `pages_free`,
-        and besides `pages_on_host`, to which `moved_pages` have been moved."""
+        and besides `pages_on_host`, to which `moved_pages` have been moved. These take
+        at most `host_bytes` of memory, of all ranks together."""
         return self._bound.generation_counters()

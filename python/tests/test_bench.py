@@ -63,6 +63,20 @@ def test_step_accounts_for_the_products_and_the_time(tools, tmp_path, mesh, rank
 
 
 @pytest.mark.rotates
+def test_step_accounts_for_a_prompt_in_bf16(tools, tmp_path):
+    log = tmp_path / "rounds.json"
+    arguments = ["--prompt", "--precision", "bf16", "--threads-per-rank", 1, "--json", log]
+    result = run_bench("step", tools, *SIZES, *arguments, "--rounds", 1, "--warmup", 1)
+    assert result.returncode == 0, result.stderr
+    assert "alone: matmul, packed" in result.stdout and "sgemm" not in result.stdout
+    (entry,) = map(json.loads, log.read_text().splitlines())
+    gflop = sum(spent["gflop"] for spent in entry["commands"].values())
+    # Of each token the weights of the layers, and of the last one the head.
+    expected = 2e-9 * (SEQUENCE * LAYERS * 12 * HIDDEN**2 + HIDDEN * VOCABULARY)
+    assert gflop == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.rotates
 def test_compile_time_has_a_limit(tools):
     arguments = ["--runs", 1, "--mesh", "row:1,col:2"]
     within = run_bench("compile-time", tools, *SIZES, *arguments)

@@ -153,10 +153,11 @@ Status TextPages::forkPrompt(int64_t from, int64_t into) {
   text.cached = size;
   OPTRT_RETURN_IF_ERROR(take(text, into, size).status());
   const int64_t written = size % kPageTokens;
-  return written == 0 ? okStatus()
-                      : control.agree(session.copyPage(
-                            entries.decode->name, all[size / kPageTokens],
-                            lists[into].back(), written));
+  return written == 0
+             ? okStatus()
+             : control.agree(session.copyPage(entries.decode->name,
+                                              all[size / kPageTokens],
+                                              lists[into].back(), written));
 }
 
 Status TextPages::sharePages(Text &text, const TextBeams::Moves &moves) {
@@ -177,9 +178,8 @@ Status TextPages::sharePages(Text &text, const TextBeams::Moves &moves) {
     if (written == 0)
       continue;
     OPTRT_RETURN_IF_ERROR(take(text, into[i], text.cached).status());
-    OPTRT_RETURN_IF_ERROR(control.agree(
-        session.copyPage(entries.decode->name, lists[from[i]].back(),
-                         pages.back(), written)));
+    OPTRT_RETURN_IF_ERROR(control.agree(session.copyPage(
+        entries.decode->name, lists[from[i]].back(), pages.back(), written)));
   }
   return okStatus();
 }
@@ -189,8 +189,7 @@ Status TextPages::forkBeams(Text &text, const TextBeams::Moves &moves) {
     return sharePages(text, moves);
   for (std::size_t i = 0; i != moves.from.size(); ++i)
     if (moves.from[i] != moves.into[i])
-      OPTRT_RETURN_IF_ERROR(control.agree(
-          session.copySlot(entries.decode->name, moves.from[i], moves.into[i],
-                           text.cached)));
+      OPTRT_RETURN_IF_ERROR(control.agree(session.copySlot(
+          entries.decode->name, moves.from[i], moves.into[i], text.cached)));
   return okStatus();
 }

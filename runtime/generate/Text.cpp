@@ -53,10 +53,9 @@ GeneratedPart Text::extend(Choice &choice) {
 Status optrt::chooseNext(const Text &text, Choice &choice) {
   const GenerationRequest &request = text.request;
   if (text.beams) {
-    OPTRT_ASSIGN_OR_RETURN(
-        choice.candidates,
-        text.beams->search.findCandidates(choice.logits, request.prompt,
-                                          request.sampling));
+    OPTRT_ASSIGN_OR_RETURN(choice.candidates, text.beams->search.findCandidates(
+                                                  choice.logits, request.prompt,
+                                                  request.sampling));
     return okStatus();
   }
   if (choice.given) {

@@ -54,7 +54,7 @@ struct Text {
   bool isCancelled = false;
   std::optional<TextBeams> beams = {}; ///< where there are several
   int64_t promised = 0;                ///< pages that it may take
-  bool slides = false;   ///< see GenerationEntries::slides()
+  bool slides = false;                 ///< see GenerationEntries::slides()
   bool isParked = false; ///< waits for pages, of which some are on the host
   /// Whether others with the same prompt can go on from its first choice, and
   /// the logits of that, in the root.

@@ -29,7 +29,12 @@ TextPages::TextPages(TextSlots &slots, Session &session, ControlPlane &control,
 }
 
 std::optional<PageCounts> TextPages::counts() const {
-  return pool ? std::optional(pool->counts()) : std::nullopt;
+  if (!pool)
+    return std::nullopt;
+  PageCounts counts = pool->counts();
+  counts.hostBytes =
+      pool->numOnHost() * kPageTokens * entries.cache.bytesPerToken;
+  return counts;
 }
 
 std::vector<int64_t>

@@ -44,7 +44,8 @@ public:
     return anyOf([](const Text &) { return true; });
   }
   /// Of all texts, waiting ones too.
-  template <typename Fn> bool anyOf(Fn isSo) const {
+  template <typename Fn>
+  bool anyOf(Fn isSo) const {
     return std::ranges::any_of(waiting, isSo) ||
            std::ranges::any_of(texts, [&](const std::optional<Text> &text) {
              return text && isSo(*text);

@@ -117,6 +117,7 @@ static py::dict generationCounters(BoundSession &self) {
     named["pages_shared"] = pages->shared;
     named["pages_on_host"] = pages->onHost;
     named["moved_pages"] = counts.movedPages;
+    named["host_bytes"] = pages->hostBytes;
   }
   return named;
 }

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Format.h"
 #include "Generation.h"
 #include "JsonLine.h"
 #include "Prompts.h"
@@ -147,11 +148,16 @@ private:
 };
 
 /// What has been done, and how fast, for people.
-void printRates(const GenerationCounters &counts, double seconds) {
-  const std::string shared =
+void printRates(const Generator &generator, double seconds) {
+  const GenerationCounters &counts = generator.counters();
+  std::string ofPages =
       counts.sharedTokens == 0
           ? ""
           : concat("; ", counts.sharedTokens, " tokens of prompts shared");
+  if (const int64_t bytes = generator.pages().value_or(PageCounts()).hostBytes)
+    ofPages += concat("; ", counts.movedPages,
+                      " pages moved to the host, where they take at most ",
+                      formatBytes(bytes), " of all ranks together");
   std::fprintf(stderr,
                "%lld tokens of prompts and %lld new ones in %.2f s, %.1f a "
                "second; %.1f texts a decode%s\n",
@@ -161,7 +167,7 @@ void printRates(const GenerationCounters &counts, double seconds) {
                    std::max(seconds, 1e-9),
                static_cast<double>(counts.decodedTokens) /
                    static_cast<double>(std::max<int64_t>(counts.decodes, 1)),
-               shared.c_str());
+               ofPages.c_str());
 }
 
 Status generateAll(const GenerateOptions &options, GenerationPlan &plan,
@@ -184,7 +190,7 @@ Status generateAll(const GenerateOptions &options, GenerationPlan &plan,
   OPTRT_RETURN_IF_ERROR(
       control.agree(printer ? printer->finish() : okStatus()));
   if (printer && options.rates)
-    printRates(generator.counters(),
+    printRates(generator,
                std::chrono::duration<double>(Clock::now() - begin).count());
   return okStatus();
 }

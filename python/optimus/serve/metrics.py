@@ -56,14 +56,18 @@ class Metrics:
             self._shared = make(
                 Counter, "shared_tokens", "Tokens of prompts in pages of other texts"
             )
+            self._host_bytes = make(
+                Gauge, "pages_on_host_bytes", "Host memory that such pages take at most"
+            )
             none = {"pages_" + state: 0 for state in PAGES}
-            self.take_pages({**none, "pages_free": pages}, 0)
+            self.take_pages({**none, "pages_free": pages, "host_bytes": 0}, 0)
 
     def take_pages(self, counters: Dict[str, int], shared_tokens: int) -> None:
         """Those of a generator, and how many more tokens were shared."""
         if self._pages:
             for state, gauge in self._pages.items():
                 gauge.set(counters["pages_" + state])
+            self._host_bytes.set(counters["host_bytes"])
             self._shared.inc(shared_tokens)
 
     def text(self) -> bytes:

@@ -140,6 +140,8 @@ struct PageCounts {
   int64_t held = 0, free = 0;
   int64_t shared = 0; ///< of those that are held, by several texts or beams
   int64_t onHost = 0; ///< besides
+  /// Memory that those on the host take at most, of all ranks together.
+  int64_t hostBytes = 0;
 };
 
 /// Texts that a session generates. Its functions are called by every process of
