@@ -49,8 +49,8 @@ LEASE = 90.0
 MOST_TICK = 1.0
 """Of them, that pass between two looks: a scheduler that stood still heard nobody."""
 WORTH = 20.0
-"""Times of measuring a class, that a search must go on to be worth it: by a profile trials
-of one pool took 7 to 9 % more or less than predicted, without one 10 to 13. Later searches
+"""Times of measuring a class, that a search must go on to be worth it: with profiles
+and without, trials of one pool took 6 to 10 % more or less than predicted. Later searches
 on the machine have no need of it."""
 SURE = 2
 """Trials for each worker, that have ended by then: the first ones to end are short."""
