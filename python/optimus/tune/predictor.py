@@ -39,7 +39,7 @@ TEXTS = 4
 
 
 class Predictor:
-    """Asks the compiler, once for each program; from several threads at a time."""
+    """Asks the compiler, once for a program that it knows; from several threads."""
 
     def __init__(
         self,
