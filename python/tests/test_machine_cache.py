@@ -31,7 +31,7 @@ GEMM = {
 STAND_IN = """#!/bin/sh
 echo "$@" >> "$(dirname "$0")/calls"
 cat "$(dirname "$0")/said" >&2 2> /dev/null && exit 1
-sleep 0.1
+sleep 0.05
 while [ "$1" != --profile ]; do shift; done
 cp "$(dirname "$0")/profile.json" "$2"
 """
@@ -104,6 +104,7 @@ def test_predictions_at_once_measure_once(machine):
     assert machine.ask() == (built_in, "")
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("damage", ["another machine", "cut off", "of no use"])
 def test_what_is_no_profile_of_this_machine_is_measured_again(machine, damage):
     answer, _ = machine.ask()
