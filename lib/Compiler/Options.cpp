@@ -212,8 +212,7 @@ mlir::optimus::readCompileOptions(const CompileSettings &settings) {
   CompileOptions options;
   OPTRT_ASSIGN_OR_RETURN(options.phases, readPhaseOptions(settings.phases));
   OPTRT_RETURN_IF_ERROR(readChoice(settings, options));
-  if (settings.phases.machineProfile != optimus_prices::kNoProfile)
-    options.machineProfile = settings.phases.machineProfile;
+  options.machineProfile = options.phases.machineProfile;
   options.input = settings.input;
   options.output = settings.output;
   options.report = settings.report;

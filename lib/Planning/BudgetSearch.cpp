@@ -345,13 +345,13 @@ std::optional<Candidate> BudgetSearch::compile(const Setting &setting,
   if ((values.empty() && offloaded.empty()) ||
       !tried.insert(candidate.values + " " + candidate.offload).second)
     return std::nullopt;
-  if (candidate.offload.empty())
-    if (const Candidate *same = findCompiled(setting, choice.repeated)) {
-      candidate.takePrediction(*same);
-      noteMiss(candidate);
-      return candidate;
-    }
-  predict(candidate);
+  const Candidate *same = candidate.offload.empty()
+                              ? findCompiled(setting, choice.repeated)
+                              : nullptr;
+  if (same)
+    candidate.takePrediction(*same);
+  else
+    predict(candidate);
   noteMiss(candidate);
   return candidate;
 }

@@ -39,8 +39,7 @@ namespace optimus_prices {
 
 /// The value of the first line of /proc/cpuinfo with a name; may be empty.
 static std::string readCpuInfo(const std::string &name) {
-  const char *root = std::getenv("OPTIMUS_SYSTEM_ROOT");
-  std::ifstream file(concat(root ? root : "", "/proc/cpuinfo"));
+  std::ifstream file(systemRoot() + "/proc/cpuinfo");
   for (std::string line; std::getline(file, line);)
     if (line.starts_with(name))
       if (const size_t colon = line.find(": "); colon != std::string::npos)

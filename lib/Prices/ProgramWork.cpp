@@ -22,24 +22,21 @@ namespace optimus_prices {
 // What a command computes
 //===----------------------------------------------------------------------===//
 
-/// A packed B has its own layout.
-static bool hasGaps(const GemmT &gemm) {
-  return gemm.lda != (gemm.trans_a ? gemm.m : gemm.k) ||
-         (!gemm.packed_b && gemm.ldb != (gemm.trans_b ? gemm.k : gemm.n)) ||
-         gemm.ldc != gemm.n;
-}
-
 static Work getWork(const GemmT &gemm, const CommandT &command) {
   constexpr size_t kBias = 3;
-  return {.kind = Work::Product,
-          .m = gemm.m,
-          .n = gemm.n,
-          .k = gemm.k,
-          .transA = gemm.trans_a,
-          .transB = gemm.trans_b,
-          .bias = command.operands.size() > kBias &&
-                  command.operands[kBias]->address != kNone,
-          .gaps = hasGaps(gemm)};
+  Work work{.kind = Work::Product,
+            .m = gemm.m,
+            .n = gemm.n,
+            .k = gemm.k,
+            .transA = gemm.trans_a,
+            .transB = gemm.trans_b,
+            .bias = command.operands.size() > kBias &&
+                    command.operands[kBias]->address != kNone};
+  std::optional<int64_t> ldb;
+  if (!gemm.packed_b)
+    ldb = gemm.ldb;
+  work.findGaps(gemm.lda, ldb, gemm.ldc);
+  return work;
 }
 
 static Work getWork(const PackMatrixT &pack) {

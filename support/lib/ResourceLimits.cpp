@@ -287,10 +287,12 @@ ResourceLimits optimus_support::readResourceLimits(const std::string &root) {
   return Reader(root).read();
 }
 
+std::string optimus_support::systemRoot() {
+  const char *root = std::getenv("OPTIMUS_SYSTEM_ROOT");
+  return root ? root : "";
+}
+
 const ResourceLimits &optimus_support::resourceLimits() {
-  static const ResourceLimits limits = [] {
-    const char *root = std::getenv("OPTIMUS_SYSTEM_ROOT");
-    return readResourceLimits(root ? root : "");
-  }();
+  static const ResourceLimits limits = readResourceLimits(systemRoot());
   return limits;
 }

@@ -10,6 +10,7 @@
 #define OPTIMUS_PRICES_WORK_H
 
 #include <cstdint>
+#include <optional>
 
 namespace optimus_prices {
 
@@ -39,6 +40,13 @@ struct Work {
   double flops = 0;
   int64_t seq = 0, headDim = 0;
   bool causal = false, gradient = false;
+
+  /// Finds gaps by the elements from a row of a product's A, B and C to the
+  /// next one. A packed B has its own layout, and no such number.
+  void findGaps(int64_t lda, std::optional<int64_t> ldb, int64_t ldc) {
+    gaps = lda != (transA ? m : k) || (ldb && *ldb != (transB ? k : n)) ||
+           ldc != n;
+  }
 };
 
 } // namespace optimus_prices

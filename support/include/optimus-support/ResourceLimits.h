@@ -58,8 +58,12 @@ int wholeCores(const CpuQuota &quota);
 /// What is missing or says nonsense limits nothing.
 ResourceLimits readResourceLimits(const std::string &root);
 
+/// The folder in place of / for what a process asks of itself: for tests
+/// $OPTIMUS_SYSTEM_ROOT, else "".
+std::string systemRoot();
+
 /// Of this process, as it was when this was called first: libraries may bind
-/// threads later. Below $OPTIMUS_SYSTEM_ROOT, for tests, where that is set.
+/// threads later. Below systemRoot().
 const ResourceLimits &resourceLimits();
 
 } // namespace optimus_support

@@ -15,23 +15,20 @@ using namespace mlir::exec;
 using optimus::Work;
 using optimus_support::windowShare;
 
-/// A packed B has its own layout.
-static bool hasGaps(GemmOp gemm) {
-  return gemm.getLda() != (gemm.getTransA() ? gemm.getM() : gemm.getK()) ||
-         (!gemm.getPackedB() &&
-          gemm.getLdb() != (gemm.getTransB() ? gemm.getK() : gemm.getN())) ||
-         gemm.getLdc() != gemm.getN();
-}
-
 Work GemmOp::getWork() {
-  return {.kind = Work::Product,
-          .m = static_cast<int64_t>(getM()),
-          .n = static_cast<int64_t>(getN()),
-          .k = static_cast<int64_t>(getK()),
-          .transA = getTransA(),
-          .transB = getTransB(),
-          .bias = getBias() != nullptr,
-          .gaps = hasGaps(*this)};
+  Work work{.kind = Work::Product,
+            .m = static_cast<int64_t>(getM()),
+            .n = static_cast<int64_t>(getN()),
+            .k = static_cast<int64_t>(getK()),
+            .transA = getTransA(),
+            .transB = getTransB(),
+            .bias = getBias() != nullptr};
+  std::optional<int64_t> ldb;
+  if (!getPackedB())
+    ldb = static_cast<int64_t>(getLdb());
+  work.findGaps(static_cast<int64_t>(getLda()), ldb,
+                static_cast<int64_t>(getLdc()));
+  return work;
 }
 
 Work PackOp::getWork() {
