@@ -10,6 +10,7 @@
 
 #include "optimus/Prices/ReadMachineProfile.h"
 
+#include "optimus-support/CpuInfo.h"
 #include "optimus-support/FileLock.h"
 #include "optimus-support/OutputFile.h"
 #include "optimus-support/ResourceLimits.h"
@@ -22,7 +23,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <sstream>
 #include <sys/wait.h>
@@ -37,20 +37,11 @@ namespace optimus_prices {
 // Which machine this is
 //===----------------------------------------------------------------------===//
 
-/// The value of the first line of /proc/cpuinfo with a name; may be empty.
-static std::string readCpuInfo(const std::string &name) {
-  std::ifstream file(systemRoot() + "/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with(name))
-      if (const size_t colon = line.find(": "); colon != std::string::npos)
-        return line.substr(colon + 2);
-  return "";
-}
-
 /// The last of those which products are faster with; each implies those before
 /// it.
-static std::string findInstructions() {
-  std::istringstream flags(readCpuInfo("flags"));
+static std::string findInstructions(std::string_view cpuInfo) {
+  std::istringstream flags{
+      std::string(findCpuInfo(cpuInfo, "flags").value_or(""))};
   const std::string known[] = {"avx2", "avx512f", "avx512_bf16", "amx_bf16"};
   std::string found = "usual";
   const std::vector<std::string> has{std::istream_iterator<std::string>(flags),
@@ -64,12 +55,14 @@ static std::string findInstructions() {
 /// What "machine" of a profile says.
 static ordered_json describeMachine() {
   const ResourceLimits &limits = resourceLimits();
-  std::string processor = readCpuInfo("model name");
+  const std::string cpuInfo = readCpuInfo();
+  std::string processor(findCpuInfo(cpuInfo, "model name").value_or(""));
   // On ARM it has a number.
   if (processor.empty())
-    processor = concat("processor ", readCpuInfo("CPU part"));
+    processor =
+        concat("processor ", findCpuInfo(cpuInfo, "CPU part").value_or(""));
   ordered_json machine{{"processor", processor},
-                       {"instructions", findInstructions()},
+                       {"instructions", findInstructions(cpuInfo)},
                        {"cores", limits.cores.size()},
                        {"optimus", OPTIMUS_VERSION}};
   for (const CpuQuota &quota : limits.quotas)

@@ -9,12 +9,12 @@
 #include "HostFeatures.h"
 
 #include "optimus-support/ArmFeatures.h"
+#include "optimus-support/CpuInfo.h"
 
 #include <algorithm>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -84,17 +84,14 @@ std::vector<std::string> spellings(std::string_view feature) {
   return all;
 }
 
-/// The words of the first line of /proc/cpuinfo that begins so; nothing where
+/// The words of the first line of /proc/cpuinfo with this name; nothing where
 /// there is none.
 std::optional<std::set<std::string>> wordsOf(std::string_view cpuInfo,
                                              std::string_view line) {
-  std::size_t begin = cpuInfo.find(line);
-  if (begin == std::string_view::npos)
+  const auto found = optimus_support::findCpuInfo(cpuInfo, line);
+  if (!found)
     return std::nullopt;
-  begin = cpuInfo.find(':', begin);
-  std::size_t end = std::min(cpuInfo.find('\n', begin), cpuInfo.size());
-  std::istringstream words(
-      std::string(cpuInfo.substr(begin + 1, end - begin - 1)));
+  std::istringstream words{std::string(*found)};
   return std::set<std::string>{std::istream_iterator<std::string>(words), {}};
 }
 
@@ -113,8 +110,8 @@ unsigned avx10Version() {
 
 std::vector<std::string> missingFeatures(std::span<const std::string> features,
                                          std::string_view cpuInfo) {
-  std::optional<std::set<std::string>> x86 = wordsOf(cpuInfo, "\nflags"),
-                                       arm = wordsOf(cpuInfo, "\nFeatures");
+  std::optional<std::set<std::string>> x86 = wordsOf(cpuInfo, "flags"),
+                                       arm = wordsOf(cpuInfo, "Features");
   std::vector<std::string> missing;
   for (std::string_view feature : features) {
     // LLVM's lists mark features that are on with a plus.
@@ -149,9 +146,8 @@ std::string addAvx10(std::string cpuInfo, unsigned version) {
   return cpuInfo;
 }
 
-std::string readCpuInfo() {
-  std::ifstream file("/proc/cpuinfo");
-  return addAvx10({std::istreambuf_iterator<char>(file), {}}, avx10Version());
+std::string describeHost() {
+  return addAvx10(optimus_support::readCpuInfo(), avx10Version());
 }
 
 } // namespace optrt

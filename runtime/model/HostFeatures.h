@@ -28,9 +28,9 @@ std::vector<std::string> missingFeatures(std::span<const std::string> features,
 /// the parts of AVX10, but not its versions.
 std::string addAvx10(std::string cpuInfo, unsigned version);
 
-/// The text of /proc/cpuinfo with what Linux leaves out of it; empty if there
-/// is none.
-std::string readCpuInfo();
+/// The text of this machine's /proc/cpuinfo with what Linux leaves out of it;
+/// empty if there is none.
+std::string describeHost();
 
 } // namespace optrt
 

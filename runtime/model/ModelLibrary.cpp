@@ -208,7 +208,7 @@ Status ModelLibrary::findKernels() {
 
 Status ModelLibrary::checkFeatures() const {
   std::vector<std::string> missing =
-      missingFeatures(parsed.targetFeatures, readCpuInfo());
+      missingFeatures(parsed.targetFeatures, describeHost());
   if (missing.empty())
     return okStatus();
   std::string names;

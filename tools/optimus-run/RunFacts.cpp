@@ -9,10 +9,10 @@
 #include "RunFacts.h"
 
 #include "JsonLine.h"
+#include "optimus-support/CpuInfo.h"
 #include "optimus-support/Hash.h"
 
 #include <ctime>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <unistd.h>
@@ -25,13 +25,9 @@ namespace {
 
 /// As Linux calls it; empty where it does not.
 std::string processorName() {
-  std::ifstream file("/proc/cpuinfo");
-  constexpr std::string_view key = "model name";
-  for (std::string line; std::getline(file, line);)
-    if (size_t colon = line.find(": ");
-        line.starts_with(key) && colon != std::string::npos)
-      return line.substr(colon + 2);
-  return "";
+  const std::string cpuInfo = optimus_support::readCpuInfo();
+  return std::string(
+      optimus_support::findCpuInfo(cpuInfo, "model name").value_or(""));
 }
 
 /// As ISO 8601 has it, to the second.
