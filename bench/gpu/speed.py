@@ -204,10 +204,17 @@ def memory(library):
         planned = json.loads(session.optimus_run("bench", library.file, "--steps", 2, "--json"))["memory"]
         rows = [{"when": f"planned, {name}", "bytes": value} for name, value in planned.items()]
         train = ["train", library.file, "--data", session.data(library)]
-        for when, steps in (("after loading", 0), ("after the first step", 1), ("after recording", session.steps)):
+        moments = {
+            # No step is taken without a checkpoint of where the run begins.
+            "after loading": [0, "--save", session.scratch_folder("loaded")],
+            "after the first step": [1],
+            "after recording": [session.steps],
+        }
+        for when, steps in moments.items():
             with session.watching_memory() as held:
-                session.optimus_run(*train, "--steps", steps)
+                session.optimus_run(*train, "--steps", *steps)
             rows.append({"when": when, "bytes": held()})
+        session.scratch_folder("loaded")
         taken = rows[-1]["bytes"]
         return dict(
             title=f"Memory of {library.name}",
