@@ -511,7 +511,7 @@ def test_objectives_are_predicted_for_another_machine(tools, tmp_path):
     texts = {}
     predictor = Predictor(
         str(tmp_path),
-        list,
+        lambda: 0,
         profiles=lambda: {"here": str(profile)},
         objectives=names,
         keep=lambda *each: texts.update([map(str, each)]),
@@ -540,4 +540,4 @@ def test_objectives_are_predicted_for_another_machine(tools, tmp_path):
     wide = {**SMALL, "model.hidden": 16384, "model.layers": 4}
     assert re.match("h100x8: a rank needs .* MiB, NVIDIA H100", predictor.predict(wide)["refusal"])
     with pytest.raises(TuneError, match="the objective step_ms@h101: .*h101"):
-        Predictor(str(tmp_path), list, objectives=["step_ms@h101"])
+        Predictor(str(tmp_path), objectives=["step_ms@h101"])

@@ -11,7 +11,8 @@
 namespace optrt {
 namespace {
 
-// Each is said to touch memory: no arithmetic on loaded numbers is moved across.
+// Each is said to touch memory: no arithmetic on loaded numbers is moved
+// across.
 #if defined(__x86_64__)
 constexpr uint64_t kFlush = 0x8040; ///< flush to zero, denormals are zero
 constexpr uint64_t kSeen = 0x2;     ///< an operand was one
