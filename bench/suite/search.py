@@ -17,8 +17,10 @@ Classes are control groups with parts of a core, 0.1 to 0.8, and 512 MiB to 8 Gi
 has AVX2 alone for products, and two have wall times, after which another worker takes
 their place. A search of other trials comes before and keeps what classes take, in a cache
 of this benchmark's own; with --before 0 there is none. Trials are GPT-2 of many sizes in
-f32 and bf16, the same for each order, and orders take turns. The peer has the same trials,
-groups and wall times; what is killed is started again (bench/peers/optuna_dask.py).
+f32 and bf16, the same for each order, and orders take turns. They take subnormal numbers
+for zero: else the largest rates make a trial slower the longer it goes on. The peer has
+the same trials, groups and wall times; what is killed is started again
+(bench/peers/optuna_dask.py).
 
 Beside the seconds stand the best schedule of a minute's search, and a bound on all
 schedules, the linear relaxation for unrelated machines, both by the steps as they were
@@ -102,6 +104,7 @@ precision = {{ choice = ["f32", "bf16"] }}
 data = "text.txt"
 steps = {steps}
 lr = {{ log-uniform = [1e-4, 1e-2] }}
+flush-subnormals = true
 """
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 

@@ -531,7 +531,6 @@ def seconds(
     planned = prediction["rank_bytes"] * prediction["ranks"]
     step, by_profile = prediction["step_ms"], prediction.get("by_profile", ())
     found = []
-    held = mebibytes(prediction)
     for profile, instructions, memory, room, plain, profiled, own, making in classes:
         if planned > room or memory <= floor:
             found.append(math.inf)
@@ -543,7 +542,7 @@ def seconds(
             ratio *= bend.at(its)
         beside, growth = own
         if growth.power:
-            beside *= growth.at(held)
+            beside *= growth.at(mebibytes(prediction))
         if instructions not in made:
             beside += making
         found.append(ratio * its / 1e3 * steps + beside)
