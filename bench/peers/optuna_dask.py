@@ -42,7 +42,8 @@ def objective(trial, given):
     folder.mkdir(parents=True)
 
     def flags(group):
-        return [f"--{name.partition('.')[2]}={value}" for name, value in values.items()
+        return [f"--{name.partition('.')[2]}" + (f"={value}" if value is not True else "")
+                for name, value in values.items()
                 if name.startswith(group + ".") and name != "model.name"]
 
     def call(*command):

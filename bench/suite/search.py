@@ -17,8 +17,10 @@ Classes are control groups with parts of a core, 0.1 to 0.8, and 512 MiB to 8 Gi
 has AVX2 alone for products, and two have wall times, after which another worker takes
 their place. A search of other trials comes before and keeps what classes take, in a cache
 of this benchmark's own; with --before 0 there is none. Trials are GPT-2 of many sizes in
-f32 and bf16, the same for each order, and orders take turns. The peer has the same trials,
-groups and wall times; what is killed is started again (bench/peers/optuna_dask.py).
+f32 and bf16, the same for each order, and orders take turns. They take subnormal numbers
+for zero: else the largest rates make a trial slower the longer it goes on. The peer has
+the same trials, groups and wall times; what is killed is started again
+(bench/peers/optuna_dask.py).
 
 Beside the seconds stand the best schedule of a minute's search, and a bound on all
 schedules, the linear relaxation for unrelated machines, both by the steps as they were
@@ -60,6 +62,8 @@ TARGETS = ["optimus-compile", "optimus-run"]
 NUMBERS = dict(trials=40, rounds=1, steps=40, seconds=60, before=16)
 BEFORE = "before"
 ORDERS = ("fcfs", "placed", "dask")
+NOISE, DRAWS = 0.1, 15
+"""Of the simulator: the deviation of a trial's time from its corrected prediction."""
 OLD = {"ONEDNN_MAX_CPU_ISA": "AVX2"}
 
 
@@ -100,6 +104,7 @@ precision = {{ choice = ["f32", "bf16"] }}
 data = "text.txt"
 steps = {steps}
 lr = {{ log-uniform = [1e-4, 1e-2] }}
+flush-subnormals = true
 """
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 
@@ -195,31 +200,44 @@ def ends_of(records):
 
 
 def durations_of(records):
-    """By trial and class, of trials that are done. The first one of a program compiles.
-    Steps are as measured where the trial ran, elsewhere in proportion to that."""
+    """By trial and class, of trials that are done: as measured where a trial ran, elsewhere
+    its parts in proportion to predicted ones. The first trial of a program compiles it,
+    and no other does."""
     study, corrections = study_of(records)
     classes = {Class(**found).key: found for found in study.classes.values()}
+    instructions = {found["instructions"] for found in classes.values()}
+    begins = {each["trial"]: each["time"] for each in records if each["kind"] == "started"}
     ended = {each["trial"]: each for each in records if each["kind"] == "ended"}
     durations, programs = {}, set()
     for trial in study.trials:
         if trial.outcome != "done":
             continue
         program = program_key(trial.values, "")
-        made = {found["instructions"] for found in classes.values() if program in programs}
+        is_first = program not in programs
         programs.add(program)
-        steps, its = trial.values["train.steps"], ended[trial.number]
+        its = ended[trial.number]
+        here, measured = its["class"], its["measured"]
 
         def parts(key):
-            """Seconds beside steps, and of a step as predicted."""
-            beside, whole = (
-                costs.cost(trial.prediction, corrections, key, classes[key], trial.model, each,
-                           made=made).weight for each in (0, 1))
-            return beside, whole if whole == math.inf else whole - beside
+            """Predicted seconds: of steps, beside steps, and of compiling."""
+            whole, beside, making = (
+                costs.cost(trial.prediction, corrections, key, classes[key], trial.model, steps,
+                           made=made).weight
+                for steps, made in ((trial.values["train.steps"], instructions),
+                                    (0, instructions), (0, ())))
+            if whole == math.inf:
+                return math.inf, beside, 0.0
+            return whole - beside, beside, making - beside
 
-        share = its["measured"]["step_ms"] / 1e3 / parts(its["class"])[1]
+        predicted = parts(here)
+        steps = measured["step_ms"] / 1e3 * trial.values["train.steps"]
+        making = measured.get("making_seconds", 0.0)
+        beside = its["time"] - begins[trial.number] - steps - making
+        took = (steps, beside, (making or predicted[2]) * is_first)
+        shares = [one / other for one, other in zip(took, predicted)]
         durations[trial.number] = {
-            key: beside + share * step * steps
-            for key, (beside, step) in ((key, parts(key)) for key in classes)}
+            key: sum(share * part for share, part in zip(shares, parts(key)))
+            for key in classes}
     return durations
 
 
@@ -284,7 +302,8 @@ def predicting_seconds(records):
 
 def simulated_seconds(spec_path, records, order):
     """The end of the same search in the simulator, by times of its workers from the search
-    before, else by its own."""
+    before, else by its own: the median of draws, since who takes the last long trial is
+    chance."""
     study, corrections = study_of(records)
     known = {record["class"]: record["taken"] for record in records if "taken" in record}
     predictions, profiled = with_profiles(study.trials)
@@ -292,17 +311,22 @@ def simulated_seconds(spec_path, records, order):
     for found in study.classes.values():
         its = Class(**found)
         wall = next(kind.wall for kind in KINDS if kind.mebibytes << 20 == its.memory)
-        plain = virtual_pool.Kind(its.key, 1, its, {}, 0.0, wall or None)
-        taken = known.get(its.key) or corrections.taken(its.key)
-        kinds.append(virtual_pool.known_kind(plain, its, taken, its.profile in profiled))
+        kinds.append(virtual_pool.Kind(its.key, 1, its, {}, 0.0, wall or None))
+    taken = known or {each.of.key: corrections.taken(each.of.key) for each in kinds}
+    kinds = virtual_pool.known_kinds(kinds, taken, profiled)
     its_spec = spec.read(str(spec_path))
-    search = Search(its_spec, RandomSampler(its_spec.space, its_spec.study.seed),
-                    make_policy(its_spec), order)
-    for each in kinds:
-        if each.of.key in known:
-            search.corrections.recall(each.of.key, known[each.of.key])
-    pool = virtual_pool.Pool(kinds, noise=0.0, predicting=predicting_seconds(records))
-    return Simulation(search, pool, lambda values: predictions[json.dumps(values)]).run().seconds
+
+    def end(draw):
+        search = Search(its_spec, RandomSampler(its_spec.space, its_spec.study.seed),
+                        make_policy(its_spec), order)
+        for key, each in known.items():
+            search.corrections.recall(key, each)
+        pool = virtual_pool.Pool(kinds, noise=NOISE, seed=draw,
+                                 predicting=predicting_seconds(records))
+        return Simulation(
+            search, pool, lambda values: predictions[json.dumps(values)]).run().seconds
+
+    return statistics.median(map(end, range(DRAWS)))
 
 
 def mistakes_of(records, trials, order):

@@ -21,7 +21,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 from optimus import __version__, arguments, output
 from optimus.bisection import largest
 from optimus.errors import UnavailableError
-from optimus.planning import COMPILER, Fault, Plan, plan
+from optimus.planning import COMPILER, Fault, Plan, Requests, plan
 from optimus.tools import find_tool
 
 PROGRAM = "optimus.largest_batch"
@@ -112,6 +112,7 @@ class Planner:
         self._multiple = 1
         self._known: Dict[Tuple[int, Tuple[str, ...]], Trial] = {}
         find_tool(COMPILER)
+        self._compiler = Requests()
         self.tried: List[Trial] = []
 
     def has(self, name: str) -> bool:
@@ -155,7 +156,7 @@ class Planner:
     def _plan(self, batch: int, more: Tuple[str, ...]) -> Trial:
         given = [*self._model, "--batch", str(batch)]
         try:
-            found = plan(given, [*self._flags, *more])
+            found = plan(given, [*self._flags, *more], self._compiler.call)
         except Fault as fault:
             raise Fault("with a batch of %d: %s" % (batch, fault)) from None
         if found.is_of_model and not self._flags:

@@ -146,3 +146,12 @@ def test_workers_here_are_as_fast_as_an_earlier_search_found_them(cache, tmp_pat
     # Of what a profile predicts nothing was measured.
     assert found.kinds[0].slower[MODEL] == pytest.approx(1 / 0.4)
     assert list(found.profiles) == [its.profile]
+
+
+def test_workers_of_whom_nothing_was_kept_follow_from_others():
+    smaller = ITS._replace(cores=0.1)
+    kinds = [virtual_pool.Kind(str(its.cores), 1, its, {}, 0.0, None) for its in (ITS, smaller)]
+    part, small = virtual_pool.known_kinds(kinds, {ITS.key: taken()}, ())
+    assert (part.slower[MODEL], part.overhead, part.making) == (2.0, 1.0, 2.0)
+    assert small.slower[MODEL] == pytest.approx(2.0 * ITS.cores / 0.1)
+    assert small.making == pytest.approx(2.0 * ITS.cores / 0.1)

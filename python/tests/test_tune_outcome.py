@@ -245,9 +245,9 @@ def test_own_steps_of_a_job_are_measured():
     found = outcome.measured(
         log, {"seconds": {"compile": 1.0, "train": 2.0}, "max_rss": 5}, 4, 1.0
     )
-    # The first own step, 5, warms up.
+    # The first own step, 5, warms up: what it takes longer is beside steps.
     assert found["step_ms"] == 10.0 and found["seconds"] == 3.0
-    assert found["other_seconds"] == pytest.approx(2.0 - 0.13)
+    assert found["other_seconds"] == pytest.approx(2.0 - 0.04)
     assert "making_seconds" not in found, "another worker compiled"
 
 
@@ -354,6 +354,26 @@ def test_what_was_measured_on_another_part_of_a_core_counts_in_proportion():
     key = Class(**old).key
     assert corrections.ratio(key, MODEL, PREDICTION) is None
     assert corrections.rates(key, MODEL).making == pytest.approx(10.0)
+
+
+def test_seconds_beside_steps_grow_with_planned_bytes():
+    corrections, tenth = costs.Corrections(), dict(CLASS, cores=0.1)
+
+    def beside(mebibytes, corrections=corrections, key=KEY, its_class=CLASS):
+        planned = dict(PREDICTION, rank_bytes=mebibytes << 20)
+        made = {its_class["instructions"]}
+        return costs.cost(planned, corrections, key, its_class, MODEL, 0, made=made).seconds
+
+    for mebibytes in (2, 4, 8, 16, 32, 64, 128) * 2:
+        planned = dict(PREDICTION, rank_bytes=mebibytes << 20)
+        corrections.observe(KEY, MODEL, planned, {"other_seconds": 0.01 * mebibytes})
+    # Held back a little, since few were measured.
+    assert beside(64) == pytest.approx(0.64, rel=0.2) and beside(4) == pytest.approx(0.04, rel=0.3)
+    assert beside(64, key=OTHER_KEY, its_class=tenth) == pytest.approx(5 * beside(64))
+    after = costs.Corrections()
+    after.recall(KEY, json.loads(json.dumps(corrections.taken(KEY))))
+    assert beside(64, after) == pytest.approx(beside(64), rel=0.01)
+    assert beside(4, after) == pytest.approx(beside(4), rel=0.01)
 
 
 def test_a_short_run_on_a_part_of_a_core_does_not_say_how_long_steps_take():
@@ -511,7 +531,7 @@ def test_objectives_are_predicted_for_another_machine(tools, tmp_path):
     texts = {}
     predictor = Predictor(
         str(tmp_path),
-        list,
+        lambda: 0,
         profiles=lambda: {"here": str(profile)},
         objectives=names,
         keep=lambda *each: texts.update([map(str, each)]),
@@ -540,4 +560,4 @@ def test_objectives_are_predicted_for_another_machine(tools, tmp_path):
     wide = {**SMALL, "model.hidden": 16384, "model.layers": 4}
     assert re.match("h100x8: a rank needs .* MiB, NVIDIA H100", predictor.predict(wide)["refusal"])
     with pytest.raises(TuneError, match="the objective step_ms@h101: .*h101"):
-        Predictor(str(tmp_path), list, objectives=["step_ms@h101"])
+        Predictor(str(tmp_path), objectives=["step_ms@h101"])

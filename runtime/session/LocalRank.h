@@ -39,6 +39,7 @@ struct Session::LocalRank {
   SpaceMemory arenas;
   /// Of the last run, all its calls together.
   Transfers transfers;
+  bool hasSubnormals = false; ///< worked on them in the last run
   /// One a callable; none where the rank's table has no such function.
   std::vector<std::optional<BoundProgram>> programs;
   int64_t communicationBytes = 0;     ///< that its communicators keep

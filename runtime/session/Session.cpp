@@ -130,7 +130,9 @@ Status Session::build(const SessionOptions &options) {
       control.agree(checkDevice(options.device, library, *world.collectives)));
   OPTRT_RETURN_IF_ERROR(control.agree(checkLanes(options)));
   OPTRT_RETURN_IF_ERROR(world.layOut(manifest.mesh));
-  const Setting computing[] = {{"--tf32", concat(options.computing.tf32)}};
+  const Setting computing[] = {
+      {"--tf32", concat(options.computing.tf32)},
+      {"--flush-subnormals", concat(options.computing.flushesSubnormals)}};
   OPTRT_RETURN_IF_ERROR(control.checkSame(computing));
   OPTRT_RETURN_IF_ERROR(control.agree(chooseCalls(options)));
   std::vector<std::string> called;

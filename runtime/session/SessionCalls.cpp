@@ -20,6 +20,23 @@ using optimus_support::program::SequencePart;
 using optimus_support::program::tableOf;
 
 namespace optrt {
+namespace {
+
+/// While it lives, the calling thread gives a device commands.
+class Commanding {
+public:
+  explicit Commanding(Device &device) : device(device) {
+    device.beginCommands();
+  }
+  ~Commanding() { device.endCommands(); }
+  Commanding(const Commanding &) = delete;
+  Commanding &operator=(const Commanding &) = delete;
+
+private:
+  Device &device;
+};
+
+} // namespace
 
 std::size_t Session::addCallable(Callable callable, RankPlan &plan) {
   for (int64_t buffer : callable.buffers)
@@ -235,6 +252,7 @@ Status Session::beginCall(LocalRank &rank, const Call &call) {
 Status Session::endCall(LocalRank &rank) {
   OPTRT_RETURN_IF_ERROR(rank.context.endCall());
   rank.transfers.add(rank.context.device->takeTransfers());
+  rank.hasSubnormals |= rank.context.device->takeSubnormals();
   if (rank.context.observer)
     rank.context.observer->endCall();
   return okStatus();
@@ -294,8 +312,10 @@ Status Session::submit(std::vector<std::vector<Call>> calls,
     LocalRank &rank = *ranks[i];
     rank.context.resetCounters();
     rank.transfers = {};
+    rank.hasSubnormals = false;
     if (rank.range.first == rank.range.end)
       return okStatus();
+    const Commanding commanding(*rank.context.device);
     for (Reset when : resets)
       OPTRT_RETURN_IF_ERROR(
           onLanes(rank, [&](int64_t) { return reset(rank, when); }));
@@ -308,8 +328,11 @@ Status Session::submit(std::vector<std::vector<Call>> calls,
     return okStatus();
   };
   return team->submit(std::move(start), [this](int i) {
-    const LaneRange &range = ranks[i]->range;
-    return range.first == range.end ? okStatus() : endCall(*ranks[i]);
+    LocalRank &rank = *ranks[i];
+    if (rank.range.first == rank.range.end)
+      return okStatus();
+    const Commanding commanding(*rank.context.device);
+    return endCall(rank);
   });
 }
 

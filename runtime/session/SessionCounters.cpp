@@ -95,6 +95,11 @@ static int64_t unionOf(std::vector<CommandTimes> times) {
   return sum;
 }
 
+bool Session::hadSubnormals() const {
+  return std::ranges::any_of(
+      ranks, [](const auto &rank) { return rank->hasSubnormals; });
+}
+
 PagingTime Session::pagingOfLastRun() {
   std::ostringstream own;
   for (const std::unique_ptr<LocalRank> &rank : ranks) {

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Flags.h"
+#include "Requests.h"
 
 #include "optimus/Compiler/Invocation.h"
 #include "optimus/InitOptimus.h"
@@ -63,11 +64,16 @@ static void keepFreedMemory() {
 
 int mlir::optimus::compilerMain(int argc, char **argv,
                                 const DialectRegistry &extensions) {
-  return runTool(kTool, argc, argv, [&] {
-    keepFreedMemory();
-    registerAllPasses();
-    CompileSettings settings;
-    std::optional<int> code = parseCompileCommandLine(argc, argv, settings);
-    return code ? *code : run(std::move(settings), extensions);
-  });
+  auto compileOnce = [&](int count, char **words) {
+    return runTool(kTool, count, words, [&] {
+      keepFreedMemory();
+      registerAllPasses();
+      CompileSettings settings;
+      std::optional<int> code = parseCompileCommandLine(count, words, settings);
+      return code ? *code : run(std::move(settings), extensions);
+    });
+  };
+  if (argc == 2 && StringRef(argv[1]) == kRequests)
+    return answerRequests(compileOnce);
+  return compileOnce(argc, argv);
 }

@@ -24,6 +24,10 @@ void addDeviceFlags(CLI::App *app, RankOptions &ranks) {
                 "On GPUs: let products of f32 round their factors to TF32, "
                 "for tensor cores")
       ->group(kGroup);
+  app->add_flag("--flush-subnormals", ranks.computing.flushesSubnormals,
+                "On processors: take numbers below 1.2e-38 for zero, where "
+                "they make steps slow")
+      ->group(kGroup);
   app->add_option(
          "--tune", ranks.tune,
          "On GPUs: FILE of the fastest algorithms for products; others are "

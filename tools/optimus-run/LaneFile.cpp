@@ -21,11 +21,11 @@ namespace optimus_run {
 
 /// Flags that are not a lane's own.
 static constexpr const char *kOfAllLanes[] = {
-    "--lanes",       "--microbatches", "--device",    "--threads-per-rank",
-    "--scratch",     "--timeout",      "--backend",   "--rendezvous",
-    "--secret-file", "--bind",         "--rank",      "--ranks",
-    "--placement",   "--profile",      "--tune",      "--tf32",
-    "--eager",       "--nvtx",         "--save-async"};
+    "--lanes",       "--microbatches", "--device",     "--threads-per-rank",
+    "--scratch",     "--timeout",      "--backend",    "--rendezvous",
+    "--secret-file", "--bind",         "--rank",       "--ranks",
+    "--placement",   "--profile",      "--tune",       "--tf32",
+    "--eager",       "--nvtx",         "--save-async", "--flush-subnormals"};
 
 std::optional<std::string> takeLanes(std::vector<std::string> &arguments) {
   const std::string flag = "--lanes";

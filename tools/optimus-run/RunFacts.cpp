@@ -89,6 +89,8 @@ runFacts(const TrainOptions &options, const Manifest &manifest,
           {"mesh", manifest.mesh.toString()},
           {"precision", std::string(toString(manifest.precision))},
           {"tf32", options.ranks.computing.tf32 ? "yes" : "no"},
+          {"flush_subnormals",
+           options.ranks.computing.flushesSubnormals ? "yes" : "no"},
           {"device", manifest.target},
           {"backend", std::string(world.collectives->name())},
           {"placement", options.ranks.placement == Placement::Dynamic

@@ -359,6 +359,10 @@ Status Training::examine(const StepOutputs &outputs) {
   if (step == plan().firstStep || step == finalStep())
     largestRank = session->largestRankMemory();
   progress->step(last);
+  // Of lanes none knows whose they were.
+  if (auto text = subnormals.after(step, last.milliseconds,
+                                   name.empty() && session->hadSubnormals()))
+    progress->warn(*text);
 
   std::optional<Evaluation> evaluation;
   bool finite = std::isfinite(last.loss) && std::isfinite(last.gradNorm);

@@ -47,6 +47,8 @@ void Training::announceStart() const {
     say(concat(options.save, ": no checkpoint yet, training begins"));
   if (options.ranks.computing.tf32)
     say("products of f32 are in TF32");
+  if (options.ranks.computing.flushesSubnormals)
+    say("subnormal numbers count as zero");
   for (const std::string &note : plan().notes)
     say(note);
   auto isDone = [&](const char *flag, int64_t steps) {

@@ -13,6 +13,7 @@
 #include "Progress.h"
 #include "RunEnd.h"
 #include "StopSignals.h"
+#include "SubnormalWatch.h"
 #include "TrainFiles.h"
 #include "TrainProfile.h"
 #include "TrainSaves.h"
@@ -154,6 +155,7 @@ private:
   int64_t bytesOfAStep = 0;
   optrt::RankMemory largestRank;
   StepReport last;
+  SubnormalWatch subnormals;
   double secondsAfterFirst = 0;
   Clock::time_point start;     ///< before the first step
   Clock::time_point stepStart; ///< of the present one, reading its batch aside

@@ -289,6 +289,7 @@ def _simulate(options: argparse.Namespace) -> int:
         kind.name: end(its_pool.with_one_more(kind.name))[0].seconds
         for kind in its_pool.kinds
     }
+    predictor.close()
     rows = simulated.lines(result, its_pool, more) + view.mix_lines(study)
     output.write("-", "\n".join(rows) + "\n")
     return 0

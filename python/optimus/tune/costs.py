@@ -17,8 +17,9 @@ with r the median of measured over predicted steps, by class and kind of model, 
 for predictions by a profile of the class. Small models fit into caches: r is bent by the
 power of the predicted step by which it grows among trials of a class and kind. `making` is
 the median of the seconds of building and compiling, where no worker with its instructions
-has compiled its program, `other` that of the seconds beside both. The process's own are the
-most bytes that one was seen to hold beyond its plan.
+has compiled its program, and `other` that of the seconds beside both. A trial fills its
+memory at first, so `other` is bent by the planned bytes. The process's own are the most bytes
+that one was seen to hold beyond its plan.
 
 What was not measured on a class follows from classes with parts of the same cores: it
 takes in proportion longer on a smaller part.
@@ -60,8 +61,11 @@ Values = Dict[str, Any]
 
 PROCESS_BYTES = 96 << 20
 """Of code, libraries and stacks, until a process was measured."""
-SECONDS = {"making_seconds": 0.6, "other_seconds": 0.1, "start_seconds": 0.0}
+MAKING, OTHER, START = "making_seconds", "other_seconds", "start_seconds"
+SECONDS = {MAKING: 0.6, OTHER: 0.1, START: 0.0}
 """Of a core, until a trial was measured."""
+LEAST_SECONDS = 1e-3
+"""A measurement counts for no less."""
 PARTLY = 0.25
 """Seconds that steps on a part of a core must take to say how long they take: it is
 granted by periods of a tenth."""
@@ -116,9 +120,9 @@ class Point(NamedTuple):
     """A measurement."""
 
     step: float
-    """Predicted, milliseconds."""
+    """Predicted, milliseconds; of seconds beside steps the planned MiB."""
     ratio: float
-    """Measured over that."""
+    """Measured over that; of seconds beside steps these."""
 
 
 class Bend(NamedTuple):
@@ -148,9 +152,12 @@ class Rates(NamedTuple):
     """Of predicted steps; None: nothing like it was measured."""
     bend: Bend
     other: float
-    """Seconds beside steps and the making of programs."""
+    """Seconds beside steps and the making of programs, at the growth's reference."""
+    growth: Bend
+    """Of these, by planned MiB."""
     start: float
-    """Those of them before the first step."""
+    """Those of them before the first step, at a reference of their own."""
+    start_growth: Bend
     making: float
     """Seconds of building and compiling."""
     lane: Optional[float]
@@ -168,7 +175,8 @@ class Terms(NamedTuple):
     plain: Tuple[float, Bend]
     profiled: Tuple[float, Bend]
     """Of steps that a profile of the class predicts."""
-    other: float
+    other: Tuple[float, Bend]
+    """By planned MiB."""
     making: float
 
 
@@ -178,6 +186,7 @@ class Ratio(NamedTuple):
     what: str
     """Is measured; steps that a profile of the class predicted count apart."""
     profile: str
+    """Empty: of all, as seconds beside steps."""
     kind: str
     """The class, or "": of all with the profile, as a whole core would take."""
     model: str
@@ -194,8 +203,6 @@ class Corrections:
         self._powers: Dict[Tuple[str, str], float] = {}
         """Of an earlier search, by what is measured and profile, as bends are."""
         self._sums: Dict[Tuple[str, str], Dict[Ratio, Tuple[float, ...]]] = {}
-        self._seconds: Dict[str, Dict[str, Deque[float]]] = {name: {} for name in SECONDS}
-        """By class; "" is for all, as a whole core would take."""
         self._public: Dict[Tuple[str, ...], float] = {}
         self._relied: Set[Tuple[str, ...]] = set()
         """What was asked for since, of all models or classes, where nothing closer is
@@ -221,9 +228,10 @@ class Corrections:
                 what = name + PROFILED * is_profiled(prediction, kind)
                 step = step_ms(prediction, kind)
                 self._note(what, kind, model, Point(step, measured[name] / step))
-        for name in self._seconds:
+        for name in SECONDS:
             if measured.get(name) is not None:
-                self._note_seconds(name, kind, measured[name])
+                held = 1.0 if name == MAKING else mebibytes(prediction)
+                self._note_seconds(name, kind, held, measured[name])
         if measured.get("max_rss") and prediction.get("rank_bytes"):
             planned = bytes_of_lanes(
                 prediction, measured.get("lanes", 1), measured.get("threads", 1)
@@ -233,13 +241,26 @@ class Corrections:
                 self.version += 1
 
     def _note(self, what: str, kind: str, model: str, point: Point, times: int = 1) -> None:
-        profile, part = profile_of(kind), min(1.0, cores_of(kind))
-        whole = point._replace(ratio=point.ratio * part)
+        profile = profile_of(kind)
         keys = [Ratio(what, profile, *each) for each in ((kind, model), (kind, ""), ("", model))]
+        self._note_at(keys, kind, point, times, bends=what.startswith(STEP))
+
+    def _note_seconds(
+        self, name: str, kind: str, held: float, seconds: float, times: int = 1
+    ) -> None:
+        """`held` are MiB."""
+        keys = [Ratio(name, "", kind, ""), Ratio(name, "", "", "")]
+        point = Point(held, max(LEAST_SECONDS, seconds))
+        self._note_at(keys, kind, point, times, bends=name != MAKING)
+
+    def _note_at(
+        self, keys: List[Ratio], kind: str, point: Point, times: int, bends: bool
+    ) -> None:
+        whole = point._replace(ratio=point.ratio * min(1.0, cores_of(kind)))
         for key in keys:
             found = self._ratios.setdefault(key, deque(maxlen=KEPT))
             found.extend([point if key.kind else whole] * times)
-        if what.startswith(STEP):
+        if bends:
             self._bend(keys[0])
         for key in keys:
             self._publish(key, self._levels(key), is_own=key == keys[0])
@@ -273,13 +294,6 @@ class Corrections:
             if key[:2] == group:
                 self._public[key] = statistics.median(self._levels(key))
 
-    def _note_seconds(self, name: str, kind: str, seconds: float, times: int = 1) -> None:
-        part = min(1.0, cores_of(kind))
-        for each, value in ((kind, seconds), ("", seconds * part)):
-            found = self._seconds[name].setdefault(each, deque(maxlen=KEPT))
-            found.extend([value] * times)
-            self._publish((name, each), found, is_own=bool(each))
-
     def taken(self, kind: str) -> Dict[str, Any]:
         """What is known of a class, for `recall` in another search."""
         rates = [
@@ -287,30 +301,32 @@ class Corrections:
             for key, points in sorted(self._ratios.items())
             if key.kind == kind and key.model
         ]
-        bends = {
-            what: list(bend)
-            for (what, profile), bend in sorted(self._bends.items())
-            if profile == profile_of(kind)
-        }
-        seconds = {
-            name: [statistics.median(found[kind]), len(found[kind])]
-            for name, found in self._seconds.items()
-            if kind in found
-        }
+        seconds, bends = {}, {}
+        for key in sorted(key for key in self._ratios if key.kind == kind):
+            points = self._ratios[key]
+            if key.what in SECONDS:
+                seconds[key.what] = [statistics.median(self._levels(key)), len(points)]
+            if key[:2] in self._bends:
+                bends[key.what] = list(self._bends[key[:2]])
+            elif key.model == "":
+                # The median stands for what was measured.
+                bends[key.what] = list(_straight([each.step for each in points]))
         own = self._own or self._own_before
         return {"rates": rates, "bends": bends, "seconds": seconds, "own_bytes": own}
 
     def recall(self, kind: str, taken: Mapping[str, Any]) -> None:
         """It counts as much as a few measurements of this search."""
-        for what, bend in taken["bends"].items():
-            group = what, profile_of(kind)
-            self._bends[group] = Bend(*bend)
-            self._powers[group] = self._bends[group].power
+        bends = {what: Bend(*bend) for what, bend in taken["bends"].items()}
+        for what, bend in bends.items():
+            if bend.power:
+                group = what, "" if what in SECONDS else profile_of(kind)
+                self._bends[group], self._powers[group] = bend, bend.power
         for what, model, ratio, count in taken["rates"]:
-            bend = self._bends.get((what, profile_of(kind)), STRAIGHT)
-            self._note(what, kind, model, Point(bend.reference, ratio), min(count, RECALLED))
+            point = Point(bends.get(what, STRAIGHT).reference, ratio)
+            self._note(what, kind, model, point, min(count, RECALLED))
         for name, (seconds, count) in taken["seconds"].items():
-            self._note_seconds(name, kind, seconds, min(count, RECALLED))
+            held = bends.get(name, STRAIGHT).reference
+            self._note_seconds(name, kind, held, seconds, min(count, RECALLED))
         self._own_before = max(self._own_before, taken["own_bytes"])
         self.version += 1
 
@@ -342,9 +358,9 @@ class Corrections:
         return self._of_all(Ratio(what, profile, kind, "")) if found is None else found
 
     def _second(self, name: str, kind: str) -> float:
-        found = self._public.get((name, kind))
+        found = self._public.get(Ratio(name, "", kind, ""))
         if found is None:
-            found = self._of_all((name, ""))
+            found = self._of_all(Ratio(name, "", "", ""))
             found = SECONDS[name] if found is None else found
             found /= max(LEAST_CORES, min(1.0, cores_of(kind)))
         return found
@@ -364,9 +380,11 @@ class Corrections:
             found = self._rates[kind, model, profiled] = Rates(
                 self._ratio(what, kind, model),
                 self._bends.get((what, profile_of(kind)), STRAIGHT),
-                self._second("other_seconds", kind),
-                self._second("start_seconds", kind),
-                self._second("making_seconds", kind),
+                self._second(OTHER, kind),
+                self._bends.get((OTHER, ""), STRAIGHT),
+                self._second(START, kind),
+                self._bends.get((START, ""), STRAIGHT),
+                self._second(MAKING, kind),
                 self._ratio(LANE + PROFILED * profiled, kind, model),
             )
         return found
@@ -389,8 +407,8 @@ class Corrections:
             room,
             plain,
             profiled,
-            self._second("other_seconds", kind),
-            self._second("making_seconds", kind),
+            (self._second(OTHER, kind), self._bends.get((OTHER, ""), STRAIGHT)),
+            self._second(MAKING, kind),
         )
 
     def _renew(self) -> None:
@@ -431,6 +449,15 @@ def corrections_of(records: List[Dict[str, Any]], trials: List[Any]) -> Correcti
         if trial and trial.prediction:
             found.observe(record["class"], trial.model, trial.prediction, measured)
     return found
+
+
+def mebibytes(prediction: Mapping[str, Any]) -> float:
+    """Of a trial as planned, at least 1."""
+    return max(1.0, prediction.get("rank_bytes", 0) * prediction.get("ranks", 1) / 2**20)
+
+
+def _straight(steps: List[float]) -> Bend:
+    return Bend(0.0, statistics.median(steps), min(steps), max(steps))
 
 
 def _sums(points: Collection[Point]) -> Tuple[float, ...]:
@@ -504,7 +531,7 @@ def seconds(
     planned = prediction["rank_bytes"] * prediction["ranks"]
     step, by_profile = prediction["step_ms"], prediction.get("by_profile", ())
     found = []
-    for profile, instructions, memory, room, plain, profiled, other, making in classes:
+    for profile, instructions, memory, room, plain, profiled, own, making in classes:
         if planned > room or memory <= floor:
             found.append(math.inf)
             continue
@@ -513,7 +540,11 @@ def seconds(
         ratio, bend = profiled if is_profiled else plain
         if bend.power:
             ratio *= bend.at(its)
-        beside = other if instructions in made else other + making
+        beside, growth = own
+        if growth.power:
+            beside *= growth.at(mebibytes(prediction))
+        if instructions not in made:
+            beside += making
         found.append(ratio * its / 1e3 * steps + beside)
     return found
 
@@ -578,7 +609,9 @@ def cost_of_lanes(
     for ended, each in enumerate(sorted(steps)):
         turns += (each - before) * -(-(len(steps) - ended) // threads)
         before = each
-    seconds = lane * step_ms(prediction, kind) / 1e3 * turns + rates.start
+    held = mebibytes(prediction)
+    start = rates.start * rates.start_growth.at(held)
+    seconds = lane * step_ms(prediction, kind) / 1e3 * turns + start
     if its_class["instructions"] not in made:
         seconds += rates.making
-    return Cost(seconds + len(steps) * max(0.0, rates.other - rates.start))
+    return Cost(seconds + len(steps) * max(0.0, rates.other * rates.growth.at(held) - start))

@@ -82,7 +82,9 @@ def measured(
     if own:
         times = [each["ms"] for each in own]
         found["step_ms"] = typical(times, cores)
-        found["other_seconds"] = max(0.0, seconds - making - sum(times) / 1e3)
+        # What warming up takes is beside steps.
+        steps = sum(times[1:]) + min(times[0], found["step_ms"])
+        found["other_seconds"] = max(0.0, seconds - making - steps / 1e3)
         # From the first step to the last, evaluations between them included.
         under_way = own[-1].get("seconds", sum(times) / 1e3)
         started = result["seconds"].get("train", seconds) - under_way

@@ -34,7 +34,7 @@ GAIN = 0.05
 COMMON = (
     *("microbatches", "device", "threads-per-rank", "scratch", "timeout", "backend"),
     *("rendezvous", "secret-file", "bind", "rank", "ranks", "placement", "profile"),
-    *("tune", "tf32", "eager", "nvtx", "save-async"),
+    *("tune", "tf32", "eager", "nvtx", "save-async", "flush-subnormals"),
 )
 """Flags of `train` for all lanes, as LaneFile.cpp has them."""
 EQUAL = (*COMMON, "data")

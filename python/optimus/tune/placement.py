@@ -74,12 +74,19 @@ def _list(jobs: List[int], table: Table, free: Free) -> Placed:
     )
 
 
-def _end(kind: str, jobs: List[int], table: Table, free: Free) -> float:
-    """When the last of them ends, the longest first; 0 without jobs."""
+def _end(
+    kind: str, jobs: List[int], table: Table, free: Free, least: float = math.inf
+) -> float:
+    """When the last of them ends, the longest first; 0 without jobs. Nothing is looked at
+    beyond `least`."""
     times, end = list(free[kind]), 0.0
-    for weight in sorted((table[job][kind] for job in jobs), reverse=True):
-        end = max(end, times[0] + weight)
-        heapq.heapreplace(times, times[0] + weight)
+    for weight in sorted([table[job][kind] for job in jobs], reverse=True):
+        its = times[0] + weight
+        if its > end:
+            end = its
+            if end >= least:
+                break
+        heapq.heapreplace(times, its)
     return end
 
 
@@ -123,8 +130,13 @@ def _step(
                 if next(tries) >= MOST_TRIED:
                     break
                 change = _exchanged(placed, last, job, kind, other)
-                ends = {each: _end(each, its, table, free) for each, its in change.items()}
-                if max(ends.values()) < least:
+                ends = {}
+                # The one that takes the job is the likelier to end late.
+                for each in (kind, last):
+                    ends[each] = _end(each, change[each], table, free, least)
+                    if ends[each] >= least:
+                        break
+                else:
                     found, least = (change, ends), max(ends.values())
     if found is None:
         return None

@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 from optimus.arguments import Mistake
 from optimus.models.__main__ import program
-from optimus.planning import Fault, plan, plan_text
+from optimus.planning import Fault, Requests, Said, plan, plan_text
 from optimus.tune import TuneError, names
 from optimus.tune.costs import Values, ranks_of
 
@@ -31,8 +31,8 @@ FOR_A_MACHINE = {
     *("compile.machine-profile", "compile.profile", "compile.mcpu", "compile.target"),
 }
 """Names without which a program is planned for another machine."""
-GIVING_WAY = ["nice", "-n", "19"]
-"""To trials."""
+GIVING_WAY = 19
+"""The niceness of compilers: trials come first."""
 PROBE = "--layers=1 --hidden=8 --heads=1 --seq=8 --vocab=8 --batch=1"
 TEXTS = 4
 """Of models, which are at hand."""
@@ -44,16 +44,18 @@ class Predictor:
     def __init__(
         self,
         folder: str,
-        prefix: Callable[[], List[str]] = lambda: GIVING_WAY,
+        niceness: Callable[[], int] = lambda: GIVING_WAY,
         profiles: Callable[[], Mapping[str, str]] = dict,
         objectives: Sequence[str] = (),
         keep: Callable[[List[str], str], None] = lambda _model, _text: None,
     ):
-        """`prefix` is a command that starts the compiler, `profiles` are the files of
-        measured processors, by their names. Objectives such as step_ms@h100x8 are
+        """`niceness` is that of compilers, `profiles` are the files of measured
+        processors, by their names. Objectives such as step_ms@h100x8 are
         predicted, too. `keep` is given the text of each model. Raises TuneError for unknown
         machines."""
-        self._folder, self._prefix, self._profiles = folder, prefix, profiles
+        self._folder, self._niceness, self._profiles = folder, niceness, profiles
+        self._idle: List[Requests] = []
+        """Compilers that answer nobody."""
         self._keep = keep
         self._texts: "OrderedDict[Tuple[str, ...], str]" = OrderedDict()
         self._building = threading.Lock()
@@ -61,7 +63,8 @@ class Predictor:
         self._known: Dict[Tuple[str, ...], Dict[str, Any]] = {}
         for name in self._wanted:
             machine = name.partition("@")[2]
-            found = plan(["gpt2", *PROBE.split()], flags_for(machine, {}), folder, prefix())
+            probe = ["gpt2", *PROBE.split()]
+            found = plan(probe, flags_for(machine, {}), self._call)
             if not found.report:
                 raise TuneError("the objective %s: %s" % (name, found.reason))
 
@@ -112,7 +115,7 @@ class Predictor:
     ) -> Dict[str, Any]:
         flags = flags + ["--also-price=" + path for path in profiles.values()]
         try:
-            found = plan_text(self._text(model), flags, self._folder, self._prefix())
+            found = plan_text(self._text(model), flags, self._call)
         except Mistake as mistake:
             return {"refusal": str(mistake).partition("\n")[0]}
         except Fault as fault:
@@ -142,6 +145,22 @@ class Predictor:
             "by_profile": by_profile,
             **(_lane_bytes(found.report["memory"]) if ranks == 1 else {}),
         }
+
+    def _call(self, arguments: List[str], text: str) -> Said:
+        """Of a compiler, from any thread."""
+        try:
+            requests = self._idle.pop()
+        except IndexError:
+            requests = Requests(self._folder)
+        try:
+            return requests.call(arguments, text, self._niceness())
+        finally:
+            self._idle.append(requests)
+
+    def close(self) -> None:
+        """Ends the compilers that answer nobody."""
+        while self._idle:
+            self._idle.pop().close()
 
     def _text(self, model: List[str]) -> str:
         """Of a model. Raises Mistake."""

@@ -48,10 +48,11 @@ LEASE = 90.0
 """Seconds of a worker's silence, after which its trial is anybody's."""
 MOST_TICK = 1.0
 """Of them, that pass between two looks: a scheduler that stood still heard nobody."""
-WORTH = 20.0
-"""Times of measuring a class, that a search must go on to be worth it: with profiles
-and without, trials of one pool took 6 to 10 % more or less than predicted. Later searches
-on the machine have no need of it."""
+WORTH = 60.0
+"""Times of measuring a class, that a search must go on to be worth it. With profiles and
+without, trials of one pool took 6 to 10 % more or less than predicted, and all errors
+together made a search of two minutes 3 % longer; measuring for five seconds did as much.
+Later searches on the machine have no need of it."""
 SURE = 2
 """Trials for each worker, that have ended by then: the first ones to end are short."""
 PREDICTORS = 2
@@ -101,7 +102,7 @@ class Run:
             profiles=self._profiles,
             objectives=search.spec.study.objectives,
             keep=self._keep_text,
-            prefix=lambda: [] if self._is_waiting else GIVING_WAY,
+            niceness=lambda: 0 if self._is_waiting else GIVING_WAY,
         )
         search.expected = len(starts)
         self._is_waiting = True
@@ -173,6 +174,7 @@ class Run:
                     self._predictions.put(None)
                 self._has_worker.set()
                 self._pool.close()
+                self._predictor.close()
         self._keep()
         return self._signal
 

@@ -138,7 +138,7 @@ class Simulation:
     @staticmethod
     def seconds(trial: Trial, kind: Kind, steps: int) -> float:
         """Of a program that is there."""
-        return kind.step_ms(trial) / 1e3 * steps + kind.overhead
+        return kind.step_ms(trial) / 1e3 * steps + kind.overhead_of(trial)
 
     def _begin(self, record: Dict[str, Any], now: float) -> None:
         worker, search = record["worker"], self._search
@@ -211,8 +211,8 @@ class Simulation:
         if lanes == 1:
             record["measured"] = {
                 "step_ms": event["step_ms"],
-                "other_seconds": kind.overhead,
-                "start_seconds": kind.overhead,
+                "other_seconds": kind.overhead_of(trial),
+                "start_seconds": kind.overhead_of(trial),
                 "steps": steps,
             }
             if event["making"]:

@@ -7,10 +7,10 @@
 # ===-----------------------------------------------------------------------===#
 """A pool for the simulator: classes of workers, read from a TOML file."""
 
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional
+from typing import Any, Container, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from optimus.tune import TuneError, machine, toml_file
-from optimus.tune.costs import SECONDS, STRAIGHT, Bend, Corrections, step_ms
+from optimus.tune.costs import SECONDS, STRAIGHT, Bend, Corrections, mebibytes, step_ms
 from optimus.tune.journal import Record
 from optimus.tune.kept import Kept
 from optimus.tune.machine import Class
@@ -26,11 +26,16 @@ class Kind(NamedTuple):
     slower: Dict[str, float]
     """A step's time over its prediction, by kind of model or type; "" for all others."""
     overhead: float
-    """Seconds of a job beside steps and the making of programs."""
+    """Seconds of a job beside steps and the making of programs, at the growth's reference."""
     wall_seconds: Optional[float]
     making: float = 0.0
     """Seconds of building and compiling a program, once for its instructions."""
     bend: Bend = STRAIGHT
+    growth: Bend = STRAIGHT
+    """Of the overhead, by planned MiB."""
+
+    def overhead_of(self, trial: Trial) -> float:
+        return self.overhead * self.growth.at(mebibytes(trial.prediction))
 
     def step_ms(self, trial: Trial) -> float:
         predicted = step_ms(trial.prediction, self.of.key)
@@ -94,12 +99,23 @@ def read_pool(path: str, cache: str) -> Pool:
             "%s: expected [[worker]] tables of different names, found %s"
             % (path, ", ".join(kind.name for kind in kinds) or "none")
         )
-    kept, profiles = Kept(sum(kind.count for kind in kinds) - 1, cache), {}
-    kinds = [
-        _known(path, kind, kept, profiles) if row.get("here") else kind
-        for row, kind in zip(rows, kinds)
+    kept = Kept(sum(kind.count for kind in kinds) - 1, cache)
+    here = [
+        _known(path, kind, kept) for row, kind in zip(rows, kinds) if row.get("here")
     ]
-    pool = Pool(kinds, profiles=profiles, **found)
+    profiles = {its.profile: kept.profile(its) for its in (kind.of for kind, _ in here)}
+    profiles = {name: file for name, file in profiles.items() if file}
+    known = {
+        kind.name: kind
+        for kind in known_kinds(
+            [kind for kind, _ in here],
+            {kind.of.key: taken for kind, taken in here},
+            profiles,
+        )
+    }
+    pool = Pool(
+        [known.get(kind.name, kind) for kind in kinds], profiles=profiles, **found
+    )
     if not 0 <= pool.losses < 1 or not 0 <= pool.noise < 10:
         raise TuneError(
             "%s: expected noise of at least 0 and losses from 0 to below 1" % path
@@ -148,34 +164,43 @@ def _kind(path: str, row: Dict[str, Any]) -> Kind:
     )
 
 
-def _known(path: str, kind: Kind, kept: Kept, profiles: Dict[str, str]) -> Kind:
-    """One of this processor, by what a search kept of it. Adds its profile."""
+def _known(path: str, kind: Kind, kept: Kept) -> Tuple[Kind, Record]:
+    """One of this processor, and what a search kept of it."""
     its = kind.of._replace(processor=machine.describe().processor)
-    taken, profile = kept.taken(its), kept.profile(its)
+    taken = kept.taken(its)
     if not taken:
         raise TuneError(
             "%s: worker %s: here: expected what an earlier search kept of %s, found nothing "
             "in %s; run one on such workers" % (path, kind.name, its.key, kept.folder)
         )
-    if profile:
-        profiles[its.profile] = profile
-    return known_kind(kind, its, taken, is_profiled=bool(profile))
+    return kind._replace(of=its), taken
 
 
-def known_kind(kind: Kind, its: Class, taken: Record, is_profiled: bool) -> Kind:
-    """Workers of a class, as fast as what was kept of it says; `is_profiled` where steps
-    are predicted by the profile of its processor."""
+def known_kinds(
+    kinds: Sequence[Kind], taken: Mapping[str, Record], profiled: Container[str]
+) -> List[Kind]:
+    """Workers as fast as what searches kept of their classes says, `taken` by key. What was
+    kept of none of a class's models follows from the others, as in a search. Steps are
+    predicted by the profiles of the processors in `profiled`."""
     corrections = Corrections()
-    corrections.recall(its.key, taken)
-    models = ["", *sorted({model for _, model, *_ in taken["rates"]})]
-    terms = {model: corrections.terms(its.key, model, its._asdict()) for model in models}
-    rates = {
-        model: each.profiled if is_profiled else each.plain for model, each in terms.items()
-    }
-    return kind._replace(
-        of=its,
-        slower={model: ratio for model, (ratio, _) in rates.items()},
-        overhead=terms[""].other,
-        making=terms[""].making,
-        bend=rates[""][1],
-    )
+    for key, each in taken.items():
+        corrections.recall(key, each)
+    models = sorted({"", *(model for each in taken.values() for _, model, *_ in each["rates"])})
+    found = []
+    for kind in kinds:
+        its = kind.of
+        terms = {model: corrections.terms(its.key, model, its._asdict()) for model in models}
+        rates = {
+            model: each.profiled if its.profile in profiled else each.plain
+            for model, each in terms.items()
+        }
+        found.append(
+            kind._replace(
+                slower={model: ratio for model, (ratio, _) in rates.items()},
+                overhead=terms[""].other[0],
+                growth=terms[""].other[1],
+                making=terms[""].making,
+                bend=rates[""][1],
+            )
+        )
+    return found

@@ -204,14 +204,16 @@ private:
 
 void runChunk(std::span<const Posting> members, int64_t chunk) {
   const optrt_collective_desc &desc = members[0].desc;
-  if (addsUp(desc.kind))
+  if (addsUp(desc.kind)) {
+    const SubnormalScope scope(members[0].flushes);
     withElement(desc.type, [&](auto element) {
       TypedChunk<decltype(element)>(members, chunk).reduce();
     });
-  else
+  } else {
     withBits(desc.type, [&](auto element) {
       TypedChunk<decltype(element)>(members, chunk).move();
     });
+  }
 }
 
 } // namespace optrt

@@ -17,6 +17,7 @@
 #ifndef OPTIMUS_RUNTIME_CCL_LOCAL_CHUNKS_H
 #define OPTIMUS_RUNTIME_CCL_LOCAL_CHUNKS_H
 
+#include "base/Subnormals.h"
 #include "optimus-runtime/CommandDescriptors.h"
 #include "optimus-runtime/ControlPlane.h"
 
@@ -32,6 +33,8 @@ struct Posting {
   optrt_collective_desc desc;
   const void *src;
   void *dst;
+  /// As the thread that made it; so does whoever performs a chunk.
+  bool flushes = flushesSubnormals();
 };
 
 /// How many chunks a collective of n members has.

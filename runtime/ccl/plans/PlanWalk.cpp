@@ -9,6 +9,7 @@
 #include "PlanWalk.h"
 
 #include "../RankOrderReduction.h"
+#include "base/Subnormals.h"
 #include "optimus-support/ElementType.h"
 
 #include <cstring>
@@ -49,6 +50,7 @@ Status PlanWalk::begin(CollectivePlan newPlan, const PlanLimits &newLimits,
   desc = newDesc;
   src = static_cast<std::byte *>(const_cast<void *>(newSrc));
   dst = static_cast<std::byte *>(newDst);
+  flushes = flushesSubnormals();
   elementBytes = optimus_support::elementBytes(ElementType(desc.type));
   ringLength = limits.ringLength(plan);
   const CollectiveRoom room = roomFor(plan, limits);
@@ -161,6 +163,7 @@ void PlanWalk::end(const Message &message) {
 }
 
 void PlanWalk::add(const Step &step, int64_t begin, int64_t length) {
+  const SubnormalScope scope(flushes);
   withElement(desc.type, [&](auto element) {
     using T = decltype(element);
     // Of rows that lie apart, and of a sum where it may not be written yet: in

@@ -107,6 +107,7 @@ private:
 
   optimus_support::PlanLimits limits{};
   std::byte *src = nullptr, *dst = nullptr;
+  bool flushes = false; ///< subnormal numbers, as the thread that began it
   int64_t ringLength = 0;
   int stepsLeft = 0;
   bool hasPosted = false; ///< since the last look at messages

@@ -15,6 +15,7 @@
 #include "CollectiveKinds.h"
 #include "CollectiveWorlds.h"
 #include "TypedNumbers.h"
+#include "base/Subnormals.h"
 
 #include <gtest/gtest.h>
 
@@ -375,6 +376,39 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::ValuesIn(backends()),
                      testing::ValuesIn(largestMeshesOfThisJob()),
                      testing::ValuesIn(kindsInPlace()), kLargeShapes),
+    describe);
+
+/// Sums below the normal numbers, of normal ones.
+class SubnormalSums : public CollectivesTest {
+protected:
+  void begin(bool flush) {
+    for (int rank = 0; rank != laidOut.numRanks(); ++rank)
+      std::ranges::fill(contents[rank], indexOf(rank) == 0   ? 1.5e-38f
+                                        : indexOf(rank) == 1 ? -1.4e-38f
+                                                             : 0);
+    volatile float first = 1.5e-38f, second = -1.4e-38f;
+    for (std::vector<float> &sums : reduced)
+      std::ranges::fill(sums, n == 1 ? first : flush ? 0 : first + second);
+  }
+};
+
+TEST_P(SubnormalSums, AreZeroWhereRanksFlush) {
+  for (bool flush : {false, true}) {
+    begin(flush && canFlushSubnormals());
+    onRanks([&](int rank) {
+      const SubnormalScope scope(flush);
+      check(rank, 1, 0, 0, 0, false);
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Conformance, SubnormalSums,
+    testing::Combine(
+        testing::ValuesIn(backends()), testing::ValuesIn(meshesOfThisJob()),
+        testing::Values(Kind{"AllReduce", OPTRT_ALL_REDUCE, OPTRT_SUM},
+                        Kind{"ReduceScatter", OPTRT_REDUCE_SCATTER, OPTRT_SUM}),
+        testing::Values(Shape{3, 7}, Shape{40, 901})),
     describe);
 
 /// Ranks that neither wait nor make any call.

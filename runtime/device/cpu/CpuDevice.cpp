@@ -16,13 +16,17 @@
 #include "OneDnn.h"
 #include "Paging.h"
 #include "Team.h"
+#include "base/Subnormals.h"
 #include "device/Descriptors.h"
 #include "optimus-support/Pages.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <sys/mman.h>
+#include <utility>
+#include <vector>
 
 using namespace optrt;
 using optimus_support::ElementType;
@@ -64,6 +68,10 @@ public:
   FewRows fewRows{team, narrowScratch};
   AttentionEngine attention;
   Paging paging;
+
+  bool flushes = false, seen = false; ///< subnormal numbers
+  /// One a thread, while they are given commands.
+  std::vector<std::optional<SubnormalScope>> scopes;
 };
 
 CpuDevice::CpuDevice(int threads) : impl(std::make_unique<Impl>(threads)) {}
@@ -150,6 +158,35 @@ Status CpuDevice::write(Queue, void *to, const void *from, int64_t bytes) {
 
 Status CpuDevice::read(Queue, void *to, const void *from, int64_t bytes) {
   return impl->paging.copy(from, to, bytes);
+}
+
+Status CpuDevice::configure(const DeviceOptions &options) {
+  DeviceOptions others = options;
+  others.flushesSubnormals &= !canFlushSubnormals();
+  OPTRT_RETURN_IF_ERROR(Device::configure(others));
+  impl->flushes = options.flushesSubnormals;
+  impl->scopes = std::vector<std::optional<SubnormalScope>>(
+      impl->flushes ? impl->team.size() : 0);
+  return okStatus();
+}
+
+void CpuDevice::beginCommands() {
+  if (impl->flushes)
+    impl->team.all([this](int thread) { impl->scopes[thread].emplace(true); });
+  else
+    (void)takeSubnormalsSeen();
+}
+
+void CpuDevice::endCommands() {
+  if (impl->flushes)
+    impl->team.all([this](int thread) { impl->scopes[thread].reset(); });
+  else
+    impl->seen |= takeSubnormalsSeen();
+}
+
+bool CpuDevice::takeSubnormals() {
+  const bool now = !impl->flushes && takeSubnormalsSeen();
+  return std::exchange(impl->seen, false) || now;
 }
 
 Status CpuDevice::prepare(const Workload &workload) {

@@ -59,6 +59,15 @@ public:
     }
   }
 
+  /// Calls body(thread) once on each thread, all those of OpenMP included.
+  template <typename Body>
+  void all(const Body &body) const {
+    if (threads == 1)
+      return body(0);
+#pragma omp parallel num_threads(threads)
+    body(omp_get_thread_num());
+  }
+
   /// Calls body(task, thread) for every task of [0, tasks), as threads come
   /// free.
   template <typename Body>

@@ -83,6 +83,9 @@ public:
   void *addressInCall(void *) override { return nullptr; }
 
   Status configure(const DeviceOptions &chosen) override {
+    DeviceOptions others = chosen;
+    others.tf32 = false;
+    OPTRT_RETURN_IF_ERROR(Device::configure(others));
     options = chosen;
     return okStatus();
   }

@@ -77,6 +77,12 @@ public:
   void *hostAddress(void *address) override;
   void *addressInCall(void *address) override { return hostAddress(address); }
 
+  /// InvalidArgument also where the processor has no such mode.
+  Status configure(const DeviceOptions &options) override;
+  void beginCommands() override;
+  void endCommands() override;
+  bool takeSubnormals() override;
+
   Status prepare(const Workload &workload) override;
   Status pack(Queue queue, const optrt_pack_desc &desc, const float *src,
               float *dst) override;

@@ -110,6 +110,8 @@ struct DeviceOptions {
   /// Factors of f32 products may be rounded to TF32, which has 11 bits of
   /// precision, as GPUs' tensor cores do.
   bool tf32 = false;
+  /// Numbers below the normal ones count as zero, as operands and as results.
+  bool flushesSubnormals = false;
 };
 
 /// What devices of a kind compute with in this process's environment.
@@ -342,12 +344,25 @@ public:
 
   /// Before the first prepare(). InvalidArgument for what this device has not.
   virtual Status configure(const DeviceOptions &options) {
+    if (options.flushesSubnormals)
+      return invalidArgument("this device has no mode that takes subnormal "
+                             "numbers for zero (--flush-subnormals); leave it "
+                             "out");
     return options.tf32
                ? invalidArgument("products in TF32 (--tf32) are for GPUs; "
                                  "leave it out, or compile the model with "
                                  "--target cuda")
                : okStatus();
   }
+
+  /// The calling thread gives the device commands from now on. They compute as
+  /// configure() said, on threads of OpenMP's that are not the device's alone.
+  virtual void beginCommands() {}
+  /// No longer: those threads are again as they were before.
+  virtual void endCommands() {}
+  /// Whether commands worked on subnormal numbers since the last question, as
+  /// far as the thread says that gave them.
+  virtual bool takeSubnormals() { return false; }
 
   /// Makes the code and scratch of these commands, everything but operands, so
   /// that nothing is made while they run. Once this was called, a command that

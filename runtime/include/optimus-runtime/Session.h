@@ -304,6 +304,11 @@ public:
   /// Whether a chosen function copies between memories.
   bool isPaging() const { return paging; }
 
+  /// Whether a rank of this process worked on subnormal numbers in the last
+  /// run, which may take many times as long, as far as its first thread says.
+  /// False where they count as zero, and where devices do not say.
+  bool hadSubnormals() const;
+
   /// The rank of the job that holds most. Collective.
   RankMemory largestRankMemory();
 

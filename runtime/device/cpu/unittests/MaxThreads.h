@@ -9,6 +9,8 @@
 #ifndef OPTIMUS_RUNTIME_DEVICE_CPU_UNITTESTS_MAXTHREADS_H
 #define OPTIMUS_RUNTIME_DEVICE_CPU_UNITTESTS_MAXTHREADS_H
 
+#include <thread>
+
 namespace optrt {
 
 /// GNU OpenMP's barriers are not instrumented, so under the thread sanitizer
@@ -18,6 +20,12 @@ inline constexpr int maxThreads = 1;
 #else
 inline constexpr int maxThreads = 4;
 #endif
+
+/// On a thread of its own, whose settings and team of OpenMP nobody else sees.
+template <typename Body>
+void onThread(const Body &body) {
+  std::thread(body).join();
+}
 
 } // namespace optrt
 

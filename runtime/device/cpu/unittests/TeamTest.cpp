@@ -13,19 +13,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <thread>
 #include <vector>
 
 using namespace optrt;
 using testing::HasSubstr;
 
 namespace {
-
-/// On a thread of its own, whose settings of OpenMP nobody else sees.
-template <typename Body>
-void onThread(const Body &body) {
-  std::thread(body).join();
-}
 
 int given(int threads) {
   int count = 0;
