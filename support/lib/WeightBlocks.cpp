@@ -160,8 +160,7 @@ void writeBlocks(const BlockLayout &layout, const float *source,
   // The columns beyond are the last one's.
   const int64_t unit = isBF16 ? kPanelCols : kColumnUnit,
                 padded = end == layout.n ? (end + unit - 1) / unit * unit : end;
-  // Where columns lie apart those of a panel, so that what is read of them
-  // stays in a core's cache, else all.
+  // Columns that lie apart are read panel by panel, from a core's cache.
   const int64_t group = rowStride < colStride ? kPanelCols : padded;
   for (int64_t first = begin, last; first < padded; first = last) {
     last = std::min(padded, first - first % kPanelCols + group);
