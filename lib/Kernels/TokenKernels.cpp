@@ -170,7 +170,7 @@ void EmbeddingOfBlocks::build(KernelBuilder &k) const {
                        b, shiftTo(table.loadElement(divide(half, 2)), half, 2),
                        constant(0xFFFF)));
             Value to = k.addIndex(base, k.mulIndex(block, k.index(kBlock)));
-            k.each(k.index(0), k.index(integers), [&](Value at) {
+            k.loop(k.index(0), k.index(integers), 1, [&](Value at) {
               Value byte =
                   k.addIndex(k.addIndex(start, k.mulIndex(at, ofPanel)), col);
               Value word = shiftTo(table.loadElement(divide(byte, 4)), byte, 4);

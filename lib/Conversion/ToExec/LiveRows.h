@@ -18,9 +18,9 @@ namespace mlir::optimus {
 
 /// The products whose rows a call may leave out: their rows go to rows of the
 /// same numbers alone, and nobody reads those whose number is negative. These
-/// numbers are the positions of the slots or of a chunk's tokens, negative where
-/// there is no token. Behind the token of a chunk chosen for its logits they are
-/// its index, negative where none are asked for.
+/// numbers are the positions of the slots or of a chunk's tokens, negative
+/// where there is no token. Behind the token of a chunk chosen for its logits
+/// they are its index, negative where none are asked for.
 ///
 /// ```mlir
 /// // @decode
