@@ -113,29 +113,29 @@ void EmbeddingOfBlocks::build(KernelBuilder &k) const {
   KernelBuffer table = k["table"], tokens = k["tokens"], result = k["result"];
   const optimus_support::BlockLayout layout = getLayout(*this);
   constexpr int64_t kBlock = optimus_support::kBlockElements;
-  const int64_t wordsOfBlock = layout.integerBytes() / 4;
   const int64_t blocks = layout.blocksOfColumn();
+  const int64_t integers = layout.integerBytes();
+  constexpr int64_t kPanel = optimus_support::kPanelCols;
   auto constant = [&](int32_t value) -> Value {
     return arith::ConstantOp::create(b, b.getI32IntegerAttr(value));
   };
-  auto shiftRight = [&](Value value, Value by) -> Value {
-    return arith::ShRUIOp::create(b, value, by);
+  auto divide = [&](Value value, int64_t by) -> Value {
+    return arith::DivUIOp::create(b, value, k.index(by));
   };
-  // Scales are halves of words.
-  auto loadScale = [&](Value number) {
-    Value half = k.addIndex(number, k.index(layout.scales() / 2));
-    Value word = table.loadElement(arith::DivUIOp::create(b, half, k.index(2)));
-    Value odd = arith::IndexCastOp::create(
-        b, k.i32(), arith::RemUIOp::create(b, half, k.index(2)));
-    Value shift = arith::MulIOp::create(b, odd, constant(16));
-    return widenHalf(
-        k, arith::AndIOp::create(b, shiftRight(word, shift), constant(0xFFFF)));
+  // Part `number` of so many in a word, in the lowest bits.
+  auto shiftTo = [&](Value word, Value number, int64_t parts) -> Value {
+    Value part = arith::IndexCastOp::create(
+        b, k.i32(), arith::RemUIOp::create(b, number, k.index(parts)));
+    Value shift = arith::MulIOp::create(
+        b, part, constant(static_cast<int32_t>(32 / parts)));
+    return arith::ShRUIOp::create(b, word, shift);
   };
   // The integer in some bits of a word, which count from -2^(bits-1): those of
   // 8 have a sign, those of 4 are that much larger.
-  auto getInteger = [&](Value word, int32_t shift) -> Num {
-    Value integer = arith::AndIOp::create(b, shiftRight(word, constant(shift)),
-                                          constant((1 << bits) - 1));
+  auto getInteger = [&](Value word, int64_t half) -> Num {
+    word = arith::ShRUIOp::create(b, word,
+                                  constant(static_cast<int32_t>(half * bits)));
+    Value integer = arith::AndIOp::create(b, word, constant((1 << bits) - 1));
     const int32_t middle = 1 << (bits - 1);
     if (bits == 8)
       integer = arith::XOrIOp::create(b, integer, constant(middle));
@@ -148,21 +148,37 @@ void EmbeddingOfBlocks::build(KernelBuilder &k) const {
     whenInTable(
         k, tokens, token, first, rows,
         [&](Value row) {
+          // A row of the table is a column of a panel.
+          Value col = arith::RemUIOp::create(b, row, k.index(kPanel));
+          Value before = arith::SubIOp::create(b, row, col);
+          Value isLast =
+              arith::CmpIOp::create(b, arith::CmpIPredicate::uge, row,
+                                    k.index(rows / kPanel * kPanel));
+          Value ofPanel = arith::SelectOp::create(
+              b, isLast, k.index(layout.colsOfPanel(rows - 1)),
+              k.index(kPanel));
+          Value panel = k.mulIndex(before, k.index(blocks * (integers + 2)));
           k.each(k.index(0), k.index(blocks), [&](Value block) {
-            Value number = k.addIndex(k.mulIndex(row, k.index(blocks)), block);
-            Num scale = loadScale(number);
-            Value from = k.mulIndex(number, k.index(wordsOfBlock));
+            Value start =
+                k.addIndex(panel, k.mulIndex(k.mulIndex(block, ofPanel),
+                                             k.index(integers + 2)));
+            Value scales =
+                k.addIndex(start, k.mulIndex(ofPanel, k.index(integers)));
+            Value half = k.addIndex(divide(scales, 2), col);
+            Num scale = widenHalf(
+                k, arith::AndIOp::create(
+                       b, shiftTo(table.loadElement(divide(half, 2)), half, 2),
+                       constant(0xFFFF)));
             Value to = k.addIndex(base, k.mulIndex(block, k.index(kBlock)));
-            for (int64_t at = 0; at < wordsOfBlock; ++at) {
-              Value word = table.loadElement(k.addIndex(from, k.index(at)));
-              for (int64_t byte = 0; byte < 4; ++byte)
-                for (int64_t part = 0; part < 8 / bits; ++part)
-                  result.store(
-                      multiplyRounded(getInteger(word, byte * 8 + part * bits),
-                                      scale),
-                      k.addIndex(to,
-                                 k.index(at * 4 + byte + part * (kBlock / 2))));
-            }
+            k.loop(k.index(0), k.index(integers), 1, [&](Value at) {
+              Value byte =
+                  k.addIndex(k.addIndex(start, k.mulIndex(at, ofPanel)), col);
+              Value word = shiftTo(table.loadElement(divide(byte, 4)), byte, 4);
+              for (int64_t part = 0; part < 8 / bits; ++part)
+                result.store(
+                    multiplyRounded(getInteger(word, part), scale),
+                    k.addIndex(to, k.addIndex(at, k.index(part * integers))));
+            });
           });
         },
         [&] {

@@ -103,11 +103,20 @@ def test_verify_holds_blocks_to_their_units(tools, tmp_path, form, flags, layout
 
 def size_of_blocks(model):
     """What a rank holds of parameters in int4, and of the largest in f32."""
-    sizes = {name: int(np.prod(shape)) for name, shape in dict(model.parameter_shapes()).items()}
-    blocks = {name for name, shape in dict(model.parameter_shapes()).items() if len(shape) == 2}
-    blocks -= {"wpe.weight"}
-    held = (size // 32 * 18 if name in blocks else size * 4 for name, size in sizes.items())
-    return sum(-(-size // 64) * 64 for size in held), max(4 * sizes[name] for name in blocks)
+    shapes = dict(model.parameter_shapes())
+    blocks = {name for name, shape in shapes.items() if len(shape) == 2} - {"wpe.weight"}
+
+    def bytes_of(name):
+        if name not in blocks:
+            return int(np.prod(shapes[name])) * 4
+        # Columns are whole sixteens; those of a table of tokens are its rows.
+        rows, cols = shapes[name]
+        if rows == model.vocabulary:
+            rows, cols = cols, rows
+        return rows // 32 * 18 * (-(-cols // 16) * 16)
+
+    held = sum(-(-bytes_of(name) // 64) * 64 for name in shapes)
+    return held, max(4 * int(np.prod(shapes[name])) for name in blocks)
 
 
 def test_a_model_of_seven_billion_fits(tools, tmp_path):

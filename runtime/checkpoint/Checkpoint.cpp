@@ -619,6 +619,12 @@ struct PieceReader::Impl {
 
   StatusOr<std::span<const std::byte>> readStored(const ListedFile &listed,
                                                   std::span<float> elements);
+  const ListedFile &listed() const {
+    return *checkpoint.tensorFiles[extent.file];
+  }
+  bool hasChecksum() const {
+    return listed().record.pieces && checkpoint.verifiesChecksums;
+  }
 };
 
 PieceReader::PieceReader(const Checkpoint &checkpoint, size_t piece) {
@@ -651,7 +657,7 @@ PieceReader::Impl::readStored(const ListedFile &listed,
 Status PieceReader::read(std::span<float> elements) {
   const CheckpointPieces &pieces = impl->checkpoint.pieces;
   const PieceExtent &extent = impl->extent;
-  const ListedFile &listed = *impl->checkpoint.tensorFiles[extent.file];
+  const ListedFile &listed = impl->listed();
   if (elements.size() > numLeft())
     return internal(concat("cannot read ", elements.size(),
                            " elements of a piece that has ", numLeft(),
@@ -677,7 +683,7 @@ Status PieceReader::read(std::span<float> elements) {
                               "another checkpoint"));
   }
   impl->done += elements.size();
-  if (listed.record.pieces && impl->checkpoint.verifiesChecksums) {
+  if (impl->hasChecksum()) {
     impl->hash.update(stored.data(), stored.size());
     const uint64_t expected =
         listed.record.pieces->pieces[impl->piece - pieces.firstOf(extent.file)];
@@ -685,5 +691,12 @@ Status PieceReader::read(std::span<float> elements) {
       return isDamagedBetween(listed.file, impl->hash.digest(), extent.offset,
                               extent.offset + extent.bytes, expected);
   }
+  return numLeft() == 0 ? impl->notFinite : okStatus();
+}
+
+Status PieceReader::skip(std::span<float> elements) {
+  if (impl->hasChecksum())
+    return read(elements);
+  impl->done += elements.size();
   return numLeft() == 0 ? impl->notFinite : okStatus();
 }

@@ -8,6 +8,8 @@
 
 #include "PieceShares.h"
 
+#include "base/Thread.h"
+
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -184,12 +186,13 @@ void optrt::shareOutReading(const ShardExchange &exchange,
   shareOut(exchange, slabs, processes, needed, lists);
 }
 
-Status optrt::onEachPiece(RankTeam &team, const PieceList &pieces,
+Status optrt::onEachPiece(RankTeam &team, int threadsOfRank,
+                          const PieceList &pieces,
                           const std::function<Status(std::size_t)> &fn) {
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;
   Status failure;
-  Status ran = team.run([&](int) {
+  auto work = [&] {
     for (std::size_t i; (i = next++) < pieces.size();)
       if (Status status = fn(pieces[i]); !status.ok()) {
         next = pieces.size();
@@ -197,6 +200,19 @@ Status optrt::onEachPiece(RankTeam &team, const PieceList &pieces,
         if (failure.ok())
           failure = std::move(status);
       }
+  };
+  Status ran = team.run([&](int) {
+    std::vector<std::thread> others;
+    for (int i = 1; i < threadsOfRank; ++i) {
+      StatusOr<std::thread> one =
+          startThread("a thread for pieces of a checkpoint", work);
+      if (!one.ok())
+        break;
+      others.push_back(std::move(one).value());
+    }
+    work();
+    for (std::thread &one : others)
+      one.join();
     return okStatus();
   });
   return failure.ok() ? ran : failure;

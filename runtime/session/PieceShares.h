@@ -94,9 +94,10 @@ void shareOutReading(const ShardExchange &exchange, const PieceSlabs &slabs,
                      std::span<const int> readers, int first,
                      std::vector<PieceList> &lists);
 
-/// Calls fn for each piece, on the threads of all ranks at once. Returns the
-/// failure that came first; the team does not take it for a rank's.
-Status onEachPiece(RankTeam &team, const PieceList &pieces,
+/// Calls fn for each piece, on so many threads of all ranks at once, or on
+/// fewer where the system gives no more. Returns the failure that came first;
+/// the team does not take it for a rank's.
+Status onEachPiece(RankTeam &team, int threadsOfRank, const PieceList &pieces,
                    const std::function<Status(std::size_t)> &fn);
 
 /// All processes at once go through their pieces, a slab each at a time.

@@ -83,21 +83,27 @@ RankBuffers::create(const Manifest &manifest, int64_t rank,
   return buffers;
 }
 
-Status RankBuffers::stage(std::span<const int64_t> buffers) {
-  auto sizeOf = [&](int64_t buffer) {
-    return lanes * alignedSize(manifest->buffers[buffer].numBytes());
-  };
-  int64_t bytes = 0;
-  for (int64_t buffer : buffers)
-    bytes += sizeOf(buffer);
+Status RankBuffers::reserveStage(int64_t bytes) {
+  stagedMemory = {};
+  if (bytes == 0)
+    return okStatus();
   OPTRT_ASSIGN_OR_RETURN(
       stagedMemory,
-      device->allocate(bytes, "the parameters that a rank prepares"));
-  staged.assign(buffers.begin(), buffers.end());
+      device->allocate(lanes * bytes, "the parameters that a rank prepares"));
+  return okStatus();
+}
+
+Status RankBuffers::stage(std::span<const int64_t> buffers) {
   char *next = stagedMemory.data();
-  for (int64_t buffer : staged) {
+  for (int64_t buffer : buffers) {
+    const Buffer &described = manifest->buffers[buffer];
+    const int64_t bytes = lanes * alignedSize(described.numBytes());
+    assert(next + bytes <= stagedMemory.data() + stagedMemory.size());
+    if (!described.init)
+      OPTRT_RETURN_IF_ERROR(device->clear(kCompute, next, bytes));
+    staged.push_back(buffer);
     addresses[buffer] = next;
-    next += sizeOf(buffer);
+    next += bytes;
   }
   return okStatus();
 }
@@ -106,7 +112,6 @@ void RankBuffers::unstage() {
   for (int64_t buffer : staged)
     addresses[buffer] = nullptr;
   staged.clear();
-  stagedMemory = {};
 }
 
 char *RankBuffers::at(int64_t buffer) const {

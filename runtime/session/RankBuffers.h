@@ -60,7 +60,11 @@ public:
          Device &device, std::span<const MemorySpace> spaces = {},
          const std::string &scratchFolder = "", int64_t lanes = 1);
 
-  /// Holds other buffers, too, in the device's memory, until unstage().
+  /// Takes memory of the device for so many bytes of buffers that are held for
+  /// some time; 0 gives it back.
+  Status reserveStage(int64_t bytes);
+  /// Holds other buffers, too, in that memory, until unstage(). Those without
+  /// an initial value are zero.
   Status stage(std::span<const int64_t> buffers);
   void unstage();
 

@@ -355,7 +355,7 @@ Status Session::assign(std::string_view name, std::span<const float> whole) {
     std::erase_if(plan.fresh, [&](int64_t prepared) {
       return manifest().buffers[prepared].of == index;
     });
-  return isSource ? takeTurn(makeTurns({&index, 1}).front(), set) : set({});
+  return isSource ? takeTurns(makeTurns({&index, 1}), set) : set({});
 }
 
 template <typename Word, typename Place, typename Take>

@@ -187,12 +187,27 @@ void Session::forgetPrepared() {
 Status Session::setInTurns(const SetBuffers &set) {
   forgetPrepared();
   Status status = set(held);
-  for (const Turn &turn : makeTurns(sources)) {
-    // All processes come to the next turn, or none.
-    OPTRT_RETURN_IF_ERROR(control.agree(std::move(status)));
-    status = takeTurn(turn, set);
-  }
-  return status;
+  if (sources.empty())
+    return status;
+  // All processes come to the turns, or none.
+  OPTRT_RETURN_IF_ERROR(control.agree(std::move(status)));
+  return takeTurns(makeTurns(sources), set);
+}
+
+Status Session::takeTurns(const std::vector<Turn> &turns,
+                          const SetBuffers &set) {
+  int64_t most = 0;
+  for (const Turn &turn : turns)
+    most = std::max(most, bytesOf(turn));
+  // All have the same memory, one after the other.
+  Status status = control.agree(onRanks(
+      [&](LocalRank &rank) { return rank.buffers.reserveStage(most); }));
+  for (const Turn &turn : turns)
+    if (status.ok())
+      status = control.agree(takeTurn(turn, set));
+  Status over =
+      onRanks([](LocalRank &rank) { return rank.buffers.reserveStage(0); });
+  return status.ok() ? over : status;
 }
 
 Status Session::takeTurn(const Turn &turn, const SetBuffers &set) {

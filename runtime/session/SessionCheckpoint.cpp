@@ -152,10 +152,16 @@ Status Session::loadBuffers(const Checkpoint &checkpoint,
   const int here = exchange.process();
   Status read;
   if (exchange.numProcesses() == 1)
-    keepFirst(read, onEachPiece(*team, lists[here], [&](std::size_t piece) {
+    keepFirst(read,
+              onEachPiece(*team, threads, lists[here], [&](std::size_t piece) {
                 PieceReader reader(checkpoint, piece);
                 return slabs.forEach(
                     piece, [&](const Slab &slab, std::span<float> elements) {
+                      // Of a piece that has parameters of several turns, some.
+                      if (std::ranges::all_of(slab, [](const BufferPart &part) {
+                            return part.buffer == BufferPart::kNoBuffer;
+                          }))
+                        return reader.skip(elements);
                       OPTRT_RETURN_IF_ERROR(reader.read(elements));
                       return exchange.distributeHere(slab, elements);
                     });

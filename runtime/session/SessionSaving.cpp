@@ -328,7 +328,7 @@ static Status writeHere(const PieceList &pieces, const PieceSlabs &slabs,
         });
   };
   if (team)
-    return onEachPiece(*team, pieces, write);
+    return onEachPiece(*team, /*threadsOfRank=*/1, pieces, write);
   for (std::size_t piece : pieces)
     OPTRT_RETURN_IF_ERROR(write(piece));
   return okStatus();
@@ -400,12 +400,13 @@ Status Session::takeSnapshot(Saving &made) {
     memory[piece] = rest.first(count);
     rest = rest.subspan(count);
   }
-  return onEachPiece(*team, made.ownPieces(), [&](std::size_t piece) {
-    return slabs.forEach(piece, memory.at(piece),
-                         [&](const Slab &slab, std::span<float> elements) {
-                           return exchange.collectHere(slab, elements);
-                         });
-  });
+  return onEachPiece(
+      *team, /*threadsOfRank=*/1, made.ownPieces(), [&](std::size_t piece) {
+        return slabs.forEach(piece, memory.at(piece),
+                             [&](const Slab &slab, std::span<float> elements) {
+                               return exchange.collectHere(slab, elements);
+                             });
+      });
 }
 
 StatusOr<bool> Session::reserveSnapshot(const std::string &dir, bool mustFit) {

@@ -12,51 +12,129 @@
 #include "optimus-support/Float16.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 
 namespace optimus_support {
 
-/// Writes a block's integers; its scale. With an element that is no number, the
-/// scale is none either, and integers do not count.
-static float writeInt8(const float *x, int8_t *to) {
-  float most = 0;
-  bool isNumber = true;
-  for (int64_t i = 0; i < kBlockElements; ++i) {
-    most = std::max(most, std::fabs(x[i]));
-    isNumber &= std::isfinite(x[i]);
+/// Columns that are written at a time: as many lanes of loops over them, which
+/// become vector code on any processor. Those next to each other in a row share
+/// cache lines.
+static constexpr int64_t kTogether = 16;
+static_assert(kPanelCols % kTogether == 0);
+
+/// Moves four rows of four columns, `ld` apart, to rows of kTogether.
+static void transpose(const float *from, int64_t ld, float *to) {
+  typedef float Four __attribute__((vector_size(16)));
+  Four cols[4];
+  for (int64_t j = 0; j < 4; ++j)
+    std::memcpy(&cols[j], from + j * ld, sizeof(Four));
+  for (int half = 0; half < 2; ++half) {
+    // Two rows of the first two columns, and of the others.
+    const Four first =
+        half == 0 ? __builtin_shufflevector(cols[0], cols[1], 0, 4, 1, 5)
+                  : __builtin_shufflevector(cols[0], cols[1], 2, 6, 3, 7);
+    const Four others =
+        half == 0 ? __builtin_shufflevector(cols[2], cols[3], 0, 4, 1, 5)
+                  : __builtin_shufflevector(cols[2], cols[3], 2, 6, 3, 7);
+    const Four rows[] = {__builtin_shufflevector(first, others, 0, 1, 4, 5),
+                         __builtin_shufflevector(first, others, 2, 3, 6, 7)};
+    for (const Four &row : rows) {
+      std::memcpy(to, &row, sizeof(Four));
+      to += kTogether;
+    }
   }
-  if (!isNumber)
-    return NAN;
-  const float scale = most / 127;
-  const float inverse = scale != 0 ? 1 / scale : 0;
-  for (int64_t i = 0; i < kBlockElements; ++i)
-    to[i] = static_cast<int8_t>(
-        std::clamp(std::round(x[i] * inverse), -128.f, 127.f));
-  return scale;
 }
 
-static float writeInt4(const float *x, uint8_t *to) {
-  float largest = 0;
-  bool isNumber = true;
-  for (int64_t i = 0; i < kBlockElements; ++i) {
-    if (std::fabs(x[i]) > std::fabs(largest))
-      largest = x[i];
-    isNumber &= std::isfinite(x[i]);
+namespace {
+/// Some columns of a block's rows, with zeros beyond the last one.
+struct Tile {
+  Tile(const float *source, int64_t rowStride, int64_t colStride, int64_t rows,
+       int64_t cols) {
+    if (rowStride == 1 && rows == kBlockElements && cols == kTogether) {
+      for (int64_t i = 0; i < rows; i += 4)
+        for (int64_t j = 0; j < cols; j += 4)
+          transpose(source + i + j * colStride, colStride, &x[i][j]);
+      return;
+    }
+    std::memset(x, 0, sizeof(x));
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < cols; ++j)
+        x[i][j] = source[i * rowStride + j * colStride];
   }
-  if (!isNumber)
-    return NAN;
-  const float scale = largest / -8;
-  const float inverse = scale != 0 ? 1 / scale : 0;
-  auto round = [&](float value) {
-    return static_cast<uint8_t>(
-        std::clamp(std::fma(value, inverse, 8.5f), 0.f, 15.f));
+
+  float x[kBlockElements][kTogether];
+};
+} // namespace
+
+static_assert(kBlockElements == kPanelRows);
+
+/// For each column its first element of the largest magnitude, or none that is
+/// a number, if the column has one.
+static void findLargest(const Tile &tile, float *largest) {
+  int32_t most[kTogether] = {};
+  std::fill_n(largest, kTogether, 0.f);
+  // Magnitudes have the order of their bits.
+  for (const auto &row : tile.x)
+    for (int64_t j = 0; j < kTogether; ++j) {
+      const int32_t size = std::bit_cast<int32_t>(row[j]) & 0x7FFFFFFF;
+      largest[j] = size > most[j] ? row[j] : largest[j];
+      most[j] = std::max(most[j], size);
+    }
+  for (int64_t j = 0; j < kTogether; ++j)
+    largest[j] = most[j] < 0x7F800000 ? largest[j] : NAN;
+}
+
+/// Writes the integers of so many columns, in rows `ld` apart; all scales. With
+/// an element that is no number, the scale is none either, and integers do not
+/// count.
+static void writeInt8(const Tile &tile, int64_t cols, uint8_t *to, int64_t ld,
+                      float *scales) {
+  float inverses[kTogether];
+  findLargest(tile, scales);
+  for (int64_t j = 0; j < kTogether; ++j) {
+    scales[j] = std::fabs(scales[j]) / 127;
+    inverses[j] = scales[j] != 0 ? 1 / scales[j] : 0;
+  }
+  for (const auto &row : tile.x) {
+    uint8_t integers[kTogether];
+    for (int64_t j = 0; j < kTogether; ++j) {
+      const float value =
+          std::max(-128.f, std::min(127.f, row[j] * inverses[j]));
+      // Rounds halves away from zero: twice the value is exact.
+      const auto twice = static_cast<int32_t>(value * 2);
+      const int32_t sign = twice >> 31, size = (twice ^ sign) - sign;
+      integers[j] = static_cast<uint8_t>(((size + 1) >> 1 ^ sign) - sign);
+    }
+    std::copy_n(integers, cols, to);
+    to += ld;
+  }
+}
+
+static void writeInt4(const Tile &tile, int64_t cols, uint8_t *to, int64_t ld,
+                      float *scales) {
+  float inverses[kTogether];
+  findLargest(tile, scales);
+  for (int64_t j = 0; j < kTogether; ++j) {
+    scales[j] /= -8;
+    inverses[j] = scales[j] != 0 ? 1 / scales[j] : 0;
+  }
+  auto round = [&](int64_t i, int64_t j) {
+    // As by std::fma(): the product is exact in f64, and so is the sum where
+    // its integer is in doubt, from a quarter on.
+    const auto sum =
+        static_cast<float>(double(tile.x[i][j]) * double(inverses[j]) + 8.5);
+    return static_cast<int32_t>(std::max(0.f, std::min(15.f, sum)));
   };
   constexpr int64_t half = kBlockElements / 2;
-  for (int64_t i = 0; i < half; ++i)
-    to[i] = static_cast<uint8_t>(round(x[i]) | round(x[i + half]) << 4);
-  return scale;
+  for (int64_t i = 0; i < half; ++i, to += ld) {
+    uint8_t integers[kTogether];
+    for (int64_t j = 0; j < kTogether; ++j)
+      integers[j] = static_cast<uint8_t>(round(i, j) | round(i + half, j) << 4);
+    std::copy_n(integers, cols, to);
+  }
 }
 
 /// Where the word of an element lies.
@@ -65,59 +143,48 @@ static int64_t wordOf(const BlockLayout &layout, int64_t row, int64_t col) {
          col % kPanelCols;
 }
 
-static void writePanels(const BlockLayout &layout, const float *source,
-                        int64_t rowStride, int64_t colStride, int64_t begin,
-                        int64_t end, uint32_t *to) {
-  // The columns beyond are the last one's.
-  const int64_t padded =
-      end == layout.n ? (end + kPanelCols - 1) / kPanelCols * kPanelCols : end;
-  // Columns within some rows: those that lie next to each other in either share
-  // cache lines.
-  for (int64_t first = 0; first < layout.k; first += kPanelRows)
-    for (int64_t col = begin; col < padded; ++col) {
-      const int64_t rows =
-          col < layout.n ? std::min(layout.k - first, kPanelRows) : 0;
-      const float *x = source + first * rowStride + col * colStride;
-      auto read = [&](int64_t row) -> uint32_t {
-        return row < rows ? toBFloat16(x[row * rowStride]) : 0;
-      };
-      uint32_t *words = to + wordOf(layout, first, col);
-      for (int64_t row = 0; row < kPanelRows; row += 2, words += kPanelCols)
-        *words = read(row) | read(row + 1) << 16;
-    }
+/// Writes some columns of some rows in panels of bf16.
+static void writePairs(const Tile &tile, int64_t cols, uint32_t *to) {
+  for (int64_t i = 0; i < kPanelRows; i += 2, to += kPanelCols)
+    for (int64_t j = 0; j < cols; ++j)
+      to[j] = toBFloat16(tile.x[i][j]) | uint32_t(toBFloat16(tile.x[i + 1][j]))
+                                             << 16;
 }
 
 void writeBlocks(const BlockLayout &layout, const float *source,
                  int64_t rowStride, int64_t colStride, int64_t begin,
                  int64_t end, void *to) {
-  if (layout.blocks == WeightBlocks::BF16)
-    return writePanels(layout, source, rowStride, colStride, begin, end,
-                       static_cast<uint32_t *>(to));
   auto *bytes = static_cast<uint8_t *>(to);
-  const int64_t blocks = layout.blocksOfColumn();
-  // Columns within rows of blocks: those next to each other share cache lines.
-  for (int64_t block = 0; block < blocks; ++block)
-    for (int64_t col = begin; col < end; ++col) {
-      const float *x =
-          source + block * kBlockElements * rowStride + col * colStride;
-      float values[kBlockElements];
-      for (int64_t i = 0; i < kBlockElements; ++i)
-        values[i] = x[i * rowStride];
-      uint8_t integers[kBlockElements] = {};
-      const float scale =
-          layout.blocks == WeightBlocks::Int8
-              ? writeInt8(values, reinterpret_cast<int8_t *>(integers))
-              : writeInt4(values, integers);
-      const uint16_t narrow = toFloat16(scale);
-      const int64_t number = col * blocks + block;
-      std::memcpy(bytes + number * layout.integerBytes(), integers,
-                  layout.integerBytes());
-      std::memcpy(bytes + layout.scales() + number * 2, &narrow, 2);
-    }
-  // The last word may be half a scale.
-  const int64_t all = layout.scales() + layout.n * blocks * 2;
-  if (end == layout.n)
-    std::memset(bytes + all, 0, -all & 3);
+  const bool isBF16 = layout.blocks == WeightBlocks::BF16,
+             isInt8 = layout.blocks == WeightBlocks::Int8;
+  // The columns beyond are the last one's.
+  const int64_t unit = isBF16 ? kPanelCols : kColumnUnit,
+                padded = end == layout.n ? (end + unit - 1) / unit * unit : end;
+  // Columns that lie apart are read panel by panel, from a core's cache.
+  const int64_t group = rowStride < colStride ? kPanelCols : padded;
+  for (int64_t first = begin, last; first < padded; first = last) {
+    last = std::min(padded, first - first % kPanelCols + group);
+    for (int64_t row = 0; row < layout.k; row += kBlockElements)
+      for (int64_t col = first, cols; col < last; col += cols) {
+        cols = std::min(last - col, kTogether - col % kTogether);
+        const Tile tile(source + row * rowStride + col * colStride, rowStride,
+                        colStride, std::min(layout.k - row, kBlockElements),
+                        std::clamp<int64_t>(layout.n - col, 0, cols));
+        if (isBF16) {
+          writePairs(tile, cols,
+                     static_cast<uint32_t *>(to) + wordOf(layout, row, col));
+          continue;
+        }
+        const int64_t block = row / kBlockElements;
+        float scales[kTogether];
+        (isInt8 ? writeInt8 : writeInt4)(tile, cols,
+                                         bytes + layout.integersAt(col, block),
+                                         layout.colsOfPanel(col), scales);
+        uint16_t narrow[kTogether];
+        std::transform(scales, scales + cols, narrow, toFloat16);
+        std::memcpy(bytes + layout.scaleAt(col, block), narrow, cols * 2);
+      }
+  }
 }
 
 /// Calls fn(i, integer, scale) for elements [first, last) of a column, of which
@@ -126,23 +193,22 @@ template <typename Fn>
 static void forEachElement(const BlockLayout &layout, const void *from,
                            int64_t column, int64_t first, int64_t last, Fn fn) {
   const auto *bytes = static_cast<const uint8_t *>(from);
-  const int64_t blocks = layout.blocksOfColumn();
+  const int64_t ld = layout.colsOfPanel(column);
   constexpr int64_t half = kBlockElements / 2;
   for (int64_t block = first / kBlockElements, begin = 0;
        block < last / kBlockElements; ++block, begin += kBlockElements) {
-    const int64_t number = column * blocks + block;
     uint16_t narrow;
-    std::memcpy(&narrow, bytes + layout.scales() + number * 2, 2);
+    std::memcpy(&narrow, bytes + layout.scaleAt(column, block), 2);
     const float scale = fromFloat16(narrow);
-    const uint8_t *integers = bytes + number * layout.integerBytes();
+    const uint8_t *integers = bytes + layout.integersAt(column, block);
     if (layout.blocks == WeightBlocks::Int8) {
       for (int64_t i = 0; i < kBlockElements; ++i)
-        fn(begin + i, static_cast<int8_t>(integers[i]), scale);
+        fn(begin + i, static_cast<int8_t>(integers[i * ld]), scale);
       continue;
     }
     for (int64_t i = 0; i < half; ++i) {
-      fn(begin + i, (integers[i] & 15) - 8, scale);
-      fn(begin + i + half, (integers[i] >> 4) - 8, scale);
+      fn(begin + i, (integers[i * ld] & 15) - 8, scale);
+      fn(begin + i + half, (integers[i * ld] >> 4) - 8, scale);
     }
   }
 }

@@ -12,6 +12,7 @@
 #include "optimus-support/Float16.h"
 
 #include <cmath>
+#include <cstring>
 #include <gmock/gmock.h>
 #include <random>
 #include <vector>
@@ -56,6 +57,53 @@ TEST(WeightBlocks, Int4HasTheSignOfTheLargest) {
   const std::vector<float> turned = roundTrip(WeightBlocks::Int4, x);
   for (int i = 0; i != 32; ++i)
     EXPECT_EQ(turned[i], -found[i]);
+}
+
+/// Of elements of all sizes, some of them halves of a scale and zeros, each as
+/// the formulas have it.
+TEST(WeightBlocks, IntegersAreThoseOfTheFormulas) {
+  std::mt19937 random(2);
+  std::normal_distribution<float> normal;
+  for (int trial = 0; trial != 2000; ++trial) {
+    std::vector<float> x(kBlockElements);
+    const float unit = std::ldexp(1.f, trial % 200 - 100);
+    for (float &value : x)
+      value = unit * (trial % 3 == 0   ? normal(random)
+                      : trial % 3 == 1 ? float(random() % 255) / 2 - 63.5f
+                                       : 0.f);
+    if (trial % 3 == 2)
+      x[random() % 32] = -0.f, x[0] = trial % 2 ? -0.f : unit;
+    float most = 0, largest = 0;
+    for (float value : x) {
+      most = std::max(most, std::fabs(value));
+      if (std::fabs(value) > std::fabs(largest))
+        largest = value;
+    }
+    auto inverseOf = [](float scale) { return scale != 0 ? 1 / scale : 0; };
+    std::vector<uint8_t> int8, int4(16);
+    for (int64_t i = 0; i != kBlockElements; ++i) {
+      int8.push_back(static_cast<uint8_t>(
+          static_cast<int8_t>(std::round(x[i] * inverseOf(most / 127)))));
+      const float sum = std::fma(x[i], inverseOf(largest / -8), 8.5f);
+      int4[i % 16] |= static_cast<uint8_t>(std::clamp(sum, 0.f, 15.f))
+                      << (i / 16 * 4);
+    }
+    for (WeightBlocks blocks : {WeightBlocks::Int8, WeightBlocks::Int4}) {
+      const BlockLayout layout{blocks, kBlockElements, 1};
+      std::vector<uint32_t> words(*layout.words().get());
+      writeBlocks(layout, x.data(), 1, 1, 0, 1, words.data());
+      const bool isInt8 = blocks == WeightBlocks::Int8;
+      const std::vector<uint8_t> &expected = isInt8 ? int8 : int4;
+      const auto *bytes = reinterpret_cast<const uint8_t *>(words.data());
+      std::vector<uint8_t> found;
+      for (std::size_t i = 0; i != expected.size(); ++i)
+        found.push_back(bytes[i * kColumnUnit]);
+      ASSERT_EQ(found, expected) << trial;
+      uint16_t scale;
+      std::memcpy(&scale, bytes + layout.scaleAt(0, 0), 2);
+      ASSERT_EQ(scale, toFloat16(isInt8 ? most / 127 : largest / -8)) << trial;
+    }
+  }
 }
 
 TEST(WeightBlocks, ScalesAreRoundedAfterIntegersAre) {
@@ -126,7 +174,9 @@ TEST(WeightBlocks, ColumnsAreThoseOfTheMatrix) {
   for (WeightBlocks blocks : {WeightBlocks::Int8, WeightBlocks::Int4}) {
     const BlockLayout layout{blocks, k, n};
     std::vector<int32_t> first(*layout.words().get(), -1), second = first;
-    EXPECT_EQ(first.size() * 4, blocks == WeightBlocks::Int8 ? 340 : 180);
+    // Two blocks of sixteen columns.
+    EXPECT_EQ(first.size() * 4,
+              2 * 16 * (blocks == WeightBlocks::Int8 ? 34 : 18));
     writeBlocks(layout, rows.data(), n, 1, 0, n, first.data());
     writeBlocks(layout, cols.data(), 1, k, 3, n, second.data());
     writeBlocks(layout, cols.data(), 1, k, 0, 3, second.data());
@@ -163,9 +213,10 @@ protected:
   }
 
   uint16_t *scaleOf(int64_t number) {
-    return reinterpret_cast<uint16_t *>(reinterpret_cast<char *>(words.data()) +
-                                        layout.scales()) +
-           number;
+    const int64_t blocks = layout.blocksOfColumn();
+    return reinterpret_cast<uint16_t *>(
+        reinterpret_cast<char *>(words.data()) +
+        layout.scaleAt(number / blocks, number % blocks));
   }
   /// Whether all elements are within their bounds, and products with some x.
   bool holds() {

@@ -178,9 +178,10 @@ TEST_P(KernelTest, PagesOfACacheAreFoundByATable) {
 }
 
 TEST_P(KernelTest, RowsOfBlocksAreLookedUp) {
-  const int64_t rows = 5, cols = 64, first = 3;
+  // Two panels.
+  const int64_t rows = 69, cols = 64, first = 3;
   for (int64_t bits : {8, 4})
-    kernels.add(EmbeddingOfBlocks{4, rows, cols, bits}, {first});
+    kernels.add(EmbeddingOfBlocks{5, rows, cols, bits}, {first});
   ASSERT_EQ(kernels.compile(), "");
   size_t number = 0;
   for (auto blocks : {optimus_support::WeightBlocks::Int8,
@@ -193,7 +194,7 @@ TEST_P(KernelTest, RowsOfBlocksAreLookedUp) {
       table[3 * cols + i] *= 1e-40f;
     }
     table[4 * cols + 40] = INFINITY;
-    Ints words(*layout.words().get()), tokens = {7, 5, 2, 6};
+    Ints words(*layout.words().get()), tokens = {7, 5, 2, 6, 71};
     writeBlocks(layout, table.data(), 1, cols, 0, rows, words.data());
     Floats found(tokens.size() * cols, 1.0f);
     run(number++, words, tokens, found);

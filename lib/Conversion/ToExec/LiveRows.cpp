@@ -43,43 +43,48 @@ static bool isEntryByEntry(Operation *op, OpOperand &operand, OpResult result) {
   return isa<ccl::CCLDialect>(op->getDialect()) && op->getNumOperands() == 1;
 }
 
-/// The entry of a chunk that a prompt's logits are behind: the only one that is
-/// chosen without a length.
-static optimus::TakeOp findLast(func::FuncOp function) {
-  for (auto take : function.front().getOps<optimus::TakeOp>())
-    if (!take.getLength() && isa<BlockArgument>(take.getIndex()))
-      return take;
-  return {};
+/// Whether it chooses the token of a chunk behind which logits are asked for:
+/// the only entry that is chosen without a length.
+static bool isLast(TakeOp take) {
+  return !take.getLength() && isa<BlockArgument>(take.getIndex());
+}
+
+/// Whether an operand's rows without a token are not read: caches drop those of
+/// a chunk, and the chosen token of one is no such row.
+static bool skipsRows(Operation *op, OpOperand &operand) {
+  if (auto append = dyn_cast<CacheAppendOp>(op))
+    return append.getSlot() && isa<BlockArgument>(append.getPositions()) &&
+           operand.get() == append.getRows();
+  auto take = dyn_cast<TakeOp>(op);
+  return take && isLast(take) && operand.get() == take.getX();
 }
 
 LiveRows::LiveRows(func::FuncOp function) {
   const EntryKind kind = getEntryKind(function);
-  if (kind == EntryKind::Prefill) {
-    optimus::TakeOp last = findLast(function);
-    if (!last)
-      return;
-    numbers = last.getIndex();
-    aligned.insert(last.getResult());
-  } else if (kind == EntryKind::Decode) {
-    for (BlockArgument argument : function.getArguments()) {
-      BufferAttr buffer = getArgumentBuffer(function, argument.getArgNumber());
-      if (buffer && isOfPositions(buffer.getRole()))
-        numbers = argument;
-    }
-    if (!numbers)
-      return;
-    // What the host fills for each slot is of the same slots.
-    for (BlockArgument argument : function.getArguments())
-      if (argument.getType() == numbers.getType())
-        aligned.insert(argument);
-  } else {
+  if (!llvm::is_contained(kGenerationKinds, kind))
     return;
+  for (BlockArgument argument : function.getArguments()) {
+    BufferAttr buffer = getArgumentBuffer(function, argument.getArgNumber());
+    if (!buffer || !isOfPositions(buffer.getRole()))
+      continue;
+    Numbers positions{argument, {}, {}};
+    // What the host fills for each token is of the same tokens.
+    for (BlockArgument other : function.getArguments())
+      if (other.getType() == argument.getType())
+        positions.aligned.insert(other);
+    all.push_back(std::move(positions));
   }
-  findAligned(function.front());
-  findMixed(function.front());
+  if (kind == EntryKind::Prefill)
+    for (auto take : function.front().getOps<TakeOp>())
+      if (isLast(take))
+        all.push_back({take.getIndex(), {take.getResult()}, {}});
+  for (Numbers &one : all) {
+    one.findAligned(function.front());
+    one.findMixed(function.front());
+  }
 }
 
-void LiveRows::findAligned(Block &body) {
+void LiveRows::Numbers::findAligned(Block &body) {
   for (Operation &op : body.without_terminator())
     for (OpResult result : op.getResults())
       for (OpOperand &operand : op.getOpOperands())
@@ -88,10 +93,11 @@ void LiveRows::findAligned(Block &body) {
           aligned.insert(result);
 }
 
-void LiveRows::findMixed(Block &body) {
+void LiveRows::Numbers::findMixed(Block &body) {
   for (Operation &op : llvm::reverse(body.without_terminator()))
     for (OpOperand &operand : op.getOpOperands())
-      if (llvm::any_of(op.getResults(), [&](OpResult result) {
+      if (!skipsRows(&op, operand) &&
+          llvm::any_of(op.getResults(), [&](OpResult result) {
             return (!result.use_empty() || op.getNumResults() == 1) &&
                    (mixed.contains(result) ||
                     !isEntryByEntry(&op, operand, result));
@@ -99,8 +105,8 @@ void LiveRows::findMixed(Block &body) {
         mixed.insert(operand.get());
 }
 
-Value LiveRows::get(Value factor) const {
-  if (!numbers || !aligned.contains(factor) || mixed.contains(factor))
+Value LiveRows::Numbers::get(Value factor) const {
+  if (!aligned.contains(factor) || mixed.contains(factor))
     return {};
   RankedTensorType all = getTensor(numbers), rows = getTensor(factor);
   // A rank's rows are those of its own numbers.
@@ -110,4 +116,11 @@ Value LiveRows::get(Value factor) const {
   LDBG() << "rows of " << rows << (isOwn ? "" : " do not")
          << " belong to numbers";
   return isOwn ? numbers : Value();
+}
+
+Value LiveRows::get(Value factor) const {
+  for (const Numbers &one : all)
+    if (Value numbers = one.get(factor))
+      return numbers;
+  return {};
 }

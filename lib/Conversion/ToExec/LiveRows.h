@@ -17,23 +17,24 @@
 namespace mlir::optimus {
 
 /// The products whose rows a call may leave out: their rows go to rows of the
-/// same numbers alone, and nobody reads those whose number is negative. In a
-/// decoding function the numbers are the positions of the slots, negative where
-/// a slot has no token. In one that takes a prompt in, the index of a token is
-/// the only number, negative where no logits are asked for.
+/// same numbers alone, and nobody reads those whose number is negative. These
+/// numbers are the positions of the slots or of a chunk's tokens, negative
+/// where there is no token. Behind the token of a chunk chosen for its logits
+/// they are its index, negative where none are asked for.
 ///
 /// ```mlir
 /// // @decode
 /// %q = optimus.matmul %x, %w        // [slots, 1, h]: a row for each slot
 /// %t = optimus.sum_leading %q       // not so, if this were there
 /// // @prefill
-/// %l = optimus.take %h, %last       // [1, 1, h]: the row of %last
+/// %h = optimus.matmul %x, %w        // [chunk, 1, h]: a row for each token
+/// %c = optimus.cache_append %cache, %h, %places slot(%slot) // drops the
+/// others %l = optimus.take %h, %last       // [1, 1, h]: the row of %last
 /// %logits = optimus.head %l, %table // left out where %last is -1
 /// ```
 class LiveRows {
 public:
-  /// Of a function on a rank's tensors; of one that neither decodes nor takes a
-  /// prompt in, nothing.
+  /// Of a function on a rank's tensors; of one that does not generate, nothing.
   explicit LiveRows(func::FuncOp function);
 
   /// The numbers of the rows of a product's first factor, [rows, 1] or [1], or
@@ -41,14 +42,19 @@ public:
   Value get(Value factor) const;
 
 private:
-  /// Marks what has an entry for each number in its first dimension: what is
-  /// made of such alone, entry by entry.
-  void findAligned(Block &body);
-  /// Marks what goes to other entries, too.
-  void findMixed(Block &body);
+  struct Numbers {
+    Value numbers;
+    llvm::DenseSet<Value> aligned, mixed;
 
-  Value numbers;
-  llvm::DenseSet<Value> aligned, mixed;
+    /// Marks what has an entry for each number in its first dimension: what is
+    /// made of such alone, entry by entry.
+    void findAligned(Block &body);
+    /// Marks what goes to other entries, too.
+    void findMixed(Block &body);
+    Value get(Value factor) const;
+  };
+
+  llvm::SmallVector<Numbers> all;
 };
 
 } // namespace mlir::optimus

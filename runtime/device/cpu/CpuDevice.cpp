@@ -23,6 +23,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <sys/mman.h>
 #include <utility>
@@ -35,6 +36,39 @@ namespace {
 
 /// Copies of fewer elements than this are not worth waking a thread for.
 constexpr int64_t parallelCopyBytes = 4 << 16;
+
+constexpr int64_t hugePage = 2 << 20;
+
+/// Gives pages of fresh memory their zeros.
+void populate(char *start, int64_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+  if (madvise(start, bytes, MADV_POPULATE_WRITE) == 0)
+    return;
+#endif
+  // An older kernel has them when they are touched.
+  for (int64_t at = 0; at < bytes; at += optimus_support::kPageBytes)
+    static_cast<volatile char *>(start)[at] = 0;
+}
+
+/// A product whose last rows nobody reads has so many, or as many times two, as
+/// it takes, but where they are few enough for FewRows.
+constexpr int64_t kFewestRows = 128;
+
+/// The rows of a product up to the last one that somebody reads.
+int64_t rowsToRead(const optrt_gemm_desc &desc) {
+  int64_t rows = desc.m;
+  while (rows > 0 && desc.live[rows - 1] < 0)
+    --rows;
+  return rows;
+}
+
+/// So many rows, or more, as prepare() has prepared them.
+int64_t preparedRows(int64_t rows, int64_t all) {
+  int64_t prepared = kFewestRows;
+  while (prepared < rows)
+    prepared *= 2;
+  return std::min(prepared, all);
+}
 
 } // namespace
 
@@ -61,8 +95,55 @@ public:
     return GemmEngine::takesNarrow() ? gemm.isWhole(desc) : false;
   }
 
+  /// Makes room for a product, and adds what oneDNN has to know of.
+  Status prepare(const optrt_gemm_desc &desc,
+                 std::vector<optrt_gemm_desc> &products) {
+    OPTRT_ASSIGN_OR_RETURN(const auto panels, findFewRows(desc));
+    if (panels)
+      return fewRows.prepare(desc);
+    OPTRT_ASSIGN_OR_RETURN(const bool takesAll, isWhole(desc));
+    if (takesAll) {
+      products.push_back(desc);
+      return okStatus();
+    }
+    OPTRT_RETURN_IF_ERROR(narrow.prepare(desc));
+    for (const optrt_gemm_desc &part : narrow.productsOf(desc))
+      products.push_back(part);
+    return okStatus();
+  }
+
+  /// Memory of the system's, which is zero, on huge pages; null where there is
+  /// none.
+  char *map(int64_t bytes) {
+    // Mappings begin anywhere: what is before and behind goes back.
+    const int64_t all = bytes + hugePage;
+    void *given = mmap(nullptr, all, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (given == MAP_FAILED)
+      return nullptr;
+    auto *first = static_cast<char *>(given);
+    const int64_t before = -reinterpret_cast<intptr_t>(given) & (hugePage - 1);
+    if (before > 0)
+      munmap(first, before);
+    char *start = first + before;
+    munmap(start + bytes, hugePage - before);
+    madvise(start, bytes, MADV_HUGEPAGE);
+    mapped[start] = bytes;
+    return start;
+  }
+  /// False where it is none of map()'s.
+  bool unmap(void *start) {
+    auto found = mapped.find(start);
+    if (found == mapped.end())
+      return false;
+    munmap(start, found->second);
+    mapped.erase(found);
+    return true;
+  }
+
   Team team;
   GemmEngine gemm;
+  std::map<void *, int64_t> mapped; ///< bytes by where they begin
   Buffer narrowScratch; ///< of one product at a time
   NarrowProducts narrow{team, narrowScratch, !GemmEngine::takesNarrow()};
   FewRows fewRows{team, narrowScratch};
@@ -106,7 +187,7 @@ Status CpuDevice::call(Queue queue, std::function<Status()> work) {
 StatusOr<DeviceMemory> CpuDevice::allocate(int64_t bytes, const char *purpose) {
   OPTRT_RETURN_IF_ERROR(checkSize(bytes, purpose));
   // Pages, so that files are read and written where buffers lie.
-  constexpr int64_t hugePage = 2 << 20, page = optimus_support::kPageBytes;
+  constexpr int64_t page = optimus_support::kPageBytes;
   constexpr int64_t alignment = 64;
   const int64_t unit = bytes >= hugePage ? hugePage
                        : bytes >= page   ? page
@@ -114,15 +195,25 @@ StatusOr<DeviceMemory> CpuDevice::allocate(int64_t bytes, const char *purpose) {
   const int64_t rounded = (bytes + unit - 1) / unit * unit;
   if (rounded == 0)
     return DeviceMemory();
-  void *start = std::aligned_alloc(unit, rounded);
+  char *start = unit == hugePage
+                    ? impl->map(rounded)
+                    : static_cast<char *>(std::aligned_alloc(unit, rounded));
   if (!start)
     return unavailable(concat("cannot allocate ", bytes, " bytes for ", purpose,
                               ": use a mesh with more ranks or a smaller "
                               "batch"))
         .withAdvice(plannedMemory());
-  if (unit == hugePage)
-    madvise(start, rounded, MADV_HUGEPAGE);
-  std::memset(start, 0, rounded);
+  if (unit != hugePage) {
+    std::memset(start, 0, rounded);
+    return DeviceMemory(*this, start, rounded);
+  }
+  // Where the system gives memory that it does not have, the job ends here.
+  const int64_t pages = rounded / hugePage;
+  impl->team.split(pages, std::min<int64_t>(pages, threads()),
+                   [&](int64_t begin, int64_t end) {
+                     populate(start + begin * hugePage,
+                              (end - begin) * hugePage);
+                   });
   return DeviceMemory(*this, start, rounded);
 }
 
@@ -144,7 +235,7 @@ void *CpuDevice::hostAddress(void *address) {
 }
 
 void CpuDevice::release(void *start) {
-  if (!impl->paging.release(start))
+  if (!impl->paging.release(start) && !impl->unmap(start))
     std::free(start);
 }
 
@@ -195,20 +286,18 @@ Status CpuDevice::prepare(const Workload &workload) {
                std::back_inserter(products.packs),
                [](const optrt_pack_desc &desc) { return desc.blocks == 0; });
   impl->narrowScratch.seal(false);
-  for (const optrt_gemm_desc &desc : workload.products) {
+  for (optrt_gemm_desc desc : workload.products) {
+    OPTRT_RETURN_IF_ERROR(impl->prepare(desc, products.products));
+    const int64_t rows = desc.m;
+    if (!desc.few_rows || desc.trans_a || rows <= kFewRows)
+      continue;
+    // The same with fewer rows, whose last ones nobody reads.
+    desc.m = kFewRows;
     OPTRT_ASSIGN_OR_RETURN(const auto panels, impl->findFewRows(desc));
-    if (panels) {
+    if (panels)
       OPTRT_RETURN_IF_ERROR(impl->fewRows.prepare(desc));
-      continue;
-    }
-    OPTRT_ASSIGN_OR_RETURN(const bool isWhole, impl->isWhole(desc));
-    if (isWhole) {
-      products.products.push_back(desc);
-      continue;
-    }
-    OPTRT_RETURN_IF_ERROR(impl->narrow.prepare(desc));
-    for (const optrt_gemm_desc &part : impl->narrow.productsOf(desc))
-      products.products.push_back(part);
+    for (desc.m = kFewestRows; desc.m < rows; desc.m *= 2)
+      OPTRT_RETURN_IF_ERROR(impl->prepare(desc, products.products));
   }
   impl->narrowScratch.seal(true);
   OPTRT_RETURN_IF_ERROR(impl->gemm.prepare(products));
@@ -236,13 +325,21 @@ Status CpuDevice::gemm(Queue, const optrt_gemm_desc &desc, const void *a,
   // Descriptors are known without the address.
   optrt_gemm_desc all = desc;
   all.live = nullptr;
+  if (desc.live && desc.m > kFewRows) {
+    all.m = rowsToRead(desc);
+    if (all.m == 0)
+      return check(desc, a, b, c, bias, extra);
+  }
   OPTRT_ASSIGN_OR_RETURN(const auto panels, impl->findFewRows(all));
   if (panels) {
     OPTRT_RETURN_IF_ERROR(check(desc, a, b, c, bias, extra));
-    return impl->fewRows.multiply(desc, a, b, *panels, {c, desc.ldc, result},
+    all.live = desc.live;
+    return impl->fewRows.multiply(all, a, b, *panels, {c, desc.ldc, result},
                                   {bias, desc.n, ofBias},
                                   {extra, desc.ld_extra, ofExtra});
   }
+  if (all.m < desc.m)
+    all.m = preparedRows(all.m, desc.m);
   if (factors == ElementType::F32 && desc.blocks == 0) {
     if (result != factors || ofBias != factors || ofExtra != factors)
       return invalidArgument("gemm of f32 expects all operands to be f32");

@@ -114,12 +114,10 @@ Status FewRows::multiply(const optrt_gemm_desc &d, const void *a, const void *b,
                  FewRowsProduct product = all;
                  product.cols = std::min(width, d.n - col);
                  const auto *bytesOfB = static_cast<const char *>(b);
-                 product.b = bytesOfB + (hasFewBits ? col * blocks.columnBytes()
+                 product.b = bytesOfB + (hasFewBits ? blocks.blocksAt(col, 0)
                                                     : start * elementBytes);
                  if (hasFewBits)
-                   product.scales = reinterpret_cast<const uint16_t *>(
-                                        bytesOfB + blocks.scales()) +
-                                    col * blocks.blocksOfColumn();
+                   product.ldb = blocks.colsOfPanel(col);
                  kernels.multiply(product, sums);
                  finish(d, rows, sums, col, product.cols, c, bias, extra);
                }

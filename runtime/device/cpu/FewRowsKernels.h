@@ -12,8 +12,9 @@
 // An element of C is one sum, whatever m is and whoever computes it, so that a
 // text's bits depend on no other. Where B lies as [k,n] or packed the sum goes
 // from the first product to the last; where it lies as [n,k], each lane of a
-// vector has its own, and the lanes are added by halves; and so where B is in
-// blocks of few bits. In panels of bf16 (WeightBlocks.h) it is as in [k,n].
+// vector has its own, and the lanes are added by halves. In panels of bf16
+// (WeightBlocks.h) it is as in [k,n]; in those of few bits each block has a
+// sum, which is multiplied by the scale, and these are added from the first on.
 //
 // As AttentionKernels.h, this is all that the instruction sets' translation
 // units include.
@@ -35,12 +36,14 @@ inline constexpr int64_t kFewRowsCols = 64;
 /// Elements of a block of few bits: see WeightBlocks.h.
 inline constexpr int64_t kFewBitsBlock = 32;
 
-/// A column of a B in blocks of few bits.
-struct FewBitsColumn {
-  int64_t blocks;
-  int64_t bits; ///< 8 or 4
-  const void *integers;
-  const uint16_t *scales;
+/// Columns of a panel of B in blocks of few bits: see WeightBlocks.h.
+struct FewBitsColumns {
+  const void *panel; ///< where its first blocks begin, or some later ones
+  int64_t ld;        ///< columns of the panel
+  int64_t bits;      ///< 8 or 4
+  int64_t blocks;    ///< of each column
+  int64_t first, cols;
+  int64_t toLd; ///< of the rows that are written, in elements
 };
 
 /// Columns of a product.
@@ -53,8 +56,8 @@ struct FewRowsProduct {
   bool isTransposed; ///< B lies as [n,k], rows `ldb` apart; else as [k,n]
   bool isNarrow;     ///< B is bf16; else f32
   bool isPaired = false; ///< B is a panel of bf16, `ldb` words a pair of rows
-  int64_t bits = 0;  ///< of blocks, 8 or 4, whose integers are `b`; else 0
-  const uint16_t *scales = nullptr; ///< of the blocks
+  /// Of a panel of blocks of few bits, 8 or 4, with `ldb` columns; else 0.
+  int64_t bits = 0;
 };
 
 /// One query head of one token that sees keys of a cache: at least one.
@@ -79,8 +82,8 @@ struct FewRowsKernels {
   /// that begin at a cache line.
   void (*multiply)(const FewRowsProduct &, float *sums);
   void (*attend)(const CachedToken &);
-  /// Writes the elements of a column.
-  void (*widen)(const FewBitsColumn &, float *to);
+  /// Writes their elements, a row of B behind the other.
+  void (*widen)(const FewBitsColumns &, float *to);
 };
 
 extern const FewRowsKernels fewRowsKernelsBaseline;

@@ -89,19 +89,20 @@ void NarrowProducts::widenB(const optrt_gemm_desc &d, const void *b,
   }
   const BlockLayout layout = layoutOf(d);
   const FewRowsKernels &kernels = bestFewRowsKernels();
+  const int64_t blocks = block.k / kFewBitsBlock, end = at.col + block.n;
   team.split(
-      block.n, tasksFor(team, block.n, block.k), [&](int64_t col, int64_t end) {
-        for (; col < end; ++col) {
-          const int64_t number = (at.col + col) * layout.blocksOfColumn() +
-                                 at.depth / kFewBitsBlock;
-          const auto *bytes = static_cast<const char *>(b);
+      blocks, tasksFor(team, blocks, block.n * kFewBitsBlock),
+      [&](int64_t first, int64_t last) {
+        for (int64_t col = at.col, cols; col < end; col += cols) {
+          const int64_t inPanel = col % kPanelCols;
+          cols = std::min(end - col, kPanelCols - inPanel);
           kernels.widen(
-              {block.k / kFewBitsBlock,
-               layout.integerBytes() * 8 / kFewBitsBlock,
-               bytes + number * layout.integerBytes(),
-               reinterpret_cast<const uint16_t *>(bytes + layout.scales()) +
-                   number},
-              to + col * block.k);
+              {static_cast<const char *>(b) +
+                   layout.blocksAt(col, at.depth / kFewBitsBlock + first),
+               layout.colsOfPanel(col),
+               layout.integerBytes() * 8 / kFewBitsBlock, last - first, inPanel,
+               cols, block.n},
+              to + first * kFewBitsBlock * block.n + col - at.col);
         }
       });
 }
@@ -155,9 +156,8 @@ NarrowProducts::blocksOf(const optrt_gemm_desc &d) const {
       block.m = std::min(most.rows, d.m - row);
       block.n = std::min(most.cols, d.n - col);
       block.k = std::min(most.depth, d.k - depth);
-      // Blocks of few bits become columns, one after the other.
       block.trans_a = d.trans_a;
-      block.trans_b = d.trans_b || hasFewBits(d);
+      block.trans_b = d.trans_b;
       block.lda = !widensA(d) ? d.lda : d.trans_a ? block.m : block.k;
       block.ldb = !widensB(d) ? d.ldb : block.trans_b ? block.k : block.n;
       block.ldc = isApart(d) ? block.n : d.ldc;

@@ -390,6 +390,8 @@ public:
   /// read or, with the last element, if the piece has another checksum than
   /// state.json says, or an element that is not finite.
   Status read(std::span<float> elements);
+  /// Passes over as many elements, which are read for a checksum alone.
+  Status skip(std::span<float> elements);
 
 private:
   struct Impl;

@@ -390,6 +390,7 @@ private:
   using SetBuffers = std::function<Status(std::span<const int64_t> buffers)>;
   /// Sets all buffers: those that are held, and the sources turn by turn.
   Status setInTurns(const SetBuffers &set);
+  Status takeTurns(const std::vector<Turn> &turns, const SetBuffers &set);
   Status takeTurn(const Turn &turn, const SetBuffers &set);
   std::vector<Turn> makeTurns(std::span<const int64_t> sources) const;
   int64_t bytesOf(const Turn &turn) const;

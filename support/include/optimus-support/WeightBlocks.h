@@ -29,17 +29,20 @@
 // off by at most the sum of |x_k| times the bound of element k, beside the
 // rounding of any sum in f32.
 //
-// First come the integers, column by column, a column's in the order of k; of
-// int4, byte i of a block holds elements i, in the low bits, and i + 16, both
-// plus 8. Then come the scales in the same order. Bytes that are left of the
-// last word are zero.
+// Blocks lie in panels of 64 columns, the last one of as many as are left,
+// padded by zeros to a multiple of 16. Within a panel those of the first 32
+// rows of k come first: their integers, a row of all columns behind the other,
+// and then the scales. Of int4, byte row i holds rows i, in the low bits, and i
+// + 16, both plus
+// 8. So a thread reads a panel from its begin to its end, with a column in each
+// lane of its vectors.
 //
-// A panel has 64 columns, each element rounded to the nearest bf16, half-way to
-// even. A word holds two rows of a column, the first in its low bits; words of
-// two rows follow each other, and so do pairs of rows. Rows are padded to a
-// multiple of 32, and columns to whole panels, by zeros. Processors with
-// products of pairs of bf16 read it as it lies (BA16a64b2a of oneDNN); on
-// others a word is two elements in f32 by an instruction each.
+// A panel of bf16 has 64 columns, too, each element rounded to the nearest
+// bf16, half-way to even. A word holds two rows of a column, the first in its
+// low bits; words of two rows follow each other, and so do pairs of rows. Rows
+// are padded to a multiple of 32, and columns to whole panels, by zeros.
+// Processors with products of pairs of bf16 read it as it lies (BA16a64b2a of
+// oneDNN); on others a word is two elements in f32 by an instruction each.
 //
 //===----------------------------------------------------------------------===//
 
@@ -69,8 +72,10 @@ inline constexpr bool isFewBits(WeightBlocks blocks) {
 /// Elements of a block.
 inline constexpr int64_t kBlockElements = 32;
 
-/// Columns of a panel of bf16, and the unit of its rows.
+/// Columns of a panel, and of bf16 the unit of its rows.
 inline constexpr int64_t kPanelCols = 64, kPanelRows = 32;
+/// Of few bits, a panel has a multiple of so many columns.
+inline constexpr int64_t kColumnUnit = 16;
 
 /// Where blocks of B [k,n] lie.
 struct BlockLayout {
@@ -91,24 +96,46 @@ struct BlockLayout {
                       : rows;
   }
 
-  /// Of few bits, bytes of a block's integers, and of those of a column.
+  // Of few bits:
+
+  /// Bytes of a block's integers.
   int64_t integerBytes() const {
     return blocks == WeightBlocks::Int8 ? kBlockElements : kBlockElements / 2;
   }
-  int64_t columnBytes() const { return blocksOfColumn() * integerBytes(); }
   int64_t blocksOfColumn() const { return k / kBlockElements; }
-  /// Where the scales begin, in bytes.
-  int64_t scales() const { return n * columnBytes(); }
+  /// Columns of the panel that has a column, padding included.
+  int64_t colsOfPanel(int64_t col) const {
+    const int64_t left = n - col / kPanelCols * kPanelCols;
+    return left >= kPanelCols
+               ? kPanelCols
+               : (left + kColumnUnit - 1) / kColumnUnit * kColumnUnit;
+  }
+  /// Where the blocks of some rows begin in a column's panel, in bytes.
+  int64_t blocksAt(int64_t col, int64_t block) const {
+    const int64_t first = col / kPanelCols * kPanelCols;
+    return (first * blocksOfColumn() + colsOfPanel(col) * block) *
+           (integerBytes() + 2);
+  }
+  /// Where one of these has its first integer, and its scale; further integers
+  /// are colsOfPanel() apart.
+  int64_t integersAt(int64_t col, int64_t block) const {
+    return blocksAt(col, block) + col % kPanelCols;
+  }
+  int64_t scaleAt(int64_t col, int64_t block) const {
+    return blocksAt(col, block) + colsOfPanel(col) * integerBytes() +
+           2 * (col % kPanelCols);
+  }
   /// All of it, in words of 32 bits.
   CheckedSize words() const {
     if (blocks == WeightBlocks::BF16) {
       const CheckedSize cols = CheckedSize(n) + (kPanelCols - 1);
       return cols.get() ? panelWords() * (*cols.get() / kPanelCols) : cols;
     }
-    const CheckedSize bytes =
-        CheckedSize(n) * (k / kBlockElements) * (integerBytes() + 2);
-    const CheckedSize all = bytes + 3;
-    return all.get() ? CheckedSize(*all.get() / 4) : all;
+    const CheckedSize cols = CheckedSize(n) + (kColumnUnit - 1);
+    return cols.get()
+               ? CheckedSize(*cols.get() / kColumnUnit) * (k / kBlockElements) *
+                     (kColumnUnit * (integerBytes() + 2) / 4)
+               : cols;
   }
 };
 

@@ -26,24 +26,37 @@ func.func @decode(
   return %2, %4 : tensor<3x1x8xf32>, tensor<4xf32>
 }
 
-// Of a prompt, the logits behind one token of a chunk are computed where its index is
-// asked for; what all tokens need is.
+// So may one with a row for each token of a chunk, whose keys go to a cache that drops
+// rows without one; and the logits behind a token are computed where its index is asked
+// for. What all rows go to is computed of all.
 // CHECK-LABEL: func.func @prefill(
+// CHECK-SAME: %[[POSITIONS:[a-z0-9]+]]: memref<3xi32> {{{[^}]*}}role = "prefill_positions"
 // CHECK-SAME: %[[LAST:[a-z0-9]+]]: memref<1xi32> {{{[^}]*}}role = "prefill_last"
+// CHECK: exec.gemm {{.*}} live(%[[POSITIONS]] : memref<3xi32>) {{.*}}m = 3 : i64, n = 16
+// CHECK: exec.gemm {{.*}} live(%[[POSITIONS]] : memref<3xi32>) {{.*}}m = 3 : i64, n = 8
 // CHECK: exec.gemm
 // CHECK-NOT: live
-// CHECK-SAME: m = 3
+// CHECK-SAME: m = 3 : i64, n = 4
 // CHECK: exec.gemm {{.*}} live(%[[LAST]] : memref<1xi32>) {{.*}}m = 1 : i64, n = 11
 func.func @prefill(
-    %w: tensor<8x8xf32>, %table: tensor<11x8xf32>,
+    %w: tensor<8x16xf32>, %v: tensor<8x8xf32>, %u: tensor<8x4xf32>, %table: tensor<11x8xf32>,
     %tokens: tensor<3x1xi32> {optimus.binding = #optimus.buffer<role = "prefill_tokens", lifetime = call, filled_by = host>},
+    %positions: tensor<3x1xi32> {optimus.binding = #optimus.buffer<role = "prefill_positions", lifetime = call, filled_by = host>},
+    %places: tensor<3x1xi32> {optimus.binding = #optimus.buffer<role = "prefill_places", lifetime = call, filled_by = host>},
+    %slot: tensor<1xi32> {optimus.binding = #optimus.buffer<role = "prefill_slot", lifetime = call, filled_by = host>},
+    %cache: tensor<2x5x16xf32> {optimus.binding = #optimus.buffer<role = "keys", lifetime = sequence, init = <zeros>, reset = sequence>, optimus.donates = 1 : i64},
     %last: tensor<1xi32> {optimus.binding = #optimus.buffer<role = "prefill_last", lifetime = call, filled_by = host>})
-    -> tensor<1x1x11xf32> attributes {optimus.entry = #optimus.entry<prefill, batch = 1, sequence = 3>} {
+    -> (tensor<1x1x11xf32>, tensor<2x5x16xf32>, tensor<4xf32>) attributes {optimus.entry = #optimus.entry<prefill, batch = 1, sequence = 3>} {
   %x = optimus.embedding %table, %tokens : (tensor<11x8xf32>, tensor<3x1xi32>) -> tensor<3x1x8xf32>
-  %0 = optimus.matmul %x, %w : (tensor<3x1x8xf32>, tensor<8x8xf32>) -> tensor<3x1x8xf32>
+  %k = optimus.matmul %x, %w : (tensor<3x1x8xf32>, tensor<8x16xf32>) -> tensor<3x1x16xf32>
+  %filled = optimus.cache_append %cache, %k, %places slot(%slot) : (tensor<2x5x16xf32>, tensor<3x1x16xf32>, tensor<3x1xi32>, tensor<1xi32>) -> tensor<2x5x16xf32>
+  %0 = optimus.matmul %x, %v : (tensor<3x1x8xf32>, tensor<8x8xf32>) -> tensor<3x1x8xf32>
+  %y = optimus.embedding %table, %positions : (tensor<11x8xf32>, tensor<3x1xi32>) -> tensor<3x1x8xf32>
+  %3 = optimus.matmul %y, %u : (tensor<3x1x8xf32>, tensor<8x4xf32>) -> tensor<3x1x4xf32>
+  %4 = optimus.sum_leading %3 : (tensor<3x1x4xf32>) -> tensor<4xf32>
   %1 = optimus.take %0, %last : (tensor<3x1x8xf32>, tensor<1xi32>) -> tensor<1x1x8xf32>
   %2 = optimus.head %1, %table : (tensor<1x1x8xf32>, tensor<11x8xf32>) -> tensor<1x1x11xf32>
-  return %2 : tensor<1x1x11xf32>
+  return %2, %filled, %4 : tensor<1x1x11xf32>, tensor<2x5x16xf32>, tensor<4xf32>
 }
 
 // Nor does another kind of function.

@@ -232,21 +232,28 @@ protected:
 
   /// A set of kernels reads blocks as loops do.
   void checkBlocks(const FewRowsKernels &set) {
-    constexpr int64_t k = 32 * 19;
-    const Values b = draw(k, false);
+    constexpr int64_t k = 32 * 5, n = 64 + 27, first = 16, cols = 27;
+    const Values b = draw(k * n, false);
     for (int64_t blocks : {1, 2}) {
       const optimus_support::BlockLayout layout{
-          static_cast<optimus_support::WeightBlocks>(blocks), k, 1};
+          static_cast<optimus_support::WeightBlocks>(blocks), k, n};
       std::vector<int32_t> words(*layout.words().get());
-      writeBlocks(layout, b.wide.data(), 1, 1, 0, 1, words.data());
-      std::vector<float> expected(k), found(k);
-      readBlocks(layout, words.data(), 0, 0, k, expected.data());
-      set.widen(
-          {layout.blocksOfColumn(), blocks == 1 ? 8 : 4, words.data(),
-           reinterpret_cast<const uint16_t *>(
-               reinterpret_cast<const char *>(words.data()) + layout.scales())},
-          found.data());
-      ASSERT_EQ(found, expected);
+      writeBlocks(layout, b.wide.data(), n, 1, 0, n, words.data());
+      // Of a whole panel and of the last one, from the second block on.
+      for (int64_t begin : {first, int64_t(64)}) {
+        std::vector<float> found((k - 32) * cols), column(k - 32);
+        set.widen({reinterpret_cast<const char *>(words.data()) +
+                       layout.blocksAt(begin, 1),
+                   layout.colsOfPanel(begin), blocks == 1 ? 8 : 4,
+                   layout.blocksOfColumn() - 1, begin % 64, cols, cols},
+                  found.data());
+        for (int64_t col = 0; col != cols; ++col) {
+          readBlocks(layout, words.data(), begin + col, 32, k, column.data());
+          for (int64_t row = 0; row != k - 32; ++row)
+            ASSERT_EQ(found[row * cols + col], column[row])
+                << begin << ", " << row << ", " << col;
+        }
+      }
     }
   }
 
@@ -331,6 +338,65 @@ TEST_F(FewRowsTest, ProductsOfManyRowsReadBlocksToo) {
       expectProduct(x, d, a.wide, b.wide, before.wide, bias.wide,
                     std::vector<float>(d.n), c.wide);
     }
+}
+
+/// Of a chunk whose last rows have no token the others are computed, as a
+/// product of few rows, or of as many as were prepared.
+TEST_F(FewRowsTest, LastRowsThatNobodyReadsAreLeftOut) {
+  for (Layout layout :
+       {Layout::Straight, Layout::Packed, Layout::Panels, Layout::Int8}) {
+    const bool isNarrow = layout == Layout::Panels;
+    const int64_t blocks = blocksOf(layout), rows = 300;
+    const Case x{layout, isNarrow, false, /*n=*/70, /*k=*/96, false, true};
+    optrt_gemm_desc d = describe(x);
+    d.m = rows;
+    const Values a = draw((d.m - 1) * d.lda + d.k, isNarrow);
+    Values b = draw((d.k - 1) * d.ldb + d.n, false);
+    const Values bias = draw(d.n, false),
+                 before = draw((d.m - 1) * d.ldc + d.n, false);
+    CpuDevice device(maxThreads);
+    optrt_gemm_desc chunk = d;
+    std::vector<int32_t> words;
+    if (layout != Layout::Straight) {
+      chunk.packed_b = 1;
+      chunk.blocks = blocks;
+      chunk.ldb = blocks ? *layoutOf(d, blocks).words().get() : 96 * 128;
+      words.resize(chunk.ldb);
+      ASSERT_TRUE(device
+                      .pack(kCompute, {d.k, d.n, d.ldb, chunk.ldb, 0, blocks},
+                            b.wide.data(),
+                            reinterpret_cast<float *>(words.data()))
+                      .ok());
+    }
+    const void *factor =
+        words.empty() ? b.wide.data() : static_cast<const void *>(words.data());
+    if (blocks)
+      roundToBlocks(d, blocks, b.wide);
+    Workload workload;
+    workload.products = {chunk};
+    ASSERT_TRUE(device.prepare(workload).ok());
+    for (int64_t count : {0, 3, 16, 17, 130, 300}) {
+      SCOPED_TRACE(testing::Message()
+                   << "layout " << int(layout) << ", " << count << " rows");
+      std::vector<int32_t> live(rows, -1);
+      std::fill_n(live.begin(), count, 7);
+      chunk.live = live.data();
+      Values c = before;
+      const Status status = device.gemm(
+          kCompute, chunk, a.data(isNarrow), factor,
+          const_cast<void *>(c.data(false)), bias.wide.data(), nullptr);
+      ASSERT_TRUE(status.ok()) << status.message();
+      optrt_gemm_desc read = d;
+      read.m = count;
+      read.ld_extra = 0;
+      expectProduct(x, read, a.wide, b.wide, before.wide, bias.wide,
+                    std::vector<float>(d.n), c.wide);
+      const int64_t end = (rows - 1) * d.ldc;
+      if (count < 200) {
+        EXPECT_EQ(c.wide[end], before.wide[end]);
+      }
+    }
+  }
 }
 
 TEST_F(FewRowsTest, WhatIsAddedIsAdded) {
