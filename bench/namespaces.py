@@ -15,6 +15,7 @@ talks to. Nothing appears in the machine's own network. Needs root, and `ip` and
 iproute2.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -211,6 +212,13 @@ class Cluster:
             # Hosts wait for each other on shared cores.
             environment={"OMPI_MCA_mpi_yield_when_idle": 1})
         return read_log(log)
+
+
+    def bench(self, tools, library, *flags):
+        """What `optimus-run bench` says of a function, of the same ranks."""
+        command = [tools.path("run"), "bench", library, "--threads-per-rank", 1, "--json"]
+        return json.loads(self.mpirun(
+            [*command, *flags], environment={"OMPI_MCA_mpi_yield_when_idle": 1}))
 
 
 def shell_quote(part):

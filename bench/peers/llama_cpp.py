@@ -45,12 +45,12 @@ class Model(llama_cpp.LlamaModel):
 class Gguf:
     """A file in llama.cpp, on one thread, with keys and values kept in f32."""
 
-    def __init__(self, path):
+    def __init__(self, path, context=64):
         chosen = llama_cpp.LlamaModelParams()
         chosen.n_gpu_layers = 0
         self._model = Model(str(path), chosen, verbose=False)
         chosen = llama_cpp.LlamaContextParams()
-        chosen.n_ctx = chosen.n_batch = 64
+        chosen.n_ctx = chosen.n_batch = context
         chosen.n_threads = chosen.n_threads_batch = 1
         chosen.type_k = chosen.type_v = chosen.flash_attn_type = 0
         self._context = llama_cpp.LlamaContext(self._model, chosen, verbose=False)

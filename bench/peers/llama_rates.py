@@ -1,22 +1,25 @@
 #!/usr/bin/env python3
-# ===- llama_rates.py - Tokens a second beside llama.cpp --------------------===#
+# ===- llama_rates.py - Tokens a second beside llama.cpp and PyTorch --------===#
 #
 # Part of the Optimus project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for licence information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Prompts of 512 tokens and 128 new ones in `optimus-run bench --generate` and in
-llama-bench, in turn, by as many threads, with weights of equal width: GPT-2 124M and a
-Llama of 1.1 billion parameters.
+"""Prompts of 512 tokens and 128 new ones in `optimus-run bench --generate`, in
+llama-bench and in PyTorch, in turn, by as many threads, with weights of equal width: GPT-2
+124M and, without PyTorch, a Llama of 1.1 billion parameters.
 
-    scripts/setup --python
-    bench/peers/llama_rates.py --llama "$(bench/peers/setup-llama)" --build build
+    python=$(bench/peers/setup)
+    $python bench/peers/llama_rates.py --llama "$(bench/peers/setup-llama)" --build build
+    $python bench/peers/llama_rates.py --torch $python --model "GPT-2 124M" --width f32
 
 With --folder what is made stays there, for the next time: --prepare makes it and times
 nothing, so that a quiet machine is needed for the rounds alone.
 Caches are f16 in llama-bench, which knows no wider ones; here they are f32, and bf16
-beside weights in bf16. Q8_0 and Q4_0 are llama-quantize's, --pure. Prints a row of a table for each model and width.
+beside weights in bf16. Q8_0 and Q4_0 are llama-quantize's, --pure. PyTorch has f32 and
+bf16, compiled with a static cache (torch_rates.py). Prints a row of a table for each model,
+width and test.
 """
 
 import argparse
@@ -34,7 +37,7 @@ import tempfile
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from harness import ROOT, machine, run, table, take_turns  # noqa: E402
+from harness import ROOT, Served, machine, run, table, take_turns  # noqa: E402
 
 CONTEXT = 1024
 WIDTHS = {
@@ -44,6 +47,8 @@ WIDTHS = {
     "int4": (["--weights", "int4"], "Q4_0"),
 }
 """Our flags, and llama.cpp's type."""
+OF_TORCH = ("GPT-2 124M", "f32"), ("GPT-2 124M", "bf16")
+TESTS = "pp512", "tg128"
 
 
 def gpt2():
@@ -141,7 +146,7 @@ class Model:
     def __init__(self, options, folder, shape, config, tensors):
         self.options, self.folder = options, folder
         environment = dict(os.environ, PYTHONPATH=str(ROOT / "python"))
-        models = ["/usr/bin/python3", "-m", "optimus.models"]
+        models = [sys.executable, "-m", "optimus.models"]
         weights = folder / "weights"
 
         def write_program(path):
@@ -155,7 +160,8 @@ class Model:
             run([*models, *gguf], env=environment)
 
         self.program = self._make("m.mlir", write_program)
-        self.wide = self._make("F32.gguf", write_wide)
+        if options.llama:
+            self.wide = self._make("F32.gguf", write_wide)
 
     def _make(self, name, write):
         """A file of the folder, which is whole if it is there."""
@@ -165,30 +171,30 @@ class Model:
             part.rename(path)
         return path
 
-    def files(self, width):
-        """Our library, and llama.cpp's file."""
-        flags, kind = WIDTHS[width]
-        compiler = self.options.build / "bin/optimus-compile"
-        quantize = [self.options.llama / "llama-quantize", "--pure", self.wide]
-        threads = self.options.threads
-        library = self._make(
+    def library(self, width):
+        compiler, (flags, _) = self.options.build / "bin/optimus-compile", WIDTHS[width]
+        return self._make(
             width + ".so", lambda path: run([compiler, self.program, *flags, "-o", path])
         )
-        # The wide one is there already.
-        return library, self._make(
+
+    def quantized(self, width):
+        """llama.cpp's file; the wide one is there already."""
+        kind, threads = WIDTHS[width][1], self.options.threads
+        quantize = [self.options.llama / "llama-quantize", "--pure", self.wide]
+        return self._make(
             kind + ".gguf", lambda path: run([*quantize, path, kind, threads])
         )
 
-    def jobs(self, width):
-        """Tokens a second of a prompt and of new ones, by both."""
+    def jobs(self, width, torch):
+        """Tokens a second of each test, by all; PyTorch where it is there."""
         build, threads = self.options.build, self.options.threads
-        library, file = self.files(width)
+        library = self.library(width)
 
         def optimus():
             flags = ["--generate", "--rounds", 1, "--json"]
             flags += ["--threads-per-rank", threads]
             found = json.loads(run([build / "bin/optimus-run", "bench", library, *flags]))
-            return [found["tests"][test]["median"] for test in ("pp512", "tg128")]
+            return [found["tests"][test]["median"] for test in TESTS]
 
         def llama_cpp():
             flags = ["-m", file, "-t", threads, "-r", 1, "-o", "json"]
@@ -196,7 +202,32 @@ class Model:
             found = json.loads(run([self.options.llama / "llama-bench", *flags]))
             return [one["avg_ts"] for one in sorted(found, key=lambda one: one["n_gen"])]
 
-        return {"optimus": optimus, "llama.cpp": llama_cpp}
+        def pytorch():
+            found = torch.round()
+            return [found[test] for test in TESTS]
+
+        jobs = {"optimus": optimus}
+        if self.options.llama:
+            file = self.quantized(width)
+            jobs["llama.cpp"] = llama_cpp
+        if torch:
+            jobs["PyTorch"] = pytorch
+        return jobs
+
+
+@contextlib.contextmanager
+def served_torch(options, name, width):
+    """PyTorch's side, where it has one."""
+    if not options.torch or (name, width) not in OF_TORCH:
+        yield None
+        return
+    command = [options.torch, pathlib.Path(__file__).with_name("torch_rates.py")]
+    flags = ["--precision", width, "--threads", options.threads, "--mode", options.torch_mode]
+    served = Served([*command, *flags])
+    try:
+        yield served
+    finally:
+        served.close()
 
 
 @contextlib.contextmanager
@@ -215,7 +246,9 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--llama", type=pathlib.Path, required=True)
+    parser.add_argument("--llama", type=pathlib.Path, help="the folder of setup-llama")
+    parser.add_argument("--torch", metavar="PYTHON", help="one with PyTorch")
+    parser.add_argument("--torch-mode", default="freezing", help="see torch_rates.py")
     parser.add_argument(
         "--llama-flags",
         type=shlex.split,
@@ -233,26 +266,39 @@ def main():
         parser.error("--prepare makes what --folder keeps; expected both")
     print(machine())
     rows = []
+    peers = [peer for peer, there in (("llama.cpp", options.llama), ("PyTorch", options.torch))
+             if there]
     for name in options.model or MODELS:
         shape, *others = MODELS[name]()
         with folder_for(options.folder, shape.split()[0]) as folder:
             model = Model(options, folder, shape, *others)
             for width in options.width or WIDTHS:
                 if options.prepare:
-                    model.files(width)
+                    model.library(width)
+                    if options.llama:
+                        model.quantized(width)
                     continue
-                turns = take_turns(model.jobs(width), options.rounds)
-                rounds = [list(found.values()) for _, found in turns]
-                cells = []
-                for test in range(2):
-                    pairs = [(ours[test], theirs[test]) for ours, theirs in rounds]
-                    cells += [f"{statistics.median(each):.1f}" for each in zip(*pairs)]
-                    cells.append(f"{statistics.median(a / b for a, b in pairs):.2f}")
-                rows.append((name, width, *cells))
-                print(rows[-1], file=sys.stderr, flush=True)
+                with served_torch(options, name, width) as torch:
+                    turns = take_turns(model.jobs(width, torch), options.rounds)
+                    rounds = [found for _, found in turns]
+                for number, test in enumerate(TESTS):
+                    rates = {peer: [found[peer][number] for found in rounds]
+                             for peer in rounds[0]}
+                    cells = [name, width, test, f"{statistics.median(rates['optimus']):.1f}"]
+                    for peer in peers:
+                        if peer not in rates:
+                            cells += ["", ""]
+                            continue
+                        cells.append(f"{statistics.median(rates[peer]):.1f}")
+                        ratios = [a / b for a, b in zip(rates["optimus"], rates[peer])]
+                        cells.append(f"{statistics.median(ratios):.2f}")
+                    rows.append(cells)
+                    print(rows[-1], file=sys.stderr, flush=True)
     if not rows:
         return
-    header = ["model", "weights", "pp512", "llama.cpp", "ratio", "tg128", "llama.cpp", "ratio"]
+    header = ["model", "weights", "test", "tokens a second"]
+    for peer in peers:
+        header += [peer, "ratio"]
     print(table(header, rows))
 
 

@@ -11,6 +11,11 @@ namespaces of this machine, with links of a limited rate and OpenMPI across them
     bench/run cluster --ranks 4                   # as root; needs iproute2, OpenMPI
     bench/run cluster --ranks 16 --write bench/results/cluster.md
     bench/run cluster --ranks 4 --broadcast       # what the collectives take
+    bench/run cluster --ranks 16 --function forward --ratios 4
+
+With --function forward, or decode, that function is timed instead, compiled alone, by
+`optimus-run bench`; decode takes one token for each of as many slots as a step has
+sequences.
 
 The hosts share this machine's cores, so they compute slowly, and a link is given
 the rate at which link time and compute time are in the proportion of a real
@@ -55,9 +60,14 @@ STRATEGIES = {
     "summa-panels": (["--strategy=summa", "--move=panels"], 2),
     "data": (["--strategy=data"], 0),
     "data-next": (["--strategy=data", "--sync=sync(next)"], 0),
+    "stationary": (["--strategy=summa,decode=stationary"], 2),
 }
 # What each is compared with: the first of these that ran.
-BASELINES = ["megatron-sp", "megatron"]
+BASELINES = {"train": ["megatron-sp", "megatron"], "forward": ["megatron"],
+             "decode": ["megatron"]}
+# Others than all but the last.
+USUAL = {"forward": ["megatron", "megatron-sp", "summa-no-overlap", "summa"],
+         "decode": ["megatron", "stationary"]}
 
 # Operations a second of one device (half of its dense bf16 peak) and bits a
 # second of the link that it has for itself.
@@ -77,8 +87,9 @@ SHAPES = {4: (768, 16, 4), 9: (756, 18, 3), 16: (768, 16, 4)}
 
 def options(parser):
     parser.add_argument("--ranks", type=int, choices=sorted(SHAPES), default=4)
-    parser.add_argument("--strategies", default=",".join(STRATEGIES),
-                        type=one_of(STRATEGIES))
+    parser.add_argument("--function", choices=list(BASELINES), default="train")
+    parser.add_argument("--strategies", type=one_of(STRATEGIES),
+                        help="default: those that differ in the function")
     parser.add_argument(
         "--like", default=",".join(REAL_CLUSTERS), type=one_of(REAL_CLUSTERS),
         help="real clusters, of "
@@ -106,17 +117,21 @@ class Shape:
     def __init__(self, options, ratio):
         self.hidden, self.heads, base = SHAPES[options.ranks]
         self.hidden = options.hidden or self.hidden
-        self.layers, self.ratio = options.layers, ratio
+        self.layers, self.ratio, self.function = options.layers, ratio, options.function
         self.seq, self.batch = self.hidden // base, base * ratio
 
     def sizes(self):
+        functions = {"forward": {"functions": "forward"},
+                     "decode": {"generate": f"slots={self.batch},context={self.seq},chunk=16"}}
         return {"layers": self.layers, "hidden": self.hidden, "heads": self.heads,
-                "seq": self.seq, "batch": self.batch, "vocab": 256}
+                "seq": self.seq, "batch": self.batch, "vocab": 256,
+                **functions.get(self.function, {})}
 
     def operations(self):
-        """Of the products of a step: forward and twice backward."""
+        """Of the products of a call; a step has a forward and twice as many backward."""
         weights = 12 * self.hidden**2 * self.layers + 256 * self.hidden
-        return 6 * self.batch * self.seq * weights
+        tokens = self.batch * (1 if self.function == "decode" else self.seq)
+        return (6 if self.function == "train" else 2) * tokens * weights
 
 
 def side(ranks):
@@ -135,6 +150,14 @@ def summarize(steps):
         if name in steps[-1]:
             result[name] = statistics.mean(step[name] for step in steps[1:])
     return result
+
+
+def summarize_bench(report):
+    """The same of what `optimus-run bench` says of another function."""
+    times = report["communication_ms"]
+    return {"ms": report["ms"]["median"], "comm_ms": times["in_flight"],
+            "comm_exposed_ms": times["exposed"],
+            "comm_bytes": sum(axis["bytes"] for axis in report["communication"])}
 
 
 class Prepared:
@@ -175,13 +198,23 @@ class Prepared:
         return list(dict.fromkeys(name for _, name in self.libraries))
 
     def serial_rate(self):
-        """Operations a second of this machine's serial step."""
+        """Operations a second of this machine's serial step, or call."""
+        if self._options.function != "train":
+            report = self._tools.bench(
+                self._serial, *self._bench_flags(), "--threads-per-rank", os.cpu_count())
+            return self.shape.operations() / (1e-3 * report["ms"]["median"])
         steps = self._tools.train(
             self._serial, self._data, self._log, "--order", "sequential", "--steps",
             self._options.steps + 1, "--threads-per-rank", os.cpu_count())
         return self.shape.operations() / (1e-3 * summarize(steps)["ms"])
 
+    def _bench_flags(self):
+        return ["--function", self._options.function, "--steps", self._options.steps]
+
     def step(self, cluster, link, name):
+        if self._options.function != "train":
+            return summarize_bench(cluster.bench(
+                self._tools, self.libraries[link, name], *self._bench_flags()))
         return summarize(cluster.train(
             self._tools, self.libraries[link, name], self._data, self._log,
             "--steps", self._options.steps + 1))
@@ -241,7 +274,9 @@ def machine_profile(options, bits, latency, rate_of_host):
 
 def check_losses(runs):
     """Those of one round, which all began alike."""
-    losses = {name: entry["loss"] for name, entry in runs.items()}
+    losses = {name: entry["loss"] for name, entry in runs.items() if "loss" in entry}
+    if not losses:
+        return
     least, most = min(losses.values()), max(losses.values())
     if not most - least <= 1e-4 * least:
         fail(f"expected one loss of all strategies within 1e-4, found {losses}")
@@ -271,14 +306,15 @@ def measure(options, cluster, prepared, links, deadline):
 def report(options, prepared, links, found):
     shape = prepared.shape
     names = prepared.names()
-    baseline = next((name for name in BASELINES if name in names), names[0])
+    baselines = BASELINES[options.function]
+    baseline = next((name for name in baselines if name in names), names[0])
     rounds = len(found[links[0][0], names[0]])
     about = (
         f"p = {options.ranks}, bs/h = {shape.ratio}: {shape.layers} layer, hidden "
         f"{shape.hidden}, {shape.heads} heads, sequence {shape.seq}, batch "
         f"{shape.batch}, f32; {rounds} rounds; {machine()}")
     header = [
-        "link", "strategy", "step, ms", "counted MB a rank", "link time of those, ms",
+        "link", "strategy", f"{'step' if options.function == 'train' else options.function}, ms", "counted MB a rank", "link time of those, ms",
         "exposed, ms", "by the ranks' clocks: in collectives, exposed, ms",
         f"{baseline} takes, times this"]
     rows = []
@@ -378,6 +414,8 @@ def prepare(options, tools, cluster, everything):
 
 
 def main(options, tools, folder):
+    if options.strategies is None:
+        options.strategies = USUAL.get(options.function, list(STRATEGIES)[:-1])
     deadline = time.monotonic() + options.limit
     entries, blocks, everything = [], {}, []
     with Cluster(options.ranks) as cluster:
@@ -391,7 +429,9 @@ def main(options, tools, folder):
         for prepared in everything:
             ratio = prepared.shape.ratio
             found = measure(options, cluster, prepared, links, deadline)
-            blocks[f"p{options.ranks}-{ratio}"] = report(options, prepared, links, found)
+            suffix = "" if options.function == "train" else f"-{options.function}"
+            blocks[f"p{options.ranks}-{ratio}{suffix}"] = report(
+                options, prepared, links, found)
             for (rate, name), runs in found.items():
                 entries += [dict(run, rate=rate, strategy=name, ratio=ratio,
                                  ranks=options.ranks) for run in runs]

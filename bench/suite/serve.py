@@ -12,9 +12,10 @@ tokens, and answers of /health, took meanwhile.
     bench/run serve
     bench/run serve --requests 5000 --clients 64
 
-Fails where an answer differs from that of the same request alone, where a slot, a
-waiting text or a connection is left in the end, where the server has died, or holds
-32 MiB more than after the requests alone. In Markdown.
+The requests come twice: the second time as fast, but for a tenth. Fails where an answer
+differs from that of the same request alone, where a slot, a waiting text or a connection
+is left in the end, where the server has died, or holds 16 MiB and 2 % more than after the
+requests alone. In Markdown.
 """
 
 import collections
@@ -32,7 +33,8 @@ from serving import Server, Stream, text_of  # noqa: E402
 TARGETS = ["optimus-compile", "optimus-run", "optimus_python"]
 NUMBERS = dict(requests=1000, clients=32, seed=1)
 DIFFERENT = 40
-MOST_GROWTH = 32 << 20
+MOST_GROWTH = 16 << 20
+MOST_OF_FIRST, TIMES = 1.1, 2
 LIMITS = ["--most-body-bytes", "20000", "--most-header-seconds", "2",
           "--most-body-seconds", "2", "--most-write-seconds", "5"]
 HEAD = (b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\n"
@@ -169,6 +171,19 @@ def settle(server, before):
     return figures, [f"{left} and {sockets} sockets are left, of {before} before"]
 
 
+def run_clients(load, options):
+    """All requests; how many seconds they took."""
+    numbers = list(range(options.requests))
+    begin = time.monotonic()
+    clients = [threading.Thread(target=load.client, args=(numbers, options.seed + n))
+               for n in range(options.clients)]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join()
+    return time.monotonic() - begin
+
+
 def main(options, tools, folder):
     source = tools.build_model(
         folder / "gpt.mlir", layers=4, hidden=192, heads=6, seq=512, vocab=256, batch=1, functions="loss",
@@ -185,29 +200,27 @@ def main(options, tools, folder):
         alone = [server.complete(**body)["choices"][0]["text"] for body in bodies]
         before, sockets = held_bytes(server.pid), server.count_sockets()
         load = Load(server, bodies, alone)
-        numbers = list(range(options.requests))
-        begin = time.monotonic()
+        seconds, held = [], []
         made = server.figures()["generated_tokens_total"]
-        clients = [threading.Thread(target=load.client, args=(numbers, options.seed + n))
-                   for n in range(options.clients)]
-        for client in clients:
-            client.start()
-        for client in clients:
-            client.join()
-        seconds = time.monotonic() - begin
+        for _ in range(TIMES):
+            seconds.append(run_clients(load, options))
+            held.append(held_bytes(server.pid) - before)
         figures, bad = settle(server, sockets)
-        growth = held_bytes(server.pid) - before
         bad += load.wrong
-        if growth > MOST_GROWTH:
-            bad.append(f"the server holds {growth >> 20} MiB more")
+        if held[-1] > MOST_GROWTH + before // 50:
+            bad.append(f"the server holds {held[-1] >> 20} MiB more")
+        if seconds[-1] > MOST_OF_FIRST * seconds[0]:
+            bad.append(f"the requests took {seconds} s")
         if server.stop() != 0:
             bad.append("the server has ended otherwise than by SIGTERM")
     counts = [f"{count} {kind}" for kind, count in sorted(load.counts.items())]
     rows = [["first token of a stream", *shares(load.first)],
             ["/health", *shares(load.health)]]
     made = figures["generated_tokens_total"] - made
-    said = (f"{machine()}\n\n{options.requests} requests of {options.clients} clients "
-            f"({', '.join(counts)}) in {seconds:.0f} s: {made / seconds:.0f} tokens a second, "
-            f"{figures['clients_left_total']:.0f} clients left, {growth / 2**20:.1f} MiB more "
-            f"held, {len(load.wrong)} answers otherwise than alone\n\n")
+    times = ", then ".join(f"{each:.0f} s" for each in seconds)
+    grown = ", then ".join(f"{each / 2**20:.1f} MiB" for each in held)
+    said = (f"{machine()}\n\n{TIMES} times {options.requests} requests of {options.clients} "
+            f"clients ({', '.join(counts)}) in {times}: {made / sum(seconds):.0f} tokens a "
+            f"second, {figures['clients_left_total']:.0f} clients left, of {before >> 20} MiB "
+            f"{grown} more held, {len(load.wrong)} answers otherwise than alone\n\n")
     return {"serve": said + table(["ms", "median", "99 %", "longest"], rows)}, bad

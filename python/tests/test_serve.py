@@ -162,6 +162,36 @@ def test_echoed_tokens_have_their_log_probabilities(server, by_optimus_run):
     assert (empty["text"], empty["finish_reason"]) == ("", "length")
 
 
+def test_the_token_that_ends_an_answer_has_its_log_probability(server):
+    """Evaluations ask for a token behind each prompt, and leave the last entry out."""
+    body = {"prompt": "In the end", "logprobs": 1, "temperature": 0, "max_tokens": 6}
+    # Letters alone, each a character.
+    body["logit_bias"] = {str(token): 100 for token in b"abcdefghij"}
+    (free,) = server.complete(**body)["choices"]
+    tokens = free["text"].encode()
+    first = tokens.index(tokens[3])
+    for more in ({}, {"echo": True}):
+        reply = server.complete(**body, **more, stop_tokens=[tokens[first]])
+        (choice,) = reply["choices"]
+        begun = "In the end" if more else ""
+        assert choice["text"] == begun + free["text"][:first]
+        assert choice["finish_reason"] == "stop"
+        assert reply["usage"]["completion_tokens"] == first
+        for name, listed in choice["logprobs"].items():
+            entries = listed[len(begun) :]
+            if name == "text_offset":
+                entries = [offset - len(begun) for offset in entries]
+            assert entries == free["logprobs"][name][: first + 1]
+    stream = Stream(server, "/v1/completions", **body, stop_tokens=[tokens[first]])
+    parts = [part["logprobs"]["tokens"] for event in stream for part in event["choices"]]
+    assert sum(parts, []) == free["logprobs"]["tokens"][: first + 1]
+    # Alone, too: of one new token at most it is the end that ends it.
+    body.update(max_tokens=1, stop_tokens=[tokens[0]])
+    (choice,) = server.complete(**body)["choices"]
+    assert (choice["text"], choice["finish_reason"]) == ("", "stop")
+    assert len(choice["logprobs"]["tokens"]) == 1
+
+
 def test_chats_are_written_by_the_template(server, by_optimus_run):
     expected = bytes(by_optimus_run("s:be;u:hi;a:", max_tokens=12)["tokens"])
     messages = [

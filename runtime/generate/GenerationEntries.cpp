@@ -135,10 +135,16 @@ Status GenerationEntries::check(const GenerationRequest &request) const {
     return invalidArgument(
         concat("expected at most ", place, " new tokens behind a prompt of ",
                size, " in a context of ", context, ", found ", asked));
-  for (const std::vector<int32_t> &stop : request.stops)
+  for (const std::vector<int32_t> &stop : request.stops) {
     if (stop.empty())
       return invalidArgument("expected a stop of at least one token, found an "
                              "empty one");
+    for (int32_t token : stop)
+      if (token < 0 || token >= vocabulary)
+        return invalidArgument(concat("a stop has the token ", token,
+                                      "; expected one of the vocabulary's ",
+                                      vocabulary, ", from 0 on"));
+  }
   if (request.beams != 1)
     OPTRT_RETURN_IF_ERROR(checkBeams(request, cache));
   OPTRT_RETURN_IF_ERROR(checkPages(request, std::max<int64_t>(asked, 1)));

@@ -54,7 +54,9 @@ private:
   /// Frees the slot of a text, and all others that it has.
   void leave(int64_t slot);
 
-  /// The slot of the oldest text with tokens for chunks.
+  /// The slot of a text with tokens for chunks: of the oldest one, and of that
+  /// with the fewest, in turn. So a short prompt behind a long one waits for
+  /// two chunks, and a long one has every other.
   std::optional<int64_t> findPrompt();
   /// Puts a chunk of a prompt into its slot. Behind its last token, there is
   /// one to choose.
@@ -84,6 +86,7 @@ private:
   TextPages pages;
   std::vector<GeneratedPart> ended; ///< that never had a slot
   int64_t numTexts = 0;
+  bool isTurnOfShort = false; ///< see findPrompt()
 };
 
 Generator::Generator(Session &session, ControlPlane &control,
@@ -186,18 +189,23 @@ Status Generator::Impl::readLogits(const Function &function, const char *output,
 }
 
 std::optional<int64_t> Generator::Impl::findPrompt() {
+  isTurnOfShort = !isTurnOfShort;
+  auto rank = [&](int64_t slot) {
+    const Text &text = slots[slot];
+    return std::pair(isTurnOfShort ? text.numOfChunks() : 0, text.number);
+  };
   while (true) {
-    std::optional<int64_t> oldest;
+    std::optional<int64_t> first;
     for (int64_t slot : slots.findTaken())
       if (!slots[slot].isParked && slots[slot].numOfChunks() > 0 &&
-          (!oldest || slots[slot].number < slots[*oldest].number))
-        oldest = slot;
-    if (!oldest)
+          (!first || rank(slot) < rank(*first)))
+        first = slot;
+    if (!first)
       return std::nullopt;
     // Perhaps another text has what is left for chunks.
-    pages.adoptPrefix(slots[*oldest], *oldest);
-    if (slots[*oldest].numOfChunks() > 0)
-      return oldest;
+    pages.adoptPrefix(slots[*first], *first);
+    if (slots[*first].numOfChunks() > 0)
+      return first;
   }
 }
 

@@ -61,12 +61,17 @@ Status SamplingOptions::check(int64_t vocabulary) const {
       return invalidArgument(concat("the bias of token ", token, " is ", bias,
                                     "; expected a finite number"));
   }
-  if (copyingSource)
-    for (int32_t token : *copyingSource)
+  auto checkTokens = [&](const char *where, const auto &tokens) -> Status {
+    for (int32_t token : tokens)
       if (token < 0 || token >= vocabulary)
         return invalidArgument(concat(
-            "the source of copies has the token ", token,
+            "the ", where, " of copies has the token ", token,
             "; expected one of the vocabulary's ", vocabulary, ", from 0 on"));
+    return okStatus();
+  };
+  if (copyingSource)
+    OPTRT_RETURN_IF_ERROR(checkTokens("source", *copyingSource));
+  OPTRT_RETURN_IF_ERROR(checkTokens("list of exceptions", copyingExceptions));
   if (alternative >= kMostAlternatives)
     return invalidArgument(concat("the alternative is ", alternative,
                                   "; expected a number below 2^48"));
@@ -188,7 +193,9 @@ StatusOr<int32_t> optrt::sampleToken(std::span<const float> logits,
   const auto best = std::min_element(order.begin(), order.end(), isHigher);
   if (best == order.end() || values[*best] == -HUGE_VAL)
     return invalidArgument("no token has a logit above minus infinity");
-  if (options.temperature == 0)
+  // So low a temperature leaves the highest logit alone, too.
+  if (options.temperature == 0 ||
+      !std::isfinite(values[*best] / options.temperature))
     return *best;
   // Most of a large vocabulary is left out, and need not be sorted.
   auto end = order.end();

@@ -14,6 +14,7 @@ model cannot go on, 2 a fault of ours.
 import argparse
 import os
 import signal
+import sys
 import time
 from typing import Any, List, Optional
 
@@ -32,6 +33,7 @@ LOCAL = ("127.0.0.1", "localhost", "::1")
 MOST_KEYS = 1 << 16
 """Bytes of a file of keys."""
 LEAST_OF_A_KEY = 16
+SWITCH_SECONDS = 0.0005
 MOST_COUNT = 1 << 40
 """Of what a limit counts."""
 
@@ -201,6 +203,8 @@ def _lead(
             signal.signal(number, lambda *_: engine.end(limits.grace_seconds))
         # A lost rank ends this process; clients hear of it.
         runtime.module().at_end(engine.fail)
+        # A step that ends waits so long at most for the thread of connections.
+        sys.setswitchinterval(SWITCH_SECONDS)
         server = HttpServer(App(served), listening, limits)
         server.start()
         host, port = listening.getsockname()[:2]

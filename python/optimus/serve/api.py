@@ -86,6 +86,10 @@ class Reader:
         logprobs = fields.whole("logprobs", most=requests.MOST_BEST)
         most = fields.whole("max_tokens")
         asked = self._asked(COMPLETION, fields, prompts, most, logprobs, DEFAULT_TOKENS)
+        if logprobs is not None:
+            # Each new token has an entry, an end too: evaluations leave out the last.
+            ended = [each._replace(has_end=True) for each in asked.requests]
+            asked = asked._replace(requests=ended)
         if not is_echoed:
             return asked
         codec = self._model.codec
@@ -227,7 +231,7 @@ class Writer:
 
     def choice(self, index: int, piece: Piece, finish: Optional[str]) -> Dict[str, Any]:
         """Of a whole answer."""
-        self.completion_tokens += len(piece.tokens)
+        self._count(piece)
         logprobs = self._logprobs(index, piece.tokens)
         if self._asked.kind is CHAT:
             message = {"role": "assistant", "content": piece.text}
@@ -238,9 +242,12 @@ class Writer:
         """Of a stream."""
         if self._asked.kind is not CHAT:
             return self.choice(index, piece, finish)
-        self.completion_tokens += len(piece.tokens)
+        self._count(piece)
         delta = {"content": piece.text} if piece.text or piece.tokens else {}
         return self._choice(index, finish, self._logprobs(index, piece.tokens), delta=delta)
+
+    def _count(self, piece: Piece) -> None:
+        self.completion_tokens += sum(not one.is_end for one in piece.tokens)
 
     def _choice(
         self, index: int, finish: Optional[str], logprobs: Any, **said: Any

@@ -175,7 +175,8 @@ class App:
         embedder = self._served.embedder
         asked = await self._read(call, embedder.read)
         vectors: List[Any] = [None] * len(asked.tokens)
-        async with Conversation(self._served.engine, asked.tokens, len(vectors), call) as events:
+        made = Conversation(self._served.engine, asked.tokens, len(vectors), call, False)
+        async with made as events:
             for _ in vectors:
                 event = await events.next()
                 vectors[event.index] = event.vector
@@ -202,7 +203,9 @@ class App:
         writer = api.Writer(asked, self._served.codec, self._served.name)
         try:
             generated = sum(not request.is_scored for request in asked.requests)
-            made = Conversation(self._served.engine, asked.requests, generated, call)
+            made = Conversation(
+                self._served.engine, asked.requests, generated, call, asked.is_streamed
+            )
             async with made as events:
                 if asked.is_streamed:
                     await self._stream(call, asked, writer, events)
@@ -215,13 +218,11 @@ class App:
     async def _whole(
         self, call: "Call", asked: api.Asked, writer: api.Writer, events: "Conversation"
     ) -> None:
-        pieces: List[List[Piece]] = [[] for _ in asked.requests]
+        whole = [Piece("", [])] * len(asked.requests)
         finished: List[Optional[str]] = [None] * len(asked.requests)
         while None in finished:
             event = await events.next()
-            pieces[event.index].append(event.piece)
-            finished[event.index] = event.finish
-        whole = [*map(Piece.joined, pieces)]
+            whole[event.index], finished[event.index] = event.piece, event.finish
         scored = events.scored_prompts(asked.prompts, whole)
         choices = []
         for index in range(asked.texts):
@@ -265,13 +266,21 @@ class App:
 class Conversation:
     """The events of a request, as long as its client is there."""
 
-    def __init__(self, engine: Engine, requests: List[Any], generated: int, call: "Call"):
+    def __init__(
+        self,
+        engine: Engine,
+        requests: List[Any],
+        generated: int,
+        call: "Call",
+        is_streamed: bool,
+    ):
         """Behind so many texts that are generated come prompts with scores."""
         self.generated = generated
         self._engine = engine
         self._requests = requests
         self._call = call
-        self._events: "asyncio.Queue[Event]" = asyncio.Queue()
+        self._is_streamed = is_streamed
+        self._events: List[Event] = []
         self._merged: List[Event] = []
         self._ticket: Optional[Ticket] = None
         self._is_over = False
@@ -281,15 +290,19 @@ class Conversation:
             return self
         loop = asyncio.get_running_loop()
 
+        def take(event: Event) -> None:
+            self._events.append(event)
+            self._call.wake.set()
+
         def deliver(event: Event) -> None:
             try:
-                loop.call_soon_threadsafe(self._events.put_nowait, event)
+                loop.call_soon_threadsafe(take, event)
             # The loop has ended, and with it all connections.
             except RuntimeError:
                 pass
 
         try:
-            self._ticket = self._engine.submit(self._requests, deliver)
+            self._ticket = self._engine.submit(self._requests, deliver, self._is_streamed)
         except Full as full:
             wait = ((b"retry-after", str(full.seconds).encode()),)
             raise Refusal(429, str(full), headers=wait) from None
@@ -308,10 +321,10 @@ class Conversation:
 
     async def next(self) -> Event:
         """Raises Refusal or Left."""
-        if not self._merged:
-            first = await self._call.unless_left(self._events.get())
-            rest = [self._events.get_nowait() for _ in range(self._events.qsize())]
-            self._merged = _merge([first, *rest])
+        while not self._merged:
+            await self._call.wait_for_news()
+            events, self._events = self._events, []
+            self._merged = _merge(events)
         event = self._merged.pop(0)
         if event.refusal is not None:
             self._is_over = True
@@ -376,6 +389,8 @@ class Call:
         self._notes: List[str] = []
         self._is_stream = False
         self._leaving: "Optional[asyncio.Future[Message]]" = None
+        self.wake = asyncio.Event()
+        """Set for events, and by a client that leaves."""
 
     def note(self, said: str) -> None:
         """For the log."""
@@ -426,18 +441,15 @@ class Call:
                 self.has_unread = False
                 return bytes(body)
 
-    async def unless_left(self, work: "Awaitable[Event]") -> Event:
-        """Waits for it. Raises Left once the client has left. After the body."""
+    async def wait_for_news(self) -> None:
+        """Until `wake` is set. Raises Left once the client has left. After the body."""
         if self._leaving is None:
             self._leaving = asyncio.ensure_future(self._receive())
-        wanted = asyncio.ensure_future(work)
-        try:
-            await asyncio.wait({wanted, self._leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if self._leaving.done():
-                raise Left
-            return wanted.result()
-        finally:
-            wanted.cancel()
+            self._leaving.add_done_callback(lambda _: self.wake.set())
+        await self.wake.wait()
+        self.wake.clear()
+        if self._leaving.done():
+            raise Left
 
     # ------------------------------------------------------------------- answer
 

@@ -57,9 +57,13 @@ class Ticket:
     """A request under way, of texts or sentences; events are delivered on the engine's
     thread."""
 
-    def __init__(self, requests: List[Any], deliver: Callable[[Event], None]):
+    def __init__(
+        self, requests: List[Any], deliver: Callable[[Event], None], is_streamed: bool
+    ):
         self.requests = requests
         self.deliver = deliver
+        self.held: Optional[Dict[int, List[Piece]]] = None if is_streamed else {}
+        """Pieces of texts that have not ended, where nobody asks for these."""
         self.since = time.monotonic()
         self.is_cancelled = False
         self.waiting = {i: _tokens_of(request) for i, request in enumerate(requests)}
@@ -113,9 +117,12 @@ class Engine:
 
     # ------------------------------------------------------------- other threads
 
-    def submit(self, requests: List[Any], deliver: Callable[[Event], None]) -> Ticket:
-        """Raises Full or Closed."""
-        ticket = Ticket(requests, deliver)
+    def submit(
+        self, requests: List[Any], deliver: Callable[[Event], None], is_streamed: bool = False
+    ) -> Ticket:
+        """Unless it is streamed, each text gets one piece, at its end. Raises Full or
+        Closed."""
+        ticket = Ticket(requests, deliver, is_streamed)
         with self._work:
             if self.is_ending:
                 raise Closed("the server is ending")
@@ -261,6 +268,11 @@ class TextEngine(Engine):
             if finish:
                 del self._texts[answer]
                 ticket.answers.discard(answer)
+            if ticket.held is not None:
+                ticket.held.setdefault(index, []).append(piece)
+                if not finish:
+                    continue
+                piece = Piece.joined(ticket.held.pop(index))
             ticket.deliver(Event(index, piece, finish))
         counters = self._leader.counters
         counted = tuple(counters.get(name, 0) for name in COUNTED)

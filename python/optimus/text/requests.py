@@ -39,6 +39,8 @@ class Request(NamedTuple):
     logprobs: Optional[int] = None
     is_scored: bool = False
     """Nothing is generated: the prompt's own tokens, each after those before it."""
+    has_end: bool = False
+    """The stop token that ends the answer is among its tokens, without a text."""
 
     def alternative(self, number: int) -> "Request":
         """One of several texts that follow the same prompt."""
@@ -46,10 +48,11 @@ class Request(NamedTuple):
 
     def arguments(self) -> Dict[str, Any]:
         """All of Generator.submit's but the prompt."""
+        stops = [] if self.has_end else [[token] for token in self.stop_tokens]
         return {
             **self.sampling,
             "max_tokens": self.max_tokens,
-            "stops": [[token] for token in self.stop_tokens],
+            "stops": stops,
             "logprobs": self.logprobs,
         }
 

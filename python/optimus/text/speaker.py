@@ -7,7 +7,7 @@
 # ===-----------------------------------------------------------------------===#
 """Answers of a model as text, several at a time."""
 
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from optimus.generator import Text
 from optimus.text.codec import Codec
@@ -19,9 +19,11 @@ from optimus.text.streaming import Piece, Spoken, TextStream
 class Answer:
     """One under way."""
 
-    def __init__(self, text: Text, stream: Optional[TextStream]):
+    def __init__(self, text: Text, stream: Optional[TextStream], ends: Sequence[int] = ()):
+        """`ends` are tokens that end it here, where its request has no stops."""
         self._text = text
         self._stream = stream
+        self._ends = ends
         self._seen = 0
 
     def _take(self) -> Tuple[Piece, Optional[str]]:
@@ -33,7 +35,11 @@ class Answer:
         if self._stream is None:
             scored = zip(tokens, scores or [])
             return Piece("", [Spoken(token, 0, score) for token, score in scored]), finish
-        piece = self._stream.push(tokens, scores)
+        end = next((i for i, token in enumerate(tokens) if token in self._ends), None)
+        piece = self._stream.push(tokens[:end], scores)
+        if end is not None:
+            score = scores[end] if scores else None
+            return Piece.joined([piece, self._stream.end_by(tokens[end], score)]), "stop"
         if finish and not self._stream.has_stopped:
             piece = Piece.joined([piece, self._stream.end()])
         return piece, "stop" if self._stream.has_stopped else finish
@@ -62,7 +68,8 @@ class Speaker:
             answer = Answer(text, None)
         else:
             text = self._leader.submit(request.prompt, **request.arguments())
-            answer = Answer(text, TextStream(self._codec, request.stop))
+            ends = request.stop_tokens if request.has_end else ()
+            answer = Answer(text, TextStream(self._codec, request.stop), ends)
         self._answers[text] = answer
         return answer
 

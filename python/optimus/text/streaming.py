@@ -99,6 +99,8 @@ class Spoken(NamedTuple):
     offset: int
     """Characters of the answer before it."""
     score: Any
+    is_end: bool = False
+    """It ended the answer, and is no part of its text."""
 
 
 class Piece(NamedTuple):
@@ -154,6 +156,13 @@ class TextStream:
             return piece
         rest, self._pending = self._pending, []
         return Piece(piece.text, piece.tokens + rest)
+
+    def end_by(self, token: int, score: Any) -> Piece:
+        """The same as end(), by a token that is no text, unless a stop came before."""
+        piece = self.end()
+        if self.has_stopped:
+            return piece
+        return Piece(piece.text, [*piece.tokens, Spoken(token, self._said, score, True)])
 
     def _release(self, text: str) -> Piece:
         self._said += len(text)

@@ -269,6 +269,10 @@ TEST_F(GeneratorTest, RefusesRequestsThatCannotBeMet) {
               HasSubstr("expected at most 16 new tokens"));
   EXPECT_THAT(message({.prompt = {1}, .stops = {{}}}),
               HasSubstr("expected a stop of at least one token"));
+  EXPECT_THAT(message({.prompt = {1}, .stops = {{3}, {1, 11}}}),
+              HasSubstr("a stop has the token 11"));
+  EXPECT_THAT(message({.prompt = {1}, .sampling = {.copyingExceptions = {-1}}}),
+              HasSubstr("the list of exceptions of copies has the token -1"));
   EXPECT_THAT(message({.prompt = {1}, .sampling = {.topP = 2}}),
               HasSubstr("the top-p is 2"));
   EXPECT_FALSE(own.hasWork());
@@ -312,6 +316,34 @@ TEST_F(GeneratorTest, CancelsInEveryState) {
   }
   own.cancel(1);
   EXPECT_FALSE(own.hasWork());
+}
+
+/// Behind a long prompt, of four chunks, whose tokens stay as they are.
+TEST_F(GeneratorTest, AShortPromptWaitsForTwoChunks) {
+  GenerationRequest longer = {.maxTokens = 2, .wantsLogits = true};
+  longer.prompt.resize(12, 4);
+  const GenerationRequest shorter = {.prompt = {5, 6}, .maxTokens = 1};
+  for (int before : {0, 1}) {
+    Generator own = generator();
+    std::map<int64_t, Outcome> texts;
+    add(own, longer);
+    for (int i = 0; i != before; ++i)
+      step(own, texts);
+    add(own, shorter);
+    const int64_t began = own.counters().prefills;
+    while (!texts[1].finish && !HasFatalFailure())
+      step(own, texts);
+    EXPECT_LE(own.counters().prefills - began, 2) << before;
+    EXPECT_FALSE(texts[0].finish);
+    // Others that are as short do not keep it from going on.
+    int steps = 0;
+    for (; !texts[0].finish && !HasFatalFailure(); ++steps) {
+      add(own, shorter);
+      step(own, texts);
+    }
+    EXPECT_LE(steps, 8);
+    EXPECT_EQ(texts[0].logits, alone(longer).logits);
+  }
 }
 
 TEST_F(GeneratorTest, StopsAreHeldBackUntilTheyAreKnown) {
@@ -368,9 +400,10 @@ TEST_F(GeneratorTest, AStepTakesOneChunkIn) {
   add(own, {.prompt = {5}, .maxTokens = 9});
   add(own, {.prompt = {1, 2, 3, 4, 5, 6, 7, 8}, .maxTokens = 2});
   add(own, {.prompt = {1, 2}, .maxTokens = 2});
-  // Tokens of each after each step: the last of a prompt has logits.
+  // Tokens of each after each step: the last of a prompt has logits. The
+  // shortest prompt comes first.
   const std::vector<std::vector<std::size_t>> expected = {
-      {1, 0, 0}, {2, 0, 0}, {3, 1, 0}, {4, 2, 1}, {5, 2, 2}};
+      {1, 0, 1}, {2, 0, 2}, {3, 0, 2}, {4, 1, 2}, {5, 2, 2}};
   for (const std::vector<std::size_t> &sizes : expected) {
     step(own, texts);
     for (std::size_t i = 0; i != sizes.size(); ++i)

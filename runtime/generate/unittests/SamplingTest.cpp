@@ -88,6 +88,14 @@ TEST(Sampling, DrawsByProbability) {
   EXPECT_NEAR(counts[2], 800, 152);
 }
 
+/// Divided by it, logits may be beyond all numbers.
+TEST(Sampling, TheLowestTemperaturesAreGreedy) {
+  for (double temperature : {1e-6, 1e-300, 5e-324}) {
+    EXPECT_EQ(count({1, 9, -3}, {.temperature = temperature})[1], 4000);
+    EXPECT_EQ(count({-9, -2, -3}, {.temperature = temperature})[1], 4000);
+  }
+}
+
 TEST(Sampling, LeavesOutWhatIsImprobable) {
   const std::vector<float> logits = {std::log(0.5f), std::log(0.2f),
                                      std::log(0.3f)};

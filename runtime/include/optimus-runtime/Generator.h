@@ -177,10 +177,10 @@ public:
   void cancel(int64_t text);
   /// Whether a text has not ended.
   bool hasWork() const;
-  /// Lets waiting texts into free slots, puts a chunk of the oldest incomplete
-  /// prompt into the cache, and generates a token of each text with a complete
-  /// one. Returns what texts have got, in the order of slots. A failure is that
-  /// of every process.
+  /// Lets waiting texts into free slots, puts a chunk of an incomplete prompt
+  /// into the cache, of the oldest and of the shortest in turn, and generates a
+  /// token of each text with a complete one. Returns what texts have got, in
+  /// the order of slots. A failure is that of every process.
   StatusOr<std::vector<GeneratedPart>> step();
 
   const GenerationEntries &functions() const;
